@@ -1,0 +1,33 @@
+.PHONY: demo test lint bench clean help
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+help:  ## show this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/make \1\t\2/'
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "feddcd needs Python 3.11 or newer; set PYTHON=path/to/python3.11"; exit 1; }
+	@echo "setting up .venv (once, a minute or two) ..."
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $(READY)
+
+demo: $(READY)  ## seven methods race on real data: a table, a picture, a report
+	@$(BIN)/feddcd demo --out demo
+
+test: $(READY) lint  ## everything: style, types, tests
+	@$(BIN)/pytest -n 2 --dist worksteal
+
+lint: $(READY)  ## style and types alone
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/pyright
+
+bench: $(READY)  ## speed against plain NumPy, as ratios of one run
+	@$(BIN)/python benchmarks/rounds.py
+
+clean:  ## remove the environment and what the demo wrote
+	rm -rf .venv demo .pytest_cache .ruff_cache

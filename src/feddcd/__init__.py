@@ -1,0 +1,48 @@
+"""Federated optimisation from the dual side. Names are resolved when first used."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .data import DataError as DataError
+    from .data import Dataset as Dataset
+    from .data import load as load
+    from .data import partition as partition
+    from .experiments.api import Comparison as Comparison
+    from .experiments.api import compare as compare
+    from .experiments.api import resume as resume
+    from .experiments.api import run as run
+    from .experiments.result import Result as Result
+    from .experiments.spec import Spec as Spec
+    from .history import History as History
+
+__version__ = "0.1.0"
+
+_WHERE = {
+    "Comparison": "experiments.api",
+    "DataError": "data",
+    "Dataset": "data",
+    "History": "history",
+    "Result": "experiments.result",
+    "Spec": "experiments.spec",
+    "compare": "experiments.api",
+    "load": "data",
+    "partition": "data",
+    "resume": "experiments.api",
+    "run": "experiments.api",
+}
+_MODULES = ("algorithms", "data", "engines", "measure", "participation", "problems", "solvers")
+
+__all__ = [*_WHERE, *_MODULES]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        return getattr(import_module(f".{_WHERE[name]}", __name__), name)
+    if name in _MODULES:
+        return import_module(f".{name}", __name__)
+    raise AttributeError(f"module 'feddcd' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,163 @@
+"""Accelerated FedDCD, Algorithm 2 of the paper. With r = (τ-1)/(N-1) and κ = α/β,
+
+    a = sqrt(κ)/(1/r + sqrt(κ)),    b = a κ r²,    s = b/(a² + b),
+
+    v = (1-a) y + a z,    u = (1-s) z + s v,    w_i = argmin f_i(w) - <v_i, w>
+    first set     y_i = v_i - η α_i (w_i - w̄)
+    second set    z_i = u_i - η (a r/(a²+b)) α_i (w_i - w̄)
+
+Clients outside a set follow with y = v and z = u. That needs no data, so a client does it
+when it is next called: (y, z) -> (v, u) conserves m = π_y y + π_z z and shrinks the rest
+by φ = (1-a)(1-s), so k missed iterations are one step in closed form.
+
+Both sets see the same v. With `sets=2` they are two rounds, with `sets=1` one cohort moves
+both y and z. The model is w̄ of the last round.
+"""
+
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int
+
+from .. import tree
+from .._types import Key, Params, Scalar
+from ..problems import AbstractProblem
+from ..solvers import AbstractLocalSolver, NewtonCG
+from ._base import AbstractAlgorithm, Curvature, Upload, probe, settled
+
+
+class AccServer(NamedTuple):
+    w: Params
+    t: Int[Array, ""]  # committed rounds
+    curvature: Curvature
+
+
+class AccDown(NamedTuple):
+    t: Int[Array, ""]
+    kappa: Scalar
+
+
+class AccAnswer(NamedTuple):
+    w: Params
+    t: Int[Array, ""]
+    kappa: Scalar
+
+
+class AccClient(NamedTuple):
+    y: Params  # at the start of iteration k
+    z: Params
+    dy: Params  # this client's moves within iteration k
+    dz: Params
+    w: Params
+    alpha: Scalar
+    k: Int[Array, ""]
+
+
+class AccFedDCD(AbstractAlgorithm[AccServer, AccClient, AccDown, AccAnswer]):
+    """κ is α over the mean local curvature, probed at the cohort's own solutions in the first
+    two rounds, unless given; r is (τ-1)/(N-1) unless given."""
+
+    tau: int
+    N: int
+    solver: AbstractLocalSolver = NewtonCG()
+    kappa: float | None = None
+    r: float | None = None
+    eta: float = 1.0
+    sets: Literal[1, 2] = 2
+
+    def __check_init__(self):
+        if self.sets not in (1, 2):
+            raise ValueError(f"sets is 1 or 2, not {self.sets!r}")
+        if self.kappa is not None and not 0 < self.kappa <= 1:
+            raise ValueError(f"need 0 < kappa <= 1, got kappa={self.kappa}")
+
+    @property
+    def rounds_per_iteration(self) -> int:
+        return self.sets
+
+    def coefficients(self, kappa: Scalar) -> tuple[Scalar, Scalar, Scalar]:
+        """a, s and the length of z's step."""
+        r = (self.tau - 1) / (self.N - 1) if self.r is None else self.r
+        a = jnp.sqrt(kappa) / (1 / r + jnp.sqrt(kappa))
+        b = a * kappa * r**2
+        return a, b / (a**2 + b), a * r / (a**2 + b)
+
+    def init_server(self, w: Params) -> AccServer:
+        one = jnp.ones((), tree.dot(w, w).dtype)
+        return AccServer(w, jnp.zeros((), jnp.int32), Curvature(one, one))
+
+    def init_client(self, f: AbstractProblem, w: Params) -> AccClient:
+        zero = tree.zeros(w)
+        return AccClient(zero, zero, zero, zero, w, f.alpha, jnp.zeros((), jnp.int32))
+
+    def weight(self, f: AbstractProblem) -> Scalar:
+        return f.alpha
+
+    def broadcast(self, server: AccServer) -> AccDown:
+        return AccDown(server.t, self._kappa(server.curvature))
+
+    def client_step(self, f, client: AccClient, down: AccDown, key: Key):
+        client = self.caught_up(client, down)
+        a, _, _ = self.coefficients(down.kappa)
+        v = tree.lerp(a, client.y, client.z)
+        w, grad_norm, steps = self.solver(f.tilted(v), client.w, key)
+        found = None if self.kappa is not None else probe(f, w, down.t, key)
+        return client._replace(w=w), Upload((w, found), grad_norm, steps)
+
+    def server_step(self, server: AccServer, mean: tuple[Params, Curvature | None], share: Scalar):
+        w, found = mean
+        known = server.curvature if found is None else settled(server.curvature, found, server.t)
+        answer = AccAnswer(w, server.t, self._kappa(known))
+        return AccServer(w, server.t + 1, known), answer
+
+    def client_receive(self, client: AccClient, answer: AccAnswer) -> AccClient:
+        _, _, length = self.coefficients(answer.kappa)
+        d = tree.scale(-self.eta * client.alpha, tree.sub(client.w, answer.w))
+        first = (self.sets == 1) | (answer.t % 2 == 0)
+        second = (self.sets == 1) | (answer.t % 2 == 1)
+        dy = tree.where(first, d, client.dy)
+        dz = tree.where(second, tree.scale(length, d), client.dz)
+        return client._replace(dy=dy, dz=dz)
+
+    def model(self, server: AccServer) -> Params:
+        return server.w
+
+    def witness(self, client: AccClient) -> Params:
+        return client.w
+
+    def residuals(self, server: AccServer, clients: AccClient, weights) -> list[Params]:
+        down = self.broadcast(server)
+        now = jax.vmap(self.caught_up, (0, None))(clients, down)
+        y, z = self._finish(now, down)
+        return [tree.total(y), tree.total(z)]
+
+    def chosen(self, server: AccServer) -> dict[str, Scalar]:
+        return {"kappa": self._kappa(server.curvature)}
+
+    def prepare(self, f: AbstractProblem) -> AbstractProblem:
+        return self.solver.prepare(f)
+
+    def caught_up(self, client: AccClient, down: AccDown) -> AccClient:
+        """The client at the start of the iteration that `down.t` belongs to."""
+        now = down.t // self.sets
+        missed = now - client.k - 1
+        a, s, _ = self.coefficients(down.kappa)
+        phi = (1 - a) * (1 - s)
+        pi_y, pi_z = s * (1 - a) / (1 - phi), a / (1 - phi)
+        y, z = self._finish(client, down)
+        m = tree.add(tree.scale(pi_y, y), tree.scale(pi_z, z))
+        fade = phi ** missed.astype(phi.dtype)
+        y, z = tree.lerp(fade, m, y), tree.lerp(fade, m, z)
+        zero = tree.zeros(y)
+        return tree.where(missed < 0, client, client._replace(y=y, z=z, dy=zero, dz=zero, k=now))
+
+    def _finish(self, client: AccClient, down: AccDown) -> tuple[Params, Params]:
+        """(y, z) at the end of the client's iteration."""
+        a, s, _ = self.coefficients(down.kappa)
+        v = tree.lerp(a, client.y, client.z)
+        return tree.add(v, client.dy), tree.add(tree.lerp(s, client.z, v), client.dz)
+
+    def _kappa(self, known: Curvature) -> Scalar:
+        found = known.alpha / known.L
+        return found if self.kappa is None else jnp.full_like(found, self.kappa)

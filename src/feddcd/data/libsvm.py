@@ -1,0 +1,97 @@
+"""A strict and fast reader of LIBSVM (svmlight) text: `label index:value index:value ...`."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from feddcd.data import _cache
+from feddcd.data._dataset import DataError
+from feddcd.data._libsvm_exact import parse_lines
+from feddcd.data._libsvm_fast import parse_block
+from feddcd.data._rows import MAX_INDEX, Rows, Rules
+from feddcd.data._stream import check_file, line_blocks
+
+
+def read_libsvm(
+    path: str | os.PathLike[str],
+    *,
+    index_base: int = 1,
+    n_features: int | None = None,
+    cache: bool = True,
+) -> tuple[csr_array, np.ndarray]:
+    """Features and labels of a file (plain, .bz2 or .gz); DataError says file:line:column."""
+    path = Path(path)
+    rules = Rules(str(path), index_base, n_features)
+    _check_rules(rules)
+    check_file(path)
+    rows = _cached(path, rules) if cache else _parse(path, rules)
+    if rows.unsorted:
+        warnings.warn(
+            f"{path}:{rows.first_unsorted}: indices are not in increasing order; "
+            f"sorted them in {rows.unsorted} row(s), this is the first",
+            stacklevel=2,
+        )
+    width = n_features or int(rows.indices.max(initial=-1)) + 1
+    if width == 0:
+        raise DataError(f"{path}: no row has a feature; pass n_features if that is meant")
+    ends = np.concatenate(([0], np.cumsum(rows.counts)))
+    ends = ends.astype(np.int32 if ends[-1] <= MAX_INDEX else np.int64)
+    return csr_array((rows.data, rows.indices, ends), shape=(rows.y.size, width)), rows.y
+
+
+def _check_rules(rules: Rules) -> None:
+    if rules.base not in (0, 1):
+        raise DataError(f"index_base must be 0 or 1, got {rules.base!r}")
+    n = rules.n_features
+    if n is not None and (isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1):
+        raise DataError(f"n_features must be a whole number >= 1, got {n!r}")
+    if n is not None and n > MAX_INDEX:
+        raise DataError(f"n_features must be at most {MAX_INDEX}, got {n}")
+
+
+def _parse(path: Path, rules: Rules) -> Rows:
+    parts, line = [], 1
+    for text in line_blocks(path):
+        parts.append(parse_block(text, line, rules) or parse_lines(text, line, rules))
+        line += text.count(b"\n")
+    if not sum(part.y.size for part in parts):
+        raise DataError(f"{path}: no rows; the file is empty or has only blank lines and comments")
+    return Rows.join(parts)
+
+
+def _cached(path: Path, rules: Rules) -> Rows:
+    file = _cache.entry(path, rules.base)
+    rows = _from_arrays(_cache.load(file))
+    if rows is not None and rows.indices.max(initial=-1) + rules.base <= rules.last:
+        return rows
+    rows = _parse(path, rules)
+    _cache.store(file, _to_arrays(rows))
+    return rows
+
+
+def _to_arrays(rows: Rows) -> dict[str, np.ndarray]:
+    return {name: np.asarray(value) for name, value in rows._asdict().items()}
+
+
+def _from_arrays(arrays: dict[str, np.ndarray] | None) -> Rows | None:
+    """Rows of a cache entry, or None where it is not what `_to_arrays` writes."""
+    if arrays is None or set(arrays) != set(Rows._fields):
+        return None
+    vectors = [arrays[name] for name in Rows._fields[:4]]
+    if [array.dtype.str[1:] for array in vectors] != ["f8", "f8", "i4", "i8"]:
+        return None
+    if any(array.ndim != 1 for array in vectors) or arrays["unsorted"].ndim:
+        return None
+    y, data, indices, counts = vectors
+    if not data.size == indices.size == counts.sum() or not y.size == counts.size > 0:
+        return None
+    if counts.min() < 0 or indices.min(initial=0) < 0:
+        return None
+    if not (np.isfinite(y).all() and np.isfinite(data).all()):
+        return None
+    return Rows(y, data, indices, counts, int(arrays["unsorted"]), int(arrays["first_unsorted"]))

@@ -1,0 +1,174 @@
+"""How the rows of a data set are shared out among N clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from feddcd.data._dataset import DataError
+from feddcd.data._random import generator
+
+PARTITIONS = {
+    "contiguous": "equal chunks in file order, the last client takes the remainder",
+    "iid": "a random permutation, sizes differ by at most one",
+    "sorted": "sorted by label, then equal chunks, sizes differ by at most one",
+    "two-class": "every client draws two classes, every row goes to a client that drew its class",
+    "shards": "sorted by label and cut into 2N shards, two random ones for each client",
+    "dirichlet": "class proportions ~ Dir(a), dirichlet:0.3 for a = 0.3, default 0.5",
+    "group": "one client per natural group, group:12 by the values of feature 12",
+}
+BY_LABEL = ("sorted", "two-class", "shards", "dirichlet")
+REDRAWS = 100
+MAX_LABELS = 100
+
+Parts = list[np.ndarray]
+
+
+def partition(
+    y: Any, scheme: str, N: int | None, *, seed: int = 0, groups: Any = None, X: Any = None
+) -> list[np.ndarray]:
+    """Sorted row indices of every client; each row is with exactly one, no client is empty."""
+    y = np.asarray(y)
+    name, colon, parameter = str(scheme).partition(":")
+    _check(y, name, scheme, colon)
+    if name == "group":
+        by = groups if not colon else _column(X, parameter, y.size)
+        return _by_group(by, N, y.size, scheme)
+    N = _client_count(N, y.size, scheme)
+    rng = generator(seed)
+    label = np.unique(y, return_inverse=True)[1]
+    if name == "contiguous":
+        parts = np.split(np.arange(y.size), np.arange(1, N) * (y.size // N))
+    elif name == "iid":
+        parts = np.array_split(rng.permutation(y.size), N)
+    elif name == "sorted":
+        parts = np.array_split(np.argsort(label, kind="stable"), N)
+    elif name == "shards":
+        parts = _shards(label, N, rng)
+    elif name == "two-class":
+        parts = _redraw(lambda: _two_class(label, N, rng), scheme, N)
+    else:
+        a = _concentration(parameter if colon else "0.5", scheme)
+        parts = _redraw(lambda: _dirichlet(label, N, a, rng), scheme, N)
+    return [np.sort(part) for part in parts]
+
+
+def _check(y: np.ndarray, name: str, scheme: str, colon: str) -> None:
+    if name not in PARTITIONS:
+        raise DataError(f"unknown partition {scheme!r}; known: {', '.join(PARTITIONS)}")
+    if colon and name not in ("dirichlet", "group"):
+        raise DataError(f"partition {name!r} takes no parameter, got {scheme!r}")
+    if y.ndim != 1 or y.size == 0:
+        raise DataError(f"y must have shape (n,) with n >= 1, got {y.shape}")
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        row = np.flatnonzero(~np.isfinite(y))[0]
+        raise DataError(f"y has {y[row]} at row {row} (counted from 0)")
+    if name in BY_LABEL and y.dtype.kind == "f":
+        fractions = np.unique(y[y != np.round(y)]).size
+        if fractions > MAX_LABELS:
+            raise DataError(
+                f"partition {scheme!r} needs class labels, but y has {fractions} distinct "
+                "fractional values; use contiguous, iid or group for continuous targets"
+            )
+
+
+def _client_count(N: int | None, rows: int, scheme: str) -> int:
+    if isinstance(N, bool) or not isinstance(N, int | np.integer):
+        raise DataError(f"partition {scheme!r} needs a whole number N of clients, got {N!r}")
+    if not 1 <= N <= rows:
+        raise DataError(f"need 1 <= N <= rows, got N={N}, rows={rows}")
+    return int(N)
+
+
+def _redraw(draw: Callable[[], Parts], scheme: str, N: int) -> Parts:
+    empty = 0
+    for _ in range(REDRAWS):
+        parts = draw()
+        sizes = [part.size for part in parts]
+        if min(sizes) > 0:
+            return parts
+        empty = sizes.index(0)
+    raise DataError(
+        f"partition {scheme!r} left client {empty} of {N} (counted from 0) without rows in "
+        f"{REDRAWS} draws; use fewer clients" + ", or a larger a" * scheme.startswith("dirichlet")
+    )
+
+
+def _two_class(label: np.ndarray, N: int, rng: np.random.Generator) -> Parts:
+    """Two classes per client; a class that nobody drew replaces one that several clients drew."""
+    K = int(label.max()) + 1
+    if 2 * N < K:
+        raise DataError(f"partition 'two-class' needs 2N >= classes, got N={N}, classes={K}")
+    drawn = np.array([rng.choice(K, size=min(2, K), replace=False) for _ in range(N)])
+    for missing in np.setdiff1d(np.arange(K), drawn):
+        spare = np.argwhere(np.bincount(drawn.ravel(), minlength=K)[drawn] > 1)
+        client, slot = rng.choice(spare)
+        drawn[client, slot] = missing
+    owner = np.empty(label.size, np.int64)
+    for k in range(K):
+        rows = np.flatnonzero(label == k)
+        owner[rows] = rng.choice(np.flatnonzero((drawn == k).any(axis=1)), size=rows.size)
+    return _by_owner(owner, N)
+
+
+def _by_owner(owner: np.ndarray, N: int) -> Parts:
+    ends = np.cumsum(np.bincount(owner, minlength=N))
+    return np.split(np.argsort(owner, kind="stable"), ends[:-1])
+
+
+def _shards(label: np.ndarray, N: int, rng: np.random.Generator) -> Parts:
+    if label.size < 2 * N:
+        raise DataError(f"partition 'shards' needs 2N <= rows, got N={N}, rows={label.size}")
+    shards = np.array_split(np.argsort(label, kind="stable"), 2 * N)
+    deal = rng.permutation(2 * N).reshape(N, 2)
+    return [np.concatenate([shards[a], shards[b]]) for a, b in deal]
+
+
+def _concentration(text: str, scheme: str) -> float:
+    try:
+        a = float(text)
+    except ValueError:
+        raise DataError(
+            f"partition {scheme!r}: {text!r} is not a number, as in dirichlet:0.3"
+        ) from None
+    if not 1e-6 <= a <= 1e6:
+        raise DataError(f"partition {scheme!r}: need 1e-6 <= a <= 1e6, got a={a}")
+    return a
+
+
+def _dirichlet(label: np.ndarray, N: int, a: float, rng: np.random.Generator) -> Parts:
+    shares: list[Parts] = []
+    for k in range(int(label.max()) + 1):
+        rows = rng.permutation(np.flatnonzero(label == k))
+        cuts = np.cumsum(rng.dirichlet(np.full(N, a)))[:-1] * rows.size
+        shares.append(np.split(rows, np.round(cuts).astype(np.int64)))
+    return [np.concatenate(parts) for parts in zip(*shares, strict=True)]
+
+
+def _column(X: Any, text: str, rows: int) -> np.ndarray:
+    if X is None:
+        raise DataError(f"partition 'group:{text}' needs X")
+    X = X if sparse.issparse(X) else np.asarray(X)
+    if X.ndim != 2 or X.shape[0] != rows:
+        raise DataError(f"partition 'group:{text}': X has shape {X.shape}, y has {rows} rows")
+    if not text.isdecimal() or len(text) > 10 or not 1 <= int(text) <= X.shape[1]:
+        raise DataError(f"partition 'group:{text}': need a feature from 1 to {X.shape[1]}")
+    column = X[:, [int(text) - 1]]
+    return (column.toarray() if sparse.issparse(column) else column).ravel()
+
+
+def _by_group(by: Any, N: int | None, rows: int, scheme: str) -> Parts:
+    if by is None:
+        raise DataError("partition 'group' needs groups, and these data have none; try group:1")
+    by = np.asarray(by)
+    if by.shape != (rows,):
+        raise DataError(f"groups must have shape ({rows},) like y, got {by.shape}")
+    if by.dtype.kind == "f" and np.isnan(by).any():
+        raise DataError(f"partition {scheme!r}: nan at row {np.flatnonzero(np.isnan(by))[0]}")
+    values, client = np.unique(by, return_inverse=True)
+    if N is not None and values.size != N:
+        raise DataError(f"partition {scheme!r} has {values.size} groups, but N={N}; pass N=None")
+    return _by_owner(client, values.size)

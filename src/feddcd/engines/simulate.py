@@ -1,0 +1,152 @@
+"""All clients in one process: rounds in one loop, the cohort one by one or side by side."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int, PyTree
+
+from .. import tree
+from .._types import Key, Params, Scalar
+from ..algorithms import AbstractAlgorithm, Upload
+from ..measure import Evaluate, dual_residual
+from ..participation import AbstractParticipation, Cohort
+from ..problems import AbstractProblem
+
+
+class Federation(eqx.Module):
+    """What does not change during a run. `problem` has a leading axis N."""
+
+    algorithm: AbstractAlgorithm
+    problem: AbstractProblem
+    participation: AbstractParticipation
+    evaluate: Evaluate
+    weights: Array
+    key: Key
+    side_by_side: bool = eqx.field(static=True)
+
+
+class State(NamedTuple):
+    server: PyTree
+    clients: PyTree  # leading axis N
+    t: Int[Array, ""]  # rounds done
+
+
+class Record(NamedTuple):
+    """One round; with a leading axis, several."""
+
+    asked: Int[Array, ""]
+    arrived: Int[Array, ""]
+    steps: Int[Array, ""]
+    grad_norm: Scalar  # the worst local solve
+    objective: Scalar
+    score: Scalar
+    dual_residual: Scalar
+
+
+def federation(
+    algorithm: AbstractAlgorithm,
+    problem: AbstractProblem,
+    participation: AbstractParticipation,
+    *,
+    seed: int,
+    test=None,
+    side_by_side: bool | None = None,
+) -> Federation:
+    """Puts the parts together; `side_by_side` is vmap, the default on accelerators."""
+    if side_by_side is None:
+        side_by_side = jax.default_backend() != "cpu"
+    weights = jax.vmap(algorithm.weight)(problem)
+    evaluate = Evaluate(problem, test)
+    problem = algorithm.prepare(problem)
+    key = jax.random.key(seed)
+    return Federation(algorithm, problem, participation, evaluate, weights, key, side_by_side)
+
+
+def start(fed: Federation, w: Params) -> State:
+    """The state before round 0, from the model w."""
+    clients = jax.vmap(fed.algorithm.init_client, (0, None))(fed.problem, w)
+    state = State(fed.algorithm.init_server(w), clients, jnp.zeros((), jnp.int32))
+    return jax.tree.map(jnp.copy, state)  # `advance` takes its arrays away, so none is shared
+
+
+def one_round(fed: Federation, state: State) -> tuple[State, Record]:
+    algorithm, (server, clients, t) = fed.algorithm, state
+    key_cohort, key_clients = round_keys(fed.key, t)
+    cohort = fed.participation(key_cohort)
+    ids, arrived = cohort.ids, cohort.arrived
+    c, up = _ask(fed, clients, algorithm.broadcast(server), cohort, key_clients)
+
+    p = jnp.where(arrived, fed.weights[ids], 0)
+    enough = jnp.sum(arrived) >= 2  # one upload alone cannot move a dual method
+    mean = tree.weighted_mean(up.value, jnp.where(enough, p, fed.weights[ids]))
+    new_server, answer = algorithm.server_step(server, mean, jnp.sum(p) / jnp.sum(fed.weights))
+    if answer is not None:
+        c = jax.vmap(algorithm.client_receive, (0, None))(c, answer)
+
+    server = tree.where(enough, new_server, server)
+    kept = tree.where(arrived & enough, c, tree.take(clients, ids))
+    clients = jax.tree.map(
+        lambda all_, new: all_.at[ids].set(new, unique_indices=True), clients, kept
+    )
+    objective, score = fed.evaluate(algorithm.model(server))
+    record = Record(
+        jnp.sum(cohort.asked),
+        jnp.where(enough, jnp.sum(arrived), 0),
+        jnp.sum(up.steps),
+        jnp.max(jnp.where(arrived, up.grad_norm, 0)),
+        objective,
+        score,
+        dual_residual(algorithm, server, clients, fed.weights).astype(objective.dtype),
+    )
+    return State(server, clients, t + 1), record
+
+
+def round_keys(key: Key, t: Int[Array, ""]) -> tuple[Key, Key]:
+    """(cohort key, client key) of round t: the same in every engine."""
+    cohort, clients = jax.random.split(jax.random.fold_in(key, t))
+    return cohort, clients
+
+
+def client_key(key_clients: Key, i: Int[Array, ""]) -> Key:
+    return jax.random.fold_in(key_clients, i)
+
+
+@eqx.filter_jit(donate="all-except-first")
+def advance(fed: Federation, state: State, rounds: Int[Array, ""], room: int):
+    """`rounds` rounds (at most `room`), or fewer if the objective stops being finite."""
+    shapes = jax.eval_shape(lambda s: one_round(fed, s)[1], state)
+    trace = jax.tree.map(lambda x: jnp.zeros((room, *x.shape), x.dtype), shapes)
+
+    def more(carry):
+        k, _, _, sound = carry
+        return (k < rounds) & sound
+
+    def step(carry):
+        k, state, trace, _ = carry
+        state, record = one_round(fed, state)
+        trace = jax.tree.map(lambda all_, new: all_.at[k].set(new), trace, record)
+        return k + 1, state, trace, jnp.isfinite(record.objective)
+
+    first = (jnp.zeros((), jnp.int32), state, trace, jnp.array(True))
+    _, state, trace, sound = jax.lax.while_loop(more, step, first)
+    return state, trace, sound
+
+
+def _ask(fed: Federation, clients: PyTree, down: PyTree, cohort: Cohort, key: Key):
+    """Every asked client's new state and upload, stacked in the order of the cohort."""
+
+    def step(i) -> tuple[PyTree, Upload]:
+        f, c = tree.take(fed.problem, i), tree.take(clients, i)
+        return fed.algorithm.client_step(f, c, down, client_key(key, i))
+
+    if fed.side_by_side:
+        return jax.vmap(step)(cohort.ids)
+    nothing = jax.tree.map(
+        lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(step, cohort.ids[0])
+    )
+    return jax.lax.map(
+        lambda who: jax.lax.cond(who[1], step, lambda _: nothing, who[0]),
+        (cohort.ids, cohort.asked),
+    )

@@ -1,0 +1,154 @@
+"""A run folder: config.toml, history.csv, summary.json, model.npz, report.html, checkpoint.npz.
+
+Every file is replaced atomically, history before checkpoint, so that a run that is killed
+at any moment leaves a folder from which it can go on.
+"""
+
+import hashlib
+import json
+import os
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from ..history import History
+from .spec import Spec, SpecError, load_spec
+
+FORMAT = 1
+
+
+class FolderError(ValueError):
+    """A run folder, or a file in it, cannot be used."""
+
+
+def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        write(temporary)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def create(folder: Path, spec: Spec, *, overwrite: bool = False) -> None:
+    """An empty run folder; one that already holds a run is refused."""
+    if folder.exists() and not folder.is_dir():
+        raise FolderError(f"{folder} is a file, not a folder")
+    if (folder / "checkpoint.npz").exists() and not overwrite:
+        raise FolderError(
+            f"{folder} already holds a run; go on with --resume {folder}, or choose another --out"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / "config.toml", spec.save)
+
+
+def read_spec(folder: Path) -> Spec:
+    if not folder.is_dir():
+        raise FolderError(f"{folder}: no such run folder")
+    try:
+        return Spec(**load_spec(folder / "config.toml"))
+    except SpecError as error:
+        raise FolderError(f"{folder} is not a run folder: {error}") from None
+
+
+def read_history(folder: Path) -> History:
+    try:
+        return History.load(folder / "history.csv")
+    except (OSError, ValueError) as error:
+        raise FolderError(f"cannot read {folder / 'history.csv'}: {error}") from None
+
+
+def read_summary(folder: Path) -> dict[str, Any]:
+    try:
+        return json.loads((folder / "summary.json").read_text())
+    except (OSError, ValueError) as error:
+        raise FolderError(f"cannot read {folder / 'summary.json'}: {error}") from None
+
+
+def write_summary(folder: Path, summary: dict[str, Any]) -> None:
+    text = json.dumps(summary, indent=2, allow_nan=False)
+    write_atomically(folder / "summary.json", lambda path: path.write_text(text + "\n"))
+
+
+def write_model(folder: Path, model: PyTree, classes: np.ndarray | None) -> None:
+    leaves = jax.tree_util.tree_leaves_with_path(model)
+    arrays = {("w" + jax.tree_util.keystr(path)): np.asarray(leaf) for path, leaf in leaves}
+    if classes is not None:
+        arrays["classes"] = classes
+    write_atomically(folder / "model.npz", lambda path: _savez(path, arrays))
+
+
+def save_checkpoint(folder: Path, spec: Spec, state: PyTree) -> None:
+    arrays = {name: np.asarray(leaf) for name, leaf in _named(state).items()}
+    meta = {"format": FORMAT, "problem": _fingerprint(spec), "digest": _digest(arrays)}
+    arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), np.uint8)
+    write_atomically(folder / "checkpoint.npz", lambda path: _savez(path, arrays))
+
+
+def load_checkpoint(folder: Path, spec: Spec, like: PyTree) -> PyTree:
+    """The saved state, with the structure of `like`; every mismatch is named."""
+    path = folder / "checkpoint.npz"
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        meta = json.loads(bytes(arrays.pop("meta")))
+    except FileNotFoundError:
+        raise FolderError(f"{path} is missing: this run cannot be resumed") from None
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise FolderError(f"{path} is damaged: {error}") from None
+    if meta.get("format") != FORMAT:
+        raise FolderError(f"{path} has format {meta.get('format')}, this version reads {FORMAT}")
+    if meta.get("problem") != _fingerprint(spec):
+        raise FolderError(f"{path} belongs to other settings than {folder / 'config.toml'}")
+    if meta.get("digest") != _digest(arrays):
+        raise FolderError(f"{path} is damaged: its checksum does not match its contents")
+    return _restored(path, arrays, like)
+
+
+def _restored(path: Path, arrays: dict[str, np.ndarray], like: PyTree) -> PyTree:
+    expected = _named(like)
+    if set(expected) != set(arrays):
+        odd = sorted(set(expected) ^ set(arrays))
+        raise FolderError(f"{path} holds another state; unmatched arrays: {', '.join(odd[:5])}")
+    for name, leaf in expected.items():
+        have = arrays[name]
+        if have.shape != leaf.shape or have.dtype != leaf.dtype:
+            raise FolderError(
+                f"{path}: {name} is {have.dtype}{have.shape}, expected {leaf.dtype}{leaf.shape} "
+                "(did the data change?)"
+            )
+    leaves = [jax.numpy.asarray(arrays[name]) for name in expected]
+    return jax.tree.unflatten(jax.tree.structure(like), leaves)
+
+
+def _named(state: PyTree) -> dict[str, Any]:
+    leaves = jax.tree_util.tree_leaves_with_path(state)
+    return {jax.tree_util.keystr(path, simple=True, separator="."): x for path, x in leaves}
+
+
+def _fingerprint(spec: Spec) -> str:
+    """Of all that determines the rounds; how many of them may change."""
+    values = spec.to_dict()
+    for name in ("rounds", "target_gap"):
+        values.pop(name, None)
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def _digest(arrays: dict[str, np.ndarray]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        digest.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())
+        digest.update(np.ascontiguousarray(arrays[name]).data)
+    return digest.hexdigest()
+
+
+def _savez(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    with open(path, "wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,0 +1,59 @@
+"""What a run found."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from jaxtyping import PyTree
+
+from ..history import History
+from . import folder as disk
+from .spec import Spec
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from ..report import Entry
+
+
+class Certified(NamedTuple):
+    """objective >= optimum >= lower_bound (F/N); nan where the model is not convex or l2 = 0."""
+
+    objective: float
+    lower_bound: float
+    gap: float
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """`history` by round, the `model`, and the `certificate` of how good it is."""
+
+    spec: Spec
+    history: History
+    model: PyTree
+    certificate: Certified
+    summary: dict[str, Any]
+    classes: np.ndarray | None = None
+
+    def plot(self) -> "Figure":
+        """The certified gap, the accuracy and the dual residual by round."""
+        from ..report import single
+
+        return single(self.entry())
+
+    def entry(self) -> "Entry":
+        from ..report import Entry
+
+        return Entry(self.spec.algorithm, self.history, self.summary, self.spec.to_dict())
+
+    def write(self, folder: Path) -> None:
+        """summary.json, model.npz and report.html; the run itself keeps the other files."""
+        from ..report import write
+
+        disk.write_summary(folder, self.summary)
+        disk.write_model(folder, self.model, self.classes)
+        title = f"{self.spec.algorithm} on {self.spec.data}"
+        disk.write_atomically(
+            folder / "report.html", lambda path: write([self.entry()], path, title=title)
+        )

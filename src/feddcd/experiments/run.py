@@ -1,0 +1,243 @@
+"""Run one method: chunks of rounds, certificates and files between them."""
+
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import tree
+from ..algorithms import AbstractAlgorithm
+from ..data import Dataset
+from ..engines.simulate import Federation, Record, advance, start
+from ..history import COLUMNS, History
+from ..measure import certify
+from . import folder as disk
+from ._interrupt import patient_interrupt
+from .build import Built, build, default_dtype
+from .result import Certified, Result
+from .spec import Spec
+
+SAVE_EVERY_S = 5.0
+
+
+class Diverged(ArithmeticError):
+    """The model stopped being finite; what was computed before is kept."""
+
+
+class Progress(NamedTuple):
+    round: int
+    rounds: int
+    objective: float
+    certified_gap: float
+
+
+def execute(
+    spec: Spec,
+    *,
+    folder: Path | None = None,
+    resume: bool = False,
+    watch: Callable[[Progress], None] = lambda progress: None,
+    data: Dataset | None = None,
+    parts: list[np.ndarray] | None = None,
+    algorithm: AbstractAlgorithm | None = None,
+) -> Result:
+    """Runs `spec` in its own precision, without touching JAX's configuration."""
+    double = spec.dtype == "float64" or (spec.dtype == "auto" and default_dtype(spec) is np.float64)
+    with jax.enable_x64(double):
+        began = time.perf_counter()
+        built = build(spec, data, parts, algorithm)
+        if folder is not None and not resume:
+            disk.create(folder, spec)
+        run = _Run(spec, built, folder)
+        if folder is not None and resume:
+            run.restore(folder)
+        run.seconds["setup"] = time.perf_counter() - began
+        return run.to_the_end(watch)
+
+
+class _Run:
+    """The host's side of a run."""
+
+    def __init__(self, spec: Spec, built: Built, folder: Path | None):
+        self.spec, self.built, self.folder = spec, built, folder
+        self.fed: Federation = built.federation
+        self.state = start(self.fed, built.federated.w)
+        self.history, self.lower_bound = History.empty(), -math.inf
+        self.bytes = message_sizes(self.fed, built.federated.w)
+        self.seconds = {"setup": 0.0, "compile": 0.0}
+        self.worst_solve, self.status = 0.0, "finished"
+        self.saved_at = time.perf_counter()
+
+    def restore(self, folder: Path) -> None:
+        self.state = disk.load_checkpoint(folder, self.spec, self.state)
+        history, done = disk.read_history(folder), int(self.state.t)
+        if history.rounds < done:
+            raise disk.FolderError(
+                f"{folder}: history.csv ends at round {history.rounds}, "
+                f"the checkpoint is at round {done}"
+            )
+        self.history = History({name: column[:done] for name, column in history.items()})
+        self.lower_bound = float(np.nanmax(np.append(self.history["lower_bound"], -np.inf)))
+
+    def to_the_end(self, watch: Callable[[Progress], None]) -> Result:
+        room, at = self.spec.certify_every, self.history.rounds
+        began = time.perf_counter()
+        compiled = advance.lower(self.fed, self.state, _count(0), room).compile()
+        self.seconds["compile"] = time.perf_counter() - began
+        with patient_interrupt() as stop:
+            while at < self.spec.rounds and not self._reached() and not stop():
+                began = time.perf_counter()
+                rounds = min(room - at % room, self.spec.rounds - at)
+                self.state, trace, sound = compiled(self.fed, self.state, _count(rounds), room)
+                self._record(trace, bool(sound), time.perf_counter() - began)
+                if not sound:
+                    self._give_up()
+                self._certify()
+                at = self.history.rounds
+                watch(self._progress())
+                self._save(at_once=False)
+            self.status = "stopped" if stop() and at < self.spec.rounds else "finished"
+        result = self._result()
+        self._save(at_once=True)
+        if self.folder is not None:
+            result.write(self.folder)
+        return result
+
+    def _reached(self) -> bool:
+        target = self.spec.target_gap
+        return target is not None and self.history.last("certified_gap") <= target
+
+    def _record(self, trace: Record, sound: bool, seconds: float) -> None:
+        """Append the rounds of a chunk; a last one that is not finite is left out."""
+        before = self.history.rounds
+        n = int(self.state.t) - before - (not sound)
+        asked, arrived, steps, worst, objective, score, residual = (
+            np.asarray(column, float)[:n] for column in trace
+        )
+        last = lambda name: float(self.history[name][-1]) if before else 0.0
+        rounds = before + 1 + np.arange(n)
+        nothing = np.full(n, np.nan)
+        columns = {
+            "round": rounds,
+            "iteration": -(-rounds // self.fed.algorithm.rounds_per_iteration),
+            "uploads": last("uploads") + np.cumsum(arrived),
+            "bytes_up": last("bytes_up") + np.cumsum(arrived) * self.bytes.up,
+            "bytes_down": last("bytes_down")
+            + np.cumsum(asked * self.bytes.down + arrived * self.bytes.answer),
+            "objective": objective,
+            "lower_bound": nothing,
+            "certified_gap": nothing.copy(),
+            "accuracy": score,
+            "dual_residual": residual,
+            "solver_steps": last("solver_steps") + np.cumsum(steps),
+            "seconds": last("seconds") + seconds * (1 + np.arange(n)) / max(n, 1),
+        }
+        self.history = self.history.extended(History({k: columns[k] for k in COLUMNS}))
+        self.worst_solve = float(max([self.worst_solve, *worst]))
+
+    def _certify(self) -> None:
+        """The proven gap at the end of a chunk, from one exchange with everyone."""
+        if not self.built.federated.problem.convex or not self.history.rounds:
+            return
+        algorithm, evaluate = self.fed.algorithm, self.fed.evaluate
+        points = algorithm.witness(self.state.clients)
+        found = certify(evaluate.problem, algorithm.model(self.state.server), points)
+        self.lower_bound = max(self.lower_bound, float(found.lower_bound))
+        if math.isfinite(self.lower_bound):
+            objective = self.history["objective"][-1]
+            self.history["lower_bound"][-1] = self.lower_bound
+            self.history["certified_gap"][-1] = max(objective - self.lower_bound, 0.0)
+
+    def _progress(self) -> Progress:
+        last = self.history.last
+        return Progress(
+            self.history.rounds, self.spec.rounds, last("objective"), last("certified_gap")
+        )
+
+    def _save(self, *, at_once: bool) -> None:
+        now = time.perf_counter()
+        if self.folder is None or (not at_once and now - self.saved_at < SAVE_EVERY_S):
+            return
+        disk.write_atomically(self.folder / "history.csv", self.history.save)
+        disk.save_checkpoint(self.folder, self.spec, self.state)
+        self.saved_at = now
+
+    def _give_up(self) -> None:
+        if self.folder is not None:
+            disk.write_atomically(self.folder / "history.csv", self.history.save)
+        where = f"; the rounds before are in {self.folder}" if self.folder else ""
+        raise Diverged(
+            f"{self.spec.algorithm}: the objective is not finite after round "
+            f"{self.history.rounds + 1}{where}. A smaller step usually helps: --set lr=..."
+        )
+
+    def _result(self) -> Result:
+        last = self.history.last
+        certificate = Certified(last("objective"), last("lower_bound"), last("certified_gap"))
+        model = jax.tree.map(np.asarray, self.fed.algorithm.model(self.state.server))
+        classes = self.built.federated.classes
+        return Result(self.spec, self.history, model, certificate, self._summary(), classes)
+
+    def _summary(self) -> dict[str, Any]:
+        counts = ("uploads", "bytes_up", "bytes_down", "solver_steps")
+        values = ("objective", "lower_bound", "certified_gap", "accuracy", "dual_residual")
+        test = self.built.federated.test is not None
+        certificates = int(np.sum(~np.isnan(self.history["lower_bound"])))
+        chosen = self.fed.algorithm.chosen(self.state.server)
+        return {
+            "algorithm": self.spec.algorithm,
+            "status": self.status,
+            "rounds": self.history.rounds,
+            "iterations": int(self.history["iteration"][-1]) if self.history.rounds else 0,
+            **{name: int(self.history[name][-1]) if self.history.rounds else 0 for name in counts},
+            **{name: _number(self.history.last(name)) for name in values},
+            "accuracy_of": f"{'test' if test else 'training'} data",
+            "accuracy_is": "share of right labels" if self.built.federated.classes is not None
+            else "share of the deviance explained",
+            "seconds": self.history.last("seconds") if self.history.rounds else 0.0,
+            "seconds_setup": self.seconds["setup"],
+            "seconds_compile": self.seconds["compile"],
+            "clients": self.built.N,
+            "tau": self.built.tau,
+            "certificates": certificates,
+            "certificate_uploads": certificates * self.built.N,
+            "certificate_bytes_up": certificates * self.built.N * self.bytes.certificate,
+            "worst_local_gradient": _number(self.worst_solve),
+            **{name: _number(float(value)) for name, value in chosen.items()},
+        }  # fmt: skip
+
+
+class MessageSizes(NamedTuple):
+    """Bytes of one message of each kind."""
+
+    down: int
+    up: int
+    answer: int
+    certificate: int
+
+
+def message_sizes(fed: Federation, w) -> MessageSizes:
+    def exchange(fed: Federation, w):
+        algorithm, f = fed.algorithm, tree.take(fed.problem, 0)
+        server = algorithm.init_server(w)
+        client, down = algorithm.init_client(f, w), algorithm.broadcast(server)
+        client, up = algorithm.client_step(f, client, down, fed.key)
+        _, answer = algorithm.server_step(server, up.value, fed.weights[0])
+        tangents = 1 if algorithm.witness(client) is None else 2
+        return down, up.value, answer, [(w, fed.weights[0])] * tangents
+
+    return MessageSizes(*map(tree.nbytes, eqx.filter_eval_shape(exchange, fed, w)))
+
+
+def _count(rounds: int) -> jax.Array:
+    return jnp.asarray(rounds, jnp.int32)
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None

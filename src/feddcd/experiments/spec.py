@@ -1,0 +1,130 @@
+"""A run as data: a frozen dataclass, TOML in, TOML out."""
+
+import dataclasses
+import difflib
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+Setting = bool | int | float | str
+
+
+class SpecError(ValueError):
+    """Something in a run's description cannot be used."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What `feddcd run` runs. `tau=None` takes a quarter of the clients, at least two;
+    `clients=None` one client per group; `rounds` counts exchanges."""
+
+    data: str = "digits"
+    test_data: str | None = None
+    model: str = "softmax"
+    partition: str = "iid"
+    clients: int | None = 20
+    tau: int | None = None
+    algorithm: str = "feddcd"
+    settings: dict[str, Setting] = field(default_factory=dict)
+    l2: float = 1e-3
+    weighting: str = "clients"
+    participation: str = "uniform"
+    loss: float = 0.0
+    rounds: int = 100
+    target_gap: float | None = None
+    certify_every: int = 5
+    seed: int = 0
+    dtype: str = "auto"
+
+    def __post_init__(self):
+        for f in dataclasses.fields(self):
+            value = _checked(f.name, getattr(self, f.name))
+            object.__setattr__(self, f.name, value)
+        if self.rounds < 1:
+            raise SpecError(f"need rounds >= 1, got rounds={self.rounds}")
+        if self.certify_every < 1:
+            raise SpecError(f"need certify_every >= 1, got certify_every={self.certify_every}")
+        if self.target_gap is not None and not self.target_gap > 0:
+            raise SpecError(f"need target_gap > 0, got target_gap={self.target_gap}")
+        if not 0 <= self.loss < 1:
+            raise SpecError(f"need 0 <= loss < 1, got loss={self.loss}")
+        if self.dtype not in ("auto", "float32", "float64"):
+            raise SpecError(f"dtype is auto, float32 or float64, not {self.dtype!r}")
+        if not 0 <= self.seed < 2**31:
+            raise SpecError(f"need 0 <= seed < 2**31, got seed={self.seed}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, without those that are None."""
+        return {k: v for k, v in dataclasses.asdict(self).items() if v is not None}
+
+    def save(self, path: Path) -> None:
+        import tomli_w
+
+        path.write_text(tomli_w.dumps(self.to_dict()))
+
+
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    "data": str, "test_data": str, "model": str, "partition": str, "clients": int, "tau": int,
+    "algorithm": str, "settings": dict, "l2": float, "weighting": str, "participation": str,
+    "loss": float, "rounds": int, "target_gap": float, "certify_every": int, "seed": int,
+    "dtype": str,
+}  # fmt: skip
+_OPTIONAL = {"test_data", "clients", "tau", "target_gap"}
+
+
+def _checked(name: str, value: Any) -> Any:
+    expected = _TYPES[name]
+    if value is None and name in _OPTIONAL:
+        return None
+    if expected is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if not isinstance(value, expected) or (expected is not dict and isinstance(value, bool)):
+        kind = expected.__name__ if isinstance(expected, type) else expected
+        raise SpecError(f"{name} should be of type {kind}, got {value!r}")
+    if expected is float and value != value:
+        raise SpecError(f"{name} is not a number")
+    return value
+
+
+def load_spec(path: Path) -> dict[str, Any]:
+    """The settings of a TOML file, checked by name and type; what it leaves out stays out."""
+    try:
+        values = tomllib.loads(Path(path).read_text())
+    except FileNotFoundError:
+        raise SpecError(f"{path}: no such file") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, IsADirectoryError) as error:
+        raise SpecError(f"{path}: not a TOML file: {error}") from None
+    for name, value in values.items():
+        if name not in _TYPES:
+            raise SpecError(f"{path}: unknown setting {name!r}{nearest(name, _TYPES)}")
+        try:
+            _checked(name, value)
+        except SpecError as error:
+            raise SpecError(f"{path}: {error}") from None
+    return values
+
+
+def parse_setting(text: str) -> tuple[str, Setting]:
+    """`key=value` with the value as TOML would read it, or as a bare word."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip() or not value.strip():
+        raise SpecError(f"settings look like key=value, not {text!r}")
+    key, value = key.strip(), value.strip()
+    try:
+        parsed = tomllib.loads(f"x = {value}")["x"]
+    except tomllib.TOMLDecodeError:
+        try:
+            parsed = float(value)
+        except ValueError:
+            parsed = value
+    if not isinstance(parsed, bool | int | float | str):
+        raise SpecError(f"{key} should be one number or word, got {value!r}")
+    return key, parsed
+
+
+def nearest(name: str, known) -> str:
+    """'; did you mean ...' or the list of what there is."""
+    close = difflib.get_close_matches(name, list(known), 1)
+    listing = f"there are {', '.join(sorted(known))}" if known else "there are none"
+    return f"; did you mean {close[0]!r}? {listing}" if close else f"; {listing}"

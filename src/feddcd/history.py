@@ -1,0 +1,113 @@
+"""What a run recorded, one row per round, and how it is kept on disk."""
+
+import csv
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS = (
+    "round",
+    "iteration",
+    "uploads",
+    "bytes_up",
+    "bytes_down",
+    "objective",
+    "lower_bound",
+    "certified_gap",
+    "accuracy",
+    "dual_residual",
+    "solver_steps",
+    "seconds",
+)
+COUNTS = frozenset({"round", "iteration", "uploads", "bytes_up", "bytes_down", "solver_steps"})
+
+
+class History(Mapping[str, np.ndarray]):
+    """Columns by name, all of one length; `nan` where a round has no such value."""
+
+    def __init__(self, columns: Mapping[str, np.ndarray]):
+        missing = [name for name in COLUMNS if name not in columns]
+        if missing:
+            raise ValueError(f"history lacks the columns {missing}")
+        self._columns = {name: np.asarray(columns[name]) for name in COLUMNS}
+        lengths = {name: len(column) for name, column in self._columns.items()}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"history columns differ in length: {lengths}")
+
+    @classmethod
+    def empty(cls) -> "History":
+        return cls({name: np.zeros(0, _dtype(name)) for name in COLUMNS})
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._columns[name]
+
+    def __iter__(self):
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        """The number of columns, as for any mapping; `rounds` counts the rows."""
+        return len(self._columns)
+
+    @property
+    def rounds(self) -> int:
+        return len(self._columns["round"])
+
+    def extended(self, other: "History") -> "History":
+        return History({name: np.concatenate([self[name], other[name]]) for name in COLUMNS})
+
+    def last(self, name: str) -> float:
+        """The latest value that is not `nan`; `nan` if there is none."""
+        column = self[name][~np.isnan(self[name].astype(float))]
+        return float(column[-1]) if len(column) else float("nan")
+
+    def first_below(self, name: str, bound: float) -> int | None:
+        """The first row whose `name` is at most `bound`; None if there is none."""
+        hits = np.flatnonzero(self[name] <= bound)
+        return int(hits[0]) if len(hits) else None
+
+    def to_pandas(self) -> "pd.DataFrame":
+        import pandas as pd
+
+        return pd.DataFrame(self._columns)
+
+    def save(self, path: Path) -> None:
+        with open(path, "w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(COLUMNS)
+            for i in range(self.rounds):
+                writer.writerow([_text(name, self[name][i]) for name in COLUMNS])
+
+    @classmethod
+    def load(cls, path: Path) -> "History":
+        with open(path, newline="") as file:
+            rows = list(csv.reader(file))
+        if not rows or tuple(rows[0]) != COLUMNS:
+            raise ValueError(f"{path}: the first line should be {','.join(COLUMNS)}")
+        columns = {}
+        for j, name in enumerate(COLUMNS):
+            columns[name] = np.array([_number(path, i, row, j) for i, row in enumerate(rows[1:])])
+            columns[name] = columns[name].astype(_dtype(name))
+        return cls(columns)
+
+
+def _dtype(name: str) -> type:
+    return np.int64 if name in COUNTS else np.float64
+
+
+def _text(name: str, value: float) -> str:
+    if name in COUNTS:
+        return str(int(value))
+    return "" if np.isnan(value) else repr(float(value))
+
+
+def _number(path: Path, i: int, row: list[str], j: int) -> float:
+    try:
+        text = row[j]
+        return float(text) if text else float("nan")
+    except (IndexError, ValueError):
+        raise ValueError(f"{path}:{i + 2}: column {COLUMNS[j]!r} is not a number: {row}") from None

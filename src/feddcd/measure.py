@@ -1,0 +1,97 @@
+"""What is said of a model: objective, score, certificate, dual residual."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+from . import tree
+from ._types import Params, Scalar
+from .algorithms import AbstractAlgorithm
+from .problems import AbstractProblem, AbstractSamples
+
+
+class Evaluation(NamedTuple):
+    objective: Scalar  # F/N
+    score: Scalar  # nan where there is none
+
+
+class Evaluate(eqx.Module):
+    """F/N on the clients' data (stacked) and the score on the test data, or on the clients'."""
+
+    problem: AbstractProblem
+    test: AbstractSamples | None = None
+
+    def __call__(self, w: Params) -> Evaluation:
+        objective = jnp.mean(jax.vmap(lambda f: f(w))(self.problem))
+        return Evaluation(objective, self._score(w).astype(objective.dtype))
+
+    def _score(self, w: Params) -> Scalar:
+        if self.test is not None:
+            return self.test.score(w)
+        if isinstance(self.problem, AbstractSamples):
+            return training_score(self.problem, w)
+        return jnp.array(jnp.nan)
+
+
+def training_score(problem: AbstractSamples, w: Params) -> Scalar:
+    """The score on all clients' rows together."""
+    z = jax.vmap(lambda f: f.predict(f.X, w))(problem)
+    flat = lambda x: x.reshape(-1, *x.shape[2:])
+    return problem.family.score(flat(z), flat(problem.Y), problem.s.reshape(-1))
+
+
+class Certificate(NamedTuple):
+    """objective >= optimum >= lower_bound, all in mean form (F/N)."""
+
+    objective: Scalar
+    lower_bound: Scalar
+
+    @property
+    def gap(self) -> Scalar:
+        return self.objective - self.lower_bound
+
+
+@eqx.filter_jit
+def certify(problem: AbstractProblem, w: Params, points: Params | None) -> Certificate:
+    """The better of two lower bounds on F*/N, from one scalar and one vector sum each:
+    tangents of every f_i at its own client's point, and at the model w."""
+    at_model = tangent_bound(problem, w, stacked=False)
+    F = jnp.mean(jax.vmap(lambda f: f(w))(problem))
+    if points is None:
+        return Certificate(F, at_model)
+    return Certificate(F, jnp.fmax(at_model, tangent_bound(problem, points, stacked=True)))
+
+
+def tangent_bound(problem: AbstractProblem, w: Params, *, stacked: bool) -> Scalar:
+    """f_i(x) >= f_i(w_i) + <g_i, x-w_i> + α_i|x-w_i|²/2, summed and minimised over x:
+
+    F* >= sum(f_i(w_i) - <g_i,w_i> + α_i|w_i|²/2) - |sum(α_i w_i - g_i)|² / (2 sum α_i),
+
+    less an allowance for rounding. Minus infinity where sum α_i is 0.
+    """
+
+    def tangent(f: AbstractProblem, w: Params):
+        value, g = jax.value_and_grad(f)(w)
+        parts = jnp.array([value, -tree.dot(g, w), f.alpha * tree.dot(w, w) / 2])
+        return jnp.sum(parts), jnp.sum(jnp.abs(parts)), tree.axpy(f.alpha, w, tree.scale(-1.0, g))
+
+    if stacked:
+        constants, sizes, slopes = jax.lax.map(lambda fw: tangent(*fw), (problem, w))
+    else:
+        constants, sizes, slopes = jax.lax.map(lambda f: tangent(f, w), problem)
+    slope, alpha = tree.total(slopes), jnp.sum(problem.alpha)
+    drop = tree.dot(slope, slope) / (2 * alpha)
+    allowance = 64 * jnp.finfo(drop.dtype).eps * (jnp.sum(sizes) + drop)
+    bound = (jnp.sum(constants) - drop - allowance) / constants.shape[0]
+    return jnp.where((alpha > 0) & jnp.isfinite(bound), bound, -jnp.inf)
+
+
+def dual_residual(
+    algorithm: AbstractAlgorithm, server: PyTree, clients: PyTree, weights: Array
+) -> Scalar:
+    """The largest norm of what should be zero; nan where nothing is conserved."""
+    norms = [tree.norm(r) for r in algorithm.residuals(server, clients, weights)]
+    return jnp.max(jnp.array(norms)) if norms else jnp.array(jnp.nan)

@@ -1,0 +1,140 @@
+"""Who takes part in a round: pure functions of a key, so of (seed, round)."""
+
+import abc
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from ._types import Key
+
+
+class Cohort(NamedTuple):
+    """Distinct clients in ascending order; those not asked are only there to fill the array."""
+
+    ids: Int[Array, " m"]
+    asked: Bool[Array, " m"]
+    arrived: Bool[Array, " m"]  # asked, and the upload came back
+
+
+class AbstractParticipation(eqx.Module):
+    N: eqx.AbstractVar[int]
+    tau: eqx.AbstractVar[int]  # the usual size of a cohort
+
+    @abc.abstractmethod
+    def __call__(self, key: Key) -> Cohort: ...
+
+
+class UniformSubset(AbstractParticipation):
+    """Each subset of τ out of N clients with equal probability."""
+
+    N: int
+    tau: int
+
+    def __check_init__(self):
+        check_tau(self.tau, self.N)
+
+    def __call__(self, key: Key) -> Cohort:
+        return _present(jax.random.choice(key, self.N, (self.tau,), replace=False))
+
+
+class Everyone(AbstractParticipation):
+    N: int
+
+    @property
+    def tau(self) -> int:
+        return self.N
+
+    def __call__(self, key: Key) -> Cohort:
+        return _present(jnp.arange(self.N))
+
+
+class ImportanceSubset(AbstractParticipation):
+    """Necoara's distribution P(I) ~ sum_I α_i, which FedDCD's rate needs when the α_i differ.
+
+    Exactly: the first client with probability α_i / sum α, the others uniformly. A set then
+    comes up with probability sum_I (α_i / sum α) / C(N-1, τ-1).
+    """
+
+    alpha: Float[Array, " N"]
+    N: int
+    tau: int
+
+    def __init__(self, alpha: Float[Array, " N"], tau: int):
+        self.alpha, self.N, self.tau = jnp.asarray(alpha), len(alpha), tau
+        check_tau(tau, self.N)
+        if not bool(jnp.all((self.alpha > 0) & jnp.isfinite(self.alpha))):
+            raise ValueError(f"every alpha must be positive and finite, got {self.alpha}")
+
+    def __call__(self, key: Key) -> Cohort:
+        k_first, k_others = jax.random.split(key)
+        first = jax.random.categorical(k_first, jnp.log(self.alpha))
+        others = jax.random.choice(k_others, self.N - 1, (self.tau - 1,), replace=False)
+        return _present(jnp.append(others + (others >= first), first))
+
+
+class Available(AbstractParticipation):
+    """Each client is there with probability p, by itself; the two likeliest stand in when
+    fewer than two are."""
+
+    N: int
+    p: float
+
+    def __check_init__(self):
+        check_tau(2, self.N)
+        if not 0 < self.p <= 1:
+            raise ValueError(f"need 0 < p <= 1, got p={self.p}")
+
+    @property
+    def tau(self) -> int:
+        return max(2, round(self.p * self.N))
+
+    def __call__(self, key: Key) -> Cohort:
+        u = jax.random.uniform(key, (self.N,))
+        there = (u < self.p) | (jnp.argsort(jnp.argsort(u)) < 2)
+        return Cohort(jnp.arange(self.N), there, there)
+
+
+class Lossy(AbstractParticipation):
+    """Another participation, of whose uploads each is lost with probability `loss`."""
+
+    base: AbstractParticipation
+    loss: float
+
+    def __check_init__(self):
+        if not 0 <= self.loss < 1:
+            raise ValueError(f"need 0 <= loss < 1, got loss={self.loss}")
+
+    @property
+    def N(self) -> int:
+        return self.base.N
+
+    @property
+    def tau(self) -> int:
+        return self.base.tau
+
+    def __call__(self, key: Key) -> Cohort:
+        k_base, k_loss = jax.random.split(key)
+        cohort = self.base(k_base)
+        kept = jax.random.bernoulli(k_loss, 1 - self.loss, cohort.ids.shape)
+        return cohort._replace(arrived=cohort.arrived & kept)
+
+
+PARTICIPATIONS: dict[str, str] = {
+    "uniform": "tau of the clients, every subset equally likely",
+    "everyone": "all clients in every round",
+    "importance": "Necoara's distribution, for clients with different strong convexity",
+    "available:P": "each client is there with probability P, at least two",
+}
+
+
+def check_tau(tau: int, N: int) -> None:
+    if not 2 <= tau <= N:
+        raise ValueError(f"need 2 <= tau <= N, got tau={tau}, N={N}")
+
+
+def _present(ids: Int[Array, " m"]) -> Cohort:
+    there = jnp.ones(ids.shape, bool)
+    return Cohort(jnp.sort(ids), there, there)

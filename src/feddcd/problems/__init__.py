@@ -1,0 +1,20 @@
+"""The objectives f_i."""
+
+from ._base import AbstractProblem as AbstractProblem
+from ._base import curvature as curvature
+from .design import AbstractDesign as AbstractDesign
+from .design import Dense as Dense
+from .design import Sparse as Sparse
+from .design import gram as gram
+from .design import stack as stack
+from .family import FAMILIES as FAMILIES
+from .family import AbstractFamily as AbstractFamily
+from .quadratic import Quadratic as Quadratic
+from .quadratic import optimum as optimum
+from .quadratic import random_quadratics as random_quadratics
+from .quadratic import worst_case_chain as worst_case_chain
+from .samples import MLP as MLP
+from .samples import AbstractSamples as AbstractSamples
+from .samples import Gram as Gram
+from .samples import Linear as Linear
+from .samples import mlp_params as mlp_params

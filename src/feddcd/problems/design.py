@@ -1,0 +1,153 @@
+"""The data matrix X of a client, dense or sparse, as the few products that are needed."""
+
+import abc
+from collections.abc import Sequence
+from functools import singledispatch
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.sparse
+from jaxtyping import Array, Float, Int
+
+from .._types import Scalar
+
+
+class AbstractDesign(eqx.Module):
+    """X, n rows by d columns; a padding row is zero."""
+
+    shape: eqx.AbstractVar[tuple[int, int]]  # (n, d) of one client
+
+    @abc.abstractmethod
+    def matmul(self, W: Float[Array, "d k"]) -> Float[Array, "n k"]:
+        """X W."""
+
+    @abc.abstractmethod
+    def add_rmatmul(
+        self, a: Scalar, R: Float[Array, "n k"], V: Float[Array, "d k"]
+    ) -> Float[Array, "d k"]:
+        """V + a X' R, at the cost of X's non-zeros."""
+
+    @abc.abstractmethod
+    def take(self, rows: Int[Array, " b"]) -> "AbstractDesign":
+        """Some rows of X; a row out of range is zero."""
+
+    def rmatmul(self, R: Float[Array, "n k"]) -> Float[Array, "d k"]:
+        """X' R."""
+        zero = jnp.zeros((self.shape[1], R.shape[1]), R.dtype)
+        return self.add_rmatmul(jnp.ones((), R.dtype), R, zero)
+
+
+class Dense(AbstractDesign):
+    X: Float[Array, "*N n d"]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.X.shape[-2], self.X.shape[-1]
+
+    def matmul(self, W):
+        return self.X @ W
+
+    def add_rmatmul(self, a, R, V):
+        return V + a * (self.X.T @ R)
+
+    def take(self, rows):
+        return Dense(_fill(self.X, rows))
+
+
+class Sparse(AbstractDesign):
+    """Compressed rows, padded to one number of non-zeros for all clients."""
+
+    values: Float[Array, "*N nnz"]
+    columns: Int[Array, "*N nnz"]
+    owners: Int[Array, "*N nnz"]  # the row of each entry, ascending; n for padding
+    starts: Int[Array, "*N n_plus_1"]
+    d: int = eqx.field(static=True)
+    widest: int = eqx.field(static=True)  # most non-zeros in a row
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.starts.shape[-1] - 1, self.d
+
+    def matmul(self, W):
+        products = self.values[:, None] * W[self.columns]
+        return jax.ops.segment_sum(products, self.owners, self.shape[0], indices_are_sorted=True)
+
+    def add_rmatmul(self, a, R, V):
+        return V.at[self.columns].add((a * self.values)[:, None] * _fill(R, self.owners))
+
+    def take(self, rows):
+        place = _fill(self.starts, rows)[:, None] + jnp.arange(self.widest)
+        inside = place < _fill(self.starts, rows + 1)[:, None]
+        place = jnp.where(inside, place, self.values.shape[-1])
+        return Rows(_fill(self.values, place), _fill(self.columns, place), self.d)
+
+
+class Rows(AbstractDesign):
+    """A few sparse rows, each padded to the same number of non-zeros."""
+
+    values: Float[Array, "b m"]
+    columns: Int[Array, "b m"]
+    d: int = eqx.field(static=True)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.values.shape[-2], self.d
+
+    def matmul(self, W):
+        return jnp.einsum("bm,bmk->bk", self.values, W[self.columns])
+
+    def add_rmatmul(self, a, R, V):
+        return V.at[self.columns].add(a * self.values[:, :, None] * R[:, None, :])
+
+    def take(self, rows):
+        return Rows(_fill(self.values, rows), _fill(self.columns, rows), self.d)
+
+
+def stack(blocks: Sequence[np.ndarray] | Sequence[scipy.sparse.csr_array], dtype) -> AbstractDesign:
+    """The clients' matrices as one design with a leading axis, rows padded with zeros."""
+    n = max(block.shape[0] for block in blocks)
+    if not scipy.sparse.issparse(blocks[0]):
+        X = np.zeros((len(blocks), n, blocks[0].shape[1]), dtype)
+        for i, block in enumerate(blocks):
+            X[i, : len(block)] = block
+        return Dense(jnp.asarray(X))
+    nnz = max(1, *(block.nnz for block in blocks))
+    values, columns = np.zeros((len(blocks), nnz), dtype), np.zeros((len(blocks), nnz), np.int32)
+    owners = np.full((len(blocks), nnz), n, np.int32)
+    starts = np.zeros((len(blocks), n + 1), np.int32)
+    for i, block in enumerate(blocks):
+        lengths = np.diff(block.indptr)
+        values[i, : block.nnz], columns[i, : block.nnz] = block.data, block.indices
+        owners[i, : block.nnz] = np.repeat(np.arange(len(lengths)), lengths)
+        starts[i] = np.pad(block.indptr, (0, n - len(lengths)), mode="edge")
+    widest = max(1, *(int(np.diff(block.indptr).max(initial=0)) for block in blocks))
+    arrays = map(jnp.asarray, (values, columns, owners, starts))
+    return Sparse(*arrays, blocks[0].shape[1], widest)
+
+
+@singledispatch
+def gram(X: AbstractDesign) -> Float[Array, "N n n"]:
+    """X X' of every client, once, outside jit."""
+    raise TypeError(f"no Gram matrix for {type(X).__name__}")
+
+
+@gram.register
+def _(X: Dense) -> Array:
+    return jax.jit(lambda X: jax.lax.map(lambda x: x @ x.T, X))(X.X)
+
+
+@gram.register
+def _(X: Sparse) -> Array:
+    n, d = X.shape
+    values, columns, starts = map(np.asarray, (X.values, X.columns, X.starts))
+    blocks = []
+    for v, c, s in zip(values, columns, starts, strict=True):
+        block = scipy.sparse.csr_array((v[: s[-1]], c[: s[-1]], s), shape=(n, d))
+        blocks.append((block @ block.T).toarray())
+    return jnp.asarray(np.stack(blocks))
+
+
+def _fill(x: Array, i: Int[Array, "..."]) -> Array:
+    return x.at[i].get(mode="fill", fill_value=0)

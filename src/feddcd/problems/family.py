@@ -1,0 +1,123 @@
+"""Losses on z = x'W with the canonical link: loss = A(z) - <y, z> + const(y).
+
+`mean` is ∇A, `curvature` applies ∇²A; nothing else of the model is ever needed.
+"""
+
+import abc
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._types import Scalar
+
+Z = Float[Array, "n k"]
+
+
+class AbstractFamily(eqx.Module):
+    smoothness: eqx.AbstractClassVar[float]  # a bound on the eigenvalues of ∇²A
+
+    @abc.abstractmethod
+    def value(self, z: Z, y: Z) -> Float[Array, " n"]:
+        """The loss of every row."""
+
+    @abc.abstractmethod
+    def mean(self, z: Z) -> Z:
+        """∇A(z): what the model expects y to be."""
+
+    @abc.abstractmethod
+    def curvature(self, p: Z, v: Z) -> Z:
+        """∇²A v, at the z that has mean p."""
+
+    @abc.abstractmethod
+    def score(self, z: Z, y: Z, s: Float[Array, " n"]) -> Scalar:
+        """Share of right labels, or share of the deviance explained; rows weigh s."""
+
+
+class Softmax(AbstractFamily):
+    """One column per class: A(z) = log sum_k exp z_k; y is one-hot."""
+
+    smoothness: ClassVar[float] = 0.5
+
+    def value(self, z, y):
+        return jax.nn.logsumexp(z, -1) - jnp.sum(y * z, -1)
+
+    def mean(self, z):
+        return jax.nn.softmax(z, -1)
+
+    def curvature(self, p, v):
+        return p * (v - jnp.sum(p * v, -1, keepdims=True))
+
+    def score(self, z, y, s):
+        return jnp.sum(s * (jnp.argmax(z, -1) == jnp.argmax(y, -1))) / jnp.sum(s)
+
+
+class Logistic(AbstractFamily):
+    """One column: A(z) = log(1 + exp z); y is 0 or 1."""
+
+    smoothness: ClassVar[float] = 0.25
+
+    def value(self, z, y):
+        return jnp.sum(jax.nn.softplus(z) - y * z, -1)
+
+    def mean(self, z):
+        return jax.nn.sigmoid(z)
+
+    def curvature(self, p, v):
+        return p * (1 - p) * v
+
+    def score(self, z, y, s):
+        return jnp.sum(s * jnp.all((z > 0) == (y > 0.5), -1)) / jnp.sum(s)
+
+
+class LeastSquares(AbstractFamily):
+    """A(z) = z²/2, so the loss is (z - y)²/2."""
+
+    smoothness: ClassVar[float] = 1.0
+
+    def value(self, z, y):
+        return jnp.sum((z - y) ** 2, -1) / 2
+
+    def mean(self, z):
+        return z
+
+    def curvature(self, p, v):
+        return v
+
+    def score(self, z, y, s):
+        return _explained(self, z, y, jnp.sum(s[:, None] * y, 0) / jnp.sum(s), y, s)
+
+
+class Poisson(AbstractFamily):
+    """A(z) = exp z; y is a count. Not smooth: ∇²A has no bound."""
+
+    smoothness: ClassVar[float] = float("inf")
+
+    def value(self, z, y):
+        return jnp.sum(jnp.exp(z) - y * z, -1)
+
+    def mean(self, z):
+        return jnp.exp(z)
+
+    def curvature(self, p, v):
+        return p * v
+
+    def score(self, z, y, s):
+        average = jnp.sum(s[:, None] * y, 0) / jnp.sum(s)
+        return _explained(self, z, y, jnp.log(average), jnp.log(jnp.maximum(y, 1e-300)), s)
+
+
+def _explained(family, z, y, null, perfect, s) -> Scalar:
+    """1 - deviance / deviance of a constant model."""
+    cost = lambda z: jnp.sum(s * family.value(jnp.broadcast_to(z, y.shape), y))
+    return 1 - (cost(z) - cost(perfect)) / (cost(null) - cost(perfect))
+
+
+FAMILIES: dict[str, AbstractFamily] = {
+    "softmax": Softmax(),
+    "logistic": Logistic(),
+    "ridge": LeastSquares(),
+    "poisson": Poisson(),
+}

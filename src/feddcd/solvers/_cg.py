@@ -1,0 +1,65 @@
+"""Preconditioned conjugate gradients, and the Armijo rule that follows them."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int
+
+from .. import tree
+from .._types import Params, Scalar
+
+FIRST_FORCING = 0.1  # |residual of the Newton system| / |gradient| in the first step
+
+
+def next_forcing(new: Scalar, old: Scalar) -> Scalar:
+    """Eisenstat and Walker's second choice, from the gradient norms of the last two points."""
+    return jnp.clip(0.9 * (new / old) ** 2, 1e-4, FIRST_FORCING)
+
+
+class _State(NamedTuple):
+    x: Params
+    r: Params
+    p: Params
+    rr: Scalar
+    k: Int[Array, ""]
+
+
+def cg(
+    operator: Callable[[Params], Params], b: Params, *, tol: Scalar, max_steps: int
+) -> tuple[Params, Int[Array, ""]]:
+    """x with |b - A x| <= tol, started from 0, and the steps it took.
+
+    Stops at a direction of negative curvature; the first such direction is b itself.
+    """
+
+    def unsolved(s: _State):
+        return (s.rr > tol**2) & (s.k < max_steps)
+
+    def step(s: _State) -> _State:
+        Ap = operator(s.p)
+        pAp = tree.dot(s.p, Ap)
+        bad = ~(pAp > 0)
+        a = jnp.where(bad, jnp.where(s.k == 0, 1.0, 0.0), s.rr / pAp)
+        r = tree.axpy(-a, Ap, s.r)
+        rr = jnp.where(bad, 0.0, tree.dot(r, r))
+        p = tree.axpy(rr / s.rr, s.p, r)
+        return _State(tree.axpy(a, s.p, s.x), r, p, rr, s.k + 1)
+
+    start = _State(tree.zeros(b), b, b, tree.dot(b, b), jnp.zeros((), jnp.int32))
+    end = jax.lax.while_loop(unsolved, step, start)
+    return end.x, end.k
+
+
+def armijo(value: Callable[[Scalar], Scalar], now: Scalar, slope: Scalar) -> tuple[Scalar, Scalar]:
+    """The largest of 1, 1/2, 1/4, ... that decreases `value` enough, and the value there."""
+    slack = 8 * jnp.finfo(now.dtype).eps * jnp.abs(now)
+
+    def too_long(carry):
+        t, v = carry
+        return ~(v <= now + 1e-4 * t * slope + slack) & (t > 1e-10)
+
+    halve = lambda carry: (carry[0] / 2, value(carry[0] / 2))
+    one = jnp.ones_like(now)
+    return jax.lax.while_loop(too_long, halve, (one, value(one)))

@@ -1,0 +1,150 @@
+"""Newton's method for linear models on one column of A per sample, where w' = (q' + A X)/μ.
+
+With G = XX' (once per client), Z = (q'X' + AG)/μ and R = A - s(Y - P(Z)):
+
+    ∇f' = RX,    |∇f|² = <R, RG>,    D + S(DG)/μ = -R,    S_j = s_j ∇²A(z_j),
+
+solved by conjugate gradients in the inner product <a, bG>: the iterates of the parameter
+space at n²k a step, whatever d is. Gradients, values and steps are in full precision;
+the directions need none, so they are found in single precision.
+Arrays are k by n here: products with G are then 1.6 times faster on a CPU.
+"""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from .._types import Scalar
+from ..problems import AbstractFamily, Gram, Linear
+from ._cg import FIRST_FORCING, armijo, next_forcing
+
+Columns = Float[Array, "k n"]
+MAX_CG_STEPS = 500
+
+
+class _Local(eqx.Module):
+    """What of a client's problem the iterations see."""
+
+    G: Float[Array, "n n"]
+    rough: Float[Array, "n n"]
+    Xq: Columns
+    Y: Columns
+    s: Float[Array, " n"]
+    mu: Scalar
+    family: AbstractFamily
+
+    def mean(self, AG: Columns) -> Columns:
+        return self.family.mean(((self.Xq + AG) / self.mu).T).T
+
+    def value(self, A: Columns, AG: Columns) -> Scalar:
+        """f(w) + |q|²/(2μ)."""
+        losses = self.family.value(((self.Xq + AG) / self.mu).T, self.Y.T)
+        return jnp.sum(self.s * losses) + jnp.vdot(A, AG) / (2 * self.mu)
+
+
+class _Point(NamedTuple):
+    A: Columns
+    AG: Columns
+    value: Scalar
+    P: Columns
+    R: Columns
+    RG: Columns
+    grad_norm: Scalar
+    forcing: Scalar
+    newton: Int[Array, ""]
+    steps: Int[Array, ""]
+    progress: Bool[Array, ""]
+
+
+class _Search(NamedTuple):
+    x: Columns
+    r: Columns
+    rG: Columns
+    p: Columns
+    pG: Columns
+    rr: Scalar
+    k: Int[Array, ""]
+
+
+def solve_in_samples(
+    f: Linear, gram: Gram, w: Float[Array, "d k"], tol: Scalar, max_steps: int
+) -> tuple[Float[Array, "d k"], Int[Array, ""]]:
+    """A better w and the CG steps it took; w itself if the sample space has no good start."""
+    k = w.shape[1]
+    q = jnp.zeros_like(w) if f.q is None else f.q
+    both = f.X.matmul(jnp.concatenate([w, q], 1)).T
+    Xw, Xq = both[:k], both[k:]
+    local = _Local(gram.G, gram.rough, Xq, f.Y.T, f.s, f.mu, f.family)
+    A = f.s * (local.Y - f.family.mean(Xw.T).T)
+    AG = A @ gram.G
+    residual = f.mu * w - q
+    given = jnp.vdot(residual, residual) - 2 * jnp.vdot(f.mu * Xw - Xq, A) + jnp.vdot(A, AG)
+    A, AG = _nearer(gram, A, AG, f.mu * Xw - Xq)
+    start = _point(local, A, AG, local.value(A, AG))
+    good = start.grad_norm**2 <= 4 * jnp.maximum(given, 0) + tol**2
+    end = _newton(local, start._replace(progress=good), tol, max_steps)
+    found = (q + f.X.rmatmul(end.A.T)) / f.mu
+    return jnp.where(good, found, w), end.steps
+
+
+def _nearer(gram: Gram, A: Columns, AG: Columns, target: Columns) -> tuple[Columns, Columns]:
+    """A with AG nearer to the target (the warm start's μXw - Xq), along G's Ritz pairs:
+    A itself starts at w - ∇f(w)/μ, which is far off where the curvature is well above μ."""
+    shift = ((target - AG) @ gram.vectors) / gram.values
+    return A + shift @ gram.vectors.T, AG + shift @ gram.products.T
+
+
+def _point(local: _Local, A: Columns, AG: Columns, value: Scalar) -> _Point:
+    P = local.mean(AG)
+    R = A - local.s * (local.Y - P)
+    RG = R @ local.G
+    norm = jnp.sqrt(jnp.maximum(jnp.vdot(R, RG), 0))
+    zero = jnp.zeros((), jnp.int32)
+    first = jnp.full_like(norm, FIRST_FORCING)
+    return _Point(A, AG, value, P, R, RG, norm, first, zero, zero, jnp.array(True))
+
+
+def _newton(local: _Local, start: _Point, tol: Scalar, max_steps: int) -> _Point:
+    def unsolved(s: _Point):
+        return (s.grad_norm > tol) & (s.newton < max_steps) & s.progress
+
+    def step(s: _Point) -> _Point:
+        D, k = _direction(local, s, jnp.maximum(s.forcing * s.grad_norm, 0.3 * tol))
+        DG = D @ local.G
+        along = lambda t: local.value(s.A + t * D, s.AG + t * DG)
+        t, value = armijo(along, s.value, jnp.vdot(s.RG, D) / local.mu)
+        new = _point(local, s.A + t * D, s.AG + t * DG, value)
+        forcing = next_forcing(new.grad_norm, s.grad_norm)
+        progress = (new.value < s.value) | (new.grad_norm < s.grad_norm)
+        return new._replace(
+            forcing=forcing, newton=s.newton + 1, steps=s.steps + k, progress=progress
+        )
+
+    return jax.lax.while_loop(unsolved, step, start)
+
+
+def _direction(local: _Local, s: _Point, tol: Scalar) -> tuple[Columns, Int[Array, ""]]:
+    """D with |(D + S(DG)/μ + R) X| <= tol, in the precision of `rough`, scaled by |∇f|."""
+    low = local.rough.dtype
+    unit = 1 / s.grad_norm
+    P, weights = s.P.astype(low), (local.s / local.mu).astype(low)
+    accuracy = ((tol * unit) ** 2).astype(low)
+
+    def unsolved(c: _Search):
+        return (c.rr > accuracy) & (c.k < MAX_CG_STEPS)
+
+    def step(c: _Search) -> _Search:
+        Ap = c.p + weights * local.family.curvature(P.T, c.pG.T).T
+        a = c.rr / jnp.vdot(c.pG, Ap)
+        r, rG = c.r - a * Ap, c.rG - a * (Ap @ local.rough)
+        rr = jnp.vdot(r, rG)
+        b = rr / c.rr
+        return _Search(c.x + a * c.p, r, rG, r + b * c.p, rG + b * c.pG, rr, c.k + 1)
+
+    r, rG = (-unit * s.R).astype(low), (-unit * s.RG).astype(low)
+    rr, zero = jnp.ones((), low), jnp.zeros((), jnp.int32)
+    end = jax.lax.while_loop(unsolved, step, _Search(jnp.zeros_like(r), r, rG, r, rG, rr, zero))
+    return end.x.astype(s.R.dtype) * s.grad_norm, end.k

@@ -1,0 +1,115 @@
+"""Newton's method: directions by conjugate gradients, lengths by Armijo halving."""
+
+from typing import Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from .. import tree
+from .._types import Key, Params, Scalar
+from ..problems import AbstractProblem, Gram, Linear, gram
+from ._base import AbstractLocalSolver, AbstractStop, LocalSolution, Tolerance
+from ._cg import FIRST_FORCING, armijo, cg, next_forcing
+from ._sample_space import solve_in_samples
+
+
+class NewtonCG(AbstractLocalSolver):
+    """Newton-CG in the space of samples or of parameters; a step is one CG step.
+
+    `space="auto"` takes samples for linear models with fewer than 2 d rows and l2 > 0, and
+    goes on in parameters whatever is left over; `rank` is the preconditioner's.
+    """
+
+    stop: AbstractStop = Tolerance()
+    max_steps: int = 50
+    space: Literal["auto", "samples", "parameters"] = "auto"
+    rank: int = 50
+
+    def __check_init__(self):
+        if self.space not in ("auto", "samples", "parameters"):
+            raise ValueError(f"space is auto, samples or parameters, not {self.space!r}")
+
+    def prepare(self, f: AbstractProblem) -> AbstractProblem:
+        """With every client's Gram matrix, where the sample space will be used."""
+        if not isinstance(f, Linear) or f.gram is not None or self.space == "parameters":
+            return f
+        n, d = f.X.shape
+        possible = bool(jnp.all(f.mu > 0))
+        if self.space == "samples" and not possible:
+            raise ValueError("the sample space divides by l2 and needs l2 > 0")
+        if not possible or (self.space == "auto" and n > 2 * d):
+            return f
+        found = _gram(f, min(self.rank, n // 4))
+        return eqx.tree_at(lambda f: f.gram, f, found, is_leaf=lambda x: x is None)
+
+    def __call__(self, f: AbstractProblem, w: Params, key: Key) -> LocalSolution:
+        del key
+        tol = self.stop(f, tree.norm(jax.grad(f)(w)))
+        steps = jnp.zeros((), jnp.int32)
+        if isinstance(f, Linear) and f.gram is not None and self.space != "parameters":
+            w, steps = solve_in_samples(f, f.gram, w, tol, self.max_steps)
+        rest = _solve_in_parameters(f, w, tol, self.max_steps)
+        return rest._replace(steps=rest.steps + steps)
+
+
+class _Point(NamedTuple):
+    w: Params
+    value: Scalar
+    g: Params
+    grad_norm: Scalar
+    forcing: Scalar  # relative accuracy of the next direction
+    newton: Int[Array, ""]
+    steps: Int[Array, ""]
+    progress: Bool[Array, ""]
+
+
+def _solve_in_parameters(
+    f: AbstractProblem, w: Params, tol: Scalar, max_steps: int
+) -> LocalSolution:
+    def unsolved(s: _Point):
+        return (s.grad_norm > tol) & (s.newton < max_steps) & s.progress
+
+    def step(s: _Point) -> _Point:
+        _, hvp = jax.linearize(jax.grad(f), s.w)
+        accuracy = jnp.maximum(s.forcing * s.grad_norm, 0.3 * tol)
+        d, k = cg(hvp, tree.scale(-1.0, s.g), tol=accuracy, max_steps=1000)
+        t, _ = armijo(lambda t: f(tree.axpy(t, d, s.w)), s.value, tree.dot(s.g, d))
+        w = tree.axpy(t, d, s.w)
+        value, g = jax.value_and_grad(f)(w)
+        norm = tree.norm(g)
+        better = (value < s.value) | (norm < s.grad_norm)
+        newton, steps = s.newton + 1, s.steps + k
+        new = _Point(w, value, g, norm, next_forcing(norm, s.grad_norm), newton, steps, better)
+        return tree.where(better, new, s._replace(newton=newton, steps=steps, progress=better))
+
+    value, g = jax.value_and_grad(f)(w)
+    zero = jnp.zeros((), jnp.int32)
+    norm = tree.norm(g)
+    first = jnp.full_like(norm, FIRST_FORCING)
+    start = _Point(w, value, g, norm, first, zero, zero, jnp.array(True))
+    end = jax.lax.while_loop(unsolved, step, start)
+    return LocalSolution(end.w, end.grad_norm, end.steps)
+
+
+def _gram(f: Linear, rank: int) -> Gram:
+    """G of every client, with Ritz pairs where the curvature is far above l2."""
+    G = gram(f.X)
+    stiffness = jnp.max(jnp.max(jnp.sum(jnp.abs(G), 2), 1) * jnp.max(f.s, 1) / f.mu)
+    rank = rank if stiffness > 100 else 0
+    return jax.jit(_with_ritz_pairs, static_argnums=1)(G, rank)
+
+
+def _with_ritz_pairs(G: Float[Array, "N n n"], rank: int) -> Gram:
+    start = jax.random.normal(jax.random.key(0), (G.shape[1], rank), G.dtype)
+
+    def pairs(G):
+        U = start
+        for _ in range(3):
+            U, _ = jnp.linalg.qr(G @ U)
+        values, rotation = jnp.linalg.eigh(U.T @ G @ U)
+        U = U @ rotation
+        return Gram(G, G.astype(jnp.float32), U, G @ U, values)
+
+    return jax.lax.map(pairs, G)

@@ -1,0 +1,120 @@
+"""Mini-batch methods: SGD, and any transformation of gradients that optax knows."""
+
+from functools import cache
+
+import equinox as eqx
+import jax
+import optax
+from jaxtyping import Array, Float
+
+from .. import tree
+from .._types import Key, Params, Scalar
+from ..problems import AbstractProblem, Linear
+from ._base import (
+    AbstractFixedRateSolver,
+    AbstractLocalSolver,
+    AbstractStop,
+    LocalSolution,
+    check_rate,
+    step_length,
+)
+from ._epochs import batches, run_epochs, shuffled
+from ._lazy import run_lazily
+
+
+class Optax(AbstractLocalSolver):
+    """Any optax optimizer on mini-batches, whose state starts anew with every call; a step is
+    one mini-batch. `stop` is asked once an epoch, at the price of a full gradient."""
+
+    optimizer: optax.GradientTransformation = eqx.field(static=True)
+    epochs: int = 1
+    batch_size: int = 32
+    stop: AbstractStop | None = None
+
+    def __check_init__(self):
+        _check(self.epochs, self.batch_size)
+
+    def __call__(self, f: AbstractProblem, w: Params, key: Key) -> LocalSolution:
+        length = batches(f, self.batch_size)
+
+        def epoch(w, state, key):
+            order = shuffled(f, self.batch_size, key)
+
+            def step(i, carry):
+                w, state = carry
+                move, state = self.optimizer.update(jax.grad(f.batch(order[i]))(w), state, w)
+                return optax.apply_updates(w, move), state
+
+            return jax.lax.fori_loop(0, length, step, (w, state))
+
+        start = (w, self.optimizer.init(w))
+        return run_epochs(f, start, key, epoch, epochs=self.epochs, length=length, stop=self.stop)
+
+
+def adam(
+    lr: float = 1e-3,
+    *,
+    b1: float = 0.9,
+    b2: float = 0.999,
+    epochs: int = 1,
+    batch_size: int = 32,
+    stop: AbstractStop | None = None,
+) -> Optax:
+    """Adam on mini-batches."""
+    return Optax(_adam(lr, b1, b2), epochs, batch_size, stop)
+
+
+_adam = cache(optax.adam)  # equal arguments give one object, so nothing is compiled twice
+
+
+class SGD(AbstractFixedRateSolver):
+    """w ← w - η ∇f_B(w), η = 1/β where `lr` is None; a step is one mini-batch.
+
+    Linear models pay for the non-zeros of a batch only. `stop` is asked once an epoch, at the
+    price of a full gradient.
+    """
+
+    lr: float | None = None
+    epochs: int = 1
+    batch_size: int = 32
+    stop: AbstractStop | None = None
+
+    def __check_init__(self):
+        _check(self.epochs, self.batch_size)
+
+    def rate(self, f: AbstractProblem) -> Scalar:
+        return step_length(self.lr, f)
+
+    def prepare(self, f: AbstractProblem) -> AbstractProblem:
+        check_rate(self.lr, f)
+        return f
+
+    def __call__(self, f: AbstractProblem, w: Params, key: Key) -> LocalSolution:
+        eta, length = self.rate(f), batches(f, self.batch_size)
+
+        def epoch(w, _, key):
+            order = shuffled(f, self.batch_size, key)
+            if isinstance(f, Linear):
+                return _linear_epoch(f, w, order, eta, length), None
+            step = lambda i, w: tree.axpy(-eta, jax.grad(f.batch(order[i]))(w), w)
+            return jax.lax.fori_loop(0, length, step, w), None
+
+        return run_epochs(
+            f, (w, None), key, epoch, epochs=self.epochs, length=length, stop=self.stop
+        )
+
+
+def _linear_epoch(
+    f: Linear, W: Float[Array, "d k"], order: Array, eta: Scalar, length: Array
+) -> Float[Array, "d k"]:
+    def step(i, lazy, _):
+        b = f.batch(order[i])
+        R = b.s[:, None] * (f.family.mean(lazy.predict(b.X)) - b.Y)
+        return lazy.decayed(eta, f.mu).plus(-eta, b.X, R), None
+
+    return run_lazily(step, (W, f.q, None), steps=length, eta=eta, mu=f.mu)[0]
+
+
+def _check(epochs: int, batch_size: int) -> None:
+    if epochs < 0 or batch_size < 1:
+        raise ValueError(f"need epochs >= 0 and batch_size >= 1, got {epochs} and {batch_size}")

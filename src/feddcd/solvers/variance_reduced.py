@@ -1,0 +1,168 @@
+"""Stochastic gradients whose variance vanishes at the optimum: SVRG and SAGA.
+
+Both converge linearly with a fixed step. L_j is the smoothness of row j's term,
+n s_j |x_j|² times the link's, plus μ; the defaults are the theory's: SAGA 1/(3 max L_j)
+(Defazio et al., 2014), SVRG 1/(2 (𝓛 + 2ρ)) with ρ = max L_j / b and
+𝓛 = (1 - 1/b) β + ρ (Sebbouh et al., 2019).
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from .. import tree
+from .._types import Key, Params, Scalar
+from ..problems import AbstractProblem, Linear
+from ._base import AbstractLocalSolver, AbstractStop, LocalSolution, check_rate
+from ._epochs import batches, drawn, run_epochs
+from ._lazy import run_lazily
+
+Table = Float[Array, "n k"]
+
+
+class SVRG(AbstractLocalSolver):
+    """w ← w - η (∇f_B(w) - ∇f_B(w̃) + ∇f(w̃)), w̃ the start of the epoch; a step is one batch.
+
+    Runs `epochs` epochs or, given a `stop`, until it holds, but `max_epochs` at most.
+    """
+
+    lr: float | None = None
+    epochs: int = 2
+    batch_size: int = 8
+    stop: AbstractStop | None = None
+    max_epochs: int = 1000
+
+    def prepare(self, f: AbstractProblem) -> AbstractProblem:
+        check_rate(self.lr, f)
+        return f
+
+    def __call__(self, f: AbstractProblem, w: Params, key: Key) -> LocalSolution:
+        rho = _row_smoothness(f) / self.batch_size
+        default = 1 / (2 * ((1 - 1 / self.batch_size) * f.beta + 3 * rho))
+        eta = default if self.lr is None else jnp.asarray(self.lr, f.beta.dtype)
+        length = batches(f, self.batch_size)
+
+        def epoch(w, known, key):
+            order = drawn(f, self.batch_size, key)
+            if isinstance(f, Linear):
+                w = _linear_svrg(f, w, known, order, eta, length)
+            else:
+                w = _svrg(f, w, known, order, eta, length)
+            return w, _snapshot(f, w)
+
+        return run_epochs(
+            f,
+            (w, _snapshot(f, w)),
+            key,
+            epoch,
+            epochs=self.epochs if self.stop is None else self.max_epochs,
+            length=length,
+            stop=self.stop,
+            gradient=lambda _, known: known[0],
+        )
+
+
+class SAGA(AbstractLocalSolver):
+    """w ← w - η (n x_j' s_j (p_j - r_j) + X' s r + ∇(μ|w|²/2 - <q, w>)), r_j ← p_j, where r holds
+    the mean P that every row of a linear model last had; a step is one row.
+
+    Runs `epochs` epochs or, given a `stop`, until it holds, but `max_epochs` at most.
+    """
+
+    lr: float | None = None
+    epochs: int = 2
+    stop: AbstractStop | None = None
+    max_epochs: int = 1000
+
+    def prepare(self, f: AbstractProblem) -> AbstractProblem:
+        _linear(f)
+        check_rate(self.lr, f)
+        return f
+
+    def __call__(self, f: AbstractProblem, w: Params, key: Key) -> LocalSolution:
+        f = _linear(f)
+        eta = 1 / (3 * _row_smoothness(f))
+        eta = eta if self.lr is None else jnp.asarray(self.lr, f.beta.dtype)
+        length = batches(f, 1)
+        g, table = _linear_snapshot(f, w)
+
+        def epoch(w, known, key):
+            order = drawn(f, 1, key)
+            w, *known = run_lazily(
+                lambda i, *s: _saga(f, order[i], eta, *s),
+                (w, *known),
+                steps=length,
+                eta=eta,
+                mu=f.mu,
+            )
+            return w, tuple(known)
+
+        return run_epochs(
+            f,
+            (w, (f.mu * w - g, table)),
+            key,
+            epoch,
+            epochs=self.epochs if self.stop is None else self.max_epochs,
+            length=length,
+            stop=self.stop,
+        )
+
+
+def _snapshot(f: AbstractProblem, w: Params) -> tuple[Params, Params]:
+    """∇f(w) and what ∇f_B(w) is found from: w, or a linear model's mean P of every row."""
+    return _linear_snapshot(f, w) if isinstance(f, Linear) else (jax.grad(f)(w), w)
+
+
+def _svrg(f: AbstractProblem, w: Params, known: PyTree, order, eta: Scalar, length) -> Params:
+    g, center = known
+
+    def step(i, w):
+        slope = jax.grad(f.batch(order[i]))
+        d = tree.add(tree.sub(slope(w), slope(center)), g)
+        return tree.axpy(-eta, d, w)
+
+    return jax.lax.fori_loop(0, length, step, w)
+
+
+def _linear_snapshot(f: Linear, W: Float[Array, "d k"]) -> tuple[Float[Array, "d k"], Table]:
+    P = f.family.mean(f.X.matmul(W))
+    g = f.X.rmatmul(f.s[:, None] * (P - f.Y)) + f.mu * W
+    return g if f.q is None else g - f.q, P
+
+
+def _linear_svrg(f: Linear, W: Float[Array, "d k"], known: PyTree, order, eta: Scalar, length):
+    g, table = known
+
+    def step(i, lazy, _):
+        b = f.batch(order[i])
+        R = b.s[:, None] * (f.family.mean(lazy.predict(b.X)) - table[order[i]])
+        return lazy.decayed(eta, f.mu).plus(-eta, b.X, R), None
+
+    return run_lazily(step, (W, f.mu * W - g, None), steps=length, eta=eta, mu=f.mu)[0]
+
+
+def _saga(f: Linear, row, eta: Scalar, lazy, table: Table):
+    """With D = q - X' s (table - Y), which row j changes by -x_j' Δ, Δ = s_j (p_j - r_j)."""
+    x, s = f.X.take(row), f.s[row][:, None]
+    P = f.family.mean(lazy.predict(x))
+    change = s * (P - table[row])
+    lazy = lazy.decayed(eta, f.mu)
+    lazy = lazy.plus(lazy.e - eta * f.rows, x, change)
+    D = x.add_rmatmul(-jnp.ones_like(eta), change, lazy.D)
+    return lazy._replace(D=D), table.at[row].set(P)
+
+
+def _row_smoothness(f: AbstractProblem) -> Scalar:
+    """max_j L_j for linear models, else β."""
+    if not isinstance(f, Linear):
+        return f.beta
+    squares = jax.tree.map(lambda x: x * x if eqx.is_inexact_array(x) else x, f.X)
+    norms = squares.matmul(jnp.ones((f.X.shape[1], 1), f.s.dtype))[:, 0]
+    return f.rows * jnp.max(f.s * norms) * f.family.smoothness + f.mu
+
+
+def _linear(f: AbstractProblem) -> Linear:
+    if not isinstance(f, Linear):
+        raise TypeError(f"SAGA keeps one row of a linear model's residuals, got {type(f).__name__}")
+    return f

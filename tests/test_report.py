@@ -1,0 +1,199 @@
+"""The report: right counts, honest sentences, a page that is whole and harmless."""
+
+import csv
+import io
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from feddcd import report
+from feddcd.history import COLUMNS, COUNTS, History
+from feddcd.report import Entry, figures
+from feddcd.report._style import STYLES, styles
+
+VOID = {"meta", "link", "br", "hr", "img"}
+
+
+class Page(HTMLParser):
+    """Balanced tags, every id, every reference that a browser would follow."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.ids, self.links, self.tags, self.text = [], [], [], set(), []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value)
+            if name in ("href", "xlink:href", "src"):
+                self.links.append(value)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        self.handle_endtag(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def history(objective, bound=np.nan, **columns):
+    T = len(objective)
+    rounds = np.arange(1, T + 1)
+    full = {name: rounds if name in COUNTS else np.full(T, np.nan) for name in COLUMNS}
+    full |= {"objective": np.array(objective, float), "uploads": 10 * rounds}
+    full["lower_bound"] = np.broadcast_to(np.asarray(bound, float), T)
+    full["certified_gap"] = full["objective"] - full["lower_bound"]
+    return History(full | columns)
+
+
+def entry(label="feddcd", objective=None, bound=0.5, **columns):
+    objective = 0.5 + 0.3 * 0.8 ** np.arange(80) if objective is None else objective
+    config = {"algorithm": {"name": label}, "data": {"clients": 50}, "tau": 15}
+    summary = {"rounds": len(objective), "objective": float(objective[-1])}
+    return Entry(label, history(objective, bound, **columns), summary, config)
+
+
+def full(label, rate, T=60):
+    t = np.arange(T)
+    more = {"accuracy": 0.9 - 0.3 * rate**t, "dual_residual": 1e-13 * (1.0 + t % 3)}
+    return entry(label, 0.5 + 0.3 * rate**t, 0.5 - 0.1 * rate**t, **more)
+
+
+CASES = {
+    "run": [full("feddcd", 0.8)],
+    "compare": [full("feddcd", 0.8), full("accfeddcd", 0.7), full("mbsgd", 0.999)],
+    "early stop": [full("feddcd", 0.8), full("fednewton", 0.3, 9), full("a long label " * 9, 0.9)],
+    "not convex": [entry(bound=np.nan), entry("fedavg", bound=np.nan)],
+    "negative objective": [entry(objective=[-1.0, -2.0], bound=np.nan), entry("fedavg")],
+    "one round": [entry(objective=[0.7])],
+    "one round each": [entry(objective=[0.7]), entry("fedavg", [0.9])],
+    "no round": [entry("new")._replace(history=History.empty())],
+    "diverges": [full("feddcd", 0.8), entry("fedavg", [0.9, 1e30, np.inf, np.nan])],
+    "at the optimum": [entry(objective=[0.5, 0.5])],
+    "odd labels": [full("_a $x^ <b>", 0.8), full("联邦 & \\1", 0.7), full("_a $x^ <b>", 0.6)],
+}
+
+
+def page(tmp_path, entries, title="A title"):
+    kind = "run" if len(entries) == 1 else "compare"
+    report.write(entries, tmp_path / "a.html", title=title, kind=kind)
+    return (tmp_path / "a.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_page_is_whole_and_asks_nothing_of_the_network(tmp_path, name):
+    text = page(tmp_path, CASES[name])
+    parsed = Page(text)
+    assert len(set(parsed.ids)) == len(parsed.ids)
+    assert {"svg", "figcaption", "table", "details"} <= parsed.tags
+    assert "script" not in parsed.tags
+    outside = re.sub(r'xmlns(:xlink)?="http://www\.w3\.org/\d+/\w+"', "", text)
+    assert not re.search(r"https?://|@import|url\((?!#)", outside)
+    for link in parsed.links:
+        assert link == "data:," or link.removeprefix("#") in parsed.ids
+    for target in re.findall(r"url\(#([^)]*)\)", text):
+        assert target in parsed.ids
+    for one in CASES[name]:
+        assert one.label.strip() in "\n".join(parsed.text)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_figure_can_be_drawn(tmp_path, name):
+    entries = CASES[name]
+    drawn = [report.curves(entries, title="a $ b"), report.accuracy(entries)]
+    for i, figure in enumerate([*drawn, report.single(entries[0])]):
+        report.save_png(figure, tmp_path / f"{i}.png")
+        assert (tmp_path / f"{i}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_writing_twice_gives_the_same_bytes(tmp_path):
+    assert page(tmp_path, CASES["compare"]) == page(tmp_path, CASES["compare"])
+
+
+def test_user_text_is_escaped(tmp_path):
+    evil = entry('<b>"x"</b>')._replace(config={"<i>key": {"a&b": "<script>1</script>"}})
+    text = page(tmp_path, [evil, full("feddcd", 0.8)], title="<u>title</u>")
+    assert not {"b", "i", "u", "script"} & Page(text).tags
+    assert "&lt;u&gt;title&lt;/u&gt;" in text
+
+
+def test_svg_ids_differ_between_figures_without_a_prefix():
+    a, b = figures.curves(CASES["compare"]), figures.accuracy(CASES["compare"])
+    first, second = (set(Page(report.svg(figure)).ids) for figure in (a, b))
+    assert not first & second
+    assert report.svg(a).startswith("<svg")
+    assert report.svg(a) == report.svg(figures.curves(CASES["compare"]))
+
+
+# Gaps to the best bound, 0.5: feddcd 1e-2, 1e-3, 1e-5, 1e-7; fedavg 1e-2, 1e-4, 1e-4.
+# fedavg's own bound, 0.4, proves only 0.1 + 1e-4.
+HAND = [
+    entry("feddcd", 0.5 + np.array([1e-2, 0.99e-3, 1e-5, 1e-7]), [0.1, 0.5, 0.2, np.nan]),
+    entry("fedavg", 0.5 + np.array([1e-2, 1e-4, 1e-4]), 0.4),
+]
+
+
+def test_table_counts_rounds_and_uploads_to_each_gap():
+    feddcd, fedavg = report.rows(HAND)
+    assert (feddcd["rounds to 1e-3"], feddcd["uploads to 1e-3"]) == ("2", "20")
+    assert (feddcd["rounds to 1e-6"], feddcd["uploads to 1e-6"]) == ("4", "40")
+    assert (fedavg["rounds to 1e-3"], fedavg["uploads to 1e-6"]) == ("2", "–")
+    assert (feddcd["certified gap"], fedavg["certified gap"]) == ("1e-7", "0.1")
+    assert feddcd["accuracy"] == "–"
+
+
+def test_csv_has_a_line_per_entry(tmp_path):
+    report.write_csv(HAND, tmp_path / "compare.csv")
+    with open(tmp_path / "compare.csv", newline="") as file:
+        first, second = csv.DictReader(file)
+    assert (first["label"], first["rounds"], first["uploads_to_1e-06"]) == ("feddcd", "4", "40")
+    assert (second["label"], second["rounds_to_1e-03"]) == ("fedavg", "2")
+    assert second["rounds_to_1e-06"] == ""
+
+
+def test_terminal_table_shows_each_entry_within_80_letters():
+    console = Console(width=80, file=io.StringIO())
+    console.print(report.rich_table(HAND))
+    assert re.search("fedavg.*0.500100", console.file.getvalue())
+
+
+SAYS = {
+    "run": (HAND[:1], "FedDCD ran 4 rounds with 15 of 50 clients; the model’s objective is 0.5000 "
+            "and is proven to be within 1e-7 of the best possible one."),
+    "winner": (HAND, "FedDCD needed the fewest uploads to come provably within 1e-6 of the best "
+               "possible objective: 40 uploads in 4 rounds. For FedAvg this is not proven."),
+    "tie": ([HAND[0], HAND[0]._replace(label="b")], "FedDCD and b needed the fewest uploads"),
+    "not reached": ([HAND[1], HAND[1]._replace(label="b")], "No run came provably within 1e-3"),
+    "not convex": (CASES["not convex"], "No certificate: the model is not convex."),
+    "two problems": ([HAND[0], entry("other", [0.2, 0.1], 0.0)], "must not be compared"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAYS)
+def test_summary_claims_what_the_numbers_prove(tmp_path, name):
+    entries, sentence = SAYS[name]
+    assert sentence in "".join(Page(page(tmp_path, entries)).text)
+
+
+def test_a_known_algorithm_keeps_its_colour_and_no_two_lines_look_alike():
+    looks = styles(["feddcd eta=0.5", "feddcd", "Point-SAGA", "mine", "yours"])
+    assert looks[1] == STYLES["feddcd"]
+    assert looks[2] == STYLES["pointsaga"]
+    assert len(set(looks)) == 5
+
+
+def test_a_run_report_refuses_two_runs(tmp_path):
+    with pytest.raises(ValueError, match="got 2"):
+        report.write(HAND, tmp_path / "a.html", title="", kind="run")

@@ -1,0 +1,438 @@
+"""Every solver on every kind of problem: the optimum, an honest gradient norm, no surprises."""
+
+from functools import cache
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+import scipy.optimize
+import scipy.sparse
+
+from feddcd import tree
+from feddcd.problems import (
+    FAMILIES,
+    MLP,
+    AbstractProblem,
+    Linear,
+    Quadratic,
+    mlp_params,
+    random_quadratics,
+    stack,
+)
+from feddcd.solvers import (
+    LBFGS,
+    SAGA,
+    SGD,
+    SOLVERS,
+    SVRG,
+    GradientDescent,
+    InexactOracle,
+    LocalSolution,
+    NewtonCG,
+    Optax,
+    Tolerance,
+    adam,
+)
+from feddcd.solvers._epochs import shuffled
+
+ROWS, D = (9, 14, 5), 6  # three clients of unequal size, so all but one have padding
+COLUMNS = {"softmax": 3, "logistic": 1, "ridge": 2, "poisson": 1}
+KEY = 0
+
+
+@pytest.fixture(autouse=True)
+def x64():
+    with jax.enable_x64(True):
+        yield
+
+
+@eqx.filter_jit
+def solve(solver, f: AbstractProblem, w, key) -> LocalSolution:
+    return solver(f, w, key)
+
+
+@eqx.filter_jit
+def gradient(f: AbstractProblem, w):
+    return jax.grad(f)(w)
+
+
+def clients(family, *, sparse=False, mu=0.1, scale=1.0, rows=ROWS, dtype=np.float64) -> Linear:
+    """Stacked clients with unequal row weights; the sparse ones hold the same numbers."""
+    random = np.random.default_rng(7)
+    k = COLUMNS[family]
+    blocks, n = [], max(rows)
+    Y, s = np.zeros((len(rows), n, k), dtype), np.zeros((len(rows), n), dtype)
+    for i, m in enumerate(rows):
+        X = random.normal(size=(m, D)) * (random.uniform(size=(m, D)) < 0.5) * scale
+        blocks.append(scipy.sparse.csr_array(X) if sparse else X)
+        s[i, :m] = random.uniform(0.5, 1.5, m) / m
+        Y[i, :m] = labels(family, random, m, k)
+    X, link = stack(blocks, dtype), FAMILIES[family]
+    norms = np.array([(s_i[: b.shape[0]] * (b * b).sum(1)).sum() for s_i, b in zip(s, blocks)])
+    beta = jnp.asarray(link.smoothness * norms, dtype)
+    full = jnp.full(len(rows), mu, dtype)
+    return Linear(X, jnp.asarray(Y), jnp.asarray(s), link, full, jnp.array(rows), 0 * full, beta)
+
+
+def labels(family, random, m, k):
+    if family == "softmax":
+        return np.eye(k)[random.integers(k, size=m)]
+    if family == "logistic":
+        return random.integers(2, size=(m, k))
+    return random.poisson(2.0, (m, k)) if family == "poisson" else random.normal(size=(m, k))
+
+
+def perceptron() -> MLP:
+    f = clients("softmax")
+    inf = jnp.full(len(ROWS), jnp.inf)
+    return MLP(f.X, f.Y, f.s, f.family, f.mu, f.rows, 0 * f.mu, inf)
+
+
+def somewhere(family, seed=1, dtype=np.float64):
+    return jnp.asarray(np.random.default_rng(seed).normal(size=(D, COLUMNS[family])), dtype)
+
+
+@cache
+def problem(name: str) -> AbstractProblem:
+    """The second client of each kind: softmax plain, the others tilted, proximal or both."""
+    if name == "quadratic":
+        return tree.take(random_quadratics(2, D, alpha=0.2, beta=1.0), 1)
+    family, *sparse = name.split("-")
+    f = tree.take(prepared(family, bool(sparse)), 0)
+    u, v = somewhere(family, 3), somewhere(family, 4)
+    if family == "logistic":
+        return f.tilted(0.1 * u)
+    if family == "ridge":
+        return f.proximal(0.3, u)
+    return f.proximal(0.2, u).tilted(0.1 * v) if family == "poisson" else f
+
+
+@cache
+def prepared(family: str, sparse: bool = False) -> Linear:
+    return NewtonCG(space="samples", rank=2).prepare(clients(family, sparse=sparse))
+
+
+def begin(name: str):
+    if name == "quadratic":
+        return jnp.ones(D)
+    return 0.5 * somewhere(name.split("-")[0], 5)
+
+
+@cache
+def reference(name: str) -> np.ndarray:
+    """The optimum by scipy's trust region, with our gradients and Hessians only."""
+    f, w0 = problem(name), begin(name)
+    flat = lambda x: jnp.reshape(x, w0.shape)
+    functions = (lambda x: f(flat(x)), jax.grad(lambda x: f(flat(x))))
+    value, slope, bend = map(jax.jit, (*functions, jax.hessian(functions[0])))
+    found = scipy.optimize.minimize(
+        value, np.zeros(w0.size), jac=slope, hess=bend, method="trust-exact", tol=1e-10
+    )
+    x = found.x - np.linalg.solve(bend(found.x), slope(found.x))
+    return x.reshape(w0.shape)
+
+
+LINEAR = ["softmax", "logistic", "ridge", "poisson", "softmax-sparse", "poisson-sparse"]
+PROBLEMS = [*LINEAR, "quadratic"]
+TIGHT = Tolerance(1e-8)
+EXACT = {
+    "newton": NewtonCG(space="parameters"),
+    "newton-samples": NewtonCG(),
+    "gd": GradientDescent(steps=5000, stop=TIGHT),
+    "lbfgs": LBFGS(),
+    "svrg": SVRG(stop=TIGHT, batch_size=2),
+    "saga": SAGA(stop=TIGHT),
+}
+ROUGH = {
+    "gd": GradientDescent(steps=7),
+    "sgd": SGD(epochs=2, batch_size=4),
+    "adam": adam(0.01, epochs=2, batch_size=4),
+    "svrg": SVRG(),
+    "saga": SAGA(),
+}
+
+
+def suited(solver, name: str):
+    """Poisson has no β, so its step must be given; SAGA is for linear models."""
+    if isinstance(solver, SAGA) and name == "quadratic":
+        pytest.skip("linear models only")
+    if not name.startswith("poisson") or getattr(solver, "lr", 0) is not None:
+        return solver
+    return eqx.tree_at(lambda s: s.lr, solver, 0.02, is_leaf=lambda x: x is None)
+
+
+def check_honest(f: AbstractProblem, out: LocalSolution):
+    true = float(tree.norm(gradient(f, out.w)))
+    assert np.isclose(float(out.grad_norm), true, rtol=1e-6, atol=1e-14)
+    assert bool(tree.all_finite(out.w))
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("solver", EXACT)
+def test_reaches_the_optimum(solver, name):
+    f, w = problem(name), begin(name)
+    out = solve(suited(EXACT[solver], name), f, w, jax.random.key(KEY))
+    check_honest(f, out)
+    assert out.grad_norm <= 1e-8
+    assert jnp.linalg.norm(out.w - reference(name)) <= out.grad_norm / f.alpha + 1e-9
+    assert out.steps > 0
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("solver", ROUGH)
+def test_honest_and_better_than_before(solver, name):
+    f, w = problem(name), begin(name)
+    out = solve(suited(ROUGH[solver], name), f, w, jax.random.key(KEY))
+    check_honest(f, out)
+    assert f(out.w) < f(w)
+
+
+@pytest.mark.parametrize("name", ["softmax", "poisson"])
+@pytest.mark.parametrize("solver", [*ROUGH, "newton-samples"])
+def test_sparse_equals_dense(solver, name):
+    tried = suited({**EXACT, **ROUGH}[solver], name)
+    dense, sparse = (
+        solve(tried, problem(kind), begin(kind), jax.random.key(KEY))
+        for kind in (name, f"{name}-sparse")
+    )
+    np.testing.assert_allclose(dense.w, sparse.w, rtol=1e-10, atol=1e-12)
+    assert dense.steps == sparse.steps or solver == "newton-samples"
+
+
+MODELS = {
+    "newton": NewtonCG(max_steps=5),
+    "lbfgs": LBFGS(max_steps=5),
+    "gd": GradientDescent(lr=0.1, steps=5),
+    "sgd": SGD(lr=0.1, batch_size=4),
+    "adam": adam(0.01, batch_size=4),
+    "svrg": SVRG(lr=0.05, batch_size=4),
+}
+
+
+@pytest.mark.parametrize("solver", MODELS)
+def test_perceptron(solver):
+    f = tree.take(perceptron(), 0)
+    w = mlp_params((D, 4, 3), jax.random.key(0), jnp.float64, bias=True)
+    out = solve(MODELS[solver], f, w, jax.random.key(KEY))
+    check_honest(f, out)
+    assert f(out.w) < f(w)
+
+
+@pytest.mark.parametrize("solver", ["newton", "newton-samples", "gd", "lbfgs", "svrg", "saga"])
+@pytest.mark.parametrize("delta", [0.5, 0.01])
+def test_inexact_oracle(solver, delta):
+    f, w, best = problem("logistic"), begin("logistic"), reference("logistic")
+    stop = InexactOracle(delta)
+    tried = eqx.tree_at(lambda s: s.stop, EXACT[solver], stop, is_leaf=lambda x: x is None)
+    out = solve(tried, f, w, jax.random.key(KEY))
+    check_honest(f, out)
+    assert out.grad_norm <= stop(f, tree.norm(gradient(f, w)))
+    assert jnp.sum((out.w - best) ** 2) <= delta * jnp.sum((w - best) ** 2)
+
+
+@pytest.mark.parametrize("solver", EXACT)
+def test_warm_start_is_kept(solver):
+    f, best = problem("logistic"), jnp.asarray(reference("logistic"))
+    out = solve(EXACT[solver], f, best, jax.random.key(KEY))
+    assert out.steps <= 3
+    assert out.grad_norm <= 1e-9
+    np.testing.assert_allclose(out.w, best, atol=1e-8)
+
+
+@pytest.mark.parametrize("family", ["softmax", "logistic", "ridge"])
+def test_sample_space_equals_parameter_space(family):
+    f = prepared(family).tilted(jnp.stack([0.1 * somewhere(family, i) for i in range(3)]))
+    w = somewhere(family)
+    for i in range(3):
+        fi = tree.take(f, i)
+        here = solve(NewtonCG(), fi, w, jax.random.key(KEY))
+        there = solve(NewtonCG(space="parameters"), fi, w, jax.random.key(KEY))
+        check_honest(fi, here)
+        np.testing.assert_allclose(here.w, there.w, rtol=1e-7, atol=1e-7)
+    assert not np.any(np.isnan(f.gram.G))
+
+
+def test_what_is_refused():
+    with pytest.raises(ValueError, match="needs l2 > 0"):
+        NewtonCG(space="samples").prepare(clients("ridge", mu=0.0))
+    with pytest.raises(ValueError, match="space is auto"):
+        NewtonCG(space="rows")  # pyright: ignore
+    with pytest.raises(ValueError, match="0 < delta < 1"):
+        InexactOracle(1.0)
+    with pytest.raises(ValueError, match="batch_size >= 1"):
+        SGD(batch_size=0)
+    for solver in (SGD(), GradientDescent(), SVRG()):
+        with pytest.raises(ValueError, match="give lr"):
+            solver.prepare(perceptron())
+    for solver in (SAGA(), SAGA(lr=0.1)):
+        with pytest.raises(TypeError, match="Quadratic"):
+            solver(problem("quadratic"), jnp.ones(D), jax.random.key(KEY))
+    assert SGD(lr=0.1).prepare(perceptron()).rows.shape == (3,)
+    assert list(SOLVERS) == ["newton", "gd", "lbfgs", "sgd", "adam", "svrg", "saga"]
+
+
+# mu tiny against q: w* is near q/mu = 1e8, and every p there is 0 or 1 to rounding
+@pytest.mark.parametrize("solver", ["newton", "newton-samples", "gd", "lbfgs", "svrg", "saga"])
+@pytest.mark.parametrize("start", [0.0, 1e3])
+def test_saturated(solver, start):
+    f = tree.take(NewtonCG(space="samples", rank=2).prepare(clients("logistic", mu=1e-8)), 0)
+    q = somewhere("logistic", 3)
+    f, w = f.tilted(q / jnp.linalg.norm(q)), start * somewhere("logistic", 2)
+    tried = EXACT[solver]
+    if isinstance(tried, SVRG | SAGA):
+        tried = eqx.tree_at(lambda s: s.max_epochs, tried, 20)
+    out = solve(tried, f, w, jax.random.key(KEY))
+    check_honest(f, out)
+    assert f(out.w) <= f(w)
+    if solver.startswith("newton"):
+        assert out.grad_norm <= 1e-9
+
+
+def plain_sgd(f: Linear, w, key, lr: float, epochs: int, batch_size: int):
+    """The same rows in the same order, one dense step at a time."""
+    for e in range(epochs):
+        order = np.asarray(shuffled(f, batch_size, jax.random.fold_in(key, e)))
+        for i in range(-(-int(f.rows) // batch_size)):
+            w = w - lr * gradient(f.batch(jnp.asarray(order[i])), w)
+    return w
+
+
+# ημ from 0 through 1 (where c would vanish) to beyond: the last three write W out every step
+@pytest.mark.parametrize("mu", [0.0, 0.1, 9.0, 9.9999, 10.0, 15.0])
+@pytest.mark.parametrize("tilt", [False, True])
+def test_lazy_sgd_equals_plain_sgd(mu, tilt):
+    f = tree.take(clients("softmax", sparse=True, mu=mu), 1)
+    f = f.tilted(0.3 * somewhere("softmax", 3)) if tilt else f
+    w, key = somewhere("softmax"), jax.random.key(KEY)
+    out = solve(SGD(lr=0.1, epochs=3, batch_size=4), f, w, key)
+    np.testing.assert_allclose(out.w, plain_sgd(f, w, key, 0.1, 3, 4), rtol=1e-11, atol=1e-13)
+    assert out.steps == 3 * 4
+
+
+def test_strong_decay_over_a_long_epoch():
+    """(1 - ημ)^n = 10^-600 would underflow were W never written out."""
+    f = tree.take(clients("ridge", mu=9.9, rows=(300,)), 0)
+    w, key = somewhere("ridge"), jax.random.key(KEY)
+    out = solve(SGD(lr=0.1, batch_size=1), f, w, key)
+    np.testing.assert_allclose(out.w, plain_sgd(f, w, key, 0.1, 1, 1), rtol=1e-11)
+
+
+def test_an_epoch_visits_every_real_row_once():
+    """On X = I, w_j moves by lr m s_j y_j / |batch| when row j is visited, and only then."""
+    n, m = 14, 11
+    f = eqx.tree_at(lambda f: f.X, clients("ridge", rows=(n,), mu=0.0), stack([np.eye(n)], float))
+    f = eqx.tree_at(lambda f: (f.rows, f.Y), f, (jnp.array([m]), jnp.ones_like(f.Y)))
+    f = tree.take(f, 0)
+    out = solve(SGD(lr=0.1, batch_size=4), f, jnp.zeros((n, 2)), jax.random.key(KEY))
+    visits = out.w / (0.1 * m * f.s[:, None])
+    assert out.steps == 3
+    np.testing.assert_allclose(np.sort(visits[:m, 0]), [1 / 4] * 8 + [1 / 3] * 3)
+    assert not np.any(out.w[m:])
+
+
+@pytest.mark.parametrize("solver", ["sgd", "adam", "svrg", "saga"])
+def test_the_key_decides(solver):
+    f, w = problem("ridge"), begin("ridge")
+    run = lambda seed: np.asarray(solve(ROUGH[solver], f, w, jax.random.key(seed)).w)
+    assert np.array_equal(run(1), run(1))
+    assert not np.array_equal(run(1), run(2))
+
+
+def test_checks_before_the_first_epoch_and_once_an_epoch():
+    f, w = problem("ridge"), begin("ridge")
+    easy = Tolerance(1e6)
+    for solver in (SGD(stop=easy), SVRG(stop=easy), SAGA(stop=easy), adam(stop=easy)):
+        out = solve(solver, f, w, jax.random.key(KEY))
+        assert out.steps == 0
+        assert np.array_equal(out.w, w)
+    out = solve(SGD(epochs=50, batch_size=4, stop=Tolerance(0.1)), f, w, jax.random.key(KEY))
+    assert 0 < out.steps < 50 * 3
+    assert out.grad_norm <= 0.1
+
+
+@eqx.filter_jit
+def mapped(solver, f, w, keys):
+    return jax.lax.map(lambda a: solver(a[0], w, a[1]), (f, keys))
+
+
+@eqx.filter_jit
+def vectorised(solver, f, w, keys):
+    return jax.vmap(lambda fi, key: solver(fi, w, key))(f, keys)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("solver", [*ROUGH, "newton-samples", "lbfgs"])
+def test_unequal_clients_together_or_alone(solver, sparse):
+    f, w = prepared("logistic", sparse), begin("logistic")
+    tried = {**EXACT, **ROUGH}[solver]
+    keys = jax.random.split(jax.random.key(KEY), 3)
+    together, spread = mapped(tried, f, w, keys), vectorised(tried, f, w, keys)
+    np.testing.assert_allclose(together.w, spread.w, rtol=1e-9, atol=1e-9)
+    last = solve(tried, tree.take(f, 2), w, keys[2])
+    np.testing.assert_allclose(last.w, together.w[2], rtol=1e-9, atol=1e-9)
+    if solver in ("sgd", "saga"):
+        size = {"sgd": 4, "saga": 1}[solver]
+        assert together.steps.tolist() == [2 * -(-m // size) for m in ROWS]
+
+
+@pytest.mark.parametrize("solver", [k for k in ROUGH if k != "gd"])
+def test_padding_changes_nothing(solver):
+    """A deployed client has no padding and must draw the same rows."""
+    padded = tree.take(clients("logistic"), 0)
+    alone = tree.take(clients("logistic", rows=ROWS[:1]), 0)
+    w, key = begin("logistic"), jax.random.key(KEY)
+    here, there = (solve(ROUGH[solver], f, w, key) for f in (padded, alone))
+    np.testing.assert_allclose(here.w, there.w, rtol=1e-12)
+
+
+@pytest.mark.parametrize("solver", ["newton", "gd", "lbfgs", "sgd", "adam", "svrg", "saga"])
+def test_single_precision_stays(solver):
+    f = tree.take(clients("logistic", dtype=np.float32), 0)
+    f, w = (
+        f.tilted(0.1 * somewhere("logistic", 3, np.float32)),
+        somewhere("logistic", 1, np.float32),
+    )
+    stop = Tolerance()
+    single = {"newton": NewtonCG(), "lbfgs": LBFGS(), "svrg": SVRG(stop=stop, batch_size=2)}
+    tried = {**ROUGH, **single, "saga": SAGA(stop=stop)}[solver]
+    out = solve(tried, f, w, jax.random.key(KEY))
+    assert out.w.dtype == out.grad_norm.dtype == jnp.float32
+    assert f(out.w) < f(w)
+    if solver in ("newton", "lbfgs", "svrg", "saga"):
+        assert out.grad_norm <= 1e-4
+
+
+def test_lbfgs_keeps_a_start_it_cannot_leave():
+    f = problem("poisson")
+    out = solve(LBFGS(), f, jnp.full((D, 1), 1e4), jax.random.key(KEY))
+    assert bool(jnp.all(out.w == 1e4))
+    assert not jnp.isfinite(out.grad_norm)
+
+
+def test_any_optax_optimizer_and_one_trace():
+    f, w = problem("ridge"), begin("ridge")
+    out = solve(Optax(optax.sgd(0.05), 2, 4), f, w, jax.random.key(KEY))
+    plain = solve(SGD(0.05, 2, 4), f, w, jax.random.key(KEY))
+    np.testing.assert_allclose(out.w, plain.w, rtol=1e-11)
+    traces = []
+
+    @eqx.filter_jit
+    def counted(solver, f, w, key):
+        traces.append(1)
+        return solver(f, w, key)
+
+    for seed in range(3):
+        counted(adam(0.02), f, w, jax.random.key(seed))
+        counted(SGD(), f.tilted(w), w, jax.random.key(seed))
+    assert len(traces) == 2
+
+
+def test_quadratic_step_is_the_gradient_step():
+    f = problem("quadratic")
+    assert isinstance(f, Quadratic)
+    out = solve(GradientDescent(steps=1), f, jnp.ones(D), jax.random.key(KEY))
+    np.testing.assert_allclose(out.w, jnp.ones(D) - (f.A @ jnp.ones(D) - f.b) / f.beta, rtol=1e-12)
+    assert out.steps == 1
