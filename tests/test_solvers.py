@@ -1,6 +1,7 @@
 """Every solver on every kind of problem: the optimum, an honest gradient norm, no surprises."""
 
-from functools import cache
+from functools import cache, partial
+from itertools import product
 
 import equinox as eqx
 import jax
@@ -37,6 +38,7 @@ from feddcd.solvers import (
     adam,
 )
 from feddcd.solvers._epochs import shuffled
+from feddcd.solvers._sample_space import solve_in_samples
 
 ROWS, D = (9, 14, 5), 6  # three clients of unequal size, so all but one have padding
 COLUMNS = {"softmax": 3, "logistic": 1, "ridge": 2, "poisson": 1}
@@ -49,14 +51,13 @@ def x64():
         yield
 
 
-@eqx.filter_jit
-def solve(solver, f: AbstractProblem, w, key) -> LocalSolution:
-    return solver(f, w, key)
-
-
-@eqx.filter_jit
-def gradient(f: AbstractProblem, w):
-    return jax.grad(f)(w)
+# compiling takes far longer here than running: ask for the quickest code, not the best
+quick = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+solve = jax.jit(
+    lambda solver, f, w, key: solver(f, w, key), static_argnums=0, compiler_options=quick
+)
+gradient = jax.jit(lambda f, w: jax.grad(f)(w), compiler_options=quick)
+value = jax.jit(lambda f, w: f(w), compiler_options=quick)
 
 
 def clients(family, *, sparse=False, mu=0.1, scale=1.0, rows=ROWS, dtype=np.float64) -> Linear:
@@ -71,7 +72,9 @@ def clients(family, *, sparse=False, mu=0.1, scale=1.0, rows=ROWS, dtype=np.floa
         s[i, :m] = random.uniform(0.5, 1.5, m) / m
         Y[i, :m] = labels(family, random, m, k)
     X, link = stack(blocks, dtype), FAMILIES[family]
-    norms = np.array([(s_i[: b.shape[0]] * (b * b).sum(1)).sum() for s_i, b in zip(s, blocks)])
+    norms = np.array(
+        [(s_i[: b.shape[0]] * (b * b).sum(1)).sum() for s_i, b in zip(s, blocks, strict=True)]
+    )
     beta = jnp.asarray(link.smoothness * norms, dtype)
     full = jnp.full(len(rows), mu, dtype)
     return Linear(X, jnp.asarray(Y), jnp.asarray(s), link, full, jnp.array(rows), 0 * full, beta)
@@ -83,6 +86,10 @@ def labels(family, random, m, k):
     if family == "logistic":
         return random.integers(2, size=(m, k))
     return random.poisson(2.0, (m, k)) if family == "poisson" else random.normal(size=(m, k))
+
+
+def client(f: AbstractProblem, i: int) -> AbstractProblem:
+    return jax.tree.map(lambda x: x[i], f)
 
 
 def perceptron() -> MLP:
@@ -99,9 +106,9 @@ def somewhere(family, seed=1, dtype=np.float64):
 def problem(name: str) -> AbstractProblem:
     """The second client of each kind: softmax plain, the others tilted, proximal or both."""
     if name == "quadratic":
-        return tree.take(random_quadratics(2, D, alpha=0.2, beta=1.0), 1)
+        return client(random_quadratics(2, D, alpha=0.2, beta=1.0), 1)
     family, *sparse = name.split("-")
-    f = tree.take(prepared(family, bool(sparse)), 0)
+    f = client(prepared(family, bool(sparse)), 0)
     u, v = somewhere(family, 3), somewhere(family, 4)
     if family == "logistic":
         return f.tilted(0.1 * u)
@@ -111,8 +118,8 @@ def problem(name: str) -> AbstractProblem:
 
 
 @cache
-def prepared(family: str, sparse: bool = False) -> Linear:
-    return NewtonCG(space="samples", rank=2).prepare(clients(family, sparse=sparse))
+def prepared(family: str, sparse: bool = False, mu: float = 0.1) -> Linear:
+    return NewtonCG(space="samples", rank=2).prepare(clients(family, sparse=sparse, mu=mu))
 
 
 def begin(name: str):
@@ -127,16 +134,15 @@ def reference(name: str) -> np.ndarray:
     f, w0 = problem(name), begin(name)
     flat = lambda x: jnp.reshape(x, w0.shape)
     functions = (lambda x: f(flat(x)), jax.grad(lambda x: f(flat(x))))
-    value, slope, bend = map(jax.jit, (*functions, jax.hessian(functions[0])))
+    height, slope, bend = map(jax.jit, (*functions, jax.hessian(functions[0])))
     found = scipy.optimize.minimize(
-        value, np.zeros(w0.size), jac=slope, hess=bend, method="trust-exact", tol=1e-10
+        height, np.zeros(w0.size), jac=slope, hess=bend, method="trust-exact", tol=1e-10
     )
     x = found.x - np.linalg.solve(bend(found.x), slope(found.x))
     return x.reshape(w0.shape)
 
 
-LINEAR = ["softmax", "logistic", "ridge", "poisson", "softmax-sparse", "poisson-sparse"]
-PROBLEMS = [*LINEAR, "quadratic"]
+PROBLEMS = ["softmax", "softmax-sparse", "logistic", "ridge", "poisson", "quadratic"]
 TIGHT = Tolerance(1e-8)
 EXACT = {
     "newton": NewtonCG(space="parameters"),
@@ -148,7 +154,7 @@ EXACT = {
 }
 ROUGH = {
     "gd": GradientDescent(steps=7),
-    "sgd": SGD(epochs=2, batch_size=4),
+    "sgd": SGD(lr=0.05, epochs=2, batch_size=4),
     "adam": adam(0.01, epochs=2, batch_size=4),
     "svrg": SVRG(),
     "saga": SAGA(),
@@ -156,9 +162,7 @@ ROUGH = {
 
 
 def suited(solver, name: str):
-    """Poisson has no β, so its step must be given; SAGA is for linear models."""
-    if isinstance(solver, SAGA) and name == "quadratic":
-        pytest.skip("linear models only")
+    """Poisson has no β, so its step must be given."""
     if not name.startswith("poisson") or getattr(solver, "lr", 0) is not None:
         return solver
     return eqx.tree_at(lambda s: s.lr, solver, 0.02, is_leaf=lambda x: x is None)
@@ -170,8 +174,16 @@ def check_honest(f: AbstractProblem, out: LocalSolution):
     assert bool(tree.all_finite(out.w))
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
-@pytest.mark.parametrize("solver", EXACT)
+# sparse rows matter to those that take some of them, quadratics have none
+TABLE = [
+    (solver, name)
+    for solver, name in product(EXACT, PROBLEMS)
+    if solver in {"softmax-sparse": ("newton-samples", "svrg", "saga")}.get(name, EXACT)
+    and (solver, name) not in {("saga", "quadratic"), ("newton-samples", "quadratic")}
+]
+
+
+@pytest.mark.parametrize(("solver", "name"), TABLE)
 def test_reaches_the_optimum(solver, name):
     f, w = problem(name), begin(name)
     out = solve(suited(EXACT[solver], name), f, w, jax.random.key(KEY))
@@ -182,21 +194,20 @@ def test_reaches_the_optimum(solver, name):
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-@pytest.mark.parametrize("solver", ROUGH)
+@pytest.mark.parametrize("solver", ["gd", "sgd", "adam"])
 def test_honest_and_better_than_before(solver, name):
     f, w = problem(name), begin(name)
     out = solve(suited(ROUGH[solver], name), f, w, jax.random.key(KEY))
     check_honest(f, out)
-    assert f(out.w) < f(w)
+    assert value(f, out.w) < value(f, w)
 
 
-@pytest.mark.parametrize("name", ["softmax", "poisson"])
 @pytest.mark.parametrize("solver", [*ROUGH, "newton-samples"])
-def test_sparse_equals_dense(solver, name):
-    tried = suited({**EXACT, **ROUGH}[solver], name)
+def test_sparse_equals_dense(solver):
+    tried = {**EXACT, **ROUGH}[solver]
     dense, sparse = (
-        solve(tried, problem(kind), begin(kind), jax.random.key(KEY))
-        for kind in (name, f"{name}-sparse")
+        solve(tried, problem(name), begin(name), jax.random.key(KEY))
+        for name in ("softmax", "softmax-sparse")
     )
     np.testing.assert_allclose(dense.w, sparse.w, rtol=1e-10, atol=1e-12)
     assert dense.steps == sparse.steps or solver == "newton-samples"
@@ -214,23 +225,22 @@ MODELS = {
 
 @pytest.mark.parametrize("solver", MODELS)
 def test_perceptron(solver):
-    f = tree.take(perceptron(), 0)
+    f = client(perceptron(), 0)
     w = mlp_params((D, 4, 3), jax.random.key(0), jnp.float64, bias=True)
     out = solve(MODELS[solver], f, w, jax.random.key(KEY))
     check_honest(f, out)
-    assert f(out.w) < f(w)
+    assert value(f, out.w) < value(f, w)
 
 
 @pytest.mark.parametrize("solver", ["newton", "newton-samples", "gd", "lbfgs", "svrg", "saga"])
-@pytest.mark.parametrize("delta", [0.5, 0.01])
-def test_inexact_oracle(solver, delta):
+def test_inexact_oracle(solver):
     f, w, best = problem("logistic"), begin("logistic"), reference("logistic")
-    stop = InexactOracle(delta)
+    stop = InexactOracle(0.3)
     tried = eqx.tree_at(lambda s: s.stop, EXACT[solver], stop, is_leaf=lambda x: x is None)
     out = solve(tried, f, w, jax.random.key(KEY))
     check_honest(f, out)
     assert out.grad_norm <= stop(f, tree.norm(gradient(f, w)))
-    assert jnp.sum((out.w - best) ** 2) <= delta * jnp.sum((w - best) ** 2)
+    assert jnp.sum((out.w - best) ** 2) <= 0.3 * jnp.sum((w - best) ** 2)
 
 
 @pytest.mark.parametrize("solver", EXACT)
@@ -247,7 +257,7 @@ def test_sample_space_equals_parameter_space(family):
     f = prepared(family).tilted(jnp.stack([0.1 * somewhere(family, i) for i in range(3)]))
     w = somewhere(family)
     for i in range(3):
-        fi = tree.take(f, i)
+        fi = client(f, i)
         here = solve(NewtonCG(), fi, w, jax.random.key(KEY))
         there = solve(NewtonCG(space="parameters"), fi, w, jax.random.key(KEY))
         check_honest(fi, here)
@@ -255,11 +265,19 @@ def test_sample_space_equals_parameter_space(family):
     assert not np.any(np.isnan(f.gram.G))
 
 
+def test_sample_space_with_fewer_rows_than_rank():
+    """μ is small enough here for Ritz pairs, and two of the first client's three are null."""
+    f = NewtonCG(space="samples", rank=50).prepare(clients("logistic", mu=1e-4, rows=(1, 14)))
+    fi, w = client(f, 0), somewhere("logistic")
+    assert f.gram.values.shape == (2, 3)
+    found, steps = solve_in_samples(fi, fi.gram, w, jnp.array(1e-9), 50)
+    assert steps > 0
+    assert tree.norm(gradient(fi, found)) <= 1e-8
+
+
 def test_what_is_refused():
     with pytest.raises(ValueError, match="needs l2 > 0"):
         NewtonCG(space="samples").prepare(clients("ridge", mu=0.0))
-    with pytest.raises(ValueError, match="space is auto"):
-        NewtonCG(space="rows")  # pyright: ignore
     with pytest.raises(ValueError, match="0 < delta < 1"):
         InexactOracle(1.0)
     with pytest.raises(ValueError, match="batch_size >= 1"):
@@ -278,15 +296,12 @@ def test_what_is_refused():
 @pytest.mark.parametrize("solver", ["newton", "newton-samples", "gd", "lbfgs", "svrg", "saga"])
 @pytest.mark.parametrize("start", [0.0, 1e3])
 def test_saturated(solver, start):
-    f = tree.take(NewtonCG(space="samples", rank=2).prepare(clients("logistic", mu=1e-8)), 0)
     q = somewhere("logistic", 3)
-    f, w = f.tilted(q / jnp.linalg.norm(q)), start * somewhere("logistic", 2)
-    tried = EXACT[solver]
-    if isinstance(tried, SVRG | SAGA):
-        tried = eqx.tree_at(lambda s: s.max_epochs, tried, 20)
-    out = solve(tried, f, w, jax.random.key(KEY))
+    f = client(prepared("logistic", mu=1e-8), 0).tilted(q / jnp.linalg.norm(q))
+    w = start * somewhere("logistic", 2)
+    out = solve(EXACT[solver], f, w, jax.random.key(KEY))
     check_honest(f, out)
-    assert f(out.w) <= f(w)
+    assert value(f, out.w) <= value(f, w)
     if solver.startswith("newton"):
         assert out.grad_norm <= 1e-9
 
@@ -304,7 +319,7 @@ def plain_sgd(f: Linear, w, key, lr: float, epochs: int, batch_size: int):
 @pytest.mark.parametrize("mu", [0.0, 0.1, 9.0, 9.9999, 10.0, 15.0])
 @pytest.mark.parametrize("tilt", [False, True])
 def test_lazy_sgd_equals_plain_sgd(mu, tilt):
-    f = tree.take(clients("softmax", sparse=True, mu=mu), 1)
+    f = client(clients("softmax", sparse=True, mu=mu), 1)
     f = f.tilted(0.3 * somewhere("softmax", 3)) if tilt else f
     w, key = somewhere("softmax"), jax.random.key(KEY)
     out = solve(SGD(lr=0.1, epochs=3, batch_size=4), f, w, key)
@@ -314,7 +329,7 @@ def test_lazy_sgd_equals_plain_sgd(mu, tilt):
 
 def test_strong_decay_over_a_long_epoch():
     """(1 - ημ)^n = 10^-600 would underflow were W never written out."""
-    f = tree.take(clients("ridge", mu=9.9, rows=(300,)), 0)
+    f = client(clients("ridge", mu=9.9, rows=(300,)), 0)
     w, key = somewhere("ridge"), jax.random.key(KEY)
     out = solve(SGD(lr=0.1, batch_size=1), f, w, key)
     np.testing.assert_allclose(out.w, plain_sgd(f, w, key, 0.1, 1, 1), rtol=1e-11)
@@ -325,7 +340,7 @@ def test_an_epoch_visits_every_real_row_once():
     n, m = 14, 11
     f = eqx.tree_at(lambda f: f.X, clients("ridge", rows=(n,), mu=0.0), stack([np.eye(n)], float))
     f = eqx.tree_at(lambda f: (f.rows, f.Y), f, (jnp.array([m]), jnp.ones_like(f.Y)))
-    f = tree.take(f, 0)
+    f = client(f, 0)
     out = solve(SGD(lr=0.1, batch_size=4), f, jnp.zeros((n, 2)), jax.random.key(KEY))
     visits = out.w / (0.1 * m * f.s[:, None])
     assert out.steps == 3
@@ -336,9 +351,11 @@ def test_an_epoch_visits_every_real_row_once():
 @pytest.mark.parametrize("solver", ["sgd", "adam", "svrg", "saga"])
 def test_the_key_decides(solver):
     f, w = problem("ridge"), begin("ridge")
-    run = lambda seed: np.asarray(solve(ROUGH[solver], f, w, jax.random.key(seed)).w)
-    assert np.array_equal(run(1), run(1))
-    assert not np.array_equal(run(1), run(2))
+    first, again, other = (solve(ROUGH[solver], f, w, jax.random.key(i)) for i in (1, 1, 2))
+    check_honest(f, first)
+    assert value(f, first.w) < value(f, w)
+    assert np.array_equal(first.w, again.w)
+    assert not np.array_equal(first.w, other.w)
 
 
 def test_checks_before_the_first_epoch_and_once_an_epoch():
@@ -348,49 +365,59 @@ def test_checks_before_the_first_epoch_and_once_an_epoch():
         out = solve(solver, f, w, jax.random.key(KEY))
         assert out.steps == 0
         assert np.array_equal(out.w, w)
-    out = solve(SGD(epochs=50, batch_size=4, stop=Tolerance(0.1)), f, w, jax.random.key(KEY))
-    assert 0 < out.steps < 50 * 3
-    assert out.grad_norm <= 0.1
+    half = float(tree.norm(gradient(f, w))) / 2
+    out = solve(SGD(0.02, 500, stop=Tolerance(half)), f, w, jax.random.key(KEY))
+    assert 0 < out.steps < 500
+    assert out.grad_norm <= half
 
 
-@eqx.filter_jit
+@partial(jax.jit, static_argnums=0, compiler_options=quick)
 def mapped(solver, f, w, keys):
     return jax.lax.map(lambda a: solver(a[0], w, a[1]), (f, keys))
 
 
-@eqx.filter_jit
+@partial(jax.jit, static_argnums=0, compiler_options=quick)
 def vectorised(solver, f, w, keys):
     return jax.vmap(lambda fi, key: solver(fi, w, key))(f, keys)
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("solver", [*ROUGH, "newton-samples", "lbfgs"])
-def test_unequal_clients_together_or_alone(solver, sparse):
-    f, w = prepared("logistic", sparse), begin("logistic")
+@pytest.mark.parametrize("solver", ["sgd", "svrg", "saga", "newton-samples", "lbfgs"])
+def test_unequal_clients_together_or_alone(solver):
+    tilts = jnp.stack([0.1 * somewhere("logistic", i) for i in range(3)])
+    f, w = prepared("logistic").tilted(tilts), begin("logistic")
     tried = {**EXACT, **ROUGH}[solver]
     keys = jax.random.split(jax.random.key(KEY), 3)
     together, spread = mapped(tried, f, w, keys), vectorised(tried, f, w, keys)
     np.testing.assert_allclose(together.w, spread.w, rtol=1e-9, atol=1e-9)
-    last = solve(tried, tree.take(f, 2), w, keys[2])
-    np.testing.assert_allclose(last.w, together.w[2], rtol=1e-9, atol=1e-9)
+    for i in range(3):
+        alone = solve(tried, client(f, i), w, keys[i])
+        np.testing.assert_allclose(alone.w, together.w[i], rtol=1e-9, atol=1e-9)
     if solver in ("sgd", "saga"):
         size = {"sgd": 4, "saga": 1}[solver]
         assert together.steps.tolist() == [2 * -(-m // size) for m in ROWS]
 
 
-@pytest.mark.parametrize("solver", [k for k in ROUGH if k != "gd"])
+@pytest.mark.parametrize("solver", ["sgd", "saga"])
+def test_unequal_sparse_clients_together(solver):
+    f, w = prepared("logistic", sparse=True), begin("logistic")
+    keys = jax.random.split(jax.random.key(KEY), 3)
+    spread = vectorised(ROUGH[solver], f, w, keys)
+    together = mapped(ROUGH[solver], prepared("logistic"), w, keys)
+    np.testing.assert_allclose(together.w, spread.w, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("solver", ["sgd", "svrg", "saga"])
 def test_padding_changes_nothing(solver):
     """A deployed client has no padding and must draw the same rows."""
-    padded = tree.take(clients("logistic"), 0)
-    alone = tree.take(clients("logistic", rows=ROWS[:1]), 0)
-    w, key = begin("logistic"), jax.random.key(KEY)
+    padded, w, key = problem("logistic"), begin("logistic"), jax.random.key(KEY)
+    alone = client(clients("logistic", rows=ROWS[:1]), 0).tilted(padded.q)
     here, there = (solve(ROUGH[solver], f, w, key) for f in (padded, alone))
     np.testing.assert_allclose(here.w, there.w, rtol=1e-12)
 
 
 @pytest.mark.parametrize("solver", ["newton", "gd", "lbfgs", "sgd", "adam", "svrg", "saga"])
 def test_single_precision_stays(solver):
-    f = tree.take(clients("logistic", dtype=np.float32), 0)
+    f = client(clients("logistic", dtype=np.float32), 0)
     f, w = (
         f.tilted(0.1 * somewhere("logistic", 3, np.float32)),
         somewhere("logistic", 1, np.float32),
@@ -400,7 +427,7 @@ def test_single_precision_stays(solver):
     tried = {**ROUGH, **single, "saga": SAGA(stop=stop)}[solver]
     out = solve(tried, f, w, jax.random.key(KEY))
     assert out.w.dtype == out.grad_norm.dtype == jnp.float32
-    assert f(out.w) < f(w)
+    assert value(f, out.w) < value(f, w)
     if solver in ("newton", "lbfgs", "svrg", "saga"):
         assert out.grad_norm <= 1e-4
 

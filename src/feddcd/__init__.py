@@ -33,8 +33,6 @@ _WHERE = {
 }
 _MODULES = ("algorithms", "data", "engines", "measure", "participation", "problems", "solvers")
 
-__all__ = [*_WHERE, *_MODULES]
-
 
 def __getattr__(name: str) -> Any:
     if name in _WHERE:
@@ -45,4 +43,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*_WHERE, *_MODULES, "__version__"])

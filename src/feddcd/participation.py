@@ -21,7 +21,7 @@ class Cohort(NamedTuple):
 
 class AbstractParticipation(eqx.Module):
     N: eqx.AbstractVar[int]
-    tau: eqx.AbstractVar[int]  # the usual size of a cohort
+    tau: eqx.AbstractVar[int]  # the usual size of a cohort, at least 2
 
     @abc.abstractmethod
     def __call__(self, key: Key) -> Cohort: ...
@@ -42,10 +42,11 @@ class UniformSubset(AbstractParticipation):
 
 class Everyone(AbstractParticipation):
     N: int
+    tau: int
 
-    @property
-    def tau(self) -> int:
-        return self.N
+    def __init__(self, N: int):
+        self.N = self.tau = N
+        check_tau(N, N)
 
     def __call__(self, key: Key) -> Cohort:
         return _present(jnp.arange(self.N))
@@ -80,16 +81,14 @@ class Available(AbstractParticipation):
     fewer than two are."""
 
     N: int
+    tau: int
     p: float
 
-    def __check_init__(self):
-        check_tau(2, self.N)
-        if not 0 < self.p <= 1:
-            raise ValueError(f"need 0 < p <= 1, got p={self.p}")
-
-    @property
-    def tau(self) -> int:
-        return max(2, round(self.p * self.N))
+    def __init__(self, N: int, p: float):
+        check_tau(2, N)
+        if not 0 < p <= 1:
+            raise ValueError(f"need 0 < p <= 1, got p={p}")
+        self.N, self.tau, self.p = N, max(2, round(p * N)), p
 
     def __call__(self, key: Key) -> Cohort:
         u = jax.random.uniform(key, (self.N,))
@@ -100,20 +99,15 @@ class Available(AbstractParticipation):
 class Lossy(AbstractParticipation):
     """Another participation, of whose uploads each is lost with probability `loss`."""
 
+    N: int
+    tau: int
     base: AbstractParticipation
     loss: float
 
-    def __check_init__(self):
-        if not 0 <= self.loss < 1:
-            raise ValueError(f"need 0 <= loss < 1, got loss={self.loss}")
-
-    @property
-    def N(self) -> int:
-        return self.base.N
-
-    @property
-    def tau(self) -> int:
-        return self.base.tau
+    def __init__(self, base: AbstractParticipation, loss: float):
+        if not 0 <= loss < 1:
+            raise ValueError(f"need 0 <= loss < 1, got loss={loss}")
+        self.N, self.tau, self.base, self.loss = base.N, base.tau, base, loss
 
     def __call__(self, key: Key) -> Cohort:
         k_base, k_loss = jax.random.split(key)

@@ -59,7 +59,7 @@ def total(xs: PyTree) -> PyTree:
     return jax.tree.map(lambda x: jnp.sum(x, 0), xs)
 
 
-def take(xs: PyTree, i: Array) -> PyTree:
+def take(xs: PyTree, i: int | Array) -> PyTree:
     """Client i (or the clients i) of what is stacked along the leading axis."""
     return jax.tree.map(lambda x: x[i], xs)
 

@@ -44,7 +44,9 @@ Answer = TypeVar("Answer")
 class AbstractAlgorithm(eqx.Module, Generic[Server, Client, Down, Answer]):
     """States are NamedTuples of arrays; `down` and `answer` may be None: nothing is sent."""
 
-    rounds_per_iteration: eqx.AbstractVar[int]
+    @property
+    @abc.abstractmethod
+    def rounds_per_iteration(self) -> int: ...
 
     @abc.abstractmethod
     def init_server(self, w: Params) -> Server: ...

@@ -21,11 +21,14 @@ class Stateless(NamedTuple):
 class FedProx(AbstractAlgorithm[Params, Stateless, Params, None]):
     solver: AbstractLocalSolver = SGD()
     m: float = 0.01
-    rounds_per_iteration: int = 1
 
     def __check_init__(self):
         if not self.m >= 0:
             raise ValueError(f"need m >= 0, got m={self.m}")
+
+    @property
+    def rounds_per_iteration(self) -> int:
+        return 1
 
     def init_server(self, w: Params) -> Params:
         return w

@@ -35,13 +35,16 @@ class FedDCD(AbstractAlgorithm[Params, DualClient, Params | None, Params]):
     eta: float = 1.0
     start: Literal["own", "model"] = "own"
     weights: Callable[[AbstractProblem], Scalar] = strong_convexity
-    rounds_per_iteration: int = 1
 
     def __check_init__(self):
         if self.start not in ("own", "model"):
             raise ValueError(f"start is own or model, not {self.start!r}")
         if not 0 < self.eta < 2:
             raise ValueError(f"need 0 < eta < 2, got eta={self.eta}")
+
+    @property
+    def rounds_per_iteration(self) -> int:
+        return 1
 
     def init_server(self, w: Params) -> Params:
         return w

@@ -27,7 +27,10 @@ class MinibatchSGD(AbstractAlgorithm[Params, Stateless, Params, None]):
 
     lr: float | None = None
     batch_size: int | None = None
-    rounds_per_iteration: int = 1
+
+    @property
+    def rounds_per_iteration(self) -> int:
+        return 1
 
     def init_server(self, w: Params) -> Params:
         return w

@@ -46,11 +46,14 @@ class PointSAGA(AbstractAlgorithm[SagaServer, SagaClient, SagaDown, None]):
     N: int
     solver: AbstractLocalSolver = NewtonCG()
     rho: float | None = None
-    rounds_per_iteration: int = 1
 
     def __check_init__(self):
         if self.rho is not None and not self.rho > 0:
             raise ValueError(f"need rho > 0, got rho={self.rho}")
+
+    @property
+    def rounds_per_iteration(self) -> int:
+        return 1
 
     def init_server(self, w: Params) -> SagaServer:
         one = jnp.ones((), tree.dot(w, w).dtype)

@@ -38,11 +38,14 @@ class Scaffold(AbstractAlgorithm[ScaffoldServer, ScaffoldClient, ScaffoldServer,
     solver: AbstractFixedRateSolver = SGD()
     option: Literal[1, 2] = 2
     eta: float = 1.0  # the server's step
-    rounds_per_iteration: int = 1
 
     def __check_init__(self):
         if self.option not in (1, 2):
             raise ValueError(f"option is 1 or 2, not {self.option!r}")
+
+    @property
+    def rounds_per_iteration(self) -> int:
+        return 1
 
     def init_server(self, w: Params) -> ScaffoldServer:
         return ScaffoldServer(w, tree.zeros(w))

@@ -9,8 +9,8 @@ import numpy as np
 import scipy.sparse
 
 from .._types import Params
-from ..problems import FAMILIES, MLP, AbstractSamples, Linear, mlp_params, stack
-from ._dataset import DataError, Dataset
+from ..problems import FAMILIES, MLP, AbstractSamples, Linear, mlp_params, stack_rows
+from ._dataset import DataError, Dataset, shape_of
 
 MODELS: dict[str, str] = {
     "softmax": "multinomial logistic regression, one column per class, no bias",
@@ -49,12 +49,13 @@ def federate(
     sizes = np.array([len(part) for part in parts])
     scale = 1 / sizes if weighting == "clients" else np.full(len(parts), len(parts) / sizes.sum())
     make = _maker(kind, l2, dtype)
-    problem = make([data.X[part] for part in parts], [Y[part] for part in parts], scale)
+    problem = make(data.X, Y, parts, scale)
     test = None
     if Y_test is not None:
-        one = make([data.X_test], [Y_test], np.array([1 / len(Y_test)]))
+        everything = [np.arange(len(Y_test))]
+        one = make(data.X_test, Y_test, everything, np.array([1 / len(Y_test)]))
         test = jax.tree.map(lambda x: x[0], one)
-    d, k = data.X.shape[1], Y.shape[1]
+    (_, d), (_, k) = shape_of(data.X), Y.shape
     w = jnp.zeros((d, k), dtype)
     if kind == "mlp":
         w = mlp_params((d, *_widths(widths), k), jax.random.key(seed), dtype)
@@ -64,23 +65,33 @@ def federate(
 def _maker(kind: str, l2: float, dtype: type):
     family = FAMILIES["softmax" if kind == "mlp" else kind]
 
-    def make(blocks, targets, scale) -> AbstractSamples:
-        N, n = len(blocks), max(len(y) for y in targets)
-        Y, s = np.zeros((N, n, targets[0].shape[1]), dtype), np.zeros((N, n), dtype)
-        traces = np.zeros(N, dtype)
-        for i, (X, y) in enumerate(zip(blocks, targets, strict=True)):
-            Y[i, : len(y)], s[i, : len(y)] = y, scale[i]
-            traces[i] = scale[i] * (
-                X.multiply(X).sum() if scipy.sparse.issparse(X) else (X**2).sum()
-            )
-        rows = jnp.asarray([len(y) for y in targets])
-        parts = (stack(blocks, dtype), jnp.asarray(Y), jnp.asarray(s), family)
-        mu, zero = jnp.full(N, l2, dtype), jnp.zeros(N, dtype)
-        if kind == "mlp":
-            return MLP(*parts, mu, rows, zero, jnp.full(N, jnp.inf, dtype))
-        return Linear(*parts, mu, rows, zero, jnp.asarray(family.smoothness * traces, dtype))
+    def make(X, targets, parts, scale) -> AbstractSamples:
+        N, n = len(parts), max(map(len, parts))
+        Y, s = np.zeros((N, n, targets.shape[1]), dtype), np.zeros((N, n), dtype)
+        norms = _square_norms(X)
+        traces = np.array([c * norms[part].sum() for c, part in zip(scale, parts, strict=True)])
+        for i, part in enumerate(parts):
+            Y[i, : len(part)], s[i, : len(part)] = targets[part], scale[i]
+        rows = jnp.asarray([len(part) for part in parts])
+        model, beta = (MLP, np.inf) if kind == "mlp" else (Linear, family.smoothness * traces)
+        return model(
+            X=stack_rows(X, parts, dtype),
+            Y=jnp.asarray(Y),
+            s=jnp.asarray(s),
+            family=family,
+            mu=jnp.full(N, l2, dtype),
+            rows=rows,
+            loss_alpha=jnp.zeros(N, dtype),
+            loss_beta=jnp.full(N, beta, dtype),
+        )
 
     return make
+
+
+def _square_norms(X) -> np.ndarray:
+    if scipy.sparse.issparse(X):
+        return np.asarray(X.multiply(X).sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", X, X)
 
 
 def _check(kind: str, l2: float, weighting: str, parts: Sequence[np.ndarray]) -> None:

@@ -72,7 +72,7 @@ def solver_name(spec: Spec) -> str:
 
 def make_algorithm(spec: Spec, N: int, tau: int, federated: Federated) -> alg.AbstractAlgorithm:
     settings = {k: v for k, v in spec.settings.items() if k in ALGORITHM_KEYS[spec.algorithm]}
-    typed = {key: _typed(key, value) for key, value in settings.items()}
+    typed: dict[str, Any] = {key: _typed(key, value) for key, value in settings.items()}
     if spec.algorithm == "fednewton":
         parameters = sum(x.size for x in jax.tree.leaves(federated.w))
         if parameters > MAX_NEWTON_PARAMETERS:
@@ -98,7 +98,9 @@ def make_algorithm(spec: Spec, N: int, tau: int, federated: Federated) -> alg.Ab
 
 def make_solver(spec: Spec, federated: Federated) -> sol.AbstractLocalSolver:
     name = solver_name(spec)
-    known = {k: _typed(k, v) for k, v in spec.settings.items() if k in SOLVER_KEYS[name]}
+    known: dict[str, Any] = {
+        k: _typed(k, v) for k, v in spec.settings.items() if k in SOLVER_KEYS[name]
+    }
     if name in ("sgd", "svrg", "saga", "gd"):
         _need_rate(spec, federated, known)
     tol, delta = known.pop("tol", None), known.pop("delta", None)
@@ -132,7 +134,7 @@ def _need_rate(spec: Spec, federated: Federated, known: dict[str, Any]) -> None:
 def _fixed_rate(solver: sol.AbstractLocalSolver) -> sol.AbstractFixedRateSolver:
     if not isinstance(solver, sol.AbstractFixedRateSolver):
         raise SpecError(
-            f"scaffold needs steps of one length: sgd or gd, not {type(solver).__name__}"
+            f"scaffold takes steps of one length: sgd or gd, not {type(solver).__name__}"
         )
     return solver
 

@@ -88,7 +88,8 @@ class _Run:
     def to_the_end(self, watch: Callable[[Progress], None]) -> Result:
         room, at = self.spec.certify_every, self.history.rounds
         began = time.perf_counter()
-        compiled = advance.lower(self.fed, self.state, _count(0), room).compile()
+        lowered = advance.lower(self.fed, self.state, _count(0), room)  # pyright: ignore
+        compiled = lowered.compile()
         self.seconds["compile"] = time.perf_counter() - began
         with patient_interrupt() as stop:
             while at < self.spec.rounds and not self._reached() and not stop():

@@ -7,6 +7,7 @@ from .design import Dense as Dense
 from .design import Sparse as Sparse
 from .design import gram as gram
 from .design import stack as stack
+from .design import stack_rows as stack_rows
 from .family import FAMILIES as FAMILIES
 from .family import AbstractFamily as AbstractFamily
 from .quadratic import Quadratic as Quadratic

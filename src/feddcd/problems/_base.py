@@ -25,8 +25,12 @@ class AbstractProblem(eqx.Module):
     loss_alpha: eqx.AbstractVar[Float[Array, "*N"]]
     loss_beta: eqx.AbstractVar[Float[Array, "*N"]]
     rows: eqx.AbstractVar[Int[Array, "*N"]]  # rows of data, padding not counted
-    weight: eqx.AbstractVar[Float[Array, "*N"]]  # sum of the row weights
     convex: eqx.AbstractClassVar[bool]
+
+    @property
+    @abc.abstractmethod
+    def weight(self) -> Float[Array, "*N"]:
+        """The sum of the row weights."""
 
     @abc.abstractmethod
     def loss(self, w: Params) -> Scalar:

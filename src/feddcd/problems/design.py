@@ -17,7 +17,10 @@ from .._types import Scalar
 class AbstractDesign(eqx.Module):
     """X, n rows by d columns; a padding row is zero."""
 
-    shape: eqx.AbstractVar[tuple[int, int]]  # (n, d) of one client
+    @property
+    @abc.abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """(n, d) of one client."""
 
     @abc.abstractmethod
     def matmul(self, W: Float[Array, "d k"]) -> Float[Array, "n k"]:
@@ -105,26 +108,48 @@ class Rows(AbstractDesign):
         return Rows(_fill(self.values, rows), _fill(self.columns, rows), self.d)
 
 
-def stack(blocks: Sequence[np.ndarray] | Sequence[scipy.sparse.csr_array], dtype) -> AbstractDesign:
+def stack(blocks: Sequence[np.ndarray | scipy.sparse.csr_array], dtype: type) -> AbstractDesign:
     """The clients' matrices as one design with a leading axis, rows padded with zeros."""
-    n = max(block.shape[0] for block in blocks)
-    if not scipy.sparse.issparse(blocks[0]):
-        X = np.zeros((len(blocks), n, blocks[0].shape[1]), dtype)
-        for i, block in enumerate(blocks):
-            X[i, : len(block)] = block
-        return Dense(jnp.asarray(X))
+    sparse = [scipy.sparse.csr_array(b) for b in blocks if scipy.sparse.issparse(b)]
+    if sparse:
+        return _stack_sparse(sparse, dtype)
+    dense = [np.asarray(b) for b in blocks]
+    return stack_rows(np.concatenate(dense), _runs([len(b) for b in dense]), dtype)
+
+
+def stack_rows(
+    X: np.ndarray | scipy.sparse.csr_array, parts: Sequence[np.ndarray], dtype: type
+) -> AbstractDesign:
+    """The same from one matrix and each client's rows of it, with one copy of the data."""
+    if scipy.sparse.issparse(X):
+        return _stack_sparse([scipy.sparse.csr_array(X[part]) for part in parts], dtype)
+    rows = np.asarray(X)
+    stacked = np.zeros((len(parts), max(map(len, parts)), rows.shape[1]), dtype)
+    for i, part in enumerate(parts):
+        stacked[i, : len(part)] = rows[part]
+    return Dense(jnp.asarray(stacked))
+
+
+def _stack_sparse(blocks: Sequence[scipy.sparse.csr_array], dtype: type) -> Sparse:
+    N, n = len(blocks), max(len(block.indptr) - 1 for block in blocks)
     nnz = max(1, *(block.nnz for block in blocks))
-    values, columns = np.zeros((len(blocks), nnz), dtype), np.zeros((len(blocks), nnz), np.int32)
-    owners = np.full((len(blocks), nnz), n, np.int32)
-    starts = np.zeros((len(blocks), n + 1), np.int32)
+    values, columns = np.zeros((N, nnz), dtype), np.zeros((N, nnz), np.int32)
+    owners, starts = np.full((N, nnz), n, np.int32), np.zeros((N, n + 1), np.int32)
+    widest = 1
     for i, block in enumerate(blocks):
         lengths = np.diff(block.indptr)
+        widest = max(widest, *lengths)
         values[i, : block.nnz], columns[i, : block.nnz] = block.data, block.indices
         owners[i, : block.nnz] = np.repeat(np.arange(len(lengths)), lengths)
         starts[i] = np.pad(block.indptr, (0, n - len(lengths)), mode="edge")
-    widest = max(1, *(int(np.diff(block.indptr).max(initial=0)) for block in blocks))
     arrays = map(jnp.asarray, (values, columns, owners, starts))
-    return Sparse(*arrays, blocks[0].shape[1], widest)
+    return Sparse(*arrays, d=blocks[0].shape[1], widest=int(widest))  # pyright: ignore
+
+
+def _runs(lengths: Sequence[int]) -> list[np.ndarray]:
+    """Consecutive index ranges of the given lengths."""
+    ends = np.cumsum(lengths)
+    return [np.arange(end - length, end) for end, length in zip(ends, lengths, strict=True)]
 
 
 @singledispatch

@@ -4,6 +4,7 @@ from typing import ClassVar, Self
 
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
 from .._types import Params, Scalar
@@ -20,15 +21,18 @@ class Quadratic(AbstractProblem):
     loss_alpha: Float[Array, "*N"]
     loss_beta: Float[Array, "*N"]
     rows: Int[Array, "*N"]
-    weight: Float[Array, "*N"]
     convex: ClassVar[bool] = True
 
-    def __init__(self, A: Float[Array, "*N d d"], b: Float[Array, "*N d"]):
+    def __init__(self, A: ArrayLike, b: ArrayLike):
         self.A, self.b = jnp.asarray(A), jnp.asarray(b)
         eigenvalues = jnp.linalg.eigvalsh(self.A)
         self.loss_alpha, self.loss_beta = eigenvalues[..., 0], eigenvalues[..., -1]
         self.mu, self.q = jnp.zeros_like(self.loss_alpha), None
-        self.rows, self.weight = jnp.ones_like(self.mu, int), jnp.ones_like(self.mu)
+        self.rows = jnp.ones_like(self.mu, int)
+
+    @property
+    def weight(self) -> Float[Array, "*N"]:
+        return jnp.ones_like(self.mu)
 
     def loss(self, w: Float[Array, " d"]) -> Scalar:
         return w @ self.A @ w / 2 - self.b @ w

@@ -1,6 +1,7 @@
 """Models fitted to rows of data: linear ones and the multilayer perceptron."""
 
 import abc
+from itertools import pairwise
 from typing import ClassVar, Self
 
 import equinox as eqx
@@ -55,7 +56,8 @@ class AbstractSamples(AbstractProblem):
 
     def batch(self, rows: Int[Array, " b"]) -> Self:
         present = jnp.sum(rows < self.Y.shape[0])
-        s = self.s.at[rows].get(mode="fill", fill_value=0) * (self.rows / present)
+        share = (self.rows / present).astype(self.s.dtype)
+        s = self.s.at[rows].get(mode="fill", fill_value=0) * share
         Y = self.Y.at[rows].get(mode="fill", fill_value=0)
         return eqx.tree_at(lambda f: (f.X, f.Y, f.s), self, (self.X.take(rows), Y, s))
 
@@ -103,7 +105,7 @@ class MLP(AbstractSamples):
 def mlp_params(widths: tuple[int, ...], key, dtype, bias: bool = False) -> Params:
     """He's initial weights for layers of the given widths, input and output included."""
     params = []
-    for k, (fan_in, fan_out) in enumerate(zip(widths[:-1], widths[1:], strict=True)):
+    for k, (fan_in, fan_out) in enumerate(pairwise(widths)):
         W = jax.random.normal(jax.random.fold_in(key, k), (fan_in, fan_out), dtype)
         layer = (W * jnp.sqrt(2 / fan_in).astype(dtype),)
         params.append((*layer, jnp.zeros(fan_out, dtype)) if bias else layer)

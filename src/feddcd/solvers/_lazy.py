@@ -9,7 +9,7 @@ Where ημ = 1 a decay of one rounding unit stands for 0.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -34,12 +34,12 @@ class Lazy(NamedTuple):
         z = self.c * X.matmul(self.V)
         return z if self.D is None else z + self.e * X.matmul(self.D)
 
-    def decayed(self, eta: Scalar, mu: Scalar) -> Self:
+    def decayed(self, eta: Scalar, mu: Scalar) -> "Lazy":
         """(1 - ημ) W + η D."""
         decay = _decay(eta, mu)
         return self._replace(c=decay * self.c, e=decay * self.e + eta)
 
-    def plus(self, a: Scalar, X: AbstractDesign, R: Float[Array, "b k"]) -> Self:
+    def plus(self, a: Scalar, X: AbstractDesign, R: Float[Array, "b k"]) -> "Lazy":
         """W + a X' R."""
         return self._replace(V=X.add_rmatmul(a / self.c, R, self.V))
 

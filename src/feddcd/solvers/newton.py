@@ -1,5 +1,6 @@
 """Newton's method: directions by conjugate gradients, lengths by Armijo halving."""
 
+from functools import partial
 from typing import Literal, NamedTuple
 
 import equinox as eqx
@@ -98,10 +99,12 @@ def _gram(f: Linear, rank: int) -> Gram:
     G = gram(f.X)
     stiffness = jnp.max(jnp.max(jnp.sum(jnp.abs(G), 2), 1) * jnp.max(f.s, 1) / f.mu)
     rank = rank if stiffness > 100 else 0
-    return jax.jit(_with_ritz_pairs, static_argnums=1)(G, rank)
+    return Gram(G, G.astype(jnp.float32), *_ritz_pairs(G, rank))
 
 
-def _with_ritz_pairs(G: Float[Array, "N n n"], rank: int) -> Gram:
+@partial(jax.jit, static_argnums=1)
+def _ritz_pairs(G: Float[Array, "N n n"], rank: int) -> tuple[Array, Array, Array]:
+    """Leading Ritz vectors U, G U and the Ritz values, by subspace iteration."""
     start = jax.random.normal(jax.random.key(0), (G.shape[1], rank), G.dtype)
 
     def pairs(G):
@@ -109,7 +112,8 @@ def _with_ritz_pairs(G: Float[Array, "N n n"], rank: int) -> Gram:
         for _ in range(3):
             U, _ = jnp.linalg.qr(G @ U)
         values, rotation = jnp.linalg.eigh(U.T @ G @ U)
-        U = U @ rotation
-        return Gram(G, G.astype(jnp.float32), U, G @ U, values)
+        real = values > 1e-12 * jnp.max(values, initial=0)  # a client may have fewer rows than the rank
+        U = jnp.where(real, U @ rotation, 0)
+        return U, G @ U, jnp.where(real, values, 1)
 
     return jax.lax.map(pairs, G)

@@ -1,0 +1,270 @@
+"""What the commands do: options in, files and tables out."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from .experiments.api import compare, resume
+from .experiments.folder import FolderError, read_history, read_spec, read_summary
+from .experiments.run import Progress as Step
+from .experiments.run import execute
+from .experiments.spec import Spec, SpecError, load_spec, parse_setting
+
+console = Console()
+USUAL = ("feddcd", "accfeddcd", "pointsaga", "fedavg", "fedprox", "scaffold")
+DEMO = ("feddcd", "accfeddcd", "pointsaga", "fednewton", "fedavg", "fedprox", "scaffold")
+
+
+def run_command(
+    options: dict[str, Any],
+    config: Path | None,
+    settings: list[str],
+    out: Path | None,
+    folder: Path | None,
+    quiet: bool,
+) -> None:
+    if folder is not None:
+        _only(options, {"rounds", "target_gap"}, config, settings, out)
+        known = {k: options[k] for k in ("rounds", "target_gap") if options[k] is not None}
+        with _bars(quiet) as watch:
+            name = read_spec(folder).algorithm
+            result = resume(folder, watch=lambda step: watch(name, step), **known)
+    else:
+        spec = Spec(**_merged(options, config, dict(map(parse_setting, settings))))
+        folder = _fresh(f"{spec.algorithm}-{spec.data}") if out is None else out
+        with _bars(quiet) as watch:
+            result = execute(spec, folder=folder, watch=lambda step: watch(spec.algorithm, step))
+    if not quiet:
+        _show([result.entry()])
+        console.print(f"report: {folder / 'report.html'}", soft_wrap=True)
+    _exit_if_stopped(result.summary, f"feddcd run --resume {folder}")
+
+
+def compare_command(
+    options: dict[str, Any],
+    config: Path | None,
+    algorithms: list[str],
+    settings: list[str],
+    out: Path | None,
+    folder: Path | None,
+    quiet: bool,
+) -> None:
+    from .experiments.race import load_race, save_race
+
+    if folder is not None:
+        _only(options, {"rounds", "target_gap"}, config, settings, out)
+        base, algorithms, chosen = load_race(folder)
+        base |= {k: options[k] for k in ("rounds", "target_gap") if options[k] is not None}
+    else:
+        base = _merged(options, config, {})
+        base.pop("settings", None)
+        algorithms = algorithms or list(USUAL)
+        chosen = _by_algorithm(settings, algorithms)
+        folder = _fresh(f"compare-{base.get('data', 'digits')}") if out is None else out
+        if (folder / "compare.toml").exists():
+            raise FolderError(
+                f"{folder} already holds a comparison; go on with --resume {folder}, "
+                "or choose another --out"
+            )
+    save_race(folder, base, algorithms, chosen)
+    race(base, algorithms, chosen, folder, quiet)
+
+
+def race(
+    base: dict[str, Any],
+    algorithms: list[str],
+    settings: dict[str, dict[str, Any]],
+    folder: Path,
+    quiet: bool,
+) -> None:
+    with _bars(quiet) as watch:
+        found = compare(
+            **base, algorithms=algorithms, settings=settings, out=folder, resume=True, watch=watch
+        )
+    if not quiet:
+        _show([r.entry() for r in found.results.values()])
+        console.print(f"picture: {folder / 'compare.png'}", soft_wrap=True)
+        console.print(f"report:  {folder / 'report.html'}", soft_wrap=True)
+    last = list(found.results.values())[-1]
+    _exit_if_stopped(last.summary, f"feddcd compare --resume {folder}")
+
+
+def demo_command(out: Path, quiet: bool) -> None:
+    import shutil
+
+    if out.exists():
+        if not (out / "compare.toml").exists():
+            raise FolderError(f"{out} exists and is not a demo folder: choose another --out")
+        shutil.rmtree(out)
+    from .experiments.race import save_race
+
+    base = {
+        "data": "digits", "partition": "dirichlet:0.3", "clients": 20, "tau": 8, "l2": 1e-2,
+        "rounds": 60, "weighting": "clients", "certify_every": 1,
+    }  # fmt: skip
+    if not quiet:
+        console.print(
+            "Seven methods learn to read digits from 20 clients, each with its own mix of them; "
+            "8 take part in a round.\n"
+        )
+    save_race(out, base, list(DEMO), {})
+    race(base, list(DEMO), {}, out, quiet)
+
+
+def list_command(what: str | None) -> None:
+    from .algorithms import ALGORITHMS
+    from .data import PARTITIONS, available
+    from .data.federate import MODELS, WEIGHTINGS
+    from .participation import PARTICIPATIONS
+    from .solvers import SOLVERS
+
+    groups = {
+        "algorithms": ALGORITHMS,
+        "data": available(),
+        "models": MODELS,
+        "partitions": PARTITIONS,
+        "participation": PARTICIPATIONS,
+        "solvers": SOLVERS,
+        "weightings": WEIGHTINGS,
+    }
+    if what is not None and what not in groups:
+        raise SpecError(f"nothing called {what!r}; there are {', '.join(groups)}")
+    for name, entries in groups.items():
+        if what in (None, name):
+            table = Table(title=name, title_justify="left", title_style="bold", box=None)
+            table.show_header, table.pad_edge = False, False
+            table.add_column(style="cyan", no_wrap=True)
+            table.add_column()
+            for key, line in entries.items():
+                table.add_row(f"  {key}", line)
+            console.print(table)
+            console.print()
+
+
+def report_command(folders: list[Path], out: Path | None) -> None:
+    from .report import Entry, write
+
+    runs = [run for folder in folders for run in _run_folders(folder)]
+    entries = [
+        Entry(read_spec(f).algorithm, read_history(f), read_summary(f), read_spec(f).to_dict())
+        for f in runs
+    ]
+    if len(entries) == 1:
+        path = runs[0] / "report.html" if out is None else out
+        title = f"{entries[0].label} on {entries[0].config['data']}"
+        write(entries, path, title=title)
+    else:
+        path = folders[0] / "report.html" if len(folders) == 1 else Path("report.html")
+        path = path if out is None else out
+        labels = [e.label for e in entries]
+        if len(set(labels)) < len(labels):
+            entries = [e._replace(label=str(f)) for e, f in zip(entries, runs, strict=True)]
+        write(entries, path, title=f"{len(entries)} runs", kind="compare")
+    console.print(f"report: {path}", soft_wrap=True)
+
+
+def _run_folders(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        raise FolderError(f"{folder}: no such run folder")
+    if (folder / "config.toml").exists():
+        return [folder]
+    found = sorted(path.parent for path in folder.glob("*/config.toml"))
+    if not found:
+        raise FolderError(f"{folder} holds no run: there is no config.toml in it or below it")
+    return found
+
+
+def _merged(options: dict[str, Any], config: Path | None, settings: dict) -> dict[str, Any]:
+    """Options over the config file."""
+    values = {} if config is None else load_spec(config)
+    given = {k: v for k, v in options.items() if v is not None}
+    if "test_data" in given:
+        given["test_data"] = str(given["test_data"])
+    values |= given
+    if settings:
+        values["settings"] = values.get("settings", {}) | settings
+    return values
+
+
+def _by_algorithm(settings: list[str], algorithms: list[str]) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for text in settings:
+        key, value = parse_setting(text)
+        name, dot, key = key.partition(".")
+        if not dot or name not in algorithms:
+            raise SpecError(
+                f"in compare, settings look like algorithm.key=value with one of "
+                f"{', '.join(algorithms)}; got {text!r}"
+            )
+        found.setdefault(name, {})[key] = value
+    return found
+
+
+def _only(
+    options: dict[str, Any],
+    allowed: set[str],
+    config: Path | None,
+    settings: list[str],
+    out: Path | None,
+) -> None:
+    named = [k for k, v in options.items() if v is not None and k not in allowed]
+    given = [f"--{name.replace('_', '-')}" for name in named]
+    given += ["a config file"] * (config is not None) + ["--set"] * bool(settings)
+    given += ["--out"] * (out is not None)
+    if given:
+        raise SpecError(f"--resume keeps the run's own settings; leave out {', '.join(given)}")
+
+
+def _fresh(name: str) -> Path:
+    stem = "".join(c if c.isalnum() or c in "-_" else "-" for c in Path(name).name)
+    number, folder = 1, Path("runs") / stem
+    while folder.exists():
+        number += 1
+        folder = Path("runs") / f"{stem}-{number}"
+    return folder
+
+
+@contextmanager
+def _bars(quiet: bool) -> Iterator[Callable[[str, Step], None]]:
+    """One progress bar per method, with its objective and certified gap."""
+    columns = (
+        TextColumn("{task.description:<11}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.completed:>4.0f}/{task.total:.0f} rounds"),
+        TextColumn("objective {task.fields[objective]:.6f}"),
+        TextColumn("gap {task.fields[gap]}"),
+        TimeElapsedColumn(),
+    )
+    tasks: dict[str, Any] = {}
+    with Progress(*columns, console=console, disable=quiet) as bars:
+
+        def watch(name: str, step: Step) -> None:
+            shown = {
+                "objective": step.objective,
+                "gap": f"≤ {step.certified_gap:.1e}" if step.certified_gap >= 0 else "unknown",
+            }
+            if name not in tasks:
+                tasks[name] = bars.add_task(name, total=step.rounds, **shown)
+            bars.update(tasks[name], completed=step.round, **shown)
+
+        yield watch
+
+
+def _show(entries) -> None:
+    from .report import rich_table
+
+    console.print(rich_table(entries))
+
+
+def _exit_if_stopped(summary: dict[str, Any], command: str) -> None:
+    if summary["status"] == "stopped":
+        console.print(
+            f"stopped after round {summary['rounds']}; go on with: {command}", soft_wrap=True
+        )
+        sys.exit(130)

@@ -1,0 +1,188 @@
+"""The command line. Everything heavy is imported inside the commands, so that help is quick."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(
+    name="feddcd",
+    help="Train one model over data that stays in several places, with few exchanges and a "
+    "proof of how close to the best model it is.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+
+
+def _option(help: str, *names: str) -> Any:
+    """An option whose default, in brackets at the end of its help, is filled in later."""
+    return typer.Option(*names, help=help, show_default=False)
+
+
+Config = Annotated[
+    Path | None,
+    typer.Argument(help="A TOML file with the settings below.", show_default=False),
+]
+Data = Annotated[str | None, _option("A name from `feddcd list` or a LIBSVM file. (digits)")]
+TestData = Annotated[Path | None, _option("A LIBSVM file to score the model on.")]
+Model = Annotated[str | None, _option("softmax, logistic, ridge, poisson or mlp. (softmax)")]
+Partition = Annotated[str | None, _option("How rows are shared among clients. (iid)")]
+Clients = Annotated[int | None, _option("Number of clients N. (20)")]
+Tau = Annotated[int | None, _option("Clients that take part in a round, 2 to N. (N/4)")]
+L2 = Annotated[float | None, _option("Strength of the penalty (l2/2)|w|². (0.001)", "--l2")]
+Weighting = Annotated[str | None, _option("Count clients or samples equally. (clients)")]
+Participation = Annotated[
+    str | None, _option("uniform, everyone, importance or available:0.5. (uniform)")
+]
+Loss = Annotated[float | None, _option("Share of uploads that get lost. (0)")]
+Rounds = Annotated[int | None, _option("Exchanges at most. (100)")]
+TargetGap = Annotated[float | None, _option("Stop once the certified gap is at most this.")]
+CertifyEvery = Annotated[int | None, _option("Rounds between two certificates. (5)")]
+Seed = Annotated[int | None, _option("Of all that is random. (0)")]
+Dtype = Annotated[str | None, _option("auto, float64 or float32. (auto)")]
+Out = Annotated[Path | None, _option("The folder to write. (runs/...)")]
+Resume = Annotated[Path | None, _option("Go on with this folder, to --rounds if given.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no table.")]
+
+
+@app.command(rich_help_panel="Commands")
+def run(
+    config: Config = None,
+    data: Data = None,
+    test_data: TestData = None,
+    model: Model = None,
+    partition: Partition = None,
+    clients: Clients = None,
+    tau: Tau = None,
+    algorithm: Annotated[str | None, _option("A name from `feddcd list`. (feddcd)")] = None,
+    settings: Annotated[
+        list[str] | None, _option("A setting of the algorithm, as key=value.", "--set")
+    ] = None,
+    l2: L2 = None,
+    weighting: Weighting = None,
+    participation: Participation = None,
+    loss: Loss = None,
+    rounds: Rounds = None,
+    target_gap: TargetGap = None,
+    certify_every: CertifyEvery = None,
+    seed: Seed = None,
+    dtype: Dtype = None,
+    out: Out = None,
+    resume: Resume = None,
+    quiet: Quiet = False,
+) -> None:
+    """Train with one algorithm; writes a run folder with a report.
+
+    Example: feddcd run --data a9a --clients 50 --tau 15 --algorithm pointsaga --weighting
+    samples --target-gap 1e-4 --out runs/a9a
+    """
+    from ._commands import run_command
+
+    options = dict(locals())
+    run_command({k: options[k] for k in _SPEC}, config, settings or [], out, resume, quiet)
+
+
+@app.command(rich_help_panel="Commands")
+def compare(
+    config: Config = None,
+    data: Data = None,
+    test_data: TestData = None,
+    model: Model = None,
+    partition: Partition = None,
+    clients: Clients = None,
+    tau: Tau = None,
+    algorithm: Annotated[
+        list[str] | None, _option("Repeat for each. (all but fednewton and mbsgd)")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, _option("A setting, as algorithm.key=value.", "--set")
+    ] = None,
+    l2: L2 = None,
+    weighting: Weighting = None,
+    participation: Participation = None,
+    loss: Loss = None,
+    rounds: Rounds = None,
+    target_gap: TargetGap = None,
+    certify_every: CertifyEvery = None,
+    seed: Seed = None,
+    dtype: Dtype = None,
+    out: Out = None,
+    resume: Resume = None,
+    quiet: Quiet = False,
+) -> None:
+    """Race several algorithms on the same clients; writes curves, a table and a report.
+
+    Example: feddcd compare --data digits --partition sorted --algorithm feddcd --algorithm
+    fedavg --set fedavg.lr=0.1 --rounds 60 --out runs/race
+    """
+    from ._commands import compare_command
+
+    options = dict(locals())
+    base = {k: options[k] for k in _SPEC if k != "algorithm"}
+    compare_command(base, config, algorithm or [], settings or [], out, resume, quiet)
+
+
+@app.command("list", rich_help_panel="Commands")
+def list_(
+    what: Annotated[
+        str | None,
+        typer.Argument(help="algorithms, data, models, partitions, participation or solvers."),
+    ] = None,
+) -> None:
+    """Show the algorithms, data sets, models, partitions and solvers by name."""
+    from ._commands import list_command
+
+    list_command(what)
+
+
+@app.command(rich_help_panel="Commands")
+def report(
+    folders: Annotated[list[Path], typer.Argument(help="Run folders, or one of compare.")],
+    out: Annotated[Path | None, typer.Option(help="The HTML file to write.")] = None,
+) -> None:
+    """Write the report of one run again, or one report that compares several."""
+    from ._commands import report_command
+
+    report_command(folders, out)
+
+
+@app.command(rich_help_panel="Commands")
+def demo(
+    out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("demo"),
+    quiet: Quiet = False,
+) -> None:
+    """Seven methods race on handwritten digits held by 20 clients: about a minute."""
+    from ._commands import demo_command
+
+    demo_command(out, quiet)
+
+
+_SPEC = (
+    "data", "test_data", "model", "partition", "clients", "tau", "algorithm", "l2", "weighting",
+    "participation", "loss", "rounds", "target_gap", "certify_every", "seed", "dtype",
+)  # fmt: skip
+
+
+def main(arguments: list[str] | None = None) -> Any:
+    """The entry point: what a user can mend is one line on stderr and exit code 2."""
+    try:
+        return app(arguments)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except (ValueError, ArithmeticError, OSError) as error:
+        if not _known(error):
+            raise
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+def _known(error: BaseException) -> bool:
+    """Whether the message was written for users: raised in this package, not below it."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    inside = frame is not None and frame.tb_frame.f_globals.get("__name__", "").startswith("feddcd")
+    return inside or isinstance(error, OSError)

@@ -1,0 +1,146 @@
+"""The table: federations whose optimum is known, and every algorithm with what it should do."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from feddcd.algorithms import (
+    AbstractAlgorithm,
+    AccFedDCD,
+    FedAvg,
+    FedDCD,
+    FedNewton,
+    FedProx,
+    MinibatchSGD,
+    PointSAGA,
+    Scaffold,
+)
+from feddcd.engines.simulate import Federation, Record, State, advance, federation, start
+from feddcd.participation import AbstractParticipation, Cohort
+from feddcd.problems import AbstractProblem, Quadratic, optimum, random_quadratics
+from feddcd.solvers import GradientDescent, NewtonCG, Tolerance
+
+N, D, TAU = 8, 5, 5
+ROOM = 500  # rounds in one call, so that every length of run is compiled once
+
+EXACT = NewtonCG(stop=Tolerance(1e-12))
+FEW_STEPS = GradientDescent(steps=3)
+SHORT_STEPS = GradientDescent(lr=0.2, steps=3)  # SCAFFOLD's first option diverges with 1/β_i in 1-d
+
+
+def _identical() -> Quadratic:
+    one = random_quadratics(1, D, alpha=0.1, beta=1.0, seed=3)
+    return Quadratic(jnp.tile(one.A, (N, 1, 1)), jnp.tile(one.b, (N, 1)))
+
+
+_FEDERATIONS: dict[str, Callable[[], Quadratic]] = {
+    "equal": lambda: random_quadratics(N, D, alpha=0.2, beta=1.0, seed=1),
+    "unequal": lambda: random_quadratics(N, D, alpha=0.05, beta=1.5, spread=30.0, seed=2),
+    "identical": _identical,
+    "stiff": lambda: random_quadratics(N, D, alpha=0.01, beta=1.0, seed=4),
+    "scalar": lambda: random_quadratics(N, 1, alpha=0.1, beta=3.0, spread=30.0, seed=5),
+}
+FEDERATIONS = tuple(_FEDERATIONS)
+
+
+@cache
+def quadratics(name: str) -> Quadratic:
+    with jax.enable_x64(True):
+        return _FEDERATIONS[name]()
+
+
+@cache
+def solution(name: str) -> np.ndarray:
+    """w* = (sum A_i)^-1 sum b_i."""
+    with jax.enable_x64(True):
+        return np.asarray(optimum(quadratics(name)))
+
+
+def cautious(f: AbstractProblem):
+    """Another 1/λ_i than α_i; λ_i >= 1/α_i, as the rate needs."""
+    return f.alpha / (1 + f.beta)
+
+
+class Row(NamedTuple):
+    """`make(N, tau, w0)`; `rounds` are enough for every federation if `exact`."""
+
+    make: Callable[[int, int, jax.Array], AbstractAlgorithm]
+    exact: bool  # its fixed point is the optimum
+    rounds: int
+    conserves: bool = False  # it has a dual residual
+
+
+ALGORITHMS: dict[str, Row] = {
+    "feddcd": Row(lambda N, tau, w: FedDCD(EXACT), True, 4500, True),
+    "feddcd-model": Row(lambda N, tau, w: FedDCD(EXACT, start="model"), True, 4500, True),
+    "feddcd-lambda": Row(lambda N, tau, w: FedDCD(EXACT, weights=cautious), True, 8500, True),
+    "accfeddcd": Row(lambda N, tau, w: AccFedDCD(tau, N, EXACT), True, 2000, True),
+    "accfeddcd-1": Row(lambda N, tau, w: AccFedDCD(tau, N, EXACT, sets=1), True, 1000, True),
+    "pointsaga": Row(lambda N, tau, w: PointSAGA(tau, N, EXACT), True, 500, True),
+    "pointsaga-rho": Row(lambda N, tau, w: PointSAGA(tau, N, EXACT, rho=0.5), True, 500, True),
+    "fednewton": Row(lambda N, tau, w: FedNewton(w), True, 50),
+    "scaffold-1": Row(lambda N, tau, w: Scaffold(SHORT_STEPS, option=1), True, 500, True),
+    "scaffold-2": Row(lambda N, tau, w: Scaffold(FEW_STEPS, option=2), True, 500, True),
+    "fedavg": Row(lambda N, tau, w: FedAvg(FEW_STEPS), False, 200),
+    "fedprox": Row(lambda N, tau, w: FedProx(FEW_STEPS, m=0.1), False, 200),
+    "mbsgd": Row(lambda N, tau, w: MinibatchSGD(), False, 200),
+}
+EXACT_ALGORITHMS = tuple(name for name, row in ALGORITHMS.items() if row.exact)
+
+
+class Given(AbstractParticipation):
+    """The same clients in every round, and whose uploads arrive."""
+
+    arrived: jax.Array
+    N: int = N
+    tau: int = N
+
+    def __call__(self, key) -> Cohort:
+        return Cohort(jnp.arange(self.N), jnp.ones(self.N, bool), self.arrived)
+
+
+class Played(NamedTuple):
+    model: np.ndarray
+    state: State
+    records: Record  # with a leading axis, rounds
+
+
+def play(
+    algorithm: AbstractAlgorithm,
+    problem: AbstractProblem,
+    participation: AbstractParticipation,
+    rounds: int,
+    seed: int = 0,
+    *,
+    w0: jax.Array | None = None,
+    side_by_side: bool | None = None,
+) -> Played:
+    """`rounds` rounds in double precision, from zero unless w0 is given."""
+    with jax.enable_x64(True):
+        w0 = jnp.zeros(problem.b.shape[-1]) if w0 is None else w0
+        fed = federation(algorithm, problem, participation, seed=seed, side_by_side=side_by_side)
+        return go_on(fed, start(fed, w0), rounds)
+
+
+def go_on(fed: Federation, state: State, rounds: int) -> Played:
+    pieces, done = [], 0
+    while done < rounds:
+        now = min(ROOM, rounds - done)
+        state, trace, sound = advance(fed, state, jnp.asarray(now, jnp.int32), ROOM)
+        if not sound:
+            raise ArithmeticError(f"not finite within rounds {done} to {done + now}")
+        pieces.append(jax.tree.map(lambda x, now=now: np.asarray(x)[:now], trace))
+        done += now
+    records = jax.tree.map(lambda *columns: np.concatenate(columns), *pieces)
+    return Played(np.asarray(fed.algorithm.model(state.server)), state, records)
+
+
+@eqx.filter_jit
+def total(f: AbstractProblem, w) -> jax.Array:
+    """F(w) = sum_i f_i(w)."""
+    return jnp.sum(jax.vmap(lambda f: f(w))(f))

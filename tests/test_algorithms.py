@@ -1,0 +1,447 @@
+"""Every algorithm: its fixed point, the paper's steps in NumPy, what a lost upload may change."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.optimize
+from sklearn.linear_model import LogisticRegression
+
+from feddcd.algorithms import (
+    AccFedDCD,
+    FedAvg,
+    FedDCD,
+    FedNewton,
+    FedProx,
+    MinibatchSGD,
+    PointSAGA,
+    Scaffold,
+)
+from feddcd.data import Dataset
+from feddcd.data.federate import federate
+from feddcd.engines.simulate import advance, federation, one_round, round_keys, start
+from feddcd.participation import Available, Everyone, Lossy, UniformSubset
+from federations import (
+    ALGORITHMS,
+    EXACT,
+    EXACT_ALGORITHMS,
+    FEDERATIONS,
+    FEW_STEPS,
+    SHORT_STEPS,
+    TAU,
+    D,
+    Given,
+    N,
+    cautious,
+    play,
+    quadratics,
+    solution,
+    total,
+)
+
+once = eqx.filter_jit(one_round)
+
+
+@pytest.fixture(autouse=True)
+def x64():
+    with jax.enable_x64(True):
+        yield
+
+
+def make(name, w0=None):
+    return ALGORITHMS[name].make(N, TAU, jnp.zeros(D) if w0 is None else w0)
+
+
+def cohorts(participation, seed, rounds):
+    """The clients of every round, as the simulator draws them."""
+    draw = lambda t: participation(round_keys(jax.random.key(seed), t)[0]).ids
+    return np.asarray(jax.vmap(draw)(jnp.arange(rounds)))
+
+
+def same(x, y):
+    return all(
+        np.array_equal(a, b) for a, b in zip(jax.tree.leaves(x), jax.tree.leaves(y), strict=True)
+    )
+
+
+class TestOptimum:
+    """All methods but FedAvg, FedProx and stochastic gradients end at w* exactly, with tau < N,
+    and whatever the clients' α_i are."""
+
+    @staticmethod
+    def check(name, participation):
+        row = ALGORITHMS[name]
+        for federation_name in FEDERATIONS:
+            f, best = quadratics(federation_name), solution(federation_name)
+            algorithm = row.make(N, TAU, jnp.zeros(best.shape))
+            played = play(algorithm, f, participation, row.rounds, seed=1)
+            gap = played.records.objective[-1] - float(total(f, best)) / N
+            assert np.linalg.norm(played.model - best) < 1e-8, federation_name
+            assert -1e-14 < gap < 1e-12, federation_name
+            if row.conserves:
+                assert np.max(played.records.dual_residual) < 1e-10, federation_name
+            else:
+                assert np.all(np.isnan(played.records.dual_residual))
+
+    @pytest.mark.parametrize("name", EXACT_ALGORITHMS)
+    def test_some_clients(self, name):
+        self.check(name, UniformSubset(N, TAU))
+
+    @pytest.mark.parametrize("name", EXACT_ALGORITHMS)
+    def test_random_cohorts_and_lost_uploads(self, name):
+        self.check(name, Lossy(Available(N, 0.6), 0.1))
+
+    def test_identical_clients_need_one_round(self):
+        played = play(make("feddcd"), quadratics("identical"), UniformSubset(N, TAU), 1)
+        np.testing.assert_allclose(played.model, solution("identical"), rtol=0, atol=1e-10)
+
+    def test_a_start_away_from_zero(self):
+        for name in ("feddcd", "pointsaga"):
+            played = play(
+                make(name), quadratics("equal"), UniformSubset(N, TAU), 500, w0=jnp.full(D, 7.0)
+            )
+            np.testing.assert_allclose(played.model, solution("equal"), rtol=0, atol=1e-8)
+
+
+class TestPaper:
+    """The same numbers as the paper's algorithms, written out with every client in NumPy."""
+
+    @pytest.mark.parametrize("name", ["feddcd", "feddcd-lambda"])
+    def test_algorithm_1(self, name):
+        f, rounds, eta = quadratics("unequal"), 60, 0.7
+        weights = cautious if name == "feddcd-lambda" else lambda f: f.alpha
+        inverse = np.asarray(jax.vmap(weights)(f))  # 1/λ_i
+        algorithm = FedDCD(EXACT, eta=eta, weights=weights)
+        who = UniformSubset(N, TAU)
+        played = play(algorithm, f, who, rounds, seed=3)
+
+        A, b, y = np.asarray(f.A), np.asarray(f.b), np.zeros((N, D))
+        for chosen in cohorts(who, 3, rounds):
+            w = np.linalg.solve(A[chosen], (b + y)[chosen, :, None])[..., 0]
+            scaled = inverse[chosen, None] * w
+            center = scaled.sum(0) / inverse[chosen].sum()
+            y[chosen] -= eta * (scaled - inverse[chosen, None] * center)
+        np.testing.assert_allclose(played.state.clients.y, y, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(played.model, center, rtol=0, atol=1e-9)
+
+    @pytest.mark.parametrize("sets", [1, 2])
+    def test_algorithm_2(self, sets):
+        """A client that was absent follows in closed form: eager and lazy must agree. κ is far
+        from 1, so that the catching-up matters."""
+        f, iterations, kappa = quadratics("equal"), 40, 0.04
+        algorithm = AccFedDCD(3, N, EXACT, kappa=kappa, sets=sets)
+        who = UniformSubset(N, 3)
+        played = play(algorithm, f, who, sets * iterations, seed=4)
+
+        A, b, alpha = np.asarray(f.A), np.asarray(f.b), np.asarray(f.alpha)
+        y, z = np.zeros((N, D)), np.zeros((N, D))
+        r = 2 / 7
+        a = np.sqrt(kappa) / (1 / r + np.sqrt(kappa))
+        bb = kappa * a * r**2
+        for pair in cohorts(who, 4, sets * iterations).reshape(iterations, sets, 3):
+            v = (1 - a) * y + a * z
+            u = a**2 / (a**2 + bb) * z + bb / (a**2 + bb) * v
+            y, z = v.copy(), u.copy()
+            for chosen, target, length in zip(
+                (pair[0], pair[-1]), (y, z), (1.0, a * r / (a**2 + bb)), strict=True
+            ):
+                w = np.linalg.solve(A[chosen], (b + v)[chosen, :, None])[..., 0]
+                center = alpha[chosen] @ w / alpha[chosen].sum()
+                target[chosen] -= length * alpha[chosen, None] * (w - center)
+        down = algorithm.broadcast(played.state.server)
+        now = jax.vmap(algorithm.caught_up, (0, None))(played.state.clients, down)
+        assert np.linalg.norm(y) > 0.1
+        np.testing.assert_allclose(now.y, y, rtol=0, atol=1e-8)
+        np.testing.assert_allclose(now.z, z, rtol=0, atol=1e-8)
+        np.testing.assert_allclose(played.model, center, rtol=0, atol=1e-8)
+
+    def test_point_saga(self):
+        """In the first round no proximal term; then g_i += ρ(x̂ - w_i) and ḡ stays their mean."""
+        f, rounds, rho = quadratics("unequal"), 30, 0.5
+        who = UniformSubset(N, TAU)
+        played = play(make("pointsaga-rho"), f, who, rounds, seed=5)
+
+        A, b = np.asarray(f.A), np.asarray(f.b)
+        g, x = np.zeros((N, D)), np.zeros(D)
+        for t, chosen in enumerate(cohorts(who, 5, rounds)):
+            m = rho if t else 0.0
+            center = x - g.mean(0) / rho
+            right = b[chosen] + g[chosen] + m * center
+            w = np.linalg.solve(A[chosen] + m * np.eye(D), right[..., None])[..., 0]
+            g[chosen] += m * (center - w)
+            x = w.mean(0)
+        np.testing.assert_allclose(played.state.clients.g, g, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(played.model, x, rtol=0, atol=1e-9)
+
+    def test_point_saga_chooses_rho_by_the_formula(self):
+        """From L and α of the cohorts of the first two rounds; everyone is asked here. The power
+        iteration is from below, so L may be a little short."""
+        f, tau = quadratics("equal"), 4
+        algorithm = PointSAGA(tau, N, EXACT)
+        played = play(algorithm, f, Everyone(N), 3)
+        chosen = algorithm.chosen(played.state.server)
+        L, alpha, n = float(chosen["curvature"]), 0.2, N / tau
+        assert 0.97 < L <= 1.0 + 1e-12
+        expected = 2 * L * n / (np.sqrt((n - 1) ** 2 + 4 * n * L / alpha) - (n - 1))
+        np.testing.assert_allclose(chosen["rho"], expected, rtol=1e-12)
+
+    def test_accfeddcd_chooses_kappa(self):
+        algorithm = AccFedDCD(TAU, N, EXACT)
+        played = play(algorithm, quadratics("equal"), Everyone(N), 4)
+        assert 0.2 <= float(algorithm.chosen(played.state.server)["kappa"]) < 0.2 / 0.97
+
+
+class TestShare:
+    class FixedShare(PointSAGA):
+        """Wrong: relies on the size that a cohort should have had."""
+
+        def server_step(self, server, mean, share):
+            return super().server_step(server, mean, jnp.asarray(self.tau / self.N))
+
+    def test_point_saga_needs_the_true_share(self):
+        f, who = quadratics("unequal"), Lossy(UniformSubset(N, TAU), 0.1)
+        right = play(PointSAGA(TAU, N, EXACT, rho=0.5), f, who, 500, seed=2)
+        wrong = play(self.FixedShare(TAU, N, EXACT, rho=0.5), f, who, 500, seed=2)
+        error = lambda played: np.linalg.norm(played.model - solution("unequal"))
+        assert error(right) < 1e-8
+        assert error(wrong) > 1e-2
+        assert wrong.records.dual_residual[-1] > 1e-2
+
+
+class TestAveraging:
+    @pytest.mark.parametrize("m", [0.0, 0.1])
+    def test_fixed_point_is_biased(self, m):
+        """K steps of length 1/(β_i + m) on f_i + (m/2)|w - w̄|² are w_i = u_i + M_i (w̄ - u_i),
+        u_i = (A_i + m)^-1 (b_i + m w̄), M_i = (I - (A_i + m)/(β_i + m))^K, so w̄ = mean w_i solves
+        mean[(I - M_i)(I - m (A_i + m)^-1)] w̄ = mean[(I - M_i)(A_i + m)^-1 b_i]."""
+        f, best = quadratics("equal"), solution("equal")
+        played = play(FedProx(FEW_STEPS, m=m), f, Everyone(N), 200)
+        A = np.asarray(f.A) + m * np.eye(D)
+        beta = np.asarray(f.beta) + m
+        M = np.linalg.matrix_power(np.eye(D) - A / beta[:, None, None], 3)
+        inverse = np.linalg.inv(A)
+        left = ((np.eye(D) - M) @ (np.eye(D) - m * inverse)).mean(0)
+        right = ((np.eye(D) - M) @ inverse @ np.asarray(f.b)[..., None]).mean(0)[:, 0]
+        fixed = np.linalg.solve(left, right)
+        np.testing.assert_allclose(played.model, fixed, rtol=0, atol=1e-9)
+        assert np.linalg.norm(fixed - best) > 0.1
+
+    def test_one_step_has_no_bias(self):
+        """K = 1 and one β: a step of gradient descent on F."""
+        f = quadratics("equal")
+        played = play(FedAvg(eqx.tree_at(lambda s: s.steps, FEW_STEPS, 1)), f, Everyone(N), 400)
+        np.testing.assert_allclose(played.model, solution("equal"), rtol=0, atol=1e-8)
+
+    def test_fedprox_without_its_term_is_fedavg(self):
+        f, who = quadratics("unequal"), UniformSubset(N, TAU)
+        avg = play(FedAvg(FEW_STEPS), f, who, 50, seed=6)
+        prox = play(FedProx(FEW_STEPS, m=0.0), f, who, 50, seed=6)
+        other = play(FedProx(FEW_STEPS, m=0.1), f, who, 50, seed=6)
+        assert np.array_equal(avg.model, prox.model)
+        assert not np.array_equal(avg.model, other.model)
+
+    def test_minibatch_sgd_with_everyone_is_gradient_descent(self):
+        f = quadratics("unequal")
+        A, b, lr = np.asarray(f.A), np.asarray(f.b), 1 / np.asarray(f.beta).mean()
+        w = np.zeros(D)
+        for _ in range(40):
+            w = w - lr * (np.einsum("nij,j->ni", A, w) - b).mean(0)
+        np.testing.assert_allclose(
+            play(MinibatchSGD(), f, Everyone(N), 40).model, w, rtol=0, atol=1e-12
+        )
+
+
+class TestRowWeights:
+    """Clients of 3 to 24 rows, each row counting equally."""
+
+    SIZES = np.array([3, 24, 5, 9, 12, 7, 16, 20])
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def pooled(cls):
+        random = np.random.default_rng(8)
+        X = random.normal(size=(cls.SIZES.sum(), D))
+        y = X @ random.normal(size=D) + random.normal(size=len(X))
+        parts = np.split(np.arange(len(X)), np.cumsum(cls.SIZES)[:-1])
+        with jax.enable_x64(True):
+            data = Dataset("made", X, y)
+            f = federate(data, parts, model="ridge", l2=0.1, weighting="samples").problem
+        return X, y[:, None], f
+
+    def test_minibatch_sgd_follows_the_pooled_gradient(self, pooled):
+        X, y, f = pooled
+        w0 = jnp.ones((D, 1))
+        played = play(MinibatchSGD(lr=0.1), f, Everyone(N), 3, w0=w0)
+        w = np.ones((D, 1))
+        for _ in range(3):
+            w = w - 0.1 * (X.T @ (X @ w - y) / len(X) + 0.1 * w)
+        np.testing.assert_allclose(played.model, w, rtol=0, atol=1e-12)
+
+    def test_scaffold_ends_at_the_pooled_solution(self, pooled):
+        X, y, f = pooled
+        best = np.linalg.solve(X.T @ X / len(X) + 0.1 * np.eye(D), X.T @ y / len(X))
+        algorithm = Scaffold(eqx.tree_at(lambda s: s.lr, SHORT_STEPS, 0.02), option=2)
+        played = play(algorithm, f, Lossy(UniformSubset(N, TAU), 0.1), 3000, w0=jnp.zeros((D, 1)))
+        np.testing.assert_allclose(played.model, best, rtol=0, atol=1e-8)
+        assert np.max(played.records.dual_residual) < 1e-10
+
+
+class TestScaffold:
+    @pytest.mark.parametrize("option", [1, 2])
+    def test_control_variates_sum_to_the_servers(self, option):
+        f, who = quadratics("unequal"), Lossy(Available(N, 0.6), 0.1)
+        state = play(make(f"scaffold-{option}"), f, who, 500).state
+        assert np.linalg.norm(state.clients.c) > 1
+        np.testing.assert_allclose(
+            np.sum(state.clients.c, 0), N * np.asarray(state.server.c), rtol=0, atol=1e-12
+        )
+
+    @pytest.mark.parametrize("option", [1, 2])
+    def test_first_control_variates(self, option):
+        """c_i⁺ = ∇f_i(w0) or (w0 - w_i)/(K lr)."""
+        f, w0 = quadratics("unequal"), np.ones(D)
+        state = play(make(f"scaffold-{option}"), f, Everyone(N), 1, w0=jnp.ones(D)).state
+        A, b, beta = np.asarray(f.A), np.asarray(f.b), np.asarray(f.beta)
+        w = np.tile(w0, (N, 1))
+        lr = np.full(N, 0.2) if option == 1 else 1 / beta
+        for _ in range(3):
+            w = w - lr[:, None] * (np.einsum("nij,nj->ni", A, w) - b)
+        c = A @ w0 - b if option == 1 else (w0 - w) / (3 * lr[:, None])
+        np.testing.assert_allclose(state.clients.c, c, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(state.server.w, w.mean(0), rtol=0, atol=1e-12)
+
+
+class TestLostUploads:
+    @pytest.mark.parametrize("name", ALGORITHMS)
+    def test_only_those_that_arrive_change_anything(self, name):
+        """Clients 1 and 4 are lost: bit-identical. With one arrival nothing at all happens."""
+        f = quadratics("unequal")
+        everyone = jnp.ones(N, bool)
+        fed = federation(make(name), f, Given(everyone), seed=0)
+        with_arrivals = lambda a: eqx.tree_at(lambda fed: fed.participation.arrived, fed, a)
+        state = start(fed, jnp.zeros(D))
+        for _ in range(3):
+            state, _ = once(fed, state)
+
+        some = everyone.at[jnp.array([1, 4])].set(False)
+        after, record = once(with_arrivals(some), state)
+        assert int(record.asked) == N
+        assert int(record.arrived) == N - 2
+        for old, new in zip(
+            jax.tree.leaves(state.clients), jax.tree.leaves(after.clients), strict=True
+        ):
+            assert np.array_equal(old[1], new[1])
+            assert np.array_equal(old[4], new[4])
+        if jax.tree.leaves(state.clients):
+            assert not same(state.clients, after.clients)
+        assert not same(state.server, after.server)
+
+        one = jnp.zeros(N, bool).at[3].set(True)
+        for few in (one, jnp.zeros(N, bool)):
+            after, record = once(with_arrivals(few), state)
+            assert int(record.arrived) == 0
+            assert same((state.server, state.clients), (after.server, after.clients))
+            assert int(after.t) == int(state.t) + 1
+
+
+class TestNewton:
+    """FedNewton on generalised linear models, in 5 dimensions and without l2."""
+
+    ROWS = 15
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def data(cls):
+        random = np.random.default_rng(9)
+        X = random.normal(size=(N * cls.ROWS, D))
+        slope = np.array([1.0, -0.5, 0.3, 0.0, 0.8])
+        labels = (random.uniform(size=len(X)) < 1 / (1 + np.exp(-X @ slope))).astype(float)
+        counts = random.poisson(np.exp(np.abs(X) @ slope / 2)).astype(float)
+        return X, labels, counts
+
+    def fit(self, X, y, model, w0, participation, rounds):
+        parts = np.split(np.arange(len(X)), N)
+        f = federate(Dataset("made", X, y), parts, model=model, l2=0.0, weighting="samples").problem
+        w0 = jnp.full((X.shape[1], 1), w0)
+        return play(FedNewton(w0), f, participation, rounds, w0=w0)
+
+    @pytest.mark.parametrize("everyone", [True, False])
+    def test_equals_scikit_learn(self, data, everyone):
+        X, y, _ = data
+        peer = LogisticRegression(C=np.inf, fit_intercept=False, tol=1e-10, max_iter=1000).fit(X, y)
+        who = Everyone(N) if everyone else Lossy(UniformSubset(N, TAU), 0.1)
+        played = self.fit(X, y, "logistic", 0.0, who, 10 if everyone else 80)
+        np.testing.assert_allclose(played.model[:, 0], peer.coef_[0], rtol=0, atol=1e-6)
+
+    def test_everyone_is_iteratively_reweighted_least_squares(self, data):
+        """Two full Newton steps from zero; the first round only expands at w0."""
+        X, y, _ = data
+        w = np.zeros(D)
+        for _ in range(2):
+            p = 1 / (1 + np.exp(-X @ w))
+            w = w + np.linalg.solve(X.T * (p * (1 - p)) @ X, X.T @ (y - p))
+        played = self.fit(X, y, "logistic", 0.0, Everyone(N), 3)
+        np.testing.assert_allclose(played.model[:, 0], w, rtol=0, atol=1e-10)
+
+    @pytest.mark.parametrize("everyone", [True, False])
+    @pytest.mark.parametrize(("model", "far"), [("logistic", 3.0), ("poisson", -3.0)])
+    def test_converges_where_full_steps_do_not(self, data, model, far, everyone):
+        X, y = data[:2] if model == "logistic" else (np.abs(data[0]), data[2])
+        value, mean, spread = {
+            "logistic": (
+                lambda z: np.logaddexp(0, z), lambda z: 1 / (1 + np.exp(-z)), lambda p: p * (1 - p)
+            ),
+            "poisson": (np.exp, np.exp, lambda p: p),
+        }[model]  # fmt: skip
+        F = lambda w: np.mean(value(X @ w) - y * (X @ w))
+        slope = lambda w: X.T @ (mean(X @ w) - y) / len(X)
+        best = scipy.optimize.minimize(F, np.zeros(D), jac=slope, tol=1e-12, method="BFGS").x
+
+        w = np.full(D, far)
+        with np.errstate(all="ignore"):
+            H = X.T * spread(mean(X @ w)) @ X / len(X)
+            first = w - np.linalg.solve(H, slope(w))
+            assert not F(first) < F(w)
+        who = Everyone(N) if everyone else UniformSubset(N, TAU)
+        played = self.fit(X, y, model, far, who, 60 if everyone else 400)
+        np.testing.assert_allclose(played.model[:, 0], best, rtol=0, atol=1e-6)
+
+
+class TestCompilation:
+    def test_any_number_of_rounds_is_traced_once(self):
+        traced = []
+
+        class Counted(UniformSubset):
+            def __call__(self, key):
+                traced.append(1)
+                return super().__call__(key)
+
+        def run(rounds, seed):
+            fed = federation(make("feddcd"), quadratics("equal"), Counted(N, TAU), seed=seed)
+            state, _, _ = advance(fed, start(fed, jnp.zeros(D)), jnp.asarray(rounds, jnp.int32), 20)
+            return int(state.t)
+
+        assert run(3, 0) == 3
+        first = len(traced)
+        assert first > 0
+        assert [run(7, 0), run(20, 1), run(1, 2)] == [7, 20, 1]
+        assert len(traced) == first
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("build", "message"),
+        [
+            (lambda: FedDCD(start="else"), "start is own or model, not 'else'"),
+            (lambda: FedDCD(eta=2.0), "need 0 < eta < 2, got eta=2.0"),
+            (lambda: AccFedDCD(2, 4, sets=3), "sets is 1 or 2, not 3"),
+            (lambda: AccFedDCD(2, 4, kappa=1.5), "need 0 < kappa <= 1, got kappa=1.5"),
+            (lambda: PointSAGA(2, 4, rho=0.0), "need rho > 0, got rho=0.0"),
+            (lambda: Scaffold(option=3), "option is 1 or 2, not 3"),
+            (lambda: FedProx(m=-1.0), "need m >= 0, got m=-1.0"),
+        ],
+    )
+    def test_bad_settings(self, build, message):
+        with pytest.raises(ValueError, match=f"^{message.replace('(', '.')}$"):
+            build()
