@@ -112,7 +112,7 @@ def _ritz_pairs(G: Float[Array, "N n n"], rank: int) -> tuple[Array, Array, Arra
         for _ in range(3):
             U, _ = jnp.linalg.qr(G @ U)
         values, rotation = jnp.linalg.eigh(U.T @ G @ U)
-        real = values > 1e-12 * jnp.max(values, initial=0)  # a client may have fewer rows than the rank
+        real = values > 1e-12 * jnp.max(values, initial=0)  # fewer rows than the rank
         U = jnp.where(real, U @ rotation, 0)
         return U, G @ U, jnp.where(real, values, 1)
 
