@@ -58,16 +58,19 @@ def compare_command(
     from .experiments.race import load_race, save_race
 
     if folder is not None:
-        _only(options, {"rounds", "target_gap"}, config, settings, out)
+        given = options | {"algorithm": algorithms or None}
+        _only(given, {"rounds", "target_gap"}, config, settings, out)
         base, algorithms, chosen = load_race(folder)
         base |= {k: options[k] for k in ("rounds", "target_gap") if options[k] is not None}
     else:
         base = _merged(options, config, {})
-        base.pop("settings", None)
         algorithms = algorithms or list(USUAL)
         chosen = _by_algorithm(settings, algorithms)
+        owner, own = base.pop("algorithm", Spec.algorithm), base.pop("settings", {})
+        if own and owner in algorithms:
+            chosen[owner] = own | chosen.get(owner, {})
         folder = _fresh(f"compare-{base.get('data', 'digits')}") if out is None else out
-        if (folder / "compare.toml").exists():
+        if any(folder.glob("*/checkpoint.npz")):
             raise FolderError(
                 f"{folder} already holds a comparison; go on with --resume {folder}, "
                 "or choose another --out"

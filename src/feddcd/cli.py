@@ -185,4 +185,5 @@ def _known(error: BaseException) -> bool:
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
     inside = frame is not None and frame.tb_frame.f_globals.get("__name__", "").startswith("feddcd")
-    return inside or isinstance(error, OSError)
+    own = type(error).__module__.startswith("feddcd")
+    return own or (inside and isinstance(error, ValueError)) or isinstance(error, OSError)

@@ -107,7 +107,9 @@ def _text(name: str, value: float) -> str:
 
 def _number(path: Path, i: int, row: list[str], j: int) -> float:
     try:
-        text = row[j]
+        (text,) = row[j : j + 1]
+        if COLUMNS[j] in COUNTS:
+            return int(text)
         return float(text) if text else float("nan")
-    except (IndexError, ValueError):
+    except ValueError:
         raise ValueError(f"{path}:{i + 2}: column {COLUMNS[j]!r} is not a number: {row}") from None

@@ -13,20 +13,27 @@ from .algorithms import AbstractAlgorithm
 from .problems import AbstractProblem, AbstractSamples
 
 
-class Evaluation(NamedTuple):
+class Measures(NamedTuple):
     objective: Scalar  # F/N
     score: Scalar  # nan where there is none
+    dual_residual: Scalar  # nan where nothing is conserved
 
 
-class Evaluate(eqx.Module):
-    """F/N on the clients' data (stacked) and the score on the test data, or on the clients'."""
+class Measure(eqx.Module):
+    """F/N on the clients' data (stacked), the score on the test data or else on the clients',
+    and the dual residual."""
 
     problem: AbstractProblem
     test: AbstractSamples | None = None
 
-    def __call__(self, w: Params) -> Evaluation:
+    def __call__(
+        self, algorithm: AbstractAlgorithm, server: PyTree, clients: PyTree, weights: Array
+    ) -> Measures:
+        w = algorithm.model(server)
         objective = jnp.mean(jax.vmap(lambda f: f(w))(self.problem))
-        return Evaluation(objective, self._score(w).astype(objective.dtype))
+        residual = dual_residual(algorithm, server, clients, weights)
+        cast = lambda x: x.astype(objective.dtype)
+        return Measures(objective, cast(self._score(w)), cast(residual))
 
     def _score(self, w: Params) -> Scalar:
         if self.test is not None:

@@ -23,6 +23,7 @@ WEIGHTINGS: dict[str, str] = {
     "clients": "each client's mean loss counts equally (the paper)",
     "samples": "each row counts equally: the model is that of the pooled data",
 }
+MAX_WIDTH = 100_000
 
 
 class Federated(NamedTuple):
@@ -109,9 +110,12 @@ def _check(kind: str, l2: float, weighting: str, parts: Sequence[np.ndarray]) ->
 def _targets(data: Dataset, kind: str):
     """Y (n by k), the same of the test data, and the classes if there are any."""
     if kind in ("ridge", "poisson"):
-        if kind == "poisson" and np.any(data.y < 0):
-            row = int(np.argmax(data.y < 0))
-            raise DataError(f"{data.name}: Poisson needs targets >= 0, row {row} has {data.y[row]}")
+        for what, y in (("", data.y), ("test ", data.y_test)):
+            if kind == "poisson" and y is not None and np.any(y < 0):
+                row = int(np.argmax(y < 0))
+                raise DataError(
+                    f"{data.name}: Poisson needs targets >= 0, {what}row {row} has {y[row]}"
+                )
         return data.y[:, None], None if data.y_test is None else data.y_test[:, None], None
     classes = np.unique(data.y)
     _check_classes(data, classes, kind)
@@ -145,6 +149,8 @@ def _widths(text: str) -> tuple[int, ...]:
         widths = tuple(int(part) for part in (text or "32").split("x"))
     except ValueError:
         widths = ()
-    if not widths or min(widths) < 1:
-        raise DataError(f"hidden widths look like mlp:64x32, not mlp:{text}")
+    if not widths or not 1 <= min(widths) <= max(widths) <= MAX_WIDTH:
+        raise DataError(
+            f"hidden widths look like mlp:64x32, each at most {MAX_WIDTH}, not mlp:{text}"
+        )
     return widths

@@ -1,5 +1,6 @@
 """All clients in one process: rounds in one loop, the cohort one by one or side by side."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
@@ -10,7 +11,7 @@ from jaxtyping import Array, Int, PyTree
 from .. import tree
 from .._types import Key, Params, Scalar
 from ..algorithms import AbstractAlgorithm, Upload
-from ..measure import Evaluate, dual_residual
+from ..measure import Measure, Measures
 from ..participation import AbstractParticipation, Cohort
 from ..problems import AbstractProblem
 
@@ -21,7 +22,7 @@ class Federation(eqx.Module):
     algorithm: AbstractAlgorithm
     problem: AbstractProblem
     participation: AbstractParticipation
-    evaluate: Evaluate
+    measure: Callable[[AbstractAlgorithm, PyTree, PyTree, Array], Measures]
     weights: Array
     key: Key
     side_by_side: bool = eqx.field(static=True)
@@ -58,10 +59,10 @@ def federation(
     if side_by_side is None:
         side_by_side = jax.default_backend() != "cpu"
     weights = jax.vmap(algorithm.weight)(problem)
-    evaluate = Evaluate(problem, test)
+    measure = Measure(problem, test)
     problem = algorithm.prepare(problem)
     key = jax.random.key(seed)
-    return Federation(algorithm, problem, participation, evaluate, weights, key, side_by_side)
+    return Federation(algorithm, problem, participation, measure, weights, key, side_by_side)
 
 
 def start(fed: Federation, w: Params) -> State:
@@ -76,29 +77,21 @@ def one_round(fed: Federation, state: State) -> tuple[State, Record]:
     key_cohort, key_clients = round_keys(fed.key, t)
     cohort = fed.participation(key_cohort)
     ids, arrived = cohort.ids, cohort.arrived
-    c, up = _ask(fed, clients, algorithm.broadcast(server), cohort, key_clients)
+    before = tree.take(clients, ids)
+    c, up = _ask(fed, before, algorithm.broadcast(server), cohort, key_clients)
 
     p = jnp.where(arrived, fed.weights[ids], 0)
     enough = jnp.sum(arrived) >= 2  # one upload alone cannot move a dual method
     mean = tree.weighted_mean(up.value, jnp.where(enough, p, fed.weights[ids]))
     new_server, answer = algorithm.server_step(server, mean, jnp.sum(p) / jnp.sum(fed.weights))
-    if answer is not None:
-        c = jax.vmap(algorithm.client_receive, (0, None))(c, answer)
-
+    clients = _settle(fed, clients, before, c, answer, ids, arrived & enough)
     server = tree.where(enough, new_server, server)
-    kept = tree.where(arrived & enough, c, tree.take(clients, ids))
-    clients = jax.tree.map(
-        lambda all_, new: all_.at[ids].set(new, unique_indices=True), clients, kept
-    )
-    objective, score = fed.evaluate(algorithm.model(server))
     record = Record(
         jnp.sum(cohort.asked),
         jnp.where(enough, jnp.sum(arrived), 0),
         jnp.sum(up.steps),
         jnp.max(jnp.where(arrived, up.grad_norm, 0)),
-        objective,
-        score,
-        dual_residual(algorithm, server, clients, fed.weights).astype(objective.dtype),
+        *fed.measure(algorithm, server, clients, fed.weights),
     )
     return State(server, clients, t + 1), record
 
@@ -134,19 +127,37 @@ def advance(fed: Federation, state: State, rounds: Int[Array, ""], room: int):
     return state, trace, sound
 
 
-def _ask(fed: Federation, clients: PyTree, down: PyTree, cohort: Cohort, key: Key):
+def _ask(fed: Federation, before: PyTree, down: PyTree, cohort: Cohort, key: Key):
     """Every asked client's new state and upload, stacked in the order of the cohort."""
 
-    def step(i) -> tuple[PyTree, Upload]:
-        f, c = tree.take(fed.problem, i), tree.take(clients, i)
-        return fed.algorithm.client_step(f, c, down, client_key(key, i))
+    def step(i, c) -> tuple[PyTree, Upload]:
+        return fed.algorithm.client_step(tree.take(fed.problem, i), c, down, client_key(key, i))
 
     if fed.side_by_side:
-        return jax.vmap(step)(cohort.ids)
-    nothing = jax.tree.map(
-        lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(step, cohort.ids[0])
-    )
-    return jax.lax.map(
-        lambda who: jax.lax.cond(who[1], step, lambda _: nothing, who[0]),
-        (cohort.ids, cohort.asked),
-    )
+        return jax.vmap(step)(cohort.ids, before)
+    shapes = jax.eval_shape(step, cohort.ids[0], tree.take(before, 0))
+    nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+
+    def maybe(who):
+        i, asked, c = who
+        return jax.lax.cond(asked, step, lambda i, c: nothing, i, c)
+
+    return jax.lax.map(maybe, (cohort.ids, cohort.asked, before))
+
+
+def _settle(fed: Federation, clients, before, c, answer, ids, kept) -> PyTree:
+    """All clients' states, with the answer received by those whose upload was kept."""
+
+    def settled(c, before, kept) -> PyTree:
+        new = c if answer is None else fed.algorithm.client_receive(c, answer)
+        return tree.where(kept, new, before)
+
+    if fed.side_by_side:
+        put = lambda all_, x: all_.at[ids].set(x, unique_indices=True)
+        return jax.tree.map(put, clients, jax.vmap(settled)(c, before, kept))
+
+    def put_one(k, clients):  # row by row: a scatter is ten times slower on a CPU
+        put = lambda all_, x: jax.lax.dynamic_update_index_in_dim(all_, x, ids[k], 0)
+        return jax.tree.map(put, clients, settled(*tree.take((c, before, kept), k)))
+
+    return jax.lax.fori_loop(0, len(ids), put_one, clients)

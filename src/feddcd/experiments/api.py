@@ -66,9 +66,7 @@ def resume(
         values["rounds"] = rounds
     if target_gap is not None:
         values["target_gap"] = target_gap
-    spec = Spec(**values)
-    disk.write_atomically(folder / "config.toml", spec.save)
-    return execute(spec, folder=folder, resume=True, watch=watch)
+    return execute(Spec(**values), folder=folder, resume=True, watch=watch)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,5 +157,9 @@ def _data(data: str | Dataset | tuple[Any, Any]) -> tuple[str, Dataset | None]:
         return str(data), None
     if isinstance(data, Dataset):
         return data.name, data
+    if not isinstance(data, tuple | list) or len(data) != 2:
+        raise SpecError(
+            f"data is a name, a path, a Dataset or a pair (X, y), not {type(data).__name__}"
+        )
     X, y = data
     return "arrays", Dataset("arrays", X, np.asarray(y, float))

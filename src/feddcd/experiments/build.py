@@ -19,7 +19,7 @@ from ..participation import (
     check_tau,
 )
 from .methods import check_names, make_algorithm
-from .spec import Spec, SpecError, nearest
+from .spec import Spec, SpecError
 
 
 class Built(NamedTuple):
@@ -43,6 +43,8 @@ def build(
         parts = partition(
             data.y, spec.partition, spec.clients, seed=spec.seed, groups=data.groups, X=data.X
         )
+    else:
+        check_parts(parts, len(data.y))
     dtype = {"float32": np.float32, "float64": np.float64}.get(spec.dtype, default_dtype(spec))
     federated = federate(
         data, parts, model=spec.model, l2=spec.l2, weighting=spec.weighting, dtype=dtype,
@@ -58,6 +60,24 @@ def build(
     return Built(fed, federated, N, participation.tau)
 
 
+def check_parts(parts: list[np.ndarray], rows: int) -> None:
+    """Every row is with exactly one client, and no client is empty."""
+    for i, part in enumerate(parts):
+        if part.ndim != 1 or part.size == 0 or part.dtype.kind not in "iu":
+            raise SpecError(
+                f"parts[{i}] should be a list of row numbers, at least one; got "
+                f"{part.dtype} of shape {part.shape}"
+            )
+        if not 0 <= part.min() <= part.max() < rows:
+            odd = part[(part < 0) | (part >= rows)][0]
+            raise SpecError(f"parts[{i}] has row {odd}, the data have rows 0 to {rows - 1}")
+    held = np.bincount(np.concatenate([np.zeros(0, int), *parts]), minlength=rows)
+    if held.max() > 1:
+        raise SpecError(f"row {held.argmax()} is in parts {held.max()} times, need once")
+    if held.min() < 1:
+        raise SpecError(f"row {held.argmin()} is in no part ({np.sum(held == 0)} such rows)")
+
+
 def default_dtype(spec: Spec) -> type:
     return np.float32 if spec.model.startswith("mlp") else np.float64
 
@@ -65,6 +85,8 @@ def default_dtype(spec: Spec) -> type:
 def make_participation(spec: Spec, N: int, federated: Federated) -> AbstractParticipation:
     tau = max(2, math.ceil(N / 4)) if spec.tau is None else spec.tau
     kind, _, argument = spec.participation.partition(":")
+    if N < 2:
+        raise SpecError(f"need at least 2 clients, got N={N}")
     check_tau(tau, N)
     if kind == "uniform":
         chosen: AbstractParticipation = UniformSubset(N, tau)
@@ -72,11 +94,8 @@ def make_participation(spec: Spec, N: int, federated: Federated) -> AbstractPart
         chosen = Everyone(N)
     elif kind == "importance":
         chosen = ImportanceSubset(federated.problem.alpha, tau)
-    elif kind == "available":
-        chosen = Available(N, _probability(argument, tau / N))
     else:
-        kinds = ("uniform", "everyone", "importance", "available")
-        raise SpecError(f"unknown participation {kind!r}{nearest(kind, kinds)}")
+        chosen = Available(N, _probability(argument, tau / N))
     return Lossy(chosen, spec.loss) if spec.loss > 0 else chosen
 
 

@@ -83,14 +83,15 @@ def write_model(folder: Path, model: PyTree, classes: np.ndarray | None) -> None
     write_atomically(folder / "model.npz", lambda path: _savez(path, arrays))
 
 
-def save_checkpoint(folder: Path, spec: Spec, state: PyTree) -> None:
+def save_checkpoint(folder: Path, spec: Spec, state: PyTree, origin: str = "") -> None:
     arrays = {name: np.asarray(leaf) for name, leaf in _named(state).items()}
-    meta = {"format": FORMAT, "problem": _fingerprint(spec), "digest": _digest(arrays)}
+    problem, digest = _fingerprint(spec), _digest(arrays)
+    meta = {"format": FORMAT, "problem": problem, "origin": origin, "digest": digest}
     arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), np.uint8)
     write_atomically(folder / "checkpoint.npz", lambda path: _savez(path, arrays))
 
 
-def load_checkpoint(folder: Path, spec: Spec, like: PyTree) -> PyTree:
+def load_checkpoint(folder: Path, spec: Spec, like: PyTree, origin: str = "") -> PyTree:
     """The saved state, with the structure of `like`; every mismatch is named."""
     path = folder / "checkpoint.npz"
     try:
@@ -98,7 +99,10 @@ def load_checkpoint(folder: Path, spec: Spec, like: PyTree) -> PyTree:
             arrays = {name: file[name] for name in file.files}
         meta = json.loads(bytes(arrays.pop("meta")))
     except FileNotFoundError:
-        raise FolderError(f"{path} is missing: this run cannot be resumed") from None
+        raise FolderError(
+            f"{path} is missing: nothing was saved to go on from; start the run again from "
+            f"{folder / 'config.toml'}"
+        ) from None
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise FolderError(f"{path} is damaged: {error}") from None
     if meta.get("format") != FORMAT:
@@ -107,6 +111,11 @@ def load_checkpoint(folder: Path, spec: Spec, like: PyTree) -> PyTree:
         raise FolderError(f"{path} belongs to other settings than {folder / 'config.toml'}")
     if meta.get("digest") != _digest(arrays):
         raise FolderError(f"{path} is damaged: its checksum does not match its contents")
+    if meta.get("origin") != origin:
+        raise FolderError(
+            f"{path} belongs to other data, parts or another algorithm object than "
+            f"{folder / 'config.toml'} names"
+        )
     return _restored(path, arrays, like)
 
 

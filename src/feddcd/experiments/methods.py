@@ -1,5 +1,6 @@
 """The algorithms and local solvers by name, with the settings that each takes."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +9,9 @@ import jax.numpy as jnp
 
 from .. import algorithms as alg
 from .. import solvers as sol
-from ..data.federate import Federated
+from ..data import PARTITIONS
+from ..data.federate import MODELS, WEIGHTINGS, Federated
+from ..participation import PARTICIPATIONS
 from .spec import Setting, Spec, SpecError, nearest
 
 DUAL = ("feddcd", "accfeddcd", "pointsaga")
@@ -32,15 +35,25 @@ ALGORITHM_KEYS = {
     "scaffold": {"option", "eta"},
     "mbsgd": {"lr", "batch_size"},
 }
+NAMES: dict[str, set[str]] = {
+    "algorithm": set(alg.ALGORITHMS),
+    "model": set(MODELS),
+    "weighting": set(WEIGHTINGS),
+    "partition": set(PARTITIONS),
+    "participation": {name.partition(":")[0] for name in PARTICIPATIONS},
+}
+WITH_PARAMETER = ("mlp", "dirichlet", "group", "available")
 WITHOUT_SOLVER = ("fednewton", "mbsgd")
 
 
 def check_names(spec: Spec) -> None:
     """Names, and the settings that each algorithm takes, before any data is read."""
-    if spec.algorithm not in alg.ALGORITHMS:
-        raise SpecError(
-            f"unknown algorithm {spec.algorithm!r}{nearest(spec.algorithm, alg.ALGORITHMS)}"
-        )
+    for kind, known in NAMES.items():
+        name, colon, _ = getattr(spec, kind).partition(":")
+        if name not in known:
+            raise SpecError(f"unknown {kind} {name!r}{nearest(name, known)}")
+        if colon and name not in WITH_PARAMETER:
+            raise SpecError(f"{kind} {name!r} takes no parameter, got {getattr(spec, kind)!r}")
     if spec.l2 <= 0 and spec.algorithm in DUAL:
         raise SpecError(
             f"{spec.algorithm} needs strongly convex clients, so l2 > 0; got l2={spec.l2:g} "
@@ -101,6 +114,8 @@ def make_solver(spec: Spec, federated: Federated) -> sol.AbstractLocalSolver:
     known: dict[str, Any] = {
         k: _typed(k, v) for k, v in spec.settings.items() if k in SOLVER_KEYS[name]
     }
+    if name == "saga" and spec.model.startswith("mlp"):
+        raise SpecError(f"saga works with linear models, not {spec.model}: use svrg or adam")
     if name in ("sgd", "svrg", "saga", "gd"):
         _need_rate(spec, federated, known)
     tol, delta = known.pop("tol", None), known.pop("delta", None)
@@ -139,18 +154,25 @@ def _fixed_rate(solver: sol.AbstractLocalSolver) -> sol.AbstractFixedRateSolver:
     return solver
 
 
-_FLOATS = ("eta", "kappa", "r", "rho", "m", "lr", "tol", "delta")
-_INTS = ("sets", "option", "batch_size", "epochs", "steps", "max_steps", "rank")
+_POSITIVE = ("eta", "kappa", "r", "rho", "lr", "delta")
+_FLOATS = (*_POSITIVE, "m", "tol")
+_LEAST = {
+    "sets": 1, "option": 1, "batch_size": 1, "epochs": 1, "steps": 1, "max_steps": 1, "rank": 0
+}  # fmt: skip
 
 
 def _typed(key: str, value: Setting) -> Setting:
     if key in _FLOATS:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-            raise SpecError(f"{key} should be a number >= 0, got {value!r}")
-        return float(value)
-    if key in _INTS:
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise SpecError(f"{key} should be a whole number >= 0, got {value!r}")
+        number = float(value) if type(value) in (int, float) else math.nan
+        if not 0 <= number < math.inf or (number == 0 and key in _POSITIVE):
+            bound = "> 0" if key in _POSITIVE else ">= 0"
+            raise SpecError(f"{key} should be a finite number {bound}, got {value!r}")
+        if key == "r" and number > 1:
+            raise SpecError(f"need 0 < r <= 1, got r={value}")
+        return number
+    if key in _LEAST:
+        if isinstance(value, bool) or not isinstance(value, int) or value < _LEAST[key]:
+            raise SpecError(f"{key} should be a whole number >= {_LEAST[key]}, got {value!r}")
         return value
     if not isinstance(value, str):
         raise SpecError(f"{key} should be a word, got {value!r}")

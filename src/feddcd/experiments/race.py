@@ -14,6 +14,8 @@ def save_race(
 ) -> None:
     import tomli_w
 
+    if folder.exists() and not folder.is_dir():
+        raise FolderError(f"{folder} is a file, not a folder")
     folder.mkdir(parents=True, exist_ok=True)
     text = tomli_w.dumps({"algorithms": algorithms, "base": base, "settings": settings})
     write_atomically(folder / "compare.toml", lambda path: path.write_text(text))

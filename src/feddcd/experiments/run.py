@@ -1,5 +1,6 @@
 """Run one method: chunks of rounds, certificates and files between them."""
 
+import hashlib
 import math
 import time
 from collections.abc import Callable
@@ -57,6 +58,7 @@ def execute(
         run = _Run(spec, built, folder)
         if folder is not None and resume:
             run.restore(folder)
+            disk.write_atomically(folder / "config.toml", spec.save)
         run.seconds["setup"] = time.perf_counter() - began
         return run.to_the_end(watch)
 
@@ -73,9 +75,10 @@ class _Run:
         self.seconds = {"setup": 0.0, "compile": 0.0}
         self.worst_solve, self.status = 0.0, "finished"
         self.saved_at = time.perf_counter()
+        self.origin = origin(built)
 
     def restore(self, folder: Path) -> None:
-        self.state = disk.load_checkpoint(folder, self.spec, self.state)
+        self.state = disk.load_checkpoint(folder, self.spec, self.state, self.origin)
         history, done = disk.read_history(folder), int(self.state.t)
         if history.rounds < done:
             raise disk.FolderError(
@@ -86,7 +89,8 @@ class _Run:
         self.lower_bound = float(np.nanmax(np.append(self.history["lower_bound"], -np.inf)))
 
     def to_the_end(self, watch: Callable[[Progress], None]) -> Result:
-        room, at = self.spec.certify_every, self.history.rounds
+        every, at = self.spec.certify_every, self.history.rounds
+        room = min(every, self.spec.rounds)
         began = time.perf_counter()
         lowered = advance.lower(self.fed, self.state, _count(0), room)  # pyright: ignore
         compiled = lowered.compile()
@@ -94,7 +98,7 @@ class _Run:
         with patient_interrupt() as stop:
             while at < self.spec.rounds and not self._reached() and not stop():
                 began = time.perf_counter()
-                rounds = min(room - at % room, self.spec.rounds - at)
+                rounds = min(every - at % every, self.spec.rounds - at)
                 self.state, trace, sound = compiled(self.fed, self.state, _count(rounds), room)
                 self._record(trace, bool(sound), time.perf_counter() - began)
                 if not sound:
@@ -146,9 +150,9 @@ class _Run:
         """The proven gap at the end of a chunk, from one exchange with everyone."""
         if not self.built.federated.problem.convex or not self.history.rounds:
             return
-        algorithm, evaluate = self.fed.algorithm, self.fed.evaluate
+        algorithm, problem = self.fed.algorithm, self.built.federated.problem
         points = algorithm.witness(self.state.clients)
-        found = certify(evaluate.problem, algorithm.model(self.state.server), points)
+        found = certify(problem, algorithm.model(self.state.server), points)
         self.lower_bound = max(self.lower_bound, float(found.lower_bound))
         if math.isfinite(self.lower_bound):
             objective = self.history["objective"][-1]
@@ -166,7 +170,7 @@ class _Run:
         if self.folder is None or (not at_once and now - self.saved_at < SAVE_EVERY_S):
             return
         disk.write_atomically(self.folder / "history.csv", self.history.save)
-        disk.save_checkpoint(self.folder, self.spec, self.state)
+        disk.save_checkpoint(self.folder, self.spec, self.state, self.origin)
         self.saved_at = now
 
     def _give_up(self) -> None:
@@ -212,6 +216,15 @@ class _Run:
             "worst_local_gradient": _number(self.worst_solve),
             **{name: _number(float(value)) for name, value in chosen.items()},
         }  # fmt: skip
+
+
+def origin(built: Built) -> str:
+    """The method and who holds which targets: a spec does not say it where Python gave them."""
+    problem = built.federated.problem
+    digest = hashlib.sha256(eqx.tree_pformat(built.federation.algorithm).encode())
+    for array in map(np.asarray, (problem.Y, problem.s, problem.rows)):
+        digest.update(f"{array.dtype}{array.shape}".encode() + array.tobytes())
+    return digest.hexdigest()
 
 
 class MessageSizes(NamedTuple):

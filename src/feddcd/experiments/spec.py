@@ -2,12 +2,14 @@
 
 import dataclasses
 import difflib
+import numbers
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 Setting = bool | int | float | str
+DTYPES = ("auto", "float32", "float64")
 
 
 class SpecError(ValueError):
@@ -49,8 +51,8 @@ class Spec:
             raise SpecError(f"need target_gap > 0, got target_gap={self.target_gap}")
         if not 0 <= self.loss < 1:
             raise SpecError(f"need 0 <= loss < 1, got loss={self.loss}")
-        if self.dtype not in ("auto", "float32", "float64"):
-            raise SpecError(f"dtype is auto, float32 or float64, not {self.dtype!r}")
+        if self.dtype not in DTYPES:
+            raise SpecError(f"unknown dtype {self.dtype!r}{nearest(self.dtype, DTYPES)}")
         if not 0 <= self.seed < 2**31:
             raise SpecError(f"need 0 <= seed < 2**31, got seed={self.seed}")
 
@@ -77,13 +79,15 @@ def _checked(name: str, value: Any) -> Any:
     expected = _TYPES[name]
     if value is None and name in _OPTIONAL:
         return None
-    if expected is float and isinstance(value, int) and not isinstance(value, bool):
+    if expected is int and isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        value = int(value)
+    if expected is float and isinstance(value, numbers.Real) and not isinstance(value, bool):
         value = float(value)
     if not isinstance(value, expected) or (expected is not dict and isinstance(value, bool)):
         kind = expected.__name__ if isinstance(expected, type) else expected
         raise SpecError(f"{name} should be of type {kind}, got {value!r}")
     if expected is float and value != value:
-        raise SpecError(f"{name} is not a number")
+        raise SpecError(f"{name} should be a number, got {value}")
     return value
 
 

@@ -18,6 +18,11 @@ def next_forcing(new: Scalar, old: Scalar) -> Scalar:
     return jnp.clip(0.9 * (new / old) ** 2, 1e-4, FIRST_FORCING)
 
 
+def on_cpu() -> bool:
+    """Loops that end early are free on a CPU; elsewhere every look at a condition costs."""
+    return jax.default_backend() == "cpu"
+
+
 class _State(NamedTuple):
     x: Params
     r: Params
@@ -55,10 +60,17 @@ def cg(
 def armijo(value: Callable[[Scalar], Scalar], now: Scalar, slope: Scalar) -> tuple[Scalar, Scalar]:
     """The largest of 1, 1/2, 1/4, ... that decreases `value` enough, and the value there."""
     slack = 8 * jnp.finfo(now.dtype).eps * jnp.abs(now)
+    enough = lambda t, v: v <= now + 1e-4 * t * slope + slack
+    if not on_cpu():  # all at once: a loop would ask after every trial whether to go on
+        ts = 0.5 ** jnp.arange(16, dtype=now.dtype)
+        values = jax.vmap(value)(ts)
+        fine = enough(ts, values)
+        best = jnp.where(jnp.any(fine), jnp.argmax(fine), len(ts) - 1)
+        return ts[best], values[best]
 
     def too_long(carry):
         t, v = carry
-        return ~(v <= now + 1e-4 * t * slope + slack) & (t > 1e-10)
+        return ~enough(t, v) & (t > 1e-10)
 
     halve = lambda carry: (carry[0] / 2, value(carry[0] / 2))
     one = jnp.ones_like(now)

@@ -19,10 +19,12 @@ from jaxtyping import Array, Bool, Float, Int
 
 from .._types import Scalar
 from ..problems import AbstractFamily, Gram, Linear
-from ._cg import FIRST_FORCING, armijo, next_forcing
+from ._cg import FIRST_FORCING, armijo, next_forcing, on_cpu
 
 Columns = Float[Array, "k n"]
 MAX_CG_STEPS = 500
+STEPS_PER_CHECK = 4  # on accelerators, where asking whether to go on costs more than a step
+FAR = 100.0  # a start whose gradient is this much larger than the given one's is not worth it
 
 
 class _Local(eqx.Module):
@@ -84,10 +86,11 @@ def solve_in_samples(
     given = jnp.vdot(residual, residual) - 2 * jnp.vdot(f.mu * Xw - Xq, A) + jnp.vdot(A, AG)
     A, AG = _nearer(gram, A, AG, f.mu * Xw - Xq)
     start = _point(local, A, AG, local.value(A, AG))
-    good = start.grad_norm**2 <= 4 * jnp.maximum(given, 0) + tol**2
+    given = jnp.sqrt(jnp.maximum(given, tol**2))
+    good = start.grad_norm <= FAR * given
     end = _newton(local, start._replace(progress=good), tol, max_steps)
     found = (q + f.X.rmatmul(end.A.T)) / f.mu
-    return jnp.where(good, found, w), end.steps
+    return jnp.where(good & (end.grad_norm <= given), found, w), end.steps
 
 
 def _nearer(gram: Gram, A: Columns, AG: Columns, target: Columns) -> tuple[Columns, Columns]:
@@ -136,13 +139,19 @@ def _direction(local: _Local, s: _Point, tol: Scalar) -> tuple[Columns, Int[Arra
     def unsolved(c: _Search):
         return (c.rr > accuracy) & (c.k < MAX_CG_STEPS)
 
-    def step(c: _Search) -> _Search:
+    def once(c: _Search) -> _Search:
+        going = c.rr > accuracy
         Ap = c.p + weights * local.family.curvature(P.T, c.pG.T).T
-        a = c.rr / jnp.vdot(c.pG, Ap)
+        a = jnp.where(going, c.rr / jnp.vdot(c.pG, Ap), 0)
         r, rG = c.r - a * Ap, c.rG - a * (Ap @ local.rough)
         rr = jnp.vdot(r, rG)
         b = rr / c.rr
-        return _Search(c.x + a * c.p, r, rG, r + b * c.p, rG + b * c.pG, rr, c.k + 1)
+        return _Search(c.x + a * c.p, r, rG, r + b * c.p, rG + b * c.pG, rr, c.k + going)
+
+    def step(c: _Search) -> _Search:
+        for _ in range(1 if on_cpu() else STEPS_PER_CHECK):
+            c = once(c)
+        return c
 
     r, rG = (-unit * s.R).astype(low), (-unit * s.RG).astype(low)
     rr, zero = jnp.ones((), low), jnp.zeros((), jnp.int32)

@@ -57,7 +57,6 @@ class NewtonCG(AbstractLocalSolver):
 
 class _Point(NamedTuple):
     w: Params
-    value: Scalar
     g: Params
     grad_norm: Scalar
     forcing: Scalar  # relative accuracy of the next direction
@@ -76,20 +75,21 @@ def _solve_in_parameters(
         _, hvp = jax.linearize(jax.grad(f), s.w)
         accuracy = jnp.maximum(s.forcing * s.grad_norm, 0.3 * tol)
         d, k = cg(hvp, tree.scale(-1.0, s.g), tol=accuracy, max_steps=1000)
-        t, _ = armijo(lambda t: f(tree.axpy(t, d, s.w)), s.value, tree.dot(s.g, d))
+        now = f(s.w)
+        t, _ = armijo(lambda t: f(tree.axpy(t, d, s.w)), now, tree.dot(s.g, d))
         w = tree.axpy(t, d, s.w)
         value, g = jax.value_and_grad(f)(w)
         norm = tree.norm(g)
-        better = (value < s.value) | (norm < s.grad_norm)
+        better = (value < now) | (norm < s.grad_norm)
         newton, steps = s.newton + 1, s.steps + k
-        new = _Point(w, value, g, norm, next_forcing(norm, s.grad_norm), newton, steps, better)
+        new = _Point(w, g, norm, next_forcing(norm, s.grad_norm), newton, steps, better)
         return tree.where(better, new, s._replace(newton=newton, steps=steps, progress=better))
 
-    value, g = jax.value_and_grad(f)(w)
+    g = jax.grad(f)(w)
     zero = jnp.zeros((), jnp.int32)
     norm = tree.norm(g)
     first = jnp.full_like(norm, FIRST_FORCING)
-    start = _Point(w, value, g, norm, first, zero, zero, jnp.array(True))
+    start = _Point(w, g, norm, first, zero, zero, jnp.array(True))
     end = jax.lax.while_loop(unsolved, step, start)
     return LocalSolution(end.w, end.grad_norm, end.steps)
 

@@ -1,0 +1,421 @@
+"""Bad input is refused at the door: one line that names the value, exit code 2, no traceback."""
+
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import feddcd
+from feddcd.algorithms import FedDCD
+from feddcd.cli import main
+from feddcd.data import DataError
+from feddcd.experiments.folder import FolderError
+from feddcd.experiments.run import Diverged
+from feddcd.experiments.spec import SpecError
+from feddcd.history import History
+from feddcd.solvers import GradientDescent
+
+BASE = "--data wine --clients 4 --rounds 4 --certify-every 2 --out out -q"
+FILES = {
+    "binary.svm": "".join(f"{i % 2} 1:{i} 2:{i * i % 5}\n" for i in range(12)),
+    "one-class.svm": "1 1:0.5 2:1\n1 1:1\n1 2:3\n1 1:4\n",
+    "bad-token.svm": "1 1:0.5\n0 x:1\n",
+    "nan.svm": "1 1:0.5\n0 1:nan\n",
+    "empty.svm": "",
+    "wide.svm": "1 1:0.5 3:1\n0 1:1\n",
+    "unseen.svm": "7 1:0.5\n0 1:1\n",
+    "negative.svm": "".join(f"{i - 3} 1:{i} 2:{i * i % 5}\n" for i in range(12)),
+    "continuous.svm": "".join(f"{i * 0.37} 1:{i} 2:{i * i % 5}\n" for i in range(120)),
+    "not.toml": "data = [[\n",
+    "unknown.toml": "datta = 'wine'\n",
+    "type.toml": "rounds = 'many'\n",
+    "table.toml": "[algorithm]\nname = 'feddcd'\n",
+    "nan.toml": "l2 = nan\n",
+    "a-file": "x",
+    "folder/notes.txt": "x",
+}
+
+
+@pytest.fixture(autouse=True)
+def _files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FEDDCD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("FEDDCD_DATA", str(tmp_path / "nowhere"))
+    for name, text in FILES.items():
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text(text)
+
+
+def refused(arguments: list[str], capsys) -> str:
+    """The one line that the command leaves on stderr."""
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    out, err = capsys.readouterr()
+    assert stop.value.code == 2
+    assert out.strip() == ""
+    assert re.fullmatch(r"error: [^\n]+\n", err), err
+    return err
+
+
+def case(options: str, message: str):
+    return pytest.param(options, message, id=options or "nothing")
+
+
+CLIENTS = [
+    case("--tau 1", r"need 2 <= tau <= N, got tau=1, N=4"),
+    case("--tau 5", r"need 2 <= tau <= N, got tau=5, N=4"),
+    case("--tau 0", r"got tau=0, N=4"),
+    case("--tau -2", r"got tau=-2, N=4"),
+    case("--clients 1", r"need at least 2 clients, got N=1"),
+    case("--clients 1000", r"need 1 <= N <= rows, got N=1000, rows=142"),
+    case("--clients 0", r"got N=0, rows=142"),
+    case("--clients -3", r"got N=-3, rows=142"),
+    case("--partition idd", r"unknown partition 'idd'; did you mean 'iid'\?"),
+    case("--partition iid:3", r"'iid' takes no parameter, got 'iid:3'"),
+    case("--partition dirichlet:-1", r"need 1e-6 <= a <= 1e6, got a=-1"),
+    case("--partition dirichlet:x", r"'x' is not a number, as in dirichlet:0.3"),
+    case("--partition group", r"needs groups, and these data have none"),
+    case("--partition group:99", r"'group:99': need a feature from 1 to 13"),
+    case("--partition shards --clients 100", r"needs 2N <= rows, got N=100, rows=142"),
+    case("--participation unifrom", r"unknown participation 'unifrom'; did you mean 'uniform'"),
+    case("--participation everyone:3", r"'everyone' takes no parameter, got 'everyone:3'"),
+    case("--participation available:x", r"looks like available:0.5, not available:x"),
+    case("--participation available:2", r"need 0 < p <= 1, got p=2"),
+    case("--participation available:0", r"need 0 < p <= 1, got p=0"),
+    case("--loss 1", r"need 0 <= loss < 1, got loss=1"),
+    case("--loss -0.1", r"need 0 <= loss < 1, got loss=-0.1"),
+    case("--loss nan", r"loss should be a number, got nan"),
+]
+MODELS = [
+    case("--l2 -1", r"l2 > 0; got l2=-1 "),
+    case("--l2 -1 --algorithm fedavg", r"need a finite l2 >= 0, got l2=-1"),
+    case("--l2 0", r"feddcd needs strongly convex clients, so l2 > 0; got l2=0"),
+    case("--l2 0 --algorithm accfeddcd", r"accfeddcd needs .* got l2=0 .*fednewton works"),
+    case("--l2 0 --algorithm pointsaga", r"pointsaga needs .* got l2=0"),
+    case("--l2 nan", r"l2 should be a number, got nan"),
+    case("--l2 inf", r"need a finite l2 >= 0, got l2=inf"),
+    case("--model sofmax", r"unknown model 'sofmax'; did you mean 'softmax'\?"),
+    case("--model softmax:3", r"'softmax' takes no parameter, got 'softmax:3'"),
+    case("--model logistic", r"wine: logistic needs 2 classes, got 3; use softmax"),
+    case("--model mlp:abc", r"widths look like mlp:64x32.* not mlp:abc"),
+    case("--model mlp:0", r"not mlp:0"),
+    case("--model mlp:64x", r"not mlp:64x"),
+    case("--model mlp:99999999", r"each at most 100000, not mlp:99999999"),
+    case("--model poisson --algorithm fedavg", r"poisson model has no bound .* --set lr=0.01"),
+    case("--model poisson --algorithm mbsgd", r"poisson model has no bound .* for mbsgd"),
+    case("--model mlp --set solver=saga --set lr=0.1", r"saga works with linear .* not mlp"),
+    case("--weighting sample", r"unknown weighting 'sample'; did you mean 'samples'\?"),
+    case("--dtype flot32", r"unknown dtype 'flot32'; did you mean 'float32'\?"),
+    case("--dtype float16", r"unknown dtype 'float16'"),
+]
+SETTINGS = [
+    case("--algorithm fedavgg", r"unknown algorithm 'fedavgg'; did you mean 'fedavg'\?"),
+    case("--set solver=newtn", r"unknown solver 'newtn'; did you mean 'newton'\?"),
+    case("--set etta=1", r"feddcd has no setting 'etta'; did you mean 'eta'\?"),
+    case("--set lr=1", r"feddcd has no setting 'lr'; there are delta, eta,"),
+    case("--algorithm fednewton --set eta=1", r"fednewton has no setting 'eta'; there are none"),
+    case("--algorithm fedavg --set option=1", r"fedavg has no setting 'option'"),
+    case("--set eta=abc", r"eta should be a finite number > 0, got 'abc'"),
+    case("--set eta=true", r"eta should be .* got True"),
+    case("--set eta=nan", r"eta should be .* got nan"),
+    case("--set eta=0", r"eta should be .* > 0, got 0"),
+    case("--set eta=2", r"need 0 < eta < 2, got eta=2"),
+    case("--algorithm accfeddcd --set sets=3", r"sets is 1 or 2, not 3"),
+    case("--algorithm accfeddcd --set kappa=2", r"need 0 < kappa <= 1, got kappa=2"),
+    case("--algorithm accfeddcd --set r=0", r"r should be .* > 0, got 0"),
+    case("--algorithm accfeddcd --set r=2", r"need 0 < r <= 1, got r=2"),
+    case("--algorithm accfeddcd --set eta=inf", r"eta should be a finite number > 0, got inf"),
+    case("--algorithm scaffold --set option=0", r"option should be .* >= 1, got 0"),
+    case("--algorithm scaffold --set option=3", r"option is 1 or 2, not 3"),
+    case("--algorithm scaffold --set solver=newton", r"scaffold takes steps of one length"),
+    case("--algorithm scaffold --set epochs=0", r"epochs should be a whole number >= 1, got 0"),
+    case("--set start=nowhere", r"start is own or model, not 'nowhere'"),
+    case("--set start=1", r"start should be a word, got 1"),
+    case("--algorithm pointsaga --set rho=-1", r"rho should be a finite number > 0, got -1"),
+    case("--algorithm pointsaga --set rho=inf", r"rho should be a finite number > 0, got inf"),
+    case("--algorithm fedavg --set epochs=1.5", r"epochs should be a whole number .* got 1.5"),
+    case("--algorithm fedavg --set lr=0", r"lr should be a finite number > 0, got 0"),
+    case("--algorithm fedavg --set batch_size=0", r"batch_size should be .* >= 1, got 0"),
+    case("--algorithm mbsgd --set batch_size=0", r"batch_size should be .* >= 1, got 0"),
+    case("--set solver=svrg --set batch_size=0", r"batch_size should be .* >= 1, got 0"),
+    case("--set solver=gd --set steps=0", r"steps should be a whole number >= 1, got 0"),
+    case("--algorithm fedprox --set m=inf", r"m should be a finite number >= 0, got inf"),
+    case("--algorithm fedprox --set m=-1", r"m should be a finite number >= 0, got -1"),
+    case("--set delta=2", r"need 0 < delta < 1, got delta=2"),
+    case("--set space=foo", r"space is auto, samples or parameters, not 'foo'"),
+    case("--set eta", r"settings look like key=value, not 'eta'"),
+    case("--set =1", r"settings look like key=value, not '=1'"),
+    case("--set eta=", r"settings look like key=value, not 'eta='"),
+    case("--set eta=[1]", r"eta should be one number or word, got '\[1\]'"),
+    case("--rounds 0", r"need rounds >= 1, got rounds=0"),
+    case("--certify-every 0", r"need certify_every >= 1, got certify_every=0"),
+    case("--target-gap -1", r"need target_gap > 0, got target_gap=-1"),
+    case("--target-gap nan", r"target_gap should be a number, got nan"),
+    case("--seed -1", r"need 0 <= seed < 2\*\*31, got seed=-1"),
+]
+DATA = [
+    case("--data wyne", r"'wyne' is neither a data set nor a file; did you mean wine\?"),
+    case("--data missing.svm", r"'missing.svm' is neither a data set nor a file"),
+    case("--data a9a", r"a9a: put the file a9a .* FEDDCD_DATA"),
+    case("--data folder", r"folder: is a directory, expected a LIBSVM file"),
+    case("--data empty.svm", r"empty.svm: no rows"),
+    case("--data bad-token.svm", r"bad-token.svm:2:3: index is not a whole number .*'x:1'"),
+    case("--data nan.svm", r"nan.svm:2:3: value is not finite"),
+    case("--data one-class.svm", r"one-class.svm: all rows have the label 1; softmax needs two"),
+    case("--data continuous.svm", r"120 distinct labels look like a continuous target; use"),
+    case("--data negative.svm --model poisson", r"Poisson needs targets >= 0, row 0 has -3"),
+    case(
+        "--data binary.svm --test-data negative.svm --model poisson",
+        r"Poisson needs targets >= 0, test row 0 has -3",
+    ),
+    case("--data binary.svm --test-data missing.svm", r"missing.svm: no such file"),
+    case("--data binary.svm --test-data wide.svm", r"wide.svm: 3 features, .* data have 2"),
+    case("--data binary.svm --test-data unseen.svm", r"label 7, which the training .* 0, 1"),
+    case("--test-data binary.svm", r"wine has its own test rows; .* got 'binary.svm'"),
+    case("--data synthetic:n=abc", r"n='abc' is not a whole number"),
+    case(
+        "--data synthetic:n=40,d=900,classes=3,groups=4 --algorithm fednewton",
+        r"fednewton keeps a 2700 x 2700 matrix .* at most 2000",
+    ),
+    case("missing.toml", r"missing.toml: no such file"),
+    case("folder", r"folder: not a TOML file"),
+    case("not.toml", r"not.toml: not a TOML file: .*"),
+    case("unknown.toml", r"unknown.toml: unknown setting 'datta'; did you mean 'data'\?"),
+    case("type.toml", r"type.toml: rounds should be of type int, got 'many'"),
+    case("table.toml", r"table.toml: algorithm should be of type str, got \{'name': 'feddcd'\}"),
+    case("nan.toml", r"nan.toml: l2 should be a number, got nan"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), CLIENTS + MODELS + SETTINGS + DATA)
+def test_run(options, message, capsys):
+    err = refused(["run", *shlex.split(f"{BASE} {options}")], capsys)
+    assert re.search(message, err), err
+    assert not Path("out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        case("--algorithm feddcd --algorithm feddcd", r"each algorithm once, got \['feddcd', 'fed"),
+        case("--algorithm feddcd --algorithm fedavgg", r"unknown algorithm 'fedavgg'; did you"),
+        case("--algorithm feddcd --set fedavg.lr=1", r"one of feddcd; got 'fedavg.lr=1'"),
+        case("--algorithm feddcd --set eta=1", r"algorithm.key=value .* got 'eta=1'"),
+        case("--algorithm feddcd --set feddcd.etta=1", r"feddcd has no setting 'etta'; did you"),
+        case("--algorithm feddcd --set feddcd.eta=x", r"eta should be .* got 'x'"),
+        case("--algorithm feddcd --algorithm fedavg --l2 0", r"feddcd needs .* got l2=0"),
+        case("--algorithm feddcd --tau 9", r"got tau=9, N=4"),
+        case("--algorithm feddcd --data missing.svm", r"'missing.svm' is neither"),
+        case("--algorithm feddcd --out a-file", r"a-file is a file, not a folder"),
+        case("missing.toml", r"missing.toml: no such file"),
+        case("unknown.toml", r"unknown.toml: unknown setting 'datta'"),
+    ],
+)
+def test_compare(options, message, capsys):
+    arguments = ["compare", *shlex.split(f"{BASE} {options}")]
+    assert re.search(message, refused(arguments, capsys))
+    # a mistake does not occupy the folder: the same command is refused for the same reason
+    assert re.search(message, refused(arguments, capsys))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        case("run --resume nowhere", r"nowhere: no such run folder"),
+        case("run --resume a-file", r"a-file: no such run folder"),
+        case("run --resume folder", r"folder is not a run folder: .*config.toml: no such file"),
+        case("run --resume folder --tau 3", r"--resume keeps the run's own .* leave out --tau"),
+        case("run --resume folder --set eta=1", r"leave out --set"),
+        case("run --resume folder --out x", r"leave out --out"),
+        case("run type.toml --resume folder", r"leave out a config file"),
+        case(
+            "run --resume folder --test-data x --certify-every 2", r"--test-data, --certify-every"
+        ),
+        case("run -q --data wine --clients 4 --out a-file", r"a-file is a file, not a folder"),
+        case("compare --resume nowhere", r"nowhere is not a folder of feddcd compare"),
+        case("compare --resume folder", r"folder is not a folder of feddcd compare: .* is missing"),
+        case("compare --resume folder --algorithm fedavg", r"leave out --algorithm"),
+        case("compare --resume folder --seed 1", r"leave out --seed"),
+        case("report nowhere", r"nowhere: no such run folder"),
+        case("report folder", r"folder holds no run: there is no config.toml"),
+        case("list algorithm", r"nothing called 'algorithm'; there are algorithms, data, models"),
+        case("demo --out folder", r"folder exists and is not a demo folder"),
+    ],
+)
+def test_folders(arguments, message, capsys):
+    err = refused(shlex.split(arguments), capsys)
+    assert re.search(message, err), err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        case("run --rounds x", r"--rounds"),
+        case("run --l2 much", r"--l2"),
+        case("run --frobnicate", r"--frobnicate"),
+        case("frobnicate", r"frobnicate"),
+        case("report", r"(?i)missing argument"),
+    ],
+)
+def test_usage(arguments, message, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(shlex.split(arguments))
+    err = capsys.readouterr().err
+    assert stop.value.code == 2
+    assert re.search(message, err)
+    assert "Traceback" not in err
+
+
+X, Y = np.random.default_rng(0).standard_normal((12, 3)), np.arange(12) % 2
+SPLIT = [np.arange(0, 4), np.arange(4, 8), np.arange(8, 12)]
+
+
+def spoiled(value: float, row: int, column: int) -> np.ndarray:
+    bad = X.copy()
+    bad[row, column] = value
+    return bad
+
+
+def run(data=(X, Y), **options):
+    return feddcd.run(data, **{"clients": 3, "rounds": 2, **options})
+
+
+ARRAYS = {
+    "nan in X": (lambda: run((spoiled(np.nan, 7, 2), Y)), r"X has nan at row 7, column 2"),
+    "inf in X": (lambda: run((spoiled(np.inf, 1, 0), Y)), r"X has inf at row 1, column 0"),
+    "nan in sparse X": (
+        lambda: run((sparse.csr_array(spoiled(np.nan, 5, 1)), Y)),
+        r"X has nan at row 5, column 1",
+    ),
+    "nan in y": (lambda: run((X, np.where(Y.cumsum() == 3, np.nan, Y))), r"y has nan at row 5"),
+    "short y": (lambda: run((X, Y[:-1])), r"y must have shape \(12,\).* got \(11,\)"),
+    "flat X": (lambda: run((Y, Y)), r"two dimensions.* got shape \(12,\)"),
+    "no rows": (lambda: run((X[:0], Y[:0])), r"at least one row.* got shape \(0, 3\)"),
+    "words in X": (lambda: run(([["a"]], [1])), r"X must be numbers"),
+    "one class": (lambda: run((X, 0 * Y)), r"all rows have the label 0; softmax needs two"),
+    "three classes": (
+        lambda: run((X, np.arange(12) % 3), model="logistic"),
+        r"logistic needs 2 classes, got 3",
+    ),
+    "negative counts": (lambda: run((X, -Y), model="poisson"), r"targets >= 0, row 1 has -1"),
+    "empty client": (
+        lambda: run(parts=[np.arange(12), np.arange(0)]),
+        r"parts\[1\] should be a list of row numbers, at least one",
+    ),
+    "no clients": (lambda: run(parts=[]), r"row 0 is in no part"),
+    "one client": (lambda: run(parts=[np.arange(12)]), r"need at least 2 clients, got N=1"),
+    "row twice": (
+        lambda: run(parts=[np.arange(8), np.arange(7, 12)]),
+        r"row 7 is in parts 2 times",
+    ),
+    "row left out": (
+        lambda: run(parts=[np.arange(5), np.arange(7, 12)]),
+        r"row 5 is in no part \(2 such rows\)",
+    ),
+    "row too large": (
+        lambda: run(parts=[np.arange(6), np.arange(6, 13)]),
+        r"parts\[1\] has row 12, the data have rows 0 to 11",
+    ),
+    "row negative": (
+        lambda: run(parts=[np.arange(6), np.arange(-1, 12)]),
+        r"parts\[1\] has row -1",
+    ),
+    "fractional rows": (
+        lambda: run(parts=[np.arange(6.0), np.arange(6, 12)]),
+        r"parts\[0\] should be a list of row numbers.* float64",
+    ),
+    "tau of parts": (lambda: run(parts=SPLIT, tau=4), r"got tau=4, N=3"),
+    "X alone": (lambda: run(X), r"data is a name, .* not ndarray"),
+    "type of tau": (lambda: run(tau=2.0), r"tau should be of type int, got 2.0"),
+    "type of l2": (lambda: run(l2="1"), r"l2 should be of type float, got '1'"),
+    "type of rounds": (lambda: run(rounds=True), r"rounds should be of type int, got True"),
+    "list as setting": (lambda: run(settings={"eta": [1]}), r"eta should be .* got \[1\]"),
+    "no algorithms": (lambda: feddcd.compare((X, Y), algorithms=[]), r"each .* once, got \[\]"),
+    "settings of another": (
+        lambda: feddcd.compare((X, Y), algorithms=["feddcd"], settings={"fedavg": {"lr": 1}}),
+        r"settings for \['fedavg'\], which are not compared: \['feddcd'\]",
+    ),
+    "missing folder": (lambda: feddcd.resume("nowhere"), r"nowhere: no such run folder"),
+}
+
+
+@pytest.mark.parametrize(("call", "message"), ARRAYS.values(), ids=ARRAYS)
+def test_arrays(call, message):
+    with pytest.raises((DataError, SpecError, FolderError, ValueError), match=message):
+        call()
+
+
+def test_dataset_refuses_half_a_test_set():
+    with pytest.raises(DataError, match="go together"):
+        feddcd.Dataset("made", X, Y, X_test=X)
+    with pytest.raises(DataError, match="X has 3 features, X_test has 2"):
+        feddcd.Dataset("made", X, Y).with_test(X[:, :2], Y)
+
+
+def test_numbers_of_numpy_are_numbers():
+    spec = feddcd.Spec(clients=np.int64(4), l2=np.float32(0.5), seed=np.uint8(3))
+    assert spec == feddcd.Spec(clients=4, l2=0.5, seed=3)
+
+
+def test_fednewton_needs_no_penalty():
+    result = run(algorithm="fednewton", l2=0.0, tau=3, rounds=12, certify_every=12)
+    # at the optimum of the unpenalised likelihood, X'(p - y) = 0 over clients of equal size
+    z = X @ result.model
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    assert np.abs(X.T @ (p - np.eye(2)[Y])).max() < 1e-6
+    assert result.summary["certified_gap"] is None
+
+
+def test_a_folder_that_holds_a_run_is_kept(capsys):
+    arguments = ["run", *shlex.split(BASE), "--algorithm", "mbsgd"]
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    assert stop.value.code == 0
+    before = {path.name: path.read_bytes() for path in Path("out").iterdir()}
+    assert "out already holds a run; go on with --resume out" in refused(arguments, capsys)
+    assert {path.name: path.read_bytes() for path in Path("out").iterdir()} == before
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "mbsgd"])
+def test_divergence_names_the_round_and_keeps_the_rest(algorithm, capsys):
+    options = f"{BASE} --model ridge --algorithm {algorithm} --set lr=1e6 --rounds 60"
+    err = refused(["run", *shlex.split(options)], capsys)
+    found = re.search(rf"{algorithm}: the objective is not finite after round (\d+);.* in out", err)
+    assert found, err
+    history = History.load(Path("out/history.csv"))
+    assert history.rounds == int(found[1]) - 1
+    assert np.isfinite(history["objective"]).all()
+    if algorithm == "mbsgd":
+        assert history.rounds > 5
+
+
+def test_divergence_is_an_exception_in_python():
+    with pytest.raises(Diverged, match=r"mbsgd: .* not finite after round \d+\. A smaller step"):
+        run(algorithm="mbsgd", model="ridge", settings={"lr": 1e9}, rounds=100)
+
+
+def test_huge_features_give_finite_numbers():
+    rng = np.random.default_rng(1)
+    rows = 1e6 * rng.standard_normal((40, 3))
+    data = (rows, (rows[:, 0] > 0).astype(float))
+    result = feddcd.run(data, clients=4, rounds=4, certify_every=2, l2=1e-9)
+    assert np.isfinite(result.history["objective"]).all()
+    assert np.isfinite(result.model).all()
+    assert result.certificate.lower_bound <= result.certificate.objective
+
+
+def test_an_algorithm_object_is_not_resumed_as_another(tmp_path):
+    """The folder's config.toml cannot name an object, parts or arrays: resuming says so."""
+    options = {"clients": 4, "rounds": 2, "certify_every": 2}
+    quick = FedDCD(solver=GradientDescent(steps=1))
+    feddcd.run("wine", algorithm=quick, out=tmp_path / "a", **options)
+    with pytest.raises(FolderError, match="other data, parts or another algorithm object"):
+        feddcd.resume(tmp_path / "a", rounds=4)
+    n = len(feddcd.load("wine").y)
+    rows = np.array_split(np.arange(n), 4)
+    feddcd.run("wine", algorithm="mbsgd", parts=rows, out=tmp_path / "b", **options)
+    with pytest.raises(FolderError, match="other data, parts or another algorithm object"):
+        feddcd.resume(tmp_path / "b", rounds=4)

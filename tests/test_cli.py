@@ -1,0 +1,377 @@
+"""The command line as a person uses it: what it writes, what it prints, what it takes."""
+
+import csv
+import json
+import math
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from feddcd.algorithms import ALGORITHMS
+from feddcd.cli import main
+from feddcd.data import PARTITIONS, available
+from feddcd.data.federate import MODELS, WEIGHTINGS
+from feddcd.history import History
+from feddcd.participation import PARTICIPATIONS
+from feddcd.solvers import SOLVERS
+
+QUICK = "--clients 4 --rounds 4 --certify-every 2"
+NAMES = "feddcd accfeddcd pointsaga fednewton fedavg fedprox scaffold mbsgd".split()
+FOLDER = {"config.toml", "history.csv", "summary.json", "model.npz", "report.html"}
+SUMMARY = {
+    "algorithm", "rounds", "uploads", "bytes_up", "objective", "lower_bound", "certified_gap",
+    "accuracy", "dual_residual", "seconds",
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FEDDCD_CACHE", str(tmp_path / "cache"))
+
+
+def feddcd(command: str) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(shlex.split(command))
+    assert stop.value.code == 0
+
+
+def summary(folder: str) -> dict:
+    def refuse(constant):
+        raise AssertionError(f"{constant} is not JSON")
+
+    return json.loads(Path(folder, "summary.json").read_text(), parse_constant=refuse)
+
+
+def history(folder: str) -> History:
+    return History.load(Path(folder, "history.csv"))
+
+
+def config(folder: str) -> dict:
+    return tomllib.loads(Path(folder, "config.toml").read_text())
+
+
+def same_rounds(a: str, b: str) -> bool:
+    """Equal in every column but the clock."""
+    x, y = history(a), history(b)
+    return all(np.array_equal(x[k], y[k], equal_nan=True) for k in x if k != "seconds")
+
+
+class Words(HTMLParser):
+    """The visible text of a page."""
+
+    def __init__(self, path: str):
+        super().__init__()
+        self.text = ""
+        self.feed(Path(path).read_text())
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_run_writes_a_folder(capsys):
+    feddcd(f"run --data wine {QUICK} --out a")
+    shown = capsys.readouterr().out
+    assert {path.name for path in Path("a").iterdir()} == FOLDER | {"checkpoint.npz"}
+    found, rows = summary("a"), history("a")
+    assert found.keys() >= SUMMARY
+    assert (found["algorithm"], found["status"], found["rounds"]) == ("feddcd", "finished", 4)
+    assert list(rows["round"]) == [1, 2, 3, 4]
+    # tau = max(2, 4/4) clients upload a 13 x 3 matrix of doubles in each of 4 rounds
+    assert found["uploads"] == 8
+    assert found["bytes_up"] == 8 * 13 * 3 * 8
+    for name in ("objective", "lower_bound", "certified_gap", "accuracy"):
+        assert found[name] == rows.last(name)
+    assert found["objective"] - found["lower_bound"] == pytest.approx(found["certified_gap"])
+    assert found["certified_gap"] > 0
+    assert np.array_equal(np.isnan(rows["certified_gap"]), [True, False, True, False])
+    assert found["accuracy_of"] == "test data"
+    assert "feddcd" in shown
+    assert "report: a/report.html" in shown
+    assert "wine" in Words("a/report.html").text
+    with np.load("a/model.npz", allow_pickle=False) as model:
+        assert model["w"].shape == (13, 3)
+        assert list(model["classes"]) == [0, 1, 2]
+
+
+def test_a_run_from_its_own_config_is_the_same_run():
+    feddcd(f"run --data wine {QUICK} --algorithm fedavg --set lr=0.1 --seed 7 --out a -q")
+    feddcd("run a/config.toml --out b -q")
+    assert config("a") == config("b")
+    assert same_rounds("a", "b")
+    with np.load("a/model.npz") as a, np.load("b/model.npz") as b:
+        assert np.array_equal(a["w"], b["w"])
+    # options come before the file: another seed asks others, a setting replaces one of the file's
+    feddcd("run a/config.toml --seed 8 --rounds 2 --set lr=0.2 --set epochs=1 --out c -q")
+    changed = {"seed": 8, "rounds": 2, "settings": {"lr": 0.2, "epochs": 1}}
+    assert config("c") == config("a") | changed
+    assert history("c").rounds == 2
+    assert history("c")["objective"][0] != history("a")["objective"][0]
+
+
+def test_out_has_a_default_that_is_never_taken_twice(capsys):
+    Path("small.toml").write_text('data = "wine"\nclients = 4\nrounds = 2\nalgorithm = "mbsgd"\n')
+    feddcd("run small.toml")
+    feddcd("run small.toml")
+    assert {path.name for path in Path("runs").iterdir()} == {"mbsgd-wine", "mbsgd-wine-2"}
+    assert "report: runs/mbsgd-wine-2/report.html" in capsys.readouterr().out
+
+
+def test_quiet_prints_nothing(capsys):
+    feddcd(f"run --data wine {QUICK} --algorithm mbsgd --out a -q")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_target_ends_the_run_early():
+    feddcd("run --data wine --clients 4 --rounds 90 --certify-every 2 --target-gap 1 --out a -q")
+    found = summary("a")
+    assert found["certified_gap"] <= 1
+    assert found["rounds"] < 90
+    assert found["status"] == "finished"
+
+
+def test_compare_writes_runs_and_a_comparison(capsys):
+    command = f"compare --data wine {QUICK} --algorithm feddcd --algorithm fedavg"
+    feddcd(f"{command} --set fedavg.lr=0.1 --set feddcd.eta=0.5 --out race")
+    shown = capsys.readouterr().out
+    for name in ("feddcd", "fedavg"):
+        assert {path.name for path in Path("race", name).iterdir()} >= FOLDER
+        assert summary(f"race/{name}")["algorithm"] == name
+        assert name in shown
+    assert config("race/feddcd")["settings"] == {"eta": 0.5}
+    assert config("race/fedavg")["settings"] == {"lr": 0.1}
+    with open("race/compare.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["label"] for row in rows] == ["feddcd", "fedavg"]
+    for row in rows:
+        found = summary(f"race/{row['label']}")
+        assert float(row["objective"]) == found["objective"]
+        assert int(row["uploads"]) == found["uploads"] == 8
+    assert Path("race/compare.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    text = Words("race/report.html").text
+    assert "feddcd" in text
+    assert "fedavg" in text
+    # one of them alone gives the same rounds: the others do not disturb it
+    feddcd(f"run race/fedavg/config.toml {QUICK} --out alone -q")
+    assert same_rounds("alone", "race/fedavg")
+
+
+def test_compare_takes_the_config_of_a_run():
+    lines = 'data = "wine"\nclients = 4\nrounds = 2\nalgorithm = "mbsgd"\n[settings]\nlr = 0.25\n'
+    Path("one.toml").write_text(lines)
+    feddcd("compare one.toml --algorithm mbsgd --algorithm fedavg --out race -q")
+    assert config("race/mbsgd")["settings"] == {"lr": 0.25}
+    assert config("race/fedavg")["settings"] == {}
+    assert history("race/fedavg").rounds == 2
+
+
+def test_the_issue_and_the_table_agree_on_the_algorithms():
+    assert set(NAMES) == set(ALGORITHMS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_algorithm_runs(name):
+    feddcd(f"run --data wine {QUICK} --tau 3 --l2 0.01 --algorithm {name} --out a -q")
+    found, rows = summary("a"), history("a")
+    assert found["algorithm"] == name
+    assert found["uploads"] == 12
+    assert np.isfinite(rows["objective"]).all()
+    # log 3 is the objective at w = 0, where every method starts; one step of Newton is damped
+    assert found["objective"] < math.log(3)
+    assert found["lower_bound"] <= found["objective"]
+    dual = name in ("feddcd", "accfeddcd", "pointsaga", "scaffold")
+    assert (found["dual_residual"] is not None) == dual
+
+
+COUNTS = "".join(
+    f"{int(3 + 2 * np.sin(i))} 1:1 2:{np.sin(i):.3f} 3:{np.cos(3 * i):.3f}\n" for i in range(40)
+)
+MODEL_RUNS = {
+    "softmax": "--data wine",
+    "logistic": "--data breast-cancer --l2 0.01",
+    "ridge": "--data counts.svm",
+    "poisson": "--data counts.svm",
+    "mlp": "--data wine --dtype float32",
+    "mlp:8x4": "--data wine --algorithm fedavg --set lr=0.1",
+}
+
+
+@pytest.mark.parametrize("model", MODEL_RUNS)
+def test_every_model_runs(model):
+    Path("counts.svm").write_text(COUNTS)
+    feddcd(f"run {MODEL_RUNS[model]} --model {model} {QUICK} --out a -q")
+    found, rows = summary("a"), history("a")
+    convex = not model.startswith("mlp")
+    assert (found["certified_gap"] is not None) == convex
+    assert np.isfinite(rows["objective"]).all()
+    with np.load("a/model.npz", allow_pickle=False) as arrays:
+        weights = [arrays[name] for name in arrays.files if name != "classes"]
+        assert {w.dtype for w in weights} == {np.dtype("float64" if convex else "float32")}
+        if model == "mlp:8x4":
+            shapes = {w.shape for w in weights if w.ndim == 2}
+            assert shapes == {(13, 8), (8, 4), (4, 3)}
+        elif convex:
+            columns = {"softmax": 3}.get(model, 1)
+            assert weights[0].shape[1] == columns
+        assert ("classes" in arrays.files) == (model not in ("ridge", "poisson"))
+
+
+def test_all_models_are_run():
+    assert {name.partition(":")[0] for name in MODEL_RUNS} == set(MODELS)
+
+
+@pytest.mark.parametrize("scheme", [*PARTITIONS, "dirichlet:5", "group:1"])
+def test_every_partition_runs(scheme):
+    Path("grouped.svm").write_text("".join(f"{i % 2} 1:{i % 3} 2:{i}\n" for i in range(30)))
+    data, clients = "wine", "--clients 4"
+    if scheme == "group":
+        data = "synthetic:n=80,d=3,groups=4"
+    elif scheme == "group:1":
+        data, clients = "grouped.svm", "--clients 3"
+    feddcd(f"run --data {data} --partition {scheme} {QUICK} {clients} --algorithm mbsgd --out a -q")
+    assert config("a")["partition"] == scheme
+    assert summary("a")["clients"] == int(clients.split()[1])
+    assert np.isfinite(history("a")["objective"]).all()
+
+
+@pytest.mark.parametrize("kind", [*PARTICIPATIONS, "available", "uniform --loss 0.5"])
+def test_every_participation_runs(kind):
+    kind = kind.replace(":P", ":0.9")
+    feddcd(
+        f"run --data wine {QUICK} --tau 3 --participation {kind} --rounds 20 --certify-every 20 "
+        "--algorithm mbsgd --out a -q"
+    )
+    uploads = np.diff(history("a")["uploads"], prepend=0)
+    if kind == "everyone":
+        assert set(uploads) == {4}
+    elif kind in ("uniform", "importance"):
+        assert set(uploads) == {3}
+    elif kind.startswith("available"):
+        assert set(uploads) <= {2, 3, 4}
+        assert len(set(uploads)) > 1
+    else:  # a round with fewer than two uploads is lost
+        assert set(uploads) == {0, 2, 3}
+
+
+@pytest.mark.parametrize("weighting", WEIGHTINGS)
+def test_every_weighting_runs(weighting):
+    """Unequal clients: the two weightings mean different objectives."""
+    command = f"run --data wine {QUICK} --partition dirichlet:0.5 --algorithm mbsgd"
+    feddcd(f"{command} --weighting {weighting} --out a -q")
+    feddcd(f"{command} --weighting clients --out b -q")
+    assert same_rounds("a", "b") == (weighting == "clients")
+
+
+@pytest.mark.parametrize("solver", [name for name in SOLVERS if name != "newton"])
+def test_every_solver_runs(solver):
+    feddcd(f"run --data wine {QUICK} --l2 0.1 --set solver={solver} --out a -q")
+    assert history("a")["objective"][-1] < math.log(3)
+
+
+def test_accuracy_is_of_the_test_data_where_there_are_any():
+    lines = [f"{i % 2} 1:{i % 2} 2:1\n" for i in range(20)]
+    Path("train.svm").write_text("".join(lines))
+    Path("test.svm").write_text("1 1:1 2:1\n0 1:1 2:1\n0 2:1\n1 1:1 2:1\n")
+    options = f"--data train.svm {QUICK} --algorithm fednewton --tau 4 -q"
+    feddcd(f"run {options} --out alone")
+    feddcd(f"run {options} --test-data test.svm --out scored")
+    assert summary("alone")["accuracy_of"] == "training data"
+    assert summary("alone")["accuracy"] == 1.0
+    # x_1 tells the class in training; one of the four test rows is wrong about it
+    assert summary("scored")["accuracy_of"] == "test data"
+    assert summary("scored")["accuracy"] == 0.75
+    assert "training data" in Words("alone/report.html").text
+
+
+def test_report_is_written_again(capsys):
+    feddcd(f"run --data wine {QUICK} --algorithm mbsgd --out a -q")
+    feddcd(f"run --data wine {QUICK} --algorithm fedavg --out b -q")
+    first = Path("a/report.html").read_text()
+    Path("a/report.html").unlink()
+    feddcd("report a")
+    assert Path("a/report.html").read_text() == first
+    feddcd("report a b --out both.html")
+    text = Words("both.html").text
+    assert "mbsgd" in text
+    assert "fedavg" in text
+    feddcd("report a a --out twice.html")  # the same label twice: told apart by folder
+    assert "report: twice.html" in capsys.readouterr().out
+
+
+def test_report_of_a_comparison():
+    command = f"compare --data wine {QUICK} --algorithm mbsgd --algorithm fedavg --out race -q"
+    feddcd(command)
+    Path("race/report.html").unlink()
+    feddcd("report race")
+    assert "fedavg" in Words("race/report.html").text
+
+
+GROUPS = {
+    "algorithms": NAMES,
+    "data": list(available()),
+    "models": list(MODELS),
+    "partitions": list(PARTITIONS),
+    "participation": list(PARTICIPATIONS),
+    "solvers": list(SOLVERS),
+    "weightings": list(WEIGHTINGS),
+}
+
+
+def test_list_names_everything(capsys):
+    feddcd("list")
+    words = capsys.readouterr().out.split()
+    for group, names in GROUPS.items():
+        assert group in words
+        assert set(names) <= set(words)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_list_of_one_kind(group, capsys):
+    feddcd(f"list {group}")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == [group]
+    assert [line.split()[0] for line in lines if re.match(r"  \S", line)] == GROUPS[group]
+
+
+HELP = {
+    "": ["run", "compare", "list", "report", "demo"],
+    "run": ["--data", "--algorithm", "--set", "--tau", "--l2", "--rounds", "--resume", "--out"],
+    "compare": ["--data", "--algorithm", "--set", "--rounds", "--resume", "--out"],
+    "list": ["algorithms, data, models, partitions, participation or solvers"],
+    "report": ["--out", "Run folders"],
+    "demo": ["--out", "--quiet"],
+}
+
+
+@pytest.mark.parametrize("command", HELP)
+def test_help(command, capsys):
+    feddcd(f"{command} --help")
+    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    for words in HELP[command]:
+        assert words in shown
+
+
+def test_help_loads_nothing_heavy():
+    script = (
+        "import sys\nfrom feddcd.cli import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit as stop:\n    assert stop.code == 0\n"
+        "heavy = {'jax', 'numpy', 'sklearn', 'pandas', 'matplotlib'} & set(sys.modules)\n"
+        "sys.exit(f'loaded {heavy}' if heavy else 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "compare" in done.stdout
+
+
+def test_no_arguments_show_the_help(capsys):
+    with pytest.raises(SystemExit):
+        main([])
+    out, err = capsys.readouterr()
+    assert "compare" in out + err

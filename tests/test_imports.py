@@ -1,0 +1,173 @@
+"""Imports point one way, heavy libraries stay at the edge, and nothing prints below the engines."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import feddcd
+
+ROOT = Path(feddcd.__file__).parent
+LAYERS = (
+    ("_types", "history", "theory"),
+    ("tree",),
+    ("problems",),
+    ("data", "solvers"),
+    ("algorithms",),
+    ("participation", "measure"),
+    ("engines",),
+    ("experiments",),
+    ("estimator", "glm"),
+    ("report",),
+    ("_commands",),
+    ("cli",),
+)
+RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+WHERE = {  # third-party library: the only places that may import it when run
+    "flwr": ("engines/flower",),
+    "sklearn": ("data", "estimator"),
+    "matplotlib": ("report",),
+    "typer": ("cli", "_commands"),
+}
+SILENT = ("_types", "tree", "problems", "solvers", "algorithms", "participation", "measure")
+
+
+class Import(NamedTuple):
+    file: str  # relative to the package
+    module: str
+    lazy: bool  # inside a function
+
+
+def _is_for_types(node):
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+def _imports(node, package, file, lazy=False):
+    for child in ast.iter_child_nodes(node):
+        if _is_for_types(child):
+            continue
+        if isinstance(child, ast.Import):
+            yield from (Import(file, alias.name, lazy) for alias in child.names)
+        elif isinstance(child, ast.ImportFrom):
+            base = package[: len(package) - child.level + 1] if child.level else []
+            if child.module:
+                yield Import(file, ".".join([*base, child.module]), lazy)
+            else:
+                yield from (Import(file, ".".join([*base, a.name]), lazy) for a in child.names)
+        function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
+        yield from _imports(child, package, file, lazy or function)
+
+
+def files():
+    return {str(path.relative_to(ROOT)): path for path in sorted(ROOT.rglob("*.py"))}
+
+
+def all_imports():
+    for file, path in files().items():
+        package = ["feddcd", *Path(file).parts[:-1]]
+        yield from _imports(ast.parse(path.read_text()), package, file)
+
+
+def part(file):
+    """The part of the package that a file belongs to."""
+    return Path(file).parts[0].removesuffix(".py")
+
+
+def test_the_reader_of_imports_reads():
+    found = set(all_imports())
+    assert Import("algorithms/feddcd.py", "feddcd.tree", False) in found
+    assert Import("algorithms/feddcd.py", "feddcd._types", False) in found
+    assert Import("algorithms/feddcd.py", "feddcd.solvers", False) in found
+    assert any(i.lazy for i in found)
+    assert len(found) > 200
+
+
+def test_every_part_has_a_place():
+    parts = {part(file) for file in files()} - {"__init__"}
+    assert parts <= set(RANK), "say in LAYERS where the new part belongs"
+
+
+def test_imports_point_one_way():
+    """Experiments may show their report, from within a function; nothing else looks upwards."""
+    wrong = []
+    for file, module, lazy in all_imports():
+        names = module.split(".")
+        if names[0] != "feddcd" or part(file) == "__init__":
+            continue
+        target = names[1] if len(names) > 1 else "__init__"
+        if target == part(file) or (lazy and (part(file), target) == ("experiments", "report")):
+            continue
+        if RANK.get(target, -1) >= RANK[part(file)] or target not in RANK:
+            wrong.append(f"{file} imports {module}")
+    assert not wrong
+
+
+def test_reports_know_the_history_only():
+    targets = {
+        i.module.split(".")[1]
+        for i in all_imports()
+        if part(i.file) == "report" and i.module.startswith("feddcd.")
+    }
+    assert targets <= {"report", "history"}
+
+
+@pytest.mark.parametrize("library", WHERE)
+def test_libraries_at_the_edge(library):
+    wrong = [
+        i.file
+        for i in all_imports()
+        if i.module.split(".")[0] == library
+        and not any(i.file.startswith((f"{p}/", f"{p}.py")) for p in WHERE[library])
+    ]
+    assert not wrong
+
+
+def test_optional_libraries_are_imported_late():
+    """Not at the top of a module that `import feddcd` or a simple run would load."""
+    heavy = {"pandas", "sklearn", "matplotlib"}
+    late = lambda i: i.lazy or part(i.file) == "estimator"
+    wrong = [i for i in all_imports() if i.module.split(".")[0] in heavy and not late(i)]
+    assert not wrong
+
+
+def test_importing_the_package_is_light():
+    code = (
+        "import sys, feddcd\n"
+        "feddcd.__version__, dir(feddcd)\n"
+        "heavy = {'jax', 'matplotlib', 'sklearn', 'pandas', 'equinox'} & set(sys.modules)\n"
+        "sys.exit(', '.join(sorted(heavy)) or None)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_public_name_resolves():
+    for name in dir(feddcd):
+        assert getattr(feddcd, name) is not None
+    with pytest.raises(AttributeError, match="module 'feddcd' has no attribute 'nothing'"):
+        feddcd.nothing  # noqa: B018
+
+
+def test_nothing_is_printed_or_opened_below_the_engines():
+    forbidden = {"print", "open", "write_text", "read_text", "write_bytes", "read_bytes", "input"}
+    wrong = []
+    for file, path in files().items():
+        if part(file) not in SILENT:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call):
+                name = ast.unparse(node.func).split(".")[-1]
+                if name in forbidden:
+                    wrong.append(f"{file}:{node.lineno} calls {name}")
+    assert not wrong
+
+
+def test_no_clock_below_the_engines():
+    clocks = ("time", "datetime", "logging", "os", "pathlib")
+    wrong = [
+        i for i in all_imports() if part(i.file) in SILENT and i.module.split(".")[0] in clocks
+    ]
+    assert not wrong

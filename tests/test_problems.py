@@ -1,0 +1,313 @@
+"""Objectives: gradients, rows, sparse matrices, curvature, and the algebra of μ and q."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.sparse
+
+from feddcd import tree
+from feddcd.data import Dataset
+from feddcd.data.federate import federate
+from feddcd.problems import (
+    FAMILIES,
+    MLP,
+    Quadratic,
+    curvature,
+    gram,
+    mlp_params,
+    optimum,
+    random_quadratics,
+    stack,
+    worst_case_chain,
+)
+
+D, SIZES = 5, (7, 12, 3)
+KINDS = (*FAMILIES, "mlp", "quadratic")
+power = eqx.filter_jit(curvature)
+
+
+@pytest.fixture(autouse=True)
+def x64():
+    with jax.enable_x64(True):
+        yield
+
+
+def blocks(sparse=False):
+    random = np.random.default_rng(1)
+    X = [random.normal(size=(n, D)) * (random.uniform(size=(n, D)) < 0.6) for n in SIZES]
+    X[1][4] = 0.0  # a row without entries
+    return [scipy.sparse.csr_array(x) for x in X] if sparse else X
+
+
+def clients(kind, sparse=False):
+    """Three clients of unequal size, stacked, and a point to evaluate them at."""
+    random = np.random.default_rng(2)
+    if kind == "quadratic":
+        f = random_quadratics(3, D, alpha=0.2, beta=3.0, seed=4)
+        return f, jnp.asarray(random.normal(size=D))
+    X, n = blocks(sparse), sum(SIZES)
+    y = {
+        "softmax": lambda: np.arange(n) % 3,
+        "mlp": lambda: np.arange(n) % 3,
+        "logistic": lambda: np.arange(n) % 2,
+        "ridge": lambda: random.normal(size=n),
+        "poisson": lambda: random.poisson(2.0, n),
+    }[kind]()
+    pool = scipy.sparse.vstack(X, format="csr") if sparse else np.concatenate(X)
+    parts = np.split(np.arange(n), np.cumsum(SIZES)[:-1])
+    model = "mlp:4" if kind == "mlp" else kind
+    made = federate(Dataset("made", pool, y.astype(float)), parts, model=model, l2=0.3)
+    return made.problem, jax.tree.map(lambda x: jnp.asarray(random.normal(size=x.shape)), made.w)
+
+
+def client(kind, i=1, sparse=False):
+    f, w = clients(kind, sparse)
+    return tree.take(f, i), w
+
+
+class TestGradients:
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_against_finite_differences(self, kind):
+        f, w = client(kind)
+        f = f.proximal(0.2, tree.scale(0.5, w)).tilted(tree.scale(0.1, w))
+        random = np.random.default_rng(3)
+        along = jax.tree.map(lambda x: jnp.asarray(random.normal(size=x.shape)), w)
+        slope = tree.dot(jax.grad(f)(w), along)
+        h = 1e-6
+        numeric = (f(tree.axpy(h, along, w)) - f(tree.axpy(-h, along, w))) / (2 * h)
+        np.testing.assert_allclose(slope, numeric, rtol=1e-7, atol=1e-8)
+
+    @pytest.mark.parametrize("name", FAMILIES)
+    def test_family_is_consistent(self, name):
+        """mean = ∇A, curvature = ∇²A, and the smoothness bounds it."""
+        family = FAMILIES[name]
+        random = np.random.default_rng(4)
+        k = 3 if name == "softmax" else 1
+        z, v = (jnp.asarray(random.normal(size=(6, k))) for _ in range(2))
+        y = jnp.eye(3)[jnp.arange(6) % 3] if k == 3 else jnp.ones((6, 1))
+        loss = lambda z: jnp.sum(family.value(z, y))
+        np.testing.assert_allclose(jax.grad(loss)(z), family.mean(z) - y, atol=1e-14)
+        _, hv = jax.jvp(jax.grad(loss), (z,), (v,))
+        np.testing.assert_allclose(hv, family.curvature(family.mean(z), v), atol=1e-14)
+        assert np.all(np.sum(v * hv, 1) <= family.smoothness * np.sum(v * v, 1) + 1e-14)
+
+
+class TestAlgebra:
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_tilted_and_proximal(self, kind):
+        """f(w) - <y, w> and f(w) + (m/2)|w - c|² - (m/2)|c|², also one after the other."""
+        f, w = client(kind)
+        y, c, m = tree.scale(0.3, w), tree.add(w, tree.scale(0.7, w)), 0.4
+        near = lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-13)
+        near(f.tilted(y)(w), f(w) - tree.dot(y, w))
+        away = tree.sub(w, c)
+        pull = m / 2 * (tree.dot(away, away) - tree.dot(c, c))
+        near(f.proximal(m, c)(w), f(w) + pull)
+        near(f.tilted(y).proximal(m, c).tilted(y)(w), f(w) + pull - 2 * tree.dot(y, w))
+        assert type(f.proximal(m, c).tilted(y)) is type(f)
+        near(f.proximal(m, c).alpha, f.alpha + m)
+        if np.isfinite(f.beta):
+            near(f.proximal(m, c).beta, f.beta + m)
+        assert f.tilted(y).alpha == f.alpha
+
+    def test_normalised_divides_the_loss_by_the_row_weights(self):
+        f, w = client("ridge")
+        heavy = eqx.tree_at(lambda f: f.s, f, 3 * f.s)
+        n = heavy.normalised()
+        np.testing.assert_allclose(heavy.weight, 3.0, rtol=1e-14)
+        np.testing.assert_allclose(n.loss(w), f.loss(w), rtol=1e-13)
+        np.testing.assert_allclose(n(w) - n.loss(w), 0.15 * jnp.sum(w * w), rtol=1e-12)
+        np.testing.assert_allclose(n.loss_beta, heavy.loss_beta / 3, rtol=1e-14)
+
+
+class TestRows:
+    @pytest.mark.parametrize("sparse", [False, True])
+    @pytest.mark.parametrize("kind", ["softmax", "poisson"])
+    def test_batches_are_unbiased(self, kind, sparse):
+        """The mean over all batches of one row is f, padding left out; so are two halves."""
+        f, w = client(kind, i=0, sparse=sparse)
+        n = SIZES[0]
+        singles = [f.batch(jnp.array([j]))(w) for j in range(n)]
+        np.testing.assert_allclose(np.mean(singles), f(w), rtol=1e-13)
+        everything = f.batch(jnp.arange(n)[::-1])
+        np.testing.assert_allclose(everything(w), f(w), rtol=1e-13)
+
+    def test_rows_out_of_range_are_absent(self):
+        f, w = client("softmax", i=1)
+        end = f.Y.shape[0]
+        some = f.batch(jnp.array([2, 5]))
+        filled = f.batch(jnp.array([2, 5, end, end]))
+        np.testing.assert_allclose(filled(w), some(w), rtol=1e-13)
+
+    def test_padding_counts_for_nothing(self):
+        f, w = clients("logistic")
+        X, (y, s) = blocks()[2], (np.asarray(f.Y[2, :3, 0]), np.asarray(f.s[2]))
+        assert np.all(s[3:] == 0)
+        z = X @ np.asarray(w)[:, 0]
+        mine = np.mean(np.logaddexp(0, z) - y * z) + 0.15 * np.sum(np.asarray(w) ** 2)
+        np.testing.assert_allclose(tree.take(f, 2)(w), mine, rtol=1e-13)
+        assert f.rows.tolist() == list(SIZES)
+
+
+class TestSparse:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def designs(cls):
+        with jax.enable_x64(True):
+            return stack(blocks(), np.float64), stack(blocks(sparse=True), np.float64)
+
+    @pytest.mark.parametrize("i", range(3))
+    def test_products(self, designs, i):
+        dense, sparse = (tree.take(X, i) for X in designs)
+        random = np.random.default_rng(5)
+        W, R = random.normal(size=(D, 2)), random.normal(size=(max(SIZES), 2))
+        padded = np.zeros((max(SIZES), D))
+        padded[: SIZES[i]] = blocks()[i]
+        for X in (dense, sparse):
+            assert X.shape == (max(SIZES), D)
+            np.testing.assert_allclose(X.matmul(jnp.asarray(W)), padded @ W, atol=1e-14)
+            np.testing.assert_allclose(X.rmatmul(jnp.asarray(R)), padded.T @ R, atol=1e-14)
+            np.testing.assert_allclose(
+                X.add_rmatmul(jnp.asarray(-2.0), jnp.asarray(R), jnp.asarray(W)),
+                W - 2 * padded.T @ R,
+                atol=1e-13,
+            )
+
+    @pytest.mark.parametrize("i", range(3))
+    def test_some_rows(self, designs, i):
+        """In any order, with repetition; out of range is zero. And some of those again."""
+        dense, sparse = (tree.take(X, i) for X in designs)
+        rows = jnp.array([2, 0, 2, max(SIZES), 4])
+        padded = np.zeros((max(SIZES) + 1, D))
+        padded[: SIZES[i]] = blocks()[i]
+        expected = padded[np.asarray(rows)]
+        random = np.random.default_rng(6)
+        R = jnp.asarray(random.normal(size=(5, 2)))
+        for X in (dense, sparse):
+            some = X.take(rows)
+            np.testing.assert_allclose(some.matmul(jnp.eye(D)), expected, atol=1e-15)
+            np.testing.assert_allclose(some.rmatmul(R), expected.T @ np.asarray(R), atol=1e-14)
+            again = some.take(jnp.array([1, 4, 9]))
+            np.testing.assert_allclose(
+                again.matmul(jnp.eye(D)), [expected[1], expected[4], np.zeros(D)], atol=1e-15
+            )
+
+    def test_gram(self, designs):
+        dense, sparse = designs
+        np.testing.assert_allclose(gram(sparse), gram(dense), atol=1e-14)
+        np.testing.assert_allclose(
+            gram(dense)[1, : SIZES[1], : SIZES[1]], blocks()[1] @ blocks()[1].T, atol=1e-14
+        )
+
+    @pytest.mark.parametrize("kind", FAMILIES)
+    def test_same_objective_and_bounds(self, kind):
+        (f, w), (g, _) = clients(kind), clients(kind, sparse=True)
+        np.testing.assert_allclose(
+            jax.vmap(lambda f: f(w))(f), jax.vmap(lambda g: g(w))(g), rtol=1e-13
+        )
+        np.testing.assert_allclose(f.beta, g.beta, rtol=1e-13)
+
+
+class TestCurvature:
+    def test_quadratics_know_it_exactly(self):
+        f = random_quadratics(6, D, alpha=0.1, beta=4.0, spread=30.0, seed=1)
+        values = np.linalg.eigvalsh(np.asarray(f.A))
+        np.testing.assert_allclose(f.alpha, 0.1 * np.geomspace(1, 30, 6), rtol=1e-12)
+        np.testing.assert_allclose(f.alpha, values[:, 0], rtol=1e-12)
+        np.testing.assert_allclose(f.beta, 4.0, rtol=1e-12)
+        g = Quadratic(f.A, f.b).proximal(0.5, jnp.zeros((6, D)))
+        np.testing.assert_allclose(g.alpha, values[:, 0] + 0.5, rtol=1e-12)
+        np.testing.assert_allclose(g.beta, values[:, -1] + 0.5, rtol=1e-12)
+
+    @pytest.mark.parametrize("kind", [*FAMILIES, "quadratic"])
+    @pytest.mark.parametrize("i", [0, 2])
+    def test_power_iteration(self, kind, i):
+        """Between 0.9 of λ_max and λ_max, which is at most the bound β; λ_min is at least α."""
+        f, w = client(kind, i)
+        flat = lambda x: f(x.reshape(w.shape))
+        values = np.linalg.eigvalsh(jax.jit(jax.hessian(flat))(w.ravel()))
+        for seed in range(3):
+            found = float(power(f, w, jax.random.key(seed)))
+            assert 0.9 * values[-1] <= found <= values[-1] * (1 + 1e-12)
+            assert found <= float(f.beta) * (1 + 1e-12)
+        assert values[-1] <= float(f.beta) * (1 + 1e-12)
+        assert values[0] >= float(f.alpha) - 1e-12
+
+    def test_no_bound_where_there_is_none(self):
+        for kind in ("poisson", "mlp"):
+            assert np.all(np.isinf(clients(kind)[0].beta))
+        assert clients("mlp")[0].convex is False
+        assert clients("softmax")[0].convex is True
+
+
+class TestMLP:
+    def test_widths_and_biases(self):
+        shapes = lambda params: jax.tree.map(lambda x: x.shape, params)
+        key = jax.random.key(0)
+        plain = mlp_params((6, 64, 32, 3), key, jnp.float64)
+        assert shapes(plain) == (((6, 64),), ((64, 32),), ((32, 3),))
+        biased = mlp_params((6, 8, 3), key, jnp.float64, bias=True)
+        assert shapes(biased) == (((6, 8), (8,)), ((8, 3), (3,)))
+        assert np.all(biased[0][1] == 0)
+        np.testing.assert_allclose(jnp.std(plain[1][0]), np.sqrt(2 / 64), rtol=0.1)
+        assert not np.array_equal(plain[0][0][:3, :3], plain[2][0][:3, :3])
+
+    def test_prediction(self):
+        """ReLU between the layers, none after the last."""
+        random = np.random.default_rng(7)
+        f, _ = client("mlp")
+        layers = [(random.normal(size=(D, 4)), random.normal(size=4)),
+                  (random.normal(size=(4, 3)), random.normal(size=3))]  # fmt: skip
+        params = jax.tree.map(jnp.asarray, tuple(map(tuple, layers)))
+        X = blocks()[1]
+        z = np.maximum(X @ layers[0][0] + layers[0][1], 0) @ layers[1][0] + layers[1][1]
+        np.testing.assert_allclose(f.predict(f.X, params)[: len(X)], z, atol=1e-13)
+        plain = tuple((W,) for W, _ in params)
+        z = np.maximum(X @ layers[0][0], 0) @ layers[1][0]
+        np.testing.assert_allclose(f.predict(f.X, plain)[: len(X)], z, atol=1e-13)
+        assert isinstance(f, MLP)
+
+    def test_model_name_sets_the_widths(self):
+        X, y = np.random.default_rng(0).normal(size=(20, D)), np.arange(20.0) % 2
+        parts = np.split(np.arange(20), 2)
+        w = federate(Dataset("made", X, y), parts, model="mlp:8x4").w
+        assert jax.tree.map(lambda x: x.shape, w) == (((D, 8),), ((8, 4),), ((4, 2),))
+
+
+class TestWorstCaseChain:
+    N, LENGTH, ALPHA, BETA = 3, 10, 0.1, 2.0
+
+    def test_structure(self):
+        """sum_i A_i is c times the second difference plus N α; client i mod N alone couples
+        coordinates i and i+1; only the first has a source."""
+        f = worst_case_chain(self.N, self.LENGTH, alpha=self.ALPHA, beta=self.BETA)
+        c = (self.BETA - self.N * self.ALPHA) / 4
+        A = np.asarray(f.A)
+        second = 2 * np.eye(self.LENGTH) - np.eye(self.LENGTH, k=1) - np.eye(self.LENGTH, k=-1)
+        second[-1, -1] = 1
+        whole = c * second + self.N * self.ALPHA * np.eye(self.LENGTH)
+        np.testing.assert_allclose(A.sum(0), whole, atol=1e-14)
+        for i in range(self.LENGTH - 1):
+            coupled = np.flatnonzero(A[:, i, i + 1])
+            assert coupled.tolist() == [i % self.N]
+        assert np.count_nonzero(f.b) == 1
+        np.testing.assert_allclose(f.b[0, 0], c, rtol=1e-14)
+
+    def test_curvature_is_within_its_bounds(self):
+        f = worst_case_chain(self.N, self.LENGTH, alpha=self.ALPHA, beta=self.BETA)
+        np.testing.assert_allclose(f.alpha, self.ALPHA, rtol=1e-10)
+        assert np.all(f.beta <= self.BETA)
+
+    def test_optimum_solves_it(self):
+        f = worst_case_chain(self.N, self.LENGTH, alpha=self.ALPHA, beta=self.BETA)
+        w = optimum(f)
+        slope = sum(jax.grad(tree.take(f, i))(w) for i in range(self.N))
+        np.testing.assert_allclose(slope, 0, atol=1e-14)
+
+    @pytest.mark.parametrize(("alpha", "beta"), [(1.0, 2.9), (1.0, 3.0), (0.0, 1.0), (-1.0, 1.0)])
+    def test_needs_a_large_enough_beta(self, alpha, beta):
+        message = f"need beta > N alpha > 0, got alpha={alpha}, beta={beta}, N=3"
+        with pytest.raises(ValueError, match=message):
+            worst_case_chain(3, 10, alpha=alpha, beta=beta)
