@@ -19,7 +19,7 @@ demo: $(READY)  ## seven methods race on real data: a table, a picture, a report
 	@$(BIN)/feddcd demo --out demo
 
 test: $(READY) lint  ## everything: style, types, tests
-	@$(BIN)/pytest -n 2 --dist worksteal
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 XLA_FLAGS=--xla_cpu_multi_thread_eigen=false $(BIN)/pytest -n 2 --dist worksteal
 
 lint: $(READY)  ## style and types alone
 	@$(BIN)/ruff check .

@@ -78,7 +78,7 @@ def minimum(problem, w0):
         best = jnp.nanargmin(jnp.where(tied, norms, jnp.inf))
         return jnp.concatenate([trials, w[None]])[best]
 
-    w = jax.lax.fori_loop(0, 60, step, flat)
+    w = jax.lax.fori_loop(0, 40, step, flat)
     g = slope(w)
     above, alpha = F(w), jnp.sum(problem.alpha)
     below = above - g @ g / (2 * alpha)

@@ -11,6 +11,7 @@ import tomllib
 from html.parser import HTMLParser
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
@@ -18,12 +19,14 @@ from feddcd.algorithms import ALGORITHMS
 from feddcd.cli import main
 from feddcd.data import PARTITIONS, available
 from feddcd.data.federate import MODELS, WEIGHTINGS
+from feddcd.experiments.build import build
+from feddcd.experiments.spec import Spec
 from feddcd.history import History
 from feddcd.participation import PARTICIPATIONS
 from feddcd.solvers import SOLVERS
 
 QUICK = "--clients 4 --rounds 4 --certify-every 2"
-NAMES = "feddcd accfeddcd pointsaga fednewton fedavg fedprox scaffold mbsgd".split()
+NAMES = ["feddcd", "accfeddcd", "pointsaga", "fednewton", "fedavg", "fedprox", "scaffold", "mbsgd"]
 FOLDER = {"config.toml", "history.csv", "summary.json", "model.npz", "report.html"}
 SUMMARY = {
     "algorithm", "rounds", "uploads", "bytes_up", "objective", "lower_bound", "certified_gap",
@@ -260,18 +263,27 @@ def test_every_participation_runs(kind):
         assert set(uploads) == {0, 2, 3}
 
 
-@pytest.mark.parametrize("weighting", WEIGHTINGS)
-def test_every_weighting_runs(weighting):
+def test_every_weighting_runs():
     """Unequal clients: the two weightings mean different objectives."""
-    command = f"run --data wine {QUICK} --partition dirichlet:0.5 --algorithm mbsgd"
-    feddcd(f"{command} --weighting {weighting} --out a -q")
-    feddcd(f"{command} --weighting clients --out b -q")
-    assert same_rounds("a", "b") == (weighting == "clients")
+    for weighting in WEIGHTINGS:
+        feddcd(
+            f"run --data wine {QUICK} --partition dirichlet:0.5 --algorithm mbsgd "
+            f"--weighting {weighting} --out {weighting} -q"
+        )
+    assert not same_rounds("clients", "samples")
 
 
-@pytest.mark.parametrize("solver", [name for name in SOLVERS if name != "newton"])
-def test_every_solver_runs(solver):
-    feddcd(f"run --data wine {QUICK} --l2 0.1 --set solver={solver} --out a -q")
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_every_solver_has_its_name(solver):
+    spec = Spec(data="wine", clients=4, settings={"solver": solver})
+    kind = {"newton": "NewtonCG", "gd": "GradientDescent", "adam": "Optax"}
+    with jax.enable_x64(True):
+        chosen = build(spec).federation.algorithm.solver
+    assert type(chosen).__name__ == kind.get(solver, solver.upper())
+
+
+def test_a_solver_by_name_runs():
+    feddcd(f"run --data wine {QUICK} --set solver=svrg --set epochs=3 --set lr=0.01 --out a -q")
     assert history("a")["objective"][-1] < math.log(3)
 
 
@@ -279,7 +291,7 @@ def test_accuracy_is_of_the_test_data_where_there_are_any():
     lines = [f"{i % 2} 1:{i % 2} 2:1\n" for i in range(20)]
     Path("train.svm").write_text("".join(lines))
     Path("test.svm").write_text("1 1:1 2:1\n0 1:1 2:1\n0 2:1\n1 1:1 2:1\n")
-    options = f"--data train.svm {QUICK} --algorithm fednewton --tau 4 -q"
+    options = f"--data train.svm {QUICK} --rounds 20 --algorithm mbsgd --tau 4 -q"
     feddcd(f"run {options} --out alone")
     feddcd(f"run {options} --test-data test.svm --out scored")
     assert summary("alone")["accuracy_of"] == "training data"
@@ -287,7 +299,6 @@ def test_accuracy_is_of_the_test_data_where_there_are_any():
     # x_1 tells the class in training; one of the four test rows is wrong about it
     assert summary("scored")["accuracy_of"] == "test data"
     assert summary("scored")["accuracy"] == 0.75
-    assert "training data" in Words("alone/report.html").text
 
 
 def test_report_is_written_again(capsys):

@@ -148,7 +148,7 @@ class TestImportance:
     """A 30x spread of α_i, and β_i = 10 α_i. (With one β for all, the clients with a small α_i
     are the slow ones, and the distribution that the rate needs is not the faster one.)"""
 
-    ROUNDS = 1000
+    ROUNDS = 800
 
     @staticmethod
     def problem():
@@ -184,7 +184,7 @@ class TestWorstCase:
     proof overlooks; `reach` counts them.)
     """
 
-    CLIENTS, LENGTH, T = 4, 60, 30
+    CLIENTS, LENGTH, T = 4, 40, 30
     ALPHA, BETA = 0.02, 4.0
     METHODS = {  # noqa: RUF012
         "feddcd": lambda tau, N: FedDCD(EXACT),

@@ -34,7 +34,7 @@ class History(Mapping[str, np.ndarray]):
         missing = [name for name in COLUMNS if name not in columns]
         if missing:
             raise ValueError(f"history lacks the columns {missing}")
-        self._columns = {name: np.asarray(columns[name]) for name in COLUMNS}
+        self._columns = {name: np.array(columns[name], _dtype(name)) for name in COLUMNS}
         lengths = {name: len(column) for name, column in self._columns.items()}
         if len(set(lengths.values())) > 1:
             raise ValueError(f"history columns differ in length: {lengths}")

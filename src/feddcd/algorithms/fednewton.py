@@ -6,11 +6,11 @@ and uploads the change; the server keeps the means H, b and asks for
     w⁺ = w + t (H⁻¹b - w),    t = 1, 1/2, 1/4, ...
 
 The cohort also reports how far f_i bends between w and w⁺: D = f(w) - f(w⁺) - <∇f(w⁺), w-w⁺>
-and its quadratic guess q = |w-w⁺|²_H/2 with the curvature at w⁺. If D > 8 q the step left the
-region where curvature means anything: it is taken back, everyone keeps the old models and t
-is halved. So is a step that raises the objective when everyone is there to say so. Thus the
-method cannot run away. Works with l2 = 0: a singular H gives the step of least length. The
-model is w, the last point that was accepted.
+and its quadratic guess q = |w-w⁺|²_H/2 with the curvature at w⁺. If D and q differ by more
+than a factor 8, the step left the region where curvature means anything: it is taken back,
+everyone keeps the old models and t is halved. So is a step that raises the objective when
+everyone is there to say so. Thus the method cannot run away. Works with l2 = 0: a singular H
+gives the step of least length. The model is w, the last point that was accepted.
 """
 
 from typing import NamedTuple
@@ -26,7 +26,7 @@ from ..problems import AbstractProblem
 from ._base import AbstractAlgorithm, Upload
 
 Flat = Float[Array, " p"]
-STABLE = 8.0  # the largest D/q of a step that is accepted
+STABLE = 8.0  # the largest D/q, and q/D, of a step that is accepted
 
 
 class Quadratic(NamedTuple):
@@ -91,6 +91,7 @@ class FedNewton(AbstractAlgorithm[NewtonServer, NewtonClient, Points, Bool[Array
     def server_step(self, server: NewtonServer, mean: NewtonUpload, share: Scalar):
         (w, trial), slack = server.points, 1e-12 * (1 + jnp.abs(mean.rise))
         stable = mean.bend <= STABLE * mean.guess + slack
+        stable &= mean.guess <= STABLE * mean.bend + slack
         lower = (share < 1 - 1e-9) | (mean.rise <= slack)
         accept = stable & lower
         Q = tree.where(accept, tree.axpy(share, mean.change, server.Q), server.Q)

@@ -89,7 +89,7 @@ def one_round(fed: Federation, state: State) -> tuple[State, Record]:
     record = Record(
         jnp.sum(cohort.asked),
         jnp.where(enough, jnp.sum(arrived), 0),
-        jnp.sum(up.steps),
+        jnp.sum(jnp.where(cohort.asked, up.steps, 0)),
         jnp.max(jnp.where(arrived, up.grad_norm, 0)),
         *fed.measure(algorithm, server, clients, fed.weights),
     )

@@ -7,7 +7,6 @@ at any moment leaves a folder from which it can go on.
 import hashlib
 import json
 import os
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -95,15 +94,15 @@ def load_checkpoint(folder: Path, spec: Spec, like: PyTree, origin: str = "") ->
     """The saved state, with the structure of `like`; every mismatch is named."""
     path = folder / "checkpoint.npz"
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-        meta = json.loads(bytes(arrays.pop("meta")))
+        meta = dict(json.loads(bytes(arrays.pop("meta"))))
     except FileNotFoundError:
         raise FolderError(
             f"{path} is missing: nothing was saved to go on from; start the run again from "
             f"{folder / 'config.toml'}"
         ) from None
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except Exception as error:  # zipfile and numpy raise nearly anything on damaged bytes
         raise FolderError(f"{path} is damaged: {error}") from None
     if meta.get("format") != FORMAT:
         raise FolderError(f"{path} has format {meta.get('format')}, this version reads {FORMAT}")

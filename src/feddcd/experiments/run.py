@@ -138,7 +138,7 @@ class _Run:
             "objective": objective,
             "lower_bound": nothing,
             "certified_gap": nothing.copy(),
-            "accuracy": score,
+            "accuracy": np.minimum(score, 1.0),  # sums of row weights round
             "dual_residual": residual,
             "solver_steps": last("solver_steps") + np.cumsum(steps),
             "seconds": last("seconds") + seconds * (1 + np.arange(n)) / max(n, 1),

@@ -34,7 +34,7 @@ def shuffled(f: AbstractProblem, size: int, key: Key) -> Int[Array, "batches siz
     size = min(size, n)
     real = jnp.arange(n) < f.rows
     bits = jax.random.bits(key, (n,), jnp.uint32)
-    order = jnp.argsort(jnp.where(real, bits, jnp.iinfo(jnp.uint32).max), stable=True)
+    order = jnp.argsort(jnp.where(real, bits, jnp.uint32(0xFFFFFFFF)), stable=True)
     order = jnp.where(real, order, n)
     return jnp.pad(order, (0, -n % size), constant_values=n).reshape(-1, size)
 
