@@ -1,7 +1,7 @@
 """Who takes part in a round: pure functions of a key, so of (seed, round)."""
 
 import abc
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -20,6 +20,9 @@ class Cohort(NamedTuple):
 
 
 class AbstractParticipation(eqx.Module):
+    """`certain` says that every cohort is full and every upload arrives."""
+
+    certain: eqx.AbstractClassVar[bool]
     N: eqx.AbstractVar[int]
     tau: eqx.AbstractVar[int]  # the usual size of a cohort, at least 2
 
@@ -30,6 +33,7 @@ class AbstractParticipation(eqx.Module):
 class UniformSubset(AbstractParticipation):
     """Each subset of τ out of N clients with equal probability."""
 
+    certain: ClassVar[bool] = True
     N: int
     tau: int
 
@@ -41,6 +45,7 @@ class UniformSubset(AbstractParticipation):
 
 
 class Everyone(AbstractParticipation):
+    certain: ClassVar[bool] = True
     N: int
     tau: int
 
@@ -59,6 +64,7 @@ class ImportanceSubset(AbstractParticipation):
     comes up with probability sum_I (α_i / sum α) / C(N-1, τ-1).
     """
 
+    certain: ClassVar[bool] = True
     alpha: Float[Array, " N"]
     N: int
     tau: int
@@ -80,6 +86,7 @@ class Available(AbstractParticipation):
     """Each client is there with probability p, by itself; the two likeliest stand in when
     fewer than two are."""
 
+    certain: ClassVar[bool] = False
     N: int
     tau: int
     p: float
@@ -99,6 +106,7 @@ class Available(AbstractParticipation):
 class Lossy(AbstractParticipation):
     """Another participation, of whose uploads each is lost with probability `loss`."""
 
+    certain: ClassVar[bool] = False
     N: int
     tau: int
     base: AbstractParticipation

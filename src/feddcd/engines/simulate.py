@@ -77,15 +77,14 @@ def one_round(fed: Federation, state: State) -> tuple[State, Record]:
     key_cohort, key_clients = round_keys(fed.key, t)
     cohort = fed.participation(key_cohort)
     ids, arrived = cohort.ids, cohort.arrived
-    before = tree.take(clients, ids)
-    c, up = _ask(fed, before, algorithm.broadcast(server), cohort, key_clients)
+    c, up = _ask(fed, clients, algorithm.broadcast(server), cohort, key_clients)
 
     p = jnp.where(arrived, fed.weights[ids], 0)
     enough = jnp.sum(arrived) >= 2  # one upload alone cannot move a dual method
     mean = tree.weighted_mean(up.value, jnp.where(enough, p, fed.weights[ids]))
     new_server, answer = algorithm.server_step(server, mean, jnp.sum(p) / jnp.sum(fed.weights))
-    clients = _settle(fed, clients, before, c, answer, ids, arrived & enough)
-    server = tree.where(enough, new_server, server)
+    clients = _settle(fed, clients, c, answer, ids, arrived & enough)
+    server = new_server if fed.participation.certain else tree.where(enough, new_server, server)
     record = Record(
         jnp.sum(cohort.asked),
         jnp.where(enough, jnp.sum(arrived), 0),
@@ -127,37 +126,41 @@ def advance(fed: Federation, state: State, rounds: Int[Array, ""], room: int):
     return state, trace, sound
 
 
-def _ask(fed: Federation, before: PyTree, down: PyTree, cohort: Cohort, key: Key):
+def _ask(fed: Federation, clients: PyTree, down: PyTree, cohort: Cohort, key: Key):
     """Every asked client's new state and upload, stacked in the order of the cohort."""
 
-    def step(i, c) -> tuple[PyTree, Upload]:
-        return fed.algorithm.client_step(tree.take(fed.problem, i), c, down, client_key(key, i))
+    def step(i) -> tuple[PyTree, Upload]:
+        f, c = tree.take((fed.problem, clients), i)
+        return fed.algorithm.client_step(f, c, down, client_key(key, i))
 
     if fed.side_by_side:
-        return jax.vmap(step)(cohort.ids, before)
-    shapes = jax.eval_shape(step, cohort.ids[0], tree.take(before, 0))
+        return jax.vmap(step)(cohort.ids)
+    shapes = jax.eval_shape(step, cohort.ids[0])
     nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-
-    def maybe(who):
-        i, asked, c = who
-        return jax.lax.cond(asked, step, lambda i, c: nothing, i, c)
-
-    return jax.lax.map(maybe, (cohort.ids, cohort.asked, before))
+    return jax.lax.map(
+        lambda who: jax.lax.cond(who[1], step, lambda i: nothing, who[0]),
+        (cohort.ids, cohort.asked),
+    )
 
 
-def _settle(fed: Federation, clients, before, c, answer, ids, kept) -> PyTree:
+def _settle(fed: Federation, clients, c, answer, ids, kept) -> PyTree:
     """All clients' states, with the answer received by those whose upload was kept."""
 
-    def settled(c, before, kept) -> PyTree:
-        new = c if answer is None else fed.algorithm.client_receive(c, answer)
-        return tree.where(kept, new, before)
+    def settled(clients, k) -> PyTree:
+        new = tree.take(c, k)
+        if answer is not None:
+            new = fed.algorithm.client_receive(new, answer)
+        if fed.participation.certain:
+            return new
+        return tree.where(kept[k], new, tree.take(clients, ids[k]))
 
     if fed.side_by_side:
         put = lambda all_, x: all_.at[ids].set(x, unique_indices=True)
-        return jax.tree.map(put, clients, jax.vmap(settled)(c, before, kept))
+        news = jax.vmap(settled, (None, 0))(clients, jnp.arange(len(ids)))
+        return jax.tree.map(put, clients, news)
 
-    def put_one(k, clients):  # row by row: a scatter is ten times slower on a CPU
+    def put_one(k, clients):  # row by row: on a CPU a scatter is ten times slower
         put = lambda all_, x: jax.lax.dynamic_update_index_in_dim(all_, x, ids[k], 0)
-        return jax.tree.map(put, clients, settled(*tree.take((c, before, kept), k)))
+        return jax.tree.map(put, clients, settled(clients, k))
 
     return jax.lax.fori_loop(0, len(ids), put_one, clients)
