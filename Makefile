@@ -18,8 +18,13 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)  ## seven methods race on real data: a table, a picture, a report
 	@$(BIN)/feddcd demo --out demo
 
+# two workers, one thread each; small programs are compiled quickly rather than well
+QUICK := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 XLA_FLAGS=--xla_cpu_multi_thread_eigen=false
+PYTEST := $(BIN)/pytest -n 2 --dist worksteal
+
 test: $(READY) lint  ## everything: style, types, tests
-	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 XLA_FLAGS=--xla_cpu_multi_thread_eigen=false $(BIN)/pytest -n 2 --dist worksteal
+	@$(QUICK) $(PYTEST) tests/test_real_data.py
+	@$(QUICK)\ --xla_backend_optimization_level=0 $(PYTEST) --ignore tests/test_real_data.py
 
 lint: $(READY)  ## style and types alone
 	@$(BIN)/ruff check .

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -96,6 +96,7 @@ EXACT_ALGORITHMS = tuple(name for name, row in ALGORITHMS.items() if row.exact)
 class Given(AbstractParticipation):
     """The same clients in every round, and whose uploads arrive."""
 
+    certain: ClassVar[bool] = False
     arrived: jax.Array
     N: int = N
     tau: int = N

@@ -69,10 +69,16 @@ def run_summary(entry: Entry) -> list[str]:
         sentences = [f"{start}; the model’s objective is {objective}.", _uncertified([entry])]
     accuracy = history.last("accuracy")
     if math.isfinite(accuracy):
-        sentences.append(f"Its accuracy is {percent(accuracy)}.")
+        sentences.append(f"Its accuracy is {percent(accuracy)}, {accuracy_means(entry)}.")
     megabytes = fixed(history.last("bytes_up") / 1e6, 2)
     uploads = _plural(history.last("uploads"), "upload")
     return [*sentences, f"The clients sent {uploads}, {megabytes} MB in all."]
+
+
+def accuracy_means(entry: Entry) -> str:
+    """What the accuracy of this run counts, and on which data."""
+    what = entry.summary.get("accuracy_is", "share of right labels")
+    return f"the {what} on the {entry.summary.get('accuracy_of', 'data')}"
 
 
 def compare_summary(entries: Sequence[Entry]) -> list[str]:

@@ -7,6 +7,7 @@ from . import _names, _panels
 from ._entry import Entry, recorded
 from ._style import FONT, INK, Line, blank
 from ._svg import save_png, settled, svg
+from ._text import accuracy_means
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,7 +48,7 @@ def _single(entry: Entry) -> list[tuple[Draw, str]]:
         caption = "The objective after each round; lower is better."
     parts: list[tuple[Draw, str]] = [(lambda ax: _panels.certificate(ax, entry), caption)]
     if recorded(entry, "accuracy"):
-        parts.append((_accuracy([entry]), "The share of rows that the model classifies rightly."))
+        parts.append((_accuracy([entry]), f"Accuracy: {accuracy_means(entry)}."))
     if recorded(entry, "dual_residual"):
         caption = "How exactly the clients’ memories still balance; it should stay near zero."
         parts.append((lambda ax: _panels.residual(ax, entry), caption))
@@ -62,7 +63,7 @@ def _several(entries: Sequence[Entry]) -> list[tuple[Draw, str]]:
         (_progress(entries, "uploads"), f"{what}, against uploads: what it cost the clients."),
     ]
     if any(recorded(entry, "accuracy") for entry in entries):
-        caption = "The share of rows classified rightly, against rounds; higher is better."
+        caption = f"Accuracy, {accuracy_means(entries[0])}, against rounds; higher is better."
         parts.append((_accuracy(entries), caption))
     return parts
 
