@@ -81,7 +81,8 @@ def one_round(fed: Federation, state: State) -> tuple[State, Record]:
 
     p = jnp.where(arrived, fed.weights[ids], 0)
     enough = jnp.sum(arrived) >= 2  # one upload alone cannot move a dual method
-    mean = tree.weighted_mean(up.value, jnp.where(enough, p, fed.weights[ids]))
+    value = up.value if fed.participation.certain else _only(arrived, up.value)
+    mean = tree.weighted_mean(value, jnp.where(enough, p, fed.weights[ids]))
     new_server, answer = algorithm.server_step(server, mean, jnp.sum(p) / jnp.sum(fed.weights))
     clients = _settle(fed, clients, c, answer, ids, arrived & enough)
     server = new_server if fed.participation.certain else tree.where(enough, new_server, server)
@@ -93,6 +94,11 @@ def one_round(fed: Federation, state: State) -> tuple[State, Record]:
         *fed.measure(algorithm, server, clients, fed.weights),
     )
     return State(server, clients, t + 1), record
+
+
+def _only(arrived: Array, values: PyTree) -> PyTree:
+    """Zero in place of what did not arrive, which may be anything, nan included."""
+    return tree.where(arrived, values, tree.zeros(values))
 
 
 def round_keys(key: Key, t: Int[Array, ""]) -> tuple[Key, Key]:
@@ -135,6 +141,8 @@ def _ask(fed: Federation, clients: PyTree, down: PyTree, cohort: Cohort, key: Ke
 
     if fed.side_by_side:
         return jax.vmap(step)(cohort.ids)
+    if fed.participation.certain:
+        return jax.lax.map(step, cohort.ids)
     shapes = jax.eval_shape(step, cohort.ids[0])
     nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
     return jax.lax.map(

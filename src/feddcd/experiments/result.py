@@ -45,7 +45,7 @@ class Result:
     def entry(self) -> "Entry":
         from ..report import Entry
 
-        return Entry(self.spec.algorithm, self.history, self.summary, self.spec.to_dict())
+        return Entry(self.summary["algorithm"], self.history, self.summary, self.spec.to_dict())
 
     def write(self, folder: Path) -> None:
         """summary.json, model.npz and report.html; the run itself keeps the other files."""
@@ -53,7 +53,7 @@ class Result:
 
         disk.write_summary(folder, self.summary)
         disk.write_model(folder, self.model, self.classes)
-        title = f"{self.spec.algorithm} on {self.spec.data}"
+        title = f"{self.summary['algorithm']} on {self.spec.data}"
         disk.write_atomically(
             folder / "report.html", lambda path: write([self.entry()], path, title=title)
         )

@@ -55,7 +55,8 @@ def execute(
         built = build(spec, data, parts, algorithm)
         if folder is not None and not resume:
             disk.create(folder, spec)
-        run = _Run(spec, built, folder)
+        name = spec.algorithm if algorithm is None else type(algorithm).__name__
+        run = _Run(spec, built, folder, name)
         if folder is not None and resume:
             run.restore(folder)
             disk.write_atomically(folder / "config.toml", spec.save)
@@ -66,8 +67,8 @@ def execute(
 class _Run:
     """The host's side of a run."""
 
-    def __init__(self, spec: Spec, built: Built, folder: Path | None):
-        self.spec, self.built, self.folder = spec, built, folder
+    def __init__(self, spec: Spec, built: Built, folder: Path | None, name: str):
+        self.spec, self.built, self.folder, self.name = spec, built, folder, name
         self.fed: Federation = built.federation
         self.state = start(self.fed, built.federated.w)
         self.history, self.lower_bound = History.empty(), -math.inf
@@ -178,7 +179,7 @@ class _Run:
             disk.write_atomically(self.folder / "history.csv", self.history.save)
         where = f"; the rounds before are in {self.folder}" if self.folder else ""
         raise Diverged(
-            f"{self.spec.algorithm}: the objective is not finite after round "
+            f"{self.name}: the objective is not finite after round "
             f"{self.history.rounds + 1}{where}. A smaller step usually helps: --set lr=..."
         )
 
@@ -196,7 +197,7 @@ class _Run:
         certificates = int(np.sum(~np.isnan(self.history["lower_bound"])))
         chosen = self.fed.algorithm.chosen(self.state.server)
         return {
-            "algorithm": self.spec.algorithm,
+            "algorithm": self.name,
             "status": self.status,
             "rounds": self.history.rounds,
             "iterations": int(self.history["iteration"][-1]) if self.history.rounds else 0,

@@ -89,7 +89,7 @@ def solve_in_samples(
     given = jnp.sqrt(jnp.maximum(given, tol**2))
     good = start.grad_norm <= FAR * given
     end = _newton(local, start._replace(progress=good), tol, max_steps)
-    found = (q + f.X.rmatmul(end.A.T)) / f.mu
+    found = f.X.add_rmatmul(jnp.ones_like(f.mu), end.A.T, q) / f.mu
     return jnp.where(good & (end.grad_norm <= given), found, w), end.steps
 
 
