@@ -18,10 +18,11 @@ import pytest
 import feddcd
 from feddcd import _commands
 from feddcd.cli import main
+from feddcd.engines.simulate import start
 from feddcd.experiments import folder as disk
 from feddcd.experiments.build import build
 from feddcd.experiments.folder import FolderError
-from feddcd.experiments.run import _Run, origin
+from feddcd.experiments.run import origin
 from feddcd.experiments.spec import Spec
 from feddcd.history import COLUMNS, History
 
@@ -372,7 +373,8 @@ def test_no_flipped_bit_goes_unseen(run):
     raw, seen = path.read_bytes(), 0
     with jax.enable_x64(True):
         built = build(spec)
-        like, mark = _Run(spec, built, None).state, origin(built)
+        like = start(built.federation, built.federated.w)
+        mark = origin(built)
         whole = jax.tree.leaves(disk.load_checkpoint(run, spec, like, mark))
         for at in range(0, len(raw), 11):
             damaged = bytearray(raw)
