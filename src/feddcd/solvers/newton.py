@@ -85,7 +85,7 @@ def _solve_in_parameters(
         new = _Point(w, g, norm, next_forcing(norm, s.grad_norm), newton, steps, better)
         return tree.where(better, new, s._replace(newton=newton, steps=steps, progress=better))
 
-    g = jax.grad(f)(w)
+    g = f.gradient(w) if isinstance(f, Linear) else jax.grad(f)(w)
     zero = jnp.zeros((), jnp.int32)
     norm = tree.norm(g)
     first = jnp.full_like(norm, FIRST_FORCING)
