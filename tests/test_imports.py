@@ -22,7 +22,7 @@ LAYERS = (
     ("experiments",),
     ("estimator", "glm"),
     ("report",),
-    ("_commands",),
+    ("_commands", "_data_commands", "_paper_commands", "_theory_command"),
     ("cli",),
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

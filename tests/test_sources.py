@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import lzma
 import os
 import subprocess
 import sys
@@ -11,8 +12,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from feddcd.data import DataError, Dataset, available, load
-from feddcd.data.sources import KNOWN
+from feddcd.data import DataError, Dataset, available, load, read_libsvm
+from feddcd.data.sources import KNOWN, find
 
 FOLDER = os.environ.get("FEDDCD_DATA")
 
@@ -150,8 +151,10 @@ def test_importing_does_not_import_scikit_learn():
         ("synthetic:n=50,groups=1,classes=40", "of 40 classes occur in n=50 rows; raise n"),
         ("synthetic-iid:n=30", "synthetic-iid takes no options"),
         ("mnist", "mnist: put the file mnist.scale"),
-        ("a9a", "a9a: put the file a9a (plain, .bz2 or .gz) into the folder"),
+        ("a9a", "a9a: put the file a9a (plain, .bz2, .gz or .xz) into the folder"),
         ("rcv1-subset", "put the file rcv1sub_t"),
+        ("rcv1-subset", "it has no public address"),
+        ("rcv1", "binary/rcv1_train.binary.bz2 with the command: feddcd data fetch rcv1"),
     ],
 )
 def test_refuses_names(name, message):
@@ -190,7 +193,8 @@ def test_a_missing_file_says_where_to_put_it(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("variable", ["FEDDCD_DATA", "FEDDCD_CACHE"])
 @pytest.mark.parametrize(
-    ("suffix", "pack"), [("", bytes), (".bz2", bz2.compress), (".gz", gzip.compress)]
+    ("suffix", "pack"),
+    [("", bytes), (".bz2", bz2.compress), (".gz", gzip.compress), (".xz", lzma.compress)],
 )
 def test_known_files_are_found(tmp_path, monkeypatch, variable, suffix, pack):
     monkeypatch.setenv(variable, str(tmp_path / "mine"))
@@ -212,6 +216,26 @@ def test_known_test_files_come_along_or_are_replaced(tmp_path, monkeypatch):
     write(tmp_path, "mnist.scale", b"1 781:1\n")
     with pytest.raises(DataError, match=r":1:3: index 781 is beyond n_features=780"):
         load("mnist")
+
+
+@pytest.mark.parametrize("name", ["rcv1", "a9a", "w8a", "ijcnn1"])
+def test_the_newer_sets_do_without_their_test_file(tmp_path, monkeypatch, name):
+    monkeypatch.setenv("FEDDCD_DATA", str(tmp_path))
+    source = KNOWN[name]
+    write(tmp_path, source.train.name, f"1 1:1 {source.features}:2\n-1 2:1\n".encode())
+    data = load(name)
+    assert (data.X.shape, data.X_test) == ((2, source.features), None)
+    write(tmp_path, f"{source.test.name}.xz", lzma.compress(b"-1 2:1\n"))
+    assert load(name).X_test.shape == (1, source.features)
+
+
+XZ = lzma.compress(np.random.default_rng(0).bytes(2000).hex().encode() + b"\n")
+
+
+@pytest.mark.parametrize("content", [XZ[:-8], XZ[:40], XZ[:60] + b"\xff" * 9 + XZ[69:]])
+def test_refuses_damaged_xz(tmp_path, content):
+    with pytest.raises(DataError, match="is a truncated or damaged xz file"):
+        read_libsvm(write(tmp_path, "data.xz", content))
 
 
 def test_density_decides_the_layout(tmp_path):
@@ -303,13 +327,8 @@ def test_with_test_keeps_the_rest():
 def test_known_sets_in_full(monkeypatch, name, n, n_test, d, kind):
     monkeypatch.setenv("FEDDCD_DATA", str(FOLDER))
     source = KNOWN[name]
-    files = [file for file in (source.train, source.test) if file]
-    absent = [
-        f
-        for f in files
-        if not any((Path(str(FOLDER)) / (f + s)).is_file() for s in ("", ".bz2", ".gz"))
-    ]
-    if absent:
+    files = source.files if source.needs_test else (source.train,)
+    if absent := [file.name for file in files if find(file) is None]:
         pytest.skip(f"FEDDCD_DATA has no file {absent[0]}")
     data = load(name)
     assert (data.X.shape, type(data.X)) == ((n, d), kind)

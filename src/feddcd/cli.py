@@ -160,6 +160,124 @@ def demo(
     demo_command(out, quiet)
 
 
+@app.command(rich_help_panel="Commands")
+def theory(
+    N: Annotated[int, typer.Option("--N", help="Number of clients.")] = 100,
+    tau: Annotated[int, typer.Option("--tau", help="Clients in a round, 2 to N.")] = 30,
+    alpha: Annotated[float, typer.Option("--alpha", help="Strong convexity.")] = 0.01,
+    beta: Annotated[float, typer.Option("--beta", help="Smoothness.")] = 2.5,
+    eps: Annotated[float, typer.Option("--eps", help="Accuracy, of the start.")] = 1e-3,
+    zeta: Annotated[float, typer.Option(help="How much the clients differ.")] = 1.0,
+    sigma: Annotated[float, typer.Option(help="Noise of the primal methods' gradients.")] = 0.0,
+    local_steps: Annotated[int, typer.Option(help="K of FedAvg and SCAFFOLD.")] = 1,
+    out: Annotated[
+        Path | None, typer.Option(help="Measure the rates too, and draw them in this folder.")
+    ] = None,
+) -> None:
+    """Show how many rounds the theorems promise, and the fewest that any method needs.
+
+    Example: feddcd theory --N 100 --tau 30 --alpha 0.01 --beta 2.5 --eps 1e-3
+    """
+    from ._theory_command import theory_command
+
+    theory_command(N, tau, alpha, beta, eps, zeta, sigma, local_steps, out)
+
+
+Problems = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--problem",
+        help="mnist-softmax, rcv1-softmax or mnist-mlp; repeat for several. Small ones to try "
+        "things out: digits-softmax, digits-mlp. (the paper's three)",
+        show_default=False,
+    ),
+]
+
+
+@app.command(rich_help_panel="Commands")
+def reproduce(
+    what: Annotated[str, typer.Argument(help="figure1, table2, figure3, table3 or all.")],
+    problem: Problems = None,
+    variant: Annotated[
+        str, typer.Option(help="paper follows the text, authors their code where it differs.")
+    ] = "paper",
+    seeds: Annotated[int, typer.Option(help="Seeds 0 to K-1.")] = 3,
+    out: Annotated[Path | None, _option("The folder to write. (reproduced/VARIANT)")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run the paper's experiments again: figures, tables and a report beside its own numbers.
+
+    What is finished is kept: the same command goes on after an interruption, with more seeds
+    or with other parts. Example: feddcd reproduce table2 --problem mnist-softmax --variant
+    authors --seeds 3
+    """
+    from ._paper_commands import reproduce_command
+
+    reproduce_command(what, problem or [], variant, seeds, out, quiet)
+
+
+@app.command(rich_help_panel="Commands")
+def tune(
+    problem: Problems = None,
+    split: Annotated[list[str] | None, _option("iid or two-class; repeat for both. (both)")] = None,
+    rounds: Annotated[int, typer.Option(help="Rounds after which settings are compared.")] = 40,
+    out: Annotated[Path, typer.Option(help="The file to write or to add to.")] = Path(
+        "tuned/tuned.toml"
+    ),
+    quiet: Quiet = False,
+) -> None:
+    """Find step sizes and local epochs of FedAvg, FedProx and SCAFFOLD over the stated grid.
+
+    Hours on a CPU, minutes on an accelerator. The result that `reproduce --variant paper` uses
+    is kept with the code, in experiments/tuned.toml.
+    """
+    from ._paper_commands import tune_command
+
+    tune_command(problem or [], split or [], rounds, out, quiet)
+
+
+data_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+app.add_typer(
+    data_app,
+    name="data",
+    help="Fetch and check the files of well-known data sets.",
+    rich_help_panel="Commands",
+)
+DataName = Annotated[str, typer.Argument(help="A name from `feddcd data list`.", metavar="NAME")]
+
+
+@data_app.command("list")
+def data_list() -> None:
+    """Show the sets: size, licence, and where their files are."""
+    from ._data_commands import data_list_command
+
+    data_list_command()
+
+
+@data_app.command("fetch")
+def data_fetch(
+    name: DataName,
+    test: Annotated[
+        bool | None, typer.Option(help="With the test file or not. (with it; rcv1: without)")
+    ] = None,
+) -> None:
+    """Download a set from its publisher into FEDDCD_DATA, or else into the cache folder.
+
+    A download that was cut goes on where it stopped; a file that is here already is left alone.
+    """
+    from ._data_commands import data_fetch_command
+
+    data_fetch_command(name, test)
+
+
+@data_app.command("check")
+def data_check(name: DataName) -> None:
+    """Compare the files that are here with what is known of the set."""
+    from ._data_commands import data_check_command
+
+    data_check_command(name)
+
+
 _SPEC = (
     "data", "test_data", "model", "partition", "clients", "tau", "algorithm", "l2", "weighting",
     "participation", "loss", "rounds", "target_gap", "certify_every", "seed", "dtype",

@@ -14,6 +14,7 @@ Both sets see the same v. With `sets=2` they are two rounds, with `sets=1` one c
 both y and z. The model is w̄ of the last round.
 """
 
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import jax
@@ -25,6 +26,7 @@ from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
 from ..solvers import AbstractLocalSolver, NewtonCG
 from ._base import AbstractAlgorithm, Curvature, Upload, probe, settled
+from .feddcd import strong_convexity
 
 
 class AccServer(NamedTuple):
@@ -36,6 +38,7 @@ class AccServer(NamedTuple):
 class AccDown(NamedTuple):
     t: Int[Array, ""]
     kappa: Scalar
+    w: Params | None  # where to start, if not at the client's own last w
 
 
 class AccAnswer(NamedTuple):
@@ -50,13 +53,14 @@ class AccClient(NamedTuple):
     dy: Params  # this client's moves within iteration k
     dz: Params
     w: Params
-    alpha: Scalar
+    weight: Scalar  # 1/λ, α unless given otherwise
     k: Int[Array, ""]
 
 
 class AccFedDCD(AbstractAlgorithm[AccServer, AccClient, AccDown, AccAnswer]):
     """κ is α over the mean local curvature, probed at the cohort's own solutions in the first
-    two rounds, unless given; r is (τ-1)/(N-1) unless given."""
+    two rounds, unless given; r is (τ-1)/(N-1) unless given; `start` and `weights` as in FedDCD.
+    """
 
     tau: int
     N: int
@@ -65,8 +69,12 @@ class AccFedDCD(AbstractAlgorithm[AccServer, AccClient, AccDown, AccAnswer]):
     r: float | None = None
     eta: float = 1.0
     sets: Literal[1, 2] = 2
+    start: Literal["own", "model"] = "own"
+    weights: Callable[[AbstractProblem], Scalar] = strong_convexity
 
     def __check_init__(self):
+        if self.start not in ("own", "model"):
+            raise ValueError(f"start is own or model, not {self.start!r}")
         if self.sets not in (1, 2):
             raise ValueError(f"sets is 1 or 2, not {self.sets!r}")
         if self.kappa is not None and not 0 < self.kappa <= 1:
@@ -89,19 +97,21 @@ class AccFedDCD(AbstractAlgorithm[AccServer, AccClient, AccDown, AccAnswer]):
 
     def init_client(self, f: AbstractProblem, w: Params) -> AccClient:
         zero = tree.zeros(w)
-        return AccClient(zero, zero, zero, zero, w, f.alpha, jnp.zeros((), jnp.int32))
+        return AccClient(zero, zero, zero, zero, w, self.weights(f), jnp.zeros((), jnp.int32))
 
     def weight(self, f: AbstractProblem) -> Scalar:
-        return f.alpha
+        return self.weights(f)
 
     def broadcast(self, server: AccServer) -> AccDown:
-        return AccDown(server.t, self._kappa(server.curvature))
+        w = server.w if self.start == "model" else None
+        return AccDown(server.t, self._kappa(server.curvature), w)
 
     def client_step(self, f, client: AccClient, down: AccDown, key: Key):
         client = self.caught_up(client, down)
         a, _, _ = self.coefficients(down.kappa)
         v = tree.lerp(a, client.y, client.z)
-        w, grad_norm, steps = self.solver(f.tilted(v), client.w, key)
+        start = client.w if down.w is None else down.w
+        w, grad_norm, steps = self.solver(f.tilted(v), start, key)
         found = None if self.kappa is not None else probe(f, w, down.t, key)
         return client._replace(w=w), Upload((w, found), grad_norm, steps)
 
@@ -113,7 +123,7 @@ class AccFedDCD(AbstractAlgorithm[AccServer, AccClient, AccDown, AccAnswer]):
 
     def client_receive(self, client: AccClient, answer: AccAnswer) -> AccClient:
         _, _, length = self.coefficients(answer.kappa)
-        d = tree.scale(-self.eta * client.alpha, tree.sub(client.w, answer.w))
+        d = tree.scale(-self.eta * client.weight, tree.sub(client.w, answer.w))
         first = (self.sets == 1) | (answer.t % 2 == 0)
         second = (self.sets == 1) | (answer.t % 2 == 1)
         dy = tree.where(first, d, client.dy)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import lzma
 import os
 import zlib
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from feddcd.data._dataset import DataError
 
 BLOCK = 1 << 22
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-DAMAGE = (EOFError, OSError, zlib.error)
+DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError)
 
 
 class _Readable(Protocol):
@@ -34,7 +35,9 @@ def check_file(path: Path) -> None:
 def line_blocks(path: Path) -> Iterator[bytes]:
     """Blocks of whole lines, each ending in a newline."""
     rest: list[bytes] = []
-    for block in _raw_blocks(path):
+    for number, block in enumerate(text_blocks(path)):
+        if number == 0:
+            block = block.removeprefix(BYTE_ORDER_MARK)
         end = block.rfind(b"\n") + 1
         if end:
             yield b"".join([*rest, block[:end]])
@@ -44,26 +47,27 @@ def line_blocks(path: Path) -> Iterator[bytes]:
         yield last.removesuffix(b"\r") + b"\n"
 
 
-def _raw_blocks(path: Path) -> Iterator[bytes]:
+def text_blocks(path: Path) -> Iterator[bytes]:
+    """The uncompressed content, byte for byte."""
     fault = "cannot be read"
     try:
         with open(path, "rb") as raw:
             kind, stream = _decompressed(raw)
             fault = f"is a truncated or damaged {kind}" if kind else fault
-            block = stream.read(BLOCK).removeprefix(BYTE_ORDER_MARK)
-            while block:
+            while block := stream.read(BLOCK):
                 yield block
-                block = stream.read(BLOCK)
     except DAMAGE as error:
         raise DataError(f"{path}: {fault}: {error}") from None
 
 
 def _decompressed(raw: BinaryIO) -> tuple[str, _Readable]:
     """The compression, told by the first bytes rather than the name, and the text."""
-    magic = raw.read(4)
+    magic = raw.read(6)
     raw.seek(0)
     if magic.startswith(b"\x1f\x8b"):
         return "gzip file", gzip.GzipFile(fileobj=raw)
     if magic.startswith(b"BZh"):
         return "bzip2 file", bz2.BZ2File(raw)
+    if magic == b"\xfd7zXZ\x00":
+        return "xz file", lzma.LZMAFile(raw)
     return "", raw

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ def read_libsvm(
     n_features: int | None = None,
     cache: bool = True,
 ) -> tuple[csr_array, np.ndarray]:
-    """Features and labels of a file (plain, .bz2 or .gz); DataError says file:line:column."""
+    """Features and labels of a file (plain, .bz2, .gz or .xz); DataError says file:line:column."""
     path = Path(path)
     rules = Rules(str(path), index_base, n_features)
     _check_rules(rules)
@@ -54,11 +55,16 @@ def _check_rules(rules: Rules) -> None:
         raise DataError(f"n_features must be at most {MAX_INDEX}, got {n}")
 
 
-def _parse(path: Path, rules: Rules) -> Rows:
-    parts, line = [], 1
+def parsed_blocks(path: Path, rules: Rules) -> Iterator[Rows]:
+    """The rows of a file, some megabytes of text at a time."""
+    line = 1
     for text in line_blocks(path):
-        parts.append(parse_block(text, line, rules) or parse_lines(text, line, rules))
+        yield parse_block(text, line, rules) or parse_lines(text, line, rules)
         line += text.count(b"\n")
+
+
+def _parse(path: Path, rules: Rules) -> Rows:
+    parts = list(parsed_blocks(path, rules))
     if not sum(part.y.size for part in parts):
         raise DataError(f"{path}: no rows; the file is empty or has only blank lines and comments")
     return Rows.join(parts)

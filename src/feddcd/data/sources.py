@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from scipy.sparse import csr_array
@@ -12,55 +11,18 @@ from scipy.sparse import csr_array
 from feddcd.data._cache import cache_dir
 from feddcd.data._dataset import DataError, Dataset, shape_of
 from feddcd.data._embedded import EMBEDDED, load_embedded
+from feddcd.data._known import KNOWN, SUFFIXES, File, Source
 from feddcd.data._synthetic import SYNTHETIC, make_synthetic
 from feddcd.data.libsvm import read_libsvm
 
 DENSE_ABOVE = 0.1
-SUFFIXES = ("", ".bz2", ".gz")
-
-
-@dataclass(frozen=True)
-class Source:
-    """A well-known set of files, looked for in FEDDCD_DATA and in the cache folder."""
-
-    name: str
-    about: str
-    rows: int
-    features: int
-    train: str
-    test: str | None = None
-
-
-KNOWN = {
-    source.name: source
-    for source in (
-        Source(
-            "mnist",
-            "handwritten digits 28 x 28, 10 classes",
-            60_000,
-            780,
-            "mnist.scale",
-            "mnist.scale.t",
-        ),
-        Source("a9a", "income of adults, 2 classes", 32_561, 123, "a9a"),
-        Source("phishing", "phishing web sites, 2 classes", 11_055, 68, "phishing"),
-        Source(
-            "rcv1-subset",
-            "news stories as term vectors, 2 classes",
-            20_242,
-            47_236,
-            "rcv1sub_train.binary",
-            "rcv1sub_test.binary",
-        ),
-    )
-}
 
 
 def available() -> dict[str, str]:
     """Every name `load` knows, with one line on its size and what it is."""
     files = {
-        source.name: f"{source.rows:,} x {source.features:,}, {source.about} (file {source.train})"
-        for source in KNOWN.values()
+        name: f"{source.rows:,} x {source.features:,}, {source.about} (file {source.train.name})"
+        for name, source in KNOWN.items()
     }
     return EMBEDDED | SYNTHETIC | files
 
@@ -84,8 +46,9 @@ def load(
         return load_embedded(name) if name in EMBEDDED else make_synthetic(name, seed)
     if by_name and name in KNOWN:
         source = KNOWN[name]
-        held_out = _find(source, source.test) if test is None and source.test else test
-        return _files(name, _find(source, source.train), held_out, 1, source.features)
+        train = _required(source, source.train)
+        held_out = _held_out(source) if test is None else test
+        return _files(name, train, held_out, 1, source.features)
     if by_name and not os.path.exists(name):
         raise DataError(_unknown(name))
     return _files(Path(name).name, Path(name), test, index_base, None)
@@ -98,18 +61,48 @@ def _unknown(name: str) -> str:
     return f"{name!r} is neither a data set nor a file; {hint}data sets: {', '.join(names)}"
 
 
-def _find(source: Source, file: str) -> Path:
+def folders() -> list[Path]:
+    """Where files are looked for; the first is where they are put."""
     named = os.environ.get("FEDDCD_DATA")
-    folders = [Path(named)] if named else []
-    folders.append(cache_dir())
-    for folder in folders:
-        for suffix in SUFFIXES:
-            if os.path.isfile(path := folder / f"{file}{suffix}"):
-                return path
-    raise DataError(
-        f"{source.name}: put the file {file} (plain, .bz2 or .gz) into the folder that the "
-        f"environment variable FEDDCD_DATA names ({named or 'not set'}) or into {cache_dir()}"
+    return [Path(named), cache_dir()] if named else [cache_dir()]
+
+
+def find(file: File) -> Path | None:
+    """The file in whatever compression, or None where it is in none of the folders."""
+    paths = (folder / f"{file.name}{suffix}" for folder in folders() for suffix in SUFFIXES)
+    return next((path for path in paths if os.path.isfile(path)), None)
+
+
+def placing(file: File) -> str:
+    """What to put where."""
+    named = os.environ.get("FEDDCD_DATA") or "not set"
+    return (
+        f"put the file {file.name} (plain, .bz2, .gz or .xz) into the folder that the "
+        f"environment variable FEDDCD_DATA names ({named}) or into {cache_dir()}"
     )
+
+
+def absent(source: Source, file: File) -> DataError:
+    """The error for a file that is not here."""
+    here = f"{source.name}: {placing(file)}"
+    if file.address is None:
+        return DataError(f"{here}; it has no public address")
+    return DataError(
+        f"{here}, or fetch it from {file.address} with the command: feddcd data fetch {source.name}"
+    )
+
+
+def _required(source: Source, file: File) -> Path:
+    path = find(file)
+    if path is None:
+        raise absent(source, file)
+    return path
+
+
+def _held_out(source: Source) -> Path | None:
+    if source.test is None:
+        return None
+    return _required(source, source.test) if source.needs_test else find(source.test)
 
 
 def _files(

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import jax
@@ -12,6 +13,7 @@ from .. import solvers as sol
 from ..data import PARTITIONS
 from ..data.federate import MODELS, WEIGHTINGS, Federated
 from ..participation import PARTICIPATIONS
+from ..problems import AbstractProblem
 from .spec import Setting, Spec, SpecError, nearest
 
 DUAL = ("feddcd", "accfeddcd", "pointsaga")
@@ -26,8 +28,8 @@ SOLVER_KEYS = {
     "saga": {"lr", "epochs", "tol", "delta"},
 }
 ALGORITHM_KEYS = {
-    "feddcd": {"eta", "start"},
-    "accfeddcd": {"kappa", "r", "eta", "sets"},
+    "feddcd": {"eta", "start", "step"},
+    "accfeddcd": {"kappa", "r", "eta", "sets", "start", "step"},
     "pointsaga": {"rho"},
     "fednewton": set(),
     "fedavg": set(),
@@ -86,6 +88,8 @@ def solver_name(spec: Spec) -> str:
 def make_algorithm(spec: Spec, N: int, tau: int, federated: Federated) -> alg.AbstractAlgorithm:
     settings = {k: v for k, v in spec.settings.items() if k in ALGORITHM_KEYS[spec.algorithm]}
     typed: dict[str, Any] = {key: _typed(key, value) for key, value in settings.items()}
+    if "step" in typed:
+        typed["weights"] = constant_step(typed.pop("step"))
     if spec.algorithm == "fednewton":
         parameters = sum(x.size for x in jax.tree.leaves(federated.w))
         if parameters > MAX_NEWTON_PARAMETERS:
@@ -100,7 +104,7 @@ def make_algorithm(spec: Spec, N: int, tau: int, federated: Federated) -> alg.Ab
     solver = make_solver(spec, federated)
     makers: dict[str, Callable[[], Any]] = {
         "feddcd": lambda: alg.FedDCD(solver, **_with_start(spec, typed)),
-        "accfeddcd": lambda: alg.AccFedDCD(tau, N, solver, **typed),
+        "accfeddcd": lambda: alg.AccFedDCD(tau, N, solver, **_with_start(spec, typed)),
         "pointsaga": lambda: alg.PointSAGA(tau, N, solver, **typed),
         "fedavg": lambda: alg.FedAvg(solver),
         "fedprox": lambda: alg.FedProx(solver, **typed),
@@ -134,6 +138,12 @@ def make_solver(spec: Spec, federated: Federated) -> sol.AbstractLocalSolver:
     return makers[name](**known)
 
 
+@cache
+def constant_step(step: float) -> Callable[[AbstractProblem], jax.Array]:
+    """`step` in place of α as the length of a dual step; one object for equal values."""
+    return lambda f: jnp.full_like(f.mu, step)
+
+
 def _with_start(spec: Spec, typed: dict[str, Any]) -> dict[str, Any]:
     return ({"start": "model"} if spec.model.startswith("mlp") else {}) | typed
 
@@ -154,7 +164,7 @@ def _fixed_rate(solver: sol.AbstractLocalSolver) -> sol.AbstractFixedRateSolver:
     return solver
 
 
-_POSITIVE = ("eta", "kappa", "r", "rho", "lr", "delta")
+_POSITIVE = ("eta", "kappa", "r", "rho", "lr", "delta", "step")
 _FLOATS = (*_POSITIVE, "m", "tol")
 _LEAST = {
     "sets": 1, "option": 1, "batch_size": 1, "epochs": 1, "steps": 1, "max_steps": 1, "rank": 0

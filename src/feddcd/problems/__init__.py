@@ -6,6 +6,7 @@ from .design import AbstractDesign as AbstractDesign
 from .design import Dense as Dense
 from .design import Sparse as Sparse
 from .design import gram as gram
+from .design import rows_of as rows_of
 from .design import stack as stack
 from .design import stack_rows as stack_rows
 from .family import FAMILIES as FAMILIES

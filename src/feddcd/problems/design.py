@@ -56,7 +56,7 @@ class Dense(AbstractDesign):
         return V + a * (self.X.T @ R)
 
     def take(self, rows):
-        return Dense(_fill(self.X, rows))
+        return Dense(rows_of(self.X, rows))
 
 
 class Sparse(AbstractDesign):
@@ -80,14 +80,14 @@ class Sparse(AbstractDesign):
         return jax.ops.segment_sum(products, self.owners, self.shape[0], indices_are_sorted=True)
 
     def add_rmatmul(self, a, R, V):
-        return V.at[self.columns].add((a * self.values)[:, None] * _fill(R, self.owners))
+        return V.at[self.columns].add((a * self.values)[:, None] * rows_of(R, self.owners))
 
     def take(self, rows):
-        place = _fill(self.starts, rows)[:, None] + jnp.arange(self.widest)
-        inside = place < _fill(self.starts, rows + 1)[:, None]
+        place = rows_of(self.starts, rows)[:, None] + jnp.arange(self.widest)
+        inside = place < rows_of(self.starts, rows + 1)[:, None]
         place = jnp.where(inside, place, self.values.shape[-1])
         columns = self.columns.at[place].get(mode="fill", fill_value=self.d)
-        return Rows(_fill(self.values, place), columns, self.d)
+        return Rows(rows_of(self.values, place), columns, self.d)
 
 
 class Rows(AbstractDesign):
@@ -102,7 +102,7 @@ class Rows(AbstractDesign):
         return self.values.shape[-2], self.d
 
     def matmul(self, W):
-        return jnp.einsum("bm,bmk->bk", self.values, _fill(W, self.columns))
+        return jnp.einsum("bm,bmk->bk", self.values, rows_of(W, self.columns))
 
     def add_rmatmul(self, a, R, V):
         products = a * self.values[:, :, None] * R[:, None, :]
@@ -110,7 +110,7 @@ class Rows(AbstractDesign):
 
     def take(self, rows):
         columns = self.columns.at[rows].get(mode="fill", fill_value=self.d)
-        return Rows(_fill(self.values, rows), columns, self.d)
+        return Rows(rows_of(self.values, rows), columns, self.d)
 
 
 def stack(blocks: Sequence[np.ndarray | scipy.sparse.csr_array], dtype: type) -> AbstractDesign:
@@ -179,5 +179,6 @@ def _(X: Sparse) -> Array:
     return jnp.asarray(np.stack(blocks))
 
 
-def _fill(x: Array, i: Int[Array, "..."]) -> Array:
+def rows_of(x: Array, i: Int[Array, "..."]) -> Array:
+    """x[i], zero where i is out of range."""
     return x.at[i].get(mode="fill", fill_value=0)

@@ -55,7 +55,7 @@ class AbstractSamples(AbstractProblem):
         )
 
     def batch(self, rows: Int[Array, " b"]) -> Self:
-        present = jnp.sum(rows < self.Y.shape[0])
+        present = jnp.maximum(jnp.sum(rows < self.Y.shape[0]), 1)
         share = (self.rows / present).astype(self.s.dtype)
         s = self.s.at[rows].get(mode="fill", fill_value=0) * share
         Y = self.Y.at[rows].get(mode="fill", fill_value=0)

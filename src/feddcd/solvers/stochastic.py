@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from .. import tree
 from .._types import Key, Params, Scalar
-from ..problems import AbstractProblem, Linear
+from ..problems import AbstractProblem, Linear, rows_of
 from ._base import (
     AbstractFixedRateSolver,
     AbstractLocalSolver,
@@ -107,12 +107,16 @@ class SGD(AbstractFixedRateSolver):
 def _linear_epoch(
     f: Linear, W: Float[Array, "d k"], order: Array, eta: Scalar, length: Array
 ) -> Float[Array, "d k"]:
-    def step(i, lazy, _):
+    tilt = None if f.q is None else f.X.matmul(f.q)
+
+    def step(i, eta, lazy, _):
         b = f.batch(order[i])
-        R = b.s[:, None] * (f.family.mean(lazy.predict(b.X)) - b.Y)
+        z = lazy.predict(b.X, None if tilt is None else rows_of(tilt, order[i]))
+        R = b.s[:, None] * (f.family.mean(z) - b.Y)
         return lazy.decayed(eta, f.mu).plus(-eta, b.X, R), None
 
-    return run_lazily(step, (W, f.q, None), steps=length, eta=eta, mu=f.mu)[0]
+    start, room = (W, f.q, None), len(order)
+    return run_lazily(step, start, steps=length, eta=eta, mu=f.mu, room=room)[0]
 
 
 def _check(epochs: int, batch_size: int) -> None:

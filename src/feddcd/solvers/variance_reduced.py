@@ -90,7 +90,7 @@ class SAGA(AbstractLocalSolver):
         def epoch(w, known, key):
             order = drawn(f, 1, key)
             w, *known = run_lazily(
-                lambda i, *s: _saga(f, order[i], eta, *s),
+                lambda i, eta, *s: _saga(f, order[i], eta, *s),
                 (w, *known),
                 steps=length,
                 eta=eta,
@@ -134,7 +134,7 @@ def _linear_snapshot(f: Linear, W: Float[Array, "d k"]) -> tuple[Float[Array, "d
 def _linear_svrg(f: Linear, W: Float[Array, "d k"], known: PyTree, order, eta: Scalar, length):
     g, table = known
 
-    def step(i, lazy, _):
+    def step(i, eta, lazy, _):
         b = f.batch(order[i])
         R = b.s[:, None] * (f.family.mean(lazy.predict(b.X)) - table[order[i]])
         return lazy.decayed(eta, f.mu).plus(-eta, b.X, R), None

@@ -1,0 +1,104 @@
+"""`feddcd theory`: what the theorems promise, and the figure that puts them to the test."""
+
+from pathlib import Path
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from .theory import Prediction, predictions
+
+console = Console()
+NOTES = """\
+c = β/α, r = (τ-1)/(N-1), L = ln 1/ε, S = σ²/ταε, q = (s-1)/(s+1), s² = β/Nα.
+bound  After so many rounds the expected error is at most ε of the start.
+order  The paper's O(...) without its hidden constant: only how it grows.
+lower  On the worst case no method needs fewer. Trivial unless β > Nα.
+A round of AccFedDCD has two cohorts. Inexact FedDCD's first solve is exact."""
+
+
+def theory_command(
+    N: int,
+    tau: int,
+    alpha: float,
+    beta: float,
+    eps: float,
+    zeta: float,
+    sigma: float,
+    local_steps: int,
+    out: Path | None,
+) -> None:
+    rows = predictions(N, tau, alpha, beta, eps, zeta=zeta, sigma=sigma, local_steps=local_steps)
+    if out is not None:
+        if out.exists() and not out.is_dir():
+            raise ValueError(f"{out} is a file, not a folder")
+        out.mkdir(parents=True, exist_ok=True)
+    console.print(_table(rows, eps))
+    console.print(NOTES)
+    if out is not None:
+        _figure(out)
+
+
+def _table(rows: list[Prediction], eps: float) -> Table:
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("method", no_wrap=True)
+    table.add_column("formula", overflow="fold")
+    to = f"to {_count(eps)}"
+    for name in ("per round", "uploads\n/round", f"rounds\n{to}", f"uploads\n{to}"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("remark", no_wrap=True)
+    for row in rows:
+        factor = "–" if row.gain is None else _factor(row.gain)
+        counts = (str(row.uploads_per_round), _count(row.rounds), _count(row.uploads))
+        table.add_row(*map(Text, (row.method, row.formula, factor, *counts, row.kind)))
+    return table
+
+
+def _factor(gain: float) -> str:
+    """0.99883, or 1-2.9e-6 where digits would hide it."""
+    return f"{1 - gain:.5f}" if gain > 1e-4 else f"1-{_scientific(gain)}"
+
+
+def _count(x: float) -> str:
+    return f"{x:,.0f}" if x == 0 or 1 <= x < 1e6 else _scientific(x)
+
+
+def _scientific(x: float) -> str:
+    mantissa, exponent = f"{x:.1e}".split("e")
+    return f"{mantissa.removesuffix('.0')}e{int(exponent)}"
+
+
+def _figure(out: Path) -> None:
+    """rates.png, rates.svg and rates.csv: less than a minute."""
+    import numpy as np
+
+    from .experiments import rates
+    from .report import save_png, svg
+    from .report.rates import figure, write_csv
+    from .theory import lower_bound
+
+    contractions, curves = [], []
+    steps = len(rates.METHODS) + len(rates.CHAIN_METHODS)
+    columns = (TextColumn("{task.description:<24}"), BarColumn(bar_width=24), TimeElapsedColumn())
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task("", total=steps)
+        for name in rates.METHODS:
+            progress.update(task, description=f"contraction, {name}")
+            contractions += rates.contractions(name)
+            progress.advance(task)
+        for name in rates.CHAIN_METHODS:
+            progress.update(task, description=f"worst case, {name}")
+            curves.append(rates.chain_curve(name))
+            progress.advance(task)
+        progress.update(task, description="measured")
+    bound = lower_bound(rates.CHAIN_N, rates.CHAIN_TAU, rates.CHAIN_ALPHA, rates.CHAIN_BETA)
+    longest = max(len(curve.mean) for curve in curves)
+    least = np.array([bound.on_chain(t) / bound.start for t in range(longest)])
+    drawn = figure(contractions, curves, least)
+    save_png(drawn, out / "rates.png")
+    label = "Measured and promised contraction; the gap on the worst-case chain"
+    (out / "rates.svg").write_text(svg(drawn, label=label), encoding="utf-8")
+    write_csv(out / "rates.csv", contractions, curves, least, rates.CHAIN_TAU)
+    console.print(f"picture: {out / 'rates.png'}", soft_wrap=True)

@@ -1,0 +1,152 @@
+"""The per-round results that the paper's authors published beside their code."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+import numpy as np
+
+from feddcd.data._cache import cache_dir
+from feddcd.data._dataset import DataError
+
+NAME = "authors-results"
+ABOUT = "per-round results of the paper's authors"
+LICENCE = "MIT"
+REPOSITORY = "https://github.com/ZhenanFanUBC/FedDCD.jl"
+RUNS_FILE, CURVES_FILE = "runs.csv", "curves.csv"
+RUNS = ("run", "experiment", "dataset", "model", "algorithm", "tau", "l2", "split", "rounds")
+CURVES = ("run", "round", "objective", "accuracy")
+PUBLISHED_RUNS = 64
+
+
+class AuthorsRun(NamedTuple):
+    """One run; `objective` and `accuracy` have one value per round."""
+
+    run: str
+    experiment: str
+    dataset: str
+    model: str
+    algorithm: str
+    tau: int
+    l2: float
+    split: str
+    rounds: int
+    objective: np.ndarray
+    accuracy: np.ndarray
+
+
+class _Line(NamedTuple):
+    """A line of a table, and how to refuse it."""
+
+    file: Path
+    number: int
+    fields: dict[str, str]
+
+    def refuse(self, what: str) -> NoReturn:
+        raise DataError(f"{self.file}:{self.number}: {what}")
+
+    def whole(self, column: str) -> int:
+        text = self.fields[column]
+        if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 10**9):
+            self.refuse(f"{column} must be a whole number >= 1, got {text!r}")
+        return int(text)
+
+    def number_in(self, column: str) -> float:
+        text = self.fields[column]
+        try:
+            value = float(text)
+        except ValueError:
+            self.refuse(f"{column} must be a number, got {text!r}")
+        if not np.isfinite(value):
+            self.refuse(f"{column} must be finite, got {text!r}")
+        return value
+
+
+def authors_folder() -> Path:
+    """FEDDCD_REFERENCE where it is set, else a folder in the cache."""
+    named = os.environ.get("FEDDCD_REFERENCE")
+    return Path(named) if named else cache_dir() / NAME
+
+
+def authors_absent() -> DataError:
+    """The error for results that are not here: what to put where."""
+    named = os.environ.get("FEDDCD_REFERENCE") or "not set"
+    return DataError(
+        f"{NAME}: the results are in the repository {REPOSITORY}, and no address of them as two "
+        f"tables is known; put {RUNS_FILE} (columns {', '.join(RUNS)}) and {CURVES_FILE} (columns "
+        f"{', '.join(CURVES)}) into the folder that the environment variable FEDDCD_REFERENCE "
+        f"names ({named}) or, where it is not set, into {cache_dir() / NAME}"
+    )
+
+
+def load_authors() -> dict[str, AuthorsRun] | None:
+    """Every run by its name, or None where the two tables are absent."""
+    folder = authors_folder()
+    here = [name for name in (RUNS_FILE, CURVES_FILE) if (folder / name).is_file()]
+    if not here:
+        return None
+    if len(here) == 1:
+        other = CURVES_FILE if here == [RUNS_FILE] else RUNS_FILE
+        raise DataError(f"{folder} has {here[0]} but no {other}; both are needed")
+    lines = _by_run(_lines(folder / RUNS_FILE, RUNS))
+    curves = _curves(folder / CURVES_FILE, set(lines))
+    return {run: _run(line, curves[run]) for run, line in lines.items()}
+
+
+def _lines(file: Path, columns: tuple[str, ...]) -> Iterator[_Line]:
+    try:
+        with open(file, newline="", encoding="utf-8-sig", errors="replace") as stream:
+            reader = csv.reader(stream, strict=True)
+            try:
+                header = next(reader, [])
+                if missing := [column for column in columns if column not in header]:
+                    _Line(file, 1, {}).refuse(f"the header lacks {', '.join(missing)}")
+                for row in filter(None, reader):
+                    line = _Line(file, reader.line_num, dict(zip(header, row, strict=False)))
+                    if len(row) != len(header):
+                        line.refuse(f"{len(row)} fields, but the header has {len(header)}")
+                    if "\ufffd" in "".join(row):
+                        line.refuse("is not UTF-8 text")
+                    yield line
+            except csv.Error as error:
+                _Line(file, reader.line_num, {}).refuse(f"is not CSV: {error}")
+    except OSError as error:
+        raise DataError(f"{file}: cannot be read: {error}") from None
+
+
+def _by_run(lines: Iterator[_Line]) -> dict[str, _Line]:
+    found: dict[str, _Line] = {}
+    for line in lines:
+        run = line.fields["run"]
+        if not run or run in found:
+            line.refuse(f"run {run!r} is there twice" if run else "run has no name")
+        found[run] = line
+    return found
+
+
+def _curves(file: Path, runs: set[str]) -> dict[str, list[tuple[float, float]]]:
+    curves: dict[str, list[tuple[float, float]]] = {run: [] for run in runs}
+    for line in _lines(file, CURVES):
+        run, number = line.fields["run"], line.whole("round")
+        if run not in curves:
+            line.refuse(f"run {run!r} is not in {RUNS_FILE}")
+        if number != len(curves[run]) + 1:
+            line.refuse(f"round {number} of {run!r}, expected round {len(curves[run]) + 1}")
+        curves[run].append((line.number_in("objective"), line.number_in("accuracy")))
+    return curves
+
+
+def _run(line: _Line, curve: list[tuple[float, float]]) -> AuthorsRun:
+    fields, rounds = line.fields, line.whole("rounds")
+    if rounds != len(curve):
+        line.refuse(f"{rounds} rounds of {fields['run']!r}, but {CURVES_FILE} has {len(curve)}")
+    words = {name: fields[name] for name in ("run", "experiment", "dataset", "model", "algorithm")}
+    objective, accuracy = np.array(curve, np.float64).reshape(-1, 2).T
+    return AuthorsRun(
+        **words, tau=line.whole("tau"), l2=line.number_in("l2"), split=fields["split"],
+        rounds=rounds, objective=objective, accuracy=accuracy,
+    )  # fmt: skip

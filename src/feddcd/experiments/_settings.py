@@ -1,0 +1,74 @@
+"""The settings of every method in the paper's experiments, by variant."""
+
+import tomllib
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from ._problems import PRIMAL, PROBLEMS, Settings, Variant, is_mlp
+from .spec import SpecError
+
+
+def hyperparameters(
+    problem: str, split: str, tau: int, algorithm: str, variant: Variant
+) -> Settings:
+    if algorithm in PRIMAL:
+        found = _authors_primal(problem, split) if variant == "authors" else tuned(problem, split)
+        found = dict(found[algorithm])
+        return found | {"batch_size": batch_size(problem)}
+    if is_mlp(problem):
+        return _mlp_dual(problem, split, tau, algorithm, variant)
+    exact: Settings = {"tol": 1e-6} if variant == "authors" else {"max_steps": 10}
+    if algorithm == "pointsaga" or variant == "paper":
+        return exact
+    if algorithm == "feddcd":
+        return exact | {"eta": 0.99}
+    kind = PROBLEMS[problem]
+    return exact | {"eta": 0.99, "kappa": kind.l2, "r": tau / kind.clients}
+
+
+def batch_size(problem: str) -> int:
+    """What the authors ran; the text does not say."""
+    return 128 if is_mlp(problem) else 1
+
+
+def _authors_primal(problem: str, split: str) -> dict[str, Settings]:
+    same = split != "two-class"
+    if is_mlp(problem):
+        shared: Settings = {"lr": 0.1, "epochs": 10 if same else 5}
+        m = 1e-4 if same else 1e-3
+    else:
+        shared = {"lr": 0.1 if problem == "rcv1-softmax" else 1e-3, "epochs": 5}
+        m = 1e-4 if same else 1e-2
+    return {"fedavg": shared, "fedprox": shared | {"m": m}, "scaffold": shared}
+
+
+def _mlp_dual(problem: str, split: str, tau: int, algorithm: str, variant: Variant) -> Settings:
+    """The text has 20 steps of Adam, the authors' first objectives are those of 20 epochs;
+    5 epochs of SGD on unlike clients. The authors start each local solve at the mean and
+    leave l2 out of the dual step."""
+    kind, same = PROBLEMS[problem], split != "two-class"
+    local: Settings = {"solver": "sgd", "lr": 0.1, "epochs": 5}
+    if same:
+        local = {"solver": "adam", "lr": 1e-3, "epochs": 20 if variant == "authors" else 4}
+    local |= {"batch_size": batch_size(problem)}
+    if variant == "paper":
+        return local | {"start": "own"}
+    local |= {"start": "model", "step": 0.01 if same else 0.1}
+    if algorithm == "feddcd":
+        return local
+    return local | {"kappa": 30 * kind.l2, "r": tau / kind.clients}
+
+
+@cache
+def _tuned() -> dict[str, Any]:
+    return tomllib.loads(files("feddcd.experiments").joinpath("tuned.toml").read_text())
+
+
+def tuned(problem: str, split: str) -> dict[str, Settings]:
+    """What `feddcd tune` found, by algorithm, from the file that is kept with the code."""
+    found = _tuned().get(problem, {}).get("two-class" if split == "two-class" else "iid")
+    if not found:
+        raise SpecError(f"nothing is tuned for {problem} with the split {split}: run feddcd tune")
+    keep = ("lr", "epochs", "m")
+    return {name: {k: row[k] for k in keep if k in row} for name, row in found.items()}

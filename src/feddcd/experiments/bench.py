@@ -1,0 +1,115 @@
+"""What the cells of one problem and split share: the clients' data and the optimum."""
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..algorithms import AbstractAlgorithm
+from ..data import Dataset, load, partition
+from ..data.federate import Federated, federate
+from ..engines.simulate import Federation, federation
+from ..participation import UniformSubset
+from ..problems import AbstractProblem, mlp_params
+from ..solvers import NewtonCG, Tolerance
+from ._problems import PROBLEMS
+from .build import default_dtype
+from .folder import write_atomically
+from .methods import check_names, make_algorithm
+from .paper import Cell
+from .spec import Spec
+
+OPTIMUM_TOLERANCE = 1e-9
+
+
+@dataclass(eq=False)
+class Bench:
+    """One split for all seeds: a seed moves the cohorts, the batches and an MLP's start."""
+
+    federated: Federated
+    optimum: float  # or what stands in for it
+    double: bool
+    prepared: dict[str, AbstractProblem] = field(default_factory=dict)
+
+    @classmethod
+    def build(cls, problem: str, data: str, split: str, folder: Path) -> "Bench":
+        kind = PROBLEMS[problem]
+        spec = Spec(data=data, model=kind.model, l2=kind.l2)
+        dtype = default_dtype(spec)
+        double = dtype is np.float64
+        with jax.enable_x64(double):
+            rows = load(data)
+            parts = partition(rows.y, split, kind.clients, X=rows.X)
+            made = federate(rows, parts, model=kind.model, l2=kind.l2, dtype=dtype)
+            if kind.reference is not None:
+                return cls(made, kind.reference, double)
+            key = f"optimum-{problem}-{data}-{split}-{_digest(rows, parts)}"
+            best = _kept(folder / "cells" / f"{key}.json", lambda: optimum(rows, parts, kind))
+        return cls(made, best, double)
+
+    def below(self, gap: float | None) -> float | None:
+        """The objective at which the gap is reached."""
+        return None if gap is None else self.optimum + gap
+
+    def algorithm(self, cell: Cell) -> AbstractAlgorithm:
+        spec = cell.spec()
+        check_names(spec)
+        return make_algorithm(spec, PROBLEMS[cell.problem].clients, cell.tau, self.federated)
+
+    def federation(self, cell: Cell) -> Federation:
+        algorithm = self.algorithm(cell)
+        participation = UniformSubset(PROBLEMS[cell.problem].clients, cell.tau)
+        problem, test = self.problem(algorithm), self.federated.test
+        return federation(algorithm, problem, participation, seed=0, test=test)
+
+    def problem(self, algorithm: AbstractAlgorithm) -> AbstractProblem:
+        """The clients with what the local solver computes once, which is kept."""
+        key = eqx.tree_pformat(getattr(algorithm, "solver", None))
+        if key not in self.prepared:
+            self.prepared[key] = algorithm.prepare(self.federated.problem)
+        return self.prepared[key]
+
+    def start(self, cell: Cell, seed: int):
+        """The first model: zero, or the seed's own random one."""
+        w = self.federated.w
+        if not PROBLEMS[cell.problem].model.startswith("mlp"):
+            return w
+        widths = (w[0][0].shape[0], *(layer[0].shape[1] for layer in w))
+        return mlp_params(widths, jax.random.key(seed), w[0][0].dtype)
+
+
+def optimum(data: Dataset, parts: list[np.ndarray], kind) -> float:
+    """min F/N, clients counted equally, by Newton's method on all rows together."""
+    pooled = federate(data, [np.arange(len(data.y))], model=kind.model, l2=kind.l2)
+    f = jax.tree.map(lambda x: x[0], pooled.problem)
+    s = np.empty(len(data.y))
+    for part in parts:
+        s[part] = 1 / (len(part) * len(parts))
+    f = eqx.tree_at(lambda f: f.s, f, jnp.asarray(s))
+    solver = NewtonCG(stop=Tolerance(OPTIMUM_TOLERANCE), space="parameters")
+    w, grad_norm, _ = eqx.filter_jit(solver)(f, pooled.w, jax.random.key(0))
+    if not grad_norm <= 1e3 * OPTIMUM_TOLERANCE:
+        raise ArithmeticError(f"no optimum for {data.name}: |gradient| = {grad_norm:.1e}")
+    return float(eqx.filter_jit(f)(w))
+
+
+def _kept(file: Path, compute) -> float:
+    if file.exists():
+        return float(json.loads(file.read_text())["optimum"])
+    value = compute()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({"optimum": value})
+    write_atomically(file, lambda path: path.write_text(text + "\n"))
+    return value
+
+
+def _digest(data: Dataset, parts: list[np.ndarray]) -> str:
+    digest = hashlib.sha256(np.ascontiguousarray(data.y).data)
+    for part in parts:
+        digest.update(np.ascontiguousarray(part).data)
+    return digest.hexdigest()[:10]

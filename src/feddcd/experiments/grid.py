@@ -1,0 +1,135 @@
+"""Run cells: seeds side by side, results kept one file per cell and seed, so that a grid that
+is interrupted goes on where it was."""
+
+import csv
+import itertools
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from ._interrupt import patient_interrupt
+from .bench import Bench
+from .folder import FolderError, write_atomically
+from .paper import Cell
+from .players import Curve, Player, seeds_of
+
+COLUMNS = ("iteration", "uploads", "objective", "accuracy")
+
+
+class Step(NamedTuple):
+    """How far a grid is: the cell at work, its iterations, and cells done of all."""
+
+    cell: Cell
+    iteration: int
+    objective: float
+    done: int
+    cells: int
+
+
+class Interrupted(Exception):
+    """Ctrl-C: what was finished is kept."""
+
+
+Results = dict[str, list[Curve]]  # by cell id, one curve per seed
+
+
+def run_grid(
+    cells: Sequence[Cell], folder: Path, watch: Callable[[Step], None] = lambda step: None
+) -> Results:
+    """Every cell's curves, from the folder where they are there already."""
+    found: Results = {}
+    groups = itertools.groupby(cells, key=lambda c: (c.problem, c.data, c.split))
+    with patient_interrupt() as stop:
+        for (problem, data, split), group in groups:
+            members = list(group)
+            missing = [c for c in members if _missing(c, folder)]
+            if missing:
+                bench = Bench.build(problem, data, split, folder)
+                _run_group(missing, bench, folder, watch, stop, (len(found), len(cells)))
+            for c in members:
+                found[c.id] = [load(c, seed, folder) for seed in range(c.seeds)]
+                watch(Step(c, c.iterations, float("nan"), len(found), len(cells)))
+    return found
+
+
+def _run_group(cells, bench: Bench, folder: Path, watch, stop, progress: tuple[int, int]) -> None:
+    before, total = progress
+    with jax.enable_x64(bench.double), ThreadPoolExecutor(_compilers()) as pool:
+        ready = (pool.submit(_prepared, c, bench, folder) for c in cells)
+        for k, future in enumerate(_ahead(ready, _compilers())):
+            chosen, seeds, made = future.result()
+            shown = lambda i, F, c=chosen, k=k: watch(Step(c, i, F, before + k, total))
+            for at, curve in made.play(chosen.iterations, bench.below(chosen.until), shown, stop):
+                save(chosen, seeds[at], curve, folder)
+            if stop():
+                raise Interrupted
+
+
+def _prepared(cell: Cell, bench: Bench, folder: Path) -> tuple[Cell, list[int], Player]:
+    """Traced and compiled, ahead of its turn."""
+    seeds = _missing(cell, folder)
+    with jax.enable_x64(bench.double):
+        return cell, seeds, seeds_of(cell, bench, seeds)
+
+
+def _compilers() -> int:
+    return 1 if jax.default_backend() == "cpu" else min(6, os.cpu_count() or 1)
+
+
+def _ahead(jobs: Iterable, width: int):
+    """The jobs in order, with `width` of them started ahead of the one that is needed."""
+    jobs = iter(jobs)
+    waiting = list(itertools.islice(jobs, width))
+    while waiting:
+        yield waiting.pop(0)
+        waiting.extend(itertools.islice(jobs, 1))
+
+
+def _missing(cell: Cell, folder: Path) -> list[int]:
+    return [seed for seed in range(cell.seeds) if not _serves(cell, seed, folder)]
+
+
+def _serves(cell: Cell, seed: int, folder: Path) -> bool:
+    """Whether the kept curve is long enough, or reached what was asked."""
+    if not path(cell, seed, folder).exists():
+        return False
+    curve = load(cell, seed, folder)
+    enough = len(curve.objective) >= cell.iterations
+    return enough or (cell.until is not None and curve.reached(cell.until) is not None)
+
+
+def path(cell: Cell, seed: int, folder: Path) -> Path:
+    return folder / "cells" / cell.id / f"seed{seed}.csv"
+
+
+def save(cell: Cell, seed: int, curve: Curve, folder: Path) -> None:
+    file = path(cell, seed, folder)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(file.with_name("cell.toml"), lambda p: p.write_text(cell.to_toml()))
+
+    def write(p: Path) -> None:
+        with open(p, "w", newline="") as stream:
+            out = csv.writer(stream)
+            out.writerow([*COLUMNS, f"optimum={curve.optimum!r}"])
+            for k in range(len(curve.objective)):
+                row = (curve.objective[k], curve.accuracy[k])
+                out.writerow([k + 1, int(curve.uploads[k]), *(repr(float(x)) for x in row)])
+
+    write_atomically(file, write)
+
+
+def load(cell: Cell, seed: int, folder: Path) -> Curve:
+    file = path(cell, seed, folder)
+    try:
+        with open(file, newline="") as stream:
+            head, *rows = csv.reader(stream)
+        optimum = float(head[-1].removeprefix("optimum="))
+        table = np.array(rows, float).reshape(-1, len(COLUMNS)).T
+        return Curve(table[2], table[3], table[1].astype(int), optimum)
+    except (OSError, ValueError) as error:
+        raise FolderError(f"{file} is damaged: {error}; delete it to run it again") from None
