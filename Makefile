@@ -23,8 +23,8 @@ QUICK := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 XLA_FLAGS=--xla_cpu_multi_thre
 PYTEST := $(BIN)/pytest -n 2 --dist worksteal
 
 test: $(READY) lint  ## everything: style, types, tests
-	@$(QUICK) $(PYTEST) tests/test_real_data.py
-	@$(QUICK)\ --xla_backend_optimization_level=0 $(PYTEST) --ignore tests/test_real_data.py
+	@$(QUICK) $(PYTEST) tests/test_real_data.py tests/test_paper_data.py
+	@$(QUICK)\ --xla_backend_optimization_level=0 $(PYTEST) --ignore tests/test_real_data.py --ignore tests/test_paper_data.py
 
 lint: $(READY)  ## style and types alone
 	@$(BIN)/ruff check .

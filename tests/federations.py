@@ -81,6 +81,9 @@ ALGORITHMS: dict[str, Row] = {
     "feddcd-lambda": Row(lambda N, tau, w: FedDCD(EXACT, weights=cautious), True, 8500, True),
     "accfeddcd": Row(lambda N, tau, w: AccFedDCD(tau, N, EXACT), True, 2000, True),
     "accfeddcd-1": Row(lambda N, tau, w: AccFedDCD(tau, N, EXACT, sets=1), True, 1000, True),
+    "accfeddcd-model": Row(
+        lambda N, tau, w: AccFedDCD(tau, N, EXACT, start="model"), True, 2000, True
+    ),
     "pointsaga": Row(lambda N, tau, w: PointSAGA(tau, N, EXACT), True, 500, True),
     "pointsaga-rho": Row(lambda N, tau, w: PointSAGA(tau, N, EXACT, rho=0.5), True, 500, True),
     "fednewton": Row(lambda N, tau, w: FedNewton(w), True, 50),

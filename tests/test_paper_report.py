@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from feddcd.report import paper
+from feddcd.report._paper_figure import BAND, BELOW, CROSS, DOTTED, spread
 from feddcd.report._style import STYLES
 from test_report import Page
 
@@ -110,10 +111,10 @@ def legend(figure):
 @pytest.mark.parametrize(
     ("name", "marks"),
     [
-        ("plain", [paper.DOTTED, paper.BAND]),
+        ("plain", [DOTTED, BAND]),
         ("one seed", []),
-        ("below", [paper.DOTTED, paper.BAND, paper.BELOW]),
-        ("diverges", [paper.DOTTED, paper.BAND, paper.CROSS]),
+        ("below", [DOTTED, BAND, BELOW]),
+        ("diverges", [DOTTED, BAND, CROSS]),
     ],
 )
 def test_legend_says_what_is_drawn_and_nothing_else(name, marks):
@@ -140,9 +141,9 @@ def test_gaps_below_zero_are_clipped_at_the_bottom_and_marked():
 
 
 def test_a_run_that_diverged_counts_as_the_worst_and_a_missing_one_does_not_count():
-    worst = paper._spread(np.array([[1.0, np.inf], [2.0, 2.0], [3.0, 3.0]]))
+    worst = spread(np.array([[1.0, np.inf], [2.0, 2.0], [3.0, 3.0]]))
     assert [tuple(row) for row in worst] == [(1, 2), (2, 3), (3, 3)]
-    missing = paper._spread(np.array([[1.0, np.nan, np.nan], [2.0, 2.0, np.nan], [3.0, 4.0, 5.0]]))
+    missing = spread(np.array([[1.0, np.nan, np.nan], [2.0, 2.0, np.nan], [3.0, 4.0, 5.0]]))
     np.testing.assert_array_equal(missing[1], [2, 3, np.nan])
 
 

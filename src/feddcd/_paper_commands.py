@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from .experiments._problems import PAPER_PROBLEMS
 from .experiments.grid import Interrupted, Step
 from .experiments.reproduce import reproduce
-from .experiments.tune import Tried, tune, write_best
+from .experiments.tune import SPLITS, Tried, tune, write_best
 
 console = Console()
 
@@ -79,7 +79,7 @@ def tune_command(
 
     chosen = problems or list(PAPER_PROBLEMS)
     found = tune(
-        chosen, splits=splits or ("iid", "two-class"), iterations=iterations,
+        chosen, splits=splits or SPLITS, iterations=iterations,
         folder=out.parent, watch=show,
     )  # fmt: skip
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -75,7 +75,7 @@ def _figure(out: Path) -> None:
     import numpy as np
 
     from .experiments import rates
-    from .report import save_png, svg
+    from .report._svg import save_png, save_svg
     from .report.rates import figure, write_csv
     from .theory import lower_bound
 
@@ -98,7 +98,6 @@ def _figure(out: Path) -> None:
     least = np.array([bound.on_chain(t) / bound.start for t in range(longest)])
     drawn = figure(contractions, curves, least)
     save_png(drawn, out / "rates.png")
-    label = "Measured and promised contraction; the gap on the worst-case chain"
-    (out / "rates.svg").write_text(svg(drawn, label=label), encoding="utf-8")
+    save_svg(drawn, out / "rates.svg")
     write_csv(out / "rates.csv", contractions, curves, least, rates.CHAIN_TAU)
     console.print(f"picture: {out / 'rates.png'}", soft_wrap=True)

@@ -53,7 +53,8 @@ def run_grid(
                 _run_group(missing, bench, folder, watch, stop, (len(found), len(cells)))
             for c in members:
                 found[c.id] = [load(c, seed, folder) for seed in range(c.seeds)]
-                watch(Step(c, c.iterations, float("nan"), len(found), len(cells)))
+                last = float(found[c.id][-1].objective[-1])
+                watch(Step(c, c.iterations, last, len(found), len(cells)))
     return found
 
 

@@ -104,13 +104,16 @@ def figure1(problem: str, variant: Variant, seeds: int) -> Iterator[Cell]:
 
 
 def table2(problem: str, variant: Variant, seeds: int) -> Iterator[Cell]:
-    """Rounds to a gap: tau = 0.3 N, 0.1 N, 0.05 N, iid; a cell stops at its smallest gap."""
+    """Rounds to a gap: tau = 0.3 N, 0.1 N, 0.05 N, iid."""
     for setup in TABLE2:
-        for algorithm in methods(problem):
-            yield cell(
-                problem, iid(variant), setup.tau(problem), algorithm, variant, setup.iterations,
-                seeds, min(setup.eps),
-            )  # fmt: skip
+        yield from table2_cells(problem, setup, variant, seeds)
+
+
+def table2_cells(problem: str, setup: Setup, variant: Variant, seeds: int) -> Iterator[Cell]:
+    """One row of the table; a cell stops at its smallest gap."""
+    tau, limit, until = setup.tau(problem), setup.iterations, min(setup.eps)
+    for algorithm in methods(problem):
+        yield cell(problem, iid(variant), tau, algorithm, variant, limit, seeds, until)
 
 
 def figure3(problem: str, variant: Variant, seeds: int) -> Iterator[Cell]:

@@ -9,7 +9,7 @@ import numpy as np
 from ..data.authors import load_authors
 from ._authors import AUTHORS_OPTIMUM, authors_run
 from ._differences import DIFFERENCES, TWO_CLASS
-from ._problems import PAPER_PROBLEMS, PROBLEMS, VARIANTS, Variant, data_of
+from ._problems import PAPER_PROBLEMS, PROBLEMS, VARIANTS, Variant
 from .grid import Results, Step, run_grid
 from .paper import NOT_IN_FIGURE3, PARTS, Cell, figure1, figure3, grid
 from .spec import SpecError, nearest
@@ -106,7 +106,7 @@ def _figures(name: str, groups, results: Results, authors: Authors) -> dict[str,
     for group in groups:
         for cell in group:
             curves.setdefault(cell.problem, {})[cell.algorithm] = results[cell.id]
-            data[cell.problem] = data_of(cell.problem)
+            data[cell.problem] = cell.data
             gap = _authors_gap(cell, authors)
             if gap is not None:
                 theirs.setdefault(cell.problem, {})[cell.algorithm] = gap

@@ -4,12 +4,14 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..data.authors import AuthorsRun
 from ._authors import AUTHORS_OPTIMUM, authors_run
 from ._printed import printed, printed_accuracy
 from ._problems import Variant
 from .grid import Results
-from .paper import TABLE2, Cell, figure3, table2
+from .paper import TABLE2, Cell, figure3, table2_cells
 
 Authors = Mapping[str, AuthorsRun] | None
 
@@ -19,15 +21,13 @@ def table2_rows(
 ) -> list[dict[str, Any]]:
     """One row per problem, cohort size, gap and method; `rounds` counts iterations, as the
     paper does, and is null where the gap was not reached."""
-    rows = []
-    for problem in problems:
-        for c in table2(problem, variant, seeds):
-            setup = next(
-                s for s in TABLE2 if s.tau(problem) == c.tau and s.iterations == c.iterations
-            )
-            for eps in setup.eps:
-                rows.append(_table2_row(c, eps, results, authors))
-    return rows
+    return [
+        _table2_row(cell, eps, results, authors)
+        for problem in problems
+        for setup in TABLE2
+        for cell in table2_cells(problem, setup, variant, seeds)
+        for eps in setup.eps
+    ]
 
 
 def _table2_row(cell: Cell, eps: float, results: Results, authors: Authors) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def table3_rows(
         for c in figure3(problem, variant, seeds):
             curves = results[c.id]
             run = authors_run(problem, c.split, c.tau, c.algorithm, authors)
-            best = [float(max(curve.accuracy)) for curve in curves]
+            best = [_best(curve.accuracy) for curve in curves]
             rows.append({
                 "problem": problem, "data": c.data, "tau": c.tau, "algorithm": c.algorithm,
                 "rounds": c.iterations, "best": best,
@@ -85,6 +85,11 @@ def table3_rows(
                 "objective": [float(curve.objective[-1]) for curve in curves],
                 "median": statistics.median(best), "optimum": curves[0].optimum,
                 "paper": printed_accuracy(problem, c.algorithm),
-                "authors": None if run is None else float(max(run.accuracy[: c.iterations])),
+                "authors": None if run is None else _best(run.accuracy[: c.iterations]),
             })  # fmt: skip
     return rows
+
+
+def _best(accuracy: np.ndarray) -> float:
+    """nan for a run that diverged at once."""
+    return float(np.nanmax(accuracy)) if np.isfinite(accuracy).any() else float("nan")

@@ -16,14 +16,15 @@ import numpy as np
 
 from ..engines.simulate import start
 from ._interrupt import patient_interrupt
-from ._problems import PRIMAL, data_of
+from ._problems import PRIMAL, PROBLEMS, data_of
 from ._settings import batch_size
 from .bench import Bench
 from .folder import write_atomically
 from .paper import NOT_IN_FIGURE3, TABLE2, Cell
 from .players import player
-from .spec import Setting
+from .spec import Setting, SpecError, nearest
 
+SPLITS = ("iid", "two-class")
 EPOCHS = (5, 20)
 RATES = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0)
 FEDPROX_M = 1e-4
@@ -44,12 +45,13 @@ class Tried(NamedTuple):
 def tune(
     problems: Sequence[str],
     *,
-    splits: Sequence[str] = ("iid", "two-class"),
+    splits: Sequence[str] = SPLITS,
     iterations: int = ITERATIONS,
     folder: Path,
     watch: Callable[[Tried], None] = lambda tried: None,
 ) -> list[Tried]:
     """Every setting of the grid, on problems and splits."""
+    _check(problems, splits, iterations)
     found = []
     for problem in problems:
         for split in splits:
@@ -60,6 +62,17 @@ def tune(
                 found.append(tried)
                 watch(tried)
     return found
+
+
+def _check(problems: Sequence[str], splits: Sequence[str], iterations: int) -> None:
+    for problem in problems:
+        if problem not in PROBLEMS:
+            raise SpecError(f"unknown problem {problem!r}{nearest(problem, PROBLEMS)}")
+    for split in splits:
+        if split not in SPLITS:
+            raise SpecError(f"unknown split {split!r}{nearest(split, SPLITS)}")
+    if iterations < 1:
+        raise SpecError(f"need rounds >= 1, got rounds={iterations}")
 
 
 def _tune_bench(bench: Bench, problem: str, split: str, iterations: int) -> Iterator[Tried]:

@@ -1,0 +1,46 @@
+"""The paper's whole grid, timed: cells only, neither tables nor pictures.
+
+    python benchmarks/paper.py [--variant authors] [--seeds 10] [--out DIR]
+
+Prints the seconds of each problem and split, compilation and reading included.
+"""
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+
+import jax
+
+from feddcd.experiments._problems import PAPER_PROBLEMS
+from feddcd.experiments.grid import run_grid
+from feddcd.experiments.paper import grid
+
+PARTS = ["figure1", "table2", "figure3"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--variant", default="authors")
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--parts", nargs="+", default=PARTS)
+    parser.add_argument("--problems", nargs="+", default=list(PAPER_PROBLEMS))
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    cells = grid(options.parts, options.problems, options.variant, options.seeds)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = scratch if options.out is None else options.out
+        print(f"{len(cells)} cells, {options.seeds} seeds, on {jax.devices()[0].device_kind}")
+        began, last = time.perf_counter(), [""]
+
+        def watch(step) -> None:
+            if step.cell.id != last[0] and step.iteration < step.cell.iterations:
+                print(f"{time.perf_counter() - began:7.1f} s  {step.cell.id}", flush=True)
+                last[0] = step.cell.id
+
+        run_grid(cells, Path(folder), watch)
+        print(f"{time.perf_counter() - began:7.1f} s  in all")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,330 @@
+"""The paper's grid as data, its runs, and what is written of them, on small data."""
+
+import dataclasses
+import json
+import shlex
+import tomllib
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from feddcd.cli import main
+from feddcd.data import load
+from feddcd.data.federate import federate
+from feddcd.engines.simulate import start
+from feddcd.experiments import grid, paper, players, reproduce, tune
+from feddcd.experiments._authors import authors_run
+from feddcd.experiments._printed import ORDER, printed, printed_accuracy
+from feddcd.experiments._problems import PAPER_PROBLEMS, PROBLEMS
+from feddcd.experiments._settings import hyperparameters, tuned
+from feddcd.experiments.bench import Bench
+from feddcd.experiments.folder import FolderError
+from feddcd.experiments.players import Curve
+from feddcd.experiments.spec import SpecError
+from feddcd.experiments.tables import median
+from feddcd.solvers import SGD, _lazy
+
+SHORT = (paper.Setup(0.3, (0.5, 0.1), 6), paper.Setup(0.1, (0.5,), 6))
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FEDDCD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("FEDDCD_REFERENCE", raising=False)
+
+
+def small(algorithm: str, problem: str = "digits-softmax", **changes) -> paper.Cell:
+    made = paper.cell(problem, "contiguous", 12, algorithm, "authors", 4, 2)
+    return dataclasses.replace(made, **changes)
+
+
+def test_a_cell_is_toml_in_and_toml_out():
+    for cell in paper.grid(["figure1", "table2"], ["digits-softmax"], "authors", 3):
+        assert paper.Cell.from_toml(cell.to_toml()) == cell
+    with pytest.raises(SpecError, match="not a cell"):
+        paper.Cell.from_toml("tau = 3")
+    with pytest.raises(SpecError, match="unknown problem 'digits'; did you mean"):
+        dataclasses.replace(small("feddcd"), problem="digits")
+
+
+def test_an_id_says_what_determines_the_numbers():
+    one = small("feddcd")
+    assert one.id == small("feddcd", iterations=9, seeds=5, until=1e-3).id
+    others = [
+        small("feddcd", tau=13), small("feddcd", split="two-class"), small("accfeddcd"),
+        small("feddcd", settings=(("eta", 0.5),)), small("feddcd", data="wine"),
+    ]  # fmt: skip
+    assert len({one.id, *(cell.id for cell in others)}) == 6
+    assert one.id.startswith("digits-softmax-contiguous-tau12-feddcd-")
+
+
+def test_the_grid_has_every_cell_once():
+    cells = paper.grid(
+        ["figure1", "table2", "figure3", "table3"], list(PAPER_PROBLEMS), "authors", 3
+    )
+    # 6 methods x 3 cohort sizes for both softmax problems, 5 x 3 for the MLP, and figure 3
+    assert len(cells) == len({c.id for c in cells}) == 2 * 18 + 15 + 6 + 5
+    # a cell that figure 1 draws runs all rounds, although table 2 would let it stop
+    assert {c.until for c in cells if c.tau == 30} == {None}
+    assert {c.until for c in cells if c.tau == 10} == {1e-2}
+    alone = paper.grid(["table2"], ["mnist-softmax"], "authors", 3)
+    assert {c.until for c in alone if c.tau == 30} == {1e-3}
+    groups = [(c.problem, c.split) for c in cells]
+    assert len(set(groups)) == sum(a != b for a, b in zip(groups, [None, *groups], strict=False))
+
+
+def test_what_the_paper_printed():
+    assert printed("mnist-softmax", 30, 1e-3, "feddcd") == 28
+    assert printed("rcv1-softmax", 30, 1e-3, "fedavg") == ">100"
+    assert printed("mnist-softmax", 30, 1e-3, "pointsaga") is None
+    assert printed_accuracy("mnist-mlp", "scaffold") == 0.9023
+    for problem in PAPER_PROBLEMS:
+        for setup in paper.TABLE2:
+            for eps in setup.eps:
+                row = [printed(problem, setup.tau(problem), eps, a) for a in ORDER]
+                assert None not in row
+
+
+def test_the_variants_differ_as_documented():
+    authors = hyperparameters("mnist-softmax", "contiguous", 30, "accfeddcd", "authors")
+    assert authors == {"eta": 0.99, "kappa": 1e-2, "r": 0.3, "tol": 1e-6}
+    assert hyperparameters("mnist-softmax", "iid", 30, "accfeddcd", "paper") == {"max_steps": 10}
+    sgd = hyperparameters("rcv1-softmax", "contiguous", 10, "fedprox", "authors")
+    assert sgd == {"lr": 0.1, "epochs": 5, "m": 1e-4, "batch_size": 1}
+    mlp = hyperparameters("mnist-mlp", "two-class", 30, "feddcd", "authors")
+    assert (mlp["step"], mlp["start"], mlp["solver"]) == (0.1, "model", "sgd")
+    assert {paper.iid("paper"), paper.iid("authors")} == {"iid", "contiguous"}
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("split", ["iid", "two-class"])
+def test_what_is_tuned_lies_on_the_stated_grid(problem, split):
+    if split == "two-class" and problem in paper.NOT_IN_FIGURE3:
+        pytest.skip("the paper does not run it")
+    found = tuned(problem, split)
+    assert set(found) == {"fedavg", "fedprox", "scaffold"}
+    for row in found.values():
+        assert row["lr"] in tune.RATES
+        assert row["epochs"] in tune.EPOCHS
+    with pytest.raises(SpecError, match="run feddcd tune"):
+        tuned("nothing", split)
+
+
+def test_a_grid_keeps_what_it_ran(tmp_path, monkeypatch):
+    cell = small("feddcd")
+    steps = []
+    first = grid.run_grid([cell], tmp_path, steps.append)
+    assert [len(c.objective) for c in first[cell.id]] == [4, 4]
+    assert list(first[cell.id][0].uploads) == [12, 24, 36, 48]
+    assert steps[-1].done == steps[-1].cells == 1
+    assert paper.Cell.from_toml((tmp_path / "cells" / cell.id / "cell.toml").read_text()) == cell
+
+    monkeypatch.setattr(Bench, "build", lambda *a: pytest.fail("nothing is missing"))
+    again = grid.run_grid([cell, dataclasses.replace(cell, iterations=3)], tmp_path)
+    assert np.array_equal(again[cell.id][1].objective, first[cell.id][1].objective)
+    monkeypatch.undo()
+
+    ran = []
+    monkeypatch.setattr(grid, "save", lambda c, seed, *rest: ran.append(seed))
+    with pytest.raises(FolderError, match=r"seed2.csv.* delete it"):
+        grid.run_grid([dataclasses.replace(cell, seeds=3)], tmp_path)
+    assert ran == [2]
+
+
+def test_a_damaged_result_is_named(tmp_path):
+    cell = small("feddcd")
+    file = grid.path(cell, 0, tmp_path)
+    file.parent.mkdir(parents=True)
+    file.write_text("iteration,uploads\n1,2\n")
+    with pytest.raises(FolderError, match=r"seed0.csv is damaged: .*delete it"):
+        grid.run_grid([cell], tmp_path)
+
+
+def test_a_cell_stops_right_after_it_got_there(tmp_path):
+    cell = small("feddcd", iterations=50, until=0.05, seeds=1)
+    curve = grid.run_grid([cell], tmp_path)[cell.id][0]
+    gaps = curve.objective - curve.optimum
+    assert curve.reached(0.05) == len(gaps) < 50
+    assert gaps[-1] <= 0.05 < min(gaps[:-1])
+    # 0.01 asks for more than was run, 0.1 does not
+    assert grid._missing(dataclasses.replace(cell, until=0.01), tmp_path) == [0]
+    assert grid._missing(dataclasses.replace(cell, until=0.1), tmp_path) == []
+
+
+def test_interrupted_work_is_kept(tmp_path, monkeypatch):
+    cells = [small("feddcd", seeds=1), small("accfeddcd", seeds=1)]
+    done = []
+
+    class Pressed:
+        def __enter__(self):
+            return lambda: bool(done)
+
+        def __exit__(self, *error):
+            return False
+
+    monkeypatch.setattr(grid, "patient_interrupt", Pressed)
+    keep = grid.save
+    monkeypatch.setattr(grid, "save", lambda *a: (keep(*a), done.append(a)))
+    with pytest.raises(grid.Interrupted):
+        grid.run_grid(cells, tmp_path)
+    assert [bool(grid._missing(c, tmp_path)) for c in cells] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("problem", "algorithm"),
+    [("digits-softmax", "fedavg"), ("digits-softmax", "accfeddcd"), ("digits-mlp", "feddcd")],
+)
+def test_lanes_run_what_threads_run(tmp_path, problem, algorithm):
+    """Side by side under vmap, as on an accelerator, and one by one: the same up to the local
+    solver's tolerance, and each seed's numbers are its own."""
+    cell = small(algorithm, problem)
+    bench = Bench.build(problem, "digits", "contiguous", tmp_path)
+    with jax.enable_x64(bench.double):
+        base = bench.federation(cell)
+        feds = [eqx.tree_at(lambda f: f.key, base, jax.random.key(s)) for s in range(3)]
+        found = []
+        for kind in (players.Threads, players.Lanes):
+            states = [start(base, bench.start(cell, s)) for s in range(3)]
+            made = kind(feds, states, bench.optimum)
+            found.append(dict(made.play(4, None, lambda i, F: None, lambda: False)))
+    tolerance = 1e-6 if bench.double else 1e-5
+    for k in range(3):
+        np.testing.assert_allclose(found[0][k].objective, found[1][k].objective, atol=tolerance)
+        assert np.array_equal(found[0][k].uploads, found[1][k].uploads)
+    assert len({curve.objective[-1] for curve in found[0].values()}) == 3
+
+
+def test_runs_with_other_shapes_are_not_put_side_by_side(tmp_path):
+    from feddcd.engines.lanes import lanes
+
+    with pytest.raises(ValueError, match="need the same method"):
+        lanes([{"a": jnp.zeros(2)}, {"b": jnp.zeros(2)}])
+    shared = jnp.ones(3)
+    differ, same = lanes([(shared, jnp.zeros(2)), (shared, jnp.ones(2))])
+    assert same[0] is shared
+    assert differ[0] is None
+    assert differ[1].shape == (2, 2)
+
+
+@pytest.mark.parametrize(("lr", "batch_size"), [(1e-3, 1), (0.05, 7), (100.0, 1)])
+def test_sgd_in_step_is_sgd(monkeypatch, lr, batch_size):
+    """Clients of different sizes, tilted; lr = 100 makes the decay 1 - lr*l2 exactly 0."""
+    with jax.enable_x64(True):
+        data = load("digits")
+        f = federate(data, [np.arange(100), np.arange(100, 137)], l2=1e-2).problem
+        q = 0.1 * jax.random.normal(jax.random.key(5), (2, 64, 10))
+        f = eqx.tree_at(lambda f: f.q, f, q, is_leaf=lambda x: x is None)
+        w = 0.1 * jax.random.normal(jax.random.key(1), (64, 10))
+        found = []
+        for side_by_side in (False, True):
+            monkeypatch.setattr(_lazy, "in_step", lambda flag=side_by_side: flag)
+            solver = SGD(lr=lr, epochs=2, batch_size=batch_size)
+            found.append(jax.vmap(lambda f, s=solver: s(f, w, jax.random.key(0)).w)(f))
+        np.testing.assert_allclose(found[0], found[1], rtol=1e-12, atol=1e-12)
+
+
+def test_the_median_counts_those_that_never_got_there():
+    assert median([3, 5, None]) == 5
+    assert median([3, None, None]) is None
+    assert median([4, 7]) == 5.5
+
+
+def test_a_curve_counts_from_one():
+    curve = Curve(np.array([3.0, 1.5, np.nan]), np.zeros(3), np.arange(3), 1.0)
+    assert (curve.reached(2.0), curve.reached(0.5), curve.reached(0.1)) == (1, 2, None)
+
+
+def test_without_the_authors_files_there_is_no_run_of_theirs():
+    assert authors_run("mnist-softmax", "iid", 30, "feddcd", None) is None
+    assert authors_run("mnist-softmax", "iid", 30, "pointsaga", {}) is None
+    assert authors_run("mnist-softmax", "iid", 5, "feddcd", {}) is None
+
+
+def shortened(monkeypatch) -> None:
+    for module in (paper, reproduce):
+        monkeypatch.setattr(module, "methods", lambda p: ("fedavg", "feddcd"), raising=False)
+    for name in ("feddcd.experiments.paper.TABLE2", "feddcd.experiments.tables.TABLE2"):
+        monkeypatch.setattr(name, SHORT)
+    monkeypatch.setattr(paper, "FIGURE_ITERATIONS", 5)
+
+
+def test_reproduce_writes_tables_figures_and_a_report(monkeypatch, capsys):
+    shortened(monkeypatch)
+    command = "reproduce all --problem digits-softmax --variant authors --seeds 2 --out a"
+    feddcd(command)
+    shown = capsys.readouterr().out
+    assert "wrote a/report.html" in shown
+    names = {path.name for path in Path("a").iterdir()}
+    kinds = [f"table{k}.{kind}" for k in (2, 3) for kind in ("json", "md", "csv")]
+    pictures = [f"figure{k}.{kind}" for k in (1, 3) for kind in ("png", "svg")]
+    assert names >= {"report.html", "cells", *kinds, *pictures}
+    rows = json.loads(Path("a/table2.json").read_text())
+    assert len(rows) == 2 * (2 + 1)  # methods x gaps
+    for row in rows:
+        assert row.keys() >= {"problem", "tau", "eps", "algorithm", "rounds", "uploads"}
+        assert row.keys() >= {"paper", "authors"}
+        assert len(row["rounds"]) == len(row["uploads"]) == 2
+        for rounds, uploads in zip(row["rounds"], row["uploads"], strict=True):
+            assert (rounds is None) == (uploads is None)
+            assert rounds is None or uploads == rounds * row["tau"]
+    reached = {(r["algorithm"], r["eps"]): r["rounds"] for r in rows if r["tau"] == 12}
+    assert None not in reached["feddcd", 0.5]
+    assert json.loads(Path("a/table3.json").read_text())[0]["best"][0] > 0.2
+    before = Path("a/table2.json").read_bytes()
+    monkeypatch.setattr(Bench, "build", lambda *a: pytest.fail("nothing is missing"))
+    feddcd(command)
+    assert Path("a/table2.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("reproduce figure2", "nothing called 'figure2' to reproduce; did you mean"),
+        ("reproduce all --problem mnist", "unknown problem 'mnist'; did you mean"),
+        ("reproduce all --variant author", "unknown variant 'author'; did you mean 'authors'"),
+        ("reproduce all --seeds 0", "need seeds >= 1, got seeds=0"),
+        ("reproduce table3 --problem rcv1-softmax", "the paper has no table3 for rcv1-softmax"),
+        ("tune --problem mnist", "unknown problem 'mnist'"),
+        ("tune --split sorted", "unknown split 'sorted'"),
+        ("tune --rounds 0", "need rounds >= 1, got rounds=0"),
+    ],
+)
+def test_bad_requests_are_named(command, message, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(shlex.split(command))
+    assert stop.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_tune_finds_the_best_of_its_grid(monkeypatch, capsys):
+    monkeypatch.setattr(tune, "RATES", (1e-9, 1e-2))
+    monkeypatch.setattr(tune, "EPOCHS", (1,))
+    monkeypatch.setattr(tune, "PRIMAL", ("fedavg",))
+    Path("t").mkdir()
+    Path("t/tuned.toml").write_text("[other.iid.fedavg]\nlr = 0.5\n")
+    feddcd("tune --problem digits-softmax --split iid --rounds 2 --out t/tuned.toml")
+    assert "lr=1e-09" in capsys.readouterr().out
+    found = tomllib.loads(Path("t/tuned.toml").read_text())
+    assert found["digits-softmax"]["iid"]["fedavg"]["lr"] == 1e-2
+    assert found["other"]["iid"]["fedavg"]["lr"] == 0.5
+    assert found["grid"]["iterations"] == 2
+
+
+def test_a_setting_that_diverges_is_never_best():
+    tried = [
+        tune.Tried("p", "iid", "fedavg", 5, 1.0, float("nan")),
+        tune.Tried("p", "iid", "fedavg", 5, 0.1, 2.0),
+        tune.Tried("p", "iid", "fedavg", 20, 0.1, 1.0),
+    ]
+    assert tune.best(tried)["p"]["iid"]["fedavg"]["epochs"] == 20
+
+
+def feddcd(command: str) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(shlex.split(command))
+    assert stop.value.code == 0
