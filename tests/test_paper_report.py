@@ -99,9 +99,10 @@ PANELS = {
 
 @pytest.mark.parametrize("name", PANELS)
 def test_every_figure_can_be_drawn(tmp_path, name):
-    (path,) = paper.write_figures({"figure1": PANELS[name], "figure3": []}, tmp_path)
-    assert path == tmp_path / "figure1.png"
-    assert path.read_bytes().startswith(b"\x89PNG")
+    png, svg = paper.write_figures({"figure1": PANELS[name], "figure3": []}, tmp_path)
+    assert (png, svg) == (tmp_path / "figure1.png", tmp_path / "figure1.svg")
+    assert png.read_bytes().startswith(b"\x89PNG")
+    assert svg.read_text().startswith("<?xml")
 
 
 def legend(figure):
