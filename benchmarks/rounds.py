@@ -85,7 +85,7 @@ def bench(name: str) -> None:
             began = time.perf_counter()
             mean = plain.round(cohort)
             theirs.append(time.perf_counter() - began)
-            assert np.abs(mean - np.asarray(state.server)).max() < 1e-3
+            assert np.abs(mean - np.asarray(state.server.w)).max() < 1e-3
             assert float(trace.grad_norm[0]) <= TOL, trace.grad_norm
     for window in (EARLY, LATE):
         report(window, ours, theirs)

@@ -8,6 +8,7 @@ import pytest
 import scipy.optimize
 from sklearn.linear_model import LogisticRegression
 
+from feddcd import tree
 from feddcd.algorithms import (
     AccFedDCD,
     FedAvg,
@@ -260,6 +261,10 @@ class TestRowWeights:
     @pytest.fixture(scope="class")
     @classmethod
     def pooled(cls):
+        return cls.made()
+
+    @classmethod
+    def made(cls):
         random = np.random.default_rng(8)
         X = random.normal(size=(cls.SIZES.sum(), D))
         y = X @ random.normal(size=D) + random.normal(size=len(X))
@@ -345,6 +350,191 @@ class TestLostUploads:
             assert int(record.arrived) == 0
             assert same((state.server, state.clients), (after.server, after.clients))
             assert int(after.t) == int(state.t) + 1
+
+
+@eqx.filter_jit
+def call(algorithm, name, *args):
+    return getattr(algorithm, name)(*args)
+
+
+class Members:
+    """The round in words, over lists: what is left is all that anyone knows."""
+
+    def __init__(self, algorithm, f, w0):
+        self.algorithm, self.random = algorithm, np.random.default_rng(0)
+        self.f = [tree.take(f, i) for i in range(N)]
+        self.weights = [float(algorithm.weight(f)) for f in self.f]
+        self.clients = [algorithm.init_client(f, w0) for f in self.f]
+        self.server = algorithm.init_server(w0)
+
+    def rounds(self, count, tau=TAU):
+        for _ in range(count):
+            self.round(self.random.choice(len(self.f), tau, replace=False))
+
+    def round(self, cohort):
+        down, new, values = call(self.algorithm, "broadcast", self.server), {}, []
+        for i in cohort:
+            args = (self.f[i], self.clients[i], down, jax.random.key(0))
+            new[i], upload = call(self.algorithm, "client_step", *args)
+            values.append(upload.value)
+        p = np.array([self.weights[i] for i in cohort])
+        mean = tree.weighted_mean(jax.tree.map(lambda *x: np.stack(x), *values), jnp.asarray(p))
+        share = jnp.asarray(p.sum() / sum(self.weights))
+        self.server, answer = call(self.algorithm, "server_step", self.server, mean, share)
+        for i in cohort:
+            if answer is not None:
+                new[i] = call(self.algorithm, "client_receive", new[i], answer)
+            self.clients[i] = new[i]
+
+    def leave(self, i):
+        for column in (self.f, self.weights, self.clients):
+            del column[i]
+
+    def rebalance(self):
+        down = self.algorithm.broadcast(self.server)
+        held = [call(self.algorithm, "conserved", c, down) for c in self.clients]
+        total = jax.tree.map(lambda *x: sum(x), *held)
+        args = (self.server, total, jnp.asarray(sum(self.weights)))
+        self.server = call(self.algorithm, "rebalance", *args)
+
+    def model(self):
+        return np.asarray(self.algorithm.model(self.server))
+
+    def residual(self):
+        clients = jax.tree.map(lambda *x: jnp.stack(x), *self.clients)
+        found = self.algorithm.residuals(self.server, clients, jnp.asarray(self.weights))
+        return max(float(tree.norm(r)) for r in found)
+
+    def error(self):
+        """The distance from w* = (sum A_i)^-1 sum b_i over who is left."""
+        A, b = sum(np.asarray(f.A) for f in self.f), sum(np.asarray(f.b) for f in self.f)
+        return float(np.linalg.norm(self.model() - np.linalg.solve(A, b)))
+
+
+class TestRetire:
+    """A member leaves for ever and takes its state along: the others reach their own optimum."""
+
+    CONSERVING = tuple(name for name, row in ALGORITHMS.items() if row.conserves)
+
+    @staticmethod
+    def after(name, rounds, federation_name="unequal"):
+        members = Members(make(name), quadratics(federation_name), jnp.zeros(D))
+        members.rounds(rounds)
+        return members
+
+    @staticmethod
+    def go_on(members, name):
+        """To the optimum, or as long as `federations` thinks is enough."""
+        for _ in range(0, ALGORITHMS[name].rounds, 50):
+            members.rounds(50)
+            if members.error() < 1e-8:
+                break
+
+    @pytest.mark.parametrize("federation_name", ["equal", "unequal"])
+    @pytest.mark.parametrize("name", EXACT_ALGORITHMS)
+    def test_the_others_reach_their_optimum(self, name, federation_name):
+        members = self.after(name, 13, federation_name)
+        members.leave(5)
+        members.rebalance()
+        self.go_on(members, name)
+        assert members.error() < 1e-8
+        if ALGORITHMS[name].conserves:
+            assert members.residual() < 1e-10
+
+    @pytest.mark.parametrize("name", EXACT_ALGORITHMS)
+    def test_they_would_not_without(self, name):
+        members = self.after(name, 13)
+        members.leave(5)
+        members.rounds(400)
+        lost = members.error()
+        assert lost > 1e-2
+        members.rounds(50)
+        assert members.error() > lost / 2
+        if ALGORITHMS[name].conserves:
+            assert members.residual() > 1e-2
+
+    @pytest.mark.parametrize("rounds", [0, 1, 2, 7, 8])
+    @pytest.mark.parametrize("name", CONSERVING)
+    def test_the_next_round_restores_the_sum(self, name, rounds):
+        """Within an iteration too, while κ is not settled, and if only two answer."""
+        members = self.after(name, rounds)
+        members.leave(5)
+        assert members.residual() > 1e-2 or rounds <= 2
+        members.rebalance()
+        for tau in (2, 5, 7, 3):
+            members.rounds(1, tau)
+            assert members.residual() < 1e-12
+
+    @pytest.mark.parametrize("name", EXACT_ALGORITHMS)
+    def test_two_in_a_row_and_one_more_a_round_later(self, name):
+        members = self.after(name, 12)
+        for left in (6, 1):
+            members.leave(left)
+            members.rebalance()
+        members.rounds(1)
+        members.leave(2)
+        members.rebalance()
+        members.rounds(1)
+        if ALGORITHMS[name].conserves:
+            assert members.residual() < 1e-12
+        self.go_on(members, name)
+        assert members.error() < 1e-8
+
+    @pytest.mark.parametrize("name", ["fedavg", "fedprox", "mbsgd"])
+    def test_nothing_to_conserve(self, name):
+        members = self.after(name, 3)
+        algorithm, server = members.algorithm, members.server
+        assert algorithm.conserved(members.clients[0], algorithm.broadcast(server)) is None
+        assert algorithm.rebalance(server, None, jnp.asarray(7.0)) is server
+
+    @pytest.mark.parametrize("name", ALGORITHMS)
+    def test_the_shape_of_the_state_changes_for_one_round_only(self, name):
+        members = self.after(name, 3)
+        before = jax.tree.structure(members.server)
+        members.leave(5)
+        members.rebalance()
+        kept = not name.startswith(("feddcd", "accfeddcd"))
+        assert (jax.tree.structure(members.server) == before) == kept
+        members.rounds(1)
+        assert jax.tree.structure(members.server) == before
+
+    @pytest.mark.parametrize(
+        "algorithm", [FedDCD(EXACT, eta=0.7), AccFedDCD(TAU, N, EXACT, eta=0.7)]
+    )
+    def test_whatever_the_step(self, algorithm):
+        members = Members(algorithm, quadratics("unequal"), jnp.zeros(D))
+        members.rounds(7)
+        members.leave(5)
+        members.rebalance()
+        members.rounds(1)
+        assert members.residual() < 1e-12
+
+    def test_newton_keeps_the_mean_of_who_is_left(self):
+        """After one round, when not all have been asked."""
+        members = self.after("fednewton", 1)
+        left = next(i for i, c in enumerate(members.clients) if np.any(c.Q.b))
+        members.leave(left)
+        members.rebalance()
+        for _ in range(4):
+            mean = jax.tree.map(lambda *x: sum(x) / len(x), *(c.Q for c in members.clients))
+            assert float(tree.norm(tree.sub(members.server.Q, mean))) < 1e-12
+            members.rounds(1)
+
+    def test_scaffold_weighs_the_control_variates(self):
+        """Clients of 3 to 24 rows: c is the mean over rows, not over clients."""
+        X, y, f = TestRowWeights.made()
+        algorithm = Scaffold(eqx.tree_at(lambda s: s.lr, SHORT_STEPS, 0.02), option=2)
+        members = Members(algorithm, f, jnp.zeros((D, 1)))
+        members.rounds(5)
+        members.leave(1)
+        assert members.residual() > 1e-2
+        members.rebalance()
+        assert members.residual() < 1e-12
+        gone = np.cumsum(TestRowWeights.SIZES)[:2]
+        X, y = (np.delete(x, np.arange(*gone), 0) for x in (X, y))
+        members.rounds(1500)
+        best = np.linalg.solve(X.T @ X / len(X) + 0.1 * np.eye(D), X.T @ y / len(X))
+        np.testing.assert_allclose(members.model(), best, rtol=0, atol=1e-8)
 
 
 class TestNewton:

@@ -53,7 +53,7 @@ def test_the_inexact_theorem_lacks_the_error_of_the_first_call():
     state, _ = one_round(fed, start(fed, jnp.zeros_like(w)))
     residual = f.b - jnp.einsum("nij,j->ni", f.A, w)  # -∇f_i(w*) = -y_i*
     assert float(jnp.max(jnp.abs(residual))) < 1e-12
-    error = float(jnp.linalg.norm(state.server - w))
+    error = float(jnp.linalg.norm(state.server.w - w))
     assert 0.01 * np.linalg.norm(w) < error < np.linalg.norm(w)
 
 

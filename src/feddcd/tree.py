@@ -1,5 +1,7 @@
 """Vector-space operations on pytrees: the only algebra the algorithms use."""
 
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
@@ -56,6 +58,11 @@ def weighted_mean(xs: PyTree, weights: Float[Array, " n"]) -> PyTree:
 def total(xs: PyTree) -> PyTree:
     """Sum over the leading (client) axis."""
     return jax.tree.map(lambda x: jnp.sum(x, 0), xs)
+
+
+def stack(xs: Sequence[PyTree]) -> PyTree:
+    """Trees of one structure as one, with a leading axis."""
+    return jax.tree.map(lambda *x: jnp.stack(x), *xs)
 
 
 def take(xs: PyTree, i: int | Array) -> PyTree:

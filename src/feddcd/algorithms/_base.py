@@ -13,6 +13,11 @@ secure aggregation) can run any algorithm. `share` is the weight of the uploads 
 really arrived over the weight of all members, so no algorithm relies on a cohort's size.
 If `ans` is None nothing is sent back and the last line is skipped.
 The weights are known beforehand: `weight(f_i)` is asked once, when a client joins.
+
+When a member leaves for ever the others go on without its help, once their answers are received:
+
+    total  = sum_i conserved(c_i, broadcast(server))     for all that remain
+    server = rebalance(server, total, sum_i weight_i)                   server
 """
 
 import abc
@@ -83,6 +88,18 @@ class AbstractAlgorithm(eqx.Module, Generic[Server, Client, Down, Answer]):
     @abc.abstractmethod
     def residuals(self, server: Server, clients: Client, weights: Array) -> list[Params]:
         """What must be zero, from all clients' states (stacked): empty if nothing is conserved."""
+
+    @abc.abstractmethod
+    def conserved(self, client: Client, down: Down) -> PyTree | None:
+        """A member's part of the sum that must hold; None if there is none. It needs no data."""
+
+    @abc.abstractmethod
+    def rebalance(self, server: Server, total: PyTree, weight: Scalar) -> Server:
+        """The server for the members whose `conserved` sum to `total` and weights to `weight`.
+
+        At once or in the next answer, the residuals are zero again. The latest call counts; if
+        the members change before the next round it is to be called anew.
+        """
 
     @abc.abstractmethod
     def chosen(self, server: Server) -> dict[str, Scalar]:

@@ -12,6 +12,9 @@ by φ = (1-a)(1-s), so k missed iterations are one step in closed form.
 
 Both sets see the same v. With `sets=2` they are two rounds, with `sets=1` one cohort moves
 both y and z. The model is w̄ of the last round.
+
+When a member leaves for ever, the others' sums are not 0. The next cohort takes them from its
+y and z of the iteration's start, and from the moves that the first set has made since.
 """
 
 from collections.abc import Callable
@@ -29,10 +32,17 @@ from ._base import AbstractAlgorithm, Curvature, Upload, probe, settled
 from .feddcd import strong_convexity
 
 
+class Duals(NamedTuple):
+    y: Params
+    z: Params
+    dy: Params
+
+
 class AccServer(NamedTuple):
     w: Params
     t: Int[Array, ""]  # committed rounds
     curvature: Curvature
+    excess: Duals | None = None  # the sums over the weights', from `rebalance` to the next answer
 
 
 class AccDown(NamedTuple):
@@ -45,6 +55,7 @@ class AccAnswer(NamedTuple):
     w: Params
     t: Int[Array, ""]
     kappa: Scalar
+    excess: Duals | None  # to take away per weight
 
 
 class AccClient(NamedTuple):
@@ -118,7 +129,8 @@ class AccFedDCD(AbstractAlgorithm[AccServer, AccClient, AccDown, AccAnswer]):
     def server_step(self, server: AccServer, mean: tuple[Params, Curvature | None], share: Scalar):
         w, found = mean
         known = server.curvature if found is None else settled(server.curvature, found, server.t)
-        answer = AccAnswer(w, server.t, self._kappa(known))
+        excess = None if server.excess is None else tree.scale(1 / share, server.excess)
+        answer = AccAnswer(w, server.t, self._kappa(known), excess)
         return AccServer(w, server.t + 1, known), answer
 
     def client_receive(self, client: AccClient, answer: AccAnswer) -> AccClient:
@@ -128,7 +140,8 @@ class AccFedDCD(AbstractAlgorithm[AccServer, AccClient, AccDown, AccAnswer]):
         second = (self.sets == 1) | (answer.t % 2 == 1)
         dy = tree.where(first, d, client.dy)
         dz = tree.where(second, tree.scale(length, d), client.dz)
-        return client._replace(dy=dy, dz=dz)
+        client = client._replace(dy=dy, dz=dz)
+        return client if answer.excess is None else _without(client, answer.excess)
 
     def model(self, server: AccServer) -> Params:
         return server.w
@@ -141,6 +154,14 @@ class AccFedDCD(AbstractAlgorithm[AccServer, AccClient, AccDown, AccAnswer]):
         now = jax.vmap(self.caught_up, (0, None))(clients, down)
         y, z = self._finish(now, down)
         return [tree.total(y), tree.total(z)]
+
+    def conserved(self, client: AccClient, down: AccDown) -> Duals:
+        """Caught up; between rounds dz is 0 then, so it has no part in the sums."""
+        now = self.caught_up(client, down)
+        return Duals(now.y, now.z, now.dy)
+
+    def rebalance(self, server: AccServer, total: Duals, weight: Scalar) -> AccServer:
+        return server._replace(excess=tree.scale(1 / weight, total))
 
     def chosen(self, server: AccServer) -> dict[str, Scalar]:
         return {"kappa": self._kappa(server.curvature)}
@@ -171,3 +192,8 @@ class AccFedDCD(AbstractAlgorithm[AccServer, AccClient, AccDown, AccAnswer]):
     def _kappa(self, known: Curvature) -> Scalar:
         found = known.alpha / known.L
         return found if self.kappa is None else jnp.full_like(found, self.kappa)
+
+
+def _without(client: AccClient, excess: Duals) -> AccClient:
+    now = tree.axpy(-client.weight, excess, Duals(client.y, client.z, client.dy))
+    return client._replace(y=now.y, z=now.z, dy=now.dy)

@@ -64,6 +64,12 @@ class FedProx(AbstractAlgorithm[Params, Stateless, Params, None]):
     def residuals(self, server: Params, clients: Stateless, weights) -> list[Params]:
         return []
 
+    def conserved(self, client: Stateless, down: Params) -> None:
+        return None
+
+    def rebalance(self, server: Params, total: None, weight: Scalar) -> Params:
+        return server
+
     def chosen(self, server: Params) -> dict[str, Scalar]:
         return {}
 

@@ -6,6 +6,9 @@ Coordinate descent on the dual  min sum_i f_i*(y_i)  subject to  sum_i y_i = 0:
     y_i = y_i - η (w_i - w̄)/λ_i,    w̄ = sum_I (w_j/λ_j) / sum_I (1/λ_j)
 
 with 1/λ_i = α_i unless `weights` says otherwise. The model is w̄ of the last round.
+
+When a member leaves for ever, s = sum_i y_i over the others is not 0. The next answer is
+w̄ - s/(η sum_I 1/λ_j) in place of w̄, so that its cohort takes s away.
 """
 
 from collections.abc import Callable
@@ -18,6 +21,11 @@ from ..solvers import AbstractLocalSolver, NewtonCG
 from ._base import AbstractAlgorithm, Upload
 
 
+class DualServer(NamedTuple):
+    w: Params
+    excess: Params | None = None  # s/sum_i(1/λ_i), from `rebalance` to the next answer
+
+
 class DualClient(NamedTuple):
     y: Params
     w: Params  # ∇f*(y), also the next warm start
@@ -28,7 +36,7 @@ def strong_convexity(f: AbstractProblem) -> Scalar:
     return f.alpha
 
 
-class FedDCD(AbstractAlgorithm[Params, DualClient, Params | None, Params]):
+class FedDCD(AbstractAlgorithm[DualServer, DualClient, Params | None, Params]):
     """`start="model"` sends the model down as warm start; `"own"` keeps the client's last w."""
 
     solver: AbstractLocalSolver = NewtonCG()
@@ -46,8 +54,8 @@ class FedDCD(AbstractAlgorithm[Params, DualClient, Params | None, Params]):
     def rounds_per_iteration(self) -> int:
         return 1
 
-    def init_server(self, w: Params) -> Params:
-        return w
+    def init_server(self, w: Params) -> DualServer:
+        return DualServer(w)
 
     def init_client(self, f: AbstractProblem, w: Params) -> DualClient:
         return DualClient(tree.zeros(w), w, self.weights(f))
@@ -55,31 +63,39 @@ class FedDCD(AbstractAlgorithm[Params, DualClient, Params | None, Params]):
     def weight(self, f: AbstractProblem) -> Scalar:
         return self.weights(f)
 
-    def broadcast(self, server: Params) -> Params | None:
-        return server if self.start == "model" else None
+    def broadcast(self, server: DualServer) -> Params | None:
+        return server.w if self.start == "model" else None
 
     def client_step(self, f, client: DualClient, down: Params | None, key: Key):
         start = client.w if down is None else down
         w, grad_norm, steps = self.solver(f.tilted(client.y), start, key)
         return client._replace(w=w), Upload(w, grad_norm, steps)
 
-    def server_step(self, server: Params, mean: Params, share: Scalar):
-        return mean, mean
+    def server_step(self, server: DualServer, mean: Params, share: Scalar):
+        if server.excess is None:
+            return DualServer(mean), mean
+        return DualServer(mean), tree.axpy(-1 / (self.eta * share), server.excess, mean)
 
     def client_receive(self, client: DualClient, answer: Params) -> DualClient:
         d = tree.scale(client.weight, tree.sub(client.w, answer))
         return client._replace(y=tree.axpy(-self.eta, d, client.y))
 
-    def model(self, server: Params) -> Params:
-        return server
+    def model(self, server: DualServer) -> Params:
+        return server.w
 
     def witness(self, client: DualClient) -> Params:
         return client.w
 
-    def residuals(self, server: Params, clients: DualClient, weights) -> list[Params]:
+    def residuals(self, server: DualServer, clients: DualClient, weights) -> list[Params]:
         return [tree.total(clients.y)]
 
-    def chosen(self, server: Params) -> dict[str, Scalar]:
+    def conserved(self, client: DualClient, down: Params | None) -> Params:
+        return client.y
+
+    def rebalance(self, server: DualServer, total: Params, weight: Scalar) -> DualServer:
+        return server._replace(excess=tree.scale(1 / weight, total))
+
+    def chosen(self, server: DualServer) -> dict[str, Scalar]:
         return {}
 
     def prepare(self, f: AbstractProblem) -> AbstractProblem:

@@ -97,7 +97,7 @@ class FedNewton(AbstractAlgorithm[NewtonServer, NewtonClient, Points, Bool[Array
         Q = tree.where(accept, tree.axpy(share, mean.change, server.Q), server.Q)
         w = jnp.where(accept, trial, w)
         t = jnp.where(accept, jnp.minimum(1, 2 * server.t), server.t / 2)
-        return NewtonServer(Points(w, w + t * _step(Q, w)), t, Q), accept
+        return _towards(w, t, Q), accept
 
     def client_receive(self, client: NewtonClient, answer: Bool[Array, ""]) -> NewtonClient:
         Q = tree.where(answer, client.proposed, client.Q)
@@ -112,6 +112,12 @@ class FedNewton(AbstractAlgorithm[NewtonServer, NewtonClient, Points, Bool[Array
     def residuals(self, server: NewtonServer, clients: NewtonClient, weights) -> list[Params]:
         return []
 
+    def conserved(self, client: NewtonClient, down: Points) -> Quadratic:
+        return client.Q
+
+    def rebalance(self, server: NewtonServer, total: Quadratic, weight: Scalar) -> NewtonServer:
+        return _towards(server.points.w, server.t, tree.scale(1 / weight, total))
+
     def chosen(self, server: NewtonServer) -> dict[str, Scalar]:
         return {"damping": server.t}
 
@@ -124,6 +130,10 @@ class FedNewton(AbstractAlgorithm[NewtonServer, NewtonClient, Points, Bool[Array
 
 def _nothing(w: Flat) -> Quadratic:
     return Quadratic(jnp.zeros(w.size * (w.size + 1) // 2, w.dtype), jnp.zeros_like(w))
+
+
+def _towards(w: Flat, t: Scalar, Q: Quadratic) -> NewtonServer:
+    return NewtonServer(Points(w, w + t * _step(Q, w)), t, Q)
 
 
 def _step(Q: Quadratic, w: Flat) -> Flat:

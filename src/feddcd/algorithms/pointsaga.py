@@ -97,6 +97,12 @@ class PointSAGA(AbstractAlgorithm[SagaServer, SagaClient, SagaDown, None]):
     def residuals(self, server: SagaServer, clients: SagaClient, weights: Array) -> list[Params]:
         return [tree.axpy(-weights.shape[0], server.g, tree.total(clients.g))]
 
+    def conserved(self, client: SagaClient, down: SagaDown) -> Params:
+        return client.g
+
+    def rebalance(self, server: SagaServer, total: Params, weight: Scalar) -> SagaServer:
+        return server._replace(g=tree.scale(1 / weight, total))
+
     def chosen(self, server: SagaServer) -> dict[str, Scalar]:
         return {"rho": self._rho(server.curvature), "curvature": server.curvature.L}
 

@@ -27,6 +27,7 @@ class ScaffoldServer(NamedTuple):
 
 class ScaffoldClient(NamedTuple):
     c: Params
+    weight: Scalar  # W
 
 
 class ScaffoldMove(NamedTuple):
@@ -51,7 +52,7 @@ class Scaffold(AbstractAlgorithm[ScaffoldServer, ScaffoldClient, ScaffoldServer,
         return ScaffoldServer(w, tree.zeros(w))
 
     def init_client(self, f: AbstractProblem, w: Params) -> ScaffoldClient:
-        return ScaffoldClient(tree.zeros(w))
+        return ScaffoldClient(tree.zeros(w), f.weight)
 
     def weight(self, f: AbstractProblem) -> Scalar:
         return f.weight
@@ -68,7 +69,7 @@ class Scaffold(AbstractAlgorithm[ScaffoldServer, ScaffoldClient, ScaffoldServer,
             drift = tree.scale(1 / (steps * self.solver.rate(f)), tree.sub(down.w, w))
             c = tree.add(tree.sub(client.c, down.c), drift)
         move = ScaffoldMove(tree.sub(w, down.w), tree.sub(c, client.c))
-        return ScaffoldClient(c), Upload(move, grad_norm, steps)
+        return client._replace(c=c), Upload(move, grad_norm, steps)
 
     def server_step(self, server: ScaffoldServer, mean: ScaffoldMove, share: Scalar):
         w = tree.axpy(self.eta, mean.w, server.w)
@@ -88,6 +89,12 @@ class Scaffold(AbstractAlgorithm[ScaffoldServer, ScaffoldClient, ScaffoldServer,
     ) -> list[Params]:
         mean = tree.weighted_mean(clients.c, weights)
         return [tree.scale(weights.shape[0], tree.sub(mean, server.c))]
+
+    def conserved(self, client: ScaffoldClient, down: ScaffoldServer) -> Params:
+        return tree.scale(client.weight, client.c)
+
+    def rebalance(self, server: ScaffoldServer, total: Params, weight: Scalar) -> ScaffoldServer:
+        return server._replace(c=tree.scale(1 / weight, total))
 
     def chosen(self, server: ScaffoldServer) -> dict[str, Scalar]:
         return {}

@@ -15,6 +15,7 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
+from ..engines.codec import CodecError, flatten, restore
 from ..history import History
 from .spec import Spec, SpecError, load_spec
 
@@ -83,7 +84,7 @@ def write_model(folder: Path, model: PyTree, classes: np.ndarray | None) -> None
 
 
 def save_checkpoint(folder: Path, spec: Spec, state: PyTree, origin: str = "") -> None:
-    arrays = {name: np.asarray(leaf) for name, leaf in _named(state).items()}
+    arrays = flatten(state)
     problem, digest = _fingerprint(spec), _digest(arrays)
     meta = {"format": FORMAT, "problem": problem, "origin": origin, "digest": digest}
     arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), np.uint8)
@@ -115,28 +116,10 @@ def load_checkpoint(folder: Path, spec: Spec, like: PyTree, origin: str = "") ->
             f"{path} belongs to other data, parts or another algorithm object than "
             f"{folder / 'config.toml'} names"
         )
-    return _restored(path, arrays, like)
-
-
-def _restored(path: Path, arrays: dict[str, np.ndarray], like: PyTree) -> PyTree:
-    expected = _named(like)
-    if set(expected) != set(arrays):
-        odd = sorted(set(expected) ^ set(arrays))
-        raise FolderError(f"{path} holds another state; unmatched arrays: {', '.join(odd[:5])}")
-    for name, leaf in expected.items():
-        have = arrays[name]
-        if have.shape != leaf.shape or have.dtype != leaf.dtype:
-            raise FolderError(
-                f"{path}: {name} is {have.dtype}{have.shape}, expected {leaf.dtype}{leaf.shape} "
-                "(did the data change?)"
-            )
-    leaves = [jax.numpy.asarray(arrays[name]) for name in expected]
-    return jax.tree.unflatten(jax.tree.structure(like), leaves)
-
-
-def _named(state: PyTree) -> dict[str, Any]:
-    leaves = jax.tree_util.tree_leaves_with_path(state)
-    return {jax.tree_util.keystr(path, simple=True, separator="."): x for path, x in leaves}
+    try:
+        return restore(like, arrays)
+    except CodecError as error:
+        raise FolderError(f"{path}: {error} (did the data change?)") from None
 
 
 def _fingerprint(spec: Spec) -> str:

@@ -1,0 +1,156 @@
+"""The SQLite file under the ledger: made atomically, locked, checked when opened."""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+from urllib.parse import quote
+
+from .files import Disk, Locked, lock_file, prepare, publish, temporary
+
+FORMAT = 1
+
+_UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # the latter from damaged messages and texts
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+class LedgerError(RuntimeError):
+    """The ledger cannot be trusted, or could not be written; says what to do."""
+
+
+class Database:
+    """One process writes. After a write that failed nobody knows whether a crash would bring it
+    back, so all later calls are refused; opening again settles it."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        readonly: bool,
+        tables: str | None,
+        disk: Disk,
+        connect: Callable[..., sqlite3.Connection],
+    ) -> None:
+        """`tables` is the SQL of an empty ledger, for a file that is not there yet."""
+        self.path = path
+        self._lock: BinaryIO | None = None
+        self._connection: sqlite3.Connection | None = None
+        self._failed = False
+        try:
+            if not readonly:
+                self._lock = _locked(path, disk)
+                disk.remove(temporary(path))
+            if not path.exists():
+                self._create(tables, disk)
+            uri = f"file:{quote(str(path))}?mode={'ro' if readonly else 'rw'}"
+            self._connection = connect(uri, uri=True, isolation_level=None, timeout=5)
+            self._check(self._connection, readonly)
+        except _UNREADABLE as error:
+            self.close()
+            raise self._refused(error) from None
+        except OSError as error:
+            self.close()
+            raise LedgerError(f"cannot open {path}: {error}; does its folder exist?") from error
+        except BaseException:
+            self.close()
+            raise
+
+    def meta(self, key: str) -> str:
+        row = self.first("SELECT value FROM meta WHERE key = ?", key)
+        if row is None:
+            raise self.damaged(f"its {key} is missing")
+        return str(row[0])
+
+    def first(self, query: str, *values: Any) -> tuple | None:
+        with self.reading() as connection:
+            return connection.execute(query, values).fetchone()
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        try:
+            yield self._usable()
+        except _UNREADABLE as error:
+            raise self._refused(error) from None
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction, durable at its end."""
+        connection = self._usable()
+        if self._lock is None:
+            raise LedgerError(f"{self.path} is open for reading only")
+        self._failed = True
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            yield connection
+            connection.execute("COMMIT")
+        except (*_UNREADABLE, OverflowError) as error:
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            raise LedgerError(
+                f"cannot write {self.path}: {error}; free space or repair the disk, then start "
+                "the server again"
+            ) from error
+        self._failed = False
+
+    def damaged(self, what: str) -> LedgerError:
+        return LedgerError(
+            f"{self.path} is damaged: {what}. Stop the server, remove {self.path.name}-wal and "
+            f"{self.path.name}-shm, and put the latest backup in its place; the sites keep theirs"
+        )
+
+    def close(self) -> None:
+        if self._connection is not None:
+            with suppress(sqlite3.Error):
+                self._connection.close()
+            self._connection = None
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def _usable(self) -> sqlite3.Connection:
+        if self._connection is None:
+            raise LedgerError(f"{self.path} is closed; open it again")
+        if self._failed:
+            raise LedgerError(f"a write of {self.path} failed; start the server again to go on")
+        return self._connection
+
+    def _create(self, tables: str | None, disk: Disk) -> None:
+        if tables is None:
+            raise LedgerError(f"there is no ledger at {self.path}; name the folder that has one")
+        if self.path.with_name(f"{self.path.name}-wal").exists():
+            raise self.damaged("its main file is gone, and only the last writes are left")
+        memory = sqlite3.connect(":memory:")
+        try:
+            memory.executescript(tables)
+            prepare(disk, self.path, memory.serialize())
+        finally:
+            memory.close()
+        publish(disk, self.path)
+
+    def _check(self, connection: sqlite3.Connection, readonly: bool) -> None:
+        if not readonly:
+            for setting in ("journal_mode = WAL", "synchronous = FULL", "fullfsync = ON"):
+                connection.execute(f"PRAGMA {setting}").fetchall()
+            (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            if verdict != "ok":
+                raise self.damaged(verdict)
+        if (have := self.meta("format")) != str(FORMAT):
+            raise LedgerError(
+                f"{self.path} has format {have}, this feddcd reads {FORMAT}; use the feddcd that "
+                "wrote it"
+            )
+
+    def _refused(self, error: Exception) -> LedgerError:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _BUSY:
+            return LedgerError(f"{self.path} is in use by another program; stop it and try again")
+        return self.damaged(str(error))
+
+
+def _locked(path: Path, disk: Disk) -> BinaryIO:
+    try:
+        return disk.lock(lock_file(path))
+    except Locked as error:
+        raise LedgerError(
+            f"{path} is in use by {error.holder}; a federation has one server: stop that first"
+        ) from None

@@ -1,0 +1,190 @@
+"""Arrays and plain JSON values as bytes, without pickle.
+
+magic "FEDDCD" | version u16 | length of header u64 | header | arrays | sha256 of all before
+
+The header is canonical JSON, {"arrays": [[name, dtype, shape], ...], "meta": {...}}, names in
+order; the arrays follow in C order. All numbers are little-endian. Equal content gives equal
+bytes, and only bytes that `pack` could have written are accepted.
+"""
+
+import hashlib
+import json
+import math
+import struct
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+VERSION = 1
+LIMIT = 1 << 32  # bytes of one packed whole
+_MAGIC = b"FEDDCD"
+_START = struct.Struct("<6sHQ")
+_CHECKSUM = hashlib.sha256().digest_size
+_HEADER = 1 << 26
+_DIMENSIONS = 32
+_DTYPES = {
+    name: np.dtype(name).newbyteorder("<")
+    for name in ("float32", "float64", "int32", "int64", "uint32", "uint8", "bool")
+}
+
+
+class CodecError(ValueError):
+    """These bytes, or this value, cannot be coded."""
+
+
+class VersionError(CodecError):
+    """The bytes are of another version of the codec."""
+
+
+def pack(meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
+    plain = _in_order(arrays)
+    header = _header(meta, plain)
+    size = _START.size + len(header) + sum(a.nbytes for a in plain.values()) + _CHECKSUM
+    if len(header) > _HEADER or size > LIMIT:
+        raise CodecError(f"{size} bytes with a header of {len(header)}: more than can be packed")
+    start = _START.pack(_MAGIC, VERSION, len(header))
+    body = b"".join([start, header, *_contents(plain)])
+    return body + hashlib.sha256(body).digest()
+
+
+def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    size = _checked(data)
+    view = memoryview(data)
+    first, end = _START.size + size, len(data) - _CHECKSUM
+    meta, shapes = _parsed(bytes(view[_START.size : first]))
+    have, need = end - first, sum(_nbytes(*kind) for kind in shapes.values())
+    if have != need:
+        raise CodecError(f"holds {have} bytes of arrays, its header announces {need}")
+    arrays = {}
+    for name, (dtype, shape) in shapes.items():
+        after = first + _nbytes(dtype, shape)
+        arrays[name] = _array(name, view[first:after], dtype, shape)
+        first = after
+    return meta, arrays
+
+
+def flatten(tree: PyTree) -> dict[str, np.ndarray]:
+    """The leaves by their key paths, as in "server.w.0"."""
+    return {name: np.asarray(leaf) for name, leaf in _named(tree).items()}
+
+
+def restore(like: PyTree, arrays: Mapping[str, np.ndarray]) -> PyTree:
+    """The inverse of `flatten`, with the structure of `like`; the first mismatch is named."""
+    expected = _named(like)
+    if odd := sorted(set(expected) ^ set(arrays)):
+        raise CodecError(f"holds another state; unmatched arrays: {', '.join(odd[:5])}")
+    for name, leaf in expected.items():
+        want = leaf if isinstance(leaf, jax.ShapeDtypeStruct) else np.asarray(leaf)
+        have, shape, dtype = arrays[name], want.shape, want.dtype
+        if have.shape != shape or have.dtype != dtype:
+            raise CodecError(f"{name} is {have.dtype}{have.shape}, expected {dtype}{shape}")
+        if jax.dtypes.canonicalize_dtype(dtype) != dtype:
+            raise CodecError(f"{name} is {dtype}, and JAX is in 32 bits: set JAX_ENABLE_X64=1")
+    leaves = [jax.numpy.asarray(arrays[name]) for name in expected]
+    return jax.tree.unflatten(jax.tree.structure(like), leaves)
+
+
+def digest(tree: PyTree) -> str:
+    """sha256 over names, dtypes, shapes and bytes; the structure around the leaves is not seen."""
+    plain = _in_order(flatten(tree))
+    total = hashlib.sha256(_header({}, plain))
+    for content in _contents(plain):
+        total.update(content)
+    return total.hexdigest()
+
+
+def _named(tree: PyTree) -> dict[str, Any]:
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    path = lambda keys: jax.tree_util.keystr(keys, simple=True, separator=".")
+    named = {path(keys): leaf for keys, leaf in leaves}
+    if len(named) < len(leaves):
+        raise CodecError("two leaves of the tree have one name; rename the keys with a dot")
+    return named
+
+
+def _in_order(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    if odd := [name for name in arrays if not isinstance(name, str)]:
+        raise CodecError(f"an array is named {odd[0]!r}; names are strings")
+    return {name: _plain(name, arrays[name]) for name in sorted(arrays)}
+
+
+def _plain(name: str, array: np.ndarray) -> np.ndarray:
+    array = np.asarray(array)
+    if array.dtype.name not in _DTYPES or array.ndim > _DIMENSIONS:
+        raise CodecError(f"{name} is {array.dtype}{array.shape}; allowed are {', '.join(_DTYPES)}")
+    return np.asarray(array, _DTYPES[array.dtype.name], order="C")
+
+
+def _contents(arrays: Mapping[str, np.ndarray]) -> Iterator[memoryview]:
+    return (array.reshape(-1).view(np.uint8).data for array in arrays.values())
+
+
+def _header(meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
+    shapes = [[name, array.dtype.name, list(array.shape)] for name, array in arrays.items()]
+    content = {"arrays": shapes, "meta": meta}
+    try:
+        text = _canonical(content)
+        # JSON would turn a tuple into a list and a key 1 into "1" without a word
+        same = json.loads(text) == content
+    except (TypeError, ValueError, RecursionError) as error:
+        raise CodecError(f"meta is not plain JSON: {error}") from None
+    if not same:
+        raise CodecError("meta is not plain JSON: it needs lists, and keys that are strings")
+    return text
+
+
+def _canonical(content: object) -> bytes:
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _checked(data: bytes) -> int:
+    """The length of the header, once magic, version, sizes and checksum are right."""
+    if not _START.size + _CHECKSUM <= len(data) <= LIMIT:
+        raise CodecError(f"{len(data)} bytes are too few or too many")
+    magic, version, size = _START.unpack_from(data)
+    if magic != _MAGIC:
+        raise CodecError("not written by feddcd")
+    if version != VERSION:
+        raise VersionError(f"has version {version}, this feddcd reads {VERSION}")
+    if hashlib.sha256(memoryview(data)[:-_CHECKSUM]).digest() != data[-_CHECKSUM:]:
+        raise CodecError("its checksum does not match its contents")
+    if size > min(_HEADER, len(data) - _START.size - _CHECKSUM):
+        raise CodecError(f"announces a header of {size} bytes")
+    return size
+
+
+def _parsed(header: bytes) -> tuple[dict[str, Any], dict[str, tuple[np.dtype, tuple[int, ...]]]]:
+    try:
+        content = json.loads(header)
+        if _canonical(content) != header:
+            raise ValueError("not canonical")
+        meta, listed = dict(content["meta"].items()), content["arrays"]
+        shapes = {name: (_DTYPES[dtype], _shape(shape)) for name, dtype, shape in listed}
+        names = [name for name, _, _ in listed]
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise CodecError(f"its header is malformed: {error!r}") from None
+    if len(content) != 2 or not all(isinstance(n, str) for n in names) or names != sorted(shapes):
+        raise CodecError("its header is malformed: names out of order, or more than it should hold")
+    return meta, shapes
+
+
+def _shape(shape: list[int]) -> tuple[int, ...]:
+    if not isinstance(shape, list) or any(type(n) is not int or n < 0 for n in shape):
+        raise ValueError(f"a shape of {shape}")
+    if len(shape) > _DIMENSIONS or math.prod(max(n, 1) for n in shape) > LIMIT:
+        raise ValueError("an absurd shape")
+    return tuple(shape)
+
+
+def _nbytes(dtype: np.dtype, shape: tuple[int, ...]) -> int:
+    return dtype.itemsize * math.prod(shape)
+
+
+def _array(name: str, data: memoryview, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    if dtype.kind == "b" and np.any(np.frombuffer(data, np.uint8) > 1):
+        raise CodecError(f"{name} is bool, with bytes other than 0 and 1")
+    native = dtype.newbyteorder("=")
+    return np.frombuffer(data, dtype).reshape(shape).astype(native)

@@ -1,0 +1,119 @@
+"""The few file operations that durable state is made of, in one place so that tests can break them.
+
+A crash may fall before, within or after each of them; only `replace` is atomic, and nothing is
+durable before its fsync.
+"""
+
+import fcntl
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+
+class Locked(Exception):
+    """Somebody else holds the lock; `holder` says who, for a message."""
+
+    def __init__(self, holder: str):
+        super().__init__(holder)
+        self.holder = holder
+
+
+class Disk:
+    """The real file system. Tests subclass it; nothing else does."""
+
+    def write_bytes(self, path: Path, data: bytes) -> BinaryIO:
+        """A new file that only its owner reads, still open: an error of writing is reported
+        by the fsync of the handle that wrote."""
+        file = open(path, "wb", buffering=0, opener=_private)  # noqa: SIM115
+        try:
+            left = memoryview(data)
+            while left:
+                left = left[file.write(left) :]
+        except BaseException:
+            file.close()
+            raise
+        return file
+
+    def fsync(self, file: BinaryIO) -> None:
+        _flush(file.fileno())
+
+    def replace(self, source: Path, target: Path) -> None:
+        os.replace(source, target)
+
+    def fsync_dir(self, folder: Path) -> None:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            _flush(handle)
+        finally:
+            os.close(handle)
+
+    def read(self, path: Path, limit: int) -> bytes | None:
+        """None where there is no file; more than `limit` bytes are not read."""
+        try:
+            with open(path, "rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                if size > limit:
+                    raise OSError(f"{size} bytes are more than it could hold")
+                return file.read(limit + 1)
+        except FileNotFoundError:
+            return None
+
+    def remove(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+
+    def lock(self, path: Path) -> BinaryIO:
+        """Held until the handle is closed, at the latest when the process ends. The file stays:
+        removing it would let two processes hold a lock of one name."""
+        file = open(path, "a+b", buffering=0, opener=_private)  # noqa: SIM115
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            file.truncate(0)
+            file.write(b"%d\n" % os.getpid())
+        except BlockingIOError:
+            file.seek(0)
+            holder = file.read(20).decode("ascii", "replace").strip()
+            file.close()
+            raise Locked(f"process {holder}" if holder.isdigit() else "another process") from None
+        except BaseException:
+            file.close()
+            raise
+        return file
+
+
+def prepare(disk: Disk, path: Path, data: bytes) -> None:
+    """Half of an atomic replace: what is to become `path`, durable beside it."""
+    try:
+        with disk.write_bytes(temporary(path), data) as file:
+            disk.fsync(file)
+    except OSError:
+        with suppress(OSError):  # on a full disk its half would be in the way
+            disk.remove(temporary(path))
+        raise
+
+
+def publish(disk: Disk, path: Path) -> None:
+    """The other half. After a crash `path` is the old or the new one; after an error, who knows."""
+    disk.replace(temporary(path), path)
+    disk.fsync_dir(path.parent)
+
+
+def temporary(path: Path) -> Path:
+    """One name suffices: who writes holds the lock."""
+    return path.with_name(f".{path.name}.tmp")
+
+
+def lock_file(path: Path) -> Path:
+    return path.with_name(f".{path.name}.lock")
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _flush(handle: int) -> None:
+    if sys.platform == "darwin":  # fsync leaves the data in the drive's cache there
+        fcntl.fcntl(handle, fcntl.F_FULLFSYNC)
+    else:
+        os.fsync(handle)

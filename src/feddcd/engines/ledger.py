@@ -1,0 +1,215 @@
+"""The server's memory: a chain of records in one SQLite file, durable when `append` returns.
+
+hash = sha256(previous || kind || epoch || round || body); the first record stands on the name of
+the federation. Uploads lie beside the records until they are pruned; a snapshot is the fold of
+the records up to its own.
+"""
+
+import hashlib
+import sqlite3
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from ._database import FORMAT, Database, LedgerError
+from .files import Disk
+
+__all__ = ["Entry", "Ledger", "LedgerError"]
+
+_TABLES = """
+CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE records(seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, epoch INTEGER NOT NULL,
+  round INTEGER NOT NULL, body BLOB NOT NULL, hash TEXT NOT NULL, previous TEXT NOT NULL);
+CREATE TABLE uploads(epoch INTEGER, round INTEGER, client TEXT, seq INTEGER NOT NULL,
+  body BLOB NOT NULL, hash TEXT NOT NULL, PRIMARY KEY(epoch, round, client));
+CREATE TABLE snapshots(seq INTEGER PRIMARY KEY, body BLOB NOT NULL, hash TEXT NOT NULL);
+"""
+
+
+class Entry(NamedTuple):
+    seq: int  # from 1, without gaps
+    kind: str
+    epoch: int
+    round: int
+    body: bytes
+    hash: str
+    previous: str
+
+
+class Ledger:
+    """One process writes and names its federation; others may look, with `readonly`.
+
+    A file that is not there is made, for a named federation. After a write that failed all later
+    calls are refused; opening again finds the record or not, and that is final.
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        federation: str | None = None,
+        *,
+        readonly: bool = False,
+        disk: Disk | None = None,
+        connect: Callable[..., sqlite3.Connection] = sqlite3.connect,
+    ) -> None:
+        if federation is None and not readonly:
+            raise LedgerError("a server names its federation; without one open it with readonly")
+        tables = None if readonly else _empty(str(federation))
+        path, disk = Path(path).resolve(), disk or Disk()
+        self._database = Database(
+            path, readonly=readonly, tables=tables, disk=disk, connect=connect
+        )
+        try:
+            self.federation = self._database.meta("federation")
+            if federation not in (None, self.federation):
+                raise LedgerError(
+                    f"{path} belongs to federation {self.federation!r}, not to {federation!r}; "
+                    "name the folder of this federation"
+                )
+            if not readonly:
+                self.verify()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def head(self) -> tuple[int, str]:
+        """Number and hash of the last record; number 0 before the first."""
+        seq, _, last = self._database.meta("head").partition(" ")
+        if not seq.isdecimal():
+            raise self._database.damaged("its head was changed")
+        return int(seq), last
+
+    def append(
+        self,
+        kind: str,
+        epoch: int,
+        round: int,
+        body: bytes,
+        uploads: Mapping[str, bytes] | None = None,
+    ) -> Entry:
+        """The next record and, in the same transaction, the uploads (by client) it is made of."""
+        last, previous = self.head
+        link = _link(previous, kind, epoch, round, body)
+        entry = Entry(last + 1, kind, epoch, round, body, link, previous)
+        with self._database.writing() as database:
+            database.execute("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?)", entry)
+            head = f"{entry.seq} {entry.hash}"
+            database.execute("UPDATE meta SET value = ? WHERE key = 'head'", (head,))
+            for client, upload in (uploads or {}).items():
+                _keep(database, entry.seq, epoch, round, client, upload)
+        return entry
+
+    def entries(self, start: int = 0) -> Iterator[Entry]:
+        """The records from `start` on; what is appended meanwhile comes too."""
+        query = "SELECT * FROM records WHERE seq >= ? ORDER BY seq LIMIT 1"
+        while row := self._database.first(query, start):
+            yield Entry(*row)
+            start = row[0] + 1
+
+    def verify(self) -> None:
+        """Recomputes the chain; raises with the first record that breaks it."""
+        with self._database.reading() as database:
+            database.execute("BEGIN")  # one moment, also beside a writer
+            try:
+                self._follow_chain()
+            finally:
+                database.execute("ROLLBACK")
+
+    def keep_upload(self, epoch: int, round: int, client: str, body: bytes) -> bool:
+        """False where that client already has one for that round: the first counts."""
+        seq = self.head[0] + 1
+        with self._database.writing() as database:
+            return _keep(database, seq, epoch, round, client, body)
+
+    def uploads(self, epoch: int, round: int) -> dict[str, bytes]:
+        """By client, in their order."""
+        query = "SELECT client, body, hash FROM uploads WHERE epoch = ? AND round = ? ORDER BY 1"
+        with self._database.reading() as database:
+            rows = database.execute(query, (epoch, round)).fetchall()
+        for client, body, have in rows:
+            if not _matches(have, "upload", client, epoch, round, body):
+                where = f"epoch {epoch}, round {round}"
+                raise self._database.damaged(f"the upload of {client} in {where} was changed")
+        return {client: body for client, body, _ in rows}
+
+    def prune(self, upto_seq: int) -> int:
+        """Forgets the uploads kept for the records up to `upto_seq`; returns how many."""
+        with self._database.writing() as database:
+            return database.execute("DELETE FROM uploads WHERE seq <= ?", (upto_seq,)).rowcount
+
+    def snapshot(self, seq: int, body: bytes) -> None:
+        """Keeps `body` as the fold of the records up to `seq`, in place of the last snapshot."""
+        record = self._database.first("SELECT hash FROM records WHERE seq = ?", seq)
+        if record is None:
+            raise LedgerError(f"a snapshot stands on a record; there is no record {seq}")
+        values = (seq, body, _link(record[0], "snapshot", 0, seq, body))
+        with self._database.writing() as database:
+            database.execute("DELETE FROM snapshots")
+            database.execute("INSERT INTO snapshots VALUES (?, ?, ?)", values)
+
+    def latest_snapshot(self) -> tuple[int, bytes] | None:
+        """(seq, body); go on with `entries(seq + 1)`."""
+        row = self._database.first(
+            "SELECT s.seq, s.body, s.hash, coalesce(r.hash, '') FROM snapshots s "
+            "LEFT JOIN records r ON r.seq = s.seq ORDER BY s.seq DESC LIMIT 1"
+        )
+        if row is None:
+            return None
+        seq, body, have, record = row
+        if not _matches(have, record, "snapshot", 0, seq, body):
+            raise self._database.damaged(f"the snapshot at record {seq} was changed")
+        return seq, body
+
+    def close(self) -> None:
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _follow_chain(self) -> None:
+        seq, previous = 0, _genesis(self.federation)
+        for seq, entry in enumerate(self.entries(), 1):
+            if entry.seq != seq:
+                raise self._database.damaged(f"record {seq} is missing")
+            if entry.previous != previous or not _matches(entry.hash, previous, *entry[1:5]):
+                raise self._database.damaged(f"record {seq} breaks the chain")
+            previous = entry.hash
+        if self.head != (seq, previous):
+            raise self._database.damaged(f"its head is record {self.head[0]}, the last is {seq}")
+
+
+def _empty(federation: str) -> str:
+    values = {"format": FORMAT, "federation": federation, "head": f"0 {_genesis(federation)}"}
+    quoted = lambda value: "'" + str(value).replace("'", "''") + "'"
+    rows = ", ".join(f"({quoted(key)}, {quoted(value)})" for key, value in values.items())
+    return f"{_TABLES} INSERT INTO meta VALUES {rows};"
+
+
+def _genesis(federation: str) -> str:
+    return _link("genesis", federation, 0, 0, b"")
+
+
+def _link(previous: str, kind: str, epoch: int, round: int, body: bytes) -> str:
+    text = f"{previous} {kind}".encode()
+    numbers = struct.pack("<Qqq", len(text), epoch, round)
+    return hashlib.sha256(numbers + text + body).hexdigest()
+
+
+def _matches(have: object, *parts: Any) -> bool:
+    try:
+        return have == _link(*parts)
+    except (TypeError, ValueError, struct.error):  # SQLite holds any type in any column
+        return False
+
+
+def _keep(
+    database: sqlite3.Connection, seq: int, epoch: int, round: int, client: str, body: bytes
+) -> bool:
+    values = (epoch, round, client, seq, body, _link("upload", client, epoch, round, body))
+    query = "INSERT INTO uploads VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+    return database.execute(query, values).rowcount > 0

@@ -1,0 +1,114 @@
+"""A client: its own state, and at most one round whose outcome it does not know yet.
+
+    resolve(task)  ->  save  ->  work(task)  ->  save  ->  reply
+
+A task names the last round in which the client was summed. If that is the client's pending
+round, it was committed and the answer is applied; any other pending round was aborted, and
+the client goes back to the state before it.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from ..._types import Key, Params
+from ...algorithms import AbstractAlgorithm
+from ...problems import AbstractProblem
+from ..codec import digest
+from ..simulate import client_key, round_keys
+from .messages import NEVER, Refused, Reply, Settle, Settled, Stamp, Task
+
+
+class Pending(NamedTuple):
+    """Work that was done and sent, and whose outcome is not known yet."""
+
+    stamp: Stamp
+    state: PyTree
+    value: PyTree
+    digest: str
+
+
+class Client(NamedTuple):
+    id: str
+    incarnation: int
+    state: PyTree
+    seen: Stamp  # the latest message that was acted on
+    committed: tuple[Stamp, str] | None  # when, and the digest of that upload
+    pending: Pending | None
+
+
+def new_client(
+    algorithm: AbstractAlgorithm, f: AbstractProblem, w: Params, id: str, incarnation: int = 1
+) -> Client:
+    return Client(id, incarnation, algorithm.init_client(f, w), NEVER, None, None)
+
+
+def resolve(algorithm: AbstractAlgorithm, client: Client, message: Task | Settle) -> Client:
+    """The client with its pending round committed or aborted, as the message says."""
+    if message.client != client.id:
+        raise Refused(f"this site is {client.id!r}, the message is for {message.client!r}")
+    if message.stamp < client.seen:
+        raise Refused(
+            f"{client.id}: a message of epoch {message.stamp.epoch}, round {message.stamp.round} "
+            f"came after one of epoch {client.seen.epoch}, round {client.seen.round}"
+        )
+    pending, commit = client.pending, message.commit
+    if pending is not None and pending.stamp == message.stamp:
+        return client  # the same task again
+    named = None if commit is None else (commit.stamp, commit.digest)
+    if commit is not None and pending is not None and named == (pending.stamp, pending.digest):
+        state = pending.state
+        if commit.answer is not None:
+            state = algorithm.client_receive(state, commit.answer)
+        return client._replace(state=state, seen=message.stamp, committed=named, pending=None)
+    if named != client.committed:
+        raise Refused(_disagreement(client, named))
+    return client._replace(seen=message.stamp, pending=None)
+
+
+def _disagreement(client: Client, named: tuple[Stamp, str] | None) -> str:
+    """Why the ledger's last round of this client is not the client's own."""
+    theirs, own = (NEVER if x is None else x[0] for x in (named, client.committed))
+    if theirs > own:
+        what = "this site's state is older than the ledger: restored from a backup, or a copy of it"
+        what += " is at work elsewhere. Retire the site and let it join again"
+    elif theirs < own:
+        what = "the ledger is older than this site's state. Restore the newest ledger"
+    else:
+        what = "this site's upload and the ledger's differ. Retire the site and let it join again"
+    return (
+        f"{client.id}: {what} (ledger: epoch {theirs.epoch}, round {theirs.round}; "
+        f"here: epoch {own.epoch}, round {own.round})"
+    )
+
+
+def work(
+    algorithm: AbstractAlgorithm, f: AbstractProblem, client: Client, task: Task, key: Key
+) -> tuple[Client, Reply]:
+    """The answer to a task whose message was resolved; the same answer if asked again."""
+    if client.pending is None:
+        _, key_clients = round_keys(key, jnp.asarray(task.stamp.round, jnp.int32))
+        own = client_key(key_clients, jnp.asarray(task.number, jnp.int32))
+        state, up = algorithm.client_step(f, client.state, task.down, own)
+        bad = unsound(up.value)
+        if bad:
+            raise Refused(f"{client.id}: its own result in round {task.stamp.round} {bad}")
+        client = client._replace(pending=Pending(task.stamp, state, up.value, digest(up.value)))
+    done = client.pending
+    assert done is not None
+    return client, Reply(client.id, client.incarnation, done.stamp, done.value, done.digest)
+
+
+def settled(algorithm: AbstractAlgorithm, client: Client, message: Settle) -> Settled:
+    """What a client without pending work holds of what is conserved."""
+    share = algorithm.conserved(client.state, message.down)
+    return Settled(client.id, client.incarnation, message.stamp, share)
+
+
+def unsound(value: PyTree) -> str:
+    """'holds nan or inf' if it does."""
+    finite = all(bool(np.isfinite(np.asarray(x)).all()) for x in jax.tree.leaves(value))
+    return "" if finite else "holds a value that is not finite"

@@ -1,0 +1,207 @@
+"""The server: members, the algorithm's state, and at most one open round.
+
+    begin  ->  tasks;  receive ...;  close  ->  record  ->  write it down  ->  apply
+
+All that it knows durably is the fold of `apply` over its records, each of which is written
+before anything that follows from it leaves. Faults change only who took part in a round.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import PyTree
+
+from ... import tree
+from ..._types import Params
+from ...algorithms import AbstractAlgorithm
+from ..codec import digest
+from .client import unsound
+from .messages import (
+    Commit,
+    Joined,
+    Record,
+    Refused,
+    Reply,
+    Retired,
+    Settle,
+    Settled,
+    Stamp,
+    Started,
+    Summed,
+    Task,
+)
+
+FEWEST = 2  # one upload alone cannot move a dual method
+
+
+class Member(NamedTuple):
+    number: int
+    weight: float
+    commit: Commit | None = None
+    incarnation: int = 0
+
+
+class Open(NamedTuple):
+    stamp: Stamp
+    asked: tuple[str, ...]
+    replies: Mapping[str, Reply]
+
+
+class Server(NamedTuple):
+    state: PyTree
+    epoch: int
+    round: int  # the latest that was begun
+    joined: int  # members ever, so that numbers are not reused
+    members: Mapping[str, Member]
+    open: Open | None
+
+
+class Guard(NamedTuple):
+    """What uploads must look like; `largest` bounds |upload| by largest (1 + |model|)."""
+
+    like: PyTree
+    largest: float = 1e6
+
+
+def new_server(algorithm: AbstractAlgorithm, w: Params) -> Server:
+    return Server(algorithm.init_server(w), 0, 0, 0, {}, None)
+
+
+def begin(
+    algorithm: AbstractAlgorithm, server: Server, cohort: Iterable[str]
+) -> tuple[Server, list[Task]]:
+    """A new round with these members; an open one is given up."""
+    asked = tuple(sorted(cohort, key=lambda id: _member(server, id).number))
+    if len(asked) < FEWEST:
+        raise Refused(f"a round needs at least {FEWEST} members, got {list(asked)}")
+    stamp = Stamp(server.epoch, server.round + 1)
+    down = algorithm.broadcast(server.state)
+    tasks = [
+        Task(id, server.members[id].number, stamp, down, server.members[id].commit)
+        for id in asked
+    ]  # fmt: skip
+    return server._replace(round=stamp.round, open=Open(stamp, asked, {})), tasks
+
+
+def receive(algorithm: AbstractAlgorithm, server: Server, reply: Reply, guard: Guard) -> Server:
+    """The server with this upload in its open round; what does not belong there is refused."""
+    member, now = _member(server, reply.client), server.open
+    if now is None or reply.stamp != now.stamp:
+        raise Refused(f"{reply.client}: its upload is for round {reply.stamp}, which is not open")
+    if reply.client not in now.asked:
+        raise Refused(f"{reply.client} was not asked in round {now.stamp.round}")
+    if reply.incarnation < member.incarnation:
+        raise Refused(
+            f"{reply.client}: an older copy of this site (start {reply.incarnation}) answered "
+            f"after a newer one (start {member.incarnation})"
+        )
+    known = now.replies.get(reply.client)
+    if known is not None:
+        if known.digest != reply.digest:
+            raise Refused(f"{reply.client} sent two different uploads in one round")
+        return server
+    _check(algorithm, server, reply, guard)
+    members = {**server.members, reply.client: member._replace(incarnation=reply.incarnation)}
+    replies = {**now.replies, reply.client: reply}
+    return server._replace(members=members, open=now._replace(replies=replies))
+
+
+def _check(algorithm: AbstractAlgorithm, server: Server, reply: Reply, guard: Guard) -> None:
+    expected, got = jax.tree.flatten(guard.like), jax.tree.flatten(reply.value)
+    if expected[1] != got[1]:
+        raise Refused(f"{reply.client}: its upload has another structure than agreed")
+    for a, b in zip(expected[0], got[0], strict=True):
+        if a.shape != b.shape or a.dtype != b.dtype:
+            raise Refused(
+                f"{reply.client}: its upload is {b.dtype}{b.shape}, agreed was {a.dtype}{a.shape}"
+            )
+    if bad := unsound(reply.value):
+        raise Refused(f"{reply.client}: its upload {bad}")
+    if digest(reply.value) != reply.digest:
+        raise Refused(f"{reply.client}: its upload was damaged on the way")
+    size = float(tree.norm(reply.value))
+    bound = guard.largest * (1 + float(tree.norm(algorithm.model(server.state))))
+    if size > bound:
+        raise Refused(f"{reply.client}: its upload has size {size:.3g}, allowed is {bound:.3g}")
+
+
+def close(server: Server) -> Summed | None:
+    """The record of the open round, to be written and then applied; None if too few answered."""
+    now = server.open
+    if now is None or len(now.replies) < FEWEST:
+        return None
+    members = tuple(id for id in now.asked if id in now.replies)
+    values = [now.replies[id].value for id in members]
+    weights = jnp.asarray([server.members[id].weight for id in members])
+    everyone = sum(member.weight for member in server.members.values())
+    share = float(jnp.sum(weights)) / everyone
+    digests = tuple(now.replies[id].digest for id in members)
+    return Summed(
+        now.stamp, members, digests, share, tree.weighted_mean(tree.stack(values), weights)
+    )
+
+
+def apply(algorithm: AbstractAlgorithm, server: Server, record: Record) -> Server:
+    """The server after a record: all that it knows durably is the fold of these."""
+    match record:
+        case Started(epoch):
+            if epoch <= server.epoch:
+                raise Refused(f"epoch {epoch} does not come after epoch {server.epoch}")
+            return server._replace(epoch=epoch, open=None)
+        case Joined(id, weight):
+            if id in server.members:
+                raise Refused(f"{id} is a member already")
+            member = Member(server.joined, weight)
+            members = {**server.members, id: member}
+            return server._replace(joined=server.joined + 1, members=members)
+        case Summed():
+            return _commit(algorithm, server, record)
+        case Retired(id, total):
+            _member(server, id)
+            members = {k: v for k, v in server.members.items() if k != id}
+            state = server.state
+            if total is not None:
+                weight = sum(member.weight for member in members.values())
+                state = algorithm.rebalance(state, total, jnp.asarray(weight))
+            return server._replace(state=state, members=members, open=None)
+
+
+def _commit(algorithm: AbstractAlgorithm, server: Server, record: Summed) -> Server:
+    share = jnp.asarray(record.share)
+    state, answer = algorithm.server_step(server.state, record.mean, share)
+    members = dict(server.members)
+    for id, upload in zip(record.members, record.digests, strict=True):
+        commit = Commit(record.stamp, upload, answer)
+        members[id] = _member(server, id)._replace(commit=commit)
+    latest = max(server.round, record.stamp.round)
+    return server._replace(state=state, round=latest, members=members, open=None)
+
+
+def settle(algorithm: AbstractAlgorithm, server: Server) -> tuple[Server, list[Settle]]:
+    """The outcome for every member; an open round is given up."""
+    stamp = Stamp(server.epoch, server.round + 1)
+    down = algorithm.broadcast(server.state)
+    sent = [Settle(id, stamp, down, member.commit) for id, member in server.members.items()]
+    return server._replace(round=stamp.round, open=None), sent
+
+
+def retire(server: Server, id: str, answers: Iterable[Settled]) -> Retired:
+    """The record of a departure, from what all others hold after settling."""
+    _member(server, id)
+    by_id = {answer.client: answer for answer in answers}
+    others = [other for other in server.members if other != id]
+    missing = [other for other in others if other not in by_id]
+    if missing:
+        raise Refused(f"to retire {id}, all others must have settled; missing: {missing}")
+    held = [by_id[other].conserved for other in others]
+    if not held or held[0] is None:
+        return Retired(id, None)
+    return Retired(id, tree.total(tree.stack(held)))
+
+
+def _member(server: Server, id: str) -> Member:
+    if id not in server.members:
+        raise Refused(f"{id!r} is not a member; members: {', '.join(server.members) or 'none'}")
+    return server.members[id]

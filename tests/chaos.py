@@ -1,0 +1,175 @@
+"""A federation in one process whose messages get lost, late, doubled and replayed, and whose
+parts crash between any two steps. What is durable is what a crash leaves."""
+
+from collections import Counter
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from feddcd import tree
+from feddcd.engines.compiled import Compiled
+from feddcd.engines.protocol import (
+    Client,
+    Guard,
+    Joined,
+    Record,
+    Refused,
+    Reply,
+    Started,
+    Task,
+    apply,
+    begin,
+    close,
+    new_client,
+    new_server,
+    receive,
+    resolve,
+    retire,
+    settle,
+    settled,
+    work,
+)
+
+
+class Faults(NamedTuple):
+    """Probabilities, each for one message or one step."""
+
+    lost: float = 0.0
+    late: float = 0.0  # delivered in a later round
+    doubled: float = 0.0
+    crash: float = 0.0  # of a client, before or after a save
+    restart: float = 0.0  # of the server, before or after a write
+
+
+NONE = Faults()
+
+
+class World:
+    """`disk` and `ledger` survive crashes, everything else is memory."""
+
+    def __init__(self, algorithm, problem, w, *, seed: int = 0, faults: Faults = NONE):
+        self.algorithm, self.problem, self.w = Compiled(algorithm), problem, w
+        self.random = np.random.default_rng(seed)
+        self.faults, self.key, self.count = faults, jax.random.key(seed), Counter()
+        self.disk: dict[str, Client] = {}
+        self.rows: dict[str, int] = {}  # which of the stacked problems a member holds
+        self.ledger: list[Record] = []
+        self.late: list = []
+        self.guard: Guard | None = None
+        self.start()
+
+    def start(self) -> None:
+        """The server comes up: the fold of its ledger, in a new epoch."""
+        self.server = new_server(self.algorithm, self.w)
+        for record in self.ledger:
+            self.server = apply(self.algorithm, self.server, record)
+        self.write(Started(self.server.epoch + 1))
+
+    def write(self, record: Record) -> None:
+        self.ledger.append(record)
+        self.server = apply(self.algorithm, self.server, record)
+
+    def f(self, id: str):
+        return tree.take(self.problem, self.rows[id])
+
+    def join(self, id: str, row: int) -> None:
+        self.rows[id] = row
+        f = self.f(id)
+        weight = float(self.algorithm.weight(f))
+        self.disk[id] = new_client(self.algorithm, f, self.w, id)
+        self.write(Joined(id, weight))
+
+    def happens(self, fault: str) -> bool:
+        hit = self.random.random() < getattr(self.faults, fault)
+        self.count[fault] += hit
+        return hit
+
+    def deliver(self, task: Task) -> Reply | None:
+        """A client gets a task; a crash forgets what was not saved."""
+        client = self.disk[task.client]
+        try:
+            client = resolve(self.algorithm, client, task)
+        except Refused:
+            self.count["refused"] += 1
+            return None
+        if self.happens("crash"):
+            return None
+        self.disk[task.client] = client
+        if self.happens("crash"):
+            return None
+        client, reply = work(self.algorithm, self.f(task.client), client, task, self.key)
+        if self.happens("crash"):
+            return None
+        self.disk[task.client] = client
+        return None if self.happens("crash") else reply
+
+    def round(self, cohort) -> None:
+        self.server, tasks = begin(self.algorithm, self.server, cohort)
+        mail, self.late = [*self.late, *tasks], []
+        for message in mail:
+            if message.client not in self.server.members or self.happens("lost"):
+                continue
+            if self.happens("late"):
+                self.late.append(message)
+                continue
+            for _ in range(1 + self.happens("doubled")):
+                self.pass_on(message)
+        if self.happens("restart"):
+            self.start()
+            return
+        record = close(self.server)
+        if record is not None:
+            self.ledger.append(record)
+            if self.happens("restart"):
+                self.start()
+                return
+            self.server = apply(self.algorithm, self.server, record)
+
+    def pass_on(self, message: Task | Reply) -> None:
+        reply = self.deliver(message) if isinstance(message, Task) else message
+        if reply is None or self.happens("lost"):
+            return
+        if self.happens("late"):
+            self.late.append(reply)
+            return
+        if self.guard is None:
+            self.guard = Guard(
+                jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), reply.value)
+            )
+        for _ in range(1 + self.happens("doubled")):
+            try:
+                self.server = receive(self.algorithm, self.server, reply, self.guard)
+            except Refused:
+                self.count["refused"] += 1
+
+    def settle(self):
+        """Everyone hears the outcome of its last round; no message is lost here."""
+        self.server, messages = settle(self.algorithm, self.server)
+        answers = []
+        for message in messages:
+            if message.client not in self.disk:
+                continue
+            client = resolve(self.algorithm, self.disk[message.client], message)
+            self.disk[message.client] = client
+            answers.append(settled(self.algorithm, client, message))
+        return answers
+
+    def leave(self, id: str) -> None:
+        """For ever, and without a word: its disk is gone."""
+        del self.disk[id]
+        self.write(retire(self.server, id, self.settle()))
+
+    def cohort(self, least: int = 2):
+        members = list(self.server.members)
+        size = self.random.integers(least, len(members) + 1)
+        return self.random.choice(members, size, replace=False)
+
+    def model(self):
+        return self.algorithm.model(self.server.state)
+
+    def total(self):
+        """The sum of the clients' duals, for algorithms whose conserved sum is zero."""
+        held = [answer.conserved for answer in self.settle()]
+        return jax.tree.map(lambda *x: jnp.sum(jnp.stack(x), 0), *held)

@@ -1,0 +1,169 @@
+"""Four sites and a server on real files, which crash where a plan says and are started again."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from disks import Crash, FailingDisk, QuickDisk
+from feddcd import tree
+from feddcd.engines.book import Book, decoded
+from feddcd.engines.client_state import ClientFile, StateError
+from feddcd.engines.ledger import Ledger
+from feddcd.engines.protocol import Guard, Joined, Refused, Summed, begin, receive, settle
+from feddcd.engines.shapes import shapes
+from feddcd.engines.site import Site
+
+SITES = ("a", "b", "c", "d")
+
+
+class Fault(NamedTuple):
+    """At the disk operation number `at` of a site's process, or at a write of the server."""
+
+    where: str  # a site, or "server"
+    at: int
+    fault: str | int = "before"
+    keep: float = 1.0
+    undo: bool = False
+
+
+def parts(algorithm, problem):
+    """What all deployments of a test share."""
+    problems = {id: tree.take(problem, row) for row, id in enumerate(SITES)}
+    weights = {id: float(algorithm.weight(f)) for id, f in problems.items()}
+    w = jnp.zeros(problem.b.shape[-1])
+    return problems, weights, w, shapes(algorithm, problems["a"], w), jax.random.key(0)
+
+
+class Deployment:
+    """`faults` are met in their order, one per process: a process that crashed is started anew
+    and meets the next fault of its place, if there is one."""
+
+    def __init__(self, folder: Path, algorithm, shared, faults=(), rounds: int = 3):
+        self.folder, self.algorithm, self.rounds = folder, algorithm, rounds
+        self.problems, self.weights, self.w, self.like, self.key = shared
+        self.plans = {place: [] for place in (*SITES, "server")}
+        for fault in faults:
+            self.plans[fault.where].append(fault)
+        self.operations = dict.fromkeys((*SITES, "server"), 0)
+        self.refusals: list[str] = []
+        self.sites: dict[str, Site | None] = dict.fromkeys(SITES)
+        self.book: Book | None = None
+
+    def disk(self, place: str):
+        if not self.plans[place]:
+            return FailingDisk()
+        _, at, fault, keep, undo = self.plans[place].pop(0)
+        return FailingDisk(at, fault, keep=keep, undo=undo)
+
+    def site(self, id: str) -> Site:
+        """The running process of a site, started if need be."""
+        while (running := self.sites[id]) is None:
+            disk = self.disk(id)
+            try:
+                file = ClientFile(self.folder / f"{id}.state", federation="f", client=id, disk=disk)
+                try:
+                    f = self.problems[id]
+                    self.sites[id] = Site(file, self.algorithm, f, self.w, self.key, self.like)
+                except (Crash, StateError):
+                    file.close()
+                    raise
+            except (Crash, StateError):
+                self.operations[id] = len(disk.operations)
+        return running
+
+    def ask(self, id: str, message):
+        """The answer, or None: the process crashed, or its disk failed and it was ended."""
+        site = self.site(id)
+        try:
+            return site.handle(message)
+        except Refused as reason:
+            self.refusals.append(str(reason))
+        except (Crash, StateError):
+            site.file.close()
+            self.sites[id] = None
+        return None
+
+    def server(self) -> Book:
+        while self.book is None:
+            ledger = Ledger(self.folder / "ledger.db", "f", disk=QuickDisk())
+            try:
+                opened = _Watched(self, ledger)
+                for id in SITES:
+                    if id not in opened.server.members:
+                        opened.write(Joined(id, self.weights[id]))
+                self.book = opened
+            except Crash:
+                ledger.close()
+        return self.book
+
+    def down(self) -> None:
+        if self.book is not None:
+            self.book.ledger.close()
+        self.book = None
+
+    def round(self) -> None:
+        book = self.server()
+        book.server, tasks = begin(self.algorithm, book.server, SITES)
+        for task in tasks:
+            reply = self.ask(task.client, task)
+            if reply is not None:
+                book.server = receive(self.algorithm, book.server, reply, Guard(self.like.value))
+        try:
+            book.commit()
+        except Crash:
+            self.down()
+
+    def committed(self) -> list[Summed]:
+        entries = [e for e in self.server().ledger.entries() if e.kind == "summed"]
+        records = [decoded(entry, self.like) for entry in entries]
+        return [record for record in records if isinstance(record, Summed)]
+
+    def run(self) -> None:
+        for _ in range(20):
+            entries = self.server().ledger.entries()
+            if sum(entry.kind == "summed" for entry in entries) >= self.rounds:
+                break
+            self.round()
+        self.settle()
+
+    def settle(self) -> None:
+        book = self.server()
+        for _ in range(5):
+            book.server, messages = settle(self.algorithm, book.server)
+            answers = [self.ask(message.client, message) for message in messages]
+            if all(answer is not None for answer in answers):
+                return
+
+    def duals(self) -> dict[str, np.ndarray]:
+        return {id: np.asarray(self.site(id).client.state.y) for id in SITES}
+
+    def close(self) -> None:
+        for id in SITES:
+            running = self.sites[id]
+            if running is not None:
+                self.operations[id] = len(running.file._disk.operations)  # pyright: ignore
+                running.file.close()
+                self.sites[id] = None
+        self.down()
+
+
+class _Watched(Book):
+    """A book whose process dies before or after a write, where the plan says."""
+
+    def __init__(self, home: Deployment, ledger: Ledger):
+        self.home, self.writes = home, 0
+        self.plan = home.plans["server"].pop(0) if home.plans["server"] else None
+        super().__init__(ledger, home.algorithm, home.w, home.like)
+
+    def write(self, record, replies=()) -> None:
+        hit = self.plan is not None and self.plan.at == self.writes
+        self.writes += 1
+        self.home.operations["server"] = self.writes
+        if hit and self.plan.fault == "before":
+            raise Crash
+        super().write(record, replies)
+        if hit:
+            raise Crash

@@ -1,0 +1,240 @@
+"""Bytes that say exactly one thing: what `pack` wrote comes back, all else is refused by name."""
+
+import hashlib
+import json
+import struct
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from feddcd.engines.codec import (
+    CodecError,
+    VersionError,
+    digest,
+    flatten,
+    pack,
+    restore,
+    unpack,
+)
+
+DTYPES = ("float32", "float64", "int32", "int64", "uint32", "uint8", "bool")
+SHAPES = hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5)
+ARRAYS = hnp.arrays(st.sampled_from(DTYPES), SHAPES)
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+METAS = st.dictionaries(st.text(), VALUES, max_size=4)
+NAMES = st.text(max_size=8)
+
+
+def same(a, b):
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+@given(METAS, st.dictionaries(NAMES, ARRAYS, max_size=4))
+@settings(max_examples=200, deadline=None)
+def test_what_is_packed_comes_back(meta, arrays):
+    data = pack(meta, arrays)
+    have_meta, have = unpack(data)
+    assert have_meta == meta
+    assert have.keys() == arrays.keys()
+    assert all(same(have[name], arrays[name]) for name in arrays)
+    assert pack(have_meta, have) == data
+
+
+class Pair(NamedTuple):
+    left: object
+    right: object
+
+
+LEAVES = hnp.arrays(st.sampled_from(["float32", "int32", "uint32", "uint8", "bool"]), SHAPES)
+TREES = st.recursive(
+    LEAVES,
+    lambda inner: (
+        st.lists(inner, max_size=3).map(tuple)
+        | st.builds(Pair, inner, inner)
+        | st.dictionaries(st.sampled_from("abc"), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@given(TREES)
+@settings(max_examples=100, deadline=None)
+def test_trees_come_back_through_bytes(tree):
+    _, arrays = unpack(pack({}, flatten(tree)))
+    again = restore(jax.tree.map(np.zeros_like, tree), arrays)
+    assert jax.tree.structure(again) == jax.tree.structure(tree)
+    leaves = zip(jax.tree.leaves(again), jax.tree.leaves(tree), strict=True)
+    assert all(same(np.asarray(a), b) for a, b in leaves)
+    assert digest(again) == digest(tree)
+
+
+META = {"round": 3, "members": ["a", "b"], "pending": None}
+ARRAYS_3 = {"w": np.arange(6.0).reshape(2, 3), "n": np.int64(4), "on": np.array([True, False])}
+GOOD = pack(META, ARRAYS_3)
+
+
+@given(st.data())
+@settings(max_examples=400, deadline=None)
+def test_damage_is_always_a_codec_error(data):
+    """Flipped, cut, inserted, repeated: nothing but CodecError, and never a wrong answer."""
+    damaged = bytearray(GOOD)
+    for _ in range(data.draw(st.integers(1, 3))):
+        i = data.draw(st.integers(0, len(damaged)))
+        j = data.draw(st.integers(i, min(len(damaged), i + 20)))
+        damaged[i:j] = data.draw(st.binary(max_size=20))
+    if bytes(damaged) != GOOD:
+        with pytest.raises(CodecError):
+            unpack(bytes(damaged))
+
+
+@given(st.binary(max_size=200))
+@example(b"")
+def test_noise_is_a_codec_error(noise):
+    with pytest.raises(CodecError):
+        unpack(noise)
+
+
+def test_every_flipped_bit_is_found():
+    for bit in range(8 * len(GOOD)):
+        damaged = bytearray(GOOD)
+        damaged[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(CodecError):
+            unpack(bytes(damaged))
+
+
+def sealed(header, arrays=b"", version=1, size=None):
+    """Bytes with a right checksum: who can write can do that, so the rest must hold too."""
+    text = header if isinstance(header, bytes) else json.dumps(header, sort_keys=True).encode()
+    text = text.replace(b", ", b",").replace(b": ", b":")
+    start = struct.pack("<6sHQ", b"FEDDCD", version, len(text) if size is None else size)
+    body = start + text + arrays
+    return body + hashlib.sha256(body).digest()
+
+
+def listing(*arrays, **more):
+    return {"arrays": list(arrays), "meta": {}, **more}
+
+
+FORGED = {
+    "another version": (sealed(listing(), version=2), "version 2, this feddcd reads 1"),
+    "a header longer than all": (sealed(listing(), size=1 << 60), "announces a header of"),
+    "no JSON": (sealed(b"{"), "malformed"),
+    "no UTF-8": (sealed(b'"\xff"'), "malformed"),
+    "nested without end": (sealed(b"[" * 100_000), "malformed"),
+    "a list": (sealed([]), "malformed"),
+    "no arrays": (sealed({"meta": {}}), "malformed"),
+    "more than it should": (sealed(listing(more=1)), "malformed"),
+    "meta is a list": (sealed({"arrays": [], "meta": []}), "malformed"),
+    "not a number": (sealed(b'{"arrays":[],"meta":{"a":NaN}}'), "malformed"),
+    "two keys of one name": (sealed(b'{"arrays":[],"meta":{"a":1,"a":2}}'), "malformed"),
+    "objects": (sealed(listing(["w", "object", [1]]), bytes(8)), "malformed"),
+    "a dtype that is a list": (sealed(listing(["w", [], [1]])), "malformed"),
+    "a negative side": (sealed(listing(["w", "uint8", [-1]])), "malformed"),
+    "a side that is true": (sealed(listing(["w", "uint8", [True]]), b"1"), "malformed"),
+    "a shape that is a word": (sealed(listing(["w", "uint8", "1"])), "malformed"),
+    "absurd beside zero": (sealed(listing(["w", "uint8", [0, 1 << 62]])), "absurd shape"),
+    "many dimensions": (sealed(listing(["w", "uint8", [1] * 65]), b"1"), "absurd shape"),
+    "more than it holds": (sealed(listing(["w", "float64", [1 << 20]])), "announces 8388608"),
+    "less than it holds": (sealed(listing(["w", "uint8", [1]]), b"123"), "holds 3 bytes"),
+    "a name that is a number": (sealed(listing([1, "uint8", [0]])), "malformed"),
+    "one name twice": (sealed(listing(["w", "uint8", [0]], ["w", "uint8", [0]])), "malformed"),
+    "out of order": (sealed(listing(["w", "uint8", [0]], ["a", "uint8", [0]])), "malformed"),
+    "a bool of 2": (sealed(listing(["w", "bool", [1]]), b"\2"), "bytes other than 0 and 1"),
+}
+
+
+@pytest.mark.parametrize("case", FORGED)
+def test_forged_bytes_are_refused(case):
+    data, message = FORGED[case]
+    with pytest.raises(CodecError, match=message):
+        unpack(data)
+
+
+def test_the_forger_can_write_good_bytes():
+    _, arrays = unpack(sealed(listing(["w", "uint8", [2]]), b"\1\2"))
+    assert arrays["w"].tolist() == [1, 2]
+    with pytest.raises(VersionError):
+        unpack(FORGED["another version"][0])
+
+
+UNFIT = {
+    "objects": ({}, {"w": np.array([None])}, "w is object"),
+    "complex": ({}, {"w": np.zeros(2, complex)}, "w is complex128"),
+    "half": ({}, {"w": np.zeros(2, np.float16)}, "w is float16"),
+    "text": ({}, {"w": np.array("x")}, "w is <U1"),
+    "a name that is a number": ({}, {1: np.zeros(1)}, "named 1"),
+    "a tuple": ({"a": (1, 2)}, {}, "needs lists"),
+    "a key that is a number": ({1: 2}, {}, "keys that are strings"),
+    "infinity": ({"a": float("inf")}, {}, "not plain JSON"),
+    "an array": ({"a": np.zeros(2)}, {}, "not plain JSON"),
+    "bytes": ({"a": b"x"}, {}, "not plain JSON"),
+}
+
+
+@pytest.mark.parametrize("case", UNFIT)
+def test_only_plain_values_are_packed(case):
+    meta, arrays, message = UNFIT[case]
+    with pytest.raises(CodecError, match=message):
+        pack(meta, arrays)
+
+
+def test_order_and_layout_do_not_matter():
+    a, b = np.arange(6.0).reshape(2, 3), np.array([1, 2])
+    mixed = {"b": b.astype(">i8"), "a": np.asfortranarray(a)}
+    assert pack({"x": 1, "y": 2}, {"a": a, "b": b}) == pack({"y": 2, "x": 1}, mixed)
+    arrays = unpack(pack({}, mixed))[1]
+    assert arrays["a"].flags.writeable
+    assert arrays["b"].dtype.isnative
+
+
+def test_a_state_that_does_not_fit_is_named():
+    like = {"w": jnp.zeros(3), "n": jax.ShapeDtypeStruct((), jnp.int32)}
+    good = {"w": np.ones(3, np.float32), "n": np.array(1, np.int32)}
+    assert restore(like, good)["n"] == 1
+    for change, message in {
+        "v": "unmatched arrays: v",
+        "w": r"w is float32\(2,\), expected float32\(3,\)",
+        "n": r"n is float32\(2,\), expected int32\(\)",
+    }.items():
+        with pytest.raises(CodecError, match=message):
+            restore(like, {**good, change: np.ones(2, np.float32)})
+    with pytest.raises(CodecError, match="unmatched arrays: n"):
+        restore(like, {"w": good["w"]})
+    with pytest.raises(CodecError, match="JAX is in 32 bits: set JAX_ENABLE_X64=1"):
+        restore({"w": np.zeros(3)}, {"w": np.zeros(3)})
+    with jax.enable_x64(True):
+        assert restore({"w": np.zeros(3)}, {"w": np.ones(3)})["w"].dtype == np.float64
+
+
+def test_two_leaves_of_one_name_are_refused():
+    with pytest.raises(CodecError, match="have one name"):
+        flatten({"a.b": np.zeros(1), "a": {"b": np.zeros(1)}})
+
+
+def test_the_digest_sees_names_dtypes_shapes_and_bytes():
+    w = np.arange(4, dtype=np.float32)
+    trees = [
+        {"w": w},
+        {"v": w},
+        {"w": w.view(np.int32)},
+        {"w": w.reshape(2, 2)},
+        {"w": w + 1},
+        {"w": w[:2], "x": w[2:]},
+        {"w": -0.0 * w},
+    ]
+    assert len({digest(tree) for tree in trees}) == len(trees)
+    assert digest({"w": jnp.asarray(w)}) == digest({"w": w})

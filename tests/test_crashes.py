@@ -1,0 +1,126 @@
+"""Every crash point of four sites and a server over three rounds, on real files: whatever
+happens, the sites hold what a fault-free run over the committed cohorts gives, bit for bit."""
+
+import os
+from functools import cache
+
+import jax
+import numpy as np
+import pytest
+
+from chaos import World
+from deployment import SITES, Deployment, Fault, parts
+from feddcd.algorithms import FedDCD
+from feddcd.engines.book import audit
+from feddcd.engines.compiled import Compiled
+from feddcd.problems import random_quadratics
+from federations import EXACT
+
+PAIRS = int(os.environ.get("FEDDCD_CRASH_PAIRS", "2000"))
+
+
+@pytest.fixture(autouse=True)
+def x64():
+    with jax.enable_x64(True):
+        yield
+
+
+@cache
+def algorithm():
+    return Compiled(FedDCD(EXACT))
+
+
+@cache
+def problem():
+    return random_quadratics(4, 2, alpha=0.2, beta=1.0, seed=9)
+
+
+@cache
+def shared():
+    return parts(algorithm(), problem())
+
+
+def play(folder, faults=()) -> Deployment:
+    folder.mkdir()
+    made = Deployment(folder, algorithm(), shared(), faults)
+    made.run()
+    return made
+
+
+@cache
+def clean(cohorts: tuple[tuple[int, tuple[str, ...]], ...]) -> dict[str, bytes]:
+    """The duals after these rounds (number, members) without a fault."""
+    made = World(FedDCD(EXACT), problem(), np.zeros(2), seed=0)
+    for row, id in enumerate(SITES):
+        made.join(id, row)
+    for number, members in cohorts:
+        made.server = made.server._replace(round=number - 1)
+        made.round(members)
+    made.settle()
+    return {id: np.asarray(made.disk[id].state.y).tobytes() for id in SITES}
+
+
+def check(made: Deployment) -> None:
+    done = made.committed()
+    assert len(done) >= made.rounds
+    cohorts = tuple((record.stamp.round, record.members) for record in done)
+    duals = made.duals()
+    total = sum(duals.values())
+    assert np.abs(total).max() <= 1e-10 * (1 + max(np.abs(y).max() for y in duals.values()))
+    assert {id: y.tobytes() for id, y in duals.items()} == clean(cohorts)
+    assert not made.refusals
+    book = made.server()
+    assert audit(book.ledger, made.algorithm, made.w, made.like) == book.ledger.head[0]
+    made.close()
+
+
+@cache
+def lengths() -> dict[str, int]:
+    """Disk operations of each place in a run without faults."""
+    import tempfile
+    from pathlib import Path
+
+    with tempfile.TemporaryDirectory() as folder:
+        made = play(Path(folder) / "run")
+        check(made)
+        return dict(made.operations)
+
+
+HOW = [
+    ("before", 1.0, False),
+    ("after", 0.6, True),
+    ("after", 0.0, False),
+    (40, 1.0, False),  # torn
+    ("disk full", 1.0, False),
+    ("input/output error", 1.0, False),
+    ("error after", 1.0, False),
+]
+
+
+def points(place: str) -> list[Fault]:
+    if place == "server":
+        return [
+            Fault(place, at, how) for at in range(lengths()[place]) for how in ("before", "after")
+        ]
+    return [Fault(place, at, *how) for at in range(lengths()[place]) for how in HOW]
+
+
+@pytest.mark.parametrize("place", [*SITES, "server"])
+def test_every_single_crash_point(place, tmp_path):
+    for k, fault in enumerate(points(place)):
+        try:
+            check(play(tmp_path / str(k), [fault]))
+        except Exception as error:
+            raise AssertionError(f"after {fault}") from error
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_pairs_of_crash_points(part, tmp_path):
+    everything = [fault for place in (*SITES, "server") for fault in points(place)]
+    random = np.random.default_rng(part)
+    for k in range(PAIRS // 4):
+        pair = [everything[i] for i in random.choice(len(everything), 2)]
+        try:
+            check(play(tmp_path / str(k), pair))
+        except Exception as error:
+            raise AssertionError(f"after {pair}") from error
