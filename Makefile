@@ -1,4 +1,4 @@
-.PHONY: demo test lint bench clean help
+.PHONY: demo test lint bench chaos clean help
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -33,6 +33,9 @@ lint: $(READY)  ## style and types alone
 
 bench: $(READY)  ## speed against plain NumPy, as ratios of one run
 	@$(BIN)/python benchmarks/rounds.py
+
+chaos: $(READY)  ## the durable protocol under all pairs of crash points and 100,000 faults (hours)
+	@FEDDCD_CRASH_PAIRS=all FEDDCD_FAULTS=100000 FEDDCD_HISTORIES=1000 $(QUICK) $(PYTEST) tests/test_crashes.py tests/test_protocol.py tests/test_protocol_machine.py
 
 clean:  ## remove the environment and what the demo wrote
 	rm -rf .venv demo .pytest_cache .ruff_cache

@@ -145,21 +145,27 @@ class World:
                 self.count["refused"] += 1
 
     def settle(self):
-        """Everyone hears the outcome of its last round; no message is lost here."""
+        """Everyone hears the outcome of its last round; no message is lost here. Who has no
+        state any more, or one that does not fit the ledger, gives no answer."""
         self.server, messages = settle(self.algorithm, self.server)
         answers = []
         for message in messages:
             if message.client not in self.disk:
                 continue
-            client = resolve(self.algorithm, self.disk[message.client], message)
+            try:
+                client = resolve(self.algorithm, self.disk[message.client], message)
+            except Refused:
+                self.count["refused"] += 1
+                continue
             self.disk[message.client] = client
             answers.append(settled(self.algorithm, client, message))
         return answers
 
-    def leave(self, id: str) -> None:
-        """For ever, and without a word: its disk is gone."""
-        del self.disk[id]
-        self.write(retire(self.server, id, self.settle()))
+    def leave(self, *ids: str) -> None:
+        """For ever, and without a word: their disks are gone."""
+        for id in ids:
+            del self.disk[id]
+        self.write(retire(self.server, ids, self.settle()))
 
     def cohort(self, least: int = 2):
         members = list(self.server.members)

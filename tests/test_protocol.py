@@ -1,6 +1,9 @@
 """The durable protocol's state machines under faults: the result is the one that a fault-free
 run over the same committed cohorts gives, and so the optimum."""
 
+import os
+from collections import Counter
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -28,7 +31,7 @@ from federations import ALGORITHMS, EXACT, EXACT_ALGORITHMS, TAU, D, N, quadrati
 
 MILD = Faults(lost=0.1)
 WILD = Faults(lost=0.05, late=0.05, doubled=0.05, crash=0.05, restart=0.03)
-NEWTON = ("fednewton",)  # its first rounds need everyone's curvature
+FAULTS = int(os.environ.get("FEDDCD_FAULTS", "1200"))
 
 
 @pytest.fixture(autouse=True)
@@ -63,15 +66,17 @@ def residual(made: World) -> tuple[float, float]:
 
 @pytest.mark.parametrize("name", EXACT_ALGORITHMS)
 def test_every_algorithm_reaches_the_optimum_of_who_remains(name):
-    """Random cohort sizes, a tenth of the messages lost, one late joiner, one retired client."""
+    """Random cohort sizes, a tenth of the messages lost, two late joiners, one retired client;
+    the second joins right after the departure, before any answer could even it out."""
     row = ALGORITHMS[name]
-    made = world(row.make(N, TAU, jnp.zeros(D)), MILD, members=N - 1)
-    for _ in range(12):
-        made.round(made.cohort())
-    made.join("late", N - 1)
+    made = world(row.make(N, TAU, jnp.zeros(D)), MILD, members=N - 2)
     for _ in range(12):
         made.round(made.cohort())
     made.leave("site2")
+    made.join("late", N - 2)
+    for _ in range(12):
+        made.round(made.cohort())
+    made.join("later", N - 1)
     for _ in range(60):
         for _ in range(15):
             made.round(made.cohort())
@@ -84,20 +89,25 @@ def test_every_algorithm_reaches_the_optimum_of_who_remains(name):
         assert off <= 1e-10 * (1 + size)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("algorithm", ["feddcd", "pointsaga"])
 def test_no_mix_of_faults_moves_the_fixed_point(algorithm, seed):
-    made = world(ALGORITHMS[algorithm].make(N, TAU, jnp.zeros(D)), WILD, seed)
-    for k in range(400):
-        made.round(made.cohort())
-        if k % 50 == 7 and algorithm == "feddcd":
-            off, size = residual(made)
-            assert off <= 1e-10 * (1 + size)
-    made.faults = chaos.NONE
-    for _ in range(60):
-        made.round(list(made.server.members))
-    assert error(made) <= 1e-8
-    assert min(made.count[kind] for kind in Faults._fields) > 5
+    """Lost, late, doubled, crashed, restarted, at random; FEDDCD_FAULTS asks for more of them."""
+    met = Counter()
+    while sum(met.values()) < FAULTS / 4:
+        made = world(ALGORITHMS[algorithm].make(N, TAU, jnp.zeros(D)), WILD, seed)
+        for k in range(150):
+            made.round(made.cohort())
+            if k % 50 == 7 and algorithm == "feddcd":
+                off, size = residual(made)
+                assert off <= 1e-10 * (1 + size)
+        met += Counter({kind: made.count[kind] for kind in Faults._fields})
+        made.faults = chaos.NONE
+        for _ in range(60):
+            made.round(list(made.server.members))
+        assert error(made) <= 1e-8
+        seed += 2
+    assert min(met[kind] for kind in Faults._fields) > 0
 
 
 def test_the_ledger_alone_gives_the_same_server_bit_for_bit():
@@ -249,8 +259,8 @@ def test_records_that_cannot_follow():
     with pytest.raises(Refused, match="epoch 1 does not come after epoch 1"):
         made.write(Started(1))
     answers = [a for a in made.settle() if a.client != "site1"]
-    with pytest.raises(Refused, match=r"missing: \['site1'\]"):
-        protocol.retire(made.server, "site0", answers)
+    with pytest.raises(Refused, match=r"to retire site0 all others must .* not \['site1'\]"):
+        protocol.retire(made.server, ["site0"], answers)
     with pytest.raises(Refused, match="at least 2 members"):
         protocol.begin(made.algorithm, made.server, ["site0"])
 
@@ -408,12 +418,12 @@ def holds(algorithm: str, seed: int) -> bool:
     A departure mends sums that were broken before, so the second part matters."""
     made = world(ALGORITHMS[algorithm].make(N, TAU, jnp.zeros(D)), WILD, seed)
     try:
-        for k in range(120):
+        for k in range(80):
             made.round(made.cohort())
-            if k == 20:
+            if k == 15:
                 leave_amid_work(made)
         made.faults = chaos.NONE
-        for _ in range(100):
+        for _ in range(70):
             made.round(list(made.server.members))
         off = residual(made)[0] if algorithm == "feddcd" else 0.0
     except Refused:
@@ -424,7 +434,7 @@ def holds(algorithm: str, seed: int) -> bool:
 
 @pytest.mark.parametrize("algorithm", ["feddcd", "pointsaga"])
 def test_the_protocol_itself_holds(algorithm):
-    assert all(holds(algorithm, seed) for seed in range(3))
+    assert all(holds(algorithm, seed) for seed in range(2))
 
 
 @pytest.mark.parametrize("name", MUTANTS)

@@ -4,15 +4,10 @@ import math
 import os
 from functools import cache
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import feddcd
-from feddcd import tree
-from feddcd.data.federate import federate
-from feddcd.solvers import NewtonCG, Tolerance
 
 # mean loss + (l2/2)|W|², one column per class, no bias; l2 = 1e-3, MNIST 1e-2
 OPTIMA = {"a9a": 0.3289939461, "phishing": 0.2639527833, "mnist": 0.5584816929}
@@ -119,16 +114,3 @@ def test_accfeddcd_on_mnist_is_where_the_authors_were():
 
 def test_pointsaga_on_mnist_takes_at_most_660_uploads():
     assert 30 * first_on_mnist("pointsaga", 24) <= 660
-
-
-def test_pooled_newton_gives_the_published_mnist_optimum():
-    pooled = data("mnist")
-    with jax.enable_x64(True):
-        made = federate(pooled, [np.arange(len(pooled.y))], l2=1e-2)
-        f = tree.take(made.problem, 0)
-        solve = jax.jit(lambda f, w: (lambda s: (f(s.w), s.grad_norm))(
-            NewtonCG(Tolerance(1e-6), space="parameters")(f, w, jax.random.key(0))
-        ))  # fmt: skip
-        value, grad_norm = solve(f, jnp.zeros_like(made.w))
-    assert float(grad_norm) <= 1e-6
-    assert abs(float(value) - 0.558481693) <= 1e-7

@@ -18,6 +18,8 @@ When a member leaves for ever the others go on without its help, once their answ
 
     total  = sum_i conserved(c_i, broadcast(server))     for all that remain
     server = rebalance(server, total, sum_i weight_i)                   server
+
+and when one comes, server = joined(server, old weight / new weight).
 """
 
 import abc
@@ -97,9 +99,13 @@ class AbstractAlgorithm(eqx.Module, Generic[Server, Client, Down, Answer]):
     def rebalance(self, server: Server, total: PyTree, weight: Scalar) -> Server:
         """The server for the members whose `conserved` sum to `total` and weights to `weight`.
 
-        At once or in the next answer, the residuals are zero again. The latest call counts; if
-        the members change before the next round it is to be called anew.
+        At once or in the next answer, the residuals are zero again. The latest call counts.
         """
+
+    @abc.abstractmethod
+    def joined(self, server: Server, ratio: Scalar) -> Server:
+        """The server after a client came, whose part in all sums is zero: the members' weight
+        was `ratio` of what it is now, so what the server holds per weight shrinks."""
 
     @abc.abstractmethod
     def chosen(self, server: Server) -> dict[str, Scalar]:

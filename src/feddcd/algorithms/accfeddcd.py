@@ -163,6 +163,11 @@ class AccFedDCD(AbstractAlgorithm[AccServer, AccClient, AccDown, AccAnswer]):
     def rebalance(self, server: AccServer, total: Duals, weight: Scalar) -> AccServer:
         return server._replace(excess=tree.scale(1 / weight, total))
 
+    def joined(self, server: AccServer, ratio: Scalar) -> AccServer:
+        if server.excess is None:
+            return server
+        return server._replace(excess=tree.scale(ratio, server.excess))
+
     def chosen(self, server: AccServer) -> dict[str, Scalar]:
         return {"kappa": self._kappa(server.curvature)}
 

@@ -70,6 +70,9 @@ class FedProx(AbstractAlgorithm[Params, Stateless, Params, None]):
     def rebalance(self, server: Params, total: None, weight: Scalar) -> Params:
         return server
 
+    def joined(self, server: Params, ratio: Scalar) -> Params:
+        return server
+
     def chosen(self, server: Params) -> dict[str, Scalar]:
         return {}
 

@@ -95,6 +95,11 @@ class FedDCD(AbstractAlgorithm[DualServer, DualClient, Params | None, Params]):
     def rebalance(self, server: DualServer, total: Params, weight: Scalar) -> DualServer:
         return server._replace(excess=tree.scale(1 / weight, total))
 
+    def joined(self, server: DualServer, ratio: Scalar) -> DualServer:
+        if server.excess is None:
+            return server
+        return server._replace(excess=tree.scale(ratio, server.excess))
+
     def chosen(self, server: DualServer) -> dict[str, Scalar]:
         return {}
 

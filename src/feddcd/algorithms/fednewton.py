@@ -118,6 +118,9 @@ class FedNewton(AbstractAlgorithm[NewtonServer, NewtonClient, Points, Bool[Array
     def rebalance(self, server: NewtonServer, total: Quadratic, weight: Scalar) -> NewtonServer:
         return _towards(server.points.w, server.t, tree.scale(1 / weight, total))
 
+    def joined(self, server: NewtonServer, ratio: Scalar) -> NewtonServer:
+        return server._replace(Q=tree.scale(ratio, server.Q))  # the step stays what it is
+
     def chosen(self, server: NewtonServer) -> dict[str, Scalar]:
         return {"damping": server.t}
 

@@ -73,6 +73,9 @@ class MinibatchSGD(AbstractAlgorithm[Params, Stateless, Params, None]):
     def rebalance(self, server: Params, total: None, weight: Scalar) -> Params:
         return server
 
+    def joined(self, server: Params, ratio: Scalar) -> Params:
+        return server
+
     def chosen(self, server: Params) -> dict[str, Scalar]:
         return {}
 

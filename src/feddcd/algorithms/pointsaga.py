@@ -103,6 +103,9 @@ class PointSAGA(AbstractAlgorithm[SagaServer, SagaClient, SagaDown, None]):
     def rebalance(self, server: SagaServer, total: Params, weight: Scalar) -> SagaServer:
         return server._replace(g=tree.scale(1 / weight, total))
 
+    def joined(self, server: SagaServer, ratio: Scalar) -> SagaServer:
+        return server._replace(g=tree.scale(ratio, server.g))
+
     def chosen(self, server: SagaServer) -> dict[str, Scalar]:
         return {"rho": self._rho(server.curvature), "curvature": server.curvature.L}
 

@@ -96,6 +96,9 @@ class Scaffold(AbstractAlgorithm[ScaffoldServer, ScaffoldClient, ScaffoldServer,
     def rebalance(self, server: ScaffoldServer, total: Params, weight: Scalar) -> ScaffoldServer:
         return server._replace(c=tree.scale(1 / weight, total))
 
+    def joined(self, server: ScaffoldServer, ratio: Scalar) -> ScaffoldServer:
+        return server._replace(c=tree.scale(ratio, server.c))
+
     def chosen(self, server: ScaffoldServer) -> dict[str, Scalar]:
         return {}
 

@@ -3,10 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
-from .. import tree
 from .._types import Params
 from ..algorithms import AbstractAlgorithm
 from .codec import digest, flatten, pack, restore, unpack
@@ -24,6 +22,7 @@ from .protocol import (
     close,
     new_server,
 )
+from .protocol.server import mean_of
 from .shapes import Shapes
 
 
@@ -85,8 +84,7 @@ def _check_sum(
         if value is None or digest(value) != expected:
             raise Refused(f"record {entry.seq}: the upload of {id} is not the one that was summed")
         values.append(value)
-    mean = tree.weighted_mean(tree.stack(values), jnp.asarray(weights))
-    if digest(mean) != digest(record.mean):
+    if digest(mean_of(values, weights)) != digest(record.mean):
         raise Refused(f"record {entry.seq}: its mean is not that of its uploads")
 
 
@@ -109,9 +107,9 @@ def encoded(record: Record) -> bytes:
         case Summed(stamp, members, digests, share, mean):
             meta: dict[str, Any] = {"stamp": list(stamp), "members": list(members)}
             return pack(meta | {"digests": list(digests), "share": share}, flatten(mean))
-        case Retired(client, total):
+        case Retired(clients, total):
             held: dict[str, np.ndarray] = {} if total is None else flatten(total)
-            return pack({"client": client, "moved": total is not None}, held)
+            return pack({"clients": list(clients), "moved": total is not None}, held)
 
 
 def decoded(entry: Entry, like: Shapes) -> Record:
@@ -127,5 +125,5 @@ def decoded(entry: Entry, like: Shapes) -> Record:
             return Summed(Stamp(*meta["stamp"]), *names, meta["share"], mean)
         case "retired":
             total = restore(like.conserved, arrays) if meta["moved"] else None
-            return Retired(meta["client"], total)
+            return Retired(tuple(meta["clients"]), total)
     raise Refused(f"record {entry.seq} is of the unknown kind {entry.kind!r}")

@@ -6,7 +6,9 @@ import equinox as eqx
 
 from ..algorithms import AbstractAlgorithm
 
-NAMES = ("broadcast", "client_step", "server_step", "client_receive", "conserved", "rebalance")
+NAMES = (
+    "broadcast", "client_step", "server_step", "client_receive", "conserved", "rebalance", "joined"
+)  # fmt: skip
 
 
 @eqx.filter_jit

@@ -85,9 +85,9 @@ class Summed(NamedTuple):
 
 
 class Retired(NamedTuple):
-    """A member left for ever; `total` is the sum of what the others conserve."""
+    """Members left for ever; `total` is the sum of what the others conserve."""
 
-    client: str
+    clients: tuple[str, ...]
     total: PyTree
 
 

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import PyTree
+import numpy as np
+from jaxtyping import Array, Float, PyTree
 
 from ... import tree
 from ..._types import Params
@@ -121,10 +122,14 @@ def _check(algorithm: AbstractAlgorithm, server: Server, reply: Reply, guard: Gu
         raise Refused(f"{reply.client}: its upload {bad}")
     if digest(reply.value) != reply.digest:
         raise Refused(f"{reply.client}: its upload was damaged on the way")
-    size = float(tree.norm(reply.value))
-    bound = guard.largest * (1 + float(tree.norm(algorithm.model(server.state))))
+    bound = guard.largest * (1 + _size(algorithm.model(server.state)))
+    size = _size(reply.value)
     if size > bound:
         raise Refused(f"{reply.client}: its upload has size {size:.3g}, allowed is {bound:.3g}")
+
+
+def _size(value: PyTree) -> float:
+    return float(np.sqrt(sum(np.sum(np.square(np.asarray(x))) for x in jax.tree.leaves(value))))
 
 
 def close(server: Server) -> Summed | None:
@@ -134,13 +139,20 @@ def close(server: Server) -> Summed | None:
         return None
     members = tuple(id for id in now.asked if id in now.replies)
     values = [now.replies[id].value for id in members]
-    weights = jnp.asarray([server.members[id].weight for id in members])
-    everyone = sum(member.weight for member in server.members.values())
-    share = float(jnp.sum(weights)) / everyone
+    weights = [server.members[id].weight for id in members]
+    share = sum(weights) / sum(member.weight for member in server.members.values())
     digests = tuple(now.replies[id].digest for id in members)
-    return Summed(
-        now.stamp, members, digests, share, tree.weighted_mean(tree.stack(values), weights)
-    )
+    return Summed(now.stamp, members, digests, share, mean_of(values, weights))
+
+
+@jax.jit
+def _weighted_mean(values: list[PyTree], weights: Float[Array, " n"]) -> PyTree:
+    return tree.weighted_mean(tree.stack(values), weights)
+
+
+def mean_of(values: list[PyTree], weights: list[float]) -> PyTree:
+    """The uploads' weighted mean, summed in the order of the list."""
+    return _weighted_mean(values, jnp.asarray(weights))
 
 
 def apply(algorithm: AbstractAlgorithm, server: Server, record: Record) -> Server:
@@ -153,14 +165,18 @@ def apply(algorithm: AbstractAlgorithm, server: Server, record: Record) -> Serve
         case Joined(id, weight):
             if id in server.members:
                 raise Refused(f"{id} is a member already")
-            member = Member(server.joined, weight)
-            members = {**server.members, id: member}
-            return server._replace(joined=server.joined + 1, members=members)
+            before = sum(member.weight for member in server.members.values())
+            state = server.state
+            if before > 0:
+                state = algorithm.joined(state, jnp.asarray(before / (before + weight)))
+            members = {**server.members, id: Member(server.joined, weight)}
+            return server._replace(state=state, joined=server.joined + 1, members=members)
         case Summed():
             return _commit(algorithm, server, record)
-        case Retired(id, total):
-            _member(server, id)
-            members = {k: v for k, v in server.members.items() if k != id}
+        case Retired(clients, total):
+            for id in clients:
+                _member(server, id)
+            members = {k: v for k, v in server.members.items() if k not in clients}
             state = server.state
             if total is not None:
                 weight = sum(member.weight for member in members.values())
@@ -187,18 +203,21 @@ def settle(algorithm: AbstractAlgorithm, server: Server) -> tuple[Server, list[S
     return server._replace(round=stamp.round, open=None), sent
 
 
-def retire(server: Server, id: str, answers: Iterable[Settled]) -> Retired:
-    """The record of a departure, from what all others hold after settling."""
-    _member(server, id)
+def retire(server: Server, clients: Iterable[str], answers: Iterable[Settled]) -> Retired:
+    """The record of departures, from what all others hold after settling; who cannot settle,
+    since its state was lost or is an old one, has to leave at the same time."""
+    gone = tuple(clients)
+    for id in gone:
+        _member(server, id)
     by_id = {answer.client: answer for answer in answers}
-    others = [other for other in server.members if other != id]
+    others = [other for other in server.members if other not in gone]
     missing = [other for other in others if other not in by_id]
     if missing:
-        raise Refused(f"to retire {id}, all others must have settled; missing: {missing}")
+        raise Refused(f"to retire {', '.join(gone)} all others must have settled, not {missing}")
     held = [by_id[other].conserved for other in others]
     if not held or held[0] is None:
-        return Retired(id, None)
-    return Retired(id, tree.total(tree.stack(held)))
+        return Retired(gone, None)
+    return Retired(gone, tree.total(tree.stack(held)))
 
 
 def _member(server: Server, id: str) -> Member:
