@@ -359,7 +359,7 @@ def test_a_file_that_may_not_grow(tmp_path):
         try:
             ledger.append("round", 1, 5, bytes(200_000))
         except LedgerError as error:
-            print(error)
+            print(error, flush=True)
         os._exit(0)
     """
     with child(code, path) as process:
