@@ -5,7 +5,6 @@ from collections import Counter
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from feddcd import tree
@@ -174,8 +173,3 @@ class World:
 
     def model(self):
         return self.algorithm.model(self.server.state)
-
-    def total(self):
-        """The sum of the clients' duals, for algorithms whose conserved sum is zero."""
-        held = [answer.conserved for answer in self.settle()]
-        return jax.tree.map(lambda *x: jnp.sum(jnp.stack(x), 0), *held)

@@ -1,5 +1,6 @@
 """feddcd reproduce and feddcd tune: options in, tables, pictures and files out."""
 
+import itertools
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from .experiments._problems import PAPER_PROBLEMS
 from .experiments.grid import Interrupted, Step
 from .experiments.reproduce import reproduce
-from .experiments.tune import SPLITS, Tried, tune, write_best
+from .experiments.tune import SPLITS, Tried, check_grid, tune, write_best
 
 console = Console()
 
@@ -77,12 +78,13 @@ def tune_command(
                 soft_wrap=True,
             )
 
-    chosen = problems or list(PAPER_PROBLEMS)
-    found = tune(
-        chosen, splits=splits or SPLITS, iterations=iterations,
-        folder=out.parent, watch=show,
-    )  # fmt: skip
+    chosen, ways = problems or list(PAPER_PROBLEMS), splits or list(SPLITS)
+    check_grid(chosen, ways, iterations)
     out.parent.mkdir(parents=True, exist_ok=True)
-    write_best(found, out, iterations)
+    for problem, split in itertools.product(chosen, ways):
+        found = tune(
+            [problem], splits=[split], iterations=iterations, folder=out.parent, watch=show
+        )
+        write_best(found, out, iterations)  # at once, so that a later Ctrl-C takes nothing back
     if not quiet:
         console.print(f"wrote {out}", soft_wrap=True)

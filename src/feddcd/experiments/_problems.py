@@ -1,8 +1,9 @@
 """The problems of the paper, and small ones to try things out on."""
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from .spec import Setting
+from .spec import Setting, SpecError, nearest
 
 Variant = Literal["paper", "authors"]
 Settings = dict[str, Setting]
@@ -33,6 +34,12 @@ PROBLEMS = {
     "digits-mlp": Problem("digits", "mlp:32", 1e-2, clients=40, reference=0.0),
 }
 PAPER_PROBLEMS = ("mnist-softmax", "rcv1-softmax", "mnist-mlp")
+
+
+def check_problems(problems: Sequence[str]) -> None:
+    for problem in problems:
+        if problem not in PROBLEMS:
+            raise SpecError(f"unknown problem {problem!r}{nearest(problem, PROBLEMS)}")
 
 
 def is_mlp(problem: str) -> bool:

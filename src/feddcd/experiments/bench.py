@@ -17,7 +17,7 @@ from ..engines.simulate import Federation, federation
 from ..participation import UniformSubset
 from ..problems import AbstractProblem, mlp_params
 from ..solvers import NewtonCG, Tolerance
-from ._problems import PROBLEMS
+from ._problems import PROBLEMS, is_mlp
 from .build import default_dtype
 from .folder import write_atomically
 from .methods import check_names, make_algorithm
@@ -77,7 +77,7 @@ class Bench:
     def start(self, cell: Cell, seed: int):
         """The first model: zero, or the seed's own random one."""
         w = self.federated.w
-        if not PROBLEMS[cell.problem].model.startswith("mlp"):
+        if not is_mlp(cell.problem):
             return w
         widths = (w[0][0].shape[0], *(layer[0].shape[1] for layer in w))
         return mlp_params(widths, jax.random.key(seed), w[0][0].dtype)

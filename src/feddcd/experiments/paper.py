@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ._problems import BEYOND, DUAL, PRIMAL, PROBLEMS, Variant, data_of, is_mlp
+from ._problems import BEYOND, DUAL, PRIMAL, PROBLEMS, Variant, check_problems, data_of, is_mlp
 from ._settings import hyperparameters
-from .spec import Setting, Spec, SpecError, nearest
+from .spec import Setting, Spec, SpecError
 
 
 class Setup(NamedTuple):
@@ -54,8 +54,7 @@ class Cell:
     until: float | None = None
 
     def __post_init__(self):
-        if self.problem not in PROBLEMS:
-            raise SpecError(f"unknown problem {self.problem!r}{nearest(self.problem, PROBLEMS)}")
+        check_problems([self.problem])
         if self.seeds < 1 or self.iterations < 1:
             raise SpecError(
                 f"need seeds >= 1 and iterations >= 1, got {self.seeds} and {self.iterations}"

@@ -9,7 +9,7 @@ import numpy as np
 from ..data.authors import load_authors
 from ._authors import AUTHORS_OPTIMUM, authors_run
 from ._differences import DIFFERENCES, TWO_CLASS
-from ._problems import PAPER_PROBLEMS, PROBLEMS, VARIANTS, Variant
+from ._problems import PAPER_PROBLEMS, VARIANTS, Variant, check_problems
 from .grid import Results, Step, run_grid
 from .paper import NOT_IN_FIGURE3, PARTS, Cell, figure1, figure3, grid
 from .spec import SpecError, nearest
@@ -51,9 +51,7 @@ def _parts(what: str) -> list[str]:
 
 
 def _check(problems: Sequence[str], variant: str, seeds: int) -> None:
-    for problem in problems:
-        if problem not in PROBLEMS:
-            raise SpecError(f"unknown problem {problem!r}{nearest(problem, PROBLEMS)}")
+    check_problems(problems)
     if variant not in VARIANTS:
         raise SpecError(f"unknown variant {variant!r}{nearest(variant, VARIANTS)}")
     if seeds < 1:

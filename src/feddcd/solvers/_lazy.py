@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from .._types import Scalar
 from ..problems import AbstractDesign
+from ._cg import on_cpu
 
 Weights = Float[Array, "d k"]
 
@@ -84,7 +85,7 @@ def run_lazily(
 def in_step() -> bool:
     """Whether clients run side by side: there a loop whose length differs between them would
     copy all of W in every step."""
-    return jax.default_backend() != "cpu"
+    return not on_cpu()
 
 
 def _run_in_step(step, start, *, steps: Int[Array, ""], eta: Scalar, room: int):
