@@ -72,28 +72,43 @@ def certify(problem: AbstractProblem, w: Params, points: Params | None) -> Certi
     return Certificate(F, jnp.fmax(at_model, tangent_bound(problem, points, stacked=True)))
 
 
+class Tangent(NamedTuple):
+    """A client's part of the bound below; parts are added up."""
+
+    constant: Scalar
+    size: Scalar  # of what was added up in the constant
+    slope: Params
+    alpha: Scalar
+
+
+def tangent(f: AbstractProblem, w: Params) -> Tangent:
+    """f(x) >= f(w) + <g, x-w> + α|x-w|²/2 = constant - <slope, x> + α|x|²/2."""
+    value, g = jax.value_and_grad(f)(w)
+    parts = jnp.array([value, -tree.dot(g, w), f.alpha * tree.dot(w, w) / 2])
+    slope = tree.axpy(f.alpha, w, tree.scale(-1.0, g))
+    return Tangent(jnp.sum(parts), jnp.sum(jnp.abs(parts)), slope, f.alpha)
+
+
 def tangent_bound(problem: AbstractProblem, w: Params, *, stacked: bool) -> Scalar:
-    """f_i(x) >= f_i(w_i) + <g_i, x-w_i> + α_i|x-w_i|²/2, summed and minimised over x:
+    """The bound from one tangent per client, at its own point or all at one."""
+    if stacked:
+        tangents = jax.lax.map(lambda fw: tangent(*fw), (problem, w))
+    else:
+        tangents = jax.lax.map(lambda f: tangent(f, w), problem)
+    return lower_bound(tree.total(tangents), problem.alpha.shape[0])
+
+
+def lower_bound(total: Tangent, N: int) -> Scalar:
+    """The clients' tangents, summed and minimised over x:
 
     F* >= sum(f_i(w_i) - <g_i,w_i> + α_i|w_i|²/2) - |sum(α_i w_i - g_i)|² / (2 sum α_i),
 
     less an allowance for rounding. Minus infinity where sum α_i is 0.
     """
-
-    def tangent(f: AbstractProblem, w: Params):
-        value, g = jax.value_and_grad(f)(w)
-        parts = jnp.array([value, -tree.dot(g, w), f.alpha * tree.dot(w, w) / 2])
-        return jnp.sum(parts), jnp.sum(jnp.abs(parts)), tree.axpy(f.alpha, w, tree.scale(-1.0, g))
-
-    if stacked:
-        constants, sizes, slopes = jax.lax.map(lambda fw: tangent(*fw), (problem, w))
-    else:
-        constants, sizes, slopes = jax.lax.map(lambda f: tangent(f, w), problem)
-    slope, alpha = tree.total(slopes), jnp.sum(problem.alpha)
-    drop = tree.dot(slope, slope) / (2 * alpha)
-    allowance = 64 * jnp.finfo(drop.dtype).eps * (jnp.sum(sizes) + drop)
-    bound = (jnp.sum(constants) - drop - allowance) / constants.shape[0]
-    return jnp.where((alpha > 0) & jnp.isfinite(bound), bound, -jnp.inf)
+    drop = tree.dot(total.slope, total.slope) / (2 * total.alpha)
+    allowance = 64 * jnp.finfo(drop.dtype).eps * (total.size + drop)
+    bound = (total.constant - drop - allowance) / N
+    return jnp.where((total.alpha > 0) & jnp.isfinite(bound), bound, -jnp.inf)
 
 
 def dual_residual(

@@ -1,8 +1,26 @@
-"""Data sets, a strict LIBSVM reader, and ways to share rows among clients."""
+"""Data sets, strict readers of files, ways to share rows among clients, and what sites agree on."""
 
 from feddcd.data._dataset import DataError, Dataset
+from feddcd.data.agree import Agreed, Offer, SiteData, admit, agree, offer, select
 from feddcd.data.libsvm import read_libsvm
 from feddcd.data.partition import PARTITIONS, partition
 from feddcd.data.sources import available, load
+from feddcd.data.tables import read_site
 
-__all__ = ["DataError", "Dataset", "PARTITIONS", "available", "load", "partition", "read_libsvm"]
+__all__ = [
+    "Agreed",
+    "DataError",
+    "Dataset",
+    "Offer",
+    "PARTITIONS",
+    "SiteData",
+    "admit",
+    "agree",
+    "available",
+    "load",
+    "offer",
+    "partition",
+    "read_libsvm",
+    "read_site",
+    "select",
+]

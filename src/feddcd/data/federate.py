@@ -11,6 +11,16 @@ import scipy.sparse
 from .._types import Params
 from ..problems import FAMILIES, MLP, AbstractSamples, Linear, mlp_params, stack_rows
 from ._dataset import DataError, Dataset, shape_of
+from .agree import (
+    REGRESSIONS,
+    Agreed,
+    SiteData,
+    check_count,
+    check_targets,
+    is_classifier,
+    listed,
+    select,
+)
 
 MODELS: dict[str, str] = {
     "softmax": "multinomial logistic regression, one column per class, no bias",
@@ -44,23 +54,88 @@ def federate(
     seed: int = 0,
 ) -> Federated:
     """The clients' problems, client i holding the rows parts[i]."""
-    kind, _, widths = model.partition(":")
+    kind = model.partition(":")[0]
     _check(kind, l2, weighting, parts)
-    Y, Y_test, classes = _targets(data, kind)
+    classes = np.unique(data.y) if kind not in REGRESSIONS else None
+    if classes is not None:
+        _check_classes(data, classes, kind)
+    Y = _targets(data.name, data.y, kind, classes)
     sizes = np.array([len(part) for part in parts])
     scale = 1 / sizes if weighting == "clients" else np.full(len(parts), len(parts) / sizes.sum())
     make = _maker(kind, l2, dtype)
     problem = make(data.X, Y, parts, scale)
     test = None
-    if Y_test is not None:
+    if data.y_test is not None:
+        Y_test = _targets(data.name, data.y_test, kind, classes, "test ")
         everything = [np.arange(len(Y_test))]
         one = make(data.X_test, Y_test, everything, np.array([1 / len(Y_test)]))
         test = jax.tree.map(lambda x: x[0], one)
-    (_, d), (_, k) = shape_of(data.X), Y.shape
-    w = jnp.zeros((d, k), dtype)
-    if kind == "mlp":
-        w = mlp_params((d, *_widths(widths), k), jax.random.key(seed), dtype)
+    w = _start(model, (shape_of(data.X)[1], Y.shape[1]), dtype, seed)
     return Federated(problem, test, w, classes)
+
+
+def site_problem(
+    site: SiteData,
+    agreed: Agreed,
+    *,
+    model: str = "softmax",
+    l2: float = 1e-3,
+    scale: float | None = None,
+    dtype: type = np.float64,
+    seed: int = 0,
+) -> Federated:
+    """One site's own problem, N = 1, as `federate` gives it; each row weighs scale, or 1/n."""
+    kind = model.partition(":")[0]
+    dimensions(agreed, model)
+    classes = None if agreed.classes is None else np.array(agreed.classes)
+    Y = _targets(site.file, site.labels, kind, classes)
+    X = Dataset(site.file, select(site, agreed.features).X, np.zeros(len(Y))).X
+    one = _alone(X, Y, model, l2, scale, dtype, seed)
+    return one._replace(classes=classes)
+
+
+def phantom(
+    d: int,
+    k: int,
+    *,
+    model: str = "softmax",
+    l2: float = 1e-3,
+    scale: float | None = None,
+    dtype: type = np.float64,
+    seed: int = 0,
+) -> Federated:
+    """A problem of one zero row, for a server without data: shapes, weights and the start w."""
+    many = model.partition(":")[0] in ("softmax", "mlp")
+    if d < 1 or (k < 2 if many else k != 1):
+        raise DataError(f"{model} needs d >= 1 and k {'>= 2' if many else '= 1'}, got {d=}, {k=}")
+    return _alone(np.zeros((1, d)), np.zeros((1, k)), model, l2, scale, dtype, seed)
+
+
+def dimensions(agreed: Agreed, model: str) -> tuple[int, int]:
+    """The d and k of `phantom` for what the sites have agreed on."""
+    classes = len(agreed.classes or ())
+    if is_classifier(model) != (classes >= 2) or (model == "logistic" and classes != 2):
+        raise DataError(f"{model} does not go with the agreed classes {agreed.classes}")
+    d = agreed.features if isinstance(agreed.features, int) else len(agreed.features)
+    return d, 1 if classes == 0 or model == "logistic" else classes
+
+
+def _alone(X, Y, model: str, l2: float, scale: float | None, dtype: type, seed: int) -> Federated:
+    kind, parts = model.partition(":")[0], [np.arange(len(Y))]
+    _check(kind, l2, "clients", parts)
+    weight = 1 / len(Y) if scale is None else scale
+    if not (np.isfinite(weight) and weight > 0):
+        raise DataError(f"need a finite scale > 0, got scale={scale}")
+    problem = _maker(kind, l2, dtype)(X, Y, parts, np.array([weight]))
+    w = _start(model, (X.shape[1], Y.shape[1]), dtype, seed)
+    return Federated(problem, None, w, None)
+
+
+def _start(model: str, shape: tuple[int, int], dtype: type, seed: int) -> Params:
+    (d, k), (kind, _, widths) = shape, model.partition(":")
+    if kind == "mlp":
+        return mlp_params((d, *_widths(widths), k), jax.random.key(seed), dtype)
+    return jnp.zeros((d, k), dtype)
 
 
 def _maker(kind: str, l2: float, dtype: type):
@@ -74,8 +149,9 @@ def _maker(kind: str, l2: float, dtype: type):
         for i, part in enumerate(parts):
             Y[i, : len(part)], s[i, : len(part)] = targets[part], scale[i]
         rows = jnp.asarray([len(part) for part in parts])
-        model, beta = (MLP, np.inf) if kind == "mlp" else (Linear, family.smoothness * traces)
-        return model(
+        bounded = kind != "mlp" and np.isfinite(family.smoothness)
+        beta = family.smoothness * traces if bounded else np.inf  # inf * 0 would be nan
+        return (MLP if kind == "mlp" else Linear)(
             X=stack_rows(X, parts, dtype),
             Y=jnp.asarray(Y),
             s=jnp.asarray(s),
@@ -107,32 +183,30 @@ def _check(kind: str, l2: float, weighting: str, parts: Sequence[np.ndarray]) ->
         raise DataError(f"clients without a row: {empty}" if parts else "there are no clients")
 
 
-def _targets(data: Dataset, kind: str):
-    """Y (n by k), the same of the test data, and the classes if there are any."""
-    if kind in ("ridge", "poisson"):
-        for what, y in (("", data.y), ("test ", data.y_test)):
-            if kind == "poisson" and y is not None and np.any(y < 0):
-                row = int(np.argmax(y < 0))
-                raise DataError(
-                    f"{data.name}: Poisson needs targets >= 0, {what}row {row} has {y[row]}"
-                )
-        return data.y[:, None], None if data.y_test is None else data.y_test[:, None], None
-    classes = np.unique(data.y)
-    _check_classes(data, classes, kind)
-    code = lambda y: np.eye(len(classes))[np.searchsorted(classes, y)]
-    if kind == "logistic":
-        code = lambda y: (y == classes[1]).astype(float)[:, None]
-    return code(data.y), None if data.y_test is None else code(data.y_test), classes
+def _targets(name: str, y: np.ndarray, kind: str, classes: np.ndarray | None, what: str = ""):
+    """Y, n by k: numbers as they are, classes coded in the order given."""
+    if classes is None:
+        check_targets(name, y, kind, what)
+        return y[:, None]
+    order = np.argsort(classes)
+    same = (y.dtype.kind in "US") == (classes.dtype.kind in "US")
+    place = np.searchsorted(classes[order], y) if same else np.zeros(len(y), int)
+    codes = order[np.minimum(place, len(classes) - 1)]
+    unseen = np.flatnonzero(classes[codes] != y) if same else [0]
+    if len(unseen):
+        raise DataError(
+            f"{name}: row {unseen[0]} has the label {listed([y[unseen[0]]])}, which is not among "
+            f"the agreed classes {listed(classes)}"
+        )
+    return (
+        (codes == 1).astype(float)[:, None] if kind == "logistic" else np.eye(len(classes))[codes]
+    )
 
 
 def _check_classes(data: Dataset, classes: np.ndarray, kind: str) -> None:
     if len(classes) < 2:
         raise DataError(f"{data.name}: all rows have the label {classes[0]:g}; {kind} needs two")
-    if len(classes) > 1000 or (len(classes) > 100 and np.any(classes != np.round(classes))):
-        raise DataError(
-            f"{data.name}: {len(classes)} distinct labels look like a continuous target; "
-            "use --model ridge or poisson"
-        )
+    check_count(data.name, classes)
     if kind == "logistic" and len(classes) != 2:
         raise DataError(f"{data.name}: logistic needs 2 classes, got {len(classes)}; use softmax")
     if data.y_test is not None:

@@ -10,6 +10,7 @@ from ..algorithms import AbstractAlgorithm
 from .codec import digest, flatten, pack, restore, unpack
 from .ledger import Entry, Ledger
 from .protocol import (
+    Founded,
     Joined,
     Record,
     Refused,
@@ -49,6 +50,21 @@ class Book:
             return None
         self.write(record, [now.replies[id] for id in record.members])
         return record
+
+
+def found(ledger: Ledger, terms: dict[str, Any]) -> None:
+    """The first record of an empty ledger: what was agreed."""
+    ledger.append("founded", 0, 0, encoded(Founded(terms)))
+
+
+def founded(ledger: Ledger) -> dict[str, Any] | None:
+    """What was agreed; None where nothing is written yet."""
+    first = next(ledger.entries(), None)
+    if first is None:
+        return None
+    if first.kind != "founded":
+        raise Refused("the ledger does not begin with what was agreed")
+    return unpack(first.body)[0]["terms"]
 
 
 def replay(entries: Iterable[Entry], algorithm: AbstractAlgorithm, w: Params, like: Shapes):
@@ -100,30 +116,35 @@ def _stamp(record: Record, epoch: int) -> Stamp:
 
 def encoded(record: Record) -> bytes:
     match record:
+        case Founded(terms):
+            return pack({"terms": terms}, {})
         case Started(epoch):
             return pack({"epoch": epoch}, {})
-        case Joined(client, weight):
-            return pack({"client": client, "weight": weight}, {})
+        case Joined(client, weight, rows):
+            return pack({"client": client, "weight": weight, "rows": rows}, {})
         case Summed(stamp, members, digests, share, mean):
             meta: dict[str, Any] = {"stamp": list(stamp), "members": list(members)}
             return pack(meta | {"digests": list(digests), "share": share}, flatten(mean))
-        case Retired(clients, total):
+        case Retired(clients, total, barred):
             held: dict[str, np.ndarray] = {} if total is None else flatten(total)
-            return pack({"clients": list(clients), "moved": total is not None}, held)
+            meta = {"clients": list(clients), "moved": total is not None, "barred": barred}
+            return pack(meta, held)
 
 
 def decoded(entry: Entry, like: Shapes) -> Record:
     meta, arrays = unpack(entry.body)
     match entry.kind:
+        case "founded":
+            return Founded(meta["terms"])
         case "started":
             return Started(meta["epoch"])
         case "joined":
-            return Joined(meta["client"], meta["weight"])
+            return Joined(meta["client"], meta["weight"], meta["rows"])
         case "summed":
             names = (tuple(meta["members"]), tuple(meta["digests"]))
             mean = restore(like.value, arrays)
             return Summed(Stamp(*meta["stamp"]), *names, meta["share"], mean)
         case "retired":
             total = restore(like.conserved, arrays) if meta["moved"] else None
-            return Retired(tuple(meta["clients"]), total)
+            return Retired(tuple(meta["clients"]), total, meta["barred"])
     raise Refused(f"record {entry.seq} is of the unknown kind {entry.kind!r}")

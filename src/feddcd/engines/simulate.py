@@ -76,29 +76,25 @@ def one_round(fed: Federation, state: State) -> tuple[State, Record]:
     algorithm, (server, clients, t) = fed.algorithm, state
     key_cohort, key_clients = round_keys(fed.key, t)
     cohort = fed.participation(key_cohort)
-    ids, arrived = cohort.ids, cohort.arrived
-    c, up = _ask(fed, clients, algorithm.broadcast(server), cohort, key_clients)
+    p = jnp.where(cohort.arrived, fed.weights[cohort.ids], 0)
+    enough = jnp.sum(cohort.arrived) >= 2  # one upload alone cannot move a dual method
+    kept = None if fed.participation.certain else cohort.arrived & enough
 
-    p = jnp.where(arrived, fed.weights[ids], 0)
-    enough = jnp.sum(arrived) >= 2  # one upload alone cannot move a dual method
-    value = up.value if fed.participation.certain else _only(arrived, up.value)
-    mean = tree.weighted_mean(value, jnp.where(enough, p, fed.weights[ids]))
-    new_server, answer = algorithm.server_step(server, mean, jnp.sum(p) / jnp.sum(fed.weights))
-    clients = _settle(fed, clients, c, answer, ids, arrived & enough)
-    server = new_server if fed.participation.certain else tree.where(enough, new_server, server)
+    share = p / jnp.where(enough, jnp.sum(p), 1)
+    clients, up = _ask(fed, clients, algorithm.broadcast(server), cohort, kept, share, key_clients)
+    part = jnp.sum(p) / jnp.sum(fed.weights)
+    new_server, answer = algorithm.server_step(server, up.value, part)
+    if answer is not None:
+        clients = _settle(fed, clients, answer, cohort.ids, kept)
+    server = new_server if kept is None else tree.where(enough, new_server, server)
     record = Record(
         jnp.sum(cohort.asked),
-        jnp.where(enough, jnp.sum(arrived), 0),
+        jnp.where(enough, jnp.sum(cohort.arrived), 0),
         jnp.sum(jnp.where(cohort.asked, up.steps, 0)),
-        jnp.max(jnp.where(arrived, up.grad_norm, 0)),
+        jnp.max(jnp.where(cohort.arrived, up.grad_norm, 0)),
         *fed.measure(algorithm, server, clients, fed.weights),
     )
     return State(server, clients, t + 1), record
-
-
-def _only(arrived: Array, values: PyTree) -> PyTree:
-    """Zero in place of what did not arrive, which may be anything, nan included."""
-    return tree.where(arrived, values, tree.zeros(values))
 
 
 def round_keys(key: Key, t: Int[Array, ""]) -> tuple[Key, Key]:
@@ -132,43 +128,72 @@ def advance(fed: Federation, state: State, rounds: Int[Array, ""], room: int):
     return state, trace, sound
 
 
-def _ask(fed: Federation, clients: PyTree, down: PyTree, cohort: Cohort, key: Key):
-    """Every asked client's new state and upload, stacked in the order of the cohort."""
+def _ask(
+    fed: Federation, clients: PyTree, down: PyTree, cohort: Cohort, kept: Array | None, p, key: Key
+) -> tuple[PyTree, Upload]:
+    """All clients' states, new where the upload is kept; the mean upload, each one's numbers."""
 
-    def step(i) -> tuple[PyTree, Upload]:
-        f, c = tree.take((fed.problem, clients), i)
-        return fed.algorithm.client_step(f, c, down, client_key(key, i))
+    def step(clients, i) -> tuple[PyTree, Upload]:
+        f, old = tree.take((fed.problem, clients), i)
+        new, up = fed.algorithm.client_step(f, old, down, client_key(key, i))
+        return _changed(old, new), up
 
     if fed.side_by_side:
-        return jax.vmap(step)(cohort.ids)
-    if fed.participation.certain:
-        return jax.lax.map(step, cohort.ids)
-    shapes = jax.eval_shape(step, cohort.ids[0])
+        new, up = jax.vmap(step, (None, 0))(clients, cohort.ids)
+        mean = tree.weighted_mean(_only(kept, up.value), p)
+        return _write(clients, new, cohort.ids, kept), up._replace(value=mean)
+
+    shapes = jax.eval_shape(step, clients, cohort.ids[0])
     nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-    return jax.lax.map(
-        lambda who: jax.lax.cond(who[1], step, lambda i: nothing, who[0]),
-        (cohort.ids, cohort.asked),
-    )
+
+    def ask(carry, one):
+        clients, mean = carry
+        i, asked, kept, p = one
+        if kept is None:
+            new, up = step(clients, i)
+        else:
+            new, up = jax.lax.cond(asked, step, lambda *_: nothing, clients, i)
+        add = lambda m, x: m + p.astype(x.dtype) * x
+        mean = jax.tree.map(add, mean, _only(kept, up.value))
+        return (_write(clients, new, i, kept), mean), (up.grad_norm, up.steps)
+
+    each = (cohort.ids, cohort.asked, kept, p)
+    (clients, mean), numbers = jax.lax.scan(ask, (clients, nothing[1].value), each)
+    return clients, Upload(mean, *numbers)
 
 
-def _settle(fed: Federation, clients, c, answer, ids, kept) -> PyTree:
+def _settle(fed: Federation, clients: PyTree, answer, ids: Array, kept: Array | None) -> PyTree:
     """All clients' states, with the answer received by those whose upload was kept."""
 
-    def settled(clients, k) -> PyTree:
-        new = tree.take(c, k)
-        if answer is not None:
-            new = fed.algorithm.client_receive(new, answer)
-        if fed.participation.certain:
-            return new
-        return tree.where(kept[k], new, tree.take(clients, ids[k]))
+    def receive(clients, i) -> PyTree:
+        old = tree.take(clients, i)
+        return _changed(old, fed.algorithm.client_receive(old, answer))
 
     if fed.side_by_side:
-        put = lambda all_, x: all_.at[ids].set(x, unique_indices=True)
-        news = jax.vmap(settled, (None, 0))(clients, jnp.arange(len(ids)))
-        return jax.tree.map(put, clients, news)
+        return _write(clients, jax.vmap(receive, (None, 0))(clients, ids), ids, kept)
+    settle = lambda clients, one: (_write(clients, receive(clients, one[0]), *one), None)
+    return jax.lax.scan(settle, clients, (ids, kept))[0]
 
-    def put_one(k, clients):  # row by row: on a CPU a scatter is ten times slower
-        put = lambda all_, x: jax.lax.dynamic_update_index_in_dim(all_, x, ids[k], 0)
-        return jax.tree.map(put, clients, settled(clients, k))
 
-    return jax.lax.fori_loop(0, len(ids), put_one, clients)
+def _only(kept: Array | None, values: PyTree) -> PyTree:
+    """Zero in place of what did not arrive, which may be anything, nan included."""
+    return values if kept is None else tree.where(kept, values, tree.zeros(values))
+
+
+def _changed(old: PyTree, new: PyTree) -> PyTree:
+    """`new` with None in place of what is passed on as it was, so that nobody copies it."""
+    return jax.tree.map(lambda x, y: None if y is x else y, old, new)
+
+
+def _write(clients: PyTree, new: PyTree, i: Array, kept: Array | None) -> PyTree:
+    """All clients' states with client i's (or the clients' i) replaced where it is kept."""
+
+    def put(x, rows):
+        if x is None:
+            return rows
+        x = x if kept is None else tree.where(kept, x, rows[i])
+        if i.ndim == 0:  # on a CPU a scatter is ten times slower
+            return jax.lax.dynamic_update_index_in_dim(rows, x, i, 0)
+        return rows.at[i].set(x, unique_indices=True)
+
+    return jax.tree.map(put, new, clients, is_leaf=lambda x: x is None)

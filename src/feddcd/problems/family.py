@@ -13,14 +13,14 @@ from jaxtyping import Array, Float
 
 from .._types import Scalar
 
-Z = Float[Array, "n k"]
+Z = Float[Array, "*n k"]
 
 
 class AbstractFamily(eqx.Module):
     smoothness: eqx.AbstractClassVar[float]  # a bound on the eigenvalues of ∇²A
 
     @abc.abstractmethod
-    def value(self, z: Z, y: Z) -> Float[Array, " n"]:
+    def value(self, z: Z, y: Z) -> Float[Array, "*n"]:
         """The loss of every row."""
 
     @abc.abstractmethod

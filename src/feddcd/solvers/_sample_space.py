@@ -10,6 +10,7 @@ the directions need none, so they are found in single precision.
 Arrays are k by n here: products with G are then 1.6 times faster on a CPU.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
@@ -39,11 +40,11 @@ class _Local(eqx.Module):
     family: AbstractFamily
 
     def mean(self, AG: Columns) -> Columns:
-        return self.family.mean(((self.Xq + AG) / self.mu).T).T
+        return _by_columns(self.family.mean)((self.Xq + AG) / self.mu)
 
     def value(self, A: Columns, AG: Columns) -> Scalar:
         """f(w) + |q|²/(2μ)."""
-        losses = self.family.value(((self.Xq + AG) / self.mu).T, self.Y.T)
+        losses = _by_columns(self.family.value)((self.Xq + AG) / self.mu, self.Y)
         return jnp.sum(self.s * losses) + jnp.vdot(A, AG) / (2 * self.mu)
 
 
@@ -80,9 +81,9 @@ def solve_in_samples(
     both = f.X.matmul(jnp.concatenate([w, q], 1)).T
     Xw, Xq = both[:k], both[k:]
     local = _Local(gram.G, gram.rough, Xq, f.Y.T, f.s, f.mu, f.family)
-    A = f.s * (local.Y - f.family.mean(Xw.T).T)
+    A = f.s * (local.Y - _by_columns(f.family.mean)(Xw))
     AG = A @ gram.G
-    residual = f.mu * w - q
+    residual = jax.lax.optimization_barrier(f.mu * w - q)  # fused, its square is 3 times slower
     given = jnp.vdot(residual, residual) - 2 * jnp.vdot(f.mu * Xw - Xq, A) + jnp.vdot(A, AG)
     A, AG = _nearer(gram, A, AG, f.mu * Xw - Xq)
     start = _point(local, A, AG, local.value(A, AG))
@@ -91,6 +92,11 @@ def solve_in_samples(
     end = _newton(local, start._replace(progress=good), tol, max_steps)
     found = f.X.add_rmatmul(jnp.ones_like(f.mu), end.A.T, q) / f.mu
     return jnp.where(good & (end.grad_norm <= given), found, w), end.steps
+
+
+def _by_columns(function: Callable) -> Callable:
+    """A family's function of rows, for arrays that are k by n; no array is transposed."""
+    return jax.vmap(function, in_axes=-1, out_axes=-1)
 
 
 def _nearer(gram: Gram, A: Columns, AG: Columns, target: Columns) -> tuple[Columns, Columns]:
@@ -136,12 +142,14 @@ def _direction(local: _Local, s: _Point, tol: Scalar) -> tuple[Columns, Int[Arra
     P, weights = s.P.astype(low), (local.s / local.mu).astype(low)
     accuracy = ((tol * unit) ** 2).astype(low)
 
+    curvature = _by_columns(local.family.curvature)
+
     def unsolved(c: _Search):
         return (c.rr > accuracy) & (c.k < MAX_CG_STEPS)
 
     def once(c: _Search) -> _Search:
         going = c.rr > accuracy
-        Ap = c.p + weights * local.family.curvature(P.T, c.pG.T).T
+        Ap = c.p + weights * curvature(P, c.pG)
         a = jnp.where(going, c.rr / jnp.vdot(c.pG, Ap), 0)
         r, rG = c.r - a * Ap, c.rG - a * (Ap @ local.rough)
         rr = jnp.vdot(r, rG)

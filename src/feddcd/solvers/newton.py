@@ -66,12 +66,14 @@ class _Point(NamedTuple):
 
 
 def _solve_in_parameters(
-    f: AbstractProblem, w: Params, tol: Scalar, max_steps: int
+    problem: AbstractProblem, w: Params, tol: Scalar, max_steps: int
 ) -> LocalSolution:
     def unsolved(s: _Point):
         return (s.grad_norm > tol) & (s.newton < max_steps) & s.progress
 
     def step(s: _Point) -> _Point:
+        # else what depends on the data alone is computed ahead of a loop that seldom runs
+        f, _ = jax.lax.optimization_barrier((problem, s.w))
         _, hvp = jax.linearize(jax.grad(f), s.w)
         accuracy = jnp.maximum(s.forcing * s.grad_norm, 0.3 * tol)
         d, k = cg(hvp, tree.scale(-1.0, s.g), tol=accuracy, max_steps=1000)
@@ -85,7 +87,7 @@ def _solve_in_parameters(
         new = _Point(w, g, norm, next_forcing(norm, s.grad_norm), newton, steps, better)
         return tree.where(better, new, s._replace(newton=newton, steps=steps, progress=better))
 
-    g = f.gradient(w) if isinstance(f, Linear) else jax.grad(f)(w)
+    g = problem.gradient(w) if isinstance(problem, Linear) else jax.grad(problem)(w)
     zero = jnp.zeros((), jnp.int32)
     norm = tree.norm(g)
     first = jnp.full_like(norm, FIRST_FORCING)

@@ -8,6 +8,7 @@ atomic write. So the ledger runs exactly the algorithm, with the cohorts that we
 from .client import Client, Pending, new_client, resolve, settled, work
 from .messages import (
     Commit,
+    Founded,
     Joined,
     Record,
     Refused,
@@ -35,7 +36,7 @@ from .server import (
 )
 
 __all__ = [
-    "Client", "Commit", "Guard", "Joined", "Member", "Open", "Pending", "Record", "Refused",
+    "Client", "Commit", "Founded", "Guard", "Joined", "Member", "Open", "Pending", "Record", "Refused",
     "Reply", "Retired", "Server", "Settle", "Settled", "Stamp", "Started", "Summed", "Task",
     "apply", "begin", "close", "new_client", "new_server", "receive", "resolve", "retire",
     "settle", "settled", "work",

@@ -1,6 +1,6 @@
 """What travels between server and client, and what the server writes down."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jaxtyping import PyTree
 
@@ -63,6 +63,12 @@ class Settled(NamedTuple):
     conserved: PyTree
 
 
+class Founded(NamedTuple):
+    """What was agreed in the beginning, in the words of who built it; the first record."""
+
+    terms: dict[str, Any]
+
+
 class Started(NamedTuple):
     """The server was started: what was under way before is aborted."""
 
@@ -72,6 +78,7 @@ class Started(NamedTuple):
 class Joined(NamedTuple):
     client: str
     weight: float
+    rows: int = 0  # of its data, where that matters
 
 
 class Summed(NamedTuple):
@@ -85,10 +92,11 @@ class Summed(NamedTuple):
 
 
 class Retired(NamedTuple):
-    """Members left for ever; `total` is the sum of what the others conserve."""
+    """Members left; `total` is the sum of what the others conserve. Who is barred stays out."""
 
     clients: tuple[str, ...]
     total: PyTree
+    barred: bool = False
 
 
-Record = Started | Joined | Summed | Retired
+Record = Founded | Started | Joined | Summed | Retired

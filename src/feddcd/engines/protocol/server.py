@@ -21,6 +21,7 @@ from ..codec import digest
 from .client import unsound
 from .messages import (
     Commit,
+    Founded,
     Joined,
     Record,
     Refused,
@@ -42,6 +43,7 @@ class Member(NamedTuple):
     weight: float
     commit: Commit | None = None
     incarnation: int = 0
+    rows: int = 0
 
 
 class Open(NamedTuple):
@@ -57,6 +59,7 @@ class Server(NamedTuple):
     joined: int  # members ever, so that numbers are not reused
     members: Mapping[str, Member]
     open: Open | None
+    barred: frozenset[str] = frozenset()
 
 
 class Guard(NamedTuple):
@@ -158,22 +161,28 @@ def mean_of(values: list[PyTree], weights: list[float]) -> PyTree:
 def apply(algorithm: AbstractAlgorithm, server: Server, record: Record) -> Server:
     """The server after a record: all that it knows durably is the fold of these."""
     match record:
+        case Founded():
+            if server.epoch > 0:
+                raise Refused("a federation is founded once")
+            return server
         case Started(epoch):
             if epoch <= server.epoch:
                 raise Refused(f"epoch {epoch} does not come after epoch {server.epoch}")
             return server._replace(epoch=epoch, open=None)
-        case Joined(id, weight):
+        case Joined(id, weight, rows):
             if id in server.members:
                 raise Refused(f"{id} is a member already")
+            if id in server.barred:
+                raise Refused(f"{id} was expelled and cannot join again")
             before = sum(member.weight for member in server.members.values())
             state = server.state
             if before > 0:
                 state = algorithm.joined(state, jnp.asarray(before / (before + weight)))
-            members = {**server.members, id: Member(server.joined, weight)}
+            members = {**server.members, id: Member(server.joined, weight, rows=rows)}
             return server._replace(state=state, joined=server.joined + 1, members=members)
         case Summed():
             return _commit(algorithm, server, record)
-        case Retired(clients, total):
+        case Retired(clients, total, barred):
             for id in clients:
                 _member(server, id)
             members = {k: v for k, v in server.members.items() if k not in clients}
@@ -181,7 +190,8 @@ def apply(algorithm: AbstractAlgorithm, server: Server, record: Record) -> Serve
             if total is not None:
                 weight = sum(member.weight for member in members.values())
                 state = algorithm.rebalance(state, total, jnp.asarray(weight))
-            return server._replace(state=state, members=members, open=None)
+            out = server.barred.union(clients if barred else ())
+            return server._replace(state=state, members=members, open=None, barred=out)
 
 
 def _commit(algorithm: AbstractAlgorithm, server: Server, record: Summed) -> Server:
@@ -203,7 +213,9 @@ def settle(algorithm: AbstractAlgorithm, server: Server) -> tuple[Server, list[S
     return server._replace(round=stamp.round, open=None), sent
 
 
-def retire(server: Server, clients: Iterable[str], answers: Iterable[Settled]) -> Retired:
+def retire(
+    server: Server, clients: Iterable[str], answers: Iterable[Settled], *, barred: bool = False
+) -> Retired:
     """The record of departures, from what all others hold after settling; who cannot settle,
     since its state was lost or is an old one, has to leave at the same time."""
     gone = tuple(clients)
@@ -216,8 +228,8 @@ def retire(server: Server, clients: Iterable[str], answers: Iterable[Settled]) -
         raise Refused(f"to retire {', '.join(gone)} all others must have settled, not {missing}")
     held = [by_id[other].conserved for other in others]
     if not held or held[0] is None:
-        return Retired(gone, None)
-    return Retired(gone, tree.total(tree.stack(held)))
+        return Retired(gone, None, barred)
+    return Retired(gone, tree.total(tree.stack(held)), barred)
 
 
 def _member(server: Server, id: str) -> Member:

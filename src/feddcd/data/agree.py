@@ -1,0 +1,274 @@
+"""What the sites agree on before the first round: the columns, their order, and the classes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from feddcd.data._dataset import DataError, shape_of
+
+CLASSIFIERS = ("softmax", "logistic", "mlp")
+REGRESSIONS = ("ridge", "poisson")
+MAX_CLASSES = 1000
+
+Features = tuple[str, ...] | int  # names, or a number where LIBSVM counts them
+Classes = tuple[str, ...] | tuple[float, ...]
+
+
+class SiteData(NamedTuple):
+    X: np.ndarray | csr_array  # n by d, float64
+    labels: np.ndarray  # (n,) float64, or str where the label column holds text
+    names: tuple[str, ...] | None  # of the columns; None for LIBSVM
+    file: str = "the site's data"  # for messages
+
+
+class Offer(NamedTuple):
+    """All that a site says about its data before it is accepted."""
+
+    client: str
+    rows: int
+    features: Features
+    classes: Classes | None
+
+
+class Agreed(NamedTuple):
+    features: Features
+    classes: Classes | None
+
+
+def listed(values: Iterable[Any], most: int = 20) -> str:
+    """Names in quotes and numbers without, at most so many."""
+    shown = [repr(str(v)) if isinstance(v, str) else f"{v:.12g}" for v in values]
+    more = [f"and {len(shown) - most} more"] if len(shown) > most else []
+    return ", ".join(shown[:most] + more)
+
+
+def select(site: SiteData, names: Features) -> SiteData:
+    """The columns in this order; for LIBSVM, zeros up to so many features."""
+    own: Features = shape_of(site.X)[1] if site.names is None else site.names
+    if not _fits(own, names):
+        raise DataError(f"{site.file} {_misfit(own, names)}")
+    if own == names:
+        return site
+    if isinstance(own, int) or isinstance(names, int):
+        return site._replace(X=_widened(site.X, _size(names)))
+    place = {name: j for j, name in enumerate(own)}
+    return site._replace(X=site.X[:, [place[name] for name in names]], names=tuple(names))
+
+
+def offer(client: str, site: SiteData, model: str) -> Offer:
+    """What a site that trains this model says about itself."""
+    n, d = shape_of(site.X)
+    features = d if site.names is None else site.names
+    if not is_classifier(model):
+        check_targets(site.file, site.labels, model)
+        return Offer(client, n, features, None)
+    classes = tuple(np.unique(site.labels).tolist())
+    check_count(site.file, classes)
+    return Offer(client, n, features, classes)
+
+
+def agree(
+    offers: Sequence[Offer],
+    features: Sequence[str] | int | None = None,
+    classes: Sequence[str] | Sequence[float] | None = None,
+    model: str = "softmax",
+) -> tuple[Agreed, dict[str, str]]:
+    """The standard, and why each client that does not fit it is refused.
+
+    What is declared wins. Otherwise the standard is the set of columns that fits most sites
+    (of equals, that of the first by id), with the classes that any of them has.
+    """
+    offers = sorted(offers, key=lambda o: o.client)
+    _check_clients(offers)
+    classifies = is_classifier(model)
+    sound = [o for o in offers if not _unsound(o, classifies)]
+    standard = _standard(sound) if features is None else _declared_features(features)
+    fitting = [o for o in sound if _fits(o.features, standard)]
+    if classes is not None and not classifies:
+        raise DataError(f"{model} has no classes, declared are {listed(classes)}")
+    union = None
+    if classifies:
+        union = _union(fitting) if classes is None else _declared_classes(classes)
+    agreed = Agreed(standard, union)
+    held = Counter(name for o in offers for name in _names(o.features))
+    reasons = {o.client: _reason(o, agreed, held) for o in offers}
+    refused = {client: reason for client, reason in reasons.items() if reason}
+    if len(refused) == len(offers):
+        raise DataError(f"no site fits: {'; '.join(refused.values())}")
+    if union is not None:
+        _check_classes(union, model, [o for o in offers if o.client not in refused])
+    return agreed, refused
+
+
+def admit(offer: Offer, agreed: Agreed) -> str:
+    """Why a site that comes later does not fit, or nothing."""
+    return _reason(offer, agreed, None)
+
+
+def is_classifier(model: str) -> bool:
+    """Whether the labels are classes; refuses unknown models."""
+    kind = model.partition(":")[0]
+    if kind not in CLASSIFIERS + REGRESSIONS:
+        raise DataError(
+            f"unknown model {model!r}; there are {', '.join(CLASSIFIERS + REGRESSIONS)}"
+        )
+    return kind in CLASSIFIERS
+
+
+def check_targets(name: str, y: np.ndarray, model: str, what: str = "") -> None:
+    """Refuse targets that a regression cannot have."""
+    if y.dtype.kind not in "biuf":
+        raise DataError(f"{name}: {model} needs numbers as labels, row 0 has {str(y[0])!r}")
+    if model == "poisson" and np.any(y < 0):
+        row = int(np.argmax(y < 0))
+        raise DataError(f"{name}: Poisson needs targets >= 0, {what}row {row} has {y[row]}")
+
+
+def check_count(name: str, classes: Sequence[Any] | np.ndarray) -> None:
+    """Refuse labels that are too many or too uneven to be classes."""
+    text = isinstance(classes[0], str)
+    uneven = not text and any(c != round(c) for c in classes)
+    if len(classes) > MAX_CLASSES or (len(classes) > 100 and uneven):
+        problem = f"more than {MAX_CLASSES} classes" if text else "a continuous target"
+        advice = "" if text else "; use --model ridge or poisson"
+        raise DataError(f"{name}: {len(classes)} distinct labels look like {problem}{advice}")
+
+
+def _size(features: Features) -> int:
+    return features if isinstance(features, int) else len(features)
+
+
+def _names(features: Features) -> frozenset[str]:
+    return frozenset() if isinstance(features, int) else frozenset(features)
+
+
+def _widened(X: Any, d: int) -> np.ndarray | csr_array:
+    n, wide = shape_of(X)
+    if issparse(X):
+        return csr_array((X.data, X.indices, X.indptr), shape=(n, d))
+    return np.pad(X, ((0, 0), (0, d - wide)))
+
+
+def _fits(own: Features, standard: Features) -> bool:
+    """The same names, or no more numbers: absent LIBSVM features are zeros."""
+    if isinstance(own, int):
+        return own <= _size(standard)
+    return not isinstance(standard, int) and _names(own) == _names(standard)
+
+
+def _misfit(own: Features, standard: Features, held: Counter[str] | None = None) -> str:
+    if isinstance(own, int):
+        return f"has {own} features, the federation has {_size(standard)}"
+    if isinstance(standard, int):
+        return f"has named columns ({listed(own, 5)}), the federation has {standard} numbered ones"
+    missing = [name for name in standard if name not in _names(own)]
+    more = [name for name in own if name not in _names(standard)]
+    alone = held is not None and all(held[name] == 1 for name in more)
+    whose = "that nobody else has" if alone else "that the federation does not have"
+    parts = [f"has no column {listed(missing, 5)}"] if missing else []
+    parts += [f"has a column {listed(more, 5)} {whose}"] if more else []
+    return "; it ".join(parts)
+
+
+def _unsound(o: Offer, classifies: bool) -> str:
+    if o.rows < 1:
+        return f"has rows={o.rows}, needs at least 1"
+    if _size(o.features) < 1:
+        return "has no features"
+    if not isinstance(o.features, int) and (twice := _repeats(o.features)):
+        return f"has two columns called {listed(twice)}"
+    if o.classes is None:
+        return "offers no classes, which the model needs" if classifies else ""
+    if not classifies:
+        return f"offers classes ({listed(o.classes, 5)}), the model predicts a number"
+    if not 1 <= len(o.classes) <= MAX_CLASSES:
+        return f"offers {len(o.classes)} classes, needs 1 to {MAX_CLASSES}"
+    if not _alike(o.classes):
+        return f"has classes ({listed(o.classes, 5)}), which should be all text or all numbers"
+    return ""
+
+
+def _reason(o: Offer, agreed: Agreed, held: Counter[str] | None) -> str:
+    reason = _unsound(o, agreed.classes is not None)
+    if reason or not _fits(o.features, agreed.features):
+        return f"{o.client} {reason or _misfit(o.features, agreed.features, held)}"
+    if o.classes is None or not (unseen := sorted(set(o.classes) - set(agreed.classes or ()))):
+        return ""
+    ours, theirs = ("text" if _is_text(c) else "numbers" for c in (o.classes, agreed.classes or ()))
+    if ours != theirs:
+        return f"{o.client} has {ours} as labels ({listed(o.classes, 5)}), the federation {theirs}"
+    known = listed(agreed.classes or ())
+    return f"{o.client} has a class {listed(unseen, 5)}, the federation has {known}"
+
+
+def _is_text(classes: Sequence[Any]) -> bool:
+    return bool(classes) and isinstance(classes[0], str)
+
+
+def _standard(offers: list[Offer]) -> Features:
+    """The columns that fit most sites; of equals, those of the first."""
+    votes: Counter[Any] = Counter(_names(o.features) or o.features for o in offers)
+    largest = max((own for own in votes if isinstance(own, int)), default=0)
+    candidates: dict[frozenset[str], Features] = {}
+    for o in offers:
+        columns = largest if isinstance(o.features, int) else o.features
+        candidates.setdefault(_names(o.features), columns)
+    support = lambda c: sum(times for own, times in votes.items() if _fits(own, c))
+    return max(candidates.values(), key=support, default=0)
+
+
+def _union(offers: list[Offer]) -> Classes:
+    """The classes of all, or where some have text and some numbers, of the more numerous."""
+    kinds = Counter(_is_text(o.classes or ()) for o in offers)
+    text = kinds.most_common(1)[0][0] if kinds else False  # of equals, that of the first
+    chosen: set[Any] = {c for o in offers for c in o.classes or () if isinstance(c, str) == text}
+    return tuple(sorted(chosen))
+
+
+def _declared_features(values: Any) -> Features:
+    if isinstance(values, int) and values >= 1 and not isinstance(values, bool):
+        return values
+    names = tuple(values) if isinstance(values, list | tuple) else ()
+    if not names or not all(isinstance(v, str) and v for v in names) or _repeats(names):
+        raise DataError(f"features are names, each once, or a number >= 1; declared is {values!r}")
+    return names
+
+
+def _declared_classes(values: Any) -> Classes:
+    classes = tuple(values) if isinstance(values, list | tuple) else ()
+    if not classes or not _alike(classes) or _repeats(classes):
+        raise DataError(f"classes are all text or all numbers, each once; declared is {values!r}")
+    return classes if _is_text(classes) else tuple(map(float, classes))
+
+
+def _repeats(values: Sequence[Any]) -> list[Any]:
+    return [value for value, times in Counter(values).items() if times > 1]
+
+
+def _alike(classes: Sequence[Any]) -> bool:
+    """All text, or all finite numbers."""
+    if _is_text(classes):
+        return all(isinstance(c, str) for c in classes)
+    return all(isinstance(c, int | float) and np.isfinite(c) for c in classes)
+
+
+def _check_clients(offers: list[Offer]) -> None:
+    if twice := _repeats([o.client for o in offers]):
+        raise DataError(f"two sites are called {listed(twice)}")
+    if not offers:
+        raise DataError("there are no sites")
+
+
+def _check_classes(classes: Classes, model: str, offers: list[Offer]) -> None:
+    check_count("the sites together", classes)
+    if len(classes) >= 2 and (model != "logistic" or len(classes) == 2):
+        return
+    needs = "2 classes" if model == "logistic" else "at least 2 classes"
+    who = lambda c: ", ".join(o.client for o in offers if c in (o.classes or ())) or "nobody"
+    holders = "; ".join(f"{listed([c])} ({who(c)})" for c in classes)
+    raise DataError(f"{model} needs {needs}, got {len(classes)}: {holders}")

@@ -1,0 +1,52 @@
+"""A ServerApp around a function that exchanges bytes with nodes."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from flwr.app import Context, Message, MessageType
+from flwr.serverapp import Grid, ServerApp
+
+from .wire import unwrap, wrap
+
+POLL_S = 0.2
+
+
+class FlowerExchange:
+    """Flower's nodes by their ids, which mean nothing beyond one run."""
+
+    def __init__(self, grid: Grid):
+        self._grid = grid
+
+    def nodes(self) -> dict[int, bytes]:
+        """Who is connected, with the public key by which each was let in (if it was by one)."""
+        return {node.node_id: node.public_key for node in self._grid.get_nodes()}
+
+    def ask(
+        self, requests: Mapping[int, bytes], seconds: float, *, work: bool
+    ) -> Iterator[tuple[int, bytes | None]]:
+        """One message to each; the answers as they come, None where there is none in time."""
+        kind = MessageType.TRAIN if work else MessageType.QUERY
+        messages = [Message(wrap(data), node, kind, ttl=seconds) for node, data in requests.items()]
+        # error replies name the SuperLink as their source, so an answer is known by its question
+        sent = zip(self._grid.push_messages(messages), requests, strict=False)
+        waiting = {id: node for id, node in sent if id}
+        silent, until = set(requests), time.monotonic() + seconds
+        while waiting and time.monotonic() < until:
+            for reply in self._grid.pull_messages(list(waiting)):
+                node = waiting.pop(reply.metadata.reply_to_message_id, None)
+                if node is not None:
+                    silent.discard(node)
+                    yield node, unwrap(reply)
+            time.sleep(POLL_S)
+        yield from ((node, None) for node in sorted(silent))
+
+
+def server_app(coordinate: Callable[[FlowerExchange, Mapping[str, Any]], None]) -> ServerApp:
+    app = ServerApp()
+
+    @app.main()
+    def main(grid: Grid, context: Context) -> None:
+        coordinate(FlowerExchange(grid), context.run_config)
+
+    return app

@@ -1,0 +1,22 @@
+"""Bytes in a Flower message: one array of them, which Flower sends in chunks, never pickled."""
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, Message, RecordDict
+
+_RECORD, _ARRAY = "feddcd", "packed"
+
+
+def wrap(data: bytes) -> RecordDict:
+    packed = Array(np.frombuffer(data, np.uint8))
+    return RecordDict({_RECORD: ArrayRecord({_ARRAY: packed})})
+
+
+def unwrap(message: Message) -> bytes | None:
+    """None for an error, and for what is no message of ours."""
+    if message.has_error():
+        return None
+    try:
+        packed = message.content.array_records[_RECORD][_ARRAY].numpy()
+    except (KeyError, TypeError, ValueError):
+        return None
+    return packed.tobytes() if packed.dtype == np.uint8 and packed.ndim == 1 else None

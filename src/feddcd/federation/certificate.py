@@ -1,0 +1,84 @@
+"""What the members say together when they settle: the audit of sums, the certificate, the model."""
+
+import io
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from .. import tree
+from ..engines.book import Book
+from ..engines.codec import flatten
+from ..engines.protocol import Server
+from ..measure import lower_bound
+from .home import Home
+from .parcels import Closing
+from .terms import Parts, Terms
+
+Closings = Mapping[str, Closing]
+
+
+def combined(parts: Parts, server: Server, said: Closings) -> dict[str, float]:
+    """Objective and lower bound in mean form, from all members' parts."""
+    proofs = [said[client].proof for client in server.members]
+    total = tree.total(tree.stack(proofs))
+    N = len(proofs)
+    objective = float(total.value) / N
+    found: dict[str, float] = {"objective": objective}
+    if parts.f.convex:
+        bound = float(jnp.fmax(lower_bound(total.at_model, N), lower_bound(total.at_own, N)))
+        found |= {"lower_bound": bound, "certified_gap": objective - bound}
+    else:
+        found |= {"certified_gap": float("inf")}
+    rows = np.array([server.members[client].rows for client in server.members])
+    scores = np.array([float(proof.score) for proof in proofs if proof is not None])
+    return found | {"accuracy": float(rows @ scores / rows.sum())}
+
+
+def residual(parts: Parts, server: Server, said: Closings) -> float | None:
+    """How far the members' sums are from what the server holds: rebalancing changes nothing if
+    they agree. None where nothing is conserved."""
+    held = [said[client].settled.conserved for client in server.members]
+    if held[0] is None:
+        return None
+    weight = sum(member.weight for member in server.members.values())
+    total = tree.total(tree.stack(held))
+    after = parts.algorithm.rebalance(server.state, total, jnp.asarray(weight))
+    return _distance(server.state, after)
+
+
+def _distance(a: PyTree, b: PyTree) -> float:
+    """Largest entry of the difference; a part that only one of them has counts against zero."""
+    left, right = flatten(a), flatten(b)
+    pairs = [(left.get(k, 0.0), right.get(k, 0.0)) for k in {*left, *right}]
+    return max(float(np.max(np.abs(np.subtract(x, y, dtype=float)))) for x, y in pairs)
+
+
+def write_results(
+    home: Home, terms: Terms, book: Book, committed: int, found: dict[str, float], off: float | None
+) -> None:
+    """model.npz and summary.json; what was not certified now is not there."""
+    model = book.algorithm.model(book.server.state)
+    names = np.arange(terms.features) if isinstance(terms.features, int) else terms.features
+    arrays = flatten(model) if len(jax.tree.leaves(model)) > 1 else {"w": np.asarray(model)}
+    extra = {"features": np.asarray(names)}
+    if terms.classes is not None:
+        extra["classes"] = np.asarray(terms.classes)
+    file = io.BytesIO()
+    np.savez(file, allow_pickle=False, **arrays, **extra)
+    home.save(home.server / "model.npz", file.getvalue())
+    entries = [entry for entry in book.ledger.entries() if entry.kind == "summed"]
+    from ..engines.book import decoded  # noqa: PLC0415
+
+    sizes = [len(decoded(entry, book.like).members) for entry in entries]  # pyright: ignore
+    bytes_each = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(book.like.value))
+    summary: dict[str, Any] = {
+        "federation": terms.federation, "algorithm": terms.algorithm, "rounds": committed,
+        "uploads": sum(sizes), "bytes_up": sum(sizes) * bytes_each,
+        "members": {client: member.rows for client, member in book.server.members.items()},
+        "dual_residual": off, "epoch": book.server.epoch, **found,
+    }  # fmt: skip
+    home.save(home.server / "summary.json", summary)

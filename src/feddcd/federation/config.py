@@ -1,0 +1,89 @@
+"""What a federation trains and how it deals with its sites: `federation.toml`."""
+
+import dataclasses
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from ..experiments.methods import check_names
+from ..experiments.spec import Spec, SpecError, nearest
+
+_OF_SPEC = (
+    "algorithm", "model", "l2", "weighting", "tau", "rounds", "target_gap", "certify_every",
+    "seed", "dtype", "settings",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Config:
+    """`rounds` counts committed rounds; times are in seconds."""
+
+    name: str  # of this federation; its sites' files carry it
+    spec: Spec = field(default_factory=lambda: Spec(weighting="samples"))
+    fewest: int = 2  # uploads without which a round is given up
+    deadline: float = 120.0  # for one answer
+    patience: float = 600.0  # without enough sites, before it stops
+    largest: float = 1e6  # |upload| <= largest (1 + |model|)
+    host: str = "127.0.0.1"  # of the SuperLink, as the sites call it
+    port: int = 9093
+    features: tuple[str, ...] | int | None = None  # None: what most sites have
+    classes: tuple[str, ...] | tuple[float, ...] | None = None
+
+    def __post_init__(self):
+        check_names(self.spec)
+        if not self.name or not self.name.isprintable():
+            raise SpecError(f"a federation needs a name, got {self.name!r}")
+        if self.fewest < 2:
+            raise SpecError(f"a round needs at least 2 uploads, got fewest={self.fewest}")
+        for what in ("deadline", "patience", "largest"):
+            if not getattr(self, what) > 0:
+                raise SpecError(f"need {what} > 0, got {what}={getattr(self, what)}")
+
+    def to_toml(self) -> str:
+        own = dataclasses.asdict(self) | {"spec": None}
+        values = {k: v for k, v in own.items() if v is not None}
+        spec = {k: v for k, v in self.spec.to_dict().items() if k in _OF_SPEC}
+        return tomli_w.dumps(values | spec)
+
+
+def load_config(path: Path) -> Config:
+    try:
+        values = tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        raise SpecError(
+            f"{path}: no such file; make a federation with: feddcd federation init DIR --sites N"
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SpecError(f"{path}: not a TOML file: {error}") from None
+    own = {f.name for f in dataclasses.fields(Config)} - {"spec"}
+    for name in values:
+        if name not in own | set(_OF_SPEC):
+            raise SpecError(f"{path}: unknown setting {name!r}{nearest(name, own | {*_OF_SPEC})}")
+    try:
+        return _config(values)
+    except (SpecError, TypeError) as error:
+        raise SpecError(f"{path}: {error}") from None
+
+
+def _config(values: dict[str, Any]) -> Config:
+    spec = {"weighting": "samples"} | {k: v for k, v in values.items() if k in _OF_SPEC}
+    own = {k: _plain(k, v) for k, v in values.items() if k not in _OF_SPEC}
+    return Config(spec=Spec(**spec), **own)
+
+
+_KINDS = {"fewest": int, "deadline": float, "patience": float, "largest": float, "name": str}
+_KINDS |= {"host": str, "port": int}
+
+
+def _plain(name: str, value: Any) -> Any:
+    if name in ("features", "classes"):
+        return tuple(value) if isinstance(value, list) else value
+    kind = _KINDS[name]
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise SpecError(f"{name} should be of type {kind.__name__}, got {value!r}")
+    return value

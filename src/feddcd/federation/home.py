@@ -1,0 +1,146 @@
+"""The folder of a federation: the coordinator's part, and one folder per site to hand out.
+
+    federation.toml            what is trained
+    server/                    ledger, certificates, keys of invited sites, results, events
+    sites/NAME/                site.toml, key pair, the CA's certificate; later state and log
+    app/                       the Flower app
+"""
+
+import json
+import os
+import time
+import tomllib
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..engines.files import Disk, prepare, publish
+from ..experiments.spec import SpecError, nearest
+from .config import Config, load_config
+from .worker import Place
+
+
+class Request(NamedTuple):
+    """An administrator's wish, carried out by the running federation or by the next one."""
+
+    path: Path
+    sites: tuple[str, ...]
+    barred: bool
+
+
+class Home(NamedTuple):
+    path: Path
+
+    @property
+    def server(self) -> Path:
+        return self.path / "server"
+
+    @property
+    def ledger(self) -> Path:
+        return self.server / "ledger.db"
+
+    @property
+    def events(self) -> Path:
+        return self.server / "events.jsonl"
+
+    @property
+    def app(self) -> Path:
+        return self.path / "app"
+
+    def config(self) -> Config:
+        return load_config(self.path / "federation.toml")
+
+    def site(self, name: str) -> Path:
+        return self.path / "sites" / name
+
+    def key(self, name: str) -> Path:
+        return self.server / "keys" / f"{name}.pub"
+
+    def invited(self) -> dict[str, bytes]:
+        """The sites that may take part, with their public keys."""
+        return {path.stem: path.read_bytes() for path in sorted(self.server.glob("keys/*.pub"))}
+
+    def requests(self) -> list[Request]:
+        found = sorted(self.server.glob("requests/*.json"))
+        read = [(path, json.loads(path.read_text())) for path in found]
+        return [Request(path, tuple(r["sites"]), r["barred"]) for path, r in read]
+
+    def request(self, sites: tuple[str, ...], barred: bool) -> None:
+        folder = self.server / "requests"
+        folder.mkdir(parents=True, exist_ok=True)
+        name = f"{time.time_ns()}-{uuid.uuid4().hex[:8]}.json"
+        self.save(folder / name, {"sites": list(sites), "barred": barred})
+
+    def save(self, path: Path, values: dict[str, Any] | bytes) -> None:
+        """Atomically; readers see the old or the new."""
+        data = values if isinstance(values, bytes) else json.dumps(values, indent=1).encode()
+        disk = Disk()
+        prepare(disk, path, data)
+        publish(disk, path)
+
+    def note(self, event: str, **what: Any) -> None:
+        """A line of events.jsonl, and of the app's output."""
+        line = json.dumps({"time": round(time.time(), 3), "event": event, **what})
+        with self.events.open("a") as file:
+            file.write(line + "\n")
+        print(line, flush=True)
+
+    def said(self, start: int = 0) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The events from a byte on, each with the place after it; a torn last line waits."""
+        if not self.events.exists():
+            return
+        with self.events.open("rb") as file:
+            file.seek(start)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return
+                start += len(line)
+                try:
+                    yield start, json.loads(line)
+                except ValueError:  # torn by a crash, with a new line begun after it
+                    continue
+
+
+def load_place(folder: Path) -> Place:
+    """A site from its `site.toml`; relative paths start at its folder."""
+    path = folder / "site.toml"
+    try:
+        values = tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        raise SpecError(f"{path}: no such file") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SpecError(f"{path}: not a TOML file: {error}") from None
+    known = ("client-id", "superlink", "data", "label")
+    for name, value in values.items():
+        if name not in known:
+            raise SpecError(f"{path}: unknown setting {name!r}{nearest(name, known)}")
+        if not isinstance(value, str):
+            raise SpecError(f"{path}: {name} should be text, got {value!r}")
+    if not values.get("data"):
+        raise SpecError(f"{path}: say where this site's data are, as in data = 'patients.csv'")
+    id = values.get("client-id", folder.name)
+    return Place(id, folder.resolve(), folder.resolve() / values["data"], values.get("label"))
+
+
+def node_config(place: Place) -> str:
+    """The same for `flower-supernode --node-config`."""
+    values = {"client-id": place.client, "data": str(place.data), "state": str(place.folder)}
+    if place.label is not None:
+        values["label"] = place.label
+    return " ".join(f"{key}={json.dumps(value)}" for key, value in values.items())
+
+
+def place_from(node: dict[str, Any], run: dict[str, Any]) -> Place:
+    """A site from Flower's node config; in Flower's simulation, from the federation's folder."""
+    if "client-id" in node:
+        missing = [key for key in ("data", "state") if not node.get(key)]
+        if missing:
+            raise SpecError(f"the node config of {node['client-id']} lacks {', '.join(missing)}")
+        label = str(node["label"]) if "label" in node else None
+        folder, data = Path(str(node["state"])), Path(str(node["data"]))
+        return Place(str(node["client-id"]), folder, data, label)
+    if "partition-id" not in node:
+        raise SpecError("the node config lacks client-id, data and state")
+    names = sorted(os.listdir(Path(str(run["folder"])) / "sites"))
+    return load_place(Path(str(run["folder"])) / "sites" / names[int(node["partition-id"])])

@@ -1,0 +1,108 @@
+"""Makes the folder of a federation: configuration, certificates, one folder per site."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse
+
+from ..data import Dataset, partition
+from ..experiments.spec import SpecError
+from . import keys, template
+from .config import Config
+from .home import Home
+
+_CONFIG = """\
+# What the federation trains; every setting is explained in docs/deploy.md.
+"""
+_SITE = """\
+# Where this site's data are: a CSV or Parquet file with the name of its label column, or a
+# LIBSVM file. They are read here and never leave this machine.
+"""
+
+
+def create(
+    path: Path,
+    sites: list[str],
+    config: Config,
+    *,
+    data: Dataset | None = None,
+    split: str = "iid",
+) -> Home:
+    """A new folder; with `data`, every site gets its part of them to try things out."""
+    if path.exists() and any(path.iterdir()):
+        raise SpecError(f"{path} is not empty; choose another folder, or go on with it: up {path}")
+    _check_sites(sites)
+    home = Home(path)
+    for folder in (path / "authority", home.server / "keys", home.server / "flower"):
+        folder.mkdir(parents=True)
+    (path / "federation.toml").write_text(_CONFIG + config.to_toml())
+    keys.write_authority(path / "authority", config.name)
+    hosts = list(dict.fromkeys([config.host, "localhost", "127.0.0.1"]))
+    keys.write_server(path / "authority", home.server, hosts)
+    shutil.copy(path / "authority" / "ca.crt", home.server / "ca.crt")
+    template.write_app(home.app)
+    for name in sites:
+        add_site(home, name)
+    if data is not None:
+        _hand_out(home, sites, data, config, split)
+    return home
+
+
+def add_site(home: Home, name: str) -> Path:
+    """A folder with a new key pair, and the invitation: its public key at the server."""
+    _check_sites([name])
+    folder = home.site(name)
+    if folder.exists() or home.key(name).exists():
+        raise SpecError(f"there is a site {name} already, in {folder}")
+    folder.mkdir(parents=True)
+    public = keys.write_pair(folder)
+    shutil.copy(home.server / "ca.crt", folder / "ca.crt")
+    config = home.config()
+    (folder / "site.toml").write_text(
+        f'{_SITE}client-id = "{name}"\nsuperlink = "{config.host}:{config.port}"\ndata = ""\n'
+        '# label = "outcome"\n'
+    )
+    home.save(home.key(name), public)
+    return folder
+
+
+def _check_sites(sites: list[str]) -> None:
+    for name in sites:
+        if not name.replace("-", "").replace("_", "").isalnum() or not name.isascii():
+            raise SpecError(f"a site's name has letters, digits, - and _ only, got {name!r}")
+    if len(set(sites)) < len(sites):
+        twice = next(name for name in sites if sites.count(name) > 1)
+        raise SpecError(f"two sites are called {twice}")
+
+
+def _hand_out(home: Home, sites: list[str], data: Dataset, config: Config, split: str) -> None:
+    parts = partition(
+        data.y, split, len(sites), seed=config.spec.seed, groups=data.groups, X=data.X
+    )
+    for name, part in zip(sites, parts, strict=True):
+        site = home.site(name)
+        told = {"client-id": name, "superlink": f"{config.host}:{config.port}"}
+        X, y = data.X[part], data.y[part]
+        if scipy.sparse.issparse(X):
+            _write_libsvm(site / "data.svm", X, y)
+            told["data"] = "data.svm"
+        else:
+            _write_csv(site / "data.csv", np.asarray(X), y)
+            told |= {"data": "data.csv", "label": "label"}
+        lines = [f'{key} = "{value}"\n' for key, value in told.items()]
+        (site / "site.toml").write_text(_SITE + "".join(lines))
+
+
+def _write_csv(path: Path, X: np.ndarray, y: np.ndarray) -> None:
+    import pandas as pd
+
+    table = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
+    table["label"] = y
+    table.to_csv(path, index=False, float_format="%.17g")
+
+
+def _write_libsvm(path: Path, X, y: np.ndarray) -> None:
+    from sklearn.datasets import dump_svmlight_file
+
+    dump_svmlight_file(X, y, str(path), zero_based=False)

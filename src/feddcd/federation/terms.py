@@ -1,0 +1,124 @@
+"""What all sites of a federation agree on: part of every task, and the ledger's first record."""
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from .. import tree
+from .._types import Params
+from ..algorithms import AbstractAlgorithm
+from ..data.agree import Agreed, SiteData, select
+from ..data.federate import Federated, dimensions, phantom, site_problem
+from ..engines.compiled import Compiled
+from ..engines.shapes import Shapes, shapes
+from ..experiments.build import default_dtype
+from ..experiments.methods import make_algorithm
+from ..experiments.spec import Setting, Spec
+from ..problems import AbstractProblem
+
+
+@dataclass(frozen=True)
+class Terms:
+    federation: str
+    algorithm: str
+    model: str
+    l2: float
+    weighting: str
+    seed: int
+    dtype: str
+    clients: int  # at the founding; with tau it sets the constants of a method
+    tau: int
+    features: tuple[str, ...] | int
+    classes: tuple[str, ...] | tuple[float, ...] | None
+    settings: dict[str, Setting] = field(default_factory=dict)
+
+    @staticmethod
+    def founded(federation: str, spec: Spec, agreed: Agreed, clients: int) -> "Terms":
+        names = ("algorithm", "model", "l2", "weighting", "seed", "dtype", "settings")
+        tau = clients if spec.tau is None else min(spec.tau, clients)
+        own = {name: getattr(spec, name) for name in names}
+        return Terms(federation=federation, clients=clients, tau=tau, **own, **agreed._asdict())
+
+    @staticmethod
+    def from_json(values: dict[str, Any]) -> "Terms":
+        lists = {name: _tuple(values[name]) for name in ("features", "classes")}
+        return Terms(**{**values, **lists})
+
+    def to_json(self) -> dict[str, Any]:
+        plain = lambda x: list(x) if isinstance(x, tuple) else x
+        return {key: plain(value) for key, value in dataclasses.asdict(self).items()}
+
+    @property
+    def agreed(self) -> Agreed:
+        return Agreed(self.features, self.classes)
+
+    @property
+    def spec(self) -> Spec:
+        names = ("algorithm", "model", "l2", "weighting", "seed", "dtype", "settings")
+        return Spec(**{name: getattr(self, name) for name in names})
+
+    @property
+    def double(self) -> bool:
+        return _dtype(self.spec) is np.float64
+
+
+def _tuple(value):
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _dtype(spec: Spec) -> type:
+    named = {"float32": np.float32, "float64": np.float64}
+    return named.get(spec.dtype, default_dtype(spec))
+
+
+class Parts(NamedTuple):
+    """The terms as objects that compute."""
+
+    algorithm: AbstractAlgorithm
+    f: AbstractProblem
+    w: Params
+    like: Shapes
+    key: jax.Array
+
+
+def server_parts(terms: Terms) -> Parts:
+    """Without data: a problem with one empty row stands in for the sites'."""
+    return _parts(terms, _stand_in(terms, 1.0))
+
+
+def _stand_in(terms: Terms, row: float) -> Federated:
+    d, k = dimensions(terms.agreed, terms.model)
+    return phantom(
+        d, k, model=terms.model, l2=terms.l2, scale=row, dtype=_dtype(terms.spec), seed=terms.seed
+    )
+
+
+def site_parts(terms: Terms, site: SiteData, scale: float | None) -> Parts:
+    """`scale` is the weight of a row; None counts each site's rows to 1."""
+    own = site_problem(
+        select(site, terms.features), terms.agreed, model=terms.model, l2=terms.l2, scale=scale,
+        dtype=_dtype(terms.spec), seed=terms.seed,
+    )  # fmt: skip
+    return _parts(terms, own)
+
+
+def _parts(terms: Terms, federated: Federated) -> Parts:
+    algorithm = make_algorithm(terms.spec, terms.clients, terms.tau, federated)
+    f = tree.take(algorithm.prepare(federated.problem), 0)
+    like = shapes(algorithm, f, federated.w)
+    compiled: Any = Compiled(algorithm)
+    return Parts(compiled, f, federated.w, like, jax.random.key(terms.seed))
+
+
+def weight(terms: Terms, algorithm: AbstractAlgorithm, rows: int) -> float:
+    """Of a site's uploads, by the number of its rows; the same whoever else takes part."""
+    total = float(rows) if terms.weighting == "samples" else 1.0
+    return float(algorithm.weight(tree.take(_stand_in(terms, total).problem, 0)))
+
+
+def scale(terms: Terms, rows: list[int]) -> float | None:
+    """The weight of one row, from the rows of all members."""
+    return len(rows) / sum(rows) if terms.weighting == "samples" else None

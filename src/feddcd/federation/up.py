@@ -1,0 +1,116 @@
+"""A federation on this machine: link, nodes, training, and what to do when one of them dies."""
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from ..engines.files import Disk, Locked
+from ..experiments.spec import SpecError
+from .home import Home, load_place
+from .processes import FlowerError, Group, answers, link, node, register, submit
+
+Event = dict[str, Any]
+START_S = 60.0
+POLL_S = 0.3
+ATTEMPTS = 5  # without a committed round in between
+
+
+class Failed(RuntimeError):
+    """Training stopped; the reason is the coordinator's."""
+
+
+def up(home: Home, watch: Callable[[Event], None], *, rounds: int = 0, sites: bool = True) -> Event:
+    """Trains to the end, starting again whatever dies; returns the last event."""
+    config = home.config()
+    places = [load_place(home.site(name)) for name in home.invited()] if sites else []
+    try:
+        lock = Disk().lock(home.server / ".up.lock")
+    except Locked as error:
+        raise SpecError(f"{home.path} is up already, by {error.holder}") from None
+    with lock:
+        group = Group(home.server / "processes.json")
+        if answers(config.host, config.port):
+            raise FlowerError(
+                f"port {config.port} of {config.host} is in use; set another in federation.toml"
+            )
+        try:
+            group.start(link(home))
+            _wait_for_link(home, group)
+            register(home)
+            address = f"{config.host}:{config.port}"
+            for place in places:
+                key = place.folder / "key"
+                group.start(node(place, address, place.folder / "ca.crt", key))
+            return _Run(home, group, watch, rounds).to_the_end()
+        finally:
+            group.end()
+
+
+def _wait_for_link(home: Home, group: Group) -> None:
+    config, until = home.config(), time.monotonic() + START_S
+    while not answers(config.host, config.port):
+        if group.dead() or time.monotonic() > until:
+            raise FlowerError(f"the SuperLink did not start; see {group.programs['superlink'].log}")
+        time.sleep(0.2)
+
+
+class _Run:
+    def __init__(self, home: Home, group: Group, watch: Callable[[Event], None], rounds: int):
+        self.home, self.group, self.watch, self.rounds = home, group, watch, rounds
+        self.place = home.events.stat().st_size if home.events.exists() else 0
+        self.coordinator, self.submitted, self.attempts = 0, 0.0, 0
+
+    def to_the_end(self) -> Event:
+        self.submit()
+        while True:
+            for self.place, event in list(self.home.said(self.place)):
+                self.watch(event)
+                if event["event"] == "greeting":
+                    self.coordinator = event["pid"]
+                elif event["event"] == "round" and event["summed"]:
+                    self.attempts = 0
+                elif event["event"] == "failed":
+                    raise Failed(event["reason"])
+                elif event["event"] == "finished":
+                    return event
+            self.mend()
+            time.sleep(POLL_S)
+
+    def submit(self) -> None:
+        self.attempts += 1
+        if self.attempts > ATTEMPTS:
+            raise Failed(
+                f"the coordinator died {ATTEMPTS} times without a round in between; see "
+                f"{self.home.server / 'superlink.log'}"
+            )
+        submit(self.home, self.rounds)
+        self.coordinator, self.submitted = 0, time.monotonic()
+
+    def mend(self) -> None:
+        """Starts again what died; a run that lost its coordinator is submitted anew."""
+        for name in self.group.dead():
+            self.watch({"event": "died", "program": name})
+            self.group.again(name)
+            if name == "superlink":
+                _wait_for_link(self.home, self.group)
+                register(self.home)
+                self.coordinator = -1
+        late = self.coordinator == 0 and time.monotonic() - self.submitted > START_S
+        if late or (self.coordinator != 0 and not _alive(self.coordinator)):
+            self.watch({"event": "died", "program": "coordinator"})
+            with suppress(FlowerError):
+                self.submit()
+
+
+def _alive(pid: int) -> bool:
+    if pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    with suppress(OSError), open(f"/proc/{pid}/stat") as file:
+        return file.read().rpartition(")")[2].split()[0] != "Z"
+    return True

@@ -1,0 +1,127 @@
+"""A site's side: a question in bytes to an answer in bytes, over its data and its state file.
+
+Whatever goes wrong, an answer leaves, and it holds no value of the data and no path of this
+machine: the whole story is in the site's own log.
+"""
+
+import logging
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+
+from ..algorithms import AbstractAlgorithm
+from ..data import DataError
+from ..data.agree import SiteData, offer
+from ..data.tables import read_site
+from ..engines.client_state import ClientFile, StateError
+from ..engines.codec import CodecError
+from ..engines.protocol import Refused, Reply, Settle
+from ..engines.site import Site
+from ..measure import tangent
+from . import parcels
+from .parcels import Ask, Closing, Hello, Proof, Refusal, Welcome
+from .terms import Parts, site_parts
+
+
+class Place(NamedTuple):
+    """Where a site keeps what is its own."""
+
+    client: str
+    folder: Path  # of the state file and the log
+    data: Path
+    label: str | None = None
+
+    @property
+    def state(self) -> Path:
+        return self.folder / "state"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "site.log"
+
+
+def answer(request: bytes, place: Place) -> bytes:
+    try:
+        return parcels.packed(_answer(parcels.opened(request), place))
+    except Refused as reason:
+        said = str(reason)
+    except (DataError, FileNotFoundError) as error:
+        said = _told(place, "its data cannot be used", error)
+    except StateError as error:
+        said = _told(place, "its state file cannot be used", error)
+    except CodecError as error:
+        said = _told(place, "it could not read the message", error)
+    except Exception as error:
+        said = _told(place, "it failed", error)
+    return parcels.packed(Refusal(place.client, said))
+
+
+def _told(place: Place, what: str, error: Exception) -> str:
+    """One line without values for the server; everything for the site's administrator."""
+    log = logging.getLogger(f"feddcd.site.{place.client}")
+    if not log.handlers:
+        place.folder.mkdir(parents=True, exist_ok=True)
+        log.addHandler(logging.FileHandler(place.log))
+        log.handlers[0].setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+        log.propagate = False
+    log.error("%s: %s", what, error, exc_info=not isinstance(error, DataError | StateError))
+    return f"{place.client}: {what} ({type(error).__name__}); its own log says why"
+
+
+def _answer(parcel: parcels.Opened, place: Place) -> Welcome | Reply | Closing:
+    if parcel.kind == "hello":
+        return _greeting(parcels.hello(parcel), place)
+    if parcel.kind != "ask":
+        raise Refused(f"{place.client}: a message of an unknown kind")
+    terms = parcels.terms_of(parcel)
+    site = _rows(place)
+    if len(site.labels) != parcel.meta["rows"]:
+        raise Refused(
+            f"{place.client}: its data changed since it joined: {len(site.labels)} rows, then "
+            f"{parcel.meta['rows']}. Put the old data back, or retire it and let it join again"
+        )
+    with jax.enable_x64(terms.double):
+        parts = site_parts(terms, site, parcel.meta["scale"])
+        ask = parcels.ask(parcel, terms, parts.like, parts.w)
+        place.folder.mkdir(parents=True, exist_ok=True)
+        with ClientFile(place.state, federation=terms.federation, client=place.client) as file:
+            return _handled(parts, file, ask)
+
+
+def _handled(parts: Parts, file: ClientFile, ask: Ask) -> Reply | Closing:
+    site = Site(file, parts.algorithm, parts.f, parts.w, parts.key, parts.like)
+    said = site.handle(ask.message)
+    if isinstance(said, Reply):
+        return said
+    if ask.model is None:
+        return Closing(said, None)
+    own = parts.algorithm.witness(site.client.state)
+    return Closing(said, _proof(parts.f, ask.model, ask.model if own is None else own))
+
+
+@eqx.filter_jit
+def _proof(f, w, own) -> Proof:
+    value = f(w)
+    return Proof(value, f.score(w).astype(value.dtype), tangent(f, w), tangent(f, own))
+
+
+def _greeting(hello: Hello, place: Place) -> Welcome:
+    said = offer(place.client, _rows(place), hello.model)
+    place.folder.mkdir(parents=True, exist_ok=True)
+    with ClientFile(place.state, federation=hello.federation, client=place.client) as file:
+        saved = file.load()
+    return Welcome(said, saved is not None and saved[0]["committed"] is not None)
+
+
+def _rows(place: Place) -> SiteData:
+    stat = place.data.stat()
+    return _read(place.data, place.label, stat.st_mtime_ns, stat.st_size)
+
+
+@lru_cache(maxsize=4)
+def _read(data: Path, label: str | None, *_: int) -> SiteData:
+    return read_site(data, label)
