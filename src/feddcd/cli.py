@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from ._federation_cli import federation_app
+
 app = typer.Typer(
     name="feddcd",
     help="Train one model over data that stays in several places, with few exchanges and a "
@@ -277,6 +279,13 @@ def data_check(name: DataName) -> None:
 
     data_check_command(name)
 
+
+app.add_typer(
+    federation_app,
+    name="federation",
+    help="Train across machines: sites keep their data, and crashes cannot spoil the model.",
+    rich_help_panel="Commands",
+)
 
 _SPEC = (
     "data", "test_data", "model", "partition", "clients", "tau", "algorithm", "l2", "weighting",

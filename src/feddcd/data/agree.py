@@ -91,16 +91,14 @@ def agree(
     fitting = [o for o in sound if _fits(o.features, standard)]
     if classes is not None and not classifies:
         raise DataError(f"{model} has no classes, declared are {listed(classes)}")
-    union = None
-    if classifies:
-        union = _union(fitting) if classes is None else _declared_classes(classes)
-    agreed = Agreed(standard, union)
+    union = _union(fitting) if classes is None else _declared_classes(classes)
+    agreed = Agreed(standard, union if classifies else None)
     held = Counter(name for o in offers for name in _names(o.features))
     reasons = {o.client: _reason(o, agreed, held) for o in offers}
     refused = {client: reason for client, reason in reasons.items() if reason}
     if len(refused) == len(offers):
         raise DataError(f"no site fits: {'; '.join(refused.values())}")
-    if union is not None:
+    if classifies:
         _check_classes(union, model, [o for o in offers if o.client not in refused])
     return agreed, refused
 

@@ -74,6 +74,12 @@ def replay(entries: Iterable[Entry], algorithm: AbstractAlgorithm, w: Params, li
     return server
 
 
+def committed(ledger: Ledger, like: Shapes) -> list[Summed]:
+    """The rounds that were, in their order."""
+    records = (decoded(entry, like) for entry in ledger.entries() if entry.kind == "summed")
+    return [record for record in records if isinstance(record, Summed)]
+
+
 def audit(ledger: Ledger, algorithm: AbstractAlgorithm, w: Params, like: Shapes) -> int:
     """Recomputes the chain, every kept upload's digest, every mean and share, and the fold;
     the number of records. Raises `Refused` with the record that is not what it says."""

@@ -36,11 +36,14 @@ class Site:
         w: Params,
         key: Key,
         like: Shapes | None = None,
+        joining: AbstractProblem | None = None,
     ):
+        """`joining` gives the weight with which a new client joins, where that is not f's."""
         self.file, self.algorithm, self.f, self.key = file, algorithm, f, key
         saved = file.load()
         if saved is None:
-            self.client = new_client(algorithm, f, w, file.client, file.incarnation)
+            first = f if joining is None else joining
+            self.client = new_client(algorithm, first, w, file.client, file.incarnation)
             self._save(self.client)
         else:
             like = shapes(algorithm, f, w) if like is None else like

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from .. import tree
-from ..engines.book import Book
+from ..engines.book import Book, committed
 from ..engines.codec import flatten
 from ..engines.protocol import Server
 from ..measure import lower_bound
@@ -21,7 +21,7 @@ from .terms import Parts, Terms
 Closings = Mapping[str, Closing]
 
 
-def combined(parts: Parts, server: Server, said: Closings) -> dict[str, float]:
+def combined(parts: Parts, terms: Terms, server: Server, said: Closings) -> dict[str, float]:
     """Objective and lower bound in mean form, from all members' parts."""
     proofs = [said[client].proof for client in server.members]
     total = tree.total(tree.stack(proofs))
@@ -31,11 +31,11 @@ def combined(parts: Parts, server: Server, said: Closings) -> dict[str, float]:
     if parts.f.convex:
         bound = float(jnp.fmax(lower_bound(total.at_model, N), lower_bound(total.at_own, N)))
         found |= {"lower_bound": bound, "certified_gap": objective - bound}
-    else:
-        found |= {"certified_gap": float("inf")}
-    rows = np.array([server.members[client].rows for client in server.members])
-    scores = np.array([float(proof.score) for proof in proofs if proof is not None])
-    return found | {"accuracy": float(rows @ scores / rows.sum())}
+    if terms.classes is not None:
+        rows = np.array([member.rows for member in server.members.values()])
+        right = np.array([float(proof.score) for proof in proofs if proof is not None])
+        found["accuracy"] = float(rows @ right / rows.sum())
+    return found
 
 
 def residual(parts: Parts, server: Server, said: Closings) -> float | None:
@@ -57,28 +57,23 @@ def _distance(a: PyTree, b: PyTree) -> float:
     return max(float(np.max(np.abs(np.subtract(x, y, dtype=float)))) for x, y in pairs)
 
 
-def write_results(
-    home: Home, terms: Terms, book: Book, committed: int, found: dict[str, float], off: float | None
-) -> None:
-    """model.npz and summary.json; what was not certified now is not there."""
+def write_results(home: Home, terms: Terms, book: Book, found: dict[str, Any]) -> None:
+    """model.npz and summary.json; what is not certified now is not in there."""
     model = book.algorithm.model(book.server.state)
-    names = np.arange(terms.features) if isinstance(terms.features, int) else terms.features
-    arrays = flatten(model) if len(jax.tree.leaves(model)) > 1 else {"w": np.asarray(model)}
-    extra = {"features": np.asarray(names)}
+    arrays = {"w": np.asarray(model)} if isinstance(model, jax.Array) else flatten(model)
+    if isinstance(terms.features, tuple):
+        arrays["features"] = np.array(terms.features)
     if terms.classes is not None:
-        extra["classes"] = np.asarray(terms.classes)
+        arrays["classes"] = np.array(terms.classes)
     file = io.BytesIO()
-    np.savez(file, allow_pickle=False, **arrays, **extra)
+    np.savez(file, allow_pickle=False, **arrays)
     home.save(home.server / "model.npz", file.getvalue())
-    entries = [entry for entry in book.ledger.entries() if entry.kind == "summed"]
-    from ..engines.book import decoded  # noqa: PLC0415
-
-    sizes = [len(decoded(entry, book.like).members) for entry in entries]  # pyright: ignore
-    bytes_each = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(book.like.value))
+    sums = committed(book.ledger, book.like)
+    uploads = sum(len(record.members) for record in sums)
+    each = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(book.like.value))
     summary: dict[str, Any] = {
-        "federation": terms.federation, "algorithm": terms.algorithm, "rounds": committed,
-        "uploads": sum(sizes), "bytes_up": sum(sizes) * bytes_each,
+        "federation": terms.federation, "algorithm": terms.algorithm, "rounds": len(sums),
+        "uploads": uploads, "bytes_up": uploads * each, "epoch": book.server.epoch,
         "members": {client: member.rows for client, member in book.server.members.items()},
-        "dual_residual": off, "epoch": book.server.epoch, **found,
     }  # fmt: skip
-    home.save(home.server / "summary.json", summary)
+    home.save(home.server / "summary.json", summary | found)

@@ -69,8 +69,10 @@ def load_config(path: Path) -> Config:
 
 
 def _config(values: dict[str, Any]) -> Config:
-    spec = {"weighting": "samples"} | {k: v for k, v in values.items() if k in _OF_SPEC}
-    own = {k: _plain(k, v) for k, v in values.items() if k not in _OF_SPEC}
+    spec: dict[str, Any] = {"weighting": "samples"} | {
+        k: v for k, v in values.items() if k in _OF_SPEC
+    }
+    own: dict[str, Any] = {k: _plain(k, v) for k, v in values.items() if k not in _OF_SPEC}
     return Config(spec=Spec(**spec), **own)
 
 

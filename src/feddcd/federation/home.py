@@ -1,9 +1,9 @@
 """The folder of a federation: the coordinator's part, and one folder per site to hand out.
 
-    federation.toml            what is trained
-    server/                    ledger, certificates, keys of invited sites, results, events
-    sites/NAME/                site.toml, key pair, the CA's certificate; later state and log
-    app/                       the Flower app
+federation.toml            what is trained
+server/                    ledger, certificates, keys of invited sites, results, events
+sites/NAME/                site.toml, key pair, the CA's certificate; later state and log
+app/                       the Flower app
 """
 
 import json
@@ -11,7 +11,7 @@ import os
 import time
 import tomllib
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -104,6 +104,22 @@ class Home(NamedTuple):
 
 def load_place(folder: Path) -> Place:
     """A site from its `site.toml`; relative paths start at its folder."""
+    values, path = _site_toml(folder), folder / "site.toml"
+    if not values.get("data"):
+        raise SpecError(f"{path}: say where this site's data are, as in data = 'patients.csv'")
+    id = values.get("client-id", folder.name)
+    return Place(id, folder.resolve(), folder.resolve() / values["data"], values.get("label"))
+
+
+def load_address(folder: Path) -> str:
+    """Where the site finds the federation's link, as host:port."""
+    address = _site_toml(folder).get("superlink", "")
+    if ":" not in address:
+        raise SpecError(f"{folder / 'site.toml'}: need superlink = 'host:port', got {address!r}")
+    return address
+
+
+def _site_toml(folder: Path) -> dict[str, str]:
     path = folder / "site.toml"
     try:
         values = tomllib.loads(path.read_text())
@@ -117,10 +133,7 @@ def load_place(folder: Path) -> Place:
             raise SpecError(f"{path}: unknown setting {name!r}{nearest(name, known)}")
         if not isinstance(value, str):
             raise SpecError(f"{path}: {name} should be text, got {value!r}")
-    if not values.get("data"):
-        raise SpecError(f"{path}: say where this site's data are, as in data = 'patients.csv'")
-    id = values.get("client-id", folder.name)
-    return Place(id, folder.resolve(), folder.resolve() / values["data"], values.get("label"))
+    return values
 
 
 def node_config(place: Place) -> str:
@@ -131,7 +144,7 @@ def node_config(place: Place) -> str:
     return " ".join(f"{key}={json.dumps(value)}" for key, value in values.items())
 
 
-def place_from(node: dict[str, Any], run: dict[str, Any]) -> Place:
+def place_from(node: Mapping[str, Any], run: Mapping[str, Any]) -> Place:
     """A site from Flower's node config; in Flower's simulation, from the federation's folder."""
     if "client-id" in node:
         missing = [key for key in ("data", "state") if not node.get(key)]

@@ -126,7 +126,8 @@ def refusal(parcel: Opened) -> Refusal:
 
 
 def welcome(parcel: Opened) -> Welcome:
-    values = {k: tuple(v) if isinstance(v, list) else v for k, v in parcel.meta.items()}
+    plain = lambda v: tuple(v) if isinstance(v, list) else v
+    values: dict[str, Any] = {k: plain(v) for k, v in parcel.meta.items()}
     known = values.pop("known")
     return Welcome(Offer(**values), known)
 
@@ -160,7 +161,7 @@ def reply(parcel: Opened, like: Shapes) -> Reply:
 
 def closing(parcel: Opened, like: Shapes, w: Params) -> Closing:
     meta = parcel.meta
-    one = jax.ShapeDtypeStruct((), jax.tree.leaves(w)[0].dtype)
+    one: Any = jax.ShapeDtypeStruct((), jax.tree.leaves(w)[0].dtype)
     tangent = Tangent(one, one, w, one)
     proof = Proof(one, one, tangent, tangent) if meta["proven"] else None
     held = restore({"conserved": like.conserved, "proof": proof}, parcel.arrays)

@@ -1,7 +1,7 @@
 """Who is there: the network's nodes and the sites that answer behind them."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from ..engines.codec import CodecError
 from ..engines.protocol import Refused
@@ -95,6 +95,3 @@ def _read(data: bytes | None) -> Opened | None:
         return None if data is None else parcels.opened(data)
     except (CodecError, Refused):
         return None
-
-
-Answers = dict[str, Any]

@@ -89,6 +89,12 @@ def server_parts(terms: Terms) -> Parts:
     return _parts(terms, _stand_in(terms, 1.0))
 
 
+def joining(terms: Terms, rows: int) -> AbstractProblem:
+    """A problem with a site's weight and nothing else: the same whoever else takes part."""
+    total = float(rows) if terms.weighting == "samples" else 1.0
+    return tree.take(_stand_in(terms, total).problem, 0)
+
+
 def _stand_in(terms: Terms, row: float) -> Federated:
     d, k = dimensions(terms.agreed, terms.model)
     return phantom(
@@ -111,12 +117,6 @@ def _parts(terms: Terms, federated: Federated) -> Parts:
     like = shapes(algorithm, f, federated.w)
     compiled: Any = Compiled(algorithm)
     return Parts(compiled, f, federated.w, like, jax.random.key(terms.seed))
-
-
-def weight(terms: Terms, algorithm: AbstractAlgorithm, rows: int) -> float:
-    """Of a site's uploads, by the number of its rows; the same whoever else takes part."""
-    total = float(rows) if terms.weighting == "samples" else 1.0
-    return float(algorithm.weight(tree.take(_stand_in(terms, total).problem, 0)))
 
 
 def scale(terms: Terms, rows: list[int]) -> float | None:

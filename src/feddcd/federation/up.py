@@ -65,7 +65,8 @@ class _Run:
     def to_the_end(self) -> Event:
         self.submit()
         while True:
-            for self.place, event in list(self.home.said(self.place)):
+            for place, event in list(self.home.said(self.place)):
+                self.place = place
                 self.watch(event)
                 if event["event"] == "greeting":
                     self.coordinator = event["pid"]

@@ -5,26 +5,24 @@ machine: the whole story is in the site's own log.
 """
 
 import logging
-from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 
-from ..algorithms import AbstractAlgorithm
 from ..data import DataError
 from ..data.agree import SiteData, offer
 from ..data.tables import read_site
 from ..engines.client_state import ClientFile, StateError
 from ..engines.codec import CodecError
-from ..engines.protocol import Refused, Reply, Settle
+from ..engines.protocol import Refused, Reply
 from ..engines.site import Site
 from ..measure import tangent
 from . import parcels
 from .parcels import Ask, Closing, Hello, Proof, Refusal, Welcome
-from .terms import Parts, site_parts
+from .terms import Parts, joining, site_parts
 
 
 class Place(NamedTuple):
@@ -93,7 +91,8 @@ def _answer(parcel: parcels.Opened, place: Place) -> Welcome | Reply | Closing:
 
 
 def _handled(parts: Parts, file: ClientFile, ask: Ask) -> Reply | Closing:
-    site = Site(file, parts.algorithm, parts.f, parts.w, parts.key, parts.like)
+    first = joining(ask.terms, ask.rows)
+    site = Site(file, parts.algorithm, parts.f, parts.w, parts.key, parts.like, first)
     said = site.handle(ask.message)
     if isinstance(said, Reply):
         return said

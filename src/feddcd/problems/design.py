@@ -13,6 +13,8 @@ from jaxtyping import Array, Float, Int
 
 from .._types import Scalar
 
+RUN = 8  # entries that are summed before they meet those of the same row
+
 
 class AbstractDesign(eqx.Module):
     """X, n rows by d columns; a padding row is zero."""
@@ -60,11 +62,11 @@ class Dense(AbstractDesign):
 
 
 class Sparse(AbstractDesign):
-    """Compressed rows, padded to one number of non-zeros for all clients."""
+    """Compressed rows, in runs of RUN entries of one row, padded to one length for all clients."""
 
     values: Float[Array, "*N nnz"]
-    columns: Int[Array, "*N nnz"]
-    owners: Int[Array, "*N nnz"]  # the row of each entry, ascending; n for padding
+    columns: Int[Array, "*N nnz"]  # d for padding
+    owners: Int[Array, "*N runs"]  # the row of each run, ascending; n for padding
     starts: Int[Array, "*N n_plus_1"]
     d: int = eqx.field(static=True)
     widest: int = eqx.field(static=True)  # most non-zeros in a row
@@ -74,13 +76,18 @@ class Sparse(AbstractDesign):
         return self.starts.shape[-1] - 1, self.d
 
     def matmul(self, W):
-        if jax.default_backend() != "cpu":  # sums within a row collide there
-            return self.take(jnp.arange(self.shape[0])).matmul(W)
-        products = self.values[:, None] * W[self.columns]
-        return jax.ops.segment_sum(products, self.owners, self.shape[0], indices_are_sorted=True)
+        near = W.at[self.columns].get(mode="clip", wrap_negative_indices=False)
+        products, owners = self.values[:, None] * near, self.owners
+        if jax.default_backend() == "cpu":
+            owners = jnp.repeat(owners, RUN)
+        else:  # there sums within a row collide
+            products = jnp.sum(products.reshape(-1, RUN, W.shape[1]), 1)
+        return jax.ops.segment_sum(products, owners, self.shape[0], indices_are_sorted=True)
 
     def add_rmatmul(self, a, R, V):
-        return V.at[self.columns].add((a * self.values)[:, None] * rows_of(R, self.owners))
+        values = (a * self.values).reshape(-1, RUN, 1)
+        products = (values * rows_of(R, self.owners)[:, None]).reshape(-1, R.shape[1])
+        return V.at[self.columns].add(products, mode="drop", wrap_negative_indices=False)
 
     def take(self, rows):
         place = rows_of(self.starts, rows)[:, None] + jnp.arange(self.widest)
@@ -136,19 +143,22 @@ def stack_rows(
 
 
 def _stack_sparse(blocks: Sequence[scipy.sparse.csr_array], dtype: type) -> Sparse:
-    N, n = len(blocks), max(len(block.indptr) - 1 for block in blocks)
-    nnz = max(1, *(block.nnz for block in blocks))
-    values, columns = np.zeros((N, nnz), dtype), np.zeros((N, nnz), np.int32)
-    owners, starts = np.full((N, nnz), n, np.int32), np.zeros((N, n + 1), np.int32)
-    widest = 1
+    N, n, d = len(blocks), max(b.shape[0] for b in blocks), blocks[0].shape[1]
+    lengths = np.zeros((N, n), int)
     for i, block in enumerate(blocks):
-        lengths = np.diff(block.indptr)
-        widest = max(widest, *lengths)
-        values[i, : block.nnz], columns[i, : block.nnz] = block.data, block.indices
-        owners[i, : block.nnz] = np.repeat(np.arange(len(lengths)), lengths)
-        starts[i] = np.pad(block.indptr, (0, n - len(lengths)), mode="edge")
-    arrays = map(jnp.asarray, (values, columns, owners, starts))
-    return Sparse(*arrays, d=blocks[0].shape[1], widest=int(widest))  # pyright: ignore
+        lengths[i, : block.shape[0]] = np.diff(block.indptr)
+    runs = -(-lengths // RUN)
+    starts = np.pad(RUN * np.cumsum(runs, 1), ((0, 0), (1, 0)))
+    nnz = max(RUN, starts[:, -1].max())
+    values, columns = np.zeros((N, nnz), dtype), np.full((N, nnz), d, np.int32)
+    owners = np.full((N, nnz // RUN), n, np.int32)
+    for i, block in enumerate(blocks):
+        owners[i, : runs[i].sum()] = np.repeat(np.arange(n), runs[i])
+        first = np.cumsum(lengths[i]) - lengths[i]
+        place = np.arange(block.nnz) + np.repeat(starts[i, :-1] - first, lengths[i])
+        values[i, place], columns[i, place] = block.data, block.indices
+    arrays = map(jnp.asarray, (values, columns, owners, starts.astype(np.int32)))
+    return Sparse(*arrays, d=d, widest=max(1, int(lengths.max())))  # pyright: ignore
 
 
 def _runs(lengths: Sequence[int]) -> list[np.ndarray]:
@@ -172,6 +182,7 @@ def _(X: Dense) -> Array:
 def _(X: Sparse) -> Array:
     n, d = X.shape
     values, columns, starts = map(np.asarray, (X.values, X.columns, X.starts))
+    columns = np.minimum(columns, d - 1)  # the padding's values are zero
     blocks = []
     for v, c, s in zip(values, columns, starts, strict=True):
         block = scipy.sparse.csr_array((v[: s[-1]], c[: s[-1]], s), shape=(n, d))

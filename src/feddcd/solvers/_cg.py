@@ -18,6 +18,11 @@ def next_forcing(new: Scalar, old: Scalar) -> Scalar:
     return jnp.clip(0.9 * (new / old) ** 2, 1e-4, FIRST_FORCING)
 
 
+def accuracy(forced: Scalar, tol: Scalar) -> Scalar:
+    """The residual to stop at: the one that is asked for or, if that is near tol, the last."""
+    return jnp.where(forced < 10 * tol, 0.7 * tol, forced)
+
+
 def on_cpu() -> bool:
     """Loops that end early are free on a CPU; elsewhere every look at a condition costs."""
     return jax.default_backend() == "cpu"

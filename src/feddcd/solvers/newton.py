@@ -12,7 +12,7 @@ from .. import tree
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem, Gram, Linear, gram
 from ._base import AbstractLocalSolver, AbstractStop, LocalSolution, Tolerance
-from ._cg import FIRST_FORCING, armijo, cg, next_forcing
+from ._cg import FIRST_FORCING, accuracy, armijo, cg, next_forcing
 from ._sample_space import solve_in_samples
 
 
@@ -75,8 +75,8 @@ def _solve_in_parameters(
         # else what depends on the data alone is computed ahead of a loop that seldom runs
         f, _ = jax.lax.optimization_barrier((problem, s.w))
         _, hvp = jax.linearize(jax.grad(f), s.w)
-        accuracy = jnp.maximum(s.forcing * s.grad_norm, 0.3 * tol)
-        d, k = cg(hvp, tree.scale(-1.0, s.g), tol=accuracy, max_steps=1000)
+        enough = accuracy(s.forcing * s.grad_norm, tol)
+        d, k = cg(hvp, tree.scale(-1.0, s.g), tol=enough, max_steps=1000)
         now = f(s.w)
         t, _ = armijo(lambda t: f(tree.axpy(t, d, s.w)), now, tree.dot(s.g, d))
         w = tree.axpy(t, d, s.w)

@@ -36,8 +36,8 @@ from .server import (
 )
 
 __all__ = [
-    "Client", "Commit", "Founded", "Guard", "Joined", "Member", "Open", "Pending", "Record", "Refused",
-    "Reply", "Retired", "Server", "Settle", "Settled", "Stamp", "Started", "Summed", "Task",
-    "apply", "begin", "close", "new_client", "new_server", "receive", "resolve", "retire",
+    "Client", "Commit", "Founded", "Guard", "Joined", "Member", "Open", "Pending", "Record",
+    "Refused", "Reply", "Retired", "Server", "Settle", "Settled", "Stamp", "Started", "Summed",
+    "Task", "apply", "begin", "close", "new_client", "new_server", "receive", "resolve", "retire",
     "settle", "settled", "work",
 ]  # fmt: skip

@@ -1,0 +1,122 @@
+"""The signatures of `feddcd federation ...`; what they do is imported when they are called."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+federation_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+
+Folder = Annotated[Path, typer.Argument(help="The federation's folder.", metavar="DIR")]
+SiteName = Annotated[str, typer.Argument(help="The site's name.", metavar="SITE")]
+SiteNames = Annotated[list[str], typer.Argument(help="One site or several.", metavar="SITE")]
+
+
+@federation_app.command("init")
+def init(
+    folder: Folder,
+    sites: Annotated[int, typer.Option(help="How many sites: site-1, site-2, ...")] = 4,
+    site: Annotated[
+        list[str] | None, typer.Option(help="A site's name instead; repeat for each.")
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(help="Share this data set out among the sites, to try things out."),
+    ] = None,
+    partition: Annotated[str, typer.Option(help="How it is shared out.")] = "iid",
+    algorithm: Annotated[str, typer.Option(help="A name from `feddcd list`.")] = "feddcd",
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting of the algorithm, key=value.")
+    ] = None,
+    model: Annotated[str, typer.Option(help="softmax, logistic, ridge, poisson or mlp.")] = (
+        "softmax"
+    ),
+    l2: Annotated[float, typer.Option("--l2", help="Strength of the penalty.")] = 1e-3,
+    weighting: Annotated[str, typer.Option(help="Count samples or clients.")] = "samples",
+    rounds: Annotated[int, typer.Option(help="Rounds to commit.")] = 30,
+    tau: Annotated[int | None, typer.Option(help="Sites asked in a round. (all)")] = None,
+    target_gap: Annotated[
+        float | None, typer.Option(help="Stop once the certified gap is at most this.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="The server's name as sites call it.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Its port.")] = 9093,
+    name: Annotated[str | None, typer.Option(help="Of the federation. (DIR and a number)")] = None,
+) -> None:
+    """Make a federation's folder: configuration, certificates, a key pair per site.
+
+    Example, all on this machine: feddcd federation init fed --sites 4 --data digits, then
+    feddcd federation up fed
+    """
+    from ._federation_commands import init_command
+
+    init_command(dict(locals()))
+
+
+@federation_app.command("up")
+def up(
+    folder: Folder,
+    rounds: Annotated[
+        int, typer.Option(help="Go on to so many rounds. (as federation.toml says)")
+    ] = 0,
+    sites: Annotated[bool, typer.Option(help="Start the sites on this machine too.")] = True,
+) -> None:
+    """Start the link and the sites with TLS, train, show progress, take everything down.
+
+    Stopped or killed at any moment, the same command goes on from the ledger.
+    """
+    from ._federation_commands import up_command
+
+    up_command(folder, rounds, sites)
+
+
+@federation_app.command("site")
+def site(
+    folder: Annotated[Path, typer.Argument(help="The site's own folder.", metavar="SITE_DIR")],
+) -> None:
+    """Run one site, on the machine that holds its data, until it is stopped."""
+    from ._federation_commands import site_command
+
+    site_command(folder)
+
+
+@federation_app.command("inspect")
+def inspect(folder: Folder) -> None:
+    """Show rounds, members, who is pending, the audit of sums and the certificate."""
+    from ._federation_commands import inspect_command
+
+    inspect_command(folder)
+
+
+@federation_app.command("verify")
+def verify(folder: Folder) -> None:
+    """Replay the ledger: its chain, every mean that can still be checked, and the model."""
+    from ._federation_commands import verify_command
+
+    verify_command(folder)
+
+
+@federation_app.command("join")
+def join(folder: Folder, site: SiteName) -> None:
+    """Invite one more site: a folder with its keys, to be handed to it."""
+    from ._federation_commands import join_command
+
+    join_command(folder, site)
+
+
+@federation_app.command("retire")
+def retire(folder: Folder, sites: SiteNames) -> None:
+    """Let sites go: the model becomes the one without them. They need not answer any more.
+
+    Sites that lost their state, or came back with an old one, are retired together.
+    """
+    from ._federation_commands import depart_command
+
+    depart_command(folder, sites, barred=False)
+
+
+@federation_app.command("expel")
+def expel(folder: Folder, sites: SiteNames) -> None:
+    """Retire sites that may not come back."""
+    from ._federation_commands import depart_command
+
+    depart_command(folder, sites, barred=True)

@@ -1,0 +1,208 @@
+"""What `feddcd federation ...` does."""
+
+import math
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from .experiments.spec import Spec, SpecError, parse_setting
+from .federation.config import Config
+from .federation.home import Home, load_address, load_place
+from .federation.init import add_site, create
+from .federation.inspect import Insight, inspect, verify
+from .federation.processes import Group, node
+from .federation.up import Event, Failed, up
+
+console = Console()
+
+
+def init_command(options: dict[str, Any]) -> None:
+    from .data import load
+
+    folder: Path = options["folder"]
+    names = options["site"] or [f"site-{i + 1}" for i in range(options["sites"])]
+    if len(names) < 2:
+        raise SpecError(f"a federation needs at least 2 sites, got {len(names)}")
+    keys = ("algorithm", "model", "l2", "weighting", "rounds", "tau", "target_gap")
+    spec = Spec(
+        settings=dict(map(parse_setting, options["settings"] or [])),
+        **{key: options[key] for key in keys},
+    )
+    name = options["name"] or f"{folder.resolve().name}-{_random()}"
+    config = Config(name, spec, host=options["host"], port=options["port"])
+    data = load(options["data"]) if options["data"] else None
+    home = create(folder, names, config, data=data, split=options["partition"])
+    console.print(f"federation {config.name} of {len(names)} sites in {home.path}")
+    if data is None:
+        console.print("say in each sites/NAME/site.toml where that site's data are, then:")
+    console.print(f"  feddcd federation up {home.path}", soft_wrap=True)
+
+
+def _random() -> str:
+    import secrets
+
+    return secrets.token_hex(3)
+
+
+def up_command(folder: Path, rounds: int, sites: bool) -> None:
+    home = Home(folder)
+    with _Shown(home.config(), rounds) as shown, _terminable():
+        try:
+            last = up(home, shown.watch, rounds=rounds, sites=sites)
+        except Failed as error:
+            print(f"error: {error}", file=sys.stderr)
+            sys.exit(1)
+    _show(inspect(home))
+    console.print(f"model: {home.server / 'model.npz'}", soft_wrap=True)
+    if last["unsettled"]:
+        away = ", ".join(last["unsettled"])
+        console.print(f"[yellow]not settled yet: {away}; they will when they are next asked")
+
+
+class _terminable:
+    """SIGTERM ends as Ctrl-C does, so that the processes are taken down."""
+
+    def __enter__(self) -> None:
+        self.before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGTERM, self.before)
+
+
+class _Shown:
+    """Events as a bar and, for what an administrator should know, as lines."""
+
+    def __init__(self, config: Config, rounds: int):
+        done = TextColumn("{task.completed}/{task.total}")
+        columns = (TextColumn("{task.description}"), BarColumn(), done, TimeElapsedColumn())
+        self.bar = Progress(*columns, TextColumn("{task.fields[note]}"), console=console)
+        total = rounds or config.spec.rounds
+        self.task = self.bar.add_task(config.spec.algorithm, total=total, note="starting Flower")
+
+    def __enter__(self) -> "_Shown":
+        self.bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.stop()
+
+    def watch(self, event: Event) -> None:
+        kind = event["event"]
+        if kind == "greeting":
+            self.bar.update(self.task, note="waiting for the sites")
+        elif kind == "started":
+            self.bar.update(self.task, completed=event["committed"], note="training")
+        elif kind == "progress":
+            self.bar.update(self.task, completed=event["committed"], note="")
+        elif kind == "certified":
+            note = f"certified gap {event.get('certified_gap', math.nan):.2e}"
+            self.bar.update(self.task, note=note)
+        elif line := _line(event):
+            self.bar.console.print(line, soft_wrap=True, highlight=False)
+
+
+def _line(event: Event) -> str:
+    match event["event"]:
+        case "refused":
+            return f"refused: {event['reason']}"
+        case "waiting":
+            return f"waiting: {event['reason']}"
+        case "silent":
+            return f"no answer from {event['site']}"
+        case "joined":
+            return f"{event['site']} joined with {event['rows']} rows"
+        case "retired":
+            return f"{', '.join(event['sites'])} {'expelled' if event['barred'] else 'retired'}"
+        case "died":
+            return f"{event['program']} died and is started again"
+    return ""
+
+
+def site_command(folder: Path) -> None:
+    """Until Ctrl-C; a SuperNode that dies is started again."""
+    import time
+
+    place, address = load_place(folder), load_address(folder)
+    group = Group(place.folder / "process.json")
+    with _terminable():
+        try:
+            group.start(node(place, address, place.folder / "ca.crt", place.folder / "key"))
+            console.print(
+                f"{place.client} serves {address}; its log: {place.folder}", soft_wrap=True
+            )
+            while True:
+                for name in group.dead():
+                    console.print(f"{name} died and is started again")
+                    time.sleep(5)
+                    group.again(name)
+                time.sleep(1)
+        except KeyboardInterrupt:
+            console.print("stopped")
+        finally:
+            group.end()
+
+
+def inspect_command(folder: Path) -> None:
+    _show(inspect(Home(folder)))
+
+
+def _show(seen: Insight) -> None:
+    terms, server = seen.terms, seen.server
+    members = Table(title=f"{terms.federation}: {seen.rounds} rounds, epoch {server.epoch}")
+    for column in ("site", "rows", "last in a sum", "state"):
+        members.add_column(column)
+    for client, member in server.members.items():
+        last = "never" if client not in seen.last else f"round {seen.last[client][1]}"
+        state = "pending" if client in seen.pending else "settled"
+        members.add_row(client, str(member.rows), last, state)
+    console.print(members)
+    said = seen.summary
+    if "dual_residual" in said:
+        off = said["dual_residual"]
+        audit = "nothing is conserved" if off is None else f"off by {off:.1e}"
+        console.print(f"audit of the sums, after {said['rounds']} rounds: {audit}")
+    if "lower_bound" in said:
+        console.print(
+            f"certificate: objective {said['objective']:.8g}, at most "
+            f"{said['certified_gap']:.2e} above the best possible"
+        )
+    for wish in seen.requests:
+        console.print(f"asked for, not done yet: {wish}")
+    for refusal in seen.refusals[-5:]:
+        console.print(f"refused: {refusal['reason']}", soft_wrap=True, highlight=False)
+    if server.barred:
+        console.print(f"expelled: {', '.join(sorted(server.barred))}")
+
+
+def verify_command(folder: Path) -> None:
+    count = verify(Home(folder))
+    console.print(f"{count} records: the chain, the sums and the model are what they say")
+
+
+def join_command(folder: Path, site: str) -> None:
+    home = Home(folder)
+    if home.ledger.exists() and site in inspect(home).server.barred:
+        raise SpecError(f"{site} was expelled and cannot join again; give the site another name")
+    made = add_site(home, site)
+    console.print(f"hand {made} to {site}, and let it say in site.toml where its data are;")
+    console.print(f"it joins with the next: feddcd federation up {folder}", soft_wrap=True)
+
+
+def depart_command(folder: Path, sites: list[str], *, barred: bool) -> None:
+    home = Home(folder)
+    members = inspect(home).server.members
+    for site in sites:
+        if site not in members:
+            raise SpecError(f"{site!r} is not a member; members: {', '.join(members)}")
+        home.key(site).unlink(missing_ok=True)
+    home.request(tuple(sites), barred)
+    console.print(
+        f"{', '.join(sites)} will be gone once all others have settled: in the federation that "
+        f"runs, or with the next: feddcd federation up {folder}",
+        soft_wrap=True,
+    )

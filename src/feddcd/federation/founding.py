@@ -1,0 +1,52 @@
+"""The beginning: the sites are greeted, agree on columns and classes, and it is written down."""
+
+import time
+
+from ..data import DataError
+from ..data.agree import agree
+from ..engines.book import found, founded
+from ..engines.ledger import Ledger
+from .config import Config
+from .home import Home
+from .roll import Roll
+from .terms import Terms
+
+PAUSE_S = 1.0
+
+
+class Stalled(RuntimeError):
+    """Not enough sites for too long; what was committed is kept."""
+
+
+def terms_of(home: Home, roll: Roll, ledger: Ledger) -> Terms:
+    """From the ledger; the first time, from what the sites offer."""
+    known = founded(ledger)
+    if known is not None:
+        return Terms.from_json(known)
+    config = home.config()
+    _greet(home, roll, config)
+    offers = [roll.offers[client].offer for client in sorted(roll.here())]
+    agreed, refused = agree(offers, config.features, config.classes, config.spec.model)
+    accepted = len(offers) - len(refused)
+    if accepted < config.fewest:
+        raise DataError(f"only {accepted} sites fit together: {'; '.join(refused.values())}")
+    terms = Terms.founded(config.name, config.spec, agreed, accepted)
+    found(ledger, terms.to_json())
+    home.note("founded", sites=accepted)
+    return terms
+
+
+def _greet(home: Home, roll: Roll, config: Config) -> None:
+    """Until all invited sites answered, or patience ends with enough of them."""
+    until = time.monotonic() + config.patience
+    while True:
+        roll.call()
+        here, invited = roll.here(), set(home.invited())
+        if here >= invited:
+            return
+        if time.monotonic() > until:
+            if len(here) >= config.fewest:
+                return
+            said = f"here: {', '.join(sorted(here)) or 'none'}"
+            raise Stalled(f"waited {config.patience:g} s for {', '.join(sorted(invited))}; {said}")
+        time.sleep(PAUSE_S)

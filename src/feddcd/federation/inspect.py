@@ -1,0 +1,79 @@
+"""Looks into a federation's folder, also while it runs: who is where, and does the ledger hold."""
+
+import json
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from ..engines.book import audit, committed, founded, replay
+from ..engines.ledger import Ledger, LedgerError
+from ..engines.protocol import Refused, Server, Stamp
+from .home import Home
+from .terms import Parts, Terms, server_parts
+
+
+class Insight(NamedTuple):
+    terms: Terms
+    server: Server
+    rounds: int
+    last: dict[str, Stamp]  # by member: its last upload in a sum
+    pending: set[str]  # members that may not know yet what became of their last upload
+    requests: list[str]
+    summary: dict[str, Any]  # of the last settlement with all members
+    refusals: list[dict[str, Any]]
+
+
+def inspect(home: Home) -> Insight:
+    with Ledger(home.ledger, readonly=True) as ledger:
+        terms, parts = _parts(home, ledger)
+        with jax.enable_x64(terms.double):
+            server = replay(ledger.entries(), parts.algorithm, parts.w, parts.like)
+            sums = committed(ledger, parts.like)
+        last = {id: m.commit.stamp for id, m in server.members.items() if m.commit}
+        kept = {client for record in sums for client in ledger.uploads(*record.stamp)}
+    wishes = [
+        f"{'expel' if request.barred else 'retire'} {', '.join(request.sites)}"
+        for request in home.requests()
+    ]
+    events = [event for _, event in home.said()]
+    refusals = [event for event in events if event["event"] == "refused"]
+    pending = kept & set(server.members)
+    return Insight(terms, server, len(sums), last, pending, wishes, _summary(home), refusals)
+
+
+def verify(home: Home) -> int:
+    """The number of records, all of which are what they say, as is the model beside them."""
+    with Ledger(home.ledger, readonly=True) as ledger:
+        terms, parts = _parts(home, ledger)
+        with jax.enable_x64(terms.double):
+            count = audit(ledger, parts.algorithm, parts.w, parts.like)
+            server = replay(ledger.entries(), parts.algorithm, parts.w, parts.like)
+            model = parts.algorithm.model(server.state)
+        path = home.server / "model.npz"
+        if path.exists() and _summary(home).get("rounds") == len(committed(ledger, parts.like)):
+            _check_model(path, model)
+    return count
+
+
+def _parts(home: Home, ledger: Ledger) -> tuple[Terms, Parts]:
+    known = founded(ledger)
+    if known is None:
+        raise LedgerError(f"{home.ledger} is empty: the sites have not agreed yet")
+    terms = Terms.from_json(known)
+    with jax.enable_x64(terms.double):
+        return terms, server_parts(terms)
+
+
+def _check_model(path, model) -> None:
+    with np.load(path, allow_pickle=False) as file:
+        saved = [file[name] for name in file.files if name not in ("features", "classes")]
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(model)]
+    same = len(saved) == len(leaves)
+    if not same or not all(np.array_equal(a, b) for a, b in zip(saved, leaves, strict=True)):
+        raise Refused(f"{path} is not the model of the ledger")
+
+
+def _summary(home: Home) -> dict[str, Any]:
+    path = home.server / "summary.json"
+    return json.loads(path.read_text()) if path.exists() else {}
