@@ -36,6 +36,7 @@ bench: $(READY)  ## speed against plain NumPy, as ratios of one run
 
 chaos: $(READY)  ## the durable protocol under all pairs of crash points and 100,000 faults (hours)
 	@FEDDCD_CRASH_PAIRS=all FEDDCD_FAULTS=100000 FEDDCD_HISTORIES=1000 $(QUICK) $(PYTEST) tests/test_crashes.py tests/test_protocol.py tests/test_protocol_machine.py
+	@FEDDCD_FLOWER=long $(BIN)/pytest tests/test_flower.py
 
 clean:  ## remove the environment and what the demo wrote
 	rm -rf .venv demo .pytest_cache .ruff_cache

@@ -1,46 +1,78 @@
 """A network in one process: sites answer at once, unless a test breaks something."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from feddcd.data import load
+import jax
+import numpy as np
+import pytest
+
+from feddcd.data import Dataset, load, read_site
+from feddcd.engines import files
+from feddcd.engines.book import committed, founded
+from feddcd.engines.ledger import Ledger
+from feddcd.engines.protocol import Summed
 from feddcd.experiments.spec import Spec
+from feddcd.federation import coordinator, founding, terms
 from feddcd.federation.config import Config
 from feddcd.federation.coordinator import coordinate
 from feddcd.federation.home import Home, load_place
 from feddcd.federation.init import create
+from feddcd.federation.parcels import opened
+from feddcd.federation.terms import Terms, server_parts
 from feddcd.federation.worker import Place, answer
 
-Fault = Callable[[str, bytes, bool], str | None]
+Fault = Callable[[str, str], str | None]
+Tamper = Callable[[str, str, bytes], bytes]
 
 
 class LocalNetwork:
-    """`fault(site, request, work)` may say "request" or "answer": that message is lost."""
+    """`fault(site, kind)` may say "request" or "answer": that message is lost. `tamper(site,
+    kind, answer)` may change what a site says. A kind is hello, task or settle; `messages` are
+    all that were sent, `heard` all that was said."""
 
-    def __init__(self, places: list[Place], fault: Fault = lambda *_: None):
+    def __init__(
+        self,
+        places: list[Place],
+        fault: Fault = lambda *_: None,
+        tamper: Tamper = lambda site, kind, data: data,
+    ):
         self.places = dict(enumerate(places, 1))
         self.keys: dict[int, bytes] = {}
-        self.fault = fault
-        self.messages: list[tuple[str, bool]] = []
+        self.fault, self.tamper = fault, tamper
+        self.messages: list[tuple[str, str]] = []
+        self.heard: list[tuple[str, bytes]] = []
 
     def nodes(self):
         return {node: self.keys.get(node, b"") for node in self.places}
 
-    def ask(self, requests, seconds, *, work):
+    def ask(self, requests, seconds, work, stop):
         for node, request in requests.items():
             place = self.places[node]
-            self.messages.append((place.client, work))
-            lost = self.fault(place.client, request, work)
+            kind = kind_of(request)
+            self.messages.append((place.client, kind))
+            lost = self.fault(place.client, kind)
             data = None if lost == "request" else answer(request, place)
+            if data is not None:
+                self.heard.append((place.client, data))
+                data = self.tamper(place.client, kind, data)
             yield node, None if lost == "answer" else data
 
 
-def make(folder: Path, sites=4, data="digits", split="iid", **settings) -> Home:
-    own = {k: settings.pop(k) for k in ("fewest", "largest", "features") if k in settings}
+def kind_of(request: bytes) -> str:
+    kind, meta, _ = opened(request)
+    return kind if kind != "ask" else "settle" if meta["number"] is None else "task"
+
+
+def make(folder: Path, sites=4, data: str | Dataset = "digits", split="iid", **settings) -> Home:
+    names = ("fewest", "largest", "features", "patience")
+    own = {k: settings.pop(k) for k in names if k in settings}
     spec = Spec(**{"weighting": "samples", "l2": 1e-2, **settings})
-    config = Config("test", spec, patience=5.0, deadline=5.0, **own)
+    config = Config("test", spec, deadline=5.0, **{"patience": 5.0, **own})
     names = [f"site-{i + 1}" for i in range(sites)]
-    return create(folder, names, config, data=load(data), split=split)
+    data = load(data) if isinstance(data, str) else data
+    return create(folder, names, config, data=data, split=split)
 
 
 def places(home: Home) -> list[Place]:
@@ -53,3 +85,58 @@ def train(home: Home, network: LocalNetwork, rounds: int = 0) -> None:
 
 def events(home: Home, kind: str) -> list[dict]:
     return [event for _, event in home.said() if event["event"] == kind]
+
+
+def reasons(home: Home) -> str:
+    """Why somebody or something was refused, a line each."""
+    return "\n".join(event["reason"] for event in events(home, "refused"))
+
+
+def wine(sites: int = 4, rows: int = 28) -> Dataset:
+    """As many rows for each site, so that all run the same compiled functions, and more than
+    twice as many as columns, so that no Gram matrix is made for every message."""
+    data = load("wine")
+    return Dataset("wine", data.X[: sites * rows], data.y[: sites * rows])
+
+
+def pooled(places: list[Place]) -> tuple[Dataset, list[np.ndarray]]:
+    """All sites' rows as one data set, and which of them are whose."""
+    read = [read_site(place.data, place.label) for place in places]
+    ends = np.cumsum([len(site.labels) for site in read])
+    rows = np.concatenate([site.labels for site in read])
+    parts = np.split(np.arange(ends[-1]), ends[:-1])
+    return Dataset("pooled", np.concatenate([site.X for site in read]), rows), parts
+
+
+def sums(home: Home) -> list[Summed]:
+    """The rounds in the ledger."""
+    with Ledger(home.ledger, readonly=True) as ledger:
+        agreed = Terms.from_json(founded(ledger))
+        with jax.enable_x64(agreed.double):
+            return committed(ledger, server_parts(agreed).like)
+
+
+def model(home: Home) -> np.ndarray:
+    with np.load(home.server / "model.npz", allow_pickle=False) as file:
+        return file["w"]
+
+
+@contextmanager
+def quick() -> Iterator[None]:
+    """Without waiting for disks or sites, and without tracing the same functions again for
+    every message, as a site has to that is a new process each time."""
+    known = {}
+
+    def shapes(algorithm, f, w):
+        key = repr((algorithm, f, w))
+        if key not in known:
+            known[key] = real(algorithm, f, w)
+        return known[key]
+
+    real = terms.shapes
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(terms, "shapes", shapes)
+        patch.setattr(files, "_flush", lambda handle: None)
+        patch.setattr(coordinator, "PAUSE_S", 0.01)
+        patch.setattr(founding, "PAUSE_S", 0.01)
+        yield

@@ -20,10 +20,15 @@ LAYERS = (
     ("participation", "measure"),
     ("engines",),
     ("experiments",),
+    ("federation",),
     ("estimator", "glm"),
     ("report",),
-    ("_commands", "_data_commands", "_paper_commands", "_theory_command"),
+    (
+        "_commands", "_data_commands", "_federation_cli", "_federation_commands",
+        "_paper_commands", "_theory_command",
+    ),
     ("cli",),
+    ("__main__",),
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 WHERE = {  # third-party library: the only places that may import it when run

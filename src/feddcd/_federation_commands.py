@@ -3,6 +3,7 @@
 import math
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from .federation.config import Config
 from .federation.home import Home, load_address, load_place
 from .federation.init import add_site, create
 from .federation.inspect import Insight, inspect, verify
-from .federation.processes import Group, node
-from .federation.up import Event, Failed, up
+from .federation.processes import Group
+from .federation.programs import node
+from .federation.up import REST_S, Event, Failed, up
 
 console = Console()
 
@@ -125,8 +127,6 @@ def _line(event: Event) -> str:
 
 def site_command(folder: Path) -> None:
     """Until Ctrl-C; a SuperNode that dies is started again."""
-    import time
-
     place, address = load_place(folder), load_address(folder)
     group = Group(place.folder / "process.json")
     with _terminable():
@@ -137,14 +137,21 @@ def site_command(folder: Path) -> None:
             )
             while True:
                 for name in group.dead():
-                    console.print(f"{name} died and is started again")
-                    time.sleep(5)
+                    console.print(f"its SuperNode ended ({_last_error(group, name)})")
+                    console.print(f"it is started again in {REST_S:g} s")
+                    time.sleep(REST_S)
                     group.again(name)
                 time.sleep(1)
         except KeyboardInterrupt:
             console.print("stopped")
         finally:
             group.end()
+
+
+def _last_error(group: Group, name: str) -> str:
+    log = group.programs[name].log
+    lines = [line for line in log.read_text(errors="replace").splitlines() if "ERROR" in line]
+    return lines[-1].partition(":")[2].strip() if lines else f"see {log}"
 
 
 def inspect_command(folder: Path) -> None:

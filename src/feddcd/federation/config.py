@@ -36,6 +36,10 @@ class Config:
         check_names(self.spec)
         if not self.name or not self.name.isprintable():
             raise SpecError(f"a federation needs a name, got {self.name!r}")
+        if self.spec.tau is not None and self.spec.tau < 2:
+            raise SpecError(f"need tau >= 2, got tau={self.spec.tau}")
+        if not 0 < self.port < 2**16:
+            raise SpecError(f"need 0 < port < 65536, got port={self.port}")
         if self.fewest < 2:
             raise SpecError(f"a round needs at least 2 uploads, got fewest={self.fewest}")
         for what in ("deadline", "patience", "largest"):
@@ -63,6 +67,8 @@ def load_config(path: Path) -> Config:
         if name not in own | set(_OF_SPEC):
             raise SpecError(f"{path}: unknown setting {name!r}{nearest(name, own | {*_OF_SPEC})}")
     try:
+        if "name" not in values:
+            raise SpecError("a federation needs a name, as in name = 'north'")
         return _config(values)
     except (SpecError, TypeError) as error:
         raise SpecError(f"{path}: {error}") from None

@@ -55,12 +55,12 @@ class Coordinator:
         self.book = Book(ledger, self.parts.algorithm, self.parts.w, self.parts.like)
         self.desk = Desk(home, roll, self.book, terms, self.parts)
         self.committed = sum(entry.kind == "summed" for entry in ledger.entries())
-        self.certified_at, self.gap = -1, math.inf
+        self.certified_at, self.gap, self.waiting = -1, math.inf, ""
 
     def run(self) -> None:
         spec, epoch = self.config.spec, self.book.server.epoch
         self.home.note("started", epoch=epoch, committed=self.committed, rounds=self.rounds)
-        self.gather()
+        self.gather(departures=bool(self.home.requests()))
         while self.committed < self.rounds and not self.reached():
             self.committed += self.desk.round() is not None
             self.home.note("progress", committed=self.committed, of=self.rounds)
@@ -74,25 +74,34 @@ class Coordinator:
         target = self.config.spec.target_gap
         return target is not None and self.gap <= target
 
-    def gather(self) -> None:
-        """Until enough members are there for a round; who is new joins, who is to go goes."""
+    def gather(self, *, departures: bool = False) -> None:
+        """Until enough members are there for a round; who is new joins, who is to go goes.
+
+        With `departures`, until those who are to go have gone too, as far as patience allows.
+        """
         until = time.monotonic() + self.config.patience
         while True:
-            self.roll.call()
+            if departures or not self.enough():
+                self.roll.call((lambda: False) if departures else self.enough)
             for client in sorted(self.roll.here() - self.desk.members):
                 self.join(client)
             for request in self.home.requests():
                 if self.depart(request):
                     request.path.unlink(missing_ok=True)
-            here = self.roll.here() & self.desk.members
-            if len(here) >= self.config.fewest:
+            departures = departures and bool(self.home.requests())
+            late = time.monotonic() > until
+            if self.enough() and (late or not departures):
                 return
-            if time.monotonic() > until:
+            if late:
+                here = ", ".join(sorted(self.roll.here() & self.desk.members)) or "none"
                 raise Stalled(
                     f"waited {self.config.patience:g} s for at least {self.config.fewest} of "
-                    f"{sorted(self.desk.members)}; here: {sorted(here) or 'none'}"
+                    f"{', '.join(sorted(self.desk.members))}; here: {here}"
                 )
             time.sleep(PAUSE_S)
+
+    def enough(self) -> bool:
+        return len(self.roll.here() & self.desk.members) >= self.config.fewest
 
     def join(self, client: str) -> None:
         said = self.roll.offers[client]
@@ -125,17 +134,22 @@ class Coordinator:
             return True
         if absent := others - self.roll.here():
             reason = f"to retire {', '.join(gone)}, wait for {', '.join(sorted(absent))}"
-            self.home.note("waiting", reason=reason)
+            self.wait(reason)
             return False
         answers = [closing.settled for closing in self.desk.settle(others).values()]
         try:
             self.book.write(retire(self.book.server, gone, answers, barred=request.barred))
         except Refused as reason:
-            self.home.note("waiting", reason=str(reason))
+            self.wait(str(reason))
             return False
         self.certified_at, self.gap = -1, math.inf
         self.home.note("retired", sites=list(gone), barred=request.barred)
         return True
+
+    def wait(self, reason: str) -> None:
+        if reason != self.waiting:
+            self.home.note("waiting", reason=reason)
+        self.waiting = reason
 
     def settle(self) -> set[str]:
         """With everyone who is there; with all members, audits and certifies too. Who is not."""
@@ -155,7 +169,7 @@ class Coordinator:
         until, missing = time.monotonic() + self.config.patience, self.settle()
         while missing and time.monotonic() < until:
             time.sleep(PAUSE_S)
-            self.roll.call()
+            self.roll.call(lambda: self.desk.members <= self.roll.here())
             if self.roll.here() & missing:
                 missing = self.settle()
         if missing:

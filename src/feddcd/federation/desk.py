@@ -7,7 +7,18 @@ from typing import Any
 
 from .._types import Params
 from ..engines.book import Book
-from ..engines.protocol import Guard, Refused, Settle, Summed, Task, begin, receive, settle
+from ..engines.protocol import (
+    Guard,
+    Refused,
+    Settle,
+    Stamp,
+    Summed,
+    Task,
+    begin,
+    receive,
+    settle,
+)
+from ..engines.protocol.client import unsound
 from . import parcels
 from .config import Config
 from .home import Home
@@ -59,6 +70,7 @@ class Desk:
         def keep(client: str, parcel: Opened) -> None:
             closing = _read(client, parcels.closing, parcel, self.parts.like, self.parts.w)
             _check_name(client, closing.settled.client)
+            _check_settled(closing, Stamp(self.book.server.epoch, self.book.server.round))
             said[client] = closing
 
         for client, parcel in self.roll.ask(requests, work=False):
@@ -90,7 +102,7 @@ class Desk:
                 self._rest(client)
                 return
             if parcel.kind == "refusal":
-                raise Refused(parcels.refusal(parcel).reason)
+                raise Refused(_read(client, parcels.refusal, parcel).reason)
             use(client, parcel)
             self._misses.pop(client, None)
             self._refused.pop(client, None)
@@ -121,6 +133,14 @@ def _read(client: str, how: Callable[..., Any], *args: Any) -> Any:
         return how(*args)
     except (KeyError, TypeError, ValueError) as error:
         raise Refused(f"{client}: its answer cannot be read: {error}") from None
+
+
+def _check_settled(closing: Closing, now: Stamp) -> None:
+    (client, _, stamp, conserved), proof = closing
+    if stamp != now or proof is None:
+        raise Refused(f"{client}: its settlement is not the one that was asked for")
+    if bad := unsound((conserved, proof.value, proof.at_model, proof.at_own)):
+        raise Refused(f"{client}: its settlement {bad}")
 
 
 def _check_name(client: str, said: str) -> None:

@@ -2,14 +2,17 @@
 
 import time
 
+import jax
+
 from ..data import DataError
 from ..data.agree import agree
 from ..engines.book import found, founded
 from ..engines.ledger import Ledger
+from ..experiments.spec import SpecError
 from .config import Config
 from .home import Home
 from .roll import Roll
-from .terms import Terms
+from .terms import Terms, server_parts
 
 PAUSE_S = 1.0
 
@@ -31,16 +34,26 @@ def terms_of(home: Home, roll: Roll, ledger: Ledger) -> Terms:
     if accepted < config.fewest:
         raise DataError(f"only {accepted} sites fit together: {'; '.join(refused.values())}")
     terms = Terms.founded(config.name, config.spec, agreed, accepted)
+    _check(terms)
     found(ledger, terms.to_json())
     home.note("founded", sites=accepted)
     return terms
+
+
+def _check(terms: Terms) -> None:
+    """Whether the settings make an algorithm, before they are written down for ever."""
+    try:
+        with jax.enable_x64(terms.double):
+            server_parts(terms)
+    except ValueError as error:
+        raise SpecError(f"federation.toml: {error}") from None
 
 
 def _greet(home: Home, roll: Roll, config: Config) -> None:
     """Until all invited sites answered, or patience ends with enough of them."""
     until = time.monotonic() + config.patience
     while True:
-        roll.call()
+        roll.call(lambda: False)
         here, invited = roll.here(), set(home.invited())
         if here >= invited:
             return

@@ -1,7 +1,9 @@
 """Looks into a federation's folder, also while it runs: who is where, and does the ledger hold."""
 
 import json
+import zlib
 from typing import Any, NamedTuple
+from zipfile import BadZipFile
 
 import jax
 import numpy as np
@@ -50,8 +52,9 @@ def verify(home: Home) -> int:
             count = audit(ledger, parts.algorithm, parts.w, parts.like)
             server = replay(ledger.entries(), parts.algorithm, parts.w, parts.like)
             model = parts.algorithm.model(server.state)
+            rounds = len(committed(ledger, parts.like))
         path = home.server / "model.npz"
-        if path.exists() and _summary(home).get("rounds") == len(committed(ledger, parts.like)):
+        if path.exists() and _summary(home).get("rounds") == rounds:
             _check_model(path, model)
     return count
 
@@ -66,8 +69,11 @@ def _parts(home: Home, ledger: Ledger) -> tuple[Terms, Parts]:
 
 
 def _check_model(path, model) -> None:
-    with np.load(path, allow_pickle=False) as file:
-        saved = [file[name] for name in file.files if name not in ("features", "classes")]
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            saved = [file[name] for name in file.files if name not in ("features", "classes")]
+    except (OSError, ValueError, EOFError, BadZipFile, zlib.error) as error:
+        raise Refused(f"{path} cannot be read: {error}") from None
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(model)]
     same = len(saved) == len(leaves)
     if not same or not all(np.array_equal(a, b) for a, b in zip(saved, leaves, strict=True)):

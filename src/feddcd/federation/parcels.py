@@ -128,8 +128,21 @@ def refusal(parcel: Opened) -> Refusal:
 def welcome(parcel: Opened) -> Welcome:
     plain = lambda v: tuple(v) if isinstance(v, list) else v
     values: dict[str, Any] = {k: plain(v) for k, v in parcel.meta.items()}
-    known = values.pop("known")
-    return Welcome(Offer(**values), known)
+    known = _typed(values.pop("known"), bool)
+    said = Offer(**values)
+    _typed(said.client, str)
+    _typed(said.rows, int)
+    for name in said.features if isinstance(_typed(said.features, tuple, int), tuple) else ():
+        _typed(name, str)
+    for label in _typed(said.classes, tuple, type(None)) or ():
+        _typed(label, str, int, float)
+    return Welcome(said, known)
+
+
+def _typed(value: Any, *kinds: type) -> Any:
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        raise TypeError(f"expected {kinds[0].__name__}, got {value!r}")
+    return value
 
 
 def terms_of(parcel: Opened) -> Terms:
@@ -156,7 +169,8 @@ def ask(parcel: Opened, terms: Terms, like: Shapes, w: Params) -> Ask:
 def reply(parcel: Opened, like: Shapes) -> Reply:
     meta = parcel.meta
     value = restore(like.value, parcel.arrays)
-    return Reply(meta["client"], meta["incarnation"], Stamp(*meta["stamp"]), value, meta["digest"])
+    start = _typed(meta["incarnation"], int)
+    return Reply(meta["client"], start, Stamp(*meta["stamp"]), value, meta["digest"])
 
 
 def closing(parcel: Opened, like: Shapes, w: Params) -> Closing:

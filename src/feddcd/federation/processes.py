@@ -1,9 +1,8 @@
-"""Flower's processes of one machine: started, watched, started again, ended by their ids."""
+"""Programs of this machine: started, watched, started again, ended by their ids."""
 
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -11,9 +10,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
-
-from .home import Home, node_config
-from .worker import Place
 
 QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
@@ -24,102 +20,11 @@ QUIET = {
 GRACE_S = 10.0
 
 
-class FlowerError(RuntimeError):
-    """One of Flower's programs failed; the message says which, and where its log is."""
-
-
 class Program(NamedTuple):
     name: str
     command: list[str]
     log: Path
     extra: Mapping[str, str]
-
-
-def link(home: Home) -> Program:
-    """The SuperLink: TLS, and only nodes whose keys are registered."""
-    config, server = home.config(), home.server
-    command = [
-        _binary("flower-superlink"), "--enable-supernode-auth",
-        "--ssl-certfile", str(server / "server.crt"), "--ssl-keyfile", str(server / "server.key"),
-        "--ssl-ca-certfile", str(server / "ca.crt"), "--host", _bind(config.host),
-        "--port", str(config.port), "--database", str(server / "flower" / "link.db"),
-        "--disable-runtime-dependency-installation",
-    ]  # fmt: skip
-    return Program("superlink", command, server / "superlink.log", _flower_home(home))
-
-
-def node(place: Place, address: str, authority: Path, key: Path) -> Program:
-    """The SuperNode of one site."""
-    command = [
-        _binary("flower-supernode"), "--root-certificates", str(authority),
-        "--superlink", address, "--auth-supernode-private-key", str(key),
-        "--host", "127.0.0.1", "--port", str(_free_port()), "--node-config", node_config(place),
-    ]  # fmt: skip
-    extra = {
-        "FLWR_HOME": str(place.folder / "flower"),
-        # every message is answered by a new process: what XLA compiled once is kept
-        "JAX_COMPILATION_CACHE_DIR": str(place.folder / "compiled"),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-    }
-    return Program(place.client, command, place.folder / "supernode.log", extra)
-
-
-def _flower_home(home: Home) -> dict[str, str]:
-    """Flower's own folder, with the address of our link in its configuration."""
-    config, folder = home.config(), home.server / "flower"
-    folder.mkdir(exist_ok=True)
-    text = (
-        '[superlink]\ndefault = "feddcd"\n\n[superlink.feddcd]\n'
-        f'address = "{config.host}:{config.port}"\n'
-        f"root-certificates = {json.dumps(str(home.server / 'ca.crt'))}\n"
-    )
-    (folder / "config.toml").write_text(text)
-    return {
-        "FLWR_HOME": str(folder),
-        "JAX_COMPILATION_CACHE_DIR": str(folder / "compiled"),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-    }
-
-
-def flwr(home: Home, *arguments: str) -> dict:
-    """One of Flower's commands, with its answer in JSON."""
-    command = [_binary("flwr"), *arguments, "--format", "json"]
-    done = subprocess.run(
-        command, env=_environment(_flower_home(home)), capture_output=True, text=True, timeout=120
-    )
-    start = done.stdout.find("{")
-    try:
-        said = json.loads(done.stdout[start:]) if start >= 0 else {}
-    except ValueError:
-        said = {}
-    if done.returncode != 0 or not said.get("success", True):
-        reason = said.get("error-message") or done.stderr.strip() or done.stdout.strip()
-        raise FlowerError(f"flwr {' '.join(arguments[:2])}: {reason}")
-    return said
-
-
-def register(home: Home) -> None:
-    """Makes the invited sites' keys known to the link; those it knows already stay."""
-    for name in home.invited():
-        try:
-            flwr(home, "supernode", "register", str(home.key(name)), "feddcd", "--name", name)
-        except FlowerError as error:
-            if "already in use" not in str(error):
-                raise
-
-
-def submit(home: Home, rounds: int) -> None:
-    folder = json.dumps(str(home.path.resolve()))
-    settings = f"folder={folder} rounds={rounds}"
-    flwr(home, "run", str(home.app), "feddcd", "--run-config", settings)
-
-
-def answers(host: str, port: int) -> bool:
-    with suppress(OSError), socket.create_connection((host, port), timeout=1):
-        return True
-    return False
 
 
 class Group:
@@ -139,7 +44,7 @@ class Group:
         with program.log.open("ab") as log:
             self.running[program.name] = subprocess.Popen(
                 program.command, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-                env=_environment(program.extra), start_new_session=True,
+                env=environment(program.extra), start_new_session=True,
             )  # fmt: skip
         self.programs[program.name] = program
         self._write()
@@ -176,6 +81,11 @@ class Group:
         self.record.unlink(missing_ok=True)
 
 
+def environment(extra: Mapping[str, str]) -> dict[str, str]:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    return {**os.environ, **QUIET, **extra, "PATH": path}
+
+
 def _began(pid: int) -> str:
     """When a process began, as text; empty if there is none."""
     done = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True)
@@ -199,26 +109,3 @@ def _alive(group: int) -> bool:
     done = subprocess.run(["ps", "-eo", "pgid=,stat="], capture_output=True, text=True)
     lines = (line.split() for line in done.stdout.splitlines())
     return any(pgid == str(group) and not state.startswith("Z") for pgid, state in lines)
-
-
-def _environment(extra: Mapping[str, str]) -> dict[str, str]:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    return {**os.environ, **QUIET, **extra, "PATH": path}
-
-
-def _binary(name: str) -> str:
-    path = Path(sys.executable).parent / name
-    if not path.exists():
-        raise FlowerError(f"{name} is not installed; install it with: pip install 'feddcd[flower]'")
-    return str(path)
-
-
-def _bind(host: str) -> str:
-    """Loopback stays loopback; any other name means all interfaces."""
-    return host if host in ("127.0.0.1", "localhost") else "0.0.0.0"
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

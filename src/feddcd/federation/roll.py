@@ -1,6 +1,7 @@
 """Who is there: the network's nodes and the sites that answer behind them."""
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 from ..engines.codec import CodecError
@@ -10,15 +11,22 @@ from .home import Home
 from .keys import same_key
 from .parcels import Hello, Opened, Welcome
 
+LINGER_S = 10.0  # for the rest, once enough sites have answered a greeting
+
 
 class Exchange(Protocol):
-    """A network: one message to each node, and its answer, or None if there was none in time."""
+    """A network of numbered nodes."""
 
-    def nodes(self) -> Mapping[int, bytes]: ...
+    def nodes(self) -> Mapping[int, bytes]:
+        """Who is connected, with the key by which each was let in; empty if by none."""
+        ...
 
     def ask(
-        self, requests: Mapping[int, bytes], seconds: float, *, work: bool
-    ) -> Iterator[tuple[int, bytes | None]]: ...
+        self, requests: Mapping[int, bytes], seconds: float, work: bool, stop: Callable[[], bool]
+    ) -> Iterator[tuple[int, bytes | None]]:
+        """One message to each; the answers as they come, None where there is none before the
+        time is over or `stop` says so."""
+        ...
 
 
 class Roll:
@@ -37,23 +45,27 @@ class Roll:
 
     def lost(self, client: str) -> None:
         """Not there any more as far as we know; it is greeted again when it is."""
-        self._asked.discard(self._node.pop(client))
+        self._asked.discard(self._node.pop(client, 0))
 
-    def call(self) -> None:
-        """Greets whoever is new, and forgets who has gone."""
+    def call(self, enough: Callable[[], bool]) -> None:
+        """Greets whoever is new and forgets who has gone; waits for all, or for enough."""
+        new, began = self._new(), time.monotonic()
+        stop = lambda: enough() and time.monotonic() - began > LINGER_S
+        self.sent["hello"] += len(new)
+        greetings = dict.fromkeys(new, self._hello)
+        for node, data in self.exchange.ask(greetings, self.deadline, False, stop):
+            self._greeted(node, new[node], data)
+
+    def _new(self) -> dict[int, bytes]:
         nodes = self.exchange.nodes()
         self._asked &= set(nodes)
         self._node = {client: node for client, node in self._node.items() if node in nodes}
-        new = [node for node in nodes if node not in self._asked]
-        self.sent["hello"] += len(new)
-        for node, data in self.exchange.ask(
-            dict.fromkeys(new, self._hello), self.deadline, work=False
-        ):
-            if data is not None:  # a silent node is greeted again next time
-                self._asked.add(node)
-                self._greeted(node, nodes[node], data)
+        return {node: key for node, key in nodes.items() if node not in self._asked}
 
-    def _greeted(self, node: int, key: bytes, data: bytes) -> None:
+    def _greeted(self, node: int, key: bytes, data: bytes | None) -> None:
+        if data is None:
+            return  # it is greeted again next time
+        self._asked.add(node)
         try:
             parcel = parcels.opened(data)
             if parcel.kind == "refusal":
@@ -82,16 +94,29 @@ class Roll:
     def ask(
         self, requests: Mapping[str, bytes], *, work: bool
     ) -> Iterator[tuple[str, Opened | None]]:
-        """The sites' answers as they come; None for no answer, or one that cannot be read."""
+        """The sites' answers as they come, None for no answer; what cannot be read is a refusal.
+
+        Nodes that are new are greeted beside, and not waited for.
+        """
+        new = self._new()
         self.sent["task" if work else "settle"] += len(requests)
-        names = {self._node[client]: client for client in requests}
+        self.sent["hello"] += len(new)
+        names = {self._node[client]: client for client in requests if client in self._node}
         by_node = {node: requests[client] for node, client in names.items()}
-        for node, data in self.exchange.ask(by_node, self.deadline, work=work):
-            yield names[node], _read(data)
+        waiting, greetings = set(names), dict.fromkeys(new, self._hello)
+        asked = self.exchange.ask(by_node | greetings, self.deadline, work, lambda: not waiting)
+        for node, data in asked:
+            waiting.discard(node)
+            if node in names:
+                yield names[node], _read(names[node], data)
+            else:
+                self._greeted(node, new[node], data)
+        yield from ((client, None) for client in requests if client not in names.values())
 
 
-def _read(data: bytes | None) -> Opened | None:
+def _read(client: str, data: bytes | None) -> Opened | None:
     try:
         return None if data is None else parcels.opened(data)
-    except (CodecError, Refused):
-        return None
+    except (CodecError, Refused) as error:
+        reason = f"{client}: its answer cannot be read: {error}"
+        return Opened("refusal", {"client": client, "reason": reason}, {})

@@ -9,11 +9,13 @@ from typing import Any
 from ..engines.files import Disk, Locked
 from ..experiments.spec import SpecError
 from .home import Home, load_place
-from .processes import FlowerError, Group, answers, link, node, register, submit
+from .processes import Group
+from .programs import FlowerError, answers, forget_link, link, node, register, stop, submit
 
 Event = dict[str, Any]
 START_S = 60.0
 POLL_S = 0.3
+REST_S = 10.0  # between two starts: a link lets a killed node back in after up to a minute
 ATTEMPTS = 5  # without a committed round in between
 
 
@@ -35,6 +37,8 @@ def up(home: Home, watch: Callable[[Event], None], *, rounds: int = 0, sites: bo
             raise FlowerError(
                 f"port {config.port} of {config.host} is in use; set another in federation.toml"
             )
+        if sites:  # nobody else is connected, so nobody waits for what the link remembers
+            forget_link(home)
         try:
             group.start(link(home))
             _wait_for_link(home, group)
@@ -61,6 +65,8 @@ class _Run:
         self.home, self.group, self.watch, self.rounds = home, group, watch, rounds
         self.place = home.events.stat().st_size if home.events.exists() else 0
         self.coordinator, self.submitted, self.attempts = 0, 0.0, 0
+        self.run = ""
+        self.rest: dict[str, float] = {}
 
     def to_the_end(self) -> Event:
         self.submit()
@@ -86,17 +92,21 @@ class _Run:
                 f"the coordinator died {ATTEMPTS} times without a round in between; see "
                 f"{self.home.server / 'superlink.log'}"
             )
-        submit(self.home, self.rounds)
+        if self.run:
+            stop(self.home, self.run)
+        self.run = submit(self.home, self.rounds)
         self.coordinator, self.submitted = 0, time.monotonic()
 
     def mend(self) -> None:
         """Starts again what died; a run that lost its coordinator is submitted anew."""
         for name in self.group.dead():
+            if time.monotonic() < self.rest.get(name, 0.0):
+                continue
             self.watch({"event": "died", "program": name})
+            self.rest[name] = time.monotonic() + REST_S
             self.group.again(name)
             if name == "superlink":
                 _wait_for_link(self.home, self.group)
-                register(self.home)
                 self.coordinator = -1
         late = self.coordinator == 0 and time.monotonic() - self.submitted > START_S
         if late or (self.coordinator != 0 and not _alive(self.coordinator)):

@@ -4,7 +4,9 @@ Whatever goes wrong, an answer leaves, and it holds no value of the data and no 
 machine: the whole story is in the site's own log.
 """
 
-import logging
+import time
+import traceback
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -60,13 +62,12 @@ def answer(request: bytes, place: Place) -> bytes:
 
 def _told(place: Place, what: str, error: Exception) -> str:
     """One line without values for the server; everything for the site's administrator."""
-    log = logging.getLogger(f"feddcd.site.{place.client}")
-    if not log.handlers:
+    plain = isinstance(error, DataError | StateError | FileNotFoundError)
+    story = str(error) if plain else "".join(traceback.format_exception(error))
+    with suppress(OSError):  # the answer leaves in any case
         place.folder.mkdir(parents=True, exist_ok=True)
-        log.addHandler(logging.FileHandler(place.log))
-        log.handlers[0].setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-        log.propagate = False
-    log.error("%s: %s", what, error, exc_info=not isinstance(error, DataError | StateError))
+        with place.log.open("a") as log:
+            log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {what}: {story}\n")
     return f"{place.client}: {what} ({type(error).__name__}); its own log says why"
 
 

@@ -55,7 +55,11 @@ class Dense(AbstractDesign):
         return self.X @ W
 
     def add_rmatmul(self, a, R, V):
-        return V + a * (self.X.T @ R)
+        if jax.default_backend() != "cpu":
+            return V + a * (self.X.T @ R)
+        # k by n times n by d is twice as fast there, and without the barriers XLA turns it round
+        keep = jax.lax.optimization_barrier
+        return V + a * keep(keep(R.T) @ self.X).T
 
     def take(self, rows):
         return Dense(rows_of(self.X, rows))
@@ -77,12 +81,14 @@ class Sparse(AbstractDesign):
 
     def matmul(self, W):
         near = W.at[self.columns].get(mode="clip", wrap_negative_indices=False)
-        products, owners = self.values[:, None] * near, self.owners
+        products = self.values[:, None] * near
         if jax.default_backend() == "cpu":
-            owners = jnp.repeat(owners, RUN)
-        else:  # there sums within a row collide
-            products = jnp.sum(products.reshape(-1, RUN, W.shape[1]), 1)
-        return jax.ops.segment_sum(products, owners, self.shape[0], indices_are_sorted=True)
+            owners = jnp.repeat(self.owners, RUN)
+            return jax.ops.segment_sum(products, owners, self.shape[0], indices_are_sorted=True)
+        runs, starts = products.reshape(-1, RUN, W.shape[1]), self.starts // RUN
+        place = starts[:-1, None] + jnp.arange(-(-self.widest // RUN))
+        place = jnp.where(place < starts[1:, None], place, len(runs))
+        return jnp.sum(rows_of(jnp.sum(runs, 1), place), 1)  # a scatter's sums collide there
 
     def add_rmatmul(self, a, R, V):
         values = (a * self.values).reshape(-1, RUN, 1)
@@ -143,10 +149,10 @@ def stack_rows(
 
 
 def _stack_sparse(blocks: Sequence[scipy.sparse.csr_array], dtype: type) -> Sparse:
-    N, n, d = len(blocks), max(b.shape[0] for b in blocks), blocks[0].shape[1]
+    N, n = len(blocks), max(len(block.indptr) - 1 for block in blocks)
     lengths = np.zeros((N, n), int)
     for i, block in enumerate(blocks):
-        lengths[i, : block.shape[0]] = np.diff(block.indptr)
+        lengths[i, : len(block.indptr) - 1] = np.diff(block.indptr)
     runs = -(-lengths // RUN)
     starts = np.pad(RUN * np.cumsum(runs, 1), ((0, 0), (1, 0)))
     nnz = max(RUN, starts[:, -1].max())

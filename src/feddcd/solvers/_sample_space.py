@@ -163,5 +163,6 @@ def _direction(local: _Local, s: _Point, tol: Scalar) -> tuple[Columns, Int[Arra
 
     r, rG = (-unit * s.R).astype(low), (-unit * s.RG).astype(low)
     rr, zero = jnp.ones((), low), jnp.zeros((), jnp.int32)
-    end = jax.lax.while_loop(unsolved, step, _Search(jnp.zeros_like(r), r, rG, r, rG, rr, zero))
+    first = _Search(jnp.zeros_like(r), r, rG, r, rG, rr, zero)
+    end = jax.lax.while_loop(unsolved, step, first if on_cpu() else step(first))
     return end.x.astype(s.R.dtype) * s.grad_norm, end.k

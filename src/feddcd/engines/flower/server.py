@@ -23,16 +23,17 @@ class FlowerExchange:
         return {node.node_id: node.public_key for node in self._grid.get_nodes()}
 
     def ask(
-        self, requests: Mapping[int, bytes], seconds: float, *, work: bool
+        self, requests: Mapping[int, bytes], seconds: float, work: bool, stop: Callable[[], bool]
     ) -> Iterator[tuple[int, bytes | None]]:
-        """One message to each; the answers as they come, None where there is none in time."""
+        """One message to each; the answers as they come, None where there is none before the
+        time is over or `stop` says so."""
         kind = MessageType.TRAIN if work else MessageType.QUERY
         messages = [Message(wrap(data), node, kind, ttl=seconds) for node, data in requests.items()]
         # error replies name the SuperLink as their source, so an answer is known by its question
         sent = zip(self._grid.push_messages(messages), requests, strict=False)
         waiting = {id: node for id, node in sent if id}
         silent, until = set(requests), time.monotonic() + seconds
-        while waiting and time.monotonic() < until:
+        while waiting and time.monotonic() < until and not stop():
             for reply in self._grid.pull_messages(list(waiting)):
                 node = waiting.pop(reply.metadata.reply_to_message_id, None)
                 if node is not None:

@@ -1,0 +1,5 @@
+"""`python -m feddcd` is `feddcd`."""
+
+from .cli import main
+
+main()

@@ -1,0 +1,184 @@
+"""A real federation of processes on this machine, and what kills them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from feddcd import tree
+from feddcd.data import Dataset
+from feddcd.data.federate import federate
+from feddcd.data.tables import read_site
+from feddcd.engines.book import committed, founded
+from feddcd.engines.codec import unpack
+from feddcd.engines.ledger import Ledger
+from feddcd.engines.simulate import federation, one_round, start
+from feddcd.federation.home import Home, load_place
+from feddcd.federation.processes import QUIET, Group, Program
+from feddcd.federation.programs import answers, free_port
+from feddcd.federation.terms import Terms, server_parts
+from feddcd.participation import AbstractParticipation, Cohort
+from feddcd.solvers import NewtonCG, Tolerance
+
+
+def feddcd(*arguments: str, **how) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "feddcd", "federation", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, **how)
+
+
+class Up:
+    """`feddcd federation up`; `when(event)` is called for each event, and may kill."""
+
+    def __init__(self, home: Home, *options: str):
+        self.home = home
+        command = [sys.executable, "-m", "feddcd", "federation", "up", str(home.path), *options]
+        self.place = home.events.stat().st_size if home.events.exists() else 0
+        self.log = (home.path / "up.log").open("ab")
+        self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log)
+
+    def watch(self, when: Callable[["Up", dict], None], seconds: float) -> int:
+        """To the end of the process; its exit code."""
+        until = time.monotonic() + seconds
+        while self.process.poll() is None:
+            for place, event in list(self.home.said(self.place)):
+                self.place = place
+                when(self, event)
+            if time.monotonic() > until:
+                self.stop()
+                raise TimeoutError(f"not done in {seconds} s:\n{self.said()}")
+            time.sleep(0.1)
+        self.log.close()
+        return self.process.returncode
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait(60)
+
+    def said(self) -> str:
+        return (self.home.path / "up.log").read_text()[-4000:]
+
+    def pid(self, program: str) -> int:
+        return json.loads((self.home.server / "processes.json").read_text())[program][0]
+
+    def kill(self, program: str) -> None:
+        os.kill(self.pid(program), signal.SIGKILL)
+
+    def kill_coordinator(self) -> None:
+        events = [event for _, event in self.home.said() if event["event"] == "greeting"]
+        os.kill(events[-1]["pid"], signal.SIGKILL)
+
+    def kill_client_app(self, site: str, seconds: float = 30) -> bool:
+        """The next process that begins to work for this site; False if none came."""
+        before, until = self._client_apps(site), time.monotonic() + seconds
+        while time.monotonic() < until:
+            if new := self._client_apps(site) - before:
+                time.sleep(1.0)  # so that it is at work, not only starting
+                os.kill(new.pop(), signal.SIGKILL)
+                return True
+            time.sleep(0.05)
+        return False
+
+    def _client_apps(self, site: str) -> set[int]:
+        group = str(self.pid(site))
+        listing = subprocess.run(["ps", "-eo", "pid=,pgid=,args="], capture_output=True, text=True)
+        lines = [line.split(None, 2) for line in listing.stdout.splitlines()]
+        return {int(pid) for pid, pgid, args in lines if pgid == group and "clientapp" in args}
+
+
+def simulate(home: Home, seconds: float = 600) -> None:
+    """The app in Flower's simulation engine, with the sites of the folder as its nodes."""
+    port, folder = free_port(), home.server / "flower"
+    text = f'address = "127.0.0.1:{port}"\ninsecure = true\noptions.num-supernodes = 4\n'
+    (folder / "config.toml").write_text(f'[superlink]\ndefault = "sim"\n[superlink.sim]\n{text}')
+    bin = Path(sys.executable).parent
+    command = [str(bin / "flower-superlink"), "--insecure", "--simulation", "--host", "127.0.0.1"]
+    program = Program("superlink", [*command, "--port", str(port)], home.path / "sim.log", {})
+    environment = {**os.environ, **QUIET, "FLWR_HOME": str(folder), "PATH": f"{bin}:/usr/bin:/bin"}
+    group = Group(home.server / "simulation.json")
+    try:
+        group.start(program._replace(extra={"FLWR_HOME": str(folder)}))
+        until = time.monotonic() + seconds
+        while not answers("127.0.0.1", port):
+            time.sleep(0.2)
+        run = [str(bin / "flwr"), "run", str(home.app), "sim", "--run-config"]
+        subprocess.run([*run, f'folder="{home.path}"'], env=environment, check=True)
+        while not any(event["event"] == "finished" for _, event in home.said()):
+            if time.monotonic() > until:
+                raise TimeoutError((home.path / "sim.log").read_text()[-4000:])
+            time.sleep(0.5)
+    finally:
+        group.end()
+
+
+def rows(home: Home, sites: list[str]) -> tuple[Dataset, list[np.ndarray]]:
+    """What these sites hold, pooled, and whose rows are whose."""
+    places = [load_place(home.site(site)) for site in sites]
+    held = [read_site(place.data, place.label) for place in places]
+    ends = np.cumsum([len(site.labels) for site in held])
+    parts = [np.arange(end - len(site.labels), end) for site, end in zip(held, ends, strict=True)]
+    X = np.concatenate([np.asarray(site.X) for site in held])
+    return Dataset("pooled", X, np.concatenate([site.labels for site in held])), parts
+
+
+class _Given(AbstractParticipation):
+    certain: ClassVar[bool] = True
+    N: int
+    tau: int
+    ids: jax.Array
+
+    def __call__(self, key) -> Cohort:
+        there = jnp.ones(self.ids.shape, bool)
+        return Cohort(self.ids, there, there)
+
+
+def simulated(home: Home) -> np.ndarray:
+    """The simulator's model after the rounds that the ledger has committed, with no faults."""
+    with Ledger(home.ledger, readonly=True) as ledger, jax.enable_x64(True):
+        terms = Terms.from_json(founded(ledger) or {})
+        parts = server_parts(terms)
+        sets = [record.members for record in committed(ledger, parts.like)]
+        sites = sorted({site for members in sets for site in members})
+        data, split = rows(home, sites)
+        fed = federate(data, split, model=terms.model, l2=terms.l2, weighting=terms.weighting)
+        algorithm = parts.algorithm._algorithm  # pyright: ignore
+        step, state = eqx.filter_jit(one_round), None
+        for members in sets:
+            ids = jnp.array([sites.index(site) for site in members])
+            world = federation(
+                algorithm, fed.problem, _Given(len(sites), len(members), ids), seed=terms.seed
+            )
+            state = start(world, fed.w) if state is None else state
+            state, _ = step(world, state)
+        assert state is not None
+        return np.asarray(algorithm.model(state.server))
+
+
+def duals(home: Home, sites: list[str], name: str) -> list[np.ndarray]:
+    """What the sites' own files hold of a conserved quantity."""
+    packed = [unpack((home.site(site) / "state").read_bytes())[1] for site in sites]
+    return [arrays[f"state.{name}"] for arrays in packed]
+
+
+def model(home: Home) -> np.ndarray:
+    with np.load(home.server / "model.npz", allow_pickle=False) as file:
+        return file["w"]
+
+
+def optimum(home: Home, sites: list[str], l2: float) -> np.ndarray:
+    """The pooled rows' own minimiser, by Newton's method."""
+    with jax.enable_x64(True):
+        data, parts = rows(home, sites)
+        one = federate(data, [np.concatenate(parts)], l2=l2, weighting="samples")
+        f = tree.take(one.problem, 0)
+        solved = NewtonCG(stop=Tolerance(1e-11), space="parameters")(f, one.w, jax.random.key(0))
+        return np.asarray(solved.w)

@@ -1,0 +1,150 @@
+"""Real processes: a SuperLink and four SuperNodes with TLS and keys, killed at different moments.
+
+The short version is part of `make test`; FEDDCD_FLOWER=long (`make chaos`) is the whole of it.
+"""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr")
+
+from feddcd.data import load
+from feddcd.experiments.spec import Spec
+from feddcd.federation.config import Config
+from feddcd.federation.home import load_place
+from feddcd.federation.init import create
+from feddcd.federation.keys import write_pair
+from feddcd.federation.processes import Group
+from feddcd.federation.programs import free_port, node
+from feddcd.federation.template import files
+from flower_world import Up, duals, feddcd, model, optimum, simulate, simulated
+
+LONG = os.environ.get("FEDDCD_FLOWER") == "long"
+LIMIT_S = 900  # the machine may be busy
+SITES = [f"site-{i}" for i in (1, 2, 3, 4)]
+REST = [site for site in SITES if site != "site-3"]
+
+
+def made(folder, algorithm, l2, rounds):
+    spec = Spec(weighting="samples", l2=l2, algorithm=algorithm, rounds=rounds)
+    config = Config("test", spec, deadline=30.0, patience=300.0, port=free_port())
+    return create(folder / "fed", SITES, config, data=load("digits"))
+
+
+class Watcher:
+    """Kills what a plan says once so many rounds are committed; keeps the events."""
+
+    def __init__(self, plan=(), begun=lambda up: None):
+        self.plan, self.begun, self.events = dict(plan), begun, []
+
+    def __call__(self, up, event):
+        self.events.append(event)
+        if event["event"] == "started" and event["epoch"] == 1:
+            self.begun(up)
+        if event["event"] != "progress":
+            return
+        for what in self.plan.pop(event["committed"], ()):
+            if what == "coordinator":
+                up.kill_coordinator()
+            elif what.startswith("app of "):
+                assert up.kill_client_app(what.removeprefix("app of "))
+            else:
+                up.kill(what)
+
+    def of(self, kind):
+        return [event for event in self.events if event["event"] == kind]
+
+
+def train(home, watcher, *options):
+    up = Up(home, *options)
+    assert up.watch(watcher, LIMIT_S) == 0, up.said()
+    assert not watcher.plan
+    said = feddcd("verify", str(home.path))
+    assert said.returncode == 0, said.stderr
+
+
+def check(home, conserved):
+    """The model is the simulator's on the committed sets, and no site's state was lost."""
+    np.testing.assert_allclose(model(home), simulated(home), rtol=0, atol=1e-8)
+    held = duals(home, SITES, conserved)
+    assert all(np.abs(y).max() > 0 for y in held)
+    return held
+
+
+def without_site_3(home, l2, rounds):
+    """Its state is gone for ever and it is retired: the others' own optimum is reached."""
+    (home.site("site-3") / "state").unlink()
+    assert feddcd("retire", str(home.path), "site-3").returncode == 0
+    watcher = Watcher()
+    train(home, watcher, "--rounds", str(rounds))
+    np.testing.assert_allclose(model(home), optimum(home, REST, l2), rtol=0, atol=1e-8)
+    return watcher
+
+
+@pytest.fixture
+def stranger(tmp_path):
+    """A SuperNode whose key nobody registered."""
+    folder = tmp_path / "stranger"
+    folder.mkdir()
+    write_pair(folder)
+    group = Group(folder / "process.json")
+
+    def start(up):
+        place = load_place(up.home.site("site-1"))._replace(folder=folder, client="site-5")
+        config = up.home.config()
+        address = f"{config.host}:{config.port}"
+        group.start(node(place, address, up.home.server / "ca.crt", folder / "key"))
+
+    yield start, group
+    group.end()
+
+
+def test_killed_processes_do_not_move_the_model(tmp_path, stranger):
+    start, group = stranger
+    home = made(tmp_path, "feddcd", 5.0, 4)
+    kills = {1: ["site-1", "app of site-2"], 2: ["coordinator"], 3: ["superlink"]}
+    train(home, Watcher(kills, start))
+    held = check(home, "y")
+    total = np.abs(np.sum(held, axis=0)).max()
+    assert total <= 1e-10 * (1 + np.abs(held).max())
+
+    assert group.dead() == ["site-5"]  # it was turned away, and the others went on
+    assert "ERROR" in (tmp_path / "stranger" / "supernode.log").read_text()
+
+    # one message per participant and round; greetings and settlements apart
+    quiet = without_site_3(home, 5.0, 9)
+    asked = [site for event in quiet.of("round") for site in event["asked"]]
+    (end,) = quiet.of("finished")
+    summed = [site for event in quiet.of("round") for site in event["summed"]]
+    assert end["messages"]["task"] == len(asked) == len(summed) == 5 * 3
+    assert end["messages"]["settle"] == 2 * 3  # for the departure, and at the end
+
+
+@pytest.mark.skipif(not LONG, reason="the long version: FEDDCD_FLOWER=long, or make chaos")
+@pytest.mark.parametrize(("algorithm", "conserved"), [("feddcd", "y"), ("pointsaga", "g")])
+def test_twelve_rounds_with_many_kills(tmp_path, algorithm, conserved):
+    home = made(tmp_path, algorithm, 1.0, 12)
+    kills = {
+        1: ["site-1"], 3: ["app of site-2"], 4: ["coordinator"], 6: ["superlink"],
+        7: ["app of site-4", "site-3"], 9: ["superlink", "coordinator"], 10: ["site-2"],
+    }  # fmt: skip
+    train(home, Watcher(kills))
+    check(home, conserved)
+    without_site_3(home, 1.0, 12 + 30)
+
+
+def test_the_example_is_what_init_writes():
+    example = Path(__file__).parents[1] / "examples" / "flower"
+    for name, text in files().items():
+        assert (example / name).read_text() == text, name
+
+
+@pytest.mark.skipif(not LONG, reason="the long version: FEDDCD_FLOWER=long, or make chaos")
+def test_the_same_app_in_flowers_simulation_engine(tmp_path):
+    pytest.importorskip("ray")
+    home = made(tmp_path, "feddcd", 1.0, 3)
+    simulate(home)
+    np.testing.assert_allclose(model(home), simulated(home), rtol=0, atol=1e-8)
