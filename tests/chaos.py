@@ -2,13 +2,15 @@
 parts crash between any two steps. What is durable is what a crash leaves."""
 
 from collections import Counter
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import jax
 import numpy as np
+import pytest
 
 from feddcd import tree
-from feddcd.engines.compiled import Compiled
+from feddcd.engines.compiled import NAMES
 from feddcd.engines.protocol import (
     Client,
     Guard,
@@ -30,6 +32,50 @@ from feddcd.engines.protocol import (
     settled,
     work,
 )
+from feddcd.engines.protocol import client as client_side
+
+
+@contextmanager
+def remembered_keys():
+    """The same keys, each drawn once: the drawing takes longer than a round this small."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("round_keys", "client_key"):
+            patch.setattr(client_side, name, _remembered(getattr(client_side, name)))
+        yield
+
+
+def _remembered(draw):
+    known = {}
+
+    def call(key, number):
+        place = id(key), int(number)
+        if place not in known:
+            known[place] = key, draw(key, number)  # a key that is held keeps its id
+        return known[place][1]
+
+    return call
+
+
+class Jitted:
+    """As `Compiled`, for one algorithm, with less between a call and its program."""
+
+    def __init__(self, algorithm):
+        self._algorithm = algorithm
+
+    def __getattr__(self, name):
+        found = getattr(self._algorithm, name)
+        if name in NAMES:
+            found = jax.jit(lambda *args, function=found: function(*args))
+            setattr(self, name, found)
+        return found
+
+
+_JITTED: dict[int, Jitted] = {}
+
+
+def jitted(algorithm) -> Jitted:
+    """One for each algorithm, which it holds, so that the id stays the algorithm's."""
+    return _JITTED.setdefault(id(algorithm), Jitted(algorithm))
 
 
 class Faults(NamedTuple):
@@ -49,11 +95,12 @@ class World:
     """`disk` and `ledger` survive crashes, everything else is memory."""
 
     def __init__(self, algorithm, problem, w, *, seed: int = 0, faults: Faults = NONE):
-        self.algorithm, self.problem, self.w = Compiled(algorithm), problem, w
+        self.algorithm, self.problem, self.w = jitted(algorithm), problem, w
         self.random = np.random.default_rng(seed)
         self.faults, self.key, self.count = faults, jax.random.key(seed), Counter()
         self.disk: dict[str, Client] = {}
         self.rows: dict[str, int] = {}  # which of the stacked problems a member holds
+        self.problems = {}
         self.ledger: list[Record] = []
         self.late: list = []
         self.guard: Guard | None = None
@@ -71,10 +118,10 @@ class World:
         self.server = apply(self.algorithm, self.server, record)
 
     def f(self, id: str):
-        return tree.take(self.problem, self.rows[id])
+        return self.problems[id]
 
     def join(self, id: str, row: int) -> None:
-        self.rows[id] = row
+        self.rows[id], self.problems[id] = row, tree.take(self.problem, row)
         f = self.f(id)
         weight = float(self.algorithm.weight(f))
         self.disk[id] = new_client(self.algorithm, f, self.w, id)

@@ -11,10 +11,12 @@ from disks import Crash, FailingDisk, QuickDisk
 from feddcd import tree
 from feddcd.engines.book import Book, decoded
 from feddcd.engines.client_state import ClientFile, StateError
+from feddcd.engines.compiled import NAMES, Compiled
 from feddcd.engines.ledger import Ledger
 from feddcd.engines.protocol import Guard, Joined, Refused, Summed, begin, receive, settle
 from feddcd.engines.shapes import shapes
 from feddcd.engines.site import Site
+from feddcd.problems import AbstractProblem
 
 SITES = ("a", "b", "c", "d")
 
@@ -27,6 +29,36 @@ class Fault(NamedTuple):
     fault: str | int = "before"
     keep: float = 1.0
     undo: bool = False
+
+
+class Remembered:
+    """An algorithm whose functions are computed once for each value, bit for bit, of their
+    arguments: they are pure, and thousands of deployments begin alike."""
+
+    def __init__(self, algorithm):
+        self._algorithm, self._known = Compiled(algorithm), {}
+
+    def __getattr__(self, name):
+        found = getattr(self._algorithm, name)
+        return (lambda *args: self._call(name, found, args)) if name in NAMES else found
+
+    def _call(self, name, function, args):
+        leaves, structure = jax.tree.flatten(args, is_leaf=_whole)
+        key = (name, structure, *(_content(leaf) for leaf in leaves))
+        if key not in self._known:
+            self._known[key] = leaves, function(*args)  # what is held keeps its id
+        return self._known[key][1]
+
+
+def _whole(leaf) -> bool:
+    return isinstance(leaf, AbstractProblem)
+
+
+def _content(leaf):
+    if _whole(leaf) or jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return id(leaf)
+    array = np.asarray(leaf)
+    return array.dtype, array.shape, array.tobytes()
 
 
 def parts(algorithm, problem):

@@ -14,7 +14,7 @@ from feddcd.engines.book import committed, founded
 from feddcd.engines.ledger import Ledger
 from feddcd.engines.protocol import Summed
 from feddcd.experiments.spec import Spec
-from feddcd.federation import coordinator, founding, terms
+from feddcd.federation import coordinator, founding, inspect, terms
 from feddcd.federation.config import Config
 from feddcd.federation.coordinator import coordinate
 from feddcd.federation.home import Home, load_place
@@ -113,7 +113,7 @@ def sums(home: Home) -> list[Summed]:
     with Ledger(home.ledger, readonly=True) as ledger:
         agreed = Terms.from_json(founded(ledger))
         with jax.enable_x64(agreed.double):
-            return committed(ledger, server_parts(agreed).like)
+            return committed(ledger, inspect.server_parts(agreed).like)
 
 
 def model(home: Home) -> np.ndarray:
@@ -121,21 +121,28 @@ def model(home: Home) -> np.ndarray:
         return file["w"]
 
 
-@contextmanager
-def quick() -> Iterator[None]:
-    """Without waiting for disks or sites, and without tracing the same functions again for
-    every message, as a site has to that is a new process each time."""
+def _remembered(function: Callable) -> Callable:
+    """By what the arguments look like: shapes, types and settings."""
     known = {}
 
-    def shapes(algorithm, f, w):
-        key = repr((algorithm, f, w))
+    def remembered(*args):
+        key = repr(args)
         if key not in known:
-            known[key] = real(algorithm, f, w)
+            known[key] = function(*args)
         return known[key]
 
-    real = terms.shapes
+    return remembered
+
+
+@contextmanager
+def quick() -> Iterator[None]:
+    """Without waiting for disks or sites, and without building the same things again for
+    every message, as a site has to that is a new process each time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(terms, "shapes", shapes)
+        patch.setattr(terms, "shapes", _remembered(terms.shapes))
+        built = _remembered(server_parts)
+        for user in (coordinator, founding, inspect):
+            patch.setattr(user, "server_parts", built)
         patch.setattr(files, "_flush", lambda handle: None)
         patch.setattr(coordinator, "PAUSE_S", 0.01)
         patch.setattr(founding, "PAUSE_S", 0.01)

@@ -352,62 +352,91 @@ class TestLostUploads:
             assert int(after.t) == int(state.t) + 1
 
 
+def one_exchange(algorithm, f, weights, server, clients, cohort):
+    """The round in words; `cohort` has N places, and those that hold N are empty."""
+    there = cohort < N
+    ids = jnp.where(there, cohort, cohort[0])
+    down = algorithm.broadcast(server)
+    step = lambda f, client: algorithm.client_step(f, client, down, jax.random.key(0))
+    new, up = jax.vmap(step)(tree.take(f, ids), tree.take(clients, ids))
+    p = jnp.where(there, weights[ids], 0)
+    mean, share = tree.weighted_mean(up.value, p), jnp.sum(p) / jnp.sum(weights)
+    server, answer = algorithm.server_step(server, mean, share)
+    if answer is not None:
+        new = jax.vmap(algorithm.client_receive, (0, None))(new, answer)
+    put = lambda old, new: old.at[cohort].set(new, mode="drop")
+    return server, jax.tree.map(put, clients, new)
+
+
+one_exchange_alone = eqx.filter_jit(one_exchange)
+
+
 @eqx.filter_jit
-def call(algorithm, name, *args):
-    return getattr(algorithm, name)(*args)
+def exchanges(algorithm, f, weights, server, clients, cohorts, count):
+    go = lambda k, both: one_exchange(algorithm, f, weights, *both, cohorts[k])
+    return jax.lax.fori_loop(0, count, go, (server, clients))
+
+
+@eqx.filter_jit
+def rebalanced(algorithm, weights, server, clients):
+    conserved = jax.vmap(algorithm.conserved, (0, None), axis_size=N)
+    held = conserved(clients, algorithm.broadcast(server))
+    total = tree.total(tree.where(weights > 0, held, tree.zeros(held)))
+    return algorithm.rebalance(server, total, jnp.sum(weights))
 
 
 class Members:
-    """The round in words, over lists: what is left is all that anyone knows."""
+    """Who leaves takes its data and its state along: NaN is left in their place."""
+
+    ROOM = 50
 
     def __init__(self, algorithm, f, w0):
         self.algorithm, self.random = algorithm, np.random.default_rng(0)
-        self.f = [tree.take(f, i) for i in range(N)]
-        self.weights = [float(algorithm.weight(f)) for f in self.f]
-        self.clients = [algorithm.init_client(f, w0) for f in self.f]
-        self.server = algorithm.init_server(w0)
+        self.f, self.left = f, list(range(N))
+        self.weights = jax.vmap(algorithm.weight)(f)
+        clients = jax.vmap(algorithm.init_client, (0, None))(f, w0)
+        self.server, self.all = algorithm.init_server(w0), jax.tree.map(jnp.asarray, clients)
+        self.usual = jax.tree.structure(self.server)
 
     def rounds(self, count, tau=TAU):
-        for _ in range(count):
-            self.round(self.random.choice(len(self.f), tau, replace=False))
-
-    def round(self, cohort):
-        down, new, values = call(self.algorithm, "broadcast", self.server), {}, []
-        for i in cohort:
-            args = (self.f[i], self.clients[i], down, jax.random.key(0))
-            new[i], upload = call(self.algorithm, "client_step", *args)
-            values.append(upload.value)
-        p = np.array([self.weights[i] for i in cohort])
-        mean = tree.weighted_mean(jax.tree.map(lambda *x: np.stack(x), *values), jnp.asarray(p))
-        share = jnp.asarray(p.sum() / sum(self.weights))
-        self.server, answer = call(self.algorithm, "server_step", self.server, mean, share)
-        for i in cohort:
-            if answer is not None:
-                new[i] = call(self.algorithm, "client_receive", new[i], answer)
-            self.clients[i] = new[i]
+        cohorts = np.full((count, N), N)
+        for row in cohorts:
+            row[:tau] = np.take(self.left, self.random.choice(len(self.left), tau, replace=False))
+        known = (self.algorithm, self.f, self.weights)
+        if jax.tree.structure(self.server) != self.usual:
+            both = one_exchange_alone(*known, self.server, self.all, jnp.asarray(cohorts[0]))
+            (self.server, self.all), cohorts = both, cohorts[1:]
+        for first in range(0, len(cohorts), self.ROOM):
+            now = cohorts[first : first + self.ROOM]
+            room = jnp.asarray(np.pad(now, ((0, self.ROOM - len(now)), (0, 0))))
+            both = exchanges(*known, self.server, self.all, room, jnp.asarray(len(now)))
+            self.server, self.all = both
 
     def leave(self, i):
-        for column in (self.f, self.weights, self.clients):
-            del column[i]
+        id = self.left.pop(i)
+        gone = lambda x: x.at[id].set(jnp.nan) if eqx.is_inexact_array(x) else x
+        self.f, self.all = jax.tree.map(gone, (self.f, self.all))
+        self.weights = self.weights.at[id].set(0)
 
     def rebalance(self):
-        down = self.algorithm.broadcast(self.server)
-        held = [call(self.algorithm, "conserved", c, down) for c in self.clients]
-        total = jax.tree.map(lambda *x: sum(x), *held)
-        args = (self.server, total, jnp.asarray(sum(self.weights)))
-        self.server = call(self.algorithm, "rebalance", *args)
+        self.server = rebalanced(self.algorithm, self.weights, self.server, self.all)
+
+    @property
+    def clients(self):
+        return [tree.take(self.all, id) for id in self.left]
 
     def model(self):
         return np.asarray(self.algorithm.model(self.server))
 
     def residual(self):
-        clients = jax.tree.map(lambda *x: jnp.stack(x), *self.clients)
-        found = self.algorithm.residuals(self.server, clients, jnp.asarray(self.weights))
+        left = jnp.asarray(self.left)
+        clients, weights = tree.take(self.all, left), self.weights[left]
+        found = self.algorithm.residuals(self.server, clients, weights)
         return max(float(tree.norm(r)) for r in found)
 
     def error(self):
         """The distance from w* = (sum A_i)^-1 sum b_i over who is left."""
-        A, b = sum(np.asarray(f.A) for f in self.f), sum(np.asarray(f.b) for f in self.f)
+        A, b = (np.asarray(x)[self.left].sum(0) for x in (self.f.A, self.f.b))
         return float(np.linalg.norm(self.model() - np.linalg.solve(A, b)))
 
 

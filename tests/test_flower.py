@@ -142,7 +142,6 @@ def test_the_example_is_what_init_writes():
         assert (example / name).read_text() == text, name
 
 
-@pytest.mark.skipif(not LONG, reason="the long version: FEDDCD_FLOWER=long, or make chaos")
 def test_the_same_app_in_flowers_simulation_engine(tmp_path):
     pytest.importorskip("ray")
     home = made(tmp_path, "feddcd", 1.0, 3)

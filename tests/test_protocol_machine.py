@@ -7,17 +7,24 @@ from functools import cache
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from chaos import World
+from chaos import World, remembered_keys
 from feddcd.algorithms import FedDCD
 from feddcd.engines.protocol import Refused, apply, begin, close, resolve, settle
 from feddcd.problems import random_quadratics
 from federations import EXACT
 
 ROWS, FIRST, LEAST = 8, 5, 3
+
+
+@pytest.fixture(autouse=True)
+def keys():
+    with remembered_keys():
+        yield
 
 
 @cache

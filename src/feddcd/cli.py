@@ -299,7 +299,12 @@ def main(arguments: list[str] | None = None) -> Any:
         return app(arguments)
     except KeyboardInterrupt:
         sys.exit(130)
-    except (ValueError, ArithmeticError, OSError) as error:
+    except ModuleNotFoundError as error:
+        if error.name not in ("cryptography", "flwr"):
+            raise
+        print("error: a federation needs Flower: pip install 'feddcd[flower]'", file=sys.stderr)
+        sys.exit(2)
+    except (ValueError, ArithmeticError, OSError, RuntimeError) as error:
         if not _known(error):
             raise
         print(f"error: {error}", file=sys.stderr)

@@ -107,7 +107,13 @@ def client_key(key_clients: Key, i: Int[Array, ""]) -> Key:
     return jax.random.fold_in(key_clients, i)
 
 
-@eqx.filter_jit(donate="all-except-first")
+# on a GPU loops then go on by themselves, and do not ask the host: a tenth of a round
+OPTIONS = {
+    "xla_gpu_enable_command_buffer": "FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,CONDITIONAL,WHILE"
+}
+
+
+@eqx.filter_jit(donate="all-except-first", compiler_options=OPTIONS)  # pyright: ignore
 def advance(fed: Federation, state: State, rounds: Int[Array, ""], room: int):
     """`rounds` rounds (at most `room`), or fewer if the objective stops being finite."""
     shapes = jax.eval_shape(lambda s: one_round(fed, s)[1], state)

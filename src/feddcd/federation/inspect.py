@@ -1,5 +1,6 @@
 """Looks into a federation's folder, also while it runs: who is where, and does the ledger hold."""
 
+import io
 import json
 import zlib
 from typing import Any, NamedTuple
@@ -27,7 +28,7 @@ class Insight(NamedTuple):
 
 
 def inspect(home: Home) -> Insight:
-    with Ledger(home.ledger, readonly=True) as ledger:
+    with _ledger(home) as ledger:
         terms, parts = _parts(home, ledger)
         with jax.enable_x64(terms.double):
             server = replay(ledger.entries(), parts.algorithm, parts.w, parts.like)
@@ -46,7 +47,7 @@ def inspect(home: Home) -> Insight:
 
 def verify(home: Home) -> int:
     """The number of records, all of which are what they say, as is the model beside them."""
-    with Ledger(home.ledger, readonly=True) as ledger:
+    with _ledger(home) as ledger:
         terms, parts = _parts(home, ledger)
         with jax.enable_x64(terms.double):
             count = audit(ledger, parts.algorithm, parts.w, parts.like)
@@ -57,6 +58,13 @@ def verify(home: Home) -> int:
         if path.exists() and _summary(home).get("rounds") == rounds:
             _check_model(path, model)
     return count
+
+
+def _ledger(home: Home) -> Ledger:
+    home.config()  # a folder that is no federation is named as such
+    if not home.ledger.exists():
+        raise LedgerError(f"{home.path} has not begun: feddcd federation up {home.path}")
+    return Ledger(home.ledger, readonly=True)
 
 
 def _parts(home: Home, ledger: Ledger) -> tuple[Terms, Parts]:
@@ -70,7 +78,7 @@ def _parts(home: Home, ledger: Ledger) -> tuple[Terms, Parts]:
 
 def _check_model(path, model) -> None:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
             saved = [file[name] for name in file.files if name not in ("features", "classes")]
     except (OSError, ValueError, EOFError, BadZipFile, zlib.error) as error:
         raise Refused(f"{path} cannot be read: {error}") from None

@@ -132,7 +132,7 @@ def welcome(parcel: Opened) -> Welcome:
     said = Offer(**values)
     _typed(said.client, str)
     _typed(said.rows, int)
-    for name in said.features if isinstance(_typed(said.features, tuple, int), tuple) else ():
+    for name in () if isinstance(said.features, int) else _typed(said.features, tuple):
         _typed(name, str)
     for label in _typed(said.classes, tuple, type(None)) or ():
         _typed(label, str, int, float)

@@ -150,6 +150,7 @@ def stack_rows(
 
 def _stack_sparse(blocks: Sequence[scipy.sparse.csr_array], dtype: type) -> Sparse:
     N, n = len(blocks), max(len(block.indptr) - 1 for block in blocks)
+    d: int = blocks[0].shape[1]  # pyright: ignore
     lengths = np.zeros((N, n), int)
     for i, block in enumerate(blocks):
         lengths[i, : len(block.indptr) - 1] = np.diff(block.indptr)

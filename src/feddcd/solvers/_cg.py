@@ -10,7 +10,7 @@ from jaxtyping import Array, Int
 from .. import tree
 from .._types import Params, Scalar
 
-FIRST_FORCING = 0.1  # |residual of the Newton system| / |gradient| in the first step
+FIRST_FORCING = 0.05  # |residual of the Newton system| / |gradient| in the first step
 
 
 def next_forcing(new: Scalar, old: Scalar) -> Scalar:
