@@ -18,13 +18,17 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)  ## seven methods race on real data: a table, a picture, a report
 	@$(BIN)/feddcd demo --out demo
 
-# two workers, one thread each; small programs are compiled quickly rather than well
-QUICK := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 XLA_FLAGS=--xla_cpu_multi_thread_eigen=false
+# two workers, one thread each; programs are compiled quickly rather than well
+ONE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+FLAGS := --xla_cpu_multi_thread_eigen=false --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1
+QUICK := $(ONE) XLA_FLAGS="$(FLAGS) --xla_backend_optimization_level=0"
+BETTER := $(ONE) XLA_FLAGS="$(FLAGS) --xla_backend_optimization_level=1"
 PYTEST := $(BIN)/pytest -n 2 --dist worksteal
+LONG := tests/test_real_data.py tests/test_paper_data.py tests/test_theory.py  # these compute more than they compile
 
 test: $(READY) lint  ## everything: style, types, tests
-	@$(QUICK) $(PYTEST) tests/test_real_data.py tests/test_paper_data.py
-	@$(QUICK)\ --xla_backend_optimization_level=0 $(PYTEST) --ignore tests/test_real_data.py --ignore tests/test_paper_data.py
+	@$(BETTER) $(PYTEST) $(LONG)
+	@$(QUICK) $(PYTEST) $(LONG:%=--ignore %)
 
 lint: $(READY)  ## style and types alone
 	@$(BIN)/ruff check .

@@ -380,8 +380,11 @@ def test_who_was_expelled_stays_out(four):
     train(four, LocalNetwork(places(four)), 3)
     assert events(four, "retired") == [events(four, "retired")[0]]
     assert events(four, "retired")[0]["barred"] is True
-    places(four)[3].state.unlink()
     train(four, LocalNetwork(places(four)), 4)
+    assert "'site-4' is not invited" in reasons(four)
+    add_site(four, "site-4")
+    places(four)[3].state.unlink()
+    train(four, LocalNetwork(places(four)), 5)
     assert "site-4 was expelled and cannot join again" in reasons(four)
     assert set(inspect(four).server.members) == {"site-1", "site-2", "site-3"}
     assert inspect(four).server.barred == {"site-4"}
@@ -391,6 +394,7 @@ def test_who_was_expelled_stays_out(four):
 def test_who_was_retired_may_come_back_as_a_new_member(four):
     four.request(("site-4",), False)
     train(four, LocalNetwork(places(four)), 3)
+    add_site(four, "site-4")
     train(four, LocalNetwork(places(four)), 4)
     assert (
         "site-4 is no member, and its state file is of an earlier membership: move that file "

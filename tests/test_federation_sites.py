@@ -125,7 +125,7 @@ STATE = r"site-4: its state file cannot be used (StateError); its own log says w
 BROKEN = {  # what happens to it, what the administrator reads, and what the site's own does
     "fewer rows": (
         shorten,
-        "site-4: its data changed since it joined: 20 rows, then 28. Put the old data back, or "
+        "site-4: its data changed since it joined: 20 rows now, 28 then. Put the old data back, or "
         "retire it and let it join again",
         None,
     ),

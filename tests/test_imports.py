@@ -24,9 +24,13 @@ LAYERS = (
     ("estimator", "glm"),
     ("report",),
     (
-        "_commands", "_data_commands", "_federation_cli", "_federation_commands",
-        "_paper_commands", "_theory_command",
+        "_commands",
+        "_data_commands",
+        "_federation_commands",
+        "_paper_commands",
+        "_theory_command",
     ),
+    ("_federation_cli",),
     ("cli",),
     ("__main__",),
 )
@@ -35,7 +39,8 @@ WHERE = {  # third-party library: the only places that may import it when run
     "flwr": ("engines/flower",),
     "sklearn": ("data", "estimator"),
     "matplotlib": ("report",),
-    "typer": ("cli", "_commands"),
+    "typer": ("cli", "_commands", "_federation_cli"),
+    "cryptography": ("federation/keys",),
 }
 SILENT = ("_types", "tree", "problems", "solvers", "algorithms", "participation", "measure")
 

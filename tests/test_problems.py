@@ -194,6 +194,25 @@ class TestSparse:
                 again.matmul(jnp.eye(D)), [expected[1], expected[4], np.zeros(D)], atol=1e-15
             )
 
+    @pytest.mark.parametrize("backend", ["cpu", "gpu"])
+    def test_rows_of_any_length(self, backend, monkeypatch):
+        """Empty ones, and such as take several runs; summed as on a CPU and as elsewhere."""
+        monkeypatch.setattr(jax, "default_backend", lambda: backend)
+        random = np.random.default_rng(8)
+        lengths = [[0, 1, 8, 40, 0], [9, 16, 17]]
+        X = [np.zeros((len(m), 50)) for m in lengths]
+        for x, row in zip(X, lengths, strict=True):
+            for i, m in enumerate(row):
+                x[i, random.permutation(50)[:m]] = random.normal(size=m)
+        design = stack([scipy.sparse.csr_array(x) for x in X], np.float64)
+        W, R = jnp.asarray(random.normal(size=(50, 2))), jnp.asarray(random.normal(size=(5, 2)))
+        for i, x in enumerate(X):
+            one, padded = tree.take(design, i), np.pad(x, ((0, 5 - len(x)), (0, 0)))
+            np.testing.assert_allclose(one.matmul(W), padded @ W, atol=1e-13)
+            np.testing.assert_allclose(one.rmatmul(R), padded.T @ R, atol=1e-13)
+            some = one.take(jnp.arange(5)).matmul(W)
+            np.testing.assert_allclose(some, padded @ W, atol=1e-13)
+
     def test_gram(self, designs):
         dense, sparse = designs
         np.testing.assert_allclose(gram(sparse), gram(dense), atol=1e-14)

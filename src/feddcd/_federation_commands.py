@@ -206,7 +206,6 @@ def depart_command(folder: Path, sites: list[str], *, barred: bool) -> None:
     for site in sites:
         if site not in members:
             raise SpecError(f"{site!r} is not a member; members: {', '.join(members)}")
-        home.key(site).unlink(missing_ok=True)
     home.request(tuple(sites), barred)
     console.print(
         f"{', '.join(sites)} will be gone once all others have settled: in the federation that "

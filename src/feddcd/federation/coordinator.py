@@ -127,6 +127,7 @@ class Coordinator:
         gone = tuple(site for site in request.sites if site in self.desk.members)
         others = self.desk.members - set(gone)
         if not gone:
+            self.home.note("refused", reason=f"no members: {', '.join(request.sites)}")
             return True
         if len(others) < self.config.fewest:
             reason = f"without {', '.join(gone)} fewer than {self.config.fewest} sites remain"
@@ -142,6 +143,8 @@ class Coordinator:
         except Refused as reason:
             self.wait(str(reason))
             return False
+        for site in gone:
+            self.home.key(site).unlink(missing_ok=True)
         self.certified_at, self.gap = -1, math.inf
         self.home.note("retired", sites=list(gone), barred=request.barred)
         return True

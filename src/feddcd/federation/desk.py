@@ -83,12 +83,13 @@ class Desk:
         self._refused[client] = reason
 
     def _cohort(self) -> list[str]:
-        """tau of those who are there and not at rest; the same for the same round and people."""
+        """All who are there and not at rest, or tau of them; the same for the same round."""
         now = self.book.server.round + 1
         here = sorted(self.roll.here() & self.members)
         awake = [client for client in here if self._out.get(client, 0) <= now]
         pool = awake if len(awake) >= self.config.fewest else here
-        tau = max(min(self.terms.tau, len(pool)), self.config.fewest)
+        wanted = self.config.spec.tau or len(pool)
+        tau = max(min(wanted, len(pool)), self.config.fewest)
         return random.Random(f"{self.terms.seed} {now}").sample(pool, tau)
 
     def _heard(

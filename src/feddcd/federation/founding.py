@@ -23,10 +23,9 @@ class Stalled(RuntimeError):
 
 def terms_of(home: Home, roll: Roll, ledger: Ledger) -> Terms:
     """From the ledger; the first time, from what the sites offer."""
-    known = founded(ledger)
+    config, known = home.config(), founded(ledger)
     if known is not None:
-        return Terms.from_json(known)
-    config = home.config()
+        return _unchanged(Terms.from_json(known), config)
     _greet(home, roll, config)
     offers = [roll.offers[client].offer for client in sorted(roll.here())]
     agreed, refused = agree(offers, config.features, config.classes, config.spec.model)
@@ -37,6 +36,18 @@ def terms_of(home: Home, roll: Roll, ledger: Ledger) -> Terms:
     _check(terms)
     found(ledger, terms.to_json())
     home.note("founded", sites=accepted)
+    return terms
+
+
+def _unchanged(terms: Terms, config: Config) -> Terms:
+    """What is trained is what was agreed: a change needs a new federation."""
+    for name in ("algorithm", "model", "l2", "weighting", "seed", "dtype", "settings"):
+        then, now = getattr(terms, name), getattr(config.spec, name)
+        if then != now:
+            raise SpecError(
+                f"federation.toml says {name} = {now!r}, and the sites agreed on {then!r}: put it "
+                "back, or make a new federation"
+            )
     return terms
 
 

@@ -3,10 +3,8 @@
 import shutil
 from pathlib import Path
 
-import numpy as np
-import scipy.sparse
-
 from ..data import Dataset, partition
+from ..data.write import write_rows
 from ..experiments.spec import SpecError
 from . import keys, template
 from .config import Config
@@ -89,26 +87,6 @@ def _hand_out(home: Home, sites: list[str], data: Dataset, config: Config, split
     for name, part in zip(sites, parts, strict=True):
         site = home.site(name)
         told = {"client-id": name, "superlink": f"{config.host}:{config.port}"}
-        X, y = data.X[part], data.y[part]
-        if scipy.sparse.issparse(X):
-            _write_libsvm(site / "data.svm", X, y)
-            told["data"] = "data.svm"
-        else:
-            _write_csv(site / "data.csv", np.asarray(X), y)
-            told |= {"data": "data.csv", "label": "label"}
+        told |= write_rows(site, data.X[part], data.y[part])
         lines = [f'{key} = "{value}"\n' for key, value in told.items()]
         (site / "site.toml").write_text(_SITE + "".join(lines))
-
-
-def _write_csv(path: Path, X: np.ndarray, y: np.ndarray) -> None:
-    import pandas as pd
-
-    table = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
-    table["label"] = y
-    table.to_csv(path, index=False, float_format="%.17g")
-
-
-def _write_libsvm(path: Path, X, y: np.ndarray) -> None:
-    from sklearn.datasets import dump_svmlight_file
-
-    dump_svmlight_file(X, y, str(path), zero_based=False)

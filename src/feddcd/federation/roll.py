@@ -12,6 +12,7 @@ from .keys import same_key
 from .parcels import Hello, Opened, Welcome
 
 LINGER_S = 10.0  # for the rest, once enough sites have answered a greeting
+AGAIN_S = 60.0  # after which a node that was refused is greeted again: it may have been mended
 
 
 class Exchange(Protocol):
@@ -36,6 +37,7 @@ class Roll:
         self.exchange, self.home, self.deadline = exchange, home, deadline
         self._hello = parcels.packed(hello)
         self._asked: set[int] = set()
+        self._refused: dict[int, tuple[float, str]] = {}  # by node: when, and why
         self._node: dict[str, int] = {}
         self.offers: dict[str, Welcome] = {}
         self.sent = {"hello": 0, "task": 0, "settle": 0}
@@ -58,7 +60,9 @@ class Roll:
 
     def _new(self) -> dict[int, bytes]:
         nodes = self.exchange.nodes()
-        self._asked &= set(nodes)
+        now = time.monotonic()
+        again = {node for node, (when, _) in self._refused.items() if now - when > AGAIN_S}
+        self._asked = (self._asked & set(nodes)) - again
         self._node = {client: node for client, node in self._node.items() if node in nodes}
         return {node: key for node, key in nodes.items() if node not in self._asked}
 
@@ -73,12 +77,18 @@ class Roll:
             said = parcels.welcome(parcel)
             self._check(said.offer.client, node, key)
         except Refused as reason:
-            self.home.note("refused", reason=str(reason))
+            self._refuse(node, str(reason))
         except (CodecError, KeyError, TypeError, ValueError):
-            self.home.note("refused", reason="a node sent something that is no greeting")
+            self._refuse(node, "a node sent something that is no greeting")
         else:
+            self._refused.pop(node, None)
             self._node[said.offer.client] = node
             self.offers[said.offer.client] = said
+
+    def _refuse(self, node: int, reason: str) -> None:
+        if reason != self._refused.get(node, (0.0, ""))[1]:
+            self.home.note("refused", reason=reason)
+        self._refused[node] = time.monotonic(), reason
 
     def _check(self, client: str, node: int, key: bytes) -> None:
         invited = self.home.invited()

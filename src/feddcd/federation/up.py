@@ -26,7 +26,9 @@ class Failed(RuntimeError):
 def up(home: Home, watch: Callable[[Event], None], *, rounds: int = 0, sites: bool = True) -> Event:
     """Trains to the end, starting again whatever dies; returns the last event."""
     config = home.config()
-    places = [load_place(home.site(name)) for name in home.invited()] if sites else []
+    leaving = {site for request in home.requests() for site in request.sites}
+    staying = [name for name in home.invited() if name not in leaving]
+    places = [load_place(home.site(name)) for name in staying] if sites else []
     try:
         lock = Disk().lock(home.server / ".up.lock")
     except Locked as error:

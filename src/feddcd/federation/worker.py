@@ -4,6 +4,7 @@ Whatever goes wrong, an answer leaves, and it holds no value of the data and no 
 machine: the whole story is in the site's own log.
 """
 
+import hashlib
 import time
 import traceback
 from contextlib import suppress
@@ -13,6 +14,7 @@ from typing import NamedTuple
 
 import equinox as eqx
 import jax
+import numpy as np
 
 from ..data import DataError
 from ..data.agree import SiteData, offer
@@ -79,16 +81,39 @@ def _answer(parcel: parcels.Opened, place: Place) -> Welcome | Reply | Closing:
     terms = parcels.terms_of(parcel)
     site = _rows(place)
     if len(site.labels) != parcel.meta["rows"]:
-        raise Refused(
-            f"{place.client}: its data changed since it joined: {len(site.labels)} rows, then "
-            f"{parcel.meta['rows']}. Put the old data back, or retire it and let it join again"
-        )
+        raise _changed(place, f"{len(site.labels)} rows now, {parcel.meta['rows']} then")
     with jax.enable_x64(terms.double):
         parts = site_parts(terms, site, parcel.meta["scale"])
         ask = parcels.ask(parcel, terms, parts.like, parts.w)
         place.folder.mkdir(parents=True, exist_ok=True)
         with ClientFile(place.state, federation=terms.federation, client=place.client) as file:
+            _check_same(place, site, fresh=file.load() is None)
             return _handled(parts, file, ask)
+
+
+def _check_same(place: Place, site: SiteData, *, fresh: bool) -> None:
+    """The digest of the rows stays at the site, beside its state."""
+    path, now = place.folder / "data.sha256", _digest(site)
+    if fresh or not path.exists():
+        path.write_text(now)
+    elif path.read_text() != now:
+        raise _changed(place, "as many rows, other values")
+
+
+def _changed(place: Place, how: str) -> Refused:
+    return Refused(
+        f"{place.client}: its data changed since it joined: {how}. Put the old data back, or "
+        "retire it and let it join again"
+    )
+
+
+def _digest(site: SiteData) -> str:
+    total = hashlib.sha256(repr((site.X.shape, site.names, site.labels.dtype.str)).encode())
+    X = site.X
+    parts = (X,) if isinstance(X, np.ndarray) else (X.data, X.indices, X.indptr)
+    for array in (*parts, site.labels):
+        total.update(np.ascontiguousarray(array).view(np.uint8).data)
+    return total.hexdigest()
 
 
 def _handled(parts: Parts, file: ClientFile, ask: Ask) -> Reply | Closing:
