@@ -24,11 +24,17 @@ FLAGS := --xla_cpu_multi_thread_eigen=false --xla_cpu_use_fusion_emitters=false 
 QUICK := $(ONE) XLA_FLAGS="$(FLAGS) --xla_backend_optimization_level=0"
 BETTER := $(ONE) XLA_FLAGS="$(FLAGS) --xla_backend_optimization_level=1"
 PYTEST := $(BIN)/pytest -n 2 --dist worksteal
-LONG := tests/test_real_data.py tests/test_paper_data.py tests/test_theory.py  # these compute more than they compile
+# these compute more than they compile
+LONG := tests/test_real_data.py tests/test_paper_data.py tests/test_theory.py
+
+FLOWER := tests/test_flower.py
 
 test: $(READY) lint  ## everything: style, types, tests
-	@$(BETTER) $(PYTEST) $(LONG)
-	@$(QUICK) $(PYTEST) $(LONG:%=--ignore %)
+	@echo "real processes (in the background, mostly waiting), then everything else"
+	@$(ONE) $(BIN)/pytest $(FLOWER) > .flower.log 2>&1 & flower=$$!; \
+	$(BETTER) $(PYTEST) $(LONG) && $(QUICK) $(PYTEST) $(LONG:%=--ignore %) --ignore $(FLOWER) \
+	|| { kill $$flower; exit 1; }; \
+	wait $$flower; code=$$?; cat .flower.log; exit $$code
 
 lint: $(READY)  ## style and types alone
 	@$(BIN)/ruff check .

@@ -78,7 +78,8 @@ def _parts(home: Home, ledger: Ledger) -> tuple[Terms, Parts]:
 
 def _check_model(path, model) -> None:
     try:
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
+        data = io.BytesIO(path.read_bytes())
+        with np.load(data, allow_pickle=False) as file:
             saved = [file[name] for name in file.files if name not in ("features", "classes")]
     except (OSError, ValueError, EOFError, BadZipFile, zlib.error) as error:
         raise Refused(f"{path} cannot be read: {error}") from None
