@@ -24,7 +24,7 @@ from feddcd.engines.codec import unpack
 from feddcd.engines.ledger import Ledger
 from feddcd.engines.simulate import federation, one_round, start
 from feddcd.federation.home import Home, load_place
-from feddcd.federation.processes import QUIET, Group, Program
+from feddcd.federation.processes import QUIET, Group, Program, listed
 from feddcd.federation.programs import answers, free_port
 from feddcd.federation.terms import Terms, server_parts
 from feddcd.participation import AbstractParticipation, Cohort
@@ -89,10 +89,8 @@ class Up:
         return False
 
     def _client_apps(self, site: str) -> set[int]:
-        group = str(self.pid(site))
-        listing = subprocess.run(["ps", "-eo", "pid=,pgid=,args="], capture_output=True, text=True)
-        lines = [line.split(None, 2) for line in listing.stdout.splitlines()]
-        return {int(pid) for pid, pgid, args in lines if pgid == group and "clientapp" in args}
+        group = self.pid(site)
+        return {p.pid for p in listed() if p.group == group and "clientapp" in p.command}
 
 
 def simulate(home: Home, seconds: float = 600) -> None:

@@ -3,11 +3,14 @@
 The network is an `Exchange` (Flower's, in `engines/flower`); algorithms are the simulator's.
 """
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
+from ..experiments.spec import SpecError
 from .coordinator import coordinate
 from .home import place_from
+from .parcels import Refusal, packed
 from .worker import answer
 
 __all__ = ["answer_node", "coordinate"]
@@ -15,4 +18,11 @@ __all__ = ["answer_node", "coordinate"]
 
 def answer_node(request: bytes, node: Mapping[str, Any], run: Mapping[str, Any]) -> bytes:
     """A site's answer, wherever its network says that the site is."""
-    return answer(request, place_from(node, run))
+    try:
+        place = place_from(node, run)
+    except (SpecError, OSError, LookupError) as error:
+        print(f"this site cannot start: {error}", file=sys.stderr, flush=True)  # paths stay here
+        return packed(
+            Refusal("?", "a site's node config cannot be used; its SuperNode's log says why")
+        )
+    return answer(request, place)

@@ -86,10 +86,37 @@ def environment(extra: Mapping[str, str]) -> dict[str, str]:
     return {**os.environ, **QUIET, **extra, "PATH": path}
 
 
+class Listed(NamedTuple):
+    pid: int
+    group: int
+    state: str
+    began: str  # a time, in whatever unit; with the id it names a process for good
+    command: str
+
+
+def listed() -> list[Listed]:
+    """The processes of this machine, from /proc or, where there is none, from ps."""
+    if Path("/proc/self/stat").exists():
+        found = (_from_proc(path) for path in Path("/proc").glob("[0-9]*"))
+        return [one for one in found if one is not None]
+    columns = ["ps", "-A", "-o", "pid=,pgid=,stat=,lstart=,command="]
+    lines = subprocess.run(columns, capture_output=True, text=True, check=True).stdout.splitlines()
+    parts = [line.split(None, 8) for line in lines]
+    return [Listed(int(p[0]), int(p[1]), p[2], " ".join(p[3:8]), p[8]) for p in parts]
+
+
+def _from_proc(path: Path) -> Listed | None:
+    try:
+        fields = (path / "stat").read_text().rpartition(")")[2].split()
+        command = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:  # it has ended meanwhile
+        return None
+    return Listed(int(path.name), int(fields[2]), fields[0], fields[19], command)
+
+
 def _began(pid: int) -> str:
-    """When a process began, as text; empty if there is none."""
-    done = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True)
-    return done.stdout.strip()
+    """When a process began; empty if there is none."""
+    return next((one.began for one in listed() if one.pid == pid), "")
 
 
 def _end(groups: list[int], grace: float = GRACE_S) -> None:
@@ -106,6 +133,4 @@ def _end(groups: list[int], grace: float = GRACE_S) -> None:
 
 def _alive(group: int) -> bool:
     """Whether a process of the group is at work; one that ended and was not waited for is not."""
-    done = subprocess.run(["ps", "-eo", "pgid=,stat="], capture_output=True, text=True)
-    lines = (line.split() for line in done.stdout.splitlines())
-    return any(pgid == str(group) and not state.startswith("Z") for pgid, state in lines)
+    return any(one.group == group and not one.state.startswith("Z") for one in listed())

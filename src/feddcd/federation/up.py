@@ -1,6 +1,5 @@
 """A federation on this machine: link, nodes, training, and what to do when one of them dies."""
 
-import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -9,7 +8,7 @@ from typing import Any
 from ..engines.files import Disk, Locked
 from ..experiments.spec import SpecError
 from .home import Home, load_place
-from .processes import Group
+from .processes import Group, listed
 from .programs import FlowerError, answers, forget_link, link, node, register, stop, submit
 
 Event = dict[str, Any]
@@ -118,12 +117,4 @@ class _Run:
 
 
 def _alive(pid: int) -> bool:
-    if pid <= 0:
-        return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    with suppress(OSError), open(f"/proc/{pid}/stat") as file:
-        return file.read().rpartition(")")[2].split()[0] != "Z"
-    return True
+    return any(one.pid == pid and not one.state.startswith("Z") for one in listed())
