@@ -56,7 +56,7 @@ def up(home: Home, watch: Callable[[Event], None], *, rounds: int = 0, sites: bo
 def _wait_for_link(home: Home, group: Group) -> None:
     config, until = home.config(), time.monotonic() + START_S
     while not answers(config.host, config.port):
-        if group.dead() or time.monotonic() > until:
+        if "superlink" in group.dead() or time.monotonic() > until:
             raise FlowerError(f"the SuperLink did not start; see {group.programs['superlink'].log}")
         time.sleep(0.2)
 
