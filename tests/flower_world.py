@@ -144,19 +144,20 @@ def simulated(home: Home) -> np.ndarray:
     with Ledger(home.ledger, readonly=True) as ledger, jax.enable_x64(True):
         terms = Terms.from_json(founded(ledger) or {})
         parts = server_parts(terms)
-        sets = [record.members for record in committed(ledger, parts.like)]
-        sites = sorted({site for members in sets for site in members})
+        sums = committed(ledger, parts.like)
+        sites = sorted({site for record in sums for site in record.members})
         data, split = rows(home, sites)
         fed = federate(data, split, model=terms.model, l2=terms.l2, weighting=terms.weighting)
         algorithm = parts.algorithm._algorithm  # pyright: ignore
         step, state = eqx.filter_jit(one_round), None
-        for members in sets:
-            ids = jnp.array([sites.index(site) for site in members])
+        for record in sums:
+            ids = jnp.array([sites.index(site) for site in record.members])
             world = federation(
-                algorithm, fed.problem, _Given(len(sites), len(members), ids), seed=terms.seed
+                algorithm, fed.problem, _Given(len(sites), len(ids), ids), seed=terms.seed
             )
             state = start(world, fed.w) if state is None else state
-            state, _ = step(world, state)
+            now = jnp.asarray(record.stamp.round - 1, jnp.int32)  # so that keys are the same
+            state, _ = step(world, state._replace(t=now))
         assert state is not None
         return np.asarray(algorithm.model(state.server))
 

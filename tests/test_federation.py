@@ -125,7 +125,8 @@ def simulated(home: Home) -> tuple[np.ndarray, np.ndarray]:
         for record in rows:
             arrived = jnp.array([name in record.members for name in names])
             now = eqx.tree_at(lambda fed: fed.participation.arrived, fed, arrived)
-            state = state._replace(t=jnp.asarray(record.stamp.round, jnp.int32))  # the same keys
+            t = jnp.asarray(record.stamp.round - 1, jnp.int32)  # so that keys are the same
+            state = state._replace(t=t)
             state, said = step(now, state)
         return np.asarray(algorithm.model(state.server)), np.asarray(said.dual_residual)
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .experiments.api import run as run
     from .experiments.result import Result as Result
     from .experiments.spec import Spec as Spec
+    from .glm import FederatedGLM as FederatedGLM
     from .history import History as History
 
 __version__ = "0.1.0"
@@ -22,6 +23,7 @@ _WHERE = {
     "Comparison": "experiments.api",
     "DataError": "data",
     "Dataset": "data",
+    "FederatedGLM": "glm",
     "History": "history",
     "Result": "experiments.result",
     "Spec": "experiments.spec",

@@ -15,6 +15,8 @@ from .quadratic import Quadratic as Quadratic
 from .quadratic import optimum as optimum
 from .quadratic import random_quadratics as random_quadratics
 from .quadratic import worst_case_chain as worst_case_chain
+from .regression import BaseSoftmax as BaseSoftmax
+from .regression import Regression as Regression
 from .samples import MLP as MLP
 from .samples import AbstractSamples as AbstractSamples
 from .samples import Gram as Gram

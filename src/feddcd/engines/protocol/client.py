@@ -90,7 +90,8 @@ def work(
 ) -> tuple[Client, Reply]:
     """The answer to a task whose message was resolved; the same answer if asked again."""
     if client.pending is None:
-        _, key_clients = round_keys(key, jnp.asarray(task.stamp.round, jnp.int32))
+        t = task.stamp.round - 1  # the simulator counts from 0: the same keys there
+        _, key_clients = round_keys(key, jnp.asarray(t, jnp.int32))
         own = client_key(key_clients, jnp.asarray(task.number, jnp.int32))
         state, up = algorithm.client_step(f, client.state, task.down, own)
         bad = unsound(up.value)

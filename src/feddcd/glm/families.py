@@ -1,0 +1,93 @@
+"""What a family is beside its loss: the targets it takes and the constants of its likelihood."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.special import gammaln, logit, xlogy
+
+from ..problems import FAMILIES as LOSSES
+from ..problems import AbstractFamily, BaseSoftmax
+from .columns import numbers
+
+LOSS: dict[str, AbstractFamily] = {
+    "gaussian": LOSSES["ridge"],
+    "binomial": LOSSES["logistic"],
+    "poisson": LOSSES["poisson"],
+    "multinomial": BaseSoftmax(),
+}
+
+
+class Targets(NamedTuple):
+    Y: np.ndarray  # n by k
+    classes: np.ndarray | None  # of a multinomial model, the base first
+
+
+def targets(family: str, y: pd.Series, weight: np.ndarray | None) -> Targets:
+    """y checked and coded; its index holds the rows' numbers."""
+    name = "y" if y.name is None else str(y.name)
+    if family == "multinomial":
+        return _classes(name, y)
+    values = numbers(y, name)
+    _refuse(name, y, ~np.isfinite(values), "must be finite")
+    if family == "binomial":
+        _check_binomial(name, y, values, weight)
+    if family == "poisson":
+        _refuse(name, y, values < 0, "must be a count, >= 0")
+        if not values.any():
+            raise ValueError(f"{name} is 0 in every row: no finite model fits it")
+    if family == "gaussian" and np.ptp(values) == 0:
+        raise ValueError(f"{name} is {values[0]:g} in every row")
+    return Targets(values[:, None], None)
+
+
+def saturated(family: str, Y: np.ndarray) -> np.ndarray:
+    """Each row's smallest possible loss: what the deviance is counted from."""
+    y = Y[:, 0]
+    if family == "binomial":
+        return -xlogy(y, y) - xlogy(1 - y, 1 - y)
+    return y - xlogy(y, y) if family == "poisson" else np.zeros(len(y))
+
+
+def constant(family: str, Y: np.ndarray, s: np.ndarray) -> np.ndarray:
+    """What each row's log-likelihood is beyond -s loss; shares are of s trials."""
+    y = Y[:, 0]
+    if family == "binomial":
+        return gammaln(s + 1) - gammaln(s * y + 1) - gammaln(s * (1 - y) + 1)
+    return -s * gammaln(y + 1) if family == "poisson" else np.zeros(len(y))
+
+
+def link(family: str, mean: np.ndarray) -> np.ndarray:
+    """The constant model's z, from the mean of Y."""
+    if family == "multinomial":
+        return np.log(mean / (1 - mean.sum()))
+    return {"binomial": logit, "poisson": np.log}.get(family, np.asarray)(mean)
+
+
+def _check_binomial(name: str, y: pd.Series, values: np.ndarray, weight) -> None:
+    _refuse(name, y, (values < 0) | (values > 1), "must be 0 or 1")
+    if weight is None:
+        why = "must be 0 or 1 (a share needs sample_weight, the number of trials)"
+        _refuse(name, y, values % 1 != 0, why)
+    if np.ptp(values) == 0 and values[0] in (0, 1):
+        raise ValueError(f"{name} is {values[0]:g} in every row: binomial needs both 0 and 1")
+
+
+def _classes(name: str, y: pd.Series) -> Targets:
+    try:
+        classes, codes, counts = np.unique(np.asarray(y), return_inverse=True, return_counts=True)
+    except TypeError:
+        raise ValueError(f"{name} mixes labels that cannot be ordered, such as 1 and 'a'") from None
+    if len(classes) < 2:
+        raise ValueError(f"{name} is {classes[0]!s} in every row: multinomial needs two classes")
+    if counts.min() < 2:
+        once = classes[np.argmin(counts)]
+        row = y.index[int(np.flatnonzero(codes == np.argmin(counts))[0])]
+        raise ValueError(f"{name}: the class {once!s} is seen once only, at row {row}")
+    return Targets(np.eye(len(classes))[codes][:, 1:], classes)
+
+
+def _refuse(name: str, y: pd.Series, bad: np.ndarray, why: str) -> None:
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise ValueError(f"{name} {why}, got {y.iloc[row]} at row {y.index[row]}")

@@ -1,0 +1,119 @@
+"""Formulas: `y ~ a + C(b) + offset(log(t))`, read with formulaic, which knows no offset()."""
+
+import re
+import warnings
+from typing import NamedTuple
+
+import formulaic
+import numpy as np
+import pandas as pd
+from formulaic.errors import FormulaicError
+
+CONTEXT = {"np": np}
+OFFSET = re.compile(r"(?<![\w.])offset\s*\(")
+
+
+class Parts(NamedTuple):
+    response: str
+    right: str  # without its offset terms
+    offsets: tuple[str, ...]
+
+
+class Terms(NamedTuple):
+    """How rows of a frame become rows of X, as learned from the frame of the fit."""
+
+    spec: formulaic.ModelSpec
+    offsets: tuple[str, ...]
+    used: tuple[str, ...]  # columns of the frame
+
+    def matrix(self, frame: pd.DataFrame) -> pd.DataFrame:
+        self._check_levels(frame)
+        return _evaluate(lambda: self.spec.get_model_matrix(frame, context=CONTEXT), frame)
+
+    def offset(self, frame: pd.DataFrame) -> np.ndarray:
+        return sum((number(e, frame) for e in self.offsets), np.zeros(len(frame)))
+
+    def _check_levels(self, frame: pd.DataFrame) -> None:
+        for factor, (_, state) in self.spec.encoder_state.items():
+            levels = list(state.get("categories") or ())
+            for name in tokens(factor, frame) if levels else ():
+                unseen = np.flatnonzero(~frame[name].isin(levels))
+                if len(unseen):
+                    value = frame[name].iloc[unseen[0]]
+                    raise ValueError(
+                        f"{name} has {value!r} at row {unseen[0]}, a category that the fit "
+                        f"has not seen; it knows {', '.join(map(repr, levels))}"
+                    )
+
+
+def split(formula: str) -> Parts:
+    if not isinstance(formula, str) or formula.count("~") != 1:
+        raise ValueError(f"a formula looks like 'y ~ x1 + x2', got {formula!r}")
+    response, right = (side.strip() for side in formula.split("~"))
+    if not response or not right:
+        side = "left" if not response else "right"
+        raise ValueError(f"nothing stands {side} of ~ in the formula {formula!r}")
+    offsets = []
+    while found := OFFSET.search(right):
+        end = _closing(right, found.end(), formula)
+        offsets.append(right[found.end() : end].strip())
+        right = _without(right, found.start(), end + 1, formula)
+    if "" in offsets:
+        raise ValueError(f"offset() is empty in the formula {formula!r}")
+    return Parts(response, right or "1", tuple(offsets))
+
+
+def learn(parts: Parts, frame: pd.DataFrame) -> tuple[Terms, pd.DataFrame]:
+    """The terms and their matrix on the rows of the fit."""
+    make = lambda: formulaic.model_matrix(parts.right, frame, context=CONTEXT, na_action="ignore")
+    X = _evaluate(make, frame)
+    used = tokens(" ".join([parts.right, *parts.offsets]), frame)
+    return Terms(X.model_spec, parts.offsets, used), X  # pyright: ignore
+
+
+def number(expression: str, frame: pd.DataFrame) -> np.ndarray:
+    """One column of numbers from an expression."""
+    make = lambda: formulaic.model_matrix(
+        "0 + {" + expression + "}", frame, context=CONTEXT, na_action="ignore"
+    )
+    X = _evaluate(make, frame)
+    if X.shape[1] != 1:
+        raise ValueError(f"{expression!r} is not one column of numbers, but {list(X.columns)}")
+    return X.iloc[:, 0].to_numpy(float)
+
+
+def tokens(text: str, frame: pd.DataFrame) -> tuple[str, ...]:
+    """The columns of the frame that a formula speaks of."""
+    words = set(re.findall(r"`([^`]+)`", text)) | set(re.findall(r"[^\W\d]\w*", text))
+    return tuple(str(c) for c in frame.columns if str(c) in words)
+
+
+def _evaluate(make, frame: pd.DataFrame) -> pd.DataFrame:
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # log(0) and the like are refused with their row
+            return make()
+    except FormulaicError as error:
+        message = re.sub(r"\x1b\[[\d;]*m|[⧛⧚]", "", str(error)).replace("\n", " ")
+        columns = ", ".join(map(str, frame.columns[:30]))
+        raise ValueError(f"formula: {message.strip()} (columns: {columns})") from None
+
+
+def _closing(text: str, start: int, formula: str) -> int:
+    """Where the bracket that was opened before `start` is closed."""
+    depth = 1
+    for at in range(start, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[at], 0)
+        if depth == 0:
+            return at
+    raise ValueError(f"offset( is not closed in the formula {formula!r}")
+
+
+def _without(text: str, start: int, end: int, formula: str) -> str:
+    """The sum without the term between start and end."""
+    before, after = text[:start].rstrip(), text[end:].lstrip()
+    if (before and before[-1] != "+") or (after and after[0] not in "+-"):
+        raise ValueError(f"offset() must be a term of its own in the formula {formula!r}")
+    if before:
+        return f"{before[:-1].rstrip()} {after}".strip()
+    return after.removeprefix("+").strip()

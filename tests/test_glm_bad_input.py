@@ -1,0 +1,216 @@
+"""Bad input is refused at the door, by name, row and value.
+
+A site with one row is fine: test_glm has one."""
+
+import re
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from feddcd import FederatedGLM
+
+N = 24
+
+
+def frame():
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "age": rng.normal(50, 9, N), "dose": rng.normal(size=N), "sex": ["f", "m", "m"] * 8,
+            "death": [0, 1] * (N // 2), "count": [0, 1, 4] * (N // 3),
+            "site": ["a", "b", "c", "d"] * 6,
+        }
+    )  # fmt: skip
+
+
+def put(column, row, value):
+    """The frame with one value replaced."""
+    data = frame().astype({column: object})
+    data.loc[row, column] = value
+    numeric = not isinstance(value, str) and column in ("age", "dose")
+    return data.astype({column: float}) if numeric else data
+
+
+def array(row=None, value=np.nan):
+    X = frame()[["age", "dose"]].to_numpy(copy=True)
+    if row is not None:
+        X[row, 1] = value
+    return X
+
+
+def ones(row=None, value=1.0):
+    x = np.ones(N)
+    if row is not None:
+        x[row] = value
+    return x
+
+
+Y, SITE = np.array([0.0, 1.0] * (N // 2)), np.array(["a", "b", "c", "d"] * 6)
+F = "death ~ age + dose"
+
+
+def case(message, settings=None, data=None, **fit):
+    return pytest.param(settings or {}, data, fit, message, id=message[:40])
+
+
+def by_formula(message, formula=F, data=None, groups="site", family="binomial", **settings):
+    data = frame() if data is None else data
+    fit = {k: settings.pop(k) for k in ("y", "sample_weight", "offset") if k in settings}
+    return case(
+        message, {"formula": formula, "family": family} | settings, data, groups=groups, **fit
+    )
+
+
+def by_array(message, X=None, y=Y, groups=SITE, **settings):
+    fit = {k: settings.pop(k) for k in ("sample_weight", "offset") if k in settings}
+    return case(message, settings, array() if X is None else X, y=y, groups=groups, **fit)
+
+
+CASES = [
+    # settings
+    by_array("need family in gaussian, binomial, poisson, multinomial; got 'g", family="gamma"),
+    by_array("need algorithm in auto, newton; got 'pointsaga'", algorithm="pointsaga"),
+    by_array("need site_effects in none, fixed; got 'random'", site_effects="random"),
+    by_array("need covariance in model, cluster; got 'HC3'", covariance="HC3"),
+    by_array("need missing in drop, error; got 'mean'", missing="mean"),
+    by_array("need a finite tol > 0, in standard errors; got tol=0", tol=0),
+    by_array("need a finite tol > 0, in standard errors; got tol=-0.1", tol=-0.1),
+    by_array("need a finite tol > 0, in standard errors; got tol='small'", tol="small"),
+    by_array("need 0 <= absent < 1, got absent=1", absent=1),
+    by_array("need a whole number max_exchanges >= 2, got 1", max_exchanges=1),
+    by_array("need a whole number max_exchanges >= 2, got 7.5", max_exchanges=7.5),
+    by_array("need a whole number random_state >= 0, got None", random_state=None),
+    # penalties
+    by_array("need a finite l2 >= 0, got -1 for x0", l2=-1.0),
+    by_array("need a finite l2 >= 0, got nan for x0", l2=float("nan")),
+    by_array("l2: no coefficient 'x7'; there are Intercept, x0, x1", l2={"x7": 1.0}),
+    by_array("need a finite l2 >= 0, got -2 for x1", l2={"x1": -2.0}),
+    by_array("l2 of x1 must be a number, got 'a'", l2={"x1": "a"}),
+    by_array("the intercept is never penalised; leave it out of l2", l2={"Intercept": 1.0}),
+    by_array("l2 has shape (3,); it needs one value for each of the 2", l2=[1.0, 2.0, 3.0]),
+    by_array("l2 must be a number, a dict or an array, got 'lots'", l2="lots"),
+    # formulas
+    by_formula("`agee` is not present in the dataset", "death ~ agee"),
+    by_formula("Unable to evaluate factor `dead`", "dead ~ age"),
+    by_formula("a formula looks like 'y ~ x1 + x2', got 'age + dose'", "age + dose"),
+    by_formula("nothing stands left of ~ in the formula '~ age'", "~ age"),
+    by_formula("nothing stands right of ~ in the formula 'death ~ '", "death ~ "),
+    by_formula("formula: Formula ended before quote context was closed", "death ~ C(sex"),
+    by_formula("offset( is not closed in the formula", "death ~ age + offset(log(dose)"),
+    by_formula("offset() must be a term of its own", "death ~ age * offset(dose)"),
+    by_formula("offset() is empty in the formula", "death ~ age + offset()"),
+    by_formula("Unable to evaluate factor `log(sex)`", "death ~ log(sex)"),
+    by_formula("log(dose) is nan at row", "death ~ age + log(dose)"),
+    by_formula("offset is -inf at row 5; it must be finite", "count ~ age + offset(log(time))",
+               frame().assign(time=ones(5, 0.0)), family="poisson"),
+    by_formula("is not one column of numbers, but", "death ~ age + offset(sex)"),
+    by_formula("the formula names the response, 'death'; leave y out", y=Y),
+    by_formula("a formula needs a DataFrame, got ndarray", data=array(), groups=SITE),
+    by_formula("an offset has no meaning for family='multinomial'", "sex ~ age + offset(dose)",
+               family="multinomial"),
+    # columns and values
+    by_formula("age must be numbers, got 'old' at row 3", data=put("age", 3, "old")),
+    by_array("sex must be numbers, got 'f' at row 0", frame()[["age", "sex"]]),
+    by_array("age must be numbers, got 'old' at row 3", put("age", 3, "old")[["age"]]),
+    by_array("age is not a column of numbers but category", frame()[["age"]].astype("category")),
+    by_formula("dose is missing at row 7; missing='drop' leaves", data=put("dose", 7, np.nan),
+               missing="error"),
+    by_array("x1 is missing at row 4", array(4), missing="error"),
+    by_array("y is missing at row 2", y=np.where(np.arange(N) == 2, np.nan, Y), missing="error"),
+    by_array("offset is missing at row 6", offset=ones(6, np.nan), missing="error"),
+    by_array("x1 is inf at row 4; it must be finite", array(4, np.inf), missing="error"),
+    by_array("x1 is -inf at row 9; it must be finite", array(9, -np.inf)),
+    by_array("no row is complete; x1 is missing in 24 rows", array(slice(None))),
+    by_array("there are no rows or no columns, got shape (0, 2)", np.zeros((0, 2)), [], []),
+    by_formula("there are no rows or no columns", data=frame()[:0]),
+    by_array("X needs two dimensions, rows and columns; got shape (24,)", np.ones(N)),
+    by_array("the column 'a' is there twice", pd.DataFrame(array(), columns=["a", "a"])),
+    by_array("y must have shape (24,), got (23,)", y=Y[:-1]),
+    by_array("y is missing: give y, or a formula that names it", y=None),
+    by_array("sample_weight must have shape (24,), got (3,)", sample_weight=[1, 2, 3]),
+    by_array("offset must have shape (24,), got (24, 1)", offset=np.ones((N, 1))),
+    by_array("must be finite and >= 0, got -1.0 at row 3", sample_weight=ones(3, -1.0)),
+    by_array("must be finite and >= 0, got nan at row 3", sample_weight=ones(3, np.nan)),
+    by_array("sample_weight is zero in every row", sample_weight=0 * ones()),
+    by_array("sample_weight must be numbers, got 'much'", sample_weight=["much"] * N),
+    by_array("no column is left for X", frame()[["site", "death"]], y="death", groups="site"),
+    # sites
+    by_array("groups is missing: say which site each row belongs to", groups=None),
+    by_array("groups has one value only, a: need two sites", groups=["a"] * N),
+    by_array("groups must have shape (24,), got (2,)", groups=["a", "b"]),
+    by_formula("groups: no column 'sit'; did you mean 'site'?", groups="sit"),
+    by_formula("groups has no value at row 8: a row without a site", data=put("site", 8, None)),
+    by_array("groups mixes numbers and words", groups=np.array([1, "a"] * (N // 2), dtype=object)),
+    # responses
+    by_array("y must be 0 or 1, got 2.0 at row 5", y=np.where(np.arange(N) == 5, 2, Y)),
+    by_array("y must be 0 or 1 (a share needs", y=np.where(np.arange(N) == 5, 0.5, Y)),
+    by_array("y must be numbers, got 'yes' at row 0", y=["yes", "no"] * (N // 2)),
+    by_array("y is 1 in every row: binomial needs both 0 and 1", y=ones()),
+    by_array("y must be a count, >= 0, got -1.0 at row 1", y=-Y, family="poisson"),
+    by_array("y is 0 in every row: no finite model fits it", y=0 * Y, family="poisson"),
+    by_array("y must be finite, got inf at row 2", y=ones(2, np.inf), family="gaussian"),
+    by_array("y is 1 in every row", y=ones(), family="gaussian"),
+    by_array("y is 1.0 in every row: multinomial needs two", y=ones(), family="multinomial"),
+    by_array("y: the class 2.0 is seen once only, at row 5", y=np.where(np.arange(N) == 5, 2, Y),
+             family="multinomial"),
+    # models without one answer
+    by_array("the column x1 is a combination of Intercept", np.c_[array()[:, :1], 3 * ones()]),
+    by_array("the column x1 is 0 in every row", np.c_[array()[:, :1], 0 * ones()]),
+    by_array("the column x2 is a combination of x0, x1", np.c_[array(), array() @ [2, -1]]),
+    by_formula("C(sex2)[T.m] is a combination of", "death ~ C(sex) + C(sex2)",
+               frame().assign(sex2=frame()["sex"])),
+    by_formula("site[b] is a combination of", "death ~ age + C(site)", site_effects="fixed"),
+    by_array("4 coefficients need more than 4 rows, got 3", np.eye(3), [1, 2, 3.0], [1, 1, 2],
+             family="gaussian"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("settings", "data", "fit", "message"), CASES)
+def test_refused_by_name(settings, data, fit, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        FederatedGLM(**settings).fit(data, **fit)
+
+
+@cache
+def fitted():
+    return FederatedGLM("gaussian", "age ~ dose + C(sex)").fit(frame(), groups="site")
+
+
+@cache
+def fitted_array():
+    return FederatedGLM("gaussian").fit(array(), frame()["age"] + Y, groups=SITE)
+
+
+def test_there_are_many():
+    assert len(CASES) >= 40
+
+
+@pytest.mark.parametrize(
+    ("X", "options", "message"),
+    [
+        (frame().assign(sex="x"), {}, "sex has 'x' at row 0, a category that the fit has not seen"),
+        (frame().drop(columns="dose"), {}, "X has no column 'dose', which the formula needs"),
+        (put("sex", 3, None), {}, "sex has None at row 3, a category that the fit has not seen"),
+        (array(), {}, "a formula needs a DataFrame, got ndarray"),
+        (frame(), {"offset": [1.0]}, "offset must have shape (24,), got (1,)"),
+        (put("dose", 3, np.nan), {}, "dose is nan at row 3; it must be finite"),
+    ],
+)
+def test_refused_at_predict(X, options, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        fitted().predict(X, **options)
+
+
+def test_refused_at_predict_from_arrays():
+    with pytest.raises(ValueError, match="X has 3 columns, the fit had 2; look at x2"):
+        fitted_array().predict(np.ones((2, 3)))
+    with pytest.raises(ValueError, match="x1 is nan at row 4"):
+        fitted_array().predict(array(4))
+
+
+@pytest.mark.parametrize("call", [lambda m: m.predict(array()), lambda m: m.summary()])
+def test_not_fitted(call):
+    with pytest.raises(ValueError, match="not fitted yet"):
+        call(FederatedGLM())
