@@ -520,14 +520,16 @@ def test_questions_that_nobody_asks(home):
     assert ask(newer) == "a message of version 2; this feddcd speaks version 1"
 
 
-def test_a_node_finds_its_place(home):
+def test_a_node_finds_its_place(home, capsys):
     place, hello = bad(home), packed(Hello("test", "ridge"))
     node = {"client-id": "site-4", "data": str(place.data), "state": str(place.folder)}
     said = opened(answer_node(hello, {**node, "label": "label"}, {}))
     assert (said.kind, said.meta["client"], said.meta["known"]) == ("welcome", "site-4", True)
     by_number = answer_node(hello, {"partition-id": 3}, {"folder": str(home.path)})
     assert opened(by_number).meta == said.meta
-    with pytest.raises(ValueError, match="the node config of site-4 lacks data"):
-        answer_node(hello, {**node, "data": ""}, {})
-    with pytest.raises(ValueError, match="lacks client-id, data and state"):
-        answer_node(hello, {}, {})
+    for wrong, why in (
+        ({**node, "data": ""}, "the node config of site-4 lacks data"),
+        ({}, "lacks client-id, data and state"),
+    ):
+        assert opened(answer_node(hello, wrong, {})).kind == "refusal"
+        assert why in capsys.readouterr().err

@@ -9,7 +9,13 @@ import time
 
 import pytest
 
+from feddcd._federation_commands import simulate_command
+from feddcd.data import load
+from feddcd.experiments.spec import Spec, SpecError
 from feddcd.federation import answer_node
+from feddcd.federation.config import Config
+from feddcd.federation.init import create
+from feddcd.federation.inspect import verify
 from feddcd.federation.parcels import opened, refusal
 from feddcd.federation.processes import Group, Program, listed
 
@@ -96,3 +102,21 @@ def test_a_site_that_cannot_start_says_so_without_paths(node, run, capsys):
     said = refusal(opened(answer_node(b"", node, run)))
     assert said.reason == "a site's node config cannot be used; its SuperNode's log says why"
     assert "this site cannot start" in capsys.readouterr().err
+
+
+def test_a_federation_in_one_process_whose_messages_get_lost(tmp_path, capsys):
+    spec = Spec(model="ridge", l2=1.0, weighting="samples", rounds=60)
+    config = Config("test", spec, patience=5.0, deadline=5.0)
+    names = ["north", "south", "west"]
+    home = create(tmp_path / "fed", names, config, data=load("wine"))
+    simulate_command(home.path, 0, 0.2, 1)
+    said = json.loads((home.server / "summary.json").read_text())
+    assert said["rounds"] == 60
+    assert said["uploads"] < 180, "some were lost"
+    assert said["certified_gap"] <= 1e-8
+    assert said["dual_residual"] <= 1e-10
+    assert verify(home) == 1 + 1 + 3 + 60  # founded, started, joined, summed
+    shown = capsys.readouterr().out
+    assert "no answer from" in shown
+    with pytest.raises(SpecError, match=r"need 0 <= loss < 1, got loss=1.5"):
+        simulate_command(home.path, 0, 1.5, 1)

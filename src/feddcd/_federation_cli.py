@@ -69,6 +69,26 @@ def up(
     up_command(folder, rounds, sites)
 
 
+@federation_app.command("simulate")
+def simulate(
+    folder: Folder,
+    rounds: Annotated[
+        int, typer.Option(help="Go on to so many rounds. (as federation.toml says)")
+    ] = 0,
+    loss: Annotated[
+        float, typer.Option(help="Share of requests, and of answers, that get lost.")
+    ] = 0.0,
+    seed: Annotated[int, typer.Option(help="Of what gets lost.")] = 0,
+) -> None:
+    """Run coordinator and sites in one process, without Flower: the same ledger and files.
+
+    With --loss messages get lost at random, and the model does not care.
+    """
+    from ._federation_commands import simulate_command
+
+    simulate_command(folder, rounds, loss, seed)
+
+
 @federation_app.command("site")
 def site(
     folder: Annotated[Path, typer.Argument(help="The site's own folder.", metavar="SITE_DIR")],

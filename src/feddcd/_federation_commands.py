@@ -13,9 +13,11 @@ from rich.table import Table
 
 from .experiments.spec import Spec, SpecError, parse_setting
 from .federation.config import Config
+from .federation.coordinator import coordinate
 from .federation.home import Home, load_address, load_place
 from .federation.init import add_site, create
 from .federation.inspect import Insight, inspect, verify
+from .federation.local import LocalExchange
 from .federation.processes import Group
 from .federation.programs import node
 from .federation.up import REST_S, Event, Failed, up
@@ -66,6 +68,19 @@ def up_command(folder: Path, rounds: int, sites: bool) -> None:
         console.print(f"[yellow]not settled yet: {away}; they will when they are next asked")
 
 
+def simulate_command(folder: Path, rounds: int, loss: float, seed: int) -> None:
+    if not 0 <= loss < 1:
+        raise SpecError(f"need 0 <= loss < 1, got loss={loss}")
+    home = Home(folder)
+    config, leaving = home.config(), home.leaving()
+    places = [load_place(home.site(name)) for name in home.invited() if name not in leaving]
+    exchange = LocalExchange(places, loss=loss, seed=seed)
+    with _Shown(config, rounds, "greeting the sites") as shown:
+        coordinate(exchange, {"folder": str(folder), "rounds": rounds}, shown.watch)
+    _show(inspect(home))
+    console.print(f"model: {home.server / 'model.npz'}", soft_wrap=True)
+
+
 class _terminable:
     """SIGTERM ends as Ctrl-C does, so that the processes are taken down."""
 
@@ -79,12 +94,12 @@ class _terminable:
 class _Shown:
     """Events as a bar and, for what an administrator should know, as lines."""
 
-    def __init__(self, config: Config, rounds: int):
+    def __init__(self, config: Config, rounds: int, note: str = "starting Flower"):
         done = TextColumn("{task.completed}/{task.total}")
         columns = (TextColumn("{task.description}"), BarColumn(), done, TimeElapsedColumn())
         self.bar = Progress(*columns, TextColumn("{task.fields[note]}"), console=console)
         total = rounds or config.spec.rounds
-        self.task = self.bar.add_task(config.spec.algorithm, total=total, note="starting Flower")
+        self.task = self.bar.add_task(config.spec.algorithm, total=total, note=note)
 
     def __enter__(self) -> "_Shown":
         self.bar.start()

@@ -5,10 +5,11 @@
 All that must not be lost is in the ledger. Killed at any moment and started again, it goes on.
 """
 
+import json
 import math
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from .certificate import combined, residual, write_results
 from .desk import Desk
 from .founding import Stalled, terms_of
 from .home import Home, Request
-from .parcels import Hello
+from .parcels import Closing, Hello
 from .roll import Exchange, Roll
 from .terms import Terms, joining, server_parts
 
@@ -32,9 +33,17 @@ PAUSE_S = 1.0
 KNOWN = (Stalled, DataError, SpecError, LedgerError, Refused)
 
 
-def coordinate(exchange: Exchange, run: Mapping[str, Any]) -> None:
+def printed(event: dict[str, Any]) -> None:
+    print(json.dumps(event), flush=True)
+
+
+def coordinate(
+    exchange: Exchange,
+    run: Mapping[str, Any],
+    watch: Callable[[dict[str, Any]], None] = printed,
+) -> None:
     """The whole run of a federation whose folder the run's configuration names."""
-    home = Home(Path(str(run["folder"])).resolve())
+    home = Home(Path(str(run["folder"])).resolve(), watch)
     config = home.config()
     home.note("greeting", pid=os.getpid())
     try:
@@ -56,6 +65,7 @@ class Coordinator:
         self.desk = Desk(home, roll, self.book, terms, self.parts)
         self.committed = sum(entry.kind == "summed" for entry in ledger.entries())
         self.certified_at, self.gap, self.waiting = -1, math.inf, ""
+        self.settled: tuple[Any, dict[str, Closing]] = (None, {})
 
     def run(self) -> None:
         spec, epoch = self.config.spec, self.book.server.epoch
@@ -155,8 +165,17 @@ class Coordinator:
         self.waiting = reason
 
     def settle(self) -> set[str]:
-        """With everyone who is there; with all members, audits and certifies too. Who is not."""
-        said = self.desk.settle(self.roll.here() & self.desk.members)
+        """With who is there and has not yet; with all members, audits and certifies. Who is left.
+
+        Between two rounds nothing moves, so answers of several exchanges go together.
+        """
+        now = (self.committed, frozenset(self.desk.members))
+        if self.settled[0] != now:
+            self.settled = (now, {})
+        said = self.settled[1]
+        if self.desk.members <= set(said):
+            return set()
+        said |= self.desk.settle((self.roll.here() & self.desk.members) - set(said))
         missing = self.desk.members - set(said)
         if not missing:
             found = combined(self.parts, self.terms, self.book.server, said)

@@ -11,7 +11,7 @@ import os
 import time
 import tomllib
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +31,7 @@ class Request(NamedTuple):
 
 class Home(NamedTuple):
     path: Path
+    watch: Callable[[dict[str, Any]], None] = lambda event: None  # told of every event
 
     @property
     def server(self) -> Path:
@@ -66,6 +67,9 @@ class Home(NamedTuple):
         read = [(path, json.loads(path.read_text())) for path in found]
         return [Request(path, tuple(r["sites"]), r["barred"]) for path, r in read]
 
+    def leaving(self) -> set[str]:
+        return {site for request in self.requests() for site in request.sites}
+
     def request(self, sites: tuple[str, ...], barred: bool) -> None:
         folder = self.server / "requests"
         folder.mkdir(parents=True, exist_ok=True)
@@ -80,11 +84,11 @@ class Home(NamedTuple):
         publish(disk, path)
 
     def note(self, event: str, **what: Any) -> None:
-        """A line of events.jsonl, and of the app's output."""
-        line = json.dumps({"time": round(time.time(), 3), "event": event, **what})
+        """A line of events.jsonl."""
+        told = {"time": round(time.time(), 3), "event": event, **what}
         with self.events.open("a") as file:
-            file.write(line + "\n")
-        print(line, flush=True)
+            file.write(json.dumps(told) + "\n")
+        self.watch(told)
 
     def said(self, start: int = 0) -> Iterator[tuple[int, dict[str, Any]]]:
         """The events from a byte on, each with the place after it; a torn last line waits."""

@@ -25,7 +25,7 @@ class Failed(RuntimeError):
 def up(home: Home, watch: Callable[[Event], None], *, rounds: int = 0, sites: bool = True) -> Event:
     """Trains to the end, starting again whatever dies; returns the last event."""
     config = home.config()
-    leaving = {site for request in home.requests() for site in request.sites}
+    leaving = home.leaving()
     staying = [name for name in home.invited() if name not in leaving]
     places = [load_place(home.site(name)) for name in staying] if sites else []
     try:

@@ -1,0 +1,27 @@
+"""A network in one process, to try a federation out, and with messages that get lost."""
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from .worker import Place, answer
+
+
+class LocalExchange:
+    """Each request, and each answer, is lost with probability `loss`."""
+
+    def __init__(self, places: Sequence[Place], *, loss: float = 0.0, seed: int = 0):
+        self._places, self._loss = dict(enumerate(places, 1)), loss
+        self._random = random.Random(seed)
+
+    def nodes(self) -> dict[int, bytes]:
+        return dict.fromkeys(self._places, b"")
+
+    def ask(
+        self, requests: Mapping[int, bytes], seconds: float, work: bool, stop: Callable[[], bool]
+    ) -> Iterator[tuple[int, bytes | None]]:
+        for node, request in requests.items():
+            said = None if self._lost() else answer(request, self._places[node])
+            yield node, None if said is None or self._lost() else said
+
+    def _lost(self) -> bool:
+        return self._random.random() < self._loss
