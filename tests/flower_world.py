@@ -96,7 +96,7 @@ class Up:
 def simulate(home: Home, seconds: float = 600) -> None:
     """The app in Flower's simulation engine, with the sites of the folder as its nodes."""
     port, folder = free_port(), home.server / "flower"
-    text = f'address = "127.0.0.1:{port}"\ninsecure = true\noptions.num-supernodes = 4\n'
+    text = f'address = "127.0.0.1:{port}"\ninsecure = true\n'
     (folder / "config.toml").write_text(f'[superlink]\ndefault = "sim"\n[superlink.sim]\n{text}')
     bin = Path(sys.executable).parent
     command = [str(bin / "flower-superlink"), "--insecure", "--simulation", "--host", "127.0.0.1"]
@@ -109,7 +109,8 @@ def simulate(home: Home, seconds: float = 600) -> None:
         while not answers("127.0.0.1", port):
             time.sleep(0.2)
         run = [str(bin / "flwr"), "run", str(home.app), "sim", "--run-config"]
-        subprocess.run([*run, f'folder="{home.path}"'], env=environment, check=True)
+        nodes = ["--federation-config", "num-supernodes=4"]
+        subprocess.run([*run, f'folder="{home.path}"', *nodes], env=environment, check=True)
         while not any(event["event"] == "finished" for _, event in home.said()):
             if time.monotonic() > until:
                 raise TimeoutError((home.path / "sim.log").read_text()[-4000:])

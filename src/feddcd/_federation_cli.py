@@ -8,6 +8,7 @@ import typer
 federation_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 
 Folder = Annotated[Path, typer.Argument(help="The federation's folder.", metavar="DIR")]
+Rounds = Annotated[int, typer.Option(help="Go on to so many rounds. (as federation.toml says)")]
 SiteName = Annotated[str, typer.Argument(help="The site's name.", metavar="SITE")]
 SiteNames = Annotated[list[str], typer.Argument(help="One site or several.", metavar="SITE")]
 
@@ -55,9 +56,7 @@ def init(
 @federation_app.command("up")
 def up(
     folder: Folder,
-    rounds: Annotated[
-        int, typer.Option(help="Go on to so many rounds. (as federation.toml says)")
-    ] = 0,
+    rounds: Rounds = 0,
     sites: Annotated[bool, typer.Option(help="Start the sites on this machine too.")] = True,
 ) -> None:
     """Start the link and the sites with TLS, train, show progress, take everything down.
@@ -72,9 +71,7 @@ def up(
 @federation_app.command("simulate")
 def simulate(
     folder: Folder,
-    rounds: Annotated[
-        int, typer.Option(help="Go on to so many rounds. (as federation.toml says)")
-    ] = 0,
+    rounds: Rounds = 0,
     loss: Annotated[
         float, typer.Option(help="Share of requests, and of answers, that get lost.")
     ] = 0.0,
