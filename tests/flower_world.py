@@ -48,16 +48,22 @@ class Up:
 
     def watch(self, when: Callable[["Up", dict], None], seconds: float) -> int:
         """To the end of the process; its exit code."""
+        try:
+            return self._watch(when, seconds)
+        finally:
+            if self.process.poll() is None:
+                self.stop()
+            self.log.close()
+
+    def _watch(self, when: Callable[["Up", dict], None], seconds: float) -> int:
         until = time.monotonic() + seconds
         while self.process.poll() is None:
             for place, event in list(self.home.said(self.place)):
                 self.place = place
                 when(self, event)
             if time.monotonic() > until:
-                self.stop()
                 raise TimeoutError(f"not done in {seconds} s:\n{self.said()}")
             time.sleep(0.1)
-        self.log.close()
         return self.process.returncode
 
     def stop(self) -> None:

@@ -69,7 +69,9 @@ class Group:
 
     def _write(self) -> None:
         ids = {name: [p.pid, _began(p.pid)] for name, p in self.running.items()}
-        self.record.write_text(json.dumps(ids))
+        new = self.record.with_name(f".{self.record.name}.tmp")
+        new.write_text(json.dumps(ids))
+        os.replace(new, self.record)  # readers, and the next process after a crash, see it whole
 
     def _end_left_over(self) -> None:
         try:
