@@ -10,6 +10,11 @@ MAPS, MANY = Path("/proc/self/maps"), 30_000
 _tests = itertools.count(1)
 
 
+def pytest_make_parametrize_id(val, argname):
+    """Bytes do not name a test: packed ones may hold the time, and workers must agree."""
+    return argname if isinstance(val, bytes) else None
+
+
 def pytest_collection_finish():
     """What was imported stays: the collector need not look at it again and again."""
     gc.collect()
