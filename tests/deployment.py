@@ -1,5 +1,6 @@
 """Four sites and a server on real files, which crash where a plan says and are started again."""
 
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from feddcd.engines.site import Site
 from feddcd.problems import AbstractProblem
 
 SITES = ("a", "b", "c", "d")
+KNOWN = (*NAMES, "init_client")
 
 
 class Fault(NamedTuple):
@@ -40,9 +42,12 @@ class Remembered:
 
     def __getattr__(self, name):
         found = getattr(self._algorithm, name)
-        return (lambda *args: self._call(name, found, args)) if name in NAMES else found
+        if name in KNOWN:
+            found = partial(self._call, name, found)
+            setattr(self, name, found)
+        return found
 
-    def _call(self, name, function, args):
+    def _call(self, name, function, *args):
         leaves, structure = jax.tree.flatten(args, is_leaf=_whole)
         key = (name, structure, *(_content(leaf) for leaf in leaves))
         if key not in self._known:
@@ -79,16 +84,22 @@ class Deployment:
         self.plans = {place: [] for place in (*SITES, "server")}
         for fault in faults:
             self.plans[fault.where].append(fault)
-        self.operations = dict.fromkeys((*SITES, "server"), 0)
+        self.lives: dict[str, list[list]] = {place: [] for place in (*SITES, "server")}
         self.refusals: list[str] = []
         self.sites: dict[str, Site | None] = dict.fromkeys(SITES)
         self.book: Book | None = None
 
+    def length(self, place: str, life: int) -> int:
+        """Disk operations of the process of a place that was started as number `life`."""
+        return len(self.lives[place][life]) if life < len(self.lives[place]) else 0
+
     def disk(self, place: str):
-        if not self.plans[place]:
-            return FailingDisk()
-        _, at, fault, keep, undo = self.plans[place].pop(0)
-        return FailingDisk(at, fault, keep=keep, undo=undo)
+        made = FailingDisk()
+        if self.plans[place]:
+            _, at, fault, keep, undo = self.plans[place].pop(0)
+            made = FailingDisk(at, fault, keep=keep, undo=undo)
+        self.lives[place].append(made.operations)
+        return made
 
     def site(self, id: str) -> Site:
         """The running process of a site, started if need be."""
@@ -103,7 +114,7 @@ class Deployment:
                     file.close()
                     raise
             except (Crash, StateError):
-                self.operations[id] = len(disk.operations)
+                continue
         return running
 
     def ask(self, id: str, message):
@@ -176,7 +187,6 @@ class Deployment:
         for id in SITES:
             running = self.sites[id]
             if running is not None:
-                self.operations[id] = len(running.file._disk.operations)  # pyright: ignore
                 running.file.close()
                 self.sites[id] = None
         self.down()
@@ -186,14 +196,14 @@ class _Watched(Book):
     """A book whose process dies before or after a write, where the plan says."""
 
     def __init__(self, home: Deployment, ledger: Ledger):
-        self.home, self.writes = home, 0
+        self.writes: list[str] = []
+        home.lives["server"].append(self.writes)
         self.plan = home.plans["server"].pop(0) if home.plans["server"] else None
         super().__init__(ledger, home.algorithm, home.w, home.like)
 
     def write(self, record, replies=()) -> None:
-        hit = self.plan is not None and self.plan.at == self.writes
-        self.writes += 1
-        self.home.operations["server"] = self.writes
+        hit = self.plan is not None and self.plan.at == len(self.writes)
+        self.writes.append(type(record).__name__)
         if hit and self.plan.fault == "before":
             raise Crash
         super().write(record, replies)

@@ -202,7 +202,12 @@ BAD = [
     ("s.csv", b"a,y\n1,2\n\xe4,2\n", "y", "s.csv:3: byte 0xe4 is not UTF-8 text"),
     ("s.csv", TOP.encode("utf-16"), "y", "s.csv:1: byte 0xff is not UTF-8 text"),
     ("s.csv", TOP + "\0,2,3\n", "y", "s.csv:3: holds a zero byte"),
-    ("s.csv.gz", gzip.compress(TOP.encode(), mtime=0)[:-6], "y", "is a truncated or damaged gzip file"),
+    (
+        "s.csv.gz",
+        gzip.compress(TOP.encode(), mtime=0)[:-6],
+        "y",
+        "is a truncated or damaged gzip file",
+    ),
     ("s.csv.xz", lzma.compress(TOP.encode())[:-6], "y", "is a truncated or damaged xz file"),
     ("s.tsv", TOP, "y", "s.tsv: no column 'y'; columns: 'a,b,y'"),
     ("s.svm", "1 1:2\n", "y", "s.svm: label='y' goes with .csv, .tsv and .parquet; other files"),

@@ -29,6 +29,8 @@ _DTYPES = {
     name: np.dtype(name).newbyteorder("<")
     for name in ("float32", "float64", "int32", "int64", "uint32", "uint8", "bool")
 }
+# in either order of bytes; the property dtype.name is slow
+_NAMES = {dtype.newbyteorder(order): name for name, dtype in _DTYPES.items() for order in "<>"}
 
 
 class CodecError(ValueError):
@@ -113,9 +115,9 @@ def _in_order(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 def _plain(name: str, array: np.ndarray) -> np.ndarray:
     array = np.asarray(array)
-    if array.dtype.name not in _DTYPES or array.ndim > _DIMENSIONS:
+    if array.dtype not in _NAMES or array.ndim > _DIMENSIONS:
         raise CodecError(f"{name} is {array.dtype}{array.shape}; allowed are {', '.join(_DTYPES)}")
-    return np.asarray(array, _DTYPES[array.dtype.name], order="C")
+    return np.asarray(array, _DTYPES[_NAMES[array.dtype]], order="C")
 
 
 def _contents(arrays: Mapping[str, np.ndarray]) -> Iterator[memoryview]:
@@ -123,7 +125,7 @@ def _contents(arrays: Mapping[str, np.ndarray]) -> Iterator[memoryview]:
 
 
 def _header(meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
-    shapes = [[name, array.dtype.name, list(array.shape)] for name, array in arrays.items()]
+    shapes = [[name, _NAMES[array.dtype], list(array.shape)] for name, array in arrays.items()]
     content = {"arrays": shapes, "meta": meta}
     try:
         text = _canonical(content)
