@@ -30,7 +30,7 @@ _DTYPES = {
     for name in ("float32", "float64", "int32", "int64", "uint32", "uint8", "bool")
 }
 # in either order of bytes; the property dtype.name is slow
-_NAMES = {dtype.newbyteorder(order): name for name, dtype in _DTYPES.items() for order in "<>"}
+_NAMES = {kind: name for name, x in _DTYPES.items() for kind in (x, x.newbyteorder(">"))}
 
 
 class CodecError(ValueError):
