@@ -8,6 +8,9 @@ if TYPE_CHECKING:
     from .data import Dataset as Dataset
     from .data import load as load
     from .data import partition as partition
+    from .estimators import FederatedLogisticRegression as FederatedLogisticRegression
+    from .estimators import FederatedPoissonRegressor as FederatedPoissonRegressor
+    from .estimators import FederatedRidge as FederatedRidge
     from .experiments.api import Comparison as Comparison
     from .experiments.api import compare as compare
     from .experiments.api import resume as resume
@@ -24,6 +27,9 @@ _WHERE = {
     "DataError": "data",
     "Dataset": "data",
     "FederatedGLM": "glm",
+    "FederatedLogisticRegression": "estimators",
+    "FederatedPoissonRegressor": "estimators",
+    "FederatedRidge": "estimators",
     "History": "history",
     "Result": "experiments.result",
     "Spec": "experiments.spec",

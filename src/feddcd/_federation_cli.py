@@ -24,6 +24,13 @@ def init(
         str | None,
         typer.Option(help="Share this data set out among the sites, to try things out."),
     ] = None,
+    job: Annotated[
+        Path | None,
+        typer.Option(help="Make a regression table: job.toml, as `feddcd glm` writes it."),
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option(help="With --job and --data: the column that names the sites.")
+    ] = None,
     partition: Annotated[str, typer.Option(help="How it is shared out.")] = "iid",
     algorithm: Annotated[str, typer.Option(help="A name from `feddcd list`.")] = "feddcd",
     settings: Annotated[
@@ -76,6 +83,9 @@ def simulate(
         float, typer.Option(help="Share of requests, and of answers, that get lost.")
     ] = 0.0,
     seed: Annotated[int, typer.Option(help="Of what gets lost.")] = 0,
+    show_outgoing: Annotated[
+        bool, typer.Option("--show-outgoing", help="Show all that would leave a site, and ask.")
+    ] = False,
 ) -> None:
     """Run coordinator and sites in one process, without Flower: the same ledger and files.
 
@@ -83,7 +93,7 @@ def simulate(
     """
     from ._federation_commands import simulate_command
 
-    simulate_command(folder, rounds, loss, seed)
+    simulate_command(folder, rounds, loss, seed, show_outgoing)
 
 
 @federation_app.command("site")
@@ -94,6 +104,22 @@ def site(
     from ._federation_commands import site_command
 
     site_command(folder)
+
+
+@federation_app.command("outgoing")
+def outgoing(
+    folder: Annotated[Path, typer.Argument(help="The site's own folder.", metavar="SITE_DIR")],
+    approve: Annotated[
+        list[str] | None, typer.Option(help="Let this answer leave; repeat for more.")
+    ] = None,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Check the log of all that left this site.")
+    ] = False,
+) -> None:
+    """At a site: what waits for its administrator (ask_before_sending in its policy.toml)."""
+    from ._regress_commands import outgoing_command
+
+    outgoing_command(folder, approve or [], verify)
 
 
 @federation_app.command("inspect")

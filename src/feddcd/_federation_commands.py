@@ -1,9 +1,11 @@
 """What `feddcd federation ...` does."""
 
+import dataclasses
 import math
 import signal
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from ._regress_commands import load_job, shared_out, show_table, watched
 from .experiments.spec import Spec, SpecError, parse_setting
 from .federation.config import Config
 from .federation.coordinator import coordinate
@@ -39,7 +42,12 @@ def init_command(options: dict[str, Any]) -> None:
     )
     name = options["name"] or f"{folder.resolve().name}-{_random()}"
     config = Config(name, spec, host=options["host"], port=options["port"])
-    data = load(options["data"]) if options["data"] else None
+    if options["job"]:
+        config = dataclasses.replace(config, spec=Spec(), glm=load_job(options["job"]))
+        data = shared_out(options["data"], options["group"]) if options["data"] else None
+        names = names if data is None else list(data)
+    else:
+        data = load(options["data"]) if options["data"] else None
     home = create(folder, names, config, data=data, split=options["partition"])
     console.print(f"federation {config.name} of {len(names)} sites in {home.path}")
     if data is None:
@@ -55,12 +63,16 @@ def _random() -> str:
 
 def up_command(folder: Path, rounds: int, sites: bool) -> None:
     home = Home(folder)
-    with _Shown(home.config(), rounds) as shown, _terminable():
+    config = home.config()
+    with _shown(config, rounds) as watch, _terminable():
         try:
-            last = up(home, shown.watch, rounds=rounds, sites=sites)
+            last = up(home, watch, rounds=rounds, sites=sites)
         except Failed as error:
             print(f"error: {error}", file=sys.stderr)
             sys.exit(1)
+    if config.glm is not None:
+        show_table(home)
+        sys.exit(0 if last["converged"] else 1)
     _show(inspect(home))
     console.print(f"model: {home.server / 'model.npz'}", soft_wrap=True)
     if last["unsettled"]:
@@ -68,15 +80,29 @@ def up_command(folder: Path, rounds: int, sites: bool) -> None:
         console.print(f"[yellow]not settled yet: {away}; they will when they are next asked")
 
 
-def simulate_command(folder: Path, rounds: int, loss: float, seed: int) -> None:
+@contextmanager
+def _shown(config: Config, rounds: int, note: str = "starting Flower"):
+    """A function that is told of events."""
+    if config.glm is not None:
+        show = lambda line: console.print(line, soft_wrap=True, highlight=False)
+        show(note)
+        yield watched(show)
+        return
+    with _Shown(config, rounds, note) as shown:
+        yield shown.watch
+
+
+def simulate_command(folder: Path, rounds: int, loss: float, seed: int, show: bool) -> None:
     if not 0 <= loss < 1:
         raise SpecError(f"need 0 <= loss < 1, got loss={loss}")
     home = Home(folder)
     config, leaving = home.config(), home.leaving()
     places = [load_place(home.site(name)) for name in home.invited() if name not in leaving]
-    exchange = LocalExchange(places, loss=loss, seed=seed)
-    with _Shown(config, rounds, "greeting the sites") as shown:
-        coordinate(exchange, {"folder": str(folder), "rounds": rounds}, shown.watch)
+    exchange = LocalExchange(places, loss=loss, seed=seed, ask=input if show else None)
+    with _shown(config, rounds, "greeting the sites") as watch:
+        coordinate(exchange, {"folder": str(folder), "rounds": rounds}, watch)
+    if config.glm is not None:
+        return show_table(home)
     _show(inspect(home))
     console.print(f"model: {home.server / 'model.npz'}", soft_wrap=True)
 
@@ -170,7 +196,10 @@ def _last_error(group: Group, name: str) -> str:
 
 
 def inspect_command(folder: Path) -> None:
-    _show(inspect(Home(folder)))
+    home = Home(folder)
+    if home.config().glm is not None:
+        return show_table(home)
+    _show(inspect(home))
 
 
 def _show(seen: Insight) -> None:

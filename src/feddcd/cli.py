@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from ._federation_cli import federation_app
+from ._glm_cli import glm
 
 app = typer.Typer(
     name="feddcd",
@@ -28,8 +29,12 @@ Config = Annotated[
     Path | None,
     typer.Argument(help="A TOML file with the settings below.", show_default=False),
 ]
-Data = Annotated[str | None, _option("A name from `feddcd list` or a LIBSVM file. (digits)")]
-TestData = Annotated[Path | None, _option("A LIBSVM file to score the model on.")]
+Data = Annotated[
+    str | None, _option("A name from `feddcd list`, or a LIBSVM, CSV or Parquet file. (digits)")
+]
+TestData = Annotated[Path | None, _option("A file of the same kind to score the model on.")]
+Label = Annotated[str | None, _option("The column of a CSV or Parquet file to predict.")]
+Group = Annotated[str | None, _option("Its column whose every value is a client.")]
 Model = Annotated[str | None, _option("softmax, logistic, ridge, poisson or mlp. (softmax)")]
 Partition = Annotated[str | None, _option("How rows are shared among clients. (iid)")]
 Clients = Annotated[int | None, _option("Number of clients N. (20)")]
@@ -55,6 +60,8 @@ def run(
     config: Config = None,
     data: Data = None,
     test_data: TestData = None,
+    label: Label = None,
+    group: Group = None,
     model: Model = None,
     partition: Partition = None,
     clients: Clients = None,
@@ -92,6 +99,8 @@ def compare(
     config: Config = None,
     data: Data = None,
     test_data: TestData = None,
+    label: Label = None,
+    group: Group = None,
     model: Model = None,
     partition: Partition = None,
     clients: Clients = None,
@@ -125,6 +134,9 @@ def compare(
     options = dict(locals())
     base = {k: options[k] for k in _SPEC if k != "algorithm"}
     compare_command(base, config, algorithm or [], settings or [], out, resume, quiet)
+
+
+app.command("glm", rich_help_panel="Commands")(glm)
 
 
 @app.command("list", rich_help_panel="Commands")
@@ -288,8 +300,9 @@ app.add_typer(
 )
 
 _SPEC = (
-    "data", "test_data", "model", "partition", "clients", "tau", "algorithm", "l2", "weighting",
-    "participation", "loss", "rounds", "target_gap", "certify_every", "seed", "dtype",
+    "data", "test_data", "label", "group", "model", "partition", "clients", "tau", "algorithm",
+    "l2", "weighting", "participation", "loss", "rounds", "target_gap", "certify_every", "seed",
+    "dtype",
 )  # fmt: skip
 
 

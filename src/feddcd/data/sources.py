@@ -1,4 +1,4 @@
-"""Data by name (embedded, synthetic, well-known files) or by the path of a LIBSVM file."""
+"""Data by name (embedded, synthetic, well-known files) or by the path of a file."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from feddcd.data._dataset import DataError, Dataset, shape_of
 from feddcd.data._embedded import EMBEDDED, load_embedded
 from feddcd.data._known import KNOWN, SUFFIXES, File, Source
 from feddcd.data._synthetic import SYNTHETIC, make_synthetic
+from feddcd.data.frames import is_table
 from feddcd.data.libsvm import read_libsvm
 
 DENSE_ABOVE = 0.1
@@ -33,10 +34,20 @@ def load(
     test: str | os.PathLike[str] | None = None,
     index_base: int = 1,
     seed: int = 0,
+    label: str | None = None,
+    group: str | None = None,
 ) -> Dataset:
-    """The named data set, or the LIBSVM file at a path; `seed` moves the synthetic ones only."""
+    """The named data set, or the file at a path; `seed` moves the synthetic ones only.
+
+    A .csv, .tsv or .parquet file needs the name of its `label` column, and may have one whose
+    values are the natural groups; files with other names are LIBSVM."""
     name = os.fspath(name_or_path)
     by_name = isinstance(name_or_path, str)
+    if is_table(name) and os.path.exists(name):
+        return _table(name, label, group, test, index_base)
+    for what, value in (("label", label), ("group", group)):
+        if value is not None and not is_table(name):
+            raise DataError(f"{what} goes with .csv, .tsv and .parquet files, not with {name!r}")
     generated = by_name and (name in EMBEDDED or name.partition(":")[0] in SYNTHETIC)
     if generated and test is not None:
         raise DataError(f"{name} has its own test rows; test= goes with files, got {test!r}")
@@ -52,6 +63,14 @@ def load(
     if by_name and not os.path.exists(name):
         raise DataError(_unknown(name))
     return _files(Path(name).name, Path(name), test, index_base, None)
+
+
+def _table(name: str, label, group, test, index_base: int) -> Dataset:
+    from feddcd.data.tables import read_dataset
+
+    if index_base != 1:
+        raise DataError(f"{name}: index_base goes with LIBSVM files, got index_base={index_base}")
+    return read_dataset(name, label, group, test)
 
 
 def _unknown(name: str) -> str:

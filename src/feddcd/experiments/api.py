@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..algorithms import AbstractAlgorithm
-from ..data import Dataset, load
+from ..data import Dataset
 from . import folder as disk
+from .build import load_data
 from .result import Result
 from .run import Progress, execute
 from .spec import Setting, Spec, SpecError
@@ -129,7 +130,7 @@ def compare(
     for spec in specs.values():
         check_names(spec)
     first = specs[algorithms[0]]
-    loaded = load(name, test=first.test_data, seed=first.seed) if loaded is None else loaded
+    loaded = load_data(first) if loaded is None else loaded
     given = None if parts is None else [np.asarray(part) for part in parts]
     results = {}
     for a, spec in specs.items():

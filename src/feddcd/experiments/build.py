@@ -38,7 +38,7 @@ def build(
     """Everything a run needs; data, parts and algorithm override what the spec names."""
     check_names(spec)
     if data is None:
-        data = load(spec.data, test=spec.test_data, seed=spec.seed)
+        data = load_data(spec)
     if parts is None:
         parts = partition(
             data.y, spec.partition, spec.clients, seed=spec.seed, groups=data.groups, X=data.X
@@ -58,6 +58,11 @@ def build(
         algorithm, federated.problem, participation, seed=spec.seed, test=federated.test
     )
     return Built(fed, federated, N, participation.tau)
+
+
+def load_data(spec: Spec) -> Dataset:
+    """The data that the spec names."""
+    return load(spec.data, test=spec.test_data, seed=spec.seed, label=spec.label, group=spec.group)
 
 
 def check_parts(parts: list[np.ndarray], rows: int) -> None:

@@ -19,10 +19,13 @@ class SpecError(ValueError):
 @dataclass(frozen=True)
 class Spec:
     """What `feddcd run` runs. `tau=None` takes a quarter of the clients, at least two;
-    `clients=None` one client per group; `rounds` counts exchanges."""
+    `clients=None` one client per group; `rounds` counts exchanges. `label` and `group` name
+    columns of a table: what is predicted, and the one whose every value is a client."""
 
     data: str = "digits"
     test_data: str | None = None
+    label: str | None = None
+    group: str | None = None
     model: str = "softmax"
     partition: str = "iid"
     clients: int | None = 20
@@ -43,6 +46,8 @@ class Spec:
         for f in dataclasses.fields(self):
             value = _checked(f.name, getattr(self, f.name))
             object.__setattr__(self, f.name, value)
+        if self.group is not None:
+            self._by_group()
         if self.rounds < 1:
             raise SpecError(f"need rounds >= 1, got rounds={self.rounds}")
         if self.certify_every < 1:
@@ -56,6 +61,16 @@ class Spec:
         if not 0 <= self.seed < 2**31:
             raise SpecError(f"need 0 <= seed < 2**31, got seed={self.seed}")
 
+    def _by_group(self) -> None:
+        for name, value in (("partition", "group"), ("clients", None)):
+            given = getattr(self, name)
+            if given not in (getattr(Spec, name), value):
+                raise SpecError(
+                    f"group={self.group!r} makes each of its values a client; leave out "
+                    f"{name}={given!r}"
+                )
+            object.__setattr__(self, name, value)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, without those that are None."""
         return {k: v for k, v in dataclasses.asdict(self).items() if v is not None}
@@ -67,12 +82,12 @@ class Spec:
 
 
 _TYPES: dict[str, type | tuple[type, ...]] = {
-    "data": str, "test_data": str, "model": str, "partition": str, "clients": int, "tau": int,
-    "algorithm": str, "settings": dict, "l2": float, "weighting": str, "participation": str,
-    "loss": float, "rounds": int, "target_gap": float, "certify_every": int, "seed": int,
-    "dtype": str,
+    "data": str, "test_data": str, "label": str, "group": str, "model": str, "partition": str,
+    "clients": int, "tau": int, "algorithm": str, "settings": dict, "l2": float,
+    "weighting": str, "participation": str, "loss": float, "rounds": int, "target_gap": float,
+    "certify_every": int, "seed": int, "dtype": str,
 }  # fmt: skip
-_OPTIONAL = {"test_data", "clients", "tau", "target_gap"}
+_OPTIONAL = {"test_data", "label", "group", "clients", "tau", "target_gap"}
 
 
 def _checked(name: str, value: Any) -> Any:

@@ -10,6 +10,7 @@ import tomli_w
 
 from ..experiments.methods import check_names
 from ..experiments.spec import Spec, SpecError, nearest
+from ..glm.plan import Plan
 
 _OF_SPEC = (
     "algorithm", "model", "l2", "weighting", "tau", "rounds", "target_gap", "certify_every",
@@ -31,6 +32,7 @@ class Config:
     port: int = 9093
     features: tuple[str, ...] | int | None = None  # None: what most sites have
     classes: tuple[str, ...] | tuple[float, ...] | None = None
+    glm: Plan | None = None  # a regression table instead of training
 
     def __post_init__(self):
         check_names(self.spec)
@@ -47,8 +49,10 @@ class Config:
                 raise SpecError(f"need {what} > 0, got {what}={getattr(self, what)}")
 
     def to_toml(self) -> str:
-        own = dataclasses.asdict(self) | {"spec": None}
+        own = dataclasses.asdict(self) | {"spec": None, "glm": None}
         values = {k: v for k, v in own.items() if v is not None}
+        if self.glm is not None:
+            return tomli_w.dumps(values | {"glm": self.glm.to_dict()})
         spec = {k: v for k, v in self.spec.to_dict().items() if k in _OF_SPEC}
         return tomli_w.dumps(values | spec)
 
@@ -87,6 +91,8 @@ _KINDS |= {"host": str, "port": int}
 
 
 def _plain(name: str, value: Any) -> Any:
+    if name == "glm":
+        return Plan.from_dict(value)
     if name in ("features", "classes"):
         return tuple(value) if isinstance(value, list) else value
     kind = _KINDS[name]

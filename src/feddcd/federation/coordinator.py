@@ -25,7 +25,8 @@ from .certificate import combined, residual, write_results
 from .desk import Desk
 from .founding import Stalled, terms_of
 from .home import Home, Request
-from .parcels import Closing, Hello
+from .parcels import REGRESSION, Closing, Hello
+from .regress import Regress
 from .roll import Exchange, Roll
 from .terms import Terms, joining, server_parts
 
@@ -48,7 +49,11 @@ def coordinate(
     home.note("greeting", pid=os.getpid())
     try:
         with Ledger(home.ledger, config.name) as ledger:
-            roll = Roll(exchange, home, Hello(config.name, config.spec.model), config.deadline)
+            kind = config.spec.model if config.glm is None else REGRESSION
+            roll = Roll(exchange, home, Hello(config.name, kind), config.deadline)
+            if config.glm is not None:
+                Regress(home, roll, config, config.glm).run()
+                return
             terms = terms_of(home, roll, ledger)
             with jax.enable_x64(terms.double):
                 Coordinator(home, roll, ledger, terms, int(run.get("rounds", 0))).run()

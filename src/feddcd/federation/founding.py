@@ -26,7 +26,7 @@ def terms_of(home: Home, roll: Roll, ledger: Ledger) -> Terms:
     config, known = home.config(), founded(ledger)
     if known is not None:
         return _unchanged(Terms.from_json(known), config)
-    _greet(home, roll, config)
+    greet(home, roll, config)
     offers = [roll.offers[client].offer for client in sorted(roll.here())]
     agreed, refused = agree(offers, config.features, config.classes, config.spec.model)
     accepted = len(offers) - len(refused)
@@ -60,7 +60,7 @@ def _check(terms: Terms) -> None:
         raise SpecError(f"federation.toml: {error}") from None
 
 
-def _greet(home: Home, roll: Roll, config: Config) -> None:
+def greet(home: Home, roll: Roll, config: Config) -> None:
     """Until all invited sites answered, or patience ends with enough of them."""
     until = time.monotonic() + config.patience
     while True:

@@ -1,12 +1,14 @@
 """Makes the folder of a federation: configuration, certificates, one folder per site."""
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from ..data import Dataset, partition
 from ..data.write import write_rows
 from ..experiments.spec import SpecError
-from . import keys, template
+from . import keys, policy, template
 from .config import Config
 from .home import Home
 
@@ -24,10 +26,11 @@ def create(
     sites: list[str],
     config: Config,
     *,
-    data: Dataset | None = None,
+    data: Dataset | Mapping[str, Any] | None = None,
     split: str = "iid",
 ) -> Home:
-    """A new folder; with `data`, every site gets its part of them to try things out."""
+    """A new folder; with `data`, every site gets its part of them (or its own frame) to try things
+    out."""
     if path.exists() and any(path.iterdir()):
         raise SpecError(f"{path} is not empty; choose another folder, or go on with it: up {path}")
     _check_sites(sites)
@@ -42,8 +45,12 @@ def create(
     template.write_app(home.app)
     for name in sites:
         add_site(home, name)
-    if data is not None:
+    if isinstance(data, Dataset):
         _hand_out(home, sites, data, config, split)
+    elif data is not None:
+        for name, frame in data.items():
+            frame.to_csv(home.site(name) / "data.csv", index=False)
+            _tell(home, name, config, {"data": "data.csv"})
     return home
 
 
@@ -67,6 +74,7 @@ def add_site(home: Home, name: str) -> Path:
         f'{_SITE}client-id = "{name}"\nsuperlink = "{config.host}:{config.port}"\ndata = ""\n'
         '# label = "outcome"\n'
     )
+    (folder / policy.FILE).write_text(policy.template())
     home.save(home.key(name), public)
     return folder
 
@@ -85,8 +93,10 @@ def _hand_out(home: Home, sites: list[str], data: Dataset, config: Config, split
         data.y, split, len(sites), seed=config.spec.seed, groups=data.groups, X=data.X
     )
     for name, part in zip(sites, parts, strict=True):
-        site = home.site(name)
-        told = {"client-id": name, "superlink": f"{config.host}:{config.port}"}
-        told |= write_rows(site, data.X[part], data.y[part])
-        lines = [f'{key} = "{value}"\n' for key, value in told.items()]
-        (site / "site.toml").write_text(_SITE + "".join(lines))
+        _tell(home, name, config, write_rows(home.site(name), data.X[part], data.y[part]))
+
+
+def _tell(home: Home, name: str, config: Config, data: dict[str, str]) -> None:
+    told = {"client-id": name, "superlink": f"{config.host}:{config.port}"} | data
+    lines = [f'{key} = "{value}"\n' for key, value in told.items()]
+    (home.site(name) / "site.toml").write_text(_SITE + "".join(lines))

@@ -7,10 +7,18 @@ from .worker import Place, answer
 
 
 class LocalExchange:
-    """Each request, and each answer, is lost with probability `loss`."""
+    """Each request, and each answer, is lost with probability `loss`; `ask` is put before a person
+    by each site before anything leaves."""
 
-    def __init__(self, places: Sequence[Place], *, loss: float = 0.0, seed: int = 0):
-        self._places, self._loss = dict(enumerate(places, 1)), loss
+    def __init__(
+        self,
+        places: Sequence[Place],
+        *,
+        loss: float = 0.0,
+        seed: int = 0,
+        ask: Callable[[str], str] | None = None,
+    ):
+        self._places, self._loss, self._ask = dict(enumerate(places, 1)), loss, ask
         self._random = random.Random(seed)
 
     def nodes(self) -> dict[int, bytes]:
@@ -20,7 +28,7 @@ class LocalExchange:
         self, requests: Mapping[int, bytes], seconds: float, work: bool, stop: Callable[[], bool]
     ) -> Iterator[tuple[int, bytes | None]]:
         for node, request in requests.items():
-            said = None if self._lost() else answer(request, self._places[node])
+            said = None if self._lost() else answer(request, self._places[node], self._ask)
             yield node, None if said is None or self._lost() else said
 
     def _lost(self) -> bool:

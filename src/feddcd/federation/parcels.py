@@ -19,6 +19,7 @@ from ..measure import Tangent
 from .terms import Terms
 
 VERSION = 1
+REGRESSION = "regression"  # what is said for a model where a table is asked for
 
 
 class Hello(NamedTuple):
@@ -64,9 +65,11 @@ class Refusal(NamedTuple):
     reason: str
 
 
-def packed(parcel: Hello | Welcome | Ask | Reply | Closing | Refusal) -> bytes:
+def packed(parcel: "Hello | Welcome | Ask | Reply | Closing | Refusal | Opened") -> bytes:
     kind: dict[str, Any] = {"version": VERSION, "kind": type(parcel).__name__.lower()}
     match parcel:
+        case Opened(name, meta, arrays):
+            return pack(meta | {"version": VERSION, "kind": name}, arrays)
         case Hello() | Refusal():
             return pack(kind | parcel._asdict(), {})
         case Welcome(offer, known):

@@ -7,6 +7,7 @@ machine: the whole story is in the site's own log.
 import hashlib
 import time
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -17,16 +18,22 @@ import jax
 import numpy as np
 
 from ..data import DataError
-from ..data.agree import SiteData, offer
+from ..data.agree import Offer, SiteData, offer
 from ..data.tables import read_site
 from ..engines.client_state import ClientFile, StateError
 from ..engines.codec import CodecError
 from ..engines.protocol import Refused, Reply
 from ..engines.site import Site
+from ..experiments.spec import SpecError
 from ..measure import tangent
-from . import parcels
-from .parcels import Ask, Closing, Hello, Proof, Refusal, Welcome
+from . import leaving, parcels, regress_site
+from .outgoing import LogError, Outgoing
+from .parcels import REGRESSION, Ask, Closing, Hello, Opened, Proof, Refusal, Welcome
+from .policy import Door, PolicyError
+from .regress_site import Check, Source
 from .terms import Parts, joining, site_parts
+
+Said = Welcome | Reply | Closing | Opened
 
 
 class Place(NamedTuple):
@@ -46,12 +53,21 @@ class Place(NamedTuple):
         return self.folder / "site.log"
 
 
-def answer(request: bytes, place: Place) -> bytes:
+def answer(request: bytes, place: Place, ask: Callable[[str], str] | None = None) -> bytes:
+    """`ask` puts what would leave before a person, who says yes or no."""
+    door = Door(place.folder, place.client, ask)
     try:
-        return parcels.packed(_answer(parcels.opened(request), place))
+        check = lambda out: door.check(out, request)
+        said, out = _answer(parcels.opened(request), place, check)
+        packed = parcels.packed(said)
+        return packed if out is None else door.release(packed, out, request)
     except Refused as reason:
         said = str(reason)
-    except (DataError, FileNotFoundError) as error:
+    except PolicyError as error:
+        said = _told(place, "its policy cannot be used", error)
+    except LogError as error:
+        said = _told(place, "its log of what leaves cannot be written", error)
+    except (DataError, FileNotFoundError, SpecError) as error:
         said = _told(place, "its data cannot be used", error)
     except StateError as error:
         said = _told(place, "its state file cannot be used", error)
@@ -64,7 +80,7 @@ def answer(request: bytes, place: Place) -> bytes:
 
 def _told(place: Place, what: str, error: Exception) -> str:
     """One line without values for the server; everything for the site's administrator."""
-    plain = isinstance(error, DataError | StateError | FileNotFoundError)
+    plain = isinstance(error, DataError | StateError | FileNotFoundError | SpecError | LogError)
     story = str(error) if plain else "".join(traceback.format_exception(error))
     with suppress(OSError):  # the answer leaves in any case
         place.folder.mkdir(parents=True, exist_ok=True)
@@ -73,9 +89,14 @@ def _told(place: Place, what: str, error: Exception) -> str:
     return f"{place.client}: {what} ({type(error).__name__}); its own log says why"
 
 
-def _answer(parcel: parcels.Opened, place: Place) -> Welcome | Reply | Closing:
+def _answer(parcel: Opened, place: Place, check: Check) -> tuple[Said, Outgoing | None]:
+    source = Source(place.client, place.data)
     if parcel.kind == "hello":
-        return _greeting(parcels.hello(parcel), place)
+        return _greeting(parcels.hello(parcel), place, check)
+    if parcel.kind == "columns":
+        return regress_site.columns(parcel, source, check)
+    if parcel.kind == "sums":
+        return regress_site.sums(parcel, source, check)
     if parcel.kind != "ask":
         raise Refused(f"{place.client}: a message of an unknown kind")
     terms = parcels.terms_of(parcel)
@@ -84,11 +105,15 @@ def _answer(parcel: parcels.Opened, place: Place) -> Welcome | Reply | Closing:
         raise _changed(place, f"{len(site.labels)} rows now, {parcel.meta['rows']} then")
     with jax.enable_x64(terms.double):
         parts = site_parts(terms, site, parcel.meta["scale"])
+        count = sum(x.size for x in jax.tree.leaves(parts.w))
+        out = leaving.training(terms, site, count, task=parcel.meta["number"] is not None)
+        check(out)
         ask = parcels.ask(parcel, terms, parts.like, parts.w)
         place.folder.mkdir(parents=True, exist_ok=True)
         with ClientFile(place.state, federation=terms.federation, client=place.client) as file:
             _check_same(place, site, fresh=file.load() is None)
-            return _handled(parts, file, ask)
+            said = _handled(parts, file, ask)
+    return said, out._replace(arrays=leaving.arrays(said))
 
 
 def _check_same(place: Place, site: SiteData, *, fresh: bool) -> None:
@@ -134,12 +159,17 @@ def _proof(f, w, own) -> Proof:
     return Proof(value, f.score(w).astype(value.dtype), tangent(f, w), tangent(f, own))
 
 
-def _greeting(hello: Hello, place: Place) -> Welcome:
-    said = offer(place.client, _rows(place), hello.model)
+def _greeting(hello: Hello, place: Place, check: Check) -> tuple[Welcome, Outgoing | None]:
+    if hello.model == REGRESSION:
+        return Welcome(Offer(place.client, 0, (), None), False), None  # its name, no more
+    site = _rows(place)
+    out = leaving.names(site, hello.model)
+    check(out)
+    said = offer(place.client, site, hello.model)
     place.folder.mkdir(parents=True, exist_ok=True)
     with ClientFile(place.state, federation=hello.federation, client=place.client) as file:
         saved = file.load()
-    return Welcome(said, saved is not None and saved[0]["committed"] is not None)
+    return Welcome(said, saved is not None and saved[0]["committed"] is not None), out
 
 
 def _rows(place: Place) -> SiteData:

@@ -53,15 +53,19 @@ def leverage(M: np.ndarray, m: np.ndarray) -> float:
         return float(np.sqrt(np.max(M)) * np.exp(np.max(m) / 2))
 
 
-def solve(H: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """H⁻¹b by Cholesky of H with a unit diagonal; LinAlgError where H is not positive."""
+def solve(H: np.ndarray, b: np.ndarray, least: float = 0.0) -> np.ndarray:
+    """H⁻¹b by Cholesky of H with a unit diagonal; LinAlgError where H is not positive, or a pivot
+    is not above `least`."""
     if not (np.all(np.isfinite(H)) and np.all(np.diag(H) > 0)):
         raise np.linalg.LinAlgError("the Hessian has no positive diagonal")
     D = np.sqrt(np.diag(H))
     column = D.reshape(-1, *[1] * (b.ndim - 1))
-    return cho_solve(cho_factor(H / np.outer(D, D), lower=True), b / column) / column
+    L, lower = cho_factor(H / np.outer(D, D), lower=True)
+    if not np.min(np.diag(L)) ** 2 > least:
+        raise np.linalg.LinAlgError("the Hessian is nearly singular")
+    return cho_solve((L, lower), b / column) / column
 
 
-def inverse(H: np.ndarray) -> np.ndarray:
-    V = solve(H, np.eye(len(H)))
+def inverse(H: np.ndarray, least: float = 0.0) -> np.ndarray:
+    V = solve(H, np.eye(len(H)), least)
     return (V + V.T) / 2

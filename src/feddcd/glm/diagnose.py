@@ -4,17 +4,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .sites import column_scale
+from .points import Model
+from .site import Moments
 
 DEPENDENT = 1e-11  # what is left of a column's square when the earlier ones are taken out
 
 
-def check_collinear(X, s, penalty, names: Sequence[str]) -> None:
+def check_collinear(H: np.ndarray, model: Model) -> None:
     """Refuses a column that is a combination of earlier ones and is not penalised.
 
-    X'SX has the null space of the Hessian at w = 0, which the first exchange brings."""
-    D = column_scale(X, s)
-    G = (X / D).T @ (s[:, None] * (X / D)) / s.sum() + np.diag(penalty / D**2 / s.sum())
+    The Hessian at w = 0 has the null space of sum s x x', be there an offset or not."""
+    G, names = H[:: model.k, :: model.k], model.names
     kept: list[int] = []
     L = np.zeros_like(G)
     for k in range(len(G)):
@@ -27,6 +27,17 @@ def check_collinear(X, s, penalty, names: Sequence[str]) -> None:
             raise ValueError(_dependent(names[k], [names[j] for j in kept], b))
         L[k, kept], L[k, k] = r, np.sqrt(left)
         kept.append(k)
+
+
+def check_outcome(model: Model, sums: Moments) -> None:
+    """Refuses an outcome that is the same in every row of every site."""
+    share = np.atleast_1d(sums.y) / float(sums.weight)
+    if model.family == "binomial" and share[0] in (0.0, 1.0):
+        raise ValueError(f"y is {share[0]:g} in every row: binomial needs both 0 and 1")
+    if model.family == "poisson" and share[0] == 0:
+        raise ValueError("y is 0 in every row: no finite model fits it")
+    if model.family == "multinomial" and (np.any(share == 0) or share.sum() == 1):
+        raise ValueError("a class that was declared is at no site")
 
 
 def _dependent(name: str, earlier: Sequence[str], b: np.ndarray) -> str:

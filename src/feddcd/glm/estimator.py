@@ -1,25 +1,25 @@
 """The estimator: settings in, a regression table out."""
 
 import warnings
+from functools import partial
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
-from . import diagnose, settings, statistics
+from . import settings
+from .choose import Link
 from .columns import as_frame, check_finite, pick
 from .columns import numbers as to_numbers
-from .families import LOSS, Targets, targets
-from .frame import INTERCEPT, Table, read
-from .points import Point
-from .sites import Rows, Sites, stacked
-from .start import first_guess, has_pilot
+from .frame import INTERCEPT, read
+from .job import Job, Outcome, regression
+from .local import converse
+from .losses import LOSSES
+from .pointsaga import pointsaga
+from .prepare import Prepared, effect_columns, prepare
 from .summary import summary
-from .training import Course, Separated, train
 
 
 class FederatedGLM(BaseEstimator):
@@ -27,11 +27,13 @@ class FederatedGLM(BaseEstimator):
 
     minimise  sum_j s_j loss(x_j'w + o_j, y_j) + sum_k l2_k w_k²/2
 
-    by Newton's method on sums over sites, until no coefficient is further than `tol` standard
-    errors from its optimum, which is proven. Families: gaussian, binomial (0 and 1, or shares
-    with sample_weight = trials), poisson, multinomial (the first class is the base). The
-    intercept and the site effects are not penalised unless named in l2. Weights are R's prior
-    weights: a gaussian row of weight 2 is one row of half the variance.
+    by Newton's method on sums over sites (or Point-SAGA, where Hessians are large), until no
+    coefficient is further than `tol` standard errors from its optimum, which is proven. Families:
+    gaussian, binomial (0 and 1, or shares with sample_weight = trials), poisson, multinomial (the
+    first class is the base). The intercept and the site effects are not penalised unless named in
+    l2. Weights are R's prior weights: a gaussian row of weight 2 is one row of half the variance.
+    `standardize` gives coefficients (and penalties) per standard deviation of a column, about its
+    mean. `latency` (seconds an exchange) and `bandwidth` (bytes a second) help algorithm="auto".
     """
 
     def __init__(
@@ -44,14 +46,19 @@ class FederatedGLM(BaseEstimator):
         site_effects: str = "none",
         covariance: str = "model",
         missing: str = "drop",
+        standardize: bool = False,
         max_exchanges: int = 50,
         absent: float = 0.0,
         random_state: int = 0,
+        latency: float = 0.1,
+        bandwidth: float = 1e6,
+        verbose: bool = False,
     ):
         self.family, self.formula, self.l2, self.tol = family, formula, l2, tol
         self.algorithm, self.site_effects, self.covariance = algorithm, site_effects, covariance
-        self.missing, self.max_exchanges = missing, max_exchanges
+        self.missing, self.standardize, self.max_exchanges = missing, standardize, max_exchanges
         self.absent, self.random_state = absent, random_state
+        self.latency, self.bandwidth, self.verbose = latency, bandwidth, verbose
 
     def fit(self, X, y=None, groups=None, sample_weight=None, offset=None) -> "FederatedGLM":
         """X is a matrix, or a DataFrame that the formula speaks of; groups says whose each row is,
@@ -61,10 +68,11 @@ class FederatedGLM(BaseEstimator):
         if self.family == "multinomial" and has_offset:
             raise ValueError("an offset has no meaning for family='multinomial'")
         data = read(X, y, groups, sample_weight, offset, self.formula, self.missing)
-        rows, names, coded = self._rows(data)
-        with jax.enable_x64(True):
-            self._fit(rows, names, coded)
-        self.n_rows_, self.n_dropped_, self.n_sites_ = len(rows.Y), data.dropped, len(rows.parts)
+        fixed = self.site_effects == "fixed"
+        ready = prepare(data, self.family, self.l2, fixed, self.standardize)
+        job = self._job(ready)
+        self.sites_, self._effects = ready.labels, ready.model.effects
+        self._store(self._fitted(job, ready), job, data.dropped)
         self._design, self._group_name = data.design, groups if isinstance(groups, str) else None
         if not self.converged_:
             warnings.warn(
@@ -78,8 +86,7 @@ class FederatedGLM(BaseEstimator):
     def predict(self, X, offset=None, groups=None) -> np.ndarray:
         """The mean response; for multinomial one column per class. `groups` only matters with
         site effects."""
-        if not hasattr(self, "table_"):
-            raise ValueError("this FederatedGLM is not fitted yet: call fit first")
+        self._check_fitted()
         frame = as_frame(X, need_names=self.formula is not None)
         lacking = [c for c in self._design.used if c not in frame.columns]
         if lacking and self.formula is not None:
@@ -89,97 +96,57 @@ class FederatedGLM(BaseEstimator):
         matrix = whole.to_numpy(float)
         o = pick(frame, offset, "offset")
         o = 0 if o is None else to_numbers(o, "offset")
-        if self.site_effects == "fixed":
-            matrix = np.hstack([matrix, self._effects(frame, groups)])
-        z = matrix @ self._w + (o + self._design.offset(frame))[:, None]
-        with jax.enable_x64(True):
-            mean = np.asarray(LOSS[self.family].mean(jnp.asarray(z)))
+        if self._effects:
+            matrix = np.hstack([matrix, self._site_columns(frame, groups)])
+        mean = LOSSES[self.family].mean(
+            matrix @ self._w + (o + self._design.offset(frame))[:, None]
+        )
         if self.family == "multinomial":
             return np.hstack([1 - mean.sum(1, keepdims=True), mean])
         return mean[:, 0]
 
     def summary(self) -> str:
-        if not hasattr(self, "table_"):
-            raise ValueError("this FederatedGLM is not fitted yet: call fit first")
+        self._check_fitted()
         return summary(self)
 
-    def _rows(self, data: Table) -> tuple[Rows, list[str], Targets]:
-        self.sites_, code = _labels(data.site)
-        if len(self.sites_) < 2:
-            raise ValueError(f"groups has one value only, {self.sites_[0]!s}: need two sites")
-        coded = targets(self.family, data.y, data.weight)
-        s = np.ones(len(code)) if data.weight is None else data.weight
-        X, names, effects = data.X, list(data.names), 0
-        if self.site_effects == "fixed":
-            self._first = 1 if INTERCEPT in names else 0
-            labels = self.sites_[self._first :]
-            X, effects = (
-                np.hstack([X, np.eye(len(self.sites_))[code][:, self._first :]]),
-                len(labels),
-            )
-            names += [f"site[{label}]" for label in labels]
-        P = settings.penalties(self.l2, names, effects)
-        p = len(names) * coded.Y.shape[1]
-        if len(s) <= p and self.family == "gaussian":
-            raise ValueError(f"{p} coefficients need more than {p} rows, got {len(s)}")
-        diagnose.check_collinear(X, s, P, names)
-        parts = [np.flatnonzero(code == i) for i in range(len(self.sites_))]
-        return Rows(self.family, X, coded.Y, s, data.offset, parts, P), names, coded
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "table_"):
+            raise ValueError("this FederatedGLM is not fitted yet: call fit first")
 
-    def _fit(self, rows: Rows, names: list[str], coded: Targets) -> None:
-        sites = stacked(rows)
-        k = rows.Y.shape[1]
-        p = len(names) * k
-        at = names.index(INTERCEPT) if INTERCEPT in names else None
+    def _job(self, ready: Prepared) -> Job:
+        link = Link(self.latency, self.bandwidth)
+        watch = printed if self.verbose else (lambda row: None)
+        return Job(
+            ready.model, ready.classes, self.tol, self.max_exchanges, self.covariance,
+            self.standardize, link, self.algorithm, self.absent, watch,
+        )  # fmt: skip
 
-        def guess(there):
-            w, good = first_guess(rows, sites.D, at, there)
-            return w, has_pilot(self.family, at) + (not good)
+    def _fitted(self, job: Job, ready: Prepared) -> Outcome:
+        saga = partial(pointsaga, ready.sites, absent=self.absent, seed=self.random_state)
+        talk = regression(job, saga)
+        return converse(talk, ready.sites, self.family, self.absent, self.random_state)
 
-        judge = lambda point: statistics.error(point, self._covariance(point, sites, rows))
-        extra = k * (k + 1) + 4 + (p * (p + 1) // 2) * (self.covariance == "cluster")
-        try:
-            course = train(
-                sites, guess, judge, tol=self.tol, absent=self.absent, seed=self.random_state,
-                limit=self.max_exchanges, extra=extra,
-            )  # fmt: skip
-        except Separated as found:
-            message = diagnose.separation(found.direction, names, self.family)
-            raise ValueError(message) from None
-        self._store(course, sites, rows, names, coded)
-
-    def _covariance(self, point: Point, sites: Sites, rows: Rows) -> np.ndarray:
-        return statistics.covariance(point, sites, rows, self.covariance)
-
-    def _store(self, course: Course, sites: Sites, rows: Rows, names: list[str], coded: Targets):
-        point, self._w = course.point, sites.coefficients(course.point.w)
-        d, k = self._w.shape
-        scale = np.repeat(sites.unit / sites.D, k)
-        order = np.arange(d * k).reshape(d, k).T.ravel()  # class by class
-        cov = (self._covariance(point, sites, rows) * np.outer(scale, scale))[order][:, order]
-        labels = names
-        if coded.classes is not None:
-            labels = [f"{c}: {name}" for c in coded.classes[1:] for name in names]
-        self.covariance_ = pd.DataFrame(cov, labels, labels)
-        self.table_ = statistics.table(self._w.T.ravel(), np.sqrt(np.diag(cov)), labels)
-        self._split(names, coded.classes)
-        fit = statistics.fit(point, sites, rows, course.exchanges)
-        self.deviance_, self.null_deviance_, self.dispersion_ = fit[:3]
-        self.log_likelihood_, self.aic_ = fit[3:]
-        self.n_exchanges_, self.n_uploads_ = course.exchanges, course.uploads
-        self.bytes_up_, self.converged_ = course.bytes_up, course.converged
-        self.certified_error_ = course.error
-
-    def _split(self, names: list[str], classes: np.ndarray | None) -> None:
-        """Intercept and the other coefficients; one row per class for several."""
-        intercept = np.array([name == INTERCEPT for name in names])
-        rest, first = self._w[~intercept], self._w[intercept].sum(0)
-        if classes is None:
+    def _store(self, said: Outcome, job: Job, dropped: int) -> None:
+        """What a fit leaves behind."""
+        self._w, self.table_, self.covariance_ = said.w, said.table, said.covariance
+        self.n_rows_, self.n_dropped_, self.n_sites_ = said.rows, dropped, len(job.model.sites)
+        self.deviance_, self.null_deviance_, self.dispersion_ = said.fit[:3]
+        self.log_likelihood_, self.aic_ = said.fit[3:]
+        self.certified_error_, self.converged_ = said.error, said.converged
+        self.history_, self.choice_, self.site_table_ = said.history, said.choice, said.by_site
+        self.bins_, self.residual_bins_ = said.bins, said.residuals
+        last = said.history.iloc[-1]
+        self.n_exchanges_, self.n_uploads_ = int(last["exchange"]), int(last["uploads"])
+        self.bytes_up_, self.bytes_down_ = int(last["bytes_up"]), int(last["bytes_down"])
+        intercept = np.array([name == INTERCEPT for name in job.model.names])
+        rest, first = said.w[~intercept], said.w[intercept].sum(0)
+        if job.classes is None:
             self.coef_, self.intercept_ = rest[:, 0], float(first[0])
         else:
-            self.coef_, self.intercept_, self.classes_ = rest.T, first, classes
+            self.coef_, self.intercept_ = rest.T, first
+            self.classes_ = np.array(job.classes)
 
-    def _effects(self, frame: pd.DataFrame, groups) -> np.ndarray:
+    def _site_columns(self, frame: pd.DataFrame, groups) -> np.ndarray:
         groups = self._group_name if groups is None else groups
         if groups is None:
             raise ValueError("the model has site effects: say in groups which site each row is of")
@@ -188,11 +155,14 @@ class FederatedGLM(BaseEstimator):
         if unseen:
             raise ValueError(f"the site {unseen[0]!r} was not there in the fit")
         code = np.array([list(self.sites_).index(v) for v in site])
-        return np.eye(len(self.sites_))[code][:, self._first :]
+        return effect_columns(self.sites_, code, self._effects)
 
 
-def _labels(site: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    try:
-        return np.unique(site, return_inverse=True)
-    except TypeError:
-        raise ValueError("groups mixes numbers and words; name the sites in one way") from None
+def printed(row: dict[str, Any]) -> None:
+    """One line for each exchange whose outcome is known."""
+    if np.isfinite(row["objective"]):
+        print(
+            f"exchange {row['exchange']}: {row['answered']} of {row['asked']} sites answered, "
+            f"objective {row['objective']:.6g}, certified error {row['certified_error']:.2g} s.e.",
+            flush=True,
+        )

@@ -6,16 +6,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import gammaln, logit, xlogy
 
-from ..problems import FAMILIES as LOSSES
-from ..problems import AbstractFamily, BaseSoftmax
 from .columns import numbers
-
-LOSS: dict[str, AbstractFamily] = {
-    "gaussian": LOSSES["ridge"],
-    "binomial": LOSSES["logistic"],
-    "poisson": LOSSES["poisson"],
-    "multinomial": BaseSoftmax(),
-}
 
 
 class Targets(NamedTuple):
@@ -24,21 +15,37 @@ class Targets(NamedTuple):
 
 
 def targets(family: str, y: pd.Series, weight: np.ndarray | None) -> Targets:
-    """y checked and coded; its index holds the rows' numbers."""
+    """y of all rows, checked and coded; its index holds the rows' numbers."""
     name = "y" if y.name is None else str(y.name)
     if family == "multinomial":
         return _classes(name, y)
-    values = numbers(y, name)
-    _refuse(name, y, ~np.isfinite(values), "must be finite")
-    if family == "binomial":
-        _check_binomial(name, y, values, weight)
-    if family == "poisson":
-        _refuse(name, y, values < 0, "must be a count, >= 0")
-        if not values.any():
-            raise ValueError(f"{name} is 0 in every row: no finite model fits it")
+    values = coded(family, y, weight, None)[:, 0]
+    if family == "binomial" and np.ptp(values) == 0 and values[0] in (0, 1):
+        raise ValueError(f"{name} is {values[0]:g} in every row: binomial needs both 0 and 1")
+    if family == "poisson" and not values.any():
+        raise ValueError(f"{name} is 0 in every row: no finite model fits it")
     if family == "gaussian" and np.ptp(values) == 0:
         raise ValueError(f"{name} is {values[0]:g} in every row")
     return Targets(values[:, None], None)
+
+
+def coded(family: str, y: pd.Series, weight: np.ndarray | None, classes) -> np.ndarray:
+    """Y of some rows: what one row can have wrong is refused."""
+    name = "y" if y.name is None else str(y.name)
+    if family == "multinomial":
+        unknown = ~y.isin(classes)
+        _refuse(name, y, np.asarray(unknown), "is a class that was not agreed")
+        return (np.asarray(y, object)[:, None] == np.array(classes[1:], object)).astype(float)
+    values = numbers(y, name)
+    _refuse(name, y, ~np.isfinite(values), "must be finite")
+    if family == "binomial":
+        _refuse(name, y, (values < 0) | (values > 1), "must be 0 or 1")
+        if weight is None:
+            why = "must be 0 or 1 (a share needs sample_weight, the number of trials)"
+            _refuse(name, y, values % 1 != 0, why)
+    if family == "poisson":
+        _refuse(name, y, values < 0, "must be a count, >= 0")
+    return values[:, None]
 
 
 def saturated(family: str, Y: np.ndarray) -> np.ndarray:
@@ -62,15 +69,6 @@ def link(family: str, mean: np.ndarray) -> np.ndarray:
     if family == "multinomial":
         return np.log(mean / (1 - mean.sum()))
     return {"binomial": logit, "poisson": np.log}.get(family, np.asarray)(mean)
-
-
-def _check_binomial(name: str, y: pd.Series, values: np.ndarray, weight) -> None:
-    _refuse(name, y, (values < 0) | (values > 1), "must be 0 or 1")
-    if weight is None:
-        why = "must be 0 or 1 (a share needs sample_weight, the number of trials)"
-        _refuse(name, y, values % 1 != 0, why)
-    if np.ptp(values) == 0 and values[0] in (0, 1):
-        raise ValueError(f"{name} is {values[0]:g} in every row: binomial needs both 0 and 1")
 
 
 def _classes(name: str, y: pd.Series) -> Targets:

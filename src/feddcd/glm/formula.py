@@ -67,6 +67,12 @@ def learn(parts: Parts, frame: pd.DataFrame) -> tuple[Terms, pd.DataFrame]:
     """The terms and their matrix on the rows of the fit."""
     make = lambda: formulaic.model_matrix(parts.right, frame, context=CONTEXT, na_action="ignore")
     X = _evaluate(make, frame)
+    stateful = list(X.model_spec.transform_state)  # pyright: ignore
+    if stateful:
+        raise ValueError(
+            f"formula: {stateful[0]} looks at all rows at once, which no site can; give the "
+            "columns as they are (standardize=True puts them in standard deviations)"
+        )
     used = tokens(" ".join([parts.right, *parts.offsets]), frame)
     return Terms(X.model_spec, parts.offsets, used), X  # pyright: ignore
 
@@ -84,8 +90,12 @@ def number(expression: str, frame: pd.DataFrame) -> np.ndarray:
 
 def tokens(text: str, frame: pd.DataFrame) -> tuple[str, ...]:
     """The columns of the frame that a formula speaks of."""
-    words = set(re.findall(r"`([^`]+)`", text)) | set(re.findall(r"[^\W\d]\w*", text))
-    return tuple(str(c) for c in frame.columns if str(c) in words)
+    spoken = words(text)
+    return tuple(str(c) for c in frame.columns if str(c) in spoken)
+
+
+def words(text: str) -> set[str]:
+    return set(re.findall(r"`([^`]+)`", text)) | set(re.findall(r"[^\W\d]\w*", text))
 
 
 def _evaluate(make, frame: pd.DataFrame) -> pd.DataFrame:

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from .families import LOSS
 from .frame import INTERCEPT
+from .losses import LOSSES
 
 CHOICES = {
-    "family": tuple(LOSS),
-    "algorithm": ("auto", "newton"),
+    "family": tuple(LOSSES),
+    "algorithm": ("auto", "newton", "pointsaga"),
     "site_effects": ("none", "fixed"),
     "covariance": ("model", "cluster"),
     "missing": ("drop", "error"),
@@ -28,6 +28,11 @@ def check(settings: Mapping[str, Any]) -> None:
         raise ValueError(f"need a finite tol > 0, in standard errors; got tol={tol!r}")
     if not (_real(absent) and 0 <= absent < 1):
         raise ValueError(f"need 0 <= absent < 1, got absent={absent!r}")
+    for name in ("latency", "bandwidth"):
+        if not (_real(settings[name]) and 0 < settings[name] < np.inf):
+            raise ValueError(f"need a finite {name} > 0, got {name}={settings[name]!r}")
+    if not isinstance(settings["standardize"], bool):
+        raise ValueError(f"standardize is True or False, got {settings['standardize']!r}")
     for name, least in (("max_exchanges", 2), ("random_state", 0)):
         value = settings[name]
         if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:

@@ -2,16 +2,14 @@
 
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
 from .certificate import inverse
-from .families import LOSS, constant, link, saturated
-from .points import Point
-from .sites import Rows, Sites
+from .newton import Course
+from .points import Model, Point, dispersion
+from .site import RESIDUALS, Moments, square
 
 
 class Fit(NamedTuple):
@@ -22,13 +20,13 @@ class Fit(NamedTuple):
     aic: float
 
 
-def covariance(point: Point, sites: Sites, rows: Rows, kind: str) -> np.ndarray:
-    """Of the coefficients in the problem's units: φH⁻¹, or the sandwich with the sites as clusters
-    and statsmodels' factor for few of them."""
-    V, (n, p) = inverse(point.H), (len(rows.Y), point.w.size)
+def covariance(model: Model, point: Point, sums: Moments, kind: str) -> np.ndarray:
+    """Of the coefficients in units of D: φH⁻¹, or the sandwich with the sites as clusters and
+    statsmodels' factor for few of them."""
+    V, n, p = inverse(point.H), float(sums.n), model.p
     if kind == "model":
-        return _phi(point, rows) * V
-    N = len(rows.parts)
+        return dispersion(model, point.value, sums) * V
+    N = len(point.site_g)
     meat = point.site_g.T @ point.site_g * (N / (N - 1)) * ((n - 1) / (n - p))
     return V @ meat @ V
 
@@ -40,34 +38,15 @@ def error(point: Point, cov: np.ndarray) -> float:
     return float(point.bound.reach * np.max(ratio)) if point.bound.r > 0 else 0.0
 
 
-def fit(point: Point, sites: Sites, rows: Rows, steps: int) -> Fit:
-    n, p, u = len(rows.Y), point.w.size, sites.unit**2
-    floor = float(rows.s @ saturated(rows.family, rows.Y))
-    deviance = 2 * (point.value * u - floor)
-    if rows.family == "gaussian":
-        ll = -n / 2 * (np.log(2 * np.pi * deviance / n) + 1) + np.sum(np.log(rows.s)) / 2
+def fit(model: Model, course: Course) -> Fit:
+    sums, value = course.sums, course.point.value
+    n, floor = float(sums.n), float(sums.floor)
+    deviance, phi = 2 * (value - floor), dispersion(model, value, sums)
+    if model.quadratic:
+        ll = -n / 2 * (np.log(2 * np.pi * deviance / n) + 1) + float(sums.constant[1]) / 2
     else:
-        ll = float(np.sum(constant(rows.family, rows.Y, rows.s))) - point.value
-    null = 2 * (null_loss(rows, steps) - floor)
-    return Fit(deviance, null, _phi(point, rows) * u, float(ll), float(-2 * ll + 2 * p))
-
-
-def null_loss(rows: Rows, steps: int) -> float:
-    """The loss of the best constant model. Its sums, k + k² numbers a site, ride on the exchanges
-    of the fit, one Newton step on each: hence `steps`."""
-    family, s, o = LOSS[rows.family], rows.s[:, None], rows.offset[:, None]
-    Y, k = jnp.asarray(rows.Y), rows.Y.shape[1]
-    mean = np.sum(s * rows.Y, 0) / np.sum(s)
-    c = link(rows.family, mean) - np.sum(s * o) / np.sum(s)
-    for _ in range(steps if np.any(o) else 0):
-        P = family.mean(jnp.asarray(c + o))
-        curved = lambda v, P=P: family.curvature(P, jnp.broadcast_to(v, P.shape))
-        C = np.asarray(jax.vmap(curved, out_axes=2)(jnp.eye(k)))
-        step = np.linalg.solve(
-            np.sum(s[:, :, None] * C, 0), np.sum(s * (np.asarray(P) - rows.Y), 0)
-        )
-        c = c - step * np.minimum(1, 1 / np.maximum(np.abs(step), 1e-300))
-    return float(jnp.sum(rows.s * family.value(jnp.asarray(c + o + 0 * rows.Y), Y)))
+        ll = float(sums.constant[0]) - value
+    return Fit(deviance, 2 * (course.null - floor), phi, float(ll), float(-2 * ll + 2 * model.p))
 
 
 def table(w: np.ndarray, std_err: np.ndarray, names: list[str]) -> pd.DataFrame:
@@ -81,6 +60,40 @@ def table(w: np.ndarray, std_err: np.ndarray, names: list[str]) -> pd.DataFrame:
     return pd.DataFrame(columns, index=pd.Index(names, name="name"))
 
 
-def _phi(point: Point, rows: Rows) -> float:
-    """The dispersion, in the square of the problem's unit."""
-    return 2 * point.value / (len(rows.Y) - point.w.size) if rows.family == "gaussian" else 1.0
+def bins(model: Model, course: Course) -> tuple[pd.DataFrame | None, pd.DataFrame | None]:
+    """Rows by bins of the predicted mean, and by bins of Pearson's residuals."""
+    each = list(course.said.values())
+    if each[0].bins.shape[1] == 0:
+        return None, None
+    first, last = (0.0, 1.0) if model.family == "binomial" else (-np.inf, np.inf)
+    weight, observed, predicted = np.sum([a.bins for a in each], 0)
+    held = {"weight": weight, "observed": observed, "predicted": predicted}
+    by_mean = _binned(np.array([first, *course.edges, last]), held)
+    if model.family == "binomial":
+        return by_mean, None
+    rest = {"weight": np.sum([a.residuals for a in each], 0)}
+    return by_mean, _binned(np.array([-np.inf, *RESIDUALS, np.inf]), rest)
+
+
+def _binned(edges: np.ndarray, values: dict[str, np.ndarray]) -> pd.DataFrame:
+    return pd.DataFrame({"low": edges[:-1], "high": edges[1:], **values})
+
+
+def by_site(model: Model, course: Course, labels: list[str], order: np.ndarray) -> pd.DataFrame:
+    """Each site's own estimate: one Newton step from the pooled one, with its own Hessian. Sites
+    whose rows cannot tell the coefficients apart are left out."""
+    phi, D = dispersion(model, course.point.value, course.sums), np.repeat(course.D, model.k)
+    found = {}
+    for site, said in course.said.items():
+        try:
+            V = inverse(square(said.H, model.p) / np.outer(D, D), least=1e-8)
+        except np.linalg.LinAlgError:
+            continue
+        own = (course.point.w.reshape(-1) - V @ (said.g / D)) / D
+        std_err = np.sqrt(phi * np.diag(V)) / D
+        rows = zip(labels, own[order], std_err[order], strict=True)
+        found |= {(name, site): (coef, se) for name, coef, se in rows}
+    index = pd.MultiIndex.from_tuples(list(found) or [("", "")], names=["name", "site"])
+    values = list(found.values()) or [(np.nan, np.nan)]
+    frame = pd.DataFrame(values, index=index, columns=["coef", "std_err"])
+    return frame if found else frame.iloc[:0]

@@ -1,0 +1,68 @@
+"""The signature of `feddcd glm`; what it does is imported when it is called."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def _option(help: str, *names: str) -> Any:
+    return typer.Option(*names, help=help)
+
+
+def _column(help: str, *names: str) -> Any:
+    return typer.Option(*names, help=help, metavar="COLUMN", show_default=False)
+
+
+def glm(
+    file: Annotated[
+        Path, typer.Argument(help="A .csv, .tsv (also packed) or .parquet file.", metavar="FILE")
+    ],
+    formula: Annotated[
+        str | None,
+        typer.Option(help="Such as 'death ~ age + C(sex) + offset(log(t))'.", show_default=False),
+    ] = None,
+    label: Annotated[
+        str | None, _column("Without a formula: the outcome; all other numbers explain it.")
+    ] = None,
+    group: Annotated[str | None, _column("Which site holds the row: hospital, bank, ...")] = None,
+    family: Annotated[str, _option("binomial, gaussian, poisson or multinomial.")] = "binomial",
+    l2: Annotated[float, _option("Penalty l2/2 |w|², not on the intercept.", "--l2")] = 0.0,
+    tol: Annotated[float, _option("Proven error of any coefficient, in standard errors.")] = 0.01,
+    weight: Annotated[str | None, _column("Weights; for shares, the number of trials.")] = None,
+    offset: Annotated[str | None, _column("Added to the linear predictor.")] = None,
+    site_effects: Annotated[str, _option("none, or fixed: an intercept per site.")] = "none",
+    covariance: Annotated[str, _option("model, or cluster: sandwich, by site.")] = "model",
+    missing: Annotated[str, _option("drop rows with missing values, or error.")] = "drop",
+    standardize: Annotated[
+        bool, typer.Option("--standardize", help="Coefficients per standard deviation.")
+    ] = False,
+    algorithm: Annotated[str, _option("auto, newton or pointsaga.")] = "auto",
+    absent: Annotated[float, _option("Share of the sites that miss an exchange.")] = 0.0,
+    latency: Annotated[float, _option("Seconds that an exchange takes.")] = 0.1,
+    bandwidth: Annotated[float, _option("Bytes a second of the server's line.")] = 1e6,
+    max_exchanges: Annotated[int, _option("Exchanges at most.")] = 50,
+    seed: Annotated[int, _option("Of who is absent.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="The folder to write. (runs/...)", show_default=False)
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Into a folder that has files.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print the paths written, no more.")
+    ] = False,
+) -> None:
+    """Fit a regression over sites; writes the table, the model and a report.
+
+    An outcome of two words is taken by binomial: the second in sorted order counts as 1. Exit
+    code 1 if the coefficients are not proven to --tol; all is written then, too.
+    Example: feddcd glm patients.csv --formula "death ~ age + C(sex)" --group hospital --out out
+    """
+    from ._glm_command import Roles, glm_command
+
+    settings = {
+        "family": family, "formula": formula, "l2": l2, "tol": tol, "algorithm": algorithm,
+        "site_effects": site_effects, "covariance": covariance, "missing": missing,
+        "standardize": standardize, "max_exchanges": max_exchanges, "absent": absent,
+        "random_state": seed, "latency": latency, "bandwidth": bandwidth,
+    }  # fmt: skip
+    glm_command(file, Roles(label, group, weight, offset), settings, out, force, quiet)

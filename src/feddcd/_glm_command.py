@@ -1,0 +1,142 @@
+"""What `feddcd glm` does: a table and a formula in, a regression table and a report out."""
+
+import os
+import re
+import sys
+import warnings
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from rich.console import Console
+from threadpoolctl import threadpool_limits
+
+from ._glm_table import Ready, ready
+from ._glm_table import Roles as Roles
+from .data import DataError
+from .data.frames import Frame, read_frame
+from .glm import FederatedGLM, export, report, settings
+
+console, errors = Console(), Console(stderr=True)
+ROW = re.compile(r"at row (\d+)")
+WORDS = {
+    "sample_weight": "--weight",
+    "missing='drop'": "--missing drop",
+    "max_exchanges": "--max-exchanges",
+    "random_state": "--seed",
+    "give it l2 > 0": "give --l2 above 0",
+    "give l2 > 0": "give --l2 above 0",
+}
+MUCH = 1e9  # multiplications a site and exchange, below which threads cost more than they save
+
+
+def glm_command(
+    file: Path,
+    roles: Roles,
+    options: dict[str, Any],
+    out: Path | None,
+    force: bool,
+    quiet: bool,
+) -> None:
+    folder = _fresh(file) if out is None else _usable(out, force)
+    model = FederatedGLM(**options, verbose=console.is_terminal and not quiet)
+    with _in_words():
+        settings.check(model.get_params(deep=False))
+    table = read_frame(file, () if roles.group is None else (roles.group,))
+    with _in_words(table):
+        data = ready(table, model.formula, roles, model.family)
+        _fit(model, data, roles)
+    if not quiet:
+        _show(model, table, data)
+    _write(model, folder)
+    if not model.converged_:
+        _warn(f"not proven to --tol {model.tol:g} in {model.n_exchanges_} exchanges")
+        sys.exit(1)
+
+
+def _fit(model: FederatedGLM, data: Ready, roles: Roles) -> None:
+    sites = len(set(data.sites))
+    small = len(data.frame) / sites * len(data.used) ** 2 < MUCH
+    with (
+        threadpool_limits(1 if small else None, user_api="blas"),
+        warnings.catch_warnings(),
+    ):
+        warnings.filterwarnings("ignore", "not certified to tol")  # said at the end
+        warnings.filterwarnings("ignore", "DataFrame is highly fragmented")
+        model.fit(
+            data.frame,
+            y=roles.label,
+            groups=data.sites,
+            sample_weight=roles.weight,
+            offset=roles.offset,
+        )
+
+
+@contextmanager
+def _in_words(table: Frame | None = None):
+    """Errors of a fit with lines of the file and options of the command."""
+    try:
+        yield
+    except ValueError as error:
+        message = str(error)
+        for word, option in WORDS.items():
+            message = message.replace(word, option)
+        found = list(ROW.finditer(message))
+        if table is not None and found:
+            start, end = found[-1].span()
+            where = table.place(int(found[-1][1]))
+            message = f"{table.file}: {message[:start]}{where}{message[end:]}"
+        raise DataError(message) from None
+
+
+def _show(model: FederatedGLM, table: Frame, data: Ready) -> None:
+    for note in data.notes:
+        _warn(note)
+    if model.n_dropped_:
+        holes = data.frame[list(data.used)].isna().sum()
+        counts = ", ".join(f"{name} {n:,}" for name, n in holes.items() if n)
+        _say(f"{model.n_dropped_:,} of {len(data.frame):,} rows lack a value ({counts})")
+    choice = model.choice_
+    _say(f"method: {choice.method} ({choice.reason})\n\n{model.summary()}\n")
+
+
+def _write(model: FederatedGLM, folder: Path) -> None:
+    """Each file whole or not at all; the report last, as the others do not depend on it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=".", dir=folder) as new:
+        history = Path(new, "history.csv")
+        model.history_.to_csv(history, index=False, lineterminator="\n")
+        for path in [*export.write(model, new), history]:
+            _keep(path, folder)
+        _keep(report.write(model, Path(new, "report.html")), folder)
+
+
+def _keep(path: Path, folder: Path) -> None:
+    os.replace(path, folder / path.name)
+    _say(str(folder / path.name))
+
+
+def _usable(folder: Path, force: bool) -> Path:
+    if folder.exists() and not folder.is_dir():
+        raise DataError(f"{folder} is a file, not a folder")
+    if not force and folder.is_dir() and any(folder.iterdir()):
+        raise DataError(f"{folder} is not empty; choose another --out, or replace with --force")
+    return folder
+
+
+def _fresh(file: Path) -> Path:
+    stem = re.sub(r"[^\w-]", "-", file.name.split(".")[0]) or "table"
+    number, folder = 1, Path("runs") / f"glm-{stem}"
+    while folder.exists():
+        number += 1
+        folder = Path("runs") / f"glm-{stem}-{number}"
+    return folder
+
+
+def _say(text: str) -> None:
+    console.print(text, soft_wrap=True, highlight=False, markup=False)
+
+
+def _warn(text: str) -> None:
+    errors.print(f"note: {text}", style="yellow", soft_wrap=True, highlight=False, markup=False)

@@ -1,0 +1,109 @@
+"""What `feddcd federation ...` does where the federation makes a regression table."""
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from .data.frames import no_column, read_frame
+from .experiments.spec import SpecError
+from .federation.home import Home
+from .federation.outgoing import WAITING, approve, verify_log, waiting
+from .glm.plan import Plan
+
+console = Console()
+
+
+def load_job(path: Path) -> Plan:
+    """A job file, as `feddcd glm` writes it: the settings under [glm]."""
+    try:
+        values = tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        raise SpecError(f"{path}: no such file; `feddcd glm` writes one, job.toml") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SpecError(f"{path}: not a TOML file: {error}") from None
+    try:
+        return Plan.from_dict(values.get("glm"))
+    except SpecError as error:
+        raise SpecError(f"{path}: {error}") from None
+
+
+def shared_out(file: str, group: str | None) -> dict[str, Any]:
+    """The rows of a table by site, under names that folders can have."""
+    table = read_frame(file, () if group is None else (group,))
+    if group is None:
+        raise SpecError("--group is missing: the column of the table that says whose a row is")
+    if group not in table.frame.columns:
+        raise no_column(table.file, group, list(table.frame.columns))
+    named = {}
+    for label, rows in table.frame.groupby(group, sort=True):
+        name = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in str(label))
+        if name in named:
+            raise SpecError(f"two values of {group} would both be the site {name}: rename one")
+        named[name] = rows.drop(columns=group)
+    return named
+
+
+def watched(show: Callable[[str], None]) -> Callable[[dict[str, Any]], None]:
+    """Events as lines for a person."""
+
+    def watch(event: dict[str, Any]) -> None:
+        match event["event"]:
+            case "greeting":
+                show("waiting for the sites")
+            case "exchange":
+                show(_exchange(event))
+            case "refused":
+                show(f"refused: {event['reason']}")
+            case "waiting":
+                show(f"waiting: {event['reason']}")
+            case "silent":
+                show(f"no answer from {event['site']}")
+            case "died":
+                show(f"{event['program']} died and is started again")
+
+    return watch
+
+
+def _exchange(event: dict[str, Any]) -> str:
+    said = f"exchange {event['exchange']}: {event['answered']} of {event['asked']} sites answered"
+    if event["certified_error"] is not None:
+        return f"{said}, certified error {event['certified_error']:.2g} standard errors"
+    return said
+
+
+def show_table(home: Home) -> None:
+    """The table of the last run, and whom it lacks."""
+    folder = home.server / "glm"
+    if not (folder / "summary.txt").exists():
+        console.print("no table yet; make it with: feddcd federation up " + str(home.path))
+    else:
+        print((folder / "summary.txt").read_text())
+        console.print(f"table, model and report: {folder}", soft_wrap=True)
+    for event in last_refusals(home):
+        console.print(f"refused: {event['reason']}", soft_wrap=True, highlight=False)
+
+
+def last_refusals(home: Home) -> list[dict[str, Any]]:
+    """Those of the last run."""
+    events = [event for _, event in home.said()]
+    starts = [i for i, event in enumerate(events) if event["event"] == "greeting"]
+    return [e for e in events[starts[-1] if starts else 0 :] if e["event"] == "refused"]
+
+
+def outgoing_command(folder: Path, ids: list[str], check: bool) -> None:
+    """What waits at a site for its administrator, approval of it, and the log of what left."""
+    if not (folder / "site.toml").exists():
+        raise SpecError(f"{folder}: not a site's folder, it has no site.toml")
+    if check:
+        head = verify_log(folder)
+        console.print(f"{head.lines} answers left or were refused; the log is whole", head.hash)
+        return
+    for id in ids:
+        approve(folder, id)
+        console.print(f"{id} may leave when it is next asked for")
+    for id in waiting(folder):
+        told = (folder / WAITING / f"{id}.json").resolve()
+        console.print(f"{id} waits; what it holds: {told}", soft_wrap=True, highlight=False)

@@ -1,0 +1,65 @@
+"""Counts with the log link."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.metrics import d2_tweedie_score
+
+from ._base import AbstractFederated
+from ._links import POISSON
+
+
+class FederatedPoissonRegressor(RegressorMixin, AbstractFederated):
+    """scikit-learn's `PoissonRegressor`: half the mean deviance + (alpha/2)|w|², over sites.
+
+    Its alpha is the penalty of the mean already, so `l2` is another name for it. `tol` is the
+    certified gap of this objective at which the fit stops.
+    """
+
+    coef_: np.ndarray
+    intercept_: float
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        l2: float | None = None,
+        fit_intercept: bool = True,
+        algorithm: str = "auto",
+        n_clients: int = 10,
+        tau: int | None = None,
+        tol: float = 1e-6,
+        max_rounds: int = 1000,
+        random_state: Any = None,
+    ):
+        self.alpha, self.l2, self.fit_intercept = alpha, l2, fit_intercept
+        self.algorithm, self.n_clients, self.tau = algorithm, n_clients, tau
+        self.tol, self.max_rounds, self.random_state = tol, max_rounds, random_state
+
+    def fit(self, X, y, groups=None, sample_weight=None):
+        """`groups` says whose each row is; without it there are `n_clients` even random parts."""
+        X, y = self._take_in(X, y, y_numeric=True)
+        s = self._weights(sample_weight, X)
+        l2 = self._penalty("alpha", 1.0, lambda alpha: alpha)
+        if y.min() < 0:
+            row = int(np.argmin(y))
+            raise ValueError(f"y must be a count, >= 0; got {y[row]} at row {row}")
+        if self.fit_intercept and not s @ y > 0:
+            raise ValueError("y is 0 in every row that has weight: no finite intercept fits it")
+        w, b = self._train(X, y.astype(float)[:, None], s, groups, l2=l2, link=POISSON)
+        self.coef_, self.intercept_ = w[:, 0], float(b[0])
+        return self
+
+    def predict(self, X) -> np.ndarray:
+        """The expected counts."""
+        return np.exp(self._linear(X)[:, 0])
+
+    def score(self, X, y, sample_weight=None) -> float:
+        """D², the share of the deviance explained."""
+        return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags

@@ -1,0 +1,45 @@
+"""What a site's answer in training would tell, in the words of its policy."""
+
+import numpy as np
+
+from ..data.agree import CLASSIFIERS, SiteData
+from ..engines.codec import flatten
+from ..engines.protocol import Reply
+from .outgoing import Outgoing
+from .parcels import Closing
+from .terms import Terms
+
+KINDS = {"fednewton": "hessian", "mbsgd": "gradient"}
+
+
+def names(site: SiteData, model: str) -> Outgoing:
+    """The greeting: columns and classes."""
+    return Outgoing(
+        "columns", "", _columns(site), len(site.labels), 0, _classes(site, model), {}, 0, {}
+    )
+
+
+def training(terms: Terms, site: SiteData, parameters: int, *, task: bool) -> Outgoing:
+    """An upload; or, in a settlement, gradients for the certificate."""
+    kind = KINDS.get(terms.algorithm, "model") if task else "gradient"
+    return Outgoing(
+        kind, terms.algorithm, _columns(site), len(site.labels), parameters,
+        _classes(site, terms.model), {}, terms.tau, {},
+    )  # fmt: skip
+
+
+def arrays(said: Reply | Closing) -> dict[str, np.ndarray]:
+    if isinstance(said, Reply):
+        return flatten({"value": said.value})
+    return flatten({"conserved": said.settled.conserved, "proof": said.proof})
+
+
+def _columns(site: SiteData) -> tuple[str, ...]:
+    return () if site.names is None else site.names
+
+
+def _classes(site: SiteData, model: str) -> dict[str, int]:
+    if model not in CLASSIFIERS:
+        return {}
+    values, counts = np.unique(site.labels, return_counts=True)
+    return {str(value): int(count) for value, count in zip(values, counts, strict=True)}

@@ -1,0 +1,106 @@
+"""A site's part of a regression: the names and levels of its columns, then sums over its rows."""
+
+import json
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from ..data.frames import read_frame
+from ..engines.codec import flatten
+from ..engines.protocol import Refused
+from ..glm.plan import Plan
+from ..glm.schema import Agreed, Misfit, Offer, Ready, offer, ready, used
+from ..glm.site import Question, answer
+from .outgoing import Outgoing
+from .parcels import Opened
+from .policy import Policy
+
+METHOD = "newton"
+Check = Callable[[Outgoing], Policy]
+
+
+class Source(NamedTuple):
+    """Whose data, and where they are."""
+
+    client: str
+    data: Path
+
+
+def columns(parcel: Opened, source: Source, check: Check) -> tuple[Opened, Outgoing]:
+    """The kinds of the columns that the plan names, and their levels."""
+    plan, frame = Plan.from_dict(parcel.meta["plan"]), _frame(source)
+    try:
+        entering = used(plan, list(frame.columns))
+        policy = check(Outgoing("columns", METHOD, entering, len(frame), 0, {}, {}, 0, {}))
+        lacking = [name for name in entering if name not in policy.visible(entering)]
+        said = offer(frame, plan) if not lacking else Offer({}, [], None)
+    except Misfit as error:
+        raise Refused(f"{source.client}: {error}") from None
+    levels = {name: _counts(frame[name]) for name in said.levels}  # pyright: ignore
+    out = Outgoing("columns", METHOD, entering, len(frame), 0, {}, levels, 0, {})
+    return Opened("columns", {"client": source.client, **said._asdict()}, {}), out
+
+
+def sums(parcel: Opened, source: Source, check: Check) -> tuple[Opened, Outgoing]:
+    """What the site says at a point; cells of few rows are left empty if its policy wants that."""
+    meta = parcel.meta
+    try:
+        own = _ready(source, json.dumps(meta["plan"]), json.dumps(meta["agreed"]), *_stamp(source))
+    except Misfit as error:
+        raise Refused(f"{source.client}: {error}") from None
+    asked = question(parcel.arrays, *_shape(own, parcel))
+    kind = "moments" if asked.pilot else "hessian"
+    out = Outgoing(
+        kind, METHOD, own.columns, len(own.rows.s), asked.w.size, own.classes, own.levels,
+        len(meta["agreed"]["sites"]), {},
+    )  # fmt: skip
+    policy = check(out)
+    bins = policy.kinds is None or "bins" in policy.kinds
+    least = policy.min_per_level if bins else len(own.rows.s) + 1
+    said = flatten(answer(own.rows, meta["plan"].get("family", "binomial"), asked, least))
+    told = {"client": source.client, "dropped": own.dropped}
+    return Opened("sums", told, said), out._replace(arrays=said)
+
+
+def question(arrays: dict[str, np.ndarray], d: int, k: int) -> Question:
+    p = d * k
+    shapes = {"w": (d, k), "seen": (d, k), "null": (k,), "scale": (), "pilot": ()}
+    for name, shape in shapes.items():
+        if arrays[name].shape != shape:
+            raise Refused(f"a question whose {name} has the shape {arrays[name].shape}")
+    if arrays["V"].size not in (0, p * (p + 1) // 2):
+        raise Refused("a question whose V has another size")
+    held: dict[str, Any] = {name: arrays[name] for name in Question._fields}
+    return Question(**held | {"pilot": bool(arrays["pilot"])})
+
+
+def _shape(own: Ready, parcel: Opened) -> tuple[int, int]:
+    return own.rows.X.shape[1], own.rows.Y.shape[1]
+
+
+def _counts(values: pd.Series) -> dict[str, int]:
+    return {str(k): int(v) for k, v in values.value_counts().items()}
+
+
+def _stamp(source: Source) -> tuple[int, int]:
+    stat = source.data.stat()
+    return stat.st_mtime_ns, stat.st_size
+
+
+def _frame(source: Source) -> pd.DataFrame:
+    return _read(source.data, *_stamp(source))
+
+
+@lru_cache(maxsize=2)
+def _read(data: Path, *_: int) -> pd.DataFrame:
+    return read_frame(data).frame
+
+
+@lru_cache(maxsize=2)
+def _ready(source: Source, plan: str, agreed: str, *_: int) -> Ready:
+    held: dict[str, Any] = json.loads(agreed)
+    return ready(_frame(source), Plan.from_dict(json.loads(plan)), Agreed(**held), source.client)

@@ -1,0 +1,114 @@
+"""A regression as a conversation: what is asked for, and all that comes out of it."""
+
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from . import diagnose, statistics
+from .choose import Choice, Link, choose
+from .newton import Course, Pilot, Separated, newton, pilot
+from .points import Answers, Model, variances
+from .talk import Ask, Log
+
+
+class Job(NamedTuple):
+    model: Model
+    classes: tuple[Any, ...] | None = None  # of a multinomial model, the base first
+    tol: float = 0.01
+    limit: int = 50
+    covariance: str = "model"
+    standardize: bool = False
+    link: Link = Link()
+    algorithm: str = "auto"
+    absent: float = 0.0  # the share of sites that is expected to be missing
+    watch: Callable[[dict[str, Any]], None] = lambda row: None  # told of each exchange
+
+
+class Outcome(NamedTuple):
+    w: np.ndarray  # d by k, user's units
+    table: pd.DataFrame
+    covariance: pd.DataFrame
+    fit: statistics.Fit
+    error: float
+    converged: bool
+    rows: int
+    history: pd.DataFrame
+    bins: pd.DataFrame | None
+    residuals: pd.DataFrame | None
+    by_site: pd.DataFrame
+    choice: Choice
+
+
+Train = Callable[[Pilot, int, Log], np.ndarray]
+
+
+def regression(job: Job, train: Train | None = None) -> Generator[Ask, Answers, Outcome]:
+    """`train(pilot, rounds, log)` runs Point-SAGA, where there is a way to, and gives its w."""
+    log = Log(job.limit, job.watch)
+    judge = lambda model, point, sums: statistics.error(
+        point, statistics.covariance(model, point, sums, job.covariance)
+    )
+    try:
+        known = yield from pilot(job.model, log)
+        first = log.rows[0]
+        absent = max(job.absent, 1 - first["answered"] / first["asked"])
+        choice = choose(
+            known.model, known.first.H, job.link, absent, job.algorithm, train is not None
+        )
+        start = None
+        if train is not None and choice.method == "pointsaga":
+            start = train(known, int(choice.predictions.exchanges["pointsaga"]), log)
+        hold = choice.method == "newton"
+        course = yield from newton(known, judge, job.tol, log, start, hold)
+    except Separated as found:
+        reason = diagnose.separation(found.direction, job.model.names, job.model.family)
+        raise ValueError(reason) from None
+    return _outcome(job, course, log, choice)
+
+
+def _outcome(job: Job, course: Course, log: Log, choice: Choice) -> Outcome:
+    model, (d, k) = course.model, course.point.w.shape
+    E = np.repeat(course.D, k)
+    order = np.arange(d * k).reshape(d, k).T.ravel()  # class by class
+    A = np.kron(_units(job, course), np.eye(k)) / E
+    cov = A @ statistics.covariance(model, course.point, course.sums, job.covariance) @ A.T
+    labels = list(model.names)
+    if job.classes is not None:
+        labels = [f"{c}: {name}" for c in job.classes[1:] for name in model.names]
+    cov, w = cov[order][:, order], (A @ course.point.w.reshape(-1))[order]
+    by_mean, residuals = statistics.bins(model, course)
+    return Outcome(
+        w=course.point.w / course.D[:, None],
+        table=statistics.table(w, np.sqrt(np.diag(cov)), labels),
+        covariance=pd.DataFrame(cov, labels, labels),
+        fit=statistics.fit(model, course),
+        error=course.error,
+        converged=course.converged,
+        rows=int(course.sums.n),
+        history=_history(job, log),
+        bins=by_mean,
+        residuals=residuals,
+        by_site=statistics.by_site(model, course, labels, order),
+        choice=choice,
+    )
+
+
+def _units(job: Job, course: Course) -> np.ndarray:
+    """From the user's units to standard deviations about means, where that is asked for."""
+    model, A = course.model, np.eye(len(course.D))
+    if not job.standardize:
+        return A
+    sd = np.sqrt(variances(model, course.sums))
+    if model.intercept is not None:
+        free = np.arange(len(A)) != model.intercept
+        free[len(A) - model.effects :] = False
+        A[model.intercept, free] = (course.sums.x / course.sums.weight)[free]
+    return A * np.where(np.eye(len(A), dtype=bool), sd[:, None], 1.0)
+
+
+def _history(job: Job, log: Log) -> pd.DataFrame:
+    history = pd.DataFrame(log.rows)
+    moved = history["bytes_up"] + history["bytes_down"]
+    return history.assign(seconds=job.link.seconds(history["exchange"], moved))

@@ -1,0 +1,242 @@
+"""Newton's method over sites that need not all be there, to a proven distance from the optimum.
+
+The first exchange, at w = 0 and with everyone, gives moments and curvature, and from them a first
+guess. Then, while some sites are missing, each keeps its latest quadratic model at the server and
+the next point minimises their sum; near the optimum a point is held until all have answered.
+Where all have, the bound of `certificate` holds, and the step takes the third derivative along
+the last move into account.
+"""
+
+from collections.abc import Callable, Generator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from . import diagnose
+from .certificate import solve
+from .guess import edges, first_null, first_steps, gram, next_null
+from .points import (
+    Answers,
+    Model,
+    Point,
+    dispersion,
+    penalties,
+    point,
+    scales,
+    settled,
+    total,
+    upper_inverse,
+)
+from .site import Answer, Moments, Question, square
+from .talk import Ask, Log, visit
+
+STALLS = 5  # points in a row without progress that mean separation
+NEAR = 0.1  # standard errors of a step, below which a point is held until all have answered
+STABLE = 8.0  # the largest ratio of a site's bend and its quadratic guess, as in FedNewton
+
+
+class Pilot(NamedTuple):
+    model: Model
+    D: np.ndarray
+    sums: Moments
+    first: Point
+    said: Answers
+
+
+class Course(NamedTuple):
+    model: Model
+    point: Point
+    error: float
+    converged: bool
+    said: Answers  # at the point
+    D: np.ndarray
+    sums: Moments
+    null: float  # loss of the constant model
+    edges: np.ndarray
+
+
+class Separated(Exception):
+    """The step along which the likelihood keeps rising, d by k."""
+
+    def __init__(self, direction: np.ndarray):
+        self.direction = direction
+
+
+class _Known(NamedTuple):
+    """A site's latest answer, and where it was given (in units of D)."""
+
+    w: np.ndarray
+    said: Answer
+
+
+class _State(NamedTuple):
+    anchor: np.ndarray  # the last point that was kept
+    step: np.ndarray  # from there
+    t: float  # the share of it that is tried
+    known: Mapping[str, _Known]
+    best: Point | None  # at the anchor, where all have answered
+    begun: bool = False  # best is not the pilot's
+    patient: bool = False  # the next point is held until all have answered
+    stalls: int = 0
+    other: tuple[np.ndarray, ...] = ()  # steps to try when this one fails
+
+    @property
+    def trial(self) -> np.ndarray:
+        return self.anchor + self.t * self.step
+
+
+Judge = Callable[[Model, Point, Moments], float]
+
+
+def pilot(model: Model, log: Log) -> Generator[Ask, Answers, Pilot]:
+    """The exchange at w = 0 with everyone; a column that depends on others is refused."""
+    zero, none = np.zeros((len(model.names), model.k)), np.zeros(0)
+    asked = Question(zero, zero, none, np.zeros(model.k), none, np.ones(()), True)
+    said = yield from visit(model, log, asked, dict.fromkeys(model.sites, zero), patient=True)
+    if len(said) < len(model.sites):
+        _last(model, log, None)
+    sums = total([a.moments for a in said.values()])  # pyright: ignore
+    diagnose.check_outcome(model, sums)
+    model, D = settled(model, sums), scales(sums)
+    first = point(model, D, zero, said)
+    log.say(first.objective, np.inf)
+    diagnose.check_collinear(first.H, model)
+    return Pilot(model, D, sums, first, said)
+
+
+def newton(
+    known: Pilot, judge: Judge, tol: float, log: Log, start: np.ndarray | None, hold: bool
+) -> Generator[Ask, Answers, Course]:
+    """`judge` gives the certified error in standard errors; `start` (user's units) replaces the
+    first guess; `hold` waits at every point until all have answered."""
+    model, D, sums, first, _ = known
+    G, null, done = gram(model, D, first), first_null(model, sums), None
+    state = _begin(known, first_steps(model, D, sums, G, first, start), hold)
+    while not log.over:
+        asked = _question(model, D, sums, state)._replace(null=null)
+        asked = asked._replace(edges=edges(model, sums, G, asked.w))
+        at = {site: state.known[site].w / D[:, None] for site in model.sites}
+        said = yield from visit(model, log, asked, at, state.patient)
+        if len(said) < len(model.sites):
+            state = _moved(model, D, state, said)
+            continue
+        now = point(model, D, state.trial, said)
+        error = judge(model, now, sums) if now.bound.decrement < np.inf else np.inf
+        log.say(now.objective, error)
+        if not _lower(now, state.best):
+            state = _shorter(state)
+            continue
+        base, null = next_null(said, null)
+        done = Course(model, now, error, error <= tol, said, D, sums, base, asked.edges)
+        if error <= tol or now.rounded:
+            return done
+        state = _arrived(state, now, said, last=log.left == 1)
+    return _last(model, log, done)
+
+
+def _begin(known: Pilot, steps: tuple[np.ndarray, ...], hold: bool) -> _State:
+    zero = known.first.w
+    seen = {site: _Known(zero, known.said[site]) for site in known.model.sites}
+    return _State(zero, steps[0], 1.0, seen, known.first, patient=hold, other=steps[1:])
+
+
+def _last(model: Model, log: Log, done: Course | None) -> Course:
+    if done is None:
+        raise ValueError(
+            f"max_exchanges={log.limit} is too few: {len(model.sites)} sites must answer at one "
+            f"point, and in the last exchange {log.rows[-1]['answered']} did"
+        )
+    return done
+
+
+def _question(model: Model, D: np.ndarray, sums: Moments, state: _State) -> Question:
+    """But for the constant model and the bins."""
+    w, none, step = state.trial / D[:, None], np.zeros(0), state.t * state.step.reshape(-1)
+    H, _ = _summed(model, D, state.known)
+    scale = 1.0
+    if model.quadratic and state.best is not None:
+        left = state.best.objective + float(step @ state.best.g + step @ H @ step / 2)
+        scale = np.sqrt(max(dispersion(model, left, sums), 1e-300))
+    return Question(w, w, upper_inverse(H, D, model.k), none, none, np.asarray(scale), False)
+
+
+def _moved(model: Model, D: np.ndarray, state: _State, said: Answers) -> _State:
+    """Some sites are missing: what they said last stands for them."""
+    stable, trial = _stable(said, state.known, state.trial, D), state.trial
+    if stable:
+        known = {**state.known, **{site: _Known(trial, a) for site, a in said.items()}}
+        state = state._replace(known=known, anchor=trial, best=None, begun=False, other=())
+    H, b = _summed(model, D, state.known)
+    step = solve(H, b - H @ state.anchor.reshape(-1))
+    near = float(step @ H @ step) <= NEAR**2
+    t = min(1.0, 2 * state.t) if stable else state.t / 2
+    return state._replace(step=step.reshape(trial.shape), t=t, patient=near and stable)
+
+
+def _stable(said: Answers, known: Mapping[str, _Known], w: np.ndarray, D: np.ndarray) -> bool:
+    """Whether the sites' f bend between w and where they were last as their curvature says."""
+    bend = guess = 0.0
+    for site, now in said.items():
+        then = known[site]
+        v, p = ((then.w - w) / D[:, None]).reshape(-1), w.size
+        bend += float(then.said.value - now.value - now.g @ v)
+        guess += float(v @ square(now.H, p) @ v) / 2
+    slack = 1e-9 * (1 + abs(bend))
+    return bool(bend <= STABLE * guess + slack and guess <= STABLE * bend + slack)
+
+
+def _summed(model: Model, D, known: Mapping[str, _Known]) -> tuple[np.ndarray, np.ndarray]:
+    """H and b of the sum of the sites' quadratic models w'Hw/2 - b'w, with the penalty."""
+    E, p = np.repeat(D, model.k), model.p
+    H, b = np.diag(penalties(model, D)), np.zeros(p)
+    for w, said in known.values():
+        own = square(said.H, p) / np.outer(E, E)
+        H, b = H + own, b + own @ w.reshape(-1) - said.g / E
+    return H, b
+
+
+def _lower(now: Point, best: Point | None) -> bool:
+    slack = 0.0 if best is None else 1e-10 * abs(best.objective)
+    return bool(np.isfinite(now.objective)) and (
+        best is None or now.objective <= best.objective + slack
+    )
+
+
+def _shorter(state: _State) -> _State:
+    """The next of the first steps, or half of this one."""
+    if state.other:
+        return state._replace(step=state.other[0], t=1.0, other=state.other[1:])
+    return state._replace(t=state.t / 2)
+
+
+def _arrived(state: _State, now: Point, said: Answers, last: bool) -> _State:
+    stalls = state.stalls + 1 if _stalled(now) else 0
+    if stalls == STALLS or (stalls >= 2 and last):
+        raise Separated(now.w - state.anchor)
+    step = _step(now, state.best if state.begun else None)
+    known = {site: _Known(now.w, a) for site, a in said.items()}
+    t = min(1.0, 2 * state.t)
+    return _State(now.w, step.reshape(now.w.shape), t, known, now, True, True, stalls)
+
+
+def _stalled(point: Point) -> bool:
+    """Near by its decrement, yet moving on in large steps: the optimum is at infinity."""
+    x = point.bound.decrement * point.bound.S
+    return point.m > 0.3 and point.bound.decrement <= 1 and not x < 0.5
+
+
+def _step(now: Point, before: Point | None) -> np.ndarray:
+    """Newton's step q, and where the last move v is known what it tells of the third derivative:
+    ∇³f[v] = ΔH about, so with q = av + u the correction is -H⁻¹(a²ΔHv + 2aΔHu)/2."""
+    try:
+        q = -solve(now.H, now.g)
+    except np.linalg.LinAlgError:
+        raise Separated(np.linalg.eigh(now.H)[1][:, 0].reshape(now.w.shape)) from None
+    if before is None:
+        return q
+    change, v = now.H - before.H, (now.w - before.w).reshape(-1)
+    size = v @ now.H @ v
+    a = (q @ now.H @ v) / size if size > 0 else 0.0
+    correction = -solve(now.H, change @ (a * a * v + 2 * a * (q - a * v))) / 2
+    small = correction @ now.H @ correction < (q @ now.H @ q) / 2
+    return q + correction if small else q

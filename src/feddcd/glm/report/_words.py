@@ -1,0 +1,128 @@
+"""The summary on top of the report: what was fitted, what is proven, what stands out."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .. import names
+from ..frame import INTERCEPT
+from ._numbers import count, number, ratio, trimmed, upper
+
+KINDS = {
+    "gaussian": "linear regression",
+    "binomial": "logistic regression",
+    "poisson": "Poisson regression",
+    "multinomial": "multinomial logistic regression",
+}
+RATIOS = {"binomial": "odds ratio", "poisson": "rate ratio", "multinomial": "odds ratio"}
+STRONGEST = 3
+
+
+def title(fit: Any) -> str:
+    of = names.response(fit)
+    kind = KINDS[fit.family][0].upper() + KINDS[fit.family][1:]
+    return f"{kind}{f' of {of}' if of else ''} across {count(fit.n_sites_, 'site')}"
+
+
+def fitted(fit: Any) -> str:
+    dropped = ""
+    if fit.n_dropped_:
+        dropped = f" {count(fit.n_dropped_, 'row')} with missing values were left out."
+        dropped = dropped.replace("row with missing values were", "row with missing values was")
+    return (
+        f"The model was fitted on {count(fit.n_rows_, 'row')} at {count(fit.n_sites_, 'site')} in "
+        f"{count(fit.n_exchanges_, 'exchange')}; nobody’s rows left their site, only sums over "
+        f"them did.{dropped}"
+    )
+
+
+def proof(fit: Any) -> str:
+    """One sentence on how far the coefficients can be from those of the pooled rows."""
+    error = fit.certified_error_
+    if fit.converged_:
+        return (
+            f"Proven: no coefficient is further than {upper(error)} standard errors from what the "
+            "pooled rows would give."
+        )
+    known = "no bound at all is proven"
+    if math.isfinite(error):
+        known = f"the best proven bound is {upper(error)} standard errors"
+    return (
+        f"NOT proven: the fit stopped before it was shown that every coefficient is within "
+        f"{trimmed(fit.tol, 2)} standard errors of what the pooled rows would give; {known}. "
+        "Do not rely on these numbers; allow more exchanges."
+    )
+
+
+def strongest(fit: Any) -> list[names.Coefficient]:
+    """The coefficients furthest from zero in their own standard errors."""
+    rows = {c.label: c for c in names.coefficients(fit) if is_effect(fit, c)}
+    z = fit.table_["z"].abs().dropna()
+    order = z[[label for label in z.index if label in rows]].sort_values(ascending=False)
+    return [rows[label] for label in order.index]
+
+
+def is_effect(fit: Any, c: names.Coefficient) -> bool:
+    """Neither the intercept nor what stands for a site."""
+    site = fit.site_effects == "fixed" and c.column.startswith("site[")
+    return c.column != INTERCEPT and not site
+
+
+def effects(fit: Any) -> list[str]:
+    return [effect(fit, c) for c in strongest(fit)[:STRONGEST]]
+
+
+def effect(fit: Any, c: names.Coefficient) -> str:
+    """`One more unit of age goes with 1.2 times the odds ...`"""
+    row = fit.table_.loc[c.label]
+    b, low, high = float(row["coef"]), float(row["ci_low"]), float(row["ci_high"])
+    none = 0 if fit.family == "gaussian" else 1
+    doubt = f" The interval includes {none}, which is no effect." if low <= 0 <= high else ""
+    of = names.response(fit) or "the outcome"
+    if fit.family == "gaussian":
+        more = "higher" if b >= 0 else "lower"
+        low, high = (low, high) if b >= 0 else (-high, -low)
+        what = f"{of} {more} by {number(abs(b), 3)}"
+        range_ = f"{number(low, 3)} to {number(high, 3)}"
+    else:
+        what = f"{ratio(b)} times {_what(fit, c, of)}"
+        range_ = f"{ratio(low)} to {ratio(high)}"
+    return f"{_change(fit, c.column)} goes with {what} (95 % interval {range_}).{doubt}"
+
+
+def cautions(fit: Any) -> list[str]:
+    """What a reader of the table must know beside the numbers."""
+    told = []
+    if _is_penalised(fit.l2):
+        told.append(
+            "A penalty pulls the coefficients towards zero; the standard errors and intervals do "
+            "not count this pull."
+        )
+    if fit.covariance == "cluster":
+        told.append("Standard errors allow rows of one site to resemble each other (clusters).")
+    if fit.site_effects == "fixed":
+        told.append("Each site has its own level; the effects are those within sites.")
+    return told
+
+
+def _change(fit: Any, column: str) -> str:
+    if names.is_made(fit, column):
+        if (found := names.level(column)) is not None:
+            against = ", against the reference category," if found.relative else ""
+            return f"{found.column} = {found.level}{against}"
+        if len(names.factors(column)) > 1:
+            return f"One more of the product {' × '.join(names.factors(column))}"
+    return f"One more unit of {column}"
+
+
+def _what(fit: Any, c: names.Coefficient, of: str) -> str:
+    if fit.family == "poisson":
+        return "the expected count" if of == "the outcome" else f"the expected {of}"
+    if fit.family == "binomial":
+        return "the odds of the outcome" if of == "the outcome" else f"the odds of {of} = 1"
+    return f"the odds of {c.label_of_class} against {fit.classes_[0]}"
+
+
+def _is_penalised(l2: Any) -> bool:
+    return bool(np.any(np.asarray(list(l2.values()) if isinstance(l2, dict) else l2, float)))

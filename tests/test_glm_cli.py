@@ -1,0 +1,377 @@
+"""`feddcd glm`: a table in, a regression table, a model and a report out; bad input in one line."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+import statsmodels.formula.api as smf
+from rich.console import Console
+
+from feddcd import FederatedGLM, _glm_command
+from feddcd.cli import main
+
+N = 240
+WRITTEN = {
+    "coefficients.csv", "model.json", "model.joblib", "summary.txt", "history.csv", "report.html",
+}  # fmt: skip
+F = ["--formula", "death ~ age + dose + C(sex)"]
+GLM = ["glm", "p.csv", "--group", "hospital"]
+
+
+def patients() -> pd.DataFrame:
+    rng = np.random.default_rng(3)
+    age, dose = rng.normal(60, 9, N).round(1), rng.normal(size=N).round(3)
+    p = 1 / (1 + np.exp(-(0.05 * (age - 60) - 0.5 * dose)))
+    return pd.DataFrame(
+        {
+            "age": age, "dose": dose, "sex": np.where(rng.random(N) < 0.5, "f", "m"),
+            "death": (rng.random(N) < p).astype(int), "visits": rng.poisson(2, N),
+            "time": rng.uniform(1, 3, N).round(2), "trials": 1 + np.arange(N) % 3,
+            "stage": rng.choice(["I", "II", "III"], N),
+            "hospital": [f"0{1 + i % 4}" for i in range(N)],
+        }
+    )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    patients().to_csv("p.csv", index=False)
+
+
+def feddcd(*arguments: str, code: int = 0) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(list(arguments))
+    assert stop.value.code == code
+
+
+def coefficients(folder: str = "out") -> pd.DataFrame:
+    return pd.read_csv(Path(folder, "coefficients.csv"), index_col="name")
+
+
+def changed(row: int | slice, column: str, value) -> pd.DataFrame:
+    data = patients().astype({column: object})
+    data.loc[row, column] = value
+    return data
+
+
+def test_the_table_is_that_of_the_pooled_rows(capsys):
+    feddcd(*GLM, *F, "--out", "out")
+    out, err = capsys.readouterr()
+    pooled = smf.glm("death ~ age + dose + C(sex)", patients(), family=sm.families.Binomial()).fit()
+    table = coefficients()
+    assert list(table.index) == ["Intercept", "age", "dose", "C(sex)[T.m]"]
+    pooled_se = pooled.bse[table.index]
+    assert (abs(table["coef"] - pooled.params[table.index]) <= 0.01 * pooled_se).all()
+    np.testing.assert_allclose(table["std_err"], pooled_se, rtol=1e-3)
+    assert err == ""
+    assert {path.name for path in Path("out").iterdir()} == WRITTEN
+    assert out.startswith("method: newton (")
+    assert Path("out/summary.txt").read_text().strip() in out
+    assert {Path(line) for line in out.splitlines()[-6:]} == {Path("out", n) for n in WRITTEN}
+    assert "hospital" not in Path("out/coefficients.csv").read_text()
+
+
+def test_the_other_files_hold_the_same_model():
+    feddcd(*GLM, *F, "--out", "out", "--latency", "3", "--bandwidth", "500")
+    table, document = coefficients(), json.loads(Path("out/model.json").read_text())
+    assert document["coefficients"] == table["coef"].tolist()
+    assert (document["rows"], document["sites"], document["converged"]) == (N, 4, True)
+    data = patients()
+    X = pd.DataFrame({"age": data.age, "dose": data.dose, "C(sex)[T.m]": data.sex == "m"})
+    mean = joblib.load("out/model.joblib").predict_proba(X.astype(float))[:, 1]
+    eta = table["coef"].iloc[0] + X.astype(float).to_numpy() @ table["coef"].to_numpy()[1:]
+    np.testing.assert_allclose(mean, 1 / (1 + np.exp(-eta)))
+    history = pd.read_csv("out/history.csv")
+    moved = history["bytes_up"] + history["bytes_down"]
+    np.testing.assert_allclose(history["seconds"], 3 * history["exchange"] + moved / 500)
+    assert "<html" in Path("out/report.html").read_text()
+
+
+def test_every_kind_of_file():
+    data = patients()
+    data.to_csv("p.csv.gz", index=False)
+    data.to_csv("p.csv.xz", index=False)
+    data.to_csv("p.tsv", index=False, sep="\t")
+    data.to_csv("p.tsv.bz2", index=False, sep="\t")
+    data.to_parquet("p.parquet")
+    found = set()
+    for name in ("p.csv", "p.csv.gz", "p.csv.xz", "p.tsv", "p.tsv.bz2", "p.parquet"):
+        feddcd("glm", name, "--group", "hospital", *F, "--out", name + "-out", "-q")
+        found.add(Path(name + "-out", "coefficients.csv").read_bytes())
+    assert len(found) == 1
+
+
+def test_without_formula_all_numbers_explain_the_label(capsys):
+    patients()[["age", "dose", "sex", "death", "hospital"]].to_csv("p.csv", index=False)
+    feddcd(*GLM, "--label", "death", "--out", "a")
+    assert "left out, for they are not numbers: 'sex'" in capsys.readouterr().err
+    feddcd(*GLM, "--formula", "death ~ age + dose", "--out", "b")
+    pd.testing.assert_frame_equal(coefficients("a"), coefficients("b"), rtol=1e-9)
+
+
+def test_of_two_words_the_second_counts_as_one(capsys):
+    data = patients()
+    data.assign(death=np.where(data.death == 1, "yes", "no")).to_csv("words.csv", index=False)
+    feddcd("glm", "words.csv", "--group", "hospital", *F, "--out", "a")
+    assert "death: 'yes' counts as 1, 'no' as 0" in capsys.readouterr().err
+    feddcd(*GLM, *F, "--out", "b")
+    assert Path("a/coefficients.csv").read_bytes() == Path("b/coefficients.csv").read_bytes()
+
+
+def test_missing_values_are_counted(capsys):
+    data = patients()
+    data.loc[:4, "age"] = np.nan
+    data.loc[3:6, "dose"] = np.nan
+    data.loc[9, "death"] = np.nan
+    data.loc[20, "visits"] = np.nan
+    data.to_csv("p.csv", index=False)
+    feddcd(*GLM, *F, "--out", "out")
+    assert "8 of 240 rows lack a value (age 5, dose 4, death 1)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "settings", "fit"),
+    [
+        ("--family poisson --formula visits~age+offset(log(time)) --l2 2",
+         {"family": "poisson", "formula": "visits~age+offset(log(time))", "l2": 2.0}, {}),
+        ("--family gaussian --formula dose~age --weight trials --site-effects fixed --standardize",
+         {"family": "gaussian", "formula": "dose~age", "site_effects": "fixed",
+          "standardize": True}, {"sample_weight": "trials"}),
+        ("--family multinomial --formula stage~dose --covariance cluster",
+         {"family": "multinomial", "formula": "stage~dose", "covariance": "cluster"}, {}),
+        ("--formula death~age --offset dose --absent 0.4 --seed 5 --tol 0.5",
+         {"formula": "death~age", "absent": 0.4, "random_state": 5, "tol": 0.5},
+         {"offset": "dose"}),
+    ],
+)  # fmt: skip
+def test_options_reach_the_model(options, settings, fit):
+    feddcd(*GLM, *options.split(), "--out", "out", "-q")
+    model = FederatedGLM(**settings).fit(patients(), groups="hospital", **fit)
+    pd.testing.assert_frame_equal(coefficients(), model.table_, rtol=1e-9, check_names=False)
+    assert len(pd.read_csv("out/history.csv")) == model.n_exchanges_
+
+
+def test_one_line_for_each_exchange_on_a_terminal(capsys, monkeypatch):
+    monkeypatch.setattr(_glm_command, "console", Console(force_terminal=True))
+    feddcd(*GLM, *F, "--out", "out")
+    shown = re.findall(r"^exchange (\d+): 4 of 4 sites answered", capsys.readouterr().out, re.M)
+    assert shown == [str(i + 1) for i in range(len(pd.read_csv("out/history.csv")))]
+
+
+def test_what_is_not_proven_is_written_and_said(capsys):
+    feddcd(*GLM, *F, "--max-exchanges", "2", "--tol", "1e-6", "--out", "out", code=1)
+    out, err = capsys.readouterr()
+    assert "NOT proven to tol=1e-06" in out
+    assert err == "note: not proven to --tol 1e-06 in 2 exchanges\n"
+    assert {path.name for path in Path("out").iterdir()} == WRITTEN
+
+
+def test_a_folder_with_files_is_left_alone_without_force(capsys):
+    Path("out").mkdir()
+    Path("out/notes.txt").write_text("mine")
+    feddcd(*GLM, *F, "--out", "out", code=2)
+    assert "out is not empty; choose another --out, or replace" in capsys.readouterr().err
+    assert [path.name for path in Path("out").iterdir()] == ["notes.txt"]
+    feddcd(*GLM, *F, "--out", "out", "--force", "-q")
+    assert {path.name for path in Path("out").iterdir()} == WRITTEN | {"notes.txt"}
+    assert Path("out/notes.txt").read_text() == "mine"
+
+
+def test_without_out_a_new_folder():
+    for _ in range(2):
+        feddcd(*GLM, *F, "-q")
+    assert {path.name for path in Path("runs").iterdir()} == {"glm-p", "glm-p-2"}
+
+
+def test_what_is_written_stays_when_the_report_fails(capsys, monkeypatch):
+    feddcd(*GLM, *F, "--out", "out", "-q")
+    before = Path("out/report.html").read_bytes()
+
+    def fail(fit, path):
+        Path(path).write_text("half")
+        raise OSError("no space left")
+
+    monkeypatch.setattr(_glm_command.report, "write", fail)
+    feddcd(*GLM, "--formula", "death ~ dose", "--out", "out", "--force", "-q", code=2)
+    assert capsys.readouterr().err == "error: no space left\n"
+    assert Path("out/report.html").read_bytes() == before
+    assert list(coefficients().index) == ["Intercept", "dose"]
+    assert {path.name for path in Path("out").iterdir()} == WRITTEN
+
+
+def test_sites_are_named_as_in_the_file(capsys):
+    """A site `1` and a site `01` are two, which is said; in a formula they are numbers again."""
+    data = patients()
+    data.loc[::8, "hospital"] = "1"
+    data.to_csv("p.csv", index=False)
+    feddcd(*GLM, "--formula", "death ~ age + hospital", "--out", "out")
+    assert "hospital has '1' and '01', taken for two different ones" in capsys.readouterr().err
+    assert json.loads(Path("out/model.json").read_text())["sites"] == 5
+    assert list(coefficients().index) == ["Intercept", "age", "hospital"]
+
+
+def test_a_site_of_one_row_is_a_site():
+    changed(0, "hospital", "07").to_csv("p.csv", index=False)
+    feddcd(*GLM, *F, "--out", "out", "-q")
+    assert json.loads(Path("out/model.json").read_text())["sites"] == 5
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys\nfrom feddcd.cli import main\n"
+        "try: main(['glm', '--help'])\nexcept SystemExit: pass\n"
+        "heavy = {'jax', 'numpy', 'pandas', 'sklearn', 'plotly', 'formulaic'} & set(sys.modules)\n"
+        "sys.exit(', '.join(sorted(heavy)) or None)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "--bandwidth" in done.stdout
+
+
+def case(message: str, options: str | list[str] = "", data: pd.DataFrame | str | None = None):
+    given = options if isinstance(options, list) else options.split()
+    return pytest.param(given, data, message, id=message[:50])
+
+
+def formula(message: str, text: str, options: str = "", data: pd.DataFrame | None = None):
+    return case(message, ["--formula", text, *options.split()], data)
+
+
+GROUP = "--group hospital"
+BAD = [
+    # the file
+    case("nothing.csv: no such file", "FILE nothing.csv"),
+    case("p.svm: a table's name ends in .csv, .tsv (also with .gz", "FILE p.svm"),
+    case("p.csv: is empty, expected a line with the names", data=""),
+    case("p.csv: no rows", f"{GROUP} --label a", "a,hospital\n"),
+    case("p.csv:3: 3 fields, the header has 2", data="a,hospital\n1,2\n1,2,3\n"),
+    case("p.csv:1: two columns are called 'a'", data="a,a\n1,2\n"),
+    case("p.csv:1: column 2 of 2 has no name", data="a,\n1,2\n"),
+    case("no column 'a' for --label; commas part the columns of a .csv",
+         f"{GROUP} --label a", "a;hospital\n1;2\n"),
+    # which column is what
+    case("p.csv: say with --group which column names the site (the hospital, bank, ...)",
+         "--label death"),
+    case("no column 'hospitl' for --group; did you mean 'hospital'?",
+         "--group hospitl --label death"),
+    case("no column 'deaths' for --label; did you mean 'death'?", f"{GROUP} --label deaths"),
+    case("no column 'wieght' for --weight; columns:", f"{GROUP} --label death --weight wieght"),
+    case("no column 'doze' for --offset; did you mean 'dose'?",
+         f"{GROUP} --label death --offset doze"),
+    case("say which column is explained by which: --formula 'y ~ a + b', or --label y", GROUP),
+    formula("say it once: --formula", "death ~ age", f"{GROUP} --label death"),
+    case("the column 'death' cannot be two of --label, --group, --weight",
+         f"{GROUP} --label death --weight death"),
+    case("no column of numbers is left beside --label, --group", f"{GROUP} --label death",
+         patients()[["sex", "death", "hospital"]]),
+    # formulas
+    formula("no column 'agee' for the formula; did you mean 'age', 'stage'?", "death ~ agee",
+            GROUP),
+    formula("no column 'dead' for the formula; did you mean 'death'?", "dead ~ age", GROUP),
+    formula("the formula has '.', which is not known here", "death ~ .", GROUP),
+    formula("the formula has '|', which is not known here", "death ~ age | dose", GROUP),
+    formula("the formula has 'death' on both sides of ~", "death ~ age + death", GROUP),
+    formula("the formula names no column that explains death", "death ~ 1", GROUP),
+    formula("a formula looks like 'y ~ x1 + x2', got 'age'", "age", GROUP),
+    formula("Formula ended before quote context was closed", "death ~ C(sex", GROUP),
+    formula("p.csv: log(dose) is nan on line", "death ~ log(dose)", GROUP),
+    # values
+    formula("p.csv: age must be numbers, got 'old' on line 5", F[1], GROUP,
+            changed(3, "age", "old")),
+    case("p.csv: age must be numbers, got 'old' on line 5", f"{GROUP} --label death",
+         changed(3, "age", "old")),
+    formula("p.csv: dose is missing on line 9; --missing drop leaves", F[1],
+            f"{GROUP} --missing error", changed(7, "dose", np.nan)),
+    formula("p.csv: age is inf on line 12; it must be finite", F[1], GROUP,
+            patients().replace({"age": {patients().age[10]: np.inf}}).assign(dose=1.0)),
+    formula("no row is complete; dose is missing in 240 rows", F[1], GROUP,
+            changed(slice(None), "dose", np.nan)),
+    formula("the column dose is a combination of Intercept: the data cannot tell", F[1], GROUP,
+            patients().assign(dose=2.5)),
+    formula("p.csv: sex is 'f' in every row", F[1], GROUP, patients().assign(sex="f")),
+    formula("p.csv: sex has 'm' and 'm ' (first on line", F[1], GROUP,
+            changed(int(patients().index[patients().sex == "m"][-1]), "sex", "m ")),
+    formula("p.csv: key has 1,001 different words: too many for a category", "death ~ key", GROUP,
+            pd.concat([patients()] * 5)[:1001].assign(key=[f"k{i}" for i in range(1001)])),
+    formula("separation: dose predicts some outcomes perfectly", "death ~ age + dose",
+            GROUP, patients().assign(dose=lambda d: d.death * (d.index % 12 == 0))),
+    formula("p.csv: --weight must be finite and >= 0, got -1.0 on line 6", F[1],
+            f"{GROUP} --weight trials", changed(4, "trials", -1)),
+    formula("p.csv: offset must be numbers, got", F[1], f"{GROUP} --offset stage"),
+    # sites
+    formula("p.csv: hospital is empty on line 4: a row without a site; such rows: 1", F[1], GROUP,
+            changed(2, "hospital", np.nan)),
+    formula("p.csv: hospital is 1 in every row: need two sites", F[1], GROUP,
+            patients().assign(hospital=1)),
+    formula("p.csv: hospital has '01' and '01 ' (first on line 6), which differ by spaces", F[1],
+            GROUP, changed(4, "hospital", "01 ")),
+    # outcomes
+    formula("stage has 3 different words, 'I', 'II', 'III': --family binomial takes two; multin",
+            "stage ~ age", GROUP),
+    formula("visits goes from 0 to 8: --family binomial takes 0 and 1; gaussian takes all",
+            "visits ~ age", GROUP),
+    formula("death has shares such as 0.5; give --weight", "death ~ age", GROUP,
+            changed(4, "death", 0.5)),
+    formula("sex holds words such as 'f': --family poisson needs numbers; binomial takes",
+            "sex ~ age", f"{GROUP} --family poisson"),
+    formula("death is 1 in every row: binomial needs both 0 and 1", "death ~ age", GROUP,
+            patients().assign(death=1)),
+    formula("sex is 'f' in every row: binomial needs two values", "sex ~ age", GROUP,
+            patients().assign(sex="f")),
+    formula("p.csv: dose: the class -", "dose ~ age", f"{GROUP} --family multinomial"),
+    # settings, before the file is read
+    case("need family in gaussian, binomial, poisson, multinomial; got 'gamma'",
+         "FILE nothing.csv --family gamma"),
+    case("need a finite tol > 0, in standard errors; got tol=0.0", "--tol 0"),
+    case("need 0 <= absent < 1, got absent=1.0", "--absent 1"),
+    case("need a whole number --max-exchanges >= 2, got 1", "--max-exchanges 1"),
+    case("need a whole number --seed >= 0, got -1", "--seed -1"),
+    case("need missing in drop, error; got 'mean'", "--missing mean"),
+    case("need algorithm in auto, newton, pointsaga; got 'sgd'", "--algorithm sgd"),
+    case("need a finite latency > 0, got latency=-1.0", "--latency -1"),
+    case("need a finite bandwidth > 0, got bandwidth=0.0", "--bandwidth 0"),
+    formula("need a finite l2 >= 0, got -1 for age", F[1], f"{GROUP} --l2 -1"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "data", "message"), BAD)
+def test_bad_input(options, data, message, capsys):
+    """One line, exit code 2, and no folder."""
+    if isinstance(data, str):
+        Path("p.csv").write_text(data)
+    elif data is not None:
+        data.to_csv("p.csv", index=False)
+    Path("p.svm").write_text("1 1:2\n")
+    file = options[1] if options[:1] == ["FILE"] else "p.csv"
+    rest = options[2:] if options[:1] == ["FILE"] else options
+    feddcd("glm", file, *rest, "--out", "out", code=2)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert re.fullmatch(r"error: [^\n]+\n", err), err
+    assert message in err
+    assert not Path("out").exists()
+
+
+def test_out_that_is_a_file(capsys):
+    feddcd(*GLM, *F, "--out", "p.csv", code=2)
+    assert capsys.readouterr().err == "error: p.csv is a file, not a folder\n"
+
+
+def test_parquet_holds_more_than_numbers_and_words(capsys):
+    data = patients()
+    data.assign(day=pd.Timestamp("2020-02-01"), many=[[1, 2]] * N).to_parquet("p.parquet")
+    for text, shown in (("death ~ day", "2020-02-01"), ("many ~ age", "[1 2]")):
+        feddcd("glm", "p.parquet", "--group", "hospital", "--formula", text, code=2)
+        assert f"holds values such as {shown}" in capsys.readouterr().err
+    data.loc[3, "dose"] = np.inf
+    data.to_parquet("p.parquet")
+    feddcd("glm", "p.parquet", "--group", "hospital", *F, code=2)
+    assert "dose is inf in row 4; it must be finite" in capsys.readouterr().err

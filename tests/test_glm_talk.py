@@ -1,0 +1,420 @@
+"""What sites say, added up, is what the pooled rows say; a server that loses answers gets there."""
+
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from scipy.special import gammaln
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.preprocessing import StandardScaler
+
+from feddcd import FederatedGLM
+from feddcd.glm.job import Job, regression
+from feddcd.glm.local import converse
+from feddcd.glm.losses import LOSSES
+from feddcd.glm.prepare import model_of
+from feddcd.glm.site import RESIDUALS, Moments, Question, SiteRows, answer, square
+
+sm = pytest.importorskip("statsmodels.api")
+
+ROWS, SITES = 120, tuple("abcdef")
+NAMES = ["Intercept", "x0", "x1"]
+GLM = {"binomial": sm.families.Binomial, "poisson": sm.families.Poisson}
+
+
+@cache
+def pooled_rows(family):
+    """Weights and offsets wherever the family has them."""
+    rng = np.random.default_rng(11)
+    X = np.column_stack([np.ones(ROWS), rng.normal(size=ROWS), 2 + 3 * rng.normal(size=ROWS)])
+    W = np.array([[-0.4, 0.3], [0.8, -0.5], [-0.2, 0.3]])
+    s, o = rng.integers(1, 4, ROWS).astype(float), rng.normal(size=ROWS) / 3
+    if family == "multinomial":
+        p = np.exp(np.column_stack([np.zeros(ROWS), X @ W]))
+        drawn = (rng.random((ROWS, 1)) > np.cumsum(p / p.sum(1, keepdims=True), 1)).sum(1)
+        return SiteRows(X, np.eye(3)[drawn][:, 1:], s, 0 * o)
+    z = X @ W[:, 0] + o
+    y = {
+        "gaussian": z + rng.normal(size=ROWS),
+        "binomial": (rng.random(ROWS) < 1 / (1 + np.exp(-z))).astype(float),
+        "poisson": rng.poisson(np.exp(z)).astype(float),
+    }
+    return SiteRows(X, y[family][:, None], s, o)
+
+
+def question(family, **changes):
+    rng, k = np.random.default_rng(3), pooled_rows(family).Y.shape[1]
+    w, A = rng.normal(size=(3, k)) / 3, rng.normal(size=(3 * k, 3 * k))
+    edges = np.linspace(-1, 2, 9) if family == "gaussian" else np.linspace(0.1, 0.9, 9)
+    seen, V = w + rng.normal(size=w.shape) / 9, (A @ A.T)[np.triu_indices(3 * k)]
+    asked = Question(w, seen, V, rng.normal(size=k), edges, np.asarray(1.3), pilot=True)
+    return asked._replace(**changes)
+
+
+def minus_log_likelihood(family, z, rows):
+    """Up to the constants that the loss leaves out."""
+    y = rows.Y[:, 0]
+    if family == "multinomial":
+        whole = np.column_stack([1 - rows.Y.sum(1), rows.Y])
+        p = np.exp(np.column_stack([np.zeros(len(z)), z]))
+        return -rows.s @ np.log(np.sum(whole * p, 1) / p.sum(1))
+    each = {
+        "gaussian": lambda: stats.norm.logpdf(y, z[:, 0]) + np.log(2 * np.pi) / 2,
+        "binomial": lambda: stats.bernoulli.logpmf(y, 1 / (1 + np.exp(-z[:, 0]))),
+        "poisson": lambda: stats.poisson.logpmf(y, np.exp(z[:, 0])) + gammaln(y + 1),
+    }
+    return -rows.s @ each[family]()
+
+
+def differences(f, x, h=1e-5):
+    """Central, one column for each coordinate of x."""
+    moved = [(f(x + h * e), f(x - h * e)) for e in np.eye(len(x))]
+    return np.stack([(up - down) / (2 * h) for up, down in moved], -1)
+
+
+@pytest.mark.parametrize("family", LOSSES)
+def test_answers_are_derivatives(family):
+    rows, asked = pooled_rows(family), question(family)
+    shape, said = asked.w.shape, answer(rows, family, asked)
+    f = lambda w: minus_log_likelihood(
+        family, rows.X @ w.reshape(shape) + rows.offset[:, None], rows
+    )
+    g = lambda w: answer(rows, family, asked._replace(w=w.reshape(shape))).g
+    w, p = asked.w.reshape(-1), asked.w.size
+    np.testing.assert_allclose(said.value, f(w), rtol=1e-12)
+    np.testing.assert_allclose(said.g, differences(f, w), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(square(said.H, p), differences(g, w), rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("family", LOSSES)
+def test_constant_model(family):
+    rows, asked = pooled_rows(family), question(family)
+    k, said = len(asked.null), answer(rows, family, asked).null
+    f = lambda c: minus_log_likelihood(family, c + rows.offset[:, None] + 0 * rows.Y, rows)
+    g = lambda c: answer(rows, family, asked._replace(null=c)).null[1 : 1 + k]
+    np.testing.assert_allclose(said[0], f(asked.null), rtol=1e-12)
+    np.testing.assert_allclose(said[1 : 1 + k], differences(f, asked.null), rtol=1e-6, atol=1e-6)
+    H = differences(g, asked.null)
+    np.testing.assert_allclose(said[1 + k :].reshape(k, k), H, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "binomial", "poisson"])
+def test_bins_hold_every_row_once(family):
+    rows, asked = pooled_rows(family), question(family)
+    said, z = answer(rows, family, asked), rows.X @ asked.w[:, 0] + rows.offset
+    mean = {"gaussian": lambda z: z, "poisson": np.exp, "binomial": lambda z: 1 / (1 + np.exp(-z))}
+    mu, y, s = mean[family](z), rows.Y[:, 0], rows.s
+    cut = np.array([-np.inf, *asked.edges, np.inf])
+    for held, each in zip(said.bins, (s, s * y, s * mu), strict=True):
+        by_hand = [each[(low < mu) & (mu <= high)].sum() for low, high in pairwise(cut)]
+        np.testing.assert_allclose(held, by_hand, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(held.sum(), each.sum(), rtol=1e-12)
+    variance = {"gaussian": 1 + 0 * mu, "poisson": mu, "binomial": mu * (1 - mu)}[family]
+    r = np.sqrt(s / variance) * (y - mu) / 1.3
+    counts = np.histogram(r, np.array([-1e9, *RESIDUALS, 1e9]), weights=s)[0]
+    np.testing.assert_array_equal(said.residuals, counts)
+
+
+def split(rows, code):
+    parts = {SITES[i]: np.flatnonzero(code == i) for i in np.unique(code)}
+    return {site: SiteRows(*(x[part] for x in rows)) for site, part in parts.items()}
+
+
+@st.composite
+def splits(draw):
+    """A site for every row; sites of one row are common."""
+    rng = np.random.default_rng(draw(st.integers(0, 10**6)))
+    sizes = draw(st.lists(st.sampled_from([1, 1, 2, 30]), min_size=1, max_size=5))
+    code = np.repeat(np.arange(len(sizes) + 1), [*sizes, ROWS])[:ROWS]
+    return code[rng.permutation(ROWS)]
+
+
+@settings(max_examples=25, deadline=None)
+@given(code=splits(), family=st.sampled_from(list(LOSSES)))
+def test_sums_do_not_depend_on_the_split(code, family):
+    rows, asked = pooled_rows(family), question(family)
+    whole = answer(rows, family, asked)
+    each = [answer(part, family, asked) for part in split(rows, code).values()]
+    for name in ("value", "g", "H", "size", "null", "bins", "residuals"):
+        added = np.sum([getattr(a, name) for a in each], 0)
+        np.testing.assert_allclose(added, getattr(whole, name), rtol=1e-9, atol=1e-9)
+    for name in set(Moments._fields) - {"start"}:  # each site guesses its own
+        added = np.sum([getattr(a.moments, name) for a in each], 0)
+        np.testing.assert_allclose(added, getattr(whole.moments, name), rtol=1e-9, atol=1e-9)
+    assert max(a.M for a in each) == whole.M
+    assert max(a.m for a in each) == whole.m
+
+
+def job_of(family, sites, **options):
+    k = pooled_rows(family).Y.shape[1]
+    model = model_of(family, NAMES, k, options.pop("l2", 0.0), tuple(sites), 0, False)
+    classes = (0, 1, 2) if family == "multinomial" else None
+    return Job(model, classes, **{"tol": 1e-8, "limit": 400} | options)
+
+
+@cache
+def alone(family):
+    """All rows at one site."""
+    rows = pooled_rows(family)
+    return converse(regression(job_of(family, "a")), {"a": rows}, family)
+
+
+@settings(max_examples=12, deadline=None)
+@given(code=splits(), family=st.sampled_from(list(LOSSES)))
+def test_the_table_does_not_depend_on_the_split(code, family):
+    sites, whole = split(pooled_rows(family), code), alone(family)
+    found = converse(regression(job_of(family, sites)), sites, family)
+    off = np.abs(found.table["coef"] - whole.table["coef"]) / whole.table["std_err"]
+    assert off.max() < 1e-9
+    np.testing.assert_allclose(found.table, whole.table, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found.fit, whole.fit, rtol=1e-9)
+
+
+@cache
+def statsmodels_table(family):
+    """(coefficients, standard errors), class by class."""
+    X, Y, s, o = pooled_rows(family)
+    if family == "multinomial":
+        twice = np.repeat(np.arange(ROWS), s.astype(int))
+        model = sm.MNLogit((Y @ [1, 2])[twice], X[twice])
+        found = model.fit(disp=0, method="newton", maxiter=100, tol=1e-14)
+        return np.asarray(found.params).T.ravel(), np.asarray(found.bse).T.ravel()
+    if family == "gaussian":
+        found = sm.WLS(Y[:, 0] - o, X, weights=s).fit()
+    else:
+        model = sm.GLM(Y[:, 0], X, family=GLM[family](), offset=o, var_weights=s)
+        found = model.fit(tol=1e-13, tol_criterion="params", maxiter=200)
+    return np.asarray(found.params), np.asarray(found.bse)
+
+
+def drive(job, sites, there):
+    """The server by hand; there(exchange, site) says whose answers arrive. (outcome, exchanges,
+    bytes up)"""
+    talk, exchange, moved = regression(job), 0, 0
+    asked = next(talk)
+    while True:
+        questions, exchange = asked.questions.items(), exchange + 1
+        assert exchange <= job.limit
+        said = {
+            site: answer(sites[site], job.model.family, q)
+            for site, q in questions
+            if there(exchange, site)
+        }
+        moved += sum(8 * np.size(x) for a in said.values() for x in [*a[:-1], *(a.moments or ())])
+        try:
+            asked = talk.send(said)
+        except StopIteration as end:
+            return end.value, exchange, moved
+
+
+def six_sites(family):
+    code = np.repeat(np.arange(6), [1, 9, 20, 25, 30, 35])
+    return split(pooled_rows(family), np.random.default_rng(1).permutation(code))
+
+
+def at_random(p, seed):
+    draw = lambda exchange, site: np.random.default_rng([seed, exchange, SITES.index(site)])
+    return lambda exchange, site: draw(exchange, site).random() < p
+
+
+LOSSES_OF_ANSWERS = {
+    "half of them": at_random(0.5, 0),
+    "nine of ten": at_random(0.1, 1),
+    "one site for long": lambda exchange, site: site != "f" or not 1 < exchange < 40,
+    "one site at first": lambda exchange, site: site != "f" or exchange > 30,
+    "one at a time": lambda exchange, site: SITES[exchange % 6] == site,
+    "by halves": lambda exchange, site: (site in "abc") == (exchange % 2 == 0),
+    "nobody for a while": lambda exchange, site: not 3 <= exchange < 20,
+}
+
+
+@pytest.mark.parametrize("family", LOSSES)
+@pytest.mark.parametrize("lost", LOSSES_OF_ANSWERS)
+def test_lost_answers_do_not_matter(family, lost):
+    sites = six_sites(family)
+    found, exchanges, moved = drive(job_of(family, sites), sites, LOSSES_OF_ANSWERS[lost])
+    coef, std_err = statsmodels_table(family)
+    assert found.converged
+    assert found.error <= 1e-8
+    np.testing.assert_array_less(np.abs(found.table["coef"] - coef), 1e-6 * std_err)
+    np.testing.assert_allclose(found.table["std_err"], std_err, rtol=1e-6)
+    assert len(found.history) == exchanges
+    assert found.history["bytes_up"].iloc[-1] == moved
+
+
+TOO_FEW = "is too few: 6 sites must answer at one point, and in the last exchange"
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    limit=st.integers(2, 14),
+    p=st.sampled_from([0.3, 0.7, 1.0]),
+    seed=st.integers(0, 10**6),
+    family=st.sampled_from(["binomial", "poisson"]),
+)
+def test_never_more_exchanges_than_allowed(limit, p, seed, family):
+    """There is an estimate with its error, or an error that says why not."""
+    sites, (coef, std_err) = six_sites(family), statsmodels_table(family)
+    try:
+        found, exchanges, _ = drive(job_of(family, sites, limit=limit), sites, at_random(p, seed))
+    except ValueError as refused:
+        if p == 1 or f"max_exchanges={limit} {TOO_FEW}" not in str(refused):
+            raise
+        return
+    off = np.abs(found.table["coef"] - coef) / std_err
+    assert off.max() <= found.error + 1e-9
+    assert found.converged == (found.error <= 1e-8)
+    assert found.converged or exchanges == limit
+
+
+@pytest.mark.parametrize("site_c", [(), (1,)])
+def test_the_pilot_alone_is_too_few(site_c):
+    """One site never answers, or in the first exchange only."""
+    sites = six_sites("binomial")
+    there = lambda exchange, site: site != "c" or exchange in site_c
+    with pytest.raises(ValueError, match=f"max_exchanges=5 {TOO_FEW} 0 did"):
+        drive(job_of("binomial", sites, limit=5), sites, there)
+
+
+def frame_of(family):
+    """X without intercept, y, sites, weights."""
+    X, Y, s, _ = pooled_rows(family)
+    y = Y @ [1, 2] if family == "multinomial" else Y[:, 0]
+    return X[:, 1:], y, np.array(list("abc"))[np.arange(ROWS) % 3], s
+
+
+@pytest.mark.parametrize("family", LOSSES)
+@pytest.mark.parametrize("absent", [0.0, 0.4])
+def test_history(family, absent):
+    X, y, site, s = frame_of(family)
+    model = FederatedGLM(family, l2=0.5, absent=absent, max_exchanges=200, latency=0.3)
+    model.set_params(bandwidth=1e4).fit(X, y, site, s)
+    h, last = model.history_, model.history_.iloc[-1]
+    assert list(h["exchange"]) == list(range(1, len(h) + 1))
+    assert (last["exchange"], last["uploads"]) == (model.n_exchanges_, model.n_uploads_)
+    assert (last["bytes_up"], last["bytes_down"]) == (model.bytes_up_, model.bytes_down_)
+    assert last["certified_error"] == model.certified_error_ <= 0.01
+    np.testing.assert_array_equal(h["uploads"], h["answered"].cumsum())
+    assert np.all(h["answered"] <= h["asked"])
+    assert np.all(np.diff(h["bytes_down"], prepend=0) > 0)
+    np.testing.assert_array_equal(np.diff(h["bytes_up"], prepend=0) > 0, h["answered"] > 0)
+    seconds = 0.3 * h["exchange"] + (h["bytes_up"] + h["bytes_down"]) / 1e4
+    np.testing.assert_allclose(h["seconds"], seconds)
+    partial = h["answered"] < h["asked"]
+    assert partial.any() == (absent > 0)
+    assert h.loc[partial, "objective"].isna().all()
+    assert np.isinf(h.loc[partial, "certified_error"]).all()
+    w = np.column_stack([np.atleast_1d(model.intercept_), np.atleast_2d(model.coef_)]).T
+    rows = pooled_rows(family)._replace(offset=np.zeros(ROWS))
+    value = minus_log_likelihood(family, rows.X @ w, rows) + np.sum(w[1:] ** 2) / 4
+    np.testing.assert_allclose(last["objective"], value, rtol=1e-10)
+
+
+def standardised(X, site, s, effects):
+    mean = s @ X / s.sum()
+    Z = (X - mean) / np.sqrt(s @ (X - mean) ** 2 / s.sum())
+    dummies = [site == name for name in "bc"] if effects else []
+    return np.column_stack([np.ones(ROWS), Z, *dummies]).astype(float)
+
+
+@pytest.mark.parametrize("family", ["binomial", "gaussian", "multinomial"])
+@pytest.mark.parametrize("effects", [False, True])
+@pytest.mark.parametrize("l2", [0.0, 4.0])
+def test_standardised(family, effects, l2):
+    """The optimum on standardised columns: its gradient is 0, its Hessian gives the errors."""
+    X, y, site, s = frame_of(family)
+    options = {"site_effects": "fixed" if effects else "none", "standardize": True}
+    model = FederatedGLM(family, l2=l2, tol=1e-9, **options).fit(X, y, site, s)
+    Z, Y = standardised(X, site, s, effects), pooled_rows(family).Y
+    d, k = Z.shape[1], Y.shape[1]
+    P = l2 * np.isin(np.arange(d), [1, 2])
+    w = model.table_["coef"].to_numpy().reshape(k, d).T
+    rows = SiteRows(Z, Y, s, np.zeros(ROWS))
+    said = answer(rows, family, question(family, w=w, seen=w, V=np.zeros(0)))
+    H = square(said.H, d * k) + np.diag(np.repeat(P, k))
+    step = np.linalg.solve(H, said.g + (P[:, None] * w).ravel())
+    scale = model.dispersion_ if family == "gaussian" else 1.0
+    std_err = np.sqrt(scale * np.diag(np.linalg.inv(H)))
+    assert np.max(np.abs(step) / std_err) < 1e-8
+    np.testing.assert_allclose(model.table_["std_err"], std_err.reshape(d, k).T.ravel(), rtol=1e-8)
+    np.testing.assert_allclose(
+        model.predict(X, groups=site if effects else None).reshape(ROWS, -1)[:, -k:],
+        LOSSES[family].mean(Z @ w), rtol=1e-8,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("effects", [False, True])
+def test_standardised_as_statsmodels(effects):
+    X, y, site, s = frame_of("binomial")
+    options = {"site_effects": "fixed" if effects else "none", "standardize": True}
+    model = FederatedGLM(tol=1e-9, **options).fit(X, y, site, s)
+    glm = sm.GLM(y, standardised(X, site, s, effects), family=sm.families.Binomial(), var_weights=s)
+    found = glm.fit(tol=1e-13, tol_criterion="params", maxiter=200)
+    np.testing.assert_allclose(model.table_["coef"], found.params, rtol=1e-7)
+    np.testing.assert_allclose(model.table_["std_err"], found.bse, rtol=1e-7)
+
+
+def test_standardised_penalty_as_scikit_learn():
+    """After StandardScaler, which knows the weights."""
+    peers = {
+        "binomial": LogisticRegression(C=1 / 4, tol=1e-12, solver="newton-cholesky"),
+        "gaussian": Ridge(alpha=4.0),
+    }
+    for family, peer in peers.items():
+        X, y, site, s = frame_of(family)
+        model = FederatedGLM(family, l2=4.0, tol=1e-9, standardize=True).fit(X, y, site, s)
+        Z = StandardScaler().fit(X, sample_weight=s).transform(X)
+        peer.fit(Z, y, sample_weight=s)
+        expected = [*np.ravel(peer.intercept_), *np.ravel(peer.coef_)]
+        np.testing.assert_allclose(model.table_["coef"], expected, rtol=1e-7)
+
+
+@pytest.mark.parametrize("family", LOSSES)
+def test_sites_own_estimates(family):
+    """One Newton step from the pooled estimate, for a gaussian site its own least squares."""
+    X, y, site, s = frame_of(family)
+    site = site.copy()
+    site[:2] = "few"  # rows, fewer than the three columns
+    model = FederatedGLM(family, tol=1e-9).fit(X, y, site, s)
+    own, k = model.site_table_, pooled_rows(family).Y.shape[1]
+    assert set(own.index.get_level_values("site")) == {"a", "b", "c"}
+    w = model.table_["coef"].to_numpy().reshape(k, 3).T
+    for name, rows in split(pooled_rows(family), np.searchsorted(["a", "b", "c"], site)).items():
+        if name == "d":  # the few
+            continue
+        asked = question(family, w=w, seen=w, V=np.zeros(0))
+        said = answer(rows._replace(offset=0 * rows.s), family, asked)
+        H = square(said.H, 3 * k)
+        expected = (w.ravel() - np.linalg.solve(H, said.g)).reshape(3, k).T.ravel()
+        std_err = np.sqrt(model.dispersion_ * np.diag(np.linalg.inv(H))).reshape(3, k).T.ravel()
+        here = own.xs(name, level="site").loc[model.table_.index]
+        np.testing.assert_allclose(here["coef"], expected, rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(here["std_err"], std_err, rtol=1e-8)
+        if family == "gaussian":
+            alone = sm.WLS(rows.Y[:, 0], rows.X, weights=rows.s).fit()
+            np.testing.assert_allclose(here["coef"], alone.params, rtol=1e-8)
+
+
+@pytest.mark.parametrize("absent", [0.0, 0.3])
+def test_slower_links_take_longer(absent):
+    X, y, site, s = frame_of("binomial")
+    model = FederatedGLM(absent=absent, max_exchanges=200)
+    links = {"slow": (1.0, 1e4), "late": (1.0, 1e6), "narrow": (0.01, 1e4), "quick": (0.01, 1e6)}
+    choices = {}
+    for name, (latency, bandwidth) in links.items():
+        model.set_params(latency=latency, bandwidth=bandwidth).fit(X, y, site, s)
+        choices[name] = model.choice_
+        table = model.choice_.predictions
+        seconds = table["exchanges"] * latency + table["bytes"] / bandwidth
+        np.testing.assert_allclose(table["seconds"], seconds)
+        assert model.choice_.method in table.index
+        assert "exchanges" in model.choice_.reason
+    seconds = {name: choice.predictions["seconds"] for name, choice in choices.items()}
+    for slower, quicker in (("slow", "late"), ("slow", "narrow"), ("late", "quick")):
+        assert (seconds[slower] > seconds[quicker]).all()
+        assert seconds[slower].min() > seconds[quicker].min()
+    assert (seconds["narrow"] > seconds["quick"]).all()
