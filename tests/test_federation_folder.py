@@ -140,7 +140,9 @@ def test_private_keys_are_private(fresh):
         assert b"PRIVATE KEY" in path.read_bytes()
     for site in ("a", "b-2"):
         inside = {path.name for path in fresh.site(site).iterdir()}
-        assert inside == {"site.toml", "key", "key.pub", "ca.crt"}, "no key of anybody else"
+        assert inside == {"site.toml", "policy.toml", "key", "key.pub", "ca.crt"}, (
+            "no key of anybody else"
+        )
         assert fresh.invited()[site] == (fresh.site(site) / "key.pub").read_bytes()
     assert not same_key(fresh.invited()["a"], fresh.invited()["b-2"])
     assert same_key(fresh.invited()["a"], fresh.invited()["a"] + b" a comment")

@@ -71,7 +71,7 @@ def by_array(message, X=None, y=Y, groups=SITE, **settings):
 CASES = [
     # settings
     by_array("need family in gaussian, binomial, poisson, multinomial; got 'g", family="gamma"),
-    by_array("need algorithm in auto, newton, pointsaga; got 'pointsaga'", algorithm="pointsaga"),
+    by_array("need algorithm in auto, newton, pointsaga; got 'fedavg'", algorithm="fedavg"),
     by_array("need site_effects in none, fixed; got 'random'", site_effects="random"),
     by_array("need covariance in model, cluster; got 'HC3'", covariance="HC3"),
     by_array("need missing in drop, error; got 'mean'", missing="mean"),

@@ -12,7 +12,7 @@ from feddcd.glm.points import Model, point, upper_inverse
 from feddcd.glm.prepare import model_of
 from feddcd.glm.site import Question, SiteRows, _up, answer, square
 
-PROBLEMS, SITES, ROWS, COLUMNS = 1000, 3, 20, 4
+PROBLEMS, SITES, ROWS, COLUMNS = 1000, 2, 30, 4
 DRAWN = {"binomial": 410, "poisson": 420, "multinomial": 450, "gaussian": 60}
 NONE, NAMES = np.zeros(0), ["Intercept", "a", "b", "c"]
 
@@ -148,7 +148,9 @@ def test_never_below_the_true_error(kind):
     X, Y, s = (np.stack([p.rows[i] for p in problems]) for i in range(3))
     P = np.stack([p.model.penalty for p in problems])
     path = newton_path(kind, X, Y, s, P)
-    visits = [*pairwise(path[:14]), *((at, at) for at in worst_places(kind, X, Y, s, P, path[-1]))]
+    visits = list(pairwise(path[:14]))
+    if kind != "gaussian":  # whose curvature does not change
+        visits += [(at, at) for at in worst_places(kind, X, Y, s, P, path[-1])]
     sound = np.flatnonzero(path[-1].size <= 1e-10)
     found = [judged(problems[i], visits, path[-1], i) for i in sound]
     assert sum(map(bool, found)) >= min(PROBLEMS / 3, DRAWN[kind])

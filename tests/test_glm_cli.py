@@ -16,10 +16,12 @@ from rich.console import Console
 
 from feddcd import FederatedGLM, _glm_command
 from feddcd.cli import main
+from feddcd.glm import federated
 
 N = 240
 WRITTEN = {
     "coefficients.csv", "model.json", "model.joblib", "summary.txt", "history.csv", "report.html",
+    "job.toml",
 }  # fmt: skip
 F = ["--formula", "death ~ age + dose + C(sex)"]
 GLM = ["glm", "p.csv", "--group", "hospital"]
@@ -199,7 +201,7 @@ def test_what_is_written_stays_when_the_report_fails(capsys, monkeypatch):
         Path(path).write_text("half")
         raise OSError("no space left")
 
-    monkeypatch.setattr(_glm_command.report, "write", fail)
+    monkeypatch.setattr(federated.report, "write", fail)
     feddcd(*GLM, "--formula", "death ~ dose", "--out", "out", "--force", "-q", code=2)
     assert capsys.readouterr().err == "error: no space left\n"
     assert Path("out/report.html").read_bytes() == before
@@ -255,7 +257,7 @@ BAD = [
     case("p.csv:3: 3 fields, the header has 2", data="a,hospital\n1,2\n1,2,3\n"),
     case("p.csv:1: two columns are called 'a'", data="a,a\n1,2\n"),
     case("p.csv:1: column 2 of 2 has no name", data="a,\n1,2\n"),
-    case("no column 'a' for --label; commas part the columns of a .csv",
+    case("no column 'a' for --label; columns: 'a;hospital' (commas part those of a .csv",
          f"{GROUP} --label a", "a;hospital\n1;2\n"),
     # which column is what
     case("p.csv: say with --group which column names the site (the hospital, bank, ...)",
@@ -276,8 +278,8 @@ BAD = [
     formula("no column 'agee' for the formula; did you mean 'age', 'stage'?", "death ~ agee",
             GROUP),
     formula("no column 'dead' for the formula; did you mean 'death'?", "dead ~ age", GROUP),
-    formula("the formula has '.', which is not known here", "death ~ .", GROUP),
-    formula("the formula has '|', which is not known here", "death ~ age | dose", GROUP),
+    formula("| and . are not known in the formula 'death ~ .'", "death ~ .", GROUP),
+    formula("| and . are not known in the formula 'death ~ age | dose'", "death ~ age | dose", GROUP),
     formula("the formula has 'death' on both sides of ~", "death ~ age + death", GROUP),
     formula("the formula names no column that explains death", "death ~ 1", GROUP),
     formula("a formula looks like 'y ~ x1 + x2', got 'age'", "age", GROUP),

@@ -228,6 +228,7 @@ LOSSES_OF_ANSWERS = {
     "one site at first": lambda exchange, site: site != "f" or exchange > 30,
     "one at a time": lambda exchange, site: SITES[exchange % 6] == site,
     "by halves": lambda exchange, site: (site in "abc") == (exchange % 2 == 0),
+    "nobody at first": lambda exchange, site: exchange > 2,
     "nobody for a while": lambda exchange, site: not 3 <= exchange < 20,
 }
 
@@ -246,7 +247,24 @@ def test_lost_answers_do_not_matter(family, lost):
     assert found.history["bytes_up"].iloc[-1] == moved
 
 
-TOO_FEW = "is too few: 6 sites must answer at one point, and in the last exchange"
+@pytest.mark.parametrize("seed", [6, 8, 27, 31])
+def test_large_effects_where_seven_of_ten_are_lost(seed):
+    """Counts from 0 to hundreds: a site's curvature at w = 0 says little of that elsewhere."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([np.ones(60), rng.normal(size=(60, 4))])
+    z = np.minimum(X @ (2 * rng.normal(size=(5, 1))), 6)
+    rows = SiteRows(X, rng.poisson(np.exp(z)).astype(float), np.ones(60), np.zeros(60))
+    sites, some = split(rows, np.arange(60) % 6), at_random(0.3, seed)
+    model = model_of("poisson", ["Intercept", *"wxyz"], 1, 0.1, tuple(sites), 0, False)
+    job = Job(model, tol=1e-8, limit=400, absent=0.7)
+    found, *_ = drive(job, sites, lambda exchange, site: exchange == 1 or some(exchange, site))
+    assert found.converged
+    whole, *_ = drive(job, sites, lambda exchange, site: True)
+    off = np.abs(found.table["coef"] - whole.table["coef"]) / whole.table["std_err"]
+    assert off.max() <= found.error + whole.error
+
+
+TOO_FEW = "is too few:"
 
 
 @settings(max_examples=40, deadline=None)
@@ -271,12 +289,15 @@ def test_never_more_exchanges_than_allowed(limit, p, seed, family):
     assert found.converged or exchanges == limit
 
 
-@pytest.mark.parametrize("site_c", [(), (1,)])
-def test_the_pilot_alone_is_too_few(site_c):
+@pytest.mark.parametrize(
+    ("site_c", "why"),
+    [((), "5 of 6 sites have answered"), ((1,), "6 sites have not yet answered at one point")],
+)
+def test_the_pilot_alone_is_too_few(site_c, why):
     """One site never answers, or in the first exchange only."""
     sites = six_sites("binomial")
     there = lambda exchange, site: site != "c" or exchange in site_c
-    with pytest.raises(ValueError, match=f"max_exchanges=5 {TOO_FEW} 0 did"):
+    with pytest.raises(ValueError, match=f"max_exchanges=5 {TOO_FEW} {why}"):
         drive(job_of("binomial", sites, limit=5), sites, there)
 
 
@@ -312,6 +333,40 @@ def test_history(family, absent):
     rows = pooled_rows(family)._replace(offset=np.zeros(ROWS))
     value = minus_log_likelihood(family, rows.X @ w, rows) + np.sum(w[1:] ** 2) / 4
     np.testing.assert_allclose(last["objective"], value, rtol=1e-10)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "binomial", "poisson"])
+@pytest.mark.parametrize("l2", [0.0, 200.0])
+def test_bins_of_the_fit(family, l2):
+    X, y, site, _ = frame_of(family)
+    model = FederatedGLM(family, l2=l2, tol=1e-9).fit(X, y, site)
+    bins, mean = model.bins_, model.predict(X)
+    assert bins is not None
+    for name, each in {"weight": 1 + 0 * y, "observed": y, "predicted": mean}.items():
+        by_hand = [each[(low < mean) & (mean <= high)].sum() for low, high in bins_of(bins)]
+        np.testing.assert_allclose(bins[name], by_hand, rtol=1e-7, atol=1e-7)
+        np.testing.assert_allclose(bins[name].sum(), each.sum(), rtol=1e-9)
+    if family == "binomial":
+        assert (len(bins), model.residual_bins_) == (100, None)
+        return
+    variance = mean if family == "poisson" else 1.0
+    r, rest = (y - mean) / np.sqrt(variance * model.dispersion_), model.residual_bins_
+    assert rest is not None
+    by_hand = [np.sum((low < r) & (r <= high)) for low, high in bins_of(rest)]
+    np.testing.assert_array_equal(rest["weight"], by_hand)
+
+
+def bins_of(frame):
+    np.testing.assert_array_equal(frame["high"][:-1], frame["low"][1:])
+    return zip(frame["low"], frame["high"], strict=True)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_classes_have_no_bins(classes):
+    X, y, site, _ = frame_of("multinomial")
+    model = FederatedGLM("multinomial").fit(X, np.minimum(y, classes - 1), site)
+    assert model.bins_ is None
+    assert model.residual_bins_ is None
 
 
 def standardised(X, site, s, effects):

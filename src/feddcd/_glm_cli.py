@@ -40,7 +40,7 @@ def glm(
     algorithm: Annotated[str, _option("auto, newton or pointsaga.")] = "auto",
     absent: Annotated[float, _option("Share of the sites that miss an exchange.")] = 0.0,
     latency: Annotated[float, _option("Seconds that an exchange takes.")] = 0.1,
-    bandwidth: Annotated[float, _option("Bytes a second of the server's line.")] = 1e6,
+    bandwidth: Annotated[float, _option("Bytes a second of the server's line.")] = 1e7,
     max_exchanges: Annotated[int, _option("Exchanges at most.")] = 50,
     seed: Annotated[int, _option("Of who is absent.")] = 0,
     out: Annotated[

@@ -1,5 +1,7 @@
 """What `feddcd glm` does: a table and a formula in, a regression table and a report out."""
 
+import dataclasses
+import itertools
 import os
 import re
 import sys
@@ -9,14 +11,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import tomli_w
 from rich.console import Console
-from threadpoolctl import threadpool_limits
 
 from ._glm_table import Ready, ready
 from ._glm_table import Roles as Roles
 from .data import DataError
 from .data.frames import Frame, read_frame
-from .glm import FederatedGLM, export, report, settings
+from .glm import FederatedGLM, settings
+from .glm.federated import written
+from .glm.plan import Plan
 
 console, errors = Console(), Console(stderr=True)
 ROW = re.compile(r"at row (\d+)")
@@ -28,7 +32,6 @@ WORDS = {
     "give it l2 > 0": "give --l2 above 0",
     "give l2 > 0": "give --l2 above 0",
 }
-MUCH = 1e9  # multiplications a site and exchange, below which threads cost more than they save
 
 
 def glm_command(
@@ -49,21 +52,15 @@ def glm_command(
         _fit(model, data, roles)
     if not quiet:
         _show(model, table, data)
-    _write(model, folder)
+    _write(model, roles, folder)
     if not model.converged_:
         _warn(f"not proven to --tol {model.tol:g} in {model.n_exchanges_} exchanges")
         sys.exit(1)
 
 
 def _fit(model: FederatedGLM, data: Ready, roles: Roles) -> None:
-    sites = len(set(data.sites))
-    small = len(data.frame) / sites * len(data.used) ** 2 < MUCH
-    with (
-        threadpool_limits(1 if small else None, user_api="blas"),
-        warnings.catch_warnings(),
-    ):
+    with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "not certified to tol")  # said at the end
-        warnings.filterwarnings("ignore", "DataFrame is highly fragmented")
         model.fit(
             data.frame,
             y=roles.label,
@@ -101,15 +98,24 @@ def _show(model: FederatedGLM, table: Frame, data: Ready) -> None:
     _say(f"method: {choice.method} ({choice.reason})\n\n{model.summary()}\n")
 
 
-def _write(model: FederatedGLM, folder: Path) -> None:
+def _write(model: FederatedGLM, roles: Roles, folder: Path) -> None:
     """Each file whole or not at all; the report last, as the others do not depend on it."""
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=".", dir=folder) as new:
-        history = Path(new, "history.csv")
-        model.history_.to_csv(history, index=False, lineterminator="\n")
-        for path in [*export.write(model, new), history]:
+        for path in itertools.chain(_job(model, roles, new), written(model, Path(new))):
             _keep(path, folder)
-        _keep(report.write(model, Path(new, "report.html")), folder)
+
+
+def _job(model: FederatedGLM, roles: Roles, folder: str) -> list[Path]:
+    """The same model for a federation: feddcd federation init DIR --job job.toml."""
+    if model.formula is None:
+        return []
+    names = {field.name for field in dataclasses.fields(Plan)}
+    held = {name: value for name, value in model.get_params().items() if name in names}
+    plan = Plan(**held, weight=roles.weight, offset=roles.offset)
+    path = Path(folder, "job.toml")
+    path.write_text(tomli_w.dumps({"glm": plan.to_dict()}))
+    return [path]
 
 
 def _keep(path: Path, folder: Path) -> None:

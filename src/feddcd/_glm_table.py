@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 CONSTANT = re.compile(r"[01+\-\s]*")
-DOT = re.compile(r"(?<![\w.)`])\.(?![\w.(])")
 
 
 class Roles(NamedTuple):
@@ -85,12 +84,6 @@ def _options(roles: Roles) -> str:
 def _named(table: Frame, parts: Parts) -> tuple[str, tuple[str, ...]]:
     """The outcome and the other columns of a formula, checked before it is evaluated."""
     names, outcome = list(table.frame.columns), parts.response.strip("`")
-    right = re.sub(r"`[^`]*`", "", parts.right)
-    if DOT.search(right) or "|" in right:
-        raise DataError(
-            f"the formula has {'|' if '|' in right else '.'!r}, which is not known here; name the "
-            "columns, or leave out --formula and give --label"
-        )
     for text in (parts.response, parts.right, *parts.offsets):
         for name in _variables(text):
             if name not in names:

@@ -58,9 +58,9 @@ def no_column(file: str, name: str, names: Sequence[str], what: str = "") -> Dat
     hint = f"did you mean {listed(near)}? " if near else ""
     if all(is_number(column) for column in names):
         hint = "the first line should hold the names; "
-    if len(names) == 1 and any(mark in names[0] for mark in ";|\t,"):
-        hint = "commas part the columns of a .csv, tabs those of a .tsv; "
-    return DataError(f"{file}: no column {name!r}{what}; {hint}columns: {listed(names)}")
+    one = len(names) == 1 and any(mark in names[0] for mark in ";|\t,")
+    parted = " (commas part those of a .csv, tabs those of a .tsv)" if one else ""
+    return DataError(f"{file}: no column {name!r}{what}; {hint}columns: {listed(names)}{parted}")
 
 
 def is_number(text: str) -> bool:

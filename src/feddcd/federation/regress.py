@@ -70,7 +70,7 @@ class Regress:
         except ValueError as error:
             raise DataError(str(error)) from None
         model = fitted(self.plan, job, outcome, sum(self.dropped.get(s, 0) for s in agreed.sites))
-        written(model, self.home.server / "glm")
+        list(written(model, self.home.server / "glm"))
         self.home.note(
             "finished", committed=model.n_exchanges_, unsettled=[], messages=dict(self.roll.sent),
             certified_error=model.certified_error_, converged=bool(model.converged_),

@@ -1,7 +1,8 @@
 """A site's part of a regression: the names and levels of its columns, then sums over its rows."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,11 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from ..data import DataError
 from ..data.frames import read_frame
 from ..engines.codec import flatten
 from ..engines.protocol import Refused
 from ..glm.plan import Plan
-from ..glm.schema import Agreed, Misfit, Offer, Ready, offer, ready, used
+from ..glm.schema import Agreed, Misfit, Ready, offer, ready, used
 from ..glm.site import Question, answer
 from .outgoing import Outgoing
 from .parcels import Opened
@@ -33,26 +35,23 @@ class Source(NamedTuple):
 def columns(parcel: Opened, source: Source, check: Check) -> tuple[Opened, Outgoing]:
     """The kinds of the columns that the plan names, and their levels."""
     plan, frame = Plan.from_dict(parcel.meta["plan"]), _frame(source)
-    try:
+    with _guarded(source):
         entering = used(plan, list(frame.columns))
-        policy = check(Outgoing("columns", METHOD, entering, len(frame), 0, {}, {}, 0, {}))
-        lacking = [name for name in entering if name not in policy.visible(entering)]
-        said = offer(frame, plan) if not lacking else Offer({}, [], None)
-    except Misfit as error:
-        raise Refused(f"{source.client}: {error}") from None
+    out = Outgoing("columns", METHOD, entering, len(frame), 0, {}, {}, 0, {})
+    check(out)
+    with _guarded(source):
+        said = offer(frame, plan)
     levels = {name: _counts(frame[name]) for name in said.levels}  # pyright: ignore
-    out = Outgoing("columns", METHOD, entering, len(frame), 0, {}, levels, 0, {})
-    return Opened("columns", {"client": source.client, **said._asdict()}, {}), out
+    told = {"client": source.client, **said._asdict()}
+    return Opened("columns", told, {}), out._replace(levels=levels)
 
 
 def sums(parcel: Opened, source: Source, check: Check) -> tuple[Opened, Outgoing]:
     """What the site says at a point; cells of few rows are left empty if its policy wants that."""
     meta = parcel.meta
-    try:
+    with _guarded(source):
         own = _ready(source, json.dumps(meta["plan"]), json.dumps(meta["agreed"]), *_stamp(source))
-    except Misfit as error:
-        raise Refused(f"{source.client}: {error}") from None
-    asked = question(parcel.arrays, *_shape(own, parcel))
+    asked = question(parcel.arrays, own.rows.X.shape[1], own.rows.Y.shape[1])
     kind = "moments" if asked.pilot else "hessian"
     out = Outgoing(
         kind, METHOD, own.columns, len(own.rows.s), asked.w.size, own.classes, own.levels,
@@ -66,6 +65,17 @@ def sums(parcel: Opened, source: Source, check: Check) -> tuple[Opened, Outgoing
     return Opened("sums", told, said), out._replace(arrays=said)
 
 
+@contextmanager
+def _guarded(source: Source) -> Iterator[None]:
+    """What is wrong with the data: columns may be named to others, all else is for the own log."""
+    try:
+        yield
+    except Misfit as error:
+        raise Refused(f"{source.client}: {error}") from None
+    except ValueError as error:
+        raise DataError(f"{source.data}: {error}") from None
+
+
 def question(arrays: dict[str, np.ndarray], d: int, k: int) -> Question:
     p = d * k
     shapes = {"w": (d, k), "seen": (d, k), "null": (k,), "scale": (), "pilot": ()}
@@ -75,11 +85,8 @@ def question(arrays: dict[str, np.ndarray], d: int, k: int) -> Question:
     if arrays["V"].size not in (0, p * (p + 1) // 2):
         raise Refused("a question whose V has another size")
     held: dict[str, Any] = {name: arrays[name] for name in Question._fields}
-    return Question(**held | {"pilot": bool(arrays["pilot"])})
-
-
-def _shape(own: Ready, parcel: Opened) -> tuple[int, int]:
-    return own.rows.X.shape[1], own.rows.Y.shape[1]
+    held["pilot"] = bool(arrays["pilot"])
+    return Question(**held)
 
 
 def _counts(values: pd.Series) -> dict[str, int]:

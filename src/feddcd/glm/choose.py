@@ -20,7 +20,7 @@ ACCURACY = 1e-8  # of the objective, for a hundredth of a standard error
 
 class Link(NamedTuple):
     latency: float = 0.1  # seconds an exchange
-    bandwidth: float = 1e6  # bytes a second, of the server's line
+    bandwidth: float = 1e7  # bytes a second, of the server's line
 
     def seconds(self, exchanges: Any, moved: Any) -> Any:
         return exchanges * self.latency + moved / self.bandwidth

@@ -1,13 +1,13 @@
 """The estimator: settings in, a regression table out."""
 
 import warnings
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
 
 from . import settings
 from .choose import Link
@@ -17,9 +17,10 @@ from .frame import INTERCEPT, read
 from .job import Job, Outcome, regression
 from .local import converse
 from .losses import LOSSES
-from .pointsaga import pointsaga
 from .prepare import Prepared, effect_columns, prepare
 from .summary import summary
+
+MUCH = 1e9  # multiplications a site and exchange, below which threads cost more than they save
 
 
 class FederatedGLM(BaseEstimator):
@@ -51,7 +52,7 @@ class FederatedGLM(BaseEstimator):
         absent: float = 0.0,
         random_state: int = 0,
         latency: float = 0.1,
-        bandwidth: float = 1e6,
+        bandwidth: float = 1e7,
         verbose: bool = False,
     ):
         self.family, self.formula, self.l2, self.tol = family, formula, l2, tol
@@ -122,9 +123,16 @@ class FederatedGLM(BaseEstimator):
         )  # fmt: skip
 
     def _fitted(self, job: Job, ready: Prepared) -> Outcome:
-        saga = partial(pointsaga, ready.sites, absent=self.absent, seed=self.random_state)
-        talk = regression(job, saga)
-        return converse(talk, ready.sites, self.family, self.absent, self.random_state)
+        def saga(known, rounds, log):
+            from .pointsaga import pointsaga  # JAX is for this alone
+
+            return pointsaga(ready.sites, known, rounds, log, self.absent, self.random_state)
+
+        largest = max(len(rows.s) for rows in ready.sites.values())
+        threads = 1 if largest * job.model.p**2 < MUCH else None
+        with threadpool_limits(threads, user_api="blas"):
+            talk = regression(job, saga)
+            return converse(talk, ready.sites, self.family, self.absent, self.random_state)
 
     def _store(self, said: Outcome, job: Job, dropped: int) -> None:
         """What a fit leaves behind."""

@@ -2,6 +2,7 @@
 
 import json
 import math
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ import numpy as np
 import pandas as pd
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
 
-from .. import __version__
 from . import names
 from .formula import split
 
@@ -65,7 +65,7 @@ def document(fit: Any) -> dict[str, Any]:
     table = fit.table_
     return {
         "format": FORMAT,
-        "feddcd": __version__,
+        "feddcd": version("feddcd"),
         "family": fit.family,
         "link": LINKS[fit.family],
         "formula": fit.formula,

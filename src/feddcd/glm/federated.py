@@ -1,5 +1,6 @@
 """A fit that came from a federation, as the estimator that a fit in this process gives."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +20,11 @@ def fitted(plan: Plan, job: Job, outcome: Outcome, dropped: int) -> FederatedGLM
     return model
 
 
-def written(model: FederatedGLM, folder: Path) -> list[Path]:
-    """All that a fit leaves behind."""
+def written(model: FederatedGLM, folder: Path) -> Iterator[Path]:
+    """All that a fit leaves behind, each as it is done; the report last."""
     folder.mkdir(parents=True, exist_ok=True)
     history = folder / "history.csv"
     model.history_.to_csv(history, index=False, lineterminator="\n")
-    return [*export.write(model, folder), history, report.write(model, folder / "report.html")]
+    yield history
+    yield from export.write(model, folder)
+    yield report.write(model, folder / "report.html")

@@ -10,6 +10,7 @@ import pandas as pd
 from formulaic.errors import FormulaicError
 
 CONTEXT = {"np": np}
+DOT = re.compile(r"(?<![\w.)`])\.(?![\w.(])")
 OFFSET = re.compile(r"(?<![\w.])offset\s*\(")
 
 
@@ -58,6 +59,8 @@ def split(formula: str) -> Parts:
         end = _closing(right, found.end(), formula)
         offsets.append(right[found.end() : end].strip())
         right = _without(right, found.start(), end + 1, formula)
+    if "|" in right or DOT.search(re.sub(r"`[^`]*`", "", right)):
+        raise ValueError(f"| and . are not known in the formula {formula!r}: name the columns")
     if "" in offsets:
         raise ValueError(f"offset() is empty in the formula {formula!r}")
     return Parts(response, right or "1", tuple(offsets))
@@ -67,6 +70,8 @@ def learn(parts: Parts, frame: pd.DataFrame) -> tuple[Terms, pd.DataFrame]:
     """The terms and their matrix on the rows of the fit."""
     make = lambda: formulaic.model_matrix(parts.right, frame, context=CONTEXT, na_action="ignore")
     X = _evaluate(make, frame)
+    if X.shape[1] == 0:
+        raise ValueError("the formula has no column and no intercept: there is nothing to fit")
     stateful = list(X.model_spec.transform_state)  # pyright: ignore
     if stateful:
         raise ValueError(

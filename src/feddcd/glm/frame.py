@@ -55,13 +55,15 @@ def read(data, y, groups, weight, offset, formula: str | None, missing: str) -> 
     o = np.zeros(len(frame)) if o is None else numbers(o, "offset")
     apart = tuple(v for v in (weight, groups, offset, y.name) if isinstance(v, str))
     used = _used(frame, parts, apart)
-    whole = _complete(frame[list(used)].assign(**{"(y)": y, "(offset)": o}), y.name, missing)
+    beside = pd.DataFrame({"(y)": y, "(offset)": o}, index=frame.index)
+    whole = _complete(pd.concat([frame[list(used)], beside], axis=1), y.name, missing)
     counts = np.ones(len(frame), bool) if s is None else s > 0
     rows = np.flatnonzero(whole & counts)
     frame, y, o = frame.iloc[rows], y.iloc[rows], o[rows]
     design, X = _design(frame, parts, used, apart)
     o = o + design.offset(frame)
-    check_finite(X.assign(offset=o), rows)
+    check_finite(X, rows)
+    check_finite(pd.DataFrame({"offset": o}), rows)
     return Table(
         X.to_numpy(float), [str(c) for c in X.columns], y, site[rows],
         None if s is None else s[rows], o, int(np.sum(~whole & counts)), design,

@@ -53,7 +53,7 @@ def regression(job: Job, train: Train | None = None) -> Generator[Ask, Answers, 
     try:
         known = yield from pilot(job.model, log)
         first = log.rows[0]
-        absent = max(job.absent, 1 - first["answered"] / first["asked"])
+        absent = min(max(job.absent, 1 - first["answered"] / first["asked"]), 0.9)
         choice = choose(
             known.model, known.first.H, job.link, absent, job.algorithm, train is not None
         )
@@ -90,7 +90,7 @@ def _outcome(job: Job, course: Course, log: Log, choice: Choice) -> Outcome:
         history=_history(job, log),
         bins=by_mean,
         residuals=residuals,
-        by_site=statistics.by_site(model, course, labels, order),
+        by_site=statistics.by_site(model, course, labels, A[order]),
         choice=choice,
     )
 
@@ -101,10 +101,12 @@ def _units(job: Job, course: Course) -> np.ndarray:
     if not job.standardize:
         return A
     sd = np.sqrt(variances(model, course.sums))
-    if model.intercept is not None:
-        free = np.arange(len(A)) != model.intercept
-        free[len(A) - model.effects :] = False
-        A[model.intercept, free] = (course.sums.x / course.sums.weight)[free]
+    constant = np.arange(len(A)) == model.intercept
+    if model.intercept is None:
+        constant[len(A) - model.effects :] = True  # every site has its own
+    free = np.arange(len(A)) < len(A) - model.effects
+    free &= ~constant
+    A[np.ix_(constant, free)] = (course.sums.x / course.sums.weight)[free]
     return A * np.where(np.eye(len(A), dtype=bool), sd[:, None], 1.0)
 
 

@@ -94,7 +94,7 @@ def pilot(model: Model, log: Log) -> Generator[Ask, Answers, Pilot]:
     asked = Question(zero, zero, none, np.zeros(model.k), none, np.ones(()), True)
     said = yield from visit(model, log, asked, dict.fromkeys(model.sites, zero), patient=True)
     if len(said) < len(model.sites):
-        _last(model, log, None)
+        raise _too_few(log, f"{len(said)} of {len(model.sites)} sites have answered")
     sums = total([a.moments for a in said.values()])  # pyright: ignore
     diagnose.check_outcome(model, sums)
     model, D = settled(model, sums), scales(sums)
@@ -121,13 +121,16 @@ def newton(
             state = _moved(model, D, state, said)
             continue
         now = point(model, D, state.trial, said)
-        error = judge(model, now, sums) if now.bound.decrement < np.inf else np.inf
-        log.say(now.objective, error)
         if not _lower(now, state.best):
+            log.say(now.objective, np.inf if done is None else done.error)
             state = _shorter(state)
             continue
+        error = judge(model, now, sums) if now.bound.decrement < np.inf else np.inf
+        log.say(now.objective, error)
         base, null = next_null(said, null)
         done = Course(model, now, error, error <= tol, said, D, sums, base, asked.edges)
+        if now.rounded and error == np.inf:
+            raise Separated(now.w - state.anchor)
         if error <= tol or now.rounded:
             return done
         state = _arrived(state, now, said, last=log.left == 1)
@@ -142,11 +145,12 @@ def _begin(known: Pilot, steps: tuple[np.ndarray, ...], hold: bool) -> _State:
 
 def _last(model: Model, log: Log, done: Course | None) -> Course:
     if done is None:
-        raise ValueError(
-            f"max_exchanges={log.limit} is too few: {len(model.sites)} sites must answer at one "
-            f"point, and in the last exchange {log.rows[-1]['answered']} did"
-        )
+        raise _too_few(log, f"{len(model.sites)} sites have not yet answered at one point")
     return done
+
+
+def _too_few(log: Log, why: str) -> ValueError:
+    return ValueError(f"max_exchanges={log.limit} is too few: {why}")
 
 
 def _question(model: Model, D: np.ndarray, sums: Moments, state: _State) -> Question:
@@ -155,22 +159,26 @@ def _question(model: Model, D: np.ndarray, sums: Moments, state: _State) -> Ques
     H, _ = _summed(model, D, state.known)
     scale = 1.0
     if model.quadratic and state.best is not None:
-        left = state.best.objective + float(step @ state.best.g + step @ H @ step / 2)
+        penalty = float(penalties(model, D) @ state.trial.reshape(-1) ** 2) / 2
+        left = state.best.objective + float(step @ state.best.g + step @ H @ step / 2) - penalty
         scale = np.sqrt(max(dispersion(model, left, sums), 1e-300))
     return Question(w, w, upper_inverse(H, D, model.k), none, none, np.asarray(scale), False)
 
 
 def _moved(model: Model, D: np.ndarray, state: _State, said: Answers) -> _State:
-    """Some sites are missing: what they said last stands for them."""
-    stable, trial = _stable(said, state.known, state.trial, D), state.trial
-    if stable:
-        known = {**state.known, **{site: _Known(trial, a) for site, a in said.items()}}
-        state = state._replace(known=known, anchor=trial, best=None, begun=False, other=())
-    H, b = _summed(model, D, state.known)
-    step = solve(H, b - H @ state.anchor.reshape(-1))
+    """Some sites are missing: what they said last stands for them.
+
+    Where that leads astray, everyone is waited for, at the last point that was kept."""
+    trial = state.trial
+    if not _stable(said, state.known, trial, D):
+        held = state if state.best is None else _shorter(state)
+        return held._replace(t=held.t if state.best is not None else 0.0, patient=True)
+    known = {**state.known, **{site: _Known(trial, a) for site, a in said.items()}}
+    H, b = _summed(model, D, known)
+    step = solve(H, b - H @ trial.reshape(-1))
     near = float(step @ H @ step) <= NEAR**2
-    t = min(1.0, 2 * state.t) if stable else state.t / 2
-    return state._replace(step=step.reshape(trial.shape), t=t, patient=near and stable)
+    t = min(1.0, 2 * state.t)
+    return _State(trial, step.reshape(trial.shape), t, known, None, patient=near)
 
 
 def _stable(said: Answers, known: Mapping[str, _Known], w: np.ndarray, D: np.ndarray) -> bool:
@@ -215,7 +223,7 @@ def _arrived(state: _State, now: Point, said: Answers, last: bool) -> _State:
         raise Separated(now.w - state.anchor)
     step = _step(now, state.best if state.begun else None)
     known = {site: _Known(now.w, a) for site, a in said.items()}
-    t = min(1.0, 2 * state.t)
+    t = min(1.0, 2 * state.t) if state.t > 0 else 1.0
     return _State(now.w, step.reshape(now.w.shape), t, known, now, True, True, stalls)
 
 

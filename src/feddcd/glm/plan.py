@@ -25,7 +25,7 @@ class Plan:
     standardize: bool = False
     max_exchanges: int = 50
     latency: float = 0.1
-    bandwidth: float = 1e6
+    bandwidth: float = 1e7
     weight: str | None = None
     offset: str | None = None
     levels: dict[str, list] = field(default_factory=dict)

@@ -1,5 +1,6 @@
 """What sites agree on before they add anything up: kinds of columns, their levels, the classes."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -74,17 +75,11 @@ def offer(frame: pd.DataFrame, plan: Plan) -> Offer:
 
 def agree(offers: Mapping[str, Offer], plan: Plan) -> tuple[Agreed, dict[str, str]]:
     """The union of levels and classes, and why some sites do not fit."""
-    refused: dict[str, str] = {}
-    kinds = {c for o in offers.values() for c in o.levels}
-    for site, said in offers.items():
-        odd = [c for c in kinds if c not in said.levels]
-        if odd:
-            refused[site] = f"{site}: its column {odd[0]!r} holds numbers, and elsewhere categories"
-        for column, declared in plan.levels.items():
-            if set(said.levels.get(column, ())) - set(declared):
-                refused[site] = f"{site}: its column {column!r} has a level that was not declared"
-        if plan.classes is not None and set(said.classes or ()) - set(plan.classes):
-            refused[site] = f"{site}: it has a class that was not declared"
+    named = Counter(c for o in offers.values() for c in o.levels)
+    kinds = {c for c, count in named.items() if 2 * count >= len(offers)}  # as most sites have it
+    refused = {
+        site: f"{site}: {why}" for site, o in offers.items() if (why := _odd(o, kinds, plan))
+    }
     fitting = [o for site, o in offers.items() if site not in refused]
     levels = {
         c: plan.levels.get(c) or _sorted({v for o in fitting for v in o.levels[c]})
@@ -95,8 +90,23 @@ def agree(offers: Mapping[str, Offer], plan: Plan) -> tuple[Agreed, dict[str, st
     if plan.family == "multinomial" and classes is None:
         classes = _sorted({v for o in fitting for v in o.classes or ()})
     sites = [site for site in offers if site not in refused]
+    if not sites:
+        return Agreed({}, None, [], []), refused
     numbers = sorted({c for o in fitting for c in o.numbers})
     return Agreed(levels, classes, design_names(plan, levels, numbers), sites), refused
+
+
+def _odd(said: Offer, kinds: set[str], plan: Plan) -> str:
+    """Why a site does not fit, or nothing."""
+    for column in sorted(kinds ^ set(said.levels)):
+        own, most = ("numbers", "categories") if column in kinds else ("categories", "numbers")
+        return f"its column {column!r} holds {own}, and at most sites {most}"
+    for column, declared in plan.levels.items():
+        if set(said.levels.get(column, ())) - set(declared):
+            return f"its column {column!r} has a level that was not declared"
+    if plan.classes is not None and set(said.classes or ()) - set(plan.classes):
+        return "it has a class that was not declared"
+    return ""
 
 
 def design_names(plan: Plan, levels: Mapping[str, list], numbers: Sequence[str]) -> list[str]:

@@ -92,7 +92,7 @@ def answer(rows: SiteRows, family: str, asked: Question, least: int = 0) -> Answ
             m=_up(m, 8),
             null=_null(rows, loss, asked.null),
             bins=_bins(rows, mean, asked.edges, least),
-            residuals=_residuals(rows, mean, C, float(asked.scale), least),
+            residuals=_residuals(rows, mean, C, asked, least),
             moments=_moments(rows, family) if asked.pilot else None,
         )
 
@@ -150,7 +150,7 @@ def _null(rows: SiteRows, loss: Loss, c: np.ndarray) -> np.ndarray:
 
 
 def _bins(rows: SiteRows, mean: np.ndarray, edges: np.ndarray, least: int) -> np.ndarray:
-    if mean.shape[1] > 1:
+    if not edges.size:
         return np.zeros((3, 0))
     place, size = np.searchsorted(edges, mean[:, 0]), len(edges) + 1
     held = (rows.s, rows.s * rows.Y[:, 0], rows.s * mean[:, 0])
@@ -159,11 +159,11 @@ def _bins(rows: SiteRows, mean: np.ndarray, edges: np.ndarray, least: int) -> np
 
 
 def _residuals(
-    rows: SiteRows, mean: np.ndarray, C: np.ndarray, scale: float, least: int
+    rows: SiteRows, mean: np.ndarray, C: np.ndarray, asked: Question, least: int
 ) -> np.ndarray:
-    if mean.shape[1] > 1:
+    if not asked.edges.size:
         return np.zeros(0)
-    spread = scale * np.sqrt(np.maximum(C[:, 0, 0], 1e-300))
+    spread = float(asked.scale) * np.sqrt(np.maximum(C[:, 0, 0], 1e-300))
     r = np.sqrt(rows.s) * (rows.Y - mean)[:, 0] / spread
     place = np.searchsorted(RESIDUALS, np.nan_to_num(r))
     size = len(RESIDUALS) + 1

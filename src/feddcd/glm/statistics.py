@@ -79,9 +79,9 @@ def _binned(edges: np.ndarray, values: dict[str, np.ndarray]) -> pd.DataFrame:
     return pd.DataFrame({"low": edges[:-1], "high": edges[1:], **values})
 
 
-def by_site(model: Model, course: Course, labels: list[str], order: np.ndarray) -> pd.DataFrame:
+def by_site(model: Model, course: Course, labels: list[str], A: np.ndarray) -> pd.DataFrame:
     """Each site's own estimate: one Newton step from the pooled one, with its own Hessian. Sites
-    whose rows cannot tell the coefficients apart are left out."""
+    whose rows cannot tell the coefficients apart are left out. A gives the table's units."""
     phi, D = dispersion(model, course.point.value, course.sums), np.repeat(course.D, model.k)
     found = {}
     for site, said in course.said.items():
@@ -89,9 +89,9 @@ def by_site(model: Model, course: Course, labels: list[str], order: np.ndarray) 
             V = inverse(square(said.H, model.p) / np.outer(D, D), least=1e-8)
         except np.linalg.LinAlgError:
             continue
-        own = (course.point.w.reshape(-1) - V @ (said.g / D)) / D
-        std_err = np.sqrt(phi * np.diag(V)) / D
-        rows = zip(labels, own[order], std_err[order], strict=True)
+        own = A @ (course.point.w.reshape(-1) - V @ (said.g / D))
+        std_err = np.sqrt(phi * np.sum((A @ V) * A, 1))
+        rows = zip(labels, own, std_err, strict=True)
         found |= {(name, site): (coef, se) for name, coef, se in rows}
     index = pd.MultiIndex.from_tuples(list(found) or [("", "")], names=["name", "site"])
     values = list(found.values()) or [(np.nan, np.nan)]

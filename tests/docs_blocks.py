@@ -1,0 +1,119 @@
+"""Code blocks of the pages: found, run in order, and held against the output that is shown."""
+
+import contextlib
+import io
+import math
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+FENCE = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+INDENTED = re.compile(r"(?:^(?: {4,}|\t).*\n)+", re.MULTILINE)
+COMMAND = re.compile(r"^\s*(?:feddcd|pip|python|make|time|flower-\w+|ssh-keygen|sqlite3) ")
+NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
+LEFT_OUT = "not run by the tests"
+RELATIVE = 0.01
+
+
+class Block(NamedTuple):
+    page: Path
+    line: int
+    language: str  # "" where it is indented only
+    title: str
+    code: str
+    shown: str  # the text block that follows it, if any
+
+    @property
+    def place(self) -> str:
+        return f"{self.page.name}, line {self.line}"
+
+
+def blocks(page: Path) -> list[Block]:
+    """Fenced blocks, and indented ones that hold commands, in the order of the page."""
+    text = page.read_text()
+    fenced = list(FENCE.finditer(text))
+    found = [_block(page, text, match, fenced) for match in fenced]
+    rest = FENCE.sub(lambda match: re.sub(r"[^\n]", ".", match[0]), text)
+    for match in INDENTED.finditer(rest):
+        if COMMAND.match(match[0]):
+            found.append(Block(page, _line(text, match.start()), "", "", match[0], ""))
+    return sorted(found, key=lambda block: block.line)
+
+
+def _block(page: Path, text: str, match: re.Match[str], fenced: list[re.Match[str]]) -> Block:
+    """A text block belongs to the code before it, if only blanks are between."""
+    later = [other for other in fenced if other.start() >= match.end()]
+    shown = ""
+    if later and later[0][1] == "text" and not text[match.end() : later[0].start()].strip():
+        shown = later[0][3]
+    title = re.search(r'title="([^"]*)"', match[2])
+    place = _line(text, match.start())
+    return Block(page, place, match[1], title[1] if title else "", match[3], shown)
+
+
+def _line(text: str, position: int) -> int:
+    return text.count("\n", 0, position) + 1
+
+
+def runs(block: Block) -> bool:
+    return block.language in ("python", "bash") and not block.title.startswith(LEFT_OUT)
+
+
+def run_page(page: Path, folder: Path) -> None:
+    """All blocks of a page in one folder; those in Python share their names."""
+    names: dict[str, Any] = {"__name__": "page"}
+    for block in filter(runs, blocks(page)):
+        said = run_bash(block, folder) if block.language == "bash" else run_python(block, names)
+        for line in missing(block.shown, said):
+            raise AssertionError(f"{block.place}: shows\n{line}\nbut it printed\n{said}")
+
+
+def run_python(block: Block, names: dict[str, Any]) -> str:
+    """In the current folder."""
+    said = io.StringIO()
+    above = "\n" * block.line
+    with contextlib.redirect_stdout(said):
+        exec(compile(above + block.code, str(block.page), "exec"), names)
+    return said.getvalue()
+
+
+def run_bash(block: Block, folder: Path) -> str:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    env = os.environ | {"PATH": path, "COLUMNS": "120"}
+    done = subprocess.run(
+        ["bash", "-e", "-o", "pipefail", "-c", block.code],
+        cwd=folder, env=env, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    if done.returncode:
+        raise AssertionError(f"{block.place}: exit code {done.returncode}\n{done.stderr}")
+    return done.stdout + done.stderr
+
+
+def missing(shown: str, said: str) -> list[str]:
+    """The first line that is shown and was not printed after the ones before it."""
+    printed = iter(said.splitlines())
+    for line in filter(str.strip, shown.splitlines()):
+        if line.strip() != "..." and not any(alike(line, other) for other in printed):
+            return [line]
+    return []
+
+
+def alike(one: str, other: str) -> bool:
+    """The same words; whole numbers equal, others to about two digits."""
+    words = lambda line: NUMBER.sub("#", line).split()
+    if words(one) != words(other):
+        return False
+    pairs = zip(NUMBER.findall(one), NUMBER.findall(other), strict=True)
+    return all(a == b or _near(a, b) for a, b in pairs)
+
+
+def _near(a: str, b: str) -> bool:
+    if not any(c in a + b for c in ".e"):
+        return False
+    value = lambda text: float(text.replace(",", ""))
+    return math.isclose(value(a), value(b), rel_tol=RELATIVE)
