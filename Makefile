@@ -1,4 +1,4 @@
-.PHONY: demo test lint bench chaos clean help
+.PHONY: demo test docs lint bench chaos clean help
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -20,7 +20,7 @@ demo: $(READY)  ## seven methods race on real data: a table, a picture, a report
 
 # two workers, one thread each; programs are compiled quickly rather than well, and kept
 KEPT := JAX_COMPILATION_CACHE_DIR=$(CURDIR)/.venv/xla JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1
-ONE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(KEPT)
+ONE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 FEDDCD_CACHE=$(CURDIR)/.venv/data $(KEPT)
 FLAGS := --xla_cpu_multi_thread_eigen=false --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1
 QUICK := $(ONE) XLA_FLAGS="$(FLAGS) --xla_backend_optimization_level=0"
 BETTER := $(ONE) XLA_FLAGS="$(FLAGS) --xla_backend_optimization_level=1"
@@ -37,6 +37,9 @@ test: $(READY) lint  ## everything: style, types, tests
 	|| { kill $$flower; exit 1; }; \
 	wait $$flower; code=$$?; cat .flower.log; exit $$code
 
+docs: $(READY)  ## the documentation as a site, in ./site
+	@$(BIN)/mkdocs build --strict
+
 lint: $(READY)  ## style and types alone
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -50,4 +53,4 @@ chaos: $(READY)  ## the durable protocol under all pairs of crash points and 100
 	@FEDDCD_FLOWER=long $(BIN)/pytest tests/test_flower.py
 
 clean:  ## remove the environment and what the demo wrote
-	rm -rf .venv demo .pytest_cache .ruff_cache
+	rm -rf .venv demo site .pytest_cache .ruff_cache

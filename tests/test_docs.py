@@ -132,3 +132,18 @@ def test_the_site_builds(tmp_path):
 def test_output_is_compared_loosely_but_compared(one, other, same):
     assert alike(one, other) is same
     assert missing(one, f"first\n{other}\nlast") == ([] if same else [one])
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("```bash\nfalse\ntrue\n```\n", "line 1: exit code 1"),
+        ("\n```bash\necho 12\n```\n\n```text\n13\n```\n", "line 2: shows\n13"),
+        ("```python\nprint(0.5)\n```\n\n```text\n0.6\n```\n", "line 1: shows\n0.6"),
+    ],
+)
+def test_a_page_that_is_wrong_is_found(text, reason, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(text)
+    with pytest.raises(AssertionError, match=reason):
+        run_page(page, tmp_path)

@@ -7,10 +7,12 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 
 pytest.importorskip("flwr")
 
+from feddcd import FederatedGLM
 from feddcd.data import load
 from feddcd.experiments.spec import Spec
 from feddcd.federation.config import Config
@@ -20,6 +22,7 @@ from feddcd.federation.keys import write_pair
 from feddcd.federation.processes import Group
 from feddcd.federation.programs import free_port, node
 from feddcd.federation.template import files
+from feddcd.glm.plan import Plan
 from flower_world import Up, duals, feddcd, model, optimum, simulate, simulated
 
 LONG = os.environ.get("FEDDCD_FLOWER") == "long"
@@ -134,6 +137,28 @@ def test_twelve_rounds_with_many_kills(tmp_path, algorithm, conserved):
     train(home, Watcher(kills))
     check(home, conserved)
     without_site_3(home, 1.0, 12 + 30)
+
+
+def test_the_regression_table_of_four_sites_and_one_that_refuses(tmp_path):
+    """TLS and keys as above; the table is that of one process, and the refusal is shown."""
+    d = load("breast-cancer")
+    data = pandas.DataFrame(d.X[:, [0, 1, 4]], columns=["radius", "texture", "smooth"])
+    data = data.assign(benign=d.y.astype(int), site=[f"site-{1 + i % 5}" for i in range(len(d.y))])
+    formula = "radius ~ benign + texture + smooth"  # least squares: few messages
+    plan = Plan(formula, "gaussian")
+    config = Config("test", glm=plan, deadline=60.0, patience=300.0, port=free_port())
+    parts = {site: rows.drop(columns="site") for site, rows in data.groupby("site")}
+    home = create(tmp_path / "fed", list(parts), config, data=parts)
+    (home.site("site-5") / "policy.toml").write_text("min_rows = 1000\ncomplete = true\n")
+    watcher, up = Watcher(), Up(home)
+    assert up.watch(watcher, LIMIT_S) == 0, up.said()
+    model = FederatedGLM("gaussian", formula).fit(data[data.site != "site-5"], groups="site")
+    table = pandas.read_csv(home.server / "glm" / "coefficients.csv", index_col="name")
+    np.testing.assert_allclose(table, model.table_, rtol=1e-8)
+    assert "refused: site-5: its policy does not allow fewer than 1000 rows" in up.said()
+    (end,) = watcher.of("finished")
+    assert end["sites"] == SITES
+    assert end["messages"]["task"] == 5 + 4 * model.n_exchanges_
 
 
 def test_the_example_is_what_init_writes():

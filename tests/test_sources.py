@@ -16,6 +16,7 @@ from feddcd.data import DataError, Dataset, available, load, read_libsvm
 from feddcd.data.sources import KNOWN, find
 
 FOLDER = os.environ.get("FEDDCD_DATA")
+CACHE = os.environ.get("FEDDCD_CACHE")
 
 
 @pytest.fixture(autouse=True)
@@ -326,6 +327,8 @@ def test_with_test_keeps_the_rest():
 )
 def test_known_sets_in_full(monkeypatch, name, n, n_test, d, kind):
     monkeypatch.setenv("FEDDCD_DATA", str(FOLDER))
+    if CACHE:
+        monkeypatch.setenv("FEDDCD_CACHE", CACHE)  # read once for all tests
     source = KNOWN[name]
     files = source.files if source.needs_test else (source.train,)
     if absent := [file.name for file in files if find(file) is None]:

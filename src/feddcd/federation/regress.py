@@ -49,7 +49,7 @@ class Regress:
         greet(self.home, self.roll, self.config)
         offers = self._offers()
         while True:
-            kept = {site: said for site, said in offers.items() if site not in self.refused}
+            kept = {site: offers[site] for site in sorted(offers) if site not in self.refused}
             agreed, misfits = agree(kept, self.plan)
             for site, reason in misfits.items():
                 self._refuse(site, reason)
