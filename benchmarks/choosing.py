@@ -11,6 +11,7 @@ others, as no unpenalised table exists with them.
 
 import sys
 import warnings
+from typing import Any
 
 import numpy as np
 import statsmodels.api as sm
@@ -20,8 +21,8 @@ from feddcd.data import DataError
 
 L2 = 10.0
 SITES = {"fair": 12, "phishing": 50, "a9a": 50}
-LINE = {"latency": 0.1, "bandwidth": 1e6}
-METHODS = {
+LINE: dict[str, Any] = {"latency": 0.1, "bandwidth": 1e6}
+METHODS: dict[str, dict[str, Any]] = {
     "newton, everyone": {"algorithm": "newton"},
     "newton, 30 % absent": {"algorithm": "newton", "absent": 0.3, "max_exchanges": 200},
     f"newton, everyone, l2 = {L2:g}": {"algorithm": "newton", "l2": L2},
@@ -43,7 +44,7 @@ def main() -> None:
             print(line(name, Z, z, uneven(z, SITES[name]), label, options), flush=True)
 
 
-def line(name: str, X, y, sites, label: str, options: dict) -> str:
+def line(name: str, X, y, sites, label: str, options: dict[str, Any]) -> str:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "not certified")  # the table says what was proven
         fit = feddcd.FederatedGLM(**options, **LINE).fit(X, y, sites)
@@ -56,7 +57,7 @@ def line(name: str, X, y, sites, label: str, options: dict) -> str:
 
 
 def fair() -> tuple[np.ndarray, np.ndarray]:
-    data = sm.datasets.fair.load_pandas().data
+    data: Any = sm.datasets.fair.load_pandas().data
     return data.drop(columns="affairs").to_numpy(), (data["affairs"] > 0).to_numpy(float)
 
 
