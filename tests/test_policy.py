@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,11 +21,15 @@ from feddcd.engines.files import Disk, lock_file
 from feddcd.engines.protocol import Refused
 from feddcd.experiments.methods import NAMES
 from feddcd.experiments.spec import SpecError
-from feddcd.federation import outgoing as log
+from feddcd.federation import outgoing, outlog
 from feddcd.federation import policy as rules
-from feddcd.federation.outgoing import LOG, LogError, Outgoing, approve, verify_log, waiting
-from feddcd.federation.policy import FILE, RULES, Door, Policy, PolicyError, load_policy
+from feddcd.federation.door import Door
+from feddcd.federation.outgoing import Outgoing, approve, waiting
+from feddcd.federation.outlog import LOG, LogError, verify_log
+from feddcd.federation.policy import FILE, Policy, PolicyError, load_policy
+from feddcd.federation.rules import RULES
 
+log = SimpleNamespace(**vars(outgoing) | vars(outlog))
 BASE = Outgoing(
     kind="gradient",
     method="newton",
@@ -260,7 +265,7 @@ def check_holding(folder):
     assert refusal(lambda: door.release(b"a", BASE, b"another")) == waits
     assert len(waiting(folder)) == 2
     assert id not in waiting(folder)
-    with limited(log, "MOST_WAITING", 2):
+    with limited(outgoing, "MOST_WAITING", 2):
         assert refusal(lambda: door.release(b"a", BASE, b"a third")) == waits
     assert len(waiting(folder)) == 2
     (folder / FILE).unlink()
@@ -453,7 +458,7 @@ MUTANTS = [  # group that finds it, owner, function, text, its mutant
     ("door", Door, "_guarded", 'raise Refused(f"{self.client}: {reason}") from None', "pass"),
     ("door", Door, "_guarded", "append(", f"{_OFF}("),
     ("door", log, "append", "disk.fsync(file)", "pass"),
-    ("door", log, "append", "_save(disk, _head_file(path)", f"{_OFF}(disk, _head_file(path)"),
+    ("door", log, "append", "save(disk, _head_file(path)", f"{_OFF}(disk, _head_file(path)"),
     ("asking", Door, "release", "if self.ask is not None:", "if self.ask is None and False:"),
     ("asking", log, "confirm", "not in (", "in ("),
     ("asking", log, "confirm", 'said = ""', 'said = "yes"'),
@@ -464,7 +469,7 @@ MUTANTS = [  # group that finds it, owner, function, text, its mutant
     ("holding", log, "hold", "< MOST_WAITING", ">= 0"),
     ("holding", log, "record", 'plain | {"question"', 'plain or {"question"'),
     ("holding", log, "_print_of", '"sha256": content', '"sha256": ""'),
-    ("chain", log, "_hash", "hashlib.sha256(line).hexdigest()", '"0"'),
+    ("chain", log, "hash_of", "hashlib.sha256(line).hexdigest()", '"0"'),
     ("chain", log, "_follows", "return (", "return True or ("),
     ("chain", log, "_follows", "return False", "return True"),
     ("chain", log, "_followed", "if b\"\\n\" in rest[:-1]:", "if False:"),
@@ -472,7 +477,7 @@ MUTANTS = [  # group that finds it, owner, function, text, its mutant
     ("chain", log, "_mended", "if known.lines and", "if False and"),
     ("chain", log, "_known", "if data is None and", "if False and"),
     ("chain", log, "append", "file.truncate(head.end)", "pass"),
-    ("chain", log, "append", "with _locked(disk, path):", "if True:"),
+    ("chain", log, "append", "with locked(disk, path):", "if True:"),
 ]  # fmt: skip
 
 

@@ -19,7 +19,8 @@ from feddcd.federation.coordinator import coordinate
 from feddcd.federation.home import load_place
 from feddcd.federation.init import create
 from feddcd.federation.local import LocalExchange
-from feddcd.federation.outgoing import approve, verify_log, waiting
+from feddcd.federation.outgoing import approve, waiting
+from feddcd.federation.outlog import verify_log
 from feddcd.federation.parcels import opened, packed
 from feddcd.glm.plan import Plan
 from local_network import LocalNetwork

@@ -10,7 +10,8 @@ from rich.console import Console
 from .data.frames import no_column, read_frame
 from .experiments.spec import SpecError
 from .federation.home import Home
-from .federation.outgoing import WAITING, approve, verify_log, waiting
+from .federation.outgoing import WAITING, approve, waiting
+from .federation.outlog import verify_log
 from .glm.plan import Plan
 
 console = Console()

@@ -6,21 +6,17 @@ file lacks that was cut short on the way.
 """
 
 import dataclasses
-import hashlib
 import math
 import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from fractions import Fraction
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from ..data.agree import listed
-from ..engines.files import Disk
 from ..engines.protocol import Refused
 from ..experiments.spec import SpecError, nearest
-from .outgoing import REVEALS, Outgoing, append, confirm, hold, record
+from .outgoing import REVEALS, Outgoing
+from .rules import RULES
 
 FILE = "policy.toml"
 METHODS = {
@@ -91,90 +87,6 @@ def _check_names(name: str, value: Any) -> None:
             raise PolicyError(f"{name} has an unknown {item!r}{nearest(item, known)}")
 
 
-Rule = Callable[[Policy, Outgoing], str]  # why not, or nothing
-
-
-def _columns(policy: Policy, outgoing: Outgoing) -> str:
-    if policy.columns is None:
-        return ""
-    if not outgoing.columns:
-        return "columns without names (columns)"
-    other = [name for name in outgoing.columns if name not in policy.columns]
-    return f"{_column(outgoing, *other)} (columns)" if other else ""
-
-
-def _column(outgoing: Outgoing, *names: str) -> str:
-    """By name, except where the question was for the names."""
-    known = outgoing.kind != "columns"
-    return f"the column {listed([name[:50] for name in names], 5)}" if known else "a column"
-
-
-def _kinds(policy: Policy, outgoing: Outgoing) -> str:
-    if policy.kinds is None or outgoing.kind in policy.kinds:
-        return ""
-    return f"the kind {outgoing.kind[:50]!r} (kinds = {list(policy.kinds)})"
-
-
-def _methods(policy: Policy, outgoing: Outgoing) -> str:
-    """Names of columns are sent before any method is."""
-    if policy.methods is None or outgoing.kind == "columns" or outgoing.method in policy.methods:
-        return ""
-    return f"the method {outgoing.method[:50]!r} (methods = {list(policy.methods)})"
-
-
-def _rows(policy: Policy, outgoing: Outgoing) -> str:
-    least = policy.min_rows
-    return f"fewer than {least} rows (min_rows = {least})" if outgoing.rows < least else ""
-
-
-def _classes(policy: Policy, outgoing: Outgoing) -> str:
-    """Where all rows are of one class, everyone's label is told: the other one has too few."""
-    least, counts = policy.min_per_class, [n for n in outgoing.classes.values() if n > 0]
-    if not outgoing.classes or (len(counts) > 1 and min(counts) >= least) or not least:
-        return ""
-    return f"a class with fewer than {least} rows (min_per_class = {least})"
-
-
-def _levels(policy: Policy, outgoing: Outgoing) -> str:
-    """A level that nobody here has tells of nobody."""
-    least = policy.min_per_level
-    few = lambda counts: any(0 < n < least for n in counts.values())
-    for name, counts in outgoing.levels.items():
-        if few(counts):
-            which = _column(outgoing, name)
-            return f"{which} with a level of fewer than {least} rows (min_per_level = {least})"
-    return ""
-
-
-def _parameters(policy: Policy, outgoing: Outgoing) -> str:
-    most, parameters = policy.max_parameters_per_row, outgoing.parameters
-    if most is None:
-        return ""
-    least = math.ceil(parameters / Fraction(repr(most)))  # as written: 7 / 0.07 is 100, not 101
-    if outgoing.rows >= least:
-        return ""
-    return f"{parameters} parameters from fewer than {least} rows (max_parameters_per_row = {most})"
-
-
-def _sites(policy: Policy, outgoing: Outgoing) -> str:
-    """Names of columns are no sum."""
-    if outgoing.kind == "columns" or outgoing.sites >= policy.min_sites:
-        return ""
-    return f"a sum over {outgoing.sites} sites (min_sites = {policy.min_sites})"
-
-
-RULES: dict[str, Rule] = {
-    "columns": _columns,
-    "kinds": _kinds,
-    "methods": _methods,
-    "min_rows": _rows,
-    "min_per_class": _classes,
-    "min_per_level": _levels,
-    "max_parameters_per_row": _parameters,
-    "min_sites": _sites,
-}
-
-
 def load_policy(path: Path) -> Policy:
     try:
         values = tomllib.loads(path.read_text("utf-8"))
@@ -197,46 +109,6 @@ def load_policy(path: Path) -> Policy:
         return Policy(**plain)
     except PolicyError as error:
         raise PolicyError(f"{path}: {error}") from None
-
-
-class Door(NamedTuple):
-    """The way out of a site: its folder, its name, and who is asked, if anyone is there."""
-
-    folder: Path
-    client: str
-    ask: Callable[[str], str] | None = None
-    disk: Disk = Disk()
-
-    def check(self, outgoing: Outgoing, question: bytes) -> Policy:
-        """The rules alone, for before the work; arrays may be missing still."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        policy = load_policy(self.folder / FILE)
-        self._guarded(lambda: policy.check(outgoing), outgoing, question)
-        return policy
-
-    def release(self, answer: bytes, outgoing: Outgoing, question: bytes) -> bytes:
-        """The answer, once the rules and a person allow it and the log has it.
-
-        With `ask` a person is asked; without, what has to be asked for waits in the folder.
-        """
-        policy = self.check(outgoing, question)
-        if self.ask is not None:
-            self._guarded(partial(confirm, outgoing, self.ask), outgoing, question)
-        elif policy.ask_before_sending:
-            held = partial(hold, self.folder, outgoing, question, self.disk)
-            self._guarded(held, outgoing, question)
-        content = {"bytes": len(answer), "sha256": hashlib.sha256(answer).hexdigest()}
-        append(self.folder, record(outgoing, question) | content, self.disk)
-        return answer
-
-    def _guarded(self, act: Callable[[], None], outgoing: Outgoing, question: bytes) -> None:
-        """A refusal leaves too, so the log has it first."""
-        try:
-            act()
-        except Refused as reason:
-            told = record(outgoing._replace(classes={}, levels={}, arrays={}), question)
-            append(self.folder, told | {"refused": str(reason)}, self.disk)
-            raise Refused(f"{self.client}: {reason}") from None
 
 
 def template() -> str:

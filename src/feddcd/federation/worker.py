@@ -27,9 +27,11 @@ from ..engines.site import Site
 from ..experiments.spec import SpecError
 from ..measure import tangent
 from . import leaving, parcels, regress_site
-from .outgoing import LogError, Outgoing
+from .door import Door
+from .outgoing import Outgoing
+from .outlog import LogError
 from .parcels import REGRESSION, Ask, Closing, Hello, Opened, Proof, Refusal, Welcome
-from .policy import Door, PolicyError
+from .policy import PolicyError
 from .regress_site import Check, Source
 from .terms import Parts, joining, site_parts
 

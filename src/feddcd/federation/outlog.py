@@ -1,0 +1,156 @@
+"""The log of what left a site: durable before an answer leaves, and chained by hashes.
+
+outgoing.jsonl         a line per answer
+.outgoing.jsonl.head   number, hash and place of the last line
+
+A line holds the hash of the line before, the head that of the last: a line that was changed or
+removed is found. What a crash leaves behind the head never left the site: a whole line stays and
+counts, a torn one is cut off before the next is written. Who may write here may forge all of it,
+so note elsewhere, now and then, the hash that `verify_log` gives.
+"""
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..engines.files import Disk, Locked, lock_file, prepare, publish
+
+LOG = "outgoing.jsonl"
+WAIT_S = 10.0  # for another answer of this site that is being logged
+
+
+class LogError(RuntimeError):
+    """The log of what left cannot be written or trusted, so nothing leaves."""
+
+
+class Head(NamedTuple):
+    lines: int = 0
+    hash: str = ""
+    start: int = 0  # of the last line, in bytes
+    end: int = 0
+
+
+def append(folder: Path, what: Mapping[str, Any], disk: Disk | None = None) -> None:
+    """Has happened, durably, when it returns."""
+    disk, path = disk or Disk(), folder / LOG
+    try:
+        with locked(disk, path):
+            head = _mended(disk, path)
+            told = {"line": head.lines + 1, "time": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
+            line = json.dumps({**told, **what, "previous": head.hash}).encode() + b"\n"
+            with open(path, "ab", buffering=0, opener=_private) as file:
+                file.truncate(head.end)  # what a crash left of a line
+                if (wrote := file.write(line)) != len(line):
+                    raise OSError(f"{wrote} of {len(line)} bytes were written")
+                disk.fsync(file)
+            save(disk, _head_file(path), _next(head, line)._asdict())
+    except OSError as error:
+        raise LogError(f"{path} cannot be written: {error}") from error
+
+
+def verify_log(folder: Path) -> Head:
+    """Follows the chain from its first line; raises `LogError` where it breaks."""
+    path = folder / LOG
+    known = _known(Disk(), path)  # before the lines: a running site may add one meanwhile
+    heads = _followed(path, Head())
+    if known not in heads:
+        raise _damaged(path, heads[-1], f"line {known.lines} was changed or removed")
+    return heads[-1]
+
+
+def _mended(disk: Disk, path: Path) -> Head:
+    """The head after the last whole line; only the last lines are read."""
+    known = _known(disk, path)
+    last = _read(path, known.start)[: known.end - known.start]
+    if known.lines and hash_of(last) != known.hash:
+        raise _damaged(path, known, f"line {known.lines} was changed or removed")
+    head = _followed(path, known)[-1]
+    if head != known or not head.lines:
+        save(disk, _head_file(path), head._asdict())
+    return head
+
+
+def _followed(path: Path, head: Head) -> list[Head]:
+    """This head and those of the lines after it, up to a torn one."""
+    rest, heads = _read(path, head.end), [head]
+    while (size := rest.find(b"\n") + 1) and _follows(rest[:size], heads[-1]):
+        heads.append(_next(heads[-1], rest[:size]))
+        rest = rest[size:]
+    if b"\n" in rest[:-1]:
+        raise _damaged(path, heads[-1], "what follows does not belong to it")
+    return heads
+
+
+def _follows(line: bytes, head: Head) -> bool:
+    try:
+        told = json.loads(line)
+        return (told["line"], told["previous"]) == (head.lines + 1, head.hash)
+    except (ValueError, TypeError, LookupError):
+        return False
+
+
+def _next(head: Head, line: bytes) -> Head:
+    return Head(head.lines + 1, hash_of(line), head.end, head.end + len(line))
+
+
+def hash_of(line: bytes) -> str:
+    return hashlib.sha256(line).hexdigest()
+
+
+def _known(disk: Disk, path: Path) -> Head:
+    data = disk.read(_head_file(path), 10_000)
+    if data is None and _read(path, 0):
+        raise _damaged(path, Head(), "its head is missing")
+    try:
+        return Head() if data is None else Head(**json.loads(data))
+    except (ValueError, TypeError):
+        raise _damaged(path, Head(), "its head cannot be read") from None
+
+
+def _damaged(path: Path, head: Head, what: str) -> LogError:
+    return LogError(
+        f"{path} was changed or damaged after line {head.lines}: {what}. Nothing leaves until "
+        f"it and {_head_file(path).name} are put back, or both are moved away to begin anew"
+    )
+
+
+def _read(path: Path, start: int) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            file.seek(start)
+            return file.read()
+    except FileNotFoundError:
+        return b""
+
+
+def _head_file(path: Path) -> Path:
+    return path.with_name(f".{path.name}.head")
+
+
+def save(disk: Disk, path: Path, values: Mapping[str, Any]) -> None:
+    prepare(disk, path, json.dumps(values, indent=1).encode())
+    publish(disk, path)
+
+
+@contextmanager
+def locked(disk: Disk, path: Path) -> Iterator[None]:
+    until = time.monotonic() + WAIT_S
+    while True:
+        try:
+            handle = disk.lock(lock_file(path))
+            break
+        except Locked as error:
+            if time.monotonic() > until:
+                raise LogError(f"{path} is in use by {error.holder}") from None
+            time.sleep(0.02)
+    with handle:
+        yield
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
