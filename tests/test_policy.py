@@ -324,7 +324,7 @@ def check_chain(folder):
     assert (refusal(lambda: logged(folder, 1)) or "?")[0] is LogError  # and nothing is added to it
     (folder / LOG).write_bytes(data)
     held = Disk().lock(lock_file(folder / LOG))
-    with held, limited(log, "WAIT_S", 0):
+    with held, limited(outlog, "WAIT_S", 0):
         assert (refusal(lambda: logged(folder, 1)) or "?")[0] is LogError
     head = log._head_file(folder / LOG)
     saved = head.read_bytes()
