@@ -26,7 +26,7 @@ FILES = "needs files that have to be fetched, and minutes; tests/test_paper*.py 
 NOT_RUN = {
     "README.md": "tests/test_readme.py runs its Python; the commands need files or processes",
     "benchmarks.md": "measures speed, for minutes to hours",
-    "choosing.md": "measures, for minutes, on files that have to be fetched",
+    "choosing.md": "measures on files that have to be fetched",
     "deploy.md": "administrators' commands, with the names of their machines",
     "paper.md": FILES,
     "runs.md": "lists what may be written, with placeholders",

@@ -319,3 +319,13 @@ def test_from_one_file_to_a_federation_by_commands(tmp_path):
     said = do("federation", "outgoing", "fed/sites/west", "--verify")
     assert "the log is whole" in said.output
     assert "no table yet" not in do("federation", "inspect", "fed").output
+
+
+def test_a_site_retires_from_the_next_table(tmp_path):
+    d = patients()
+    home = made(tmp_path, Plan("y ~ age + bmi"), parts(d))
+    do = lambda *words: CliRunner().invoke(app, ["federation", *words])
+    assert "the next table is without south" in do("retire", str(home.path), "south").output
+    assert isinstance(do("retire", str(home.path), "south").exception, SpecError)
+    table, _ = run(home)
+    same(table, FederatedGLM("binomial", "y ~ age + bmi").fit(d[d.site != "south"], groups="site"))

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from ._regress_commands import load_job, shared_out, show_table, watched
+from ._regress_commands import load_job, shared_out, show_table, uninvite, watched
 from .experiments.spec import Spec, SpecError, parse_setting
 from .federation.config import Config
 from .federation.coordinator import coordinate
@@ -246,6 +246,8 @@ def join_command(folder: Path, site: str) -> None:
 
 def depart_command(folder: Path, sites: list[str], *, barred: bool) -> None:
     home = Home(folder)
+    if home.config().glm is not None:
+        return uninvite(home, sites)
     members = inspect(home).server.members
     for site in sites:
         if site not in members:

@@ -94,6 +94,16 @@ def last_refusals(home: Home) -> list[dict[str, Any]]:
     return [e for e in events[starts[-1] if starts else 0 :] if e["event"] == "refused"]
 
 
+def uninvite(home: Home, sites: list[str]) -> None:
+    """A table has no memory: who is not invited is not in the next one."""
+    invited = home.invited()
+    for site in sites:
+        if site not in invited:
+            raise SpecError(f"{site!r} is not invited; invited: {', '.join(invited)}")
+        home.key(site).unlink()
+        console.print(f"the next table is without {site}")
+
+
 def outgoing_command(folder: Path, ids: list[str], check: bool) -> None:
     """What waits at a site for its administrator, approval of it, and the log of what left."""
     if not (folder / "site.toml").exists():

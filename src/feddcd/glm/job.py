@@ -37,7 +37,7 @@ class Outcome(NamedTuple):
     history: pd.DataFrame
     bins: pd.DataFrame | None
     residuals: pd.DataFrame | None
-    by_site: pd.DataFrame
+    by_site: pd.DataFrame | None
     choice: Choice
 
 

@@ -7,6 +7,7 @@ import pandas as pd
 from scipy.stats import norm
 
 from .certificate import inverse
+from .frame import INTERCEPT
 from .newton import Course
 from .points import Model, Point, dispersion
 from .site import RESIDUALS, Moments, square
@@ -79,21 +80,34 @@ def _binned(edges: np.ndarray, values: dict[str, np.ndarray]) -> pd.DataFrame:
     return pd.DataFrame({"low": edges[:-1], "high": edges[1:], **values})
 
 
-def by_site(model: Model, course: Course, labels: list[str], A: np.ndarray) -> pd.DataFrame:
+def by_site(model: Model, course: Course, labels: list[str], A: np.ndarray) -> pd.DataFrame | None:
     """Each site's own estimate: one Newton step from the pooled one, with its own Hessian. Sites
-    whose rows cannot tell the coefficients apart are left out. A gives the table's units."""
-    phi, D = dispersion(model, course.point.value, course.sums), np.repeat(course.D, model.k)
+    whose rows cannot tell the coefficients apart are left out, and so are the constants of a
+    model with site effects. A gives the table's units."""
+    phi, E = dispersion(model, course.point.value, course.sums), np.repeat(course.D, model.k)
+    constant = {*model.names[len(model.names) - model.effects :]} if model.effects else set()
+    constant |= {INTERCEPT} if model.effects else set()
+    shown = [i for i, label in enumerate(labels) if label.split(": ")[-1] not in constant]
     found = {}
     for site, said in course.said.items():
+        own = np.repeat([_of(name, site, model) for name in model.names], model.k)
+        H = (square(said.H, model.p) / np.outer(E, E))[np.ix_(own, own)]
         try:
-            V = inverse(square(said.H, model.p) / np.outer(D, D), least=1e-8)
+            V = inverse(H, least=1e-8)
         except np.linalg.LinAlgError:
             continue
-        own = A @ (course.point.w.reshape(-1) - V @ (said.g / D))
-        std_err = np.sqrt(phi * np.sum((A @ V) * A, 1))
-        rows = zip(labels, own, std_err, strict=True)
-        found |= {(name, site): (coef, se) for name, coef, se in rows}
-    index = pd.MultiIndex.from_tuples(list(found) or [("", "")], names=["name", "site"])
-    values = list(found.values()) or [(np.nan, np.nan)]
-    frame = pd.DataFrame(values, index=index, columns=["coef", "std_err"])
-    return frame if found else frame.iloc[:0]
+        B = A[:, own]
+        coef = A @ course.point.w.reshape(-1) - B @ (V @ (said.g / E)[own])
+        std_err = np.sqrt(phi * np.sum((B @ V) * B, 1))
+        found |= {(labels[i], site): (coef[i], std_err[i]) for i in shown}
+    if not found:
+        return None
+    index = pd.MultiIndex.from_tuples(list(found), names=["name", "site"])
+    return pd.DataFrame(list(found.values()), index=index, columns=["coef", "std_err"])
+
+
+def _of(name: str, site: str, model: Model) -> bool:
+    """Whether a column says something about this site's rows alone: effects of others do not, nor
+    does its own beside an intercept."""
+    effects = model.names[len(model.names) - model.effects :] if model.effects else ()
+    return name not in effects or (model.intercept is None and name == f"site[{site}]")
