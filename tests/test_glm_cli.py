@@ -252,7 +252,7 @@ GROUP = "--group hospital"
 BAD = [
     # the file
     case("nothing.csv: no such file", "FILE nothing.csv"),
-    case("p.svm: a table's name ends in .csv, .tsv (also with .gz", "FILE p.svm"),
+    case("p.svm: say with --group which column names the site", "FILE p.svm"),
     case("p.csv: is empty, expected a line with the names", data=""),
     case("p.csv: no rows", f"{GROUP} --label a", "a,hospital\n"),
     case("p.csv:3: 3 fields, the header has 2", data="a,hospital\n1,2\n1,2,3\n"),
@@ -378,3 +378,18 @@ def test_parquet_holds_more_than_numbers_and_words(capsys):
     data.to_parquet("p.parquet")
     feddcd("glm", "p.parquet", "--group", "hospital", *F, code=2)
     assert "dose is inf in row 4; it must be finite" in capsys.readouterr().err
+
+
+def test_a_libsvm_file_among_pretended_sites(capsys):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(120, 3)).round(3), rng.choice([-1, 1], 120)
+    numbers = [" ".join(f"{j + 1}:{v}" for j, v in enumerate(x)) for x in X]
+    Path("p.svm").write_text("\n".join(f"{a:+d} {b}" for a, b in zip(y, numbers, strict=True)))
+    feddcd("glm", "p.svm", "--clients", "4", "--tol", "1e-7", "--out", "out", "-q")
+    result = sm.GLM((y + 1) / 2, sm.add_constant(X), family=sm.families.Binomial()).fit()
+    np.testing.assert_allclose(coefficients()["coef"], result.params, rtol=1e-3)
+    assert list(coefficients().index) == ["Intercept", "x1", "x2", "x3"]
+    feddcd("glm", "p.svm", "--clients", "1", "--out", "other", code=2)
+    assert "need 2 <= --clients <= 120 rows, got 1" in capsys.readouterr().err
+    feddcd(*GLM, *F, "--clients", "3", "--out", "other", code=2)
+    assert "give --group, or --clients" in capsys.readouterr().err

@@ -16,7 +16,8 @@ def _column(help: str, *names: str) -> Any:
 
 def glm(
     file: Annotated[
-        Path, typer.Argument(help="A .csv, .tsv (also packed) or .parquet file.", metavar="FILE")
+        Path,
+        typer.Argument(help="A .csv, .tsv (also packed), .parquet or LIBSVM file.", metavar="FILE"),
     ],
     formula: Annotated[
         str | None,
@@ -26,6 +27,10 @@ def glm(
         str | None, _column("Without a formula: the outcome; all other numbers explain it.")
     ] = None,
     group: Annotated[str | None, _column("Which site holds the row: hospital, bank, ...")] = None,
+    clients: Annotated[
+        int | None,
+        typer.Option(help="No --group: rows at random to so many.", show_default=False),
+    ] = None,
     family: Annotated[str, _option("binomial, gaussian, poisson or multinomial.")] = "binomial",
     l2: Annotated[float, _option("Penalty l2/2 |w|², not on the intercept.", "--l2")] = 0.0,
     tol: Annotated[float, _option("Proven error of any coefficient, in standard errors.")] = 0.01,
@@ -65,4 +70,4 @@ def glm(
         "standardize": standardize, "max_exchanges": max_exchanges, "absent": absent,
         "random_state": seed, "latency": latency, "bandwidth": bandwidth,
     }  # fmt: skip
-    glm_command(file, Roles(label, group, weight, offset), settings, out, force, quiet)
+    glm_command(file, Roles(label, group, weight, offset), settings, clients, out, force, quiet)

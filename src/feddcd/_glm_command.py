@@ -14,10 +14,10 @@ from typing import Any
 import tomli_w
 from rich.console import Console
 
-from ._glm_table import Ready, ready
+from ._glm_table import Ready, load_table, ready
 from ._glm_table import Roles as Roles
 from .data import DataError
-from .data.frames import Frame, read_frame
+from .data.frames import Frame
 from .glm import FederatedGLM, settings
 from .glm.federated import written
 from .glm.plan import Plan
@@ -38,6 +38,7 @@ def glm_command(
     file: Path,
     roles: Roles,
     options: dict[str, Any],
+    clients: int | None,
     out: Path | None,
     force: bool,
     quiet: bool,
@@ -46,7 +47,7 @@ def glm_command(
     model = FederatedGLM(**options, verbose=console.is_terminal and not quiet)
     with _in_words():
         settings.check(model.get_params(deep=False))
-    table = read_frame(file, () if roles.group is None else (roles.group,))
+    table, roles = load_table(file, roles, clients, model.random_state)
     with _in_words(table):
         data = ready(table, model.formula, roles, model.family)
         _fit(model, data, roles)

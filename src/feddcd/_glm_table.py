@@ -1,6 +1,7 @@
 """A table as `feddcd glm` takes it: which column is what, and what is refused before the fit."""
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -11,12 +12,14 @@ from . import _glm_values as values
 from ._glm_values import check_alike, check_plain, check_words, refuse_mixed
 from .data import DataError
 from .data.agree import listed
-from .data.frames import Frame, is_number, no_column
+from .data.frames import Frame, is_number, is_table, no_column, read_frame
+from .data.libsvm import read_libsvm
 from .glm.formula import Parts, split, tokens
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+PRETENDED = "(site)"
 CONSTANT = re.compile(r"[01+\-\s]*")
 
 
@@ -32,6 +35,37 @@ class Ready(NamedTuple):
     sites: np.ndarray
     used: tuple[str, ...]  # where a missing value leaves the row out
     notes: tuple[str, ...]  # what a person should know of it
+
+
+def load_table(file: Path, roles: Roles, clients: int | None, seed: int) -> tuple[Frame, Roles]:
+    """A table with names, or a LIBSVM file: columns x1, x2, ... and label. With `clients` the rows
+    are shared out at random, to plan with."""
+    named = is_table(file)
+    table = (
+        read_frame(file, () if roles.group is None else (roles.group,)) if named else _sparse(file)
+    )
+    if not named and roles.label is None:
+        roles = roles._replace(label="label")
+    if clients is None:
+        return table, roles
+    if roles.group is not None:
+        raise DataError("give --group, or --clients to share the rows out at random, not both")
+    if not 2 <= clients <= len(table.frame):
+        raise DataError(f"need 2 <= --clients <= {len(table.frame)} rows, got {clients}")
+    site = np.random.default_rng(seed).permutation(np.arange(len(table.frame)) % clients)
+    frame = table.frame.assign(**{PRETENDED: [f"site-{i + 1}" for i in site]})
+    return table._replace(frame=frame), roles._replace(group=PRETENDED)
+
+
+def _sparse(file: Path) -> Frame:
+    import pandas
+
+    X, y = read_libsvm(file)
+    dense = X.toarray()
+    frame = pandas.DataFrame(dense, columns=[f"x{j + 1}" for j in range(dense.shape[1])])
+    kinds = np.unique(y)
+    frame["label"] = (y == kinds[1]).astype(float) if len(kinds) == 2 else y  # as -1 and 1
+    return Frame(str(file), frame, lambda row: f"line {row + 1}")
 
 
 def ready(table: Frame, formula: str | None, roles: Roles, family: str) -> Ready:
@@ -59,7 +93,7 @@ def _check_roles(table: Frame, formula: str | None, roles: Roles) -> None:
     if roles.group is None:
         raise DataError(
             f"{file}: say with --group which column names the site (the hospital, bank, ...) that "
-            f"holds each row; columns: {listed(names)}"
+            f"holds each row, or share the rows out with --clients; columns: {listed(names)}"
         )
     if (formula is None) == (roles.label is None):
         what = "which column is explained by which" if formula is None else "it once"
