@@ -78,8 +78,12 @@ class Deployment:
     """`faults` are met in their order, one per process: a process that crashed is started anew
     and meets the next fault of its place, if there is one."""
 
-    def __init__(self, folder: Path, algorithm, shared, faults=(), rounds: int = 3):
-        self.folder, self.algorithm, self.rounds = folder, algorithm, rounds
+    def __init__(
+        self, folder: Path, algorithm, shared, faults=(), rounds: int = 3, watch=lambda ends: None
+    ):
+        """`watch` is told of the ends of processes: place, moment, and the files it left."""
+        self.folder, self.algorithm, self.rounds, self.watch = folder, algorithm, rounds, watch
+        self.moment, self.ends = 0, []
         self.problems, self.weights, self.w, self.like, self.key = shared
         self.plans = {place: [] for place in (*SITES, "server")}
         for fault in faults:
@@ -93,6 +97,13 @@ class Deployment:
         """Disk operations of the process of a place that was started as number `life`."""
         return len(self.lives[place][life]) if life < len(self.lives[place]) else 0
 
+    def ended(self, place: str) -> None:
+        """What is to come depends on the moment and on the files, and on nothing else."""
+        left = sorted(self.folder.glob(f"*{place}.state*")) if place in SITES else []
+        held = [(path.name, path.read_bytes()) for path in left if path.suffix != ".lock"]
+        self.ends.append((place, self.moment, hash(tuple(held))))
+        self.watch(self.ends)
+
     def disk(self, place: str):
         made = FailingDisk()
         if self.plans[place]:
@@ -104,6 +115,7 @@ class Deployment:
     def site(self, id: str) -> Site:
         """The running process of a site, started if need be."""
         while (running := self.sites[id]) is None:
+            self.moment += 1
             disk = self.disk(id)
             try:
                 file = ClientFile(self.folder / f"{id}.state", federation="f", client=id, disk=disk)
@@ -114,12 +126,13 @@ class Deployment:
                     file.close()
                     raise
             except (Crash, StateError):
-                continue
+                self.ended(id)
         return running
 
     def ask(self, id: str, message):
         """The answer, or None: the process crashed, or its disk failed and it was ended."""
         site = self.site(id)
+        self.moment += 1
         try:
             return site.handle(message)
         except Refused as reason:
@@ -127,6 +140,7 @@ class Deployment:
         except (Crash, StateError):
             site.file.close()
             self.sites[id] = None
+            self.ended(id)
         return None
 
     def server(self) -> Book:
@@ -140,6 +154,7 @@ class Deployment:
                 self.book = opened
             except Crash:
                 ledger.close()
+                self.ended("server")
         return self.book
 
     def down(self) -> None:
@@ -158,6 +173,7 @@ class Deployment:
             book.commit()
         except Crash:
             self.down()
+            self.ended("server")
 
     def committed(self) -> list[Summed]:
         entries = [e for e in self.server().ledger.entries() if e.kind == "summed"]
