@@ -92,7 +92,7 @@ def _shown(config: Config, rounds: int, note: str = "starting Flower"):
         yield shown.watch
 
 
-def simulate_command(folder: Path, rounds: int, loss: float, seed: int, show: bool) -> None:
+def simulate_command(folder: Path, rounds: int, loss: float, seed: int, show: bool = False) -> None:
     if not 0 <= loss < 1:
         raise SpecError(f"need 0 <= loss < 1, got loss={loss}")
     home = Home(folder)
