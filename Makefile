@@ -37,7 +37,7 @@ test: $(READY) lint  ## everything: style, types, tests
 	|| { kill $$flower; exit 1; }; \
 	wait $$flower; code=$$?; cat .flower.log; exit $$code
 
-docs: $(READY)  ## the documentation as a site, in ./site
+docs: $(READY)  ## the documentation as a site, in build/site
 	@$(BIN)/mkdocs build --strict
 
 lint: $(READY)  ## style and types alone
@@ -53,4 +53,4 @@ chaos: $(READY)  ## the durable protocol under all pairs of crash points and 100
 	@FEDDCD_FLOWER=long $(BIN)/pytest tests/test_flower.py
 
 clean:  ## remove the environment and what the demo wrote
-	rm -rf .venv demo site .pytest_cache .ruff_cache
+	rm -rf .venv demo build .pytest_cache .ruff_cache
