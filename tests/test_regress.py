@@ -329,3 +329,8 @@ def test_a_site_retires_from_the_next_table(tmp_path):
     assert isinstance(do("retire", str(home.path), "south").exception, SpecError)
     table, _ = run(home)
     same(table, FederatedGLM("binomial", "y ~ age + bmi").fit(d[d.site != "south"], groups="site"))
+    assert not home.ledger.exists()
+    assert "a table has no ledger" in str(do("verify", str(home.path)).exception)
+    assert do("join", str(home.path), "south").exit_code == 0
+    table, _ = run(home)
+    same(table, FederatedGLM("binomial", "y ~ age + bmi").fit(d, groups="site"))

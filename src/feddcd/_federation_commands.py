@@ -231,7 +231,13 @@ def _show(seen: Insight) -> None:
 
 
 def verify_command(folder: Path) -> None:
-    count = verify(Home(folder))
+    home = Home(folder)
+    if home.config().glm is not None:
+        raise SpecError(
+            "a table has no ledger; what a site sent is in its own log: feddcd federation outgoing "
+            "SITE_DIR --verify"
+        )
+    count = verify(home)
     console.print(f"{count} records: the chain, the sums and the model are what they say")
 
 

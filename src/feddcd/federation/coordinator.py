@@ -47,13 +47,13 @@ def coordinate(
     home = Home(Path(str(run["folder"])).resolve(), watch)
     config = home.config()
     home.note("greeting", pid=os.getpid())
+    kind = config.spec.model if config.glm is None else REGRESSION
+    roll = Roll(exchange, home, Hello(config.name, kind), config.deadline)
     try:
+        if config.glm is not None:
+            Regress(home, roll, config, config.glm).run()
+            return
         with Ledger(home.ledger, config.name) as ledger:
-            kind = config.spec.model if config.glm is None else REGRESSION
-            roll = Roll(exchange, home, Hello(config.name, kind), config.deadline)
-            if config.glm is not None:
-                Regress(home, roll, config, config.glm).run()
-                return
             terms = terms_of(home, roll, ledger)
             with jax.enable_x64(terms.double):
                 Coordinator(home, roll, ledger, terms, int(run.get("rounds", 0))).run()
