@@ -48,7 +48,7 @@ lint: $(READY)  ## style and types alone
 bench: $(READY)  ## speed against plain NumPy, as ratios of one run
 	@$(BIN)/python benchmarks/rounds.py
 
-chaos: $(READY)  ## the durable protocol under all pairs of crash points and 100,000 faults (an hour or two)
+chaos: $(READY)  ## the durable protocol under all pairs of crash points and 100,000 faults (an hour)
 	@FEDDCD_CRASH_PAIRS=all FEDDCD_FAULTS=100000 FEDDCD_HISTORIES=1000 $(QUICK) $(PYTEST) tests/test_crashes.py tests/test_protocol.py tests/test_protocol_machine.py
 	@FEDDCD_FLOWER=long $(BIN)/pytest tests/test_flower.py
 
