@@ -5,7 +5,10 @@ import itertools
 from pathlib import Path
 
 import jax
+from hypothesis import settings
 
+settings.register_profile("patient", deadline=None)  # machines are busy at times
+settings.load_profile("patient")
 MAPS, MANY = Path("/proc/self/maps"), 30_000
 _tests = itertools.count(1)
 

@@ -338,3 +338,20 @@ def test_estimator_conventions():
     assert model.fit(X, ys["poisson"], groups=site) is model
     assert jax.config.jax_enable_x64 == before
     assert model.coef_.dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    "dose",
+    [
+        lambda y, rng: y + 0.5,
+        lambda y, rng: 4 * y + rng.normal(size=len(y)) / 10,
+        lambda y, rng: y * (rng.random(len(y)) < 0.3),
+    ],
+)
+def test_what_separates_is_named(dose):
+    """Wholly, with a gap, and in one of the outcomes only."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 200).astype(float)
+    data = pd.DataFrame({"age": rng.normal(60, 9, 200), "y": y, "dose": dose(y, rng)})
+    with pytest.raises(ValueError, match="separation: dose predicts some outcomes perfectly"):
+        FederatedGLM("binomial", "y ~ age + dose").fit(data, groups=np.arange(200) % 4)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from .frame import INTERCEPT
 from .points import Model
 from .site import Moments
 
@@ -52,6 +53,8 @@ def _dependent(name: str, earlier: Sequence[str], b: np.ndarray) -> str:
 def separation(direction: np.ndarray, names: Sequence[str], family: str) -> str:
     """The message for a likelihood that keeps rising along a direction (d by k, scaled)."""
     size = np.abs(direction).max(1)
+    if len(size) > 1:  # a constant tells no outcomes apart
+        size = np.where([name == INTERCEPT for name in names], 0.0, size)
     heavy = [int(j) for j in np.argsort(-size) if size[j] > 0.1 * size.max()]
     what = "counts of 0" if family == "poisson" else "outcomes"
     return (

@@ -56,7 +56,7 @@ class Course(NamedTuple):
 
 
 class Separated(Exception):
-    """The step along which the likelihood keeps rising, d by k."""
+    """The direction in which the likelihood keeps rising, d by k."""
 
     def __init__(self, direction: np.ndarray):
         self.direction = direction
@@ -130,7 +130,7 @@ def newton(
         base, null = next_null(said, null)
         done = Course(model, now, error, error <= tol, said, D, sums, base, asked.edges)
         if now.rounded and error == np.inf:
-            raise Separated(now.w - state.anchor)
+            raise Separated(now.w)
         if error <= tol or now.rounded:
             return done
         state = _arrived(state, now, said, last=log.left == 1)
@@ -239,7 +239,7 @@ def _step(now: Point, before: Point | None) -> np.ndarray:
     try:
         q = -solve(now.H, now.g)
     except np.linalg.LinAlgError:
-        raise Separated(np.linalg.eigh(now.H)[1][:, 0].reshape(now.w.shape)) from None
+        raise Separated(now.w) from None
     if before is None:
         return q
     change, v = now.H - before.H, (now.w - before.w).reshape(-1)
