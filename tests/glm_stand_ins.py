@@ -73,6 +73,8 @@ def common(family, w, cov, labels, n, sites, phi=1.0):
     return SimpleNamespace(
         family=family, formula=None, l2=0.0, tol=0.01, site_effects="none", covariance="model",
         table_=pd.DataFrame(table, index=pd.Index(labels, name="name")),
+        original_table_=pd.DataFrame(table, index=pd.Index(labels, name="name")),
+        original_covariance_=pd.DataFrame(cov, labels, labels),
         covariance_=pd.DataFrame(cov, labels, labels), dispersion_=phi, deviance_=812.25,
         null_deviance_=1040.5, log_likelihood_=-406.125, aic_=820.25, n_exchanges_=4,
         n_uploads_=4 * sites, bytes_up_=4 * sites * 240, converged_=True, certified_error_=9.93e-5,

@@ -158,7 +158,9 @@ def test_missing_values_are_counted(capsys):
 def test_options_reach_the_model(options, settings, fit):
     feddcd(*GLM, *options.split(), "--out", "out", "-q")
     model = FederatedGLM(**settings).fit(patients(), groups="hospital", **fit)
-    pd.testing.assert_frame_equal(coefficients(), model.table_, rtol=1e-9, check_names=False)
+    own = model.original_table_
+    pd.testing.assert_frame_equal(coefficients(), own, rtol=1e-9, check_names=False)
+    assert Path("out/summary.txt").read_text().strip() == model.summary().strip()
     assert len(pd.read_csv("out/history.csv")) == model.n_exchanges_
 
 

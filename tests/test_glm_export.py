@@ -150,3 +150,18 @@ def test_a_real_fit_is_exported(tmp_path, family):
     found = predictions(model, family, X)
     expected = fit.predict(frame) / (frame["years"] if family == "poisson" else 1.0)
     np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+def test_standardised_fits_are_exported_in_the_columns_own_units(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal([5, -3], [2, 0.1], (200, 2))
+    y = X @ [1.0, 4.0] + rng.normal(size=200)
+    fits = [
+        FederatedGLM("gaussian", standardize=on).fit(X, y, groups=np.arange(200) % 4)
+        for on in (True, False)
+    ]
+    for fit, folder in zip(fits, ("a", "b"), strict=True):
+        export.write(fit, tmp_path / folder)
+    read = lambda folder: pd.read_csv(tmp_path / folder / "coefficients.csv", index_col="name")
+    np.testing.assert_allclose(read("a"), read("b"), rtol=1e-9)
+    assert abs(fits[0].table_.loc["x1", "coef"]) < abs(fits[1].table_.loc["x1", "coef"])

@@ -168,9 +168,11 @@ def alone(family):
 def test_the_table_does_not_depend_on_the_split(code, family):
     sites, whole = split(pooled_rows(family), code), alone(family)
     found = converse(regression(job_of(family, sites)), sites, family)
-    off = np.abs(found.table["coef"] - whole.table["coef"]) / whole.table["std_err"]
+    off = (
+        np.abs(found.shown.table["coef"] - whole.shown.table["coef"]) / whole.shown.table["std_err"]
+    )
     assert off.max() < 1e-9
-    np.testing.assert_allclose(found.table, whole.table, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found.shown.table, whole.shown.table, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(found.fit, whole.fit, rtol=1e-9)
 
 
@@ -241,8 +243,8 @@ def test_lost_answers_do_not_matter(family, lost):
     coef, std_err = statsmodels_table(family)
     assert found.converged
     assert found.error <= 1e-8
-    np.testing.assert_array_less(np.abs(found.table["coef"] - coef), 1e-6 * std_err)
-    np.testing.assert_allclose(found.table["std_err"], std_err, rtol=1e-6)
+    np.testing.assert_array_less(np.abs(found.shown.table["coef"] - coef), 1e-6 * std_err)
+    np.testing.assert_allclose(found.shown.table["std_err"], std_err, rtol=1e-6)
     assert len(found.history) == exchanges
     assert found.history["bytes_up"].iloc[-1] == moved
 
@@ -260,7 +262,9 @@ def test_large_effects_where_seven_of_ten_are_lost(seed):
     found, *_ = drive(job, sites, lambda exchange, site: exchange == 1 or some(exchange, site))
     assert found.converged
     whole, *_ = drive(job, sites, lambda exchange, site: True)
-    off = np.abs(found.table["coef"] - whole.table["coef"]) / whole.table["std_err"]
+    off = (
+        np.abs(found.shown.table["coef"] - whole.shown.table["coef"]) / whole.shown.table["std_err"]
+    )
     assert off.max() <= found.error + whole.error
 
 
@@ -283,7 +287,7 @@ def test_never_more_exchanges_than_allowed(limit, p, seed, family):
         if p == 1 or f"max_exchanges={limit} {TOO_FEW}" not in str(refused):
             raise
         return
-    off = np.abs(found.table["coef"] - coef) / std_err
+    off = np.abs(found.shown.table["coef"] - coef) / std_err
     assert off.max() <= found.error + 1e-9
     assert found.converged == (found.error <= 1e-8)
     assert found.converged or exchanges == limit

@@ -136,7 +136,8 @@ class FederatedGLM(BaseEstimator):
 
     def _store(self, said: Outcome, job: Job, dropped: int) -> None:
         """What a fit leaves behind."""
-        self._w, self.table_, self.covariance_ = said.w, said.table, said.covariance
+        self._w, (self.table_, self.covariance_) = said.w, said.shown
+        self.original_table_, self.original_covariance_ = said.original
         self.n_rows_, self.n_dropped_, self.n_sites_ = said.rows, dropped, len(job.model.sites)
         self.deviance_, self.null_deviance_, self.dispersion_ = said.fit[:3]
         self.log_likelihood_, self.aic_ = said.fit[3:]

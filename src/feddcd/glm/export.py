@@ -21,14 +21,15 @@ LINKS = {
 
 
 def write(fit: Any, folder: str | Path) -> list[Path]:
-    """Write coefficients.csv, model.json, model.joblib and summary.txt; return their paths."""
+    """Write coefficients.csv, model.json, model.joblib (all in the columns' own units) and
+    summary.txt; return their paths."""
     if not hasattr(fit, "table_"):
         raise ValueError("this model is not fitted yet: call fit first")
     model, text = estimator(fit), json.dumps(document(fit), indent=1, allow_nan=False) + "\n"
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / name for name in ("coefficients.csv", "model.json", "model.joblib")]
-    fit.table_.to_csv(paths[0], index_label="name", lineterminator="\n")
+    fit.original_table_.to_csv(paths[0], index_label="name", lineterminator="\n")
     paths[1].write_text(text, encoding="utf-8", newline="\n")
     joblib.dump(model, paths[2])
     paths.append(folder / "summary.txt")
@@ -62,7 +63,7 @@ def estimator(fit: Any) -> LogisticRegression | LinearRegression | PoissonRegres
 
 def document(fit: Any) -> dict[str, Any]:
     """The model as plain numbers and words."""
-    table = fit.table_
+    table = fit.original_table_
     return {
         "format": FORMAT,
         "feddcd": version("feddcd"),
@@ -74,7 +75,7 @@ def document(fit: Any) -> dict[str, Any]:
         "names": [str(name) for name in table.index],
         "coefficients": table["coef"].tolist(),
         "standard_errors": table["std_err"].tolist(),
-        "covariance": np.asarray(fit.covariance_, float).tolist(),
+        "covariance": np.asarray(fit.original_covariance_, float).tolist(),
         "covariance_kind": fit.covariance,
         "dispersion": float(fit.dispersion_),
         "penalty": _penalty(fit.l2),

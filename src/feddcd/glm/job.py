@@ -26,10 +26,15 @@ class Job(NamedTuple):
     watch: Callable[[dict[str, Any]], None] = lambda row: None  # told of each exchange
 
 
-class Outcome(NamedTuple):
-    w: np.ndarray  # d by k, user's units
+class Table(NamedTuple):
     table: pd.DataFrame
     covariance: pd.DataFrame
+
+
+class Outcome(NamedTuple):
+    w: np.ndarray  # d by k, user's units
+    shown: Table  # standardised, if that was asked for
+    original: Table  # user's units
     fit: statistics.Fit
     error: float
     converged: bool
@@ -69,20 +74,17 @@ def regression(job: Job, train: Train | None = None) -> Generator[Ask, Answers, 
 
 
 def _outcome(job: Job, course: Course, log: Log, choice: Choice) -> Outcome:
-    model, (d, k) = course.model, course.point.w.shape
-    E = np.repeat(course.D, k)
-    order = np.arange(d * k).reshape(d, k).T.ravel()  # class by class
-    A = np.kron(_units(job, course), np.eye(k)) / E
-    cov = A @ statistics.covariance(model, course.point, course.sums, job.covariance) @ A.T
+    model, k = course.model, job.model.k
     labels = list(model.names)
     if job.classes is not None:
         labels = [f"{c}: {name}" for c in job.classes[1:] for name in model.names]
-    cov, w = cov[order][:, order], (A @ course.point.w.reshape(-1))[order]
+    plain = np.eye(len(model.names))
+    A = _flat(_units(job, course), course, k)
     by_mean, residuals = statistics.bins(model, course)
     return Outcome(
         w=course.point.w / course.D[:, None],
-        table=statistics.table(w, np.sqrt(np.diag(cov)), labels),
-        covariance=pd.DataFrame(cov, labels, labels),
+        shown=_table(job, course, labels, A),
+        original=_table(job, course, labels, _flat(plain, course, k)),
         fit=statistics.fit(model, course),
         error=course.error,
         converged=course.converged,
@@ -90,9 +92,22 @@ def _outcome(job: Job, course: Course, log: Log, choice: Choice) -> Outcome:
         history=_history(job, log),
         bins=by_mean,
         residuals=residuals,
-        by_site=statistics.by_site(model, course, labels, A[order]),
+        by_site=statistics.by_site(model, course, labels, A),
         choice=choice,
     )
+
+
+def _flat(A: np.ndarray, course: Course, k: int) -> np.ndarray:
+    """From coefficients in units of D to A times those of the user, class by class."""
+    order = np.arange(len(A) * k).reshape(-1, k).T.ravel()
+    return (np.kron(A, np.eye(k)) / np.repeat(course.D, k))[order]
+
+
+def _table(job: Job, course: Course, labels: list[str], A: np.ndarray) -> Table:
+    cov = statistics.covariance(course.model, course.point, course.sums, job.covariance)
+    cov, w = A @ cov @ A.T, A @ course.point.w.reshape(-1)
+    table = statistics.table(w, np.sqrt(np.diag(cov)), labels)
+    return Table(table, pd.DataFrame(cov, labels, labels))
 
 
 def _units(job: Job, course: Course) -> np.ndarray:
