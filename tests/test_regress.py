@@ -217,7 +217,10 @@ def test_a_person_is_shown_what_leaves_and_may_say_no(tmp_path):
             lambda d: d.assign(age="old"),
             "south: its column 'age' holds categories, and at most sites numbers",
         ),
-        (lambda d: d.assign(ward="z"), "south: its column 'ward' has a level that was not"),
+        (
+            lambda d: d.assign(ward="z"),
+            "south: its column 'ward' has the level 'z', which was not declared",
+        ),
     ],
 )
 def test_a_site_that_does_not_fit_is_refused_by_name(tmp_path, change, said):

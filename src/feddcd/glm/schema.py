@@ -102,10 +102,11 @@ def _odd(said: Offer, kinds: set[str], plan: Plan) -> str:
         own, most = ("numbers", "categories") if column in kinds else ("categories", "numbers")
         return f"its column {column!r} holds {own}, and at most sites {most}"
     for column, declared in plan.levels.items():
-        if set(said.levels.get(column, ())) - set(declared):
-            return f"its column {column!r} has a level that was not declared"
-    if plan.classes is not None and set(said.classes or ()) - set(plan.classes):
-        return "it has a class that was not declared"
+        if other := _sorted(set(said.levels.get(column, ())) - set(declared)):
+            return f"its column {column!r} has the level {other[0]!r}, which was not declared"
+    unknown = set(said.classes or ()) - set(plan.classes or said.classes or ())
+    if other := _sorted(unknown):
+        return f"it has the class {other[0]!r}, which was not declared"
     return ""
 
 
