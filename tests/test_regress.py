@@ -336,3 +336,10 @@ def test_a_site_retires_from_the_next_table(tmp_path):
     assert do("join", str(home.path), "south").exit_code == 0
     table, _ = run(home)
     same(table, FederatedGLM("binomial", "y ~ age + bmi").fit(d, groups="site"))
+
+
+def test_too_few_rows_over_a_federation_are_said(tmp_path):
+    d = patients("gaussian", n=12).assign(site=["east", "north"] * 6).dropna().iloc[:4]
+    home = made(tmp_path, Plan("y ~ age + bmi + w", "gaussian"), parts(d))
+    with pytest.raises(DataError, match="4 coefficients need more than 4 rows, got 4"):
+        run(home)

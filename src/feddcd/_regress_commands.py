@@ -1,6 +1,5 @@
 """What `feddcd federation ...` does where the federation makes a regression table."""
 
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from rich.console import Console
 
 from .data.frames import no_column, read_frame
 from .experiments.spec import SpecError
+from .federation.config import read_toml
 from .federation.home import Home
 from .federation.outgoing import WAITING, approve, waiting
 from .federation.outlog import verify_log
@@ -19,12 +19,7 @@ console = Console()
 
 def load_job(path: Path) -> Plan:
     """A job file, as `feddcd glm` writes it: the settings under [glm]."""
-    try:
-        values = tomllib.loads(path.read_text())
-    except FileNotFoundError:
-        raise SpecError(f"{path}: no such file; `feddcd glm` writes one, job.toml") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SpecError(f"{path}: not a TOML file: {error}") from None
+    values = read_toml(path, "; `feddcd glm` writes one, job.toml")
     try:
         return Plan.from_dict(values.get("glm"))
     except SpecError as error:

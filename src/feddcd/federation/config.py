@@ -57,15 +57,18 @@ class Config:
         return tomli_w.dumps(values | spec)
 
 
-def load_config(path: Path) -> Config:
+def read_toml(path: Path, hint: str = "") -> dict[str, Any]:
+    """`hint` says what to do where there is no such file."""
     try:
-        values = tomllib.loads(path.read_text())
+        return tomllib.loads(path.read_text())
     except FileNotFoundError:
-        raise SpecError(
-            f"{path}: no such file; make a federation with: feddcd federation init DIR --sites N"
-        ) from None
+        raise SpecError(f"{path}: no such file{hint}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SpecError(f"{path}: not a TOML file: {error}") from None
+
+
+def load_config(path: Path) -> Config:
+    values = read_toml(path, "; make a federation with: feddcd federation init DIR --sites N")
     own = {f.name for f in dataclasses.fields(Config)} - {"spec"}
     for name in values:
         if name not in own | set(_OF_SPEC):

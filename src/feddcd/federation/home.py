@@ -9,7 +9,6 @@ app/                       the Flower app
 import json
 import os
 import time
-import tomllib
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any, NamedTuple
 
 from ..engines.files import Disk, prepare, publish
 from ..experiments.spec import SpecError, nearest
-from .config import Config, load_config
+from .config import Config, load_config, read_toml
 from .worker import Place
 
 
@@ -125,12 +124,7 @@ def load_address(folder: Path) -> str:
 
 def _site_toml(folder: Path) -> dict[str, str]:
     path = folder / "site.toml"
-    try:
-        values = tomllib.loads(path.read_text())
-    except FileNotFoundError:
-        raise SpecError(f"{path}: no such file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SpecError(f"{path}: not a TOML file: {error}") from None
+    values = read_toml(path)
     known = ("client-id", "superlink", "data", "label")
     for name, value in values.items():
         if name not in known:

@@ -66,7 +66,7 @@ class Regress:
         job = _job(self.plan, agreed)._replace(watch=self._told)
         talk = regression(job)
         try:
-            outcome = self._converse(talk, agreed)
+            outcome = self._converse(talk, agreed, job.model.p)
         except ValueError as error:
             raise DataError(str(error)) from None
         model = fitted(self.plan, job, outcome, sum(self.dropped.get(s, 0) for s in agreed.sites))
@@ -78,9 +78,9 @@ class Regress:
         )  # fmt: skip
         return model
 
-    def _converse(self, talk, agreed: Agreed) -> Outcome:
+    def _converse(self, talk, agreed: Agreed, p: int) -> Outcome:
         asked: Ask = next(talk)
-        heard, p = time.monotonic(), _job(self.plan, agreed).model.p
+        heard = time.monotonic()
         while True:
             requests = {
                 site: self._packed("sums", agreed, flatten(question))

@@ -30,6 +30,13 @@ def check_collinear(H: np.ndarray, model: Model) -> None:
         kept.append(k)
 
 
+def check_rows(model: Model, sums: Moments) -> None:
+    """Refuses least squares without a row to spare for the dispersion."""
+    n, p = int(sums.n), model.p
+    if n <= p and model.quadratic:
+        raise ValueError(f"{p} coefficients need more than {p} rows, got {n}")
+
+
 def check_outcome(model: Model, sums: Moments) -> None:
     """Refuses an outcome that is the same in every row of every site."""
     share = np.atleast_1d(sums.y) / float(sums.weight)

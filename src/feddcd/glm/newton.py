@@ -96,6 +96,7 @@ def pilot(model: Model, log: Log) -> Generator[Ask, Answers, Pilot]:
     if len(said) < len(model.sites):
         raise _too_few(log, f"{len(said)} of {len(model.sites)} sites have answered")
     sums = total([a.moments for a in said.values()])  # pyright: ignore
+    diagnose.check_rows(model, sums)
     diagnose.check_outcome(model, sums)
     model, D = settled(model, sums), scales(sums)
     first = point(model, D, zero, said)
@@ -156,7 +157,7 @@ def _too_few(log: Log, why: str) -> ValueError:
 def _question(model: Model, D: np.ndarray, sums: Moments, state: _State) -> Question:
     """But for the constant model and the bins."""
     w, none, step = state.trial / D[:, None], np.zeros(0), state.t * state.step.reshape(-1)
-    H, _ = _summed(model, D, state.known)
+    H = state.best.H if state.best is not None else _summed(model, D, state.known)[0]
     scale = 1.0
     if model.quadratic and state.best is not None:
         penalty = float(penalties(model, D) @ state.trial.reshape(-1) ** 2) / 2

@@ -33,7 +33,6 @@ def prepare(data: Table, family: str, l2: Any, site_effects: bool, standardize: 
     model = model_of(
         family, names + effects, coded.Y.shape[1], l2, sites, len(effects), standardize
     )
-    check_rows(model, len(s))
     rows = {
         site: SiteRows(X[part], coded.Y[part], s[part], data.offset[part])
         for i, site in enumerate(sites)
@@ -50,11 +49,6 @@ def model_of(
     at = names.index(INTERCEPT) if INTERCEPT in names else None
     quadratic = LOSSES[family].quadratic
     return Model(family, tuple(names), k, P, tuple(sites), quadratic, at, effects, standardize)
-
-
-def check_rows(model: Model, n: int) -> None:
-    if n <= model.p and model.quadratic:
-        raise ValueError(f"{model.p} coefficients need more than {model.p} rows, got {n}")
 
 
 def effect_names(names: list[str], sites) -> list[str]:
