@@ -20,7 +20,8 @@ import numpy as np
 import feddcd
 from feddcd.algorithms import FedDCD
 from feddcd.data.federate import federate
-from feddcd.engines.simulate import advance, federation, round_keys, start
+from feddcd.engines.simulate import federation, round_keys, start
+from feddcd.engines.threads import compiled
 from feddcd.measure import Measures
 from feddcd.participation import UniformSubset
 from feddcd.solvers import NewtonCG, Tolerance
@@ -62,16 +63,15 @@ def bench(name: str) -> None:
     fed = eqx.tree_at(lambda f: f.measure, fed, Nothing(), is_leaf=lambda x: x is fed.measure)
     state = jax.block_until_ready(start(fed, made.w))
     setup = lap()
-    one = jnp.asarray(1, jnp.int32)
     room = len(LATE)
-    compiled = advance.lower(fed, state, one, room).compile()
+    advance = compiled(fed, state, room)
     compiling = lap()
     ours, theirs = [], []
     print(f"\n{name}: read {read:.1f} s, set up {setup:.1f} s, compile {compiling:.1f} s")
     if jax.default_backend() != "cpu":
         for _ in range(5):
             began = time.perf_counter()
-            state, _, _ = jax.block_until_ready(compiled(fed, state, one * room, room))
+            state, _, _ = jax.block_until_ready(advance(fed, state, room))
             ours += [(time.perf_counter() - began) / room] * room
     else:
         plain = NumpyFedDCD(data, parts, L2[name])
@@ -79,7 +79,7 @@ def bench(name: str) -> None:
             cohort = np.asarray(fed.participation(round_keys(fed.key, jnp.asarray(t))[0]).ids)
             time.sleep(PAUSE)
             began = time.perf_counter()
-            state, trace, _ = jax.block_until_ready(compiled(fed, state, one, room))
+            state, trace, _ = jax.block_until_ready(advance(fed, state, 1))
             ours.append(time.perf_counter() - began)
             time.sleep(PAUSE)
             began = time.perf_counter()

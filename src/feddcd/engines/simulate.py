@@ -6,7 +6,7 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from .. import tree
 from .._types import Key, Params, Scalar
@@ -72,24 +72,43 @@ def start(fed: Federation, w: Params) -> State:
     return jax.tree.map(jnp.copy, state)  # `advance` takes its arrays away, so none is shared
 
 
+class Draw(NamedTuple):
+    """Who takes part in a round, and how much each counts."""
+
+    cohort: Cohort
+    kept: Bool[Array, " m"] | None  # None where all of them always are
+    p: Float[Array, " m"]  # parts of the mean
+    share: Scalar  # of all clients' weight
+    enough: Bool[Array, ""]
+    key: Key
+
+
 def one_round(fed: Federation, state: State) -> tuple[State, Record]:
-    algorithm, (server, clients, t) = fed.algorithm, state
+    draw = drawn(fed, state.t)
+    clients, up = _ask(fed, state.clients, fed.algorithm.broadcast(state.server), draw)
+    return closed(fed, state._replace(clients=clients), draw, up)
+
+
+def drawn(fed: Federation, t: Int[Array, ""]) -> Draw:
     key_cohort, key_clients = round_keys(fed.key, t)
     cohort = fed.participation(key_cohort)
-    p = jnp.where(cohort.arrived, fed.weights[cohort.ids], 0)
+    weights = jnp.where(cohort.arrived, fed.weights[cohort.ids], 0)
     enough = jnp.sum(cohort.arrived) >= 2  # one upload alone cannot move a dual method
     kept = None if fed.participation.certain else cohort.arrived & enough
+    p = weights / jnp.where(enough, jnp.sum(weights), 1)
+    return Draw(cohort, kept, p, jnp.sum(weights) / jnp.sum(fed.weights), enough, key_clients)
 
-    share = p / jnp.where(enough, jnp.sum(p), 1)
-    clients, up = _ask(fed, clients, algorithm.broadcast(server), cohort, kept, share, key_clients)
-    part = jnp.sum(p) / jnp.sum(fed.weights)
-    new_server, answer = algorithm.server_step(server, up.value, part)
+
+def closed(fed: Federation, state: State, draw: Draw, up: Upload) -> tuple[State, Record]:
+    """What follows when all uploads are there: `up` has their mean, and each one's numbers."""
+    algorithm, (server, clients, t), cohort = fed.algorithm, state, draw.cohort
+    new_server, answer = algorithm.server_step(server, up.value, draw.share)
     if answer is not None:
-        clients = _settle(fed, clients, answer, cohort.ids, kept)
-    server = new_server if kept is None else tree.where(enough, new_server, server)
+        clients = _settle(fed, clients, answer, cohort.ids, draw.kept)
+    server = new_server if draw.kept is None else tree.where(draw.enough, new_server, server)
     record = Record(
         jnp.sum(cohort.asked),
-        jnp.where(enough, jnp.sum(cohort.arrived), 0),
+        jnp.where(draw.enough, jnp.sum(cohort.arrived), 0),
         jnp.sum(jnp.where(cohort.asked, up.steps, 0)),
         jnp.max(jnp.where(cohort.arrived, up.grad_norm, 0)),
         *fed.measure(algorithm, server, clients, fed.weights),
@@ -134,38 +153,56 @@ def advance(fed: Federation, state: State, rounds: Int[Array, ""], room: int):
     return state, trace, sound
 
 
-def _ask(
-    fed: Federation, clients: PyTree, down: PyTree, cohort: Cohort, kept: Array | None, p, key: Key
-) -> tuple[PyTree, Upload]:
+def _ask(fed: Federation, clients: PyTree, down: PyTree, draw: Draw) -> tuple[PyTree, Upload]:
     """All clients' states, new where the upload is kept; the mean upload, each one's numbers."""
-
-    def step(clients, i) -> tuple[PyTree, Upload]:
-        f, old = tree.take((fed.problem, clients), i)
-        new, up = fed.algorithm.client_step(f, old, down, client_key(key, i))
-        return _changed(old, new), up
-
+    ids = draw.cohort.ids
     if fed.side_by_side:
-        new, up = jax.vmap(step, (None, 0))(clients, cohort.ids)
-        mean = tree.weighted_mean(_only(kept, up.value), p)
-        return _write(clients, new, cohort.ids, kept), up._replace(value=mean)
+        step = lambda i: client_step(fed, clients, down, draw.key, i)
+        new, up = jax.vmap(step)(ids)
+        mean = tree.weighted_mean(_only(draw.kept, up.value), draw.p)
+        return write(clients, new, ids, draw.kept), up._replace(value=mean)
 
-    shapes = jax.eval_shape(step, clients, cohort.ids[0])
-    nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-
-    def ask(carry, one):
+    def ask(carry, k):
         clients, mean = carry
-        i, asked, kept, p = one
-        if kept is None:
-            new, up = step(clients, i)
-        else:
-            new, up = jax.lax.cond(asked, step, lambda *_: nothing, clients, i)
-        add = lambda m, x: m + p.astype(x.dtype) * x
-        mean = jax.tree.map(add, mean, _only(kept, up.value))
-        return (_write(clients, new, i, kept), mean), (up.grad_norm, up.steps)
+        new, up, mean = ask_one(fed, clients, down, draw, k, mean)
+        kept = None if draw.kept is None else draw.kept[k]
+        return (write(clients, new, ids[k], kept), mean), (up.grad_norm, up.steps)
 
-    each = (cohort.ids, cohort.asked, kept, p)
-    (clients, mean), numbers = jax.lax.scan(ask, (clients, nothing[1].value), each)
+    first = (clients, no_answer(fed, clients, down, draw)[1].value)
+    (clients, mean), numbers = jax.lax.scan(ask, first, jnp.arange(len(ids)))
     return clients, Upload(mean, *numbers)
+
+
+def client_step(
+    fed: Federation, clients: PyTree, down: PyTree, key: Key, i: Int[Array, ""]
+) -> tuple[PyTree, Upload]:
+    f, old = tree.take((fed.problem, clients), i)
+    new, up = fed.algorithm.client_step(f, old, down, client_key(key, i))
+    return _changed(old, new), up
+
+
+def no_answer(fed: Federation, clients: PyTree, down: PyTree, draw: Draw) -> tuple[PyTree, Upload]:
+    """What `client_step` gives, all zeros."""
+    step = lambda i: client_step(fed, clients, down, draw.key, i)
+    shapes = jax.eval_shape(step, draw.cohort.ids[0])
+    return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+
+
+def ask_one(
+    fed: Federation, clients: PyTree, down: PyTree, draw: Draw, k: Int[Array, ""], mean: PyTree
+) -> tuple[PyTree, Upload, PyTree]:
+    """The k-th of the cohort: its new state, its upload, and the mean with that."""
+    i = draw.cohort.ids[k]
+    if draw.kept is None:
+        new, up = client_step(fed, clients, down, draw.key, i)
+        value = up.value
+    else:
+        step = lambda i: client_step(fed, clients, down, draw.key, i)
+        nothing = no_answer(fed, clients, down, draw)
+        new, up = jax.lax.cond(draw.cohort.asked[k], step, lambda _: nothing, i)
+        value = _only(draw.kept[k], up.value)
+    add = lambda m, x: m + draw.p[k].astype(x.dtype) * x
+    return new, up, jax.tree.map(add, mean, value)
 
 
 def _settle(fed: Federation, clients: PyTree, answer, ids: Array, kept: Array | None) -> PyTree:
@@ -176,8 +213,8 @@ def _settle(fed: Federation, clients: PyTree, answer, ids: Array, kept: Array | 
         return _changed(old, fed.algorithm.client_receive(old, answer))
 
     if fed.side_by_side:
-        return _write(clients, jax.vmap(receive, (None, 0))(clients, ids), ids, kept)
-    settle = lambda clients, one: (_write(clients, receive(clients, one[0]), *one), None)
+        return write(clients, jax.vmap(receive, (None, 0))(clients, ids), ids, kept)
+    settle = lambda clients, one: (write(clients, receive(clients, one[0]), *one), None)
     return jax.lax.scan(settle, clients, (ids, kept))[0]
 
 
@@ -191,7 +228,7 @@ def _changed(old: PyTree, new: PyTree) -> PyTree:
     return jax.tree.map(lambda x, y: None if y is x else y, old, new)
 
 
-def _write(clients: PyTree, new: PyTree, i: Array, kept: Array | None) -> PyTree:
+def write(clients: PyTree, new: PyTree, i: Array, kept: Array | None) -> PyTree:
     """All clients' states with client i's (or the clients' i) replaced where it is kept."""
 
     def put(x, rows):

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .. import tree
 from ..algorithms import AbstractAlgorithm
 from ..data import Dataset
-from ..engines.simulate import Federation, Record, advance, start
+from ..engines.simulate import Federation, Record, start
+from ..engines.threads import compiled
 from ..history import COLUMNS, History
 from ..measure import certify
 from . import folder as disk
@@ -93,15 +93,14 @@ class _Run:
         every, at = self.spec.certify_every, self.history.rounds
         room = min(every, self.spec.rounds)
         began = time.perf_counter()
-        lowered = advance.lower(self.fed, self.state, _count(0), room)  # pyright: ignore
-        compiled = lowered.compile()
+        advance = compiled(self.fed, self.state, room)
         self.seconds["compile"] = time.perf_counter() - began
         with patient_interrupt() as stop:
             while at < self.spec.rounds and not self._reached() and not stop():
                 began = time.perf_counter()
                 rounds = min(every - at % every, self.spec.rounds - at)
-                self.state, trace, sound = compiled(self.fed, self.state, _count(rounds), room)
-                self._record(trace, bool(sound), time.perf_counter() - began)
+                self.state, trace, sound = advance(self.fed, self.state, rounds)
+                self._record(trace, sound, time.perf_counter() - began)
                 if not sound:
                     self._give_up()
                 self._certify()
@@ -248,10 +247,6 @@ def message_sizes(fed: Federation, w) -> MessageSizes:
         return down, up.value, answer, [(w, fed.weights[0])] * tangents
 
     return MessageSizes(*map(tree.nbytes, eqx.filter_eval_shape(exchange, fed, w)))
-
-
-def _count(rounds: int) -> jax.Array:
-    return jnp.asarray(rounds, jnp.int32)
 
 
 def _number(value: float) -> float | None:

@@ -1,0 +1,155 @@
+"""Rounds on several cores: each thread asks its part of the cohort.
+
+A local solve is a chain of small products that keeps one core busy; XLA runs what does not
+depend on each other one after the other all the same. So a round is three compiled functions
+here: who is asked, a part of the cohort (on every thread at once), and what follows. It gives
+what `advance` gives up to the order in which the uploads are summed.
+"""
+
+import functools
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int, PyTree
+
+from .. import tree
+from ..algorithms import Upload
+from . import simulate
+from .simulate import Draw, Federation, Record, State
+
+THREADS = "FEDDCD_THREADS"
+WORTH = 4e6  # bytes that a round's clients hold; for fewer, handing the work out costs more
+
+Advance = Callable[[Federation, State, int], tuple[State, Record, bool]]
+
+
+def compiled(fed: Federation, state: State, room: int) -> Advance:
+    """`rounds` rounds (at most `room`), or fewer if the objective stops being finite, of any
+    federation and state of these shapes; on as many threads as are worth their while."""
+    threads = worthwhile_threads(fed)
+    if threads > 1:
+        return _Parts(fed, state, threads)
+    program = simulate.advance.lower(fed, state, _count(0), room).compile()  # pyright: ignore
+
+    def alone(fed: Federation, state: State, rounds: int) -> tuple[State, Record, bool]:
+        state, trace, sound = program(fed, state, _count(rounds), room)
+        return state, jax.tree.map(lambda x: x[:rounds], trace), bool(sound)
+
+    return alone
+
+
+def worthwhile_threads(fed: Federation) -> int:
+    tau, N = fed.participation.tau, fed.participation.N
+    work = tau / N * sum(x.nbytes for x in jax.tree.leaves(fed.problem) if eqx.is_array(x))
+    return 1 if fed.side_by_side or work < WORTH else min(cores(), tau)
+
+
+def cores() -> int:
+    """FEDDCD_THREADS, or the cores that this process may use."""
+    given = os.environ.get(THREADS, "")
+    if not given:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    if not given.isdecimal() or int(given) < 1:
+        raise ValueError(f"{THREADS} is a number of threads, at least 1, not {given!r}")
+    return int(given)
+
+
+class _Parts:
+    """The three functions, compiled; a part of nobody shows what a part looks like."""
+
+    def __init__(self, fed: Federation, state: State, threads: int):
+        self.double = jnp.zeros(()).dtype == jnp.float64  # this thread's; others do not inherit it
+        self.begin = _begin.lower(fed, state).compile()  # pyright: ignore
+        draw, down = self.begin(fed, state)
+        ends = np.linspace(0, len(draw.p), threads + 1).round().astype(int)
+        self.ends, self.size = tuple(ends.tolist()), int(np.diff(ends).max())
+        nobody = (fed, state.clients, down, draw, _count(0), _count(0), self.size)
+        self.ask = _ask_part.lower(*nobody).compile()  # pyright: ignore
+        parts = (self.ask(*nobody),) * threads
+        self.end = _end.lower((fed, draw, parts), state, self.ends).compile()  # pyright: ignore
+        self.pool = ThreadPoolExecutor(threads)
+
+    def __call__(self, fed: Federation, state: State, rounds: int) -> tuple[State, Record, bool]:
+        records, sound = [], True
+        while sound and len(records) < rounds:
+            state, record = self._round(fed, state)
+            records.append(jax.tree.map(np.asarray, record))
+            sound = bool(np.isfinite(records[-1].objective))
+        return state, jax.tree.map(lambda *column: np.stack(column), *records), sound
+
+    def _round(self, fed: Federation, state: State) -> tuple[State, Record]:
+        draw, down = self.begin(fed, state)
+
+        def ask(first: int, last: int):
+            with jax.enable_x64(self.double):
+                args = (fed, state.clients, down, draw, _count(first), _count(last), self.size)
+                return jax.block_until_ready(self.ask(*args))
+
+        parts = tuple(self.pool.map(ask, self.ends[:-1], self.ends[1:]))
+        return self.end((fed, draw, parts), state, self.ends)
+
+
+@eqx.filter_jit
+def _begin(fed: Federation, state: State) -> tuple[Draw, PyTree]:
+    return simulate.drawn(fed, state.t), fed.algorithm.broadcast(state.server)
+
+
+@eqx.filter_jit
+def _ask_part(
+    fed: Federation,
+    clients: PyTree,
+    down: PyTree,
+    draw: Draw,
+    first: Int[Array, ""],
+    last: Int[Array, ""],
+    size: int,
+) -> tuple[PyTree, Upload]:
+    """New states and numbers of clients first to last of the cohort, in `size` rows; the sum of
+    their parts of the mean."""
+    new, up = simulate.no_answer(fed, clients, down, draw)
+    rows = jax.tree.map(
+        lambda x: jnp.zeros((size, *x.shape), x.dtype), (new, up.grad_norm, up.steps)
+    )
+
+    def ask(k, carry):
+        rows, mean = carry
+        new, up, mean = simulate.ask_one(fed, clients, down, draw, k, mean)
+        put = lambda all_, x: jax.lax.dynamic_update_index_in_dim(all_, x, k - first, 0)
+        return jax.tree.map(put, rows, (new, up.grad_norm, up.steps)), mean
+
+    (new, grad_norm, steps), mean = jax.lax.fori_loop(first, last, ask, (rows, up.value))
+    return new, Upload(mean, grad_norm, steps)
+
+
+@eqx.filter_jit(donate="all-except-first")
+def _end(
+    known: tuple[Federation, Draw, tuple[tuple[PyTree, Upload], ...]],
+    state: State,
+    ends: tuple[int, ...],
+) -> tuple[State, Record]:
+    """The round, when every part's answers are there."""
+    fed, draw, parts = known
+    clients, numbers = state.clients, []
+    put = lambda clients, one: (simulate.write(clients, *one), None)
+    for (new, up), a, b in zip(parts, ends[:-1], ends[1:], strict=True):
+        kept = None if draw.kept is None else draw.kept[a:b]
+        new, *each = _rows((new, up.grad_norm, up.steps), b - a)
+        clients, _ = jax.lax.scan(put, clients, (new, draw.cohort.ids[a:b], kept))
+        numbers.append(each)
+    mean = functools.reduce(tree.add, (up.value for _, up in parts))
+    grad_norm, steps = map(jnp.concatenate, zip(*numbers, strict=True))
+    up = Upload(mean, grad_norm, steps)
+    return simulate.closed(fed, state._replace(clients=clients), draw, up)
+
+
+def _rows(values: PyTree, count: int) -> PyTree:
+    return jax.tree.map(lambda x: x[:count], values)
+
+
+def _count(rounds: int) -> jax.Array:
+    return jnp.asarray(rounds, jnp.int32)
