@@ -94,6 +94,8 @@ def test_the_variants_differ_as_documented():
     authors = hyperparameters("mnist-softmax", "contiguous", 30, "accfeddcd", "authors")
     assert authors == {"eta": 0.99, "kappa": 1e-2, "r": 0.3, "tol": 1e-6}
     assert hyperparameters("mnist-softmax", "iid", 30, "accfeddcd", "paper") == {"max_steps": 10}
+    dual = hyperparameters("rcv1-softmax", "iid", 30, "feddcd", "paper")
+    assert dual == {"max_steps": 10, "eta": tuned("rcv1-softmax", "iid")["feddcd"]["eta"]}
     sgd = hyperparameters("rcv1-softmax", "contiguous", 10, "fedprox", "authors")
     assert sgd == {"lr": 0.1, "epochs": 5, "m": 1e-4, "batch_size": 1}
     mlp = hyperparameters("mnist-mlp", "two-class", 30, "feddcd", "authors")
@@ -107,10 +109,15 @@ def test_what_is_tuned_lies_on_the_stated_grid(problem, split):
     if split == "two-class" and problem in paper.NOT_IN_FIGURE3:
         pytest.skip("the paper does not run it")
     found = tuned(problem, split)
-    assert set(found) == {"fedavg", "fedprox", "scaffold"}
-    for row in found.values():
-        assert row["lr"] in tune.RATES
-        assert row["epochs"] in tune.EPOCHS
+    mlp = PROBLEMS[problem].model.startswith("mlp")
+    assert set(found) == set(tune.TUNED) - ({"feddcd"} if mlp else set())
+    for algorithm, row in found.items():
+        if algorithm == "feddcd":
+            assert row == {"eta": row["eta"]}
+            assert row["eta"] in tune.ETAS
+        else:
+            assert row["lr"] in tune.RATES
+            assert row["epochs"] in tune.EPOCHS
     with pytest.raises(SpecError, match="run feddcd tune"):
         tuned("nothing", split)
 
@@ -131,17 +138,17 @@ def test_a_grid_keeps_what_it_ran(tmp_path, monkeypatch):
 
     ran = []
     monkeypatch.setattr(grid, "save", lambda c, seed, *rest: ran.append(seed))
-    with pytest.raises(FolderError, match=r"seed2.csv.* delete it"):
+    with pytest.raises(FolderError, match=r"seed3.csv.* delete it"):
         grid.run_grid([dataclasses.replace(cell, seeds=3)], tmp_path)
-    assert ran == [2]
+    assert ran == [3]
 
 
 def test_a_damaged_result_is_named(tmp_path):
     cell = small("feddcd")
-    file = grid.path(cell, 0, tmp_path)
+    file = grid.path(cell, 1, tmp_path)
     file.parent.mkdir(parents=True)
     file.write_text("iteration,uploads\n1,2\n")
-    with pytest.raises(FolderError, match=r"seed0.csv is damaged: .*delete it"):
+    with pytest.raises(FolderError, match=r"seed1.csv is damaged: .*delete it"):
         grid.run_grid([cell], tmp_path)
 
 
@@ -152,7 +159,7 @@ def test_a_cell_stops_right_after_it_got_there(tmp_path):
     assert curve.reached(0.05) == len(gaps) < 50
     assert gaps[-1] <= 0.05 < min(gaps[:-1])
     # 0.01 asks for more than was run, 0.1 does not
-    assert grid._missing(dataclasses.replace(cell, until=0.01), tmp_path) == [0]
+    assert grid._missing(dataclasses.replace(cell, until=0.01), tmp_path) == [1]
     assert grid._missing(dataclasses.replace(cell, until=0.1), tmp_path) == []
 
 
@@ -292,6 +299,7 @@ def test_reproduce_writes_tables_figures_and_a_report(monkeypatch, capsys):
         ("tune --problem mnist", "unknown problem 'mnist'"),
         ("tune --split sorted", "unknown split 'sorted'"),
         ("tune --rounds 0", "need rounds >= 1, got rounds=0"),
+        ("tune --algorithm feddc", "nothing to tune in 'feddc'; did you mean 'feddcd'?"),
     ],
 )
 def test_bad_requests_are_named(command, message, capsys):
@@ -304,24 +312,32 @@ def test_bad_requests_are_named(command, message, capsys):
 def test_tune_finds_the_best_of_its_grid(monkeypatch, capsys):
     monkeypatch.setattr(tune, "RATES", (1e-9, 1e-2))
     monkeypatch.setattr(tune, "EPOCHS", (1,))
-    monkeypatch.setattr(tune, "PRIMAL", ("fedavg",))
+    monkeypatch.setattr(tune, "ETAS", (1e-9, 1.5))
     Path("t").mkdir()
     Path("t/tuned.toml").write_text("[other.iid.fedavg]\nlr = 0.5\n")
-    feddcd("tune --problem digits-softmax --split iid --rounds 2 --out t/tuned.toml")
-    assert "lr=1e-09" in capsys.readouterr().out
+    methods = "--algorithm fedavg --algorithm feddcd"
+    feddcd(f"tune --problem digits-softmax --split iid --rounds 2 {methods} --out t/tuned.toml")
+    said = capsys.readouterr().out
+    assert "fedavg lr=1e-09 epochs=1: " in said
+    assert "feddcd eta=1e-09: " in said
     found = tomllib.loads(Path("t/tuned.toml").read_text())
     assert found["digits-softmax"]["iid"]["fedavg"]["lr"] == 1e-2
+    assert found["digits-softmax"]["iid"]["feddcd"]["eta"] == 1.5
     assert found["other"]["iid"]["fedavg"]["lr"] == 0.5
     assert found["grid"]["iterations"] == 2
 
 
 def test_a_setting_that_diverges_is_never_best():
     tried = [
-        tune.Tried("p", "iid", "fedavg", 5, 1.0, float("nan")),
-        tune.Tried("p", "iid", "fedavg", 5, 0.1, 2.0),
-        tune.Tried("p", "iid", "fedavg", 20, 0.1, 1.0),
+        tune.Tried("p", "iid", "fedavg", {"lr": 1.0, "epochs": 5}, float("nan")),
+        tune.Tried("p", "iid", "fedavg", {"lr": 0.1, "epochs": 5}, 2.0),
+        tune.Tried("p", "iid", "fedavg", {"lr": 0.1, "epochs": 20}, 1.0),
     ]
     assert tune.best(tried)["p"]["iid"]["fedavg"]["epochs"] == 20
+
+
+def test_results_are_of_other_seeds_than_the_tuning():
+    assert list(small("feddcd", seeds=3).draws) == [1, 2, 3]
 
 
 def feddcd(command: str) -> None:

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from .experiments._problems import PAPER_PROBLEMS
 from .experiments.grid import Interrupted, Step
 from .experiments.reproduce import reproduce
-from .experiments.tune import SPLITS, Tried, check_grid, tune, write_best
+from .experiments.tune import SPLITS, TUNED, Tried, check_grid, tune, write_best
 
 console = Console()
 
@@ -68,23 +68,31 @@ def _bar(quiet: bool) -> Iterator[Callable[[Step], None]]:
 
 
 def tune_command(
-    problems: list[str], splits: list[str], iterations: int, out: Path, quiet: bool
+    problems: list[str],
+    splits: list[str],
+    algorithms: list[str],
+    iterations: int,
+    out: Path,
+    quiet: bool,
 ) -> None:
     def show(tried: Tried) -> None:
         if not quiet:
+            settings = " ".join(f"{name}={value}" for name, value in tried.settings.items())
             console.print(
-                f"{tried.problem} {tried.split} {tried.algorithm} epochs={tried.epochs} "
-                f"lr={tried.rate:g}: {tried.objective:.6f}",
+                f"{tried.problem} {tried.split} {tried.algorithm} {settings}: "
+                f"{tried.objective:.6f}",
                 soft_wrap=True,
             )
 
     chosen, ways = problems or list(PAPER_PROBLEMS), splits or list(SPLITS)
-    check_grid(chosen, ways, iterations)
+    methods = algorithms or list(TUNED)
+    check_grid(chosen, ways, methods, iterations)
     out.parent.mkdir(parents=True, exist_ok=True)
     for problem, split in itertools.product(chosen, ways):
         found = tune(
-            [problem], splits=[split], iterations=iterations, folder=out.parent, watch=show
-        )
+            [problem], splits=[split], algorithms=methods, iterations=iterations,
+            folder=out.parent, watch=show,
+        )  # fmt: skip
         write_best(found, out, iterations)  # at once, so that a later Ctrl-C takes nothing back
     if not quiet:
         console.print(f"wrote {out}", soft_wrap=True)

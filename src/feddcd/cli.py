@@ -234,20 +234,22 @@ def reproduce(
 def tune(
     problem: Problems = None,
     split: Annotated[list[str] | None, _option("iid or two-class; repeat for both. (both)")] = None,
+    algorithm: Annotated[list[str] | None, _option("A method; repeat for several. (all)")] = None,
     rounds: Annotated[int, typer.Option(help="Rounds after which settings are compared.")] = 40,
     out: Annotated[Path, typer.Option(help="The file to write or to add to.")] = Path(
         "tuned/tuned.toml"
     ),
     quiet: Quiet = False,
 ) -> None:
-    """Find step sizes and local epochs of FedAvg, FedProx and SCAFFOLD over the stated grid.
+    """Find step sizes and local epochs of FedAvg, FedProx and SCAFFOLD, and the η of FedDCD on
+    linear models, over the stated grid.
 
     Hours on a CPU, minutes on an accelerator. The result that `reproduce --variant paper` uses
     is kept with the code, in experiments/tuned.toml.
     """
     from ._paper_commands import tune_command
 
-    tune_command(problem or [], split or [], rounds, out, quiet)
+    tune_command(problem or [], split or [], algorithm or [], rounds, out, quiet)
 
 
 data_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")

@@ -29,8 +29,9 @@ Advance = Callable[[Federation, State, int], tuple[State, Record, bool]]
 
 
 def compiled(fed: Federation, state: State, room: int) -> Advance:
-    """`rounds` rounds (at most `room`), or fewer if the objective stops being finite, of any
-    federation and state of these shapes; on as many threads as are worth their while."""
+    """`rounds` rounds (at most `room`, for which the records may have rows), or fewer if the
+    objective stops being finite, of any federation and state of these shapes; on as many
+    threads as are worth their while."""
     threads = worthwhile_threads(fed)
     if threads > 1:
         return _Parts(fed, state, threads)
@@ -38,7 +39,7 @@ def compiled(fed: Federation, state: State, room: int) -> Advance:
 
     def alone(fed: Federation, state: State, rounds: int) -> tuple[State, Record, bool]:
         state, trace, sound = program(fed, state, _count(rounds), room)
-        return state, jax.tree.map(lambda x: x[:rounds], trace), bool(sound)
+        return state, trace, bool(sound)
 
     return alone
 

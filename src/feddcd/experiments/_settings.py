@@ -8,6 +8,8 @@ from typing import Any
 from ._problems import PRIMAL, PROBLEMS, Settings, Variant, is_mlp
 from .spec import SpecError
 
+TEXT_NEWTON: Settings = {"max_steps": 10}
+
 
 def hyperparameters(
     problem: str, split: str, tau: int, algorithm: str, variant: Variant
@@ -18,11 +20,12 @@ def hyperparameters(
         return found[algorithm] | {"batch_size": batch_size(problem)}
     if is_mlp(problem):
         return _mlp_dual(problem, split, tau, algorithm, variant)
-    exact: Settings = {"tol": 1e-6} if variant == "authors" else {"max_steps": 10}
+    exact: Settings = {"tol": 1e-6} if variant == "authors" else TEXT_NEWTON
+    if algorithm == "feddcd":
+        eta: Settings = {"eta": 0.99} if variant == "authors" else tuned(problem, split)["feddcd"]
+        return exact | eta
     if algorithm == "pointsaga" or variant == "paper":
         return exact
-    if algorithm == "feddcd":
-        return exact | {"eta": 0.99}
     kind = PROBLEMS[problem]
     return exact | {"eta": 0.99, "kappa": kind.l2, "r": tau / kind.clients}
 
@@ -74,5 +77,5 @@ def tuned(problem: str, split: str) -> dict[str, Settings]:
     found = _tuned().get(problem, {}).get("two-class" if split == "two-class" else "iid")
     if not found:
         raise SpecError(f"nothing is tuned for {problem} with the split {split}: run feddcd tune")
-    keep = ("lr", "epochs", "m")
+    keep = ("lr", "epochs", "m", "eta")
     return {name: {k: row[k] for k in keep if k in row} for name, row in found.items()}

@@ -52,7 +52,7 @@ def run_grid(
                 bench = Bench.build(problem, data, split, folder)
                 _run_group(missing, bench, folder, watch, stop, (len(found), len(cells)))
             for c in members:
-                found[c.id] = [load(c, seed, folder) for seed in range(c.seeds)]
+                found[c.id] = [load(c, seed, folder) for seed in c.draws]
                 last = float(found[c.id][-1].objective[-1])
                 watch(Step(c, c.iterations, last, len(found), len(cells)))
     return found
@@ -92,7 +92,7 @@ def _ahead(jobs: Iterable, width: int):
 
 
 def _missing(cell: Cell, folder: Path) -> list[int]:
-    return [seed for seed in range(cell.seeds) if not _serves(cell, seed, folder)]
+    return [seed for seed in cell.draws if not _serves(cell, seed, folder)]
 
 
 def _serves(cell: Cell, seed: int, folder: Path) -> bool:

@@ -70,6 +70,11 @@ class Cell:
         digest = hashlib.sha256(text.encode()).hexdigest()[:10]
         return f"{self.problem}-{self.split}-tau{self.tau}-{self.algorithm}-{digest}"
 
+    @property
+    def draws(self) -> range:
+        """Its seeds; 0 is the one that settings were tuned with."""
+        return range(1, self.seeds + 1)
+
     def spec(self) -> Spec:
         """The same as a run for `feddcd run` (one seed, rounds in place of iterations)."""
         kind = PROBLEMS[self.problem]
