@@ -4,7 +4,8 @@ docs/paper.md has each of them with the test that shows it."""
 TWO_CLASS = "The authors' runs score a sample-weighted mean, which has a floor above zero here."
 
 DIFFERENCES = (
-    "The authors take eta = 0.99 for FedDCD and AccFedDCD; theory says 1 (exact) or 1/4 (inexact).",
+    "The authors take eta = 0.99 for FedDCD and AccFedDCD; theory says 1 (exact) or 1/4 (inexact). "
+    "Here the variant paper tunes FedDCD's eta on linear models, as it tunes the primal steps.",
     "AccFedDCD: the text has r = (tau-1)/(N-1) and alpha/beta as if it were known; the code has "
     "r = tau/N and guesses alpha/beta as l2 (MLP: 30 l2). Here the variant paper estimates it "
     "from probed curvature.",
