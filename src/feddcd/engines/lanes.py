@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, PyTree
 
-from .simulate import Federation, Record, State, one_round
+from .simulate import Federation, Record, State, one_round, traced
 
 
 def lanes(runs: Sequence[PyTree]) -> tuple[PyTree, PyTree]:
@@ -39,12 +39,12 @@ def advance_lanes(
         step = lambda own, state: one_round(eqx.combine(own, shared), state)
         return eqx.filter_vmap(step)(differ, states)
 
-    shapes = jax.eval_shape(lambda s: every_lane(s)[1], states)
+    go, (_, shapes) = traced(every_lane, states)
     trace = jax.tree.map(lambda x: jnp.zeros((room, *x.shape), x.dtype), shapes)
 
     def step(k, carry):
         states, trace = carry
-        states, record = every_lane(states)
+        states, record = go(states)
         return states, jax.tree.map(lambda all_, new: all_.at[k].set(new), trace, record)
 
     return jax.lax.fori_loop(0, rounds, step, (states, trace))

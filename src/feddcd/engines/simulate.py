@@ -6,6 +6,7 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.extend.core import jaxpr_as_fun
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from .. import tree
@@ -135,7 +136,7 @@ OPTIONS = {
 @eqx.filter_jit(donate="all-except-first", compiler_options=OPTIONS)  # pyright: ignore
 def advance(fed: Federation, state: State, rounds: Int[Array, ""], room: int):
     """`rounds` rounds (at most `room`), or fewer if the objective stops being finite."""
-    shapes = jax.eval_shape(lambda s: one_round(fed, s)[1], state)
+    go, (_, shapes) = traced(lambda state: one_round(fed, state), state)
     trace = jax.tree.map(lambda x: jnp.zeros((room, *x.shape), x.dtype), shapes)
 
     def more(carry):
@@ -144,7 +145,7 @@ def advance(fed: Federation, state: State, rounds: Int[Array, ""], room: int):
 
     def step(carry):
         k, state, trace, _ = carry
-        state, record = one_round(fed, state)
+        state, record = go(state)
         trace = jax.tree.map(lambda all_, new: all_.at[k].set(new), trace, record)
         return k + 1, state, trace, jnp.isfinite(record.objective)
 
@@ -157,23 +158,47 @@ def _ask(fed: Federation, clients: PyTree, down: PyTree, draw: Draw) -> tuple[Py
     """All clients' states, new where the upload is kept; the mean upload, each one's numbers."""
     ids = draw.cohort.ids
     if fed.side_by_side:
-        step = lambda i: client_step(fed, clients, down, draw.key, i)
-        new, up = jax.vmap(step)(ids)
+        new, up = jax.vmap(lambda i: _client_step(fed, clients, down, draw.key, i))(ids)
         mean = tree.weighted_mean(_only(draw.kept, up.value), draw.p)
         return write(clients, new, ids, draw.kept), up._replace(value=mean)
 
+    step, (_, nothing) = asking(fed, clients, down, draw)
+
     def ask(carry, k):
         clients, mean = carry
-        new, up, mean = ask_one(fed, clients, down, draw, k, mean)
+        new, up, mean = step(clients, k, mean)
         kept = None if draw.kept is None else draw.kept[k]
         return (write(clients, new, ids[k], kept), mean), (up.grad_norm, up.steps)
 
-    first = (clients, no_answer(fed, clients, down, draw)[1].value)
-    (clients, mean), numbers = jax.lax.scan(ask, first, jnp.arange(len(ids)))
+    (clients, mean), numbers = jax.lax.scan(ask, (clients, nothing.value), jnp.arange(len(ids)))
     return clients, Upload(mean, *numbers)
 
 
-def client_step(
+def asking(
+    fed: Federation, clients: PyTree, down: PyTree, draw: Draw
+) -> tuple[Callable[[PyTree, Int[Array, ""], PyTree], tuple], tuple[PyTree, Upload]]:
+    """(clients, k, mean) -> the new state and the upload of the k-th of the cohort, and the mean
+    with that; and a client's part of nothing, all zeros."""
+    call = lambda clients, i: _client_step(fed, clients, down, draw.key, i)
+    step, shapes = traced(call, clients, draw.cohort.ids[0])
+    nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+
+    def ask(clients, k, mean):
+        i = draw.cohort.ids[k]
+        if draw.kept is None:
+            new, up = step(clients, i)
+            value = up.value
+        else:
+            asked = draw.cohort.asked[k]
+            new, up = jax.lax.cond(asked, step, lambda *_: nothing, clients, i)
+            value = _only(draw.kept[k], up.value)
+        add = lambda m, x: m + draw.p[k].astype(x.dtype) * x
+        return new, up, jax.tree.map(add, mean, value)
+
+    return ask, nothing
+
+
+def _client_step(
     fed: Federation, clients: PyTree, down: PyTree, key: Key, i: Int[Array, ""]
 ) -> tuple[PyTree, Upload]:
     f, old = tree.take((fed.problem, clients), i)
@@ -181,28 +206,11 @@ def client_step(
     return _changed(old, new), up
 
 
-def no_answer(fed: Federation, clients: PyTree, down: PyTree, draw: Draw) -> tuple[PyTree, Upload]:
-    """What `client_step` gives, all zeros."""
-    step = lambda i: client_step(fed, clients, down, draw.key, i)
-    shapes = jax.eval_shape(step, draw.cohort.ids[0])
-    return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-
-
-def ask_one(
-    fed: Federation, clients: PyTree, down: PyTree, draw: Draw, k: Int[Array, ""], mean: PyTree
-) -> tuple[PyTree, Upload, PyTree]:
-    """The k-th of the cohort: its new state, its upload, and the mean with that."""
-    i = draw.cohort.ids[k]
-    if draw.kept is None:
-        new, up = client_step(fed, clients, down, draw.key, i)
-        value = up.value
-    else:
-        step = lambda i: client_step(fed, clients, down, draw.key, i)
-        nothing = no_answer(fed, clients, down, draw)
-        new, up = jax.lax.cond(draw.cohort.asked[k], step, lambda _: nothing, i)
-        value = _only(draw.kept[k], up.value)
-    add = lambda m, x: m + draw.p[k].astype(x.dtype) * x
-    return new, up, jax.tree.map(add, mean, value)
+def traced(function: Callable, *args: PyTree) -> tuple[Callable, PyTree]:
+    """`function`, whose Python runs this once only, and the shapes of what it gives."""
+    closed, shapes = jax.make_jaxpr(function, return_shape=True)(*args)
+    flat, structure = jaxpr_as_fun(closed), jax.tree.structure(shapes)
+    return lambda *args: jax.tree.unflatten(structure, flat(*jax.tree.leaves(args))), shapes
 
 
 def _settle(fed: Federation, clients: PyTree, answer, ids: Array, kept: Array | None) -> PyTree:

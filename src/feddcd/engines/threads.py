@@ -112,14 +112,14 @@ def _ask_part(
 ) -> tuple[PyTree, Upload]:
     """New states and numbers of clients first to last of the cohort, in `size` rows; the sum of
     their parts of the mean."""
-    new, up = simulate.no_answer(fed, clients, down, draw)
+    step, (new, up) = simulate.asking(fed, clients, down, draw)
     rows = jax.tree.map(
         lambda x: jnp.zeros((size, *x.shape), x.dtype), (new, up.grad_norm, up.steps)
     )
 
     def ask(k, carry):
         rows, mean = carry
-        new, up, mean = simulate.ask_one(fed, clients, down, draw, k, mean)
+        new, up, mean = step(clients, k, mean)
         put = lambda all_, x: jax.lax.dynamic_update_index_in_dim(all_, x, k - first, 0)
         return jax.tree.map(put, rows, (new, up.grad_norm, up.steps)), mean
 
