@@ -32,7 +32,7 @@ FLOWER := tests/test_flower.py
 
 test: $(READY) lint  ## everything: style, types, tests
 	@echo "real processes (in the background, mostly waiting), then everything else"
-	@$(ONE) $(BIN)/pytest $(FLOWER) > .flower.log 2>&1 & flower=$$!; \
+	@$(ONE) $(PYTEST) $(FLOWER) > .flower.log 2>&1 & flower=$$!; \
 	$(BETTER) $(PYTEST) $(LONG) && $(QUICK) $(PYTEST) $(LONG:%=--ignore %) --ignore $(FLOWER) \
 	|| { kill $$flower; exit 1; }; \
 	wait $$flower; code=$$?; cat .flower.log; exit $$code

@@ -148,12 +148,19 @@ def test_optional_libraries_are_imported_late():
     assert not wrong
 
 
-def test_importing_the_package_is_light():
+@pytest.mark.parametrize(
+    ("code", "heavy"),
+    [
+        ("import feddcd; dir(feddcd)", ("jax", "matplotlib", "sklearn", "pandas", "equinox")),
+        # a site starts anew for every message
+        ("import feddcd.federation", ("sklearn", "pandas", "plotly", "matplotlib", "formulaic")),
+        ("import feddcd._federation_commands", ("sklearn", "pandas", "plotly", "matplotlib")),
+    ],
+)
+def test_importing_is_light(code, heavy):
     code = (
-        "import sys, feddcd\n"
-        "feddcd.__version__, dir(feddcd)\n"
-        "heavy = {'jax', 'matplotlib', 'sklearn', 'pandas', 'equinox'} & set(sys.modules)\n"
-        "sys.exit(', '.join(sorted(heavy)) or None)\n"
+        f"import sys\n{code}\n"
+        f"sys.exit(', '.join(sorted(set({heavy!r}) & set(sys.modules))) or None)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

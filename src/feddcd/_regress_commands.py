@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
@@ -12,13 +12,17 @@ from .federation.config import read_toml
 from .federation.home import Home
 from .federation.outgoing import WAITING, approve, waiting
 from .federation.outlog import verify_log
-from .glm.plan import Plan
+
+if TYPE_CHECKING:
+    from .glm.plan import Plan
 
 console = Console()
 
 
-def load_job(path: Path) -> Plan:
+def load_job(path: Path) -> "Plan":
     """A job file, as `feddcd glm` writes it: the settings under [glm]."""
+    from .glm.plan import Plan
+
     values = read_toml(path, "; `feddcd glm` writes one, job.toml")
     try:
         return Plan.from_dict(values.get("glm"))

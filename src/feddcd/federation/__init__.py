@@ -8,12 +8,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..experiments.spec import SpecError
-from .coordinator import coordinate
 from .home import place_from
 from .parcels import Refusal, packed
+from .roll import Exchange
 from .worker import answer
 
 __all__ = ["answer_node", "coordinate"]
+
+
+def coordinate(exchange: Exchange, run: Mapping[str, Any]) -> None:
+    """The whole run of a federation; sites, which start anew for every message, do not load it."""
+    from .coordinator import coordinate
+
+    coordinate(exchange, run)
 
 
 def answer_node(request: bytes, node: Mapping[str, Any], run: Mapping[str, Any]) -> bytes:

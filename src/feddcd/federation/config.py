@@ -4,13 +4,15 @@ import dataclasses
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tomli_w
 
 from ..experiments.methods import check_names
 from ..experiments.spec import Spec, SpecError, nearest
-from ..glm.plan import Plan
+
+if TYPE_CHECKING:
+    from ..glm.plan import Plan
 
 _OF_SPEC = (
     "algorithm", "model", "l2", "weighting", "tau", "rounds", "target_gap", "certify_every",
@@ -32,7 +34,7 @@ class Config:
     port: int = 9093
     features: tuple[str, ...] | int | None = None  # None: what most sites have
     classes: tuple[str, ...] | tuple[float, ...] | None = None
-    glm: Plan | None = None  # a regression table instead of training
+    glm: "Plan | None" = None  # a regression table instead of training
 
     def __post_init__(self):
         check_names(self.spec)
@@ -95,6 +97,8 @@ _KINDS |= {"host": str, "port": int}
 
 def _plain(name: str, value: Any) -> Any:
     if name == "glm":
+        from ..glm.plan import Plan
+
         return Plan.from_dict(value)
     if name in ("features", "classes"):
         return tuple(value) if isinstance(value, list) else value

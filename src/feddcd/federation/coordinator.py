@@ -26,7 +26,6 @@ from .desk import Desk
 from .founding import Stalled, terms_of
 from .home import Home, Request
 from .parcels import REGRESSION, Closing, Hello
-from .regress import Regress
 from .roll import Exchange, Roll
 from .terms import Terms, joining, server_parts
 
@@ -51,6 +50,8 @@ def coordinate(
     roll = Roll(exchange, home, Hello(config.name, kind), config.deadline)
     try:
         if config.glm is not None:
+            from .regress import Regress  # with pandas and scikit-learn
+
             Regress(home, roll, config, config.glm).run()
             return
         with Ledger(home.ledger, config.name) as ledger:

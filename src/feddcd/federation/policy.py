@@ -8,7 +8,7 @@ file lacks that was cut short on the way.
 import dataclasses
 import math
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,6 +74,9 @@ class Policy:
     def visible(self, columns: Iterable[str]) -> tuple[str, ...]:
         """The columns of which a site may say that it has them."""
         return tuple(name for name in columns if self.columns is None or name in self.columns)
+
+
+Check = Callable[[Outgoing], Policy]  # what may leave, by the policy that it is held against
 
 
 def _check_names(name: str, value: Any) -> None:

@@ -1,7 +1,7 @@
 """A site's part of a regression: the names and levels of its columns, then sums over its rows."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -19,10 +19,9 @@ from ..glm.schema import Agreed, Misfit, Ready, offer, ready, used
 from ..glm.site import Question, answer
 from .outgoing import Outgoing
 from .parcels import Opened
-from .policy import Policy
+from .policy import Check
 
 METHOD = "newton"
-Check = Callable[[Outgoing], Policy]
 
 
 class Source(NamedTuple):

@@ -26,13 +26,12 @@ from ..engines.protocol import Refused, Reply
 from ..engines.site import Site
 from ..experiments.spec import SpecError
 from ..measure import tangent
-from . import leaving, parcels, regress_site
+from . import leaving, parcels
 from .door import Door
 from .outgoing import Outgoing
 from .outlog import LogError
 from .parcels import REGRESSION, Ask, Closing, Hello, Opened, Proof, Refusal, Welcome
-from .policy import PolicyError
-from .regress_site import Check, Source
+from .policy import Check, PolicyError
 from .terms import Parts, joining, site_parts
 
 Said = Welcome | Reply | Closing | Opened
@@ -92,13 +91,10 @@ def _told(place: Place, what: str, error: Exception) -> str:
 
 
 def _answer(parcel: Opened, place: Place, check: Check) -> tuple[Said, Outgoing | None]:
-    source = Source(place.client, place.data)
     if parcel.kind == "hello":
         return _greeting(parcels.hello(parcel), place, check)
-    if parcel.kind == "columns":
-        return regress_site.columns(parcel, source, check)
-    if parcel.kind == "sums":
-        return regress_site.sums(parcel, source, check)
+    if parcel.kind in ("columns", "sums"):
+        return _regression(parcel, place, check)
     if parcel.kind != "ask":
         raise Refused(f"{place.client}: a message of an unknown kind")
     terms = parcels.terms_of(parcel)
@@ -116,6 +112,13 @@ def _answer(parcel: Opened, place: Place, check: Check) -> tuple[Said, Outgoing 
             _check_same(place, site, fresh=file.load() is None)
             said = _handled(parts, file, ask)
     return said, out._replace(arrays=leaving.arrays(said))
+
+
+def _regression(parcel: Opened, place: Place, check: Check) -> tuple[Opened, Outgoing]:
+    from . import regress_site  # with pandas, which training does without
+
+    handle = regress_site.columns if parcel.kind == "columns" else regress_site.sums
+    return handle(parcel, regress_site.Source(place.client, place.data), check)
 
 
 def _check_same(place: Place, site: SiteData, *, fresh: bool) -> None:

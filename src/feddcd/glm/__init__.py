@@ -1,5 +1,17 @@
 """The regression table of the pooled data, without pooling the data."""
 
-from .estimator import FederatedGLM as FederatedGLM
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .estimator import FederatedGLM as FederatedGLM
 
 __all__ = ["FederatedGLM"]
+
+
+def __getattr__(name: str) -> Any:
+    """The estimator brings scikit-learn with it, which a site does not need."""
+    if name != "FederatedGLM":
+        raise AttributeError(f"module 'feddcd.glm' has no attribute {name!r}")
+    from .estimator import FederatedGLM
+
+    return FederatedGLM
