@@ -128,7 +128,10 @@ class TestChoice:
     def test_as_many_as_this_process_may_use(self, monkeypatch):
         monkeypatch.delenv(threads.THREADS, raising=False)
         monkeypatch.setattr(threads.os, "sched_getaffinity", lambda pid: {0, 3, 5}, raising=False)
-        assert threads.cores() == 3
+        monkeypatch.setattr(threads.os, "cpu_count", lambda: 7)
+        for linux, expected in ((True, 3), (False, 7)):
+            monkeypatch.setattr(threads, "LINUX", linux)
+            assert threads.cores() == expected
 
     @pytest.mark.parametrize("given", ["0", "-1", "two", "1.5"])
     def test_a_bad_number_is_named(self, monkeypatch, given):

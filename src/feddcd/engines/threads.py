@@ -23,6 +23,7 @@ from . import simulate
 from .simulate import Draw, Federation, Record, State
 
 THREADS = "FEDDCD_THREADS"
+LINUX = hasattr(os, "sched_getaffinity")
 WORTH = 4e6  # bytes that a round's clients hold; for fewer, handing the work out costs more
 
 Advance = Callable[[Federation, State, int], tuple[State, Record, bool]]
@@ -54,7 +55,7 @@ def cores() -> int:
     """FEDDCD_THREADS, or the cores that this process may use."""
     given = os.environ.get(THREADS, "")
     if not given:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+        return len(os.sched_getaffinity(0)) if LINUX else os.cpu_count() or 1
     if not given.isdecimal() or int(given) < 1:
         raise ValueError(f"{THREADS} is a number of threads, at least 1, not {given!r}")
     return int(given)
