@@ -34,21 +34,24 @@ def compiled(fed: Federation, state: State, room: int) -> Advance:
     objective stops being finite, of any federation and state of these shapes; on as many
     threads as are worth their while."""
     threads = worthwhile_threads(fed)
-    if threads > 1:
-        return _Parts(fed, state, threads)
+    return _Parts(fed, state, threads) if threads > 1 else alone(fed, state, room)
+
+
+def alone(fed: Federation, state: State, room: int) -> Advance:
+    """The same in one program, on the thread that calls it."""
     program = simulate.advance.lower(fed, state, _count(0), room).compile()  # pyright: ignore
 
-    def alone(fed: Federation, state: State, rounds: int) -> tuple[State, Record, bool]:
+    def advance(fed: Federation, state: State, rounds: int) -> tuple[State, Record, bool]:
         state, trace, sound = program(fed, state, _count(rounds), room)
         return state, trace, bool(sound)
 
-    return alone
+    return advance
 
 
 def worthwhile_threads(fed: Federation) -> int:
-    tau, N = fed.participation.tau, fed.participation.N
+    tau, N, most = fed.participation.tau, fed.participation.N, cores()
     work = tau / N * sum(x.nbytes for x in jax.tree.leaves(fed.problem) if eqx.is_array(x))
-    return 1 if fed.side_by_side or work < WORTH else min(cores(), tau)
+    return 1 if fed.side_by_side or work < WORTH else min(most, tau)
 
 
 def cores() -> int:

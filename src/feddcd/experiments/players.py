@@ -5,7 +5,7 @@ import abc
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -13,7 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..engines.lanes import advance_lanes, lanes
-from ..engines.simulate import Federation, Record, State, advance, start
+from ..engines.simulate import Federation, Record, State, start
+from ..engines.threads import alone
 from .bench import Bench
 from .paper import Cell
 
@@ -97,10 +98,9 @@ class _Log:
 class Threads(Player):
     def __init__(self, feds: list[Federation], states: list[State], optimum: float):
         self.feds, self.optimum = feds, optimum
-        self.states: list[State | None] = [*states]
+        self.states: list[Any] = [*states]  # None once taken
         self.per = feds[0].algorithm.rounds_per_iteration
-        lowered = advance.lower(feds[0], states[0], _count(0), self.per)  # pyright: ignore
-        self.compiled = lowered.compile()
+        self.advance = alone(feds[0], states[0], self.per)
 
     def play(self, iterations, below, watch, stop):
         double = jnp.zeros(()).dtype == jnp.float64  # this thread's; others do not inherit it
@@ -113,8 +113,7 @@ class Threads(Player):
                 while len(log.rows) < iterations and not log.reached(below):
                     if stop():
                         return None
-                    args = (self.feds[k], state, _count(self.per), self.per)
-                    state, trace, sound = self.compiled(*args)
+                    state, trace, sound = self.advance(self.feds[k], state, self.per)
                     if not sound:
                         break
                     log.add(trace, self.per)
