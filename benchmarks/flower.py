@@ -1,10 +1,11 @@
 """Seconds per round on Flower: our app against Flower's own FedAvg, turn by turn on one federation.
 
-    python benchmarks/flower.py [--rounds 5] [--turns 2]
+    python benchmarks/flower.py [--rounds 5] [--turns 2] [--stock]
 
 Both run on one SuperLink and four SuperNodes of this machine with TLS and keys; the clients read
 the same files and solve the same local problems with the same solver, each answer in a process
-of its own, as Flower does it. The first round of a turn is left out: a new app is unpacked there.
+of its own: forked, as our nodes do it, or with --stock started anew, as Flower does it. The first
+round of a turn is left out: a new app is unpacked there.
 """
 
 import argparse
@@ -30,6 +31,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--turns", type=int, default=2)
+    parser.add_argument("--stock", action="store_true", help="nodes as Flower has them")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         spec = Spec(weighting="samples", l2=0.01, rounds=10_000)
@@ -37,7 +39,7 @@ def main() -> None:
         home = create(Path(folder) / "fed", SITES, config, data=load("digits"))
         group = Group(home.server / "processes.json")
         try:
-            begin(home, group)
+            begin(home, group, options.stock)
             ours, theirs = [], []
             for turn in range(options.turns):
                 ours += feddcd(home, (turn + 1) * options.rounds)[1:]
@@ -49,7 +51,7 @@ def main() -> None:
     print(f"seconds per round, median: ours {a:.2f}, Flower's FedAvg {b:.2f}, ratio {a / b:.2f}")
 
 
-def begin(home: Home, group: Group) -> None:
+def begin(home: Home, group: Group, stock: bool) -> None:
     config = home.config()
     group.start(link(home))
     while not answers(config.host, config.port):
@@ -58,7 +60,11 @@ def begin(home: Home, group: Group) -> None:
     for site in SITES:
         place = load_place(home.site(site))
         address = f"{config.host}:{config.port}"
-        group.start(node(place, address, place.folder / "ca.crt", place.folder / "key"))
+        program = node(place, address, place.folder / "ca.crt", place.folder / "key")
+        if stock:
+            extra = {name: value for name, value in program.extra.items() if name != "PATH"}
+            program = program._replace(extra=extra)
+        group.start(program)
 
 
 def feddcd(home: Home, rounds: int) -> list[float]:

@@ -85,18 +85,18 @@ class Up:
 
     def kill_client_app(self, site: str, seconds: float = 30) -> bool:
         """The next process that begins to work for this site; False if none came."""
-        before, until = self._client_apps(site), time.monotonic() + seconds
+        before, until = self._processes(site), time.monotonic() + seconds
         while time.monotonic() < until:
-            if new := self._client_apps(site) - before:
-                time.sleep(1.0)  # so that it is at work, not only starting
+            if new := self._processes(site) - before:
+                time.sleep(0.3)  # so that it is at work, not only starting
                 os.kill(new.pop(), signal.SIGKILL)
                 return True
             time.sleep(0.05)
         return False
 
-    def _client_apps(self, site: str) -> set[int]:
+    def _processes(self, site: str) -> set[int]:
         group = self.pid(site)
-        return {p.pid for p in listed() if p.group == group and "clientapp" in p.command}
+        return {p.pid for p in listed() if p.group == group and not p.state.startswith("Z")}
 
 
 def simulate(home: Home, seconds: float = 600) -> None:

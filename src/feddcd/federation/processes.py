@@ -84,8 +84,13 @@ class Group:
 
 
 def environment(extra: Mapping[str, str]) -> dict[str, str]:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    return {**os.environ, **QUIET, **extra, "PATH": path}
+    return {**os.environ, **QUIET, "PATH": search_path(), **extra}
+
+
+def search_path(*first: Path) -> str:
+    """Where programs are looked for: in these folders, beside this Python, then as always."""
+    folders = [*first, Path(sys.executable).parent, os.environ.get("PATH", "")]
+    return os.pathsep.join(map(str, folders))
 
 
 class Listed(NamedTuple):

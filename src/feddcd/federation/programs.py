@@ -1,6 +1,7 @@
 """Flower's programs and commands for a federation's folder."""
 
 import json
+import shlex
 import socket
 import subprocess
 import sys
@@ -8,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from .home import Home, node_config
-from .processes import Program, environment
+from .processes import Program, environment, search_path
 from .worker import Place
 
 
@@ -49,7 +50,19 @@ def node(place: Place, address: str, authority: Path, key: Path) -> Program:
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
     }
+    if sys.platform == "linux":  # forks are not safe with macOS's libraries, and Windows has none
+        extra["PATH"] = search_path(_warm(place.folder.resolve() / "flower" / "bin"))
     return Program(place.client, command, place.folder / "supernode.log", extra)
+
+
+def _warm(folder: Path) -> Path:
+    """A folder with a `flower-superexec` that forks client apps; a SuperNode calls it by name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    script = folder / "flower-superexec"
+    python = shlex.quote(sys.executable)
+    script.write_text(f'#!/bin/sh\nexec {python} -m feddcd.engines.flower.warm "$@"\n')
+    script.chmod(0o755)
+    return folder
 
 
 def _flower_home(home: Home) -> dict[str, str]:

@@ -9,7 +9,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from .wire import unwrap, wrap
 
-POLL_S = 0.2
+POLL_S = 0.5  # nodes themselves look every three seconds
 
 
 class FlowerExchange:
