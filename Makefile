@@ -30,7 +30,7 @@ LONG := tests/test_real_data.py tests/test_paper_data.py tests/test_theory.py
 
 FLOWER := tests/test_flower.py
 
-test: $(READY) lint  ## everything: style, types, tests
+test: $(READY)  ## all tests
 	@echo "real processes (in the background, mostly waiting), then everything else"
 	@$(ONE) $(PYTEST) $(FLOWER) > .flower.log 2>&1 & flower=$$!; \
 	$(BETTER) $(PYTEST) $(LONG) && $(QUICK) $(PYTEST) $(LONG:%=--ignore %) --ignore $(FLOWER) \
@@ -40,7 +40,7 @@ test: $(READY) lint  ## everything: style, types, tests
 docs: $(READY)  ## the documentation as a site, in build/site
 	@$(BIN)/mkdocs build --strict
 
-lint: $(READY)  ## style and types alone
+lint: $(READY)  ## style and types
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/pyright

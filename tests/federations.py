@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from feddcd import tree
 from feddcd.algorithms import (
     AbstractAlgorithm,
     AccFedDCD,
@@ -23,12 +24,23 @@ from feddcd.algorithms import (
 from feddcd.engines.simulate import Federation, Record, State, advance, federation, start
 from feddcd.participation import AbstractParticipation, Cohort
 from feddcd.problems import AbstractProblem, Quadratic, optimum, random_quadratics
-from feddcd.solvers import GradientDescent, NewtonCG, Tolerance
+from feddcd.solvers import AbstractLocalSolver, GradientDescent, LocalSolution, NewtonCG, Tolerance
 
 N, D, TAU = 8, 5, 5
 ROOM = 500  # rounds in one call, so that every length of run is compiled once
 
+
+class Direct(AbstractLocalSolver):
+    """w - (A + μ)^-1 ∇f(w): exact for a quadratic, whatever w is, and quickly compiled."""
+
+    def __call__(self, f, w, key) -> LocalSolution:
+        H = f.A + f.mu * jnp.eye(len(w))
+        w = w - jax.scipy.linalg.solve(H, jax.grad(f)(w), assume_a="pos")
+        return LocalSolution(w, tree.norm(jax.grad(f)(w)), jnp.ones((), jnp.int32))
+
+
 EXACT = NewtonCG(stop=Tolerance(1e-12))
+DIRECT = Direct()
 FEW_STEPS = GradientDescent(steps=3)
 SHORT_STEPS = GradientDescent(lr=0.2, steps=3)  # SCAFFOLD's first option diverges with 1/β_i in 1-d
 
@@ -76,16 +88,16 @@ class Row(NamedTuple):
 
 
 ALGORITHMS: dict[str, Row] = {
-    "feddcd": Row(lambda N, tau, w: FedDCD(EXACT), True, 4500, True),
-    "feddcd-model": Row(lambda N, tau, w: FedDCD(EXACT, start="model"), True, 4500, True),
-    "feddcd-lambda": Row(lambda N, tau, w: FedDCD(EXACT, weights=cautious), True, 8500, True),
-    "accfeddcd": Row(lambda N, tau, w: AccFedDCD(tau, N, EXACT), True, 2000, True),
-    "accfeddcd-1": Row(lambda N, tau, w: AccFedDCD(tau, N, EXACT, sets=1), True, 1000, True),
+    "feddcd": Row(lambda N, tau, w: FedDCD(DIRECT), True, 4500, True),
+    "feddcd-model": Row(lambda N, tau, w: FedDCD(DIRECT, start="model"), True, 4500, True),
+    "feddcd-lambda": Row(lambda N, tau, w: FedDCD(DIRECT, weights=cautious), True, 8500, True),
+    "accfeddcd": Row(lambda N, tau, w: AccFedDCD(tau, N, DIRECT), True, 2000, True),
+    "accfeddcd-1": Row(lambda N, tau, w: AccFedDCD(tau, N, DIRECT, sets=1), True, 1000, True),
     "accfeddcd-model": Row(
-        lambda N, tau, w: AccFedDCD(tau, N, EXACT, start="model"), True, 2000, True
+        lambda N, tau, w: AccFedDCD(tau, N, DIRECT, start="model"), True, 2000, True
     ),
-    "pointsaga": Row(lambda N, tau, w: PointSAGA(tau, N, EXACT), True, 500, True),
-    "pointsaga-rho": Row(lambda N, tau, w: PointSAGA(tau, N, EXACT, rho=0.5), True, 500, True),
+    "pointsaga": Row(lambda N, tau, w: PointSAGA(tau, N, DIRECT), True, 500, True),
+    "pointsaga-rho": Row(lambda N, tau, w: PointSAGA(tau, N, DIRECT, rho=0.5), True, 500, True),
     "fednewton": Row(lambda N, tau, w: FedNewton(w), True, 50),
     "scaffold-1": Row(lambda N, tau, w: Scaffold(SHORT_STEPS, option=1), True, 500, True),
     "scaffold-2": Row(lambda N, tau, w: Scaffold(FEW_STEPS, option=2), True, 500, True),
@@ -106,6 +118,34 @@ class Given(AbstractParticipation):
 
     def __call__(self, key) -> Cohort:
         return Cohort(jnp.arange(self.N), jnp.ones(self.N, bool), self.arrived)
+
+
+class Drawn(AbstractParticipation):
+    """Cohorts that were drawn before, one of them by the key: one program, whoever drew them."""
+
+    certain: ClassVar[bool] = False
+    asked: jax.Array
+    arrived: jax.Array
+    N: int = N
+    tau: int = N
+
+    def __call__(self, key) -> Cohort:
+        row = jax.random.key_data(key)[-1] % len(self.asked)
+        return Cohort(jnp.arange(self.N), self.asked[row], self.arrived[row])
+
+
+def draw(who: AbstractParticipation) -> Drawn:
+    """A thousand cohorts of `who`."""
+    with jax.enable_x64(True):
+        return Drawn(*_drawn(who))
+
+
+@cache
+@eqx.filter_jit
+def _drawn(who: AbstractParticipation) -> tuple[jax.Array, jax.Array]:
+    cohorts = jax.vmap(who)(jax.random.split(jax.random.key(0), 1000))
+    places = jax.vmap(lambda ids, there: jnp.zeros(N, bool).at[ids].set(there))
+    return places(cohorts.ids, cohorts.asked), places(cohorts.ids, cohorts.arrived)
 
 
 class Played(NamedTuple):

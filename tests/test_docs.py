@@ -138,6 +138,8 @@ def test_output_is_compared_loosely_but_compared(one, other, same):
     ("text", "reason"),
     [
         ("```bash\nfalse\ntrue\n```\n", "line 1: exit code 1"),
+        ("```bash\necho\nfeddcd list nothing\n```\n", "line 1: exit code 2\nerror: "),
+        ("```bash\nfeddcd list $(echo solvers)\n```\n\n```text\nlbfgss\n```\n", "shows\nlbfgss"),
         ("\n```bash\necho 12\n```\n\n```text\n13\n```\n", "line 2: shows\n13"),
         ("```python\nprint(0.5)\n```\n\n```text\n0.6\n```\n", "line 1: shows\n0.6"),
     ],

@@ -1,6 +1,7 @@
 """Files of known sets: fetched from a server on this machine, checked, and the authors' tables."""
 
 import bz2
+import functools
 import hashlib
 import http.server
 import lzma
@@ -20,7 +21,7 @@ from feddcd.cli import main
 from feddcd.data import DataError, authors, available, load
 from feddcd.data import fetch as downloads
 from feddcd.data._known import KNOWN, SUFFIXES, File, Source
-from feddcd.data.check import check, count, examine
+from feddcd.data.check import _sha256, check, count, examine
 from feddcd.data.fetch import fetch
 
 REAL = os.environ.get("FEDDCD_DATA")
@@ -424,27 +425,27 @@ def test_counts_need_no_more_than_a_block(tmp_path):
 needs_files = pytest.mark.skipif(not REAL, reason="FEDDCD_DATA is not set: no files to check")
 
 
-@needs_files
-@pytest.mark.parametrize("name", KNOWN)
-def test_the_real_files_are_right(monkeypatch, name):
+hashed = functools.cache(_sha256)
+
+
+@pytest.fixture
+def real(monkeypatch):
+    """The real files, each read once for its checksum; tests/test_sources.py counts in them."""
     monkeypatch.setenv("FEDDCD_DATA", str(REAL))
+    monkeypatch.setattr("feddcd.data.check._sha256", hashed)
+
+
+@needs_files
+@pytest.mark.usefixtures("real")
+@pytest.mark.parametrize("name", KNOWN)
+def test_the_real_files_are_right(name):
     findings = check_or_skip(KNOWN[name])
     assert [finding.says for finding in findings if not finding.good] == []
 
 
 @needs_files
-@pytest.mark.parametrize("name", ["a9a", "phishing", "rcv1-subset"])
-def test_the_counts_of_the_table_are_those_of_the_real_files(monkeypatch, name):
-    monkeypatch.setenv("FEDDCD_DATA", str(REAL))
-    for finding in check_or_skip(KNOWN[name]):
-        if finding.path is not None:
-            by_counts = replace(finding.file, sha256=None, blob=None, exact=False)
-            assert "counts agree" in examine(KNOWN[name], by_counts, finding.path)
-
-
-@needs_files
-def test_the_subset_is_never_taken_for_rcv1(monkeypatch):
-    monkeypatch.setenv("FEDDCD_DATA", str(REAL))
+@pytest.mark.usefixtures("real")
+def test_the_subset_is_never_taken_for_rcv1():
     subset = check_or_skip(KNOWN["rcv1-subset"])[0]
     rcv1 = KNOWN["rcv1"]
     with pytest.raises(DataError, match=r"this is rcv1sub_train\.binary of rcv1-subset, not rcv1_"):

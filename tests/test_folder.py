@@ -32,12 +32,15 @@ SCRIPT = (
     "from feddcd.cli import main; main()"
 )
 QUICK = "--data wine --clients 4 --certify-every 2"
+SMALL = "--data synthetic:n=80,d=3,groups=4 --clients 4"  # needs no scikit-learn, slow to import
 
 
 @pytest.fixture(autouse=True)
 def _folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FEDDCD_CACHE", str(tmp_path / "cache"))
+    # pictures take most of the time, and tests/test_report.py looks at them
+    monkeypatch.setattr("feddcd.report.html.panels", lambda *a: [])
 
 
 def command(text: str, code: int = 0) -> None:
@@ -88,7 +91,7 @@ def goes_on_as_if_nothing_had_happened(folder: str) -> None:
 
 def test_ctrl_c_leaves_a_run_that_goes_on():
     process = started(
-        "run --data wine --clients 4 --loss 0.2 --certify-every 10 --rounds 1000000 --out a",
+        f"run {SMALL} --loss 0.2 --certify-every 10 --rounds 1000000 --out a",
         "a/checkpoint.npz",
     )
     shown = ended(process, signal.SIGINT)
@@ -105,8 +108,7 @@ def test_ctrl_c_leaves_a_run_that_goes_on():
 
 def test_a_killed_run_goes_on_from_its_last_checkpoint():
     process = started(
-        "run --data wine --clients 4 --algorithm scaffold --certify-every 10 --rounds 1000000 "
-        "--out a -q",
+        f"run {SMALL} --algorithm scaffold --certify-every 10 --rounds 1000000 --out a -q",
         "a/checkpoint.npz",
     )
     ended(process, signal.SIGKILL)

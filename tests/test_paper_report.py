@@ -259,7 +259,11 @@ def test_page_is_whole_and_asks_nothing_of_the_network(tmp_path):
         assert link == "data:," or link.removeprefix("#") in parsed.ids
     for target in re.findall(r"url\(#([^)]*)\)", text):
         assert target in parsed.ids
-    assert page(tmp_path) == text
+
+
+def test_writing_twice_gives_the_same_bytes(tmp_path):
+    figures = {name: PANELS[name] for name in ("plain", "three", "diverges")}
+    assert page(tmp_path, figures=figures) == page(tmp_path, figures=figures)
 
 
 SAYS = [

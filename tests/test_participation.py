@@ -103,19 +103,20 @@ class TestCohort:
     @settings(max_examples=30, deadline=None)
     @given(data=st.data())
     def test_distinct_sorted_and_in_range(self, data):
-        N = data.draw(st.sampled_from([2, 7, 20]))
+        N = data.draw(st.sampled_from([2, 7]))
         tau = data.draw(st.sampled_from(sorted({2, (N + 2) // 2, N})))
         kind = data.draw(st.sampled_from(["uniform", "importance", "everyone", "available"]))
         loss = data.draw(st.sampled_from([None, 0.0, 0.4]))
         participation = {
             "uniform": lambda: UniformSubset(N, tau),
-            "importance": lambda: ImportanceSubset(jnp.geomspace(1, 100, N), tau),
+            "importance": lambda: ImportanceSubset(np.geomspace(1, 100, N), tau),
             "everyone": lambda: Everyone(N),
             "available": lambda: Available(N, tau / N),
         }[kind]()
         participation = participation if loss is None else Lossy(participation, loss)
-        cohort = participation(jax.random.key(data.draw(st.integers(0, 2**31 - 1))))
-        ids = np.asarray(cohort.ids)
+        key = jax.random.key(data.draw(st.integers(0, 2**31 - 1)))
+        cohort = jax.tree.map(np.asarray, participation(key))
+        ids = cohort.ids
         assert np.all(np.diff(ids) > 0)
         assert ids.min() >= 0
         assert ids.max() < N
@@ -149,10 +150,11 @@ class TestKeys:
     def test_a_cohort_is_a_function_of_seed_and_round(self, participation):
         draw = lambda seed, t: participation(round_keys(jax.random.key(seed), t)[0])
         equal = lambda a, b: all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
-        assert equal(draw(3, 5), draw(3, 5))
-        assert equal(draw(3, 5), jax.jit(draw)(3, 5))
-        assert not equal(draw(3, 5), draw(3, 6))
-        assert not equal(draw(3, 5), draw(4, 5))
+        compiled = jax.jit(draw)
+        assert equal(compiled(3, 5), compiled(3, 5))
+        assert equal(draw(3, 5), compiled(3, 5))
+        assert not equal(compiled(3, 5), compiled(3, 6))
+        assert not equal(compiled(3, 5), compiled(4, 5))
 
     def test_clients_and_cohort_have_different_keys(self):
         cohort, clients = round_keys(jax.random.key(0), jnp.asarray(0))

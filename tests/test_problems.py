@@ -1,5 +1,7 @@
 """Objectives: gradients, rows, sparse matrices, curvature, and the algebra of μ and q."""
 
+from functools import cache
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -26,6 +28,14 @@ from feddcd.problems import (
 D, SIZES = 5, (7, 12, 3)
 KINDS = (*FAMILIES, "mlp", "quadratic")
 power = eqx.filter_jit(curvature)
+hessian = eqx.filter_jit(lambda f, w: jax.hessian(lambda x: f(x.reshape(w.shape)))(w.ravel()))
+take = eqx.filter_jit(tree.take)
+value = eqx.filter_jit(lambda f, w: f(w))
+values = eqx.filter_jit(lambda f, w: jax.vmap(lambda f: f(w))(f))
+products = eqx.filter_jit(
+    lambda X, W, R: (X.matmul(W), X.rmatmul(R), X.add_rmatmul(jnp.asarray(-2.0), R, W))
+)
+on_rows = eqx.filter_jit(lambda f, rows, w: f.batch(rows)(w))
 
 
 @pytest.fixture(autouse=True)
@@ -41,12 +51,13 @@ def blocks(sparse=False):
     return [scipy.sparse.csr_array(x) for x in X] if sparse else X
 
 
+@cache
 def clients(kind, sparse=False):
     """Three clients of unequal size, stacked, and a point to evaluate them at."""
     random = np.random.default_rng(2)
     if kind == "quadratic":
         f = random_quadratics(3, D, alpha=0.2, beta=3.0, seed=4)
-        return f, jnp.asarray(random.normal(size=D))
+        return f, jax.device_put(random.normal(size=D))
     X, n = blocks(sparse), sum(SIZES)
     y = {
         "softmax": lambda: np.arange(n) % 3,
@@ -59,25 +70,29 @@ def clients(kind, sparse=False):
     parts = np.split(np.arange(n), np.cumsum(SIZES)[:-1])
     model = "mlp:4" if kind == "mlp" else kind
     made = federate(Dataset("made", pool, y.astype(float)), parts, model=model, l2=0.3)
-    return made.problem, jax.tree.map(lambda x: jnp.asarray(random.normal(size=x.shape)), made.w)
+    return made.problem, jax.tree.map(lambda x: jax.device_put(random.normal(size=x.shape)), made.w)
 
 
 def client(kind, i=1, sparse=False):
     f, w = clients(kind, sparse)
-    return tree.take(f, i), w
+    return take(f, jnp.asarray(i)), w
 
 
 class TestGradients:
     @pytest.mark.parametrize("kind", KINDS)
     def test_against_finite_differences(self, kind):
-        f, w = client(kind)
-        f = f.proximal(0.2, tree.scale(0.5, w)).tilted(tree.scale(0.1, w))
-        random = np.random.default_rng(3)
-        along = jax.tree.map(lambda x: jnp.asarray(random.normal(size=x.shape)), w)
-        slope = tree.dot(jax.grad(f)(w), along)
         h = 1e-6
-        numeric = (f(tree.axpy(h, along, w)) - f(tree.axpy(-h, along, w))) / (2 * h)
-        np.testing.assert_allclose(slope, numeric, rtol=1e-7, atol=1e-8)
+
+        @eqx.filter_jit
+        def slopes(f, w, along):
+            f = f.proximal(0.2, tree.scale(0.5, w)).tilted(tree.scale(0.1, w))
+            ends = f(tree.axpy(h, along, w)), f(tree.axpy(-h, along, w))
+            return tree.dot(jax.grad(f)(w), along), (ends[0] - ends[1]) / (2 * h)
+
+        f, w = client(kind)
+        random = np.random.default_rng(3)
+        along = jax.tree.map(lambda x: random.normal(size=x.shape), w)
+        np.testing.assert_allclose(*slopes(f, w, along), rtol=1e-7, atol=1e-8)
 
     @pytest.mark.parametrize("name", FAMILIES)
     def test_family_is_consistent(self, name):
@@ -85,12 +100,17 @@ class TestGradients:
         family = FAMILIES[name]
         random = np.random.default_rng(4)
         k = 3 if name == "softmax" else 1
-        z, v = (jnp.asarray(random.normal(size=(6, k))) for _ in range(2))
-        y = jnp.eye(3)[jnp.arange(6) % 3] if k == 3 else jnp.ones((6, 1))
-        loss = lambda z: jnp.sum(family.value(z, y))
-        np.testing.assert_allclose(jax.grad(loss)(z), family.mean(z) - y, atol=1e-14)
-        _, hv = jax.jvp(jax.grad(loss), (z,), (v,))
-        np.testing.assert_allclose(hv, family.curvature(family.mean(z), v), atol=1e-14)
+        z, v = (random.normal(size=(6, k)) for _ in range(2))
+        y = np.eye(3)[np.arange(6) % 3] if k == 3 else np.ones((6, 1))
+
+        @jax.jit
+        def derivatives(z, v):
+            g, hv = jax.jvp(jax.grad(lambda z: jnp.sum(family.value(z, y))), (z,), (v,))
+            return g, hv, family.mean(z), family.curvature(family.mean(z), v)
+
+        g, hv, mean, curvature = derivatives(z, v)
+        np.testing.assert_allclose(g, mean - y, atol=1e-14)
+        np.testing.assert_allclose(hv, curvature, atol=1e-14)
         assert np.all(np.sum(v * hv, 1) <= family.smoothness * np.sum(v * v, 1) + 1e-14)
 
 
@@ -98,19 +118,26 @@ class TestAlgebra:
     @pytest.mark.parametrize("kind", KINDS)
     def test_tilted_and_proximal(self, kind):
         """f(w) - <y, w> and f(w) + (m/2)|w - c|² - (m/2)|c|², also one after the other."""
-        f, w = client(kind)
-        y, c, m = tree.scale(0.3, w), tree.add(w, tree.scale(0.7, w)), 0.4
-        near = lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-13)
-        near(f.tilted(y)(w), f(w) - tree.dot(y, w))
-        away = tree.sub(w, c)
-        pull = m / 2 * (tree.dot(away, away) - tree.dot(c, c))
-        near(f.proximal(m, c)(w), f(w) + pull)
-        near(f.tilted(y).proximal(m, c).tilted(y)(w), f(w) + pull - 2 * tree.dot(y, w))
-        assert type(f.proximal(m, c).tilted(y)) is type(f)
-        near(f.proximal(m, c).alpha, f.alpha + m)
-        if np.isfinite(f.beta):
-            near(f.proximal(m, c).beta, f.beta + m)
-        assert f.tilted(y).alpha == f.alpha
+        m = 0.4
+
+        @eqx.filter_jit
+        def changed(f, w):
+            y, c = tree.scale(0.3, w), tree.scale(1.7, w)
+            tilted, near = f.tilted(y), f.proximal(m, c)
+            assert type(near.tilted(y)) is type(f)
+            found = tilted(w), near(w), tilted.proximal(m, c).tilted(y)(w)
+            away, down = tree.sub(w, c), tree.dot(y, w)
+            pull = m / 2 * (tree.dot(away, away) - tree.dot(c, c))
+            expected = f(w) - down, f(w) + pull, f(w) + pull - 2 * down
+            bounds = [(g.alpha, g.beta) for g in (f, tilted, near)]
+            return found, expected, bounds
+
+        found, expected, (given, tilted, near) = changed(*client(kind))
+        np.testing.assert_allclose(found, expected, rtol=1e-13)
+        np.testing.assert_allclose(near[0], given[0] + m, rtol=1e-13)
+        if np.isfinite(given[1]):
+            np.testing.assert_allclose(near[1], given[1] + m, rtol=1e-13)
+        assert tilted[0] == given[0]
 
     def test_normalised_divides_the_loss_by_the_row_weights(self):
         f, w = client("ridge")
@@ -129,26 +156,33 @@ class TestRows:
         """The mean over all batches of one row is f, padding left out; so are two halves."""
         f, w = client(kind, i=0, sparse=sparse)
         n = SIZES[0]
-        singles = [f.batch(jnp.array([j]))(w) for j in range(n)]
-        np.testing.assert_allclose(np.mean(singles), f(w), rtol=1e-13)
-        everything = f.batch(jnp.arange(n)[::-1])
-        np.testing.assert_allclose(everything(w), f(w), rtol=1e-13)
+        singles = [on_rows(f, np.array([j]), w) for j in range(n)]
+        np.testing.assert_allclose(np.mean(singles), value(f, w), rtol=1e-13)
+        everything = on_rows(f, np.arange(n)[::-1], w)
+        np.testing.assert_allclose(everything, value(f, w), rtol=1e-13)
 
     def test_rows_out_of_range_are_absent(self):
         f, w = client("softmax", i=1)
         end = f.Y.shape[0]
-        some = f.batch(jnp.array([2, 5]))
-        filled = f.batch(jnp.array([2, 5, end, end]))
-        np.testing.assert_allclose(filled(w), some(w), rtol=1e-13)
+        some = on_rows(f, np.array([2, 5]), w)
+        filled = on_rows(f, np.array([2, 5, end, end]), w)
+        np.testing.assert_allclose(filled, some, rtol=1e-13)
 
     def test_padding_counts_for_nothing(self):
         f, w = clients("logistic")
-        X, (y, s) = blocks()[2], (np.asarray(f.Y[2, :3, 0]), np.asarray(f.s[2]))
+        X, (y, s) = blocks()[2], (np.asarray(f.Y)[2, :3, 0], np.asarray(f.s)[2])
         assert np.all(s[3:] == 0)
         z = X @ np.asarray(w)[:, 0]
         mine = np.mean(np.logaddexp(0, z) - y * z) + 0.15 * np.sum(np.asarray(w) ** 2)
-        np.testing.assert_allclose(tree.take(f, 2)(w), mine, rtol=1e-13)
+        np.testing.assert_allclose(values(f, w)[2], mine, rtol=1e-13)
         assert f.rows.tolist() == list(SIZES)
+
+
+@eqx.filter_jit
+def some_rows(X, rows, R, fewer):
+    """Some rows as a matrix, their product with R, and some of them again."""
+    some, unit = X.take(rows), jnp.eye(D)
+    return some.matmul(unit), some.rmatmul(R), some.take(fewer).matmul(unit)
 
 
 class TestSparse:
@@ -160,39 +194,32 @@ class TestSparse:
 
     @pytest.mark.parametrize("i", range(3))
     def test_products(self, designs, i):
-        dense, sparse = (tree.take(X, i) for X in designs)
+        dense, sparse = (take(X, jnp.asarray(i)) for X in designs)
         random = np.random.default_rng(5)
         W, R = random.normal(size=(D, 2)), random.normal(size=(max(SIZES), 2))
         padded = np.zeros((max(SIZES), D))
         padded[: SIZES[i]] = blocks()[i]
         for X in (dense, sparse):
             assert X.shape == (max(SIZES), D)
-            np.testing.assert_allclose(X.matmul(jnp.asarray(W)), padded @ W, atol=1e-14)
-            np.testing.assert_allclose(X.rmatmul(jnp.asarray(R)), padded.T @ R, atol=1e-14)
-            np.testing.assert_allclose(
-                X.add_rmatmul(jnp.asarray(-2.0), jnp.asarray(R), jnp.asarray(W)),
-                W - 2 * padded.T @ R,
-                atol=1e-13,
-            )
+            forth, back, added = products(X, W, R)
+            np.testing.assert_allclose(forth, padded @ W, atol=1e-14)
+            np.testing.assert_allclose(back, padded.T @ R, atol=1e-14)
+            np.testing.assert_allclose(added, W - 2 * padded.T @ R, atol=1e-13)
 
     @pytest.mark.parametrize("i", range(3))
     def test_some_rows(self, designs, i):
         """In any order, with repetition; out of range is zero. And some of those again."""
-        dense, sparse = (tree.take(X, i) for X in designs)
-        rows = jnp.array([2, 0, 2, max(SIZES), 4])
+        dense, sparse = (take(X, jnp.asarray(i)) for X in designs)
+        rows = np.array([2, 0, 2, max(SIZES), 4])
         padded = np.zeros((max(SIZES) + 1, D))
         padded[: SIZES[i]] = blocks()[i]
-        expected = padded[np.asarray(rows)]
-        random = np.random.default_rng(6)
-        R = jnp.asarray(random.normal(size=(5, 2)))
+        expected = padded[rows]
+        R = np.random.default_rng(6).normal(size=(5, 2))
         for X in (dense, sparse):
-            some = X.take(rows)
-            np.testing.assert_allclose(some.matmul(jnp.eye(D)), expected, atol=1e-15)
-            np.testing.assert_allclose(some.rmatmul(R), expected.T @ np.asarray(R), atol=1e-14)
-            again = some.take(jnp.array([1, 4, 9]))
-            np.testing.assert_allclose(
-                again.matmul(jnp.eye(D)), [expected[1], expected[4], np.zeros(D)], atol=1e-15
-            )
+            some, back, again = some_rows(X, rows, R, np.array([1, 4, 9]))
+            np.testing.assert_allclose(some, expected, atol=1e-15)
+            np.testing.assert_allclose(back, expected.T @ R, atol=1e-14)
+            np.testing.assert_allclose(again, [expected[1], expected[4], np.zeros(D)], atol=1e-15)
 
     @pytest.mark.parametrize("backend", ["cpu", "gpu"])
     def test_rows_of_any_length(self, backend, monkeypatch):
@@ -205,27 +232,32 @@ class TestSparse:
             for i, m in enumerate(row):
                 x[i, random.permutation(50)[:m]] = random.normal(size=m)
         design = stack([scipy.sparse.csr_array(x) for x in X], np.float64)
-        W, R = jnp.asarray(random.normal(size=(50, 2))), jnp.asarray(random.normal(size=(5, 2)))
-        for i, x in enumerate(X):
-            one, padded = tree.take(design, i), np.pad(x, ((0, 5 - len(x)), (0, 0)))
-            np.testing.assert_allclose(one.matmul(W), padded @ W, atol=1e-13)
-            np.testing.assert_allclose(one.rmatmul(R), padded.T @ R, atol=1e-13)
-            some = one.take(jnp.arange(5)).matmul(W)
+        W, R = random.normal(size=(50, 2)), random.normal(size=(5, 2))
+
+        @eqx.filter_jit  # a function of its own, traced for this backend
+        def each(design, W, R):
+            one = lambda X: (X.matmul(W), X.rmatmul(R), X.take(jnp.arange(5)).matmul(W))
+            return jax.vmap(one)(design)
+
+        for x, (forth, back, some) in zip(X, zip(*each(design, W, R), strict=True), strict=True):
+            padded = np.pad(x, ((0, 5 - len(x)), (0, 0)))
+            np.testing.assert_allclose(forth, padded @ W, atol=1e-13)
+            np.testing.assert_allclose(back, padded.T @ R, atol=1e-13)
             np.testing.assert_allclose(some, padded @ W, atol=1e-13)
 
     def test_gram(self, designs):
         dense, sparse = designs
         np.testing.assert_allclose(gram(sparse), gram(dense), atol=1e-14)
         np.testing.assert_allclose(
-            gram(dense)[1, : SIZES[1], : SIZES[1]], blocks()[1] @ blocks()[1].T, atol=1e-14
+            np.asarray(gram(dense))[1, : SIZES[1], : SIZES[1]],
+            blocks()[1] @ blocks()[1].T,
+            atol=1e-14,
         )
 
     @pytest.mark.parametrize("kind", FAMILIES)
     def test_same_objective_and_bounds(self, kind):
         (f, w), (g, _) = clients(kind), clients(kind, sparse=True)
-        np.testing.assert_allclose(
-            jax.vmap(lambda f: f(w))(f), jax.vmap(lambda g: g(w))(g), rtol=1e-13
-        )
+        np.testing.assert_allclose(values(f, w), values(g, w), rtol=1e-13)
         np.testing.assert_allclose(f.beta, g.beta, rtol=1e-13)
 
 
@@ -245,14 +277,13 @@ class TestCurvature:
     def test_power_iteration(self, kind, i):
         """Between 0.9 of λ_max and λ_max, which is at most the bound β; λ_min is at least α."""
         f, w = client(kind, i)
-        flat = lambda x: f(x.reshape(w.shape))
-        values = np.linalg.eigvalsh(jax.jit(jax.hessian(flat))(w.ravel()))
+        found = np.linalg.eigvalsh(hessian(f, w))
         for seed in range(3):
-            found = float(power(f, w, jax.random.key(seed)))
-            assert 0.9 * values[-1] <= found <= values[-1] * (1 + 1e-12)
-            assert found <= float(f.beta) * (1 + 1e-12)
-        assert values[-1] <= float(f.beta) * (1 + 1e-12)
-        assert values[0] >= float(f.alpha) - 1e-12
+            estimate = float(power(f, w, jax.random.key(seed)))
+            assert 0.9 * found[-1] <= estimate <= found[-1] * (1 + 1e-12)
+            assert estimate <= float(f.beta) * (1 + 1e-12)
+        assert found[-1] <= float(f.beta) * (1 + 1e-12)
+        assert found[0] >= float(f.alpha) - 1e-12
 
     def test_no_bound_where_there_is_none(self):
         for kind in ("poisson", "mlp"):
@@ -322,8 +353,8 @@ class TestWorstCaseChain:
     def test_optimum_solves_it(self):
         f = worst_case_chain(self.N, self.LENGTH, alpha=self.ALPHA, beta=self.BETA)
         w = optimum(f)
-        slope = sum(jax.grad(tree.take(f, i))(w) for i in range(self.N))
-        np.testing.assert_allclose(slope, 0, atol=1e-14)
+        slopes = jax.jit(jax.vmap(jax.grad(lambda w, f: f(w)), (None, 0)))(w, f)
+        np.testing.assert_allclose(np.sum(slopes, 0), 0, atol=1e-14)
 
     @pytest.mark.parametrize(("alpha", "beta"), [(1.0, 2.9), (1.0, 3.0), (0.0, 1.0), (-1.0, 1.0)])
     def test_needs_a_large_enough_beta(self, alpha, beta):

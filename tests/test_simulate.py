@@ -20,6 +20,8 @@ from feddcd.solvers import SGD
 from federations import ALGORITHMS, TAU, D, N, play, quadratics
 
 SIZES = (4, 11, 6, 9)  # unequal clients
+FOUR = {"partition": "contiguous", "clients": 4, "l2": 0.1}  # of the rows in a file
+LOSSY = {"tau": 3, "loss": 0.3, "settings": {"start": "model"}}
 
 
 @pytest.fixture
@@ -36,12 +38,26 @@ def rows():
     return X, y.astype(float), np.split(np.arange(len(X)), np.cumsum(SIZES)[:-1])
 
 
+@pytest.fixture(scope="module")
+def data_file(tmp_path_factory):
+    """The rows as a file, which a resumed run can read again."""
+    X, y, _ = rows()
+    path = tmp_path_factory.mktemp("data") / "rows.svm"
+    lines = [
+        f"{int(label)} " + " ".join(f"{j + 1}:{float(v)!r}" for j, v in enumerate(x))
+        for label, x in zip(y, X, strict=True)
+    ]
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
 @pytest.mark.usefixtures("x64")
 class TestEngine:
     def test_same_seed_same_records(self):
-        who = UniformSubset(N, TAU)
+        algorithm, f = ALGORITHMS["feddcd"].make(N, TAU, jnp.zeros(D)), quadratics("unequal")
         one, two, other = (
-            play(FedDCD(), quadratics("unequal"), who, 30, seed) for seed in (5, 5, 6)
+            play(algorithm, f, Available(N, 0.5), 30, seed, side_by_side=False)
+            for seed in (5, 5, 6)
         )
         for a, b in zip(one.records, two.records, strict=True):
             assert np.array_equal(a, b, equal_nan=True)
@@ -79,7 +95,7 @@ class TestEngine:
     def test_padding_has_no_influence(self, algorithm):
         X, y, parts = rows()
         f = federate(Dataset("made", X, y), parts, l2=0.1).problem
-        longer = lambda x: jnp.pad(x, [(0, 0), (0, 7)] + [(0, 0)] * (x.ndim - 2))
+        longer = lambda x: jax.device_put(np.pad(x, [(0, 0), (0, 7)] + [(0, 0)] * (x.ndim - 2)))
         padded = eqx.tree_at(
             lambda f: (f.X, f.Y, f.s), f, (Dense(longer(f.X.X)), longer(f.Y), longer(f.s))
         )
@@ -136,12 +152,9 @@ class TestMessages:
 
 
 class TestColumns:
-    def test_counts_under_losses(self):
+    def test_counts_under_losses(self, data_file):
         """The model goes to all that are asked, the answer to those that arrived."""
-        X, y, parts = rows()
-        history = feddcd.run(
-            (X, y), parts=parts, tau=3, rounds=12, loss=0.3, l2=0.1, settings={"start": "model"}
-        ).history
+        history = feddcd.run(data_file, rounds=12, **FOUR, **LOSSY).history
         W = 9 * 8
         arrived = np.diff(history["uploads"], prepend=0)
         assert set(arrived) <= {0, 2, 3}
@@ -152,12 +165,11 @@ class TestColumns:
         )
         assert np.array_equal(history["round"], np.arange(1, 13))
 
-    def test_an_iteration_of_accfeddcd_is_two_rounds(self):
-        X, y, parts = rows()
-        run = lambda sets: feddcd.run(
-            (X, y), parts=parts, algorithm="accfeddcd", tau=2, rounds=7, settings={"sets": sets}
+    def test_an_iteration_of_accfeddcd_is_two_rounds(self, data_file):
+        run = lambda **settings: feddcd.run(
+            data_file, rounds=7, **FOUR, algorithm="accfeddcd", tau=2, settings=settings
         )
-        two, one = run(2), run(1)
+        two, one = run(sets=2), run(sets=1, kappa=0.1, solver="gd")
         assert two.history["iteration"].tolist() == [1, 1, 2, 2, 3, 3, 4]
         assert two.history["round"].tolist() == [1, 2, 3, 4, 5, 6, 7]
         assert two.history["uploads"].tolist() == [2, 4, 6, 8, 10, 12, 14]
@@ -181,10 +193,9 @@ class TestColumns:
         np.testing.assert_allclose(result.certificate.objective, expected, rtol=1e-13)
         np.testing.assert_allclose(result.history["accuracy"][-1], mean(right), rtol=1e-13)
 
-    def test_target_gap_ends_a_run(self):
-        X, y, parts = rows()
+    def test_target_gap_ends_a_run(self, data_file):
         result = feddcd.run(
-            (X, y), parts=parts, algorithm="pointsaga", tau=3, rounds=400, l2=0.1, target_gap=1e-6
+            data_file, rounds=400, **FOUR, algorithm="pointsaga", tau=3, target_gap=1e-6
         )
         assert 5 <= result.history.rounds < 400
         assert result.history.rounds % 5 == 0
@@ -199,13 +210,14 @@ class TestColumns:
 
 class TestPrecision:
     def test_double_without_a_global_setting(self):
+        X, y, parts = rows()
         assert not jax.config.jax_enable_x64
-        result = feddcd.run("wine", clients=4, tau=2, rounds=6)
+        result = feddcd.run((X, y), parts=parts, tau=3, rounds=6, l2=0.1)
         assert not jax.config.jax_enable_x64
         assert jnp.zeros(1).dtype == jnp.float32
         assert result.model.dtype == np.float64
         assert result.history["dual_residual"].max() < 1e-14
-        assert result.model.shape == (13, 3)
+        assert result.model.shape == (3, 3)
 
     def test_single_on_request(self):
         X, y, parts = rows()
@@ -214,37 +226,21 @@ class TestPrecision:
         assert not jax.config.jax_enable_x64
 
 
-@pytest.fixture(scope="module")
-def data_file(tmp_path_factory):
-    """The rows as a file, which a resumed run can read again."""
-    X, y, _ = rows()
-    path = tmp_path_factory.mktemp("data") / "rows.svm"
-    lines = [
-        f"{int(label)} " + " ".join(f"{j + 1}:{float(v)!r}" for j, v in enumerate(x))
-        for label, x in zip(y, X, strict=True)
-    ]
-    path.write_text("\n".join(lines) + "\n")
-    return str(path)
-
-
 class TestResume:
     @pytest.mark.parametrize(
-        ("algorithm", "settings"),
+        ("algorithm", "more"),
         [
-            ("feddcd", {}),
-            ("accfeddcd", {}),
-            ("pointsaga", {}),
-            ("scaffold", {"epochs": 2, "batch_size": 4}),
-            ("fednewton", {}),
+            ("feddcd", LOSSY),
+            ("accfeddcd", {"tau": 2, "loss": 0.1}),
+            ("pointsaga", {"tau": 2, "loss": 0.1}),
+            ("scaffold", {"tau": 2, "loss": 0.1, "settings": {"epochs": 2, "batch_size": 4}}),
+            ("fednewton", {"tau": 2, "loss": 0.1}),
         ],
     )
-    def test_bit_identical(self, algorithm, settings, data_file, tmp_path):
+    def test_bit_identical(self, algorithm, more, data_file, tmp_path):
         """Twenty rounds at once, or seven and then the rest; seven is within a chunk, within an
         iteration of AccFedDCD and, but for that, anywhere."""
-        options = {
-            "algorithm": algorithm, "settings": settings, "partition": "contiguous", "clients": 4,
-            "tau": 2, "l2": 0.1, "loss": 0.1, "seed": 3,
-        }  # fmt: skip
+        options = {**FOUR, **more, "algorithm": algorithm, "seed": 3}
         whole = feddcd.run(data_file, rounds=20, **options)
         feddcd.run(data_file, rounds=7, out=tmp_path / "run", **options)
         resumed = feddcd.resume(tmp_path / "run", rounds=20)

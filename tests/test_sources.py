@@ -13,6 +13,7 @@ import pytest
 from scipy import sparse
 
 from feddcd.data import DataError, Dataset, available, load, read_libsvm
+from feddcd.data.check import Counts, _agreeing
 from feddcd.data.sources import KNOWN, find
 
 FOLDER = os.environ.get("FEDDCD_DATA")
@@ -336,5 +337,17 @@ def test_known_sets_in_full(monkeypatch, name, n, n_test, d, kind):
     data = load(name)
     assert (data.X.shape, type(data.X)) == ((n, d), kind)
     assert (source.rows, source.features) == (n, d)
+    agrees(source, source.train, n_features=d)
     if n_test:
         assert (data.X_test.shape, type(data.X_test)) == ((n_test, d), kind)
+        agrees(source, source.test)
+
+
+def agrees(source, file, **options):
+    """The counts of the table are those of the file, as `load` has read it."""
+    path = find(file)
+    assert path is not None
+    X, y = read_libsvm(path, **options)
+    labels = dict(zip(*(part.tolist() for part in np.unique(y, return_counts=True)), strict=True))
+    counts = Counts(len(y), int(X.indices.max()) + 1, X.nnz, labels)
+    assert "counts agree" in _agreeing(file, counts, source.features, path)

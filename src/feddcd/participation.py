@@ -6,6 +6,7 @@ from typing import ClassVar, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from ._types import Key
@@ -72,7 +73,8 @@ class ImportanceSubset(AbstractParticipation):
     def __init__(self, alpha: Float[Array, " N"], tau: int):
         self.alpha, self.N, self.tau = jnp.asarray(alpha), len(alpha), tau
         check_tau(tau, self.N)
-        if not bool(jnp.all((self.alpha > 0) & jnp.isfinite(self.alpha))):
+        given = np.asarray(self.alpha)
+        if not np.all((given > 0) & np.isfinite(given)):
             raise ValueError(f"every alpha must be positive and finite, got {self.alpha}")
 
     def __call__(self, key: Key) -> Cohort:

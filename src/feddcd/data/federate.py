@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import scipy.sparse
 
@@ -69,7 +68,7 @@ def federate(
         Y_test = _targets(data.name, data.y_test, kind, classes, "test ")
         everything = [np.arange(len(Y_test))]
         one = make(data.X_test, Y_test, everything, np.array([1 / len(Y_test)]))
-        test = jax.tree.map(lambda x: x[0], one)
+        test = jax.tree.map(lambda x: jax.device_put(np.asarray(x)[0]), one)
     w = _start(model, (shape_of(data.X)[1], Y.shape[1]), dtype, seed)
     return Federated(problem, test, w, classes)
 
@@ -135,7 +134,7 @@ def _start(model: str, shape: tuple[int, int], dtype: type, seed: int) -> Params
     (d, k), (kind, _, widths) = shape, model.partition(":")
     if kind == "mlp":
         return mlp_params((d, *_widths(widths), k), jax.random.key(seed), dtype)
-    return jnp.zeros((d, k), dtype)
+    return jax.device_put(np.zeros((d, k), dtype))
 
 
 def _maker(kind: str, l2: float, dtype: type):
@@ -148,18 +147,18 @@ def _maker(kind: str, l2: float, dtype: type):
         traces = np.array([c * norms[part].sum() for c, part in zip(scale, parts, strict=True)])
         for i, part in enumerate(parts):
             Y[i, : len(part)], s[i, : len(part)] = targets[part], scale[i]
-        rows = jnp.asarray([len(part) for part in parts])
         bounded = kind != "mlp" and np.isfinite(family.smoothness)
         beta = family.smoothness * traces if bounded else np.inf  # inf * 0 would be nan
+        put = jax.device_put  # compiles nothing, unlike jnp.asarray
         return (MLP if kind == "mlp" else Linear)(
             X=stack_rows(X, parts, dtype),
-            Y=jnp.asarray(Y),
-            s=jnp.asarray(s),
+            Y=put(Y),
+            s=put(s),
             family=family,
-            mu=jnp.full(N, l2, dtype),
-            rows=rows,
-            loss_alpha=jnp.zeros(N, dtype),
-            loss_beta=jnp.full(N, beta, dtype),
+            mu=put(np.full(N, l2, dtype)),
+            rows=put(np.array([len(part) for part in parts])),
+            loss_alpha=put(np.zeros(N, dtype)),
+            loss_beta=put(np.full(N, beta, dtype)),
         )
 
     return make

@@ -4,7 +4,7 @@ from functools import cache
 from typing import NamedTuple
 
 import equinox as eqx
-import jax.numpy as jnp
+import jax
 import numpy as np
 
 from .._types import Params
@@ -65,13 +65,15 @@ class Messages(NamedTuple):
 @cache
 def messages(algorithm: str, d: int, k: int) -> Messages:
     """Of a model of d by k parameters, whatever padding the simulator adds."""
-    w, N = jnp.zeros((d, k)), 2
-    one = jnp.ones(N)
+    N, ones = 2, lambda *shape: jax.device_put(np.ones(shape))
+    w, one = ones(d, k), ones(N)
     f = Linear(
-        X=Dense(jnp.zeros((N, 1, d))), Y=jnp.zeros((N, 1, k)), s=jnp.ones((N, 1)),
-        family=FAMILIES["ridge"], mu=one, rows=jnp.ones(N, int), loss_alpha=one, loss_beta=one,
+        X=Dense(ones(N, 1, d)), Y=ones(N, 1, k), s=ones(N, 1), family=FAMILIES["ridge"],
+        mu=one, rows=jax.device_put(np.ones(N, int)), loss_alpha=one, loss_beta=one,
     )  # fmt: skip
-    sizes = message_sizes(federation(_algorithm(algorithm, w, 2, N), f, Everyone(N), seed=0), w)
+    made = _algorithm(algorithm, w, 2, N)
+    fed = Federation(made, f, Everyone(N), Measure(f), one, jax.random.key(0), True)
+    sizes = message_sizes(fed, w)
     return Messages(sizes.up, sizes.down + sizes.answer)
 
 

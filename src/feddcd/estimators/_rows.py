@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 import scipy.sparse
 
@@ -76,13 +76,13 @@ def for_duals(rows: Rows, curvature: float) -> Stacked:
     is left of it when w follows: so the penalty's centre need not be moved often."""
     center, X = _centred(rows)
     B = np.sqrt(max(1.0, CURVED * rows.l2 / curvature, np.sum((rows.s @ X) ** 2)))
-    (d, k), N = rows.shape, len(rows.parts)
+    (d, k), N, put = rows.shape, len(rows.parts), jax.device_put
     design = stack_rows(_with_column(X, rows.intercept, B), rows.parts, np.float64)
     truth = _regression(rows, design, np.full(d, rows.l2))
     problem = Linear(
-        X=design, Y=truth.Y, s=truth.s, family=truth.family, mu=jnp.full(N, rows.l2),
+        X=design, Y=truth.Y, s=truth.s, family=truth.family, mu=put(np.full(N, rows.l2)),
         rows=truth.rows, loss_alpha=truth.loss_alpha, loss_beta=truth.loss_beta,
-        q=jnp.zeros((N, d, k)),
+        q=put(np.zeros((N, d, k))),
     )  # fmt: skip
     scale = np.append(np.ones(len(center)), [B] * rows.intercept)
     return Stacked(problem, truth, center, scale, rows.intercept)
@@ -99,6 +99,7 @@ def _centred(rows: Rows):
 def _regression(rows: Rows, X: AbstractDesign, penalty: np.ndarray) -> Regression:
     """The objective; the penalty of the intercept's column is left out."""
     N, n, k = len(rows.parts), X.shape[0], rows.Y.shape[1]
+    put = jax.device_put  # compiles nothing, unlike jnp.asarray
     if rows.intercept:
         penalty[rows.shape[0] - 1] = 0.0
     Y, s = np.zeros((N, n, k)), np.zeros((N, n))
@@ -106,15 +107,15 @@ def _regression(rows: Rows, X: AbstractDesign, penalty: np.ndarray) -> Regressio
         Y[i, : len(part)], s[i, : len(part)] = rows.Y[part], N * rows.s[part]
     return Regression(
         X=X,
-        Y=jnp.asarray(Y),
-        s=jnp.asarray(s),
+        Y=put(Y),
+        s=put(s),
         family=FAMILIES[rows.link.family],
-        mu=jnp.zeros(N),
-        rows=jnp.asarray([len(part) for part in rows.parts]),
-        loss_alpha=jnp.zeros(N),
-        loss_beta=jnp.full(N, jnp.inf),
-        offset=jnp.zeros((N, n, 1)),
-        penalty=jnp.asarray(np.tile(penalty[:, None], (N, 1, 1))),
+        mu=put(np.zeros(N)),
+        rows=put(np.array([len(part) for part in rows.parts])),
+        loss_alpha=put(np.zeros(N)),
+        loss_beta=put(np.full(N, np.inf)),
+        offset=put(np.zeros((N, n, 1))),
+        penalty=put(np.tile(penalty[:, None], (N, 1, 1))),
     )
 
 

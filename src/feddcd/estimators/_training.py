@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ..engines.simulate import Record, advance, start
@@ -40,7 +39,7 @@ class _Run:
         if rows.intercept:
             b, curvature = rows.link.constant(rows.s @ rows.Y)
         self.stacked = for_newton(rows) if plan.newton else for_duals(rows, curvature)
-        w = jnp.asarray(self.stacked.inside(np.zeros((len(self.stacked.center), len(b))), b))
+        w = jax.device_put(self.stacked.inside(np.zeros((len(self.stacked.center), len(b))), b))
         self.fed = federated(self.stacked, plan, w, self.N)
         self.state = start(self.fed, w)
         self._center(np.asarray(w))
@@ -51,7 +50,7 @@ class _Run:
         w, b, gap, limit = np.zeros(0), np.zeros(0), np.inf, self.plan.max_rounds
         while gap > self.plan.tol and self.history.rounds < limit:
             began, rounds = time.perf_counter(), min(self.every, limit - self.history.rounds)
-            count = jnp.asarray(rounds, jnp.int32)
+            count = jax.device_put(np.int32(rounds))
             self.state, trace, sound = advance(self.fed, self.state, count, self.every)
             if not bool(sound):
                 raise ArithmeticError(
@@ -72,7 +71,7 @@ class _Run:
             return
         q = np.zeros((self.N, *self.rows.shape))
         q[:, -1] = self.rows.l2 * w[-1]
-        self.fed = eqx.tree_at(lambda fed: fed.problem.q, self.fed, jnp.asarray(q))
+        self.fed = eqx.tree_at(lambda fed: fed.problem.q, self.fed, jax.device_put(q))
 
     def _record(self, trace: Record, proof: Proof, n: int, seconds: float) -> None:
         asked, arrived, steps, _, objective, score, residual = (

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from .._types import Params, Scalar
 from ..algorithms import AbstractAlgorithm
 from ..data import Dataset, load, partition
 from ..data.federate import Federated, federate
@@ -86,16 +86,23 @@ class Bench:
 def optimum(data: Dataset, parts: list[np.ndarray], kind) -> float:
     """min F/N, clients counted equally, by Newton's method on all rows together."""
     pooled = federate(data, [np.arange(len(data.y))], model=kind.model, l2=kind.l2)
-    f = jax.tree.map(lambda x: x[0], pooled.problem)
+    f = jax.tree.map(lambda x: jax.device_put(np.asarray(x)[0]), pooled.problem)
     s = np.empty(len(data.y))
     for part in parts:
         s[part] = 1 / (len(part) * len(parts))
-    f = eqx.tree_at(lambda f: f.s, f, jnp.asarray(s))
+    f = eqx.tree_at(lambda f: f.s, f, jax.device_put(s))
     solver = NewtonCG(stop=Tolerance(OPTIMUM_TOLERANCE), space="parameters")
-    w, grad_norm, _ = eqx.filter_jit(solver)(f, pooled.w, jax.random.key(0))
+    value, grad_norm = _minimum(solver, f, pooled.w)
     if not grad_norm <= 1e3 * OPTIMUM_TOLERANCE:
         raise ArithmeticError(f"no optimum for {data.name}: |gradient| = {grad_norm:.1e}")
-    return float(eqx.filter_jit(f)(w))
+    return float(value)
+
+
+@eqx.filter_jit
+def _minimum(solver: NewtonCG, f: AbstractProblem, w: Params) -> tuple[Scalar, Scalar]:
+    """The least value of f, from w on, and how long the gradient is there."""
+    w, grad_norm, _ = solver(f, w, jax.random.key(0))
+    return f(w), grad_norm
 
 
 def _kept(file: Path, compute) -> float:

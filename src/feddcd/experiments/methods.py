@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from .. import algorithms as alg
 from .. import solvers as sol
@@ -149,7 +150,7 @@ def _with_start(spec: Spec, typed: dict[str, Any]) -> dict[str, Any]:
 
 
 def _need_rate(spec: Spec, federated: Federated, known: dict[str, Any]) -> None:
-    if "lr" not in known and not bool(jnp.all(jnp.isfinite(federated.problem.beta))):
+    if "lr" not in known and not np.isfinite(federated.problem.loss_beta).all():
         raise SpecError(
             f"the {spec.model} model has no bound on its curvature to choose a step from: "
             f"say --set lr=0.01 (or another rate) for {spec.algorithm}"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit, logsumexp, softmax
+from scipy.special import expit, softmax
 
 Array = np.ndarray
 
@@ -46,7 +46,7 @@ LOSSES = {
         lambda mean: mean[:, :, None],
     ),
     "multinomial": Loss(
-        lambda z, y: logsumexp(_with_base(z), axis=1) - np.sum(y * z, 1),
+        lambda z, y: np.logaddexp.reduce(_with_base(z), axis=1) - np.sum(y * z, 1),
         lambda z: softmax(_with_base(z), axis=1)[:, 1:],
         _classes,
     ),

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .certificate import Bound, bound, decrement, inverse, leverage
-from .site import Answer, Moments, square
+from .site import Answer, Moments, square, upper
 
 Answers = Mapping[str, Answer]
 
@@ -103,4 +103,4 @@ def upper_inverse(H: np.ndarray, D: np.ndarray, k: int) -> np.ndarray:
         V = inverse(H) / np.outer(np.repeat(D, k), np.repeat(D, k))
     except np.linalg.LinAlgError:
         return np.zeros(0)
-    return V[np.triu_indices(len(V))]
+    return V[upper(len(V))]

@@ -86,7 +86,7 @@ def answer(rows: SiteRows, family: str, asked: Question, least: int = 0) -> Answ
         return Answer(
             value=np.asarray(s @ loss.value(z, Y)),
             g=g.reshape(-1),
-            H=H[np.triu_indices(d * k)],
+            H=H[upper(d * k)],
             size=(abs(X).T @ (s[:, None] * doubt)).reshape(-1),
             M=_up(M, 1),
             m=_up(m, 8),
@@ -108,19 +108,24 @@ def hessian(X: np.ndarray, s: np.ndarray, C: np.ndarray) -> np.ndarray:
     return H.reshape(d * k, d * k)
 
 
-def square(upper: np.ndarray, p: int) -> np.ndarray:
+def upper(p: int) -> np.ndarray:
+    """Where the upper triangle of a matrix is, row by row."""
+    return ~np.tri(p, k=-1, dtype=bool)
+
+
+def square(triangle: np.ndarray, p: int) -> np.ndarray:
     """The symmetric matrix with this upper triangle."""
     H = np.zeros((p, p))
-    H[np.triu_indices(p)] = upper
+    H[upper(p)] = triangle
     return H + np.triu(H, 1).T
 
 
-def _leverage(X: np.ndarray, upper: np.ndarray, k: int) -> float:
+def _leverage(X: np.ndarray, triangle: np.ndarray, k: int) -> float:
     """max over rows, and over pairs k, l, of |(e_k - e_l) (x) x|² in the metric V."""
     d = X.shape[1]
-    if upper.size == 0:
+    if triangle.size == 0:
         return np.inf
-    V = square(upper, d * k).reshape(d, k, d, k)
+    V = square(triangle, d * k).reshape(d, k, d, k)
     T = np.zeros((len(X), k + 1, k + 1))  # the base class is the first
     for a in range(k):
         for b in range(k):

@@ -145,7 +145,7 @@ def stack_rows(
     stacked = np.zeros((len(parts), max(map(len, parts)), rows.shape[1]), dtype)
     for i, part in enumerate(parts):
         stacked[i, : len(part)] = rows[part]
-    return Dense(jnp.asarray(stacked))
+    return Dense(jax.device_put(stacked))
 
 
 def _stack_sparse(blocks: Sequence[scipy.sparse.csr_array], dtype: type) -> Sparse:
@@ -164,7 +164,7 @@ def _stack_sparse(blocks: Sequence[scipy.sparse.csr_array], dtype: type) -> Spar
         first = np.cumsum(lengths[i]) - lengths[i]
         place = np.arange(block.nnz) + np.repeat(starts[i, :-1] - first, lengths[i])
         values[i, place], columns[i, place] = block.data, block.indices
-    arrays = map(jnp.asarray, (values, columns, owners, starts.astype(np.int32)))
+    arrays = map(jax.device_put, (values, columns, owners, starts.astype(np.int32)))
     return Sparse(*arrays, d=d, widest=max(1, int(lengths.max())))  # pyright: ignore
 
 
@@ -182,7 +182,7 @@ def gram(X: AbstractDesign) -> Float[Array, "N n n"]:
 
 @gram.register
 def _(X: Dense) -> Array:
-    return jax.jit(lambda X: jax.lax.map(lambda x: x @ x.T, X))(X.X)
+    return _products(X.X)
 
 
 @gram.register
@@ -195,6 +195,11 @@ def _(X: Sparse) -> Array:
         block = scipy.sparse.csr_array((v[: s[-1]], c[: s[-1]], s), shape=(n, d))
         blocks.append((block @ block.T).toarray())
     return jnp.asarray(np.stack(blocks))
+
+
+@jax.jit
+def _products(X: Float[Array, "N n d"]) -> Float[Array, "N n n"]:
+    return jax.lax.map(lambda x: x @ x.T, X)
 
 
 def rows_of(x: Array, i: Int[Array, "..."]) -> Array:

@@ -2,6 +2,7 @@
 
 from typing import ClassVar, Self
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
@@ -24,9 +25,8 @@ class Quadratic(AbstractProblem):
     convex: ClassVar[bool] = True
 
     def __init__(self, A: ArrayLike, b: ArrayLike):
-        self.A, self.b = jnp.asarray(A), jnp.asarray(b)
-        eigenvalues = jnp.linalg.eigvalsh(self.A)
-        self.loss_alpha, self.loss_beta = eigenvalues[..., 0], eigenvalues[..., -1]
+        self.A, self.b = jax.device_put((A, b))
+        self.loss_alpha, self.loss_beta = _extremes(self.A)
         self.mu, self.q = jnp.zeros_like(self.loss_alpha), None
         self.rows = jnp.ones_like(self.mu, int)
 
@@ -42,6 +42,12 @@ class Quadratic(AbstractProblem):
 
     def normalised(self) -> Self:
         return self
+
+
+@jax.jit
+def _extremes(A: Float[Array, "*N d d"]) -> tuple[Float[Array, "*N"], Float[Array, "*N"]]:
+    eigenvalues = jnp.linalg.eigvalsh(A)
+    return eigenvalues[..., 0], eigenvalues[..., -1]
 
 
 def optimum(f: Quadratic) -> Float[Array, " d"]:

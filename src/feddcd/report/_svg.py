@@ -41,9 +41,15 @@ def svg(figure: "Figure", *, label: str = "", prefix: str | None = None) -> str:
 
 def settled(figure: "Figure") -> "Figure":
     """The figure with its layout fixed, which else moves a little with each drawing."""
-    with _quiet():
-        figure.draw_without_rendering()
-    figure.set_layout_engine("none")
+    import matplotlib
+
+    if engine := figure.get_layout_engine():
+        with _quiet():
+            engine.execute(figure)
+    with matplotlib.rc_context(
+        {"figure.autolayout": False, "figure.constrained_layout.use": False}
+    ):
+        figure.set_layout_engine(None)  # not "none", with which each file is drawn twice
     return figure
 
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Int
 
 from .._types import Key, Params, Scalar
@@ -74,5 +75,5 @@ def step_length(lr: float | None, f: AbstractProblem) -> Scalar:
 
 def check_rate(lr: float | None, f: AbstractProblem) -> None:
     """Refuses to take 1/β where β is not known; not for use under jit."""
-    if lr is None and not bool(jnp.all(jnp.isfinite(f.beta))):
+    if lr is None and not np.all(np.isfinite(f.beta)):
         raise ValueError(f"{type(f).__name__} has no bound on its curvature here: give lr")

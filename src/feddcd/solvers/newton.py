@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from .. import tree
@@ -37,7 +38,7 @@ class NewtonCG(AbstractLocalSolver):
         if not isinstance(f, Linear) or f.gram is not None or self.space == "parameters":
             return f
         n, d = f.X.shape
-        possible = bool(jnp.all(f.mu > 0))
+        possible = bool(np.all(np.asarray(f.mu) > 0))
         if self.space == "samples" and not possible:
             raise ValueError("the sample space divides by l2 and needs l2 > 0")
         if not possible or (self.space == "auto" and n > 2 * d):
@@ -99,9 +100,14 @@ def _solve_in_parameters(
 def _gram(f: Linear, rank: int) -> Gram:
     """G of every client, with Ritz pairs where the curvature is far above l2."""
     G = gram(f.X)
-    stiffness = jnp.max(jnp.max(jnp.sum(jnp.abs(G), 2), 1) * jnp.max(f.s, 1) / f.mu)
-    rank = rank if stiffness > 100 else 0
+    rank = rank if _stiffness(G, f.s, f.mu) > 100 else 0
     return Gram(G, G.astype(jnp.float32), *_ritz_pairs(G, rank))
+
+
+@jax.jit
+def _stiffness(G: Float[Array, "N n n"], s: Float[Array, "N n"], mu: Float[Array, " N"]) -> Scalar:
+    """A bound on curvature / l2, the largest of all clients."""
+    return jnp.max(jnp.max(jnp.sum(jnp.abs(G), 2), 1) * jnp.max(s, 1) / mu)
 
 
 @partial(jax.jit, static_argnums=1)
