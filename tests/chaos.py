@@ -3,6 +3,8 @@ parts crash between any two steps. What is durable is what a crash leaves."""
 
 from collections import Counter
 from contextlib import contextmanager
+from functools import cache
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import jax
@@ -11,7 +13,7 @@ import numpy as np
 import pytest
 
 from feddcd import tree
-from feddcd.engines.compiled import NAMES
+from feddcd.engines import codec
 from feddcd.engines.protocol import (
     Client,
     Guard,
@@ -34,64 +36,84 @@ from feddcd.engines.protocol import (
     work,
 )
 from feddcd.engines.protocol import client as client_side
+from feddcd.engines.protocol import server as server_side
 
 
-@contextmanager
-def remembered_keys():
-    """The same keys, each drawn once: the drawing takes longer than a round this small."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("round_keys", "client_key"):
-            patch.setattr(client_side, name, _remembered(getattr(client_side, name)))
-        yield
+def remembered(function):
+    """A pure function, computed once for each value, bit for bit, of its arguments. The very
+    same arrays of JAX are known by their ids, without a look at what they hold."""
+    known, same = {}, {}
 
-
-@contextmanager
-def remembered_arrays():
-    """The same small arrays and numbers, each given to JAX once."""
-    asarray, known = jnp.asarray, {}
-
-    def remembered(value, *args):
-        if isinstance(value, np.ndarray):
-            place = value.dtype, value.shape, value.tobytes(), args
-        elif isinstance(value, int):
-            place = value, args
-        else:
-            return asarray(value, *args)
-        if place not in known:
-            known[place] = asarray(value, *args)
-        return known[place]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(jnp, "asarray", remembered)
-        yield
-
-
-def _remembered(draw):
-    known = {}
-
-    def call(key, number):
-        place = id(key), int(number)
-        if place not in known:
-            known[place] = key, draw(key, number)  # a key that is held keeps its id
-        return known[place][1]
+    def call(*args):
+        leaves, structure = jax.tree.flatten(args)
+        place = (structure, *map(_place, leaves))
+        if place not in same:
+            key = (structure, *map(_content, leaves))
+            if key not in known:
+                known[key] = function(*args)
+            same[place] = leaves, known[key]  # what is held keeps its id
+        return same[place][1]
 
     return call
 
 
+def _place(leaf):
+    return _content(leaf) if isinstance(leaf, np.ndarray | np.generic) else id(leaf)
+
+
+def _content(leaf):
+    if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        leaf = jax.random.key_data(leaf)
+    array = np.asarray(leaf)
+    return array.dtype, array.shape, array.tobytes()
+
+
+@contextmanager
+def remembering():
+    """The same keys, each drawn once, and the same small arrays and numbers, each given to JAX
+    once: that takes longer than a round this small."""
+    known = {}
+
+    def asarray(value):
+        place = _content(value) if isinstance(value, np.ndarray) else (type(value), value)
+        if place not in known:
+            known[place] = jnp.asarray(value)
+        return known[place]
+
+    with pytest.MonkeyPatch.context() as patch:
+        for user in (codec, server_side):
+            patch.setattr(user, "jnp", SimpleNamespace(asarray=asarray))
+        patch.setattr(client_side, "_own_key", remembered(client_side._own_key))
+        yield
+
+
 class Jitted:
-    """As `Compiled`, for one algorithm, with less between a call and its program."""
+    """As `Compiled`, for one algorithm, with less between a call and its program; what is seldom
+    called is not worth a program."""
 
     def __init__(self, algorithm):
         self._algorithm = algorithm
+        self._beginners = {}
 
     def __getattr__(self, name):
         found = getattr(self._algorithm, name)
-        if name in NAMES:
+        if name in OFTEN:
             found = jax.jit(lambda *args, function=found: function(*args))
-            setattr(self, name, found)
+        setattr(self, name, found)
         return found
 
+    def beginner(self, problem, row: int):
+        """The data, the weight and the first state of who holds this row, made once."""
+        place = id(problem), row
+        if place not in self._beginners:
+            f = tree.take(problem, row)
+            client = new_client(self, f, jnp.zeros(f.b.shape), "")
+            self._beginners[place] = problem, (f, float(self.weight(f)), client)
+        return self._beginners[place][1]
 
+
+OFTEN = ("broadcast", "client_step", "server_step", "client_receive")
+_key = cache(jax.random.key)
 _JITTED: dict[int, Jitted] = {}
 
 
@@ -114,12 +136,13 @@ NONE = Faults()
 
 
 class World:
-    """`disk` and `ledger` survive crashes, everything else is memory."""
+    """From zero; `disk` and `ledger` survive crashes, everything else is memory."""
 
-    def __init__(self, algorithm, problem, w, *, seed: int = 0, faults: Faults = NONE):
-        self.algorithm, self.problem, self.w = jitted(algorithm), problem, w
+    def __init__(self, algorithm, problem, *, seed: int = 0, faults: Faults = NONE):
+        self.algorithm, self.problem = jitted(algorithm), problem
+        self.w = jnp.zeros(problem.b.shape[-1])
         self.random = np.random.default_rng(seed)
-        self.faults, self.key, self.count = faults, jax.random.key(seed), Counter()
+        self.faults, self.key, self.count = faults, _key(seed), Counter()
         self.disk: dict[str, Client] = {}
         self.rows: dict[str, int] = {}  # which of the stacked problems a member holds
         self.problems = {}
@@ -143,10 +166,9 @@ class World:
         return self.problems[id]
 
     def join(self, id: str, row: int) -> None:
-        self.rows[id], self.problems[id] = row, tree.take(self.problem, row)
-        f = self.f(id)
-        weight = float(self.algorithm.weight(f))
-        self.disk[id] = new_client(self.algorithm, f, self.w, id)
+        f, weight, client = self.algorithm.beginner(self.problem, row)
+        self.rows[id], self.problems[id] = row, f
+        self.disk[id] = client._replace(id=id)
         self.write(Joined(id, weight))
 
     def happens(self, fault: str) -> bool:

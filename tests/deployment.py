@@ -1,6 +1,5 @@
 """Four sites and a server on real files, which crash where a plan says and are started again."""
 
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -8,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from chaos import remembered
 from disks import Crash, FailingDisk, QuickDisk
 from feddcd import tree
 from feddcd.engines.book import Book, decoded
@@ -17,7 +17,6 @@ from feddcd.engines.ledger import Ledger
 from feddcd.engines.protocol import Guard, Joined, Refused, Summed, begin, receive, settle
 from feddcd.engines.shapes import shapes
 from feddcd.engines.site import Site
-from feddcd.problems import AbstractProblem
 
 SITES = ("a", "b", "c", "d")
 KNOWN = (*NAMES, "init_client")
@@ -34,36 +33,16 @@ class Fault(NamedTuple):
 
 
 class Remembered:
-    """An algorithm whose functions are computed once for each value, bit for bit, of their
-    arguments: they are pure, and thousands of deployments begin alike."""
+    """An algorithm whose functions are remembered: thousands of deployments begin alike."""
 
     def __init__(self, algorithm):
-        self._algorithm, self._known = Compiled(algorithm), {}
+        self._algorithm = Compiled(algorithm)
 
     def __getattr__(self, name):
         found = getattr(self._algorithm, name)
-        if name in KNOWN:
-            found = partial(self._call, name, found)
-            setattr(self, name, found)
+        found = remembered(found) if name in KNOWN else found
+        setattr(self, name, found)
         return found
-
-    def _call(self, name, function, *args):
-        leaves, structure = jax.tree.flatten(args, is_leaf=_whole)
-        key = (name, structure, *(_content(leaf) for leaf in leaves))
-        if key not in self._known:
-            self._known[key] = leaves, function(*args)  # what is held keeps its id
-        return self._known[key][1]
-
-
-def _whole(leaf) -> bool:
-    return isinstance(leaf, AbstractProblem)
-
-
-def _content(leaf):
-    if _whole(leaf) or jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-        return id(leaf)
-    array = np.asarray(leaf)
-    return array.dtype, array.shape, array.tobytes()
 
 
 def parts(algorithm, problem):

@@ -14,7 +14,7 @@ from feddcd.engines.book import committed, founded
 from feddcd.engines.ledger import Ledger
 from feddcd.engines.protocol import Summed
 from feddcd.experiments.spec import Spec
-from feddcd.federation import coordinator, founding, inspect, terms
+from feddcd.federation import coordinator, founding, inspect
 from feddcd.federation.config import Config
 from feddcd.federation.coordinator import coordinate
 from feddcd.federation.home import Home, load_place
@@ -122,7 +122,7 @@ def model(home: Home) -> np.ndarray:
 
 
 def _remembered(function: Callable) -> Callable:
-    """By what the arguments look like: shapes, types and settings."""
+    """By what the arguments look like."""
     known = {}
 
     def remembered(*args):
@@ -139,7 +139,6 @@ def quick() -> Iterator[None]:
     """Without waiting for disks or sites, and without building the same things again for
     every message, as a site has to that is a new process each time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(terms, "shapes", _remembered(terms.shapes))
         built = _remembered(server_parts)
         for user in (coordinator, founding, inspect):
             patch.setattr(user, "server_parts", built)

@@ -3,7 +3,6 @@ happens, the sites hold what a fault-free run over the committed cohorts gives, 
 
 import os
 import shutil
-import tempfile
 from functools import cache
 from pathlib import Path
 
@@ -11,10 +10,12 @@ import jax
 import numpy as np
 import pytest
 
-from chaos import World, remembered_arrays, remembered_keys
+from chaos import World, remembered, remembering
 from deployment import SITES, Deployment, Fault, Remembered, parts
+from disks import in_memory
 from feddcd.algorithms import FedDCD
 from feddcd.engines.book import audit
+from feddcd.engines.protocol import server
 from feddcd.problems import random_quadratics
 from federations import EXACT
 
@@ -22,19 +23,17 @@ PAIRS = os.environ.get("FEDDCD_CRASH_PAIRS", "2000")  # or "all", which takes ha
 PARTS = 20
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def x64():
-    with jax.enable_x64(True), remembered_keys(), remembered_arrays():
+    with jax.enable_x64(True), remembering(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(server, "_weighted_mean", remembered(server._weighted_mean))
         yield
 
 
 @pytest.fixture
 def folder():
-    """In memory where that can be had: SQLite waits for the disk, which is not what is tested."""
-    memory = Path("/dev/shm")
-    quick = memory if memory.is_dir() and os.access(memory, os.W_OK) else None
-    with tempfile.TemporaryDirectory(dir=quick) as made:
-        yield Path(made)
+    with in_memory() as made:
+        yield made
 
 
 @cache
@@ -71,7 +70,7 @@ def play(folder, faults=(), watch=lambda ends: None) -> Deployment:
 @cache
 def clean(cohorts: tuple[tuple[int, tuple[str, ...]], ...]) -> dict[str, bytes]:
     """The duals after these rounds (number, members) without a fault."""
-    made = World(plain(), problem(), np.zeros(2), seed=0)
+    made = World(plain(), problem(), seed=0)
     for row, id in enumerate(SITES):
         made.join(id, row)
     for number, members in cohorts:
@@ -98,8 +97,8 @@ def check(made: Deployment) -> None:
 @cache
 def length(place: str, *faults: Fault) -> int:
     """Disk operations of the last process of a place that these faults let start."""
-    with tempfile.TemporaryDirectory() as folder:
-        made = play(Path(folder) / "run", faults)
+    with in_memory() as folder:
+        made = play(folder / "run", faults)
         check(made)
         return made.length(place, len(faults))
 
@@ -170,7 +169,7 @@ def until_known(folder: Path, faults, watch) -> bool:
 def firsts() -> tuple[Fault, ...]:
     """Of the faults that leave the same files at the same moment, one."""
     found: dict[tuple, Fault] = {}
-    with tempfile.TemporaryDirectory() as folder:
+    with in_memory() as folder:
         for fault in everything():
 
             def note(ends, fault=fault):
@@ -178,7 +177,7 @@ def firsts() -> tuple[Fault, ...]:
                 found.setdefault(key, fault)
                 raise Known
 
-            until_known(Path(folder), [fault], note)
+            until_known(folder, [fault], note)
     return tuple(found.values())
 
 

@@ -6,13 +6,19 @@ import os
 import numpy as np
 import pytest
 
-from disks import CRASHES, ERRORS, LOSSES, Crash, FailingDisk, QuickDisk
+from disks import CRASHES, ERRORS, LOSSES, Crash, FailingDisk, QuickDisk, in_memory
 from feddcd.engines.client_state import ClientFile, StateError
 from feddcd.engines.codec import pack
 
 OWNER = {"federation": "north", "client": "a"}
 OLD = ({"round": 1}, {"y": np.arange(3.0)})
 NEW = ({"round": 2}, {"y": np.arange(3.0) + 10, "z": np.array(True)})
+
+
+@pytest.fixture
+def tmp_path():
+    with in_memory() as folder:
+        yield folder
 
 
 def opened(path, disk=None):

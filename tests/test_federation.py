@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from disks import in_memory
 from feddcd.data.federate import federate
 from feddcd.engines.client_state import ClientFile
 from feddcd.engines.ledger import Ledger
@@ -45,6 +46,12 @@ RIDGE = {"model": "ridge", "l2": 20.0}
 def _quick():
     with quick():
         yield
+
+
+@pytest.fixture
+def tmp_path():
+    with in_memory() as folder:
+        yield folder
 
 
 def some_lost(share: float):
@@ -212,13 +219,13 @@ def deadly_answer(patch, doom, network):
 
 
 @pytest.fixture(scope="module")
-def founded_here(tmp_path_factory):
+def founded_here():
     """A folder where nothing has happened yet, and the model of an undisturbed run."""
-    home = make(tmp_path_factory.mktemp("resume") / "f", 2, wine(2), rounds=2, **RIDGE)
-    other = Home(home.path.with_name("undisturbed"))
-    shutil.copytree(home.path, other.path)
-    train(other, LocalNetwork(places(other)))
-    return home, model(other)
+    with in_memory() as folder:
+        home, other = make(folder / "f", 2, wine(2), rounds=2, **RIDGE), Home(folder / "other")
+        shutil.copytree(home.path, other.path)
+        train(other, LocalNetwork(places(other)))
+        yield home, model(other)
 
 
 def hashes(home: Home) -> list[str]:

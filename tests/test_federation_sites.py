@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from cryptography.hazmat.primitives import serialization
 
+from disks import in_memory
 from feddcd.engines.client_state import ClientFile
 from feddcd.engines.codec import digest, pack, unpack
 from feddcd.engines.compiled import Compiled
@@ -41,13 +42,18 @@ def _quick():
         yield
 
 
+@pytest.fixture
+def tmp_path():
+    with in_memory() as folder:
+        yield folder
+
+
 @pytest.fixture(scope="module")
-def template(tmp_path_factory):
-    home = make(
-        tmp_path_factory.mktemp("sites") / "f", data=wine(), rounds=2, patience=0.05, **RIDGE
-    )
-    train(home, LocalNetwork(places(home)))
-    return home
+def template():
+    with in_memory() as folder:
+        home = make(folder / "f", data=wine(), rounds=2, patience=0.05, **RIDGE)
+        train(home, LocalNetwork(places(home)))
+        yield home
 
 
 @pytest.fixture

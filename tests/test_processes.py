@@ -9,10 +9,11 @@ import time
 
 import pytest
 
+from disks import in_memory
 from feddcd._federation_commands import simulate_command
 from feddcd.data import load
 from feddcd.experiments.spec import Spec, SpecError
-from feddcd.federation import answer_node
+from feddcd.federation import answer_node, coordinator, founding
 from feddcd.federation.config import Config
 from feddcd.federation.init import create
 from feddcd.federation.inspect import verify
@@ -21,6 +22,12 @@ from feddcd.federation.processes import Group, Program, listed
 
 SLEEP = "import time; time.sleep(99)"
 PARENT = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {SLEEP!r}])"
+
+
+@pytest.fixture
+def tmp_path():
+    with in_memory() as folder:
+        yield folder
 
 
 def program(folder, name="one", code=PARENT):
@@ -104,7 +111,9 @@ def test_a_site_that_cannot_start_says_so_without_paths(node, run, capsys):
     assert "this site cannot start" in capsys.readouterr().err
 
 
-def test_a_federation_in_one_process_whose_messages_get_lost(tmp_path, capsys):
+def test_a_federation_in_one_process_whose_messages_get_lost(tmp_path, capsys, monkeypatch):
+    for waiting in (coordinator, founding):
+        monkeypatch.setattr(waiting, "PAUSE_S", 0.01)
     spec = Spec(model="ridge", l2=1.0, weighting="samples", rounds=60)
     config = Config("test", spec, patience=5.0, deadline=5.0)
     names = ["north", "south", "west"]

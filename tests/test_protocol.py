@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import chaos
-from chaos import Faults, World, remembered_keys
+from chaos import Faults, World, remembering
 from feddcd.engines import protocol
 from feddcd.engines.protocol import (
     Commit,
@@ -34,9 +34,9 @@ WILD = Faults(lost=0.05, late=0.05, doubled=0.05, crash=0.05, restart=0.03)
 FAULTS = int(os.environ.get("FEDDCD_FAULTS", "1200"))
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def x64():
-    with jax.enable_x64(True), remembered_keys():
+    with jax.enable_x64(True), remembering():
         yield
 
 
@@ -46,17 +46,16 @@ def algorithm(name: str):
 
 
 def world(algorithm, faults=chaos.NONE, seed=0, members=N, name="equal") -> World:
-    problem = quadratics(name)
-    made = World(algorithm, problem, jnp.zeros(problem.b.shape[-1]), seed=seed, faults=faults)
+    made = World(algorithm, quadratics(name), seed=seed, faults=faults)
     for row in range(members):
         made.join(f"site{row}", row)
     return made
 
 
 def remaining(made: World) -> np.ndarray:
-    rows = jnp.asarray([made.rows[id] for id in made.server.members])
-    f = quadratics("equal")
-    return np.asarray(jnp.linalg.solve(jnp.sum(f.A[rows], 0), jnp.sum(f.b[rows], 0)))
+    rows = [made.rows[id] for id in made.server.members]
+    A, b = np.asarray(made.problem.A), np.asarray(made.problem.b)
+    return np.linalg.solve(A[rows].sum(0), b[rows].sum(0))
 
 
 def error(made: World) -> float:

@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import quote
@@ -66,6 +67,10 @@ class Database:
         with self.reading() as connection:
             return connection.execute(query, values).fetchone()
 
+    def rows(self, query: str, *values: Any) -> list[tuple]:
+        with self.reading() as connection:
+            return connection.execute(query, values).fetchall()
+
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         try:
@@ -120,12 +125,7 @@ class Database:
             raise LedgerError(f"there is no ledger at {self.path}; name the folder that has one")
         if self.path.with_name(f"{self.path.name}-wal").exists():
             raise self.damaged("its main file is gone, and only the last writes are left")
-        memory = sqlite3.connect(":memory:")
-        try:
-            memory.executescript(tables)
-            prepare(disk, self.path, memory.serialize())
-        finally:
-            memory.close()
+        prepare(disk, self.path, _content(tables))
         publish(disk, self.path)
 
     def _check(self, connection: sqlite3.Connection, readonly: bool) -> None:
@@ -145,6 +145,17 @@ class Database:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF in _BUSY:
             return LedgerError(f"{self.path} is in use by another program; stop it and try again")
         return self.damaged(str(error))
+
+
+@lru_cache
+def _content(tables: str) -> bytes:
+    """The file that holds these tables."""
+    memory = sqlite3.connect(":memory:")
+    try:
+        memory.executescript(tables)
+        return memory.serialize()
+    finally:
+        memory.close()
 
 
 def _locked(path: Path, disk: Disk) -> BinaryIO:

@@ -12,9 +12,11 @@ import json
 import math
 import struct
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
@@ -31,6 +33,7 @@ _DTYPES = {
 }
 # in either order of bytes; the property dtype.name is slow
 _NAMES = {kind: name for name, x in _DTYPES.items() for kind in (x, x.newbyteorder(">"))}
+_JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 class CodecError(ValueError):
@@ -43,7 +46,7 @@ class VersionError(CodecError):
 
 def pack(meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
     plain = _in_order(arrays)
-    header = _header(meta, plain)
+    header = _header(_text(meta), plain)
     size = _START.size + len(header) + sum(a.nbytes for a in plain.values()) + _CHECKSUM
     if len(header) > _HEADER or size > LIMIT:
         raise CodecError(f"{size} bytes with a header of {len(header)}: more than can be packed")
@@ -70,12 +73,14 @@ def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 def flatten(tree: PyTree) -> dict[str, np.ndarray]:
     """The leaves by their key paths, as in "server.w.0"."""
-    return {name: np.asarray(leaf) for name, leaf in _named(tree).items()}
+    leaves, structure = jax.tree.flatten(tree)
+    return dict(zip(_names(structure), map(np.asarray, leaves), strict=True))
 
 
 def restore(like: PyTree, arrays: Mapping[str, np.ndarray]) -> PyTree:
     """The inverse of `flatten`, with the structure of `like`; the first mismatch is named."""
-    expected = _named(like)
+    leaves, structure = jax.tree.flatten(like)
+    expected = dict(zip(_names(structure), leaves, strict=True))
     if odd := sorted(set(expected) ^ set(arrays)):
         raise CodecError(f"holds another state; unmatched arrays: {', '.join(odd[:5])}")
     for name, leaf in expected.items():
@@ -85,26 +90,27 @@ def restore(like: PyTree, arrays: Mapping[str, np.ndarray]) -> PyTree:
             raise CodecError(f"{name} is {have.dtype}{have.shape}, expected {dtype}{shape}")
         if jax.dtypes.canonicalize_dtype(dtype) != dtype:
             raise CodecError(f"{name} is {dtype}, and JAX is in 32 bits: set JAX_ENABLE_X64=1")
-    leaves = [jax.numpy.asarray(arrays[name]) for name in expected]
-    return jax.tree.unflatten(jax.tree.structure(like), leaves)
+    return jax.tree.unflatten(structure, [jnp.asarray(arrays[name]) for name in expected])
 
 
 def digest(tree: PyTree) -> str:
     """sha256 over names, dtypes, shapes and bytes; the structure around the leaves is not seen."""
     plain = _in_order(flatten(tree))
-    total = hashlib.sha256(_header({}, plain))
+    total = hashlib.sha256(_header("{}", plain))
     for content in _contents(plain):
         total.update(content)
     return total.hexdigest()
 
 
-def _named(tree: PyTree) -> dict[str, Any]:
-    leaves = jax.tree_util.tree_leaves_with_path(tree)
+@lru_cache
+def _names(structure: Any) -> tuple[str, ...]:
+    """Of the leaves of a tree of this structure, their key paths."""
+    leaves = jax.tree_util.tree_leaves_with_path(structure.unflatten(range(structure.num_leaves)))
     path = lambda keys: jax.tree_util.keystr(keys, simple=True, separator=".")
-    named = {path(keys): leaf for keys, leaf in leaves}
-    if len(named) < len(leaves):
+    names = tuple(path(keys) for keys, _ in leaves)
+    if len(set(names)) < len(names):
         raise CodecError("two leaves of the tree have one name; rename the keys with a dot")
-    return named
+    return names
 
 
 def _in_order(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -121,25 +127,29 @@ def _plain(name: str, array: np.ndarray) -> np.ndarray:
 
 
 def _contents(arrays: Mapping[str, np.ndarray]) -> Iterator[memoryview]:
-    return (array.reshape(-1).view(np.uint8).data for array in arrays.values())
+    return (array.reshape(-1).data for array in arrays.values())
 
 
-def _header(meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
-    shapes = [[name, _NAMES[array.dtype], list(array.shape)] for name, array in arrays.items()]
-    content = {"arrays": shapes, "meta": meta}
+def _header(meta: str, arrays: Mapping[str, np.ndarray]) -> bytes:
+    kinds = tuple((name, _NAMES[array.dtype], array.shape) for name, array in arrays.items())
+    return f'{{"arrays":{_layout(kinds)},"meta":{meta}}}'.encode()
+
+
+@lru_cache
+def _layout(kinds: tuple[tuple[str, str, tuple[int, ...]], ...]) -> str:
+    return _JSON.encode(kinds)
+
+
+def _text(meta: Mapping[str, Any]) -> str:
     try:
-        text = _canonical(content)
+        text = _JSON.encode(meta)
         # JSON would turn a tuple into a list and a key 1 into "1" without a word
-        same = json.loads(text) == content
+        same = json.loads(text) == meta
     except (TypeError, ValueError, RecursionError) as error:
         raise CodecError(f"meta is not plain JSON: {error}") from None
     if not same:
         raise CodecError("meta is not plain JSON: it needs lists, and keys that are strings")
     return text
-
-
-def _canonical(content: object) -> bytes:
-    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
 def _checked(data: bytes) -> int:
@@ -160,8 +170,9 @@ def _checked(data: bytes) -> int:
 
 def _parsed(header: bytes) -> tuple[dict[str, Any], dict[str, tuple[np.dtype, tuple[int, ...]]]]:
     try:
-        content = json.loads(header)
-        if _canonical(content) != header:
+        text = header.decode()
+        content = json.loads(text)
+        if _JSON.encode(content) != text:
             raise ValueError("not canonical")
         meta, listed = dict(content["meta"].items()), content["arrays"]
         shapes = {name: (_DTYPES[dtype], _shape(shape)) for name, dtype, shape in listed}

@@ -1,5 +1,6 @@
 """An algorithm whose functions are compiled one by one, for engines that send messages."""
 
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -12,7 +13,7 @@ NAMES = (
 
 
 @eqx.filter_jit
-def _call(algorithm: AbstractAlgorithm, name: str, args: tuple) -> Any:
+def _call(algorithm: AbstractAlgorithm, name: str, *args: Any) -> Any:
     return getattr(algorithm, name)(*args)
 
 
@@ -23,6 +24,7 @@ class Compiled:
         self._algorithm = algorithm
 
     def __getattr__(self, name: str) -> Any:
-        if name in NAMES:
-            return lambda *args: _call(self._algorithm, name, args)
-        return getattr(self._algorithm, name)
+        own = partial(_call, self._algorithm, name)
+        found = own if name in NAMES else getattr(self._algorithm, name)
+        setattr(self, name, found)  # Equinox binds a method anew each time, slowly
+        return found

@@ -8,6 +8,7 @@ import fcntl
 import os
 import sys
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO
 
@@ -99,6 +100,7 @@ def publish(disk: Disk, path: Path) -> None:
     disk.fsync_dir(path.parent)
 
 
+@lru_cache
 def temporary(path: Path) -> Path:
     """One name suffices: who writes holds the lock."""
     return path.with_name(f".{path.name}.tmp")

@@ -25,6 +25,7 @@ CREATE TABLE uploads(epoch INTEGER, round INTEGER, client TEXT, seq INTEGER NOT 
   body BLOB NOT NULL, hash TEXT NOT NULL, PRIMARY KEY(epoch, round, client));
 CREATE TABLE snapshots(seq INTEGER PRIMARY KEY, body BLOB NOT NULL, hash TEXT NOT NULL);
 """
+_AT_ONCE = 8  # records in memory; a round holds as many uploads
 
 
 class Entry(NamedTuple):
@@ -103,10 +104,10 @@ class Ledger:
 
     def entries(self, start: int = 0) -> Iterator[Entry]:
         """The records from `start` on; what is appended meanwhile comes too."""
-        query = "SELECT * FROM records WHERE seq >= ? ORDER BY seq LIMIT 1"
-        while row := self._database.first(query, start):
-            yield Entry(*row)
-            start = row[0] + 1
+        query = f"SELECT * FROM records WHERE seq >= ? ORDER BY seq LIMIT {_AT_ONCE}"
+        while rows := self._database.rows(query, start):
+            yield from map(Entry._make, rows)
+            start = rows[-1][0] + 1
 
     def verify(self) -> None:
         """Recomputes the chain; raises with the first record that breaks it."""

@@ -1,10 +1,12 @@
 """What an algorithm's messages look like, from one problem and a model, without computing."""
 
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import PyTree
 
 from .._types import Params
@@ -23,12 +25,27 @@ class Shapes(NamedTuple):
 
 
 def shapes(algorithm: AbstractAlgorithm, f: AbstractProblem, w: Params) -> Shapes:
-    def all_of_them(f, w) -> Shapes:
-        server = algorithm.init_server(w)
-        down = algorithm.broadcast(server)
-        state = algorithm.init_client(f, w)
-        after, up = algorithm.client_step(f, state, down, jax.random.key(0))
-        _, answer = algorithm.server_step(server, up.value, jnp.ones_like(f.mu))
-        return Shapes(after, up.value, algorithm.conserved(state, down), down, answer)
+    leaves, structure = jax.tree.flatten(jax.tree.map(_alike, (algorithm, f, w)))
+    return _shapes(structure, tuple(leaves), jax.dtypes.canonicalize_dtype(float))
 
-    return eqx.filter_eval_shape(all_of_them, f, w)
+
+@lru_cache
+def _shapes(structure: Any, leaves: tuple, precision: np.dtype) -> Shapes:
+    """Once for all arguments that look alike: a site needs them for every message."""
+    return eqx.filter_eval_shape(_all_of_them, *structure.unflatten(leaves))
+
+
+def _all_of_them(algorithm: AbstractAlgorithm, f: AbstractProblem, w: Params) -> Shapes:
+    server = algorithm.init_server(w)
+    down = algorithm.broadcast(server)
+    state = algorithm.init_client(f, w)
+    after, up = algorithm.client_step(f, state, down, jax.random.key(0))
+    _, answer = algorithm.server_step(server, up.value, jnp.ones_like(f.mu))
+    return Shapes(after, up.value, algorithm.conserved(state, down), down, answer)
+
+
+def _alike(leaf: Any) -> Any:
+    if not isinstance(leaf, jax.Array | np.ndarray):
+        return leaf
+    weak = getattr(leaf, "weak_type", False)
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, weak_type=weak)

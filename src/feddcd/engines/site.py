@@ -1,5 +1,6 @@
 """A client on its disk: an answer leaves only after what it rests on is saved."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -36,13 +37,13 @@ class Site:
         w: Params,
         key: Key,
         like: Shapes | None = None,
-        joining: AbstractProblem | None = None,
+        joining: Callable[[], AbstractProblem] | None = None,
     ):
-        """`joining` gives the weight with which a new client joins, where that is not f's."""
+        """`joining` makes what has the weight of a new client, where that is not f's."""
         self.file, self.algorithm, self.f, self.key = file, algorithm, f, key
         saved = file.load()
         if saved is None:
-            first = f if joining is None else joining
+            first = f if joining is None else joining()
             self.client = new_client(algorithm, first, w, file.client, file.incarnation)
             self._save(self.client)
         else:

@@ -10,12 +10,14 @@ import numpy as np
 from jaxtyping import PyTree
 
 from .. import tree
+from .._types import Scalar
 from ..engines.book import Book, committed
 from ..engines.codec import flatten
 from ..engines.protocol import Server
+from ..engines.protocol.server import sum_of
 from ..measure import lower_bound
 from .home import Home
-from .parcels import Closing
+from .parcels import Closing, Proof
 from .terms import Parts, Terms
 
 Closings = Mapping[str, Closing]
@@ -24,18 +26,23 @@ Closings = Mapping[str, Closing]
 def combined(parts: Parts, terms: Terms, server: Server, said: Closings) -> dict[str, float]:
     """Objective and lower bound in mean form, from all members' parts."""
     proofs = [said[client].proof for client in server.members]
-    total = tree.total(tree.stack(proofs))
-    N = len(proofs)
-    objective = float(total.value) / N
+    value, bound = map(float, _value_and_bound(proofs))
+    objective = value / len(proofs)
     found: dict[str, float] = {"objective": objective}
     if parts.f.convex:
-        bound = float(jnp.fmax(lower_bound(total.at_model, N), lower_bound(total.at_own, N)))
         found |= {"lower_bound": bound, "certified_gap": objective - bound}
     if terms.classes is not None:
         rows = np.array([member.rows for member in server.members.values()])
         right = np.array([float(proof.score) for proof in proofs if proof is not None])
         found["accuracy"] = float(rows @ right / rows.sum())
     return found
+
+
+@jax.jit
+def _value_and_bound(proofs: list[Proof]) -> tuple[Scalar, Scalar]:
+    total, N = tree.total(tree.stack(proofs)), len(proofs)
+    bound = jnp.fmax(lower_bound(total.at_model, N), lower_bound(total.at_own, N))
+    return total.value, bound
 
 
 def residual(parts: Parts, server: Server, said: Closings) -> float | None:
@@ -45,8 +52,7 @@ def residual(parts: Parts, server: Server, said: Closings) -> float | None:
     if held[0] is None:
         return None
     weight = sum(member.weight for member in server.members.values())
-    total = tree.total(tree.stack(held))
-    after = parts.algorithm.rebalance(server.state, total, jnp.asarray(weight))
+    after = parts.algorithm.rebalance(server.state, sum_of(held), jnp.asarray(weight))
     return _distance(server.state, after)
 
 

@@ -106,7 +106,7 @@ def _read(data: Path, *_: int) -> pd.DataFrame:
     return read_frame(data).frame
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=32)  # one per site, of which `simulate` has all in one process
 def _ready(source: Source, plan: str, agreed: str, *_: int) -> Ready:
     held: dict[str, Any] = json.loads(agreed)
     return ready(_frame(source), Plan.from_dict(json.loads(plan)), Agreed(**held), source.client)

@@ -147,7 +147,7 @@ def _digest(site: SiteData) -> str:
 
 
 def _handled(parts: Parts, file: ClientFile, ask: Ask) -> Reply | Closing:
-    first = joining(ask.terms, ask.rows)
+    first = lambda: joining(ask.terms, ask.rows)
     site = Site(file, parts.algorithm, parts.f, parts.w, parts.key, parts.like, first)
     said = site.handle(ask.message)
     if isinstance(said, Reply):

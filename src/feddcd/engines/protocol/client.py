@@ -10,9 +10,8 @@ the client goes back to the state before it.
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Array, Int, PyTree
 
 from ..._types import Key, Params
 from ...algorithms import AbstractAlgorithm
@@ -91,8 +90,7 @@ def work(
     """The answer to a task whose message was resolved; the same answer if asked again."""
     if client.pending is None:
         t = task.stamp.round - 1  # the simulator counts from 0: the same keys there
-        _, key_clients = round_keys(key, jnp.asarray(t, jnp.int32))
-        own = client_key(key_clients, jnp.asarray(task.number, jnp.int32))
+        own = _own_key(key, np.int32(t), np.int32(task.number))
         state, up = algorithm.client_step(f, client.state, task.down, own)
         bad = unsound(up.value)
         if bad:
@@ -101,6 +99,12 @@ def work(
     done = client.pending
     assert done is not None
     return client, Reply(client.id, client.incarnation, done.stamp, done.value, done.digest)
+
+
+@jax.jit
+def _own_key(key: Key, t: Int[Array, ""], number: Int[Array, ""]) -> Key:
+    _, key_clients = round_keys(key, t)
+    return client_key(key_clients, number)
 
 
 def settled(algorithm: AbstractAlgorithm, client: Client, message: Settle) -> Settled:

@@ -155,7 +155,13 @@ def _weighted_mean(values: list[PyTree], weights: Float[Array, " n"]) -> PyTree:
 
 def mean_of(values: list[PyTree], weights: list[float]) -> PyTree:
     """The uploads' weighted mean, summed in the order of the list."""
-    return _weighted_mean(values, jnp.asarray(weights))
+    return _weighted_mean(values, np.asarray(weights))
+
+
+@jax.jit
+def sum_of(values: list[PyTree]) -> PyTree:
+    """What several members hold, summed in the order of the list."""
+    return tree.total(tree.stack(values))
 
 
 def apply(algorithm: AbstractAlgorithm, server: Server, record: Record) -> Server:
@@ -229,7 +235,7 @@ def retire(
     held = [by_id[other].conserved for other in others]
     if not held or held[0] is None:
         return Retired(gone, None, barred)
-    return Retired(gone, tree.total(tree.stack(held)), barred)
+    return Retired(gone, sum_of(held), barred)
 
 
 def _member(server: Server, id: str) -> Member:
