@@ -18,15 +18,15 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)  ## seven methods race on real data: a table, a picture, a report
 	@$(BIN)/feddcd demo --out demo
 
-# two workers, one thread each; programs are compiled quickly rather than well, and kept
+# two workers, one core and one thread each; programs are compiled quickly rather than well, and kept
 KEPT := JAX_COMPILATION_CACHE_DIR=$(CURDIR)/.venv/xla JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1
 ONE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 FEDDCD_THREADS=1 FEDDCD_CACHE=$(CURDIR)/.venv/data $(KEPT)
 FLAGS := --xla_cpu_multi_thread_eigen=false --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1
-QUICK := $(ONE) XLA_FLAGS="$(FLAGS) --xla_backend_optimization_level=0"
-BETTER := $(ONE) XLA_FLAGS="$(FLAGS) --xla_backend_optimization_level=1"
+QUICK := $(ONE) FEDDCD_TEST_PIN=1 XLA_FLAGS="$(FLAGS) --xla_backend_optimization_level=0"
+BETTER := $(ONE) FEDDCD_TEST_PIN=1 XLA_FLAGS="$(FLAGS) --xla_backend_optimization_level=1"
 PYTEST := $(BIN)/pytest -n 2 --dist worksteal
-# these compute more than they compile
-LONG := tests/test_real_data.py tests/test_paper_data.py tests/test_theory.py
+# these compute more than they compile; the longest test is in the first
+LONG := tests/test_paper_data.py tests/test_real_data.py tests/test_theory.py
 
 FLOWER := tests/test_flower.py
 

@@ -2,6 +2,7 @@
 
 import gc
 import itertools
+import os
 from pathlib import Path
 
 import jax
@@ -11,6 +12,15 @@ settings.register_profile("patient", deadline=None)  # machines are busy at time
 settings.load_profile("patient")
 MAPS, MANY = Path("/proc/self/maps"), 30_000
 _tests = itertools.count(1)
+
+
+def pytest_configure():
+    """With FEDDCD_TEST_PIN each worker has a core of its own: XLA, which would start a thread for
+    every core in each of them, then starts one. Not for tests whose processes need all cores."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
+    if os.environ.get("FEDDCD_TEST_PIN") and worker and hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {cores[int(worker) % len(cores)]})
 
 
 def pytest_make_parametrize_id(val, argname):
