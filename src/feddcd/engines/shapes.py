@@ -25,7 +25,7 @@ class Shapes(NamedTuple):
 
 
 def shapes(algorithm: AbstractAlgorithm, f: AbstractProblem, w: Params) -> Shapes:
-    leaves, structure = jax.tree.flatten(jax.tree.map(_alike, (algorithm, f, w)))
+    leaves, structure = jax.tree.flatten(jax.tree.map(alike, (algorithm, f, w)))
     return _shapes(structure, tuple(leaves), jax.dtypes.canonicalize_dtype(float))
 
 
@@ -44,7 +44,8 @@ def _all_of_them(algorithm: AbstractAlgorithm, f: AbstractProblem, w: Params) ->
     return Shapes(after, up.value, algorithm.conserved(state, down), down, answer)
 
 
-def _alike(leaf: Any) -> Any:
+def alike(leaf: Any) -> Any:
+    """What decides how a leaf is traced: of an array, all but its numbers."""
     if not isinstance(leaf, jax.Array | np.ndarray):
         return leaf
     weak = getattr(leaf, "weak_type", False)

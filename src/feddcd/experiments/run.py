@@ -15,6 +15,7 @@ import numpy as np
 from .. import tree
 from ..algorithms import AbstractAlgorithm
 from ..data import Dataset
+from ..engines.shapes import alike
 from ..engines.simulate import Federation, Record, start
 from ..engines.threads import compiled
 from ..history import COLUMNS, History
@@ -238,10 +239,8 @@ class MessageSizes(NamedTuple):
 
 
 def message_sizes(fed: Federation, w) -> MessageSizes:
-    leaves, structure = jax.tree.flatten((fed, w))
-    arrays = jax.Array | np.ndarray
-    shape = lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype) if isinstance(x, arrays) else x
-    return _message_sizes(structure, *map(shape, leaves))
+    leaves, structure = jax.tree.flatten(jax.tree.map(alike, (fed, w)))
+    return _message_sizes(structure, *leaves)
 
 
 @functools.lru_cache(typed=True)
