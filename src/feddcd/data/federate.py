@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import scipy.sparse
 
+from .. import tree
 from .._types import Params
 from ..problems import FAMILIES, MLP, AbstractSamples, Linear, mlp_params, stack_rows
 from ._dataset import DataError, Dataset, shape_of
@@ -68,7 +69,7 @@ def federate(
         Y_test = _targets(data.name, data.y_test, kind, classes, "test ")
         everything = [np.arange(len(Y_test))]
         one = make(data.X_test, Y_test, everything, np.array([1 / len(Y_test)]))
-        test = jax.tree.map(lambda x: jax.device_put(np.asarray(x)[0]), one)
+        test = tree.first(one)
     w = _start(model, (shape_of(data.X)[1], Y.shape[1]), dtype, seed)
     return Federated(problem, test, w, classes)
 

@@ -92,7 +92,7 @@ def server_parts(terms: Terms) -> Parts:
 def joining(terms: Terms, rows: int) -> AbstractProblem:
     """A problem with a site's weight and nothing else: the same whoever else takes part."""
     total = float(rows) if terms.weighting == "samples" else 1.0
-    return _first(_stand_in(terms, total).problem)
+    return tree.first(_stand_in(terms, total).problem)
 
 
 def _stand_in(terms: Terms, row: float) -> Federated:
@@ -113,15 +113,10 @@ def site_parts(terms: Terms, site: SiteData, scale: float | None) -> Parts:
 
 def _parts(terms: Terms, federated: Federated) -> Parts:
     algorithm = make_algorithm(terms.spec, terms.clients, terms.tau, federated)
-    f = _first(algorithm.prepare(federated.problem))
+    f = tree.first(algorithm.prepare(federated.problem))
     like = shapes(algorithm, f, federated.w)
     compiled: Any = Compiled(algorithm)
     return Parts(compiled, f, federated.w, like, jax.random.key(terms.seed))
-
-
-@jax.jit
-def _first(stacked: AbstractProblem) -> AbstractProblem:
-    return tree.take(stacked, 0)
 
 
 def scale(terms: Terms, rows: list[int]) -> float | None:
