@@ -10,7 +10,7 @@ from scipy import sparse
 
 import feddcd
 from feddcd.algorithms import FedDCD
-from feddcd.cli import main
+from feddcd.cli.app import main
 from feddcd.data import DataError
 from feddcd.experiments.folder import FolderError
 from feddcd.experiments.run import Diverged

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from feddcd.algorithms import ALGORITHMS
-from feddcd.cli import main
+from feddcd.cli.app import main
 from feddcd.data import PARTITIONS, available
 from feddcd.data.federate import MODELS, WEIGHTINGS
 from feddcd.experiments.build import build
@@ -390,7 +390,7 @@ def test_help(command, capsys):
 
 def test_help_loads_nothing_heavy():
     script = (
-        "import sys\nfrom feddcd.cli import main\n"
+        "import sys\nfrom feddcd.cli.app import main\n"
         "try:\n    main(['--help'])\nexcept SystemExit as stop:\n    assert stop.code == 0\n"
         "heavy = {'jax', 'numpy', 'sklearn', 'pandas', 'matplotlib'} & set(sys.modules)\n"
         "sys.exit(f'loaded {heavy}' if heavy else 0)\n"

@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from docs_blocks import DOCS, LEFT_OUT, ROOT, alike, blocks, missing, run_page, runs
-from feddcd.cli import app
+from feddcd.cli.app import app
 from feddcd.federation.outgoing import REVEALS
 from feddcd.federation.policy import METHODS, RULES
 

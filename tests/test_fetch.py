@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from feddcd.cli import main
+from feddcd.cli.app import main
 from feddcd.data import DataError, authors, available, load
 from feddcd.data import fetch as downloads
 from feddcd.data._known import KNOWN, SUFFIXES, File, Source

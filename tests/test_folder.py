@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import feddcd
-from feddcd import _commands
-from feddcd.cli import main
+from feddcd.cli import _run as _commands
+from feddcd.cli.app import main
 from feddcd.engines.simulate import start
 from feddcd.experiments import folder as disk
 from feddcd.experiments.build import build
@@ -29,7 +29,7 @@ from feddcd.history import COLUMNS, History
 # as the installed command, but with a checkpoint every tenth of a second
 SCRIPT = (
     "import feddcd.experiments.run as run; run.SAVE_EVERY_S = 0.1; "
-    "from feddcd.cli import main; main()"
+    "from feddcd.cli.app import main; main()"
 )
 QUICK = "--data wine --clients 4 --certify-every 2"
 SMALL = "--data synthetic:n=80,d=3,groups=4 --clients 4"  # needs no scikit-learn, slow to import

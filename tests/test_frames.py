@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import feddcd
-from feddcd.cli import main
+from feddcd.cli.app import main
 from feddcd.data import DataError, load
 from feddcd.data.frames import is_table, read_frame
 from feddcd.experiments.build import build

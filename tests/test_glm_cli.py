@@ -14,8 +14,9 @@ import statsmodels.api as sm
 import statsmodels.formula.api as smf
 from rich.console import Console
 
-from feddcd import FederatedGLM, _glm_command
-from feddcd.cli import main
+from feddcd import FederatedGLM
+from feddcd.cli import _glm as _glm_command
+from feddcd.cli.app import main
 from feddcd.glm import federated
 
 N = 240
@@ -231,7 +232,7 @@ def test_a_site_of_one_row_is_a_site():
 
 def test_help_imports_nothing_heavy():
     code = (
-        "import sys\nfrom feddcd.cli import main\n"
+        "import sys\nfrom feddcd.cli.app import main\n"
         "try: main(['glm', '--help'])\nexcept SystemExit: pass\n"
         "heavy = {'jax', 'numpy', 'pandas', 'sklearn', 'plotly', 'formulaic'} & set(sys.modules)\n"
         "sys.exit(', '.join(sorted(heavy)) or None)\n"

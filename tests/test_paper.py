@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from feddcd.cli import main
+from feddcd.cli.app import main
 from feddcd.data import load
 from feddcd.data.federate import federate
 from feddcd.engines.simulate import start

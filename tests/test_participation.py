@@ -11,13 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from feddcd.engines.simulate import round_keys
-from feddcd.participation import (
-    Available,
-    Everyone,
-    ImportanceSubset,
-    Lossy,
-    UniformSubset,
-)
+from feddcd.participation import Available, Everyone, ImportanceSubset, Lossy, UniformSubset
 
 DRAWS = 20_000
 

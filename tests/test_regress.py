@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from feddcd import FederatedGLM
-from feddcd.cli import app
+from feddcd.cli.app import app
 from feddcd.data import DataError
 from feddcd.experiments.spec import SpecError
 from feddcd.federation import regress

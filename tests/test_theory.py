@@ -16,7 +16,7 @@ import pytest
 from feddcd import theory
 from feddcd.algorithms import AccFedDCD, PointSAGA
 from feddcd.algorithms._base import Curvature
-from feddcd.cli import main
+from feddcd.cli.app import main
 from feddcd.experiments import rates
 from feddcd.problems import optimum, worst_case_chain
 
@@ -277,7 +277,7 @@ class TestCommand:
 
     def test_nothing_heavy_is_loaded(self):
         script = (
-            "import sys\nfrom feddcd.cli import main\n"
+            "import sys\nfrom feddcd.cli.app import main\n"
             "try:\n    main(['theory'])\nexcept SystemExit as stop:\n    assert stop.code == 0\n"
             "heavy = {'jax', 'numpy', 'matplotlib'} & set(sys.modules)\n"
             "sys.exit(f'loaded {heavy}' if heavy else 0)\n"

@@ -1,5 +1,5 @@
 """`python -m feddcd` is `feddcd`."""
 
-from .cli import main
+from .cli.app import main
 
 main()

@@ -7,17 +7,7 @@ from typing import Any
 
 from .._types import Params
 from ..engines.book import Book
-from ..engines.protocol import (
-    Guard,
-    Refused,
-    Settle,
-    Stamp,
-    Summed,
-    Task,
-    begin,
-    receive,
-    settle,
-)
+from ..engines.protocol import Guard, Refused, Settle, Stamp, Summed, Task, begin, receive, settle
 from ..engines.protocol.client import unsound
 from . import parcels
 from .config import Config

@@ -9,13 +9,7 @@ from jaxtyping import Array, Int
 from .. import tree
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
-from ._base import (
-    AbstractFixedRateSolver,
-    AbstractStop,
-    LocalSolution,
-    check_rate,
-    step_length,
-)
+from ._base import AbstractFixedRateSolver, AbstractStop, LocalSolution, check_rate, step_length
 
 
 class GradientDescent(AbstractFixedRateSolver):

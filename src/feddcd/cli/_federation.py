@@ -13,23 +13,23 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from ._regress_commands import load_job, shared_out, show_table, uninvite, watched
-from .experiments.spec import Spec, SpecError, parse_setting
-from .federation.config import Config
-from .federation.coordinator import coordinate
-from .federation.home import Home, load_address, load_place
-from .federation.init import add_site, create
-from .federation.inspect import Insight, inspect, verify
-from .federation.local import LocalExchange
-from .federation.processes import Group
-from .federation.programs import node
-from .federation.up import REST_S, Event, Failed, up
+from ..experiments.spec import Spec, SpecError, parse_setting
+from ..federation.config import Config
+from ..federation.coordinator import coordinate
+from ..federation.home import Home, load_address, load_place
+from ..federation.init import add_site, create
+from ..federation.inspect import Insight, inspect, verify
+from ..federation.local import LocalExchange
+from ..federation.processes import Group
+from ..federation.programs import node
+from ..federation.up import REST_S, Event, Failed, up
+from ._tables import load_job, shared_out, show_table, uninvite, watched
 
 console = Console()
 
 
 def init_command(options: dict[str, Any]) -> None:
-    from .data import load
+    from ..data import load
 
     folder: Path = options["folder"]
     names = options["site"] or [f"site-{i + 1}" for i in range(options["sites"])]

@@ -17,12 +17,12 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from .data import DataError, authors, available
-from .data._cache import cache_dir
-from .data._known import KNOWN, Source
-from .data.check import check
-from .data.fetch import fetch
-from .data.sources import find
+from ..data import DataError, authors, available
+from ..data._cache import cache_dir
+from ..data._known import KNOWN, Source
+from ..data.check import check
+from ..data.fetch import fetch
+from ..data.sources import find
 
 console = Console()
 NAMES = (*KNOWN, authors.NAME)

@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from .data.frames import no_column, read_frame
-from .experiments.spec import SpecError
-from .federation.config import read_toml
-from .federation.home import Home
-from .federation.outgoing import WAITING, approve, waiting
-from .federation.outlog import verify_log
+from ..data.frames import no_column, read_frame
+from ..experiments.spec import SpecError
+from ..federation.config import read_toml
+from ..federation.home import Home
+from ..federation.outgoing import WAITING, approve, waiting
+from ..federation.outlog import verify_log
 
 if TYPE_CHECKING:
-    from .glm.plan import Plan
+    from ..glm.plan import Plan
 
 console = Console()
 
 
 def load_job(path: Path) -> "Plan":
     """A job file, as `feddcd glm` writes it: the settings under [glm]."""
-    from .glm.plan import Plan
+    from ..glm.plan import Plan
 
     values = read_toml(path, "; `feddcd glm` writes one, job.toml")
     try:

@@ -55,7 +55,7 @@ def init(
     Example, all on this machine: feddcd federation init fed --sites 4 --data digits, then
     feddcd federation up fed
     """
-    from ._federation_commands import init_command
+    from ._federation import init_command
 
     init_command(dict(locals()))
 
@@ -70,7 +70,7 @@ def up(
 
     Stopped or killed at any moment, the same command goes on from the ledger.
     """
-    from ._federation_commands import up_command
+    from ._federation import up_command
 
     up_command(folder, rounds, sites)
 
@@ -91,7 +91,7 @@ def simulate(
 
     With --loss messages get lost at random, and the model does not care.
     """
-    from ._federation_commands import simulate_command
+    from ._federation import simulate_command
 
     simulate_command(folder, rounds, loss, seed, show_outgoing)
 
@@ -101,7 +101,7 @@ def site(
     folder: Annotated[Path, typer.Argument(help="The site's own folder.", metavar="SITE_DIR")],
 ) -> None:
     """Run one site, on the machine that holds its data, until it is stopped."""
-    from ._federation_commands import site_command
+    from ._federation import site_command
 
     site_command(folder)
 
@@ -117,7 +117,7 @@ def outgoing(
     ] = False,
 ) -> None:
     """At a site: what waits for its administrator (ask_before_sending in its policy.toml)."""
-    from ._regress_commands import outgoing_command
+    from ._tables import outgoing_command
 
     outgoing_command(folder, approve or [], verify)
 
@@ -125,7 +125,7 @@ def outgoing(
 @federation_app.command("inspect")
 def inspect(folder: Folder) -> None:
     """Show rounds, members, who is pending, the audit of sums and the certificate."""
-    from ._federation_commands import inspect_command
+    from ._federation import inspect_command
 
     inspect_command(folder)
 
@@ -133,7 +133,7 @@ def inspect(folder: Folder) -> None:
 @federation_app.command("verify")
 def verify(folder: Folder) -> None:
     """Replay the ledger: its chain, every mean that can still be checked, and the model."""
-    from ._federation_commands import verify_command
+    from ._federation import verify_command
 
     verify_command(folder)
 
@@ -141,7 +141,7 @@ def verify(folder: Folder) -> None:
 @federation_app.command("join")
 def join(folder: Folder, site: SiteName) -> None:
     """Invite one more site: a folder with its keys, to be handed to it."""
-    from ._federation_commands import join_command
+    from ._federation import join_command
 
     join_command(folder, site)
 
@@ -152,7 +152,7 @@ def retire(folder: Folder, sites: SiteNames) -> None:
 
     Sites that lost their state, or came back with an old one, are retired together.
     """
-    from ._federation_commands import depart_command
+    from ._federation import depart_command
 
     depart_command(folder, sites, barred=False)
 
@@ -160,6 +160,6 @@ def retire(folder: Folder, sites: SiteNames) -> None:
 @federation_app.command("expel")
 def expel(folder: Folder, sites: SiteNames) -> None:
     """Retire sites that may not come back."""
-    from ._federation_commands import depart_command
+    from ._federation import depart_command
 
     depart_command(folder, sites, barred=True)

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ._federation_cli import federation_app
-from ._glm_cli import glm
+from .federation import federation_app
+from .glm import glm
 
 app = typer.Typer(
     name="feddcd",
@@ -88,7 +88,7 @@ def run(
     Example: feddcd run --data a9a --clients 50 --tau 15 --algorithm pointsaga --weighting
     samples --target-gap 1e-4 --out runs/a9a
     """
-    from ._commands import run_command
+    from ._run import run_command
 
     options = dict(locals())
     run_command({k: options[k] for k in _SPEC}, config, settings or [], out, resume, quiet)
@@ -129,7 +129,7 @@ def compare(
     Example: feddcd compare --data digits --partition sorted --algorithm feddcd --algorithm
     fedavg --set fedavg.lr=0.1 --rounds 60 --out runs/race
     """
-    from ._commands import compare_command
+    from ._run import compare_command
 
     options = dict(locals())
     base = {k: options[k] for k in _SPEC if k != "algorithm"}
@@ -147,7 +147,7 @@ def list_(
     ] = None,
 ) -> None:
     """Show the algorithms, data sets, models, partitions and solvers by name."""
-    from ._commands import list_command
+    from ._run import list_command
 
     list_command(what)
 
@@ -158,7 +158,7 @@ def report(
     out: Annotated[Path | None, typer.Option(help="The HTML file to write.")] = None,
 ) -> None:
     """Write the report of one run again, or one report that compares several."""
-    from ._commands import report_command
+    from ._run import report_command
 
     report_command(folders, out)
 
@@ -169,7 +169,7 @@ def demo(
     quiet: Quiet = False,
 ) -> None:
     """Seven methods race on handwritten digits held by 20 clients: about a minute."""
-    from ._commands import demo_command
+    from ._run import demo_command
 
     demo_command(out, quiet)
 
@@ -192,7 +192,7 @@ def theory(
 
     Example: feddcd theory --N 100 --tau 30 --alpha 0.01 --beta 2.5 --eps 1e-3
     """
-    from ._theory_command import theory_command
+    from ._theory import theory_command
 
     theory_command(N, tau, alpha, beta, eps, zeta, sigma, local_steps, out)
 
@@ -225,7 +225,7 @@ def reproduce(
     or with other parts. Example: feddcd reproduce table2 --problem mnist-softmax --variant
     authors --seeds 3
     """
-    from ._paper_commands import reproduce_command
+    from ._paper import reproduce_command
 
     reproduce_command(what, problem or [], variant, seeds, out, quiet)
 
@@ -247,7 +247,7 @@ def tune(
     Hours on a CPU, minutes on an accelerator. The result that `reproduce --variant paper` uses
     is kept with the code, in experiments/tuned.toml.
     """
-    from ._paper_commands import tune_command
+    from ._paper import tune_command
 
     tune_command(problem or [], split or [], algorithm or [], rounds, out, quiet)
 
@@ -265,7 +265,7 @@ DataName = Annotated[str, typer.Argument(help="A name from `feddcd data list`.",
 @data_app.command("list")
 def data_list() -> None:
     """Show the sets: size, licence, and where their files are."""
-    from ._data_commands import data_list_command
+    from ._data import data_list_command
 
     data_list_command()
 
@@ -281,7 +281,7 @@ def data_fetch(
 
     A download that was cut goes on where it stopped; a file that is here already is left alone.
     """
-    from ._data_commands import data_fetch_command
+    from ._data import data_fetch_command
 
     data_fetch_command(name, test)
 
@@ -289,7 +289,7 @@ def data_fetch(
 @data_app.command("check")
 def data_check(name: DataName) -> None:
     """Compare the files that are here with what is known of the set."""
-    from ._data_commands import data_check_command
+    from ._data import data_check_command
 
     data_check_command(name)
 

@@ -62,7 +62,7 @@ def glm(
     code 1 if the coefficients are not proven to --tol; all is written then, too.
     Example: feddcd glm patients.csv --formula "death ~ age + C(sex)" --group hospital --out out
     """
-    from ._glm_command import Roles, glm_command
+    from ._glm import Roles, glm_command
 
     settings = {
         "family": family, "formula": formula, "l2": l2, "tol": tol, "algorithm": algorithm,
