@@ -20,10 +20,10 @@ import numpy as np
 import feddcd
 from feddcd.algorithms import FedDCD
 from feddcd.data.federate import federate
-from feddcd.engines.simulate import federation, round_keys, start
-from feddcd.engines.threads import compiled
 from feddcd.measure import Measures
 from feddcd.participation import UniformSubset
+from feddcd.simulator.simulate import federation, round_keys, start
+from feddcd.simulator.threads import compiled
 from feddcd.solvers import NewtonCG, Tolerance
 
 TOL, TAU, N = 1e-6, 30, 100

@@ -21,9 +21,9 @@ from feddcd.algorithms import (
     PointSAGA,
     Scaffold,
 )
-from feddcd.engines.simulate import Federation, Record, State, advance, federation, start
 from feddcd.participation import AbstractParticipation, Cohort
 from feddcd.problems import AbstractProblem, Quadratic, optimum, random_quadratics
+from feddcd.simulator.simulate import Federation, Record, State, advance, federation, start
 from feddcd.solvers import AbstractLocalSolver, GradientDescent, LocalSolution, NewtonCG, Tolerance
 
 N, D, TAU = 8, 5, 5

@@ -22,12 +22,12 @@ from feddcd.data.tables import read_site
 from feddcd.engines.book import committed, founded
 from feddcd.engines.codec import unpack
 from feddcd.engines.ledger import Ledger
-from feddcd.engines.simulate import federation, one_round, start
 from feddcd.federation.home import Home, load_place
 from feddcd.federation.processes import QUIET, Group, Program, listed
 from feddcd.federation.programs import answers, free_port
 from feddcd.federation.terms import Terms, server_parts
 from feddcd.participation import AbstractParticipation, Cohort
+from feddcd.simulator.simulate import federation, one_round, start
 from feddcd.solvers import NewtonCG, Tolerance
 
 

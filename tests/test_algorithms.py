@@ -22,8 +22,8 @@ from feddcd.algorithms import (
 from feddcd.algorithms.feddcd import strong_convexity
 from feddcd.data import Dataset
 from feddcd.data.federate import federate
-from feddcd.engines.simulate import advance, federation, round_keys, start
 from feddcd.participation import Available, Everyone, Lossy, UniformSubset
+from feddcd.simulator.simulate import advance, federation, round_keys, start
 from federations import (
     ALGORITHMS,
     DIRECT,

@@ -18,13 +18,13 @@ import pytest
 import feddcd
 from feddcd.cli import _run as _commands
 from feddcd.cli.app import main
-from feddcd.engines.simulate import start
 from feddcd.experiments import folder as disk
 from feddcd.experiments.build import build
 from feddcd.experiments.folder import FolderError
 from feddcd.experiments.run import origin
 from feddcd.experiments.spec import Spec
 from feddcd.history import COLUMNS, History
+from feddcd.simulator.simulate import start
 
 # as the installed command, but with a checkpoint every tenth of a second
 SCRIPT = (

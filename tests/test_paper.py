@@ -15,7 +15,6 @@ import pytest
 from feddcd.cli.app import main
 from feddcd.data import load
 from feddcd.data.federate import federate
-from feddcd.engines.simulate import start
 from feddcd.experiments import grid, paper, players, reproduce, tune
 from feddcd.experiments._authors import authors_run
 from feddcd.experiments._printed import ORDER, printed, printed_accuracy
@@ -26,6 +25,7 @@ from feddcd.experiments.folder import FolderError
 from feddcd.experiments.players import Curve
 from feddcd.experiments.spec import SpecError
 from feddcd.experiments.tables import median
+from feddcd.simulator.simulate import start
 from feddcd.solvers import SGD, _lazy
 
 SHORT = (paper.Setup(0.3, (0.5, 0.1), 6), paper.Setup(0.1, (0.5,), 6))
@@ -207,7 +207,7 @@ def test_lanes_run_what_threads_run(tmp_path, problem, algorithm):
 
 
 def test_runs_with_other_shapes_are_not_put_side_by_side(tmp_path):
-    from feddcd.engines.lanes import lanes
+    from feddcd.simulator.lanes import lanes
 
     with pytest.raises(ValueError, match="need the same method"):
         lanes([{"a": jnp.zeros(2)}, {"b": jnp.zeros(2)}])

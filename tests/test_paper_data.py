@@ -13,13 +13,13 @@ import pytest
 from feddcd.data import load
 from feddcd.data.authors import load_authors
 from feddcd.data.sources import KNOWN, find
-from feddcd.engines.simulate import start
-from feddcd.engines.threads import alone
 from feddcd.experiments import bench, grid, paper
 from feddcd.experiments._authors import AUTHORS_OPTIMUM, authors_run
 from feddcd.experiments._printed import ORDER, printed, printed_accuracy
 from feddcd.experiments._problems import PAPER_PROBLEMS, PROBLEMS
 from feddcd.experiments.bench import optimum
+from feddcd.simulator.simulate import start
+from feddcd.simulator.threads import alone
 
 ROUNDS = 6
 

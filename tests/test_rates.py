@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from feddcd.algorithms import AccFedDCD, FedAvg, FedDCD, PointSAGA, Scaffold
-from feddcd.engines.simulate import federation, one_round, round_keys, start
 from feddcd.participation import Everyone, ImportanceSubset, UniformSubset
 from feddcd.problems import Quadratic, optimum, random_quadratics, worst_case_chain
+from feddcd.simulator.simulate import federation, one_round, round_keys, start
 from feddcd.solvers import GradientDescent, InexactOracle
 from federations import DIRECT, D, Given, N
 

@@ -9,9 +9,9 @@ import pytest
 import feddcd
 from feddcd.algorithms import FedAvg, FedDCD
 from feddcd.data.federate import federate
-from feddcd.engines import threads
-from feddcd.engines.simulate import federation, start
 from feddcd.participation import Available, UniformSubset
+from feddcd.simulator import threads
+from feddcd.simulator.simulate import federation, start
 from feddcd.solvers import SGD
 from federations import ALGORITHMS, TAU, D, N, play, quadratics
 

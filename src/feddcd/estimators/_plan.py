@@ -9,12 +9,12 @@ import numpy as np
 
 from .._types import Params
 from ..algorithms import AbstractAlgorithm, AccFedDCD, FedDCD, FedNewton, PointSAGA
-from ..engines.simulate import Federation, federation
 from ..experiments.methods import MAX_NEWTON_PARAMETERS
 from ..experiments.run import message_sizes
 from ..measure import Measure
 from ..participation import Everyone, UniformSubset
 from ..problems import FAMILIES, Dense, Linear
+from ..simulator.simulate import Federation, federation
 from ._rows import Rows, Stacked
 
 ALGORITHMS = ("auto", "fednewton", "pointsaga", "feddcd", "accfeddcd")

@@ -7,8 +7,8 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from ..engines.simulate import Record, advance, start
 from ..history import COLUMNS, History
+from ..simulator.simulate import Record, advance, start
 from ._gap import Proof, prove
 from ._plan import Plan, federated, messages
 from ._rows import Rows, for_duals, for_newton

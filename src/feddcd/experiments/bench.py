@@ -14,9 +14,9 @@ from .._types import Params, Scalar
 from ..algorithms import AbstractAlgorithm
 from ..data import Dataset, load, partition
 from ..data.federate import Federated, federate
-from ..engines.simulate import Federation, federation
 from ..participation import UniformSubset
 from ..problems import AbstractProblem, mlp_params
+from ..simulator.simulate import Federation, federation
 from ..solvers import NewtonCG, Tolerance
 from ._problems import PROBLEMS, is_mlp
 from .build import default_dtype

@@ -8,7 +8,6 @@ import numpy as np
 from ..algorithms import AbstractAlgorithm
 from ..data import Dataset, load, partition
 from ..data.federate import Federated, federate
-from ..engines.simulate import Federation, federation
 from ..participation import (
     AbstractParticipation,
     Available,
@@ -18,6 +17,7 @@ from ..participation import (
     UniformSubset,
     check_tau,
 )
+from ..simulator.simulate import Federation, federation
 from .methods import check_names, make_algorithm
 from .spec import Spec, SpecError
 

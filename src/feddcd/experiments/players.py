@@ -12,9 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..engines.lanes import advance_lanes, lanes
-from ..engines.simulate import Federation, Record, State, start
-from ..engines.threads import alone
+from ..simulator.lanes import advance_lanes, lanes
+from ..simulator.simulate import Federation, Record, State, start
+from ..simulator.threads import alone
 from .bench import Bench
 from .paper import Cell
 

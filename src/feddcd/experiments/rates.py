@@ -16,9 +16,9 @@ from jaxtyping import Array, Float
 from .. import theory
 from .._types import Key, Scalar
 from ..algorithms import AbstractAlgorithm, AccFedDCD, FedAvg, FedDCD, PointSAGA, Scaffold
-from ..engines.simulate import State, federation, one_round, start
 from ..participation import UniformSubset
 from ..problems import Quadratic, optimum, random_quadratics, worst_case_chain
+from ..simulator.simulate import State, federation, one_round, start
 from ..solvers import GradientDescent
 from ._rate_parts import Chain, Exact, SomeOf, by_blocks, dense
 

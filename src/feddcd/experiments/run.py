@@ -16,10 +16,10 @@ from .. import tree
 from ..algorithms import AbstractAlgorithm
 from ..data import Dataset
 from ..engines.shapes import alike
-from ..engines.simulate import Federation, Record, start
-from ..engines.threads import compiled
 from ..history import COLUMNS, History
 from ..measure import certify
+from ..simulator.simulate import Federation, Record, start
+from ..simulator.threads import compiled
 from . import folder as disk
 from ._interrupt import patient_interrupt
 from .build import Built, build, default_dtype

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..engines.simulate import start
+from ..simulator.simulate import start
 from ._interrupt import patient_interrupt
 from ._problems import PRIMAL, Settings, check_problems, data_of, is_mlp
 from ._settings import TEXT_NEWTON, batch_size

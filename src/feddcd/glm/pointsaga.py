@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..algorithms import PointSAGA
-from ..engines.simulate import advance, federation, start
 from ..participation import Available, Everyone
 from ..problems import FAMILIES, BaseSoftmax, Regression, stack_rows
+from ..simulator.simulate import advance, federation, start
 from ..solvers import NewtonCG, Tolerance
 from .guess import first_steps, gram
 from .newton import Pilot

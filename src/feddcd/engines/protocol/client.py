@@ -16,8 +16,8 @@ from jaxtyping import Array, Int, PyTree
 from ..._types import Key, Params
 from ...algorithms import AbstractAlgorithm
 from ...problems import AbstractProblem
+from ...simulator.simulate import client_key, round_keys
 from ..codec import digest
-from ..simulate import client_key, round_keys
 from .messages import NEVER, Refused, Reply, Settle, Settled, Stamp, Task
 
 
