@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from feddcd import tree
-from feddcd.engines import codec
-from feddcd.engines.protocol import (
+from feddcd.durable import codec
+from feddcd.durable.protocol import (
     Client,
     Guard,
     Joined,
@@ -35,8 +35,8 @@ from feddcd.engines.protocol import (
     settled,
     work,
 )
-from feddcd.engines.protocol import client as client_side
-from feddcd.engines.protocol import server as server_side
+from feddcd.durable.protocol import client as client_side
+from feddcd.durable.protocol import server as server_side
 
 
 def remembered(function):

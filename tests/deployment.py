@@ -10,13 +10,13 @@ import numpy as np
 from chaos import remembered
 from disks import Crash, FailingDisk, QuickDisk
 from feddcd import tree
-from feddcd.engines.book import Book, decoded
-from feddcd.engines.client_state import ClientFile, StateError
-from feddcd.engines.compiled import NAMES, Compiled
-from feddcd.engines.ledger import Ledger
-from feddcd.engines.protocol import Guard, Joined, Refused, Summed, begin, receive, settle
-from feddcd.engines.shapes import shapes
-from feddcd.engines.site import Site
+from feddcd.durable._compiled import NAMES, Compiled
+from feddcd.durable.client_state import ClientFile, StateError
+from feddcd.durable.ledger import Ledger
+from feddcd.durable.protocol import Guard, Joined, Refused, Summed, begin, receive, settle
+from feddcd.durable.server import Book, decoded
+from feddcd.durable.shapes import shapes
+from feddcd.durable.site import Site
 
 SITES = ("a", "b", "c", "d")
 KNOWN = (*NAMES, "init_client")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from feddcd.engines.files import Disk
+from feddcd._files import Disk
 
 
 @contextmanager

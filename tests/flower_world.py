@@ -19,9 +19,9 @@ from feddcd import tree
 from feddcd.data import Dataset
 from feddcd.data.federate import federate
 from feddcd.data.tables import read_site
-from feddcd.engines.book import committed, founded
-from feddcd.engines.codec import unpack
-from feddcd.engines.ledger import Ledger
+from feddcd.durable.codec import unpack
+from feddcd.durable.ledger import Ledger
+from feddcd.durable.server import committed, founded
 from feddcd.federation.home import Home, load_place
 from feddcd.federation.processes import QUIET, Group, Program, listed
 from feddcd.federation.programs import answers, free_port

@@ -8,11 +8,11 @@ import jax
 import numpy as np
 import pytest
 
+from feddcd import _files as files
 from feddcd.data import Dataset, load, read_site
-from feddcd.engines import files
-from feddcd.engines.book import committed, founded
-from feddcd.engines.ledger import Ledger
-from feddcd.engines.protocol import Summed
+from feddcd.durable.ledger import Ledger
+from feddcd.durable.protocol import Summed
+from feddcd.durable.server import committed, founded
 from feddcd.experiments.spec import Spec
 from feddcd.federation import coordinator, founding, inspect
 from feddcd.federation.config import Config

@@ -14,8 +14,8 @@ from chaos import World, remembered, remembering
 from deployment import SITES, Deployment, Fault, Remembered, parts
 from disks import in_memory
 from feddcd.algorithms import FedDCD
-from feddcd.engines.book import audit
-from feddcd.engines.protocol import server
+from feddcd.durable.protocol import server
+from feddcd.durable.server import audit
 from feddcd.problems import random_quadratics
 from federations import EXACT
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from disks import CRASHES, ERRORS, LOSSES, Crash, FailingDisk, QuickDisk, in_memory
-from feddcd.engines.client_state import ClientFile, StateError
-from feddcd.engines.codec import pack
+from feddcd.durable.client_state import ClientFile, StateError
+from feddcd.durable.codec import pack
 
 OWNER = {"federation": "north", "client": "a"}
 OLD = ({"round": 1}, {"y": np.arange(3.0)})

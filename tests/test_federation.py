@@ -13,8 +13,8 @@ import pytest
 
 from disks import in_memory
 from feddcd.data.federate import federate
-from feddcd.engines.client_state import ClientFile
-from feddcd.engines.ledger import Ledger
+from feddcd.durable.client_state import ClientFile
+from feddcd.durable.ledger import Ledger
 from feddcd.experiments.methods import make_algorithm
 from feddcd.federation.founding import Stalled
 from feddcd.federation.home import Home, load_place

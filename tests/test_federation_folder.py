@@ -18,9 +18,9 @@ from cryptography.x509.verification import PolicyBuilder, Store, VerificationErr
 import feddcd
 from feddcd import algorithms
 from feddcd.algorithms import AbstractAlgorithm
-from feddcd.engines.codec import flatten, pack, unpack
-from feddcd.engines.ledger import LedgerError, _link
-from feddcd.engines.protocol import Refused
+from feddcd.durable.codec import flatten, pack, unpack
+from feddcd.durable.ledger import LedgerError, _link
+from feddcd.durable.protocol import Refused
 from feddcd.experiments.spec import Spec, SpecError
 from feddcd.federation.config import Config, load_config
 from feddcd.federation.home import Home, load_address, load_place, node_config

@@ -9,9 +9,9 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from disks import in_memory
-from feddcd.engines.client_state import ClientFile
-from feddcd.engines.codec import digest, pack, unpack
-from feddcd.engines.compiled import Compiled
+from feddcd.durable._compiled import Compiled
+from feddcd.durable.client_state import ClientFile
+from feddcd.durable.codec import digest, pack, unpack
 from feddcd.federation import answer_node, worker
 from feddcd.federation.home import Home
 from feddcd.federation.init import add_site

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from disks import CRASHES, LOSSES, Crash, FailingDisk
-from feddcd.engines.ledger import Ledger, LedgerError
+from feddcd.durable.ledger import Ledger, LedgerError
 
 
 def filled(path, records=4, **options):
@@ -280,7 +280,7 @@ def test_making_a_ledger_may_crash(tmp_path):
 
 
 def child(code, *arguments):
-    text = "import os, sqlite3, sys\nfrom feddcd.engines.ledger import Ledger, LedgerError\n"
+    text = "import os, sqlite3, sys\nfrom feddcd.durable.ledger import Ledger, LedgerError\n"
     return subprocess.Popen(
         [sys.executable, "-c", text + textwrap.dedent(code), *map(str, arguments)],
         stdout=subprocess.PIPE,

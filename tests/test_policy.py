@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from disks import FAULTS, Crash, FailingDisk, QuickDisk
-from feddcd.engines.files import Disk, lock_file
-from feddcd.engines.protocol import Refused
+from feddcd._files import Disk, lock_file
+from feddcd.durable.protocol import Refused
 from feddcd.experiments.methods import NAMES
 from feddcd.experiments.spec import SpecError
 from feddcd.federation import outgoing, outlog

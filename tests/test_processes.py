@@ -8,9 +8,9 @@ import sys
 import time
 
 import pytest
-from feddcd.cli._federation import simulate_command
 
 from disks import in_memory
+from feddcd.cli._federation import simulate_command
 from feddcd.data import load
 from feddcd.experiments.spec import Spec, SpecError
 from feddcd.federation import answer_node, coordinator, founding

@@ -12,8 +12,8 @@ import pytest
 
 import chaos
 from chaos import Faults, World, remembering
-from feddcd.engines import protocol
-from feddcd.engines.protocol import (
+from feddcd.durable import protocol
+from feddcd.durable.protocol import (
     Commit,
     Guard,
     Joined,
@@ -25,8 +25,8 @@ from feddcd.engines.protocol import (
     Summed,
     Task,
 )
-from feddcd.engines.protocol import client as client_side
-from feddcd.engines.protocol import server as server_side
+from feddcd.durable.protocol import client as client_side
+from feddcd.durable.protocol import server as server_side
 from federations import ALGORITHMS, EXACT_ALGORITHMS, TAU, D, N, quadratics
 
 MILD = Faults(lost=0.1)

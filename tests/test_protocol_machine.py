@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from chaos import World, remembering
 from feddcd.algorithms import FedDCD
-from feddcd.engines.protocol import Refused, apply, begin, close, resolve, settle
+from feddcd.durable.protocol import Refused, apply, begin, close, resolve, settle
 from feddcd.problems import random_quadratics
 from federations import EXACT
 

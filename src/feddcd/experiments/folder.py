@@ -15,7 +15,7 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from ..engines.codec import CodecError, flatten, restore
+from ..durable.codec import CodecError, flatten, restore
 from ..history import History
 from .spec import Spec, SpecError, load_spec
 

@@ -15,7 +15,7 @@ import numpy as np
 from .. import tree
 from ..algorithms import AbstractAlgorithm
 from ..data import Dataset
-from ..engines.shapes import alike
+from ..durable.shapes import alike
 from ..history import COLUMNS, History
 from ..measure import certify
 from ..simulator.simulate import Federation, Record, start

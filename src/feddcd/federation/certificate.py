@@ -11,10 +11,10 @@ from jaxtyping import PyTree
 
 from .. import tree
 from .._types import Scalar
-from ..engines.book import Book, committed
-from ..engines.codec import flatten
-from ..engines.protocol import Server
-from ..engines.protocol.server import sum_of
+from ..durable.codec import flatten
+from ..durable.protocol import Server
+from ..durable.protocol.server import sum_of
+from ..durable.server import Book, committed
 from ..measure import lower_bound
 from .home import Home
 from .parcels import Closing, Proof

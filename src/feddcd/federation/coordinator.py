@@ -17,9 +17,9 @@ import jax
 
 from ..data import DataError
 from ..data.agree import admit
-from ..engines.book import Book
-from ..engines.ledger import Ledger, LedgerError
-from ..engines.protocol import Joined, Refused, retire
+from ..durable.ledger import Ledger, LedgerError
+from ..durable.protocol import Joined, Refused, retire
+from ..durable.server import Book
 from ..experiments.spec import SpecError
 from .certificate import combined, residual, write_results
 from .desk import Desk

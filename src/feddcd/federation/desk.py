@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from .._types import Params
-from ..engines.book import Book
-from ..engines.protocol import Guard, Refused, Settle, Stamp, Summed, Task, begin, receive, settle
-from ..engines.protocol.client import unsound
+from ..durable.protocol import Guard, Refused, Settle, Stamp, Summed, Task, begin, receive, settle
+from ..durable.protocol.client import unsound
+from ..durable.server import Book
 from . import parcels
 from .config import Config
 from .home import Home

@@ -6,8 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from ..engines.files import Disk
-from ..engines.protocol import Refused
+from .._files import Disk
+from ..durable.protocol import Refused
 from .outgoing import Outgoing, confirm, hold, record
 from .outlog import append
 from .policy import FILE, Policy, load_policy

@@ -6,8 +6,8 @@ import jax
 
 from ..data import DataError
 from ..data.agree import agree
-from ..engines.book import found, founded
-from ..engines.ledger import Ledger
+from ..durable.ledger import Ledger
+from ..durable.server import found, founded
 from ..experiments.spec import SpecError
 from .config import Config
 from .home import Home

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..engines.files import Disk, prepare, publish
+from .._files import Disk, prepare, publish
 from ..experiments.spec import SpecError, nearest
 from .config import Config, load_config, read_toml
 from .worker import Place

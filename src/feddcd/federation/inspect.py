@@ -9,9 +9,9 @@ from zipfile import BadZipFile
 import jax
 import numpy as np
 
-from ..engines.book import audit, committed, founded, replay
-from ..engines.ledger import Ledger, LedgerError
-from ..engines.protocol import Refused, Server, Stamp
+from ..durable.ledger import Ledger, LedgerError
+from ..durable.protocol import Refused, Server, Stamp
+from ..durable.server import audit, committed, founded, replay
 from .home import Home
 from .terms import Parts, Terms, server_parts
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 from ..data.agree import CLASSIFIERS, SiteData
-from ..engines.codec import flatten
-from ..engines.protocol import Reply
+from ..durable.codec import flatten
+from ..durable.protocol import Reply
 from .outgoing import Outgoing
 from .parcels import Closing
 from .terms import Terms

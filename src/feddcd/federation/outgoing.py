@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._files import Disk
 from ..data.agree import listed
-from ..engines.files import Disk
-from ..engines.protocol import Refused
+from ..durable.protocol import Refused
 from ..experiments.spec import SpecError
 from .outlog import LogError, hash_of, locked, save
 

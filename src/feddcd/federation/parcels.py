@@ -12,9 +12,9 @@ from jaxtyping import PyTree
 
 from .._types import Params, Scalar
 from ..data.agree import Offer
-from ..engines.codec import flatten, pack, restore, unpack
-from ..engines.protocol import Commit, Refused, Reply, Settle, Settled, Stamp, Task
-from ..engines.shapes import Shapes
+from ..durable.codec import flatten, pack, restore, unpack
+from ..durable.protocol import Commit, Refused, Reply, Settle, Settled, Stamp, Task
+from ..durable.shapes import Shapes
 from ..measure import Tangent
 from .terms import Terms
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..engines.protocol import Refused
+from ..durable.protocol import Refused
 from ..experiments.spec import SpecError, nearest
 from .outgoing import REVEALS, Outgoing
 from .rules import RULES

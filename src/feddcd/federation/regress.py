@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..data import DataError
-from ..engines.codec import flatten
-from ..engines.protocol import Refused
+from ..durable.codec import flatten
+from ..durable.protocol import Refused
 from ..glm import FederatedGLM
 from ..glm.choose import Link
 from ..glm.federated import fitted, written

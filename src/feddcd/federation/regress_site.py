@@ -12,8 +12,8 @@ import pandas as pd
 
 from ..data import DataError
 from ..data.frames import read_frame
-from ..engines.codec import flatten
-from ..engines.protocol import Refused
+from ..durable.codec import flatten
+from ..durable.protocol import Refused
 from ..glm.plan import Plan
 from ..glm.schema import Agreed, Misfit, Ready, offer, ready, used
 from ..glm.site import Question, answer

@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
-from ..engines.codec import CodecError
-from ..engines.protocol import Refused
+from ..durable.codec import CodecError
+from ..durable.protocol import Refused
 from . import parcels
 from .home import Home
 from .keys import same_key

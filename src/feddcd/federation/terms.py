@@ -12,8 +12,8 @@ from .._types import Params
 from ..algorithms import AbstractAlgorithm
 from ..data.agree import Agreed, SiteData, select
 from ..data.federate import Federated, dimensions, phantom, site_problem
-from ..engines.compiled import Compiled
-from ..engines.shapes import Shapes, shapes
+from ..durable._compiled import Compiled
+from ..durable.shapes import Shapes, shapes
 from ..experiments.build import default_dtype
 from ..experiments.methods import make_algorithm
 from ..experiments.spec import Setting, Spec

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from ..engines.files import Disk, Locked
+from .._files import Disk, Locked
 from ..experiments.spec import SpecError
 from .home import Home, load_place
 from .processes import Group, listed

@@ -20,10 +20,10 @@ import numpy as np
 from ..data import DataError
 from ..data.agree import Offer, SiteData, offer
 from ..data.tables import read_site
-from ..engines.client_state import ClientFile, StateError
-from ..engines.codec import CodecError
-from ..engines.protocol import Refused, Reply
-from ..engines.site import Site
+from ..durable.client_state import ClientFile, StateError
+from ..durable.codec import CodecError
+from ..durable.protocol import Refused, Reply
+from ..durable.site import Site
 from ..experiments.spec import SpecError
 from ..measure import tangent
 from . import leaving, parcels

@@ -10,8 +10,8 @@ from typing import Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
 
+from .._files import Disk, Locked, lock_file, prepare, publish, temporary
 from .codec import LIMIT, CodecError, VersionError, pack, unpack
-from .files import Disk, Locked, lock_file, prepare, publish, temporary
 
 FORMAT = 1
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
-from .files import Disk, Locked, lock_file, prepare, publish, temporary
+from .._files import Disk, Locked, lock_file, prepare, publish, temporary
 
 FORMAT = 1
 

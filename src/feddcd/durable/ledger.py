@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from .._files import Disk
 from ._database import FORMAT, Database, LedgerError
-from .files import Disk
 
 __all__ = ["Entry", "Ledger", "LedgerError"]
 

@@ -1,0 +1,1 @@
+"""A federation that survives crashes: the protocol, what is kept on disk, and what travels."""
