@@ -21,7 +21,7 @@ import json, os, signal, subprocess, sys, time
 from pathlib import Path
 from flwr.supercore.constant import TaskType
 from flwr.supercore.superexec.executor.types import ExecutionSpec
-from feddcd.engines.flower.warm import Forking, nursery
+from feddcd.flower.warm import Forking, nursery
 
 folder = Path(sys.argv[1])
 

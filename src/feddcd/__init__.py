@@ -39,7 +39,7 @@ _WHERE = {
     "resume": "experiments.api",
     "run": "experiments.api",
 }
-_MODULES = ("algorithms", "data", "engines", "measure", "participation", "problems", "solvers")
+_MODULES = ("algorithms", "data", "measure", "participation", "problems", "simulator", "solvers")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,6 @@
 """The coordinator as a Flower ServerApp."""
 
-from feddcd.engines.flower import server_app
 from feddcd.federation import coordinate
+from feddcd.flower import server_app
 
 app = server_app(coordinate)

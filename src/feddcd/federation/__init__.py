@@ -1,6 +1,6 @@
 """A federation across machines: sites that keep their data, a coordinator with a ledger.
 
-The network is an `Exchange` (Flower's, in `engines/flower`); algorithms are the simulator's.
+The network is an `Exchange` (Flower's, in `feddcd.flower`); algorithms are the simulator's.
 """
 
 import sys

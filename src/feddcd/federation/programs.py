@@ -60,7 +60,7 @@ def _warm(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     script = folder / "flower-superexec"
     python = shlex.quote(sys.executable)
-    script.write_text(f'#!/bin/sh\nexec {python} -m feddcd.engines.flower.warm "$@"\n')
+    script.write_text(f'#!/bin/sh\nexec {python} -m feddcd.flower.warm "$@"\n')
     script.chmod(0o755)
     return folder
 

@@ -34,7 +34,7 @@ rounds = 0
 SERVER = '''\
 """The coordinator as a Flower ServerApp."""
 
-from feddcd.engines.flower import server_app
+from feddcd.flower import server_app
 from feddcd.federation import coordinate
 
 app = server_app(coordinate)
@@ -43,7 +43,7 @@ app = server_app(coordinate)
 CLIENT = '''\
 """A site as a Flower ClientApp; its data and its state come from the node config."""
 
-from feddcd.engines.flower import client_app
+from feddcd.flower import client_app
 from feddcd.federation import answer_node
 
 app = client_app(answer_node)
