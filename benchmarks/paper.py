@@ -12,9 +12,9 @@ from pathlib import Path
 
 import jax
 
-from feddcd.experiments._problems import PAPER_PROBLEMS
-from feddcd.experiments.grid import run_grid
-from feddcd.experiments.paper import grid
+from feddcd.paper.cells import grid
+from feddcd.paper.grid import run_grid
+from feddcd.paper.problems import PAPER_PROBLEMS
 
 PARTS = ["figure1", "table2", "figure3"]
 

@@ -13,7 +13,6 @@ from feddcd.data import Dataset, load, read_site
 from feddcd.durable.ledger import Ledger
 from feddcd.durable.protocol import Summed
 from feddcd.durable.server import committed, founded
-from feddcd.experiments.spec import Spec
 from feddcd.federation import coordinator, founding, inspect
 from feddcd.federation.config import Config
 from feddcd.federation.coordinator import coordinate
@@ -22,6 +21,7 @@ from feddcd.federation.init import create
 from feddcd.federation.parcels import opened
 from feddcd.federation.terms import Terms, server_parts
 from feddcd.federation.worker import Place, answer
+from feddcd.runs.spec import Spec
 
 Fault = Callable[[str, str], str | None]
 Tamper = Callable[[str, str, bytes], bytes]

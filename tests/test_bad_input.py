@@ -12,10 +12,10 @@ import feddcd
 from feddcd.algorithms import FedDCD
 from feddcd.cli.app import main
 from feddcd.data import DataError
-from feddcd.experiments.folder import FolderError
-from feddcd.experiments.run import Diverged
-from feddcd.experiments.spec import SpecError
 from feddcd.history import History
+from feddcd.runs.folder import FolderError
+from feddcd.runs.run import Diverged
+from feddcd.runs.spec import SpecError
 from feddcd.solvers import GradientDescent
 
 BASE = "--data wine --clients 4 --rounds 4 --certify-every 2 --out out -q"

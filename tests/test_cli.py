@@ -19,10 +19,10 @@ from feddcd.algorithms import ALGORITHMS
 from feddcd.cli.app import main
 from feddcd.data import PARTITIONS, available
 from feddcd.data.federate import MODELS, WEIGHTINGS
-from feddcd.experiments.build import build
-from feddcd.experiments.spec import Spec
 from feddcd.history import History
 from feddcd.participation import PARTICIPATIONS
+from feddcd.runs.build import build
+from feddcd.runs.spec import Spec
 from feddcd.solvers import SOLVERS
 
 QUICK = "--clients 4 --tau 3 --rounds 4 --certify-every 2"  # equal shapes are compiled once

@@ -9,13 +9,13 @@ import pytest
 from feddcd.algorithms import AccFedDCD, FedDCD
 from feddcd.data import load, partition
 from feddcd.data.federate import federate
-from feddcd.experiments.methods import make_algorithm
-from feddcd.experiments.spec import Spec
+from feddcd.paper.theory import acceleration
 from feddcd.participation import Everyone
 from feddcd.problems import Quadratic
+from feddcd.runs.methods import make_algorithm
+from feddcd.runs.spec import Spec
 from feddcd.simulator.simulate import federation, one_round, start
 from feddcd.solvers import GradientDescent, InexactOracle
-from feddcd.theory import acceleration
 from federations import DIRECT, quadratics, solution
 
 

@@ -18,11 +18,12 @@ import numpy as np
 import pytest
 
 from feddcd.cli.app import main
-from feddcd.data import DataError, authors, available, load
+from feddcd.data import DataError, available, load
 from feddcd.data import fetch as downloads
 from feddcd.data._known import KNOWN, SUFFIXES, File, Source
 from feddcd.data.check import _sha256, check, count, examine
 from feddcd.data.fetch import fetch
+from feddcd.paper import authors
 
 REAL = os.environ.get("FEDDCD_DATA")
 REFERENCE = os.environ.get("FEDDCD_REFERENCE")

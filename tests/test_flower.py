@@ -14,7 +14,6 @@ pytest.importorskip("flwr")
 
 from feddcd import FederatedGLM
 from feddcd.data import load
-from feddcd.experiments.spec import Spec
 from feddcd.federation.config import Config
 from feddcd.federation.home import load_place
 from feddcd.federation.init import create
@@ -23,6 +22,7 @@ from feddcd.federation.processes import Group
 from feddcd.federation.programs import free_port, node
 from feddcd.federation.template import files
 from feddcd.glm.plan import Plan
+from feddcd.runs.spec import Spec
 from flower_world import Up, duals, feddcd, model, optimum, simulate, simulated
 
 LONG = os.environ.get("FEDDCD_FLOWER") == "long"

@@ -18,18 +18,17 @@ import pytest
 import feddcd
 from feddcd.cli import _run as _commands
 from feddcd.cli.app import main
-from feddcd.experiments import folder as disk
-from feddcd.experiments.build import build
-from feddcd.experiments.folder import FolderError
-from feddcd.experiments.run import origin
-from feddcd.experiments.spec import Spec
 from feddcd.history import COLUMNS, History
+from feddcd.runs import folder as disk
+from feddcd.runs.build import build
+from feddcd.runs.folder import FolderError
+from feddcd.runs.run import origin
+from feddcd.runs.spec import Spec
 from feddcd.simulator.simulate import start
 
 # as the installed command, but with a checkpoint every tenth of a second
 SCRIPT = (
-    "import feddcd.experiments.run as run; run.SAVE_EVERY_S = 0.1; "
-    "from feddcd.cli.app import main; main()"
+    "import feddcd.runs.run as run; run.SAVE_EVERY_S = 0.1; from feddcd.cli.app import main; main()"
 )
 QUICK = "--data wine --clients 4 --certify-every 2"
 SMALL = "--data synthetic:n=80,d=3,groups=4 --clients 4"  # needs no scikit-learn, slow to import

@@ -16,8 +16,8 @@ import feddcd
 from feddcd.cli.app import main
 from feddcd.data import DataError, load
 from feddcd.data.frames import is_table, read_frame
-from feddcd.experiments.build import build
-from feddcd.experiments.spec import Spec, SpecError
+from feddcd.runs.build import build
+from feddcd.runs.spec import Spec, SpecError
 
 TEXT = 'zip,name,"a b",x\n01234,"Ann, B",1,1.5\n\n00017,NA,,2\n99999,"two\nlines",3,\n'
 

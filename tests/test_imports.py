@@ -13,16 +13,16 @@ import feddcd
 
 ROOT = Path(feddcd.__file__).parent
 LAYERS = (
-    ("_types", "_files", "history", "theory"),
+    ("_types", "_files", "history"),
     ("tree",),
     ("problems",),
     ("data", "solvers"),
     ("algorithms",),
     ("participation", "measure"),
     ("simulator",),
-    ("engines", "flower"),
+    ("flower",),
     ("durable",),
-    ("experiments", "runs"),
+    ("runs",),
     ("report",),
     ("paper",),
     ("estimators", "glm", "analysis"),
@@ -34,7 +34,7 @@ LAYERS = (
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 WHERE = {  # third-party library: the only places that may import it when run
-    "flwr": ("engines/flower", "flower"),
+    "flwr": ("flower",),
     "sklearn": ("data", "estimators", "glm", "analysis"),
     "plotly": ("glm/report", "analysis/report"),
     "matplotlib": ("report", "paper"),
@@ -113,9 +113,7 @@ def test_imports_point_one_way():
         if names[0] != "feddcd" or part(file) == "__init__":
             continue
         target = names[1] if len(names) > 1 else "__init__"
-        if target == part(file) or (
-            lazy and part(file) in ("experiments", "runs") and target == "report"
-        ):
+        if target == part(file) or (lazy and part(file) == "runs" and target == "report"):
             continue
         if RANK.get(target, -1) >= RANK[part(file)] or target not in RANK:
             wrong.append(f"{file} imports {module}")

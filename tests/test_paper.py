@@ -15,16 +15,17 @@ import pytest
 from feddcd.cli.app import main
 from feddcd.data import load
 from feddcd.data.federate import federate
-from feddcd.experiments import grid, paper, players, reproduce, tune
-from feddcd.experiments._authors import authors_run
-from feddcd.experiments._printed import ORDER, printed, printed_accuracy
-from feddcd.experiments._problems import PAPER_PROBLEMS, PROBLEMS
-from feddcd.experiments._settings import hyperparameters, tuned
-from feddcd.experiments.bench import Bench
-from feddcd.experiments.folder import FolderError
-from feddcd.experiments.players import Curve
-from feddcd.experiments.spec import SpecError
-from feddcd.experiments.tables import median
+from feddcd.paper import cells as paper
+from feddcd.paper import grid, players, reproduce, tune
+from feddcd.paper._authors import authors_run
+from feddcd.paper._printed import ORDER, printed, printed_accuracy
+from feddcd.paper._settings import hyperparameters, tuned
+from feddcd.paper.bench import Bench
+from feddcd.paper.players import Curve
+from feddcd.paper.problems import PAPER_PROBLEMS, PROBLEMS
+from feddcd.paper.tables import median
+from feddcd.runs.folder import FolderError
+from feddcd.runs.spec import SpecError
 from feddcd.simulator.simulate import start
 from feddcd.solvers import SGD, _lazy
 
@@ -256,7 +257,7 @@ def test_without_the_authors_files_there_is_no_run_of_theirs():
 def shortened(monkeypatch) -> None:
     for module in (paper, reproduce):
         monkeypatch.setattr(module, "methods", lambda p: ("fedavg", "feddcd"), raising=False)
-    for name in ("feddcd.experiments.paper.TABLE2", "feddcd.experiments.tables.TABLE2"):
+    for name in ("feddcd.paper.cells.TABLE2", "feddcd.paper.tables.TABLE2"):
         monkeypatch.setattr(name, SHORT)
     monkeypatch.setattr(paper, "FIGURE_ITERATIONS", 5)
 

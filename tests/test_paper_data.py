@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 from feddcd.data import load
-from feddcd.data.authors import load_authors
 from feddcd.data.sources import KNOWN, find
-from feddcd.experiments import bench, grid, paper
-from feddcd.experiments._authors import AUTHORS_OPTIMUM, authors_run
-from feddcd.experiments._printed import ORDER, printed, printed_accuracy
-from feddcd.experiments._problems import PAPER_PROBLEMS, PROBLEMS
-from feddcd.experiments.bench import optimum
+from feddcd.paper import bench, grid
+from feddcd.paper import cells as paper
+from feddcd.paper._authors import AUTHORS_OPTIMUM, authors_run
+from feddcd.paper._printed import ORDER, printed, printed_accuracy
+from feddcd.paper.authors import load_authors
+from feddcd.paper.bench import optimum
+from feddcd.paper.problems import PAPER_PROBLEMS, PROBLEMS
 from feddcd.simulator.simulate import start
 from feddcd.simulator.threads import alone
 

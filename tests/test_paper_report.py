@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from feddcd.report import paper
-from feddcd.report._paper_figure import BAND, BELOW, CROSS, DOTTED, spread
+from feddcd.paper import report as paper
+from feddcd.paper._figure import BAND, BELOW, CROSS, DOTTED, spread
 from feddcd.report._style import STYLES
 from test_report import Page
 

@@ -19,8 +19,6 @@ from hypothesis import strategies as st
 from disks import FAULTS, Crash, FailingDisk, QuickDisk
 from feddcd._files import Disk, lock_file
 from feddcd.durable.protocol import Refused
-from feddcd.experiments.methods import NAMES
-from feddcd.experiments.spec import SpecError
 from feddcd.federation import outgoing, outlog
 from feddcd.federation import policy as rules
 from feddcd.federation.door import Door
@@ -28,6 +26,8 @@ from feddcd.federation.outgoing import Outgoing, approve, waiting
 from feddcd.federation.outlog import LOG, LogError, verify_log
 from feddcd.federation.policy import FILE, Policy, PolicyError, load_policy
 from feddcd.federation.rules import RULES
+from feddcd.runs.methods import NAMES
+from feddcd.runs.spec import SpecError
 
 log = SimpleNamespace(**vars(outgoing) | vars(outlog))
 BASE = Outgoing(

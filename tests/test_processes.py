@@ -12,13 +12,13 @@ import pytest
 from disks import in_memory
 from feddcd.cli._federation import simulate_command
 from feddcd.data import load
-from feddcd.experiments.spec import Spec, SpecError
 from feddcd.federation import answer_node, coordinator, founding
 from feddcd.federation.config import Config
 from feddcd.federation.init import create
 from feddcd.federation.inspect import verify
 from feddcd.federation.parcels import opened, refusal
 from feddcd.federation.processes import Group, Program, listed
+from feddcd.runs.spec import Spec, SpecError
 
 SLEEP = "import time; time.sleep(99)"
 PARENT = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {SLEEP!r}])"

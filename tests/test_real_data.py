@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import feddcd
-from feddcd.experiments._problems import PROBLEMS
-from feddcd.experiments.bench import optimum
+from feddcd.paper.bench import optimum
+from feddcd.paper.problems import PROBLEMS
 
 # mean loss + (l2/2)|W|², one column per class, no bias; l2 = 1e-3
 OPTIMA = {"a9a": 0.3289939461, "phishing": 0.2639527833}

@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 from feddcd import FederatedGLM
 from feddcd.cli.app import app
 from feddcd.data import DataError
-from feddcd.experiments.spec import SpecError
 from feddcd.federation import regress
 from feddcd.federation.config import Config, load_config
 from feddcd.federation.coordinator import coordinate
@@ -23,6 +22,7 @@ from feddcd.federation.outgoing import approve, waiting
 from feddcd.federation.outlog import verify_log
 from feddcd.federation.parcels import opened, packed
 from feddcd.glm.plan import Plan
+from feddcd.runs.spec import SpecError
 from local_network import LocalNetwork
 
 SITES = ["east", "north", "south", "west"]

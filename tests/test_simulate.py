@@ -11,10 +11,10 @@ import feddcd
 from feddcd.algorithms import AccFedDCD, FedAvg, FedDCD, FedNewton, PointSAGA, Scaffold
 from feddcd.data import Dataset
 from feddcd.data.federate import federate
-from feddcd.experiments.run import message_sizes
 from feddcd.history import COLUMNS, History
 from feddcd.participation import Available, UniformSubset
 from feddcd.problems import Dense
+from feddcd.runs.run import message_sizes
 from feddcd.simulator.simulate import federation
 from feddcd.solvers import SGD
 from federations import ALGORITHMS, TAU, D, N, play, quadratics

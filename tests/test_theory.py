@@ -13,11 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from feddcd import theory
 from feddcd.algorithms import AccFedDCD, PointSAGA
 from feddcd.algorithms._base import Curvature
 from feddcd.cli.app import main
-from feddcd.experiments import rates
+from feddcd.paper import rates, theory
 from feddcd.problems import optimum, worst_case_chain
 
 SETTINGS = [

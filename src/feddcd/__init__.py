@@ -11,19 +11,19 @@ if TYPE_CHECKING:
     from .estimators import FederatedLogisticRegression as FederatedLogisticRegression
     from .estimators import FederatedPoissonRegressor as FederatedPoissonRegressor
     from .estimators import FederatedRidge as FederatedRidge
-    from .experiments.api import Comparison as Comparison
-    from .experiments.api import compare as compare
-    from .experiments.api import resume as resume
-    from .experiments.api import run as run
-    from .experiments.result import Result as Result
-    from .experiments.spec import Spec as Spec
     from .glm import FederatedGLM as FederatedGLM
     from .history import History as History
+    from .runs.api import Comparison as Comparison
+    from .runs.api import compare as compare
+    from .runs.api import resume as resume
+    from .runs.api import run as run
+    from .runs.result import Result as Result
+    from .runs.spec import Spec as Spec
 
 __version__ = "0.1.0"
 
 _WHERE = {
-    "Comparison": "experiments.api",
+    "Comparison": "runs.api",
     "DataError": "data",
     "Dataset": "data",
     "FederatedGLM": "glm",
@@ -31,13 +31,13 @@ _WHERE = {
     "FederatedPoissonRegressor": "estimators",
     "FederatedRidge": "estimators",
     "History": "history",
-    "Result": "experiments.result",
-    "Spec": "experiments.spec",
-    "compare": "experiments.api",
+    "Result": "runs.result",
+    "Spec": "runs.spec",
+    "compare": "runs.api",
     "load": "data",
     "partition": "data",
-    "resume": "experiments.api",
-    "run": "experiments.api",
+    "resume": "runs.api",
+    "run": "runs.api",
 }
 _MODULES = ("algorithms", "data", "measure", "participation", "problems", "simulator", "solvers")
 

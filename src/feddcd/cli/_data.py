@@ -17,12 +17,13 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from ..data import DataError, authors, available
+from ..data import DataError, available
 from ..data._cache import cache_dir
 from ..data._known import KNOWN, Source
 from ..data.check import check
 from ..data.fetch import fetch
 from ..data.sources import find
+from ..paper import authors
 
 console = Console()
 NAMES = (*KNOWN, authors.NAME)

@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from ..experiments.spec import Spec, SpecError, parse_setting
 from ..federation.config import Config
 from ..federation.coordinator import coordinate
 from ..federation.home import Home, load_address, load_place
@@ -23,6 +22,7 @@ from ..federation.local import LocalExchange
 from ..federation.processes import Group
 from ..federation.programs import node
 from ..federation.up import REST_S, Event, Failed, up
+from ..runs.spec import Spec, SpecError, parse_setting
 from ._tables import load_job, shared_out, show_table, uninvite, watched
 
 console = Console()

@@ -11,10 +11,10 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ..experiments._problems import PAPER_PROBLEMS
-from ..experiments.grid import Interrupted, Step
-from ..experiments.reproduce import reproduce
-from ..experiments.tune import SPLITS, TUNED, Tried, check_grid, tune, write_best
+from ..paper.grid import Interrupted, Step
+from ..paper.problems import PAPER_PROBLEMS
+from ..paper.reproduce import reproduce
+from ..paper.tune import SPLITS, TUNED, Tried, check_grid, tune, write_best
 
 console = Console()
 
@@ -22,7 +22,7 @@ console = Console()
 def reproduce_command(
     what: str, problems: list[str], variant: Any, seeds: int, out: Path | None, quiet: bool
 ) -> None:
-    from ..report.paper import rich_table2, rich_table3
+    from ..paper.report import rich_table2, rich_table3
 
     folder = Path("reproduced") / variant if out is None else out
     chosen = problems or list(PAPER_PROBLEMS)

@@ -10,11 +10,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from ..experiments.api import compare, resume
-from ..experiments.folder import FolderError, read_history, read_spec, read_summary
-from ..experiments.run import Progress as Step
-from ..experiments.run import execute
-from ..experiments.spec import Spec, SpecError, load_spec, parse_setting
+from ..runs.api import compare, resume
+from ..runs.folder import FolderError, read_history, read_spec, read_summary
+from ..runs.run import Progress as Step
+from ..runs.run import execute
+from ..runs.spec import Spec, SpecError, load_spec, parse_setting
 
 console = Console()
 USUAL = ("feddcd", "accfeddcd", "pointsaga", "fedavg", "fedprox", "scaffold")
@@ -55,7 +55,7 @@ def compare_command(
     folder: Path | None,
     quiet: bool,
 ) -> None:
-    from ..experiments.race import load_race, save_race
+    from ..runs.race import load_race, save_race
 
     if folder is not None:
         given = options | {"algorithm": algorithms or None}
@@ -105,7 +105,7 @@ def demo_command(out: Path, quiet: bool) -> None:
         if not (out / "compare.toml").exists():
             raise FolderError(f"{out} exists and is not a demo folder: choose another --out")
         shutil.rmtree(out)
-    from ..experiments.race import save_race
+    from ..runs.race import save_race
 
     base = {
         "data": "digits", "partition": "dirichlet:0.3", "clients": 20, "tau": 8, "l2": 1e-2,

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from ..data.frames import no_column, read_frame
-from ..experiments.spec import SpecError
 from ..federation.config import read_toml
 from ..federation.home import Home
 from ..federation.outgoing import WAITING, approve, waiting
 from ..federation.outlog import verify_log
+from ..runs.spec import SpecError
 
 if TYPE_CHECKING:
     from ..glm.plan import Plan

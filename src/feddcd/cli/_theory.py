@@ -8,7 +8,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from ..theory import Prediction, predictions
+from ..paper.theory import Prediction, predictions
 
 console = Console()
 NOTES = """\
@@ -74,10 +74,10 @@ def _figure(out: Path) -> None:
     """rates.png, rates.svg and rates.csv: less than a minute."""
     import numpy as np
 
-    from ..experiments import rates
+    from ..paper import rates
+    from ..paper._rates_figure import figure, write_csv
+    from ..paper.theory import lower_bound
     from ..report._svg import save_png, save_svg
-    from ..report.rates import figure, write_csv
-    from ..theory import lower_bound
 
     contractions, curves = [], []
     steps = len(rates.METHODS) + len(rates.CHAIN_METHODS)

@@ -245,7 +245,7 @@ def tune(
     linear models, over the stated grid.
 
     Hours on a CPU, minutes on an accelerator. The result that `reproduce --variant paper` uses
-    is kept with the code, in experiments/tuned.toml.
+    is kept with the code, in paper/tuned.toml.
     """
     from ._paper import tune_command
 

@@ -9,11 +9,11 @@ import numpy as np
 
 from .._types import Params
 from ..algorithms import AbstractAlgorithm, AccFedDCD, FedDCD, FedNewton, PointSAGA
-from ..experiments.methods import MAX_NEWTON_PARAMETERS
-from ..experiments.run import message_sizes
 from ..measure import Measure
 from ..participation import Everyone, UniformSubset
 from ..problems import FAMILIES, Dense, Linear
+from ..runs.methods import MAX_NEWTON_PARAMETERS
+from ..runs.run import message_sizes
 from ..simulator.simulate import Federation, federation
 from ._rows import Rows, Stacked
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from ..experiments.spec import SpecError
+from ..runs.spec import SpecError
 from .home import place_from
 from .parcels import Refusal, packed
 from .roll import Exchange

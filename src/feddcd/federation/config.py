@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import tomli_w
 
-from ..experiments.methods import check_names
-from ..experiments.spec import Spec, SpecError, nearest
+from ..runs.methods import check_names
+from ..runs.spec import Spec, SpecError, nearest
 
 if TYPE_CHECKING:
     from ..glm.plan import Plan

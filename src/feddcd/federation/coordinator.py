@@ -20,7 +20,7 @@ from ..data.agree import admit
 from ..durable.ledger import Ledger, LedgerError
 from ..durable.protocol import Joined, Refused, retire
 from ..durable.server import Book
-from ..experiments.spec import SpecError
+from ..runs.spec import SpecError
 from .certificate import combined, residual, write_results
 from .desk import Desk
 from .founding import Stalled, terms_of

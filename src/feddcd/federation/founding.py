@@ -8,7 +8,7 @@ from ..data import DataError
 from ..data.agree import agree
 from ..durable.ledger import Ledger
 from ..durable.server import found, founded
-from ..experiments.spec import SpecError
+from ..runs.spec import SpecError
 from .config import Config
 from .home import Home
 from .roll import Roll

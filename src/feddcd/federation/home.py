@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .._files import Disk, prepare, publish
-from ..experiments.spec import SpecError, nearest
+from ..runs.spec import SpecError, nearest
 from .config import Config, load_config, read_toml
 from .worker import Place
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..data import Dataset, partition
 from ..data.write import write_rows
-from ..experiments.spec import SpecError
+from ..runs.spec import SpecError
 from . import keys, policy, template
 from .config import Config
 from .home import Home

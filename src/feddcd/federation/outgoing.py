@@ -15,7 +15,7 @@ import numpy as np
 from .._files import Disk
 from ..data.agree import listed
 from ..durable.protocol import Refused
-from ..experiments.spec import SpecError
+from ..runs.spec import SpecError
 from .outlog import LogError, hash_of, locked, save
 
 WAITING = "outgoing"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..durable.protocol import Refused
-from ..experiments.spec import SpecError, nearest
+from ..runs.spec import SpecError, nearest
 from .outgoing import REVEALS, Outgoing
 from .rules import RULES
 

@@ -14,10 +14,10 @@ from ..data.agree import Agreed, SiteData, select
 from ..data.federate import Federated, dimensions, phantom, site_problem
 from ..durable._compiled import Compiled
 from ..durable.shapes import Shapes, shapes
-from ..experiments.build import default_dtype
-from ..experiments.methods import make_algorithm
-from ..experiments.spec import Setting, Spec
 from ..problems import AbstractProblem
+from ..runs.build import default_dtype
+from ..runs.methods import make_algorithm
+from ..runs.spec import Setting, Spec
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from .._files import Disk, Locked
-from ..experiments.spec import SpecError
+from ..runs.spec import SpecError
 from .home import Home, load_place
 from .processes import Group, listed
 from .programs import FlowerError, answers, forget_link, link, node, register, stop, submit

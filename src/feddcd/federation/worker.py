@@ -24,8 +24,8 @@ from ..durable.client_state import ClientFile, StateError
 from ..durable.codec import CodecError
 from ..durable.protocol import Refused, Reply
 from ..durable.site import Site
-from ..experiments.spec import SpecError
 from ..measure import tangent
+from ..runs.spec import SpecError
 from . import leaving, parcels
 from .door import Door
 from .outgoing import Outgoing

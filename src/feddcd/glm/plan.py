@@ -4,7 +4,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..experiments.spec import SpecError, nearest
+from ..runs.spec import SpecError, nearest
 from . import formula as formulas
 from . import settings
 

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
 
-from ._paper_blocks import Block, Cell, table2_blocks, table3_blocks
-from ._paper_rows import Row
-from ._paper_words import (
+from ..report._style import SPARE, STYLES
+from ..report.html import _head, _unbroken
+from ._blocks import Block, Cell, table2_blocks, table3_blocks
+from ._rows import Row
+from ._words import (
     COHORTS,
     FIGURES,
     SCAFFOLD,
@@ -18,8 +20,6 @@ from ._paper_words import (
     lead,
     stand_ins,
 )
-from ._style import SPARE, STYLES
-from .html import _head, _unbroken
 
 CSS = """
 h2 { font-size: 1.25rem; line-height: 1.3; margin: 40px 0 8px; }

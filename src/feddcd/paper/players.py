@@ -16,7 +16,7 @@ from ..simulator.lanes import advance_lanes, lanes
 from ..simulator.simulate import Federation, Record, State, start
 from ..simulator.threads import alone
 from .bench import Bench
-from .paper import Cell
+from .cells import Cell
 
 LANE_CHUNK = 10  # iterations between two looks at the clock
 THREADS = 2

@@ -16,14 +16,14 @@ from ..data import Dataset, load, partition
 from ..data.federate import Federated, federate
 from ..participation import UniformSubset
 from ..problems import AbstractProblem, mlp_params
+from ..runs.build import default_dtype
+from ..runs.folder import write_atomically
+from ..runs.methods import check_names, make_algorithm
+from ..runs.spec import Spec
 from ..simulator.simulate import Federation, federation
 from ..solvers import NewtonCG, Tolerance
-from ._problems import PROBLEMS, is_mlp
-from .build import default_dtype
-from .folder import write_atomically
-from .methods import check_names, make_algorithm
-from .paper import Cell
-from .spec import Spec
+from .cells import Cell
+from .problems import PROBLEMS, is_mlp
 
 OPTIMUM_TOLERANCE = 1e-9
 

@@ -21,7 +21,7 @@ from ..measure import certify
 from ..simulator.simulate import Federation, Record, start
 from ..simulator.threads import compiled
 from . import folder as disk
-from ._interrupt import patient_interrupt
+from .interrupt import patient_interrupt
 from .build import Built, build, default_dtype
 from .result import Certified, Result
 from .spec import Spec

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ._paper_figure import draw, marks, paper_figure
-from ._paper_page import Chart, page
-from ._paper_panels import Panel, Series, gap_panels
-from ._paper_rows import Row
-from ._paper_tables import rich_table2, rich_table3, write_table2, write_table3
-from ._svg import save_png, save_svg, svg
+from ..report._svg import save_png, save_svg, svg
+from ._figure import draw, marks, paper_figure
+from ._page import Chart, page
+from ._panels import Panel, Series, gap_panels
+from ._rows import Row
+from ._tables import rich_table2, rich_table3, write_table2, write_table3
 
 __all__ = [
     "Panel",

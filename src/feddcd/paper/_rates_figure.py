@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from . import _names
-from ._style import FONT, INK, Line, _short, blank, decades, styles, titles
-from ._svg import settled
+from ..report import _names
+from ..report._style import FONT, INK, Line, _short, blank, decades, styles, titles
+from ..report._svg import settled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from feddcd.experiments.rates import Contraction, Curve
+    from feddcd.paper.rates import Contraction, Curve
 
 LOWEST = 1e-5
 

@@ -4,8 +4,8 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from ._paper_rows import OTHER, Row, fewest, most_accurate, name_of, title_of, together
-from ._text import _listed, _plural, percent
+from ..report._text import _listed, _plural, percent
+from ._rows import OTHER, Row, fewest, most_accurate, name_of, title_of, together
 
 TITLE = "The paper’s experiments, run again"
 VARIANTS = {

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ._paper_blocks import Block, table2_blocks, table3_blocks
-from ._paper_rows import Row, middle
-from ._paper_words import SCAFFOLD, TABLE2, TABLE3
+from ._blocks import Block, table2_blocks, table3_blocks
+from ._rows import Row, middle
+from ._words import SCAFFOLD, TABLE2, TABLE3
 
 if TYPE_CHECKING:
     from rich.table import Table

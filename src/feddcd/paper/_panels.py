@@ -5,8 +5,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from ._paper_rows import BEST_SEEN, OTHER, problem_title
-from ._text import NAMES
+from ..report._text import NAMES
+from ._rows import BEST_SEEN, OTHER, problem_title
 
 ITERATIONS = "iterations (as the paper counts)"
 UPLOADS = "uploads (AccFedDCD: two cohorts an iteration)"

@@ -13,13 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .. import theory
 from .._types import Key, Scalar
 from ..algorithms import AbstractAlgorithm, AccFedDCD, FedAvg, FedDCD, PointSAGA, Scaffold
 from ..participation import UniformSubset
 from ..problems import Quadratic, optimum, random_quadratics, worst_case_chain
 from ..simulator.simulate import State, federation, one_round, start
 from ..solvers import GradientDescent
+from . import theory
 from ._rate_parts import Chain, Exact, SomeOf, by_blocks, dense
 
 N, D, ALPHA, BETA, TAUS = 20, 10, 0.1, 3.0, (2, 5, 10, 20)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from .spec import Setting, SpecError, nearest
+from ..runs.spec import Setting, SpecError, nearest
 
 Variant = Literal["paper", "authors"]
 Settings = dict[str, Setting]

@@ -17,15 +17,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..runs.folder import write_atomically
+from ..runs.interrupt import patient_interrupt
+from ..runs.spec import SpecError, nearest
 from ..simulator.simulate import start
-from ._interrupt import patient_interrupt
-from ._problems import PRIMAL, Settings, check_problems, data_of, is_mlp
 from ._settings import TEXT_NEWTON, batch_size
 from .bench import Bench
-from .folder import write_atomically
-from .paper import NOT_IN_FIGURE3, TABLE2, Cell
+from .cells import NOT_IN_FIGURE3, TABLE2, Cell
 from .players import player
-from .spec import SpecError, nearest
+from .problems import PRIMAL, Settings, check_problems, data_of, is_mlp
 
 SPLITS = ("iid", "two-class")
 TUNED = (*PRIMAL, "feddcd")

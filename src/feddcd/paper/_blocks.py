@@ -4,7 +4,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ._paper_rows import (
+from ..report._text import NONE, _plural, percent
+from ._rows import (
     BEST_SEEN,
     OTHER,
     Row,
@@ -16,7 +17,6 @@ from ._paper_rows import (
     title_of,
     together,
 )
-from ._text import NONE, _plural, percent
 
 
 class Cell(NamedTuple):

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ._text import NAMES
+from ..report._text import NAMES
 
 Row = Mapping[str, Any]
 DATA = {"mnist": "MNIST", "rcv1": "RCV1", "rcv1-subset": "RCV1 subset", "digits": "Digits"}

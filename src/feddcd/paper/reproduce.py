@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..data.authors import load_authors
+from ..runs.spec import SpecError, nearest
 from ._authors import AUTHORS_OPTIMUM, authors_run
 from ._differences import DIFFERENCES, TWO_CLASS
-from ._problems import PAPER_PROBLEMS, VARIANTS, Variant, check_problems
+from .authors import load_authors
+from .cells import NOT_IN_FIGURE3, PARTS, Cell, figure1, figure3, grid
 from .grid import Results, Step, run_grid
-from .paper import NOT_IN_FIGURE3, PARTS, Cell, figure1, figure3, grid
-from .spec import SpecError, nearest
+from .problems import PAPER_PROBLEMS, VARIANTS, Variant, check_problems
 from .tables import Authors, table2_rows, table3_rows
 
 ALL = ("figure1", "table2", "figure3", "table3")
@@ -66,7 +66,7 @@ def _write(
     results: Results,
     folder: Path,
 ) -> Reproduced:
-    from ..report.paper import write_figures, write_report, write_table2, write_table3
+    from .report import write_figures, write_report, write_table2, write_table3
 
     folder.mkdir(parents=True, exist_ok=True)
     authors = load_authors()
@@ -98,7 +98,7 @@ def _write(
 
 def _figures(name: str, groups, results: Results, authors: Authors) -> dict[str, Any]:
     """NAME against iterations, and NAME-uploads."""
-    from ..report.paper import gap_panels
+    from .report import gap_panels
 
     curves, data, theirs, notes = {}, {}, {}, {}
     for group in groups:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._paper_panels import Panel, Series
-from ._style import FONT, INK, SPARE, STYLES, blank, counts, decades, titles
-from ._svg import settled
+from ..report._style import FONT, INK, SPARE, STYLES, blank, counts, decades, titles
+from ..report._svg import settled
+from ._panels import Panel, Series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

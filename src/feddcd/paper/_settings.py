@@ -5,8 +5,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from ._problems import PRIMAL, PROBLEMS, Settings, Variant, is_mlp
-from .spec import SpecError
+from ..runs.spec import SpecError
+from .problems import PRIMAL, PROBLEMS, Settings, Variant, is_mlp
 
 TEXT_NEWTON: Settings = {"max_steps": 10}
 
@@ -69,7 +69,7 @@ def _mlp_dual(problem: str, split: str, tau: int, algorithm: str, variant: Varia
 
 @cache
 def _tuned() -> dict[str, Any]:
-    return tomllib.loads(files("feddcd.experiments").joinpath("tuned.toml").read_text())
+    return tomllib.loads(files("feddcd.runs").joinpath("tuned.toml").read_text())
 
 
 def tuned(problem: str, split: str) -> dict[str, Settings]:

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from ._interrupt import patient_interrupt
+from ..runs.folder import FolderError, write_atomically
+from ..runs.interrupt import patient_interrupt
 from .bench import Bench
-from .folder import FolderError, write_atomically
-from .paper import Cell
+from .cells import Cell
 from .players import Curve, Player, seeds_of
 
 COLUMNS = ("iteration", "uploads", "objective", "accuracy")

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ._problems import BEYOND, DUAL, PRIMAL, PROBLEMS, Variant, check_problems, data_of, is_mlp
+from ..runs.spec import Setting, Spec, SpecError
 from ._settings import hyperparameters
-from .spec import Setting, Spec, SpecError
+from .problems import BEYOND, DUAL, PRIMAL, PROBLEMS, Variant, check_problems, data_of, is_mlp
 
 
 class Setup(NamedTuple):

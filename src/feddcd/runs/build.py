@@ -8,15 +8,7 @@ import numpy as np
 from ..algorithms import AbstractAlgorithm
 from ..data import Dataset, load, partition
 from ..data.federate import Federated, federate
-from ..participation import (
-    AbstractParticipation,
-    Available,
-    Everyone,
-    ImportanceSubset,
-    Lossy,
-    UniformSubset,
-    check_tau,
-)
+from ..participation import (AbstractParticipation, Available, Everyone, ImportanceSubset, Lossy, UniformSubset, check_tau)
 from ..simulator.simulate import Federation, federation
 from .methods import check_names, make_algorithm
 from .spec import Spec, SpecError

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ..data.authors import AuthorsRun
+from .authors import AuthorsRun
 
 # mean form, as in their code; the MLP's is the best value they ever saw
 AUTHORS_OPTIMUM = {

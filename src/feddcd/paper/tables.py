@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ..data.authors import AuthorsRun
 from ._authors import AUTHORS_OPTIMUM, authors_run
 from ._printed import printed, printed_accuracy
-from ._problems import Variant
+from .authors import AuthorsRun
+from .cells import TABLE2, Cell, figure3, table2_cells
 from .grid import Results
-from .paper import TABLE2, Cell, figure3, table2_cells
+from .problems import Variant
 
 Authors = Mapping[str, AuthorsRun] | None
 

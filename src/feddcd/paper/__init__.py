@@ -1,0 +1,1 @@
+"""The paper again: its experiments as data, its theory with numbers, its figures and tables."""
