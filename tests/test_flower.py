@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("flwr")
 
 from feddcd import FederatedGLM
+from feddcd.analysis.plan import Plan
 from feddcd.data import load
 from feddcd.federation.config import Config
 from feddcd.federation.home import load_place
@@ -21,7 +22,6 @@ from feddcd.federation.keys import write_pair
 from feddcd.federation.processes import Group
 from feddcd.federation.programs import free_port, node
 from feddcd.federation.template import files
-from feddcd.glm.plan import Plan
 from feddcd.runs.spec import Spec
 from flower_world import Up, duals, feddcd, model, optimum, simulate, simulated
 

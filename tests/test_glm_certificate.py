@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from feddcd import FederatedGLM
-from feddcd.glm.certificate import bound, inverse, leverage
-from feddcd.glm.points import Model, point, upper_inverse
-from feddcd.glm.prepare import model_of
-from feddcd.glm.site import Question, SiteRows, _up, answer, square
+from feddcd.analysis.certificate import bound, inverse, leverage
+from feddcd.analysis.points import Model, point, upper_inverse
+from feddcd.analysis.prepare import model_of
+from feddcd.analysis.site import Question, SiteRows, _up, answer, square
 
 PROBLEMS, SITES, ROWS, COLUMNS = 1000, 2, 30, 4
 DRAWN = {"binomial": 410, "poisson": 420, "multinomial": 450, "gaussian": 60}

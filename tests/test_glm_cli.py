@@ -15,9 +15,9 @@ import statsmodels.formula.api as smf
 from rich.console import Console
 
 from feddcd import FederatedGLM
+from feddcd.analysis import federated
 from feddcd.cli import _glm as _glm_command
 from feddcd.cli.app import main
-from feddcd.glm import federated
 
 N = 240
 WRITTEN = {

@@ -10,7 +10,7 @@ import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
 
 from feddcd import FederatedGLM
-from feddcd.glm import export
+from feddcd.analysis import export
 from glm_stand_ins import several, stand_in
 
 FITS = {

@@ -11,8 +11,8 @@ import plotly.graph_objects as go
 import pytest
 
 from feddcd import FederatedGLM
-from feddcd.glm import report
-from feddcd.glm.report import _bins, _numbers, _words
+from feddcd.analysis import report
+from feddcd.analysis.report import _bins, _numbers, _words
 from glm_stand_ins import history, several, stand_in
 
 VOID = {"meta", "link", "br", "hr", "img"}

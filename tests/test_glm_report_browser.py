@@ -5,7 +5,7 @@ import re
 import pytest
 
 import browser
-from feddcd.glm import report
+from feddcd.analysis import report
 from glm_stand_ins import stand_in
 
 FITS = {

@@ -13,11 +13,11 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import StandardScaler
 
 from feddcd import FederatedGLM
-from feddcd.glm.job import Job, regression
-from feddcd.glm.local import converse
-from feddcd.glm.losses import LOSSES
-from feddcd.glm.prepare import model_of
-from feddcd.glm.site import RESIDUALS, Moments, Question, SiteRows, answer, square
+from feddcd.analysis.job import Job, regression
+from feddcd.analysis.local import converse
+from feddcd.analysis.losses import LOSSES
+from feddcd.analysis.prepare import model_of
+from feddcd.analysis.site import RESIDUALS, Moments, Question, SiteRows, answer, square
 
 sm = pytest.importorskip("statsmodels.api")
 

@@ -25,9 +25,7 @@ LAYERS = (
     ("runs",),
     ("report",),
     ("paper",),
-    ("estimators", "glm", "analysis"),
-    ("_glm_values",),
-    ("_glm_table",),
+    ("estimators", "analysis"),
     ("federation",),
     ("cli",),
     ("__main__",),
@@ -35,8 +33,8 @@ LAYERS = (
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 WHERE = {  # third-party library: the only places that may import it when run
     "flwr": ("flower",),
-    "sklearn": ("data", "estimators", "glm", "analysis"),
-    "plotly": ("glm/report", "analysis/report"),
+    "sklearn": ("data", "estimators", "analysis"),
+    "plotly": ("analysis/report",),
     "matplotlib": ("report", "paper"),
     "typer": ("cli",),
     "cryptography": ("federation/keys", "federation/machine/keys"),
@@ -145,7 +143,7 @@ def test_optional_libraries_are_imported_late():
     heavy = {"pandas", "sklearn", "matplotlib"}
     late = lambda i: (
         i.lazy
-        or part(i.file) in ("estimators", "glm", "analysis", "_glm_values")
+        or part(i.file) in ("estimators", "analysis")
         or i.file in ("federation/regress_site.py", "federation/site/tables.py")
     )
     wrong = [i for i in all_imports() if i.module.split(".")[0] in heavy and not late(i)]

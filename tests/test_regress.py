@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from feddcd import FederatedGLM
+from feddcd.analysis.plan import Plan
 from feddcd.cli.app import app
 from feddcd.data import DataError
 from feddcd.federation import regress
@@ -21,7 +22,6 @@ from feddcd.federation.local import LocalExchange
 from feddcd.federation.outgoing import approve, waiting
 from feddcd.federation.outlog import verify_log
 from feddcd.federation.parcels import opened, packed
-from feddcd.glm.plan import Plan
 from feddcd.runs.spec import SpecError
 from local_network import LocalNetwork
 

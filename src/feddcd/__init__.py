@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .analysis import FederatedGLM as FederatedGLM
     from .data import DataError as DataError
     from .data import Dataset as Dataset
     from .data import load as load
@@ -11,7 +12,6 @@ if TYPE_CHECKING:
     from .estimators import FederatedLogisticRegression as FederatedLogisticRegression
     from .estimators import FederatedPoissonRegressor as FederatedPoissonRegressor
     from .estimators import FederatedRidge as FederatedRidge
-    from .glm import FederatedGLM as FederatedGLM
     from .history import History as History
     from .runs.api import Comparison as Comparison
     from .runs.api import compare as compare
@@ -26,7 +26,7 @@ _WHERE = {
     "Comparison": "runs.api",
     "DataError": "data",
     "Dataset": "data",
-    "FederatedGLM": "glm",
+    "FederatedGLM": "analysis",
     "FederatedLogisticRegression": "estimators",
     "FederatedPoissonRegressor": "estimators",
     "FederatedRidge": "estimators",

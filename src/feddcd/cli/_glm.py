@@ -14,13 +14,13 @@ from typing import Any
 import tomli_w
 from rich.console import Console
 
-from .._glm_table import Ready, load_table, ready
-from .._glm_table import Roles as Roles
+from ..analysis import FederatedGLM, settings
+from ..analysis.federated import written
+from ..analysis.given import Ready, load_table, ready
+from ..analysis.given import Roles as Roles
+from ..analysis.plan import Plan
 from ..data import DataError
 from ..data.frames import Frame
-from ..glm import FederatedGLM, settings
-from ..glm.federated import written
-from ..glm.plan import Plan
 
 console, errors = Console(), Console(stderr=True)
 ROW = re.compile(r"at row (\d+)")

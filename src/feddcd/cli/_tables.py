@@ -14,14 +14,14 @@ from ..federation.outlog import verify_log
 from ..runs.spec import SpecError
 
 if TYPE_CHECKING:
-    from ..glm.plan import Plan
+    from ..analysis.plan import Plan
 
 console = Console()
 
 
 def load_job(path: Path) -> "Plan":
     """A job file, as `feddcd glm` writes it: the settings under [glm]."""
-    from ..glm.plan import Plan
+    from ..analysis.plan import Plan
 
     values = read_toml(path, "; `feddcd glm` writes one, job.toml")
     try:

@@ -12,7 +12,7 @@ from ..runs.methods import check_names
 from ..runs.spec import Spec, SpecError, nearest
 
 if TYPE_CHECKING:
-    from ..glm.plan import Plan
+    from ..analysis.plan import Plan
 
 _OF_SPEC = (
     "algorithm", "model", "l2", "weighting", "tau", "rounds", "target_gap", "certify_every",
@@ -97,7 +97,7 @@ _KINDS |= {"host": str, "port": int}
 
 def _plain(name: str, value: Any) -> Any:
     if name == "glm":
-        from ..glm.plan import Plan
+        from ..analysis.plan import Plan
 
         return Plan.from_dict(value)
     if name in ("features", "classes"):

@@ -10,18 +10,18 @@ from typing import Any
 
 import numpy as np
 
+from ..analysis import FederatedGLM
+from ..analysis.choose import Link
+from ..analysis.federated import fitted, written
+from ..analysis.job import Job, Outcome, regression
+from ..analysis.plan import Plan
+from ..analysis.prepare import effect_names, model_of
+from ..analysis.schema import Agreed, Offer, agree
+from ..analysis.site import Answer, Moments
+from ..analysis.talk import Ask
 from ..data import DataError
 from ..durable.codec import flatten
 from ..durable.protocol import Refused
-from ..glm import FederatedGLM
-from ..glm.choose import Link
-from ..glm.federated import fitted, written
-from ..glm.job import Job, Outcome, regression
-from ..glm.plan import Plan
-from ..glm.prepare import effect_names, model_of
-from ..glm.schema import Agreed, Offer, agree
-from ..glm.site import Answer, Moments
-from ..glm.talk import Ask
 from . import parcels
 from .config import Config
 from .founding import Stalled, greet

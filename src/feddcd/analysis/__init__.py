@@ -11,7 +11,7 @@ __all__ = ["FederatedGLM"]
 def __getattr__(name: str) -> Any:
     """The estimator brings scikit-learn with it, which a site does not need."""
     if name != "FederatedGLM":
-        raise AttributeError(f"module 'feddcd.glm' has no attribute {name!r}")
+        raise AttributeError(f"module 'feddcd.analysis' has no attribute {name!r}")
     from .estimator import FederatedGLM
 
     return FederatedGLM

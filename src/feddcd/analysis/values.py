@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .data import DataError
-from .data.agree import listed
-from .data.frames import Frame, is_number
-from .glm.columns import check_mixed
+from ..data import DataError
+from ..data.agree import listed
+from ..data.frames import Frame, is_number
+from .columns import check_mixed
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series

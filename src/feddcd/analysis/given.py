@@ -8,13 +8,13 @@ import numpy as np
 from formulaic import Formula
 from formulaic.errors import FormulaicError
 
-from . import _glm_values as values
-from ._glm_values import check_alike, check_plain, check_words, refuse_mixed
-from .data import DataError
-from .data.agree import listed
-from .data.frames import Frame, is_number, is_table, no_column, read_frame
-from .data.libsvm import read_libsvm
-from .glm.formula import Parts, split, tokens
+from ..data import DataError
+from ..data.agree import listed
+from ..data.frames import Frame, is_number, is_table, no_column, read_frame
+from ..data.libsvm import read_libsvm
+from . import values as values
+from .formula import Parts, split, tokens
+from .values import check_alike, check_plain, check_words, refuse_mixed
 
 if TYPE_CHECKING:
     from pandas import DataFrame
