@@ -18,10 +18,18 @@ from pathlib import Path
 
 from feddcd.data import load
 from feddcd.federation.config import Config
-from feddcd.federation.home import Home, load_place
-from feddcd.federation.init import create
-from feddcd.federation.processes import Group
-from feddcd.federation.programs import answers, flwr, free_port, link, node, register, submit
+from feddcd.federation.folder import Home, load_place
+from feddcd.federation.machine.init import create
+from feddcd.federation.machine.processes import Group
+from feddcd.federation.machine.programs import (
+    answers,
+    flwr,
+    free_port,
+    link,
+    node,
+    register,
+    submit,
+)
 from feddcd.runs.spec import Spec
 
 SITES = [f"site-{i}" for i in (1, 2, 3, 4)]

@@ -22,9 +22,9 @@ from feddcd.data.tables import read_site
 from feddcd.durable.codec import unpack
 from feddcd.durable.ledger import Ledger
 from feddcd.durable.server import committed, founded
-from feddcd.federation.home import Home, load_place
-from feddcd.federation.processes import QUIET, Group, Program, listed
-from feddcd.federation.programs import answers, free_port
+from feddcd.federation.folder import Home, load_place
+from feddcd.federation.machine.processes import QUIET, Group, Program, listed
+from feddcd.federation.machine.programs import answers, free_port
 from feddcd.federation.terms import Terms, server_parts
 from feddcd.participation import AbstractParticipation, Cohort
 from feddcd.simulator.simulate import federation, one_round, start

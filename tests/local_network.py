@@ -13,14 +13,14 @@ from feddcd.data import Dataset, load, read_site
 from feddcd.durable.ledger import Ledger
 from feddcd.durable.protocol import Summed
 from feddcd.durable.server import committed, founded
-from feddcd.federation import coordinator, founding, inspect
 from feddcd.federation.config import Config
-from feddcd.federation.coordinator import coordinate
-from feddcd.federation.home import Home, load_place
-from feddcd.federation.init import create
-from feddcd.federation.parcels import opened
+from feddcd.federation.coordinator import coordinator, founding, inspect
+from feddcd.federation.coordinator.coordinator import coordinate
+from feddcd.federation.folder import Home, load_place
+from feddcd.federation.machine.init import create
+from feddcd.federation.site.answer import Place, answer
 from feddcd.federation.terms import Terms, server_parts
-from feddcd.federation.worker import Place, answer
+from feddcd.federation.wire import opened
 from feddcd.runs.spec import Spec
 
 Fault = Callable[[str, str], str | None]

@@ -12,19 +12,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from feddcd import tree
-from feddcd.data import (
-    Agreed,
-    DataError,
-    Dataset,
-    Offer,
-    SiteData,
-    admit,
-    agree,
-    offer,
-    partition,
-    select,
-)
-from feddcd.data.agree import CLASSIFIERS, REGRESSIONS
+from feddcd.data import Agreed, DataError, Dataset, Offer, SiteData, admit, offer, partition, select
+from feddcd.data import agreement as agree
+from feddcd.data.agreement import CLASSIFIERS, REGRESSIONS
 from feddcd.data.federate import MODELS, dimensions, federate, phantom, site_problem
 
 AB = ("a", "b")

@@ -13,8 +13,8 @@ import typer
 
 from docs_blocks import DOCS, LEFT_OUT, ROOT, alike, blocks, missing, run_page, runs
 from feddcd.cli.app import app
-from feddcd.federation.outgoing import REVEALS
-from feddcd.federation.policy import METHODS, RULES
+from feddcd.federation.site.disclosure import REVEALS
+from feddcd.federation.site.policy import METHODS, RULES
 
 PAGES = sorted(DOCS.glob("*.md"))
 READABLE = [*PAGES, ROOT / "README.md"]

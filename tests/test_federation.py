@@ -15,10 +15,10 @@ from disks import in_memory
 from feddcd.data.federate import federate
 from feddcd.durable.client_state import ClientFile
 from feddcd.durable.ledger import Ledger
-from feddcd.federation.founding import Stalled
-from feddcd.federation.home import Home, load_place
-from feddcd.federation.init import add_site
-from feddcd.federation.inspect import inspect, verify
+from feddcd.federation.coordinator.founding import Stalled
+from feddcd.federation.coordinator.inspect import inspect, verify
+from feddcd.federation.folder import Home, load_place
+from feddcd.federation.machine.init import add_site
 from feddcd.runs.methods import make_algorithm
 from feddcd.simulator.simulate import federation, one_round, start
 from federations import Given

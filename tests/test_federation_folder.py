@@ -22,10 +22,10 @@ from feddcd.durable.codec import flatten, pack, unpack
 from feddcd.durable.ledger import LedgerError, _link
 from feddcd.durable.protocol import Refused
 from feddcd.federation.config import Config, load_config
-from feddcd.federation.home import Home, load_address, load_place, node_config
-from feddcd.federation.init import add_site, create
-from feddcd.federation.inspect import inspect, verify
-from feddcd.federation.keys import same_key
+from feddcd.federation.coordinator.inspect import inspect, verify
+from feddcd.federation.folder import Home, load_address, load_place, node_config
+from feddcd.federation.machine.init import add_site, create
+from feddcd.federation.machine.keys import same_key
 from feddcd.federation.terms import Terms, server_parts
 from feddcd.runs.spec import Spec, SpecError
 from local_network import LocalNetwork, events, make, model, places, quick, sums, train, wine

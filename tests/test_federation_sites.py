@@ -12,12 +12,13 @@ from disks import in_memory
 from feddcd.durable._compiled import Compiled
 from feddcd.durable.client_state import ClientFile
 from feddcd.durable.codec import digest, pack, unpack
-from feddcd.federation import answer_node, worker
-from feddcd.federation.home import Home
-from feddcd.federation.init import add_site
-from feddcd.federation.inspect import inspect
-from feddcd.federation.parcels import Hello, opened, packed, refusal
-from feddcd.federation.worker import Place, answer
+from feddcd.federation import answer_node
+from feddcd.federation.coordinator.inspect import inspect
+from feddcd.federation.folder import Home
+from feddcd.federation.machine.init import add_site
+from feddcd.federation.site import answer as worker
+from feddcd.federation.site.answer import Place, answer
+from feddcd.federation.wire import Hello, opened, packed, refusal
 from local_network import (
     LocalNetwork,
     events,

@@ -16,12 +16,12 @@ from feddcd import FederatedGLM
 from feddcd.analysis.plan import Plan
 from feddcd.data import load
 from feddcd.federation.config import Config
-from feddcd.federation.home import load_place
-from feddcd.federation.init import create
-from feddcd.federation.keys import write_pair
-from feddcd.federation.processes import Group
-from feddcd.federation.programs import free_port, node
-from feddcd.federation.template import files
+from feddcd.federation.folder import load_place
+from feddcd.federation.machine.init import create
+from feddcd.federation.machine.keys import write_pair
+from feddcd.federation.machine.processes import Group
+from feddcd.federation.machine.programs import free_port, node
+from feddcd.federation.machine.template import files
 from feddcd.runs.spec import Spec
 from flower_world import Up, duals, feddcd, model, optimum, simulate, simulated
 

@@ -37,7 +37,7 @@ WHERE = {  # third-party library: the only places that may import it when run
     "plotly": ("analysis/report",),
     "matplotlib": ("report", "paper"),
     "typer": ("cli",),
-    "cryptography": ("federation/keys", "federation/machine/keys"),
+    "cryptography": ("federation/machine/keys",),
 }
 SILENT = ("_types", "tree", "problems", "solvers", "algorithms", "participation", "measure")
 
@@ -144,7 +144,7 @@ def test_optional_libraries_are_imported_late():
     late = lambda i: (
         i.lazy
         or part(i.file) in ("estimators", "analysis")
-        or i.file in ("federation/regress_site.py", "federation/site/tables.py")
+        or i.file == "federation/site/tables.py"
     )
     wrong = [i for i in all_imports() if i.module.split(".")[0] in heavy and not late(i)]
     assert not wrong

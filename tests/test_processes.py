@@ -12,12 +12,13 @@ import pytest
 from disks import in_memory
 from feddcd.cli._federation import simulate_command
 from feddcd.data import load
-from feddcd.federation import answer_node, coordinator, founding
+from feddcd.federation import answer_node
 from feddcd.federation.config import Config
-from feddcd.federation.init import create
-from feddcd.federation.inspect import verify
-from feddcd.federation.parcels import opened, refusal
-from feddcd.federation.processes import Group, Program, listed
+from feddcd.federation.coordinator import coordinator, founding
+from feddcd.federation.coordinator.inspect import verify
+from feddcd.federation.machine.init import create
+from feddcd.federation.machine.processes import Group, Program, listed
+from feddcd.federation.wire import opened, refusal
 from feddcd.runs.spec import Spec, SpecError
 
 SLEEP = "import time; time.sleep(99)"

@@ -13,15 +13,15 @@ from feddcd import FederatedGLM
 from feddcd.analysis.plan import Plan
 from feddcd.cli.app import app
 from feddcd.data import DataError
-from feddcd.federation import regress
 from feddcd.federation.config import Config, load_config
-from feddcd.federation.coordinator import coordinate
-from feddcd.federation.home import load_place
-from feddcd.federation.init import create
-from feddcd.federation.local import LocalExchange
-from feddcd.federation.outgoing import approve, waiting
-from feddcd.federation.outlog import verify_log
-from feddcd.federation.parcels import opened, packed
+from feddcd.federation.coordinator import tables as regress
+from feddcd.federation.coordinator.coordinator import coordinate
+from feddcd.federation.folder import load_place
+from feddcd.federation.machine.init import create
+from feddcd.federation.machine.local import LocalExchange
+from feddcd.federation.site.disclosure import approve, waiting
+from feddcd.federation.site.log import verify_log
+from feddcd.federation.wire import opened, packed
 from feddcd.runs.spec import SpecError
 from local_network import LocalNetwork
 

@@ -264,7 +264,7 @@ def test_select_refuses(names, wanted, message):
 
 def test_importing_the_readers_is_light():
     code = (
-        "import sys, feddcd.data.tables, feddcd.data.agree\n"
+        "import sys, feddcd.data.tables, feddcd.data.agreement\n"
         "print([name for name in ('pandas', 'jax', 'pyarrow') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

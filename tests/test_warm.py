@@ -11,9 +11,9 @@ pytest.importorskip("flwr")
 if sys.platform != "linux":
     pytest.skip("client apps are forked on Linux only", allow_module_level=True)
 
-from feddcd.federation.processes import environment
-from feddcd.federation.programs import node
-from feddcd.federation.worker import Place
+from feddcd.federation.machine.processes import environment
+from feddcd.federation.machine.programs import node
+from feddcd.federation.site.answer import Place
 
 # in a process of its own: this one has threads, which forks do not survive
 SCRIPT = """

@@ -9,7 +9,7 @@ from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
 from feddcd import tree
-from feddcd.data.agree import Agreed
+from feddcd.data.agreement import Agreed
 from feddcd.data.federate import site_problem
 from feddcd.data.tables import read_site
 from feddcd.solvers import NewtonCG

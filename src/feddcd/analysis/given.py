@@ -9,7 +9,7 @@ from formulaic import Formula
 from formulaic.errors import FormulaicError
 
 from ..data import DataError
-from ..data.agree import listed
+from ..data.agreement import listed
 from ..data.frames import Frame, is_number, is_table, no_column, read_frame
 from ..data.libsvm import read_libsvm
 from . import values as values

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..data import DataError
-from ..data.agree import listed
+from ..data.agreement import listed
 from ..data.frames import Frame, is_number
 from .columns import check_mixed
 

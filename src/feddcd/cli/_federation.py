@@ -14,14 +14,14 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from ..federation.config import Config
-from ..federation.coordinator import coordinate
-from ..federation.home import Home, load_address, load_place
-from ..federation.init import add_site, create
-from ..federation.inspect import Insight, inspect, verify
-from ..federation.local import LocalExchange
-from ..federation.processes import Group
-from ..federation.programs import node
-from ..federation.up import REST_S, Event, Failed, up
+from ..federation.coordinator.coordinator import coordinate
+from ..federation.coordinator.inspect import Insight, inspect, verify
+from ..federation.folder import Home, load_address, load_place
+from ..federation.machine.init import add_site, create
+from ..federation.machine.local import LocalExchange
+from ..federation.machine.processes import Group
+from ..federation.machine.programs import node
+from ..federation.machine.up import REST_S, Event, Failed, up
 from ..runs.spec import Spec, SpecError, parse_setting
 from ._tables import load_job, shared_out, show_table, uninvite, watched
 

@@ -8,9 +8,9 @@ from rich.console import Console
 
 from ..data.frames import no_column, read_frame
 from ..federation.config import read_toml
-from ..federation.home import Home
-from ..federation.outgoing import WAITING, approve, waiting
-from ..federation.outlog import verify_log
+from ..federation.folder import Home
+from ..federation.site.disclosure import WAITING, approve, waiting
+from ..federation.site.log import verify_log
 from ..runs.spec import SpecError
 
 if TYPE_CHECKING:

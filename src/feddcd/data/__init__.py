@@ -1,7 +1,7 @@
 """Data sets, strict readers of files, ways to share rows among clients, and what sites agree on."""
 
 from feddcd.data._dataset import DataError, Dataset
-from feddcd.data.agree import Agreed, Offer, SiteData, admit, agree, offer, select
+from feddcd.data.agreement import Agreed, Offer, SiteData, admit, agree, offer, select
 from feddcd.data.libsvm import read_libsvm
 from feddcd.data.partition import PARTITIONS, partition
 from feddcd.data.sources import available, load

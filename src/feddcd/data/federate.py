@@ -11,7 +11,7 @@ from .. import tree
 from .._types import Params
 from ..problems import FAMILIES, MLP, AbstractSamples, Linear, mlp_params, stack_rows
 from ._dataset import DataError, Dataset, shape_of
-from .agree import (
+from .agreement import (
     REGRESSIONS,
     Agreed,
     SiteData,

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from feddcd.data._dataset import DataError
 from feddcd.data._stream import BYTE_ORDER_MARK, check_file, text_blocks
-from feddcd.data.agree import listed
+from feddcd.data.agreement import listed
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 PACKED = (".gz", ".bz2", ".xz")

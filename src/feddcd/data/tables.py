@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from feddcd.data._dataset import DataError, Dataset, shape_of
-from feddcd.data.agree import SiteData as SiteData
-from feddcd.data.agree import listed
-from feddcd.data.agree import select as select
+from feddcd.data.agreement import SiteData as SiteData
+from feddcd.data.agreement import listed
+from feddcd.data.agreement import select as select
 from feddcd.data.frames import Frame, is_number, is_table, no_column, read_frame
 from feddcd.data.libsvm import read_libsvm
 from feddcd.data.sources import DENSE_ABOVE

@@ -8,17 +8,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..runs.spec import SpecError
-from .home import place_from
-from .parcels import Refusal, packed
-from .roll import Exchange
-from .worker import answer
+from .coordinator.nodes import Exchange
+from .folder import place_from
+from .site.answer import answer
+from .wire import Refusal, packed
 
 __all__ = ["answer_node", "coordinate"]
 
 
 def coordinate(exchange: Exchange, run: Mapping[str, Any]) -> None:
     """The whole run of a federation; sites, which start anew for every message, do not load it."""
-    from .coordinator import coordinate
+    from .coordinator.coordinator import coordinate
 
     coordinate(exchange, run)
 

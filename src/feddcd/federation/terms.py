@@ -10,7 +10,7 @@ import numpy as np
 from .. import tree
 from .._types import Params
 from ..algorithms import AbstractAlgorithm
-from ..data.agree import Agreed, SiteData, select
+from ..data.agreement import Agreed, SiteData, select
 from ..data.federate import Federated, dimensions, phantom, site_problem
 from ..durable._compiled import Compiled
 from ..durable.shapes import Shapes, shapes

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._files import Disk
-from ..data.agree import listed
-from ..durable.protocol import Refused
-from ..runs.spec import SpecError
-from .outlog import LogError, hash_of, locked, save
+from ..._files import Disk
+from ...data.agreement import listed
+from ...durable.protocol import Refused
+from ...runs.spec import SpecError
+from .log import LogError, hash_of, locked, save
 
 WAITING = "outgoing"
 WAITS = "its answer waits for approval by its administrator"

@@ -4,15 +4,15 @@ import time
 
 import jax
 
-from ..data import DataError
-from ..data.agree import agree
-from ..durable.ledger import Ledger
-from ..durable.server import found, founded
-from ..runs.spec import SpecError
-from .config import Config
-from .home import Home
-from .roll import Roll
-from .terms import Terms, server_parts
+from ...data import DataError
+from ...data.agreement import agree
+from ...durable.ledger import Ledger
+from ...durable.server import found, founded
+from ...runs.spec import SpecError
+from ..config import Config
+from ..folder import Home
+from ..terms import Terms, server_parts
+from .nodes import Roll
 
 PAUSE_S = 1.0
 

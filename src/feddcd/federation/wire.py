@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from .._types import Params, Scalar
-from ..data.agree import Offer
+from ..data.agreement import Offer
 from ..durable.codec import flatten, pack, restore, unpack
 from ..durable.protocol import Commit, Refused, Reply, Settle, Settled, Stamp, Task
 from ..durable.shapes import Shapes

@@ -6,10 +6,10 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from .._files import Disk
-from ..durable.protocol import Refused
-from .outgoing import Outgoing, confirm, hold, record
-from .outlog import append
+from ..._files import Disk
+from ...durable.protocol import Refused
+from .disclosure import Outgoing, confirm, hold, record
+from .log import append
 from .policy import FILE, Policy, load_policy
 
 

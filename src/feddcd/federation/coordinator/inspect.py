@@ -9,11 +9,11 @@ from zipfile import BadZipFile
 import jax
 import numpy as np
 
-from ..durable.ledger import Ledger, LedgerError
-from ..durable.protocol import Refused, Server, Stamp
-from ..durable.server import audit, committed, founded, replay
-from .home import Home
-from .terms import Parts, Terms, server_parts
+from ...durable.ledger import Ledger, LedgerError
+from ...durable.protocol import Refused, Server, Stamp
+from ...durable.server import audit, committed, founded, replay
+from ..folder import Home
+from ..terms import Parts, Terms, server_parts
 
 
 class Insight(NamedTuple):

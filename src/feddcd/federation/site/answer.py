@@ -17,22 +17,23 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from ..data import DataError
-from ..data.agree import Offer, SiteData, offer
-from ..data.tables import read_site
-from ..durable.client_state import ClientFile, StateError
-from ..durable.codec import CodecError
-from ..durable.protocol import Refused, Reply
-from ..durable.site import Site
-from ..measure import tangent
-from ..runs.spec import SpecError
-from . import leaving, parcels
-from .door import Door
-from .outgoing import Outgoing
-from .outlog import LogError
-from .parcels import REGRESSION, Ask, Closing, Hello, Opened, Proof, Refusal, Welcome
+from ...data import DataError
+from ...data.agreement import Offer, SiteData, offer
+from ...data.tables import read_site
+from ...durable.client_state import ClientFile, StateError
+from ...durable.codec import CodecError
+from ...durable.protocol import Refused, Reply
+from ...durable.site import Site
+from ...measure import tangent
+from ...runs.spec import SpecError
+from .. import wire as parcels
+from ..terms import Parts, joining, site_parts
+from ..wire import REGRESSION, Ask, Closing, Hello, Opened, Proof, Refusal, Welcome
+from . import training as leaving
+from .disclosure import Outgoing
+from .log import LogError
 from .policy import Check, PolicyError
-from .terms import Parts, joining, site_parts
+from .release import Door
 
 Said = Welcome | Reply | Closing | Opened
 
@@ -115,7 +116,7 @@ def _answer(parcel: Opened, place: Place, check: Check) -> tuple[Said, Outgoing 
 
 
 def _regression(parcel: Opened, place: Place, check: Check) -> tuple[Opened, Outgoing]:
-    from . import regress_site  # with pandas, which training does without
+    from . import tables as regress_site  # with pandas, which training does without
 
     handle = regress_site.columns if parcel.kind == "columns" else regress_site.sums
     return handle(parcel, regress_site.Source(place.client, place.data), check)

@@ -8,9 +8,9 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from .home import Home, node_config
+from ..folder import Home, node_config
+from ..site.answer import Place
 from .processes import Program, environment, search_path
-from .worker import Place
 
 
 class FlowerError(RuntimeError):

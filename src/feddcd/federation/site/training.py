@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from ..data.agree import CLASSIFIERS, SiteData
-from ..durable.codec import flatten
-from ..durable.protocol import Reply
-from .outgoing import Outgoing
-from .parcels import Closing
-from .terms import Terms
+from ...data.agreement import CLASSIFIERS, SiteData
+from ...durable.codec import flatten
+from ...durable.protocol import Reply
+from ..terms import Terms
+from ..wire import Closing
+from .disclosure import Outgoing
 
 KINDS = {"fednewton": "hessian", "mbsgd": "gradient"}
 

@@ -5,16 +5,16 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .._types import Params
-from ..durable.protocol import Guard, Refused, Settle, Stamp, Summed, Task, begin, receive, settle
-from ..durable.protocol.client import unsound
-from ..durable.server import Book
-from . import parcels
-from .config import Config
-from .home import Home
-from .parcels import Ask, Closing, Opened
-from .roll import Roll
-from .terms import Parts, Terms, scale
+from ..._types import Params
+from ...durable.protocol import Guard, Refused, Settle, Stamp, Summed, Task, begin, receive, settle
+from ...durable.protocol.client import unsound
+from ...durable.server import Book
+from .. import wire as parcels
+from ..config import Config
+from ..folder import Home
+from ..terms import Parts, Terms, scale
+from ..wire import Ask, Closing, Opened
+from .nodes import Roll
 
 MOST_ROUNDS_OUT = 8
 

@@ -9,16 +9,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from .. import tree
-from .._types import Scalar
-from ..durable.codec import flatten
-from ..durable.protocol import Server
-from ..durable.protocol.server import sum_of
-from ..durable.server import Book, committed
-from ..measure import lower_bound
-from .home import Home
-from .parcels import Closing, Proof
-from .terms import Parts, Terms
+from ... import tree
+from ..._types import Scalar
+from ...durable.codec import flatten
+from ...durable.protocol import Server
+from ...durable.protocol.server import sum_of
+from ...durable.server import Book, committed
+from ...measure import lower_bound
+from ..folder import Home
+from ..terms import Parts, Terms
+from ..wire import Closing, Proof
 
 Closings = Mapping[str, Closing]
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from .._files import Disk, prepare, publish
 from ..runs.spec import SpecError, nearest
 from .config import Config, load_config, read_toml
-from .worker import Place
+from .site.answer import Place
 
 
 class Request(NamedTuple):

@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..data import Dataset, partition
-from ..data.write import write_rows
-from ..runs.spec import SpecError
-from . import keys, policy, template
-from .config import Config
-from .home import Home
+from ...data import Dataset, partition
+from ...data.write import write_rows
+from ...runs.spec import SpecError
+from ..config import Config
+from ..folder import Home
+from ..site import policy
+from . import keys, template
 
 _CONFIG = """\
 # What the federation trains; every setting is explained in docs/deploy.md.

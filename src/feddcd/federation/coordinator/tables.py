@@ -10,25 +10,25 @@ from typing import Any
 
 import numpy as np
 
-from ..analysis import FederatedGLM
-from ..analysis.choose import Link
-from ..analysis.federated import fitted, written
-from ..analysis.job import Job, Outcome, regression
-from ..analysis.plan import Plan
-from ..analysis.prepare import effect_names, model_of
-from ..analysis.schema import Agreed, Offer, agree
-from ..analysis.site import Answer, Moments
-from ..analysis.talk import Ask
-from ..data import DataError
-from ..durable.codec import flatten
-from ..durable.protocol import Refused
-from . import parcels
-from .config import Config
+from ...analysis import FederatedGLM
+from ...analysis.choose import Link
+from ...analysis.federated import fitted, written
+from ...analysis.job import Job, Outcome, regression
+from ...analysis.plan import Plan
+from ...analysis.prepare import effect_names, model_of
+from ...analysis.schema import Agreed, Offer, agree
+from ...analysis.site import Answer, Moments
+from ...analysis.talk import Ask
+from ...data import DataError
+from ...durable.codec import flatten
+from ...durable.protocol import Refused
+from .. import wire as parcels
+from ..config import Config
+from ..folder import Home
+from ..site.disclosure import WAITS
+from ..wire import Opened
 from .founding import Stalled, greet
-from .home import Home
-from .outgoing import WAITS
-from .parcels import Opened
-from .roll import Roll
+from .nodes import Roll
 
 PAUSE_S = 1.0
 

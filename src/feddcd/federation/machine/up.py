@@ -5,9 +5,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from .._files import Disk, Locked
-from ..runs.spec import SpecError
-from .home import Home, load_place
+from ..._files import Disk, Locked
+from ...runs.spec import SpecError
+from ..folder import Home, load_place
 from .processes import Group, listed
 from .programs import FlowerError, answers, forget_link, link, node, register, stop, submit
 

@@ -4,12 +4,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
-from ..durable.codec import CodecError
-from ..durable.protocol import Refused
-from . import parcels
-from .home import Home
-from .keys import same_key
-from .parcels import Hello, Opened, Welcome
+from ...durable.codec import CodecError
+from ...durable.protocol import Refused
+from .. import wire as parcels
+from ..folder import Home
+from ..machine.keys import same_key
+from ..wire import Hello, Opened, Welcome
 
 LINGER_S = 10.0  # for the rest, once enough sites have answered a greeting
 AGAIN_S = 60.0  # after which a node that was refused is greeted again: it may have been mended

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from .worker import Place, answer
+from ..site.answer import Place, answer
 
 
 class LocalExchange:

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .._files import Disk, Locked, lock_file, prepare, publish
+from ..._files import Disk, Locked, lock_file, prepare, publish
 
 LOG = "outgoing.jsonl"
 WAIT_S = 10.0  # for another answer of this site that is being logged

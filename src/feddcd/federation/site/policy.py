@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..durable.protocol import Refused
-from ..runs.spec import SpecError, nearest
-from .outgoing import REVEALS, Outgoing
+from ...durable.protocol import Refused
+from ...runs.spec import SpecError, nearest
+from .disclosure import REVEALS, Outgoing
 from .rules import RULES
 
 FILE = "policy.toml"

@@ -15,19 +15,19 @@ from typing import Any
 
 import jax
 
-from ..data import DataError
-from ..data.agree import admit
-from ..durable.ledger import Ledger, LedgerError
-from ..durable.protocol import Joined, Refused, retire
-from ..durable.server import Book
-from ..runs.spec import SpecError
+from ...data import DataError
+from ...data.agreement import admit
+from ...durable.ledger import Ledger, LedgerError
+from ...durable.protocol import Joined, Refused, retire
+from ...durable.server import Book
+from ...runs.spec import SpecError
+from ..folder import Home, Request
+from ..terms import Terms, joining, server_parts
+from ..wire import REGRESSION, Closing, Hello
 from .certificate import combined, residual, write_results
-from .desk import Desk
 from .founding import Stalled, terms_of
-from .home import Home, Request
-from .parcels import REGRESSION, Closing, Hello
-from .roll import Exchange, Roll
-from .terms import Terms, joining, server_parts
+from .nodes import Exchange, Roll
+from .rounds import Desk
 
 PAUSE_S = 1.0
 KNOWN = (Stalled, DataError, SpecError, LedgerError, Refused)
@@ -50,7 +50,7 @@ def coordinate(
     roll = Roll(exchange, home, Hello(config.name, kind), config.deadline)
     try:
         if config.glm is not None:
-            from .regress import Regress  # with pandas and scikit-learn
+            from .tables import Regress  # with pandas and scikit-learn
 
             Regress(home, roll, config, config.glm).run()
             return

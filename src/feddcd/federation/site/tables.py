@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ..analysis.plan import Plan
-from ..analysis.schema import Agreed, Misfit, Ready, offer, ready, used
-from ..analysis.site import Question, answer
-from ..data import DataError
-from ..data.frames import read_frame
-from ..durable.codec import flatten
-from ..durable.protocol import Refused
-from .outgoing import Outgoing
-from .parcels import Opened
+from ...analysis.plan import Plan
+from ...analysis.schema import Agreed, Misfit, Ready, offer, ready, used
+from ...analysis.site import Question, answer
+from ...data import DataError
+from ...data.frames import read_frame
+from ...durable.codec import flatten
+from ...durable.protocol import Refused
+from ..wire import Opened
+from .disclosure import Outgoing
 from .policy import Check
 
 METHOD = "newton"

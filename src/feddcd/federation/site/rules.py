@@ -5,8 +5,8 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from ..data.agree import listed
-from .outgoing import Outgoing
+from ...data.agreement import listed
+from .disclosure import Outgoing
 
 if TYPE_CHECKING:
     from .policy import Policy

@@ -1,0 +1,1 @@
+"""The coordinator: who is there, rounds, tables, the certificate, and a look into the ledger."""

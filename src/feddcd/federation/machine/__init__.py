@@ -1,0 +1,1 @@
+"""The programs, keys and folders of a federation on one machine."""
