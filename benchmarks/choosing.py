@@ -17,7 +17,7 @@ import numpy as np
 import statsmodels.api as sm
 
 import feddcd
-from feddcd.data import DataError
+from feddcd._errors import DataError
 
 L2 = 10.0
 MOST = 400  # exchanges; the 891 of a9a were not done after ten minutes of CPU

@@ -24,7 +24,7 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 import feddcd
-from feddcd.data import DataError
+from feddcd._errors import DataError
 
 NEWTON = "FederatedGLM, newton"
 ROWS, NUMBERS, SITES, REPEATS = 50_000, 45, 50, 2

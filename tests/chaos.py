@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from feddcd import tree
+from feddcd._errors import Refused
 from feddcd.durable import codec
 from feddcd.durable.protocol import (
     Client,
     Guard,
     Joined,
     Record,
-    Refused,
     Reply,
     Started,
     Task,

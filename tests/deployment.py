@@ -10,10 +10,11 @@ import numpy as np
 from chaos import remembered
 from disks import Crash, FailingDisk, QuickDisk
 from feddcd import tree
+from feddcd._errors import Refused, StateError
 from feddcd.durable._compiled import NAMES, Compiled
-from feddcd.durable.client_state import ClientFile, StateError
+from feddcd.durable.client_state import ClientFile
 from feddcd.durable.ledger import Ledger
-from feddcd.durable.protocol import Guard, Joined, Refused, Summed, begin, receive, settle
+from feddcd.durable.protocol import Guard, Joined, Summed, begin, receive, settle
 from feddcd.durable.server import Book, decoded
 from feddcd.durable.shapes import shapes
 from feddcd.durable.site import Site

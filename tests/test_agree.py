@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from feddcd import tree
-from feddcd.data import Agreed, DataError, Dataset, Offer, SiteData, admit, offer, partition, select
+from feddcd._errors import DataError
+from feddcd.data import Agreed, Dataset, Offer, SiteData, admit, offer, partition, select
 from feddcd.data import agreement as agree
 from feddcd.data.agreement import CLASSIFIERS, REGRESSIONS
 from feddcd.data.federate import MODELS, dimensions, federate, phantom, site_problem

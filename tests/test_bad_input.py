@@ -9,13 +9,10 @@ import pytest
 from scipy import sparse
 
 import feddcd
+from feddcd._errors import DataError, Diverged, FolderError, SpecError
 from feddcd.algorithms import FedDCD
 from feddcd.cli.app import main
-from feddcd.data import DataError
 from feddcd.history import History
-from feddcd.runs.folder import FolderError
-from feddcd.runs.run import Diverged
-from feddcd.runs.spec import SpecError
 from feddcd.solvers import GradientDescent
 
 BASE = "--data wine --clients 4 --rounds 4 --certify-every 2 --out out -q"
@@ -157,7 +154,7 @@ SETTINGS = [
     case("--seed -1", r"need 0 <= seed < 2\*\*31, got seed=-1"),
 ]
 DATA = [
-    case("--data wyne", r"'wyne' is neither a data set nor a file; did you mean wine\?"),
+    case("--data wyne", r"'wyne' is neither a data set nor a file; did you mean 'wine'\?"),
     case("--data missing.svm", r"'missing.svm' is neither a data set nor a file"),
     case("--data a9a", r"a9a: put the file a9a .* FEDDCD_DATA"),
     case("--data folder", r"folder: is a directory, expected a LIBSVM file"),

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from disks import CRASHES, ERRORS, LOSSES, Crash, FailingDisk, QuickDisk, in_memory
-from feddcd.durable.client_state import ClientFile, StateError
+from feddcd._errors import StateError
+from feddcd.durable.client_state import ClientFile
 from feddcd.durable.codec import pack
 
 OWNER = {"federation": "north", "client": "a"}

@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 
 from disks import in_memory
+from feddcd._errors import Stalled
 from feddcd.data.federate import federate
 from feddcd.durable.client_state import ClientFile
 from feddcd.durable.ledger import Ledger
-from feddcd.federation.coordinator.founding import Stalled
 from feddcd.federation.coordinator.inspect import inspect, verify
 from feddcd.federation.folder import Home, load_place
 from feddcd.federation.machine.init import add_site

@@ -17,17 +17,17 @@ from cryptography.x509.verification import PolicyBuilder, Store, VerificationErr
 
 import feddcd
 from feddcd import algorithms
+from feddcd._errors import LedgerError, Refused, SpecError
 from feddcd.algorithms import AbstractAlgorithm
 from feddcd.durable.codec import flatten, pack, unpack
-from feddcd.durable.ledger import LedgerError, _link
-from feddcd.durable.protocol import Refused
+from feddcd.durable.ledger import _link
 from feddcd.federation.config import Config, load_config
 from feddcd.federation.coordinator.inspect import inspect, verify
 from feddcd.federation.folder import Home, load_address, load_place, node_config
 from feddcd.federation.machine.init import add_site, create
 from feddcd.federation.machine.keys import same_key
 from feddcd.federation.terms import Terms, server_parts
-from feddcd.runs.spec import Spec, SpecError
+from feddcd.runs.spec import Spec
 from local_network import LocalNetwork, events, make, model, places, quick, sums, train, wine
 
 RIDGE = {"model": "ridge", "l2": 20.0}

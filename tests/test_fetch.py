@@ -17,8 +17,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from feddcd._errors import DataError
 from feddcd.cli.app import main
-from feddcd.data import DataError, available, load
+from feddcd.data import available, load
 from feddcd.data import fetch as downloads
 from feddcd.data._known import KNOWN, SUFFIXES, File, Source
 from feddcd.data.check import _sha256, check, count, examine
@@ -598,7 +599,7 @@ def test_cli_list(source, folder, tables, capsys):
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("fetch minst", "no data set called 'minst'; did you mean mnist? there are mnist, rcv1"),
+        ("fetch minst", "no data set called 'minst'; did you mean 'mnist'? there are mnist, rcv1"),
         ("check wine", "wine comes with the package"),
         ("check a9a", "binary/a9a with the command: feddcd data fetch a9a"),
         ("check rcv1-subset", "rcv1-subset: put the file rcv1sub_train.binary (plain, .bz2"),

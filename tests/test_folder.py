@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 
 import feddcd
+from feddcd._errors import FolderError
 from feddcd.cli import _run as _commands
 from feddcd.cli.app import main
 from feddcd.history import COLUMNS, History
 from feddcd.runs import folder as disk
 from feddcd.runs.build import build
-from feddcd.runs.folder import FolderError
 from feddcd.runs.run import origin
 from feddcd.runs.spec import Spec
 from feddcd.simulator.simulate import start

@@ -13,11 +13,12 @@ import pandas as pd
 import pytest
 
 import feddcd
+from feddcd._errors import DataError, SpecError
 from feddcd.cli.app import main
-from feddcd.data import DataError, load
+from feddcd.data import load
 from feddcd.data.frames import is_table, read_frame
 from feddcd.runs.build import build
-from feddcd.runs.spec import Spec, SpecError
+from feddcd.runs.spec import Spec
 
 TEXT = 'zip,name,"a b",x\n01234,"Ann, B",1,1.5\n\n00017,NA,,2\n99999,"two\nlines",3,\n'
 

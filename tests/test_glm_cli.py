@@ -279,7 +279,7 @@ BAD = [
     case("no column of numbers is left beside --label, --group", f"{GROUP} --label death",
          patients()[["sex", "death", "hospital"]]),
     # formulas
-    formula("no column 'agee' for the formula; did you mean 'age', 'stage'?", "death ~ agee",
+    formula("no column 'agee' for the formula; did you mean 'age' or 'stage'?", "death ~ agee",
             GROUP),
     formula("no column 'dead' for the formula; did you mean 'death'?", "dead ~ age", GROUP),
     formula("| and . are not known in the formula 'death ~ .'", "death ~ .", GROUP),

@@ -13,7 +13,8 @@ import feddcd
 
 ROOT = Path(feddcd.__file__).parent
 LAYERS = (
-    ("_types", "_files", "history"),
+    ("_errors", "_files", "_text", "_types"),
+    ("_settings", "history"),
     ("tree",),
     ("problems",),
     ("data", "solvers"),
@@ -124,7 +125,7 @@ def test_reports_know_the_history_only():
         for i in all_imports()
         if part(i.file) == "report" and i.module.startswith("feddcd.")
     }
-    assert targets <= {"report", "history"}
+    assert targets <= {"report", "history", "_errors", "_text"}
 
 
 @pytest.mark.parametrize("library", WHERE)

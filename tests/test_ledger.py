@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from disks import CRASHES, LOSSES, Crash, FailingDisk
-from feddcd.durable.ledger import Ledger, LedgerError
+from feddcd._errors import LedgerError
+from feddcd.durable.ledger import Ledger
 
 
 def filled(path, records=4, **options):

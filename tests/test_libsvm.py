@@ -12,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from feddcd.data import DataError, _cache, _stream, libsvm, read_libsvm
+from feddcd._errors import DataError
+from feddcd.data import _cache, _stream, libsvm, read_libsvm
 from feddcd.data._libsvm_exact import parse_lines
 from feddcd.data._libsvm_fast import parse_block
 from feddcd.data._rows import Rules

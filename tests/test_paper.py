@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from feddcd._errors import FolderError, SpecError
 from feddcd.cli.app import main
 from feddcd.data import load
 from feddcd.data.federate import federate
@@ -24,8 +25,6 @@ from feddcd.paper.bench import Bench
 from feddcd.paper.players import Curve
 from feddcd.paper.problems import PAPER_PROBLEMS, PROBLEMS
 from feddcd.paper.tables import median
-from feddcd.runs.folder import FolderError
-from feddcd.runs.spec import SpecError
 from feddcd.simulator.simulate import start
 from feddcd.solvers import SGD, _lazy
 

@@ -6,7 +6,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from feddcd.data import PARTITIONS, DataError, partition
+from feddcd._errors import DataError
+from feddcd.data import PARTITIONS, partition
 
 FREE = ["contiguous", "iid", "sorted", "two-class", "shards", "dirichlet", "dirichlet:5"]
 Y = np.repeat(np.arange(10.0), 60)

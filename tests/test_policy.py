@@ -17,18 +17,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from disks import FAULTS, Crash, FailingDisk, QuickDisk
+from feddcd._errors import LogError, PolicyError, Refused, SpecError
 from feddcd._files import Disk, lock_file
-from feddcd.durable.protocol import Refused
 from feddcd.federation.site import disclosure as outgoing
 from feddcd.federation.site import log as outlog
 from feddcd.federation.site import policy as rules
 from feddcd.federation.site.disclosure import Outgoing, approve, waiting
-from feddcd.federation.site.log import LOG, LogError, verify_log
-from feddcd.federation.site.policy import FILE, Policy, PolicyError, load_policy
+from feddcd.federation.site.log import LOG, verify_log
+from feddcd.federation.site.policy import FILE, Policy, load_policy
 from feddcd.federation.site.release import Door
 from feddcd.federation.site.rules import RULES
 from feddcd.runs.methods import NAMES
-from feddcd.runs.spec import SpecError
 
 log = SimpleNamespace(**vars(outgoing) | vars(outlog))
 BASE = Outgoing(

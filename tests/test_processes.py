@@ -10,6 +10,7 @@ import time
 import pytest
 
 from disks import in_memory
+from feddcd._errors import SpecError
 from feddcd.cli._federation import simulate_command
 from feddcd.data import load
 from feddcd.federation import answer_node
@@ -19,7 +20,7 @@ from feddcd.federation.coordinator.inspect import verify
 from feddcd.federation.machine.init import create
 from feddcd.federation.machine.processes import Group, Program, listed
 from feddcd.federation.wire import opened, refusal
-from feddcd.runs.spec import Spec, SpecError
+from feddcd.runs.spec import Spec
 
 SLEEP = "import time; time.sleep(99)"
 PARENT = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {SLEEP!r}])"

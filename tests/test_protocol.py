@@ -12,12 +12,12 @@ import pytest
 
 import chaos
 from chaos import Faults, World, remembering
+from feddcd._errors import Refused
 from feddcd.durable import protocol
 from feddcd.durable.protocol import (
     Commit,
     Guard,
     Joined,
-    Refused,
     Reply,
     Settle,
     Stamp,

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from chaos import World, remembering
+from feddcd._errors import Refused
 from feddcd.algorithms import FedDCD
-from feddcd.durable.protocol import Refused, apply, begin, close, resolve, settle
+from feddcd.durable.protocol import apply, begin, close, resolve, settle
 from feddcd.problems import random_quadratics
 from federations import EXACT
 

@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from feddcd import FederatedGLM
+from feddcd._errors import DataError, SpecError
 from feddcd.analysis.plan import Plan
 from feddcd.cli.app import app
-from feddcd.data import DataError
 from feddcd.federation.config import Config, load_config
 from feddcd.federation.coordinator import tables as regress
 from feddcd.federation.coordinator.coordinator import coordinate
@@ -22,7 +22,6 @@ from feddcd.federation.machine.local import LocalExchange
 from feddcd.federation.site.disclosure import approve, waiting
 from feddcd.federation.site.log import verify_log
 from feddcd.federation.wire import opened, packed
-from feddcd.runs.spec import SpecError
 from local_network import LocalNetwork
 
 SITES = ["east", "north", "south", "west"]

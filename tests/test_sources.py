@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from feddcd.data import DataError, Dataset, available, load, read_libsvm
+from feddcd._errors import DataError
+from feddcd.data import Dataset, available, load, read_libsvm
 from feddcd.data.check import Counts, _agreeing
 from feddcd.data.sources import KNOWN, find
 

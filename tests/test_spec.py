@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feddcd.runs.spec import Spec, SpecError, load_spec, nearest, parse_setting
+from feddcd._errors import SpecError
+from feddcd._text import nearest
+from feddcd.runs.spec import Spec, load_spec, parse_setting
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
 COUNT = st.integers(-(2**40), 2**40)

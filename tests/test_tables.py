@@ -11,7 +11,8 @@ import pandas
 import pytest
 from scipy import sparse
 
-from feddcd.data import DataError, SiteData, read_site, select
+from feddcd._errors import DataError
+from feddcd.data import SiteData, read_site, select
 
 PLAIN = "age,weight,y\n40,70.5,1\n50,80,0\n"
 OTHER = "y\tweight\tage\n1\t70.5\t40\n0\t80\t50\n"

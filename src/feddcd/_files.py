@@ -5,12 +5,14 @@ durable before its fsync.
 """
 
 import fcntl
+import json
 import os
 import sys
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 
 class Locked(Exception):
@@ -27,7 +29,7 @@ class Disk:
     def write_bytes(self, path: Path, data: bytes) -> BinaryIO:
         """A new file that only its owner reads, still open: an error of writing is reported
         by the fsync of the handle that wrote."""
-        file = open(path, "wb", buffering=0, opener=_private)  # noqa: SIM115
+        file = open(path, "wb", buffering=0, opener=private)  # noqa: SIM115
         try:
             left = memoryview(data)
             while left:
@@ -67,7 +69,7 @@ class Disk:
     def lock(self, path: Path) -> BinaryIO:
         """Held until the handle is closed, at the latest when the process ends. The file stays:
         removing it would let two processes hold a lock of one name."""
-        file = open(path, "a+b", buffering=0, opener=_private)  # noqa: SIM115
+        file = open(path, "a+b", buffering=0, opener=private)  # noqa: SIM115
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             file.truncate(0)
@@ -110,7 +112,41 @@ def lock_file(path: Path) -> Path:
     return path.with_name(f".{path.name}.lock")
 
 
-def _private(path: str, flags: int) -> int:
+def save(disk: Disk, path: Path, values: Mapping[str, Any] | bytes) -> None:
+    """Durably and at once: readers, and the next process after a crash, see the old or the new."""
+    data = values if isinstance(values, bytes) else json.dumps(values, indent=1).encode()
+    prepare(disk, path, data)
+    publish(disk, path)
+
+
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
+    """The same for what a function writes, without waiting for the disk."""
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        write(new)
+        os.replace(new, path)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def fresh_folder(name: str) -> Path:
+    """runs/NAME, or with a number behind it, whichever is not there yet."""
+    stem = "".join(c if c.isalnum() or c in "-_" else "-" for c in name)
+    number, folder = 1, Path("runs") / stem
+    while folder.exists():
+        number += 1
+        folder = Path("runs") / f"{stem}-{number}"
+    return folder
+
+
+def stamp(path: Path) -> tuple[int, int]:
+    """Tells one state of a file from another: when it was written, and its size."""
+    state = path.stat()
+    return state.st_mtime_ns, state.st_size
+
+
+def private(path: str, flags: int) -> int:
+    """An opener: what it makes only its owner reads."""
     return os.open(path, flags, 0o600)
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ._errors import SpecError
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -33,11 +35,11 @@ class History(Mapping[str, np.ndarray]):
     def __init__(self, columns: Mapping[str, np.ndarray]):
         missing = [name for name in COLUMNS if name not in columns]
         if missing:
-            raise ValueError(f"history lacks the columns {missing}")
+            raise SpecError(f"history lacks the columns {missing}")
         self._columns = {name: np.array(columns[name], _dtype(name)) for name in COLUMNS}
         lengths = {name: len(column) for name, column in self._columns.items()}
         if len(set(lengths.values())) > 1:
-            raise ValueError(f"history columns differ in length: {lengths}")
+            raise SpecError(f"history columns differ in length: {lengths}")
 
     @classmethod
     def empty(cls) -> "History":
@@ -87,7 +89,7 @@ class History(Mapping[str, np.ndarray]):
         with open(path, newline="") as file:
             rows = list(csv.reader(file))
         if not rows or tuple(rows[0]) != COLUMNS:
-            raise ValueError(f"{path}: the first line should be {','.join(COLUMNS)}")
+            raise SpecError(f"{path}: the first line should be {','.join(COLUMNS)}")
         columns = {}
         for j, name in enumerate(COLUMNS):
             columns[name] = np.array([_number(path, i, row, j) for i, row in enumerate(rows[1:])])
@@ -112,4 +114,4 @@ def _number(path: Path, i: int, row: list[str], j: int) -> float:
             return int(text)
         return float(text) if text else float("nan")
     except ValueError:
-        raise ValueError(f"{path}:{i + 2}: column {COLUMNS[j]!r} is not a number: {row}") from None
+        raise SpecError(f"{path}:{i + 2}: column {COLUMNS[j]!r} is not a number: {row}") from None

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from ._errors import SpecError
 from ._types import Key
 
 
@@ -75,7 +76,7 @@ class ImportanceSubset(AbstractParticipation):
         check_tau(tau, self.N)
         given = np.asarray(self.alpha)
         if not np.all((given > 0) & np.isfinite(given)):
-            raise ValueError(f"every alpha must be positive and finite, got {self.alpha}")
+            raise SpecError(f"every alpha must be positive and finite, got {self.alpha}")
 
     def __call__(self, key: Key) -> Cohort:
         k_first, k_others = jax.random.split(key)
@@ -96,7 +97,7 @@ class Available(AbstractParticipation):
     def __init__(self, N: int, p: float):
         check_tau(2, N)
         if not 0 < p <= 1:
-            raise ValueError(f"need 0 < p <= 1, got p={p}")
+            raise SpecError(f"need 0 < p <= 1, got p={p}")
         self.N, self.tau, self.p = N, max(2, round(p * N)), p
 
     def __call__(self, key: Key) -> Cohort:
@@ -116,7 +117,7 @@ class Lossy(AbstractParticipation):
 
     def __init__(self, base: AbstractParticipation, loss: float):
         if not 0 <= loss < 1:
-            raise ValueError(f"need 0 <= loss < 1, got loss={loss}")
+            raise SpecError(f"need 0 <= loss < 1, got loss={loss}")
         self.N, self.tau, self.base, self.loss = base.N, base.tau, base, loss
 
     def __call__(self, key: Key) -> Cohort:
@@ -136,7 +137,7 @@ PARTICIPATIONS: dict[str, str] = {
 
 def check_tau(tau: int, N: int) -> None:
     if not 2 <= tau <= N:
-        raise ValueError(f"need 2 <= tau <= N, got tau={tau}, N={N}")
+        raise SpecError(f"need 2 <= tau <= N, got tau={tau}, N={N}")
 
 
 def _present(ids: Int[Array, " m"]) -> Cohort:

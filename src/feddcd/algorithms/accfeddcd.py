@@ -25,6 +25,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from .. import tree
+from .._errors import SpecError
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
 from ..solvers import AbstractLocalSolver, NewtonCG
@@ -85,11 +86,11 @@ class AccFedDCD(AbstractAlgorithm[AccServer, AccClient, AccDown, AccAnswer]):
 
     def __check_init__(self):
         if self.start not in ("own", "model"):
-            raise ValueError(f"start is own or model, not {self.start!r}")
+            raise SpecError(f"start is own or model, not {self.start!r}")
         if self.sets not in (1, 2):
-            raise ValueError(f"sets is 1 or 2, not {self.sets!r}")
+            raise SpecError(f"sets is 1 or 2, not {self.sets!r}")
         if self.kappa is not None and not 0 < self.kappa <= 1:
-            raise ValueError(f"need 0 < kappa <= 1, got kappa={self.kappa}")
+            raise SpecError(f"need 0 < kappa <= 1, got kappa={self.kappa}")
 
     @property
     def rounds_per_iteration(self) -> int:

@@ -8,6 +8,7 @@ all clients agree at the optimum, the fixed point is not the optimum.
 
 from typing import NamedTuple
 
+from .._errors import SpecError
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
 from ..solvers import SGD, AbstractLocalSolver
@@ -24,7 +25,7 @@ class FedProx(AbstractAlgorithm[Params, Stateless, Params, None]):
 
     def __check_init__(self):
         if not self.m >= 0:
-            raise ValueError(f"need m >= 0, got m={self.m}")
+            raise SpecError(f"need m >= 0, got m={self.m}")
 
     @property
     def rounds_per_iteration(self) -> int:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from .. import tree
+from .._errors import SpecError
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
 from ..solvers import AbstractLocalSolver, NewtonCG
@@ -46,9 +47,9 @@ class FedDCD(AbstractAlgorithm[DualServer, DualClient, Params | None, Params]):
 
     def __check_init__(self):
         if self.start not in ("own", "model"):
-            raise ValueError(f"start is own or model, not {self.start!r}")
+            raise SpecError(f"start is own or model, not {self.start!r}")
         if not 0 < self.eta < 2:
-            raise ValueError(f"need 0 < eta < 2, got eta={self.eta}")
+            raise SpecError(f"need 0 < eta < 2, got eta={self.eta}")
 
     @property
     def rounds_per_iteration(self) -> int:

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from .. import tree
+from .._errors import SpecError
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
 from ..solvers import AbstractLocalSolver, NewtonCG
@@ -49,7 +50,7 @@ class PointSAGA(AbstractAlgorithm[SagaServer, SagaClient, SagaDown, None]):
 
     def __check_init__(self):
         if self.rho is not None and not self.rho > 0:
-            raise ValueError(f"need rho > 0, got rho={self.rho}")
+            raise SpecError(f"need rho > 0, got rho={self.rho}")
 
     @property
     def rounds_per_iteration(self) -> int:

@@ -14,6 +14,7 @@ import jax
 from jaxtyping import Array
 
 from .. import tree
+from .._errors import SpecError
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
 from ..solvers import SGD, AbstractFixedRateSolver
@@ -42,7 +43,7 @@ class Scaffold(AbstractAlgorithm[ScaffoldServer, ScaffoldClient, ScaffoldServer,
 
     def __check_init__(self):
         if self.option not in (1, 2):
-            raise ValueError(f"option is 1 or 2, not {self.option!r}")
+            raise SpecError(f"option is 1 or 2, not {self.option!r}")
 
     @property
     def rounds_per_iteration(self) -> int:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from .._errors import SpecError
 from .points import Model
 
 BYTES = 8
@@ -46,7 +47,7 @@ def choose(
     units of D."""
     table = predictions(model, H, link, absent)
     if asked == "pointsaga" and not saga:
-        raise ValueError("algorithm='pointsaga' makes no regression table over a real federation")
+        raise SpecError("algorithm='pointsaga' makes no regression table over a real federation")
     if asked == "pointsaga":
         return Choice(asked, "asked for", table)
     kept = [name for name in table.index if name != "pointsaga" or (asked == "auto" and saga)]

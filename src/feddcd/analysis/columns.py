@@ -1,11 +1,12 @@
 """Columns of a frame, by name or by array, checked: a row's number counts from 0."""
 
-import difflib
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import scipy.sparse
+
+from .._text import meant
 
 
 def as_frame(data: Any, need_names: bool) -> pd.DataFrame:
@@ -43,8 +44,7 @@ def pick(frame: pd.DataFrame, value: Any, what: str) -> pd.Series | None:
     if isinstance(value, str):
         if value in frame.columns:
             return column(frame, value)
-        near = difflib.get_close_matches(value, list(frame.columns), n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
+        hint = meant(value, frame.columns)
         columns = ", ".join(frame.columns[:30])
         raise ValueError(f"{what}: no column {value!r}; {hint}there are {columns}")
     array = np.asarray(value)

@@ -8,8 +8,8 @@ import numpy as np
 from formulaic import Formula
 from formulaic.errors import FormulaicError
 
-from ..data import DataError
-from ..data.agreement import listed
+from .._errors import DataError
+from .._text import listed
 from ..data.frames import Frame, is_number, is_table, no_column, read_frame
 from ..data.libsvm import read_libsvm
 from . import values as values

@@ -4,7 +4,8 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..runs.spec import SpecError, nearest
+from .._errors import SpecError
+from .._settings import check_names
 from . import formula as formulas
 from . import settings
 
@@ -35,10 +36,7 @@ class Plan:
     def from_dict(values: Any) -> "Plan":
         if not isinstance(values, dict):
             raise SpecError(f"glm: need a table of settings, got {values!r}")
-        known = [f.name for f in dataclasses.fields(Plan)]
-        for name in values:
-            if name not in known:
-                raise SpecError(f"glm: unknown setting {name!r}{nearest(name, set(known))}")
+        check_names(values, [f.name for f in dataclasses.fields(Plan)], "glm")
         if "formula" not in values:
             raise SpecError("glm: a formula is missing, as in formula = 'death ~ age + C(sex)'")
         return Plan(**values)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..data import DataError
-from ..data.agreement import listed
+from .._errors import DataError
+from .._text import listed
 from ..data.frames import Frame, is_number
 from .columns import check_mixed
 

@@ -1,6 +1,5 @@
 """What `feddcd data` does: the files of known sets, listed, fetched and checked."""
 
-import difflib
 import os
 from pathlib import Path
 
@@ -17,7 +16,9 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from ..data import DataError, available
+from .._errors import DataError
+from .._text import meant
+from ..data import available
 from ..data._cache import cache_dir
 from ..data._known import KNOWN, Source
 from ..data.check import check
@@ -118,8 +119,7 @@ def _source(name: str) -> Source:
         return KNOWN[name]
     if name in available():
         raise DataError(f"{name} comes with the package: there are no files to fetch or to check")
-    near = difflib.get_close_matches(name, NAMES, n=2)
-    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    hint = meant(name, NAMES, most=2)
     raise DataError(f"no data set called {name!r}; {hint}there are {', '.join(NAMES)}")
 
 

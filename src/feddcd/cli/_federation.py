@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from .._errors import Failed, SpecError
 from ..federation.config import Config
 from ..federation.coordinator.coordinator import coordinate
 from ..federation.coordinator.inspect import Insight, inspect, verify
@@ -21,8 +22,8 @@ from ..federation.machine.init import add_site, create
 from ..federation.machine.local import LocalExchange
 from ..federation.machine.processes import Group
 from ..federation.machine.programs import node
-from ..federation.machine.up import REST_S, Event, Failed, up
-from ..runs.spec import Spec, SpecError, parse_setting
+from ..federation.machine.up import REST_S, Event, up
+from ..runs.spec import Spec, parse_setting
 from ._tables import load_job, shared_out, show_table, uninvite, watched
 
 console = Console()

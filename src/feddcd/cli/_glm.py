@@ -14,12 +14,13 @@ from typing import Any
 import tomli_w
 from rich.console import Console
 
+from .._errors import DataError
+from .._files import fresh_folder
 from ..analysis import FederatedGLM, settings
 from ..analysis.federated import written
 from ..analysis.given import Ready, load_table, ready
 from ..analysis.given import Roles as Roles
 from ..analysis.plan import Plan
-from ..data import DataError
 from ..data.frames import Frame
 
 console, errors = Console(), Console(stderr=True)
@@ -43,7 +44,11 @@ def glm_command(
     force: bool,
     quiet: bool,
 ) -> None:
-    folder = _fresh(file) if out is None else _usable(out, force)
+    folder = (
+        fresh_folder(f"glm-{file.name.split('.')[0] or 'table'}")
+        if out is None
+        else _usable(out, force)
+    )
     model = FederatedGLM(**options, verbose=console.is_terminal and not quiet)
     with _in_words():
         settings.check(model.get_params(deep=False))
@@ -129,15 +134,6 @@ def _usable(folder: Path, force: bool) -> Path:
         raise DataError(f"{folder} is a file, not a folder")
     if not force and folder.is_dir() and any(folder.iterdir()):
         raise DataError(f"{folder} is not empty; choose another --out, or replace with --force")
-    return folder
-
-
-def _fresh(file: Path) -> Path:
-    stem = re.sub(r"[^\w-]", "-", file.name.split(".")[0]) or "table"
-    number, folder = 1, Path("runs") / f"glm-{stem}"
-    while folder.exists():
-        number += 1
-        folder = Path("runs") / f"glm-{stem}-{number}"
     return folder
 
 

@@ -10,11 +10,13 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from .._errors import FolderError, SpecError
+from .._files import fresh_folder
 from ..runs.api import compare, resume
-from ..runs.folder import FolderError, read_history, read_spec, read_summary
+from ..runs.folder import read_history, read_spec, read_summary
 from ..runs.run import Progress as Step
 from ..runs.run import execute
-from ..runs.spec import Spec, SpecError, load_spec, parse_setting
+from ..runs.spec import Spec, load_spec, parse_setting
 
 console = Console()
 USUAL = ("feddcd", "accfeddcd", "pointsaga", "fedavg", "fedprox", "scaffold")
@@ -37,7 +39,7 @@ def run_command(
             result = resume(folder, watch=lambda step: watch(name, step), **known)
     else:
         spec = Spec(**_merged(options, config, dict(map(parse_setting, settings))))
-        folder = _fresh(f"{spec.algorithm}-{spec.data}") if out is None else out
+        folder = fresh_folder(f"{spec.algorithm}-{Path(spec.data).name}") if out is None else out
         with _bars(quiet) as watch:
             result = execute(spec, folder=folder, watch=lambda step: watch(spec.algorithm, step))
     if not quiet:
@@ -69,7 +71,9 @@ def compare_command(
         owner, own = base.pop("algorithm", Spec.algorithm), base.pop("settings", {})
         if own and owner in algorithms:
             chosen[owner] = own | chosen.get(owner, {})
-        folder = _fresh(f"compare-{base.get('data', 'digits')}") if out is None else out
+        folder = (
+            fresh_folder(f"compare-{Path(base.get('data', 'digits')).name}") if out is None else out
+        )
         if any(folder.glob("*/checkpoint.npz")):
             raise FolderError(
                 f"{folder} already holds a comparison; go on with --resume {folder}, "
@@ -222,15 +226,6 @@ def _only(
     given += ["--out"] * (out is not None)
     if given:
         raise SpecError(f"--resume keeps the run's own settings; leave out {', '.join(given)}")
-
-
-def _fresh(name: str) -> Path:
-    stem = "".join(c if c.isalnum() or c in "-_" else "-" for c in Path(name).name)
-    number, folder = 1, Path("runs") / stem
-    while folder.exists():
-        number += 1
-        folder = Path("runs") / f"{stem}-{number}"
-    return folder
 
 
 @contextmanager

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from .._errors import SpecError
+from .._settings import read_toml
 from ..data.frames import no_column, read_frame
-from ..federation.config import read_toml
 from ..federation.folder import Home
 from ..federation.site.disclosure import WAITING, approve, waiting
 from ..federation.site.log import verify_log
-from ..runs.spec import SpecError
 
 if TYPE_CHECKING:
     from ..analysis.plan import Plan
@@ -27,7 +27,7 @@ def load_job(path: Path) -> "Plan":
     try:
         return Plan.from_dict(values.get("glm"))
     except SpecError as error:
-        raise SpecError(f"{path}: {error}") from None
+        raise error.placed(file=str(path)) from None
 
 
 def shared_out(file: str, group: str | None) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+from .._errors import SpecError
 from ..paper.theory import Prediction, predictions
 
 console = Console()
@@ -33,7 +34,7 @@ def theory_command(
     rows = predictions(N, tau, alpha, beta, eps, zeta=zeta, sigma=sigma, local_steps=local_steps)
     if out is not None:
         if out.exists() and not out.is_dir():
-            raise ValueError(f"{out} is a file, not a folder")
+            raise SpecError(f"{out} is a file, not a folder")
         out.mkdir(parents=True, exist_ok=True)
     console.print(_table(rows, eps))
     console.print(NOTES)

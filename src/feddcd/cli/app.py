@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from .._errors import FeddcdError
 from .federation import federation_app
 from .glm import glm
 
@@ -319,18 +320,6 @@ def main(arguments: list[str] | None = None) -> Any:
             raise
         print("error: a federation needs Flower: pip install 'feddcd[flower]'", file=sys.stderr)
         sys.exit(2)
-    except (ValueError, ArithmeticError, OSError, RuntimeError) as error:
-        if not _known(error):
-            raise
+    except (FeddcdError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
-
-
-def _known(error: BaseException) -> bool:
-    """Whether the message was written for users: raised in this package, not below it."""
-    frame = error.__traceback__
-    while frame is not None and frame.tb_next is not None:
-        frame = frame.tb_next
-    inside = frame is not None and frame.tb_frame.f_globals.get("__name__", "").startswith("feddcd")
-    own = type(error).__module__.startswith("feddcd")
-    return own or (inside and isinstance(error, ValueError)) or isinstance(error, OSError)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import tempfile
 from pathlib import Path
 
 import numpy as np
+
+from .._files import stamp, write_atomically
 
 VERSION = 1
 
@@ -24,8 +25,7 @@ def cache_dir() -> Path:
 
 def entry(path: Path, *key: object) -> Path:
     """Where the arrays of this state of the file are kept."""
-    state = path.stat()
-    parts = (VERSION, state.st_size, state.st_mtime_ns, *key, os.fsencode(os.path.abspath(path)))
+    parts = (VERSION, *stamp(path), *key, os.fsencode(os.path.abspath(path)))
     return cache_dir() / f"libsvm-{hashlib.sha256(repr(parts).encode()).hexdigest()[:32]}.npz"
 
 
@@ -42,11 +42,9 @@ def store(file: Path, arrays: dict[str, np.ndarray]) -> None:
     """Write atomically; a folder that cannot be written is no error."""
     with contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(suffix=".tmp", dir=file.parent)
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                np.savez(stream, allow_pickle=False, **arrays)
-            os.replace(temporary, file)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        write_atomically(file, lambda path: _write(path, arrays))
+
+
+def _write(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    with open(path, "wb") as stream:
+        np.savez(stream, allow_pickle=False, **arrays)

@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-
-class DataError(ValueError):
-    """Data that cannot be used, with the place and the value."""
+from .._errors import DataError
 
 
 @dataclass(frozen=True, eq=False)

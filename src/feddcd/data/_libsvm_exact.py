@@ -7,8 +7,9 @@ from typing import NoReturn
 
 import numpy as np
 
-from feddcd.data._dataset import DataError
 from feddcd.data._rows import MAX_FEATURES, MAX_INDEX, Rows, Rules
+
+from .._errors import DataError
 
 TOKEN = re.compile(r"[^ \t]+")
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")

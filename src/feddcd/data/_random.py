@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from feddcd.data._dataset import DataError
+from .._errors import DataError
 
 
 def generator(seed: int) -> np.random.Generator:

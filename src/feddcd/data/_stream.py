@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from feddcd.data._dataset import DataError
+from .._errors import DataError
 
 BLOCK = 1 << 22
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"

@@ -6,8 +6,10 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from feddcd.data._dataset import DataError, Dataset
+from feddcd.data._dataset import Dataset
 from feddcd.data._random import generator
+
+from .._errors import DataError
 
 SYNTHETIC = {
     "synthetic-iid": "2,000 x 20, 3 classes, 20 groups that are all alike",

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from feddcd.data._dataset import DataError, shape_of
+from feddcd.data._dataset import shape_of
+
+from .._errors import DataError
+from .._text import listed
 
 CLASSIFIERS = ("softmax", "logistic", "mlp")
 REGRESSIONS = ("ridge", "poisson")
@@ -38,13 +41,6 @@ class Offer(NamedTuple):
 class Agreed(NamedTuple):
     features: Features
     classes: Classes | None
-
-
-def listed(values: Iterable[Any], most: int = 20) -> str:
-    """Names in quotes and numbers without, at most so many."""
-    shown = [repr(str(v)) if isinstance(v, str) else f"{v:.12g}" for v in values]
-    more = [f"and {len(shown) - most} more"] if len(shown) > most else []
-    return ", ".join(shown[:most] + more)
 
 
 def select(site: SiteData, names: Features) -> SiteData:

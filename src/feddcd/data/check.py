@@ -9,12 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from feddcd.data._dataset import DataError
 from feddcd.data._known import KNOWN, File, Source
 from feddcd.data._rows import Rules
 from feddcd.data._stream import check_file, text_blocks
 from feddcd.data.libsvm import parsed_blocks
 from feddcd.data.sources import absent, find
+
+from .._errors import DataError
 
 
 class Finding(NamedTuple):

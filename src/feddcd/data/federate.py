@@ -8,9 +8,11 @@ import numpy as np
 import scipy.sparse
 
 from .. import tree
+from .._errors import DataError
+from .._text import listed
 from .._types import Params
 from ..problems import FAMILIES, MLP, AbstractSamples, Linear, mlp_params, stack_rows
-from ._dataset import DataError, Dataset, shape_of
+from ._dataset import Dataset, shape_of
 from .agreement import (
     REGRESSIONS,
     Agreed,
@@ -18,7 +20,6 @@ from .agreement import (
     check_count,
     check_targets,
     is_classifier,
-    listed,
     select,
 )
 

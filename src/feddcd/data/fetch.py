@@ -13,10 +13,11 @@ from typing import NamedTuple
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
-from feddcd.data._dataset import DataError
 from feddcd.data._known import SUFFIXES, File, Source
 from feddcd.data.check import examine
 from feddcd.data.sources import find, folders, placing
+
+from .._errors import DataError
 
 BLOCK = 1 << 16
 TIMEOUT = 60.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import difflib
 import io
 import os
 from collections import Counter
@@ -12,9 +11,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from feddcd.data._dataset import DataError
 from feddcd.data._stream import BYTE_ORDER_MARK, check_file, text_blocks
-from feddcd.data.agreement import listed
+
+from .._errors import DataError
+from .._text import listed, meant
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 PACKED = (".gz", ".bz2", ".xz")
@@ -54,8 +54,7 @@ def read_frame(path: str | os.PathLike[str], text: Collection[str] = ()) -> Fram
 
 def no_column(file: str, name: str, names: Sequence[str], what: str = "") -> DataError:
     """The error for a column that is not there, with the nearest that is."""
-    near = difflib.get_close_matches(name, names)
-    hint = f"did you mean {listed(near)}? " if near else ""
+    hint = meant(name, names, most=3)
     if all(is_number(column) for column in names):
         hint = "the first line should hold the names; "
     one = len(names) == 1 and any(mark in names[0] for mark in ";|\t,")

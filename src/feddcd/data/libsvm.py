@@ -11,11 +11,12 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from feddcd.data import _cache
-from feddcd.data._dataset import DataError
 from feddcd.data._libsvm_exact import parse_lines
 from feddcd.data._libsvm_fast import parse_block
 from feddcd.data._rows import MAX_INDEX, Rows, Rules
 from feddcd.data._stream import check_file, line_blocks
+
+from .._errors import DataError
 
 
 def read_libsvm(

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from feddcd.data._dataset import DataError
 from feddcd.data._random import generator
+
+from .._errors import DataError
 
 PARTITIONS = {
     "contiguous": "equal chunks in file order, the last client takes the remainder",

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from pathlib import Path
 
 from scipy.sparse import csr_array
 
 from feddcd.data._cache import cache_dir
-from feddcd.data._dataset import DataError, Dataset, shape_of
+from feddcd.data._dataset import Dataset, shape_of
 from feddcd.data._embedded import EMBEDDED, load_embedded
 from feddcd.data._known import KNOWN, SUFFIXES, File, Source
 from feddcd.data._synthetic import SYNTHETIC, make_synthetic
 from feddcd.data.frames import is_table
 from feddcd.data.libsvm import read_libsvm
+
+from .._errors import DataError
+from .._text import meant
 
 DENSE_ABOVE = 0.1
 
@@ -75,8 +77,7 @@ def _table(name: str, label, group, test, index_base: int) -> Dataset:
 
 def _unknown(name: str) -> str:
     names = list(available())
-    near = difflib.get_close_matches(name, names, n=3)
-    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    hint = meant(name, names, most=3)
     return f"{name!r} is neither a data set nor a file; {hint}data sets: {', '.join(names)}"
 
 

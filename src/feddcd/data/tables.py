@@ -8,13 +8,15 @@ from pathlib import Path
 
 import numpy as np
 
-from feddcd.data._dataset import DataError, Dataset, shape_of
+from feddcd.data._dataset import Dataset, shape_of
 from feddcd.data.agreement import SiteData as SiteData
-from feddcd.data.agreement import listed
 from feddcd.data.agreement import select as select
 from feddcd.data.frames import Frame, is_number, is_table, no_column, read_frame
 from feddcd.data.libsvm import read_libsvm
 from feddcd.data.sources import DENSE_ABOVE
+
+from .._errors import DataError
+from .._text import listed
 
 MAX_LABEL = 200
 

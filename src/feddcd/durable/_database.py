@@ -8,16 +8,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
+from .._errors import LedgerError
 from .._files import Disk, Locked, lock_file, prepare, publish, temporary
 
 FORMAT = 1
 
 _UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # the latter from damaged messages and texts
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-
-
-class LedgerError(RuntimeError):
-    """The ledger cannot be trusted, or could not be written; says what to do."""
 
 
 class Database:

@@ -10,8 +10,9 @@ from typing import Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
 
+from .._errors import CodecError, StateError, VersionError
 from .._files import Disk, Locked, lock_file, prepare, publish, temporary
-from .codec import LIMIT, CodecError, VersionError, pack, unpack
+from .codec import LIMIT, pack, unpack
 
 FORMAT = 1
 
@@ -19,10 +20,6 @@ _REPAIR = (
     "put the latest backup of this file in its place, or have the coordinator retire this site; "
     "do not go on with an empty file"
 )
-
-
-class StateError(RuntimeError):
-    """The state of a client cannot be trusted, or could not be written; says what to do."""
 
 
 class _Saved(NamedTuple):

@@ -20,6 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from .._errors import CodecError, VersionError
+
 VERSION = 1
 LIMIT = 1 << 32  # bytes of one packed whole
 _MAGIC = b"FEDDCD"
@@ -34,14 +36,6 @@ _DTYPES = {
 # in either order of bytes; the property dtype.name is slow
 _NAMES = {kind: name for name, x in _DTYPES.items() for kind in (x, x.newbyteorder(">"))}
 _JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-class CodecError(ValueError):
-    """These bytes, or this value, cannot be coded."""
-
-
-class VersionError(CodecError):
-    """The bytes are of another version of the codec."""
 
 
 def pack(meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:

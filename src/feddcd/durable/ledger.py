@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from .._errors import LedgerError
 from .._files import Disk
-from ._database import FORMAT, Database, LedgerError
+from ._database import FORMAT, Database
 
 __all__ = ["Entry", "Ledger", "LedgerError"]
 

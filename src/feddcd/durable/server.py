@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from .._errors import Refused
 from .._types import Params
 from ..algorithms import AbstractAlgorithm
 from .codec import digest, flatten, pack, restore, unpack
@@ -13,7 +14,6 @@ from .protocol import (
     Founded,
     Joined,
     Record,
-    Refused,
     Reply,
     Retired,
     Stamp,

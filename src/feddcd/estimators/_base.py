@@ -15,6 +15,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from .._errors import SpecError
 from ..history import History
 from ._links import Link
 from ._plan import ALGORITHMS, plan
@@ -56,7 +57,7 @@ class AbstractFederated(BaseEstimator):
 
     def _weights(self, sample_weight, X) -> np.ndarray:
         if sample_weight is not None and not np.any(np.asarray(sample_weight)):
-            raise ValueError("Sample weights must contain at least one non-zero number.")
+            raise SpecError("Sample weights must contain at least one non-zero number.")
         return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
 
     def _penalty(self, name: str, default: float, to_l2) -> float:
@@ -67,7 +68,7 @@ class AbstractFederated(BaseEstimator):
             return float(to_l2(value))
         _positive("l2", self.l2)
         if value != default:
-            raise ValueError(f"give {name} or l2, not both; got {name}={value}, l2={self.l2}")
+            raise SpecError(f"give {name} or l2, not both; got {name}={value}, l2={self.l2}")
         return float(self.l2)
 
     def _train(self, X, Y, s, groups, *, l2: float, link: Link, unit: float = 1.0):
@@ -102,7 +103,7 @@ class AbstractFederated(BaseEstimator):
 
     def _check(self) -> None:
         if self.algorithm not in ALGORITHMS:
-            raise ValueError(
+            raise SpecError(
                 f"need algorithm in {', '.join(ALGORITHMS)}, which reach the optimum; "
                 f"got {self.algorithm!r}"
             )
@@ -116,12 +117,12 @@ class AbstractFederated(BaseEstimator):
 def _positive(name: str, value: Any) -> None:
     real = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not (real and 0 < float(value) < np.inf):
-        raise ValueError(f"need a finite {name} > 0, got {name}={value!r}")
+        raise SpecError(f"need a finite {name} > 0, got {name}={value!r}")
 
 
 def _whole(name: str, value: Any, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
-        raise ValueError(f"need a whole number {name} >= {least}, got {name}={value!r}")
+        raise SpecError(f"need a whole number {name} >= {least}, got {name}={value!r}")
 
 
 def _canonical(X):

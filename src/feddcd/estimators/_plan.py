@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from .._errors import SpecError
 from .._types import Params
 from ..algorithms import AbstractAlgorithm, AccFedDCD, FedDCD, FedNewton, PointSAGA
 from ..measure import Measure
@@ -38,7 +39,7 @@ def plan(rows: Rows, algorithm: str, tau: int | None, **rest) -> Plan:
     N, p = len(rows.parts), int(np.prod(rows.shape))
     name = ("fednewton" if p <= NEWTON_UP_TO else "pointsaga") if algorithm == "auto" else algorithm
     if name == "fednewton" and p > MAX_NEWTON_PARAMETERS:
-        raise ValueError(
+        raise SpecError(
             f"fednewton keeps a {p} x {p} matrix per client; it takes at most "
             f"{MAX_NEWTON_PARAMETERS} parameters: use pointsaga"
         )

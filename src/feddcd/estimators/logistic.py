@@ -8,6 +8,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
+from .._errors import SpecError
 from ._base import AbstractFederated
 from ._links import LOGISTIC, SOFTMAX
 
@@ -75,7 +76,7 @@ class FederatedLogisticRegression(ClassifierMixin, AbstractFederated):
     def _class_weights(self, s: np.ndarray, y: np.ndarray, code: np.ndarray) -> np.ndarray:
         """Row weights times those of their classes, all of which need some."""
         if len(self.classes_) < 2:
-            raise ValueError(f"need two classes, got one class only: {self.classes_[0]!s}")
+            raise SpecError(f"need two classes, got one class only: {self.classes_[0]!s}")
         if self.class_weight is not None:
             each = compute_class_weight(
                 self.class_weight, classes=self.classes_, y=y, sample_weight=s
@@ -83,5 +84,5 @@ class FederatedLogisticRegression(ClassifierMixin, AbstractFederated):
             s = s * each[code]
         absent = np.bincount(code, s) <= 0
         if absent.any():
-            raise ValueError(f"the class {self.classes_[absent][0]!s} has no weight in any row")
+            raise SpecError(f"the class {self.classes_[absent][0]!s} has no weight in any row")
         return s

@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import d2_tweedie_score
 
+from .._errors import SpecError
 from ._base import AbstractFederated
 from ._links import POISSON
 
@@ -44,9 +45,9 @@ class FederatedPoissonRegressor(RegressorMixin, AbstractFederated):
         l2 = self._penalty("alpha", 1.0, lambda alpha: alpha)
         if y.min() < 0:
             row = int(np.argmin(y))
-            raise ValueError(f"y must be a count, >= 0; got {y[row]} at row {row}")
+            raise SpecError(f"y must be a count, >= 0; got {y[row]} at row {row}")
         if self.fit_intercept and not s @ y > 0:
-            raise ValueError("y is 0 in every row that has weight: no finite intercept fits it")
+            raise SpecError("y is 0 in every row that has weight: no finite intercept fits it")
         w, b = self._train(X, y.astype(float)[:, None], s, groups, l2=l2, link=POISSON)
         self.coef_, self.intercept_ = w[:, 0], float(b[0])
         return self

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from ..runs.spec import SpecError
+from .._errors import SpecError
 from .coordinator.nodes import Exchange
 from .folder import place_from
 from .site.answer import answer

@@ -1,15 +1,16 @@
 """What a federation trains and how it deals with its sites: `federation.toml`."""
 
 import dataclasses
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tomli_w
 
-from ..runs.methods import check_names
-from ..runs.spec import Spec, SpecError, nearest
+from .._errors import SpecError
+from .._settings import check_names, read_toml, typed
+from ..runs import methods
+from ..runs.spec import Spec
 
 if TYPE_CHECKING:
     from ..analysis.plan import Plan
@@ -37,7 +38,7 @@ class Config:
     glm: "Plan | None" = None  # a regression table instead of training
 
     def __post_init__(self):
-        check_names(self.spec)
+        methods.check_names(self.spec)
         if not self.name or not self.name.isprintable():
             raise SpecError(f"a federation needs a name, got {self.name!r}")
         if self.spec.tau is not None and self.spec.tau < 2:
@@ -59,22 +60,10 @@ class Config:
         return tomli_w.dumps(values | spec)
 
 
-def read_toml(path: Path, hint: str = "") -> dict[str, Any]:
-    """`hint` says what to do where there is no such file."""
-    try:
-        return tomllib.loads(path.read_text())
-    except FileNotFoundError:
-        raise SpecError(f"{path}: no such file{hint}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SpecError(f"{path}: not a TOML file: {error}") from None
-
-
 def load_config(path: Path) -> Config:
     values = read_toml(path, "; make a federation with: feddcd federation init DIR --sites N")
     own = {f.name for f in dataclasses.fields(Config)} - {"spec"}
-    for name in values:
-        if name not in own | set(_OF_SPEC):
-            raise SpecError(f"{path}: unknown setting {name!r}{nearest(name, own | {*_OF_SPEC})}")
+    check_names(values, own | {*_OF_SPEC}, path)
     try:
         if "name" not in values:
             raise SpecError("a federation needs a name, as in name = 'north'")
@@ -91,10 +80,6 @@ def _config(values: dict[str, Any]) -> Config:
     return Config(spec=Spec(**spec), **own)
 
 
-_KINDS = {"fewest": int, "deadline": float, "patience": float, "largest": float, "name": str}
-_KINDS |= {"host": str, "port": int}
-
-
 def _plain(name: str, value: Any) -> Any:
     if name == "glm":
         from ..analysis.plan import Plan
@@ -102,9 +87,4 @@ def _plain(name: str, value: Any) -> Any:
         return Plan.from_dict(value)
     if name in ("features", "classes"):
         return tuple(value) if isinstance(value, list) else value
-    kind = _KINDS[name]
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise SpecError(f"{name} should be of type {kind.__name__}, got {value!r}")
-    return value
+    return typed(Config, name, value)

@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .._files import Disk, prepare, publish
-from ..runs.spec import SpecError, nearest
-from .config import Config, load_config, read_toml
+from .._errors import SpecError
+from .._files import Disk, save
+from .._settings import check_names, read_toml
+from .config import Config, load_config
 from .site.answer import Place
 
 
@@ -77,10 +78,7 @@ class Home(NamedTuple):
 
     def save(self, path: Path, values: dict[str, Any] | bytes) -> None:
         """Atomically; readers see the old or the new."""
-        data = values if isinstance(values, bytes) else json.dumps(values, indent=1).encode()
-        disk = Disk()
-        prepare(disk, path, data)
-        publish(disk, path)
+        save(Disk(), path, values)
 
     def note(self, event: str, **what: Any) -> None:
         """A line of events.jsonl."""
@@ -126,9 +124,8 @@ def _site_toml(folder: Path) -> dict[str, str]:
     path = folder / "site.toml"
     values = read_toml(path)
     known = ("client-id", "superlink", "data", "label")
+    check_names(values, known, path)
     for name, value in values.items():
-        if name not in known:
-            raise SpecError(f"{path}: unknown setting {name!r}{nearest(name, known)}")
         if not isinstance(value, str):
             raise SpecError(f"{path}: {name} should be text, got {value!r}")
     return values

@@ -10,10 +10,11 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
+from .._errors import Refused
 from .._types import Params, Scalar
 from ..data.agreement import Offer
 from ..durable.codec import flatten, pack, restore, unpack
-from ..durable.protocol import Commit, Refused, Reply, Settle, Settled, Stamp, Task
+from ..durable.protocol import Commit, Reply, Settle, Settled, Stamp, Task
 from ..durable.shapes import Shapes
 from ..measure import Tangent
 from .terms import Terms

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._errors import SpecError
 from ..report._style import FONT, INK, SPARE, STYLES, blank, counts, decades, titles
 from ..report._svg import settled
 from ._panels import Panel, Series
@@ -30,7 +31,7 @@ def paper_figure(panels: Sequence[Panel]) -> "Figure":
 def draw(panels: Sequence[Panel], whole: bool) -> "Figure":
     """`whole`: with the legend and the notes, which a page sets as text."""
     if not panels:
-        raise ValueError("need at least one panel, got none")
+        raise SpecError("need at least one panel, got none")
     entries = _legend(panels) if whole else {}
     columns = min(5, 2 * len(panels))
     wrapped = [textwrap.wrap(panel.note, 62) if whole else [] for panel in panels]

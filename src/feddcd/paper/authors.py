@@ -11,7 +11,8 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 
 from feddcd.data._cache import cache_dir
-from feddcd.data._dataset import DataError
+
+from .._errors import DataError
 
 NAME = "authors-results"
 ABOUT = "per-round results of the paper's authors"

@@ -10,6 +10,8 @@ import jax
 import numpy as np
 
 from .. import tree
+from .._errors import Diverged
+from .._files import write_atomically
 from .._types import Params, Scalar
 from ..algorithms import AbstractAlgorithm
 from ..data import Dataset, load, partition
@@ -17,7 +19,6 @@ from ..data.federate import Federated, federate
 from ..participation import UniformSubset
 from ..problems import AbstractProblem, mlp_params
 from ..runs.build import default_dtype
-from ..runs.folder import write_atomically
 from ..runs.methods import check_names, make_algorithm
 from ..runs.spec import Spec
 from ..simulator.simulate import Federation, federation
@@ -95,7 +96,7 @@ def optimum(data: Dataset, parts: list[np.ndarray], kind) -> float:
     solver = NewtonCG(stop=Tolerance(OPTIMUM_TOLERANCE), space="parameters")
     value, grad_norm = _minimum(solver, f, pooled.w)
     if not grad_norm <= 1e3 * OPTIMUM_TOLERANCE:
-        raise ArithmeticError(f"no optimum for {data.name}: |gradient| = {grad_norm:.1e}")
+        raise Diverged(f"no optimum for {data.name}: |gradient| = {grad_norm:.1e}")
     return float(value)
 
 

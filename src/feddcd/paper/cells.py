@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ..runs.spec import Setting, Spec, SpecError
+from .._errors import SpecError
+from ..runs.spec import Setting, Spec
 from ._settings import hyperparameters
 from .problems import BEYOND, DUAL, PRIMAL, PROBLEMS, Variant, check_problems, data_of, is_mlp
 

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from ..runs.folder import FolderError, write_atomically
+from .._errors import FolderError
+from .._files import write_atomically
 from ..runs.interrupt import patient_interrupt
 from .bench import Bench
 from .cells import Cell

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from ..runs.spec import Setting, SpecError, nearest
+from .._errors import SpecError
+from .._text import nearest
+from ..runs.spec import Setting
 
 Variant = Literal["paper", "authors"]
 Settings = dict[str, Setting]

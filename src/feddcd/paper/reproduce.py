@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..runs.spec import SpecError, nearest
+from .._errors import SpecError
+from .._text import nearest
 from ._authors import AUTHORS_OPTIMUM, authors_run
 from ._differences import DIFFERENCES, TWO_CLASS
 from .authors import load_authors

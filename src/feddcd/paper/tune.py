@@ -17,9 +17,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..runs.folder import write_atomically
+from .._errors import SpecError
+from .._files import write_atomically
+from .._text import nearest
 from ..runs.interrupt import patient_interrupt
-from ..runs.spec import SpecError, nearest
 from ..simulator.simulate import start
 from ._settings import TEXT_NEWTON, batch_size
 from .bench import Bench

@@ -6,6 +6,7 @@ from html import escape
 from pathlib import Path
 from typing import Literal
 
+from .._errors import SpecError
 from ._css import CSS
 from ._entry import Entry, flatten
 from ._text import compare_summary, run_summary
@@ -39,7 +40,7 @@ def write(
 ) -> None:
     """Write the report of one run, or of several side by side."""
     if not entries or (kind == "run" and len(entries) != 1):
-        raise ValueError(f"need one entry for a run, some for a comparison; got {len(entries)}")
+        raise SpecError(f"need one entry for a run, some for a comparison; got {len(entries)}")
     Path(path).write_text(page(entries, title=title, kind=kind), encoding="utf-8", newline="\n")
 
 

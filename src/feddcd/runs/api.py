@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._files import write_atomically
 from ..algorithms import AbstractAlgorithm
 from ..data import Dataset
 from . import folder as disk
 from .build import load_data
 from .result import Result
 from .run import Progress, execute
-from .spec import Setting, Spec, SpecError
+from .spec import (Setting, Spec)
+from .._errors import SpecError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,7 +98,7 @@ class Comparison:
 
         entries = [r.entry() for r in self.results.values()]
         title = f"{len(entries)} methods on {entries[0].config['data']}"
-        put = lambda name, how: disk.write_atomically(folder / name, how)
+        put = lambda name, how: write_atomically(folder / name, how)
         put("compare.csv", lambda path: write_csv(entries, path))
         put("compare.png", lambda path: save_png(curves(entries), path))
         put("report.html", lambda path: write(entries, path, title=title, kind="compare"))

@@ -11,7 +11,8 @@ from ..data.federate import Federated, federate
 from ..participation import (AbstractParticipation, Available, Everyone, ImportanceSubset, Lossy, UniformSubset, check_tau)
 from ..simulator.simulate import Federation, federation
 from .methods import check_names, make_algorithm
-from .spec import Spec, SpecError
+from .spec import (Spec)
+from .._errors import SpecError
 
 
 class Built(NamedTuple):

@@ -4,6 +4,8 @@ Every file is replaced atomically, history before checkpoint, so that a run that
 at any moment leaves a folder from which it can go on.
 """
 
+from .._files import write_atomically
+from .._errors import FolderError
 import hashlib
 import json
 import os
@@ -15,24 +17,14 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from ..durable.codec import CodecError, flatten, restore
+from ..durable.codec import (flatten, restore)
+from .._errors import CodecError
 from ..history import History
-from .spec import Spec, SpecError, load_spec
+from .spec import (Spec, load_spec)
+from .._errors import SpecError
 
 FORMAT = 1
 
-
-class FolderError(ValueError):
-    """A run folder, or a file in it, cannot be used."""
-
-
-def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        write(temporary)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def create(folder: Path, spec: Spec, *, overwrite: bool = False) -> None:

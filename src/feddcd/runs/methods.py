@@ -15,7 +15,9 @@ from ..data import PARTITIONS
 from ..data.federate import MODELS, WEIGHTINGS, Federated
 from ..participation import PARTICIPATIONS
 from ..problems import AbstractProblem
-from .spec import Setting, Spec, SpecError, nearest
+from .spec import (Setting, Spec)
+from .._errors import SpecError
+from .._text import nearest
 
 DUAL = ("feddcd", "accfeddcd", "pointsaga")
 MAX_NEWTON_PARAMETERS = 2000

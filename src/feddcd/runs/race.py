@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from .folder import FolderError, write_atomically
-from .spec import SpecError
+from .folder import (write_atomically)
+from .._errors import FolderError
+from .._errors import SpecError
 
 Race = tuple[dict[str, Any], list[str], dict[str, dict[str, Any]]]
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import PyTree
 
+from .._files import write_atomically
 from ..history import History
 from . import folder as disk
 from .spec import Spec
@@ -54,6 +55,6 @@ class Result:
         disk.write_summary(folder, self.summary)
         disk.write_model(folder, self.model, self.classes)
         title = f"{self.summary['algorithm']} on {self.spec.data}"
-        disk.write_atomically(
+        write_atomically(
             folder / "report.html", lambda path: write([self.entry()], path, title=title)
         )

@@ -1,5 +1,7 @@
 """Run one method: chunks of rounds, certificates and files between them."""
 
+from .._files import write_atomically
+from .._errors import Diverged
 import functools
 import hashlib
 import math
@@ -28,9 +30,6 @@ from .spec import Spec
 
 SAVE_EVERY_S = 5.0
 
-
-class Diverged(ArithmeticError):
-    """The model stopped being finite; what was computed before is kept."""
 
 
 class Progress(NamedTuple):
@@ -61,7 +60,7 @@ def execute(
         run = _Run(spec, built, folder, name)
         if folder is not None and resume:
             run.restore(folder)
-            disk.write_atomically(folder / "config.toml", spec.save)
+            write_atomically(folder / "config.toml", spec.save)
         run.seconds["setup"] = time.perf_counter() - began
         return run.to_the_end(watch)
 
@@ -171,13 +170,13 @@ class _Run:
         now = time.perf_counter()
         if self.folder is None or (not at_once and now - self.saved_at < SAVE_EVERY_S):
             return
-        disk.write_atomically(self.folder / "history.csv", self.history.save)
+        write_atomically(self.folder / "history.csv", self.history.save)
         disk.save_checkpoint(self.folder, self.spec, self.state, self.origin)
         self.saved_at = now
 
     def _give_up(self) -> None:
         if self.folder is not None:
-            disk.write_atomically(self.folder / "history.csv", self.history.save)
+            write_atomically(self.folder / "history.csv", self.history.save)
         where = f"; the rounds before are in {self.folder}" if self.folder else ""
         raise Diverged(
             f"{self.name}: the objective is not finite after round "

@@ -1,8 +1,9 @@
 """A run as data: a frozen dataclass, TOML in, TOML out."""
 
+from .._errors import SpecError
+from .._settings import check_names, read_toml, typed
+from .._text import nearest
 import dataclasses
-import difflib
-import numbers
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,9 +12,6 @@ from typing import Any
 Setting = bool | int | float | str
 DTYPES = ("auto", "float32", "float64")
 
-
-class SpecError(ValueError):
-    """Something in a run's description cannot be used."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ class Spec:
 
     def __post_init__(self):
         for f in dataclasses.fields(self):
-            value = _checked(f.name, getattr(self, f.name))
+            value = typed(Spec, f.name, getattr(self, f.name))
             object.__setattr__(self, f.name, value)
         if self.group is not None:
             self._by_group()
@@ -81,46 +79,15 @@ class Spec:
         path.write_text(tomli_w.dumps(self.to_dict()))
 
 
-_TYPES: dict[str, type | tuple[type, ...]] = {
-    "data": str, "test_data": str, "label": str, "group": str, "model": str, "partition": str,
-    "clients": int, "tau": int, "algorithm": str, "settings": dict, "l2": float,
-    "weighting": str, "participation": str, "loss": float, "rounds": int, "target_gap": float,
-    "certify_every": int, "seed": int, "dtype": str,
-}  # fmt: skip
-_OPTIONAL = {"test_data", "label", "group", "clients", "tau", "target_gap"}
-
-
-def _checked(name: str, value: Any) -> Any:
-    expected = _TYPES[name]
-    if value is None and name in _OPTIONAL:
-        return None
-    if expected is int and isinstance(value, numbers.Integral) and not isinstance(value, bool):
-        value = int(value)
-    if expected is float and isinstance(value, numbers.Real) and not isinstance(value, bool):
-        value = float(value)
-    if not isinstance(value, expected) or (expected is not dict and isinstance(value, bool)):
-        kind = expected.__name__ if isinstance(expected, type) else expected
-        raise SpecError(f"{name} should be of type {kind}, got {value!r}")
-    if expected is float and value != value:
-        raise SpecError(f"{name} should be a number, got {value}")
-    return value
-
-
 def load_spec(path: Path) -> dict[str, Any]:
     """The settings of a TOML file, checked by name and type; what it leaves out stays out."""
-    try:
-        values = tomllib.loads(Path(path).read_text())
-    except FileNotFoundError:
-        raise SpecError(f"{path}: no such file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, IsADirectoryError) as error:
-        raise SpecError(f"{path}: not a TOML file: {error}") from None
+    values = read_toml(path)
+    check_names(values, [f.name for f in dataclasses.fields(Spec)], path)
     for name, value in values.items():
-        if name not in _TYPES:
-            raise SpecError(f"{path}: unknown setting {name!r}{nearest(name, _TYPES)}")
         try:
-            _checked(name, value)
+            typed(Spec, name, value)
         except SpecError as error:
-            raise SpecError(f"{path}: {error}") from None
+            raise error.placed(file=str(path)) from None
     return values
 
 
@@ -140,10 +107,3 @@ def parse_setting(text: str) -> tuple[str, Setting]:
     if not isinstance(parsed, bool | int | float | str):
         raise SpecError(f"{key} should be one number or word, got {value!r}")
     return key, parsed
-
-
-def nearest(name: str, known) -> str:
-    """'; did you mean ...' or the list of what there is."""
-    close = difflib.get_close_matches(name, list(known), 1)
-    listing = f"there are {', '.join(sorted(known))}" if known else "there are none"
-    return f"; did you mean {close[0]!r}? {listing}" if close else f"; {listing}"

@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Array, Int, PyTree
 
 from .. import tree
+from .._errors import SpecError
 from ..algorithms import Upload
 from . import simulate
 from .simulate import Draw, Federation, Record, State
@@ -60,7 +61,7 @@ def cores() -> int:
     if not given:
         return len(os.sched_getaffinity(0)) if LINUX else os.cpu_count() or 1
     if not given.isdecimal() or int(given) < 1:
-        raise ValueError(f"{THREADS} is a number of threads, at least 1, not {given!r}")
+        raise SpecError(f"{THREADS} is a number of threads, at least 1, not {given!r}")
     return int(given)
 
 

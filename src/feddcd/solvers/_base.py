@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
+from .._errors import SpecError
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
 
@@ -44,7 +45,7 @@ class InexactOracle(AbstractStop):
 
     def __check_init__(self):
         if not 0 < self.delta < 1:
-            raise ValueError(f"need 0 < delta < 1, got delta={self.delta}")
+            raise SpecError(f"need 0 < delta < 1, got delta={self.delta}")
 
     def __call__(self, f: AbstractProblem, given: Scalar) -> Scalar:
         return self.delta**0.5 * f.alpha / f.beta * given
@@ -76,4 +77,4 @@ def step_length(lr: float | None, f: AbstractProblem) -> Scalar:
 def check_rate(lr: float | None, f: AbstractProblem) -> None:
     """Refuses to take 1/β where β is not known; not for use under jit."""
     if lr is None and not np.all(np.isfinite(f.beta)):
-        raise ValueError(f"{type(f).__name__} has no bound on its curvature here: give lr")
+        raise SpecError(f"{type(f).__name__} has no bound on its curvature here: give lr")

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from .. import tree
+from .._errors import SpecError
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem, Gram, Linear, gram
 from ._base import AbstractLocalSolver, AbstractStop, LocalSolution, Tolerance
@@ -31,7 +32,7 @@ class NewtonCG(AbstractLocalSolver):
 
     def __check_init__(self):
         if self.space not in ("auto", "samples", "parameters"):
-            raise ValueError(f"space is auto, samples or parameters, not {self.space!r}")
+            raise SpecError(f"space is auto, samples or parameters, not {self.space!r}")
 
     def prepare(self, f: AbstractProblem) -> AbstractProblem:
         """With every client's Gram matrix, where the sample space will be used."""
@@ -40,7 +41,7 @@ class NewtonCG(AbstractLocalSolver):
         n, d = f.X.shape
         possible = bool(np.all(np.asarray(f.mu) > 0))
         if self.space == "samples" and not possible:
-            raise ValueError("the sample space divides by l2 and needs l2 > 0")
+            raise SpecError("the sample space divides by l2 and needs l2 > 0")
         if not possible or (self.space == "auto" and n > 2 * d):
             return f
         found = _gram(f, min(self.rank, n // 4))

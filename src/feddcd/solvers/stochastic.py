@@ -8,6 +8,7 @@ import optax
 from jaxtyping import Array, Float
 
 from .. import tree
+from .._errors import SpecError
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem, Linear, rows_of
 from ._base import (
@@ -121,4 +122,4 @@ def _linear_epoch(
 
 def _check(epochs: int, batch_size: int) -> None:
     if epochs < 0 or batch_size < 1:
-        raise ValueError(f"need epochs >= 0 and batch_size >= 1, got {epochs} and {batch_size}")
+        raise SpecError(f"need epochs >= 0 and batch_size >= 1, got {epochs} and {batch_size}")

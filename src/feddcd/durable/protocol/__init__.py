@@ -5,13 +5,13 @@ from the ledger by at most its one pending round; and a crash falls before or af
 atomic write. So the ledger runs exactly the algorithm, with the cohorts that were committed.
 """
 
+from ..._errors import Refused
 from .client import Client, Pending, new_client, resolve, settled, work
 from .messages import (
     Commit,
     Founded,
     Joined,
     Record,
-    Refused,
     Reply,
     Retired,
     Settle,

@@ -13,12 +13,13 @@ import jax
 import numpy as np
 from jaxtyping import Array, Int, PyTree
 
+from ..._errors import Refused
 from ..._types import Key, Params
 from ...algorithms import AbstractAlgorithm
 from ...problems import AbstractProblem
 from ...simulator.simulate import client_key, round_keys
 from ..codec import digest
-from .messages import NEVER, Refused, Reply, Settle, Settled, Stamp, Task
+from .messages import NEVER, Reply, Settle, Settled, Stamp, Task
 
 
 class Pending(NamedTuple):

@@ -5,10 +5,6 @@ from typing import Any, NamedTuple
 from jaxtyping import PyTree
 
 
-class Refused(ValueError):
-    """A message that must not be acted on; the reason is for an administrator."""
-
-
 class Stamp(NamedTuple):
     """When: a restart of the server begins a new epoch, so a stamp is never used twice."""
 

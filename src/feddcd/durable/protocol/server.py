@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from ... import tree
+from ..._errors import Refused
 from ..._types import Params
 from ...algorithms import AbstractAlgorithm
 from ..codec import digest
@@ -24,7 +25,6 @@ from .messages import (
     Founded,
     Joined,
     Record,
-    Refused,
     Reply,
     Retired,
     Settle,

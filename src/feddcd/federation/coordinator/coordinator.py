@@ -15,17 +15,16 @@ from typing import Any
 
 import jax
 
-from ...data import DataError
+from ..._errors import DataError, LedgerError, Refused, SpecError, Stalled
 from ...data.agreement import admit
-from ...durable.ledger import Ledger, LedgerError
-from ...durable.protocol import Joined, Refused, retire
+from ...durable.ledger import Ledger
+from ...durable.protocol import Joined, retire
 from ...durable.server import Book
-from ...runs.spec import SpecError
 from ..folder import Home, Request
 from ..terms import Terms, joining, server_parts
 from ..wire import REGRESSION, Closing, Hello
 from .certificate import combined, residual, write_results
-from .founding import Stalled, terms_of
+from .founding import terms_of
 from .nodes import Exchange, Roll
 from .rounds import Desk
 

@@ -4,21 +4,16 @@ import time
 
 import jax
 
-from ...data import DataError
+from ..._errors import DataError, SpecError, Stalled
 from ...data.agreement import agree
 from ...durable.ledger import Ledger
 from ...durable.server import found, founded
-from ...runs.spec import SpecError
 from ..config import Config
 from ..folder import Home
 from ..terms import Terms, server_parts
 from .nodes import Roll
 
 PAUSE_S = 1.0
-
-
-class Stalled(RuntimeError):
-    """Not enough sites for too long; what was committed is kept."""
 
 
 def terms_of(home: Home, roll: Roll, ledger: Ledger) -> Terms:

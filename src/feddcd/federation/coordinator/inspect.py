@@ -9,8 +9,9 @@ from zipfile import BadZipFile
 import jax
 import numpy as np
 
-from ...durable.ledger import Ledger, LedgerError
-from ...durable.protocol import Refused, Server, Stamp
+from ..._errors import LedgerError, Refused
+from ...durable.ledger import Ledger
+from ...durable.protocol import Server, Stamp
 from ...durable.server import audit, committed, founded, replay
 from ..folder import Home
 from ..terms import Parts, Terms, server_parts

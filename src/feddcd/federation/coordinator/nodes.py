@@ -4,8 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
-from ...durable.codec import CodecError
-from ...durable.protocol import Refused
+from ..._errors import CodecError, Refused
 from .. import wire as parcels
 from ..folder import Home
 from ..machine.keys import same_key

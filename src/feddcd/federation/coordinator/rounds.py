@@ -5,8 +5,9 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ..._errors import Refused
 from ..._types import Params
-from ...durable.protocol import Guard, Refused, Settle, Stamp, Summed, Task, begin, receive, settle
+from ...durable.protocol import Guard, Settle, Stamp, Summed, Task, begin, receive, settle
 from ...durable.protocol.client import unsound
 from ...durable.server import Book
 from .. import wire as parcels

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._errors import DataError, Refused, Stalled
 from ...analysis import FederatedGLM
 from ...analysis.choose import Link
 from ...analysis.federated import fitted, written
@@ -19,15 +20,13 @@ from ...analysis.prepare import effect_names, model_of
 from ...analysis.schema import Agreed, Offer, agree
 from ...analysis.site import Answer, Moments
 from ...analysis.talk import Ask
-from ...data import DataError
 from ...durable.codec import flatten
-from ...durable.protocol import Refused
 from .. import wire as parcels
 from ..config import Config
 from ..folder import Home
 from ..site.disclosure import WAITS
 from ..wire import Opened
-from .founding import Stalled, greet
+from .founding import greet
 from .nodes import Roll
 
 PAUSE_S = 1.0

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..._errors import SpecError
 from ...data import Dataset, partition
 from ...data.write import write_rows
-from ...runs.spec import SpecError
 from ..config import Config
 from ..folder import Home
 from ..site import policy

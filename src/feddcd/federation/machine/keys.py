@@ -2,7 +2,6 @@
 
 import datetime
 import ipaddress
-import os
 from pathlib import Path
 
 from cryptography import x509
@@ -10,6 +9,8 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from ..._files import private
 
 YEARS = 10
 _PEM, _SSH = serialization.Encoding.PEM, serialization.Encoding.OpenSSH
@@ -112,5 +113,5 @@ def _usage(*, sign: bool) -> x509.KeyUsage:
 
 
 def _private(path: Path, data: bytes) -> None:
-    with open(path, "wb", opener=lambda p, flags: os.open(p, flags, 0o600)) as file:
+    with open(path, "wb", opener=private) as file:
         file.write(data)

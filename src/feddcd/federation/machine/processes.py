@@ -11,6 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from ..._files import write_atomically
+
 QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
@@ -69,9 +71,7 @@ class Group:
 
     def _write(self) -> None:
         ids = {name: [p.pid, _began(p.pid)] for name, p in self.running.items()}
-        new = self.record.with_name(f".{self.record.name}.tmp")
-        new.write_text(json.dumps(ids))
-        os.replace(new, self.record)  # readers, and the next process after a crash, see it whole
+        write_atomically(self.record, lambda path: path.write_text(json.dumps(ids)))
 
     def _end_left_over(self) -> None:
         try:

@@ -8,13 +8,10 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from ..._errors import FlowerError
 from ..folder import Home, node_config
 from ..site.answer import Place
 from .processes import Program, environment, search_path
-
-
-class FlowerError(RuntimeError):
-    """One of Flower's programs failed; the message says which, and where its log is."""
 
 
 def link(home: Home) -> Program:

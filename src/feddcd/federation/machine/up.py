@@ -5,21 +5,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from ..._errors import Failed, FlowerError, SpecError
 from ..._files import Disk, Locked
-from ...runs.spec import SpecError
 from ..folder import Home, load_place
 from .processes import Group, listed
-from .programs import FlowerError, answers, forget_link, link, node, register, stop, submit
+from .programs import answers, forget_link, link, node, register, stop, submit
 
 Event = dict[str, Any]
 START_S = 60.0
 POLL_S = 0.3
 REST_S = 10.0  # between two starts: a link lets a killed node back in after up to a minute
 ATTEMPTS = 5  # without a committed round in between
-
-
-class Failed(RuntimeError):
-    """Training stopped; the reason is the coordinator's."""
 
 
 def up(home: Home, watch: Callable[[Event], None], *, rounds: int = 0, sites: bool = True) -> Event:

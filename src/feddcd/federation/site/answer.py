@@ -17,22 +17,20 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from ...data import DataError
+from ..._errors import CodecError, DataError, LogError, PolicyError, Refused, SpecError, StateError
+from ..._files import stamp
 from ...data.agreement import Offer, SiteData, offer
 from ...data.tables import read_site
-from ...durable.client_state import ClientFile, StateError
-from ...durable.codec import CodecError
-from ...durable.protocol import Refused, Reply
+from ...durable.client_state import ClientFile
+from ...durable.protocol import Reply
 from ...durable.site import Site
 from ...measure import tangent
-from ...runs.spec import SpecError
 from .. import wire as parcels
 from ..terms import Parts, joining, site_parts
 from ..wire import REGRESSION, Ask, Closing, Hello, Opened, Proof, Refusal, Welcome
 from . import training as leaving
 from .disclosure import Outgoing
-from .log import LogError
-from .policy import Check, PolicyError
+from .policy import Check
 from .release import Door
 
 Said = Welcome | Reply | Closing | Opened
@@ -179,8 +177,7 @@ def _greeting(hello: Hello, place: Place, check: Check) -> tuple[Welcome, Outgoi
 
 
 def _rows(place: Place) -> SiteData:
-    stat = place.data.stat()
-    return _read(place.data, place.label, stat.st_mtime_ns, stat.st_size)
+    return _read(place.data, place.label, *stamp(place.data))
 
 
 @lru_cache(maxsize=4)

@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..._files import Disk
-from ...data.agreement import listed
-from ...durable.protocol import Refused
-from ...runs.spec import SpecError
-from .log import LogError, hash_of, locked, save
+from ..._errors import LogError, Refused, SpecError
+from ..._files import Disk, save
+from ..._text import listed
+from .log import hash_of, locked
 
 WAITING = "outgoing"
 WAITS = "its answer waits for approval by its administrator"

@@ -11,21 +11,17 @@ so note elsewhere, now and then, the hash that `verify_log` gives.
 
 import hashlib
 import json
-import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..._files import Disk, Locked, lock_file, prepare, publish
+from ..._errors import LogError
+from ..._files import Disk, Locked, lock_file, private, save
 
 LOG = "outgoing.jsonl"
 WAIT_S = 10.0  # for another answer of this site that is being logged
-
-
-class LogError(RuntimeError):
-    """The log of what left cannot be written or trusted, so nothing leaves."""
 
 
 class Head(NamedTuple):
@@ -43,7 +39,7 @@ def append(folder: Path, what: Mapping[str, Any], disk: Disk | None = None) -> N
             head = _mended(disk, path)
             told = {"line": head.lines + 1, "time": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
             line = json.dumps({**told, **what, "previous": head.hash}).encode() + b"\n"
-            with open(path, "ab", buffering=0, opener=_private) as file:
+            with open(path, "ab", buffering=0, opener=private) as file:
                 file.truncate(head.end)  # what a crash left of a line
                 if (wrote := file.write(line)) != len(line):
                     raise OSError(f"{wrote} of {len(line)} bytes were written")
@@ -132,11 +128,6 @@ def _head_file(path: Path) -> Path:
     return path.with_name(f".{path.name}.head")
 
 
-def save(disk: Disk, path: Path, values: Mapping[str, Any]) -> None:
-    prepare(disk, path, json.dumps(values, indent=1).encode())
-    publish(disk, path)
-
-
 @contextmanager
 def locked(disk: Disk, path: Path) -> Iterator[None]:
     until = time.monotonic() + WAIT_S
@@ -150,7 +141,3 @@ def locked(disk: Disk, path: Path) -> Iterator[None]:
             time.sleep(0.02)
     with handle:
         yield
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)

@@ -7,14 +7,14 @@ file lacks that was cut short on the way.
 
 import dataclasses
 import math
-import tomllib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...durable.protocol import Refused
-from ...runs.spec import SpecError, nearest
+from ..._errors import PolicyError, Refused
+from ..._settings import check_names, read_toml
+from ..._text import nearest
 from .disclosure import REVEALS, Outgoing
 from .rules import RULES
 
@@ -30,10 +30,6 @@ METHODS = {
     "scaffold": "model: as fedavg, and a gradient",
     "mbsgd": "gradient: of a batch of rows; a batch of one row tells the row",
 }
-
-
-class PolicyError(SpecError):
-    """A policy that cannot be used, so nothing leaves; says where and why, for the site alone."""
 
 
 @dataclass(frozen=True)
@@ -84,34 +80,27 @@ def _check_names(name: str, value: Any) -> None:
         return
     if not isinstance(value, tuple) or not all(isinstance(v, str) for v in value):
         raise PolicyError(f"{name} should be a list of names, got {value!r}")
-    known = {"kinds": REVEALS, "methods": METHODS}.get(name)
+    known = {"kinds": REVEALS, "methods": METHODS}.get(name, {})
     for item in value if known else ():
-        if item not in (known or ()):
+        if item not in known:
             raise PolicyError(f"{name} has an unknown {item!r}{nearest(item, known)}")
 
 
 def load_policy(path: Path) -> Policy:
-    try:
-        values = tomllib.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        if path.is_symlink():
-            raise PolicyError(f"{path}: is a link to a file that is not there") from None
+    if not path.exists() and not path.is_symlink():
         return Policy()
+    try:
+        values = read_toml(path, ", where a link says it is", PolicyError)
     except OSError as error:
         raise PolicyError(f"{path}: cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise PolicyError(f"{path}: not a TOML file: {error}") from None
     if list(values)[-1:] != ["complete"] or values.pop("complete") is not True:
         raise PolicyError(f"{path}: its last setting should be complete = true; was it cut short?")
-    known = {field.name for field in dataclasses.fields(Policy)}
-    for name in values:
-        if name not in known:
-            raise PolicyError(f"{path}: unknown setting {name!r}{nearest(name, known)}")
+    check_names(values, [field.name for field in dataclasses.fields(Policy)], path, PolicyError)
     plain: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
     try:
         return Policy(**plain)
     except PolicyError as error:
-        raise PolicyError(f"{path}: {error}") from None
+        raise error.placed(file=str(path)) from None
 
 
 def template() -> str:

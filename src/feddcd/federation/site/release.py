@@ -6,8 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from ..._errors import Refused
 from ..._files import Disk
-from ...durable.protocol import Refused
 from .disclosure import Outgoing, confirm, hold, record
 from .log import append
 from .policy import FILE, Policy, load_policy

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from ...data.agreement import listed
+from ..._text import listed
 from .disclosure import Outgoing
 
 if TYPE_CHECKING:

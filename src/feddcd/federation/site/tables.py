@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from ..._errors import DataError, Refused
+from ..._files import stamp
 from ...analysis.plan import Plan
 from ...analysis.schema import Agreed, Misfit, Ready, offer, ready, used
 from ...analysis.site import Question, answer
-from ...data import DataError
 from ...data.frames import read_frame
 from ...durable.codec import flatten
-from ...durable.protocol import Refused
 from ..wire import Opened
 from .disclosure import Outgoing
 from .policy import Check
@@ -49,7 +49,9 @@ def sums(parcel: Opened, source: Source, check: Check) -> tuple[Opened, Outgoing
     """What the site says at a point; cells of few rows are left empty if its policy wants that."""
     meta = parcel.meta
     with _guarded(source):
-        own = _ready(source, json.dumps(meta["plan"]), json.dumps(meta["agreed"]), *_stamp(source))
+        own = _ready(
+            source, json.dumps(meta["plan"]), json.dumps(meta["agreed"]), *stamp(source.data)
+        )
     asked = question(parcel.arrays, own.rows.X.shape[1], own.rows.Y.shape[1])
     kind = "moments" if asked.pilot else "hessian"
     out = Outgoing(
@@ -92,13 +94,8 @@ def _counts(values: pd.Series) -> dict[str, int]:
     return {str(k): int(v) for k, v in values.value_counts().items()}
 
 
-def _stamp(source: Source) -> tuple[int, int]:
-    stat = source.data.stat()
-    return stat.st_mtime_ns, stat.st_size
-
-
 def _frame(source: Source) -> pd.DataFrame:
-    return _read(source.data, *_stamp(source))
+    return _read(source.data, *stamp(source.data))
 
 
 @lru_cache(maxsize=2)

@@ -3,6 +3,7 @@
 import math
 from typing import Literal, NamedTuple
 
+from ..._errors import SpecError
 from ._check import check, check_eps
 from ._lower import lower_bound
 from ._upper import Rate, accfeddcd, feddcd, inexact_feddcd, pointsaga
@@ -40,7 +41,7 @@ def predictions(
     check_eps(eps)
     if not (0 <= zeta < math.inf and 0 <= sigma < math.inf and K >= 1):
         got = f"zeta={zeta}, sigma={sigma}, local_steps={K}"
-        raise ValueError(f"need zeta >= 0, sigma >= 0 and local_steps >= 1, got {got}")
+        raise SpecError(f"need zeta >= 0, sigma >= 0 and local_steps >= 1, got {got}")
     c, L, S = beta / alpha, math.log(1 / eps), sigma**2 / (tau * alpha * eps)
     absent = (1 - tau / N) * zeta**2 / (tau * alpha * eps)
     drift = math.sqrt(beta) * (zeta * K + sigma * math.sqrt(K)) / (alpha * math.sqrt(eps))

@@ -1,0 +1,63 @@
+"""Settings from TOML files: a dataclass says their names and types; what does not fit is named."""
+
+import dataclasses
+import numbers
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin
+
+from ._errors import SpecError
+from ._text import nearest
+
+
+def read_toml(path: Path, hint: str = "", error: type[SpecError] = SpecError) -> dict[str, Any]:
+    """`hint` says what to do where there is no such file."""
+    try:
+        return tomllib.loads(Path(path).read_text("utf-8"))
+    except FileNotFoundError:
+        raise error(f"{path}: no such file{hint}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, IsADirectoryError) as reason:
+        raise error(f"{path}: not a TOML file: {reason}") from None
+
+
+def check_names(
+    values: Mapping[str, Any], known: Iterable[str], where: object, error=SpecError
+) -> None:
+    known = set(known)
+    for name in values:
+        if name not in known:
+            raise error(f"{where}: unknown setting {name!r}{nearest(name, known)}")
+
+
+def typed(cls: type, name: str, value: Any) -> Any:
+    """The value as the field of a dataclass has it: a whole number may stand for a float, a list
+    for a tuple; a field of several types is for the class itself to check."""
+    kind, optional = _kinds(cls)[name]
+    if kind is None or (value is None and optional):
+        return value
+    real = not isinstance(value, bool)
+    if kind is int and isinstance(value, numbers.Integral) and real:
+        value = int(value)
+    if kind is float and isinstance(value, numbers.Real) and real:
+        value = float(value)
+    if kind is tuple and isinstance(value, list):
+        value = tuple(value)
+    if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
+        raise SpecError(f"{name} should be of type {kind.__name__}, got {value!r}")
+    if kind is float and value != value:
+        raise SpecError(f"{name} should be a number, got {value}")
+    return value
+
+
+def _kinds(cls: type) -> dict[str, tuple[type | None, bool]]:
+    """By field: its one type, None where there are several, and whether it may be left empty."""
+    return {f.name: _kind(f.type) for f in dataclasses.fields(cls)}
+
+
+def _kind(hint: Any) -> tuple[type | None, bool]:
+    parts = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    kinds = {get_origin(part) or part for part in parts if part is not NoneType}
+    kind = kinds.pop() if len(kinds) == 1 else None
+    return (kind if isinstance(kind, type) else None), NoneType in parts
