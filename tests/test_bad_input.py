@@ -178,7 +178,7 @@ DATA = [
         r"fednewton keeps a 2700 x 2700 matrix .* at most 2000",
     ),
     case("missing.toml", r"missing.toml: no such file"),
-    case("folder", r"folder: not a TOML file"),
+    case("folder", r"folder: cannot be read: Is a directory"),
     case("not.toml", r"not.toml: not a TOML file: .*"),
     case("unknown.toml", r"unknown.toml: unknown setting 'datta'; did you mean 'data'\?"),
     case("type.toml", r"type.toml: rounds should be of type int, got 'many'"),

@@ -131,7 +131,7 @@ def test_importing_does_not_import_scikit_learn():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("mnst", "'mnst' is neither a data set nor a file; did you mean mnist?"),
+        ("mnst", "'mnst' is neither a data set nor a file; did you mean 'mnist'?"),
         ("nothing-like-it", "data sets: digits, breast-cancer, wine, synthetic-iid"),
         ("", "'' is neither a data set nor a file"),
         ("./absent.txt", "'./absent.txt' is neither a data set nor a file"),

@@ -18,7 +18,9 @@ def read_toml(path: Path, hint: str = "", error: type[SpecError] = SpecError) ->
         return tomllib.loads(Path(path).read_text("utf-8"))
     except FileNotFoundError:
         raise error(f"{path}: no such file{hint}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, IsADirectoryError) as reason:
+    except OSError as reason:
+        raise error(f"{path}: cannot be read: {reason.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as reason:
         raise error(f"{path}: not a TOML file: {reason}") from None
 
 

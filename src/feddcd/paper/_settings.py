@@ -69,7 +69,7 @@ def _mlp_dual(problem: str, split: str, tau: int, algorithm: str, variant: Varia
 
 @cache
 def _tuned() -> dict[str, Any]:
-    return tomllib.loads(files("feddcd.runs").joinpath("tuned.toml").read_text())
+    return tomllib.loads(files("feddcd.paper").joinpath("tuned.toml").read_text())
 
 
 def tuned(problem: str, split: str) -> dict[str, Settings]:

@@ -87,12 +87,11 @@ def _check_names(name: str, value: Any) -> None:
 
 
 def load_policy(path: Path) -> Policy:
-    if not path.exists() and not path.is_symlink():
+    if not path.exists():
+        if path.is_symlink():
+            raise PolicyError(f"{path}: is a link to a file that is not there")
         return Policy()
-    try:
-        values = read_toml(path, ", where a link says it is", PolicyError)
-    except OSError as error:
-        raise PolicyError(f"{path}: cannot be read: {error.strerror}") from None
+    values = read_toml(path, error=PolicyError)
     if list(values)[-1:] != ["complete"] or values.pop("complete") is not True:
         raise PolicyError(f"{path}: its last setting should be complete = true; was it cut short?")
     check_names(values, [field.name for field in dataclasses.fields(Policy)], path, PolicyError)
