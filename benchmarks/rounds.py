@@ -22,7 +22,8 @@ from feddcd.algorithms import FedDCD
 from feddcd.data.federate import federate
 from feddcd.measure import Measures
 from feddcd.participation import UniformSubset
-from feddcd.simulator.simulate import federation, round_keys, start
+from feddcd.keys import round_keys
+from feddcd.simulator.simulate import federation, start
 from feddcd.simulator.threads import compiled
 from feddcd.solvers import NewtonCG, Tolerance
 

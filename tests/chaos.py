@@ -84,6 +84,7 @@ def remembering():
         for user in (codec, server_side):
             patch.setattr(user, "jnp", SimpleNamespace(asarray=asarray))
         patch.setattr(client_side, "_own_key", remembered(client_side._own_key))
+        patch.setattr(server_side, "_down_key", remembered(server_side._down_key))
         yield
 
 
@@ -196,7 +197,7 @@ class World:
         return None if self.happens("crash") else reply
 
     def round(self, cohort) -> None:
-        self.server, tasks = begin(self.algorithm, self.server, cohort)
+        self.server, tasks = begin(self.algorithm, self.server, cohort, self.key)
         mail, self.late = [*self.late, *tasks], []
         for message in mail:
             if message.client not in self.server.members or self.happens("lost"):
@@ -237,7 +238,7 @@ class World:
     def settle(self):
         """Everyone hears the outcome of its last round; no message is lost here. Who has no
         state any more, or one that does not fit the ledger, gives no answer."""
-        self.server, messages = settle(self.algorithm, self.server)
+        self.server, messages = settle(self.algorithm, self.server, self.key)
         answers = []
         for message in messages:
             if message.client not in self.disk:

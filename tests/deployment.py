@@ -144,7 +144,7 @@ class Deployment:
 
     def round(self) -> None:
         book = self.server()
-        book.server, tasks = begin(self.algorithm, book.server, SITES)
+        book.server, tasks = begin(self.algorithm, book.server, SITES, self.key)
         for task in tasks:
             reply = self.ask(task.client, task)
             if reply is not None:
@@ -171,7 +171,7 @@ class Deployment:
     def settle(self) -> None:
         book = self.server()
         for _ in range(5):
-            book.server, messages = settle(self.algorithm, book.server)
+            book.server, messages = settle(self.algorithm, book.server, self.key)
             answers = [self.ask(message.client, message) for message in messages]
             if all(answer is not None for answer in answers):
                 return

@@ -22,8 +22,9 @@ from feddcd.algorithms import (
 from feddcd.algorithms.feddcd import strong_convexity
 from feddcd.data import Dataset
 from feddcd.data.federate import federate
+from feddcd.keys import round_keys
 from feddcd.participation import Available, Everyone, Lossy, UniformSubset
-from feddcd.simulator.simulate import advance, federation, round_keys, start
+from feddcd.simulator.simulate import advance, federation, start
 from federations import (
     ALGORITHMS,
     DIRECT,
@@ -180,7 +181,7 @@ class TestPaper:
                 w = np.linalg.solve(A[chosen], (b + v)[chosen, :, None])[..., 0]
                 center = alpha[chosen] @ w / alpha[chosen].sum()
                 target[chosen] -= length * alpha[chosen, None] * (w - center)
-        down = algorithm.broadcast(played.state.server)
+        down = algorithm.broadcast(played.state.server, jax.random.key(0))
         now = jax.vmap(algorithm.caught_up, (0, None))(played.state.clients, down)
         assert np.linalg.norm(y) > 0.1
         np.testing.assert_allclose(now.y, y, rtol=0, atol=1e-8)
@@ -383,7 +384,7 @@ def one_exchange(algorithm, f, weights, server, clients, cohort):
     """The round in words; `cohort` has N places, and those that hold N are empty."""
     there = cohort < N
     ids = jnp.where(there, cohort, cohort[0])
-    down = algorithm.broadcast(server)
+    down = algorithm.broadcast(server, jax.random.key(0))
     step = lambda f, client: algorithm.client_step(f, client, down, jax.random.key(0))
     new, up = jax.vmap(step)(tree.take(f, ids), tree.take(clients, ids))
     p = jnp.where(there, weights[ids], 0)
@@ -407,7 +408,7 @@ def exchanges(algorithm, f, weights, server, clients, cohorts, count):
 @eqx.filter_jit
 def rebalanced(algorithm, weights, server, clients):
     conserved = jax.vmap(algorithm.conserved, (0, None), axis_size=N)
-    held = conserved(clients, algorithm.broadcast(server))
+    held = conserved(clients, algorithm.broadcast(server, jax.random.key(0)))
     total = tree.total(tree.where(weights > 0, held, tree.zeros(held)))
     return algorithm.rebalance(server, total, jnp.sum(weights))
 
@@ -550,7 +551,8 @@ class TestRetire:
     def test_nothing_to_conserve(self, name):
         members = self.after(name, 3)
         algorithm, server = members.algorithm, members.server
-        assert algorithm.conserved(members.clients[0], algorithm.broadcast(server)) is None
+        down = algorithm.broadcast(server, jax.random.key(0))
+        assert algorithm.conserved(members.clients[0], down) is None
         assert algorithm.rebalance(server, None, jnp.asarray(7.0)) is server
 
     @pytest.mark.parametrize("name", ALGORITHMS)

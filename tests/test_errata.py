@@ -50,7 +50,7 @@ def test_the_accelerated_theorem_needs_its_constant_2():
 @eqx.filter_jit
 def finished(algorithm, state):
     """(y, z) at the end of the iteration."""
-    down = algorithm.broadcast(state.server)
+    down = algorithm.broadcast(state.server, jax.random.key(0))
     return jax.vmap(algorithm._finish, (0, None))(state.clients, down)
 
 

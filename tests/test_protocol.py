@@ -147,7 +147,8 @@ def test_faults_change_only_who_took_part():
 
 
 def one_task(made: World):
-    made.server, tasks = protocol.begin(made.algorithm, made.server, list(made.server.members))
+    members = list(made.server.members)
+    made.server, tasks = protocol.begin(made.algorithm, made.server, members, made.key)
     return tasks
 
 
@@ -266,7 +267,7 @@ def test_records_that_cannot_follow():
     with pytest.raises(Refused, match=r"to retire site0 all others must .* not \['site1'\]"):
         protocol.retire(made.server, ["site0"], answers)
     with pytest.raises(Refused, match="at least 2 members"):
-        protocol.begin(made.algorithm, made.server, ["site0"])
+        protocol.begin(made.algorithm, made.server, ["site0"], made.key)
 
 
 def test_one_upload_alone_is_not_summed():
@@ -410,7 +411,8 @@ MUTANTS = {
 
 def leave_amid_work(made: World) -> None:
     """A round is asked, its uploads come late, a member leaves, and the server starts anew."""
-    made.server, tasks = protocol.begin(made.algorithm, made.server, list(made.server.members))
+    members = list(made.server.members)
+    made.server, tasks = protocol.begin(made.algorithm, made.server, members, made.key)
     replies = [chaos.World.deliver(made, task) for task in tasks]
     made.late += [reply for reply in replies if reply is not None and reply.client != "site3"]
     made.leave("site3")

@@ -80,7 +80,9 @@ class Machine(RuleBasedStateMachine):
         """Some are asked; some tasks, saves and uploads do not happen."""
         members = sorted(self.world.server.members)
         asked = data.draw(st.lists(st.sampled_from(members), min_size=2, unique=True), "asked")
-        self.world.server, tasks = begin(self.world.algorithm, self.world.server, asked)
+        self.world.server, tasks = begin(
+            self.world.algorithm, self.world.server, asked, self.world.key
+        )
         for task in tasks:
             fate = data.draw(st.sampled_from(["fine", "fine", "lost", "crash", "mute"]), "fate")
             self.old_tasks.append(task)
@@ -144,7 +146,7 @@ class Machine(RuleBasedStateMachine):
     def unsound(self) -> list[str]:
         """Members whose state does not fit the ledger, and who say so themselves."""
         odd = []
-        _, messages = settle(self.world.algorithm, self.world.server)
+        _, messages = settle(self.world.algorithm, self.world.server, self.world.key)
         for message in messages:
             try:
                 resolve(self.world.algorithm, self.world.disk[message.client], message)
@@ -175,7 +177,7 @@ class Machine(RuleBasedStateMachine):
             or self.world.server.state.excess is not None
         ):
             return
-        _, messages = settle(self.world.algorithm, self.world.server)
+        _, messages = settle(self.world.algorithm, self.world.server, self.world.key)
         after = [
             resolve(self.world.algorithm, self.world.disk[m.client], m).state.y for m in messages
         ]

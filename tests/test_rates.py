@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from feddcd.algorithms import AccFedDCD, FedAvg, FedDCD, PointSAGA, Scaffold
+from feddcd.keys import round_keys
 from feddcd.participation import Everyone, ImportanceSubset, UniformSubset
 from feddcd.problems import Quadratic, optimum, random_quadratics, worst_case_chain
-from feddcd.simulator.simulate import federation, one_round, round_keys, start
+from feddcd.simulator.simulate import federation, one_round, start
 from feddcd.solvers import GradientDescent, InexactOracle
 from federations import DIRECT, D, Given, N
 
@@ -106,7 +107,7 @@ def duals(fed, state):
 
 
 def duals_now(fed, state):
-    down = fed.algorithm.broadcast(state.server)
+    down = fed.algorithm.broadcast(state.server, fed.key)
     return jax.vmap(fed.algorithm.caught_up, (0, None))(state.clients, down).y
 
 

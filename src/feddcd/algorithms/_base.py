@@ -2,7 +2,7 @@
 
 One communication round with cohort I:
 
-    down        = broadcast(server)                                     server
+    down        = broadcast(server, key)                                server
     c_i, up_i   = client_step(f_i, c_i, down, key_i)     for i in I     client
     mean        = sum_I weight_i value_i / sum_I weight_i               the network
     server, ans = server_step(server, mean, share)                      server
@@ -13,17 +13,18 @@ secure aggregation) can run any algorithm. `share` is the weight of the uploads 
 really arrived over the weight of all members, so no algorithm relies on a cohort's size.
 If `ans` is None nothing is sent back and the last line is skipped.
 The weights are known beforehand: `weight(f_i)` is asked once, when a client joins.
+The round's `key` is for what all clients draw in common; it travels as what is drawn from it.
 
 When a member leaves for ever the others go on without its help, once their answers are received:
 
-    total  = sum_i conserved(c_i, broadcast(server))     for all that remain
+    total  = sum_i conserved(c_i, broadcast(server, key))     for all that remain
     server = rebalance(server, total, sum_i weight_i)                   server
 
 and when one comes, server = joined(server, old weight / new weight).
 """
 
 import abc
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -42,6 +43,8 @@ class Upload(NamedTuple):
     steps: Int[Array, ""]
 
 
+Sends = Literal["model", "gradient", "hessian"]  # kinds of a site's policy
+
 Server = TypeVar("Server")
 Client = TypeVar("Client")
 Down = TypeVar("Down")
@@ -50,6 +53,8 @@ Answer = TypeVar("Answer")
 
 class AbstractAlgorithm(eqx.Module, Generic[Server, Client, Down, Answer]):
     """States are NamedTuples of arrays; `down` and `answer` may be None: nothing is sent."""
+
+    sends: eqx.AbstractClassVar[Sends]  # what an upload tells; a site's policy may forbid it
 
     @property
     @abc.abstractmethod
@@ -66,7 +71,7 @@ class AbstractAlgorithm(eqx.Module, Generic[Server, Client, Down, Answer]):
         """The weight of this client's uploads in the mean."""
 
     @abc.abstractmethod
-    def broadcast(self, server: Server) -> Down: ...
+    def broadcast(self, server: Server, key: Key) -> Down: ...
 
     @abc.abstractmethod
     def client_step(
@@ -116,6 +121,38 @@ class AbstractAlgorithm(eqx.Module, Generic[Server, Client, Down, Answer]):
         """The stacked problems with whatever the local solver computes once."""
 
 
+class Stateless(NamedTuple):
+    """A client that keeps nothing between rounds."""
+
+
+class AbstractStateless(AbstractAlgorithm[Server, Stateless, Down, None], Generic[Server, Down]):
+    """A method whose clients keep nothing and hear nothing back, and which conserves no sum."""
+
+    def init_client(self, f: AbstractProblem, w: Params) -> Stateless:
+        return Stateless()
+
+    def client_receive(self, client: Stateless, answer: None) -> Stateless:
+        return client
+
+    def witness(self, client: Stateless) -> None:
+        return None
+
+    def residuals(self, server: Server, clients: Stateless, weights: Array) -> list[Params]:
+        return []
+
+    def conserved(self, client: Stateless, down: Down) -> None:
+        return None
+
+    def rebalance(self, server: Server, total: None, weight: Scalar) -> Server:
+        return server
+
+    def joined(self, server: Server, ratio: Scalar) -> Server:
+        return server
+
+    def chosen(self, server: Server) -> dict[str, Scalar]:
+        return {}
+
+
 class Curvature(NamedTuple):
     """α and the largest curvature of the local problems, averaged over a cohort."""
 
@@ -129,6 +166,6 @@ def probe(f: AbstractProblem, w: Params, t: Int[Array, ""], key: Key) -> Curvatu
     return Curvature(f.alpha, jax.lax.cond(t < 2, estimate, lambda: jnp.zeros_like(f.mu)))
 
 
-def settled(known: Curvature, mean: Curvature, t: Int[Array, ""]) -> Curvature:
+def later_curvature(known: Curvature, mean: Curvature, t: Int[Array, ""]) -> Curvature:
     """The server's view: of w0 after round 0, of the first model from round 1 on."""
     return tree.where(t < 2, mean, known)

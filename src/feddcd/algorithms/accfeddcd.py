@@ -18,7 +18,7 @@ y and z of the iteration's start, and from the moves that the first set has made
 """
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +29,7 @@ from .._errors import SpecError
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
 from ..solvers import AbstractLocalSolver, NewtonCG
-from ._base import AbstractAlgorithm, Curvature, Upload, probe, settled
+from ._base import AbstractAlgorithm, Curvature, Sends, Upload, later_curvature, probe
 from .feddcd import strong_convexity
 
 
@@ -74,6 +74,7 @@ class AccFedDCD(AbstractAlgorithm[AccServer, AccClient, AccDown, AccAnswer]):
     two rounds, unless given; r is (τ-1)/(N-1) unless given; `start` and `weights` as in FedDCD.
     """
 
+    sends: ClassVar[Sends] = "model"
     tau: int
     N: int
     solver: AbstractLocalSolver = NewtonCG()
@@ -114,7 +115,10 @@ class AccFedDCD(AbstractAlgorithm[AccServer, AccClient, AccDown, AccAnswer]):
     def weight(self, f: AbstractProblem) -> Scalar:
         return self.weights(f)
 
-    def broadcast(self, server: AccServer) -> AccDown:
+    def broadcast(self, server: AccServer, key: Key) -> AccDown:
+        return self._down(server)
+
+    def _down(self, server: AccServer) -> AccDown:
         w = server.w if self.start == "model" else None
         return AccDown(server.t, self._kappa(server.curvature), w)
 
@@ -129,7 +133,11 @@ class AccFedDCD(AbstractAlgorithm[AccServer, AccClient, AccDown, AccAnswer]):
 
     def server_step(self, server: AccServer, mean: tuple[Params, Curvature | None], share: Scalar):
         w, found = mean
-        known = server.curvature if found is None else settled(server.curvature, found, server.t)
+        known = (
+            server.curvature
+            if found is None
+            else later_curvature(server.curvature, found, server.t)
+        )
         excess = None if server.excess is None else tree.scale(1 / share, server.excess)
         answer = AccAnswer(w, server.t, self._kappa(known), excess)
         return AccServer(w, server.t + 1, known), answer
@@ -151,7 +159,7 @@ class AccFedDCD(AbstractAlgorithm[AccServer, AccClient, AccDown, AccAnswer]):
         return client.w
 
     def residuals(self, server: AccServer, clients: AccClient, weights) -> list[Params]:
-        down = self.broadcast(server)
+        down = self._down(server)
         now = jax.vmap(self.caught_up, (0, None))(clients, down)
         y, z = self._finish(now, down)
         return [tree.total(y), tree.total(z)]

@@ -6,20 +6,17 @@ W_i is the client's total row weight, by which its loss is divided. The model is
 all clients agree at the optimum, the fixed point is not the optimum.
 """
 
-from typing import NamedTuple
+from typing import ClassVar
 
 from .._errors import SpecError
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
 from ..solvers import SGD, AbstractLocalSolver
-from ._base import AbstractAlgorithm, Upload
+from ._base import AbstractStateless, Sends, Stateless, Upload
 
 
-class Stateless(NamedTuple):
-    """A client that keeps nothing between rounds."""
-
-
-class FedProx(AbstractAlgorithm[Params, Stateless, Params, None]):
+class FedProx(AbstractStateless[Params, Params]):
+    sends: ClassVar[Sends] = "model"
     solver: AbstractLocalSolver = SGD()
     m: float = 0.01
 
@@ -34,13 +31,10 @@ class FedProx(AbstractAlgorithm[Params, Stateless, Params, None]):
     def init_server(self, w: Params) -> Params:
         return w
 
-    def init_client(self, f: AbstractProblem, w: Params) -> Stateless:
-        return Stateless()
-
     def weight(self, f: AbstractProblem) -> Scalar:
         return f.weight
 
-    def broadcast(self, server: Params) -> Params:
+    def broadcast(self, server: Params, key: Key) -> Params:
         return server
 
     def client_step(self, f, client: Stateless, down: Params, key: Key):
@@ -53,29 +47,8 @@ class FedProx(AbstractAlgorithm[Params, Stateless, Params, None]):
     def server_step(self, server: Params, mean: Params, share: Scalar):
         return mean, None
 
-    def client_receive(self, client: Stateless, answer: None) -> Stateless:
-        return client
-
     def model(self, server: Params) -> Params:
         return server
-
-    def witness(self, client: Stateless) -> None:
-        return None
-
-    def residuals(self, server: Params, clients: Stateless, weights) -> list[Params]:
-        return []
-
-    def conserved(self, client: Stateless, down: Params) -> None:
-        return None
-
-    def rebalance(self, server: Params, total: None, weight: Scalar) -> Params:
-        return server
-
-    def joined(self, server: Params, ratio: Scalar) -> Params:
-        return server
-
-    def chosen(self, server: Params) -> dict[str, Scalar]:
-        return {}
 
     def prepare(self, f: AbstractProblem) -> AbstractProblem:
         return self.solver.prepare(f)

@@ -12,14 +12,14 @@ w̄ - s/(η sum_I 1/λ_j) in place of w̄, so that its cohort takes s away.
 """
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from .. import tree
 from .._errors import SpecError
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
 from ..solvers import AbstractLocalSolver, NewtonCG
-from ._base import AbstractAlgorithm, Upload
+from ._base import AbstractAlgorithm, Sends, Upload
 
 
 class DualServer(NamedTuple):
@@ -40,6 +40,7 @@ def strong_convexity(f: AbstractProblem) -> Scalar:
 class FedDCD(AbstractAlgorithm[DualServer, DualClient, Params | None, Params]):
     """`start="model"` sends the model down as warm start; `"own"` keeps the client's last w."""
 
+    sends: ClassVar[Sends] = "model"
     solver: AbstractLocalSolver = NewtonCG()
     eta: float = 1.0
     start: Literal["own", "model"] = "own"
@@ -64,7 +65,7 @@ class FedDCD(AbstractAlgorithm[DualServer, DualClient, Params | None, Params]):
     def weight(self, f: AbstractProblem) -> Scalar:
         return self.weights(f)
 
-    def broadcast(self, server: DualServer) -> Params | None:
+    def broadcast(self, server: DualServer, key: Key) -> Params | None:
         return server.w if self.start == "model" else None
 
     def client_step(self, f, client: DualClient, down: Params | None, key: Key):

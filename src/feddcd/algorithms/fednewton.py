@@ -13,7 +13,7 @@ everyone is there to say so. Thus the method cannot run away. Works with l2 = 0:
 gives the step of least length. The model is w, the last point that was accepted.
 """
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,13 +23,15 @@ from jaxtyping import Array, Bool, Float
 from .. import tree
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
-from ._base import AbstractAlgorithm, Upload
+from ._base import AbstractAlgorithm, Sends, Upload
 
 Flat = Float[Array, " p"]
 STABLE = 8.0  # the largest D/q, and q/D, of a step that is accepted
 
 
-class Quadratic(NamedTuple):
+class Taylor(NamedTuple):
+    """A client's quadratic model w'Hw/2 - <b, w>."""
+
     H: Float[Array, " p_p_1_2"]  # the upper triangle
     b: Flat
 
@@ -42,22 +44,23 @@ class Points(NamedTuple):
 class NewtonServer(NamedTuple):
     points: Points
     t: Scalar
-    Q: Quadratic
+    Q: Taylor
 
 
 class NewtonClient(NamedTuple):
-    Q: Quadratic
-    proposed: Quadratic
+    Q: Taylor
+    proposed: Taylor
 
 
 class NewtonUpload(NamedTuple):
-    change: Quadratic
+    change: Taylor
     rise: Scalar  # f(trial) - f(w)
     bend: Scalar  # D
     guess: Scalar  # q
 
 
 class FedNewton(AbstractAlgorithm[NewtonServer, NewtonClient, Points, Bool[Array, ""]]):
+    sends: ClassVar[Sends] = "hessian"
     like: Params  # any w: gives the structure to the flat vectors
 
     @property
@@ -75,14 +78,14 @@ class FedNewton(AbstractAlgorithm[NewtonServer, NewtonClient, Points, Bool[Array
     def weight(self, f: AbstractProblem) -> Scalar:
         return jnp.ones_like(f.mu)
 
-    def broadcast(self, server: NewtonServer) -> Points:
+    def broadcast(self, server: NewtonServer, key: Key) -> Points:
         return server.points
 
     def client_step(self, f, client: NewtonClient, down: Points, key: Key):
         (w, trial), flat = down, self._flat(f)
         value, g = jax.value_and_grad(flat)(trial)
         H = jax.hessian(flat)(trial)
-        Q, d = Quadratic(H[jnp.triu_indices(w.size)], H @ trial - g), w - trial
+        Q, d = Taylor(H[jnp.triu_indices(w.size)], H @ trial - g), w - trial
         rise = value - flat(w)
         upload = NewtonUpload(tree.sub(Q, client.Q), rise, -rise - g @ d, d @ H @ d / 2)
         one = jnp.ones((), jnp.int32)
@@ -112,10 +115,10 @@ class FedNewton(AbstractAlgorithm[NewtonServer, NewtonClient, Points, Bool[Array
     def residuals(self, server: NewtonServer, clients: NewtonClient, weights) -> list[Params]:
         return []
 
-    def conserved(self, client: NewtonClient, down: Points) -> Quadratic:
+    def conserved(self, client: NewtonClient, down: Points) -> Taylor:
         return client.Q
 
-    def rebalance(self, server: NewtonServer, total: Quadratic, weight: Scalar) -> NewtonServer:
+    def rebalance(self, server: NewtonServer, total: Taylor, weight: Scalar) -> NewtonServer:
         return _towards(server.points.w, server.t, tree.scale(1 / weight, total))
 
     def joined(self, server: NewtonServer, ratio: Scalar) -> NewtonServer:
@@ -131,15 +134,15 @@ class FedNewton(AbstractAlgorithm[NewtonServer, NewtonClient, Points, Bool[Array
         return lambda w: f(ravel_pytree(self.like)[1](w))
 
 
-def _nothing(w: Flat) -> Quadratic:
-    return Quadratic(jnp.zeros(w.size * (w.size + 1) // 2, w.dtype), jnp.zeros_like(w))
+def _nothing(w: Flat) -> Taylor:
+    return Taylor(jnp.zeros(w.size * (w.size + 1) // 2, w.dtype), jnp.zeros_like(w))
 
 
-def _towards(w: Flat, t: Scalar, Q: Quadratic) -> NewtonServer:
+def _towards(w: Flat, t: Scalar, Q: Taylor) -> NewtonServer:
     return NewtonServer(Points(w, w + t * _step(Q, w)), t, Q)
 
 
-def _step(Q: Quadratic, w: Flat) -> Flat:
+def _step(Q: Taylor, w: Flat) -> Flat:
     """The shortest step from w to a minimiser of Q."""
     p = w.size
     upper = jnp.zeros((p, p), w.dtype).at[jnp.triu_indices(p)].set(Q.H)

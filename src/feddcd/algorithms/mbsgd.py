@@ -5,7 +5,7 @@
 W_i is the client's total row weight, by which its loss is divided. The model is w.
 """
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,8 +13,7 @@ import jax.numpy as jnp
 from .. import tree
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
-from ._base import AbstractAlgorithm, Upload
-from .fedavg import Stateless
+from ._base import AbstractStateless, Sends, Stateless, Upload
 
 
 class Gradient(NamedTuple):
@@ -22,9 +21,10 @@ class Gradient(NamedTuple):
     beta: Scalar  # a bound on the smoothness, for the length of the step
 
 
-class MinibatchSGD(AbstractAlgorithm[Params, Stateless, Params, None]):
+class MinibatchSGD(AbstractStateless[Params, Params]):
     """`batch_size=None` takes all of a client's rows; `lr=None` is 1 over the mean β."""
 
+    sends: ClassVar[Sends] = "gradient"
     lr: float | None = None
     batch_size: int | None = None
 
@@ -35,13 +35,10 @@ class MinibatchSGD(AbstractAlgorithm[Params, Stateless, Params, None]):
     def init_server(self, w: Params) -> Params:
         return w
 
-    def init_client(self, f: AbstractProblem, w: Params) -> Stateless:
-        return Stateless()
-
     def weight(self, f: AbstractProblem) -> Scalar:
         return f.weight
 
-    def broadcast(self, server: Params) -> Params:
+    def broadcast(self, server: Params, key: Key) -> Params:
         return server
 
     def client_step(self, f, client: Stateless, down: Params, key: Key):
@@ -55,29 +52,8 @@ class MinibatchSGD(AbstractAlgorithm[Params, Stateless, Params, None]):
         lr = 1 / mean.beta if self.lr is None else self.lr
         return tree.axpy(-lr, mean.g, server), None
 
-    def client_receive(self, client: Stateless, answer: None) -> Stateless:
-        return client
-
     def model(self, server: Params) -> Params:
         return server
-
-    def witness(self, client: Stateless) -> None:
-        return None
-
-    def residuals(self, server: Params, clients: Stateless, weights) -> list[Params]:
-        return []
-
-    def conserved(self, client: Stateless, down: Params) -> None:
-        return None
-
-    def rebalance(self, server: Params, total: None, weight: Scalar) -> Params:
-        return server
-
-    def joined(self, server: Params, ratio: Scalar) -> Params:
-        return server
-
-    def chosen(self, server: Params) -> dict[str, Scalar]:
-        return {}
 
     def prepare(self, f: AbstractProblem) -> AbstractProblem:
         return f

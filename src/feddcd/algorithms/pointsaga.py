@@ -9,7 +9,7 @@ with 1/ρ = (sqrt((n-1)² + 4 n L/α) - (n-1)) / (2 L n), n = N/τ, L the mean l
 curvature. In the first round there is no proximal term and g_i stays 0. The model is x.
 """
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Int
@@ -19,7 +19,7 @@ from .._errors import SpecError
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
 from ..solvers import AbstractLocalSolver, NewtonCG
-from ._base import AbstractAlgorithm, Curvature, Upload, probe, settled
+from ._base import AbstractAlgorithm, Curvature, Sends, Upload, later_curvature, probe
 
 
 class SagaServer(NamedTuple):
@@ -43,6 +43,7 @@ class SagaClient(NamedTuple):
 class PointSAGA(AbstractAlgorithm[SagaServer, SagaClient, SagaDown, None]):
     """ρ follows the formula, from curvature probed in the first two rounds, unless given."""
 
+    sends: ClassVar[Sends] = "model"
     tau: int
     N: int
     solver: AbstractLocalSolver = NewtonCG()
@@ -66,7 +67,10 @@ class PointSAGA(AbstractAlgorithm[SagaServer, SagaClient, SagaDown, None]):
     def weight(self, f: AbstractProblem) -> Scalar:
         return jnp.ones_like(f.mu)
 
-    def broadcast(self, server: SagaServer) -> SagaDown:
+    def broadcast(self, server: SagaServer, key: Key) -> SagaDown:
+        return self._down(server)
+
+    def _down(self, server: SagaServer) -> SagaDown:
         rho = self._rho(server.curvature)
         return SagaDown(tree.axpy(-1 / rho, server.g, server.x), rho, server.t)
 
@@ -80,10 +84,14 @@ class PointSAGA(AbstractAlgorithm[SagaServer, SagaClient, SagaDown, None]):
 
     def server_step(self, server: SagaServer, mean: tuple[Params, Curvature | None], share: Scalar):
         w, found = mean
-        down = self.broadcast(server)
+        down = self._down(server)
         rho = jnp.where(server.t > 0, down.rho, 0)
         g = tree.axpy(rho * share, tree.sub(down.center, w), server.g)
-        known = server.curvature if found is None else settled(server.curvature, found, server.t)
+        known = (
+            server.curvature
+            if found is None
+            else later_curvature(server.curvature, found, server.t)
+        )
         return SagaServer(w, g, server.t + 1, known), None
 
     def client_receive(self, client: SagaClient, answer: None) -> SagaClient:
@@ -108,7 +116,9 @@ class PointSAGA(AbstractAlgorithm[SagaServer, SagaClient, SagaDown, None]):
         return server._replace(g=tree.scale(ratio, server.g))
 
     def chosen(self, server: SagaServer) -> dict[str, Scalar]:
-        return {"rho": self._rho(server.curvature), "curvature": server.curvature.L}
+        # where rho is given nothing is probed, so no curvature is known
+        curvature = {} if self.rho is not None else {"curvature": server.curvature.L}
+        return {"rho": self._rho(server.curvature), **curvature}
 
     def prepare(self, f: AbstractProblem) -> AbstractProblem:
         return self.solver.prepare(f)

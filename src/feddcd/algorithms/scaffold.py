@@ -8,7 +8,7 @@
 W_i is the client's total row weight, by which its loss is divided. The model is w.
 """
 
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import jax
 from jaxtyping import Array
@@ -18,7 +18,7 @@ from .._errors import SpecError
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
 from ..solvers import SGD, AbstractFixedRateSolver
-from ._base import AbstractAlgorithm, Upload
+from ._base import AbstractAlgorithm, Sends, Upload
 
 
 class ScaffoldServer(NamedTuple):
@@ -37,6 +37,7 @@ class ScaffoldMove(NamedTuple):
 
 
 class Scaffold(AbstractAlgorithm[ScaffoldServer, ScaffoldClient, ScaffoldServer, None]):
+    sends: ClassVar[Sends] = "model"
     solver: AbstractFixedRateSolver = SGD()
     option: Literal[1, 2] = 2
     eta: float = 1.0  # the server's step
@@ -58,7 +59,7 @@ class Scaffold(AbstractAlgorithm[ScaffoldServer, ScaffoldClient, ScaffoldServer,
     def weight(self, f: AbstractProblem) -> Scalar:
         return f.weight
 
-    def broadcast(self, server: ScaffoldServer) -> ScaffoldServer:
+    def broadcast(self, server: ScaffoldServer, key: Key) -> ScaffoldServer:
         return server
 
     def client_step(self, f, client: ScaffoldClient, down: ScaffoldServer, key: Key):

@@ -36,10 +36,10 @@ def _shapes(structure: Any, leaves: tuple, precision: np.dtype) -> Shapes:
 
 
 def _all_of_them(algorithm: AbstractAlgorithm, f: AbstractProblem, w: Params) -> Shapes:
-    server = algorithm.init_server(w)
-    down = algorithm.broadcast(server)
+    server, key = algorithm.init_server(w), jax.random.key(0)
+    down = algorithm.broadcast(server, key)
     state = algorithm.init_client(f, w)
-    after, up = algorithm.client_step(f, state, down, jax.random.key(0))
+    after, up = algorithm.client_step(f, state, down, key)
     _, answer = algorithm.server_step(server, up.value, jnp.ones_like(f.mu))
     return Shapes(after, up.value, algorithm.conserved(state, down), down, answer)
 

@@ -54,7 +54,7 @@ def _dual_gap(f: Quadratic, y: Float[Array, "N d"]) -> Scalar:
 
 
 def _caught_up_gap(fed: Any, state: State) -> Scalar:
-    down = fed.algorithm.broadcast(state.server)
+    down = fed.algorithm.broadcast(state.server, fed.key)
     now = jax.vmap(fed.algorithm.caught_up, (0, None))(state.clients, down)
     return _dual_gap(fed.problem, now.y)
 

@@ -249,7 +249,7 @@ def _message_sizes(structure: Any, *shapes: Any) -> MessageSizes:
     def exchange(fed: Federation, w):
         algorithm, f = fed.algorithm, tree.take(fed.problem, 0)
         server = algorithm.init_server(w)
-        client, down = algorithm.init_client(f, w), algorithm.broadcast(server)
+        client, down = algorithm.init_client(f, w), algorithm.broadcast(server, fed.key)
         client, up = algorithm.client_step(f, client, down, fed.key)
         _, answer = algorithm.server_step(server, up.value, fed.weights[0])
         tangents = 1 if algorithm.witness(client) is None else 2

@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from .. import tree
 from .._types import Key, Params, Scalar
 from ..algorithms import AbstractAlgorithm, Upload
+from ..keys import broadcast_key, client_key, round_keys
 from ..measure import Measure, Measures
 from ..participation import AbstractParticipation, Cohort
 from ..problems import AbstractProblem
@@ -85,12 +86,17 @@ class Draw(NamedTuple):
 
 
 def one_round(fed: Federation, state: State) -> tuple[State, Record]:
-    draw = drawn(fed, state.t)
-    clients, up = _ask(fed, state.clients, fed.algorithm.broadcast(state.server), draw)
-    return closed(fed, state._replace(clients=clients), draw, up)
+    draw = draw_cohort(fed, state.t)
+    clients, up = _ask(fed, state.clients, broadcast(fed, state), draw)
+    return close_round(fed, state._replace(clients=clients), draw, up)
 
 
-def drawn(fed: Federation, t: Int[Array, ""]) -> Draw:
+def broadcast(fed: Federation, state: State) -> PyTree:
+    """What the server sends in the round that begins."""
+    return fed.algorithm.broadcast(state.server, broadcast_key(fed.key, state.t))
+
+
+def draw_cohort(fed: Federation, t: Int[Array, ""]) -> Draw:
     key_cohort, key_clients = round_keys(fed.key, t)
     cohort = fed.participation(key_cohort)
     weights = jnp.where(cohort.arrived, fed.weights[cohort.ids], 0)
@@ -100,7 +106,7 @@ def drawn(fed: Federation, t: Int[Array, ""]) -> Draw:
     return Draw(cohort, kept, p, jnp.sum(weights) / jnp.sum(fed.weights), enough, key_clients)
 
 
-def closed(fed: Federation, state: State, draw: Draw, up: Upload) -> tuple[State, Record]:
+def close_round(fed: Federation, state: State, draw: Draw, up: Upload) -> tuple[State, Record]:
     """What follows when all uploads are there: `up` has their mean, and each one's numbers."""
     algorithm, (server, clients, t), cohort = fed.algorithm, state, draw.cohort
     new_server, answer = algorithm.server_step(server, up.value, draw.share)
@@ -115,16 +121,6 @@ def closed(fed: Federation, state: State, draw: Draw, up: Upload) -> tuple[State
         *fed.measure(algorithm, server, clients, fed.weights),
     )
     return State(server, clients, t + 1), record
-
-
-def round_keys(key: Key, t: Int[Array, ""]) -> tuple[Key, Key]:
-    """(cohort key, client key) of round t: the same in every engine."""
-    cohort, clients = jax.random.split(jax.random.fold_in(key, t))
-    return cohort, clients
-
-
-def client_key(key_clients: Key, i: Int[Array, ""]) -> Key:
-    return jax.random.fold_in(key_clients, i)
 
 
 # on a GPU loops then go on by themselves, and do not ask the host: a tenth of a round

@@ -102,7 +102,7 @@ class _Parts:
 
 @eqx.filter_jit
 def _begin(fed: Federation, state: State) -> tuple[Draw, PyTree]:
-    return simulate.drawn(fed, state.t), fed.algorithm.broadcast(state.server)
+    return simulate.draw_cohort(fed, state.t), simulate.broadcast(fed, state)
 
 
 @eqx.filter_jit
@@ -150,7 +150,7 @@ def _end(
     mean = functools.reduce(tree.add, (up.value for _, up in parts))
     grad_norm, steps = map(jnp.concatenate, zip(*numbers, strict=True))
     up = Upload(mean, grad_norm, steps)
-    return simulate.closed(fed, state._replace(clients=clients), draw, up)
+    return simulate.close_round(fed, state._replace(clients=clients), draw, up)
 
 
 def _rows(values: PyTree, count: int) -> PyTree:

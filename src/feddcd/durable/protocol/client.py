@@ -16,8 +16,8 @@ from jaxtyping import Array, Int, PyTree
 from ..._errors import Refused
 from ..._types import Key, Params
 from ...algorithms import AbstractAlgorithm
+from ...keys import client_key, round_keys
 from ...problems import AbstractProblem
-from ...simulator.simulate import client_key, round_keys
 from ..codec import digest
 from .messages import NEVER, Reply, Settle, Settled, Stamp, Task
 

@@ -12,12 +12,13 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float, Int, PyTree
 
 from ... import tree
 from ..._errors import Refused
-from ..._types import Params
+from ..._types import Key, Params
 from ...algorithms import AbstractAlgorithm
+from ...keys import broadcast_key
 from ..codec import digest
 from .client import unsound
 from .messages import (
@@ -74,19 +75,29 @@ def new_server(algorithm: AbstractAlgorithm, w: Params) -> Server:
 
 
 def begin(
-    algorithm: AbstractAlgorithm, server: Server, cohort: Iterable[str]
+    algorithm: AbstractAlgorithm, server: Server, cohort: Iterable[str], key: Key
 ) -> tuple[Server, list[Task]]:
     """A new round with these members; an open one is given up."""
     asked = tuple(sorted(cohort, key=lambda id: _member(server, id).number))
     if len(asked) < FEWEST:
         raise Refused(f"a round needs at least {FEWEST} members, got {list(asked)}")
     stamp = Stamp(server.epoch, server.round + 1)
-    down = algorithm.broadcast(server.state)
+    down = _down(algorithm, server, stamp, key)
     tasks = [
         Task(id, server.members[id].number, stamp, down, server.members[id].commit)
         for id in asked
     ]  # fmt: skip
     return server._replace(round=stamp.round, open=Open(stamp, asked, {})), tasks
+
+
+def _down(algorithm: AbstractAlgorithm, server: Server, stamp: Stamp, key: Key) -> PyTree:
+    t = stamp.round - 1  # the simulator counts from 0: the same key there
+    return algorithm.broadcast(server.state, _down_key(key, np.int32(t)))
+
+
+@jax.jit
+def _down_key(key: Key, t: Int[Array, ""]) -> Key:
+    return broadcast_key(key, t)
 
 
 def receive(algorithm: AbstractAlgorithm, server: Server, reply: Reply, guard: Guard) -> Server:
@@ -211,10 +222,10 @@ def _commit(algorithm: AbstractAlgorithm, server: Server, record: Summed) -> Ser
     return server._replace(state=state, round=latest, members=members, open=None)
 
 
-def settle(algorithm: AbstractAlgorithm, server: Server) -> tuple[Server, list[Settle]]:
+def settle(algorithm: AbstractAlgorithm, server: Server, key: Key) -> tuple[Server, list[Settle]]:
     """The outcome for every member; an open round is given up."""
     stamp = Stamp(server.epoch, server.round + 1)
-    down = algorithm.broadcast(server.state)
+    down = _down(algorithm, server, stamp, key)
     sent = [Settle(id, stamp, down, member.commit) for id, member in server.members.items()]
     return server._replace(round=stamp.round, open=None), sent
 

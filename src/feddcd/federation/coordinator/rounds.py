@@ -36,7 +36,9 @@ class Desk:
     def round(self) -> Summed | None:
         """One message to each of a cohort; the record of their sum, None if too few answered."""
         began, cohort = time.monotonic(), self._cohort()
-        self.book.server, tasks = begin(self.parts.algorithm, self.book.server, cohort)
+        self.book.server, tasks = begin(
+            self.parts.algorithm, self.book.server, cohort, self.parts.key
+        )
         requests = {task.client: self._packed(task) for task in tasks}
         for client, parcel in self.roll.ask(requests, work=True):
             self._heard(client, parcel, self._receive)
@@ -53,7 +55,7 @@ class Desk:
     def settle(self, clients: Iterable[str]) -> dict[str, Closing]:
         """The outcome to these members; their parts of the sums and of the certificate."""
         algorithm, wanted = self.parts.algorithm, set(clients)
-        self.book.server, messages = settle(algorithm, self.book.server)
+        self.book.server, messages = settle(algorithm, self.book.server, self.parts.key)
         model = algorithm.model(self.book.server.state)
         requests = {m.client: self._packed(m, model) for m in messages if m.client in wanted}
         said: dict[str, Closing] = {}
