@@ -14,7 +14,7 @@ import typer
 from docs_blocks import DOCS, LEFT_OUT, ROOT, alike, blocks, missing, run_page, runs
 from feddcd.cli.app import app
 from feddcd.federation.site.disclosure import REVEALS
-from feddcd.federation.site.policy import METHODS, RULES
+from feddcd.federation.site.policy import RULES, methods
 
 PAGES = sorted(DOCS.glob("*.md"))
 READABLE = [*PAGES, ROOT / "README.md"]
@@ -98,7 +98,7 @@ def slug(title: str) -> str:
     return re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", title).strip().lower())
 
 
-@pytest.mark.parametrize("name", [*METHODS, *REVEALS, *RULES, "ask_before_sending"])
+@pytest.mark.parametrize("name", [*methods(), *REVEALS, *RULES, "ask_before_sending"])
 def test_the_page_on_what_is_revealed_names(name):
     assert f"`{name}`" in (DOCS / "reveals.md").read_text()
 

@@ -119,13 +119,15 @@ def test_imports_point_one_way():
     assert not wrong
 
 
-def test_reports_know_the_history_only():
+def test_reports_know_the_history_and_the_catalogue_only():
+    reads = {i.module for i in all_imports() if part(i.file) == "report"}
+    assert {name for name in reads if "algorithms" in name} == {"feddcd.algorithms.catalogue"}
     targets = {
         i.module.split(".")[1]
         for i in all_imports()
         if part(i.file) == "report" and i.module.startswith("feddcd.")
     }
-    assert targets <= {"report", "history", "_errors", "_text"}
+    assert targets <= {"report", "history", "algorithms", "_errors", "_text"}
 
 
 @pytest.mark.parametrize("library", WHERE)

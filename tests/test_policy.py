@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from disks import FAULTS, Crash, FailingDisk, QuickDisk
 from feddcd._errors import LogError, PolicyError, Refused, SpecError
 from feddcd._files import Disk, lock_file
+from feddcd.algorithms import ALGORITHMS
 from feddcd.federation.site import disclosure as outgoing
 from feddcd.federation.site import log as outlog
 from feddcd.federation.site import policy as rules
@@ -27,7 +28,6 @@ from feddcd.federation.site.log import LOG, verify_log
 from feddcd.federation.site.policy import FILE, Policy, load_policy
 from feddcd.federation.site.release import Door
 from feddcd.federation.site.rules import RULES
-from feddcd.runs.methods import NAMES
 
 log = SimpleNamespace(**vars(outgoing) | vars(outlog))
 BASE = Outgoing(
@@ -182,12 +182,12 @@ def test_the_template_sets_nothing_and_explains_everything(tmp_path):
     policy = load_policy(path)
     for field in fields(Policy):
         assert getattr(policy, field.name) != field.default, field.name
-    assert all(f"#   {name} " in text for name in (*rules.METHODS, *log.REVEALS))
+    assert all(f"#   {name} " in text for name in (*rules.methods(), *log.REVEALS))
     assert max(map(len, text.splitlines())) <= 100
 
 
 def test_every_algorithm_and_every_rule_has_its_setting():
-    assert set(rules.METHODS) == NAMES["algorithm"] | {"newton"}
+    assert set(rules.methods()) == set(ALGORITHMS) | {"newton"}
     assert set(RULES) | {"ask_before_sending"} == {field.name for field in fields(Policy)}
 
 

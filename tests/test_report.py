@@ -13,7 +13,7 @@ from rich.console import Console
 from feddcd import report
 from feddcd.history import COLUMNS, COUNTS, History
 from feddcd.report import Entry, figures, html
-from feddcd.report._style import STYLES, styles
+from feddcd.report._style import look, styles
 
 VOID = {"meta", "link", "br", "hr", "img"}
 
@@ -197,8 +197,8 @@ def test_summary_claims_what_the_numbers_prove(tmp_path, monkeypatch, name):
 
 def test_a_known_algorithm_keeps_its_colour_and_no_two_lines_look_alike():
     looks = styles(["feddcd eta=0.5", "feddcd", "Point-SAGA", "mine", "yours"])
-    assert looks[1] == STYLES["feddcd"]
-    assert looks[2] == STYLES["pointsaga"]
+    assert looks[1] == look("feddcd")
+    assert looks[2] == look("pointsaga")
     assert len(set(looks)) == 5
 
 

@@ -1,15 +1,18 @@
 """Settings from TOML files: a dataclass says their names and types; what does not fit is named."""
 
 import dataclasses
+import math
 import numbers
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin
 
 from ._errors import SpecError
 from ._text import nearest
+
+Limit = Callable[[str, Any], Any]  # a setting's name and value to the value; raises `SpecError`
 
 
 def read_toml(path: Path, hint: str = "", error: type[SpecError] = SpecError) -> dict[str, Any]:
@@ -63,3 +66,36 @@ def _kind(hint: Any) -> tuple[type | None, bool]:
     kinds = {get_origin(part) or part for part in parts if part is not NoneType}
     kind = kinds.pop() if len(kinds) == 1 else None
     return (kind if isinstance(kind, type) else None), NoneType in parts
+
+
+def number(*, positive: bool = True, most: float = math.inf) -> Limit:
+    """A finite number above 0, or from 0 on where it need not be positive."""
+
+    def check(name: str, value: Any) -> float:
+        real = float(value) if type(value) in (int, float) else math.nan
+        if not 0 <= real < math.inf or (real == 0 and positive):
+            bound = "> 0" if positive else ">= 0"
+            raise SpecError(f"{name} should be a finite number {bound}, got {value!r}")
+        if real > most:
+            least = "0 <" if positive else "0 <="
+            raise SpecError(f"need {least} {name} <= {most:g}, got {name}={value}")
+        return real
+
+    return check
+
+
+def whole(least: int = 1) -> Limit:
+    """A whole number, at least this."""
+
+    def check(name: str, value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise SpecError(f"{name} should be a whole number >= {least}, got {value!r}")
+        return value
+
+    return check
+
+
+def word(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise SpecError(f"{name} should be a word, got {value!r}")
+    return value

@@ -1,8 +1,17 @@
-"""The federated algorithms, one file each."""
+"""The federated algorithms, one file each, and the catalogue of their names."""
 
+from .._settings import number as number
+from .._settings import whole as whole
+from .._settings import word as word
 from ._base import AbstractAlgorithm as AbstractAlgorithm
+from ._base import AbstractStateless as AbstractStateless
+from ._base import Sends as Sends
+from ._base import Stateless as Stateless
 from ._base import Upload as Upload
+from ._method import Given as Given
+from ._method import Method as Method
 from .accfeddcd import AccFedDCD as AccFedDCD
+from .catalogue import ALGORITHMS as ALGORITHMS
 from .fedavg import FedAvg as FedAvg
 from .fedavg import FedProx as FedProx
 from .feddcd import FedDCD as FedDCD
@@ -10,14 +19,3 @@ from .fednewton import FedNewton as FedNewton
 from .mbsgd import MinibatchSGD as MinibatchSGD
 from .pointsaga import PointSAGA as PointSAGA
 from .scaffold import Scaffold as Scaffold
-
-ALGORITHMS: dict[str, str] = {
-    "feddcd": "federated dual coordinate descent, the paper's Algorithm 1",
-    "accfeddcd": "the same with Nesterov's acceleration, Algorithm 2",
-    "pointsaga": "proximal FedDCD: the fewest uploads of the dual methods",
-    "fednewton": "Newton with remembered curvature; IRLS when everyone is present",
-    "fedavg": "local SGD and averaging (biased when clients differ)",
-    "fedprox": "FedAvg with a proximal term (biased when clients differ)",
-    "scaffold": "local SGD corrected by control variates",
-    "mbsgd": "one mini-batch gradient step a round",
-}

@@ -26,11 +26,13 @@ from jaxtyping import Array, Int
 
 from .. import tree
 from .._errors import SpecError
+from .._settings import number, whole, word
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
 from ..solvers import AbstractLocalSolver, NewtonCG
 from ._base import AbstractAlgorithm, Curvature, Sends, Upload, later_curvature, probe
-from .feddcd import strong_convexity
+from ._method import Method
+from .feddcd import dual_settings, strong_convexity
 
 
 class Duals(NamedTuple):
@@ -211,3 +213,27 @@ class AccFedDCD(AbstractAlgorithm[AccServer, AccClient, AccDown, AccAnswer]):
 def _without(client: AccClient, excess: Duals) -> AccClient:
     now = tree.axpy(-client.weight, excess, Duals(client.y, client.z, client.dy))
     return client._replace(y=now.y, z=now.z, dy=now.dy)
+
+
+ACCFEDDCD = Method(
+    name="accfeddcd",
+    title="AccFedDCD",
+    about="the same with Nesterov's acceleration, Algorithm 2",
+    reveals="as feddcd",
+    algorithm=AccFedDCD,
+    make=lambda given: AccFedDCD(given.tau, given.N, given.solver, **dual_settings(given)),
+    exact=True,
+    settings={
+        "kappa": number(),
+        "r": number(most=1),
+        "eta": number(),
+        "sets": whole(),
+        "start": word,
+        "step": number(),
+    },
+    solver="newton",
+    solver_mlp="adam",
+    needs_l2=True,
+    look=("#d55e00", "-"),
+    usual=True,
+)

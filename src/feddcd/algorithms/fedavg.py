@@ -9,10 +9,12 @@ all clients agree at the optimum, the fixed point is not the optimum.
 from typing import ClassVar
 
 from .._errors import SpecError
+from .._settings import number
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
 from ..solvers import SGD, AbstractLocalSolver
 from ._base import AbstractStateless, Sends, Stateless, Upload
+from ._method import Method
 
 
 class FedProx(AbstractStateless[Params, Params]):
@@ -56,3 +58,30 @@ class FedProx(AbstractStateless[Params, Params]):
 
 def FedAvg(solver: AbstractLocalSolver | None = None) -> FedProx:
     return FedProx(SGD() if solver is None else solver, m=0.0)
+
+
+FEDPROX = Method(
+    name="fedprox",
+    title="FedProx",
+    about="FedAvg with a proximal term (biased when clients differ)",
+    reveals="as fedavg",
+    algorithm=FedProx,
+    make=lambda given: FedProx(given.solver, **given.settings),
+    exact=False,
+    settings={"m": number(positive=False)},
+    solver="sgd",
+    look=("#56b4e9", "--"),
+    usual=True,
+)
+FEDAVG = Method(
+    name="fedavg",
+    title="FedAvg",
+    about="local SGD and averaging (biased when clients differ)",
+    reveals="the common one after steps on this site's rows",
+    algorithm=FedProx,
+    make=lambda given: FedAvg(given.solver),
+    exact=False,
+    solver="sgd",
+    look=("#e69f00", "--"),
+    usual=True,
+)

@@ -12,14 +12,19 @@ w̄ - s/(η sum_I 1/λ_j) in place of w̄, so that its cohort takes s away.
 """
 
 from collections.abc import Callable
-from typing import ClassVar, Literal, NamedTuple
+from functools import cache
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import jax.numpy as jnp
 
 from .. import tree
 from .._errors import SpecError
+from .._settings import number, word
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
 from ..solvers import AbstractLocalSolver, NewtonCG
 from ._base import AbstractAlgorithm, Sends, Upload
+from ._method import Given, Method
 
 
 class DualServer(NamedTuple):
@@ -107,3 +112,34 @@ class FedDCD(AbstractAlgorithm[DualServer, DualClient, Params | None, Params]):
 
     def prepare(self, f: AbstractProblem) -> AbstractProblem:
         return self.solver.prepare(f)
+
+
+@cache
+def constant_step(step: float) -> Callable[[AbstractProblem], Scalar]:
+    """`step` in place of α as the length of a dual step; one object for equal values."""
+    return lambda f: jnp.full_like(f.mu, step)
+
+
+def dual_settings(given: Given) -> dict[str, Any]:
+    """The settings as arguments; a perceptron's clients start from the model by default."""
+    arguments = ({"start": "model"} if given.mlp else {}) | given.settings
+    if "step" in arguments:
+        arguments["weights"] = constant_step(arguments.pop("step"))
+    return arguments
+
+
+FEDDCD = Method(
+    name="feddcd",
+    title="FedDCD",
+    about="federated dual coordinate descent, the paper's Algorithm 1",
+    reveals="what fits this site's rows, moved by a known vector",
+    algorithm=FedDCD,
+    make=lambda given: FedDCD(given.solver, **dual_settings(given)),
+    exact=True,
+    settings={"eta": number(), "start": word, "step": number()},
+    solver="newton",
+    solver_mlp="adam",
+    needs_l2=True,
+    look=("#0072b2", "-"),
+    usual=True,
+)

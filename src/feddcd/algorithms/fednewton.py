@@ -24,8 +24,10 @@ from .. import tree
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
 from ._base import AbstractAlgorithm, Sends, Upload
+from ._method import Method
 
 Flat = Float[Array, " p"]
+MAX_PARAMETERS = 2000
 STABLE = 8.0  # the largest D/q, and q/D, of a step that is accepted
 
 
@@ -159,3 +161,16 @@ def _pseudo_solve(H: Float[Array, "p p"], r: Flat) -> Flat:
     values, vectors = jnp.linalg.eigh(H)
     known = values > 1e-11 * jnp.maximum(values[-1], 1e-300)
     return vectors @ (jnp.where(known, vectors.T @ r, 0) / jnp.where(known, values, 1))
+
+
+FEDNEWTON = Method(
+    name="fednewton",
+    title="FedNewton",
+    about="Newton with remembered curvature; IRLS when everyone is present",
+    reveals="changes of this site's Hessian and gradient, round by round",
+    algorithm=FedNewton,
+    make=lambda given: FedNewton(given.w),
+    exact=True,
+    matrix_up_to=MAX_PARAMETERS,
+    look=("#aa4499", "-"),
+)

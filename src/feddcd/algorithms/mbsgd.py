@@ -11,9 +11,11 @@ import jax
 import jax.numpy as jnp
 
 from .. import tree
+from .._settings import number, whole
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
 from ._base import AbstractStateless, Sends, Stateless, Upload
+from ._method import Method
 
 
 class Gradient(NamedTuple):
@@ -57,3 +59,17 @@ class MinibatchSGD(AbstractStateless[Params, Params]):
 
     def prepare(self, f: AbstractProblem) -> AbstractProblem:
         return f
+
+
+MBSGD = Method(
+    name="mbsgd",
+    title="mbsgd",
+    about="one mini-batch gradient step a round",
+    reveals="of a batch of rows; a batch of one row tells the row",
+    algorithm=MinibatchSGD,
+    make=lambda given: MinibatchSGD(**given.settings),
+    exact=False,
+    settings={"lr": number(), "batch_size": whole()},
+    needs_rate=True,
+    look=("#888888", ":"),
+)

@@ -16,10 +16,12 @@ from jaxtyping import Array, Int
 
 from .. import tree
 from .._errors import SpecError
+from .._settings import number
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
 from ..solvers import AbstractLocalSolver, NewtonCG
 from ._base import AbstractAlgorithm, Curvature, Sends, Upload, later_curvature, probe
+from ._method import Method
 
 
 class SagaServer(NamedTuple):
@@ -128,3 +130,20 @@ class PointSAGA(AbstractAlgorithm[SagaServer, SagaClient, SagaDown, None]):
             return jnp.full_like(known.L, self.rho)
         n, L = self.N / self.tau, known.L
         return 2 * L * n / (jnp.sqrt((n - 1) ** 2 + 4 * n * L / known.alpha) - (n - 1))
+
+
+POINTSAGA = Method(
+    name="pointsaga",
+    title="Point-SAGA",
+    about="proximal FedDCD: the fewest uploads of the dual methods",
+    reveals="what fits this site's rows near a known point",
+    algorithm=PointSAGA,
+    make=lambda given: PointSAGA(given.tau, given.N, given.solver, **given.settings),
+    exact=True,
+    settings={"rho": number()},
+    solver="newton",
+    solver_mlp="adam",
+    needs_l2=True,
+    look=("#009e73", "-"),
+    usual=True,
+)

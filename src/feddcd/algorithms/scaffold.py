@@ -15,10 +15,12 @@ from jaxtyping import Array
 
 from .. import tree
 from .._errors import SpecError
+from .._settings import number, whole
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
 from ..solvers import SGD, AbstractFixedRateSolver
 from ._base import AbstractAlgorithm, Sends, Upload
+from ._method import Given, Method
 
 
 class ScaffoldServer(NamedTuple):
@@ -106,3 +108,25 @@ class Scaffold(AbstractAlgorithm[ScaffoldServer, ScaffoldClient, ScaffoldServer,
 
     def prepare(self, f: AbstractProblem) -> AbstractProblem:
         return self.solver.prepare(f)
+
+
+def _make(given: Given) -> Scaffold:
+    if not isinstance(given.solver, AbstractFixedRateSolver):
+        name = type(given.solver).__name__
+        raise SpecError(f"scaffold takes steps of one length: sgd or gd, not {name}")
+    return Scaffold(given.solver, **given.settings)
+
+
+SCAFFOLD = Method(
+    name="scaffold",
+    title="SCAFFOLD",
+    about="local SGD corrected by control variates",
+    reveals="as fedavg, and a gradient",
+    algorithm=Scaffold,
+    make=_make,
+    exact=True,
+    settings={"option": whole(), "eta": number()},
+    solver="sgd",
+    look=("#8c6d4f", "-."),
+    usual=True,
+)

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from .._errors import FolderError, SpecError
 from .._files import fresh_folder
+from ..algorithms import ALGORITHMS
 from ..runs.api import compare, resume
 from ..runs.folder import read_history, read_spec, read_summary
 from ..runs.run import Progress as Step
@@ -19,7 +20,6 @@ from ..runs.run import execute
 from ..runs.spec import Spec, load_spec, parse_setting
 
 console = Console()
-USUAL = ("feddcd", "accfeddcd", "pointsaga", "fedavg", "fedprox", "scaffold")
 DEMO = ("feddcd", "accfeddcd", "pointsaga", "fednewton", "fedavg", "fedprox", "scaffold")
 
 
@@ -66,7 +66,7 @@ def compare_command(
         base |= {k: options[k] for k in ("rounds", "target_gap") if options[k] is not None}
     else:
         base = _merged(options, config, {})
-        algorithms = algorithms or list(USUAL)
+        algorithms = algorithms or [row.name for row in ALGORITHMS.values() if row.usual]
         chosen = _by_algorithm(settings, algorithms)
         owner, own = base.pop("algorithm", Spec.algorithm), base.pop("settings", {})
         if own and owner in algorithms:
@@ -125,19 +125,19 @@ def demo_command(out: Path, quiet: bool) -> None:
 
 
 def list_command(what: str | None) -> None:
-    from ..algorithms import ALGORITHMS
+    from ..algorithms.catalogue import left_out, methods
     from ..data import PARTITIONS, available
     from ..data.federate import MODELS, WEIGHTINGS
     from ..participation import PARTICIPATIONS
     from ..solvers import SOLVERS
 
     groups = {
-        "algorithms": ALGORITHMS,
+        "algorithms": {name: row.about for name, row in methods().items()},
         "data": available(),
         "models": MODELS,
         "partitions": PARTITIONS,
         "participation": PARTICIPATIONS,
-        "solvers": SOLVERS,
+        "solvers": {name: row.about for name, row in SOLVERS.items()},
         "weightings": WEIGHTINGS,
     }
     if what is not None and what not in groups:
@@ -151,6 +151,8 @@ def list_command(what: str | None) -> None:
             for key, line in entries.items():
                 table.add_row(f"  {key}", line)
             console.print(table)
+            for key, reason in left_out().items() if name == "algorithms" else ():
+                console.print(f"  left out: {key}: {reason}", style="yellow", markup=False)
             console.print()
 
 

@@ -10,10 +10,10 @@ import numpy as np
 from .._errors import SpecError
 from .._types import Params
 from ..algorithms import AbstractAlgorithm, AccFedDCD, FedDCD, FedNewton, PointSAGA
+from ..algorithms.fednewton import MAX_PARAMETERS
 from ..measure import Measure
 from ..participation import Everyone, UniformSubset
 from ..problems import FAMILIES, Dense, Linear
-from ..runs.methods import MAX_NEWTON_PARAMETERS
 from ..runs.run import message_sizes
 from ..simulator.simulate import Federation, federation
 from ._rows import Rows, Stacked
@@ -38,10 +38,10 @@ def plan(rows: Rows, algorithm: str, tau: int | None, **rest) -> Plan:
     """Newton's method with everyone where its matrices are small, Point-SAGA otherwise."""
     N, p = len(rows.parts), int(np.prod(rows.shape))
     name = ("fednewton" if p <= NEWTON_UP_TO else "pointsaga") if algorithm == "auto" else algorithm
-    if name == "fednewton" and p > MAX_NEWTON_PARAMETERS:
+    if name == "fednewton" and p > MAX_PARAMETERS:
         raise SpecError(
             f"fednewton keeps a {p} x {p} matrix per client; it takes at most "
-            f"{MAX_NEWTON_PARAMETERS} parameters: use pointsaga"
+            f"{MAX_PARAMETERS} parameters: use pointsaga"
         )
     usual = N if name == "fednewton" else max(2, -(-N // 4))
     return Plan(name, usual if tau is None else tau, **rest)

@@ -38,7 +38,7 @@ class Config:
     glm: "Plan | None" = None  # a regression table instead of training
 
     def __post_init__(self):
-        methods.check_names(self.spec)
+        methods.check_names(self.spec, absences=True)
         if not self.name or not self.name.isprintable():
             raise SpecError(f"a federation needs a name, got {self.name!r}")
         if self.spec.tau is not None and self.spec.tau < 2:

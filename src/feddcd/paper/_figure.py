@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._errors import SpecError
-from ..report._style import FONT, INK, SPARE, STYLES, blank, counts, decades, titles
+from ..report._style import FONT, INK, SPARE, blank, counts, decades, look, titles
 from ..report._svg import settled
 from ._panels import Panel, Series
 
@@ -81,7 +81,7 @@ def _lines(ax: "Axes", panel: Panel) -> None:
 
 
 def _look(one: Series) -> tuple[str, str]:
-    return STYLES.get(one.algorithm, SPARE[0])
+    return look(one.algorithm) or SPARE[0]
 
 
 def spread(curves: np.ndarray) -> list[np.ndarray]:

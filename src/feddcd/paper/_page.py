@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
 
-from ..report._style import SPARE, STYLES
+from ..report._style import SPARE, look
 from ..report.html import _head, _unbroken
 from ._blocks import Block, Cell, table2_blocks, table3_blocks
 from ._rows import Row
@@ -131,6 +131,6 @@ def _chart(chart: Chart) -> str:
 
 
 def _sample(algorithm: str) -> str:
-    colour, dash = STYLES.get(algorithm, SPARE[0])
+    colour, dash = look(algorithm) or SPARE[0]
     line = f'stroke="{colour}" stroke-width="2.4" stroke-dasharray="{DASHES[dash]}"'
     return f'<svg viewBox="0 0 34 12" aria-hidden="true"><path d="M0 6H34" {line}/></svg>'

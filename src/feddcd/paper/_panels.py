@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from ..report._text import NAMES
+from ..report._text import title
 from ._rows import BEST_SEEN, OTHER, problem_title
 
 ITERATIONS = "iterations (as the paper counts)"
@@ -80,7 +80,7 @@ def _series(algorithm: str, runs: Sequence[Measured], overlay, uploads: bool) ->
         row[: len(gap)] = np.where(np.isnan(gap), np.inf, gap)
     longest = max(runs, key=lambda run: len(run.objective))
     x = np.asarray(longest.uploads if uploads else np.arange(1, n + 1), float)
-    return Series(NAMES.get(algorithm, algorithm), algorithm, x, gaps, overlay)
+    return Series(title(algorithm), algorithm, x, gaps, overlay)
 
 
 def _y_title(problem: str) -> str:

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..report._text import NAMES
+from ..report._text import title
 
 Row = Mapping[str, Any]
 DATA = {"mnist": "MNIST", "rcv1": "RCV1", "rcv1-subset": "RCV1 subset", "digits": "Digits"}
@@ -31,7 +31,7 @@ def title_of(rows: Sequence[Row]) -> str:
 
 
 def name_of(row: Row) -> str:
-    return NAMES.get(row["algorithm"], str(row["algorithm"]))
+    return title(str(row["algorithm"]))
 
 
 def known(value: float | None) -> float:

@@ -66,7 +66,7 @@ def _distance(fed: Any, state: State) -> Scalar:
     return jnp.sum((state.server.x - x) ** 2) + jnp.mean(jnp.sum(e**2, 1)) / (ALPHA * BETA)
 
 
-class Method(NamedTuple):
+class Contestant(NamedTuple):
     make: Callable[[Any, Array], AbstractAlgorithm]  # of tau and rho
     error: Look
     rate: Callable[[int, int, float, float], theory.Rate]
@@ -77,12 +77,12 @@ class Method(NamedTuple):
 _exact = Exact(dense)
 _gap = lambda fed, state: _dual_gap(fed.problem, state.clients.y)
 METHODS = {
-    "FedDCD": Method(lambda tau, rho: FedDCD(_exact), _gap, theory.feddcd, 600),
-    "AccFedDCD": Method(
+    "FedDCD": Contestant(lambda tau, rho: FedDCD(_exact), _gap, theory.feddcd, 600),
+    "AccFedDCD": Contestant(
         lambda tau, rho: AccFedDCD(tau, N, _exact, kappa=ALPHA / BETA),
         _caught_up_gap, theory.accfeddcd, 800, 2,
     ),
-    "Point-SAGA": Method(
+    "Point-SAGA": Contestant(
         lambda tau, rho: eqx.tree_at(lambda m: m.rho, PointSAGA(2, N, _exact, rho=1.0), rho),
         _distance, theory.pointsaga, 300,
     ),

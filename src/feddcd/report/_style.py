@@ -14,17 +14,7 @@ INK = "#30343b"
 SIZE = (4.4, 3.4)
 FONT = 10.5
 
-# Okabe and Ito's colours; the line style tells apart what a printer makes grey.
-STYLES = {
-    "feddcd": ("#0072b2", "-"),
-    "accfeddcd": ("#d55e00", "-"),
-    "pointsaga": ("#009e73", "-"),
-    "fednewton": ("#aa4499", "-"),
-    "fedavg": ("#e69f00", "--"),
-    "fedprox": ("#56b4e9", "--"),
-    "scaffold": ("#8c6d4f", "-."),
-    "mbsgd": ("#888888", ":"),
-}
+# the methods' own are Okabe and Ito's; the line style tells apart what a printer makes grey
 SPARE = [
     (colour, dash)
     for dash in ("-", "--", "-.", ":")
@@ -41,14 +31,24 @@ class Line(NamedTuple):
     artist: Any
 
 
+def look(name: str) -> tuple[str, str] | None:
+    """A method's own colour and dash."""
+    from ..algorithms.catalogue import find_method  # with JAX, which not all reports need
+
+    row = find_method(name)
+    return None if row is None else row.look
+
+
 def styles(labels: Sequence[str]) -> list[tuple[str, str]]:
     """Colour and dash per label: an algorithm's own, once, and spare ones for the rest."""
     chosen: dict[int, tuple[str, str]] = {}
-    free = dict(STYLES)
+    taken: set[str] = set()
     for key in (_plain, lambda label: _plain(re.split(r"[\s,;:(=]", label.strip())[0])):
         for i, label in enumerate(labels):
-            if i not in chosen and key(label) in free:
-                chosen[i] = free.pop(key(label))
+            own = None if i in chosen or key(label) in taken else look(key(label))
+            if own is not None:
+                chosen[i] = own
+                taken.add(key(label))
     rest = [i for i in range(len(labels)) if i not in chosen]
     return [
         chosen[i] if i in chosen else SPARE[rest.index(i) % len(SPARE)] for i in range(len(labels))

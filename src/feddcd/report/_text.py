@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from ._entry import TARGETS, Entry, best_bound, certified, comparable, find, to_gap
 
 NONE = "–"
-NAMES = {
-    "feddcd": "FedDCD",
-    "accfeddcd": "AccFedDCD",
-    "pointsaga": "Point-SAGA",
-    "fednewton": "FedNewton",
-    "fedavg": "FedAvg",
-    "fedprox": "FedProx",
-    "scaffold": "SCAFFOLD",
-}
+
+
+def title(name: str) -> str:
+    """A method as people call it; what is no method is called as it is."""
+    from ..algorithms.catalogue import find_method  # with JAX, which not all reports need
+
+    row = find_method(name)
+    return name if row is None else row.title
 
 
 def count(value: float) -> str:
@@ -148,7 +147,7 @@ def _cohort(entry: Entry) -> str:
 
 
 def _name(entry: Entry) -> str:
-    return NAMES.get(entry.label, entry.label)
+    return title(entry.label)
 
 
 def _order(value: float) -> float:

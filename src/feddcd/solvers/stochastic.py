@@ -121,6 +121,6 @@ def _linear_epoch(
 
 
 def _check(epochs: int, batch_size: int) -> None:
-    traced = isinstance(epochs, jax.core.Tracer)  # a number that a method draws has no value yet
-    if (not traced and epochs < 0) or batch_size < 1:
+    drawn = isinstance(epochs, jax.Array)  # by the method; traced, it has no value yet
+    if (not drawn and epochs < 0) or batch_size < 1:
         raise SpecError(f"need epochs >= 0 and batch_size >= 1, got {epochs} and {batch_size}")

@@ -15,21 +15,18 @@ from typing import Any
 from ..._errors import PolicyError, Refused
 from ..._settings import check_names, read_toml
 from ..._text import nearest
+from ...algorithms import catalogue
 from .disclosure import REVEALS, Outgoing
 from .rules import RULES
 
 FILE = "policy.toml"
-METHODS = {
-    "newton": "moments: a Hessian of this site's rows, at every point asked for",
-    "fednewton": "hessian: changes of this site's Hessian and gradient, round by round",
-    "feddcd": "model: what fits this site's rows, moved by a known vector",
-    "accfeddcd": "model: as feddcd",
-    "pointsaga": "model: what fits this site's rows near a known point",
-    "fedavg": "model: the common one after steps on this site's rows",
-    "fedprox": "model: as fedavg",
-    "scaffold": "model: as fedavg, and a gradient",
-    "mbsgd": "gradient: of a batch of rows; a batch of one row tells the row",
-}
+TABLES = {"newton": "moments: a Hessian of this site's rows, at every point asked for"}
+
+
+def methods() -> dict[str, str]:
+    """What may be used here, and what each sends: regression tables, and the catalogue."""
+    rows = catalogue.methods().values()
+    return TABLES | {row.name: f"{row.sends}: {row.reveals}" for row in rows}
 
 
 @dataclass(frozen=True)
@@ -80,10 +77,11 @@ def _check_names(name: str, value: Any) -> None:
         return
     if not isinstance(value, tuple) or not all(isinstance(v, str) for v in value):
         raise PolicyError(f"{name} should be a list of names, got {value!r}")
-    known = {"kinds": REVEALS, "methods": METHODS}.get(name, {})
-    for item in value if known else ():
-        if item not in known:
-            raise PolicyError(f"{name} has an unknown {item!r}{nearest(item, known)}")
+    for item in value:
+        if name == "kinds" and item not in REVEALS:
+            raise PolicyError(f"{name} has an unknown {item!r}{nearest(item, REVEALS)}")
+        if name == "methods" and item not in TABLES and catalogue.find_method(item) is None:
+            raise PolicyError(f"{name} has an unknown {item!r}{nearest(item, methods())}")
 
 
 def load_policy(path: Path) -> Policy:
@@ -105,7 +103,7 @@ def load_policy(path: Path) -> Policy:
 def template() -> str:
     """A policy.toml without any limit, that explains each."""
     listing = lambda held: "\n".join(f"#   {name:10} {what}" for name, what in held.items())
-    return _TEMPLATE.format(kinds=listing(REVEALS), methods=listing(METHODS))
+    return _TEMPLATE.format(kinds=listing(REVEALS), methods=listing(methods()))
 
 
 _TEMPLATE = """\

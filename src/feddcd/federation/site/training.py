@@ -2,14 +2,13 @@
 
 import numpy as np
 
+from ...algorithms.catalogue import get_method
 from ...data.agreement import CLASSIFIERS, SiteData
 from ...durable.codec import flatten
 from ...durable.protocol import Reply
 from ..terms import Terms
 from ..wire import Closing
 from .disclosure import Outgoing
-
-KINDS = {"fednewton": "hessian", "mbsgd": "gradient"}
 
 
 def names(site: SiteData, model: str) -> Outgoing:
@@ -21,7 +20,7 @@ def names(site: SiteData, model: str) -> Outgoing:
 
 def training(terms: Terms, site: SiteData, parameters: int, *, task: bool) -> Outgoing:
     """An upload; or, in a settlement, gradients for the certificate."""
-    kind = KINDS.get(terms.algorithm, "model") if task else "gradient"
+    kind = get_method(terms.algorithm).sends if task else "gradient"
     return Outgoing(
         kind, terms.algorithm, _columns(site), len(site.labels), parameters,
         _classes(site, terms.model), {}, terms.tau, {},

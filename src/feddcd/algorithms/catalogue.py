@@ -1,0 +1,92 @@
+"""All methods by name: ours, and those of installed packages.
+
+A package offers a method by an entry point of the group `feddcd.algorithms`: its name is the
+method's, its value a `Method` or a function that gives one. What cannot be used is left out and
+said so; our own names are never replaced. Packages are looked at only when a name is not ours.
+"""
+
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import NamedTuple
+
+from .._errors import SpecError
+from .._text import nearest
+from ._method import Method
+from .accfeddcd import ACCFEDDCD
+from .fedavg import FEDAVG, FEDPROX
+from .feddcd import FEDDCD
+from .fednewton import FEDNEWTON
+from .mbsgd import MBSGD
+from .pointsaga import POINTSAGA
+from .scaffold import SCAFFOLD
+
+GROUP = "feddcd.algorithms"
+ALGORITHMS: dict[str, Method] = {
+    row.name: row
+    for row in (
+        FEDDCD,
+        ACCFEDDCD,
+        POINTSAGA,
+        FEDNEWTON,
+        FEDAVG,
+        FEDPROX,
+        SCAFFOLD,
+        MBSGD,
+    )
+}
+
+
+def methods() -> dict[str, Method]:
+    """Ours, and those of installed packages that can be used."""
+    return ALGORITHMS | _installed().methods
+
+
+def find_method(name: str) -> Method | None:
+    return ALGORITHMS.get(name) or _installed().methods.get(name)
+
+
+def get_method(name: str) -> Method:
+    """Raises `SpecError` where there is none, with the reason if a package has it."""
+    row = find_method(name)
+    if row is None and name in left_out():
+        raise SpecError(f"the algorithm {name!r} cannot be used: {left_out()[name]}")
+    if row is None:
+        raise SpecError(f"unknown algorithm {name!r}{nearest(name, methods())}")
+    return row
+
+
+def left_out() -> dict[str, str]:
+    """Entry points that cannot be used, and why."""
+    return _installed().left_out
+
+
+class _Installed(NamedTuple):
+    methods: dict[str, Method]
+    left_out: dict[str, str]
+
+
+@cache
+def _installed() -> _Installed:
+    installed = _Installed({}, {})
+    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
+        try:
+            installed.methods[point.name] = _load(point, installed.methods)
+        except Exception as error:  # whatever it is, a package of others must not stop ours
+            package = point.dist.name if point.dist else point.value
+            kind = "" if isinstance(error, SpecError) else f"{type(error).__name__}: "
+            installed.left_out[point.name] = f"{kind}{error} (package {package})"
+    return installed
+
+
+def _load(point: EntryPoint, known: dict[str, Method]) -> Method:
+    if point.name in ALGORITHMS:
+        raise SpecError(f"{point.name} is a method of feddcd itself and is not replaced")
+    if point.name in known:
+        raise SpecError(f"another package has a method called {point.name}")
+    value = point.load()
+    row = value if isinstance(value, Method) else value()
+    if not isinstance(row, Method):
+        raise SpecError(f"{point.value} is a {type(row).__name__}, not a feddcd.algorithms.Method")
+    if row.name != point.name:
+        raise SpecError(f"its entry point is called {point.name}, its method {row.name}")
+    return row
