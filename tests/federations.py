@@ -20,6 +20,7 @@ from feddcd.algorithms import (
     MinibatchSGD,
     PointSAGA,
     Scaffold,
+    catalogue,
 )
 from feddcd.participation import AbstractParticipation, Cohort
 from feddcd.problems import AbstractProblem, Quadratic, optimum, random_quadratics
@@ -79,33 +80,32 @@ def cautious(f: AbstractProblem):
 
 
 class Row(NamedTuple):
-    """`make(N, tau, w0)`; `rounds` are enough for every federation if `exact`."""
+    """`make(N, tau, w0)`; `rounds` are enough for every federation if its method is exact."""
 
     make: Callable[[int, int, jax.Array], AbstractAlgorithm]
-    exact: bool  # its fixed point is the optimum
     rounds: int
     conserves: bool = False  # it has a dual residual
 
 
 ALGORITHMS: dict[str, Row] = {
-    "feddcd": Row(lambda N, tau, w: FedDCD(DIRECT), True, 4500, True),
-    "feddcd-model": Row(lambda N, tau, w: FedDCD(DIRECT, start="model"), True, 4500, True),
-    "feddcd-lambda": Row(lambda N, tau, w: FedDCD(DIRECT, weights=cautious), True, 8500, True),
-    "accfeddcd": Row(lambda N, tau, w: AccFedDCD(tau, N, DIRECT), True, 2000, True),
-    "accfeddcd-1": Row(lambda N, tau, w: AccFedDCD(tau, N, DIRECT, sets=1), True, 1000, True),
-    "accfeddcd-model": Row(
-        lambda N, tau, w: AccFedDCD(tau, N, DIRECT, start="model"), True, 2000, True
-    ),
-    "pointsaga": Row(lambda N, tau, w: PointSAGA(tau, N, DIRECT), True, 500, True),
-    "pointsaga-rho": Row(lambda N, tau, w: PointSAGA(tau, N, DIRECT, rho=0.5), True, 500, True),
-    "fednewton": Row(lambda N, tau, w: FedNewton(w), True, 50),
-    "scaffold-1": Row(lambda N, tau, w: Scaffold(SHORT_STEPS, option=1), True, 500, True),
-    "scaffold-2": Row(lambda N, tau, w: Scaffold(FEW_STEPS, option=2), True, 500, True),
-    "fedavg": Row(lambda N, tau, w: FedAvg(FEW_STEPS), False, 200),
-    "fedprox": Row(lambda N, tau, w: FedProx(FEW_STEPS, m=0.1), False, 200),
-    "mbsgd": Row(lambda N, tau, w: MinibatchSGD(), False, 200),
+    "feddcd": Row(lambda N, tau, w: FedDCD(DIRECT), 4500, True),
+    "feddcd-model": Row(lambda N, tau, w: FedDCD(DIRECT, start="model"), 4500, True),
+    "feddcd-lambda": Row(lambda N, tau, w: FedDCD(DIRECT, weights=cautious), 8500, True),
+    "accfeddcd": Row(lambda N, tau, w: AccFedDCD(tau, N, DIRECT), 2000, True),
+    "accfeddcd-1": Row(lambda N, tau, w: AccFedDCD(tau, N, DIRECT, sets=1), 1000, True),
+    "accfeddcd-model": Row(lambda N, tau, w: AccFedDCD(tau, N, DIRECT, start="model"), 2000, True),
+    "pointsaga": Row(lambda N, tau, w: PointSAGA(tau, N, DIRECT), 500, True),
+    "pointsaga-rho": Row(lambda N, tau, w: PointSAGA(tau, N, DIRECT, rho=0.5), 500, True),
+    "fednewton": Row(lambda N, tau, w: FedNewton(w), 50),
+    "scaffold-1": Row(lambda N, tau, w: Scaffold(SHORT_STEPS, option=1), 500, True),
+    "scaffold-2": Row(lambda N, tau, w: Scaffold(FEW_STEPS, option=2), 500, True),
+    "fedavg": Row(lambda N, tau, w: FedAvg(FEW_STEPS), 200),
+    "fedprox": Row(lambda N, tau, w: FedProx(FEW_STEPS, m=0.1), 200),
+    "mbsgd": Row(lambda N, tau, w: MinibatchSGD(), 200),
 }
-EXACT_ALGORITHMS = tuple(name for name, row in ALGORITHMS.items() if row.exact)
+EXACT_ALGORITHMS = tuple(
+    name for name in ALGORITHMS if catalogue.ALGORITHMS[name.partition("-")[0]].exact
+)
 
 
 class Given(AbstractParticipation):

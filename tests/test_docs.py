@@ -25,6 +25,7 @@ FILES = "needs files that have to be fetched, and minutes; tests/test_paper*.py 
 # pages with commands that are not run, and why
 NOT_RUN = {
     "README.md": "tests/test_readme.py runs its Python; the commands need files or processes",
+    "adding.md": "tests/test_plugin.py installs its package and runs its commands",
     "benchmarks.md": "measures speed, for minutes to hours",
     "choosing.md": "measures on files that have to be fetched",
     "deploy.md": "administrators' commands, with the names of their machines",

@@ -13,6 +13,7 @@ import pytest
 
 from disks import in_memory
 from feddcd._errors import Stalled
+from feddcd.algorithms import ALGORITHMS
 from feddcd.data.federate import federate
 from feddcd.durable.client_state import ClientFile
 from feddcd.durable.ledger import Ledger
@@ -36,9 +37,6 @@ from local_network import (
     wine,
 )
 
-ALGORITHMS = (
-    "feddcd", "accfeddcd", "pointsaga", "fednewton", "fedavg", "fedprox", "scaffold", "mbsgd"
-)  # fmt: skip
 RIDGE = {"model": "ridge", "l2": 20.0}
 
 
