@@ -28,15 +28,6 @@ from feddcd.solvers import SOLVERS
 QUICK = "--clients 4 --tau 3 --rounds 4 --certify-every 2"  # equal shapes are compiled once
 NAMES = list(ALGORITHMS)
 PROMISED = {"feddcd", "accfeddcd", "pointsaga", "fednewton", "fedavg", "fedprox", "scaffold"}
-    "feddcd",
-    "accfeddcd",
-    "pointsaga",
-    "fedavg",
-    "fedprox",
-    "scaffold",
-    "mbsgd",
-    "fednewton",
-}
 FOLDER = {"config.toml", "history.csv", "summary.json", "model.npz", "report.html"}
 SUMMARY = {
     "algorithm", "rounds", "uploads", "bytes_up", "objective", "lower_bound", "certified_gap",
