@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from docs_blocks import DOCS, blocks
 from feddcd._errors import PolicyError, SpecError
 from feddcd.algorithms import catalogue
 from feddcd.cli.app import main
+from feddcd.federation.site import training
 from feddcd.federation.site.policy import load_policy
 from feddcd.participation import Lossy, UniformSubset
 from feddcd.report._style import look
@@ -167,6 +169,20 @@ def test_a_site_decides(rule, reason):
         train(home, LocalNetwork(places(home)))
         assert reason in reasons(home)
         assert bool(reason) == bool(events(home, "refused"))
+
+
+@pytest.mark.usefixtures("feddyn")
+def test_a_site_without_the_package_says_so(monkeypatch):
+    real = training.check_method
+
+    def check(terms, client):
+        real(replace(terms, algorithm="missing") if client == "site-1" else terms, client)
+
+    monkeypatch.setattr(training, "check_method", check)
+    with in_memory() as memory, quick():
+        home = make(memory / "f", data=wine(), algorithm="feddyn", rounds=2, **RIDGE)
+        train(home, LocalNetwork(places(home)))
+        assert reasons(home) == "site-1: the method 'missing' is not installed here"
 
 
 def test_without_the_package_it_is_unknown(tmp_path):

@@ -97,6 +97,7 @@ def _answer(parcel: Opened, place: Place, check: Check) -> tuple[Said, Outgoing 
     if parcel.kind != "ask":
         raise Refused(f"{place.client}: a message of an unknown kind")
     terms = parcels.terms_of(parcel)
+    leaving.check_method(terms, place.client)
     site = _rows(place)
     if len(site.labels) != parcel.meta["rows"]:
         raise _changed(place, f"{len(site.labels)} rows now, {parcel.meta['rows']} then")

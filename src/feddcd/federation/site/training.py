@@ -2,13 +2,20 @@
 
 import numpy as np
 
-from ...algorithms.catalogue import get_method
+from ..._errors import Refused
+from ...algorithms.catalogue import find_method, get_method
 from ...data.agreement import CLASSIFIERS, SiteData
 from ...durable.codec import flatten
 from ...durable.protocol import Reply
 from ..terms import Terms
 from ..wire import Closing
 from .disclosure import Outgoing
+
+
+def check_method(terms: Terms, client: str) -> None:
+    """A method of another package has to be installed here, too: its policy is checked here."""
+    if find_method(terms.algorithm) is None:
+        raise Refused(f"{client}: the method {terms.algorithm[:50]!r} is not installed here")
 
 
 def names(site: SiteData, model: str) -> Outgoing:
