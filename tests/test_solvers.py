@@ -37,7 +37,7 @@ from feddcd.solvers import (
     Tolerance,
     adam,
 )
-from feddcd.solvers._epochs import shuffled
+from feddcd.solvers._epochs import shuffle_rows
 from feddcd.solvers._sample_space import solve_in_samples
 
 ROWS, D = (9, 14, 5), 6  # three clients of unequal size, so all but one have padding
@@ -64,7 +64,7 @@ NUMBERS = {
 known = jit(lambda f, w: jax.value_and_grad(f)(w))
 hessian = jit(lambda f, w: jax.hessian(f)(w))
 batch_gradient = jit(lambda f, rows, w: jax.grad(f.batch(rows))(w))
-order = jit(shuffled)
+order = jit(shuffle_rows)
 
 
 @jit

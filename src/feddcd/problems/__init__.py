@@ -10,7 +10,11 @@ from .design import rows_of as rows_of
 from .design import stack as stack
 from .design import stack_rows as stack_rows
 from .family import FAMILIES as FAMILIES
+from .family import AbstractCanonical as AbstractCanonical
 from .family import AbstractFamily as AbstractFamily
+from .family import Targets as Targets
+from .network import Architecture as Architecture
+from .network import Network as Network
 from .quadratic import Quadratic as Quadratic
 from .quadratic import optimum as optimum
 from .quadratic import random_quadratics as random_quadratics

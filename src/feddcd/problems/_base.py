@@ -17,7 +17,8 @@ class AbstractProblem(eqx.Module):
 
     A problem is a pytree, so N clients are one problem with a leading axis N.
     `q` is None where it is zero. Algorithms change μ and q only, through `tilted`
-    and `proximal`. `loss_alpha`, `loss_beta` bound the curvature of the loss alone.
+    and `proximal`. `loss_alpha`, `loss_beta` bound the curvature of the loss alone; β may be inf.
+    The certificate is only as true as `convex` and `loss_alpha`.
     """
 
     mu: eqx.AbstractVar[Float[Array, "*N"]]
@@ -25,7 +26,13 @@ class AbstractProblem(eqx.Module):
     loss_alpha: eqx.AbstractVar[Float[Array, "*N"]]
     loss_beta: eqx.AbstractVar[Float[Array, "*N"]]
     rows: eqx.AbstractVar[Int[Array, "*N"]]  # rows of data, padding not counted
-    convex: eqx.AbstractClassVar[bool]
+    convex: eqx.AbstractVar[bool]
+
+    @property
+    def capacity(self) -> int | None:
+        """Rows of one client's arrays, padding included: what mini-batches are drawn from.
+        None: the problem has no rows that `batch` could take, so no mini-batches."""
+        return None
 
     @property
     @abc.abstractmethod
@@ -43,6 +50,10 @@ class AbstractProblem(eqx.Module):
     @abc.abstractmethod
     def normalised(self) -> Self:
         """f with its loss divided by the sum of its row weights."""
+
+    def score(self, w: Params) -> Scalar:
+        """How good w is on these rows, for the column accuracy; nan where nothing says it."""
+        return jnp.full_like(self.mu, jnp.nan)
 
     def __call__(self, w: Params) -> Scalar:
         f = self.loss(w) + self.mu / 2 * tree.dot(w, w)

@@ -100,10 +100,10 @@ class Sparse(AbstractDesign):
         inside = place < rows_of(self.starts, rows + 1)[:, None]
         place = jnp.where(inside, place, self.values.shape[-1])
         columns = self.columns.at[place].get(mode="fill", fill_value=self.d)
-        return Rows(rows_of(self.values, place), columns, self.d)
+        return SparseRows(rows_of(self.values, place), columns, self.d)
 
 
-class Rows(AbstractDesign):
+class SparseRows(AbstractDesign):
     """A few sparse rows, each padded to the same number of non-zeros."""
 
     values: Float[Array, "b m"]
@@ -123,7 +123,7 @@ class Rows(AbstractDesign):
 
     def take(self, rows):
         columns = self.columns.at[rows].get(mode="fill", fill_value=self.d)
-        return Rows(rows_of(self.values, rows), columns, self.d)
+        return SparseRows(rows_of(self.values, rows), columns, self.d)
 
 
 def stack(blocks: Sequence[np.ndarray | scipy.sparse.csr_array], dtype: type) -> AbstractDesign:

@@ -32,6 +32,10 @@ class Quadratic(AbstractProblem):
         self.rows = jnp.ones_like(self.mu, int)
 
     @property
+    def capacity(self) -> int:
+        return 1
+
+    @property
     def weight(self) -> Float[Array, "*N"]:
         return jnp.ones_like(self.mu)
 

@@ -8,14 +8,15 @@ from jaxtyping import Array, Float, Int
 
 from .._types import Params, Scalar
 from .design import AbstractDesign
-from .family import AbstractFamily
+from .family import AbstractCanonical, AbstractFamily, Targets
 from .samples import AbstractSamples
 
 
-class BaseSoftmax(AbstractFamily):
+class BaseSoftmax(AbstractCanonical):
     """Softmax, z = 0 for the first class: A(z) = log(1 + sum_k exp z_k); y has k columns, too."""
 
     smoothness: ClassVar[float] = 0.5
+    targets: ClassVar[Targets] = "classes"
 
     def value(self, z, y):
         return jax.nn.logsumexp(_with_base(z), -1) - jnp.sum(y * z, -1)
@@ -23,7 +24,7 @@ class BaseSoftmax(AbstractFamily):
     def mean(self, z):
         return jax.nn.softmax(_with_base(z), -1)[..., 1:]
 
-    def curvature(self, p, v):
+    def variance(self, p, v):
         return p * (v - jnp.sum(p * v, -1, keepdims=True))
 
     def score(self, z, y, s):

@@ -37,6 +37,10 @@ class AbstractSamples(AbstractProblem):
     def predict(self, X: AbstractDesign, w: Params) -> Float[Array, "n k"]:
         """z, before the link."""
 
+    @property
+    def capacity(self) -> int:
+        return self.s.shape[-1]
+
     def loss(self, w: Params) -> Scalar:
         return jnp.sum(self.s * self.family.value(self.predict(self.X, w), self.Y))
 
@@ -75,14 +79,17 @@ class Linear(AbstractSamples):
     loss_beta: Float[Array, "*N"]  # a bound: smoothness of the link x sum_j s_j |x_j|²
     q: Params | None = None
     gram: Gram | None = None
-    convex: ClassVar[bool] = True
+
+    @property
+    def convex(self) -> bool:
+        return self.family.convex
 
     def predict(self, X: AbstractDesign, w: Float[Array, "d k"]) -> Float[Array, "n k"]:
         return X.matmul(w)
 
     def gradient(self, w: Float[Array, "d k"]) -> Float[Array, "d k"]:
-        """∇f(w) = X's(P - Y) + μw - q, in fewer passes over w than autodiff takes."""
-        R = self.s[:, None] * (self.family.mean(self.X.matmul(w)) - self.Y)
+        """∇f(w) = X's∇loss(z) + μw - q, in fewer passes over w than autodiff takes."""
+        R = self.s[:, None] * self.family.gradient(self.family.point(self.X.matmul(w)), self.Y)
         linear = self.mu * w if self.q is None else self.mu * w - self.q
         return self.X.add_rmatmul(jnp.ones_like(self.mu), R, linear)
 

@@ -28,7 +28,7 @@ def on_cpu() -> bool:
     return jax.default_backend() == "cpu"
 
 
-class _State(NamedTuple):
+class _CGState(NamedTuple):
     x: Params
     r: Params
     p: Params
@@ -44,10 +44,10 @@ def cg(
     Stops at a direction of negative curvature; the first such direction is b itself.
     """
 
-    def unsolved(s: _State):
+    def unsolved(s: _CGState):
         return (s.rr > tol**2) & (s.k < max_steps)
 
-    def step(s: _State) -> _State:
+    def step(s: _CGState) -> _CGState:
         Ap = operator(s.p)
         pAp = tree.dot(s.p, Ap)
         bad = ~(pAp > 0)
@@ -55,9 +55,9 @@ def cg(
         r = tree.axpy(-a, Ap, s.r)
         rr = jnp.where(bad, 0.0, tree.dot(r, r))
         p = tree.axpy(rr / s.rr, s.p, r)
-        return _State(tree.axpy(a, s.p, s.x), r, p, rr, s.k + 1)
+        return _CGState(tree.axpy(a, s.p, s.x), r, p, rr, s.k + 1)
 
-    start = _State(tree.zeros(b), b, b, tree.dot(b, b), jnp.zeros((), jnp.int32))
+    start = _CGState(tree.zeros(b), b, b, tree.dot(b, b), jnp.zeros((), jnp.int32))
     end = jax.lax.while_loop(unsolved, step, start)
     return end.x, end.k
 

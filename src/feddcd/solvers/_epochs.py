@@ -8,29 +8,35 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, PyTree
 
 from .. import tree
+from .._errors import SpecError
 from .._types import Key, Params, Scalar
-from ..problems import AbstractProblem, AbstractSamples
+from ..problems import AbstractProblem
 from ._base import AbstractStop, LocalSolution
 
 Epoch = Callable[[Params, PyTree, Key], tuple[Params, PyTree]]
 
 
-def capacity(f: AbstractProblem) -> int:
-    """Rows of the arrays, padding included."""
-    return f.Y.shape[0] if isinstance(f, AbstractSamples) else 1
+def row_count(f: AbstractProblem) -> int:
+    """Rows of the arrays, padding included; a problem without rows is refused."""
+    if f.capacity is None:
+        raise SpecError(
+            f"{type(f).__name__} does not say how many rows it has, so no mini-batches can be "
+            "drawn: give it the property `capacity`, or take the solver gd, lbfgs or newton"
+        )
+    return f.capacity
 
 
-def batches(f: AbstractProblem, size: int) -> Int[Array, ""]:
+def batch_count(f: AbstractProblem, size: int) -> Int[Array, ""]:
     """Mini-batches in an epoch: the real rows / size, rounded up."""
     return (-(-f.rows // size)).astype(jnp.int32)
 
 
-def shuffled(f: AbstractProblem, size: int, key: Key) -> Int[Array, "batches size"]:
+def shuffle_rows(f: AbstractProblem, size: int, key: Key) -> Int[Array, "batches size"]:
     """The real rows in random order, cut into batches and filled up with rows out of range.
 
     The order does not depend on the padding.
     """
-    n = capacity(f)
+    n = row_count(f)
     size = min(size, n)
     real = jnp.arange(n) < f.rows
     bits = jax.random.bits(key, (n,), jnp.uint32)
@@ -39,13 +45,13 @@ def shuffled(f: AbstractProblem, size: int, key: Key) -> Int[Array, "batches siz
     return jnp.pad(order, (0, -n % size), constant_values=n).reshape(-1, size)
 
 
-def drawn(f: AbstractProblem, size: int, key: Key) -> Int[Array, "batches size"]:
+def draw_rows(f: AbstractProblem, size: int, key: Key) -> Int[Array, "batches size"]:
     """Real rows, drawn independently and with replacement, for an epoch."""
-    count = -(-capacity(f) // size)
+    count = -(-row_count(f) // size)
     return jax.random.randint(key, (count * size,), 0, f.rows).reshape(count, size)
 
 
-class _Progress(NamedTuple):
+class _EpochState(NamedTuple):
     w: Params
     extra: PyTree
     grad_norm: Scalar
@@ -76,13 +82,13 @@ def run_epochs(
     given = norm(*start)
     bound = stop(f, given)
 
-    def unsolved(s: _Progress):
+    def unsolved(s: _EpochState):
         return (s.grad_norm > bound) & (s.k < epochs)
 
-    def another(s: _Progress) -> _Progress:
+    def another(s: _EpochState) -> _EpochState:
         w, extra = epoch(s.w, s.extra, jax.random.fold_in(key, s.k))
-        return _Progress(w, extra, norm(w, extra), s.k + 1)
+        return _EpochState(w, extra, norm(w, extra), s.k + 1)
 
-    first = _Progress(*start, given, jnp.zeros((), jnp.int32))
+    first = _EpochState(*start, given, jnp.zeros((), jnp.int32))
     end = jax.lax.while_loop(unsolved, another, first)
     return LocalSolution(end.w, end.grad_norm, end.k * length)

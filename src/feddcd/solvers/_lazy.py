@@ -39,7 +39,7 @@ class Lazy(NamedTuple):
             return z
         return z + self.e * (X.matmul(self.D) if XD is None else XD)
 
-    def decayed(self, eta: Scalar, mu: Scalar) -> "Lazy":
+    def shrink(self, eta: Scalar, mu: Scalar) -> "Lazy":
         """(1 - ημ) W + η D."""
         decay = _decay(eta, mu)
         return self._replace(c=decay * self.c, e=decay * self.e + eta)

@@ -1,8 +1,8 @@
 """Newton's method for linear models on one column of A per sample, where w' = (q' + A X)/μ.
 
-With G = XX' (once per client), Z = (q'X' + AG)/μ and R = A - s(Y - P(Z)):
+With G = XX' (once per client), Z = (q'X' + AG)/μ and R = A + s ∇loss(Z):
 
-    ∇f' = RX,    |∇f|² = <R, RG>,    D + S(DG)/μ = -R,    S_j = s_j ∇²A(z_j),
+    ∇f' = RX,    |∇f|² = <R, RG>,    D + S(DG)/μ = -R,    S_j = s_j ∇²loss(z_j),
 
 solved by conjugate gradients in the inner product <a, bG>: the iterates of the parameter
 space at n²k a step, whatever d is. Gradients, values and steps are in full precision;
@@ -39,8 +39,12 @@ class _Local(eqx.Module):
     mu: Scalar
     family: AbstractFamily
 
-    def mean(self, AG: Columns) -> Columns:
-        return _by_columns(self.family.mean)((self.Xq + AG) / self.mu)
+    def point(self, AG: Columns) -> Columns:
+        return _by_columns(self.family.point)((self.Xq + AG) / self.mu)
+
+    def slope(self, P: Columns) -> Columns:
+        """s ∇loss."""
+        return self.s * _by_columns(self.family.gradient)(P, self.Y)
 
     def value(self, A: Columns, AG: Columns) -> Scalar:
         """f(w) + |q|²/(2μ)."""
@@ -48,7 +52,7 @@ class _Local(eqx.Module):
         return jnp.sum(self.s * losses) + jnp.vdot(A, AG) / (2 * self.mu)
 
 
-class _Point(NamedTuple):
+class _SamplePoint(NamedTuple):
     A: Columns
     AG: Columns
     value: Scalar
@@ -81,7 +85,7 @@ def solve_in_samples(
     both = f.X.matmul(jnp.concatenate([w, q], 1)).T
     Xw, Xq = both[:k], both[k:]
     local = _Local(gram.G, gram.rough, Xq, f.Y.T, f.s, f.mu, f.family)
-    A = f.s * (local.Y - _by_columns(f.family.mean)(Xw))
+    A = -local.slope(_by_columns(f.family.point)(Xw))
     AG = A @ gram.G
     residual = f.mu * w - q
     given = jnp.vdot(residual, residual) - 2 * jnp.vdot(f.mu * Xw - Xq, A) + jnp.vdot(A, AG)
@@ -106,21 +110,21 @@ def _nearer(gram: Gram, A: Columns, AG: Columns, target: Columns) -> tuple[Colum
     return A + shift @ gram.vectors.T, AG + shift @ gram.products.T
 
 
-def _point(local: _Local, A: Columns, AG: Columns, value: Scalar) -> _Point:
-    P = local.mean(AG)
-    R = A - local.s * (local.Y - P)
+def _point(local: _Local, A: Columns, AG: Columns, value: Scalar) -> _SamplePoint:
+    P = local.point(AG)
+    R = A + local.slope(P)
     RG = R @ local.G
     norm = jnp.sqrt(jnp.maximum(jnp.vdot(R, RG), 0))
     zero = jnp.zeros((), jnp.int32)
     first = jnp.full_like(norm, FIRST_FORCING)
-    return _Point(A, AG, value, P, R, RG, norm, first, zero, zero, jnp.array(True))
+    return _SamplePoint(A, AG, value, P, R, RG, norm, first, zero, zero, jnp.array(True))
 
 
-def _newton(local: _Local, start: _Point, tol: Scalar, max_steps: int) -> _Point:
-    def unsolved(s: _Point):
+def _newton(local: _Local, start: _SamplePoint, tol: Scalar, max_steps: int) -> _SamplePoint:
+    def unsolved(s: _SamplePoint):
         return (s.grad_norm > tol) & (s.newton < max_steps) & s.progress
 
-    def step(s: _Point) -> _Point:
+    def step(s: _SamplePoint) -> _SamplePoint:
         D, k = _direction(local, s, accuracy(s.forcing * s.grad_norm, tol))
         DG = D @ local.G
         along = lambda t: local.value(s.A + t * D, s.AG + t * DG)
@@ -135,11 +139,11 @@ def _newton(local: _Local, start: _Point, tol: Scalar, max_steps: int) -> _Point
     return jax.lax.while_loop(unsolved, step, start)
 
 
-def _direction(local: _Local, s: _Point, tol: Scalar) -> tuple[Columns, Int[Array, ""]]:
+def _direction(local: _Local, s: _SamplePoint, tol: Scalar) -> tuple[Columns, Int[Array, ""]]:
     """D with |(D + S(DG)/μ + R) X| <= tol, in the precision of `rough`, scaled by |∇f|."""
     low = local.rough.dtype
     unit = 1 / s.grad_norm
-    P, weights = s.P.astype(low), (local.s / local.mu).astype(low)
+    P, Y, weights = s.P.astype(low), local.Y.astype(low), (local.s / local.mu).astype(low)
     enough = ((tol * unit) ** 2).astype(low)
 
     curvature = _by_columns(local.family.curvature)
@@ -149,7 +153,7 @@ def _direction(local: _Local, s: _Point, tol: Scalar) -> tuple[Columns, Int[Arra
 
     def once(c: _Search) -> _Search:
         going = c.rr > enough
-        Ap = c.p + weights * curvature(P, c.pG)
+        Ap = c.p + weights * curvature(P, Y, c.pG)
         a = jnp.where(going, c.rr / jnp.vdot(c.pG, Ap), 0)
         r, rG = c.r - a * Ap, c.rG - a * (Ap @ local.rough)
         rr = jnp.vdot(r, rG)

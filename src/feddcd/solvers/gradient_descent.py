@@ -30,10 +30,10 @@ class GradientDescent(AbstractFixedRateSolver):
         del key
         eta = self.rate(f)
 
-        def unsolved(s: _Point):
+        def unsolved(s: _DescentPoint):
             return (s.grad_norm > bound) & (s.k < self.steps)
 
-        def step(s: _Point) -> _Point:
+        def step(s: _DescentPoint) -> _DescentPoint:
             return _point(f, tree.axpy(-eta, s.g, s.w), s.k + 1)
 
         start = _point(f, w, jnp.zeros((), jnp.int32))
@@ -42,13 +42,13 @@ class GradientDescent(AbstractFixedRateSolver):
         return LocalSolution(end.w, end.grad_norm, end.k)
 
 
-class _Point(NamedTuple):
+class _DescentPoint(NamedTuple):
     w: Params
     g: Params
     grad_norm: Scalar
     k: Int[Array, ""]
 
 
-def _point(f: AbstractProblem, w: Params, k: Int[Array, ""]) -> _Point:
+def _point(f: AbstractProblem, w: Params, k: Int[Array, ""]) -> _DescentPoint:
     g = jax.grad(f)(w)
-    return _Point(w, g, tree.norm(g), k)
+    return _DescentPoint(w, g, tree.norm(g), k)

@@ -57,7 +57,7 @@ class NewtonCG(AbstractLocalSolver):
         return rest._replace(steps=rest.steps + steps)
 
 
-class _Point(NamedTuple):
+class _NewtonPoint(NamedTuple):
     w: Params
     g: Params
     grad_norm: Scalar
@@ -70,10 +70,10 @@ class _Point(NamedTuple):
 def _solve_in_parameters(
     problem: AbstractProblem, w: Params, tol: Scalar, max_steps: int
 ) -> LocalSolution:
-    def unsolved(s: _Point):
+    def unsolved(s: _NewtonPoint):
         return (s.grad_norm > tol) & (s.newton < max_steps) & s.progress
 
-    def step(s: _Point) -> _Point:
+    def step(s: _NewtonPoint) -> _NewtonPoint:
         # else what depends on the data alone is computed ahead of a loop that seldom runs
         f, _ = jax.lax.optimization_barrier((problem, s.w))
         _, hvp = jax.linearize(jax.grad(f), s.w)
@@ -86,14 +86,14 @@ def _solve_in_parameters(
         norm = tree.norm(g)
         better = (value < now) | (norm < s.grad_norm)
         newton, steps = s.newton + 1, s.steps + k
-        new = _Point(w, g, norm, next_forcing(norm, s.grad_norm), newton, steps, better)
+        new = _NewtonPoint(w, g, norm, next_forcing(norm, s.grad_norm), newton, steps, better)
         return tree.where(better, new, s._replace(newton=newton, steps=steps, progress=better))
 
     g = problem.gradient(w) if isinstance(problem, Linear) else jax.grad(problem)(w)
     zero = jnp.zeros((), jnp.int32)
     norm = tree.norm(g)
     first = jnp.full_like(norm, FIRST_FORCING)
-    start = _Point(w, g, norm, first, zero, zero, jnp.array(True))
+    start = _NewtonPoint(w, g, norm, first, zero, zero, jnp.array(True))
     end = jax.lax.while_loop(unsolved, step, start)
     return LocalSolution(end.w, end.grad_norm, end.steps)
 

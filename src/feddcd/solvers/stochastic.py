@@ -19,7 +19,7 @@ from ._base import (
     check_rate,
     step_length,
 )
-from ._epochs import batches, run_epochs, shuffled
+from ._epochs import batch_count, run_epochs, shuffle_rows
 from ._lazy import run_lazily
 
 
@@ -36,10 +36,10 @@ class Optax(AbstractLocalSolver):
         _check(self.epochs, self.batch_size)
 
     def __call__(self, f: AbstractProblem, w: Params, key: Key) -> LocalSolution:
-        length = batches(f, self.batch_size)
+        length = batch_count(f, self.batch_size)
 
         def epoch(w, state, key):
-            order = shuffled(f, self.batch_size, key)
+            order = shuffle_rows(f, self.batch_size, key)
 
             def step(i, carry):
                 w, state = carry
@@ -91,10 +91,10 @@ class SGD(AbstractFixedRateSolver):
         return f
 
     def __call__(self, f: AbstractProblem, w: Params, key: Key) -> LocalSolution:
-        eta, length = self.rate(f), batches(f, self.batch_size)
+        eta, length = self.rate(f), batch_count(f, self.batch_size)
 
         def epoch(w, _, key):
-            order = shuffled(f, self.batch_size, key)
+            order = shuffle_rows(f, self.batch_size, key)
             if isinstance(f, Linear):
                 return _linear_epoch(f, w, order, eta, length), None
             step = lambda i, w: tree.axpy(-eta, jax.grad(f.batch(order[i]))(w), w)
@@ -113,8 +113,8 @@ def _linear_epoch(
     def step(i, eta, lazy, _):
         b = f.batch(order[i])
         z = lazy.predict(b.X, None if tilt is None else rows_of(tilt, order[i]))
-        R = b.s[:, None] * (f.family.mean(z) - b.Y)
-        return lazy.decayed(eta, f.mu).plus(-eta, b.X, R), None
+        R = b.s[:, None] * f.family.gradient(f.family.point(z), b.Y)
+        return lazy.shrink(eta, f.mu).plus(-eta, b.X, R), None
 
     start, room = (W, f.q, None), len(order)
     return run_lazily(step, start, steps=length, eta=eta, mu=f.mu, room=room)[0]

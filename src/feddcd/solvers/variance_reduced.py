@@ -15,7 +15,7 @@ from .. import tree
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem, Linear
 from ._base import AbstractLocalSolver, AbstractStop, LocalSolution, check_rate
-from ._epochs import batches, drawn, run_epochs
+from ._epochs import batch_count, draw_rows, run_epochs
 from ._lazy import run_lazily
 
 Table = Float[Array, "n k"]
@@ -41,10 +41,10 @@ class SVRG(AbstractLocalSolver):
         rho = _row_smoothness(f) / self.batch_size
         default = 1 / (2 * ((1 - 1 / self.batch_size) * f.beta + 3 * rho))
         eta = default if self.lr is None else jnp.asarray(self.lr, f.beta.dtype)
-        length = batches(f, self.batch_size)
+        length = batch_count(f, self.batch_size)
 
         def epoch(w, known, key):
-            order = drawn(f, self.batch_size, key)
+            order = draw_rows(f, self.batch_size, key)
             if isinstance(f, Linear):
                 w = _linear_svrg(f, w, known, order, eta, length)
             else:
@@ -64,8 +64,8 @@ class SVRG(AbstractLocalSolver):
 
 
 class SAGA(AbstractLocalSolver):
-    """w ← w - η (n x_j' s_j (p_j - r_j) + X' s r + ∇(μ|w|²/2 - <q, w>)), r_j ← p_j, where r holds
-    the mean P that every row of a linear model last had; a step is one row.
+    """w ← w - η (n x_j' s_j (g_j - r_j) + X' s r + ∇(μ|w|²/2 - <q, w>)), r_j ← g_j, where r holds
+    the ∇loss in z that every row of a linear model last had; a step is one row.
 
     Runs `epochs` epochs or, given a `stop`, until it holds, but `max_epochs` at most.
     """
@@ -84,11 +84,11 @@ class SAGA(AbstractLocalSolver):
         f = _linear(f)
         eta = 1 / (3 * _row_smoothness(f))
         eta = eta if self.lr is None else jnp.asarray(self.lr, f.beta.dtype)
-        length = batches(f, 1)
+        length = batch_count(f, 1)
         g, table = _linear_snapshot(f, w)
 
         def epoch(w, known, key):
-            order = drawn(f, 1, key)
+            order = draw_rows(f, 1, key)
             w, *known = run_lazily(
                 lambda i, eta, *s: _saga(f, order[i], eta, *s),
                 (w, *known),
@@ -110,7 +110,7 @@ class SAGA(AbstractLocalSolver):
 
 
 def _snapshot(f: AbstractProblem, w: Params) -> tuple[Params, Params]:
-    """∇f(w) and what ∇f_B(w) is found from: w, or a linear model's mean P of every row."""
+    """∇f(w) and what ∇f_B(w) is found from: w, or a linear model's point P of every row."""
     return _linear_snapshot(f, w) if isinstance(f, Linear) else (jax.grad(f)(w), w)
 
 
@@ -126,8 +126,8 @@ def _svrg(f: AbstractProblem, w: Params, known: PyTree, order, eta: Scalar, leng
 
 
 def _linear_snapshot(f: Linear, W: Float[Array, "d k"]) -> tuple[Float[Array, "d k"], Table]:
-    P = f.family.mean(f.X.matmul(W))
-    g = f.X.rmatmul(f.s[:, None] * (P - f.Y)) + f.mu * W
+    P = f.family.point(f.X.matmul(W))
+    g = f.X.rmatmul(f.s[:, None] * f.family.gradient(P, f.Y)) + f.mu * W
     return g if f.q is None else g - f.q, P
 
 
@@ -136,18 +136,20 @@ def _linear_svrg(f: Linear, W: Float[Array, "d k"], known: PyTree, order, eta: S
 
     def step(i, eta, lazy, _):
         b = f.batch(order[i])
-        R = b.s[:, None] * (f.family.mean(lazy.predict(b.X)) - table[order[i]])
-        return lazy.decayed(eta, f.mu).plus(-eta, b.X, R), None
+        P = f.family.point(lazy.predict(b.X))
+        R = b.s[:, None] * f.family.difference(P, table[order[i]], b.Y)
+        return lazy.shrink(eta, f.mu).plus(-eta, b.X, R), None
 
     return run_lazily(step, (W, f.mu * W - g, None), steps=length, eta=eta, mu=f.mu)[0]
 
 
 def _saga(f: Linear, row, eta: Scalar, lazy, table: Table):
-    """With D = q - X' s (table - Y), which row j changes by -x_j' Δ, Δ = s_j (p_j - r_j)."""
+    """With D = q - X' s r, which row j changes by -x_j' Δ, Δ = s_j (g_j - r_j); the table holds
+    the points that r comes from."""
     x, s = f.X.take(row), f.s[row][:, None]
-    P = f.family.mean(lazy.predict(x))
-    change = s * (P - table[row])
-    lazy = lazy.decayed(eta, f.mu)
+    P = f.family.point(lazy.predict(x))
+    change = s * f.family.difference(P, table[row], f.Y[row])
+    lazy = lazy.shrink(eta, f.mu)
     lazy = lazy.plus(lazy.e - eta * f.rows, x, change)
     D = x.add_rmatmul(-jnp.ones_like(eta), change, lazy.D)
     return lazy._replace(D=D), table.at[row].set(P)
