@@ -30,7 +30,11 @@ COUNTS = frozenset({"round", "iteration", "uploads", "bytes_up", "bytes_down", "
 
 
 class History(Mapping[str, np.ndarray]):
-    """Columns by name, all of one length; `nan` where a round has no such value."""
+    """Columns by name, all of one length; `nan` where a round has no such value.
+
+    `dual_residual` is the norm of the sums that the method keeps at zero (`measure.dual_residual`);
+    it is rounding in a simulation, and not the distance from the optimum.
+    """
 
     def __init__(self, columns: Mapping[str, np.ndarray]):
         missing = [name for name in COLUMNS if name not in columns]
@@ -59,18 +63,13 @@ class History(Mapping[str, np.ndarray]):
     def rounds(self) -> int:
         return len(self._columns["round"])
 
-    def extended(self, other: "History") -> "History":
+    def plus(self, other: "History") -> "History":
         return History({name: np.concatenate([self[name], other[name]]) for name in COLUMNS})
 
     def last(self, name: str) -> float:
         """The latest value that is not `nan`; `nan` if there is none."""
         column = self[name][~np.isnan(self[name].astype(float))]
         return float(column[-1]) if len(column) else float("nan")
-
-    def first_below(self, name: str, bound: float) -> int | None:
-        """The first row whose `name` is at most `bound`; None if there is none."""
-        hits = np.flatnonzero(self[name] <= bound)
-        return int(hits[0]) if len(hits) else None
 
     def to_pandas(self) -> "pd.DataFrame":
         import pandas as pd

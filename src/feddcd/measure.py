@@ -16,7 +16,7 @@ from .problems import AbstractProblem, AbstractSamples
 class Measures(NamedTuple):
     objective: Scalar  # F/N
     score: Scalar  # nan where there is none
-    dual_residual: Scalar  # nan where nothing is conserved
+    dual_residual: Scalar  # of what is conserved, as below; nan where nothing is
 
 
 class Measure(eqx.Module):
@@ -24,7 +24,7 @@ class Measure(eqx.Module):
     and the dual residual."""
 
     problem: AbstractProblem
-    test: AbstractSamples | None = None
+    test: AbstractProblem | None = None
 
     def __call__(
         self, algorithm: AbstractAlgorithm, server: PyTree, clients: PyTree, weights: Array
@@ -40,7 +40,8 @@ class Measure(eqx.Module):
             return self.test.score(w)
         if isinstance(self.problem, AbstractSamples):
             return training_score(self.problem, w)
-        return jnp.array(jnp.nan)
+        weights, scores = jax.vmap(lambda f: (f.weight, f.score(w)))(self.problem)
+        return jnp.sum(weights * scores) / jnp.sum(weights)
 
 
 def training_score(problem: AbstractSamples, w: Params) -> Scalar:
@@ -114,6 +115,8 @@ def lower_bound(total: Tangent, N: int) -> Scalar:
 def dual_residual(
     algorithm: AbstractAlgorithm, server: PyTree, clients: PyTree, weights: Array
 ) -> Scalar:
-    """The largest norm of what should be zero; nan where nothing is conserved."""
+    """The largest norm of the sums that the method keeps at zero, as |sum_i y_i| of FedDCD: how far
+    the clients' and the server's states disagree. Not a distance from the optimum, and not what
+    the audit of a federation reports. nan where nothing is conserved."""
     norms = [tree.norm(r) for r in algorithm.residuals(server, clients, weights)]
     return jnp.max(jnp.array(norms)) if norms else jnp.array(jnp.nan)

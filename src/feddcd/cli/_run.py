@@ -14,7 +14,7 @@ from .._errors import FolderError, SpecError
 from .._files import fresh_folder
 from ..algorithms import ALGORITHMS
 from ..runs.api import compare, resume
-from ..runs.folder import read_history, read_spec, read_summary
+from ..runs.folder import load_race, read_history, read_spec, read_summary, save_race
 from ..runs.run import Progress as Step
 from ..runs.run import execute
 from ..runs.spec import Spec, load_spec, parse_setting
@@ -57,8 +57,6 @@ def compare_command(
     folder: Path | None,
     quiet: bool,
 ) -> None:
-    from ..runs.race import load_race, save_race
-
     if folder is not None:
         given = options | {"algorithm": algorithms or None}
         _only(given, {"rounds", "target_gap"}, config, settings, out)
@@ -109,8 +107,6 @@ def demo_command(out: Path, quiet: bool) -> None:
         if not (out / "compare.toml").exists():
             raise FolderError(f"{out} exists and is not a demo folder: choose another --out")
         shutil.rmtree(out)
-    from ..runs.race import save_race
-
     base = {
         "data": "digits", "partition": "dirichlet:0.3", "clients": 20, "tau": 8, "l2": 1e-2,
         "rounds": 60, "weighting": "clients", "certify_every": 1,

@@ -13,7 +13,9 @@ from .._errors import DataError
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Rows `X` (n, d) with targets `y` (n,), natural `groups` (n,) and held-out test rows."""
+    """Rows `X` (n, d) with targets `y` (n,), natural `groups` (n,) and held-out test rows.
+
+    Targets that are words are numbered in sorted order, and `classes` keeps the words."""
 
     name: str
     X: np.ndarray | sparse.csr_array
@@ -21,10 +23,14 @@ class Dataset:
     groups: np.ndarray | None = None
     X_test: np.ndarray | sparse.csr_array | None = None
     y_test: np.ndarray | None = None
+    classes: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         self._set("X", _matrix(self.X, f"{self.name}: X"))
         n, d = shape_of(self.X)
+        if self.classes is None and are_words(self.y):
+            self._set("classes", np.unique(_words(self.y)))
+            self._set("y", _numbered(self.y, self.classes, f"{self.name}: y"))
         self._set("y", _vector(self.y, f"{self.name}: y", n))
         if self.groups is not None:
             self._set("groups", _labels(self.groups, f"{self.name}: groups", n))
@@ -34,6 +40,8 @@ class Dataset:
             return
         self._set("X_test", _matrix(self.X_test, f"{self.name}: X_test"))
         n_test, d_test = shape_of(self.X_test)
+        if self.classes is not None and are_words(self.y_test):
+            self._set("y_test", _numbered(self.y_test, self.classes, f"{self.name}: y_test"))
         self._set("y_test", _vector(self.y_test, f"{self.name}: y_test", n_test))
         if d_test != d:
             raise DataError(f"{self.name}: X has {d} features, X_test has {d_test}")
@@ -49,6 +57,26 @@ class Dataset:
 def shape_of(X: Any) -> tuple[int, int]:
     """Rows and features of a dense or sparse matrix."""
     return X.shape
+
+
+def are_words(y: Any) -> bool:
+    """Whether every label is a text."""
+    labels = np.asarray(y)
+    if labels.dtype.kind != "O":
+        return labels.dtype.kind in "US"
+    return labels.size > 0 and all(isinstance(label, str) for label in labels.flat)
+
+
+def _words(y: Any) -> np.ndarray:
+    return np.asarray(y).astype(str)
+
+
+def _numbered(y: Any, classes: np.ndarray | None, what: str) -> np.ndarray:
+    words = _words(y)
+    unseen = np.setdiff1d(words, classes)
+    if len(unseen):
+        raise DataError(f"{what} has the label {str(unseen[0])!r}, which the training data has not")
+    return np.searchsorted(classes, words).astype(float)
 
 
 def _floats(values: Any, what: str) -> np.ndarray:

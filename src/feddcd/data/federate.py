@@ -1,7 +1,7 @@
 """From rows to one stacked problem: clients padded to one size, row weights, labels coded."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -11,10 +11,21 @@ from .. import tree
 from .._errors import DataError
 from .._text import listed
 from .._types import Params
-from ..problems import FAMILIES, MLP, AbstractSamples, Linear, mlp_params, stack_rows
+from ..problems import (
+    FAMILIES,
+    MLP,
+    AbstractFamily,
+    AbstractProblem,
+    AbstractSamples,
+    Architecture,
+    Linear,
+    Network,
+    Targets,
+    mlp_params,
+    stack_rows,
+)
 from ._dataset import Dataset, shape_of
 from .agreement import (
-    REGRESSIONS,
     Agreed,
     SiteData,
     check_count,
@@ -35,44 +46,73 @@ WEIGHTINGS: dict[str, str] = {
     "samples": "each row counts equally: the model is that of the pooled data",
 }
 MAX_WIDTH = 100_000
+Model = str | AbstractFamily | Architecture
+
+
+def _as_it_is(w: Params) -> Params:
+    return w
 
 
 class Federated(NamedTuple):
-    problem: AbstractSamples  # leading axis N
-    test: AbstractSamples | None  # one problem, for the score alone
+    problem: AbstractProblem  # leading axis N
+    test: AbstractProblem | None  # one problem, for the score alone
     w: Params  # where a run starts
     classes: np.ndarray | None
+    assemble: Callable[[Params], Any] = _as_it_is  # the model that a user gets, from w
 
 
 def federate(
     data: Dataset,
     parts: Sequence[np.ndarray],
     *,
-    model: str = "softmax",
+    model: Model = "softmax",
     l2: float = 1e-3,
     weighting: str = "clients",
     dtype: type = np.float64,
     seed: int = 0,
 ) -> Federated:
     """The clients' problems, client i holding the rows parts[i]."""
-    kind = model.partition(":")[0]
-    _check(kind, l2, weighting, parts)
-    classes = np.unique(data.y) if kind not in REGRESSIONS else None
-    if classes is not None:
-        _check_classes(data, classes, kind)
-    Y = _targets(data.name, data.y, kind, classes)
+    kind = model_name(model)
+    _check(model, l2, weighting, parts)
+    codes = np.unique(data.y) if _coding(model) != "numbers" else None
+    if codes is not None:
+        _check_classes(data, codes, kind, binary=_coding(model) == "binary")
+    targets = lambda y, what="": _targets(data.name, y, model, codes, what)
+    if data.classes is not None and codes is None and not isinstance(model, Architecture):
+        check_targets(data.name, data.classes[data.y.astype(int)], kind)
+    Y = targets(data.y)
     sizes = np.array([len(part) for part in parts])
     scale = 1 / sizes if weighting == "clients" else np.full(len(parts), len(parts) / sizes.sum())
-    make = _maker(kind, l2, dtype)
+    make = _maker(model, l2, dtype)
     problem = make(data.X, Y, parts, scale)
     test = None
     if data.y_test is not None:
-        Y_test = _targets(data.name, data.y_test, kind, classes, "test ")
+        Y_test = targets(data.y_test, "test ")
         everything = [np.arange(len(Y_test))]
         one = make(data.X_test, Y_test, everything, np.array([1 / len(Y_test)]))
         test = tree.first(one)
     w = _start(model, (shape_of(data.X)[1], Y.shape[1]), dtype, seed)
-    return Federated(problem, test, w, classes)
+    classes = codes if data.classes is None else data.classes
+    whole = model.assemble if isinstance(model, Architecture) else _as_it_is
+    return Federated(problem, test, w, classes, whole)
+
+
+def model_name(model: Model) -> str:
+    """As messages and files call it: mlp for mlp:64x32, else the class that Python gave."""
+    if isinstance(model, Architecture):
+        return type(model.module).__name__
+    return model.partition(":")[0] if isinstance(model, str) else type(model).__name__
+
+
+def _family(model: str | AbstractFamily) -> AbstractFamily:
+    if isinstance(model, AbstractFamily):
+        return model
+    kind = model_name(model)
+    return FAMILIES["softmax" if kind == "mlp" else kind]
+
+
+def _coding(model: Model) -> Targets:
+    return "numbers" if isinstance(model, Architecture) else _family(model).targets
 
 
 def site_problem(
@@ -86,10 +126,9 @@ def site_problem(
     seed: int = 0,
 ) -> Federated:
     """One site's own problem, N = 1, as `federate` gives it; each row weighs scale, or 1/n."""
-    kind = model.partition(":")[0]
     dimensions(agreed, model)
     classes = None if agreed.classes is None else np.array(agreed.classes)
-    Y = _targets(site.file, site.labels, kind, classes)
+    Y = _targets(site.file, site.labels, model, classes)
     X = Dataset(site.file, select(site, agreed.features).X, np.zeros(len(Y))).X
     one = _alone(X, Y, model, l2, scale, dtype, seed)
     return one._replace(classes=classes)
@@ -122,25 +161,29 @@ def dimensions(agreed: Agreed, model: str) -> tuple[int, int]:
 
 
 def _alone(X, Y, model: str, l2: float, scale: float | None, dtype: type, seed: int) -> Federated:
-    kind, parts = model.partition(":")[0], [np.arange(len(Y))]
-    _check(kind, l2, "clients", parts)
+    parts = [np.arange(len(Y))]
+    _check(model, l2, "clients", parts)
     weight = 1 / len(Y) if scale is None else scale
     if not (np.isfinite(weight) and weight > 0):
         raise DataError(f"need a finite scale > 0, got scale={scale}")
-    problem = _maker(kind, l2, dtype)(X, Y, parts, np.array([weight]))
+    problem = _maker(model, l2, dtype)(X, Y, parts, np.array([weight]))
     w = _start(model, (X.shape[1], Y.shape[1]), dtype, seed)
     return Federated(problem, None, w, None)
 
 
-def _start(model: str, shape: tuple[int, int], dtype: type, seed: int) -> Params:
-    (d, k), (kind, _, widths) = shape, model.partition(":")
+def _start(model: Model, shape: tuple[int, int], dtype: type, seed: int) -> Params:
+    if isinstance(model, Architecture):
+        return model.start(dtype)
+    (d, k), (kind, _, widths) = shape, str(model).partition(":")
     if kind == "mlp":
         return mlp_params((d, *_widths(widths), k), jax.random.key(seed), dtype)
     return jax.device_put(np.zeros((d, k), dtype))
 
 
-def _maker(kind: str, l2: float, dtype: type):
-    family = FAMILIES["softmax" if kind == "mlp" else kind]
+def _maker(model: Model, l2: float, dtype: type) -> Callable[..., AbstractProblem]:
+    if isinstance(model, Architecture):
+        return lambda *rows: _network(model, *rows, l2, dtype)
+    family, deep = _family(model), model_name(model) == "mlp"
 
     def make(X, targets, parts, scale) -> AbstractSamples:
         N, n = len(parts), max(map(len, parts))
@@ -149,10 +192,10 @@ def _maker(kind: str, l2: float, dtype: type):
         traces = np.array([c * norms[part].sum() for c, part in zip(scale, parts, strict=True)])
         for i, part in enumerate(parts):
             Y[i, : len(part)], s[i, : len(part)] = targets[part], scale[i]
-        bounded = kind != "mlp" and np.isfinite(family.smoothness)
+        bounded = not deep and np.isfinite(family.smoothness)
         beta = family.smoothness * traces if bounded else np.inf  # inf * 0 would be nan
         put = jax.device_put  # compiles nothing, unlike jnp.asarray
-        return (MLP if kind == "mlp" else Linear)(
+        return (MLP if deep else Linear)(
             X=stack_rows(X, parts, dtype),
             Y=put(Y),
             s=put(s),
@@ -166,15 +209,34 @@ def _maker(kind: str, l2: float, dtype: type):
     return make
 
 
+def _network(model: Architecture, X, targets, parts, scale, l2: float, dtype: type) -> Network:
+    """A client's padding repeats its first row: zeros may be no example that a loss takes."""
+    X = X.toarray() if scipy.sparse.issparse(X) else X
+    N, n = len(parts), max(map(len, parts))
+    rows = np.stack([np.pad(part, (0, n - len(part)), constant_values=part[0]) for part in parts])
+    inside = np.arange(n) < np.array([[len(part)] for part in parts])
+    put, full = jax.device_put, lambda value: jax.device_put(np.full(N, value, dtype))
+    return Network(
+        X=put(X.reshape(-1, *(model.shape or X.shape[1:]))[rows].astype(dtype)),
+        Y=put(targets[rows, 0].astype(dtype)),
+        s=put((inside * np.asarray(scale)[:, None]).astype(dtype)),
+        mu=full(l2),
+        rows=put(inside.sum(1)),
+        loss_alpha=full(0),
+        loss_beta=full(np.inf),
+        architecture=model,
+    )
+
+
 def _square_norms(X) -> np.ndarray:
     if scipy.sparse.issparse(X):
         return np.asarray(X.multiply(X).sum(axis=1)).ravel()
     return np.einsum("ij,ij->i", X, X)
 
 
-def _check(kind: str, l2: float, weighting: str, parts: Sequence[np.ndarray]) -> None:
-    if kind not in MODELS:
-        raise DataError(f"unknown model {kind!r}; there are {', '.join(MODELS)}")
+def _check(model: Model, l2: float, weighting: str, parts: Sequence[np.ndarray]) -> None:
+    if isinstance(model, str) and model_name(model) not in MODELS:
+        raise DataError(f"unknown model {model_name(model)!r}; there are {', '.join(MODELS)}")
     if weighting not in WEIGHTINGS:
         raise DataError(f"unknown weighting {weighting!r}; there are {', '.join(WEIGHTINGS)}")
     if not (np.isfinite(l2) and l2 >= 0):
@@ -184,10 +246,10 @@ def _check(kind: str, l2: float, weighting: str, parts: Sequence[np.ndarray]) ->
         raise DataError(f"clients without a row: {empty}" if parts else "there are no clients")
 
 
-def _targets(name: str, y: np.ndarray, kind: str, classes: np.ndarray | None, what: str = ""):
+def _targets(name: str, y: np.ndarray, model: Model, classes: np.ndarray | None, what: str = ""):
     """Y, n by k: numbers as they are, classes coded in the order given."""
     if classes is None:
-        check_targets(name, y, kind, what)
+        check_targets(name, y, model_name(model), what)
         return y[:, None]
     order = np.argsort(classes)
     same = (y.dtype.kind in "US") == (classes.dtype.kind in "US")
@@ -199,17 +261,17 @@ def _targets(name: str, y: np.ndarray, kind: str, classes: np.ndarray | None, wh
             f"{name}: row {unseen[0]} has the label {listed([y[unseen[0]]])}, which is not among "
             f"the agreed classes {listed(classes)}"
         )
-    return (
-        (codes == 1).astype(float)[:, None] if kind == "logistic" else np.eye(len(classes))[codes]
-    )
+    binary = _coding(model) == "binary"
+    return (codes == 1).astype(float)[:, None] if binary else np.eye(len(classes))[codes]
 
 
-def _check_classes(data: Dataset, classes: np.ndarray, kind: str) -> None:
+def _check_classes(data: Dataset, classes: np.ndarray, kind: str, *, binary: bool) -> None:
     if len(classes) < 2:
-        raise DataError(f"{data.name}: all rows have the label {classes[0]:g}; {kind} needs two")
+        label = listed(classes if data.classes is None else data.classes)
+        raise DataError(f"{data.name}: all rows have the label {label}; {kind} needs two")
     check_count(data.name, classes)
-    if kind == "logistic" and len(classes) != 2:
-        raise DataError(f"{data.name}: logistic needs 2 classes, got {len(classes)}; use softmax")
+    if binary and len(classes) != 2:
+        raise DataError(f"{data.name}: {kind} needs 2 classes, got {len(classes)}; use softmax")
     if data.y_test is not None:
         unseen = np.setdiff1d(data.y_test, classes)
         if len(unseen):

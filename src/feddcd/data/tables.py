@@ -35,7 +35,7 @@ def read_site(
         return _libsvm(path, index_base)
     if index_base != 1:
         raise DataError(f"{path}: index_base goes with LIBSVM files, got index_base={index_base}")
-    return _site(read_frame(path), label)
+    return site_of(read_frame(path), label)
 
 
 def read_dataset(
@@ -48,11 +48,7 @@ def read_dataset(
 
     Labels that are words are numbered in sorted order, those of the test rows alike."""
     table = read_frame(path, () if group is None else (group,))
-    if group is not None and group == label:
-        raise DataError(f"{path}: {group!r} is the label, it cannot be the group as well")
-    if group is not None and group not in table.frame.columns:
-        raise no_column(table.file, group, list(table.frame.columns), " for the group")
-    site = _site(table, label, group)
+    site = site_of(table, label, group)
     classes = np.unique(site.labels) if site.labels.dtype.kind == "U" else None
     y = _numbered(site, classes)
     groups = None if group is None else np.asarray(table.frame[group])
@@ -61,7 +57,7 @@ def read_dataset(
         return data
     held_out = read_frame(test)
     apart = group if group in held_out.frame.columns else None
-    rows = select(_site(held_out, label, apart), site.names or ())
+    rows = select(site_of(held_out, label, apart), site.names or ())
     return data.with_test(rows.X, _numbered(rows, classes))
 
 
@@ -83,9 +79,14 @@ def _libsvm(path: Path, index_base: int) -> SiteData:
     return SiteData(X.toarray() if X.nnz > DENSE_ABOVE * n * d else X, y, None, str(path))
 
 
-def _site(table: Frame, label: str | None, group: str | None = None) -> SiteData:
+def site_of(table: Frame, label: str | None, group: str | None = None) -> SiteData:
+    """The label's column and the others, without that of the group."""
     file, frame, _ = table
     names = list(frame.columns)
+    if group is not None and group == label:
+        raise DataError(f"{file}: {group!r} is the label, it cannot be the group as well")
+    if group is not None and group not in names:
+        raise no_column(file, group, names, " for the group")
     _check_label(file, label, names)
     features = tuple(name for name in names if name not in (label, group))
     if not features or not len(frame):

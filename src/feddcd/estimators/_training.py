@@ -95,7 +95,7 @@ class _Run:
             last("seconds") + seconds * (1 + np.arange(n)) / n,
         )  # fmt: skip
         more = History(dict(zip(COLUMNS, values, strict=True)))
-        self.history = self.history.extended(more)
+        self.history = self.history.plus(more)
 
     def _certificate(self, steps: int, *, first: bool) -> tuple[int, int]:
         """Each client's uploads and bytes beside the rounds: an exchange, and one per step of the

@@ -34,6 +34,10 @@ class Architecture:
             raise SpecError(f"{type(module).__name__} has no floating-point array to train")
         self._fixed = eqx.filter(module, eqx.is_inexact_array, inverse=True)
 
+    def reshape(self, shape: tuple[int, ...]) -> "Architecture":
+        """The same for examples of this shape."""
+        return Architecture(self.module, self.loss, self.score, shape)
+
     def start(self, dtype: type) -> Params:
         """The module's own numbers, where training begins."""
         trained = eqx.filter(self.module, eqx.is_inexact_array)

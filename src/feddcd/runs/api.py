@@ -1,75 +1,107 @@
 """`feddcd.run` and `feddcd.compare`: the whole library in two functions."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._errors import SpecError
 from .._files import write_atomically
+from .._types import Params
 from ..algorithms import AbstractAlgorithm
-from ..data import Dataset
+from ..problems import AbstractProblem
 from . import folder as disk
 from .build import load_data
+from .given import choose, collect
+from .methods import check_names
 from .result import Result
 from .run import Progress, execute
-from .spec import (Setting, Spec)
-from .._errors import SpecError
+from .spec import Setting
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
 Watch = Callable[[str, Progress], None]
+Algorithms = Sequence[str | AbstractAlgorithm] | Mapping[str, str | AbstractAlgorithm]
 
 
 def run(
-    data: str | Dataset | tuple[Any, Any] = "digits",
+    data: Any = "digits",
     *,
     algorithm: str | AbstractAlgorithm = "feddcd",
     settings: Mapping[str, Setting] | None = None,
+    model: Any = "softmax",
+    loss: float | Callable | None = None,
+    score: Callable | None = None,
+    problem: AbstractProblem | None = None,
+    w: Params | None = None,
     parts: Sequence[np.ndarray] | None = None,
+    names: Sequence[str] | None = None,
     out: str | Path | None = None,
+    resume: bool = False,
     watch: Callable[[Progress], None] = lambda progress: None,
     **options: Any,
 ) -> Result:
     """Train one model over clients and say how close to the optimum it is proven to be.
 
-    `data` is a name, a path, a `Dataset` or a pair (X, y); `parts` gives each client's rows
-    in place of a partition scheme. `options` are the fields of `Spec`: model, partition,
-    clients, tau, l2, weighting, rounds, target_gap, seed, ...
+    `data` is a name, a path, a `Dataset`, a pair (X, y), a data frame with `label=...`, or a list
+    or dict with such a pair or frame for every client; `parts` gives each client's rows in place
+    of a partition scheme, and `names` what the clients are called. `model` is a name, a family,
+    or an equinox module together with `loss` (and `score`), functions of (model, x, y) for one
+    example. `problem`, all clients' objectives stacked, is in place of data and model; `w` is
+    where the run starts. `algorithm` is a name, with `settings`, or an object. With `resume` the
+    run in the folder `out` goes on. `options` are the fields of `Spec`: partition, clients, tau,
+    l2, weighting, rounds, target_gap, seed, ...; `loss=0.1` as a number loses a tenth of the
+    uploads.
     """
-    name, loaded = _data(data)
-    chosen = algorithm if isinstance(algorithm, str) else "feddcd"
-    if parts is not None:
-        options["clients"] = len(parts)
-    spec = Spec(data=name, algorithm=chosen, settings=dict(settings or {}), **options)
-    return execute(
-        spec,
-        folder=None if out is None else Path(out),
-        watch=watch,
-        data=loaded,
-        parts=None if parts is None else [np.asarray(part) for part in parts],
-        algorithm=None if isinstance(algorithm, str) else algorithm,
-    )
+    spec, given = collect(
+        data, problem=problem, model=model, loss=loss, score=score, parts=parts, w=w,
+        names=names, options=options,
+    )  # fmt: skip
+    spec, given = choose(spec, given, algorithm, settings)
+    if resume and out is None:
+        raise SpecError("resume=True goes on with the run in a folder: give out=...")
+    folder = None if out is None else Path(out)
+    return execute(spec, folder=folder, resume=resume, watch=watch, given=given)
 
 
 def resume(
     folder: str | Path,
+    data: Any = None,
     *,
     rounds: int | None = None,
     target_gap: float | None = None,
+    algorithm: AbstractAlgorithm | None = None,
+    model: Any = None,
+    loss: Callable | None = None,
+    score: Callable | None = None,
+    problem: AbstractProblem | None = None,
+    w: Params | None = None,
+    parts: Sequence[np.ndarray] | None = None,
+    names: Sequence[str] | None = None,
     watch: Callable[[Progress], None] = lambda progress: None,
 ) -> Result:
-    """Go on with a saved run, to more rounds or another target if asked."""
+    """Go on with a saved run, to more rounds or another target if asked.
+
+    What Python gave to the run (data, problem, model, algorithm, parts, w) has to be given again,
+    as it was: a folder holds names alone, and a checksum by which others are refused.
+    """
     folder = Path(folder)
-    values = disk.read_spec(folder).to_dict()
-    if rounds is not None:
-        values["rounds"] = rounds
-    if target_gap is not None:
-        values["target_gap"] = target_gap
-    return execute(Spec(**values), folder=folder, resume=True, watch=watch)
+    spec = disk.read_spec(folder)
+    changed = {"rounds": rounds, "target_gap": target_gap}
+    spec = replace(spec, **{name: x for name, x in changed.items() if x is not None})
+    columns = {name: getattr(spec, name) for name in ("label", "group") if data is not None}
+    _, given = collect(
+        "digits" if data is None else data, problem=problem,
+        model="softmax" if model is None else model, loss=loss, score=score, parts=parts, w=w,
+        names=names, options={k: v for k, v in columns.items() if v is not None},
+    )  # fmt: skip
+    if algorithm is not None:
+        given = given._replace(algorithm=algorithm)
+    return execute(spec, folder=folder, resume=True, watch=watch, given=given)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,47 +137,55 @@ class Comparison:
 
 
 def compare(
-    data: str | Dataset | tuple[Any, Any] = "digits",
+    data: Any = "digits",
     *,
-    algorithms: Sequence[str] = ("feddcd", "accfeddcd", "pointsaga", "fedavg"),
+    algorithms: Algorithms = ("feddcd", "accfeddcd", "pointsaga", "fedavg"),
     settings: Mapping[str, Mapping[str, Setting]] | None = None,
+    model: Any = "softmax",
+    loss: float | Callable | None = None,
+    score: Callable | None = None,
+    problem: AbstractProblem | None = None,
+    w: Params | None = None,
     parts: Sequence[np.ndarray] | None = None,
+    names: Sequence[str] | None = None,
     out: str | Path | None = None,
     resume: bool = False,
     watch: Watch = lambda name, progress: None,
     **options: Any,
 ) -> Comparison:
-    """Run several methods on the same clients; `settings` are by algorithm."""
-    settings = settings or {}
-    if len(set(algorithms)) != len(algorithms) or not algorithms:
-        raise SpecError(f"name each algorithm once, got {list(algorithms)}")
-    odd = [name for name in settings if name not in algorithms]
-    if odd:
-        raise SpecError(f"settings for {odd}, which are not compared: {list(algorithms)}")
-    name, loaded = _data(data)
-    specs = {
-        a: Spec(data=name, algorithm=a, settings=dict(settings.get(a, {})), **options)
-        for a in algorithms
-    }
-    from .methods import check_names
+    """Run several methods on the same clients; all else is as `run` takes it.
 
-    for spec in specs.values():
-        check_names(spec)
-    first = specs[algorithms[0]]
-    loaded = load_data(first) if loaded is None else loaded
-    given = None if parts is None else [np.asarray(part) for part in parts]
+    `algorithms` are names and objects, or a dict with a name or an object under each label;
+    `settings` are by label. An object in a list is called as its class.
+    """
+    settings, methods = settings or {}, _labelled(algorithms)
+    odd = [label for label in settings if label not in methods]
+    if odd:
+        raise SpecError(f"settings for {odd}, which are not compared: {list(methods)}")
+    spec, given = collect(
+        data, problem=problem, model=model, loss=loss, score=score, parts=parts, w=w,
+        names=names, options=options,
+    )  # fmt: skip
+    runs = {
+        label: choose(spec, given, method, settings.get(label)) for label, method in methods.items()
+    }
+    for chosen, own in runs.values():
+        check_names(own.named(chosen))
+    if given.data is None and given.problem is None:
+        loaded = load_data(spec)
+        runs = {a: (chosen, own._replace(data=loaded)) for a, (chosen, own) in runs.items()}
     results = {}
-    for a, spec in specs.items():
-        folder = None if out is None else Path(out) / a
-        results[a] = execute(
-            spec,
+    for label, (chosen, own) in runs.items():
+        folder = None if out is None else Path(out) / label
+        results[label] = execute(
+            chosen,
             folder=folder,
             resume=resume and folder is not None and (folder / "checkpoint.npz").exists(),
-            watch=lambda progress, a=a: watch(a, progress),
-            data=loaded,
-            parts=given,
+            watch=lambda progress, label=label: watch(label, progress),
+            given=own,
+            label=label,
         )
-        if results[a].summary["status"] == "stopped":
+        if results[label].summary["status"] == "stopped":
             break
     comparison = Comparison(results)
     if out is not None:
@@ -153,16 +193,16 @@ def compare(
     return comparison
 
 
-def _data(data: str | Dataset | tuple[Any, Any]) -> tuple[str, Dataset | None]:
-    if isinstance(data, str):
-        return data, None
-    if isinstance(data, Path):
-        return str(data), None
-    if isinstance(data, Dataset):
-        return data.name, data
-    if not isinstance(data, tuple | list) or len(data) != 2:
-        raise SpecError(
-            f"data is a name, a path, a Dataset or a pair (X, y), not {type(data).__name__}"
-        )
-    X, y = data
-    return "arrays", Dataset("arrays", X, np.asarray(y, float))
+def _labelled(algorithms: Algorithms) -> dict[str, str | AbstractAlgorithm]:
+    """The methods by what they are called, which names their folders, too."""
+    if isinstance(algorithms, Mapping):
+        methods = dict(algorithms)
+    else:
+        label = lambda method: method if isinstance(method, str) else type(method).__name__
+        methods = {label(method): method for method in algorithms}
+    if len(methods) != len(algorithms) or not methods:
+        raise SpecError(f"name each algorithm once, got {list(algorithms)}")
+    odd = [label for label in methods if not isinstance(label, str) or Path(label).name != label]
+    if odd:
+        raise SpecError(f"a label is a word that can name a folder, not {odd[0]!r}")
+    return methods

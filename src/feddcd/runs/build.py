@@ -3,16 +3,30 @@
 import math
 from typing import NamedTuple
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 
-from ..algorithms import AbstractAlgorithm
+from .._errors import SpecError
+from .._types import Params
+from ..algorithms import AbstractAlgorithm, MinibatchSGD
 from ..data import Dataset, load, partition
 from ..data.federate import Federated, federate
-from ..participation import (AbstractParticipation, Available, Everyone, ImportanceSubset, Lossy, UniformSubset, check_tau)
+from ..participation import (
+    AbstractParticipation,
+    Available,
+    Everyone,
+    ImportanceSubset,
+    Lossy,
+    UniformSubset,
+    check_tau,
+)
+from ..problems import MLP, Linear
 from ..simulator.simulate import Federation, federation
+from .given import Given, start_of
 from .methods import check_names, make_algorithm
-from .spec import (Spec)
-from .._errors import SpecError
+from .spec import Spec
 
 
 class Built(NamedTuple):
@@ -22,14 +36,34 @@ class Built(NamedTuple):
     tau: int
 
 
-def build(
-    spec: Spec,
-    data: Dataset | None = None,
-    parts: list[np.ndarray] | None = None,
-    algorithm: AbstractAlgorithm | None = None,
-) -> Built:
-    """Everything a run needs; data, parts and algorithm override what the spec names."""
-    check_names(spec)
+NOTHING = Given()
+
+
+def build(spec: Spec, given: Given = NOTHING) -> Built:
+    """Everything a run needs; what is given counts in place of what the spec names."""
+    given.check(spec)
+    named = given.named(spec)
+    check_names(named)
+    federated = _federate(spec, given)
+    N = len(federated.problem.mu)
+    participation = make_participation(spec, N, federated)
+    algorithm = given.algorithm
+    if algorithm is None:
+        _check_saga(spec, federated)
+        algorithm = make_algorithm(named, N, participation.tau, _bounded(federated, given))
+    _check_rate(algorithm, federated)
+    fed = federation(
+        algorithm, federated.problem, participation, seed=spec.seed, test=federated.test
+    )
+    _check_weights(fed)
+    return Built(fed, federated, N, participation.tau)
+
+
+def _federate(spec: Spec, given: Given) -> Federated:
+    if given.problem is not None:
+        problem = jax.tree.map(jnp.asarray, given.problem)
+        return Federated(problem, None, start_of(problem, given.w), None)
+    data, parts = given.data, given.parts
     if data is None:
         data = load_data(spec)
     if parts is None:
@@ -38,19 +72,54 @@ def build(
         )
     else:
         check_parts(parts, len(data.y))
-    dtype = {"float32": np.float32, "float64": np.float64}.get(spec.dtype, default_dtype(spec))
     federated = federate(
-        data, parts, model=spec.model, l2=spec.l2, weighting=spec.weighting, dtype=dtype,
-        seed=spec.seed,
+        data, parts, model=given.model or spec.model, l2=spec.l2, weighting=spec.weighting,
+        dtype=given.dtype(spec), seed=spec.seed,
     )  # fmt: skip
-    N = len(parts)
-    participation = make_participation(spec, N, federated)
-    if algorithm is None:
-        algorithm = make_algorithm(spec, N, participation.tau, federated)
-    fed = federation(
-        algorithm, federated.problem, participation, seed=spec.seed, test=federated.test
-    )
-    return Built(fed, federated, N, participation.tau)
+    return federated if given.w is None else federated._replace(w=_start(given.w, federated.w))
+
+
+def _start(w: Params, like: Params) -> Params:
+    shapes = lambda w: (jax.tree.structure(w), [np.shape(x) for x in jax.tree.leaves(w)])
+    if shapes(w) != shapes(like):
+        raise SpecError(f"w should look like {jax.tree.map(np.shape, like)}, the model's start")
+    return jax.tree.map(lambda x, y: jnp.asarray(x, y.dtype), w, like)
+
+
+def _bounded(federated: Federated, given: Given) -> Federated:
+    """With a bound on the curvature where a given model has none: the solvers ask for a rate in
+    that model's name."""
+    if not given.own_model:
+        return federated
+    beta = jnp.nan_to_num(federated.problem.loss_beta, posinf=0.0)
+    problem = eqx.tree_at(lambda f: f.loss_beta, federated.problem, beta)
+    return federated._replace(problem=problem)
+
+
+def _check_saga(spec: Spec, federated: Federated) -> None:
+    kind = type(federated.problem)
+    if spec.settings.get("solver") == "saga" and kind not in (Linear, MLP):
+        raise SpecError(f"saga works with linear models, not {kind.__name__}: use svrg or adam")
+
+
+def _check_rate(algorithm: AbstractAlgorithm, federated: Federated) -> None:
+    """1/β would be a step of no length."""
+    asks = isinstance(algorithm, MinibatchSGD) and algorithm.lr is None
+    if asks and not np.isfinite(federated.problem.loss_beta).all():
+        raise SpecError(
+            f"{type(federated.problem).__name__} has no bound on its curvature here: give lr"
+        )
+
+
+def _check_weights(fed: Federation) -> None:
+    weights = np.asarray(fed.weights)
+    odd = np.flatnonzero(~(np.isfinite(weights) & (weights > 0)))
+    if len(odd):
+        raise SpecError(
+            f"{type(fed.algorithm).__name__} weighs client {odd[0]} with {weights[odd[0]]:g}, and "
+            "needs a finite weight > 0: a dual method weighs clients with their strong convexity, "
+            "so it needs l2 > 0 or loss_alpha > 0"
+        )
 
 
 def load_data(spec: Spec) -> Dataset:

@@ -1,15 +1,14 @@
 """A run folder: config.toml, history.csv, summary.json, model.npz, report.html, checkpoint.npz.
+A comparison has one of them for each method, and compare.toml beside them.
 
 Every file is replaced atomically, history before checkpoint, so that a run that is killed
 at any moment leaves a folder from which it can go on.
 """
 
-from .._files import write_atomically
-from .._errors import FolderError
 import hashlib
 import json
 import os
-from collections.abc import Callable
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,14 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from ..durable.codec import (flatten, restore)
-from .._errors import CodecError
+from .._errors import CodecError, FolderError, SpecError
+from .._files import write_atomically
+from ..durable.codec import flatten, restore
 from ..history import History
-from .spec import (Spec, load_spec)
-from .._errors import SpecError
+from .spec import Spec, load_spec
 
 FORMAT = 1
-
+Race = tuple[dict[str, Any], list[str], dict[str, dict[str, Any]]]  # base, algorithms, settings
 
 
 def create(folder: Path, spec: Spec, *, overwrite: bool = False) -> None:
@@ -69,7 +68,11 @@ def write_summary(folder: Path, summary: dict[str, Any]) -> None:
 
 def write_model(folder: Path, model: PyTree, classes: np.ndarray | None) -> None:
     leaves = jax.tree_util.tree_leaves_with_path(model)
-    arrays = {("w" + jax.tree_util.keystr(path)): np.asarray(leaf) for path, leaf in leaves}
+    arrays = {
+        "w" + jax.tree_util.keystr(path): leaf
+        for path, leaf in leaves
+        if isinstance(leaf, np.ndarray)  # a module of the user's may hold functions, too
+    }
     if classes is not None:
         arrays["classes"] = classes
     write_atomically(folder / "model.npz", lambda path: _savez(path, arrays))
@@ -100,13 +103,15 @@ def load_checkpoint(folder: Path, spec: Spec, like: PyTree, origin: str = "") ->
     if meta.get("format") != FORMAT:
         raise FolderError(f"{path} has format {meta.get('format')}, this version reads {FORMAT}")
     if meta.get("problem") != _fingerprint(spec):
-        raise FolderError(f"{path} belongs to other settings than {folder / 'config.toml'}")
+        raise FolderError(
+            f"{path} belongs to other settings than {folder / 'config.toml'} or this call has"
+        )
     if meta.get("digest") != _digest(arrays):
         raise FolderError(f"{path} is damaged: its checksum does not match its contents")
     if meta.get("origin") != origin:
         raise FolderError(
             f"{path} belongs to other data, parts or another algorithm object than "
-            f"{folder / 'config.toml'} names"
+            f"{folder / 'config.toml'} names or this call gives"
         )
     try:
         return restore(like, arrays)
@@ -117,7 +122,7 @@ def load_checkpoint(folder: Path, spec: Spec, like: PyTree, origin: str = "") ->
 def _fingerprint(spec: Spec) -> str:
     """Of all that determines the rounds; how many of them may change."""
     values = spec.to_dict()
-    for name in ("rounds", "target_gap"):
+    for name in ("rounds", "target_gap", "given"):
         values.pop(name, None)
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
@@ -135,3 +140,28 @@ def _savez(path: Path, arrays: dict[str, np.ndarray]) -> None:
         np.savez(file, allow_pickle=False, **arrays)
         file.flush()
         os.fsync(file.fileno())
+
+
+def save_race(
+    folder: Path, base: dict[str, Any], algorithms: list[str], settings: dict[str, dict[str, Any]]
+) -> None:
+    import tomli_w
+
+    if folder.exists() and not folder.is_dir():
+        raise FolderError(f"{folder} is a file, not a folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    text = tomli_w.dumps({"algorithms": algorithms, "base": base, "settings": settings})
+    write_atomically(folder / "compare.toml", lambda path: path.write_text(text))
+
+
+def load_race(folder: Path) -> Race:
+    path = folder / "compare.toml"
+    try:
+        values = tomllib.loads(path.read_text())
+        return values["base"], values["algorithms"], values["settings"]
+    except FileNotFoundError:
+        raise FolderError(
+            f"{folder} is not a folder of feddcd compare: {path} is missing"
+        ) from None
+    except (tomllib.TOMLDecodeError, KeyError, SpecError) as error:
+        raise FolderError(f"{path} is damaged: {error}") from None

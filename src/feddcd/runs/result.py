@@ -28,7 +28,8 @@ class Certified(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """`history` by round, the `model`, and the `certificate` of how good it is."""
+    """`history` by round, the `model`, and the `certificate` of how good it is. A module that was
+    given comes back as a module, with the trained numbers."""
 
     spec: Spec
     history: History
@@ -36,6 +37,7 @@ class Result:
     certificate: Certified
     summary: dict[str, Any]
     classes: np.ndarray | None = None
+    names: tuple[str, ...] | None = None  # of the clients, where Python gave them
 
     def plot(self) -> "Figure":
         """The certified gap, the accuracy and the dual residual by round."""

@@ -1,7 +1,5 @@
 """Run one method: chunks of rounds, certificates and files between them."""
 
-from .._files import write_atomically
-from .._errors import Diverged
 import functools
 import hashlib
 import math
@@ -15,21 +13,22 @@ import jax
 import numpy as np
 
 from .. import tree
-from ..algorithms import AbstractAlgorithm
-from ..data import Dataset
+from .._errors import Diverged
+from .._files import write_atomically
 from ..durable.shapes import alike
 from ..history import COLUMNS, History
 from ..measure import certify
+from ..problems import AbstractSamples
 from ..simulator.simulate import Federation, Record, start
 from ..simulator.threads import compiled
 from . import folder as disk
+from .build import NOTHING, Built, build
+from .given import Given
 from .interrupt import patient_interrupt
-from .build import Built, build, default_dtype
 from .result import Certified, Result
 from .spec import Spec
 
 SAVE_EVERY_S = 5.0
-
 
 
 class Progress(NamedTuple):
@@ -45,19 +44,17 @@ def execute(
     folder: Path | None = None,
     resume: bool = False,
     watch: Callable[[Progress], None] = lambda progress: None,
-    data: Dataset | None = None,
-    parts: list[np.ndarray] | None = None,
-    algorithm: AbstractAlgorithm | None = None,
+    given: Given = NOTHING,
+    label: str | None = None,
 ) -> Result:
-    """Runs `spec` in its own precision, without touching JAX's configuration."""
-    double = spec.dtype == "float64" or (spec.dtype == "auto" and default_dtype(spec) is np.float64)
-    with jax.enable_x64(double):
+    """Runs `spec` in its own precision, without touching JAX's configuration; `given` are the
+    objects that it can only name, and `label` what the method is called in tables."""
+    with jax.enable_x64(given.dtype(spec) is np.float64):
         began = time.perf_counter()
-        built = build(spec, data, parts, algorithm)
+        built = build(spec, given)
         if folder is not None and not resume:
             disk.create(folder, spec)
-        name = spec.algorithm if algorithm is None else type(algorithm).__name__
-        run = _Run(spec, built, folder, name)
+        run = RunLoop(spec, built, folder, given, label or spec.algorithm)
         if folder is not None and resume:
             run.restore(folder)
             write_atomically(folder / "config.toml", spec.save)
@@ -65,11 +62,12 @@ def execute(
         return run.to_the_end(watch)
 
 
-class _Run:
+class RunLoop:
     """The host's side of a run."""
 
-    def __init__(self, spec: Spec, built: Built, folder: Path | None, name: str):
-        self.spec, self.built, self.folder, self.name = spec, built, folder, name
+    def __init__(self, spec: Spec, built: Built, folder: Path | None, given: Given, name: str):
+        self.spec, self.built, self.folder = spec, built, folder
+        self.given, self.name = given, name
         self.fed: Federation = built.federation
         self.state = start(self.fed, built.federated.w)
         self.history, self.lower_bound = History.empty(), -math.inf
@@ -139,12 +137,12 @@ class _Run:
             "objective": objective,
             "lower_bound": nothing,
             "certified_gap": nothing.copy(),
-            "accuracy": np.minimum(score, 1.0),  # sums of row weights round
+            "accuracy": score if self.given.own_model else np.minimum(score, 1.0),  # sums round
             "dual_residual": residual,
             "solver_steps": last("solver_steps") + np.cumsum(steps),
             "seconds": last("seconds") + seconds * (1 + np.arange(n)) / max(n, 1),
         }
-        self.history = self.history.extended(History({k: columns[k] for k in COLUMNS}))
+        self.history = self.history.plus(History({k: columns[k] for k in COLUMNS}))
         self.worst_solve = float(max([self.worst_solve, *worst]))
 
     def _certify(self) -> None:
@@ -186,9 +184,12 @@ class _Run:
     def _result(self) -> Result:
         last = self.history.last
         certificate = Certified(last("objective"), last("lower_bound"), last("certified_gap"))
-        model = jax.tree.map(np.asarray, self.fed.algorithm.model(self.state.server))
-        classes = self.built.federated.classes
-        return Result(self.spec, self.history, model, certificate, self._summary(), classes)
+        w = jax.tree.map(np.asarray, self.fed.algorithm.model(self.state.server))
+        federated, names = self.built.federated, self.given.names
+        model, summary = federated.assemble(w), self._summary()
+        return Result(
+            self.spec, self.history, model, certificate, summary, federated.classes, names
+        )
 
     def _summary(self) -> dict[str, Any]:
         counts = ("uploads", "bytes_up", "bytes_down", "solver_steps")
@@ -204,8 +205,7 @@ class _Run:
             **{name: int(self.history[name][-1]) if self.history.rounds else 0 for name in counts},
             **{name: _number(self.history.last(name)) for name in values},
             "accuracy_of": f"{'test' if test else 'training'} data",
-            "accuracy_is": "share of right labels" if self.built.federated.classes is not None
-            else "share of the deviance explained",
+            "accuracy_is": self._score_means(),
             "seconds": self.history.last("seconds") if self.history.rounds else 0.0,
             "seconds_setup": self.seconds["setup"],
             "seconds_compile": self.seconds["compile"],
@@ -218,12 +218,23 @@ class _Run:
             **{name: _number(float(value)) for name, value in chosen.items()},
         }  # fmt: skip
 
+    def _score_means(self) -> str:
+        if self.given.own_model:
+            return f"score that {self.spec.model} gives"
+        labels = self.built.federated.classes is not None
+        return "share of right labels" if labels else "share of the deviance explained"
+
 
 def origin(built: Built) -> str:
-    """The method and who holds which targets: a spec does not say it where Python gave them."""
-    problem = built.federated.problem
-    digest = hashlib.sha256(eqx.tree_pformat(built.federation.algorithm).encode())
-    for array in map(np.asarray, (problem.Y, problem.s, problem.rows)):
+    """The method and who holds which targets: a spec does not say it where Python gave them. Of a
+    problem that is no table all that it holds counts, as does the start w."""
+    problem, digest = built.federated.problem, hashlib.sha256()
+    digest.update(eqx.tree_pformat(built.federation.algorithm).encode())
+    if isinstance(problem, AbstractSamples):
+        arrays = [problem.Y, problem.s, problem.rows]
+    else:
+        arrays = jax.tree.leaves((problem, built.federated.w))
+    for array in map(np.asarray, arrays):
         digest.update(f"{array.dtype}{array.shape}".encode() + array.tobytes())
     return digest.hexdigest()
 

@@ -1,24 +1,25 @@
 """A run as data: a frozen dataclass, TOML in, TOML out."""
 
-from .._errors import SpecError
-from .._settings import check_names, read_toml, typed
-from .._text import nearest
 import dataclasses
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .._errors import SpecError
+from .._settings import check_names, read_toml, typed
+from .._text import nearest
+
 Setting = bool | int | float | str
 DTYPES = ("auto", "float32", "float64")
-
 
 
 @dataclass(frozen=True)
 class Spec:
     """What `feddcd run` runs. `tau=None` takes a quarter of the clients, at least two;
     `clients=None` one client per group; `rounds` counts exchanges. `label` and `group` name
-    columns of a table: what is predicted, and the one whose every value is a client."""
+    columns of a table: what is predicted, and the one whose every value is a client. `given` says
+    what Python gave as an object, so that only its name stands here."""
 
     data: str = "digits"
     test_data: str | None = None
@@ -39,6 +40,7 @@ class Spec:
     certify_every: int = 5
     seed: int = 0
     dtype: str = "auto"
+    given: tuple[str, ...] = ()
 
     def __post_init__(self):
         for f in dataclasses.fields(self):
@@ -70,8 +72,9 @@ class Spec:
             object.__setattr__(self, name, value)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, without those that are None."""
-        return {k: v for k, v in dataclasses.asdict(self).items() if v is not None}
+        """Plain values, without those that are None, and `given` only where something is."""
+        values = {k: v for k, v in dataclasses.asdict(self).items() if v is not None}
+        return values if self.given else {k: v for k, v in values.items() if k != "given"}
 
     def save(self, path: Path) -> None:
         import tomli_w

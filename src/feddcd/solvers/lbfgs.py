@@ -31,18 +31,18 @@ class LBFGS(AbstractLocalSolver):
         optimizer = _optimizer(self.memory, eps)
         bound = self.stop(f, tree.norm(g))
 
-        def unsolved(s: _QuasiNewtonPoint):
+        def unsolved(s: _LBFGSPoint):
             return (s.grad_norm > bound) & (s.k < self.max_steps) & s.progress
 
         zero = jnp.zeros((), jnp.int32)
-        start = _QuasiNewtonPoint(w, value, g, tree.norm(g), optimizer.init(w), zero, jnp.array(True))
+        start = _LBFGSPoint(w, value, g, tree.norm(g), optimizer.init(w), zero, jnp.array(True))
         end = jax.lax.while_loop(unsolved, lambda s: _step(f, optimizer, s), start)
         worse = ~(end.value <= start.value + 16 * eps * jnp.abs(start.value))
         w = tree.where(worse, w, end.w)
         return LocalSolution(w, tree.norm(jax.grad(f)(w)), end.k)
 
 
-class _QuasiNewtonPoint(NamedTuple):
+class _LBFGSPoint(NamedTuple):
     w: Params
     value: Scalar
     g: Params
@@ -60,7 +60,7 @@ def _optimizer(memory: int, eps: float) -> optax.GradientTransformationExtraArgs
     return optax.lbfgs(memory_size=memory, linesearch=search)
 
 
-def _step(f: AbstractProblem, optimizer: optax.GradientTransformationExtraArgs, s: _QuasiNewtonPoint):
+def _step(f: AbstractProblem, optimizer: optax.GradientTransformationExtraArgs, s: _LBFGSPoint):
     move, memory = optimizer.update(
         s.g, s.memory, s.w, value=s.value, grad=s.g, value_fn=lambda w: f(w)
     )
@@ -70,5 +70,5 @@ def _step(f: AbstractProblem, optimizer: optax.GradientTransformationExtraArgs, 
     norm = tree.norm(g)
     better = (value < s.value) | (norm < s.grad_norm)
     better = better & tree.all_finite((w, value, g))
-    new = _QuasiNewtonPoint(w, value, g, norm, memory, s.k + 1, better)
+    new = _LBFGSPoint(w, value, g, norm, memory, s.k + 1, better)
     return tree.where(better, new, s._replace(k=s.k + 1, progress=better))

@@ -1,0 +1,241 @@
+"""What Python gives in place of a name: data, a problem, a model, an algorithm."""
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import tree
+from .._errors import FolderError, SpecError
+from .._text import plural
+from .._types import Params
+from ..algorithms import AbstractAlgorithm
+from ..data import Dataset
+from ..data.federate import model_name
+from ..data.given import pool
+from ..problems import (
+    AbstractFamily,
+    AbstractProblem,
+    Architecture,
+    Linear,
+    Quadratic,
+    Regression,
+)
+from .spec import Setting, Spec
+
+WITH_PROBLEM = ("tau", "participation", "loss", "rounds", "target_gap", "certify_every", "seed")
+
+
+class Given(NamedTuple):
+    """None where the name in the spec counts."""
+
+    data: Dataset | None = None
+    parts: list[np.ndarray] | None = None
+    model: AbstractFamily | Architecture | None = None
+    problem: AbstractProblem | None = None
+    algorithm: AbstractAlgorithm | None = None
+    w: Params | None = None
+    names: tuple[str, ...] | None = None
+
+    @property
+    def own_model(self) -> bool:
+        return self.model is not None or self.problem is not None
+
+    def check(self, spec: Spec) -> None:
+        """All that the spec can only name is here."""
+        missing = [name for name in spec.given if getattr(self, name) is None]
+        if missing:
+            raise FolderError(
+                f"the run was given its {' and '.join(missing)} in Python, and a file holds no "
+                "more than the name: give the same again, as in feddcd.resume(folder, "
+                f"{', '.join(f'{name}=...' for name in missing)})"
+            )
+
+    def named(self, spec: Spec) -> Spec:
+        """The spec with names that are known in place of the given ones: checks and defaults are
+        by name, and those of a perceptron suit whatever is not convex."""
+        names: dict[str, Any] = {} if self.parts is None else {"partition": Spec.partition}
+        if self.algorithm is not None:
+            names |= {"algorithm": "mbsgd", "settings": {}}
+        if self.model is not None:
+            names["model"] = "mlp" if isinstance(self.model, Architecture) else "softmax"
+        if self.problem is not None:
+            names["model"] = "softmax" if self.problem.convex else "mlp"
+            names["l2"] = float(np.min(self.problem.alpha))
+        return dataclasses.replace(spec, given=(), **names)
+
+    def dtype(self, spec: Spec) -> type:
+        """What the run computes in."""
+        if self.problem is not None:
+            return np.float64 if np.asarray(self.problem.mu).dtype == np.float64 else np.float32
+        if spec.dtype != "auto":
+            return np.float64 if spec.dtype == "float64" else np.float32
+        deep = isinstance(self.model, Architecture) or spec.model.startswith("mlp")
+        return np.float32 if deep else np.float64
+
+
+def collect(
+    data: Any,
+    *,
+    problem: AbstractProblem | None,
+    model: Any,
+    loss: Any,
+    score: Callable | None,
+    parts: Sequence[np.ndarray] | None,
+    w: Params | None,
+    names: Sequence[str] | None,
+    options: Mapping[str, Any],
+) -> tuple[Spec, Given]:
+    """The spec, with names alone, and the objects; the method is still to be chosen."""
+    own = {
+        "data": problem is None and not isinstance(data, str | os.PathLike | Dataset),
+        "problem": problem is not None,
+        "model": problem is None and not isinstance(model, str),
+        "parts": parts is not None,
+    }
+    fields, given = dict(options), Given(w=w)
+    if problem is not None:
+        _check_beside(problem, data, model, score, parts, options)
+        fields |= _of_problem(problem)
+        given = given._replace(problem=problem)
+    else:
+        model, loss = _model(model, loss, score)
+        more, given = _of_data(data, model, parts, given, fields)
+        fields |= more
+    if loss is not None:
+        fields["loss"] = loss
+    given = given._replace(names=_names(names, given))
+    return Spec(**fields, given=tuple(name for name, there in own.items() if there)), given
+
+
+def choose(
+    spec: Spec, given: Given, algorithm: Any, settings: Mapping[str, Setting] | None
+) -> tuple[Spec, Given]:
+    """The same with this method, by name or as an object."""
+    settings = dict(settings or {})
+    if isinstance(algorithm, str):
+        return dataclasses.replace(spec, algorithm=algorithm, settings=settings), given
+    if not isinstance(algorithm, AbstractAlgorithm):
+        raise SpecError(f"algorithm is a name or an algorithm object, not {algorithm!r}")
+    name = type(algorithm).__name__
+    if settings:
+        raise SpecError(
+            f"settings go with the name of an algorithm; {name} is an object and has its own: "
+            f"leave out {', '.join(settings)}"
+        )
+    spec = dataclasses.replace(spec, algorithm=name, given=(*spec.given, "algorithm"))
+    return spec, given._replace(algorithm=algorithm)
+
+
+def _model(model: Any, loss: Any, score: Callable | None) -> tuple[Any, float | None]:
+    """The model as `federate` takes it, and the share of uploads that are lost."""
+    if isinstance(model, type):
+        raise SpecError(f"model is the class {model.__name__}; make one: {model.__name__}(...)")
+    if not callable(loss) and score is None and isinstance(model, str | AbstractFamily):
+        return model, loss
+    if isinstance(model, Architecture) and not callable(loss) and score is None:
+        return model, loss
+    if isinstance(model, str | AbstractFamily | Architecture):
+        raise SpecError(
+            "loss and score are functions of (model, x, y) where the model is a module; "
+            f"{model if isinstance(model, str) else type(model).__name__} has its own"
+        )
+    if not callable(loss):
+        raise SpecError(
+            f"model={type(model).__name__}(...) needs the loss of one example: loss=fn, where "
+            "fn(model, x, y) gives one number"
+        )
+    return Architecture(model, loss, score), None
+
+
+def _of_data(
+    data: Any, model: Any, parts: Sequence[np.ndarray] | None, given: Given, fields: Mapping
+) -> tuple[dict[str, Any], Given]:
+    more: dict[str, Any] = {"model": model if isinstance(model, str) else model_name(model)}
+    if not isinstance(model, str):
+        given = given._replace(model=model)
+    if isinstance(data, str | os.PathLike):
+        more["data"] = os.fspath(data)
+    else:
+        frames = {name: fields.get(name) for name in ("label", "group")}
+        pooled = pool(data, any_shape=isinstance(model, Architecture), **frames)
+        if pooled.shape is not None:
+            given = given._replace(model=model.reshape(pooled.shape))
+        if pooled.parts is not None and (parts is not None or "partition" in fields):
+            raise SpecError("every client gives its own table: leave out parts and partition")
+        parts = pooled.parts if parts is None else parts
+        given = given._replace(data=pooled.data, names=pooled.names)
+        more["data"] = pooled.data.name
+    if parts is not None:
+        given = given._replace(parts=[np.asarray(part) for part in parts])
+        more |= {"clients": len(parts), "partition": "parts"}
+    return more, given
+
+
+def _names(names: Sequence[str] | None, given: Given) -> tuple[str, ...] | None:
+    if names is None:
+        return given.names
+    N = len(given.problem.mu) if given.problem is not None else len(given.parts or ())
+    if len(names) != N:
+        raise SpecError(
+            f"got {plural(len(names), 'name')} for {plural(N, 'client')} of a problem, of parts "
+            "or of a list of tables"
+        )
+    return tuple(map(str, names))
+
+
+def _check_beside(problem, data, model, score, parts, options: Mapping[str, Any]) -> None:
+    """A problem is all of it: data, model, penalty and clients."""
+    if not isinstance(problem, AbstractProblem):
+        raise SpecError(f"problem is an AbstractProblem, not {type(problem).__name__}")
+    beside = {"data": data != "digits" if isinstance(data, str) else True}
+    beside |= {"model": model != "softmax" if isinstance(model, str) else True}
+    beside |= {"score": score is not None, "parts": parts is not None}
+    odd = [name for name, there in beside.items() if there]
+    odd += [name for name in options if name not in WITH_PROBLEM]
+    if odd:
+        raise SpecError(
+            f"{type(problem).__name__} has its own data, clients, model and penalty: "
+            f"leave out {', '.join(odd)}"
+        )
+    shapes = {np.shape(leaf)[:1] for leaf in jax.tree.leaves(problem)}
+    if np.ndim(problem.mu) != 1 or len(shapes) != 1:
+        raise SpecError(
+            f"{type(problem).__name__} should hold all clients: every array with a leading axis "
+            f"of N clients, mu of shape (N,); mu has {np.shape(problem.mu)}, and the leading axes "
+            f"are {', '.join(str(*shape) if shape else 'none' for shape in sorted(shapes))}"
+        )
+
+
+def _of_problem(problem: AbstractProblem) -> dict[str, Any]:
+    name, mu = type(problem).__name__, np.asarray(problem.mu)
+    return {"data": name, "model": name, "partition": "problem", "clients": len(mu),
+            "l2": float(mu.min())}  # fmt: skip
+
+
+def start_of(problem: AbstractProblem, w: Params | None) -> Params:
+    """Where a run of a given problem starts: w, or zeros where their shape is known."""
+    dtype = problem.mu.dtype
+    if w is not None:
+        w = jax.tree.map(lambda x: jnp.asarray(x, dtype), w)
+    elif problem.q is not None:
+        w = tree.zeros(tree.take(problem.q, 0))
+    elif isinstance(problem, Linear | Regression):
+        w = jnp.zeros((problem.X.shape[1], problem.Y.shape[-1]), dtype)
+    elif isinstance(problem, Quadratic):
+        w = jnp.zeros(problem.b.shape[-1], dtype)
+    else:
+        raise SpecError(
+            f"{type(problem).__name__} does not say what its w looks like: give the start, w=..."
+        )
+    value = jax.eval_shape(lambda f, w: f(w), tree.take(problem, 0), w)
+    if value.shape != ():
+        raise SpecError(
+            f"{type(problem).__name__}'s loss(w) should give one number for one client, not an "
+            f"array of shape {value.shape}"
+        )
+    return w
