@@ -405,14 +405,19 @@ def test_huge_features_give_finite_numbers():
 
 
 def test_an_algorithm_object_is_not_resumed_as_another(tmp_path):
-    """The folder's config.toml cannot name an object, parts or arrays: resuming says so."""
+    """The folder's config.toml can only name an object, parts or arrays: resuming says so."""
     options = {"clients": 4, "rounds": 2, "certify_every": 2}
     quick = FedDCD(solver=GradientDescent(steps=1))
     feddcd.run("wine", algorithm=quick, out=tmp_path / "a", **options)
-    with pytest.raises(FolderError, match="other data, parts or another algorithm object"):
+    with pytest.raises(FolderError, match=r"its algorithm in Python.* again.*algorithm=\.\.\."):
         feddcd.resume(tmp_path / "a", rounds=4)
+    other = FedDCD(solver=GradientDescent(steps=2))
+    with pytest.raises(FolderError, match="other data, parts or another algorithm object"):
+        feddcd.resume(tmp_path / "a", rounds=4, algorithm=other)
     n = len(feddcd.load("wine").y)
     rows = np.array_split(np.arange(n), 4)
     feddcd.run("wine", algorithm="mbsgd", parts=rows, out=tmp_path / "b", **options)
-    with pytest.raises(FolderError, match="other data, parts or another algorithm object"):
+    with pytest.raises(FolderError, match=r"its parts in Python.* again.*parts=\.\.\."):
         feddcd.resume(tmp_path / "b", rounds=4)
+    with pytest.raises(FolderError, match="other data, parts or another algorithm object"):
+        feddcd.resume(tmp_path / "b", rounds=4, parts=rows[::-1])

@@ -62,6 +62,12 @@ class Certificate(NamedTuple):
         return self.objective - self.lower_bound
 
 
+def is_convex(problem: AbstractProblem) -> bool:
+    """Whether tangents lie below it, so that they prove something."""
+    family = problem.family.convex if isinstance(problem, AbstractSamples) else True
+    return problem.convex and family
+
+
 @eqx.filter_jit
 def certify(problem: AbstractProblem, w: Params, points: Params | None) -> Certificate:
     """The better of two lower bounds on F*/N, from one scalar and one vector sum each:

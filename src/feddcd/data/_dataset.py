@@ -15,7 +15,7 @@ from .._errors import DataError
 class Dataset:
     """Rows `X` (n, d) with targets `y` (n,), natural `groups` (n,) and held-out test rows.
 
-    Targets that are words are numbered in sorted order, and `classes` keeps the words."""
+    `classes` are the words that the targets 0, 1, ... stand for, where they stand for words."""
 
     name: str
     X: np.ndarray | sparse.csr_array
@@ -28,9 +28,6 @@ class Dataset:
     def __post_init__(self) -> None:
         self._set("X", _matrix(self.X, f"{self.name}: X"))
         n, d = shape_of(self.X)
-        if self.classes is None and are_words(self.y):
-            self._set("classes", np.unique(_words(self.y)))
-            self._set("y", _numbered(self.y, self.classes, f"{self.name}: y"))
         self._set("y", _vector(self.y, f"{self.name}: y", n))
         if self.groups is not None:
             self._set("groups", _labels(self.groups, f"{self.name}: groups", n))
@@ -40,8 +37,6 @@ class Dataset:
             return
         self._set("X_test", _matrix(self.X_test, f"{self.name}: X_test"))
         n_test, d_test = shape_of(self.X_test)
-        if self.classes is not None and are_words(self.y_test):
-            self._set("y_test", _numbered(self.y_test, self.classes, f"{self.name}: y_test"))
         self._set("y_test", _vector(self.y_test, f"{self.name}: y_test", n_test))
         if d_test != d:
             raise DataError(f"{self.name}: X has {d} features, X_test has {d_test}")
@@ -57,26 +52,6 @@ class Dataset:
 def shape_of(X: Any) -> tuple[int, int]:
     """Rows and features of a dense or sparse matrix."""
     return X.shape
-
-
-def are_words(y: Any) -> bool:
-    """Whether every label is a text."""
-    labels = np.asarray(y)
-    if labels.dtype.kind != "O":
-        return labels.dtype.kind in "US"
-    return labels.size > 0 and all(isinstance(label, str) for label in labels.flat)
-
-
-def _words(y: Any) -> np.ndarray:
-    return np.asarray(y).astype(str)
-
-
-def _numbered(y: Any, classes: np.ndarray | None, what: str) -> np.ndarray:
-    words = _words(y)
-    unseen = np.setdiff1d(words, classes)
-    if len(unseen):
-        raise DataError(f"{what} has the label {str(unseen[0])!r}, which the training data has not")
-    return np.searchsorted(classes, words).astype(float)
 
 
 def _floats(values: Any, what: str) -> np.ndarray:

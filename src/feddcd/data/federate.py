@@ -1,5 +1,6 @@
 """From rows to one stacked problem: clients padded to one size, row weights, labels coded."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -182,7 +183,7 @@ def _start(model: Model, shape: tuple[int, int], dtype: type, seed: int) -> Para
 
 def _maker(model: Model, l2: float, dtype: type) -> Callable[..., AbstractProblem]:
     if isinstance(model, Architecture):
-        return lambda *rows: _network(model, *rows, l2, dtype)
+        return functools.partial(_network, model, l2, dtype)
     family, deep = _family(model), model_name(model) == "mlp"
 
     def make(X, targets, parts, scale) -> AbstractSamples:
@@ -209,7 +210,7 @@ def _maker(model: Model, l2: float, dtype: type) -> Callable[..., AbstractProble
     return make
 
 
-def _network(model: Architecture, X, targets, parts, scale, l2: float, dtype: type) -> Network:
+def _network(model: Architecture, l2: float, dtype: type, X, targets, parts, scale) -> Network:
     """A client's padding repeats its first row: zeros may be no example that a loss takes."""
     X = X.toarray() if scipy.sparse.issparse(X) else X
     N, n = len(parts), max(map(len, parts))

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from .._errors import DataError
-from ._dataset import Dataset, are_words
+from ._dataset import Dataset, shape_of
 from .agreement import SiteData, select
 from .frames import Frame
 from .tables import site_of
@@ -37,7 +37,7 @@ def pool(
     if _is_frame(data):
         site = _of_frame("the data frame", data, label, group)
         groups = None if group is None else np.asarray(data[group])
-        return Pooled(Dataset("frame", site.X, site.labels, groups))
+        return Pooled(_dataset("frame", site.X, site.labels, groups))
     if not isinstance(data, tuple | list) or len(data) != 2:
         raise DataError(
             "data is a name, a path, a Dataset, a pair (X, y), a data frame, or a list or dict "
@@ -45,7 +45,23 @@ def pool(
         )
     _check_no_label(label)
     X, shape = _flat(data[0], any_shape)
-    return Pooled(Dataset("arrays", X, data[1]), shape=shape)
+    return Pooled(_dataset("arrays", X, data[1]), shape=shape)
+
+
+def _dataset(name: str, X: Any, y: Any, groups: Any = None) -> Dataset:
+    """Labels that are words are numbered in sorted order, and the words are kept."""
+    if not _are_words(y):
+        return Dataset(name, X, y, groups)
+    classes, codes = np.unique(np.asarray(y).astype(str), return_inverse=True)
+    return Dataset(name, X, codes.astype(float), groups, classes=classes)
+
+
+def _are_words(y: Any) -> bool:
+    # NumPy would make words of the numbers in a list that mixes both
+    labels = y if isinstance(y, np.ndarray) else np.asarray(y, object)
+    if labels.dtype.kind != "O":
+        return labels.dtype.kind in "US"
+    return labels.size > 0 and all(isinstance(label, str) for label in labels.flat)
 
 
 def _by_client(data: Any) -> Mapping[Any, Any] | None:
@@ -73,10 +89,11 @@ def _join(tables: Mapping[str, Any], label: str | None, any_shape: bool) -> Pool
     else:
         _check_no_label(label)
         blocks, shape = _blocks(tables, any_shape)
-    X = [block for block, _ in blocks]
-    pooled = sparse.vstack(X, format="csr") if any(map(sparse.issparse, X)) else np.concatenate(X)
-    data = Dataset("frames" if all(frames) else "arrays", pooled, _labels(tables, blocks))
-    ends = np.cumsum([block.shape[0] for block in X])
+    X: list[Any] = [block for block, _ in blocks]
+    together: Any = sparse.vstack if any(map(sparse.issparse, X)) else np.concatenate
+    name = "frames" if all(frames) else "arrays"
+    data = _dataset(name, together(X), _labels(tables, blocks))
+    ends = np.cumsum([shape_of(block)[0] for block in X])
     parts = np.split(np.arange(ends[-1]), ends[:-1])
     return Pooled(data, parts, tuple(tables), shape)
 
@@ -89,9 +106,9 @@ def _blocks(
         if not isinstance(table, tuple | list) or len(table) != 2:
             raise DataError(f"client {name} gives a pair (X, y), not {type(table).__name__}")
         X, shape = _flat(table[0], any_shape)
-        one = Dataset(f"client {name}", X, table[1])  # checks the numbers and the lengths
+        one = _dataset(f"client {name}", X, table[1])  # checks the numbers and the lengths
         blocks.append((one.X, table[1]))
-        shapes[name] = shape or one.X.shape[1:]
+        shapes[name] = shape or shape_of(one.X)[1:]
     (first, expected), *rest = shapes.items()
     for name, shape in rest:
         if shape != expected:
@@ -102,7 +119,7 @@ def _blocks(
 
 
 def _labels(tables: Mapping[str, Any], blocks: Sequence[tuple[Any, Any]]) -> np.ndarray:
-    words = [are_words(y) for _, y in blocks]
+    words = [_are_words(y) for _, y in blocks]
     if any(words) != all(words):
         odd = list(tables)[words.index(not words[0])]
         raise DataError(

@@ -26,7 +26,7 @@ class AbstractProblem(eqx.Module):
     loss_alpha: eqx.AbstractVar[Float[Array, "*N"]]
     loss_beta: eqx.AbstractVar[Float[Array, "*N"]]
     rows: eqx.AbstractVar[Int[Array, "*N"]]  # rows of data, padding not counted
-    convex: eqx.AbstractVar[bool]
+    convex: eqx.AbstractClassVar[bool]
 
     @property
     def capacity(self) -> int | None:

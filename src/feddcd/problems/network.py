@@ -13,7 +13,7 @@ from .._types import Params, Scalar
 from ._base import AbstractProblem
 from .design import rows_of
 
-Example = Callable[[Any, Array, Array], Scalar]  # (module, x, y) -> a number
+Example = Callable[[Any, Array, Array], Any]  # (module, x, y) -> a number
 
 
 class Architecture:

@@ -17,6 +17,7 @@ from ..algorithms import AbstractAlgorithm
 from ..data import Dataset
 from ..data.federate import model_name
 from ..data.given import pool
+from ..measure import is_convex
 from ..problems import (
     AbstractFamily,
     AbstractProblem,
@@ -58,13 +59,15 @@ class Given(NamedTuple):
     def named(self, spec: Spec) -> Spec:
         """The spec with names that are known in place of the given ones: checks and defaults are
         by name, and those of a perceptron suit whatever is not convex."""
-        names: dict[str, Any] = {} if self.parts is None else {"partition": Spec.partition}
+        names: dict[str, Any] = {}
+        if self.parts is not None or self.problem is not None:
+            names["partition"] = Spec.partition
         if self.algorithm is not None:
             names |= {"algorithm": "mbsgd", "settings": {}}
         if self.model is not None:
             names["model"] = "mlp" if isinstance(self.model, Architecture) else "softmax"
         if self.problem is not None:
-            names["model"] = "softmax" if self.problem.convex else "mlp"
+            names["model"] = "softmax" if is_convex(self.problem) else "mlp"
             names["l2"] = float(np.min(self.problem.alpha))
         return dataclasses.replace(spec, given=(), **names)
 
@@ -135,11 +138,11 @@ def _model(model: Any, loss: Any, score: Callable | None) -> tuple[Any, float | 
     """The model as `federate` takes it, and the share of uploads that are lost."""
     if isinstance(model, type):
         raise SpecError(f"model is the class {model.__name__}; make one: {model.__name__}(...)")
-    if not callable(loss) and score is None and isinstance(model, str | AbstractFamily):
-        return model, loss
-    if isinstance(model, Architecture) and not callable(loss) and score is None:
-        return model, loss
+    if isinstance(model, AbstractFamily):
+        _check_family(model)
     if isinstance(model, str | AbstractFamily | Architecture):
+        if not callable(loss) and score is None:
+            return model, loss
         raise SpecError(
             "loss and score are functions of (model, x, y) where the model is a module; "
             f"{model if isinstance(model, str) else type(model).__name__} has its own"
@@ -150,6 +153,17 @@ def _model(model: Any, loss: Any, score: Callable | None) -> tuple[Any, float | 
             "fn(model, x, y) gives one number"
         )
     return Architecture(model, loss, score), None
+
+
+def _check_family(family: AbstractFamily) -> None:
+    k = 2 if family.targets == "classes" else 1
+    z = jax.ShapeDtypeStruct((3, k), jnp.float32)
+    shape = jax.eval_shape(family.value, z, z).shape
+    if shape != (3,):
+        raise SpecError(
+            f"{type(family).__name__}.value(z, y) should give one number a row, of shape (3,) for "
+            f"z of shape {(3, k)}, not {shape}: sum over the last axis"
+        )
 
 
 def _of_data(
@@ -163,7 +177,7 @@ def _of_data(
     else:
         frames = {name: fields.get(name) for name in ("label", "group")}
         pooled = pool(data, any_shape=isinstance(model, Architecture), **frames)
-        if pooled.shape is not None:
+        if isinstance(model, Architecture) and pooled.shape is not None:
             given = given._replace(model=model.reshape(pooled.shape))
         if pooled.parts is not None and (parts is not None or "partition" in fields):
             raise SpecError("every client gives its own table: leave out parts and partition")

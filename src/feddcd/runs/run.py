@@ -17,7 +17,7 @@ from .._errors import Diverged
 from .._files import write_atomically
 from ..durable.shapes import alike
 from ..history import COLUMNS, History
-from ..measure import certify
+from ..measure import certify, is_convex
 from ..problems import AbstractSamples
 from ..simulator.simulate import Federation, Record, start
 from ..simulator.threads import compiled
@@ -147,7 +147,7 @@ class RunLoop:
 
     def _certify(self) -> None:
         """The proven gap at the end of a chunk, from one exchange with everyone."""
-        if not self.built.federated.problem.convex or not self.history.rounds:
+        if not is_convex(self.built.federated.problem) or not self.history.rounds:
             return
         algorithm, problem = self.fed.algorithm, self.built.federated.problem
         points = algorithm.witness(self.state.clients)
