@@ -205,8 +205,13 @@ class TestFamily:
             def value(self, z, y):
                 return (z - y) ** 2
 
+        class Worded(SmoothHinge):
+            targets: ClassVar = "words"
+
         with pytest.raises(SpecError, match=r"Wide.value\(z, y\) should give one number a row"):
             feddcd.run(signs(), model=Wide(), parts=PARTS)
+        with pytest.raises(SpecError, match=r"targets is one of .*, not 'words'"):
+            feddcd.run(signs(), model=Worded(), parts=PARTS)
         with pytest.raises(SpecError, match="model is the class SmoothHinge; make one"):
             feddcd.run(signs(), model=SmoothHinge, parts=PARTS)
 
@@ -533,6 +538,8 @@ class TestNetwork:
             run(settings={"solver": "saga"})
         with pytest.raises(SpecError, match="Network has no bound on its curvature here: give lr"):
             run(algorithm="fedavg")
+        with pytest.raises(DataError, match=r"a row has 64 numbers, an .* \(3, 3\) has 9"):
+            feddcd.run("digits", model=Architecture(start, entropy, shape=(3, 3)), clients=4)
         with pytest.raises(SpecError, match="list has no floating-point array to train"):
             run(model=[1, "a"])
 
@@ -596,6 +603,11 @@ def test_a_start_of_ones_choice():
         feddcd.run((X, y), w=np.zeros(4), **options)
 
 
-def test_arrays_and_resume_need_a_folder():
+def test_a_file_may_not_name_other_objects():
+    with pytest.raises(SpecError, match="unknown object 'solver' in given; there are"):
+        feddcd.Spec(given=("solver",))
+
+
+def test_resume_needs_a_folder():
     with pytest.raises(SpecError, match=r"resume=True .* give out="):
         feddcd.run(signs(), resume=True)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from feddcd._errors import SpecError
 from feddcd._text import nearest
-from feddcd.runs.spec import Spec, load_spec, parse_setting
+from feddcd.runs.spec import OBJECTS, Spec, load_spec, parse_setting
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
 COUNT = st.integers(-(2**40), 2**40)
@@ -35,6 +35,7 @@ SPECS = st.builds(
     certify_every=st.integers(1, 2**40),
     seed=st.integers(0, 2**31 - 1),
     dtype=st.sampled_from(["auto", "float32", "float64"]),
+    given=st.lists(st.sampled_from(OBJECTS), unique=True).map(tuple),
 )
 
 

@@ -213,12 +213,15 @@ def _maker(model: Model, l2: float, dtype: type) -> Callable[..., AbstractProble
 def _network(model: Architecture, l2: float, dtype: type, X, targets, parts, scale) -> Network:
     """A client's padding repeats its first row: zeros may be no example that a loss takes."""
     X = X.toarray() if scipy.sparse.issparse(X) else X
+    shape, (_, d) = model.shape or X.shape[1:], X.shape
+    if np.prod(shape) != d:
+        raise DataError(f"a row has {d} numbers, an example of shape {shape} has {np.prod(shape)}")
     N, n = len(parts), max(map(len, parts))
     rows = np.stack([np.pad(part, (0, n - len(part)), constant_values=part[0]) for part in parts])
     inside = np.arange(n) < np.array([[len(part)] for part in parts])
     put, full = jax.device_put, lambda value: jax.device_put(np.full(N, value, dtype))
     return Network(
-        X=put(X.reshape(-1, *(model.shape or X.shape[1:]))[rows].astype(dtype)),
+        X=put(X.reshape(-1, *shape)[rows].astype(dtype)),
         Y=put(targets[rows, 0].astype(dtype)),
         s=put((inside * np.asarray(scale)[:, None]).astype(dtype)),
         mu=full(l2),

@@ -22,7 +22,7 @@ from ..participation import (
     UniformSubset,
     check_tau,
 )
-from ..problems import MLP, Linear
+from ..problems import MLP, Architecture, Linear
 from ..simulator.simulate import Federation, federation
 from .given import Given, start_of
 from .methods import check_names, make_algorithm
@@ -74,7 +74,7 @@ def _federate(spec: Spec, given: Given) -> Federated:
         check_parts(parts, len(data.y))
     federated = federate(
         data, parts, model=given.model or spec.model, l2=spec.l2, weighting=spec.weighting,
-        dtype=given.dtype(spec), seed=spec.seed,
+        dtype=choose_dtype(spec, given), seed=spec.seed,
     )  # fmt: skip
     return federated if given.w is None else federated._replace(w=_start(given.w, federated.w))
 
@@ -147,6 +147,15 @@ def check_parts(parts: list[np.ndarray], rows: int) -> None:
 
 def default_dtype(spec: Spec) -> type:
     return np.float32 if spec.model.startswith("mlp") else np.float64
+
+
+def choose_dtype(spec: Spec, given: Given) -> type:
+    """What the run computes in: as the spec says, or else as a given problem has it."""
+    if given.problem is not None:
+        return np.float64 if np.asarray(given.problem.mu).dtype == np.float64 else np.float32
+    if spec.dtype != "auto":
+        return np.float64 if spec.dtype == "float64" else np.float32
+    return np.float32 if isinstance(given.model, Architecture) else default_dtype(spec)
 
 
 def make_participation(spec: Spec, N: int, federated: Federated) -> AbstractParticipation:

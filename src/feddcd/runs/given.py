@@ -3,7 +3,7 @@
 import dataclasses
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -25,10 +25,11 @@ from ..problems import (
     Linear,
     Quadratic,
     Regression,
+    Targets,
 )
 from .spec import Setting, Spec
 
-WITH_PROBLEM = ("tau", "participation", "loss", "rounds", "target_gap", "certify_every", "seed")
+WITH_PROBLEM = ("tau", "participation", "rounds", "target_gap", "certify_every", "seed")
 
 
 class Given(NamedTuple):
@@ -70,15 +71,6 @@ class Given(NamedTuple):
             names["model"] = "softmax" if is_convex(self.problem) else "mlp"
             names["l2"] = float(np.min(self.problem.alpha))
         return dataclasses.replace(spec, given=(), **names)
-
-    def dtype(self, spec: Spec) -> type:
-        """What the run computes in."""
-        if self.problem is not None:
-            return np.float64 if np.asarray(self.problem.mu).dtype == np.float64 else np.float32
-        if spec.dtype != "auto":
-            return np.float64 if spec.dtype == "float64" else np.float32
-        deep = isinstance(self.model, Architecture) or spec.model.startswith("mlp")
-        return np.float32 if deep else np.float64
 
 
 def collect(
@@ -156,6 +148,8 @@ def _model(model: Any, loss: Any, score: Callable | None) -> tuple[Any, float | 
 
 
 def _check_family(family: AbstractFamily) -> None:
+    if family.targets not in get_args(Targets):
+        raise SpecError(f"targets is one of {get_args(Targets)}, not {family.targets!r}")
     k = 2 if family.targets == "classes" else 1
     z = jax.ShapeDtypeStruct((3, k), jnp.float32)
     shape = jax.eval_shape(family.value, z, z).shape

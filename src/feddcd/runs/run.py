@@ -22,7 +22,7 @@ from ..problems import AbstractSamples
 from ..simulator.simulate import Federation, Record, start
 from ..simulator.threads import compiled
 from . import folder as disk
-from .build import NOTHING, Built, build
+from .build import NOTHING, Built, build, choose_dtype
 from .given import Given
 from .interrupt import patient_interrupt
 from .result import Certified, Result
@@ -49,7 +49,7 @@ def execute(
 ) -> Result:
     """Runs `spec` in its own precision, without touching JAX's configuration; `given` are the
     objects that it can only name, and `label` what the method is called in tables."""
-    with jax.enable_x64(given.dtype(spec) is np.float64):
+    with jax.enable_x64(choose_dtype(spec, given) is np.float64):
         began = time.perf_counter()
         built = build(spec, given)
         if folder is not None and not resume:

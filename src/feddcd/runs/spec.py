@@ -12,6 +12,7 @@ from .._text import nearest
 
 Setting = bool | int | float | str
 DTYPES = ("auto", "float32", "float64")
+OBJECTS = ("data", "problem", "model", "parts", "algorithm")  # what Python may give
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,9 @@ class Spec:
             raise SpecError(f"need 0 <= loss < 1, got loss={self.loss}")
         if self.dtype not in DTYPES:
             raise SpecError(f"unknown dtype {self.dtype!r}{nearest(self.dtype, DTYPES)}")
+        for name in self.given:
+            if name not in OBJECTS:
+                raise SpecError(f"unknown object {name!r} in given{nearest(str(name), OBJECTS)}")
         if not 0 <= self.seed < 2**31:
             raise SpecError(f"need 0 <= seed < 2**31, got seed={self.seed}")
 
