@@ -17,9 +17,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from feddcd import FederatedLogisticRegression, FederatedPoissonRegressor, FederatedRidge
 from feddcd.estimators._gap import prove
-from feddcd.estimators._links import LOGISTIC, POISSON, RIDGE, SOFTMAX
 from feddcd.estimators._rows import Rows
 from feddcd.estimators._split import split
+from feddcd.losses import LOGISTIC, POISSON, RIDGE, SOFTMAX
 
 ALL = (FederatedLogisticRegression, FederatedRidge, FederatedPoissonRegressor)
 TIGHT = {"tol": 1e-14, "random_state": 0}

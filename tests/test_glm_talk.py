@@ -15,9 +15,9 @@ from sklearn.preprocessing import StandardScaler
 from feddcd import FederatedGLM
 from feddcd.analysis.job import Job, regression
 from feddcd.analysis.local import converse
-from feddcd.analysis.losses import LOSSES
 from feddcd.analysis.prepare import model_of
 from feddcd.analysis.site import RESIDUALS, Moments, Question, SiteRows, answer, square
+from feddcd.losses import LOSSES
 
 sm = pytest.importorskip("statsmodels.api")
 

@@ -14,7 +14,7 @@ import feddcd
 ROOT = Path(feddcd.__file__).parent
 LAYERS = (
     ("_errors", "_files", "_text", "_types"),
-    ("_settings", "history"),
+    ("_settings", "history", "losses"),
     ("keys", "tree"),
     ("problems",),
     ("data", "solvers"),

@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
+from ..losses import LOSSES
 from . import settings
 from .choose import Link
 from .columns import as_frame, check_finite, pick
@@ -16,7 +17,6 @@ from .columns import numbers as to_numbers
 from .frame import INTERCEPT, read
 from .job import Job, Outcome, regression
 from .local import converse
-from .losses import LOSSES
 from .prepare import Prepared, effect_columns, prepare
 from .summary import summary
 

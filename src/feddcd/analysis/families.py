@@ -1,10 +1,9 @@
-"""What a family is beside its loss: the targets it takes and the constants of its likelihood."""
+"""The outcomes that a family takes, checked and coded."""
 
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.special import gammaln, logit, xlogy
 
 from .columns import numbers
 
@@ -46,29 +45,6 @@ def coded(family: str, y: pd.Series, weight: np.ndarray | None, classes) -> np.n
     if family == "poisson":
         _refuse(name, y, values < 0, "must be a count, >= 0")
     return values[:, None]
-
-
-def saturated(family: str, Y: np.ndarray) -> np.ndarray:
-    """Each row's smallest possible loss: what the deviance is counted from."""
-    y = Y[:, 0]
-    if family == "binomial":
-        return -xlogy(y, y) - xlogy(1 - y, 1 - y)
-    return y - xlogy(y, y) if family == "poisson" else np.zeros(len(y))
-
-
-def constant(family: str, Y: np.ndarray, s: np.ndarray) -> np.ndarray:
-    """What each row's log-likelihood is beyond -s loss; shares are of s trials."""
-    y = Y[:, 0]
-    if family == "binomial":
-        return gammaln(s + 1) - gammaln(s * y + 1) - gammaln(s * (1 - y) + 1)
-    return -s * gammaln(y + 1) if family == "poisson" else np.zeros(len(y))
-
-
-def link(family: str, mean: np.ndarray) -> np.ndarray:
-    """The constant model's z, from the mean of Y."""
-    if family == "multinomial":
-        return np.log(mean / (1 - mean.sum()))
-    return {"binomial": logit, "poisson": np.log}.get(family, np.asarray)(mean)
 
 
 def _classes(name: str, y: pd.Series) -> Targets:

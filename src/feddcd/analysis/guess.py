@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from ..losses import LOSSES
 from .certificate import solve
-from .families import link
 from .points import Answers, Model, Point, penalties
 from .site import Moments, square
 from .start import DISCRIMINANT, RIDGE, discriminant
@@ -41,7 +41,7 @@ def gram(model: Model, D: np.ndarray, first: Point) -> np.ndarray:
 
 def first_null(model: Model, sums: Moments) -> np.ndarray:
     with np.errstate(divide="ignore"):
-        return link(model.family, sums.y / sums.weight) - sums.o[0] / sums.weight
+        return LOSSES[model.family].inverse(sums.y / sums.weight) - sums.o[0] / sums.weight
 
 
 def next_null(said: Answers, c: np.ndarray) -> tuple[float, np.ndarray]:

@@ -4,10 +4,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..losses import LOSSES
 from . import settings
 from .families import targets
 from .frame import INTERCEPT, Table
-from .losses import LOSSES
 from .points import Model
 from .site import SiteRows
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ..losses import LOSSES
 from .frame import INTERCEPT
-from .losses import LOSSES
 
 CHOICES = {
     "family": tuple(LOSSES),

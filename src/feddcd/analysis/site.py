@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .families import constant, saturated
-from .losses import LOSSES, Loss
+from ..losses import LOSSES, Loss
 from .start import reweighted
 
 RESIDUALS = np.linspace(-6, 6, 49)
@@ -178,10 +177,11 @@ def _residuals(
 
 def _moments(rows: SiteRows, family: str) -> Moments:
     X, Y, s, o = rows
+    loss = LOSSES[family]
     offsets = np.array([s @ o, s @ o**2])
-    likelihood = np.array([np.sum(constant(family, Y, s)), np.sum(np.log(s))])
+    likelihood = np.array([np.sum(loss.constant(Y, s)), np.sum(np.log(s))])
     return Moments(
         np.asarray(float(len(s))), np.asarray(s.sum()), s @ X, s @ X**2, s @ Y,
-        X.T @ (s[:, None] * Y), offsets, np.asarray(s @ saturated(family, Y)), likelihood,
+        X.T @ (s[:, None] * Y), offsets, np.asarray(s @ loss.least(Y)), likelihood,
         reweighted(*rows) if family == "poisson" else np.zeros(0),
     )  # fmt: skip

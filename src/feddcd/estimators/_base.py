@@ -17,7 +17,7 @@ from sklearn.utils.validation import (
 
 from .._errors import SpecError
 from ..history import History
-from ._links import Link
+from ..losses import Loss
 from ._plan import ALGORITHMS, plan
 from ._rows import Rows
 from ._split import split
@@ -71,7 +71,7 @@ class AbstractFederated(BaseEstimator):
             raise SpecError(f"give {name} or l2, not both; got {name}={value}, l2={self.l2}")
         return float(self.l2)
 
-    def _train(self, X, Y, s, groups, *, l2: float, link: Link, unit: float = 1.0):
+    def _train(self, X, Y, s, groups, *, l2: float, link: Loss, unit: float = 1.0):
         """w, d by k, and b; the objective is `unit` times that of the rows given."""
         random = check_random_state(self.random_state)
         parts = split(groups, len(Y), self.n_clients, random)

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse
 
-from ._links import Link
+from ..losses import Loss
 from ._rows import Rows
 
 ROUNDING = 8 * np.finfo(float).eps
@@ -81,7 +81,7 @@ def _above(rows: Rows, p: np.ndarray, size: np.ndarray) -> _Above:
     return _Above(*_bound(sure, S, link), lam, -V @ h * _damping(lam * S, link))
 
 
-def _bound(lam: float, S: float, link: Link) -> tuple[float, float]:
+def _bound(lam: float, S: float, link: Loss) -> tuple[float, float]:
     u = lam * S
     if link.quadratic:
         return lam**2 / 2, S * lam
@@ -92,7 +92,7 @@ def _bound(lam: float, S: float, link: Link) -> tuple[float, float]:
     return float(exact), float(-np.log1p(-u))
 
 
-def _damping(u: float, link: Link) -> float:
+def _damping(u: float, link: Loss) -> float:
     """The step along which the bound from above is least: ln(1 + u)/u."""
     return 1.0 if link.quadratic or u < 1e-8 else float(np.log1p(u) / u)
 

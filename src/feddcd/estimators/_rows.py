@@ -7,8 +7,8 @@ import jax
 import numpy as np
 import scipy.sparse
 
+from ..losses import Loss
 from ..problems import FAMILIES, AbstractDesign, Linear, Regression, stack_rows
-from ._links import Link
 
 SMALL = 2**20  # entries up to which a sparse matrix is made dense
 CURVED = 5  # see for_duals
@@ -21,7 +21,7 @@ class Rows(NamedTuple):
     Y: np.ndarray  # n by k
     s: np.ndarray
     l2: float
-    link: Link
+    link: Loss
     intercept: bool
     parts: Sequence[np.ndarray]  # each client's rows
 

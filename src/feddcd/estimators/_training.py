@@ -37,7 +37,7 @@ class _Run:
         self.rows, self.plan, self.N = rows, plan, len(rows.parts)
         b, curvature = np.zeros(rows.shape[1]), 1.0
         if rows.intercept:
-            b, curvature = rows.link.constant(rows.s @ rows.Y)
+            b, curvature = rows.link.constant_model(rows.s @ rows.Y)
         self.stacked = for_newton(rows) if plan.newton else for_duals(rows, curvature)
         w = jax.device_put(self.stacked.inside(np.zeros((len(self.stacked.center), len(b))), b))
         self.fed = federated(self.stacked, plan, w, self.N)

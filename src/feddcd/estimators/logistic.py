@@ -9,8 +9,8 @@ from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from .._errors import SpecError
+from ..losses import LOGISTIC, SOFTMAX
 from ._base import AbstractFederated
-from ._links import LOGISTIC, SOFTMAX
 
 
 class FederatedLogisticRegression(ClassifierMixin, AbstractFederated):

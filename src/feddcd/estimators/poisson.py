@@ -7,8 +7,8 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import d2_tweedie_score
 
 from .._errors import SpecError
+from ..losses import POISSON
 from ._base import AbstractFederated
-from ._links import POISSON
 
 
 class FederatedPoissonRegressor(RegressorMixin, AbstractFederated):

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from ..losses import RIDGE
 from ._base import AbstractFederated
-from ._links import RIDGE
 
 
 class FederatedRidge(RegressorMixin, AbstractFederated):
