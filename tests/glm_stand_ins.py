@@ -1,12 +1,15 @@
 """Fitted models for tests of what is shown and exported: the same attributes, from plain numpy."""
 
+import dataclasses
 from types import SimpleNamespace
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy.special import softmax
 from scipy.stats import norm
+
+from feddcd.analysis._cost import Choice
+from feddcd.analysis.result import SETTINGS, TableResult
 
 MEAN = {
     "gaussian": lambda z: z,
@@ -18,12 +21,6 @@ SPREAD = {
     "binomial": lambda m: m * (1 - m),
     "poisson": lambda m: m,
 }
-
-
-class Choice(NamedTuple):
-    method: str
-    reason: str
-    predictions: pd.DataFrame
 
 
 def stand_in(family, names=("age", "dose", "C(sex)[T.m]"), n=800, sites=5, seed=0, **more):
@@ -49,7 +46,7 @@ def stand_in(family, names=("age", "dose", "C(sex)[T.m]"), n=800, sites=5, seed=
         fit.residual_bins_ = residual_bins((y - m) / np.sqrt(phi * spread(m)))
     fit.site_table_ = site_table(fit.table_, sites, rng)
     fit.X, fit.y, fit.mean = X[:, 1:], y, m
-    return SimpleNamespace(**vars(fit) | more)
+    return finished(SimpleNamespace(**vars(fit) | more))
 
 
 def several(names=("age", "dose"), classes=("low", "mid", "high"), n=300, **more):
@@ -62,7 +59,15 @@ def several(names=("age", "dose"), classes=("low", "mid", "high"), n=300, **more
     z = lambda rows: np.hstack([np.zeros((len(rows), 1)), rows @ W[:, 1:].T + W[:, 0]])
     fit.predict = lambda rows: softmax(z(np.asarray(rows, float)), axis=1)
     fit.X = rng.normal(size=(n, len(names)))
-    return SimpleNamespace(**vars(fit) | more)
+    return finished(SimpleNamespace(**vars(fit) | more))
+
+
+def finished(fit):
+    """With the result that an estimator has, from the same numbers."""
+    at = {f.name: f"{f.name}_" for f in dataclasses.fields(TableResult)}
+    at |= {name: name for name in SETTINGS} | {"covariance_matrix": "covariance_"}
+    fit.result_ = TableResult(**{name: getattr(fit, at[name], None) for name in at})
+    return fit
 
 
 def common(family, w, cov, labels, n, sites, phi=1.0):
@@ -72,6 +77,7 @@ def common(family, w, cov, labels, n, sites, phi=1.0):
              "ci_high": w + half}  # fmt: skip
     return SimpleNamespace(
         family=family, formula=None, l2=0.0, tol=0.01, site_effects="none", covariance="model",
+        standardize=False, bytes_down_=4 * sites * 64,
         table_=pd.DataFrame(table, index=pd.Index(labels, name="name")),
         original_table_=pd.DataFrame(table, index=pd.Index(labels, name="name")),
         original_covariance_=pd.DataFrame(cov, labels, labels),

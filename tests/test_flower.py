@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("flwr")
 
 from feddcd import FederatedGLM
-from feddcd.analysis.plan import Plan
+from feddcd.analysis.plan import RegressionPlan
 from feddcd.data import load
 from feddcd.federation.config import Config
 from feddcd.federation.folder import load_place
@@ -145,7 +145,7 @@ def test_the_regression_table_of_four_sites_and_one_that_refuses(tmp_path):
     data = pandas.DataFrame(d.X[:, [0, 1, 4]], columns=["radius", "texture", "smooth"])
     data = data.assign(benign=d.y.astype(int), site=[f"site-{1 + i % 5}" for i in range(len(d.y))])
     formula = "radius ~ benign + texture + smooth"  # least squares: few messages
-    plan = Plan(formula, "gaussian")
+    plan = RegressionPlan(formula, "gaussian")
     config = Config("test", glm=plan, deadline=60.0, patience=300.0, port=free_port())
     parts = {site: rows.drop(columns="site") for site, rows in data.groupby("site")}
     home = create(tmp_path / "fed", list(parts), config, data=parts)

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from feddcd import FederatedGLM
-from feddcd.analysis.certificate import bound, inverse, leverage
-from feddcd.analysis.points import Model, point, upper_inverse
-from feddcd.analysis.prepare import model_of
-from feddcd.analysis.site import Question, SiteRows, _up, answer, square
+from feddcd.analysis._certificate import bound, inverse, leverage, point, upper_inverse
+from feddcd.analysis._model import Model, model_of
+from feddcd.analysis._sums import DesignRows, PointQuestion, answer, round_up, square
 
 PROBLEMS, SITES, ROWS, COLUMNS = 1000, 2, 30, 4
 DRAWN = {"binomial": 410, "poisson": 420, "multinomial": 450, "gaussian": 60}
@@ -19,8 +18,8 @@ NONE, NAMES = np.zeros(0), ["Intercept", "a", "b", "c"]
 
 class Problem(NamedTuple):
     model: Model
-    sites: dict[str, SiteRows]
-    rows: SiteRows  # of all sites
+    sites: dict[str, DesignRows]
+    rows: DesignRows  # of all sites
 
 
 def random_problems(kind, count, seed):
@@ -48,14 +47,14 @@ def random_problems(kind, count, seed):
 
 
 def _problem(kind, X, Y, s, l2):
-    rows, cut = SiteRows(X, Y, s, np.zeros(len(s))), np.split(np.arange(len(s)), SITES)
-    sites = {str(i): SiteRows(*(x[part] for x in rows)) for i, part in enumerate(cut)}
+    rows, cut = DesignRows(X, Y, s, np.zeros(len(s))), np.split(np.arange(len(s)), SITES)
+    sites = {str(i): DesignRows(*(x[part] for x in rows)) for i, part in enumerate(cut)}
     return Problem(model_of(kind, NAMES, Y.shape[1], l2, tuple(sites), 0, False), sites, rows)
 
 
 def ask(model, sites, w, seen, V):
     """The sites' answers at w, each having been seen at another point."""
-    asked = Question(w, w, V, np.zeros(model.k), NONE, np.ones(()), False)
+    asked = PointQuestion(w, w, V, np.zeros(model.k), NONE, np.ones(()), False)
     return {
         site: answer(rows, model.family, asked._replace(seen=seen[site]))
         for site, rows in sites.items()
@@ -165,7 +164,7 @@ def test_the_bound_is_attained():
     """Counts of mean 1 and a constant c > 0: g = n(e^c - 1), H = ne^c, S² = 1/H, so that
     λS = 1 - e^-c and r is the distance c itself, in standard errors."""
     n, model = 64.0, model_of("poisson", ["Intercept"], 1, 0.0, ("a",), 0, False)
-    rows = SiteRows(np.ones((64, 1)), np.ones((64, 1)), np.ones(64), np.zeros(64))
+    rows = DesignRows(np.ones((64, 1)), np.ones((64, 1)), np.ones(64), np.zeros(64))
     for c in np.log([2.0, 4.0, 16.0]):  # so that S² is a power of 2: M is rounded to itself
         w = np.array([[c]])
         said = ask(model, {"a": rows}, w, {"a": w}, np.array([np.exp(-c) / n]))
@@ -221,7 +220,7 @@ def test_rounding_is_up_next_to_powers_of_two():
     exact = 2.0 ** np.arange(-1000, 1000)
     tried = [*exact, *np.nextafter(exact, np.inf), *10.0 ** rng.uniform(-300, 300, 4000)]
     for steps in (1, 8):
-        said = np.array([_up(x, steps) for x in tried])
+        said = np.array([round_up(x, steps) for x in tried])
         assert np.all(said >= tried)
         assert np.all(said <= np.array(tried) * 2 ** (1 / steps) * (1 + 1e-9))
 

@@ -15,7 +15,7 @@ import statsmodels.formula.api as smf
 from rich.console import Console
 
 from feddcd import FederatedGLM
-from feddcd.analysis import federated
+from feddcd.analysis import report
 from feddcd.cli import _glm as _glm_command
 from feddcd.cli.app import main
 
@@ -205,7 +205,7 @@ def test_what_is_written_stays_when_the_report_fails(capsys, monkeypatch):
         Path(path).write_text("half")
         raise OSError("no space left")
 
-    monkeypatch.setattr(federated.report, "write", fail)
+    monkeypatch.setattr(report, "write", fail)
     feddcd(*GLM, "--formula", "death ~ dose", "--out", "out", "--force", "-q", code=2)
     assert capsys.readouterr().err == "error: no space left\n"
     assert Path("out/report.html").read_bytes() == before

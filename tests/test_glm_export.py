@@ -88,7 +88,7 @@ def test_csv_and_json_hold_the_numbers_in_full(exported):
 
 def test_json_says_how_a_row_becomes_columns():
     names = ["age", "C(sex)[T.m]", "age:C(a, contr.treatment)[T.x:y]", "job[b]"]
-    design = export.document(stand_in("binomial", names=names, formula="y ~ age"))["design"]
+    design = export.document(stand_in("binomial", names=names, formula="y ~ age").result_)["design"]
     assert [c["value"] for c in design["columns"]] == [
         "age, a number",
         "1 where sex is m, else 0 (also for the reference category)",
@@ -96,16 +96,16 @@ def test_json_says_how_a_row_becomes_columns():
         "(1 where a is x:y, else 0 (also for the reference category))",
         "1 where job is b, else 0",
     ]
-    plain = export.document(stand_in("binomial", names=["age[years]", "site[b]"]))["design"]
+    plain = export.document(stand_in("binomial", names=["age[years]", "site[b]"]).result_)["design"]
     assert [c["value"] for c in plain["columns"]] == ["age[years], a number", "site[b], a number"]
 
 
 def test_json_says_what_is_left_out():
     fit = stand_in("poisson", formula="deaths ~ age + dose + C(sex) + offset(log(years))")
-    (told,) = export.document(fit)["left_out_of_joblib"]
+    (told,) = export.document(fit.result_)["left_out_of_joblib"]
     assert "offset log(years)" in told
     assert "exp(offset)" in told
-    assert export.document(several())["left_out_of_joblib"] == []
+    assert export.document(several().result_)["left_out_of_joblib"] == []
 
 
 def test_json_stays_json_where_nothing_is_proven(tmp_path):

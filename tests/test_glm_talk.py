@@ -13,10 +13,17 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import StandardScaler
 
 from feddcd import FederatedGLM
-from feddcd.analysis.job import Job, regression
-from feddcd.analysis.local import converse
-from feddcd.analysis.prepare import model_of
-from feddcd.analysis.site import RESIDUALS, Moments, Question, SiteRows, answer, square
+from feddcd.analysis._sums import (
+    RESIDUALS,
+    DesignRows,
+    Moments,
+    PointQuestion,
+    answer,
+    square,
+)
+from feddcd.analysis.plan import ModelSettings
+from feddcd.analysis.protocol import Cohort, SiteRows, converse, in_process
+from feddcd.analysis.regression import Regression
 from feddcd.losses import LOSSES
 
 sm = pytest.importorskip("statsmodels.api")
@@ -36,14 +43,14 @@ def pooled_rows(family):
     if family == "multinomial":
         p = np.exp(np.column_stack([np.zeros(ROWS), X @ W]))
         drawn = (rng.random((ROWS, 1)) > np.cumsum(p / p.sum(1, keepdims=True), 1)).sum(1)
-        return SiteRows(X, np.eye(3)[drawn][:, 1:], s, 0 * o)
+        return DesignRows(X, np.eye(3)[drawn][:, 1:], s, 0 * o)
     z = X @ W[:, 0] + o
     y = {
         "gaussian": z + rng.normal(size=ROWS),
         "binomial": (rng.random(ROWS) < 1 / (1 + np.exp(-z))).astype(float),
         "poisson": rng.poisson(np.exp(z)).astype(float),
     }
-    return SiteRows(X, y[family][:, None], s, o)
+    return DesignRows(X, y[family][:, None], s, o)
 
 
 def question(family, **changes):
@@ -51,7 +58,7 @@ def question(family, **changes):
     w, A = rng.normal(size=(3, k)) / 3, rng.normal(size=(3 * k, 3 * k))
     edges = np.linspace(-1, 2, 9) if family == "gaussian" else np.linspace(0.1, 0.9, 9)
     seen, V = w + rng.normal(size=w.shape) / 9, (A @ A.T)[np.triu_indices(3 * k)]
-    asked = Question(w, seen, V, rng.normal(size=k), edges, np.asarray(1.3), pilot=True)
+    asked = PointQuestion(w, seen, V, rng.normal(size=k), edges, np.asarray(1.3), pilot=True)
     return asked._replace(**changes)
 
 
@@ -121,7 +128,7 @@ def test_bins_hold_every_row_once(family):
 
 def split(rows, code):
     parts = {SITES[i]: np.flatnonzero(code == i) for i in np.unique(code)}
-    return {site: SiteRows(*(x[part] for x in rows)) for site, part in parts.items()}
+    return {site: DesignRows(*(x[part] for x in rows)) for site, part in parts.items()}
 
 
 @st.composite
@@ -149,31 +156,42 @@ def test_sums_do_not_depend_on_the_split(code, family):
     assert max(a.m for a in each) == whole.m
 
 
-def job_of(family, sites, **options):
-    k = pooled_rows(family).Y.shape[1]
-    model = model_of(family, NAMES, k, options.pop("l2", 0.0), tuple(sites), 0, False)
+REGRESSION = Regression()
+
+
+def plan_of(family, **options):
+    return ModelSettings(None, family, **{"tol": 1e-8, "max_exchanges": 400} | options)
+
+
+def cohort_of(family, sites, names=tuple(NAMES)):
     classes = (0, 1, 2) if family == "multinomial" else None
-    return Job(model, classes, **{"tol": 1e-8, "limit": 400} | options)
+    return Cohort({}, classes, list(names), tuple(sites))
+
+
+def table_of(family, sites):
+    """Everyone answers, in this process."""
+    plan = plan_of(family)
+    own = {site: SiteRows(plan, rows, len(rows.s)) for site, rows in sites.items()}
+    talk = REGRESSION.talk(plan, cohort_of(family, sites))
+    return converse(talk, in_process(REGRESSION, own))
 
 
 @cache
 def alone(family):
     """All rows at one site."""
-    rows = pooled_rows(family)
-    return converse(regression(job_of(family, "a")), {"a": rows}, family)
+    return table_of(family, {"a": pooled_rows(family)})
 
 
 @settings(max_examples=12, deadline=None)
 @given(code=splits(), family=st.sampled_from(list(LOSSES)))
 def test_the_table_does_not_depend_on_the_split(code, family):
     sites, whole = split(pooled_rows(family), code), alone(family)
-    found = converse(regression(job_of(family, sites)), sites, family)
-    off = (
-        np.abs(found.shown.table["coef"] - whole.shown.table["coef"]) / whole.shown.table["std_err"]
-    )
+    found = table_of(family, sites)
+    off = np.abs(found.table["coef"] - whole.table["coef"]) / whole.table["std_err"]
     assert off.max() < 1e-9
-    np.testing.assert_allclose(found.shown.table, whole.shown.table, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(found.fit, whole.fit, rtol=1e-9)
+    np.testing.assert_allclose(found.table, whole.table, rtol=1e-9, atol=1e-9)
+    for name in ("deviance", "null_deviance", "dispersion", "log_likelihood", "aic"):
+        np.testing.assert_allclose(getattr(found, name), getattr(whole, name), rtol=1e-9)
 
 
 @cache
@@ -193,20 +211,20 @@ def statsmodels_table(family):
     return np.asarray(found.params), np.asarray(found.bse)
 
 
-def drive(job, sites, there):
-    """The server by hand; there(exchange, site) says whose answers arrive. (outcome, exchanges,
+def drive(plan, cohort, sites, there, **options):
+    """The server by hand; there(exchange, site) says whose answers arrive. (result, exchanges,
     bytes up)"""
-    talk, exchange, moved = regression(job), 0, 0
+    talk, exchange, moved = REGRESSION.talk(plan, cohort, **options), 0, 0
     asked = next(talk)
     while True:
-        questions, exchange = asked.questions.items(), exchange + 1
-        assert exchange <= job.limit
+        exchange += 1
+        assert exchange <= plan.max_exchanges
         said = {
-            site: answer(sites[site], job.model.family, q)
-            for site, q in questions
+            site: REGRESSION.answer(SiteRows(plan, sites[site], 0), q)
+            for site, q in asked.items()
             if there(exchange, site)
         }
-        moved += sum(8 * np.size(x) for a in said.values() for x in [*a[:-1], *(a.moments or ())])
+        moved += sum(8 * block.value.size for a in said.values() for block in a.values())
         try:
             asked = talk.send(said)
         except StopIteration as end:
@@ -239,12 +257,14 @@ LOSSES_OF_ANSWERS = {
 @pytest.mark.parametrize("lost", LOSSES_OF_ANSWERS)
 def test_lost_answers_do_not_matter(family, lost):
     sites = six_sites(family)
-    found, exchanges, moved = drive(job_of(family, sites), sites, LOSSES_OF_ANSWERS[lost])
+    found, exchanges, moved = drive(
+        plan_of(family), cohort_of(family, sites), sites, LOSSES_OF_ANSWERS[lost]
+    )
     coef, std_err = statsmodels_table(family)
     assert found.converged
-    assert found.error <= 1e-8
-    np.testing.assert_array_less(np.abs(found.shown.table["coef"] - coef), 1e-6 * std_err)
-    np.testing.assert_allclose(found.shown.table["std_err"], std_err, rtol=1e-6)
+    assert found.certified_error <= 1e-8
+    np.testing.assert_array_less(np.abs(found.table["coef"] - coef), 1e-6 * std_err)
+    np.testing.assert_allclose(found.table["std_err"], std_err, rtol=1e-6)
     assert len(found.history) == exchanges
     assert found.history["bytes_up"].iloc[-1] == moved
 
@@ -255,17 +275,16 @@ def test_large_effects_where_seven_of_ten_are_lost(seed):
     rng = np.random.default_rng(seed)
     X = np.column_stack([np.ones(60), rng.normal(size=(60, 4))])
     z = np.minimum(X @ (2 * rng.normal(size=(5, 1))), 6)
-    rows = SiteRows(X, rng.poisson(np.exp(z)).astype(float), np.ones(60), np.zeros(60))
+    rows = DesignRows(X, rng.poisson(np.exp(z)).astype(float), np.ones(60), np.zeros(60))
     sites, some = split(rows, np.arange(60) % 6), at_random(0.3, seed)
-    model = model_of("poisson", ["Intercept", *"wxyz"], 1, 0.1, tuple(sites), 0, False)
-    job = Job(model, tol=1e-8, limit=400, absent=0.7)
-    found, *_ = drive(job, sites, lambda exchange, site: exchange == 1 or some(exchange, site))
+    cohort = cohort_of("poisson", sites, ["Intercept", *"wxyz"])
+    job = plan_of("poisson", l2=0.1), cohort, sites
+    most = lambda exchange, site: exchange == 1 or some(exchange, site)
+    found, *_ = drive(*job, most, absent=0.7)
     assert found.converged
-    whole, *_ = drive(job, sites, lambda exchange, site: True)
-    off = (
-        np.abs(found.shown.table["coef"] - whole.shown.table["coef"]) / whole.shown.table["std_err"]
-    )
-    assert off.max() <= found.error + whole.error
+    whole, *_ = drive(*job, lambda exchange, site: True, absent=0.7)
+    off = np.abs(found.table["coef"] - whole.table["coef"]) / whole.table["std_err"]
+    assert off.max() <= found.certified_error + whole.certified_error
 
 
 TOO_FEW = "is too few:"
@@ -281,15 +300,16 @@ TOO_FEW = "is too few:"
 def test_never_more_exchanges_than_allowed(limit, p, seed, family):
     """There is an estimate with its error, or an error that says why not."""
     sites, (coef, std_err) = six_sites(family), statsmodels_table(family)
+    plan = plan_of(family, max_exchanges=limit)
     try:
-        found, exchanges, _ = drive(job_of(family, sites, limit=limit), sites, at_random(p, seed))
+        found, exchanges, _ = drive(plan, cohort_of(family, sites), sites, at_random(p, seed))
     except ValueError as refused:
         if p == 1 or f"max_exchanges={limit} {TOO_FEW}" not in str(refused):
             raise
         return
-    off = np.abs(found.shown.table["coef"] - coef) / std_err
-    assert off.max() <= found.error + 1e-9
-    assert found.converged == (found.error <= 1e-8)
+    off = np.abs(found.table["coef"] - coef) / std_err
+    assert off.max() <= found.certified_error + 1e-9
+    assert found.converged == (found.certified_error <= 1e-8)
     assert found.converged or exchanges == limit
 
 
@@ -301,8 +321,9 @@ def test_the_pilot_alone_is_too_few(site_c, why):
     """One site never answers, or in the first exchange only."""
     sites = six_sites("binomial")
     there = lambda exchange, site: site != "c" or exchange in site_c
+    plan = plan_of("binomial", max_exchanges=5)
     with pytest.raises(ValueError, match=f"max_exchanges=5 {TOO_FEW} {why}"):
-        drive(job_of("binomial", sites, limit=5), sites, there)
+        drive(plan, cohort_of("binomial", sites), sites, there)
 
 
 def frame_of(family):
@@ -392,7 +413,7 @@ def test_standardised(family, effects, l2):
     d, k = Z.shape[1], Y.shape[1]
     P = l2 * np.isin(np.arange(d), [1, 2])
     w = model.table_["coef"].to_numpy().reshape(k, d).T
-    rows = SiteRows(Z, Y, s, np.zeros(ROWS))
+    rows = DesignRows(Z, Y, s, np.zeros(ROWS))
     said = answer(rows, family, question(family, w=w, seen=w, V=np.zeros(0)))
     H = square(said.H, d * k) + np.diag(np.repeat(P, k))
     step = np.linalg.solve(H, said.g + (P[:, None] * w).ravel())

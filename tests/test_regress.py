@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from feddcd import FederatedGLM
 from feddcd._errors import DataError, SpecError
-from feddcd.analysis.plan import Plan
+from feddcd.analysis.plan import RegressionPlan
 from feddcd.cli.app import app
 from feddcd.federation.config import Config, load_config
 from feddcd.federation.coordinator import tables as regress
@@ -94,7 +94,7 @@ def same(table, model):
 def test_the_same_table_as_in_one_process(tmp_path, family, options):
     d = patients(family)
     formula = FORMULA.replace(" + offset(0.1 * bmi)", "") if family == "multinomial" else FORMULA
-    table, events = run(made(tmp_path, Plan(formula, family, **options), parts(d)))
+    table, events = run(made(tmp_path, RegressionPlan(formula, family, **options), parts(d)))
     extra = {"sample_weight": options.pop("weight", None), "offset": options.pop("offset", None)}
     model = FederatedGLM(family, formula, **options).fit(d, groups="site", **extra)
     same(table, model)
@@ -109,7 +109,7 @@ def test_the_same_table_as_in_one_process(tmp_path, family, options):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_lost_messages_change_nothing(tmp_path, seed):
     d = patients()
-    table, _ = run(made(tmp_path, Plan(FORMULA, tol=1e-6), parts(d)), loss=0.2, seed=seed)
+    table, _ = run(made(tmp_path, RegressionPlan(FORMULA, tol=1e-6), parts(d)), loss=0.2, seed=seed)
     model = FederatedGLM("binomial", FORMULA, tol=1e-9).fit(d, groups="site")
     np.testing.assert_allclose(table["coef"], model.table_["coef"], rtol=0, atol=1e-6)
 
@@ -132,7 +132,7 @@ def test_lost_messages_change_nothing(tmp_path, seed):
 def test_a_site_refuses_by_its_policy_and_the_others_go_on(tmp_path, line, said):
     d = patients()
     formula = "y ~ age + bmi + C(ward)" if "level" in line else "y ~ age + bmi + w"
-    home = made(tmp_path, Plan(formula), parts(d))
+    home = made(tmp_path, RegressionPlan(formula), parts(d))
     policy(home, "south", line)
     table, events = run(home)
     (reason,) = [event["reason"] for event in events if event["event"] == "refused"]
@@ -149,7 +149,7 @@ def test_a_site_refuses_by_its_policy_and_the_others_go_on(tmp_path, line, said)
 
 def test_bins_of_few_rows_stay_at_the_site(tmp_path):
     d = patients()
-    home = made(tmp_path, Plan("y ~ age + bmi"), parts(d))
+    home = made(tmp_path, RegressionPlan("y ~ age + bmi"), parts(d))
     for site in SITES:
         policy(home, site, "min_per_level = 8")
     heard = []
@@ -168,7 +168,7 @@ def test_bins_of_few_rows_stay_at_the_site(tmp_path):
 
 def test_an_answer_waits_for_its_administrator(tmp_path):
     d = patients()
-    home = made(tmp_path, Plan("y ~ age + bmi"), parts(d), patience=60.0)
+    home = made(tmp_path, RegressionPlan("y ~ age + bmi"), parts(d), patience=60.0)
     policy(home, "south", "ask_before_sending = true", 'kinds = ["columns", "moments", "hessian"]')
     done, approved, events = threading.Event(), [], []
 
@@ -193,7 +193,7 @@ def test_an_answer_waits_for_its_administrator(tmp_path):
 
 
 def test_a_person_is_shown_what_leaves_and_may_say_no(tmp_path):
-    home = made(tmp_path, Plan("y ~ age + bmi"), parts(patients()))
+    home = made(tmp_path, RegressionPlan("y ~ age + bmi"), parts(patients()))
     seen = []
 
     def ask(text):
@@ -226,7 +226,7 @@ def test_a_site_that_does_not_fit_is_refused_by_name(tmp_path, change, said):
     d = patients()
     data = parts(d)
     data["south"] = change(data["south"])
-    plan = Plan("y ~ age + bmi + ward", levels={"ward": ["a", "b", "only west"]})
+    plan = RegressionPlan("y ~ age + bmi + ward", levels={"ward": ["a", "b", "only west"]})
     home = made(tmp_path, plan, data)
     table, events = run(home)
     reasons = [event["reason"] for event in events if event["event"] == "refused"]
@@ -250,7 +250,7 @@ def test_a_site_that_does_not_fit_is_refused_by_name(tmp_path, change, said):
 )
 def test_a_damaged_answer_is_refused(tmp_path, name, change):
     d = patients()
-    home = made(tmp_path, Plan("y ~ age + bmi"), parts(d))
+    home = made(tmp_path, RegressionPlan("y ~ age + bmi"), parts(d))
 
     def tamper(site, kind, data):
         said = opened(data)
@@ -296,7 +296,7 @@ def test_what_one_site_cannot_compute_alone_is_refused():
 
 def test_separation_over_a_federation_is_said(tmp_path):
     d = patients().assign(y=lambda d: (d.age > 5).astype(int))
-    home, events = made(tmp_path, Plan("y ~ age"), parts(d)), []
+    home, events = made(tmp_path, RegressionPlan("y ~ age"), parts(d)), []
     with pytest.raises(DataError, match="separation: age predicts some outcomes perfectly"):
         run(home, events=events)
     assert events[-1]["event"] == "failed"
@@ -324,7 +324,7 @@ def test_from_one_file_to_a_federation_by_commands(tmp_path):
 
 def test_a_site_retires_from_the_next_table(tmp_path):
     d = patients()
-    home = made(tmp_path, Plan("y ~ age + bmi"), parts(d))
+    home = made(tmp_path, RegressionPlan("y ~ age + bmi"), parts(d))
     do = lambda *words: CliRunner().invoke(app, ["federation", *words])
     assert "the next table is without south" in do("retire", str(home.path), "south").output
     assert isinstance(do("retire", str(home.path), "south").exception, SpecError)
@@ -339,6 +339,6 @@ def test_a_site_retires_from_the_next_table(tmp_path):
 
 def test_too_few_rows_over_a_federation_are_said(tmp_path):
     d = patients("gaussian", n=12).assign(site=["east", "north"] * 6).dropna().iloc[:4]
-    home = made(tmp_path, Plan("y ~ age + bmi + w", "gaussian"), parts(d))
+    home = made(tmp_path, RegressionPlan("y ~ age + bmi + w", "gaussian"), parts(d))
     with pytest.raises(DataError, match="4 coefficients need more than 4 rows, got 4"):
         run(home)

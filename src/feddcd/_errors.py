@@ -5,13 +5,21 @@ A message says what is wrong; who knows the file, the line or the name of an opt
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 Spell = Callable[[str, Any], str]
 
 
+class Above(NamedTuple):
+    """For the value of a setting in a message: any that is larger than this."""
+
+    least: float
+
+
 def in_python(setting: str, value: Any) -> str:
     """A setting as Python has it: missing='drop', or its bare name."""
+    if isinstance(value, Above):
+        return f"{setting} > {value.least:g}"
     return setting if value is None else f"{setting}={value!r}"
 
 

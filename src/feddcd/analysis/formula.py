@@ -9,18 +9,25 @@ import numpy as np
 import pandas as pd
 from formulaic.errors import FormulaicError
 
+from .._errors import DataError, SpecError
+
+INTERCEPT = "Intercept"  # as formulaic names it
 CONTEXT = {"np": np}
 DOT = re.compile(r"(?<![\w.)`])\.(?![\w.(])")
 OFFSET = re.compile(r"(?<![\w.])offset\s*\(")
 
 
-class Parts(NamedTuple):
+class NoColumn(DataError):
+    """A formula names what is not a column."""
+
+
+class FormulaParts(NamedTuple):
     response: str
     right: str  # without its offset terms
     offsets: tuple[str, ...]
 
 
-class Terms(NamedTuple):
+class FormulaDesign(NamedTuple):
     """How rows of a frame become rows of X, as learned from the frame of the fit."""
 
     spec: formulaic.ModelSpec
@@ -34,52 +41,59 @@ class Terms(NamedTuple):
     def offset(self, frame: pd.DataFrame) -> np.ndarray:
         return sum((number(e, frame) for e in self.offsets), np.zeros(len(frame)))
 
+    def levels(self) -> dict[str, list]:
+        """By factor: its categories."""
+        states = {factor: state for factor, (_, state) in self.spec.encoder_state.items()}
+        return {f: list(s["categories"]) for f, s in states.items() if s.get("categories")}
+
     def _check_levels(self, frame: pd.DataFrame) -> None:
-        for factor, (_, state) in self.spec.encoder_state.items():
-            levels = list(state.get("categories") or ())
-            for name in tokens(factor, frame) if levels else ():
+        for factor, levels in self.levels().items():
+            for name in tokens(factor, frame):
                 unseen = np.flatnonzero(~frame[name].isin(levels))
                 if len(unseen):
                     value = frame[name].iloc[unseen[0]]
-                    raise ValueError(
-                        f"{name} has {value!r} at row {unseen[0]}, a category that the fit "
-                        f"has not seen; it knows {', '.join(map(repr, levels))}"
+                    raise DataError(
+                        f"{name} has {value!r} <row>, a category that the fit has not seen; "
+                        f"it knows {', '.join(map(repr, levels))}",
+                        row=int(unseen[0]),
+                        column=name,
+                        value=value,
                     )
 
 
-def split(formula: str) -> Parts:
+def split(formula: str) -> FormulaParts:
     if not isinstance(formula, str) or formula.count("~") != 1:
-        raise ValueError(f"a formula looks like 'y ~ x1 + x2', got {formula!r}")
+        raise SpecError(f"a formula looks like 'y ~ x1 + x2', got {formula!r}")
     response, right = (side.strip() for side in formula.split("~"))
     if not response or not right:
         side = "left" if not response else "right"
-        raise ValueError(f"nothing stands {side} of ~ in the formula {formula!r}")
+        raise SpecError(f"nothing stands {side} of ~ in the formula {formula!r}")
     offsets = []
-    while found := OFFSET.search(right):
-        end = _closing(right, found.end(), formula)
-        offsets.append(right[found.end() : end].strip())
-        right = _without(right, found.start(), end + 1, formula)
+    while match := OFFSET.search(right):
+        end = _closing(right, match.end(), formula)
+        offsets.append(right[match.end() : end].strip())
+        right = _without(right, match.start(), end + 1, formula)
     if "|" in right or DOT.search(re.sub(r"`[^`]*`", "", right)):
-        raise ValueError(f"| and . are not known in the formula {formula!r}: name the columns")
+        raise SpecError(f"| and . are not known in the formula {formula!r}: name the columns")
     if "" in offsets:
-        raise ValueError(f"offset() is empty in the formula {formula!r}")
-    return Parts(response, right or "1", tuple(offsets))
+        raise SpecError(f"offset() is empty in the formula {formula!r}")
+    return FormulaParts(response, right or "1", tuple(offsets))
 
 
-def learn(parts: Parts, frame: pd.DataFrame) -> tuple[Terms, pd.DataFrame]:
+def learn(parts: FormulaParts, frame: pd.DataFrame) -> tuple[FormulaDesign, pd.DataFrame]:
     """The terms and their matrix on the rows of the fit."""
     make = lambda: formulaic.model_matrix(parts.right, frame, context=CONTEXT, na_action="ignore")
     X = _evaluate(make, frame)
     if X.shape[1] == 0:
-        raise ValueError("the formula has no column and no intercept: there is nothing to fit")
+        raise SpecError("the formula has no column and no intercept: there is nothing to fit")
     stateful = list(X.model_spec.transform_state)  # pyright: ignore
     if stateful:
-        raise ValueError(
+        raise SpecError(
             f"formula: {stateful[0]} looks at all rows at once, which no site can; give the "
             "columns as they are (standardize=True puts them in standard deviations)"
         )
     used = tokens(" ".join([parts.right, *parts.offsets]), frame)
-    return Terms(X.model_spec, parts.offsets, used), X  # pyright: ignore
+    return FormulaDesign(X.model_spec, parts.offsets, used), X  # pyright: ignore
 
 
 def number(expression: str, frame: pd.DataFrame) -> np.ndarray:
@@ -89,7 +103,7 @@ def number(expression: str, frame: pd.DataFrame) -> np.ndarray:
     )
     X = _evaluate(make, frame)
     if X.shape[1] != 1:
-        raise ValueError(f"{expression!r} is not one column of numbers, but {list(X.columns)}")
+        raise SpecError(f"{expression!r} is not one column of numbers, but {list(X.columns)}")
     return X.iloc[:, 0].to_numpy(float)
 
 
@@ -111,7 +125,8 @@ def _evaluate(make, frame: pd.DataFrame) -> pd.DataFrame:
     except FormulaicError as error:
         message = re.sub(r"\x1b\[[\d;]*m|[⧛⧚]", "", str(error)).replace("\n", " ")
         columns = ", ".join(map(str, frame.columns[:30]))
-        raise ValueError(f"formula: {message.strip()} (columns: {columns})") from None
+        kind = NoColumn if isinstance(error.__cause__, NameError) else SpecError
+        raise kind(f"formula: {message.strip()} (columns: {columns})") from None
 
 
 def _closing(text: str, start: int, formula: str) -> int:
@@ -121,14 +136,14 @@ def _closing(text: str, start: int, formula: str) -> int:
         depth += {"(": 1, ")": -1}.get(text[at], 0)
         if depth == 0:
             return at
-    raise ValueError(f"offset( is not closed in the formula {formula!r}")
+    raise SpecError(f"offset( is not closed in the formula {formula!r}")
 
 
 def _without(text: str, start: int, end: int, formula: str) -> str:
     """The sum without the term between start and end."""
     before, after = text[:start].rstrip(), text[end:].lstrip()
     if (before and before[-1] != "+") or (after and after[0] not in "+-"):
-        raise ValueError(f"offset() must be a term of its own in the formula {formula!r}")
+        raise SpecError(f"offset() must be a term of its own in the formula {formula!r}")
     if before:
         return f"{before[:-1].rstrip()} {after}".strip()
     return after.removeprefix("+").strip()

@@ -1,9 +1,12 @@
 """What the names in a regression table stand for: a class, a column, a level of a category."""
 
 import re
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from .frame import INTERCEPT
+import numpy as np
+
+from .formula import INTERCEPT
+from .result import Fitted, TableResult, result_of
 
 LEVEL = re.compile(
     r"(?:C\((?P<a>[^,()]+)(?:,.*)?\)|(?P<b>[^\[\]():]+))\[(?P<t>T\.)?(?P<level>.+)\]"
@@ -22,38 +25,40 @@ class Coefficient(NamedTuple):
     label_of_class: str | None  # of a multinomial model
 
 
-def coefficients(fit: Any) -> list[Coefficient]:
+def coefficients(fit: TableResult | Fitted) -> list[Coefficient]:
     """Every row of the table, in its order."""
-    labels = [str(label) for label in fit.table_.index]
-    if fit.family != "multinomial":
+    result = result_of(fit)
+    labels = [str(label) for label in result.table.index]
+    if result.classes is None:
         return [Coefficient(label, label, None) for label in labels]
-    classes = [str(c) for c in fit.classes_[1:]]
-    size = len(labels) // len(classes)
-    found = []
-    for i, label in enumerate(labels):
-        c = classes[i // size]
-        found.append(Coefficient(label, label.removeprefix(f"{c}: "), c))
-    return found
+    classes = [str(c) for c in result.classes[1:]]
+    each = np.repeat(classes, len(labels) // len(classes)).tolist()
+    return [
+        Coefficient(label, label.removeprefix(f"{c}: "), c)
+        for label, c in zip(labels, each, strict=True)
+    ]
 
 
-def design(fit: Any) -> list[str]:
+def design(fit: TableResult | Fitted) -> list[str]:
     """The columns of the design matrix, without the intercept."""
     columns = dict.fromkeys(c.column for c in coefficients(fit))
     return [name for name in columns if name != INTERCEPT]
 
 
-def is_made(fit: Any, column: str) -> bool:
+def is_made(fit: TableResult | Fitted, column: str) -> bool:
     """Whether the column was made by a formula or stands for a site; others mean what they say."""
-    return fit.formula is not None or (fit.site_effects == "fixed" and column.startswith("site["))
+    result = result_of(fit)
+    of_site = result.site_effects == "fixed" and column.startswith("site[")
+    return result.formula is not None or of_site
 
 
 def level(column: str) -> Level | None:
     """`C(sex)[T.m]` is sex = m against the reference; None for a column of numbers."""
-    found = LEVEL.fullmatch(column)
-    if found is None or len(factors(column)) > 1:
+    match = LEVEL.fullmatch(column)
+    if match is None or len(factors(column)) > 1:
         return None
-    name = (found["a"] or found["b"]).strip()
-    return Level(name, found["level"], found["t"] is not None)
+    name = (match["a"] or match["b"]).strip()
+    return Level(name, match["level"], match["t"] is not None)
 
 
 def factors(column: str) -> list[str]:
@@ -67,6 +72,7 @@ def factors(column: str) -> list[str]:
     return [*parts, column[start:]]
 
 
-def response(fit: Any) -> str | None:
+def response(fit: TableResult | Fitted) -> str | None:
     """The left side of the formula."""
-    return None if fit.formula is None else fit.formula.split("~")[0].strip()
+    formula = result_of(fit).formula
+    return None if formula is None else formula.split("~")[0].strip()

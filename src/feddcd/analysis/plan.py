@@ -1,21 +1,31 @@
-"""A regression as settings: what a job file and the [glm] part of federation.toml hold."""
+"""The settings of a model, once for the estimator, the command and a federation's plan."""
 
 import dataclasses
+import numbers
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
+
+import numpy as np
 
 from .._errors import SpecError
 from .._settings import check_names
+from ..losses import LOSSES
 from . import formula as formulas
-from . import settings
+
+CHOICES = {
+    "family": tuple(LOSSES),
+    "algorithm": ("auto", "newton", "pointsaga"),
+    "site_effects": ("none", "fixed"),
+    "covariance": ("model", "cluster"),
+    "missing": ("drop", "error"),
+}
 
 
 @dataclass(frozen=True)
-class Plan:
-    """As FederatedGLM; weight and offset are columns, and levels the categories of a column, the
-    first being the reference: where none are declared, all that the sites have, in order."""
+class ModelSettings:
+    """As FederatedGLM describes them; l2 is checked when the coefficients have names."""
 
-    formula: str
+    formula: str | None = None
     family: str = "binomial"
     l2: Any = 0.0
     tol: float = 0.01
@@ -27,30 +37,56 @@ class Plan:
     max_exchanges: int = 50
     latency: float = 0.1
     bandwidth: float = 1e7
+
+    def __post_init__(self):
+        for name, choices in CHOICES.items():
+            value = getattr(self, name)
+            if value not in choices:
+                raise SpecError(f"need {name} in {', '.join(choices)}; got {value!r}")
+        if not (is_real(self.tol) and 0 < self.tol < np.inf):
+            raise SpecError(f"need a finite tol > 0, in standard errors; got tol={self.tol!r}")
+        for name in ("latency", "bandwidth"):
+            value = getattr(self, name)
+            if not (is_real(value) and 0 < value < np.inf):
+                raise SpecError(f"need a finite {name} > 0, got {name}={value!r}")
+        if not isinstance(self.standardize, bool):
+            raise SpecError(f"standardize is True or False, got {self.standardize!r}")
+        check_whole("max_exchanges", self.max_exchanges, 2)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Without what is not set."""
+        values = dataclasses.asdict(self)
+        return {k: v for k, v in values.items() if v is not None and v != {}}
+
+
+@dataclass(frozen=True)
+class RegressionPlan(ModelSettings):
+    """What a job file and the [glm] part of federation.toml hold: weight and offset are columns,
+    and levels the categories of a column, the first being the reference: where none are declared,
+    all that the sites have, in order."""
+
+    analysis: ClassVar[str] = "regression"
+
     weight: str | None = None
     offset: str | None = None
     levels: dict[str, list] = field(default_factory=dict)
     classes: list | None = None  # of a multinomial outcome, the base first
 
     @staticmethod
-    def from_dict(values: Any) -> "Plan":
+    def from_dict(values: Any) -> "RegressionPlan":
         if not isinstance(values, dict):
             raise SpecError(f"glm: need a table of settings, got {values!r}")
-        check_names(values, [f.name for f in dataclasses.fields(Plan)], "glm")
-        if "formula" not in values:
-            raise SpecError("glm: a formula is missing, as in formula = 'death ~ age + C(sex)'")
-        return Plan(**values)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Without what is not set."""
-        held = dataclasses.asdict(self)
-        return {k: v for k, v in held.items() if v is not None and v != {}}
+        values = {name: value for name, value in values.items() if name != "analysis"}
+        check_names(values, [f.name for f in dataclasses.fields(RegressionPlan)], "glm")
+        return RegressionPlan(**values)
 
     def __post_init__(self):
+        if self.formula is None:
+            raise SpecError("glm: a formula is missing, as in formula = 'death ~ age + C(sex)'")
         try:
-            settings.check(dataclasses.asdict(self) | {"absent": 0.0, "random_state": 0})
+            super().__post_init__()
             formulas.split(self.formula)
-        except ValueError as error:
+        except SpecError as error:
             raise SpecError(f"glm: {error}") from None
         if not isinstance(self.levels, dict) or not all(
             isinstance(levels, list) and levels for levels in self.levels.values()
@@ -61,3 +97,20 @@ class Plan:
                 raise SpecError(f"glm: {name} is the name of a column")
         if self.family == "multinomial" and (self.offset or "offset(" in self.formula):
             raise SpecError("glm: an offset has no meaning for family='multinomial'")
+
+
+def check_simulation(absent: Any, random_state: Any) -> None:
+    """What only a fit in one process has."""
+    if not (is_real(absent) and 0 <= absent < 1):
+        raise SpecError(f"need 0 <= absent < 1, got absent={absent!r}")
+    check_whole("random_state", random_state, 0)
+
+
+def check_whole(name: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
+        told = f"need a whole number <{name}> >= {least}, got {value!r}"
+        raise SpecError(told, settings={name: None})
+
+
+def is_real(x: Any) -> bool:
+    return isinstance(x, numbers.Real) and not isinstance(x, bool)

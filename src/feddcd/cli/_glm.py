@@ -1,38 +1,28 @@
 """What `feddcd glm` does: a table and a formula in, a regression table and a report out."""
 
-import dataclasses
 import itertools
 import os
-import re
 import sys
-import warnings
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import tomli_w
 from rich.console import Console
 
-from .._errors import DataError
+from .._errors import Above, DataError, FeddcdError
 from .._files import fresh_folder
-from ..analysis import FederatedGLM, settings
-from ..analysis.federated import written
-from ..analysis.given import Ready, load_table, ready
-from ..analysis.given import Roles as Roles
-from ..analysis.plan import Plan
-from ..data.frames import Frame
+from ..analysis import FederatedGLM
+from ..analysis.files import FileRows, read_rows
+from ..analysis.plan import RegressionPlan
+from ..analysis.table import Roles as Roles
+from ..data.frames import Frame, is_table, read_frame
+from ..data.libsvm import read_libsvm
 
 console, errors = Console(), Console(stderr=True)
-ROW = re.compile(r"at row (\d+)")
-WORDS = {
-    "sample_weight": "--weight",
-    "missing='drop'": "--missing drop",
-    "max_exchanges": "--max-exchanges",
-    "random_state": "--seed",
-    "give it l2 > 0": "give --l2 above 0",
-    "give l2 > 0": "give --l2 above 0",
-}
+PRETENDED = "(site)"
+OPTIONS = {"sample_weight": "weight", "random_state": "seed"}  # where they have other names
 
 
 def glm_command(
@@ -50,57 +40,72 @@ def glm_command(
         else _usable(out, force)
     )
     model = FederatedGLM(**options, verbose=console.is_terminal and not quiet)
-    with _in_words():
-        settings.check(model.get_params(deep=False))
+    try:
+        settings = model.settings()
+    except FeddcdError as error:
+        raise error.placed(spell=as_option) from None
     table, roles = load_table(file, roles, clients, model.random_state)
-    with _in_words(table):
-        data = ready(table, model.formula, roles, model.family)
-        _fit(model, data, roles)
+    try:
+        data = read_rows(table, roles, settings)
+        model.fit_rows(data.rows)
+    except FeddcdError as error:
+        where = error.file if error.row is None else table.file
+        raise error.placed(where, table.place, as_option) from None
     if not quiet:
         _show(model, table, data)
     _write(model, roles, folder)
-    if not model.converged_:
-        _warn(f"not proven to --tol {model.tol:g} in {model.n_exchanges_} exchanges")
+    if not model.result_.converged:
+        _warn(f"not proven to --tol {model.tol:g} in {model.result_.n_exchanges} exchanges")
         sys.exit(1)
 
 
-def _fit(model: FederatedGLM, data: Ready, roles: Roles) -> None:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "not certified to tol")  # said at the end
-        model.fit(
-            data.frame,
-            y=roles.label,
-            groups=data.sites,
-            sample_weight=roles.weight,
-            offset=roles.offset,
-        )
+def as_option(setting: str, value: Any) -> str:
+    """A setting as the command line has it: --missing drop, or its bare name."""
+    option = "--" + OPTIONS.get(setting, setting).replace("_", "-")
+    if isinstance(value, Above):
+        return f"{option} above {value.least:g}"  # > would write a file
+    return option if value is None else f"{option} {value}"
 
 
-@contextmanager
-def _in_words(table: Frame | None = None):
-    """Errors of a fit with lines of the file and options of the command."""
-    try:
-        yield
-    except ValueError as error:
-        message = str(error)
-        for word, option in WORDS.items():
-            message = message.replace(word, option)
-        found = list(ROW.finditer(message))
-        if table is not None and found:
-            start, end = found[-1].span()
-            where = table.place(int(found[-1][1]))
-            message = f"{table.file}: {message[:start]}{where}{message[end:]}"
-        raise DataError(message) from None
+def load_table(file: Path, roles: Roles, clients: int | None, seed: int) -> tuple[Frame, Roles]:
+    """A table with names, or a LIBSVM file: columns x1, x2, ... and label. With `clients` the rows
+    are shared out at random, to plan with."""
+    named = is_table(file)
+    table = (
+        read_frame(file, () if roles.group is None else (roles.group,)) if named else _sparse(file)
+    )
+    if not named and roles.label is None:
+        roles = roles._replace(label="label")
+    if clients is None:
+        return table, roles
+    if roles.group is not None:
+        raise DataError("give --group, or --clients to share the rows out at random, not both")
+    if not 2 <= clients <= len(table.frame):
+        raise DataError(f"need 2 <= --clients <= {len(table.frame)} rows, got {clients}")
+    site = np.random.default_rng(seed).permutation(np.arange(len(table.frame)) % clients)
+    frame = table.frame.assign(**{PRETENDED: [f"site-{i + 1}" for i in site]})
+    return table._replace(frame=frame), roles._replace(group=PRETENDED)
 
 
-def _show(model: FederatedGLM, table: Frame, data: Ready) -> None:
+def _sparse(file: Path) -> Frame:
+    import pandas
+
+    X, y = read_libsvm(file)
+    dense = X.toarray()
+    frame = pandas.DataFrame(dense, columns=[f"x{j + 1}" for j in range(dense.shape[1])])
+    kinds = np.unique(y)
+    frame["label"] = (y == kinds[1]).astype(float) if len(kinds) == 2 else y  # as -1 and 1
+    return Frame(str(file), frame, lambda row: f"line {row + 1}")
+
+
+def _show(model: FederatedGLM, table: Frame, data: FileRows) -> None:
     for note in data.notes:
         _warn(note)
-    if model.n_dropped_:
-        holes = data.frame[list(data.used)].isna().sum()
-        counts = ", ".join(f"{name} {n:,}" for name, n in holes.items() if n)
-        _say(f"{model.n_dropped_:,} of {len(data.frame):,} rows lack a value ({counts})")
-    choice = model.choice_
+    result = model.result_
+    if result.n_dropped:
+        counts = ", ".join(f"{name} {n:,}" for name, n in data.rows.holes.items() if n)
+        _say(f"{result.n_dropped:,} of {len(table.frame):,} rows lack a value ({counts})")
+    choice = result.choice
     _say(f"method: {choice.method} ({choice.reason})\n\n{model.summary()}\n")
 
 
@@ -108,7 +113,7 @@ def _write(model: FederatedGLM, roles: Roles, folder: Path) -> None:
     """Each file whole or not at all; the report last, as the others do not depend on it."""
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=".", dir=folder) as new:
-        for path in itertools.chain(_job(model, roles, new), written(model, Path(new))):
+        for path in itertools.chain(_job(model, roles, new), model.result_.write(Path(new))):
             _keep(path, folder)
 
 
@@ -116,9 +121,7 @@ def _job(model: FederatedGLM, roles: Roles, folder: str) -> list[Path]:
     """The same model for a federation: feddcd federation init DIR --job job.toml."""
     if model.formula is None:
         return []
-    names = {field.name for field in dataclasses.fields(Plan)}
-    held = {name: value for name, value in model.get_params().items() if name in names}
-    plan = Plan(**held, weight=roles.weight, offset=roles.offset)
+    plan = RegressionPlan(**vars(model.settings()), weight=roles.weight, offset=roles.offset)
     path = Path(folder, "job.toml")
     path.write_text(tomli_w.dumps({"glm": plan.to_dict()}))
     return [path]

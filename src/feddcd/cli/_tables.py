@@ -14,18 +14,18 @@ from ..federation.site.disclosure import WAITING, approve, waiting
 from ..federation.site.log import verify_log
 
 if TYPE_CHECKING:
-    from ..analysis.plan import Plan
+    from ..analysis.plan import RegressionPlan
 
 console = Console()
 
 
-def load_job(path: Path) -> "Plan":
+def load_job(path: Path) -> "RegressionPlan":
     """A job file, as `feddcd glm` writes it: the settings under [glm]."""
-    from ..analysis.plan import Plan
+    from ..analysis.registry import read_plan
 
     values = read_toml(path, "; `feddcd glm` writes one, job.toml")
     try:
-        return Plan.from_dict(values.get("glm"))
+        return read_plan(values.get("glm"))
     except SpecError as error:
         raise error.placed(file=str(path)) from None
 

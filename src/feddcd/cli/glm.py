@@ -5,6 +5,11 @@ from typing import Annotated, Any
 
 import typer
 
+# all other options are parameters of the model, under its own names
+OF_THE_COMMAND = {
+    "file", "label", "group", "clients", "weight", "offset", "seed", "out", "force", "quiet"
+}  # fmt: skip
+
 
 def _option(help: str, *names: str) -> Any:
     return typer.Option(*names, help=help)
@@ -62,12 +67,8 @@ def glm(
     code 1 if the coefficients are not proven to --tol; all is written then, too.
     Example: feddcd glm patients.csv --formula "death ~ age + C(sex)" --group hospital --out out
     """
+    settings = {name: value for name, value in locals().items() if name not in OF_THE_COMMAND}
     from ._glm import Roles, glm_command
 
-    settings = {
-        "family": family, "formula": formula, "l2": l2, "tol": tol, "algorithm": algorithm,
-        "site_effects": site_effects, "covariance": covariance, "missing": missing,
-        "standardize": standardize, "max_exchanges": max_exchanges, "absent": absent,
-        "random_state": seed, "latency": latency, "bandwidth": bandwidth,
-    }  # fmt: skip
-    glm_command(file, Roles(label, group, weight, offset), settings, clients, out, force, quiet)
+    roles = Roles(label, group, weight, offset)
+    glm_command(file, roles, settings | {"random_state": seed}, clients, out, force, quiet)

@@ -13,7 +13,7 @@ from ..runs import methods
 from ..runs.spec import Spec
 
 if TYPE_CHECKING:
-    from ..analysis.plan import Plan
+    from ..analysis.plan import RegressionPlan
 
 _OF_SPEC = (
     "algorithm", "model", "l2", "weighting", "tau", "rounds", "target_gap", "certify_every",
@@ -35,7 +35,7 @@ class Config:
     port: int = 9093
     features: tuple[str, ...] | int | None = None  # None: what most sites have
     classes: tuple[str, ...] | tuple[float, ...] | None = None
-    glm: "Plan | None" = None  # a regression table instead of training
+    glm: "RegressionPlan | None" = None  # a regression table instead of training
 
     def __post_init__(self):
         methods.check_names(self.spec, absences=True)
@@ -82,9 +82,9 @@ def _config(values: dict[str, Any]) -> Config:
 
 def _plain(name: str, value: Any) -> Any:
     if name == "glm":
-        from ..analysis.plan import Plan
+        from ..analysis.registry import read_plan
 
-        return Plan.from_dict(value)
+        return read_plan(value)
     if name in ("features", "classes"):
         return tuple(value) if isinstance(value, list) else value
     return typed(Config, name, value)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from .. import names
-from ..frame import INTERCEPT
+from ..formula import INTERCEPT
 from ._numbers import count, number, ratio, trimmed, upper
 
 KINDS = {

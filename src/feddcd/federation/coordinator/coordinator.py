@@ -49,9 +49,9 @@ def coordinate(
     roll = Roll(exchange, home, Hello(config.name, kind), config.deadline)
     try:
         if config.glm is not None:
-            from .tables import Regress  # with pandas and scikit-learn
+            from .tables import AnalysisRun  # with pandas and scikit-learn
 
-            Regress(home, roll, config, config.glm).run()
+            AnalysisRun(home, roll, config, config.glm).run()
             return
         with Ledger(home.ledger, config.name) as ledger:
             terms = terms_of(home, roll, ledger)

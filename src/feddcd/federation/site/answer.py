@@ -118,7 +118,7 @@ def _regression(parcel: Opened, place: Place, check: Check) -> tuple[Opened, Out
     from . import tables as regress_site  # with pandas, which training does without
 
     handle = regress_site.columns if parcel.kind == "columns" else regress_site.sums
-    return handle(parcel, regress_site.Source(place.client, place.data), check)
+    return handle(parcel, regress_site.SiteTable(place.client, place.data), check)
 
 
 def _check_same(place: Place, site: SiteData, *, fresh: bool) -> None:

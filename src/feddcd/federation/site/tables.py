@@ -1,109 +1,94 @@
-"""A site's part of a regression: the names and levels of its columns, then sums over its rows."""
+"""A site's part of an analysis: the names and levels of its columns, then blocks of its rows."""
 
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 
-from ..._errors import DataError, Refused
+from ..._errors import DataError, FeddcdError, Refused
 from ..._files import stamp
-from ...analysis.plan import Plan
-from ...analysis.schema import Agreed, Misfit, Ready, offer, ready, used
-from ...analysis.site import Question, answer
-from ...data.frames import read_frame
-from ...durable.codec import flatten
+from ...analysis.protocol import Cohort, Misfit, SiteRows, arrays
+from ...analysis.registry import ANALYSES, read_plan
+from ...data.frames import Frame, read_frame
 from ..wire import Opened
 from .disclosure import Outgoing
 from .policy import Check
 
-METHOD = "newton"
 
-
-class Source(NamedTuple):
+class SiteTable(NamedTuple):
     """Whose data, and where they are."""
 
     client: str
     data: Path
 
 
-def columns(parcel: Opened, source: Source, check: Check) -> tuple[Opened, Outgoing]:
+def columns(parcel: Opened, source: SiteTable, check: Check) -> tuple[Opened, Outgoing]:
     """The kinds of the columns that the plan names, and their levels."""
-    plan, frame = Plan.from_dict(parcel.meta["plan"]), _frame(source)
-    with _guarded(source):
-        entering = used(plan, list(frame.columns))
-    out = Outgoing("columns", METHOD, entering, len(frame), 0, {}, {}, 0, {})
+    plan, table = read_plan(parcel.meta["plan"]), _table(source)
+    analysis, frame = ANALYSES[plan.analysis], table.frame
+    with _guard(source, table):
+        entering = analysis.columns(plan, list(frame.columns))
+    out = Outgoing("columns", analysis.method, entering, len(frame), 0, {}, {}, 0, {})
     check(out)
-    with _guarded(source):
-        said = offer(frame, plan)
-    levels = {name: _counts(frame[name]) for name in said.levels}  # pyright: ignore
-    told = {"client": source.client, **said._asdict()}
-    return Opened("columns", told, {}), out._replace(levels=levels)
+    with _guard(source, table):
+        offer = analysis.offer(frame, plan)
+    levels = {name: _counts(frame[name]) for name in offer.levels}
+    meta = {"client": source.client, **offer._asdict()}
+    return Opened("columns", meta, {}), out._replace(levels=levels)
 
 
-def sums(parcel: Opened, source: Source, check: Check) -> tuple[Opened, Outgoing]:
-    """What the site says at a point; cells of few rows are left empty if its policy wants that."""
-    meta = parcel.meta
-    with _guarded(source):
-        own = _ready(
-            source, json.dumps(meta["plan"]), json.dumps(meta["agreed"]), *stamp(source.data)
-        )
-    asked = question(parcel.arrays, own.rows.X.shape[1], own.rows.Y.shape[1])
-    kind = "moments" if asked.pilot else "hessian"
+def sums(parcel: Opened, source: SiteTable, check: Check) -> tuple[Opened, Outgoing]:
+    """What the site answers; cells of few rows are left empty if its policy wants that."""
+    meta, table = parcel.meta, _table(source)
+    with _guard(source, table):
+        plan, cohort = json.dumps(meta["plan"]), json.dumps(meta["agreed"])
+        rows = _rows(source, plan, cohort, *stamp(source.data))
+    analysis = ANALYSES[rows.plan.analysis]
+    question = analysis.question(parcel.arrays, rows)
     out = Outgoing(
-        kind, METHOD, own.columns, len(own.rows.s), asked.w.size, own.classes, own.levels,
-        len(meta["agreed"]["sites"]), {},
+        question.reveals, analysis.method, rows.columns, rows.n, question.parameters,
+        rows.classes, rows.levels, len(meta["agreed"]["sites"]), {},
     )  # fmt: skip
     policy = check(out)
     bins = policy.kinds is None or "bins" in policy.kinds
-    least = policy.min_per_level if bins else len(own.rows.s) + 1
-    said = flatten(answer(own.rows, meta["plan"].get("family", "binomial"), asked, least))
-    told = {"client": source.client, "dropped": own.dropped}
-    return Opened("sums", told, said), out._replace(arrays=said)
+    least = policy.min_per_level if bins else rows.n + 1
+    blocks = arrays(analysis.answer(rows._replace(least=least), question))
+    own = {"client": source.client, "dropped": rows.dropped}
+    return Opened("sums", own, blocks), out._replace(arrays=blocks)
 
 
 @contextmanager
-def _guarded(source: Source) -> Iterator[None]:
+def _guard(source: SiteTable, table: Frame) -> Iterator[None]:
     """What is wrong with the data: columns may be named to others, all else is for the own log."""
     try:
         yield
     except Misfit as error:
         raise Refused(f"{source.client}: {error}") from None
+    except FeddcdError as error:
+        raise error.placed(str(source.data), table.place) from None
     except ValueError as error:
-        raise DataError(f"{source.data}: {error}") from None
-
-
-def question(arrays: dict[str, np.ndarray], d: int, k: int) -> Question:
-    p = d * k
-    shapes = {"w": (d, k), "seen": (d, k), "null": (k,), "scale": (), "pilot": ()}
-    for name, shape in shapes.items():
-        if arrays[name].shape != shape:
-            raise Refused(f"a question whose {name} has the shape {arrays[name].shape}")
-    if arrays["V"].size not in (0, p * (p + 1) // 2):
-        raise Refused("a question whose V has another size")
-    held: dict[str, Any] = {name: arrays[name] for name in Question._fields}
-    held["pilot"] = bool(arrays["pilot"])
-    return Question(**held)
+        raise DataError(str(error), file=str(source.data)) from None
 
 
 def _counts(values: pd.Series) -> dict[str, int]:
     return {str(k): int(v) for k, v in values.value_counts().items()}
 
 
-def _frame(source: Source) -> pd.DataFrame:
+def _table(source: SiteTable) -> Frame:
     return _read(source.data, *stamp(source.data))
 
 
 @lru_cache(maxsize=2)
-def _read(data: Path, *_: int) -> pd.DataFrame:
-    return read_frame(data).frame
+def _read(data: Path, *_: int) -> Frame:
+    return read_frame(data)
 
 
 @lru_cache(maxsize=32)  # one per site, of which `simulate` has all in one process
-def _ready(source: Source, plan: str, agreed: str, *_: int) -> Ready:
-    held: dict[str, Any] = json.loads(agreed)
-    return ready(_frame(source), Plan.from_dict(json.loads(plan)), Agreed(**held), source.client)
+def _rows(source: SiteTable, plan: str, cohort: str, *_: int) -> SiteRows:
+    read = read_plan(json.loads(plan))
+    agreed = Cohort(**json.loads(cohort))
+    return ANALYSES[read.analysis].rows(_table(source).frame, read, agreed, source.client)

@@ -15,10 +15,10 @@ from ..participation import Available, Everyone
 from ..problems import FAMILIES, BaseSoftmax, Regression, stack_rows
 from ..simulator.simulate import advance, federation, start
 from ..solvers import NewtonCG, Tolerance
-from .guess import first_steps, gram
-from .newton import Pilot
-from .site import SiteRows
-from .talk import Log
+from ._cost import Log
+from ._guess import first_steps, gram
+from ._newton import Pilot
+from ._sums import DesignRows
 
 LOSS = {
     "gaussian": FAMILIES["ridge"],
@@ -30,40 +30,40 @@ SOLVED = 1e-9
 
 
 def pointsaga(
-    sites: Mapping[str, SiteRows], known: Pilot, rounds: int, log: Log, absent: float, seed: int
+    sites: Mapping[str, DesignRows], pilot: Pilot, rounds: int, log: Log, absent: float, seed: int
 ) -> np.ndarray:
     """w after so many rounds, in the user's units; the log counts them beside its exchanges."""
     with jax.enable_x64(True):
-        problem, N = stacked(sites, known), len(sites)
+        problem, N = stack(sites, pilot), len(sites)
         who = Available(N, 1 - absent) if absent else Everyone(N)
         tau = max(round(N * (1 - absent)), 1)
         solver = NewtonCG(stop=Tolerance(SOLVED), space="parameters")
-        algorithm = PointSAGA(tau, N, solver, rho(known, tau))
+        algorithm = PointSAGA(tau, N, solver, rho(pilot, tau))
         fed = federation(algorithm, problem, who, seed=seed)
-        G = gram(known.model, known.D, known.first)
-        w = first_steps(known.model, known.D, known.sums, G, known.first, None)[0]
+        G = gram(pilot.model, pilot.D, pilot.first)
+        w = first_steps(pilot.model, pilot.D, pilot.sums, G, pilot.first, None)[0]
         state = start(fed, jnp.asarray(w))
         # from the first round on with its proximal term: a site alone may have no minimiser
         state = state._replace(server=state.server._replace(t=jnp.ones((), jnp.int32)))
         state, records, _ = advance(fed, state, jnp.asarray(rounds, jnp.int32), rounds)
-        log.trained(np.asarray(records.arrived).tolist(), known.first.w.size)
-        return np.asarray(algorithm.model(state.server)) / known.D[:, None]
+        log.trained(np.asarray(records.arrived).tolist(), pilot.first.w.size)
+        return np.asarray(algorithm.model(state.server)) / pilot.D[:, None]
 
 
-def rho(known: Pilot, tau: int) -> float:
+def rho(pilot: Pilot, tau: int) -> float:
     """The method's formula, with the curvature of the pilot: the mean site's largest, and the
     smallest of the mean."""
-    N, c = len(known.said), float(known.sums.weight) / len(known.said)
-    values = np.linalg.eigvalsh(known.first.H) / (c * N)
+    N, c = len(pilot.answers), float(pilot.sums.weight) / len(pilot.answers)
+    values = np.linalg.eigvalsh(pilot.first.H) / (c * N)
     n, L, alpha = N / tau, float(values[-1]), float(max(values[0], 1e-9 * values[-1]))
     return 2 * L * n / (np.sqrt((n - 1) ** 2 + 4 * n * L / alpha) - (n - 1))
 
 
-def stacked(sites: Mapping[str, SiteRows], known: Pilot) -> Regression:
-    model, D, N = known.model, known.D, len(sites)
+def stack(sites: Mapping[str, DesignRows], pilot: Pilot) -> Regression:
+    model, D, N = pilot.model, pilot.D, len(sites)
     ends = np.cumsum([len(rows.s) for rows in sites.values()])
     parts = [np.arange(end - len(r.s), end) for end, r in zip(ends, sites.values(), strict=True)]
-    n, c = max(map(len, parts)), float(known.sums.weight) / N
+    n, c = max(map(len, parts)), float(pilot.sums.weight) / N
     Y, s, offset = np.zeros((N, n, model.k)), np.zeros((N, n)), np.zeros((N, n, 1))
     for i, rows in enumerate(sites.values()):
         count = len(rows.s)

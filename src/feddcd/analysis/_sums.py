@@ -11,17 +11,18 @@ so that they say little about the row they come from. With several classes x_j' 
 (e_k - e_l)' (x) x_j', for all pairs, the base class included.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from ..losses import LOSSES, Loss
-from .start import reweighted
+from .protocol import Blocks, Count, Kind, Max, Sum
 
 RESIDUALS = np.linspace(-6, 6, 49)
 
 
-class SiteRows(NamedTuple):
+class DesignRows(NamedTuple):
     """One site's rows, in the user's units."""
 
     X: np.ndarray
@@ -30,7 +31,7 @@ class SiteRows(NamedTuple):
     offset: np.ndarray
 
 
-class Question(NamedTuple):
+class PointQuestion(NamedTuple):
     """To one site; `pilot` asks for the moments, too."""
 
     w: np.ndarray  # d by k
@@ -40,6 +41,14 @@ class Question(NamedTuple):
     edges: np.ndarray  # between bins of the predicted mean
     scale: np.ndarray  # the square root of the dispersion, as guessed so far
     pilot: bool
+
+    @property
+    def reveals(self) -> str:
+        return "moments" if self.pilot else "hessian"
+
+    @property
+    def parameters(self) -> int:
+        return self.w.size
 
 
 class Moments(NamedTuple):
@@ -70,7 +79,29 @@ class Answer(NamedTuple):
     moments: Moments | None
 
 
-def answer(rows: SiteRows, family: str, asked: Question, least: int = 0) -> Answer:
+KINDS: dict[str, Kind] = {  # of the parts of an answer: what is done with each
+    "value": Sum, "g": Sum, "H": Sum, "size": Sum, "M": partial(Max, grid=1),
+    "m": partial(Max, grid=8), "null": Sum, "bins": Sum, "residuals": Sum, "moments.n": Count,
+    **{f"moments.{name}": Sum for name in Moments._fields[1:]},
+}  # fmt: skip
+
+
+def parts(said: Answer) -> dict[str, np.ndarray]:
+    """An answer's arrays by name, in the order of KINDS."""
+    own = {name: part for name, part in said._asdict().items() if name != "moments"}
+    moments = {} if said.moments is None else said.moments._asdict()
+    return own | {f"moments.{name}": part for name, part in moments.items()}
+
+
+def read_answer(blocks: Blocks) -> Answer:
+    """The inverse; TypeError where a part is missing."""
+    of = lambda name: name.partition("moments.")[2]
+    own = {name: block.value for name, block in blocks.items() if not of(name)}
+    moments = {of(name): block.value for name, block in blocks.items() if of(name)}
+    return Answer(**own, moments=Moments(**moments) if moments else None)  # pyright: ignore
+
+
+def answer(rows: DesignRows, family: str, asked: PointQuestion, least: int = 0) -> Answer:
     """Cells of bins with fewer than `least` rows are left empty."""
     X, Y, s, _ = rows
     loss, (d, k) = LOSSES[family], asked.w.shape
@@ -87,8 +118,8 @@ def answer(rows: SiteRows, family: str, asked: Question, least: int = 0) -> Answ
             g=g.reshape(-1),
             H=H[upper(d * k)],
             size=(abs(X).T @ (s[:, None] * doubt)).reshape(-1),
-            M=_up(M, 1),
-            m=_up(m, 8),
+            M=round_up(M, 1),
+            m=round_up(m, 8),
             null=_null(rows, loss, asked.null),
             bins=_bins(rows, mean, asked.edges, least),
             residuals=_residuals(rows, mean, C, asked, least),
@@ -138,14 +169,14 @@ def _spread(v: np.ndarray) -> np.ndarray:
     return np.maximum(np.max(v, 1), 0) - np.minimum(np.min(v, 1), 0)
 
 
-def _up(x: float, steps: int) -> np.ndarray:
+def round_up(x: float, steps: int) -> np.ndarray:
     """Rounded up to a power of 2^(1/steps)."""
     if not 0 < x < np.inf:
         return np.asarray(float(x))
     return np.asarray(2.0 ** (np.ceil(np.log2(x) * steps) / steps) * (1 + 1e-12))
 
 
-def _null(rows: SiteRows, loss: Loss, c: np.ndarray) -> np.ndarray:
+def _null(rows: DesignRows, loss: Loss, c: np.ndarray) -> np.ndarray:
     z = c + rows.offset[:, None] + 0 * rows.Y
     mean = loss.mean(z)
     C = np.tensordot(rows.s, loss.curvature(mean), 1)
@@ -153,7 +184,7 @@ def _null(rows: SiteRows, loss: Loss, c: np.ndarray) -> np.ndarray:
     return np.concatenate([[value], rows.s @ (mean - rows.Y), C.ravel()])
 
 
-def _bins(rows: SiteRows, mean: np.ndarray, edges: np.ndarray, least: int) -> np.ndarray:
+def _bins(rows: DesignRows, mean: np.ndarray, edges: np.ndarray, least: int) -> np.ndarray:
     if not edges.size:
         return np.zeros((3, 0))
     place, size = np.searchsorted(edges, mean[:, 0]), len(edges) + 1
@@ -163,7 +194,7 @@ def _bins(rows: SiteRows, mean: np.ndarray, edges: np.ndarray, least: int) -> np
 
 
 def _residuals(
-    rows: SiteRows, mean: np.ndarray, C: np.ndarray, asked: Question, least: int
+    rows: DesignRows, mean: np.ndarray, C: np.ndarray, asked: PointQuestion, least: int
 ) -> np.ndarray:
     if not asked.edges.size:
         return np.zeros(0)
@@ -175,7 +206,7 @@ def _residuals(
     return np.bincount(place, rows.s, minlength=size) * enough
 
 
-def _moments(rows: SiteRows, family: str) -> Moments:
+def _moments(rows: DesignRows, family: str) -> Moments:
     X, Y, s, o = rows
     loss = LOSSES[family]
     offsets = np.array([s @ o, s @ o**2])
@@ -183,5 +214,14 @@ def _moments(rows: SiteRows, family: str) -> Moments:
     return Moments(
         np.asarray(float(len(s))), np.asarray(s.sum()), s @ X, s @ X**2, s @ Y,
         X.T @ (s[:, None] * Y), offsets, np.asarray(s @ loss.least(Y)), likelihood,
-        reweighted(*rows) if family == "poisson" else np.zeros(0),
+        _reweight(*rows) if family == "poisson" else np.zeros(0),
     )  # fmt: skip
+
+
+def _reweight(X: np.ndarray, Y: np.ndarray, s: np.ndarray, o: np.ndarray) -> np.ndarray:
+    """A site's part of poisson's normal equations: the upper triangle of A, and b."""
+    y, exposure = Y[:, 0], np.exp(o)
+    mean = (y + exposure * max(s @ y, 0.5) / (s @ exposure)) / 2
+    z = np.log(mean) - o + (y - mean) / mean
+    A = X.T @ ((s * mean)[:, None] * X)
+    return np.concatenate([A[np.triu_indices(len(A))], X.T @ (s * mean * z)])

@@ -7,28 +7,28 @@ Where all have, the bound of `certificate` holds, and the step takes the third d
 the last move into account.
 """
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
-from . import diagnose
-from .certificate import solve
-from .guess import edges, first_null, first_steps, gram, next_null
-from .points import (
+from .._errors import SpecError
+from ._certificate import (
     Answers,
-    Model,
     Point,
     dispersion,
     penalties,
     point,
     scales,
-    settled,
+    solve,
     total,
     upper_inverse,
+    with_penalty,
 )
-from .site import Answer, Moments, Question, square
-from .talk import Ask, Log, visit
+from ._cost import Log, Talk, visit
+from ._guess import edges, first_null, first_steps, gram, next_null
+from ._model import Model, check_collinear, check_outcome, check_rows
+from ._sums import Answer, Moments, PointQuestion, square
 
 STALLS = 5  # points in a row without progress that mean separation
 NEAR = 0.1  # standard errors of a step, below which a point is held until all have answered
@@ -40,15 +40,15 @@ class Pilot(NamedTuple):
     D: np.ndarray
     sums: Moments
     first: Point
-    said: Answers
+    answers: Answers
 
 
-class Course(NamedTuple):
+class Estimate(NamedTuple):
     model: Model
     point: Point
     error: float
     converged: bool
-    said: Answers  # at the point
+    answers: Answers  # at the point
     D: np.ndarray
     sums: Moments
     null: float  # loss of the constant model
@@ -62,18 +62,18 @@ class Separated(Exception):
         self.direction = direction
 
 
-class _Known(NamedTuple):
+class _Latest(NamedTuple):
     """A site's latest answer, and where it was given (in units of D)."""
 
     w: np.ndarray
-    said: Answer
+    answer: Answer
 
 
 class _State(NamedTuple):
     anchor: np.ndarray  # the last point that was kept
     step: np.ndarray  # from there
     t: float  # the share of it that is tried
-    known: Mapping[str, _Known]
+    latest: Mapping[str, _Latest]
     best: Point | None  # at the anchor, where all have answered
     begun: bool = False  # best is not the pilot's
     patient: bool = False  # the next point is held until all have answered
@@ -88,119 +88,119 @@ class _State(NamedTuple):
 Judge = Callable[[Model, Point, Moments], float]
 
 
-def pilot(model: Model, log: Log) -> Generator[Ask, Answers, Pilot]:
+def run_pilot(model: Model, log: Log) -> Talk[Pilot]:
     """The exchange at w = 0 with everyone; a column that depends on others is refused."""
     zero, none = np.zeros((len(model.names), model.k)), np.zeros(0)
-    asked = Question(zero, zero, none, np.zeros(model.k), none, np.ones(()), True)
-    said = yield from visit(model, log, asked, dict.fromkeys(model.sites, zero), patient=True)
-    if len(said) < len(model.sites):
-        raise _too_few(log, f"{len(said)} of {len(model.sites)} sites have answered")
-    sums = total([a.moments for a in said.values()])  # pyright: ignore
-    diagnose.check_rows(model, sums)
-    diagnose.check_outcome(model, sums)
-    model, D = settled(model, sums), scales(sums)
-    first = point(model, D, zero, said)
+    asked = PointQuestion(zero, zero, none, np.zeros(model.k), none, np.ones(()), True)
+    answers = yield from visit(model, log, asked, dict.fromkeys(model.sites, zero), patient=True)
+    if len(answers) < len(model.sites):
+        raise _too_few(log, f"{len(answers)} of {len(model.sites)} sites have answered")
+    sums = total([a.moments for a in answers.values()])  # pyright: ignore
+    check_rows(model, sums)
+    check_outcome(model, sums)
+    model, D = with_penalty(model, sums), scales(sums)
+    first = point(model, D, zero, answers)
     log.say(first.objective, np.inf)
-    diagnose.check_collinear(first.H, model)
-    return Pilot(model, D, sums, first, said)
+    check_collinear(first.H, model)
+    return Pilot(model, D, sums, first, answers)
 
 
 def newton(
-    known: Pilot, judge: Judge, tol: float, log: Log, start: np.ndarray | None, hold: bool
-) -> Generator[Ask, Answers, Course]:
+    pilot: Pilot, judge: Judge, tol: float, log: Log, start: np.ndarray | None, hold: bool
+) -> Talk[Estimate]:
     """`judge` gives the certified error in standard errors; `start` (user's units) replaces the
     first guess; `hold` waits at every point until all have answered."""
-    model, D, sums, first, _ = known
+    model, D, sums, first, _ = pilot
     G, null, done = gram(model, D, first), first_null(model, sums), None
-    state = _begin(known, first_steps(model, D, sums, G, first, start), hold)
+    state = _begin(pilot, first_steps(model, D, sums, G, first, start), hold)
     while not log.over:
         asked = _question(model, D, sums, state)._replace(null=null)
         asked = asked._replace(edges=edges(model, sums, G, asked.w))
-        at = {site: state.known[site].w / D[:, None] for site in model.sites}
-        said = yield from visit(model, log, asked, at, state.patient)
-        if len(said) < len(model.sites):
-            state = _moved(model, D, state, said)
+        at = {site: state.latest[site].w / D[:, None] for site in model.sites}
+        answers = yield from visit(model, log, asked, at, state.patient)
+        if len(answers) < len(model.sites):
+            state = _move(model, D, state, answers)
             continue
-        now = point(model, D, state.trial, said)
+        now = point(model, D, state.trial, answers)
         if not _lower(now, state.best):
             log.say(now.objective, np.inf if done is None else done.error)
-            state = _shorter(state)
+            state = _shorten(state)
             continue
         error = judge(model, now, sums) if now.bound.decrement < np.inf else np.inf
         log.say(now.objective, error)
-        base, null = next_null(said, null)
-        done = Course(model, now, error, error <= tol, said, D, sums, base, asked.edges)
+        base, null = next_null(answers, null)
+        done = Estimate(model, now, error, error <= tol, answers, D, sums, base, asked.edges)
         if now.rounded and error == np.inf:
             raise Separated(now.w)
         if error <= tol or now.rounded:
             return done
-        state = _arrived(state, now, said, last=log.left == 1)
+        state = _arrive(state, now, answers, last=log.left == 1)
     return _last(model, log, done)
 
 
-def _begin(known: Pilot, steps: tuple[np.ndarray, ...], hold: bool) -> _State:
-    zero = known.first.w
-    seen = {site: _Known(zero, known.said[site]) for site in known.model.sites}
-    return _State(zero, steps[0], 1.0, seen, known.first, patient=hold, other=steps[1:])
+def _begin(pilot: Pilot, steps: tuple[np.ndarray, ...], hold: bool) -> _State:
+    zero = pilot.first.w
+    seen = {site: _Latest(zero, pilot.answers[site]) for site in pilot.model.sites}
+    return _State(zero, steps[0], 1.0, seen, pilot.first, patient=hold, other=steps[1:])
 
 
-def _last(model: Model, log: Log, done: Course | None) -> Course:
+def _last(model: Model, log: Log, done: Estimate | None) -> Estimate:
     if done is None:
         raise _too_few(log, f"{len(model.sites)} sites have not yet answered at one point")
     return done
 
 
-def _too_few(log: Log, why: str) -> ValueError:
-    return ValueError(f"max_exchanges={log.limit} is too few: {why}")
+def _too_few(log: Log, why: str) -> SpecError:
+    return SpecError(f"<max_exchanges> is too few: {why}", settings={"max_exchanges": log.limit})
 
 
-def _question(model: Model, D: np.ndarray, sums: Moments, state: _State) -> Question:
+def _question(model: Model, D: np.ndarray, sums: Moments, state: _State) -> PointQuestion:
     """But for the constant model and the bins."""
     w, none, step = state.trial / D[:, None], np.zeros(0), state.t * state.step.reshape(-1)
-    H = state.best.H if state.best is not None else _summed(model, D, state.known)[0]
+    H = state.best.H if state.best is not None else _add_up(model, D, state.latest)[0]
     scale = 1.0
     if model.quadratic and state.best is not None:
         penalty = float(penalties(model, D) @ state.trial.reshape(-1) ** 2) / 2
         left = state.best.objective + float(step @ state.best.g + step @ H @ step / 2) - penalty
         scale = np.sqrt(max(dispersion(model, left, sums), 1e-300))
-    return Question(w, w, upper_inverse(H, D, model.k), none, none, np.asarray(scale), False)
+    return PointQuestion(w, w, upper_inverse(H, D, model.k), none, none, np.asarray(scale), False)
 
 
-def _moved(model: Model, D: np.ndarray, state: _State, said: Answers) -> _State:
+def _move(model: Model, D: np.ndarray, state: _State, answers: Answers) -> _State:
     """Some sites are missing: what they said last stands for them.
 
     Where that leads astray, everyone is waited for, at the last point that was kept."""
     trial = state.trial
-    if not _stable(said, state.known, trial, D):
-        held = state if state.best is None else _shorter(state)
-        return held._replace(t=held.t if state.best is not None else 0.0, patient=True)
-    known = {**state.known, **{site: _Known(trial, a) for site, a in said.items()}}
-    H, b = _summed(model, D, known)
+    if not _stable(answers, state.latest, trial, D):
+        back = state._replace(t=0.0) if state.best is None else _shorten(state)
+        return back._replace(patient=True)
+    latest = {**state.latest, **{site: _Latest(trial, a) for site, a in answers.items()}}
+    H, b = _add_up(model, D, latest)
     step = solve(H, b - H @ trial.reshape(-1))
     near = float(step @ H @ step) <= NEAR**2
     t = min(1.0, 2 * state.t)
-    return _State(trial, step.reshape(trial.shape), t, known, None, patient=near)
+    return _State(trial, step.reshape(trial.shape), t, latest, None, patient=near)
 
 
-def _stable(said: Answers, known: Mapping[str, _Known], w: np.ndarray, D: np.ndarray) -> bool:
+def _stable(answers: Answers, latest: Mapping[str, _Latest], w: np.ndarray, D: np.ndarray) -> bool:
     """Whether the sites' f bend between w and where they were last as their curvature says."""
     bend = guess = 0.0
-    for site, now in said.items():
-        then = known[site]
+    for site, now in answers.items():
+        then = latest[site]
         v, p = ((then.w - w) / D[:, None]).reshape(-1), w.size
-        bend += float(then.said.value - now.value - now.g @ v)
+        bend += float(then.answer.value - now.value - now.g @ v)
         guess += float(v @ square(now.H, p) @ v) / 2
     slack = 1e-9 * (1 + abs(bend))
     return bool(bend <= STABLE * guess + slack and guess <= STABLE * bend + slack)
 
 
-def _summed(model: Model, D, known: Mapping[str, _Known]) -> tuple[np.ndarray, np.ndarray]:
+def _add_up(model: Model, D, latest: Mapping[str, _Latest]) -> tuple[np.ndarray, np.ndarray]:
     """H and b of the sum of the sites' quadratic models w'Hw/2 - b'w, with the penalty."""
     E, p = np.repeat(D, model.k), model.p
     H, b = np.diag(penalties(model, D)), np.zeros(p)
-    for w, said in known.values():
-        own = square(said.H, p) / np.outer(E, E)
-        H, b = H + own, b + own @ w.reshape(-1) - said.g / E
+    for w, answer in latest.values():
+        own = square(answer.H, p) / np.outer(E, E)
+        H, b = H + own, b + own @ w.reshape(-1) - answer.g / E
     return H, b
 
 
@@ -211,21 +211,21 @@ def _lower(now: Point, best: Point | None) -> bool:
     )
 
 
-def _shorter(state: _State) -> _State:
+def _shorten(state: _State) -> _State:
     """The next of the first steps, or half of this one."""
     if state.other:
         return state._replace(step=state.other[0], t=1.0, other=state.other[1:])
     return state._replace(t=state.t / 2)
 
 
-def _arrived(state: _State, now: Point, said: Answers, last: bool) -> _State:
+def _arrive(state: _State, now: Point, answers: Answers, last: bool) -> _State:
     stalls = state.stalls + 1 if _stalled(now) else 0
     if stalls == STALLS or (stalls >= 2 and last):
         raise Separated(now.w - state.anchor)
     step = _step(now, state.best if state.begun else None)
-    known = {site: _Known(now.w, a) for site, a in said.items()}
+    latest = {site: _Latest(now.w, a) for site, a in answers.items()}
     t = min(1.0, 2 * state.t) if state.t > 0 else 1.0
-    return _State(now.w, step.reshape(now.w.shape), t, known, now, True, True, stalls)
+    return _State(now.w, step.reshape(now.w.shape), t, latest, now, True, True, stalls)
 
 
 def _stalled(point: Point) -> bool:

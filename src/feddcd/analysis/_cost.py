@@ -1,0 +1,159 @@
+"""What exchanges cost, and which method is quickest over a given line.
+
+    seconds = exchanges x latency + bytes / bandwidth
+
+Newton sends p²/2 numbers a site and exchange and needs about six exchanges, more when sites are
+missing; Point-SAGA sends p numbers and needs about (N + sqrt(N κ)) ln(1/ε) uploads, κ being the
+ratio of the largest curvature and the smallest at the pilot's point. Both send two Hessians a site
+in any case: for the pilot, and for the standard errors.
+"""
+
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import pandas as pd
+
+from .._errors import SpecError
+from ._certificate import Answers
+from ._model import Model
+from ._sums import Answer, PointQuestion, read_answer
+from .protocol import Blocks, Watch
+
+R = TypeVar("R")
+Talk = Generator[Mapping[str, PointQuestion], Mapping[str, Blocks], R]
+
+BYTES = 8
+EXCHANGES = 6
+ACCURACY = 1e-8  # of the objective, for a hundredth of a standard error
+
+
+class LineCost(NamedTuple):
+    latency: float = 0.1  # seconds an exchange
+    bandwidth: float = 1e7  # bytes a second, of the server's line
+
+    def seconds(self, exchanges: Any, moved: Any) -> Any:
+        return exchanges * self.latency + moved / self.bandwidth
+
+
+class Choice(NamedTuple):
+    method: str
+    reason: str
+    predictions: pd.DataFrame
+
+
+SHOWN = {
+    "newton": "each point waits for all sites, and the Hessian is small",
+    "newton, remembered": "sites come and go, and their last curvature stands for them",
+    "pointsaga": "sending Hessians would cost more than many short rounds",
+}
+
+
+def choose(
+    model: Model, H: np.ndarray, line: LineCost, absent: float, asked: str, saga: bool
+) -> Choice:
+    """The quickest by its prediction, or the one that is asked for; H is the pilot's Hessian, in
+    units of D."""
+    table = predictions(model, H, line, absent)
+    if asked == "pointsaga" and not saga:
+        raise SpecError("algorithm='pointsaga' makes no regression table over a real federation")
+    if asked == "pointsaga":
+        return Choice(asked, "asked for", table)
+    kept = [name for name in table.index if name != "pointsaga" or (asked == "auto" and saga)]
+    best = str(table.loc[kept, "seconds"].idxmin())
+    row = table.loc[best]
+    words = "everyone answers and the Hessian is small" if absent == 0 else SHOWN["newton"]
+    words = words if best == "newton" else SHOWN[best]
+    reason = f"{words}: {row.exchanges:.0f} exchanges and {row.seconds:.1f} s foretold"
+    return Choice(best, reason, table)
+
+
+def predictions(model: Model, H: np.ndarray, line: LineCost, absent: float) -> pd.DataFrame:
+    N, p = len(model.sites), model.p
+    hessian, points = p * (p + 1) / 2, 2 if model.quadratic else EXCHANGES
+    again = 1.0 if absent == 0 else 1 + np.log(N) / -np.log(absent)  # until all have answered
+    each = N * 2 * (hessian + 4 * p)
+    rows = {"newton": (points * again, points * each)}
+    if absent > 0:
+        moved = points / (1 - absent)
+        rows["newton, remembered"] = (moved + 2 * again, (moved + 2) * each)
+    values = np.linalg.eigvalsh(H)
+    kappa = float(values[-1] / max(values[0], 1e-9 * values[-1]))
+    uploads = (N + np.sqrt(N * kappa)) * np.log(1 / ACCURACY)
+    rounds = uploads / max(N * (1 - absent), 1.0)
+    rows["pointsaga"] = (1 + rounds + again, 2 * each + uploads * 2 * p)
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=["exchanges", "bytes"])
+    table["bytes"] *= BYTES
+    table["seconds"] = line.seconds(table["exchanges"], table["bytes"])
+    return table.rename_axis("method")
+
+
+class Log:
+    """What the exchanges cost, one row each; `say` adds what became known by the last of them."""
+
+    def __init__(self, limit: int, watch: Watch = lambda row: None):
+        self.limit, self.watch = limit, watch
+        self.rows: list[dict[str, Any]] = []
+        self.uploads = self.bytes_up = self.bytes_down = self.rounds = 0
+
+    @property
+    def exchanges(self) -> int:
+        return len(self.rows)
+
+    @property
+    def left(self) -> int:
+        """Exchanges that may follow; rounds of another method do not count."""
+        return self.limit - self.exchanges + self.rounds
+
+    @property
+    def over(self) -> bool:
+        return self.left <= 0
+
+    def count(self, asked: Mapping[str, PointQuestion], answers: Answers) -> None:
+        up, down = (sum(map(_bytes, part.values())) for part in (answers, asked))
+        self._add(len(asked), len(answers), up, down)
+
+    def trained(self, arrived: Sequence[int], numbers: int) -> None:
+        """Rounds of another method, in which so many sites sent so many numbers each."""
+        self.rounds += len(arrived)
+        for count in map(int, arrived):
+            self._add(count, count, count * numbers * BYTES, count * numbers * BYTES)
+
+    def _add(self, asked: int, answered: int, up: int, down: int) -> None:
+        self.uploads += answered
+        self.bytes_up += up
+        self.bytes_down += down
+        self.rows.append({
+            "exchange": self.exchanges + 1, "asked": asked, "answered": answered,
+            "uploads": self.uploads, "bytes_up": self.bytes_up, "bytes_down": self.bytes_down,
+            "objective": np.nan, "certified_error": np.inf,
+        })  # fmt: skip
+        if answered < asked:
+            self.watch(self.rows[-1])
+
+    def say(self, objective: float, error: float) -> None:
+        self.rows[-1] |= {"objective": objective, "certified_error": error}
+        self.watch(self.rows[-1])
+
+
+def _bytes(message: tuple) -> int:
+    parts = [part for part in message if isinstance(part, np.ndarray)]
+    nested = [part for part in message if isinstance(part, tuple)]
+    return sum(part.size * BYTES for part in parts) + sum(map(_bytes, nested))
+
+
+def visit(
+    model: Model, log: Log, question: PointQuestion, seen: Mapping[str, np.ndarray], patient: bool
+) -> Talk[dict[str, Answer]]:
+    """The answers at one point: of all sites, or unless `patient` of whoever answers first."""
+    got: dict[str, Answer] = {}
+    while not log.over and len(got) < len(model.sites):
+        missing = [site for site in model.sites if site not in got]
+        asked = {site: question._replace(seen=seen[site]) for site in missing}
+        replies = yield asked
+        answers = {site: read_answer(blocks) for site, blocks in replies.items()}
+        log.count(asked, answers)
+        got |= answers
+        if got and not patient:
+            break
+    return got

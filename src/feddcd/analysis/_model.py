@@ -1,0 +1,167 @@
+"""What is fitted, as the server knows it, and models that have no unique finite estimate."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._errors import Above, DataError, SpecError
+from ..losses import LOSSES
+from ._sums import Moments
+from .formula import INTERCEPT
+from .plan import ModelSettings, is_real
+from .protocol import Cohort
+
+DEPENDENT = 1e-11  # what is left of a column's square when the earlier ones are taken out
+
+
+class Model(NamedTuple):
+    """What is fitted, as the server knows it before the first exchange."""
+
+    family: str
+    names: tuple[str, ...]  # of the columns
+    k: int  # columns of w
+    penalty: np.ndarray  # per column, user's units
+    sites: tuple[str, ...]
+    quadratic: bool
+    intercept: int | None  # its place
+    effects: int = 0  # columns at the end that stand for sites
+    standardize: bool = False  # the penalty is of coefficients per standard deviation
+
+    @property
+    def p(self) -> int:
+        return len(self.names) * self.k
+
+
+def model_for(settings: ModelSettings, cohort: Cohort) -> Model:
+    k = 1 if cohort.classes is None else len(cohort.classes) - 1
+    effects = effect_names(settings, cohort)
+    return model_of(
+        settings.family, cohort.names + effects, k, settings.l2, cohort.sites, len(effects),
+        settings.standardize,
+    )  # fmt: skip
+
+
+def model_of(
+    family: str, names: list[str], k: int, l2: Any, sites, effects: int, standardize: bool
+) -> Model:
+    P = penalties(l2, names, effects)
+    at = names.index(INTERCEPT) if INTERCEPT in names else None
+    quadratic = LOSSES[family].quadratic
+    return Model(family, tuple(names), k, P, tuple(sites), quadratic, at, effects, standardize)
+
+
+def effect_names(settings: ModelSettings, cohort: Cohort) -> list[str]:
+    """One column for each site; but for the first, if there is an intercept."""
+    if settings.site_effects != "fixed":
+        return []
+    return [f"site[{site}]" for site in cohort.sites[1 if INTERCEPT in cohort.names else 0 :]]
+
+
+def effect_columns(sites: Sequence, code: np.ndarray, effects: int) -> np.ndarray:
+    return np.eye(len(sites))[code][:, len(sites) - effects :]
+
+
+def penalties(l2: Any, names: Sequence[str], effects: int) -> np.ndarray:
+    """P_k for every column: l2 for all but the intercept and the last `effects`, which stand for
+    the sites; or by name; or one for each."""
+    free = np.array([name != INTERCEPT for name in names])
+    free[len(names) - effects :] = False
+    if isinstance(l2, Mapping):
+        return _by_name(l2, names)
+    try:
+        P = np.asarray(l2, float)
+    except (TypeError, ValueError):
+        raise SpecError(f"l2 must be a number, a dict or an array, got {l2!r}") from None
+    if P.shape == (free.sum(),):
+        full = np.zeros(len(free))
+        full[free] = P
+        P = full
+    elif P.ndim:
+        raise SpecError(
+            f"l2 has shape {P.shape}; it needs one value for each of the {free.sum()} "
+            f"coefficients beside the intercept"
+        )
+    return _check_penalties(np.where(free, P, 0.0), names)
+
+
+def _by_name(l2: Mapping, names: Sequence[str]) -> np.ndarray:
+    unknown = [name for name in l2 if name not in names]
+    if unknown:
+        raise SpecError(f"l2: no coefficient {unknown[0]!r}; there are {', '.join(names[:30])}")
+    if INTERCEPT in l2 and l2[INTERCEPT] != 0:
+        raise SpecError("the intercept is never penalised; leave it out of l2")
+    wrong = [name for name, value in l2.items() if not is_real(value)]
+    if wrong:
+        raise SpecError(f"l2 of {wrong[0]} must be a number, got {l2[wrong[0]]!r}")
+    return _check_penalties(np.array([float(l2.get(name, 0.0)) for name in names]), names)
+
+
+def _check_penalties(P: np.ndarray, names: Sequence[str]) -> np.ndarray:
+    bad = np.flatnonzero(~(np.isfinite(P) & (P >= 0)))
+    if len(bad):
+        raise SpecError(f"need a finite l2 >= 0, got {P[bad[0]]:g} for {names[bad[0]]}")
+    return P
+
+
+def check_collinear(H: np.ndarray, model: Model) -> None:
+    """Refuses a column that is a combination of earlier ones and is not penalised.
+
+    The Hessian at w = 0 has the null space of sum s x x', be there an offset or not."""
+    G, names = H[:: model.k, :: model.k], model.names
+    kept: list[int] = []
+    L = np.zeros_like(G)
+    for k in range(len(G)):
+        if G[k, k] == 0:
+            raise DataError(f"the column {names[k]} is 0 in every row", column=names[k])
+        r = np.linalg.solve(L[np.ix_(kept, kept)], G[kept, k]) if kept else np.zeros(0)
+        left = G[k, k] - r @ r
+        if left <= DEPENDENT * G[k, k]:
+            b = np.linalg.solve(L[np.ix_(kept, kept)].T, r)
+            raise _dependent(names[k], [names[j] for j in kept], b)
+        L[k, kept], L[k, k] = r, np.sqrt(left)
+        kept.append(k)
+
+
+def check_rows(model: Model, sums: Moments) -> None:
+    """Refuses least squares without a row to spare for the dispersion."""
+    n, p = int(sums.n), model.p
+    if n <= p and model.quadratic:
+        raise DataError(f"{p} coefficients need more than {p} rows, got {n}")
+
+
+def check_outcome(model: Model, sums: Moments) -> None:
+    """Refuses an outcome that is the same in every row of every site."""
+    share = np.atleast_1d(sums.y) / float(sums.weight)
+    if model.family == "binomial" and share[0] in (0.0, 1.0):
+        raise DataError(f"y is {share[0]:g} in every row: binomial needs both 0 and 1")
+    if model.family == "poisson" and share[0] == 0:
+        raise DataError("y is 0 in every row: no finite model fits it")
+    if model.family == "multinomial" and (np.any(share == 0) or share.sum() == 1):
+        raise DataError("a class that was declared is at no site")
+
+
+def _dependent(name: str, earlier: Sequence[str], b: np.ndarray) -> DataError:
+    heavy = np.flatnonzero(np.abs(b) > 1e-4 * np.abs(b).max())
+    on = ", ".join(earlier[int(j)] for j in heavy[:12]) + (", ..." if len(heavy) > 12 else "")
+    return DataError(
+        f"the column {name} is a combination of {on}: the data cannot tell their effects apart; "
+        f"leave one out, or give it <l2>",
+        column=name,
+        settings={"l2": Above(0)},
+    )
+
+
+def separation(direction: np.ndarray, names: Sequence[str], family: str) -> DataError:
+    """The error for a likelihood that keeps rising along a direction (d by k, scaled)."""
+    size = np.abs(direction).max(1)
+    if len(size) > 1:  # a constant tells no outcomes apart
+        size = np.where([name == INTERCEPT for name in names], 0.0, size)
+    heavy = [int(j) for j in np.argsort(-size) if size[j] > 0.1 * size.max()]
+    what = "counts of 0" if family == "poisson" else "outcomes"
+    return DataError(
+        f"separation: {', '.join(names[j] for j in heavy[:8])} "
+        f"predict{'s' if len(heavy) == 1 else ''} some {what} perfectly, "
+        f"so that the estimate runs to infinity; leave out, merge levels, or give <l2>",
+        settings={"l2": Above(0)},
+    )

@@ -1,0 +1,242 @@
+"""A table as `feddcd glm` takes it: which column is what, and what a file can have wrong."""
+
+import re
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from formulaic import Formula
+from formulaic.errors import FormulaicError
+
+from .._errors import DataError
+from .._text import listed
+from ..data.frames import Frame, is_number, no_column
+from ._columns import check_mixed, column, pick
+from .formula import FormulaParts, split, tokens
+from .plan import ModelSettings
+from .table import CompleteRows, Roles, read
+
+CONSTANT = re.compile(r"[01+\-\s]*")
+MAX_LEVELS = 1000
+
+
+class FileRows(NamedTuple):
+    rows: CompleteRows
+    notes: tuple[str, ...]  # what a person should know of it
+
+
+class FileWording(NamedTuple):
+    """For who gave a file and options; see `Wording`."""
+
+    file: str
+    roles: Roles
+
+    def no_column(self, role: str, name: str, columns: list[str]) -> DataError:
+        return no_column(self.file, name, columns, f" for --{role}")
+
+    def nothing_left(self, apart: tuple[str, ...]) -> DataError:
+        told = f"no column of numbers is left beside {self.options()}"
+        return DataError(told, file=self.file)
+
+    def no_site(self, rows: np.ndarray) -> DataError:
+        told = f"{self.roles.group} is empty <row>: a row without a site; such rows: {len(rows)}"
+        return DataError(told, file=self.file, row=int(rows[0]), column=self.roles.group)
+
+    def one_site(self, site: Any) -> DataError:
+        told = f"{self.roles.group} is {site!s} in every row: need two sites"
+        return DataError(told, file=self.file, column=self.roles.group, value=site)
+
+    def not_binary(self, y: pd.Series, values: np.ndarray) -> DataError:
+        name, low, high = y.name or "y", values.min(), values.max()
+        told = (
+            f"{name} goes from {low:g} to {high:g}: --family binomial takes 0 and 1; gaussian "
+            "takes all numbers, poisson counts, multinomial classes"
+        )
+        if low >= 0 and high <= 1:
+            each = np.unique(values)
+            told = (
+                f"{name} has shares such as {each[len(each) // 2]:g}; give --weight, the column "
+                "with the number of trials, or --family gaussian"
+            )
+        return DataError(told, file=self.file, column=str(name))
+
+    def options(self) -> str:
+        named = [role for role, name in self.roles._asdict().items() if name is not None]
+        return ", ".join(f"--{role}" for role in named)
+
+
+def read_rows(table: Frame, roles: Roles, settings: ModelSettings) -> FileRows:
+    """The complete rows of a file, checked, and what a person should know of them."""
+    wording, notes = FileWording(table.file, roles), []
+    _check_roles(table, settings.formula, wording)
+    frame, group = table.frame, str(roles.group)
+    check_plain(table, [group])
+    check_alike(table, group, notes)
+    sites = np.asarray(frame[group])
+    if settings.formula is None:
+        outcome, used = str(roles.label), _numeric(table, wording, notes)
+        kept = (*used, roles.label, roles.weight, roles.offset)
+        frame = frame[[c for c in frame if c in kept]]
+    else:
+        outcome, used = _named(table, split(settings.formula))
+        frame = _restore(frame, group, used)
+        check_words(table._replace(frame=frame), used, notes)
+    if outcome in frame.columns:
+        check_plain(table, [outcome])
+        frame = _code_words(table._replace(frame=frame), outcome, settings.family, notes)
+    rows = read(frame, roles._replace(group=sites), settings.formula, settings.missing, wording)
+    return FileRows(rows, tuple(notes))
+
+
+def check_plain(table: Frame, names: Iterable[str]) -> None:
+    """Numbers and words; Parquet has dates and lists as well."""
+    for name in names:
+        values = table.frame[name].dropna()
+        odd = [v for v in values[:1] if not isinstance(v, str | bool | np.bool | Decimal)]
+        if odd and not np.issubdtype(type(odd[0]), np.number):
+            told = (
+                f"{name} holds values such as {odd[0]!s:.50}; a regression takes numbers and words"
+            )
+            raise DataError(told, file=table.file, column=name, value=odd[0])
+
+
+def check_words(table: Frame, names: tuple[str, ...], notes: list[str]) -> None:
+    """Columns of words make categories: some, but not too many."""
+    check_mixed(table.frame, names)
+    for name in names:
+        values = column(table.frame, name)
+        if not _is_text(values):
+            continue
+        check_alike(table, name, notes)
+        if values.nunique() == 1:
+            told = f"{name} is {values.dropna().iloc[0]!r} in every row"
+            raise DataError(told, file=table.file, column=name)
+        if values.nunique() > MAX_LEVELS:
+            told = (
+                f"{name} has {values.nunique():,} different words: too many for a category, the "
+                f"limit is {MAX_LEVELS:,}"
+            )
+            raise DataError(told, file=table.file, column=name)
+
+
+def check_alike(table: Frame, name: str, notes: list[str]) -> None:
+    """One name written in two ways would be two sites, or two categories."""
+    values = column(table.frame, name)
+    exact: dict[str, str] = {}
+    loose: dict[str, str] = {}
+    for value in values.dropna().unique():
+        text = str(value)
+        other = exact.setdefault(text.strip(), text)
+        if other != text:
+            row = int(np.flatnonzero(np.asarray(values == value))[0])
+            told = (
+                f"{name} has {other!r} and {text!r} (first <row>), which differ by spaces alone; "
+                "write them in one way"
+            )
+            raise DataError(told, file=table.file, row=row, column=name, value=text)
+        key = str(float(text)) if is_number(text) else text.casefold()
+        other = loose.setdefault(key, text)
+        if other != text:
+            notes.append(f"{name} has {other!r} and {text!r}, taken for two different ones")
+
+
+def _check_roles(table: Frame, formula: str | None, wording: FileWording) -> None:
+    file, roles, names = table.file, wording.roles, list(table.frame.columns)
+    if roles.group is None:
+        told = (
+            "say with --group which column names the site (the hospital, bank, ...) that holds "
+            f"each row, or share the rows out with --clients; columns: {listed(names)}"
+        )
+        raise DataError(told, file=file)
+    if (formula is None) == (roles.label is None):
+        what = "which column is explained by which" if formula is None else "it once"
+        told = f"say {what}: --formula 'y ~ a + b', or --label y for all other numbers"
+        raise DataError(told, file=file)
+    for role, name in roles._asdict().items():
+        pick(table.frame, name, role, wording)
+    given = [name for name in roles if name is not None]
+    twice = [name for name in given if given.count(name) > 1]
+    if twice:
+        told = f"the column {twice[0]!r} cannot be two of {wording.options()}"
+        raise DataError(told, file=file)
+    if not len(table.frame):
+        raise DataError("no rows", file=file)
+
+
+def _named(table: Frame, parts: FormulaParts) -> tuple[str, tuple[str, ...]]:
+    """The outcome and the other columns of a formula, checked before it is evaluated."""
+    names, outcome = list(table.frame.columns), parts.response.strip("`")
+    for text in (parts.response, parts.right, *parts.offsets):
+        for name in _variables(text):
+            if name not in names:
+                raise no_column(table.file, name, names, " for the formula")
+    used = tokens(" ".join([parts.right, *parts.offsets]), table.frame)
+    if outcome in used:
+        raise DataError(f"the formula has {outcome!r} on both sides of ~")
+    if CONSTANT.fullmatch(parts.right):
+        raise DataError(f"the formula names no column that explains {outcome}")
+    check_plain(table, used)
+    return outcome, used
+
+
+def _variables(text: str) -> list[str]:
+    """The columns that a part of a formula needs; nothing where it cannot be read."""
+    try:
+        needed = Formula.from_spec(text).required_variables
+    except FormulaicError:
+        return []  # the fit says what is wrong with it
+    called = lambda name: re.search(rf"(?<!\w){re.escape(name)}\s*\(", text)
+    return sorted(name for name in map(str, needed) if not called(name))
+
+
+def _restore(frame: pd.DataFrame, group: str, used: tuple[str, ...]) -> pd.DataFrame:
+    """Numbers again, where a column was read as words to keep the sites' names as they are."""
+    if group not in used or not all(map(is_number, map(str, frame[group]))):
+        return frame
+    return frame.assign(**{group: pd.to_numeric(frame[group])})
+
+
+def _numeric(table: Frame, wording: FileWording, notes: list[str]) -> tuple[str, ...]:
+    """All columns of numbers that have no other role."""
+    rest = tuple(c for c in table.frame.columns if c not in wording.roles)
+    check_mixed(table.frame, rest)
+    used = tuple(c for c in rest if table.frame[c].dtype.kind in "biuf")
+    left = [c for c in rest if c not in used]
+    if left and used:
+        notes.append(f"left out, for they are not numbers: {listed(left)} (a formula takes them)")
+    return used
+
+
+def _code_words(table: Frame, name: str, family: str, notes: list[str]) -> pd.DataFrame:
+    """The frame with an outcome of two words as 0 and 1."""
+    values = column(table.frame, name)
+    if family == "multinomial":
+        return table.frame
+    check_mixed(table.frame, (name,))
+    if not _is_text(values):
+        return table.frame
+    words = sorted(values.dropna().unique())
+    if family != "binomial":
+        told = (
+            f"{name} holds words such as {words[0]!r}: --family {family} needs numbers; "
+            "binomial takes two words, multinomial more"
+        )
+        raise DataError(told, file=table.file, column=name)
+    if len(words) == 1:
+        told = f"{name} is {words[0]!r} in every row: binomial needs two values"
+        raise DataError(told, file=table.file, column=name)
+    if len(words) > 2:
+        told = (
+            f"{name} has {len(words)} different words, {listed(words, 5)}: --family binomial "
+            "takes two; multinomial takes more"
+        )
+        raise DataError(told, file=table.file, column=name)
+    notes.append(f"{name}: {words[1]!r} counts as 1, {words[0]!r} as 0")
+    coded = values.map({words[0]: 0.0, words[1]: 1.0}).astype(float)
+    return table.frame.assign(**{name: coded})
+
+
+def _is_text(values: pd.Series) -> bool:
+    return values.dtype.kind not in "biuf" and any(isinstance(v, str) for v in values)

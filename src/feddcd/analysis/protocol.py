@@ -1,0 +1,227 @@
+"""One analysis, one file: what is asked of the sites, what they answer, and what is made of it.
+
+At a site `rows` makes the finished columns, which the site's rules look at, and `answer` makes
+blocks of them. A block says what is done with it: `Sum` and `Count` are added up over the sites,
+of `Max` the largest counts, and `Each` is looked at site by site. The server's part, `talk`, is a
+pure generator: it yields the questions of one exchange and is sent the blocks of those sites that
+answered. So the same code runs over sites in this process and over a network.
+"""
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from .._errors import DataError
+
+Arrays = Mapping[str, np.ndarray]
+
+
+class Misfit(DataError):
+    """A site's data do not fit; the message names columns, and no value."""
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Added up over the sites."""
+
+    value: np.ndarray
+
+
+@dataclass(frozen=True)
+class Count:
+    """Whole numbers, added up exactly."""
+
+    value: np.ndarray
+
+
+@dataclass(frozen=True)
+class Max:
+    """The largest of the sites' counts; each is rounded up to a power of 2^(1/grid)."""
+
+    value: np.ndarray
+    grid: int
+
+
+@dataclass(frozen=True)
+class Each:
+    """Looked at site by site, so that a sum over the sites is not enough."""
+
+    value: np.ndarray
+
+
+Block = Sum | Count | Max | Each
+Kind = Callable[[np.ndarray], Block]
+Blocks = Mapping[str, Block]
+Watch = Callable[[dict[str, Any]], None]  # shown what each exchange cost and gave
+
+
+class Question(Protocol):
+    """A NamedTuple of arrays."""
+
+    def _asdict(self) -> dict[str, Any]: ...
+
+    @property
+    def reveals(self) -> str:
+        """The kind of what an answer tells, as a site's policy names it."""
+        ...
+
+    @property
+    def parameters(self) -> int: ...
+
+
+class ColumnsOffer(NamedTuple):
+    """What a site has: nothing but names."""
+
+    levels: dict[str, list]  # of its categories
+    numbers: list[str]  # its other columns that enter
+    classes: list | None  # of an outcome of classes
+
+
+class Cohort(NamedTuple):
+    """The sites of an analysis, and what they agreed on."""
+
+    levels: dict[str, list]
+    classes: Sequence[Any] | None
+    names: list[str]  # of the finished columns
+    sites: Sequence[str]
+    numbers: list[str] | None = None  # columns that are no categories; sites know their own
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the sites are told."""
+        return {name: value for name, value in self._asdict().items() if name != "numbers"}
+
+
+class SiteRows(NamedTuple):
+    """A site's rows and finished columns, and what its rules ask about them."""
+
+    plan: Any
+    data: Any  # as the analysis has it
+    n: int
+    dropped: int = 0
+    columns: tuple[str, ...] = ()  # of the site's table that enter
+    classes: Mapping[str, int] = {}
+    levels: Mapping[str, Mapping[str, int]] = {}
+    least: int = 0  # rows of a cell, below which it is left empty
+
+
+class AnalysisResult(Protocol):
+    """A frozen dataclass: what an analysis found."""
+
+    @property
+    def n_dropped(self) -> int: ...
+
+    @property
+    def n_exchanges(self) -> int: ...
+
+    def facts(self) -> dict[str, Any]:
+        """What is noted where the analysis ends."""
+        ...
+
+    def write(self, folder: Path) -> Iterator[Path]:
+        """All files, each as it is done."""
+        ...
+
+
+Exchange = Callable[[Mapping[str, Any]], Mapping[str, Blocks]]
+
+
+class Analysis(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def method(self) -> str:
+        """As a site's policy allows it."""
+        ...
+
+    def plan(self, values: Any) -> Any:
+        """From plain values, as a file or a message has them; the plan has to_dict()."""
+        ...
+
+    def columns(self, plan: Any, names: Sequence[str]) -> tuple[str, ...]:
+        """At the site: which of its columns enter."""
+        ...
+
+    def offer(self, table: Any, plan: Any) -> ColumnsOffer:
+        """At the site: kinds and levels of its columns."""
+        ...
+
+    def agree(self, offers: Mapping[str, ColumnsOffer], plan: Any) -> tuple[Cohort, dict[str, str]]:
+        """The cohort, and why some sites do not fit."""
+        ...
+
+    def rows(self, table: Any, plan: Any, cohort: Cohort, site: str) -> SiteRows:
+        """At the site: the rows and the finished columns."""
+        ...
+
+    def question(self, arrays: Arrays, rows: SiteRows) -> Question:
+        """At the site: what a message asks, or Refused."""
+        ...
+
+    def answer(self, rows: SiteRows, question: Any) -> Blocks:
+        """At the site: blocks that say what is done with them."""
+        ...
+
+    def blocks(self, arrays: Arrays, plan: Any, cohort: Cohort) -> Blocks:
+        """What a message answers, checked, each part with its kind; or DataError."""
+        ...
+
+    def talk(
+        self, plan: Any, cohort: Cohort, watch: Watch = ...
+    ) -> Generator[Mapping[str, Any], Mapping[str, Blocks], AnalysisResult]:
+        """Yields the questions of an exchange, by site; returns the result."""
+        ...
+
+
+def converse(talk: Generator[Mapping[str, Any], Mapping[str, Blocks], Any], exchange: Exchange):
+    """To the end of the talk: `exchange` puts questions to sites and gives the answers it got."""
+    questions = next(talk)
+    while True:
+        answers = exchange(questions)
+        try:
+            questions = talk.send(answers)
+        except StopIteration as end:
+            return end.value
+
+
+def in_process(
+    analysis: Analysis, sites: Mapping[str, SiteRows], absent: float = 0.0, seed: int = 0
+) -> Exchange:
+    """Sites in this process, a share of them absent at random from each exchange."""
+    exchange = -1
+
+    def ask(questions: Mapping[str, Any]) -> dict[str, Blocks]:
+        nonlocal exchange
+        exchange += 1
+        draw = np.random.default_rng([seed, exchange]).random(len(sites))
+        there = {site for site, x in zip(sites, draw, strict=True) if x >= absent}
+        return {
+            site: analysis.answer(sites[site], question)
+            for site, question in questions.items()
+            if site in there
+        }
+
+    return ask
+
+
+def arrays(parts: Question | Blocks) -> dict[str, np.ndarray]:
+    """A question, or the blocks of an answer, as they travel: arrays by name."""
+    if isinstance(parts, Mapping):
+        return {name: block.value for name, block in parts.items()}
+    return {name: np.asarray(value) for name, value in parts._asdict().items()}
+
+
+def tag(given: Arrays, kinds: Mapping[str, Kind], sizes: Mapping[str, int]) -> dict[str, Block]:
+    """Arrays as blocks: of known names, right sizes and finite, but for bounds (`Max`)."""
+    for name, size in sizes.items():
+        if given[name].size != size or given[name].dtype != np.float64:
+            raise DataError(f"{name} has another shape or type than asked for")
+    blocks = {name: kinds[name](array) for name, array in given.items()}
+    for name, block in blocks.items():
+        bounded = np.isfinite(block.value) | (isinstance(block, Max) & np.isinf(block.value))
+        if not bounded.all():
+            raise DataError(f"{name} holds a value that is not finite")
+    return blocks

@@ -1,0 +1,221 @@
+"""What a regression found: one frozen object, which summary, export, report and estimator take."""
+
+import dataclasses
+import numbers
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import pandas as pd
+
+from .._errors import DataError, SpecError
+from ..losses import LOSSES
+from ._columns import as_frame, check_finite, numbers_of, pick
+from ._cost import Choice
+from ._model import effect_columns
+from .table import Design
+
+SETTINGS = ("family", "formula", "l2", "tol", "covariance", "standardize", "site_effects")
+WIDTH = 78
+
+
+class Predictor(NamedTuple):
+    """From rows of a frame to the mean response."""
+
+    family: str
+    formula: str | None
+    w: np.ndarray  # d by k, user's units
+    design: Design | None  # None where the columns are not known
+    effects: int  # columns at the end that stand for sites
+    group: str | None = None  # the column of the sites, where it had a name
+
+    def predict(self, X: Any, offset: Any, groups: Any, sites: np.ndarray) -> np.ndarray:
+        if self.design is None:
+            raise SpecError("this result does not know how its columns are made")
+        frame = as_frame(X, need_names=self.formula is not None)
+        lacking = [c for c in self.design.used if c not in frame.columns]
+        if lacking and self.formula is not None:
+            raise DataError(f"X has no column {lacking[0]!r}, which the formula needs")
+        whole = self.design.matrix(frame)
+        check_finite(whole, np.arange(len(frame)))
+        matrix = whole.to_numpy(float)
+        o = pick(frame, offset, "offset")
+        o = 0 if o is None else numbers_of(o, "offset")
+        if self.effects:
+            matrix = np.hstack([matrix, self._site_columns(frame, groups, sites)])
+        z = matrix @ self.w + (o + self.design.offset(frame))[:, None]
+        mean = LOSSES[self.family].mean(z)
+        if self.family == "multinomial":
+            return np.hstack([1 - mean.sum(1, keepdims=True), mean])
+        return mean[:, 0]
+
+    def _site_columns(self, frame: pd.DataFrame, groups: Any, sites: np.ndarray) -> np.ndarray:
+        groups = self.group if groups is None else groups
+        if groups is None:
+            raise SpecError("the model has site effects: say in groups which site each row is of")
+        site = np.asarray(pick(frame, groups, "groups"))
+        unseen = [v for v in pd.unique(pd.Series(site)) if v not in sites]
+        if unseen:
+            raise DataError(f"the site {unseen[0]!r} was not there in the fit")
+        code = np.array([list(sites).index(v) for v in site])
+        return effect_columns(list(sites), code, self.effects)
+
+
+@dataclass(frozen=True)
+class TableResult:
+    """Of `FederatedGLM`'s attributes those that end in _, without it; `covariance_matrix` is its
+    `covariance_`. The first seven are settings."""
+
+    family: str
+    formula: str | None
+    l2: Any
+    tol: float
+    covariance: str
+    standardize: bool
+    site_effects: str
+    table: pd.DataFrame  # standardised, if that was asked for
+    covariance_matrix: pd.DataFrame
+    original_table: pd.DataFrame  # in the columns' own units
+    original_covariance: pd.DataFrame
+    n_rows: int
+    n_dropped: int
+    n_sites: int
+    deviance: float
+    null_deviance: float
+    dispersion: float
+    log_likelihood: float
+    aic: float
+    certified_error: float
+    converged: bool
+    history: pd.DataFrame
+    choice: Choice
+    site_table: pd.DataFrame | None
+    bins: pd.DataFrame | None
+    residual_bins: pd.DataFrame | None
+    n_exchanges: int
+    n_uploads: int
+    bytes_up: int
+    bytes_down: int
+    coef: np.ndarray
+    intercept: np.ndarray | float
+    classes: np.ndarray | None
+    sites: np.ndarray
+    predictor: Predictor | None = field(default=None, repr=False)
+
+    def predict(self, X: Any, offset: Any = None, groups: Any = None) -> np.ndarray:
+        """The mean response; for multinomial one column per class. `groups` only matters with
+        site effects."""
+        if self.predictor is None:
+            raise SpecError("this result does not know how its columns are made")
+        return self.predictor.predict(X, offset, groups, self.sites)
+
+    def summary(self) -> str:
+        return summary(self)
+
+    def facts(self) -> dict[str, Any]:
+        return {"certified_error": self.certified_error, "converged": bool(self.converged)}
+
+    def attributes(self) -> dict[str, Any]:
+        """As an estimator has them."""
+        names = {f.name: f"{f.name}_" for f in dataclasses.fields(self) if f.name not in SETTINGS}
+        names["covariance_matrix"] = "covariance_"
+        del names["predictor"]
+        if self.classes is None:
+            del names["classes"]
+        return {attribute: getattr(self, name) for name, attribute in names.items()}
+
+    def write(self, folder: Path) -> Iterator[Path]:
+        """All that a fit leaves behind, each as it is done; the report last."""
+        from . import export, report
+        from .estimator import FederatedGLM  # with scikit-learn
+
+        folder.mkdir(parents=True, exist_ok=True)
+        history = folder / "history.csv"
+        self.history.to_csv(history, index=False, lineterminator="\n")
+        yield history
+        yield from export.write(self, folder)
+        yield report.write(FederatedGLM.of(self), folder / "report.html")
+
+
+class Fitted(Protocol):
+    """An estimator, or what stands for one."""
+
+    @property
+    def result_(self) -> TableResult: ...
+    def summary(self) -> str: ...
+
+
+def result_of(fit: TableResult | Fitted) -> TableResult:
+    """Of an estimator, or the result itself."""
+    if isinstance(fit, TableResult):
+        return fit
+    if not hasattr(fit, "result_"):
+        raise SpecError(f"this {type(fit).__name__} is not fitted yet: call fit first")
+    return fit.result_
+
+
+def summary(result: TableResult) -> str:
+    left = [
+        ("Family", result.family),
+        ("Rows used", f"{result.n_rows:,}"),
+        ("Rows dropped", f"{result.n_dropped:,}"),
+        ("Sites", f"{result.n_sites:,}"),
+        ("Covariance", {"model": "model-based", "cluster": "cluster (site)"}[result.covariance]),
+        ("Penalty", _penalty(result.l2)),
+    ]
+    right = [
+        ("Deviance", f"{result.deviance:.6g}"),
+        ("Null deviance", f"{result.null_deviance:.6g}"),
+        ("Dispersion", f"{result.dispersion:.5g}"),
+        ("Log-likelihood", f"{result.log_likelihood:.6g}"),
+        ("AIC", f"{result.aic:.6g}"),
+        ("Exchanges", f"{result.n_exchanges}"),
+    ]
+    half = WIDTH // 2 - 1
+    head = [f"{_pair(a, half)}  {_pair(b, half)}" for a, b in zip(left, right, strict=True)]
+    title = "Federated generalised linear model".center(WIDTH)
+    return "\n".join([title, "=" * WIDTH, *head, "=" * WIDTH, *_table(result), "", *_words(result)])
+
+
+def _penalty(l2) -> str:
+    if isinstance(l2, numbers.Real):
+        return f"{l2:g}" if l2 else "none"
+    return "by coefficient"
+
+
+def _pair(pair: tuple[str, str], width: int) -> str:
+    name, value = pair
+    return f"{name}:{value:>{width - len(name) - 1}}"
+
+
+def _table(result: TableResult) -> list[str]:
+    names = [str(name) for name in result.table.index]
+    first = max([16, *map(len, names)])
+    titles = ["coef", "std err", "z", "P>|z|", "[0.025", "0.975]"]
+    head = " " * first + "".join(f"{c:>11}" for c in titles)
+    lines = []
+    for name, (coef, std_err, z, p, low, high) in zip(names, result.table.to_numpy(), strict=True):
+        cells = f"{coef:>11.4g}{std_err:>11.4g}{z:>11.3f}{p:>11.3f}{low:>11.4g}{high:>11.4g}"
+        lines.append(f"{name:<{first}}{cells}")
+    return [head, "-" * len(head), *lines, "=" * len(head)]
+
+
+def _words(result: TableResult) -> list[str]:
+    cost = (
+        f"{result.n_exchanges} exchanges with {result.n_sites} sites, "
+        f"{result.n_uploads:,} uploads, {result.bytes_up:,} bytes sent by the sites."
+    )
+    error = result.certified_error
+    if result.converged:
+        proof = (
+            f"Proven: no coefficient is further than {error:.2g} standard errors from that of the "
+            "pooled data."
+        )
+    else:
+        proof = (
+            f"NOT proven to tol={result.tol:g}: the bound is {error:.2g} standard errors; "
+            "raise max_exchanges."
+        )
+    return [cost, proof]
