@@ -2,19 +2,16 @@
 parts crash between any two steps. What is durable is what a crash leaves."""
 
 from collections import Counter
-from contextlib import contextmanager
-from functools import cache
-from types import SimpleNamespace
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 from feddcd import tree
 from feddcd._errors import Refused
-from feddcd.durable import codec
+from feddcd.algorithms import Upload
+from feddcd.algorithms.feddcd import DualClient, DualServer
 from feddcd.durable.protocol import (
     Client,
     Guard,
@@ -35,92 +32,49 @@ from feddcd.durable.protocol import (
     settled,
     work,
 )
-from feddcd.durable.protocol import client as client_side
-from feddcd.durable.protocol import server as server_side
 
 
-def remembered(function):
-    """A pure function, computed once for each value, bit for bit, of its arguments. The very
-    same arrays of JAX are known by their ids, without a look at what they hold."""
-    known, same = {}, {}
+class PlainDual:
+    """FedDCD on quadratics in NumPy, behind the functions that the protocol calls: to call a
+    compiled program for two numbers takes longer than all that happens around it."""
 
-    def call(*args):
-        leaves, structure = jax.tree.flatten(args)
-        place = (structure, *map(_place, leaves))
-        if place not in same:
-            key = (structure, *map(_content, leaves))
-            if key not in known:
-                known[key] = function(*args)
-            same[place] = leaves, known[key]  # what is held keeps its id
-        return same[place][1]
+    def init_server(self, w):
+        return DualServer(np.asarray(w))
 
-    return call
+    def init_client(self, f, w):
+        return DualClient(np.zeros_like(w), np.asarray(w), np.asarray(f.alpha))
 
+    def weight(self, f):
+        return f.alpha
 
-def _place(leaf):
-    return _content(leaf) if isinstance(leaf, np.ndarray | np.generic) else id(leaf)
+    def broadcast(self, server, key):
+        return None
 
+    def client_step(self, f, client, down, key):
+        A, b, y = (np.asarray(x) for x in (f.A, f.b, client.y))
+        w = np.linalg.solve(A, b + y)
+        return client._replace(w=w), Upload(w, np.zeros(()), np.ones((), int))
 
-def _content(leaf):
-    if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-        leaf = jax.random.key_data(leaf)
-    array = np.asarray(leaf)
-    return array.dtype, array.shape, array.tobytes()
+    def server_step(self, server, mean, share):
+        mean, excess = np.asarray(mean), server.excess
+        return DualServer(mean), mean if excess is None else mean - excess / np.asarray(share)
 
+    def client_receive(self, client, answer):
+        y, w, weight, mean = (np.asarray(x) for x in (*client, answer))
+        return client._replace(y=y - weight * (w - mean))
 
-@contextmanager
-def remembering():
-    """The same keys, each drawn once, and the same small arrays and numbers, each given to JAX
-    once: that takes longer than a round this small."""
-    known = {}
+    def model(self, server):
+        return server.w
 
-    def asarray(value):
-        place = _content(value) if isinstance(value, np.ndarray) else (type(value), value)
-        if place not in known:
-            known[place] = jnp.asarray(value)
-        return known[place]
+    def conserved(self, client, down):
+        return client.y
 
-    with pytest.MonkeyPatch.context() as patch:
-        for user in (codec, server_side):
-            patch.setattr(user, "jnp", SimpleNamespace(asarray=asarray))
-        patch.setattr(client_side, "_own_key", remembered(client_side._own_key))
-        patch.setattr(server_side, "_down_key", remembered(server_side._down_key))
-        yield
+    def rebalance(self, server, total, weight):
+        return server._replace(excess=np.asarray(total) / np.asarray(weight))
 
-
-class Jitted:
-    """As `Compiled`, for one algorithm, with less between a call and its program; what is seldom
-    called is not worth a program."""
-
-    def __init__(self, algorithm):
-        self._algorithm = algorithm
-        self._beginners = {}
-
-    def __getattr__(self, name):
-        found = getattr(self._algorithm, name)
-        if name in OFTEN:
-            found = jax.jit(lambda *args, function=found: function(*args))
-        setattr(self, name, found)
-        return found
-
-    def beginner(self, problem, row: int):
-        """The data, the weight and the first state of who holds this row, made once."""
-        place = id(problem), row
-        if place not in self._beginners:
-            f = tree.take(problem, row)
-            client = new_client(self, f, jnp.zeros(f.b.shape), "")
-            self._beginners[place] = problem, (f, float(self.weight(f)), client)
-        return self._beginners[place][1]
-
-
-OFTEN = ("broadcast", "client_step", "server_step", "client_receive")
-_key = cache(jax.random.key)
-_JITTED: dict[int, Jitted] = {}
-
-
-def jitted(algorithm) -> Jitted:
-    """One for each algorithm, which it holds, so that the id stays the algorithm's."""
-    return _JITTED.setdefault(id(algorithm), Jitted(algorithm))
+    def joined(self, server, ratio):
+        rest = server.excess
+        return server if rest is None else server._replace(excess=rest * np.asarray(ratio))
 
 
 class Faults(NamedTuple):
@@ -140,10 +94,10 @@ class World:
     """From zero; `disk` and `ledger` survive crashes, everything else is memory."""
 
     def __init__(self, algorithm, problem, *, seed: int = 0, faults: Faults = NONE):
-        self.algorithm, self.problem = jitted(algorithm), problem
+        self.algorithm, self.problem = algorithm, problem
         self.w = jnp.zeros(problem.b.shape[-1])
         self.random = np.random.default_rng(seed)
-        self.faults, self.key, self.count = faults, _key(seed), Counter()
+        self.faults, self.key, self.count = faults, jax.random.key(seed), Counter()
         self.disk: dict[str, Client] = {}
         self.rows: dict[str, int] = {}  # which of the stacked problems a member holds
         self.problems = {}
@@ -167,10 +121,10 @@ class World:
         return self.problems[id]
 
     def join(self, id: str, row: int) -> None:
-        f, weight, client = self.algorithm.beginner(self.problem, row)
+        f = tree.take(self.problem, row)
         self.rows[id], self.problems[id] = row, f
-        self.disk[id] = client._replace(id=id)
-        self.write(Joined(id, weight))
+        self.disk[id] = new_client(self.algorithm, f, self.w, id)
+        self.write(Joined(id, float(self.algorithm.weight(f))))
 
     def happens(self, fault: str) -> bool:
         hit = self.random.random() < getattr(self.faults, fault)

@@ -7,11 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from chaos import remembered
 from disks import Crash, FailingDisk, QuickDisk
 from feddcd import tree
 from feddcd._errors import Refused, StateError
-from feddcd.durable._compiled import NAMES, Compiled
 from feddcd.durable.client_state import ClientFile
 from feddcd.durable.ledger import Ledger
 from feddcd.durable.protocol import Guard, Joined, Summed, begin, receive, settle
@@ -20,7 +18,6 @@ from feddcd.durable.shapes import shapes
 from feddcd.durable.site import Site
 
 SITES = ("a", "b", "c", "d")
-KNOWN = (*NAMES, "init_client")
 
 
 class Fault(NamedTuple):
@@ -31,19 +28,6 @@ class Fault(NamedTuple):
     fault: str | int = "before"
     keep: float = 1.0
     undo: bool = False
-
-
-class Remembered:
-    """An algorithm whose functions are remembered: thousands of deployments begin alike."""
-
-    def __init__(self, algorithm):
-        self._algorithm = Compiled(algorithm)
-
-    def __getattr__(self, name):
-        found = getattr(self._algorithm, name)
-        found = remembered(found) if name in KNOWN else found
-        setattr(self, name, found)
-        return found
 
 
 def parts(algorithm, problem):

@@ -10,11 +10,11 @@ import jax
 import numpy as np
 import pytest
 
-from chaos import World, remembered, remembering
-from deployment import SITES, Deployment, Fault, Remembered, parts
+from chaos import PlainDual, World
+from deployment import SITES, Deployment, Fault, parts
 from disks import in_memory
 from feddcd.algorithms import FedDCD
-from feddcd.durable.protocol import server
+from feddcd.durable._compiled import Compiled
 from feddcd.durable.server import audit
 from feddcd.problems import random_quadratics
 from federations import EXACT
@@ -25,8 +25,7 @@ PARTS = 20
 
 @pytest.fixture(scope="module", autouse=True)
 def x64():
-    with jax.enable_x64(True), remembering(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(server, "_weighted_mean", remembered(server._weighted_mean))
+    with jax.enable_x64(True):
         yield
 
 
@@ -36,14 +35,7 @@ def folder():
         yield made
 
 
-@cache
-def plain():
-    return FedDCD(EXACT)
-
-
-@cache
-def algorithm():
-    return Remembered(plain())
+SHIPPED, PLAIN = Compiled(FedDCD(EXACT)), PlainDual()
 
 
 @cache
@@ -53,12 +45,12 @@ def problem():
 
 @cache
 def shared():
-    return parts(plain(), problem())
+    return parts(FedDCD(EXACT), problem())
 
 
-def play(folder, faults=(), watch=lambda ends: None) -> Deployment:
+def play(folder, faults=(), watch=lambda ends: None, algorithm=PLAIN) -> Deployment:
     folder.mkdir()
-    made = Deployment(folder, algorithm(), shared(), faults, watch=watch)
+    made = Deployment(folder, algorithm, shared(), faults, watch=watch)
     try:
         made.run()
     except BaseException:
@@ -68,9 +60,9 @@ def play(folder, faults=(), watch=lambda ends: None) -> Deployment:
 
 
 @cache
-def clean(cohorts: tuple[tuple[int, tuple[str, ...]], ...]) -> dict[str, bytes]:
+def clean(algorithm, cohorts: tuple[tuple[int, tuple[str, ...]], ...]) -> dict[str, bytes]:
     """The duals after these rounds (number, members) without a fault."""
-    made = World(plain(), problem(), seed=0)
+    made = World(algorithm, problem(), seed=0)
     for row, id in enumerate(SITES):
         made.join(id, row)
     for number, members in cohorts:
@@ -87,7 +79,7 @@ def check(made: Deployment) -> None:
     duals = made.duals()
     total = sum(duals.values())
     assert np.abs(total).max() <= 1e-10 * (1 + max(np.abs(y).max() for y in duals.values()))
-    assert {id: y.tobytes() for id, y in duals.items()} == clean(cohorts)
+    assert {id: y.tobytes() for id, y in duals.items()} == clean(made.algorithm, cohorts)
     assert not made.refusals
     book = made.server()
     assert audit(book.ledger, made.algorithm, made.w, made.like) == book.ledger.head[0]
@@ -120,10 +112,10 @@ def points(place: str) -> list[Fault]:
     return [Fault(place, at, *how) for at in range(length(place)) for how in HOW]
 
 
-def survives(folder: Path, faults) -> None:
+def survives(folder: Path, faults, algorithm=PLAIN) -> None:
     folder = folder / "run"
     try:
-        check(play(folder, faults))
+        check(play(folder, faults, algorithm=algorithm))
     except Exception as error:
         raise AssertionError(f"after {faults}") from error
     shutil.rmtree(folder)
@@ -131,8 +123,10 @@ def survives(folder: Path, faults) -> None:
 
 @pytest.mark.parametrize("place", [*SITES, "server"])
 def test_every_single_crash_point(place, folder):
+    """Of one site and the server with the method as it is shipped, compiled."""
+    algorithm = SHIPPED if place in ("a", "server") else PLAIN
     for fault in points(place):
-        survives(folder, [fault])
+        survives(folder, [fault], algorithm)
 
 
 def everything() -> list[Fault]:

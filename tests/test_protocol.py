@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import chaos
-from chaos import Faults, World, remembering
+from chaos import Faults, World
 from feddcd._errors import Refused
 from feddcd.durable import protocol
+from feddcd.durable._compiled import Compiled
 from feddcd.durable.protocol import (
     Commit,
     Guard,
@@ -36,13 +37,13 @@ FAULTS = int(os.environ.get("FEDDCD_FAULTS", "1200"))
 
 @pytest.fixture(scope="module", autouse=True)
 def x64():
-    with jax.enable_x64(True), remembering():
+    with jax.enable_x64(True):
         yield
 
 
 @cache
 def algorithm(name: str):
-    return ALGORITHMS[name].make(N, TAU, jnp.zeros(D))
+    return Compiled(ALGORITHMS[name].make(N, TAU, jnp.zeros(D)))
 
 
 def world(algorithm, faults=chaos.NONE, seed=0, members=N, name="equal") -> World:

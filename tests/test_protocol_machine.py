@@ -6,25 +6,16 @@ from functools import cache
 
 import jax
 import numpy as np
-import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from chaos import World, remembering
+from chaos import PlainDual, World
 from feddcd._errors import Refused
-from feddcd.algorithms import FedDCD
 from feddcd.durable.protocol import apply, begin, close, resolve, settle
 from feddcd.problems import random_quadratics
-from federations import EXACT
 
 ROWS, FIRST, LEAST = 8, 5, 3
-
-
-@pytest.fixture(autouse=True)
-def keys():
-    with remembering():
-        yield
 
 
 @cache
@@ -33,17 +24,12 @@ def problem():
         return random_quadratics(ROWS, 2, alpha=0.3, beta=1.0, seed=11)
 
 
-@cache
-def algorithm():
-    return FedDCD(EXACT)
-
-
 class Machine(RuleBasedStateMachine):
     @initialize()
     def begin(self):
         self.x64 = jax.enable_x64(True)
         self.x64.__enter__()
-        self.world = World(algorithm(), problem())
+        self.world = World(PlainDual(), problem())
         self.names = 0
         self.backups, self.old_tasks, self.old_replies = {}, [], []
         for _ in range(FIRST):
