@@ -18,25 +18,11 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)  ## seven methods race on real data: a table, a picture, a report
 	@$(BIN)/feddcd demo --out demo
 
-# two workers, one core and one thread each; programs are compiled quickly rather than well, and kept
-KEPT := JAX_COMPILATION_CACHE_DIR=$(CURDIR)/.venv/xla JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1
-ONE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 FEDDCD_THREADS=1 FEDDCD_CACHE=$(CURDIR)/.venv/data $(KEPT)
-FLAGS := --xla_cpu_multi_thread_eigen=false --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1
-QUICK := $(ONE) XLA_FLAGS="$(FLAGS) --xla_backend_optimization_level=0"
-BETTER := $(ONE) XLA_FLAGS="$(FLAGS) --xla_backend_optimization_level=1"
-PYTEST := $(BIN)/pytest -n 2 --dist worksteal
-PINNED := FEDDCD_TEST_PIN=1 $(PYTEST)
-# these compute more than they compile; the longest test is in the first
-LONG := tests/test_paper_data.py tests/test_real_data.py tests/test_theory.py
-
-FLOWER := tests/test_flower.py
+# a worker for each of two cores, and one for the tests that wait for processes
+PYTEST := $(BIN)/pytest -n 3 --dist worksteal
 
 test: $(READY)  ## all tests
-	@echo "real processes (in the background, mostly waiting), then everything else"
-	@$(QUICK) $(PYTEST) $(FLOWER) > .flower.log 2>&1 & flower=$$!; \
-	$(BETTER) $(PINNED) $(LONG) && $(QUICK) $(PINNED) $(LONG:%=--ignore %) --ignore $(FLOWER) \
-	|| { kill $$flower; exit 1; }; \
-	wait $$flower; code=$$?; cat .flower.log; exit $$code
+	@$(PYTEST)
 
 docs: $(READY)  ## the documentation as a site, in build/site
 	@$(BIN)/mkdocs build --strict
@@ -49,9 +35,8 @@ lint: $(READY)  ## style and types
 bench: $(READY)  ## speed against plain NumPy, as ratios of one run
 	@$(BIN)/python benchmarks/rounds.py
 
-chaos: $(READY)  ## the durable protocol under all pairs of crash points and 100,000 faults (an hour)
-	@FEDDCD_CRASH_PAIRS=all FEDDCD_FAULTS=100000 FEDDCD_HISTORIES=1000 $(QUICK) $(PINNED) tests/test_crashes.py tests/test_protocol.py tests/test_protocol_machine.py
-	@FEDDCD_FLOWER=long $(BIN)/pytest tests/test_flower.py
+chaos: $(READY)  ## all pairs of crash points, 100,000 faults, mutants, many kills (hours)
+	@$(PYTEST) -m chaos
 
 clean:  ## remove the environment and what the demo wrote
 	rm -rf .venv demo build .pytest_cache .ruff_cache

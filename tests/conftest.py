@@ -1,31 +1,72 @@
-"""For all tests."""
+"""What holds for all tests, however pytest is started: how XLA compiles, where compiled programs
+are kept, who has which core, and in which order workers go about it."""
 
+import fcntl
 import gc
 import itertools
 import os
 from pathlib import Path
 
-import jax
+import pytest
 from hypothesis import settings
+from threadpoolctl import threadpool_limits
+
+ROOT = Path(__file__).parent.parent
+KEPT = ROOT / "build" / "tests"
+# most tests compile more than they compute: one thread, quickly rather than well, and kept; what
+# is set outside is left as it is. Processes that tests start inherit all of it.
+SETTINGS = {
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false --xla_cpu_use_fusion_emitters=false "
+    "--xla_cpu_parallel_codegen_split_count=1 --xla_backend_optimization_level=1",
+    "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+    "JAX_COMPILATION_CACHE_DIR": str(KEPT / "xla"),
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "FEDDCD_THREADS": "1",
+    "FEDDCD_CACHE": str(KEPT / "data"),
+}
+for name, value in SETTINGS.items():
+    os.environ.setdefault(name, value)  # before anybody imports JAX, which reads them then
+
+# each of several workers has one core: XLA, which would start a thread for every core in each of
+# them, then starts one
+CORES = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+WORKER = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
+OWN = {sorted(CORES)[int(WORKER) % len(CORES)]} if WORKER and CORES else CORES
 
 settings.register_profile("patient", deadline=None)  # machines are busy at times
 settings.load_profile("patient")
+# these compute more than they compile, and hold the longest tests
+LONG = ("test_paper_data.py", "test_real_data.py", "test_theory.py")
 MAPS, MANY = Path("/proc/self/maps"), 30_000
 _tests = itertools.count(1)
+_level = {"quick": True}
 
 
 def pytest_configure():
-    """With FEDDCD_TEST_PIN each worker has a core of its own: XLA, which would start a thread for
-    every core in each of them, then starts one. Not for tests whose processes need all cores."""
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
-    if os.environ.get("FEDDCD_TEST_PIN") and worker and hasattr(os, "sched_setaffinity"):
-        cores = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, {cores[int(worker) % len(cores)]})
+    threadpool_limits(1)  # a plugin loaded NumPy before OPENBLAS_NUM_THREADS was set
+    pin(OWN)
 
 
 def pytest_make_parametrize_id(val, argname):
     """Bytes do not name a test: packed ones may hold the time, and workers must agree."""
     return argname if isinstance(val, bytes) else None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    """Workers begin with parts of equal length, and steal from the ends of others' later. The
+    first begins with real processes, which mostly wait; the second with the longest tests."""
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    waiting, long, rest = [], [], []
+    for item in items:
+        processes, computes = item.get_closest_marker("processes"), item.path.name in LONG
+        (waiting if processes else long if computes else rest).append(item)
+    place = max(0, len(items) // workers - len(waiting))
+    if workers > 1:
+        items[:] = [*waiting, *rest[:place], *long, *rest[place:]]
 
 
 def pytest_collection_finish():
@@ -35,8 +76,49 @@ def pytest_collection_finish():
     gc.set_threshold(20_000, 50, 50)
 
 
+def pytest_runtest_setup(item):
+    """Programs of one level of optimisation only are there at a time: a test that compares bits
+    would otherwise depend on who compiled a program before."""
+    import jax
+
+    quick = item.path.name not in LONG
+    if quick != _level["quick"]:
+        _level["quick"] = quick
+        jax.config.update("jax_disable_most_optimizations", quick)
+        jax.clear_caches()
+
+
 def pytest_runtest_teardown():
     """Each compiled program maps memory, and Linux allows a process 65,530 maps."""
     if next(_tests) % 25 == 0 and MAPS.exists() and MAPS.read_bytes().count(b"\n") > MANY:
+        import jax
+
         jax.clear_caches()
         gc.collect()
+
+
+def pin(cores):
+    if cores:
+        os.sched_setaffinity(0, cores)
+
+
+@pytest.fixture(autouse=True)
+def _all_cores(request, tmp_path_factory):
+    """For the processes that a test starts. Real federations share a port and are large: they
+    come one after the other, whichever worker has them."""
+    marked = {marker.name for marker in request.node.iter_markers()}
+    if not marked & {"processes", "smoke"}:
+        yield
+        return
+    with (tmp_path_factory.getbasetemp().parent / "processes.lock").open("w") as lock:
+        if "processes" in marked:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        pin(CORES)
+        yield
+        pin(OWN)
+
+
+@pytest.fixture
+def plain_environment():
+    """As users have it: without anything that is set above."""
+    return {name: value for name, value in os.environ.items() if name not in SETTINGS}

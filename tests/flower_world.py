@@ -67,8 +67,14 @@ class Up:
         return self.process.returncode
 
     def stop(self) -> None:
+        """Nothing is left running, also where `up` does not end as it should."""
         self.process.terminate()
-        self.process.wait(60)
+        try:
+            self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            Group(self.home.server / "processes.json")  # ends who is written down there
 
     def said(self) -> str:
         return (self.home.path / "up.log").read_text()[-4000:]

@@ -1,7 +1,6 @@
 """Every crash point of four sites and a server over three rounds, on real files: whatever
 happens, the sites hold what a fault-free run over the committed cohorts gives, bit for bit."""
 
-import os
 import shutil
 from functools import cache
 from pathlib import Path
@@ -19,8 +18,7 @@ from feddcd.durable.server import audit
 from feddcd.problems import random_quadratics
 from federations import EXACT
 
-PAIRS = os.environ.get("FEDDCD_CRASH_PAIRS", "2000")  # or "all", which takes half an hour
-PARTS = 20
+PAIRS, PARTS = 2000, 20
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -133,11 +131,10 @@ def everything() -> list[Fault]:
     return [fault for place in (*SITES, "server") for fault in points(place)]
 
 
-@pytest.mark.skipif(PAIRS == "all", reason="all pairs are tested instead")
 @pytest.mark.parametrize("part", range(4))
 def test_pairs_of_crash_points(part, folder):
     faults = everything()
-    for i, j in np.random.default_rng(part).choice(len(faults), (int(PAIRS) // 4, 2)):
+    for i, j in np.random.default_rng(part).choice(len(faults), (PAIRS // 4, 2)):
         survives(folder, (faults[i], faults[j]))
 
 
@@ -194,7 +191,7 @@ def follow(folder: Path, first: Fault) -> int:
     return followed
 
 
-@pytest.mark.skipif(PAIRS != "all", reason="all pairs: FEDDCD_CRASH_PAIRS=all, or make chaos")
+@pytest.mark.chaos
 @pytest.mark.parametrize("part", range(PARTS))
 def test_all_pairs_of_crash_points(part, folder):
     """Two runs in which as much has happened and the same files are there go on alike."""

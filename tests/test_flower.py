@@ -1,9 +1,8 @@
 """Real processes: a SuperLink and four SuperNodes with TLS and keys, killed at different moments.
 
-The short version is part of `make test`; FEDDCD_FLOWER=long (`make chaos`) is the whole of it.
+The short version is part of `make test`; `make chaos` runs the long one.
 """
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +24,7 @@ from feddcd.federation.machine.template import files
 from feddcd.runs.spec import Spec
 from flower_world import Up, duals, feddcd, model, optimum, simulate, simulated
 
-LONG = os.environ.get("FEDDCD_FLOWER") == "long"
+pytestmark = pytest.mark.processes
 LIMIT_S = 900  # the machine may be busy
 SITES = [f"site-{i}" for i in (1, 2, 3, 4)]
 REST = [site for site in SITES if site != "site-3"]
@@ -126,7 +125,7 @@ def test_killed_processes_do_not_move_the_model(tmp_path, stranger):
     assert end["messages"]["settle"] == 2 * 3  # for the departure, and at the end
 
 
-@pytest.mark.skipif(not LONG, reason="the long version: FEDDCD_FLOWER=long, or make chaos")
+@pytest.mark.chaos
 @pytest.mark.parametrize(("algorithm", "conserved"), [("feddcd", "y"), ("pointsaga", "g")])
 def test_twelve_rounds_with_many_kills(tmp_path, algorithm, conserved):
     home = made(tmp_path, algorithm, 1.0, 12)

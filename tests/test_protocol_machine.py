@@ -1,11 +1,11 @@
 """Any order of joining, leaving, crashing, restoring old backups, cloning, losing and replaying:
 hypothesis looks for a history after which the federation is off the optimum."""
 
-import os
 from functools import cache
 
 import jax
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -173,10 +173,15 @@ class Machine(RuleBasedStateMachine):
 
 TestMachine = Machine.TestCase
 TestMachine.settings = settings(
-    max_examples=int(os.environ.get("FEDDCD_HISTORIES", "10")),
+    max_examples=10,
     stateful_step_count=25,
     deadline=None,
     derandomize=True,
     phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
+
+
+@pytest.mark.chaos
+class TestManyHistories(Machine.TestCase):
+    settings = settings(TestMachine.settings, max_examples=1000)
