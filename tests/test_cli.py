@@ -44,7 +44,7 @@ def _folder(tmp_path, monkeypatch):
 @pytest.fixture
 def words_only(monkeypatch):
     """Reports without their pictures, where others look at those."""
-    monkeypatch.setattr("feddcd.report.html.panels", lambda *a: [])
+    monkeypatch.setattr("feddcd.report.run.panels", lambda *a: [])
 
 
 plain = pytest.mark.usefixtures("words_only")

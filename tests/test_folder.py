@@ -39,7 +39,7 @@ def _folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FEDDCD_CACHE", str(tmp_path / "cache"))
     # pictures take most of the time, and tests/test_report.py looks at them
-    monkeypatch.setattr("feddcd.report.html.panels", lambda *a: [])
+    monkeypatch.setattr("feddcd.report.run.panels", lambda *a: [])
 
 
 def command(text: str, code: int = 0) -> None:

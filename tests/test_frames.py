@@ -196,7 +196,7 @@ def command(text: str, code: int = 0) -> None:
 
 def test_run_and_compare_take_tables(capsys, monkeypatch):
     """The same rounds as with arrays and the parts that the group column gives."""
-    monkeypatch.setattr("feddcd.report.html.panels", lambda *a: [])  # no pictures
+    monkeypatch.setattr("feddcd.report.run.panels", lambda *a: [])  # no pictures
     data = patients()
     data.to_csv("p.csv", index=False)
     table = "--data p.csv --label y --group h --model logistic --tau 2 --certify-every 2 -q"

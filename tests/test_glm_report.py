@@ -10,9 +10,9 @@ import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
-from feddcd import FederatedGLM
+from feddcd import FederatedGLM, _text
 from feddcd.analysis import report
-from feddcd.analysis.report import _bins, _numbers, _words
+from feddcd.analysis.report import FromEstimator, _quality, _words
 from glm_stand_ins import history, several, stand_in
 
 VOID = {"meta", "link", "br", "hr", "img"}
@@ -197,10 +197,10 @@ def test_effects_are_ordered_by_z_and_in_the_right_direction():
         columns=["coef", "std_err", "z", "p", "ci_low", "ci_high"],
     )  # fmt: skip
     linear = stand_in("gaussian", table_=table, formula="y ~ a + b + c")
-    assert _words.effects(linear)[0] == (
+    assert _words.effects(FromEstimator(linear))[0] == (
         "One more unit of a goes with y lower by 2.00 (95 % interval 1.80 to 2.20)."
     )
-    odds = _words.effects(stand_in("binomial", table_=table))
+    odds = _words.effects(FromEstimator(stand_in("binomial", table_=table)))
     assert odds[1] == (
         "One more unit of c goes with 2.00 times the odds of the outcome "
         "(95 % interval 1.50 to 3.00)."
@@ -210,12 +210,12 @@ def test_effects_are_ordered_by_z_and_in_the_right_direction():
 
 
 def test_what_is_proven_is_never_rounded_down():
-    assert _numbers.upper(0.0001) == "0.0001"
-    assert _numbers.upper(0.00010001) == "0.00011"
-    assert _numbers.upper(3.21e-9) == "3.3e-9"
-    assert _numbers.upper(12.1) == "13"
+    assert _text.upper(0.0001) == "0.0001"
+    assert _text.upper(0.00010001) == "0.00011"
+    assert _text.upper(3.21e-9) == "3.3e-9"
+    assert _text.upper(12.1) == "13"
     for value in np.random.default_rng(0).lognormal(-6, 5, 200):
-        assert value <= float(_numbers.upper(value)) <= 1.1001 * max(value, 1e-15)
+        assert value <= float(_text.upper(value)) <= 1.1001 * max(value, 1e-15)
 
 
 def auc(score, y):
@@ -226,7 +226,7 @@ def auc(score, y):
 @pytest.mark.parametrize("n", [30, 200, 800])
 def test_area_under_the_curve_is_bracketed(n):
     fit = stand_in("binomial", n=n, seed=n)
-    found = _bins.roc(_bins.columns(fit.bins_))
+    found = _quality.roc(_quality.columns(fit.bins_))
     assert found.low <= auc(fit.mean, fit.y) <= found.high
     assert found.high - found.low < 0.5 * (n < 100) + 0.1
     assert (found.false[-1], found.true[-1]) == (1.0, 1.0)
@@ -238,20 +238,20 @@ def test_no_small_group_is_shown_and_no_row_is_lost(name):
     for bins in (fit.bins_, fit.residual_bins_):
         if bins is None:
             continue
-        whole = _bins.columns(bins)
-        for groups in (_bins.joined(whole), _bins.groups(whole)):
-            assert groups["weight"].min() >= _bins.SMALL
+        whole = _quality.columns(bins)
+        for groups in (_quality.join(whole), _quality.groups(whole)):
+            assert groups["weight"].min() >= _quality.SMALL
             for column in set(whole) - {"low", "high"}:
                 np.testing.assert_allclose(groups[column].sum(), whole[column].sum())
             np.testing.assert_array_equal(groups["low"][1:], groups["high"][:-1])
-        assert len(_bins.groups(whole)["weight"]) <= 10
-    assert len(_bins.groups(_bins.columns(FITS["binomial"].bins_))["weight"]) == 10
+        assert len(_quality.groups(whole)["weight"]) <= 10
+    assert len(_quality.groups(_quality.columns(FITS["binomial"].bins_))["weight"]) == 10
 
 
 def test_too_few_rows_make_no_group():
     bins = {"low": np.arange(3.0), "high": np.arange(1.0, 4), "weight": np.full(3, 3.0)}
-    assert _bins.joined(bins) is None
-    assert _bins.groups(bins) is None
+    assert _quality.join(bins) is None
+    assert _quality.groups(bins) is None
 
 
 def test_a_site_far_away_does_not_stretch_the_figure(tmp_path):

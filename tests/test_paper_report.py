@@ -12,8 +12,8 @@ import pytest
 from rich.console import Console
 
 from feddcd.paper import report as paper
-from feddcd.paper._figure import BAND, BELOW, CROSS, DOTTED, spread
-from feddcd.report._style import look
+from feddcd.paper._figures import BAND, BELOW, CROSS, DOTTED, spread
+from feddcd.report.methods import look
 from test_report import Page
 
 
@@ -128,7 +128,7 @@ def test_line_is_the_median_in_the_colour_of_the_method():
     overlay, line = ax.lines[:2]
     np.testing.assert_allclose(line.get_ydata(), np.median(PLAIN.curves, axis=0))
     np.testing.assert_allclose(overlay.get_ydata(), PLAIN.overlay[:40])
-    assert line.get_color() == overlay.get_color() == look("feddcd")[0]
+    assert line.get_color() == overlay.get_color() == look("feddcd").colour
 
 
 def test_gaps_below_zero_are_clipped_at_the_bottom_and_marked():

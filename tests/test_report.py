@@ -12,8 +12,8 @@ from rich.console import Console
 
 from feddcd import report
 from feddcd.history import COLUMNS, COUNTS, History
-from feddcd.report import Entry, figures, html
-from feddcd.report._style import look, styles
+from feddcd.report import RunEntry, run
+from feddcd.report.methods import look, looks
 
 VOID = {"meta", "link", "br", "hr", "img"}
 
@@ -63,7 +63,7 @@ def entry(label="feddcd", objective=None, bound=0.5, **columns):
     objective = 0.5 + 0.3 * 0.8 ** np.arange(80) if objective is None else objective
     config = {"algorithm": {"name": label}, "data": {"clients": 50}, "tau": 15}
     summary = {"rounds": len(objective), "objective": float(objective[-1])}
-    return Entry(label, history(objective, bound, **columns), summary, config)
+    return RunEntry(label, history(objective, bound, **columns), summary, config)
 
 
 def full(label, rate, T=60):
@@ -96,7 +96,7 @@ def page(tmp_path, entries, title="A title"):
 @functools.cache
 def page_of(name):
     kind = "run" if len(CASES[name]) == 1 else "compare"
-    return html.page(CASES[name], title="A title", kind=kind)
+    return run.page(CASES[name], title="A title", kind=kind)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -137,11 +137,11 @@ def test_user_text_is_escaped(tmp_path):
 
 
 def test_svg_ids_differ_between_figures_without_a_prefix():
-    a, b = figures.curves(CASES["compare"]), figures.accuracy(CASES["compare"])
+    a, b = report.curves(CASES["compare"]), report.accuracy(CASES["compare"])
     first, second = report.svg(a), report.svg(b)
     assert not set(Page(first).ids) & set(Page(second).ids)
     assert first.startswith("<svg")
-    assert report.svg(a) == first == report.svg(figures.curves(CASES["compare"]))
+    assert report.svg(a) == first == report.svg(report.curves(CASES["compare"]))
 
 
 # Gaps to the best bound, 0.5: feddcd 1e-2, 1e-3, 1e-5, 1e-7; fedavg 1e-2, 1e-4, 1e-4.
@@ -149,6 +149,11 @@ def test_svg_ids_differ_between_figures_without_a_prefix():
 HAND = [
     entry("feddcd", 0.5 + np.array([1e-2, 0.99e-3, 1e-5, 1e-7]), [0.1, 0.5, 0.2, np.nan]),
     entry("fedavg", 0.5 + np.array([1e-2, 1e-4, 1e-4]), 0.4),
+]
+# Two rounds are enough, but each of their uploads is a matrix: a million bytes a round.
+LARGE = [
+    HAND[0],
+    entry("fednewton", 0.5 + np.array([1e-2, 1e-7]), 0.5, bytes_up=10**6 * np.arange(1, 3)),
 ]
 
 
@@ -159,6 +164,16 @@ def test_table_counts_rounds_and_uploads_to_each_gap():
     assert (fedavg["rounds to 1e-3"], fedavg["uploads to 1e-6"]) == ("2", "–")
     assert (feddcd["certified gap"], fedavg["certified gap"]) == ("1e-7", "0.1")
     assert feddcd["accuracy"] == "–"
+    newton = report.rows(LARGE)[1]
+    assert (newton["MB up"], newton["MB to 1e-3"], newton["MB to 1e-6"]) == ("2.00",) * 3
+
+
+def test_costs_are_drawn_against_bytes_on_a_log_axis_where_they_differ_much():
+    against_rounds, against_bytes = report.curves(LARGE).axes
+    assert against_bytes.get_xlabel() == "MB sent by the clients"
+    np.testing.assert_allclose(against_bytes.lines[1].get_xdata(), [1.0, 2.0])
+    assert (against_rounds.get_xscale(), against_bytes.get_xscale()) == ("linear", "log")
+    assert report.curves(HAND).axes[1].get_xscale() == "linear"
 
 
 def test_csv_has_a_line_per_entry(tmp_path):
@@ -179,9 +194,15 @@ def test_terminal_table_shows_each_entry_within_80_letters():
 SAYS = {
     "run": (HAND[:1], "FedDCD ran 4 rounds with 15 of 50 clients; the model’s objective is 0.5000 "
             "and is proven to be within 1e-7 of the best possible one."),
-    "winner": (HAND, "FedDCD needed the fewest uploads to come provably within 1e-6 of the best "
-               "possible objective: 40 uploads in 4 rounds. For FedAvg this is not proven."),
-    "tie": ([HAND[0], HAND[0]._replace(label="b")], "FedDCD and b needed the fewest uploads"),
+    "winner": (HAND, "Only FedDCD came provably within 1e-6 of the best possible objective: 4 "
+               "bytes in 40 uploads and 4 rounds. For FedAvg this is not proven."),
+    "tie": ([HAND[0], HAND[0]._replace(label="b")], "FedDCD and b sent the fewest bytes"),
+    "bytes and uploads differ": (LARGE, "FedDCD sent the fewest bytes to come provably within 1e-6 "
+               "of the best possible objective: 4 bytes in 40 uploads and 4 rounds. Next is "
+               "FedNewton with 500,000 times as many. FedNewton needed the fewest uploads: 20 "
+               "uploads, 2 MB."),
+    "another for less": ([LARGE[1], HAND[1]], "To come within 1e-3, FedAvg sent the fewest: 2 "
+                         "bytes in 20 uploads and 2 rounds."),
     "not reached": ([HAND[1], HAND[1]._replace(label="b")], "No run came provably within 1e-3"),
     "not convex": (CASES["not convex"], "No certificate: the model is not convex."),
     "two problems": ([HAND[0], entry("other", [0.2, 0.1], 0.0)], "must not be compared"),
@@ -191,15 +212,15 @@ SAYS = {
 @pytest.mark.parametrize("name", SAYS)
 def test_summary_claims_what_the_numbers_prove(tmp_path, monkeypatch, name):
     entries, sentence = SAYS[name]
-    monkeypatch.setattr(html, "panels", lambda *a: [])  # the words alone
+    monkeypatch.setattr(run, "panels", lambda *a: [])  # the words alone
     assert sentence in "".join(Page(page(tmp_path, entries)).text)
 
 
 def test_a_known_algorithm_keeps_its_colour_and_no_two_lines_look_alike():
-    looks = styles(["feddcd eta=0.5", "feddcd", "Point-SAGA", "mine", "yours"])
-    assert looks[1] == look("feddcd")
-    assert looks[2] == look("pointsaga")
-    assert len(set(looks)) == 5
+    chosen = looks(["feddcd eta=0.5", "feddcd", "Point-SAGA", "mine", "yours"])
+    assert chosen[1] == look("feddcd")
+    assert chosen[2] == look("pointsaga")
+    assert len(set(chosen)) == 5
 
 
 def test_a_run_report_refuses_two_runs(tmp_path):

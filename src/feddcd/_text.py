@@ -1,8 +1,12 @@
-"""Words for people: names that were meant, lists, and counts with their nouns."""
+"""Words and numbers for people: names that were meant, lists, counts with nouns, sizes."""
 
 import difflib
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
+from decimal import ROUND_CEILING, Context
 from typing import Any
+
+NONE = "–"
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -28,3 +32,105 @@ def listed(values: Iterable[Any], most: int = 20) -> str:
 
 def plural(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def sentence_list(names: Sequence[str]) -> str:
+    """a, b and c"""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def count(value: float, noun: str = "") -> str:
+    """6366 -> 6,366; with a noun in the right number."""
+    text = f"{value:,.0f}" if math.isfinite(value) else NONE
+    return f"{text} {noun}{'' if value == 1 else 's'}" if noun else text
+
+
+def percent(value: float) -> str:
+    return f"{100 * value:.2f} %" if math.isfinite(value) else NONE
+
+
+def fixed(value: float, digits: int) -> str:
+    """1234.5 -> 1,234.50; a number of another size in scientific form."""
+    if not math.isfinite(value):
+        return _not_finite(value)
+    small = value != 0 and abs(value) < 10.0**-digits
+    return _scientific(value) if small or abs(value) >= 1e7 else f"{value:,.{digits}f}"
+
+
+def tiny(value: float) -> str:
+    """A gap: 2.1e-05 -> 2.1e-5; what rounding hides is not claimed."""
+    if not math.isfinite(value):
+        return _not_finite(value)
+    if value < 1e-15:
+        return "< 1e-15"
+    return f"{value:.2g}" if 0.01 <= value < 1000 else _scientific(value)
+
+
+def number(value: float, digits: int = 4) -> str:
+    """Significant digits; a minus that is as wide as a plus."""
+    if not math.isfinite(value):
+        return NONE if math.isnan(value) else ("∞" if value > 0 else "−∞")
+    if value != 0 and not 1e-4 <= abs(value) < 1e7:
+        mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
+        return f"{mantissa}e{int(exponent)}".replace("-", "−")
+    whole = math.floor(math.log10(abs(value))) if value else 0
+    return f"{value:,.{max(digits - 1 - whole, 0)}f}".replace("-", "−")
+
+
+def trim(value: float, digits: int) -> str:
+    """The same without zeros at the end."""
+    text = number(value, digits)
+    return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
+
+
+def ratio(log: float, digits: int = 3) -> str:
+    """exp(log): near 1 with as many decimals as its distance from 1 needs."""
+    if log > 700:
+        return "more than 1e300"
+    value = math.exp(log)
+    away = abs(value - 1)
+    if 0 < away < 0.1:
+        return f"{value:.{min(1 - math.floor(math.log10(away)), 9)}f}"
+    return number(value, digits)
+
+
+def probability(value: float) -> str:
+    return NONE if math.isnan(value) else "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def upper(value: float) -> str:
+    """Two digits, never rounded down: for what is proven."""
+    if value <= 1e-15:
+        return "1e-15"
+    rounded = Context(prec=2, rounding=ROUND_CEILING).create_decimal(repr(float(value)))
+    if value >= 1e-6:
+        return format(rounded.normalize(), "f")
+    mantissa, _, exponent = f"{rounded.normalize():e}".partition("e")
+    return f"{mantissa}e{int(exponent)}"
+
+
+def size(count: float) -> str:
+    """Bytes: 12345 -> 12.3 kB."""
+    if not math.isfinite(count):
+        return NONE
+    for unit, letters in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if count >= unit:
+            return f"{count / unit:.3g} {letters}"
+    return f"{count:,.0f} byte{'' if count == 1 else 's'}"
+
+
+def seconds(value: float) -> str:
+    if not math.isfinite(value):
+        return NONE
+    if value < 120:
+        return f"{value:.2g} s" if value < 10 else f"{value:.0f} s"
+    return f"{value / 60:.3g} min" if value < 7200 else f"{value / 3600:.3g} h"
+
+
+def _not_finite(value: float) -> str:
+    return NONE if math.isnan(value) else str(value)
+
+
+def _scientific(value: float) -> str:
+    mantissa, _, exponent = f"{value:.1e}".partition("e")
+    return f"{mantissa.removesuffix('.0')}e{int(exponent)}"

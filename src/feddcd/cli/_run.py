@@ -153,11 +153,11 @@ def list_command(what: str | None) -> None:
 
 
 def report_command(folders: list[Path], out: Path | None) -> None:
-    from ..report import Entry, write
+    from ..report import RunEntry, write
 
     runs = [run for folder in folders for run in _run_folders(folder)]
     entries = [
-        Entry(read_spec(f).algorithm, read_history(f), read_summary(f), read_spec(f).to_dict())
+        RunEntry(read_spec(f).algorithm, read_history(f), read_summary(f), read_spec(f).to_dict())
         for f in runs
     ]
     if len(entries) == 1:

@@ -78,7 +78,7 @@ def _figure(out: Path) -> None:
     from ..paper import rates
     from ..paper._rates_figure import figure, write_csv
     from ..paper.theory import lower_bound
-    from ..report._svg import save_png, save_svg
+    from ..report.figures import save_png, save_svg
 
     contractions, curves = [], []
     steps = len(rates.METHODS) + len(rates.CHAIN_METHODS)

@@ -1,36 +1,74 @@
-"""The paper's tables in cells of text: a block per problem, for files, terminal and page."""
+"""The rows of the paper's tables: which belong together, which is best, and their cells of text.
+
+A block is the rows of one problem, for files, terminal and page.
+"""
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from ..report._text import NONE, _plural, percent
-from ._rows import (
-    BEST_SEEN,
-    OTHER,
-    Row,
-    fewest,
-    known,
-    middle,
-    most_accurate,
-    name_of,
-    title_of,
-    together,
-)
+from .._text import NONE, count, percent
+from ..report.methods import title
+from ..report.tables import Bold, Group
+
+Row = Mapping[str, Any]
+DATA = {"mnist": "MNIST", "rcv1": "RCV1", "rcv1-subset": "RCV1 subset", "digits": "Digits"}
+OTHER = {"rcv1-subset": "RCV1"}  # what stands in for the paper's data
+BEST_SEEN = {"mnist-mlp": 0.504563}
 
 
-class Cell(NamedTuple):
-    text: str
-    best: bool = False
+def together(rows: Sequence[Row], *keys: str) -> list[list[Row]]:
+    """The rows that agree in these keys, in the order of their first."""
+    groups: dict[tuple, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[key] for key in keys), []).append(row)
+    return list(groups.values())
+
+
+def problem_title(problem: str, data: str) -> str:
+    model = problem.rpartition("-")[2]
+    return f"{DATA.get(data, data)}, {'MLP' if model == 'mlp' else model}"
+
+
+def title_of(rows: Sequence[Row]) -> str:
+    return problem_title(rows[0]["problem"], rows[0]["data"])
+
+
+def name_of(row: Row) -> str:
+    return title(row["algorithm"])
+
+
+def or_nan(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def middle(values: Iterable[float | None]) -> float:
+    """The median over the seeds; nan if it is of a run without a value."""
+    ranked = [x if math.isfinite(x) else math.inf for x in map(or_nan, values)]
+    middle = statistics.median(ranked) if ranked else math.inf
+    return middle if math.isfinite(middle) else math.nan
+
+
+def fewest(rows: Sequence[Row], key: str) -> list[str]:
+    """The methods with the smallest value; none if no method got there."""
+    values = [row[key] for row in rows if row[key] is not None]
+    return [name_of(row) for row in rows if values and row[key] == min(values)]
+
+
+def most_accurate(rows: Sequence[Row]) -> list[str]:
+    values = [or_nan(row["median"]) for row in rows]
+    best = max((x for x in values if math.isfinite(x)), default=None)
+    return [name_of(row) for row, x in zip(rows, values, strict=True) if x == best]
 
 
 class Block(NamedTuple):
-    """The rows of one problem, by setup; the first cell of a row is the method."""
+    """By setup; the first cell of a row is the method, the best ones are bold."""
 
     title: str
     notes: list[str]
     head: tuple[str, ...]
-    groups: list[tuple[str, list[list[Cell]]]]
+    groups: Sequence[Group]
 
 
 def table2_blocks(rows: Sequence[Row]) -> list[Block]:
@@ -48,7 +86,7 @@ def table3_blocks(rows: Sequence[Row]) -> list[Block]:
     head = ("method", "best accuracy", "at the end", "paper", "authors’ file")
     blocks = []
     for block in together(rows, "problem", "data"):
-        setup = f"τ = {block[0]['tau']}, {_plural(block[0]['rounds'], 'round')}"
+        setup = f"τ = {block[0]['tau']}, {count(block[0]['rounds'], 'round')}"
         groups = [(setup, _lines3(block))]
         blocks.append(Block(title_of(block), _footnotes(block), head, groups))
     return blocks
@@ -59,29 +97,33 @@ def _setup(rows: Sequence[Row]) -> str:
     return f"τ = {rows[0]['tau']}, ε = {eps}"
 
 
-def _lines2(rows: Sequence[Row]) -> list[list[Cell]]:
+def _lines2(rows: Sequence[Row]) -> list[list[str]]:
     rounds, uploads = fewest(rows, "median"), fewest(rows, "median_uploads")
     return [
         [
-            Cell(name_of(row)),
-            Cell(rounds_text(row), name_of(row) in rounds),
-            Cell(number(row["median_uploads"]), name_of(row) in uploads),
-            *(Cell(_marked(number(row[key]), row)) for key in ("paper", "authors")),
+            name_of(row),
+            _bold(rounds_text(row), name_of(row) in rounds),
+            _bold(number(row["median_uploads"]), name_of(row) in uploads),
+            *(_mark(number(row[key]), row) for key in ("paper", "authors")),
         ]
         for row in rows
     ]
 
 
-def _lines3(rows: Sequence[Row]) -> list[list[Cell]]:
+def _lines3(rows: Sequence[Row]) -> list[list[str]]:
     return [
         [
-            Cell(name_of(row)),
-            Cell(_accuracies(row), name_of(row) in most_accurate(rows)),
-            Cell(percent(middle(row["last"]))),
-            *(Cell(_marked(percent(known(row[key])), row)) for key in ("paper", "authors")),
+            name_of(row),
+            _bold(_accuracies(row), name_of(row) in most_accurate(rows)),
+            percent(middle(row["last"])),
+            *(_mark(percent(or_nan(row[key])), row) for key in ("paper", "authors")),
         ]
         for row in rows
     ]
+
+
+def _bold(text: str, best: bool) -> str:
+    return Bold(text) if best else text
 
 
 def rounds_text(row: Row) -> str:
@@ -95,8 +137,8 @@ def rounds_text(row: Row) -> str:
 
 
 def _accuracies(row: Row) -> str:
-    best = [100 * x for x in map(known, row["best"]) if math.isfinite(x)]
-    middle = percent(known(row["median"]))
+    best = [100 * x for x in map(or_nan, row["best"]) if math.isfinite(x)]
+    middle = percent(or_nan(row["median"]))
     same = not best or max(best) - min(best) < 0.005
     return middle if same else f"{middle} ({min(best):.2f}–{max(best):.2f})"
 
@@ -110,11 +152,11 @@ def number(value: int | float | str | None) -> str:
     return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
 
 
-def _marked(text: str, row: Row) -> str:
-    return text if text == NONE else f"{text}{_mark(row)}"
+def _mark(text: str, row: Row) -> str:
+    return text if text == NONE else f"{text}{_signs(row)}"
 
 
-def _mark(row: Row) -> str:
+def _signs(row: Row) -> str:
     """What to know about the paper's and the authors' numbers of this row."""
     other = "*" if row["data"] in OTHER else ""
     softmax = row["problem"].endswith("softmax")
@@ -126,7 +168,7 @@ def _mark(row: Row) -> str:
 
 def _footnotes(rows: Sequence[Row]) -> list[str]:
     data = rows[0]["data"]
-    marks = "".join(_mark(r) for r in rows if (r["paper"], r["authors"]) != (None, None))
+    marks = "".join(_signs(r) for r in rows if (r["paper"], r["authors"]) != (None, None))
     notes = {
         "*": f"* The paper’s and the authors’ numbers are for {OTHER.get(data)}, another data set "
         f"than {data}, on which this was run: not to be compared.",

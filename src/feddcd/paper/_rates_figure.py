@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..report import _names
-from ..report._style import FONT, INK, Line, _short, blank, decades, styles, titles
-from ..report._svg import settled
+from ..report import labels
+from ..report.figures import FONT, INK, blank, decades, settle, short, titles
+from ..report.labels import LabelledLine
+from ..report.methods import Look, looks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from feddcd.paper.rates import Contraction, Curve
+    from .rates import Contraction, Curve
 
 LOWEST = 1e-5
 
@@ -25,18 +26,18 @@ def figure(
 ) -> "Figure":
     """`least[t]` is what no method's mean gap can be below after t exchanges."""
     names = list(dict.fromkeys(curve.method for curve in curves))
-    figure, (left, right) = blank(2, extra=_names.legend_height(names, 2) + 0.1)
-    look = dict(zip(names, styles(names), strict=True))
+    figure, (left, right) = blank(2, extra=labels.legend_height(names, 2) + 0.1)
+    look = dict(zip(names, looks(names), strict=True))
     _contractions(left, contractions, look)
-    _names.below(figure, _gaps(right, curves, least, look))
-    return settled(figure)
+    labels.below(figure, _gaps(right, curves, least, look))
+    return settle(figure)
 
 
-def _contractions(ax: "Axes", found: Sequence["Contraction"], look: dict) -> None:
+def _contractions(ax: "Axes", found: Sequence["Contraction"], look: dict[str, Look]) -> None:
     taus = sorted({row.tau for row in found})
     for name in dict.fromkeys(row.method for row in found):
         rows = [row for row in found if row.method == name]
-        x, colour = [row.tau for row in rows], look[name][0]
+        x, colour = [row.tau for row in rows], look[name].colour
         ax.plot(x, [row.bound for row in rows], "--", color=colour, linewidth=1.4)
         ax.plot(x, [row.measured for row in rows], "-o", color=colour, linewidth=1.9, markersize=5)
     ax.set_xscale("log")
@@ -49,15 +50,17 @@ def _contractions(ax: "Axes", found: Sequence["Contraction"], look: dict) -> Non
     titles(ax, f"clients in a round, of {max(taus)}", name)
 
 
-def _gaps(ax: "Axes", curves: Sequence["Curve"], least: np.ndarray, look: dict) -> list[Line]:
+def _gaps(
+    ax: "Axes", curves: Sequence["Curve"], least: np.ndarray, look: dict[str, Look]
+) -> list[LabelledLine]:
     lines = []
     for curve in curves:
-        colour, dash = look[curve.method]
+        _, colour, dash = look[curve.method]
         t, y = _until(curve.mean)
         width = 1 + 2 * curve.error[t] / y
         ax.fill_between(t, y / width, y * width, color=colour, alpha=0.16, linewidth=0)
         (artist,) = ax.plot(t, y, dash, color=colour, linewidth=1.9)
-        lines.append(Line(curve.method, t, y, artist))
+        lines.append(LabelledLine(curve.method, t, y, artist))
     t, y = _until(least)
     ax.plot(t, y, "-", color=INK, linewidth=2.4)
     ax.fill_between(t, y, LOWEST / 10, color=INK, alpha=0.1, linewidth=0)
@@ -67,7 +70,7 @@ def _gaps(ax: "Axes", curves: Sequence["Curve"], least: np.ndarray, look: dict) 
     decades(ax)
     ax.set_xscale("log")
     ax.set_xlim(1, None)
-    ax.xaxis.set_major_formatter(lambda x, _: _short(x))
+    ax.xaxis.set_major_formatter(lambda x, _: short(x))
     ax.tick_params(axis="x", which="minor", length=0)
     titles(ax, "exchanges", "gap on the worst-case chain, relative to the start")
     return lines

@@ -4,8 +4,8 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from ..report._text import _listed, _plural, percent
-from ._rows import OTHER, Row, fewest, most_accurate, name_of, title_of, together
+from .._text import count, percent, sentence_list
+from ._blocks import OTHER, Row, fewest, most_accurate, name_of, title_of, together
 
 TITLE = "The paper’s experiments, run again"
 VARIANTS = {
@@ -39,7 +39,7 @@ TABLE3 = (
 def lead(variant: str, seeds: int, table2: Sequence[Row]) -> str:
     how = VARIANTS.get(variant, f"variant {variant}")
     return " ".join([
-        f"The experiments of the paper {how}, with {_plural(seeds, 'seed')}.",
+        f"The experiments of the paper {how}, with {count(seeds, 'seed')}.",
         *_agreement(table2, "paper", "The paper’s number of rounds"),
         *_agreement(table2, "authors", "That of the authors’ own files"),
     ])  # fmt: skip
@@ -47,7 +47,7 @@ def lead(variant: str, seeds: int, table2: Sequence[Row]) -> str:
 
 def findings(table2: Sequence[Row], table3: Sequence[Row]) -> list[str]:
     """Which method is best where, by the medians."""
-    found = []
+    sentences = []
     for rows in together(table2, "problem", "data"):
         setups = together(rows, "tau", "eps")
         rounds, uploads = (
@@ -55,26 +55,27 @@ def findings(table2: Sequence[Row], table3: Sequence[Row]) -> list[str]:
             for key in ("median", "median_uploads")
         )
         if not rounds:
-            found.append(f"{title_of(rows)}: no method reached a gap of Table 2.")
+            sentences.append(f"{title_of(rows)}: no method reached a gap of Table 2.")
             continue
-        found.append(
+        sentences.append(
             f"{title_of(rows)}: the fewest rounds are needed by {_wins(rounds, len(setups))}, "
             f"the fewest uploads by {_wins(uploads, len(setups))}."
         )
     for rows in together(table3, "problem", "data"):
         names = most_accurate(rows)
         if names:
-            best = next(row["median"] for row in rows if name_of(row) in names)
-            where = f"{title_of(rows)}, two classes per client"
-            found.append(f"{where}: {_listed(names)} had the best test accuracy, {percent(best)}.")
-    return found
+            best = percent(next(row["median"] for row in rows if name_of(row) in names))
+            who = f"{sentence_list(names)} had the best test accuracy, {best}"
+            sentences.append(f"{title_of(rows)}, two classes per client: {who}.")
+    return sentences
 
 
 def _wins(times: Counter[str], setups: int) -> str:
     """FedDCD (3 of 4 setups) and FedAvg (1)"""
     ranked = times.most_common()
-    of = ["" if k else f" of {_plural(setups, 'setup')}" for k in range(len(ranked))]
-    return _listed([f"{name} ({n}{more})" for (name, n), more in zip(ranked, of, strict=True)])
+    of = ["" if k else f" of {count(setups, 'setup')}" for k in range(len(ranked))]
+    wins = [f"{name} ({n}{more})" for (name, n), more in zip(ranked, of, strict=True)]
+    return sentence_list(wins)
 
 
 def _agreement(rows: Sequence[Row], key: str, what: str) -> list[str]:

@@ -1,12 +1,13 @@
 """What a run or a comparison looks like to people: figures, tables, one HTML page."""
 
-from ._entry import Entry, best_bound, gap
-from .figures import accuracy, curves, save_png, single, svg
-from .html import write
-from .tables import rich_table, rows, write_csv
+from ._curves import accuracy, curves, single
+from ._entry import RunEntry, best_bound, gap
+from ._rows import rich_table, rows, write_csv
+from .figures import save_png, svg
+from .run import write
 
 __all__ = [
-    "Entry",
+    "RunEntry",
     "accuracy",
     "best_bound",
     "curves",

@@ -1,16 +1,16 @@
-"""One run as the report sees it, and the gaps that its numbers prove."""
+"""One run as the report sees it, the gaps that its numbers prove, and what they cost."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from feddcd.history import History
+from ..history import History
 
 TARGETS = (1e-3, 1e-6)
 
 
-class Entry(NamedTuple):
+class RunEntry(NamedTuple):
     """A run: its name in figures and tables, its rows, its summary and its settings."""
 
     label: str
@@ -19,7 +19,13 @@ class Entry(NamedTuple):
     config: dict[str, Any]
 
 
-def best_bound(entries: Sequence[Entry]) -> float:
+class Cost(NamedTuple):
+    rounds: int
+    uploads: int
+    bytes_up: int
+
+
+def best_bound(entries: Sequence[RunEntry]) -> float:
     """The largest certified lower bound of F*/N in any row; `nan` if there is none."""
     bounds = [entry.history["lower_bound"] for entry in entries]
     bounds = np.concatenate([np.zeros(0), *bounds])
@@ -27,38 +33,37 @@ def best_bound(entries: Sequence[Entry]) -> float:
     return float(bounds.max()) if len(bounds) else float("nan")
 
 
-def gap(entry: Entry, best: float) -> np.ndarray:
+def gap(entry: RunEntry, best: float) -> np.ndarray:
     """F(w)/N - best in each row: at least the true gap, since best <= F*/N is proven."""
     return entry.history["objective"] - best
 
 
-def certified(entry: Entry) -> float:
+def certified(entry: RunEntry) -> float:
     """The gap of the final model, proven by this run's own bounds alone."""
     return float(np.maximum(entry.history.last("objective") - best_bound([entry]), 0.0))
 
 
-def to_gap(entry: Entry, best: float, target: float) -> tuple[int, int] | None:
-    """Rounds and uploads until the proven gap is at most `target`; None if it never is."""
+def cost_to(entry: RunEntry, best: float, target: float) -> Cost | None:
+    """What it took until the proven gap is at most `target`; None if it never is."""
     hits = np.flatnonzero(gap(entry, best) <= target)
     if not len(hits):
         return None
-    row = hits[0]
-    return int(entry.history["round"][row]), int(entry.history["uploads"][row])
+    return Cost(*(int(entry.history[x][hits[0]]) for x in ("round", "uploads", "bytes_up")))
 
 
-def comparable(entries: Sequence[Entry]) -> bool:
+def comparable(entries: Sequence[RunEntry]) -> bool:
     """False if an objective lies below a proven bound: the runs then minimise different ones."""
     best = best_bound(entries)
     slack = 1e-6 * max(1.0, abs(best))
     return not any(np.any(gap(entry, best) < -slack) for entry in entries)
 
 
-def recorded(entry: Entry, name: str) -> bool:
+def has(entry: RunEntry, name: str) -> bool:
     """True if the column has any finite value."""
     return bool(np.isfinite(entry.history[name]).any())
 
 
-def find(entry: Entry, *names: str) -> Any:
+def find(entry: RunEntry, *names: str) -> Any:
     """The first setting of one of these names, in the summary and then in the config, or None."""
     for settings in (entry.summary, entry.config):
         flat = flatten(settings)

@@ -1,84 +1,76 @@
-"""The numbers of several runs: rows for people, a line each for a spreadsheet."""
+"""One table for a page, one for the terminal: rows of text, in groups, some cells in bold.
 
-import csv
-import json
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+The first cell of a row is its name and stands left; the others are numbers and stand right.
+"""
 
-from ._entry import TARGETS, Entry, best_bound, certified, to_gap
-from ._text import NONE, count, fixed, percent, tiny
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+from .page import text
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-TERMINAL = (
-    "algorithm",
-    "rounds",
-    "uploads",
-    "objective",
-    "certified gap",
-    "accuracy",
-    "uploads to 1e-3",
-    "uploads to 1e-6",
-)
+Row = Sequence[str]
+Group = tuple[str, Sequence[Row]]  # a heading, or "", and what stands under it
 
 
-def rows(entries: Sequence[Entry]) -> list[dict[str, str]]:
-    """One row per entry, written for people; "–" where there is no value."""
-    best = best_bound(entries)
-    return [_row(entry, best) for entry in entries]
+class Bold(str):
+    """A cell that stands out."""
 
 
-def rich_table(entries: Sequence[Entry]) -> "Table":
-    """The columns that fit a terminal of 80 letters."""
+def table(caption: str, head: Row, *groups: Group) -> str:
+    """A table that scrolls within its own frame where the window is narrow."""
+    titles = "".join(f'<th scope="col">{text(name)}</th>' for name in head)
+    body = "\n".join(_group(heading, rows, len(head)) for heading, rows in groups)
+    return (
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(caption)}">\n'
+        f"<table><caption><span>{text(caption)}</span></caption>\n"
+        f"<thead><tr>{titles}</tr></thead>\n{body}\n</table></div>"
+    )
+
+
+def pairs(caption: str, rows: Iterable[Row], style: str = "facts") -> str:
+    """Names and values downwards: `facts` are numbers, `settings` are words."""
+    body = "\n".join(map(_row, rows)) or _row(("none", ""))
+    return (
+        f'<table class="{style}"><caption>{escape(caption)}</caption>\n'
+        f"<tbody>\n{body}\n</tbody></table>"
+    )
+
+
+def _group(heading: str, rows: Iterable[Row], width: int) -> str:
+    place = f'<th class="group" scope="rowgroup" colspan="{width}">'
+    first = [f"<tr>{place}{text(heading)}</th></tr>"] if heading else []
+    return "\n".join(["<tbody>", *first, *map(_row, rows), "</tbody>"])
+
+
+def _row(cells: Row) -> str:
+    first, *rest = cells
+    values = "".join(f"<td>{_cell(cell)}</td>" for cell in rest)
+    return f'<tr><th scope="row">{escape(first)}</th>{values}</tr>'
+
+
+def _cell(cell: str) -> str:
+    return f"<b>{escape(cell)}</b>" if isinstance(cell, Bold) else escape(cell)
+
+
+def terminal_table(head: Row, *groups: Group, notes: Sequence[str] = ()) -> "Table":
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for name in TERMINAL:
-        side = "left" if name == "algorithm" else "right"
-        table.add_column(name.replace(" ", "\n", 1), justify=side, overflow="fold")
-    for row in rows(entries):
-        table.add_row(*(Text(row[name]) for name in TERMINAL))
-    return table
-
-
-def write_csv(entries: Sequence[Entry], path: str | Path) -> None:
-    """compare.csv: per entry its summary, and the rounds and uploads to each proven gap."""
-    best = best_bound(entries)
-    keys = list(dict.fromkeys(key for entry in entries for key in entry.summary))
-    costs = [f"{unit}_to_{target:.0e}" for target in TARGETS for unit in ("rounds", "uploads")]
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["label", *keys, *costs])
-        for entry in entries:
-            cells = [_cell(entry.summary.get(key)) for key in keys]
-            reached = [to_gap(entry, best, target) or ("", "") for target in TARGETS]
-            writer.writerow([entry.label, *cells, *(cost for pair in reached for cost in pair)])
-
-
-def _row(entry: Entry, best: float) -> dict[str, str]:
-    last = entry.history.last
-    row = {
-        "algorithm": entry.label,
-        "rounds": count(last("round")),
-        "uploads": count(last("uploads")),
-        "MB up": fixed(last("bytes_up") / 1e6, 2),
-        "objective": fixed(last("objective"), 6),
-        "certified gap": tiny(certified(entry)),
-        "accuracy": percent(last("accuracy")),
-        "seconds": fixed(last("seconds"), 1),
-    }
-    for target in TARGETS:
-        cost = to_gap(entry, best, target)
-        row[f"rounds to {tiny(target)}"] = count(cost[0]) if cost else NONE
-        row[f"uploads to {tiny(target)}"] = count(cost[1]) if cost else NONE
-    return row
-
-
-def _cell(value: Any) -> Any:
-    if value is None:
-        return ""
-    return json.dumps(value) if isinstance(value, dict | list | tuple) else value
+    written = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, caption_justify="left")
+    written.caption = Text("\n".join(notes)) if notes else None
+    for k, name in enumerate(head):
+        side = "right" if k else "left"
+        written.add_column(name.replace(" ", "\n", 1), justify=side, overflow="fold")
+    for heading, rows in groups:
+        if heading:
+            written.add_row(Text(heading, "bold"))
+        for first, *rest in rows:
+            cells = [Text(cell, "bold" if isinstance(cell, Bold) else "") for cell in rest]
+            written.add_row(Text(f"  {first}" if heading else first), *cells)
+        written.add_section()
+    return written

@@ -15,7 +15,7 @@ from .spec import Spec
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from ..report import Entry
+    from ..report import RunEntry
 
 
 class Certified(NamedTuple):
@@ -45,10 +45,10 @@ class Result:
 
         return single(self.entry())
 
-    def entry(self) -> "Entry":
-        from ..report import Entry
+    def entry(self) -> "RunEntry":
+        from ..report import RunEntry
 
-        return Entry(self.summary["algorithm"], self.history, self.summary, self.spec.to_dict())
+        return RunEntry(self.summary["algorithm"], self.history, self.summary, self.spec.to_dict())
 
     def write(self, folder: Path) -> None:
         """summary.json, model.npz and report.html; the run itself keeps the other files."""

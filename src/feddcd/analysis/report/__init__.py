@@ -1,5 +1,225 @@
-"""What a fitted model looks like to people: one HTML page."""
+"""What a regression looks like to people: one HTML page that asks nothing of the network."""
 
-from .page import write
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from ..._text import NONE, count, number, probability, ratio, seconds, size, trim, upper
+from ...report.page import (
+    bullets,
+    details,
+    document,
+    figure,
+    footer,
+    grid,
+    header,
+    lines,
+    paragraph,
+    section,
+)
+from ...report.tables import pairs, table
+from . import _words as words
+from ._figures import coefficients, convergence
+from ._plotly import Graph, place, scripts
+from ._quality import calibration, calibration_table, residuals, roc_curve
 
 __all__ = ["write"]
+LINKS = {"gaussian": "identity", "binomial": "logit", "poisson": "log", "multinomial": "logit"}
+SETTINGS = {"family", "formula", "l2", "tol", "covariance", "standardize", "site_effects"}
+TERMS = {
+    "Coefficient": "the change that goes with one more unit of a column while the others stay as "
+    "they are: of the outcome itself (linear), of the logarithm of the odds (logistic) or of the "
+    "expected count (Poisson). It describes; it does not say what causes what.",
+    "Odds ratio, rate ratio": "the same as a factor: 1 is no effect, 2 is twice the odds (or the "
+    "expected count), 0.5 half of it.",
+    "Standard error, 95 % interval": "how much chance alone would move a coefficient. Intervals "
+    "made in this way hold the true value 95 times out of 100, if the model is right.",
+    "z and p": "the coefficient in its own standard errors, and how often chance alone would put "
+    "it as far from zero. Neither says how large or how important an effect is.",
+    "Certified error": "a proven limit on how far any coefficient is from that of all rows in "
+    "one place, in standard errors. The true distance may be smaller, never larger.",
+    "Exchange, upload": "in an exchange the sites are asked for sums over their rows; each answer "
+    "of one site is an upload.",
+}
+
+
+class FromEstimator:
+    """Today's estimator with the names of a result: `table` is its `table_`."""
+
+    def __init__(self, fit: Any):
+        self._fit = fit
+
+    def __getattr__(self, name: str) -> Any:
+        own = name in SETTINGS or name.endswith("_")
+        return getattr(self._fit, name if own else f"{name}_")
+
+
+def write(fit: Any, path: str | Path, title: str | None = None) -> Path:
+    """Write the report of a fitted model and return its path."""
+    if not hasattr(fit, "table") and not hasattr(fit, "table_"):
+        raise ValueError("this model is not fitted yet: call fit first")
+    result = fit if hasattr(fit, "table") else FromEstimator(fit)
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = page(result, words.title(result) if title is None else title)
+    path.write_text(text, encoding="utf-8", newline="\n")
+    return path
+
+
+def page(fit: Any, title: str) -> str:
+    effects, course = coefficients(fit), convergence(fit)
+    quality = [g for g in (calibration(fit), roc_curve(fit), residuals(fit)) if g is not None]
+    graphs = [g for g in (effects, *quality, *course) if g is not None]
+    return document(
+        title,
+        _summary(fit, title),
+        section("Coefficients", _figure(effects) if effects else "", _regression(fit)),
+        _groups(fit, quality),
+        _course(fit, course),
+        _choice(fit.choice),
+        section("The fit in numbers", _facts(fit)),
+        footer(TERMS),
+        script=scripts(graphs),
+    )
+
+
+def _summary(fit: Any, title: str) -> str:
+    verdict, _, claim = words.proof(fit).partition(":")
+    proof = f"<strong>{escape(verdict)}:</strong>{escape(claim)}"
+    effects = words.effects(fit)
+    lead = (
+        "The effects that the data show most clearly, other columns held fixed (furthest from "
+        "zero in their own standard errors; this does not say how large or important they are):"
+    )
+    return header(
+        title,
+        words.lead(fit),
+        f'<p class="proof{"" if fit.converged else " open"}">{proof}</p>',
+        lines([paragraph(lead), bullets(effects)]) if effects else "",
+        *(paragraph(line, "note") for line in words.cautions(fit)),
+    )
+
+
+def _regression(fit: Any) -> str:
+    name = words.RATIOS.get(fit.family)
+    head = ["name", "coefficient", "standard error", "z", "p", "95 % from", "to"]
+    head += [name, "95 % from", "to"] if name else []
+    rows = []
+    for label, row in fit.table.iterrows():
+        b, low, high = float(row["coef"]), float(row["ci_low"]), float(row["ci_high"])
+        z = f"{row['z']:.2f}".replace("-", "−")
+        cells = [str(label), number(b), number(row["std_err"]), z]
+        cells += [probability(row["p"]), number(low), number(high)]
+        rows.append(cells + ([ratio(b), ratio(low), ratio(high)] if name else []))
+    return table("The regression table, in the units of the columns", head, ("", rows))
+
+
+def _groups(fit: Any, graphs: Sequence[Graph]) -> str:
+    name = "How well the model describes the rows"
+    if not graphs:
+        why = "too few rows to show any group of them"
+        if fit.bins is None:
+            why = "with several classes no groups of predictions are kept"
+        return section(name, paragraph(f"No figure here: {why}.", "note"))
+    note = "Drawn from sums over groups of rows; no single row is in this file."
+    return section(
+        name,
+        paragraph(note, "note"),
+        grid(map(_figure, graphs)),
+        details("Calibration as a table", _calibration(fit)),
+    )
+
+
+def _calibration(fit: Any) -> str:
+    groups = calibration_table(fit)
+    if groups is None:
+        return ""
+    head = ["group", "weight of rows", "predicted", "observed", "difference"]
+    cells = zip(groups["weight"], groups["predicted"], groups["observed"], strict=True)
+    rows = [
+        (str(i), count(w), number(a), number(b), number(b - a, 2))
+        for i, (w, a, b) in enumerate(cells, 1)
+    ]
+    return table("Calibration, from low predictions to high ones", head, ("", rows))
+
+
+def _course(fit: Any, graphs: Sequence[Graph]) -> str:
+    note = "Nothing was proven at any exchange, so there is no curve."
+    if graphs:
+        note = (
+            "Below the line is where the error can be: at most this much for any coefficient, in "
+            "standard errors. The dashed line is what was asked for. Time is predicted from the "
+            "number of exchanges and the bytes, not measured."
+        )
+        if len(graphs[0].data[1]["x"]) < len(fit.history):
+            note += " At exchanges without a dot nothing was proven yet."
+    return section(
+        "What is proven, and what it took",
+        paragraph(note),
+        grid(map(_figure, graphs)) if graphs else "",
+        details("Every exchange as a table", _exchanges(fit.history)),
+    )
+
+
+def _exchanges(history: Any) -> str:
+    show = {
+        "exchange": ("exchange", count), "asked": ("asked", count), "answered": ("answered", count),
+        "uploads": ("uploads", count), "bytes_up": ("sent up", size),
+        "bytes_down": ("sent down", size), "seconds": ("predicted time", seconds),
+        "objective": ("objective", lambda x: number(x, 7)),
+        "certified_error": ("certified error", _error),
+    }  # fmt: skip
+    head, forms = zip(*show.values(), strict=True)
+    values = zip(*(history[name].to_numpy(float) for name in show), strict=True)
+    rows = [[form(x) for form, x in zip(forms, line, strict=True)] for line in values]
+    return table("Every exchange; counts, bytes and time add up", head, ("", rows))
+
+
+def _choice(choice: Any) -> str:
+    """Why this method, and what each was expected to cost before the fit."""
+    values = choice.predictions[["exchanges", "bytes", "seconds"]].to_numpy(float)
+    rows = [
+        (f"{name} (chosen)" if name == choice.method else str(name), count(a), size(b), seconds(c))
+        for name, (a, b, c) in zip(choice.predictions.index, values, strict=True)
+    ]
+    head, reason = ["method", "exchanges", "bytes", "time"], escape(choice.reason.rstrip("."))
+    return section(
+        "Why this method",
+        f"<p>Method: <strong>{escape(choice.method)}</strong>: {reason}.</p>",
+        table("Predicted cost of each method, before the fit", head, ("", rows)),
+    )
+
+
+def _facts(fit: Any) -> str:
+    errors = {"cluster": "clustered by site"}.get(fit.covariance, "model-based")
+    rows = [
+        ("Model", words.KINDS[fit.family]),
+        ("Link", LINKS[fit.family]),
+        ("Formula", fit.formula or "all columns as they are"),
+        ("Rows used", count(fit.n_rows)),
+        ("Rows dropped", count(fit.n_dropped)),
+        ("Sites", count(fit.n_sites)),
+        ("Exchanges", count(fit.n_exchanges)),
+        ("Uploads, all sites", count(fit.n_uploads)),
+        ("Sent by the sites", size(fit.bytes_up)),
+    ]
+    fits = [
+        ("Deviance", trim(fit.deviance, 6)),
+        ("Deviance without columns", trim(fit.null_deviance, 6)),
+        ("Dispersion", trim(fit.dispersion, 5)),
+        ("Log-likelihood", trim(fit.log_likelihood, 6)),
+        ("AIC", trim(fit.aic, 6)),
+        ("Standard errors", errors),
+        ("Certified error", f"{_error(fit.certified_error)} standard errors"),
+        ("Wanted (tol)", f"{trim(fit.tol, 2)} standard errors"),
+    ]
+    return grid([pairs("The fit", rows), pairs("In numbers", fits)], "columns")
+
+
+def _error(value: float) -> str:
+    return upper(value) if value < float("inf") else NONE
+
+
+def _figure(graph: Graph) -> str:
+    return figure(place(graph), graph.caption)

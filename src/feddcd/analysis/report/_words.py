@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from ..._text import count, number, ratio, trim, upper
 from .. import names
 from ..formula import INTERCEPT
-from ._numbers import count, number, ratio, trimmed, upper
 
 KINDS = {
     "gaussian": "linear regression",
@@ -22,35 +22,35 @@ STRONGEST = 3
 def title(fit: Any) -> str:
     of = names.response(fit)
     kind = KINDS[fit.family][0].upper() + KINDS[fit.family][1:]
-    return f"{kind}{f' of {of}' if of else ''} across {count(fit.n_sites_, 'site')}"
+    return f"{kind}{f' of {of}' if of else ''} across {count(fit.n_sites, 'site')}"
 
 
-def fitted(fit: Any) -> str:
+def lead(fit: Any) -> str:
     dropped = ""
-    if fit.n_dropped_:
-        dropped = f" {count(fit.n_dropped_, 'row')} with missing values were left out."
+    if fit.n_dropped:
+        dropped = f" {count(fit.n_dropped, 'row')} with missing values were left out."
         dropped = dropped.replace("row with missing values were", "row with missing values was")
     return (
-        f"The model was fitted on {count(fit.n_rows_, 'row')} at {count(fit.n_sites_, 'site')} in "
-        f"{count(fit.n_exchanges_, 'exchange')}; nobody’s rows left their site, only sums over "
+        f"The model was fitted on {count(fit.n_rows, 'row')} at {count(fit.n_sites, 'site')} in "
+        f"{count(fit.n_exchanges, 'exchange')}; nobody’s rows left their site, only sums over "
         f"them did.{dropped}"
     )
 
 
 def proof(fit: Any) -> str:
     """One sentence on how far the coefficients can be from those of the pooled rows."""
-    error = fit.certified_error_
-    if fit.converged_:
+    error = fit.certified_error
+    if fit.converged:
         return (
             f"Proven: no coefficient is further than {upper(error)} standard errors from what the "
             "pooled rows would give."
         )
-    known = "no bound at all is proven"
+    bound = "no bound at all is proven"
     if math.isfinite(error):
-        known = f"the best proven bound is {upper(error)} standard errors"
+        bound = f"the best proven bound is {upper(error)} standard errors"
     return (
         f"NOT proven: the fit stopped before it was shown that every coefficient is within "
-        f"{trimmed(fit.tol, 2)} standard errors of what the pooled rows would give; {known}. "
+        f"{trim(fit.tol, 2)} standard errors of what the pooled rows would give; {bound}. "
         "Do not rely on these numbers; allow more exchanges."
     )
 
@@ -58,7 +58,7 @@ def proof(fit: Any) -> str:
 def strongest(fit: Any) -> list[names.Coefficient]:
     """The coefficients furthest from zero in their own standard errors."""
     rows = {c.label: c for c in names.coefficients(fit) if is_effect(fit, c)}
-    z = fit.table_["z"].abs().dropna()
+    z = fit.table["z"].abs().dropna()
     order = z[[label for label in z.index if label in rows]].sort_values(ascending=False)
     return [rows[label] for label in order.index]
 
@@ -75,7 +75,7 @@ def effects(fit: Any) -> list[str]:
 
 def effect(fit: Any, c: names.Coefficient) -> str:
     """`One more unit of age goes with 1.2 times the odds ...`"""
-    row = fit.table_.loc[c.label]
+    row = fit.table.loc[c.label]
     b, low, high = float(row["coef"]), float(row["ci_low"]), float(row["ci_high"])
     none = 0 if fit.family == "gaussian" else 1
     doubt = f" The interval includes {none}, which is no effect." if low <= 0 <= high else ""
@@ -93,24 +93,24 @@ def effect(fit: Any, c: names.Coefficient) -> str:
 
 def cautions(fit: Any) -> list[str]:
     """What a reader of the table must know beside the numbers."""
-    told = []
+    notes = []
     if _is_penalised(fit.l2):
-        told.append(
+        notes.append(
             "A penalty pulls the coefficients towards zero; the standard errors and intervals do "
             "not count this pull."
         )
     if fit.covariance == "cluster":
-        told.append("Standard errors allow rows of one site to resemble each other (clusters).")
+        notes.append("Standard errors allow rows of one site to resemble each other (clusters).")
     if fit.site_effects == "fixed":
-        told.append("Each site has its own level; the effects are those within sites.")
-    return told
+        notes.append("Each site has its own level; the effects are those within sites.")
+    return notes
 
 
 def _change(fit: Any, column: str) -> str:
     if names.is_made(fit, column):
-        if (found := names.level(column)) is not None:
-            against = ", against the reference category," if found.relative else ""
-            return f"{found.column} = {found.level}{against}"
+        if (level := names.level(column)) is not None:
+            against = ", against the reference category," if level.relative else ""
+            return f"{level.column} = {level.level}{against}"
         if len(names.factors(column)) > 1:
             return f"One more of the product {' × '.join(names.factors(column))}"
     return f"One more unit of {column}"
@@ -121,7 +121,7 @@ def _what(fit: Any, c: names.Coefficient, of: str) -> str:
         return "the expected count" if of == "the outcome" else f"the expected {of}"
     if fit.family == "binomial":
         return "the odds of the outcome" if of == "the outcome" else f"the odds of {of} = 1"
-    return f"the odds of {c.label_of_class} against {fit.classes_[0]}"
+    return f"the odds of {c.label_of_class} against {fit.classes[0]}"
 
 
 def _is_penalised(l2: Any) -> bool:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ._blocks import Block, table2_blocks, table3_blocks
-from ._rows import Row, middle
+from ..report.tables import Bold, terminal_table
+from ._blocks import Block, Row, middle, table2_blocks, table3_blocks
 from ._words import SCAFFOLD, TABLE2, TABLE3
 
 if TYPE_CHECKING:
@@ -77,12 +77,15 @@ def _markdown(block: Block) -> str:
     lines = [["setup", *block.head], ["---", "---", *["---:"] * (len(block.head) - 1)]]
     for setup, rows in block.groups:
         for k, row in enumerate(rows):
-            texts = [cell.text.replace("*", r"\*") for cell in row]
-            texts = [f"**{t}**" if cell.best else t for t, cell in zip(texts, row, strict=True)]
-            lines.append(["" if k else setup, *texts])
+            lines.append(["" if k else setup, *map(_markdown_cell, row)])
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     notes = "".join("\n{}\n".format(note.replace("*", r"\*")) for note in block.notes)
     return f"## {block.title}\n\n{table}\n{notes}"
+
+
+def _markdown_cell(cell: str) -> str:
+    text = cell.replace("*", r"\*")
+    return f"**{text}**" if isinstance(cell, Bold) else text
 
 
 def rich_table2(rows: Sequence[Row]) -> "Table":
@@ -95,21 +98,7 @@ def rich_table3(rows: Sequence[Row]) -> "Table":
 
 def _rich(blocks: Sequence[Block]) -> "Table":
     """A heading line for each problem and setup, then a line per method."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
     notes = dict.fromkeys(note for block in blocks for note in block.notes)
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, caption_justify="left")
-    table.caption = Text("\n".join(notes))
-    for k, name in enumerate(blocks[0].head if blocks else ()):
-        table.add_column(name.replace(" ", "\n", 1), justify="right" if k else "left")
-    for block in blocks:
-        for setup, lines in block.groups:
-            short = setup.replace(" = ", "=").replace(",", "")
-            table.add_row(Text(f"{block.title}, {short}", "bold"))
-            for first, *rest in lines:
-                cells = [Text(cell.text, "bold" if cell.best else "") for cell in rest]
-                table.add_row(Text(f"  {first.text}"), *cells)
-            table.add_section()
-    return table
+    short = lambda setup: setup.replace(" = ", "=").replace(",", "")
+    groups = [(f"{b.title}, {short(setup)}", rows) for b in blocks for setup, rows in b.groups]
+    return terminal_table(blocks[0].head if blocks else (), *groups, notes=list(notes))

@@ -1,5 +1,10 @@
-"""How figures look: plain dicts that plotly's javascript draws, with one axis style for all."""
+"""How figures look: plain dicts that plotly's javascript draws, with one axis style for all.
 
+The page's CSS gives letters and lines the ink of the light, of the dark or of paper.
+"""
+
+import json
+from collections.abc import Iterable
 from html import escape
 from typing import Any, NamedTuple
 
@@ -10,9 +15,18 @@ BLUE, ORANGE, PALE = "#0072b2", "#c24f00", "#8a94a2"
 BAND = "rgba(0, 114, 178, 0.14)"
 FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
 LONGEST = 20
+# On paper a figure has the width of the paper, not that of the window.
+SCRIPT = """
+const places = JSON.parse(document.getElementById("figures").textContent);
+const options = {responsive: true, displayModeBar: false, scrollZoom: false};
+for (const f of places) Plotly.newPlot(f.id, f.data, f.layout, options);
+const sized = width => places.forEach(f => Plotly.relayout(f.id, width(f)));
+addEventListener("beforeprint", () => sized(f => ({autosize: false, width: f.wide ? 680 : 330})));
+addEventListener("afterprint", () => sized(() => ({autosize: true, width: null})));
+"""
 
 
-class Figure(NamedTuple):
+class Graph(NamedTuple):
     name: str  # the id of its place in the page
     data: list[dict[str, Any]]
     layout: dict[str, Any]
@@ -28,8 +42,8 @@ def layout(height: int, x: str, y: str, **more: Any) -> dict[str, Any]:
         "autosize": True,
         "margin": {"l": 56, "r": 14, "t": 34, "b": 48},
         "font": {"family": FONT, "size": 12.5, "color": INK},
-        "paper_bgcolor": "#ffffff",
-        "plot_bgcolor": "#ffffff",
+        "paper_bgcolor": "rgba(0, 0, 0, 0)",
+        "plot_bgcolor": "rgba(0, 0, 0, 0)",
         "showlegend": False,
         "hoverlabel": {"font": {"family": FONT}},
         "dragmode": False,
@@ -78,3 +92,24 @@ def short(name: str) -> str:
         return text(name)
     half = (LONGEST - 1) // 2
     return text(f"{name[:half]}…{name[-half:]}")
+
+
+def place(graph: Graph) -> str:
+    """Where the script draws it, with words for who does not see it."""
+    return (
+        f'<div id="{graph.name}" role="img" aria-label="{escape(graph.alt)}" '
+        f'style="min-height:{graph.layout["height"]}px"></div>'
+    )
+
+
+def scripts(graphs: Iterable[Graph]) -> str:
+    """Plotly itself is in the page, so that nothing is asked of the network."""
+    from plotly.offline import get_plotlyjs
+
+    specs = [{"id": g.name, "data": g.data, "layout": g.layout, "wide": g.wide} for g in graphs]
+    text = json.dumps(specs, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    return (
+        "<noscript><p>The figures need JavaScript; the tables hold their numbers.</p></noscript>\n"
+        f'<script type="application/json" id="figures">{text}</script>\n'
+        f"<script>{get_plotlyjs()}</script>\n<script>{SCRIPT}</script>"
+    )

@@ -1,26 +1,112 @@
-"""The paper's figures drawn: medians and bands, the authors' own runs, and what is off the axis."""
+"""The paper's figures: a panel per problem, a series per method, medians and bands over the seeds,
+the authors' own runs, and what is off the axis."""
 
 import math
 import textwrap
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from .._errors import SpecError
-from ..report._style import FONT, INK, SPARE, blank, counts, decades, look, titles
-from ..report._svg import settled
-from ._panels import Panel, Series
+from ..report.figures import FONT, INK, blank, counts, decades, settle, titles
+from ..report.methods import look, title
+from ._blocks import BEST_SEEN, OTHER, problem_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+ITERATIONS = "iterations (as the paper counts)"
+UPLOADS = "uploads (AccFedDCD: two cohorts an iteration)"
+ORDER = ("rcv1-softmax", "mnist-softmax", "mnist-mlp")
 DOTTED = "dotted: the authors’ own run"
 BAND = "band: all seeds"
 BELOW = "triangle: below the axis"
 CROSS = "cross: a run diverged"
 SMALLEST = 1e-16
+
+
+class Series(NamedTuple):
+    """A method's curves, one row per seed: nan where there is no value, inf once a run has
+    diverged. `overlay` is the authors' own run at the first of the same x."""
+
+    label: str
+    algorithm: str
+    x: np.ndarray
+    curves: np.ndarray
+    overlay: np.ndarray | None = None
+
+
+class Panel(NamedTuple):
+    title: str
+    y_title: str
+    lines: list[Series]
+    log: bool = True
+    note: str = ""
+    x_title: str = ITERATIONS
+
+
+class Measured(Protocol):
+    """What is needed of a run's curve, by iteration."""
+
+    @property
+    def objective(self) -> np.ndarray: ...
+    @property
+    def uploads(self) -> np.ndarray: ...
+    @property
+    def optimum(self) -> float: ...
+
+
+Curves = Mapping[str, Mapping[str, Sequence[Measured]]]  # by problem and algorithm, per seed
+Gaps = Mapping[str, Mapping[str, np.ndarray]]  # of the authors, by problem and algorithm
+
+
+def gap_panels(
+    curves: Curves,
+    data: Mapping[str, str],
+    authors: Gaps | None = None,
+    *,
+    uploads: bool = False,
+    notes: Mapping[str, str] | None = None,
+) -> list[Panel]:
+    """A panel per problem that was run, in the paper's order; `data` is what each was run on.
+    On other data than the paper's, the authors' curves are left out."""
+    rank = {problem: k for k, problem in enumerate(ORDER)}
+    made = []
+    for problem in sorted(curves, key=lambda p: rank.get(p, len(rank))):
+        theirs = {} if data[problem] in OTHER else (authors or {}).get(problem, {})
+        lines = [
+            _series(algorithm, runs, theirs.get(algorithm), uploads)
+            for algorithm, runs in curves[problem].items()
+        ]
+        name, x_title = problem_title(problem, data[problem]), UPLOADS if uploads else ITERATIONS
+        note = _note(data[problem], (notes or {}).get(problem, ""))
+        made.append(Panel(name, _y_title(problem), lines, True, note, x_title))
+    return made
+
+
+def _series(algorithm: str, runs: Sequence[Measured], overlay, uploads: bool) -> Series:
+    n = max(len(run.objective) for run in runs)
+    gaps = np.full((len(runs), n), np.nan)
+    for row, run in zip(gaps, runs, strict=True):
+        gap = run.objective - run.optimum
+        row[: len(gap)] = np.where(np.isnan(gap), np.inf, gap)
+    longest = max(runs, key=lambda run: len(run.objective))
+    x = np.asarray(longest.uploads if uploads else np.arange(1, n + 1), float)
+    return Series(title(algorithm), algorithm, x, gaps, overlay)
+
+
+def _y_title(problem: str) -> str:
+    if problem in BEST_SEEN:
+        return f"gap to {BEST_SEEN[problem]}, the authors’ best value"
+    return "objective" if problem.endswith("mlp") else "gap to the optimum"
+
+
+def _note(data: str, more: str) -> str:
+    if data not in OTHER:
+        return more
+    return f"Run on {data}, not on {OTHER[data]}: no curves of the authors. {more}".strip()
 
 
 def paper_figure(panels: Sequence[Panel]) -> "Figure":
@@ -49,13 +135,13 @@ def draw(panels: Sequence[Panel], whole: bool) -> "Figure":
             list(entries.values()), list(entries), loc="outside lower center", ncols=columns,
             frameon=False, fontsize=FONT, labelcolor=INK, handlelength=2.2, columnspacing=1.5,
         )  # fmt: skip
-    return settled(figure)
+    return settle(figure)
 
 
 def _lines(ax: "Axes", panel: Panel) -> None:
     floor, bottom, top = _limits(panel)
     for one in panel.lines:
-        colour, dash = _look(one)
+        _, colour, dash = look(one.algorithm)
         low, middle, high = spread(one.curves)
         if len(one.curves) > 1:
             there, ends = np.isfinite(low), np.clip([low, high], floor, None)
@@ -78,10 +164,6 @@ def _lines(ax: "Axes", panel: Panel) -> None:
     ax.set_ylim(bottom, top)
     if panel.log:
         decades(ax)
-
-
-def _look(one: Series) -> tuple[str, str]:
-    return look(one.algorithm) or SPARE[0]
 
 
 def spread(curves: np.ndarray) -> list[np.ndarray]:
@@ -124,7 +206,7 @@ def _legend(panels: Sequence[Panel]) -> dict[str, Any]:
 
     artists: dict[str, Any] = {}
     for one in (one for panel in panels for one in panel.lines):
-        colour, dash = _look(one)
+        _, colour, dash = look(one.algorithm)
         artists[one.label] = Line2D([], [], color=colour, ls=dash, linewidth=1.9)
     looks = {
         DOTTED: Line2D([], [], color=INK, linewidth=1.2, linestyle=(0, (1, 1.6))),

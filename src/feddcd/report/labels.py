@@ -1,11 +1,11 @@
 """Names for lines: at their ends when they fit, else in a legend below."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ._style import FONT, INK, SIZE, Line
+from .figures import FONT, INK, SIZE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,6 +15,15 @@ LONGEST = 14
 SPACING = 0.068
 
 
+class LabelledLine(NamedTuple):
+    """One curve of a figure with its name."""
+
+    label: str
+    x: np.ndarray
+    y: np.ndarray
+    artist: Any
+
+
 def fits(labels: Sequence[str], ends: Sequence[Sequence[float]]) -> bool:
     """True if few short names can stand to the right of lines that end at about the same x."""
     if len(labels) > 10 or max(map(len, labels), default=0) > LONGEST:
@@ -22,12 +31,12 @@ def fits(labels: Sequence[str], ends: Sequence[Sequence[float]]) -> bool:
     return all(min(end) >= 0.8 * max(end) for end in ends if len(end))
 
 
-def at_ends(ax: "Axes", lines: Sequence[Line]) -> None:
+def at_ends(ax: "Axes", lines: Sequence[LabelledLine]) -> None:
     """Each name to the right of its line, moved up or down just enough not to overlap."""
     lines = [line for line in lines if len(line.y)]
     if len(lines) < 2:
         return
-    ax.autoscale_view()  # the transform depends on limits that are settled late
+    ax.autoscale_view()  # the transform depends on limits that are set late
     to_axes = ax.transData + ax.transAxes.inverted()
     heights = np.array([to_axes.transform((line.x[-1], line.y[-1]))[1] for line in lines])
     for line, height in zip(lines, spread(np.clip(heights, 0, 1), SPACING), strict=True):
@@ -52,7 +61,7 @@ def at_ends(ax: "Axes", lines: Sequence[Line]) -> None:
         )
 
 
-def below(figure: "Figure", lines: Sequence[Line]) -> None:
+def below(figure: "Figure", lines: Sequence[LabelledLine]) -> None:
     """A legend under the panels, in as many columns as fit."""
     if not lines:
         return
@@ -70,7 +79,7 @@ def below(figure: "Figure", lines: Sequence[Line]) -> None:
     )
     for text, line in zip(legend.get_texts(), lines, strict=True):
         text.set_parse_math(False)
-        text.set_text(shortened(line.label))
+        text.set_text(shorten(line.label))
 
 
 def legend_height(labels: Sequence[str], panels: int) -> float:
@@ -78,11 +87,13 @@ def legend_height(labels: Sequence[str], panels: int) -> float:
 
 
 def columns(labels: Sequence[str], panels: int) -> int:
-    longest = max(len(shortened(label)) for label in labels)
-    return int(max(1, min(4 * panels, 72 * SIZE[0] * panels // (45 + 6.5 * longest))))
+    """As many as fit, or as few as need no more rows than those."""
+    longest = max(len(shorten(label)) for label in labels)
+    most = int(max(1, min(4 * panels, 72 * SIZE[0] * panels // (45 + 6.5 * longest))))
+    return -(-len(labels) // -(-len(labels) // most))
 
 
-def shortened(label: str) -> str:
+def shorten(label: str) -> str:
     label = " ".join(label.split())
     return label if len(label) <= 38 else f"{label[:37]}…"
 

@@ -1,0 +1,189 @@
+"""Figures of one run and of several: gap, accuracy, certificate and dual residual."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from . import labels
+from ._entry import RunEntry, best_bound, gap, has
+from .figures import FONT, INK, amounts, blank, counts, decades, settle, titles
+from .labels import LabelledLine
+from .methods import looks
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SMALLEST = 1e-16
+AXES = {"round": "rounds", "bytes_up": "MB sent by the clients"}
+
+
+class View(NamedTuple):
+    """One panel: against which column, how it is drawn, and what it shows in words."""
+
+    x: str
+    draw: Callable[["Axes"], list[LabelledLine]]
+    caption: str = ""
+
+
+def curves(entries: Sequence[RunEntry], *, title: str = "") -> "Figure":
+    """The proven gap against rounds and against the bytes that the clients sent, side by side."""
+    return _figure(entries, [_progress(entries, "round"), _progress(entries, "bytes_up")], title)
+
+
+def accuracy(entries: Sequence[RunEntry]) -> "Figure":
+    return _figure(entries, [_accuracy(entries)])
+
+
+def single(entry: RunEntry) -> "Figure":
+    """One run: the certificate, and accuracy and dual residual where there are any."""
+    return _figure([entry], _of_one(entry))
+
+
+def panels(entries: Sequence[RunEntry], kind: str) -> list[tuple["Figure", str]]:
+    """The same panels one by one with their captions, for a page that is one panel wide."""
+    views = _of_one(entries[0]) if kind == "run" else _of_several(entries)
+    return [(_figure(entries, [view]), view.caption) for view in views]
+
+
+def accuracy_means(entry: RunEntry) -> str:
+    """What the accuracy of this run counts, and on which data."""
+    what = entry.summary.get("accuracy_is", "share of right labels")
+    return f"the {what} on the {entry.summary.get('accuracy_of', 'data')}"
+
+
+def _of_one(entry: RunEntry) -> list[View]:
+    if has(entry, "lower_bound"):
+        caption = (
+            "How far the model can be from the best possible one. The truth lies in the shaded "
+            "band; the dotted line is what was already proven in that round."
+        )
+    else:
+        caption = "The objective after each round; lower is better."
+    views = [View("round", lambda ax: _draw_certificate(ax, entry), caption)]
+    if has(entry, "accuracy"):
+        views.append(_accuracy([entry], f"Accuracy: {accuracy_means(entry)}."))
+    if has(entry, "dual_residual"):
+        caption = "How exactly the clients’ memories still balance; it should stay near zero."
+        views.append(View("round", lambda ax: _draw_residual(ax, entry), caption))
+    return views
+
+
+def _of_several(entries: Sequence[RunEntry]) -> list[View]:
+    proven = any(has(entry, "lower_bound") for entry in entries)
+    what = "The true gap of each run is at or below its line" if proven else "The objective"
+    cost = f"{what}, against the bytes that the clients sent: what it cost them."
+    views = [
+        _progress(entries, "round", f"{what}, against rounds; lower is better."),
+        _progress(entries, "bytes_up", cost),
+    ]
+    if any(has(entry, "accuracy") for entry in entries):
+        caption = f"Accuracy, {accuracy_means(entries[0])}, against rounds; higher is better."
+        views.append(_accuracy(entries, caption))
+    return views
+
+
+def _progress(entries: Sequence[RunEntry], x: str, caption: str = "") -> View:
+    return View(x, lambda ax: _draw_progress(ax, entries, x), caption)
+
+
+def _accuracy(entries: Sequence[RunEntry], caption: str = "") -> View:
+    return View("round", lambda ax: _draw_accuracy(ax, entries), caption)
+
+
+def _figure(entries: Sequence[RunEntry], views: Sequence[View], title: str = "") -> "Figure":
+    names = [entry.label for entry in entries]
+    ends = [[entry.history.last(view.x) for entry in entries] for view in views]
+    legend = len(names) > 1 and not labels.fits(names, ends)
+    extra = labels.legend_height(names, len(views)) if legend else 0.0
+    figure, axes = blank(len(views), extra + (0.3 if title else 0.0))
+    lines = [view.draw(ax) for ax, view in zip(axes, views, strict=True)]
+    if legend:
+        labels.below(figure, lines[0])
+    else:
+        for ax, own in zip(axes, lines, strict=True):
+            labels.at_ends(ax, own)
+    if title:
+        figure.suptitle(title, color=INK, fontsize=FONT + 2, parse_math=False)
+    return settle(figure)
+
+
+def _draw_progress(ax: "Axes", entries: Sequence[RunEntry], x: str) -> list[LabelledLine]:
+    """The proven gap of each run, or the objective where nothing is proven."""
+    best = best_bound(entries)
+    if np.isnan(best):
+        lines = _draw(ax, entries, x, [entry.history["objective"] for entry in entries])
+        name = "objective F(w)/N"
+    else:
+        values = [np.maximum(gap(entry, best), SMALLEST) for entry in entries]
+        lines = _draw(ax, entries, x, values)
+        name = "proven bound on F(w)/N − F*/N"
+    values = np.concatenate([line.y for line in lines])
+    if len(values) and values.min() > 0:
+        decades(ax)
+    _lower_ceiling(ax, lines)
+    titles(ax, AXES[x], name)
+    return lines
+
+
+def _draw_accuracy(ax: "Axes", entries: Sequence[RunEntry]) -> list[LabelledLine]:
+    lines = _draw(ax, entries, "round", [100 * entry.history["accuracy"] for entry in entries])
+    if not any(len(line.y) for line in lines):
+        note = "no accuracy was recorded"
+        ax.text(0.5, 0.5, note, color=INK, ha="center", transform=ax.transAxes)
+    titles(ax, AXES["round"], "accuracy, %")
+    return lines
+
+
+def _draw_certificate(ax: "Axes", entry: RunEntry) -> list[LabelledLine]:
+    """The true gap lies in the band under what the final bound proves."""
+    (line,) = _draw_progress(ax, [entry], "round")
+    if np.isnan(best_bound([entry])) or not len(line.y):
+        return [line]
+    bottom = ax.get_ylim()[0]
+    colour = line.artist.get_color()
+    ax.fill_between(line.x, line.y, bottom, color=colour, alpha=0.16, linewidth=0)
+    then = np.maximum(entry.history["certified_gap"], SMALLEST)
+    known = np.isfinite(then)
+    ax.plot(entry.history["round"][known], then[known], ":", color=INK, linewidth=1.4)
+    ax.set_ylim(bottom, None)
+    return [line]
+
+
+def _draw_residual(ax: "Axes", entry: RunEntry) -> list[LabelledLine]:
+    values = np.maximum(entry.history["dual_residual"], SMALLEST)
+    lines = _draw(ax, [entry], "round", [values])
+    decades(ax)
+    titles(ax, AXES["round"], "dual residual |Σ y|")
+    return lines
+
+
+def _draw(
+    ax: "Axes", entries: Sequence[RunEntry], x: str, values: Sequence[np.ndarray]
+) -> list[LabelledLine]:
+    """A line per entry through its finite values; a single value is a dot."""
+    lines = []
+    names = [entry.label for entry in entries]
+    for entry, y, look in zip(entries, values, looks(names), strict=True):
+        known = np.isfinite(y)
+        at, y = entry.history[x][known].astype(float), y[known]
+        if x == "bytes_up":
+            at = at / 1e6
+        marker = "o" if len(y) == 1 else ""
+        style = {"color": look.colour, "marker": marker, "markersize": 5, "linewidth": 1.9}
+        (artist,) = ax.plot(at, y, look.dash, **style)
+        lines.append(LabelledLine(entry.label, at, y, artist))
+    if x == "bytes_up":
+        amounts(ax, [float(line.x[-1]) for line in lines if len(line.x)])
+    else:
+        counts(ax)
+    return lines
+
+
+def _lower_ceiling(ax: "Axes", lines: Sequence[LabelledLine]) -> None:
+    """A run that diverges must not flatten the others: end ten times above the starts."""
+    starts = [line.y[0] for line in lines if len(line.y) > 1]
+    tops = [line.y.max() for line in lines if len(line.y) > 1]
+    if starts and min(starts) > 0 and max(tops) > 10 * max(starts):
+        ax.set_ylim(None, 10 * max(starts))

@@ -1,0 +1,231 @@
+"""The page of one run, or of several side by side; on top, what its numbers prove."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from .._errors import SpecError
+from .._text import NONE, count, fixed, percent, sentence_list, size, tiny
+from . import methods
+from ._curves import accuracy_means, panels
+from ._entry import (
+    TARGETS,
+    Cost,
+    RunEntry,
+    best_bound,
+    certified,
+    comparable,
+    cost_to,
+    find,
+    flatten,
+)
+from ._rows import rows
+from .figures import svg
+from .page import details, document, figure, footer, grid, header
+from .tables import pairs, table
+
+TERMS = {
+    "Round": "one exchange: the server sends its model to some clients, they work on their own "
+    "data, and send one answer each.",
+    "Upload, MB up": "an upload is one answer of one client. Some methods send a number per "
+    "weight, others a whole matrix, so what a federation pays for is counted in bytes as well: "
+    "1 MB is a million of them. They cost the clients’ network and patience; fewer is better.",
+    "Objective": "the number that training makes small: the average error over the clients, "
+    "plus a small penalty on large weights.",
+    "Certified gap": "a proven limit. No model of this kind, however it is trained, has an "
+    "objective more than this much lower. The true distance may be smaller, never larger.",
+    "Dual residual": "each client keeps a memory of how its data pulls the model, and these pulls "
+    "must cancel out in total. This is how far they are from cancelling; only rounding should "
+    "be left.",
+    "1e-3, 1e-6": "0.001 and 0.000001. “Uploads to 1e-3” is how many uploads were needed until "
+    "the gap was proven to be at most 0.001. A dash means: not reached, or not known.",
+}
+
+
+def write(
+    entries: Sequence[RunEntry],
+    path: str | Path,
+    *,
+    title: str,
+    kind: Literal["run", "compare"] = "run",
+) -> None:
+    """Write the report of one run, or of several side by side."""
+    if not entries or (kind == "run" and len(entries) != 1):
+        raise SpecError(f"need one entry for a run, some for a comparison; got {len(entries)}")
+    Path(path).write_text(page(entries, title=title, kind=kind), encoding="utf-8", newline="\n")
+
+
+def page(entries: Sequence[RunEntry], *, title: str, kind: str) -> str:
+    sentences = run_summary(entries[0]) if kind == "run" else compare_summary(entries)
+    return document(
+        title,
+        header(title, " ".join(sentences)),
+        "" if kind == "run" else _table(entries),
+        _figures(entries, kind),
+        details("Settings", *_settings(entries)),
+        footer(TERMS),
+    )
+
+
+def _table(entries: Sequence[RunEntry]) -> str:
+    lines = rows(entries)
+    return table("The runs in numbers", list(lines[0]), ("", [list(x.values()) for x in lines]))
+
+
+def _figures(entries: Sequence[RunEntry], kind: str) -> str:
+    """One run reads better downwards, beside the first figure."""
+    facts = [pair for pair in rows(entries)[0].items() if pair[1] != NONE]
+    parts = [pairs("The run in numbers", facts)] if kind == "run" else []
+    for i, (drawing, caption) in enumerate(panels(entries, kind)):
+        parts.append(figure(svg(drawing, label=caption, prefix=f"figure{i}-"), caption))
+    return grid(parts)
+
+
+def _settings(entries: Sequence[RunEntry]) -> list[str]:
+    """What all runs share is said once, then what each has of its own."""
+    settings = [{name: str(x) for name, x in flatten(e.config).items()} for e in entries]
+    shared = [pair for pair in settings[0].items() if all(pair in s.items() for s in settings)]
+    if len(entries) == 1:
+        return [pairs(f"Settings of {entries[0].label}", shared, "settings")]
+    own = [[f"{k} = {x}" for k, x in s.items() if (k, x) not in shared] for s in settings]
+    rest = [(e.label, ", ".join(mine)) for e, mine in zip(entries, own, strict=True)]
+    return [pairs("The same in all runs", shared, "settings"), pairs("Different", rest, "settings")]
+
+
+def run_summary(entry: RunEntry) -> list[str]:
+    """What one run did, in sentences."""
+    history = entry.history
+    if not history.rounds:
+        return [f"{_name(entry)} has not run a round yet."]
+    start = f"{_name(entry)} ran {count(history.last('round'), 'round')}{_cohort(entry)}"
+    objective = fixed(history.last("objective"), 4)
+    proven = certified(entry)
+    if math.isfinite(proven):
+        claim = f"is proven to be within {_within(proven)} of the best possible one"
+        sentences = [f"{start}; the model’s objective is {objective} and {claim}."]
+    else:
+        sentences = [f"{start}; the model’s objective is {objective}.", _why_unproven([entry])]
+    accuracy = history.last("accuracy")
+    if math.isfinite(accuracy):
+        sentences.append(f"Its accuracy is {percent(accuracy)}, {accuracy_means(entry)}.")
+    uploads = count(history.last("uploads"), "upload")
+    return [*sentences, f"The clients sent {uploads}, {size(history.last('bytes_up'))} in all."]
+
+
+def compare_summary(entries: Sequence[RunEntry]) -> list[str]:
+    """Which run sent the fewest bytes, and which needed the fewest uploads, as far as proven."""
+    best = best_bound(entries)
+    if math.isnan(best):
+        return [_why_unproven(entries), *_lowest(entries)]
+    if not comparable(entries):
+        return [
+            "These runs do not minimise the same objective: one of them is below a bound "
+            "proven for another. Their gaps must not be compared."
+        ]
+    costs = {target: _costs(entries, best, target) for target in sorted(TARGETS)}
+    reached = [target for target in costs if costs[target]]
+    if reached:
+        closest, *others = reached
+        looser = [x for target in others for x in _other_winner(entries, costs, closest, target)]
+        return _ranking(entries, costs[closest], closest) + looser
+    closest = min(entries, key=lambda entry: _order(entry.history.last("objective")))
+    distance = closest.history.last("objective") - best
+    return [
+        f"No run came provably within {tiny(max(TARGETS))} of the best possible objective.",
+        f"{_name(closest)} came closest: it is proven to be within {_within(distance)}.",
+    ]
+
+
+def _costs(entries: Sequence[RunEntry], best: float, target: float) -> dict[int, Cost]:
+    """By entry, of those that got there."""
+    costs = {i: cost_to(entry, best, target) for i, entry in enumerate(entries)}
+    return {i: cost for i, cost in costs.items() if cost}
+
+
+def _ranking(entries: Sequence[RunEntry], costs: dict[int, Cost], target: float) -> list[str]:
+    """By bytes; uploads are of very different sizes, and are said where they rank otherwise."""
+    first = _winners(costs, "bytes_up")
+    least = costs[first[0]].bytes_up
+    goal = f"provably within {tiny(target)} of the best possible objective"
+    names = _names(entries, first)
+    start = f"{names} sent the fewest bytes to come" if len(costs) > 1 else f"Only {names} came"
+    sentences = [f"{start} {goal}: {_spent(costs[first[0]])}."]
+    rest = sorted((cost.bytes_up, i) for i, cost in costs.items() if i not in first)
+    if rest and least:
+        more, i = rest[0]
+        sentences.append(f"Next is {_name(entries[i])} with {_times(more / least)} as many.")
+    quickest = _winners(costs, "uploads")
+    if not set(quickest) & set(first):
+        names, cost = _names(entries, quickest), costs[quickest[0]]
+        price = f"{count(cost.uploads, 'upload')}, {size(cost.bytes_up)}"
+        sentences.append(f"{names} needed the fewest uploads: {price}.")
+    missed = [i for i in range(len(entries)) if i not in costs]
+    if missed:
+        sentences.append(f"For {_names(entries, missed)} this is not proven.")
+    return sentences
+
+
+def _other_winner(
+    entries: Sequence[RunEntry], costs: dict[float, dict[int, Cost]], closest: float, target: float
+) -> list[str]:
+    """A gap that is less small may be cheapest with another method."""
+    first = _winners(costs[target], "bytes_up")
+    if set(first) & set(_winners(costs[closest], "bytes_up")):
+        return []
+    spent = _spent(costs[target][first[0]])
+    return [f"To come within {tiny(target)}, {_names(entries, first)} sent the fewest: {spent}."]
+
+
+def _winners(costs: dict[int, Cost], unit: str) -> list[int]:
+    least = min(getattr(cost, unit) for cost in costs.values())
+    return [i for i, cost in costs.items() if getattr(cost, unit) == least]
+
+
+def _spent(cost: Cost) -> str:
+    uploads, rounds = count(cost.uploads, "upload"), count(cost.rounds, "round")
+    return f"{size(cost.bytes_up)} in {uploads} and {rounds}"
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.2g} times" if ratio < 10 else f"{ratio:,.0f} times"
+
+
+def _lowest(entries: Sequence[RunEntry]) -> list[str]:
+    values = [(_order(entry.history.last("objective")), _name(entry)) for entry in entries]
+    objective, label = min(values)
+    if not math.isfinite(objective):
+        return []
+    lowest = f"The lowest objective at the end is {fixed(objective, 4)}, by {label}"
+    return [f"{lowest}; how far that is from the best possible one is not known."]
+
+
+def _why_unproven(entries: Sequence[RunEntry]) -> str:
+    if entries and all(find(entry, "l2") == 0 for entry in entries):
+        return "No certificate: a bound can be proven only with l2 above 0."
+    return "No certificate: the model is not convex."
+
+
+def _cohort(entry: RunEntry) -> str:
+    clients, tau = find(entry, "clients", "N"), find(entry, "tau", "participants")
+    if not isinstance(clients, int) or isinstance(clients, bool):
+        return ""
+    if not isinstance(tau, int) or isinstance(tau, bool):
+        return f" with {count(clients, 'client')}"
+    return f" with {tau:,} of {count(clients, 'client')}"
+
+
+def _name(entry: RunEntry) -> str:
+    return methods.title(entry.label)
+
+
+def _names(entries: Sequence[RunEntry], which: Sequence[int]) -> str:
+    return sentence_list([_name(entries[i]) for i in which])
+
+
+def _within(value: float) -> str:
+    return "1e-15" if value < 1e-15 else tiny(value)
+
+
+def _order(value: float) -> float:
+    return math.inf if math.isnan(value) else value
