@@ -79,6 +79,11 @@ class Browser:
         self._call("Emulation.setDeviceMetricsOverride", width=width, height=height,
                    deviceScaleFactor=1, mobile=width < 600)  # fmt: skip
 
+    def scheme(self, name: str) -> None:
+        """`light` or `dark`, as a reader's system would ask for."""
+        wish = {"name": "prefers-color-scheme", "value": name}
+        self._call("Emulation.setEmulatedMedia", features=[wish])
+
     def evaluate(self, script: str):
         done = self._call(
             "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True

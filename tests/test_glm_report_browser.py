@@ -46,6 +46,25 @@ def test_in_a_browser_it_is_drawn_without_error_or_request(tmp_path, chromium, n
     assert seen["drawn"] > 0
 
 
+INKS = """({
+  page: getComputedStyle(document.body).color,
+  tick: getComputedStyle(document.querySelector("#coefficients .xtick text")).fill,
+  paper: getComputedStyle(document.body).backgroundColor,
+  behind: getComputedStyle(document.querySelector("#coefficients .main-svg")).backgroundColor,
+})"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_figures_have_the_ink_and_the_paper_of_the_page(tmp_path, chromium, scheme):
+    chromium.scheme(scheme)
+    chromium.open(report.write(FITS["few columns"], tmp_path / "report.html"))
+    inks = chromium.evaluate(INKS)
+    chromium.scheme("light")
+    assert inks["tick"] == inks["page"]
+    assert inks["behind"] in ("rgba(0, 0, 0, 0)", inks["paper"])
+    assert (inks["paper"] == "rgb(255, 255, 255)") == (scheme == "light")
+
+
 def test_the_browser_helper_notices_errors_and_requests(tmp_path, chromium):
     path = tmp_path / "bad.html"
     path.write_text(

@@ -4,7 +4,7 @@ the authors' own runs, and what is off the axis."""
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from ._blocks import BEST_SEEN, OTHER, problem_title
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from .players import Curve
 
 ITERATIONS = "iterations (as the paper counts)"
 UPLOADS = "uploads (AccFedDCD: two cohorts an iteration)"
@@ -47,18 +49,7 @@ class Panel(NamedTuple):
     x_title: str = ITERATIONS
 
 
-class Measured(Protocol):
-    """What is needed of a run's curve, by iteration."""
-
-    @property
-    def objective(self) -> np.ndarray: ...
-    @property
-    def uploads(self) -> np.ndarray: ...
-    @property
-    def optimum(self) -> float: ...
-
-
-Curves = Mapping[str, Mapping[str, Sequence[Measured]]]  # by problem and algorithm, per seed
+Curves = Mapping[str, Mapping[str, Sequence["Curve"]]]  # by problem and algorithm, per seed
 Gaps = Mapping[str, Mapping[str, np.ndarray]]  # of the authors, by problem and algorithm
 
 
@@ -86,7 +77,7 @@ def gap_panels(
     return made
 
 
-def _series(algorithm: str, runs: Sequence[Measured], overlay, uploads: bool) -> Series:
+def _series(algorithm: str, runs: Sequence["Curve"], overlay, uploads: bool) -> Series:
     n = max(len(run.objective) for run in runs)
     gaps = np.full((len(runs), n), np.nan)
     for row, run in zip(gaps, runs, strict=True):

@@ -1,28 +1,23 @@
 """The paper's figures and tables from runs of one's own: pictures, files and one page."""
 
+import csv
+import json
+import math
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ..report import methods
 from ..report.figures import save_png, save_svg, svg
 from ..report.page import bullets, document, figure, grid, header, lines, paragraph, section
-from ..report.tables import table
-from ._blocks import Block, Row, table2_blocks, table3_blocks
+from ..report.tables import Bold, table, terminal_table
+from . import _words as words
+from ._blocks import Block, Row, middle, table2_blocks, table3_blocks
 from ._figures import Panel, Series, draw, gap_panels, marks, paper_figure
-from ._table_files import rich_table2, rich_table3, write_table2, write_table3
-from ._words import (
-    COHORTS,
-    FIGURES,
-    SCAFFOLD,
-    TABLE2,
-    TABLE3,
-    TITLE,
-    beyond,
-    findings,
-    lead,
-    stand_ins,
-)
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 __all__ = [
     "Panel",
@@ -71,16 +66,16 @@ def write_report(
     late = [name for name in charts if name.startswith("figure3")]
     rows = [*table2, *table3]
     text = document(
-        TITLE,
-        header(TITLE, lead(variant, seeds, table2)),
-        bullets([*findings(table2, table3), COHORTS, *beyond(rows)]),
+        words.TITLE,
+        header(words.TITLE, words.lead(variant, seeds, table2)),
+        bullets([*words.findings(table2, table3), words.COHORTS, *words.beyond(rows)]),
         *(chart for name, chart in charts.items() if name not in late),
-        _tables("Table 2: rounds to a gap", TABLE2, table2_blocks(table2)),
+        _tables("Table 2: rounds to a gap", words.TABLE2, table2_blocks(table2)),
         *(charts[name] for name in late),
-        _tables("Table 3: test accuracy", TABLE3, table3_blocks(table3)),
+        _tables("Table 3: test accuracy", words.TABLE3, table3_blocks(table3)),
         section(
             "Where paper, authors’ code and correct behaviour differ",
-            bullets([SCAFFOLD, *stand_ins(rows), *notes]),
+            bullets([words.SCAFFOLD, *words.stand_ins(rows), *notes]),
         ),
     )
     path = Path(folder) / "report.html"
@@ -111,7 +106,7 @@ def _chart(name: str, panels: Sequence[Panel], prefix: str) -> str:
     legend += [f"<li>{escape(mark)}</li>" for mark in marks(panels)]
     shown = [figure(d, p.note) for d, p in zip(drawings, panels, strict=True)]
     return section(
-        FIGURES.get(name, name),
+        words.FIGURES.get(name, name),
         lines(['<ul class="legend">', *legend, "</ul>"]),
         grid(shown, "figures panels"),
     )
@@ -121,3 +116,92 @@ def _sample(algorithm: str) -> str:
     look = methods.look(algorithm)
     line = f'stroke="{look.colour}" stroke-width="2.4" stroke-dasharray="{DASHES[look.dash]}"'
     return f'<svg viewBox="0 0 34 12" aria-hidden="true"><path d="M0 6H34" {line}/></svg>'
+
+
+def write_table2(rows: Sequence[Row], folder: str | Path) -> None:
+    """table2.json, .csv and .md."""
+    records = []
+    for row in rows:
+        reached = [k for k in row["rounds"] if k is not None]
+        every = len(reached) == len(row["rounds"])
+        same = ("problem", "data", "tau", "eps", "algorithm", "limit")
+        records.append({key: row[key] for key in same} | {
+            "seeds": len(row["rounds"]), "reached": len(reached),
+            "rounds_min": min(reached, default=None), "rounds_median": row["median"],
+            "rounds_max": max(reached) if every and reached else None,
+            "uploads_median": row["median_uploads"],
+            "paper": row["paper"], "authors": row["authors"], "optimum": row["optimum"],
+        })  # fmt: skip
+    about = f"# Table 2: rounds to a gap\n\n{words.TABLE2} {words.SCAFFOLD}\n"
+    _write(Path(folder) / "table2", rows, records, about, table2_blocks(rows))
+
+
+def write_table3(rows: Sequence[Row], folder: str | Path) -> None:
+    """table3.json, .csv and .md."""
+    records = []
+    for row in rows:
+        best = [x for x in row["best"] if math.isfinite(x)]
+        same = ("problem", "data", "tau", "algorithm", "rounds")
+        records.append({key: row[key] for key in same} | {
+            "seeds": len(row["best"]), "best_min": min(best, default=None),
+            "best_median": row["median"], "best_max": max(best, default=None),
+            "last_median": middle(row["last"]),
+            "objective_median": middle(row["objective"]),
+            "paper": row["paper"], "authors": row["authors"], "optimum": row["optimum"],
+        })  # fmt: skip
+    about = f"# Table 3: test accuracy\n\n{words.TABLE3} {words.SCAFFOLD}\n"
+    _write(Path(folder) / "table3", rows, records, about, table3_blocks(rows))
+
+
+def _write(stem: Path, rows, records: Sequence[Row], about: str, blocks: Sequence[Block]) -> None:
+    text = ",\n".join(json.dumps(_strict(row), allow_nan=False) for row in rows)
+    stem.with_suffix(".json").write_text(f"[\n{text}\n]\n", encoding="utf-8", newline="\n")
+    with open(stem.with_suffix(".csv"), "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(records[0]) if records else [], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows([_strict(record) for record in records])
+    markdown = "\n".join([about, *map(_markdown, blocks)])
+    stem.with_suffix(".md").write_text(markdown, encoding="utf-8", newline="\n")
+
+
+def _strict(value: Any) -> Any:
+    """JSON knows no nan."""
+    match value:
+        case Mapping():
+            return {key: _strict(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_strict(item) for item in value]
+        case float() if not math.isfinite(value):
+            return None
+    return value
+
+
+def _markdown(block: Block) -> str:
+    lines = [["setup", *block.head], ["---", "---", *["---:"] * (len(block.head) - 1)]]
+    for setup, rows in block.groups:
+        for k, row in enumerate(rows):
+            lines.append(["" if k else setup, *map(_markdown_cell, row)])
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    notes = "".join("\n{}\n".format(note.replace("*", r"\*")) for note in block.notes)
+    return f"## {block.title}\n\n{table}\n{notes}"
+
+
+def _markdown_cell(cell: str) -> str:
+    text = cell.replace("*", r"\*")
+    return f"**{text}**" if isinstance(cell, Bold) else text
+
+
+def rich_table2(rows: Sequence[Row]) -> "Table":
+    return _rich(table2_blocks(rows))
+
+
+def rich_table3(rows: Sequence[Row]) -> "Table":
+    return _rich(table3_blocks(rows))
+
+
+def _rich(blocks: Sequence[Block]) -> "Table":
+    """A heading line for each problem and setup, then a line per method."""
+    notes = dict.fromkeys(note for block in blocks for note in block.notes)
+    short = lambda setup: setup.replace(" = ", "=").replace(",", "")
+    groups = [(f"{b.title}, {short(setup)}", rows) for b in blocks for setup, rows in b.groups]
+    return terminal_table(blocks[0].head if blocks else (), *groups, notes=list(notes))

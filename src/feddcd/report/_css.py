@@ -35,13 +35,13 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size
 caption { text-align: left; font-weight: 600; padding: 8px 10px; }
 .scroll caption span { position: sticky; left: 10px; display: inline-block;
   max-width: calc(100vw - 56px); }
-th, td { padding: 5px 8px; text-align: right; border-top: 1px solid var(--rule); }
+th, td { padding: 5px 7px; text-align: right; border-top: 1px solid var(--rule); }
 td { white-space: nowrap; }
 th:first-child { text-align: left; }
 thead th { color: var(--soft); font-weight: 600; vertical-align: bottom; line-height: 1.25;
   background: var(--paper); position: sticky; top: 0; z-index: 1; }
 .scroll th:first-child { position: sticky; left: 0; background: var(--paper); font-weight: 500;
-  min-width: 8em; max-width: 15em; overflow-wrap: anywhere; }
+  min-width: 7em; max-width: 15em; overflow-wrap: anywhere; }
 .scroll thead th:first-child { z-index: 2; font-weight: 600; }
 .scroll th.group { background: var(--card); color: var(--soft); max-width: none; font-weight: 600; }
 .facts, .settings { width: 100%; max-width: 34em; margin: 0 0 16px; align-self: start; }

@@ -6,18 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..._text import NONE, count, number, probability, ratio, seconds, size, trim, upper
-from ...report.page import (
-    bullets,
-    details,
-    document,
-    figure,
-    footer,
-    grid,
-    header,
-    lines,
-    paragraph,
-    section,
-)
+from ...report import page
 from ...report.tables import pairs, table
 from . import _words as words
 from ._figures import coefficients, convergence
@@ -62,24 +51,24 @@ def write(fit: Any, path: str | Path, title: str | None = None) -> Path:
     result = fit if hasattr(fit, "table") else FromEstimator(fit)
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = page(result, words.title(result) if title is None else title)
+    text = html(result, words.title(result) if title is None else title)
     path.write_text(text, encoding="utf-8", newline="\n")
     return path
 
 
-def page(fit: Any, title: str) -> str:
+def html(fit: Any, title: str) -> str:
     effects, course = coefficients(fit), convergence(fit)
     quality = [g for g in (calibration(fit), roc_curve(fit), residuals(fit)) if g is not None]
     graphs = [g for g in (effects, *quality, *course) if g is not None]
-    return document(
+    return page.document(
         title,
         _summary(fit, title),
-        section("Coefficients", _figure(effects) if effects else "", _regression(fit)),
+        page.section("Coefficients", _figure(effects) if effects else "", _regression(fit)),
         _groups(fit, quality),
         _course(fit, course),
         _choice(fit.choice),
-        section("The fit in numbers", _facts(fit)),
-        footer(TERMS),
+        page.section("The fit in numbers", _facts(fit)),
+        page.footer(TERMS),
         script=scripts(graphs),
     )
 
@@ -92,12 +81,12 @@ def _summary(fit: Any, title: str) -> str:
         "The effects that the data show most clearly, other columns held fixed (furthest from "
         "zero in their own standard errors; this does not say how large or important they are):"
     )
-    return header(
+    return page.header(
         title,
         words.lead(fit),
         f'<p class="proof{"" if fit.converged else " open"}">{proof}</p>',
-        lines([paragraph(lead), bullets(effects)]) if effects else "",
-        *(paragraph(line, "note") for line in words.cautions(fit)),
+        page.lines([page.paragraph(lead), page.bullets(effects)]) if effects else "",
+        *(page.paragraph(line, "note") for line in words.cautions(fit)),
     )
 
 
@@ -121,13 +110,13 @@ def _groups(fit: Any, graphs: Sequence[Graph]) -> str:
         why = "too few rows to show any group of them"
         if fit.bins is None:
             why = "with several classes no groups of predictions are kept"
-        return section(name, paragraph(f"No figure here: {why}.", "note"))
+        return page.section(name, page.paragraph(f"No figure here: {why}.", "note"))
     note = "Drawn from sums over groups of rows; no single row is in this file."
-    return section(
+    return page.section(
         name,
-        paragraph(note, "note"),
-        grid(map(_figure, graphs)),
-        details("Calibration as a table", _calibration(fit)),
+        page.paragraph(note, "note"),
+        page.grid(map(_figure, graphs)),
+        page.details("Calibration as a table", _calibration(fit)),
     )
 
 
@@ -154,11 +143,11 @@ def _course(fit: Any, graphs: Sequence[Graph]) -> str:
         )
         if len(graphs[0].data[1]["x"]) < len(fit.history):
             note += " At exchanges without a dot nothing was proven yet."
-    return section(
+    return page.section(
         "What is proven, and what it took",
-        paragraph(note),
-        grid(map(_figure, graphs)) if graphs else "",
-        details("Every exchange as a table", _exchanges(fit.history)),
+        page.paragraph(note),
+        page.grid(map(_figure, graphs)) if graphs else "",
+        page.details("Every exchange as a table", _exchanges(fit.history)),
     )
 
 
@@ -184,7 +173,7 @@ def _choice(choice: Any) -> str:
         for name, (a, b, c) in zip(choice.predictions.index, values, strict=True)
     ]
     head, reason = ["method", "exchanges", "bytes", "time"], escape(choice.reason.rstrip("."))
-    return section(
+    return page.section(
         "Why this method",
         f"<p>Method: <strong>{escape(choice.method)}</strong>: {reason}.</p>",
         table("Predicted cost of each method, before the fit", head, ("", rows)),
@@ -214,7 +203,7 @@ def _facts(fit: Any) -> str:
         ("Certified error", f"{_error(fit.certified_error)} standard errors"),
         ("Wanted (tol)", f"{trim(fit.tol, 2)} standard errors"),
     ]
-    return grid([pairs("The fit", rows), pairs("In numbers", fits)], "columns")
+    return page.grid([pairs("The fit", rows), pairs("In numbers", fits)], "columns")
 
 
 def _error(value: float) -> str:
@@ -222,4 +211,4 @@ def _error(value: float) -> str:
 
 
 def _figure(graph: Graph) -> str:
-    return figure(place(graph), graph.caption)
+    return page.figure(place(graph), graph.caption)

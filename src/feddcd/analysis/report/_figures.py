@@ -5,21 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._text import count, number, trim, upper
-from ._plotly import (
-    BAND,
-    BLUE,
-    ORANGE,
-    PALE,
-    SOFT,
-    Graph,
-    axis,
-    dots,
-    layout,
-    line,
-    plain,
-    short,
-    text,
-)
+from . import _plotly as plot
+from ._plotly import Graph, dots, line, plain, text
 from ._quality import Columns, columns
 from ._words import RATIOS, strongest
 
@@ -55,7 +42,8 @@ def coefficients(fit: Any) -> Graph | None:
     span, outside = _span(rows, unit, sites)
     data = _site_dots(sites, unit, shown) + _pooled(rows, unit, shown)
     name = "coefficient, in its own standard errors" if unlike else _name(fit)
-    frame = layout(76 + 30 * len(shown), name, "", yaxis=_rows(shown), shapes=[_zero(len(shown))])
+    shapes = [_zero(len(shown))]
+    frame = plot.layout(76 + 30 * len(shown), name, "", yaxis=_rows(shown), shapes=shapes)
     frame["xaxis"]["range"], frame["margin"]["t"] = span, 12
     caption = _caption(len(labels), unlike, sites, outside)
     spoken = ", ".join(f"{n} {number(b, 3)}" for n, b in zip(shown[:5], rows["coef"], strict=False))
@@ -97,7 +85,7 @@ def _span(rows: Columns, unit: np.ndarray, sites: OwnEstimates | None) -> tuple[
 def _pooled(rows: Columns, unit: np.ndarray, shown: list[str]) -> list[dict[str, Any]]:
     b, low, high = rows["coef"], rows["ci_low"], rows["ci_high"]
     bar = {
-        "type": "data", "symmetric": False, "color": BLUE, "thickness": 2, "width": 4,
+        "type": "data", "symmetric": False, "color": plot.BLUE, "thickness": 2, "width": 4,
         "array": plain((high - b) / unit), "arrayminus": plain((b - low) / unit),
     }  # fmt: skip
     hover = [
@@ -105,7 +93,7 @@ def _pooled(rows: Columns, unit: np.ndarray, shown: list[str]) -> list[dict[str,
         for i, name in enumerate(shown)
     ]
     y = np.arange(len(shown))
-    return [dots(b / unit, y, BLUE, 8, error_x=bar, hovertext=hover, hoverinfo="text")]
+    return [dots(b / unit, y, plot.BLUE, 8, error_x=bar, hovertext=hover, hoverinfo="text")]
 
 
 def _site_dots(
@@ -123,12 +111,12 @@ def _site_dots(
     ]
     marker = {"opacity": 0.6, "symbol": "diamond"}
     x = sites.coef / unit[sites.row]
-    return [dots(x, y, PALE, 5, marker=marker, hovertext=hover, hoverinfo="text")]
+    return [dots(x, y, plot.PALE, 5, marker=marker, hovertext=hover, hoverinfo="text")]
 
 
 def _rows(shown: list[str]) -> dict[str, Any]:
-    return axis(
-        tickvals=list(range(len(shown))), ticktext=[short(n) for n in shown], showline=False,
+    return plot.axis(
+        tickvals=list(range(len(shown))), ticktext=[plot.short(n) for n in shown], showline=False,
         range=[len(shown) - 0.4, -0.6], tickcolor="#ffffff", showgrid=True,
     )  # fmt: skip
 
@@ -136,7 +124,7 @@ def _rows(shown: list[str]) -> dict[str, Any]:
 def _zero(rows: int) -> dict[str, Any]:
     return {
         "type": "line", "x0": 0, "x1": 0, "y0": -0.6, "y1": rows - 0.4, "layer": "below",
-        "line": {"color": SOFT, "width": 1.2, "dash": "dot"},
+        "line": {"color": plot.SOFT, "width": 1.2, "dash": "dot"},
     }  # fmt: skip
 
 
@@ -185,12 +173,12 @@ def _panel(name: str, x: np.ndarray, finite: np.ndarray, y: np.ndarray, tol: flo
             for a, b in zip(x[finite], y, strict=True)]  # fmt: skip
     data = [
         line(x[finite], np.full(len(y), 10.0**low), line={"width": 0}, hoverinfo="skip"),
-        line(x[finite], y, mode="lines+markers", fill="tonexty", fillcolor=BAND,
-             marker={"size": 7, "color": BLUE}, hovertext=hover, hoverinfo="text"),
-        line(ends, [tol, tol], ORANGE, line={"dash": "dash", "width": 1.5},
+        line(x[finite], y, mode="lines+markers", fill="tonexty", fillcolor=plot.BAND,
+             marker={"size": 7, "color": plot.BLUE}, hovertext=hover, hoverinfo="text"),
+        line(ends, [tol, tol], plot.ORANGE, line={"dash": "dash", "width": 1.5},
              hoverinfo="skip"),
     ]  # fmt: skip
-    frame = layout(250, AXES[name], "certified error, in standard errors")
+    frame = plot.layout(250, AXES[name], "certified error, in standard errors")
     frame["xaxis"] |= {"range": ends, "nticks": 6, "tickformat": "~s" if x.max() >= 1e4 else ""}
     frame["yaxis"] |= {
         "type": "log", "range": [float(low), float(high)], "tickvals": [10.0**k for k in ticks],
@@ -198,7 +186,7 @@ def _panel(name: str, x: np.ndarray, finite: np.ndarray, y: np.ndarray, tol: flo
     }  # fmt: skip
     frame["annotations"] = [{
         "x": 0, "xref": "paper", "xanchor": "left", "y": float(np.log10(tol)), "yanchor": "bottom",
-        "text": f"tol {trim(tol, 2)}", "showarrow": False, "font": {"color": ORANGE},
+        "text": f"tol {trim(tol, 2)}", "showarrow": False, "font": {"color": plot.ORANGE},
     }]  # fmt: skip
     alt = (
         f"Certified error against {AXES[name]}: at the end {upper(y[-1])} standard errors after "
