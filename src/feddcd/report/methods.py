@@ -24,13 +24,15 @@ def find_look(name: str) -> Look | None:
     from ..algorithms.catalogue import find_method  # with JAX, which not all reports need
 
     row = find_method(name)
-    return None if row is None else Look(row.title, *row.look)
+    return None if row is None or row.look is None else Look(row.title, *row.look)
 
 
 def title(name: str) -> str:
     """`feddcd` is FedDCD; a name of one's own stays as it is."""
-    own = find_look(name)
-    return name if own is None else own.title
+    from ..algorithms.catalogue import find_method
+
+    row = find_method(name)
+    return name if row is None else row.title
 
 
 def look(name: str) -> Look:
