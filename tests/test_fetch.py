@@ -21,9 +21,9 @@ from feddcd._errors import DataError
 from feddcd.cli.app import main
 from feddcd.data import available, load
 from feddcd.data import fetch as downloads
-from feddcd.data._known import KNOWN, SUFFIXES, File, Source
 from feddcd.data.check import _sha256, check, count, examine
 from feddcd.data.fetch import fetch
+from feddcd.data.known import KNOWN, SUFFIXES, File, KnownSet
 from feddcd.paper import authors
 
 REAL = os.environ.get("FEDDCD_DATA")
@@ -113,7 +113,7 @@ def shelf():
 @pytest.fixture
 def source(shelf, monkeypatch):
     shelf.files = {"tiny.bz2": PACKED, "tiny.t.xz": lzma.compress(TEST_TEXT)}
-    found = Source(
+    found = KnownSet(
         "tiny", "a toy", 4, "none", replace(TINY, base=shelf.url), replace(TEST, base=shelf.url)
     )
     monkeypatch.setitem(KNOWN, "tiny", found)
@@ -135,7 +135,7 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-def refused(source: Source, **options) -> str:
+def refused(source: KnownSet, **options) -> str:
     with pytest.raises(DataError) as caught:
         fetch(source, **options)
     assert "\n" not in str(caught.value)

@@ -13,10 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from feddcd._errors import DataError
-from feddcd.data import _cache, _stream, libsvm, read_libsvm
-from feddcd.data._libsvm_exact import parse_lines
-from feddcd.data._libsvm_fast import parse_block
-from feddcd.data._rows import Rules
+from feddcd.data import files, libsvm, read_libsvm
+from feddcd.data._parse import Rules, parse_block, parse_lines
 
 RELAXED = settings(
     max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -223,7 +221,7 @@ def test_unsorted_rows_are_sorted_with_one_warning(tmp_path, third):
 
 
 def test_lines_are_counted_over_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr(_stream, "BLOCK", 7)
+    monkeypatch.setattr(files, "BLOCK", 7)
     rows = [f"{i} {i + 1}:1.5" for i in range(40)]
     path = write(tmp_path, "\n".join(rows).encode())
     X, y = read_libsvm(path)
@@ -300,7 +298,7 @@ def test_nonsense_in_the_cache_is_ignored_and_rewritten(tmp_path, cache_folder, 
     (entry,) = cache_folder.iterdir()
     entry.write_bytes(packed(**(PARTS | change)))
     assert read_libsvm(path)[0].toarray().tolist() == [[7]]
-    kept = _cache.load(entry)
+    kept = files.load_arrays(entry)
     assert kept is not None
     assert {name: array.tolist() for name, array in kept.items()} == {
         name: array.tolist() for name, array in PARTS.items()
@@ -314,7 +312,7 @@ def test_a_damaged_cache_file_is_ignored(tmp_path, cache_folder, damage):
     (entry,) = cache_folder.iterdir()
     entry.write_bytes(damage)
     assert read_libsvm(path)[0].toarray().tolist() == [[7]]
-    assert _cache.load(entry) is not None
+    assert files.load_arrays(entry) is not None
 
 
 def test_an_unwritable_cache_is_no_error(tmp_path, monkeypatch):

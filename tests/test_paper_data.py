@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from feddcd.data import load
-from feddcd.data.sources import KNOWN, find
+from feddcd.data.known import KNOWN, find
 from feddcd.paper import bench, grid
 from feddcd.paper import cells as paper
 from feddcd.paper._authors import AUTHORS_OPTIMUM, authors_run

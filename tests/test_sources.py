@@ -15,7 +15,7 @@ from scipy import sparse
 from feddcd._errors import DataError
 from feddcd.data import Dataset, available, load, read_libsvm
 from feddcd.data.check import Counts, _agreeing
-from feddcd.data.sources import KNOWN, find
+from feddcd.data.known import KNOWN, find
 
 FOLDER = os.environ.get("FEDDCD_DATA")
 CACHE = os.environ.get("FEDDCD_CACHE")

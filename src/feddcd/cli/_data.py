@@ -19,11 +19,10 @@ from rich.table import Table
 from .._errors import DataError
 from .._text import meant
 from ..data import available
-from ..data._cache import cache_dir
-from ..data._known import KNOWN, Source
 from ..data.check import check
 from ..data.fetch import fetch
-from ..data.sources import find
+from ..data.files import cache_dir
+from ..data.known import KNOWN, KnownSet, find
 from ..paper import authors
 
 console = Console()
@@ -114,7 +113,7 @@ def _report(verdict: str, what: Path | str) -> None:
     console.print(f"[green]{verdict:<7}[/]  {escape(str(what))}", soft_wrap=True, highlight=False)
 
 
-def _source(name: str) -> Source:
+def _source(name: str) -> KnownSet:
     if name in KNOWN:
         return KNOWN[name]
     if name in available():
@@ -123,7 +122,7 @@ def _source(name: str) -> Source:
     raise DataError(f"no data set called {name!r}; {hint}there are {', '.join(NAMES)}")
 
 
-def _size(source: Source) -> str:
+def _size(source: KnownSet) -> str:
     size = source.train.size
     return "size not known" if size is None else f"{decimal(size)} of text"
 

@@ -1,13 +1,12 @@
 """Data sets, strict readers of files, ways to share rows among clients, and what sites agree on."""
 
-from feddcd.data._dataset import Dataset
-from feddcd.data.agreement import Agreed, Offer, SiteData, admit, agree, offer, select
-from feddcd.data.libsvm import read_libsvm
-from feddcd.data.partition import PARTITIONS, partition
-from feddcd.data.sources import available, load
-from feddcd.data.tables import read_site
-
 from .._errors import DataError
+from ._dataset import Dataset
+from .agreement import Agreed, Offer, SiteData, admit, agree, offer, select
+from .libsvm import read_libsvm
+from .partition import PARTITIONS, partition
+from .sources import available, load
+from .tables import read_site
 
 __all__ = [
     "Agreed",

@@ -9,13 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from feddcd.data._known import KNOWN, File, Source
-from feddcd.data._rows import Rules
-from feddcd.data._stream import check_file, text_blocks
-from feddcd.data.libsvm import parsed_blocks
-from feddcd.data.sources import absent, find
-
 from .._errors import DataError
+from ._parse import Rules
+from .files import check_file, text_blocks
+from .known import KNOWN, File, KnownSet, absent, find
+from .libsvm import parsed_blocks
 
 
 class Finding(NamedTuple):
@@ -36,14 +34,14 @@ class Counts(NamedTuple):
     labels: dict[float, int]
 
 
-def check(source: Source) -> list[Finding]:
+def check(source: KnownSet) -> list[Finding]:
     """Look at every file of the set; DataError where the training file is absent."""
     if find(source.train) is None:
         raise absent(source, source.train)
     return [_finding(source, file) for file in source.files]
 
 
-def _finding(source: Source, file: File) -> Finding:
+def _finding(source: KnownSet, file: File) -> Finding:
     path = find(file)
     if path is None:
         good = not source.needs_test
@@ -55,7 +53,7 @@ def _finding(source: Source, file: File) -> Finding:
         return Finding(file, path, False, str(error))
 
 
-def examine(source: Source, file: File, path: Path) -> str:
+def examine(source: KnownSet, file: File, path: Path) -> str:
     """What was checked and found right, in words; DataError says what is wrong."""
     check_file(path)
     sha256, size = _sha256(path)
@@ -69,8 +67,10 @@ def examine(source: Source, file: File, path: Path) -> str:
         return f"git blob id of the text is the known one, {_short(file.blob)}"
     if file.exact:
         raise DataError(f"{path}: sha256 of the text is {sha256}, expected {file.sha256}")
-    known = file.sha256 or file.blob
-    why = f"not the known copy by its checksum ({_short(known)})" if known else "no known checksum"
+    checksum = file.sha256 or file.blob
+    why = "no known checksum"
+    if checksum:
+        why = f"not the known copy by its checksum ({_short(checksum)})"
     return f"{why}; {_agreeing(file, count(path, source.features), source.features, path)}"
 
 
@@ -94,24 +94,24 @@ def _agreeing(file: File, counts: Counts, features: int, path: Path) -> str:
         "non-zeros": (file.nonzeros, counts.nonzeros),
     }
     wrong = [
-        f"{what} {got:,} instead of {known:,}"
-        for what, (known, got) in seen.items()
-        if known not in (None, got)
+        f"{what} {got:,} instead of {expected:,}"
+        for what, (expected, got) in seen.items()
+        if expected not in (None, got)
     ]
     labels = dict(file.labels)
     if set(labels) != set(counts.labels):
         wrong.append(f"labels {_list(sorted(counts.labels))} instead of {_list(sorted(labels))}")
     else:
         wrong += [
-            f"label {label:g} {counts.labels[label]:,} times instead of {known:,}"
-            for label, known in labels.items()
-            if known not in (None, counts.labels[label])
+            f"label {label:g} {counts.labels[label]:,} times instead of {expected:,}"
+            for label, expected in labels.items()
+            if expected not in (None, counts.labels[label])
         ]
     if wrong:
         raise DataError(f"{path}: {', '.join(wrong)}")
-    right = [f"{what} {got:,}" for what, (known, got) in seen.items() if known is not None]
+    right = [f"{what} {got:,}" for what, (expected, got) in seen.items() if expected is not None]
     right += [] if file.last else [f"no index above {features:,}"]
-    unknown = [what for what, (known, _) in seen.items() if known is None]
+    unknown = [what for what, (expected, _) in seen.items() if expected is None]
     if None in labels.values():
         right.append(f"labels {_list(sorted(labels))}")
         unknown.append("how often each label occurs")

@@ -13,11 +13,9 @@ from typing import NamedTuple
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
-from feddcd.data._known import SUFFIXES, File, Source
-from feddcd.data.check import examine
-from feddcd.data.sources import find, folders, placing
-
 from .._errors import DataError
+from .check import examine
+from .known import SUFFIXES, File, KnownSet, find, folders, placing
 
 BLOCK = 1 << 16
 TIMEOUT = 60.0
@@ -43,7 +41,7 @@ class Served(NamedTuple):
 
 
 def fetch(
-    source: Source, *, test: bool | None = None, watch: Watch = lambda name, done, total: None
+    source: KnownSet, *, test: bool | None = None, watch: Watch = lambda name, done, total: None
 ) -> list[Path]:
     """The files of the set, downloaded unless they are here; `test` overrules the set's default."""
     with_test = (source.needs_test or source.fetch_test) if test is None else test
@@ -51,7 +49,7 @@ def fetch(
     return [find(file) or _download(source, file, watch) for file in files]
 
 
-def _download(source: Source, file: File, watch: Watch) -> Path:
+def _download(source: KnownSet, file: File, watch: Watch) -> Path:
     if file.base is None:
         raise DataError(f"{source.name} has no public address: {placing(file)}")
     folder, advice = folders()[0], placing(file)
@@ -153,7 +151,7 @@ def _blocks(response: HTTPResponse, part: Path) -> Iterator[bytes]:
         yield block
 
 
-def _verify(source: Source, file: File, address: str, part: Path) -> None:
+def _verify(source: KnownSet, file: File, address: str, part: Path) -> None:
     try:
         examine(source, file, part)
     except DataError as error:

@@ -11,10 +11,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from feddcd.data._stream import BYTE_ORDER_MARK, check_file, text_blocks
-
 from .._errors import DataError
 from .._text import listed, meant
+from .files import BYTE_ORDER_MARK, check_file, text_blocks
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 PACKED = (".gz", ".bz2", ".xz")

@@ -10,13 +10,9 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_array
 
-from feddcd.data import _cache
-from feddcd.data._libsvm_exact import parse_lines
-from feddcd.data._libsvm_fast import parse_block
-from feddcd.data._rows import MAX_INDEX, Rows, Rules
-from feddcd.data._stream import check_file, line_blocks
-
 from .._errors import DataError
+from ._parse import MAX_INDEX, RowBlock, Rules, parse_block, parse_lines
+from .files import cache_entry, check_file, line_blocks, load_arrays, store_arrays
 
 
 def read_libsvm(
@@ -56,7 +52,7 @@ def _check_rules(rules: Rules) -> None:
         raise DataError(f"n_features must be at most {MAX_INDEX}, got {n}")
 
 
-def parsed_blocks(path: Path, rules: Rules) -> Iterator[Rows]:
+def parsed_blocks(path: Path, rules: Rules) -> Iterator[RowBlock]:
     """The rows of a file, some megabytes of text at a time."""
     line = 1
     for text in line_blocks(path):
@@ -64,32 +60,32 @@ def parsed_blocks(path: Path, rules: Rules) -> Iterator[Rows]:
         line += text.count(b"\n")
 
 
-def _parse(path: Path, rules: Rules) -> Rows:
+def _parse(path: Path, rules: Rules) -> RowBlock:
     parts = list(parsed_blocks(path, rules))
     if not sum(part.y.size for part in parts):
         raise DataError(f"{path}: no rows; the file is empty or has only blank lines and comments")
-    return Rows.join(parts)
+    return RowBlock.join(parts)
 
 
-def _cached(path: Path, rules: Rules) -> Rows:
-    file = _cache.entry(path, rules.base)
-    rows = _from_arrays(_cache.load(file))
+def _cached(path: Path, rules: Rules) -> RowBlock:
+    file = cache_entry(path, rules.base)
+    rows = _from_arrays(load_arrays(file))
     if rows is not None and rows.indices.max(initial=-1) + rules.base <= rules.last:
         return rows
     rows = _parse(path, rules)
-    _cache.store(file, _to_arrays(rows))
+    store_arrays(file, _to_arrays(rows))
     return rows
 
 
-def _to_arrays(rows: Rows) -> dict[str, np.ndarray]:
+def _to_arrays(rows: RowBlock) -> dict[str, np.ndarray]:
     return {name: np.asarray(value) for name, value in rows._asdict().items()}
 
 
-def _from_arrays(arrays: dict[str, np.ndarray] | None) -> Rows | None:
-    """Rows of a cache entry, or None where it is not what `_to_arrays` writes."""
-    if arrays is None or set(arrays) != set(Rows._fields):
+def _from_arrays(arrays: dict[str, np.ndarray] | None) -> RowBlock | None:
+    """RowBlock of a cache entry, or None where it is not what `_to_arrays` writes."""
+    if arrays is None or set(arrays) != set(RowBlock._fields):
         return None
-    vectors = [arrays[name] for name in Rows._fields[:4]]
+    vectors = [arrays[name] for name in RowBlock._fields[:4]]
     if [array.dtype.str[1:] for array in vectors] != ["f8", "f8", "i4", "i8"]:
         return None
     if any(array.ndim != 1 for array in vectors) or arrays["unsorted"].ndim:
@@ -101,4 +97,6 @@ def _from_arrays(arrays: dict[str, np.ndarray] | None) -> Rows | None:
         return None
     if not (np.isfinite(y).all() and np.isfinite(data).all()):
         return None
-    return Rows(y, data, indices, counts, int(arrays["unsorted"]), int(arrays["first_unsorted"]))
+    return RowBlock(
+        y, data, indices, counts, int(arrays["unsorted"]), int(arrays["first_unsorted"])
+    )

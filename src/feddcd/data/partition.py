@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from feddcd.data._random import generator
-
 from .._errors import DataError
 
 PARTITIONS = {
@@ -55,6 +53,13 @@ def partition(
         a = _concentration(parameter if colon else "0.5", scheme)
         parts = _redraw(lambda: _dirichlet(label, N, a, rng), scheme, N)
     return [np.sort(part) for part in parts]
+
+
+def generator(seed: int) -> np.random.Generator:
+    """A generator for this seed, a whole number >= 0."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise DataError(f"seed must be a whole number >= 0, got {seed!r}")
+    return np.random.default_rng(int(seed))
 
 
 def _check(y: np.ndarray, name: str, scheme: str, colon: str) -> None:

@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass, fields
 from pathlib import Path
 
+import numpy as np
 from scipy.sparse import csr_array
-
-from feddcd.data._cache import cache_dir
-from feddcd.data._dataset import Dataset, shape_of
-from feddcd.data._embedded import EMBEDDED, load_embedded
-from feddcd.data._known import KNOWN, SUFFIXES, File, Source
-from feddcd.data._synthetic import SYNTHETIC, make_synthetic
-from feddcd.data.frames import is_table
-from feddcd.data.libsvm import read_libsvm
 
 from .._errors import DataError
 from .._text import meant
+from ._dataset import Dataset, shape_of
+from .frames import is_table
+from .known import KNOWN, File, KnownSet, absent, find
+from .libsvm import read_libsvm
+from .partition import generator
 
 DENSE_ABOVE = 0.1
+EMBEDDED = {
+    "digits": "1,797 x 64, handwritten digits 8 x 8, 10 classes, pixels / 16",
+    "breast-cancer": "569 x 30, tumour measurements, 2 classes, standardised columns",
+    "wine": "178 x 13, chemical analysis of wines, 3 classes, standardised columns",
+}
+SPLIT_SEED = 0
+SYNTHETIC = {
+    "synthetic-iid": "2,000 x 20, 3 classes, 20 groups that are all alike",
+    "synthetic-heterogeneous": "2,000 x 20, 3 classes, 20 groups that differ a lot",
+    "synthetic": "n x d of your choice, as in synthetic:n=2000,d=20,classes=3,groups=20,"
+    "heterogeneity=0.5",
+}
+DIALS = {"synthetic-iid": 0.0, "synthetic-heterogeneous": 1.0}
+MAX_VALUES = 2**30
+SIGNAL = 3.0
 
 
 def available() -> dict[str, str]:
@@ -68,7 +82,7 @@ def load(
 
 
 def _table(name: str, label, group, test, index_base: int) -> Dataset:
-    from feddcd.data.tables import read_dataset
+    from .tables import read_dataset
 
     if index_base != 1:
         raise DataError(f"{name}: index_base goes with LIBSVM files, got index_base={index_base}")
@@ -81,45 +95,14 @@ def _unknown(name: str) -> str:
     return f"{name!r} is neither a data set nor a file; {hint}data sets: {', '.join(names)}"
 
 
-def folders() -> list[Path]:
-    """Where files are looked for; the first is where they are put."""
-    named = os.environ.get("FEDDCD_DATA")
-    return [Path(named), cache_dir()] if named else [cache_dir()]
-
-
-def find(file: File) -> Path | None:
-    """The file in whatever compression, or None where it is in none of the folders."""
-    paths = (folder / f"{file.name}{suffix}" for folder in folders() for suffix in SUFFIXES)
-    return next((path for path in paths if os.path.isfile(path)), None)
-
-
-def placing(file: File) -> str:
-    """What to put where."""
-    named = os.environ.get("FEDDCD_DATA") or "not set"
-    return (
-        f"put the file {file.name} (plain, .bz2, .gz or .xz) into the folder that the "
-        f"environment variable FEDDCD_DATA names ({named}) or into {cache_dir()}"
-    )
-
-
-def absent(source: Source, file: File) -> DataError:
-    """The error for a file that is not here."""
-    here = f"{source.name}: {placing(file)}"
-    if file.address is None:
-        return DataError(f"{here}; it has no public address")
-    return DataError(
-        f"{here}, or fetch it from {file.address} with the command: feddcd data fetch {source.name}"
-    )
-
-
-def _required(source: Source, file: File) -> Path:
+def _required(source: KnownSet, file: File) -> Path:
     path = find(file)
     if path is None:
         raise absent(source, file)
     return path
 
 
-def _held_out(source: Source) -> Path | None:
+def _held_out(source: KnownSet) -> Path | None:
     if source.test is None:
         return None
     return _required(source, source.test) if source.needs_test else find(source.test)
@@ -148,3 +131,96 @@ def _widen(X: csr_array, d: int, file: str) -> csr_array:
     if wide > d:
         raise DataError(f"{file}: {wide} features, but the training data have {d}")
     return csr_array((X.data, X.indices, X.indptr), shape=(n, d))
+
+
+def load_embedded(name: str) -> Dataset:
+    """The named set; columns are scaled by the training rows alone."""
+    from sklearn import datasets
+    from sklearn.model_selection import train_test_split
+
+    read = getattr(datasets, f"load_{name.replace('-', '_')}")
+    X, y = read(return_X_y=True)
+    rows, held_out = train_test_split(
+        np.arange(len(y)), test_size=0.2, stratify=y, random_state=SPLIT_SEED
+    )
+    if name == "digits":
+        shift, scale = 0.0, 16.0
+    else:
+        shift, scale = X[rows].mean(axis=0), X[rows].std(axis=0)
+    X = (X - shift) / scale
+    return Dataset(name, X[rows], y[rows]).with_test(X[held_out], y[held_out])
+
+
+@dataclass(frozen=True)
+class Options:
+    """n training rows, d features; heterogeneity in [0, 1], 0 for groups that are all alike."""
+
+    n: int = 2000
+    d: int = 20
+    classes: int = 3
+    groups: int = 20
+    heterogeneity: float = 0.5
+
+    def __post_init__(self) -> None:
+        for key, least in (("n", 1), ("d", 1), ("classes", 2), ("groups", 1)):
+            if getattr(self, key) < least:
+                raise DataError(f"synthetic: need {key} >= {least}, got {getattr(self, key)}")
+        if not 0 <= self.heterogeneity <= 1:
+            raise DataError(f"synthetic: need 0 <= heterogeneity <= 1, got {self.heterogeneity}")
+        for key in ("groups", "classes"):
+            if getattr(self, key) > self.n:
+                raise DataError(f"synthetic: need {key} <= n, got {getattr(self, key)} > {self.n}")
+        if max(self.n, self.groups * self.classes) * max(self.d, self.classes) > MAX_VALUES:
+            raise DataError(f"synthetic: {self} is too large to make")
+
+
+def parse_options(name: str) -> Options:
+    """Options of `synthetic:n=2000,d=20`, or of one of the two named sets."""
+    if name in DIALS:
+        return Options(heterogeneity=DIALS[name])
+    kind, _, text = name.partition(":")
+    if kind in DIALS:
+        raise DataError(f"{kind} takes no options, got {name!r}; use synthetic:{text}")
+    kinds = {field.name: int if field.type == "int" else float for field in fields(Options)}
+    values = {}
+    for part in filter(None, text.split(",")):
+        key, _, value = (piece.strip() for piece in part.partition("="))
+        if key not in kinds or key in values:
+            what = "repeated" if key in values else "unknown"
+            raise DataError(f"synthetic: {what} key {key!r} in {name!r}; keys: {', '.join(kinds)}")
+        try:
+            values[key] = kinds[key](value)
+        except ValueError:
+            kind = "a whole number" if kinds[key] is int else "a number"
+            raise DataError(
+                f"synthetic: {key}={value!r} is not {kind}; keys: {', '.join(kinds)}"
+            ) from None
+    return Options(**values)
+
+
+def make_synthetic(name: str, seed: int) -> Dataset:
+    """Class ~ softmax(c (W + h dW_g)' x + log p_g) for x ~ N(h mu_g, I) in group g, dial h."""
+    options = parse_options(name)
+    rng = generator(seed)
+    d, K, G, h = options.d, options.classes, options.groups, options.heterogeneity
+    mean = h * rng.standard_normal((G, d))
+    weights = rng.standard_normal((d, K)) + h * rng.standard_normal((G, d, K))
+    mixture = (1 - h) / K + h * rng.dirichlet(np.full(K, 0.5), G)
+    offset = np.log(np.maximum(mixture, 1e-9))
+
+    def draw(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        group = np.arange(n) * G // n
+        X = mean[group] + rng.standard_normal((n, d))
+        logits = np.empty((n, K))
+        for g in np.unique(group):
+            rows = group == g
+            logits[rows] = SIGNAL / np.sqrt(d) * X[rows] @ weights[g] + offset[g]
+        y = np.argmax(logits + rng.gumbel(size=(n, K)), axis=1)
+        return X, y, group
+
+    X, y, group = draw(options.n)
+    seen = np.unique(y).size
+    if seen < K:
+        raise DataError(f"{name}: only {seen} of {K} classes occur in n={options.n} rows; raise n")
+    X_test, y_test, _ = draw(max(options.n // 4, 1))
+    return Dataset(name, X, y, group).with_test(X_test, y_test)

@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-
-from feddcd.data._dataset import Dataset, shape_of
-from feddcd.data.agreement import SiteData as SiteData
-from feddcd.data.agreement import select as select
-from feddcd.data.frames import Frame, is_number, is_table, no_column, read_frame
-from feddcd.data.libsvm import read_libsvm
-from feddcd.data.sources import DENSE_ABOVE
+from scipy import sparse
 
 from .._errors import DataError
 from .._text import listed
+from ._dataset import Dataset, shape_of
+from .agreement import SiteData as SiteData
+from .agreement import select as select
+from .frames import Frame, is_number, is_table, no_column, read_frame
+from .libsvm import read_libsvm
+from .sources import DENSE_ABOVE
 
 MAX_LABEL = 200
 
@@ -59,6 +60,21 @@ def read_dataset(
     apart = group if group in held_out.frame.columns else None
     rows = select(site_of(held_out, label, apart), site.names or ())
     return data.with_test(rows.X, _numbered(rows, classes))
+
+
+def write_rows(folder: Path, X: Any, y: np.ndarray) -> dict[str, str]:
+    """data.svm for a sparse X, data.csv otherwise; what a site has to say of it."""
+    if sparse.issparse(X):
+        from sklearn.datasets import dump_svmlight_file
+
+        dump_svmlight_file(X, y, str(folder / "data.svm"), zero_based=False)
+        return {"data": "data.svm"}
+    import pandas as pd
+
+    table = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
+    table["label"] = y
+    table.to_csv(folder / "data.csv", index=False, float_format="%.17g")
+    return {"data": "data.csv", "label": "label"}
 
 
 def _numbered(site: SiteData, classes: np.ndarray | None) -> np.ndarray:

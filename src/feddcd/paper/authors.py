@@ -10,9 +10,8 @@ from typing import NamedTuple, NoReturn
 
 import numpy as np
 
-from feddcd.data._cache import cache_dir
-
 from .._errors import DataError
+from ..data.files import cache_dir
 
 NAME = "authors-results"
 ABOUT = "per-round results of the paper's authors"

@@ -50,7 +50,7 @@ def is_mlp(problem: str) -> bool:
 
 def data_of(problem: str) -> str:
     """The data set of a problem: the one it prefers if its file is there."""
-    from ..data.sources import KNOWN, find
+    from ..data.known import KNOWN, find
 
     kind = PROBLEMS[problem]
     if kind.prefer is not None and find(KNOWN[kind.prefer].train) is not None:

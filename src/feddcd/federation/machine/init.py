@@ -7,7 +7,7 @@ from typing import Any
 
 from ..._errors import SpecError
 from ...data import Dataset, partition
-from ...data.write import write_rows
+from ...data.tables import write_rows
 from ..config import Config
 from ..folder import Home
 from ..site import policy

@@ -1,9 +1,12 @@
-"""Text files, plain or compressed, as blocks of whole lines."""
+"""Text files, plain or packed, as blocks of lines; what was parsed is kept as plain arrays (.npz,
+never pickled) in the user's cache folder."""
 
 from __future__ import annotations
 
 import bz2
+import contextlib
 import gzip
+import hashlib
 import lzma
 import os
 import zlib
@@ -11,11 +14,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+import numpy as np
+
 from .._errors import DataError
+from .._files import stamp, write_atomically
 
 BLOCK = 1 << 22
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError)
+CACHE_VERSION = 1
 
 
 class _Readable(Protocol):
@@ -71,3 +78,39 @@ def _decompressed(raw: BinaryIO) -> tuple[str, _Readable]:
     if magic == b"\xfd7zXZ\x00":
         return "xz file", lzma.LZMAFile(raw)
     return "", raw
+
+
+def cache_dir() -> Path:
+    """FEDDCD_CACHE where it is set, else the user's cache folder."""
+    if folder := os.environ.get("FEDDCD_CACHE"):
+        return Path(folder)
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("feddcd"))
+
+
+def cache_entry(path: Path, *key: object) -> Path:
+    """Where the arrays of this state of the file are kept."""
+    parts = (CACHE_VERSION, *stamp(path), *key, os.fsencode(os.path.abspath(path)))
+    return cache_dir() / f"libsvm-{hashlib.sha256(repr(parts).encode()).hexdigest()[:32]}.npz"
+
+
+def load_arrays(file: Path) -> dict[str, np.ndarray] | None:
+    """The arrays in the file, or None where it is absent or damaged in any way."""
+    try:
+        with open(file, "rb") as stream, np.load(stream, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+    except Exception:
+        return None
+
+
+def store_arrays(file: Path, arrays: dict[str, np.ndarray]) -> None:
+    """Write atomically; a folder that cannot be written is no error."""
+    with contextlib.suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(file, lambda path: _write(path, arrays))
+
+
+def _write(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    with open(path, "wb") as stream:
+        np.savez(stream, allow_pickle=False, **arrays)

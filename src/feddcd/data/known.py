@@ -11,7 +11,12 @@ are the page's. Sizes of `w8a` and `a9a.t`, non-zeros of `ijcnn1` and `covtype`:
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
+
+from .._errors import DataError
+from .files import cache_dir
 
 LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets"
 BINARY, MULTICLASS = f"{LIBSVM}/binary", f"{LIBSVM}/multiclass"
@@ -41,7 +46,7 @@ class File:
 
 
 @dataclass(frozen=True)
-class Source:
+class KnownSet:
     """A set of files, looked for in FEDDCD_DATA and in the cache folder."""
 
     name: str
@@ -66,8 +71,8 @@ def _digits(*counts: int) -> tuple[tuple[int, int], ...]:
     return tuple(enumerate(counts))
 
 
-_SOURCES = (
-    Source(
+_SETS = (
+    KnownSet(
         "mnist", "handwritten digits 28 x 28, 10 classes", 780, "none stated",
         File(
             "mnist.scale", 60_000,
@@ -83,7 +88,7 @@ _SOURCES = (
         ),
         needs_test=True,
     ),
-    Source(
+    KnownSet(
         "rcv1", "news stories as term vectors (LIBSVM's RCV1), 2 classes", 47_236, "none stated",
         File(
             "rcv1_train.binary", 20_242, EITHER_SIGN, None, 47_236, BINARY, ".bz2",
@@ -92,7 +97,7 @@ _SOURCES = (
         File("rcv1_test.binary", 677_399, EITHER_SIGN, base=BINARY, packed=".bz2"),
         fetch_test=False,
     ),
-    Source(
+    KnownSet(
         "a9a", "income of adults, 2 classes", 123, "CC BY 4.0 (UCI)",
         File(
             "a9a", 32_561, ((-1, 24_720), (1, 7_841)), 451_592, 123, BINARY, "", 2_329_875,
@@ -101,24 +106,24 @@ _SOURCES = (
         ),
         File("a9a.t", 16_281, ((-1, 12_435), (1, 3_846)), base=BINARY, size=1_164_634),
     ),
-    Source(
+    KnownSet(
         "w8a", "web pages by their words, 2 classes", 300, "none stated",
         File("w8a", 49_749, EITHER_SIGN, None, 300, BINARY, "", 3_478_239),
         File("w8a.t", 14_951, EITHER_SIGN, base=BINARY),
     ),
-    Source(
+    KnownSet(
         "phishing", "phishing web sites, 2 classes", 68, "CC BY 4.0 (UCI)",
         File(
             "phishing", 11_055, ((0, 4_898), (1, 6_157)), 331_650, 68, BINARY, "", 3_620_168,
             "0cf66ef36604c393da9359b2e5d894a2df8aee31fd184633cefa138add2ef08a",
         ),
     ),
-    Source(
+    KnownSet(
         "ijcnn1", "misfires of an engine (IJCNN 2001), 2 classes", 22, "none stated",
         File("ijcnn1", 49_990, EITHER_SIGN, 649_870, 22, BINARY, ".bz2"),
         File("ijcnn1.t", 91_701, EITHER_SIGN, 1_192_113, 22, BINARY, ".bz2"),
     ),
-    Source(
+    KnownSet(
         "covtype", "forest cover, one kind against the rest, columns in [0, 1], 2 classes", 54,
         "CC BY 4.0 (UCI)",
         File(
@@ -126,7 +131,7 @@ _SOURCES = (
             ".bz2",
         ),
     ),
-    Source(
+    KnownSet(
         "rcv1-subset", "news stories, other documents than LIBSVM's, 2 classes", 47_236,
         "LGPL >= 3",
         File(
@@ -143,4 +148,35 @@ _SOURCES = (
     ),
 )  # fmt: skip
 
-KNOWN = {source.name: source for source in _SOURCES}
+KNOWN = {source.name: source for source in _SETS}
+
+
+def folders() -> list[Path]:
+    """Where files are looked for; the first is where they are put."""
+    named = os.environ.get("FEDDCD_DATA")
+    return [Path(named), cache_dir()] if named else [cache_dir()]
+
+
+def find(file: File) -> Path | None:
+    """The file in whatever compression, or None where it is in none of the folders."""
+    paths = (folder / f"{file.name}{suffix}" for folder in folders() for suffix in SUFFIXES)
+    return next((path for path in paths if os.path.isfile(path)), None)
+
+
+def placing(file: File) -> str:
+    """What to put where."""
+    named = os.environ.get("FEDDCD_DATA") or "not set"
+    return (
+        f"put the file {file.name} (plain, .bz2, .gz or .xz) into the folder that the "
+        f"environment variable FEDDCD_DATA names ({named}) or into {cache_dir()}"
+    )
+
+
+def absent(source: KnownSet, file: File) -> DataError:
+    """The error for a file that is not here."""
+    here = f"{source.name}: {placing(file)}"
+    if file.address is None:
+        return DataError(f"{here}; it has no public address")
+    return DataError(
+        f"{here}, or fetch it from {file.address} with the command: feddcd data fetch {source.name}"
+    )
