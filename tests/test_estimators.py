@@ -17,8 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from feddcd import FederatedLogisticRegression, FederatedPoissonRegressor, FederatedRidge
 from feddcd.estimators._gap import prove
-from feddcd.estimators._rows import Rows
-from feddcd.estimators._split import split
+from feddcd.estimators._rows import EstimatorRows, split
 from feddcd.losses import LOGISTIC, POISSON, RIDGE, SOFTMAX
 
 ALL = (FederatedLogisticRegression, FederatedRidge, FederatedPoissonRegressor)
@@ -263,7 +262,7 @@ def random_rows(name, seed):
         Y = random.poisson(3, (n, 1)) + 1.0 * (name == "poisson") * np.eye(n, 1)
     s = random.uniform(0.1, 1, n)
     l2, intercept = 10 ** random.uniform(-3, 1), bool(random.integers(0, 4))
-    return Rows(X, Y, s / s.sum(), l2, LINKS[name], intercept, []), random
+    return EstimatorRows(X, Y, s / s.sum(), l2, LINKS[name], intercept, []), random
 
 
 def optimum(rows):

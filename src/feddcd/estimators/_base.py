@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import (
@@ -18,10 +18,8 @@ from sklearn.utils.validation import (
 from .._errors import SpecError
 from ..history import History
 from ..losses import Loss
-from ._plan import ALGORITHMS, plan
-from ._rows import Rows
-from ._split import split
-from ._training import train
+from ._rows import EstimatorRows, split
+from ._training import ALGORITHMS, make_schedule, train
 
 
 class AbstractFederated(BaseEstimator):
@@ -75,14 +73,14 @@ class AbstractFederated(BaseEstimator):
         """w, d by k, and b; the objective is `unit` times that of the rows given."""
         random = check_random_state(self.random_state)
         parts = split(groups, len(Y), self.n_clients, random)
-        rows = Rows(X, Y, s / s.sum(), l2, link, bool(self.fit_intercept), parts)
-        chosen = plan(
+        rows = EstimatorRows(X, Y, s / s.sum(), l2, link, bool(self.fit_intercept), parts)
+        chosen = make_schedule(
             rows, self.algorithm, self.tau, tol=self.tol / unit, max_rounds=self.max_rounds,
             seed=int(random.randint(2**31 - 1)),
         )  # fmt: skip
-        course = train(rows, chosen)
-        self.history_ = _in_unit(course.history, unit)
-        self.certified_gap_ = course.gap * unit
+        path = train(rows, chosen)
+        self.history_ = _in_unit(path.history, unit)
+        self.certified_gap_ = path.gap * unit
         self.n_rounds_ = self.history_.rounds
         self.n_uploads_ = int(self.history_["uploads"][-1])
         self.bytes_up_ = int(self.history_["bytes_up"][-1])
@@ -93,7 +91,7 @@ class AbstractFederated(BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        return course.w, course.b
+        return path.w, path.b
 
     def _linear(self, X) -> np.ndarray:
         """X w + b, with a column per row of coef_."""
@@ -112,6 +110,30 @@ class AbstractFederated(BaseEstimator):
         _whole("max_rounds", self.max_rounds, 1)
         if self.tau is not None:
             _whole("tau", self.tau, 2)
+
+
+class AbstractRegressor(RegressorMixin, AbstractFederated):
+    """One column of numbers to predict; `alpha` is the penalty in scikit-learn's own unit."""
+
+    coef_: np.ndarray
+    intercept_: float
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        l2: float | None = None,
+        fit_intercept: bool = True,
+        algorithm: str = "auto",
+        n_clients: int = 10,
+        tau: int | None = None,
+        tol: float = 1e-6,
+        max_rounds: int = 1000,
+        random_state: Any = None,
+    ):
+        self.alpha, self.l2, self.fit_intercept = alpha, l2, fit_intercept
+        self.algorithm, self.n_clients, self.tau = algorithm, n_clients, tau
+        self.tol, self.max_rounds, self.random_state = tol, max_rounds, random_state
 
 
 def _positive(name: str, value: Any) -> None:

@@ -21,14 +21,14 @@ import numpy as np
 import scipy.sparse
 
 from ..losses import Loss
-from ._rows import Rows
+from ._rows import EstimatorRows
 
 ROUNDING = 8 * np.finfo(float).eps
 SINGULAR = 1e-12  # nothing is said below this ratio of the intercept's curvatures
 STEPS, CLOSE = 30, 1e-10  # of Newton's method for the intercept, and where it ends
 
 
-class Proof(NamedTuple):
+class GapProof(NamedTuple):
     b: np.ndarray
     objective: float
     gap: float
@@ -45,7 +45,7 @@ class _Above(NamedTuple):
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def prove(rows: Rows, w: np.ndarray, b: np.ndarray, *, refine: bool) -> Proof:
+def prove(rows: EstimatorRows, w: np.ndarray, b: np.ndarray, *, refine: bool) -> GapProof:
     """The gap at (w, b), or at (w, b(w)) to rounding if b is to be refined."""
     X, Y, s, link = rows.X, rows.Y, rows.s, rows.link
     z, norms, steps = X @ w, _row_norms(X), 0
@@ -61,10 +61,10 @@ def prove(rows: Rows, w: np.ndarray, b: np.ndarray, *, refine: bool) -> Proof:
     slope = gradient + (s * norms) @ link.bend(p) * change + ROUNDING * size
     objective = s @ link.value(z + b, Y) + rows.l2 / 2 * np.sum(w**2)
     gap = above.gap + slope**2 / (2 * rows.l2)
-    return Proof(b, float(objective), np.inf if np.isnan(gap) else float(gap), steps)
+    return GapProof(b, float(objective), np.inf if np.isnan(gap) else float(gap), steps)
 
 
-def _above(rows: Rows, p: np.ndarray, size: np.ndarray) -> _Above:
+def _above(rows: EstimatorRows, p: np.ndarray, size: np.ndarray) -> _Above:
     """What is known about b from its own gradient and Hessian."""
     k, s, link = p.shape[1], rows.s, rows.link
     if not rows.intercept:
@@ -101,11 +101,11 @@ def _spread(V: np.ndarray) -> float:
     """The largest |e_k - e_l|² in the metric V; V itself for one column."""
     if len(V) == 1:
         return float(V[0, 0])
-    own = np.diag(V)
-    return float(np.max(own[:, None] + own[None, :] - 2 * V))
+    diagonal = np.diag(V)
+    return float(np.max(diagonal[:, None] + diagonal[None, :] - 2 * V))
 
 
-def _size(rows: Rows, p, norms: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _size(rows: EstimatorRows, p, norms: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
     """By row: the size of what is added up in a gradient, of which rounding takes its part."""
     of_z = norms * np.linalg.norm(w) + np.linalg.norm(b)
     return np.linalg.norm(p, axis=1) + np.linalg.norm(rows.Y, axis=1) + rows.link.bend(p) * of_z

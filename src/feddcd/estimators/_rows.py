@@ -1,20 +1,21 @@
-"""All rows of a fit, and the same rows as the clients' stacked problems."""
+"""All rows of a fit, whose each row is, and the same rows as the clients' stacked problems."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 import scipy.sparse
+from sklearn.utils import column_or_1d
 
-from ..losses import Loss
+from .._errors import SpecError
 from ..problems import FAMILIES, AbstractDesign, Linear, Regression, stack_rows
 
 SMALL = 2**20  # entries up to which a sparse matrix is made dense
 CURVED = 5  # see for_duals
 
 
-class Rows(NamedTuple):
+class EstimatorRows(NamedTuple):
     """minimise  sum_j s_j loss(x_j'w + b, y_j) + (l2/2)|w|²,  sum_j s_j = 1."""
 
     X: np.ndarray | scipy.sparse.csr_array
@@ -29,6 +30,26 @@ class Rows(NamedTuple):
     def shape(self) -> tuple[int, int]:
         """Of w, b as its last row if there is one."""
         return self.X.shape[1] + self.intercept, self.Y.shape[1]  # pyright: ignore
+
+
+def split(groups: Any, n: int, n_clients: int, random: np.random.RandomState) -> list[np.ndarray]:
+    """Each client's rows: by the labels given, or even parts at random, none of them empty."""
+    if groups is None:
+        order = random.permutation(n)
+        return np.array_split(order, min(n_clients, n))
+    groups = column_or_1d(groups)
+    if len(groups) != n:
+        raise SpecError(f"groups has {len(groups)} entries, X has {n} rows")
+    try:
+        labels, code = np.unique(groups, return_inverse=True)
+    except TypeError:
+        raise SpecError("groups mixes labels that cannot be ordered, such as 1 and 'a'") from None
+    if labels.dtype.kind == "f" and np.isnan(labels).any():
+        raise SpecError("groups contains NaN: say whose each row is")
+    if len(labels) < 2:
+        raise SpecError(f"groups has one value only, {labels[0]!s}: a federation needs two sites")
+    order = np.argsort(code, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(code))[:-1])
 
 
 class Stacked(NamedTuple):
@@ -55,7 +76,7 @@ class Stacked(NamedTuple):
         return rows[:d], b - self.center @ rows[:d]
 
 
-def for_newton(rows: Rows) -> Stacked:
+def for_newton(rows: EstimatorRows) -> Stacked:
     """Columns in units of their deviation; padded, so that few shapes are compiled."""
     center, X = _centred(rows)
     norms = np.sqrt(rows.s @ _squares(X))
@@ -70,7 +91,7 @@ def for_newton(rows: Rows) -> Stacked:
     return Stacked(problem, problem, center, scale, rows.intercept)
 
 
-def for_duals(rows: Rows, curvature: float) -> Stacked:
+def for_duals(rows: EstimatorRows, curvature: float) -> Stacked:
     """Every coordinate is penalised alike, as dual methods need: the intercept's column is B, so
     that its penalty is (l2/B²)b²/2. This is below the curvature given, and below l2/|x̄|², which
     is left of it when w follows: so the penalty's centre need not be moved often."""
@@ -88,7 +109,7 @@ def for_duals(rows: Rows, curvature: float) -> Stacked:
     return Stacked(problem, truth, center, scale, rows.intercept)
 
 
-def _centred(rows: Rows):
+def _centred(rows: EstimatorRows):
     """x̄ and X - x̄; sparse matrices, and models without an intercept, stay as they are."""
     if scipy.sparse.issparse(rows.X) or not rows.intercept:
         return np.zeros(rows.X.shape[1]), rows.X  # pyright: ignore
@@ -96,7 +117,7 @@ def _centred(rows: Rows):
     return center, rows.X - center
 
 
-def _regression(rows: Rows, X: AbstractDesign, penalty: np.ndarray) -> Regression:
+def _regression(rows: EstimatorRows, X: AbstractDesign, penalty: np.ndarray) -> Regression:
     """The objective; the penalty of the intercept's column is left out."""
     N, n, k = len(rows.parts), X.shape[0], rows.Y.shape[1]
     put = jax.device_put  # compiles nothing, unlike jnp.asarray

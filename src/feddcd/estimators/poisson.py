@@ -1,42 +1,19 @@
 """Counts with the log link."""
 
-from typing import Any
-
 import numpy as np
-from sklearn.base import RegressorMixin
 from sklearn.metrics import d2_tweedie_score
 
 from .._errors import SpecError
 from ..losses import POISSON
-from ._base import AbstractFederated
+from ._base import AbstractRegressor
 
 
-class FederatedPoissonRegressor(RegressorMixin, AbstractFederated):
+class FederatedPoissonRegressor(AbstractRegressor):
     """scikit-learn's `PoissonRegressor`: half the mean deviance + (alpha/2)|w|², over sites.
 
     Its alpha is the penalty of the mean already, so `l2` is another name for it. `tol` is the
     certified gap of this objective at which the fit stops.
     """
-
-    coef_: np.ndarray
-    intercept_: float
-
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        l2: float | None = None,
-        fit_intercept: bool = True,
-        algorithm: str = "auto",
-        n_clients: int = 10,
-        tau: int | None = None,
-        tol: float = 1e-6,
-        max_rounds: int = 1000,
-        random_state: Any = None,
-    ):
-        self.alpha, self.l2, self.fit_intercept = alpha, l2, fit_intercept
-        self.algorithm, self.n_clients, self.tau = algorithm, n_clients, tau
-        self.tol, self.max_rounds, self.random_state = tol, max_rounds, random_state
 
     def fit(self, X, y, groups=None, sample_weight=None):
         """`groups` says whose each row is; without it there are `n_clients` even random parts."""

@@ -1,40 +1,17 @@
 """Least squares with a squared penalty."""
 
-from typing import Any
-
 import numpy as np
-from sklearn.base import RegressorMixin
 
 from ..losses import RIDGE
-from ._base import AbstractFederated
+from ._base import AbstractRegressor
 
 
-class FederatedRidge(RegressorMixin, AbstractFederated):
+class FederatedRidge(AbstractRegressor):
     """scikit-learn's `Ridge`: sum_j s_j (y_j - x_j'w - b)² + alpha |w|², over sites.
 
     `l2` in place of alpha is the penalty of the mean, (1/S) sum_j s_j (...)²/2 + (l2/2)|w|² with
     S = sum_j s_j; of this, `tol` is the certified gap at which the fit stops.
     """
-
-    coef_: np.ndarray
-    intercept_: float
-
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        l2: float | None = None,
-        fit_intercept: bool = True,
-        algorithm: str = "auto",
-        n_clients: int = 10,
-        tau: int | None = None,
-        tol: float = 1e-6,
-        max_rounds: int = 1000,
-        random_state: Any = None,
-    ):
-        self.alpha, self.l2, self.fit_intercept = alpha, l2, fit_intercept
-        self.algorithm, self.n_clients, self.tau = algorithm, n_clients, tau
-        self.tol, self.max_rounds, self.random_state = tol, max_rounds, random_state
 
     def fit(self, X, y, groups=None, sample_weight=None):
         """`groups` says whose each row is; without it there are `n_clients` even random parts."""
