@@ -12,12 +12,11 @@ import pytest
 
 from feddcd.data import load
 from feddcd.data.known import KNOWN, find
-from feddcd.paper import bench, grid
 from feddcd.paper import cells as paper
-from feddcd.paper._authors import AUTHORS_OPTIMUM, authors_run
-from feddcd.paper._printed import ORDER, printed, printed_accuracy
-from feddcd.paper.authors import load_authors
-from feddcd.paper.bench import optimum
+from feddcd.paper import grid
+from feddcd.paper._bench import Bench, optimum
+from feddcd.paper._comparison import ORDER, printed_accuracy, printed_rounds
+from feddcd.paper.authors import AUTHORS_OPTIMUM, authors_run, load_authors
 from feddcd.paper.problems import PAPER_PROBLEMS, PROBLEMS
 from feddcd.simulator.simulate import start
 from feddcd.simulator.threads import alone
@@ -50,7 +49,7 @@ def test_the_optimum_of_the_rcv1_subset():
         assert optimum(rows, everyone, kind) == pytest.approx(0.4087224754, abs=1e-7)
 
 
-def gaps(made: bench.Bench, cell: paper.Cell, seed: int, until: float = 0.0) -> np.ndarray:
+def gaps(made: Bench, cell: paper.Cell, seed: int, until: float = 0.0) -> np.ndarray:
     """After each exchange, to the end of the cell or until one is small enough."""
     fed = made.federation(cell)
     fed = eqx.tree_at(lambda fed: fed.key, fed, jax.random.key(seed))
@@ -72,15 +71,16 @@ def first(gaps: np.ndarray, eps: float) -> int:
 def test_the_dual_methods_on_mnist_are_where_the_authors_were(tmp_path, monkeypatch):
     """One test, since reading MNIST, its optimum and the Gram matrices take longest."""
     at_hand("mnist")
-    monkeypatch.setattr(bench, "OPTIMUM_TOLERANCE", 1e-5)  # at most 5e-9 above the optimum
-    made = bench.Bench.build("mnist-softmax", "mnist", "contiguous", tmp_path)
+    # at most 5e-9 above the optimum
+    monkeypatch.setattr("feddcd.paper._bench.OPTIMUM_TOLERANCE", 1e-5)
+    made = Bench.build("mnist-softmax", "mnist", "contiguous", tmp_path)
     assert made.optimum == pytest.approx(0.558481693, abs=1e-7)
     with jax.enable_x64(True):
         to_a_thousandth(made)
         as_the_authors_began(made)
 
 
-def to_a_thousandth(made: bench.Bench) -> None:
+def to_a_thousandth(made: Bench) -> None:
     def count(algorithm: str, iterations: int, **settings) -> int:
         known = tuple({"tol": 1e-5, **settings}.items())
         cell = paper.Cell(
@@ -93,7 +93,7 @@ def to_a_thousandth(made: bench.Bench) -> None:
     assert 30 * count("pointsaga", 24) <= 660  # uploads
 
 
-def as_the_authors_began(made: bench.Bench) -> None:
+def as_the_authors_began(made: Bench) -> None:
     """With their settings, their first rounds: the count to a hundredth, the curves."""
     mean = lambda gaps: np.exp(np.mean(np.log(gaps[:ROUNDS])))
     for algorithm, (low, high) in {"feddcd": (3, 5), "accfeddcd": (2, 4)}.items():
@@ -137,7 +137,7 @@ def test_table_2_is_what_the_authors_files_say_but_for_four_cells(problem, tau, 
     assert run is not None
     hits = np.flatnonzero(run.objective - AUTHORS_OPTIMUM[problem] <= eps)
     counted = int(hits[0]) + 1 if len(hits) else None
-    shown = printed(problem, tau, eps, algorithm)
+    shown = printed_rounds(problem, tau, eps, algorithm)
     key = (problem, tau, eps, algorithm)
     if key in ODD:
         assert counted == ODD[key] != shown

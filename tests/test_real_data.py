@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import feddcd
-from feddcd.paper.bench import optimum
+from feddcd.paper._bench import optimum
 from feddcd.paper.problems import PROBLEMS
 
 # mean loss + (l2/2)|W|², one column per class, no bias; l2 = 1e-3

@@ -1,22 +1,30 @@
-"""The paper's experiments as data: every cell of its figures and tables, and what it printed.
+"""The paper's experiments as data: every cell of its figures and tables.
 
 A cell is one method on one problem, split and cohort size. Two variants of each: `paper`
-follows the text (primal methods tuned by `feddcd tune`), `authors` follows their code where
-it differs; docs/paper.md lists the differences.
+follows the text (with the settings that `feddcd tune` chose), `authors` follows their code
+where it differs; docs/paper.md lists the differences.
 """
 
 import dataclasses
 import hashlib
 import json
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from .._errors import SpecError
 from ..runs.spec import Setting, Spec
-from ._settings import hyperparameters
-from .problems import BEYOND, DUAL, PRIMAL, PROBLEMS, Variant, check_problems, data_of, is_mlp
+from .problems import (
+    BEYOND,
+    DUAL,
+    PRIMAL,
+    PROBLEMS,
+    Variant,
+    check_problems,
+    data_of,
+    hyperparameters,
+    is_mlp,
+)
 
 
 class Setup(NamedTuple):
@@ -90,15 +98,6 @@ class Cell:
 
         values = dataclasses.asdict(self) | {"settings": dict(self.settings)}
         return tomli_w.dumps({k: v for k, v in values.items() if v is not None})
-
-    @classmethod
-    def from_toml(cls, text: str) -> "Cell":
-        try:
-            values: dict[str, Any] = tomllib.loads(text)
-            values["settings"] = tuple(values["settings"].items())
-            return cls(**values)
-        except (tomllib.TOMLDecodeError, TypeError, KeyError, AttributeError) as error:
-            raise SpecError(f"not a cell: {error}") from None
 
 
 def figure1(problem: str, variant: Variant, seeds: int) -> Iterator[Cell]:

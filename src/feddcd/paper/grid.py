@@ -15,9 +15,9 @@ import numpy as np
 from .._errors import FolderError
 from .._files import write_atomically
 from ..runs.interrupt import patient_interrupt
-from .bench import Bench
+from ._bench import Bench
+from ._players import Player, RunCurve, seeds_of
 from .cells import Cell
-from .players import Curve, Player, seeds_of
 
 COLUMNS = ("iteration", "uploads", "objective", "accuracy")
 
@@ -36,7 +36,7 @@ class Interrupted(Exception):
     """Ctrl-C: what was finished is kept."""
 
 
-Results = dict[str, list[Curve]]  # by cell id, one curve per seed
+Results = dict[str, list[RunCurve]]  # by cell id, one curve per seed
 
 
 def run_grid(
@@ -62,7 +62,7 @@ def run_grid(
 def _run_group(cells, bench: Bench, folder: Path, watch, stop, progress: tuple[int, int]) -> None:
     before, total = progress
     with jax.enable_x64(bench.double), ThreadPoolExecutor(_compilers()) as pool:
-        ready = (pool.submit(_prepared, c, bench, folder) for c in cells)
+        ready = (pool.submit(_prepare, c, bench, folder) for c in cells)
         for k, future in enumerate(_ahead(ready, _compilers())):
             chosen, seeds, made = future.result()
             shown = lambda i, F, c=chosen, k=k: watch(Step(c, i, F, before + k, total))
@@ -72,7 +72,7 @@ def _run_group(cells, bench: Bench, folder: Path, watch, stop, progress: tuple[i
                 raise Interrupted
 
 
-def _prepared(cell: Cell, bench: Bench, folder: Path) -> tuple[Cell, list[int], Player]:
+def _prepare(cell: Cell, bench: Bench, folder: Path) -> tuple[Cell, list[int], Player]:
     """Traced and compiled, ahead of its turn."""
     seeds = _missing(cell, folder)
     with jax.enable_x64(bench.double):
@@ -109,7 +109,7 @@ def path(cell: Cell, seed: int, folder: Path) -> Path:
     return folder / "cells" / cell.id / f"seed{seed}.csv"
 
 
-def save(cell: Cell, seed: int, curve: Curve, folder: Path) -> None:
+def save(cell: Cell, seed: int, curve: RunCurve, folder: Path) -> None:
     file = path(cell, seed, folder)
     file.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(file.with_name("cell.toml"), lambda p: p.write_text(cell.to_toml()))
@@ -125,13 +125,13 @@ def save(cell: Cell, seed: int, curve: Curve, folder: Path) -> None:
     write_atomically(file, write)
 
 
-def load(cell: Cell, seed: int, folder: Path) -> Curve:
+def load(cell: Cell, seed: int, folder: Path) -> RunCurve:
     file = path(cell, seed, folder)
     try:
         with open(file, newline="") as stream:
             head, *rows = csv.reader(stream)
         optimum = float(head[-1].removeprefix("optimum="))
         table = np.array(rows, float).reshape(-1, len(COLUMNS)).T
-        return Curve(table[2], table[3], table[1].astype(int), optimum)
+        return RunCurve(table[2], table[3], table[1].astype(int), optimum)
     except (OSError, ValueError) as error:
         raise FolderError(f"{file} is damaged: {error}; delete it to run it again") from None

@@ -5,22 +5,21 @@ bound. Both take seconds, mostly to compile.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
-from .._types import Key, Scalar
+from .._types import Key, Params, Scalar
 from ..algorithms import AbstractAlgorithm, AccFedDCD, FedAvg, FedDCD, PointSAGA, Scaffold
-from ..participation import UniformSubset
-from ..problems import Quadratic, optimum, random_quadratics, worst_case_chain
+from ..participation import AbstractParticipation, Cohort, UniformSubset
+from ..problems import AbstractProblem, Quadratic, optimum, random_quadratics, worst_case_chain
 from ..simulator.simulate import State, federation, one_round, start
-from ..solvers import GradientDescent
+from ..solvers import AbstractLocalSolver, GradientDescent, LocalSolution
 from . import theory
-from ._rate_parts import Chain, Exact, SomeOf, by_blocks, dense
 
 N, D, ALPHA, BETA, TAUS = 20, 10, 0.1, 3.0, (2, 5, 10, 20)
 CHAIN_N, CHAIN_TAU, CHAIN_ALPHA, CHAIN_BETA, CHAIN_D = 10, 2, 1e-3, 1.0, 200
@@ -28,6 +27,74 @@ SEEDS = 32
 FLOOR = 1e-9  # of the start; rounding shows below
 
 Look = Callable[[Any, State], Scalar]
+
+
+class Exact(AbstractLocalSolver):
+    """`solve(f, h)` is (A + μ I)^-1 h; a step is one of them."""
+
+    solve: Callable[[Any, Array], Array]
+
+    def __call__(self, f: Any, w: Params, key: Key) -> LocalSolution:
+        h = f.b if f.q is None else f.b + f.q
+        return LocalSolution(self.solve(f, h), jnp.zeros_like(f.mu), jnp.ones((), jnp.int32))
+
+
+class SomeOf(AbstractParticipation):
+    """UniformSubset with τ an array, so that one program serves every τ."""
+
+    certain: ClassVar[bool] = False
+    N: int
+    tau: Int[Array, ""]
+
+    def __call__(self, key: Key) -> Cohort:
+        there = jax.random.permutation(key, self.N) < self.tau
+        return Cohort(jnp.arange(self.N), there, there)
+
+
+class Chain(AbstractProblem):
+    """`worst_case_chain` in O(d): every A_i has blocks of one and of two coordinates."""
+
+    diagonal: Float[Array, "*N d"]
+    coupling: Float[Array, "*N d"]  # of a coordinate with the next one
+    b: Float[Array, "*N d"]
+    mu: Float[Array, "*N"]
+    q: Params | None
+    loss_alpha: Float[Array, "*N"]
+    loss_beta: Float[Array, "*N"]
+    rows: Int[Array, "*N"]
+    convex: ClassVar[bool] = True
+
+    def __init__(self, f: Quadratic):
+        self.diagonal = jnp.diagonal(f.A, axis1=1, axis2=2)
+        self.coupling = jnp.pad(jnp.diagonal(f.A, 1, axis1=1, axis2=2), ((0, 0), (0, 1)))
+        self.b, self.mu, self.q, self.rows = f.b, f.mu, f.q, f.rows
+        self.loss_alpha, self.loss_beta = f.loss_alpha, f.loss_beta
+
+    @property
+    def weight(self) -> Float[Array, "*N"]:
+        return jnp.ones_like(self.mu)
+
+    def loss(self, w: Float[Array, " d"]) -> Scalar:
+        pairs = w * (self.diagonal * w / 2 + self.coupling * jnp.roll(w, -1))
+        return jnp.sum(pairs - self.b * w)
+
+    def batch(self, rows: Int[Array, " b"]) -> Self:
+        return self
+
+    def normalised(self) -> Self:
+        return self
+
+
+def dense(f: Quadratic, h: Float[Array, " d"]) -> Float[Array, " d"]:
+    return jnp.linalg.solve(f.A + f.mu * jnp.eye(len(h)), h)
+
+
+def by_blocks(f: Chain, h: Float[Array, " d"]) -> Float[Array, " d"]:
+    """Cramer's rule for a coordinate and the neighbour that it is coupled with, if any."""
+    a, before = f.diagonal + f.mu, jnp.roll(f.coupling, 1)
+    c = f.coupling + before
+    partner = lambda x: jnp.where(before != 0, jnp.roll(x, 1), jnp.roll(x, -1))
+    return (partner(a) * h - c * partner(h)) / (a * partner(a) - c**2)
 
 
 class Contraction(NamedTuple):

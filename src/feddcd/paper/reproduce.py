@@ -8,13 +8,11 @@ import numpy as np
 
 from .._errors import SpecError
 from .._text import nearest
-from ._authors import AUTHORS_OPTIMUM, authors_run
-from ._differences import DIFFERENCES, TWO_CLASS
-from .authors import load_authors
+from ._comparison import DIFFERENCES, TWO_CLASS, Authors, table2_rows, table3_rows
+from .authors import AUTHORS_OPTIMUM, authors_run, load_authors
 from .cells import NOT_IN_FIGURE3, PARTS, Cell, figure1, figure3, grid
 from .grid import Results, Step, run_grid
 from .problems import PAPER_PROBLEMS, VARIANTS, Variant, check_problems
-from .tables import Authors, table2_rows, table3_rows
 
 ALL = ("figure1", "table2", "figure3", "table3")
 

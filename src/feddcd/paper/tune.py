@@ -22,11 +22,10 @@ from .._files import write_atomically
 from .._text import nearest
 from ..runs.interrupt import patient_interrupt
 from ..simulator.simulate import start
-from ._settings import TEXT_NEWTON, batch_size
-from .bench import Bench
+from ._bench import Bench
+from ._players import player
 from .cells import NOT_IN_FIGURE3, TABLE2, Cell
-from .players import player
-from .problems import PRIMAL, Settings, check_problems, data_of, is_mlp
+from .problems import PRIMAL, TEXT_NEWTON, Settings, batch_size, check_problems, data_of, is_mlp
 
 SPLITS = ("iid", "two-class")
 TUNED = (*PRIMAL, "feddcd")
@@ -47,7 +46,7 @@ class Tried(NamedTuple):
     objective: float  # nan where it diverged
 
 
-class Line(NamedTuple):
+class GridLine(NamedTuple):
     """Settings that differ in one number, and where a federation has it."""
 
     algorithm: str
@@ -57,15 +56,15 @@ class Line(NamedTuple):
     where: Callable[[Any], Any]
 
 
-def lines(problem: str, algorithms: Sequence[str]) -> Iterator[Line]:
+def lines(problem: str, algorithms: Sequence[str]) -> Iterator[GridLine]:
     for algorithm in algorithms:
         if algorithm in PRIMAL:
             more: Settings = {"m": FEDPROX_M} if algorithm == "fedprox" else {}
             for epochs in EPOCHS:
                 rate = lambda fed: fed.algorithm.solver.lr
-                yield Line(algorithm, {"epochs": epochs, **more}, "lr", RATES, rate)
+                yield GridLine(algorithm, {"epochs": epochs, **more}, "lr", RATES, rate)
         elif not is_mlp(problem):
-            yield Line(algorithm, {}, "eta", ETAS, lambda fed: fed.algorithm.eta)
+            yield GridLine(algorithm, {}, "eta", ETAS, lambda fed: fed.algorithm.eta)
 
 
 def tune(
@@ -123,7 +122,7 @@ def _tune_bench(
                 raise KeyboardInterrupt
 
 
-def _cell(problem: str, split: str, line: Line, iterations: int) -> Cell:
+def _cell(problem: str, split: str, line: GridLine, iterations: int) -> Cell:
     local: Settings = {"batch_size": batch_size(problem)} if line.name == "lr" else TEXT_NEWTON
     settings = {line.name: line.values[0], **line.settings, **local}
     tau, data = TABLE2[0].tau(problem), data_of(problem)

@@ -1,5 +1,5 @@
-"""Like runs at work (a cell's seeds, a grid's step sizes): on two CPU threads, or as lanes of
-one vmap on an accelerator."""
+"""Like runs at work (a cell's seeds, a grid's step sizes): each on a core of the CPU, or as lanes
+of one vmap on an accelerator."""
 
 import abc
 import threading
@@ -14,15 +14,14 @@ import numpy as np
 
 from ..simulator.lanes import advance_lanes, lanes
 from ..simulator.simulate import Federation, Record, State, start
-from ..simulator.threads import alone
-from .bench import Bench
+from ..simulator.threads import alone, cores
+from ._bench import Bench
 from .cells import Cell
 
 LANE_CHUNK = 10  # iterations between two looks at the clock
-THREADS = 2
 
 
-class Curve(NamedTuple):
+class RunCurve(NamedTuple):
     """By iteration, 1 first; nan once a run has diverged."""
 
     objective: np.ndarray
@@ -43,7 +42,7 @@ class Player(abc.ABC):
     @abc.abstractmethod
     def play(
         self, iterations: int, below: float | None, watch: Watch, stop: Callable[[], bool]
-    ) -> Iterator[tuple[int, Curve]]:
+    ) -> Iterator[tuple[int, RunCurve]]:
         """Finished runs by their place in the list; none of those that `stop` cut short."""
 
 
@@ -81,7 +80,7 @@ class _Log:
     def reached(self, below: float | None) -> bool:
         return below is not None and any(row[0] <= below for row in self.rows)
 
-    def curve(self, iterations: int, below: float | None) -> Curve:
+    def curve(self, iterations: int, below: float | None) -> RunCurve:
         """Cut right after the iteration that reached `below`; padded where a run diverged."""
         rows = self.rows
         if below is not None:
@@ -92,7 +91,7 @@ class _Log:
             padding = np.full((iterations - len(table), 3), np.nan)
             padding[:, 2] = self.uploads
             table = np.concatenate([table, padding])
-        return Curve(table[:, 0], table[:, 1], table[:, 2].astype(int), self.optimum)
+        return RunCurve(table[:, 0], table[:, 1], table[:, 2].astype(int), self.optimum)
 
 
 class Threads(Player):
@@ -106,7 +105,7 @@ class Threads(Player):
         double = jnp.zeros(()).dtype == jnp.float64  # this thread's; others do not inherit it
         lock = threading.Lock()
 
-        def one(k: int) -> tuple[int, Curve] | None:
+        def one(k: int) -> tuple[int, RunCurve] | None:
             with jax.enable_x64(double):
                 state, log = self.states[k], _Log(self.per, self.optimum)
                 self.states[k] = None
@@ -121,7 +120,7 @@ class Threads(Player):
                         watch(len(log.rows), log.last)
                 return k, log.curve(iterations, below)
 
-        with ThreadPoolExecutor(THREADS) as pool:
+        with ThreadPoolExecutor(cores()) as pool:
             yield from filter(None, pool.map(one, range(len(self.feds))))
 
 

@@ -51,7 +51,7 @@ class Bench:
             if kind.reference is not None:
                 return cls(made, kind.reference, double)
             key = f"optimum-{problem}-{data}-{split}-{_digest(rows, parts)}"
-            best = _kept(folder / "cells" / f"{key}.json", lambda: optimum(rows, parts, kind))
+            best = _optimum(folder / "cells" / f"{key}.json", lambda: optimum(rows, parts, kind))
         return cls(made, best, double)
 
     def below(self, gap: float | None) -> float | None:
@@ -107,7 +107,7 @@ def _minimum(solver: NewtonCG, f: AbstractProblem, w: Params) -> tuple[Scalar, S
     return f(w), grad_norm
 
 
-def _kept(file: Path, compute) -> float:
+def _optimum(file: Path, compute) -> float:
     if file.exists():
         return float(json.loads(file.read_text())["optimum"])
     value = compute()
