@@ -9,6 +9,7 @@ import scipy.sparse
 from sklearn.utils import column_or_1d
 
 from .._errors import SpecError
+from ..losses import Loss
 from ..problems import FAMILIES, AbstractDesign, Linear, Regression, stack_rows
 
 SMALL = 2**20  # entries up to which a sparse matrix is made dense

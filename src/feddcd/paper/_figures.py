@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from .players import Curve
+    from ._players import RunCurve
 
 ITERATIONS = "iterations (as the paper counts)"
 UPLOADS = "uploads (AccFedDCD: two cohorts an iteration)"
@@ -49,7 +49,7 @@ class Panel(NamedTuple):
     x_title: str = ITERATIONS
 
 
-Curves = Mapping[str, Mapping[str, Sequence["Curve"]]]  # by problem and algorithm, per seed
+Curves = Mapping[str, Mapping[str, Sequence["RunCurve"]]]  # by problem and algorithm, per seed
 Gaps = Mapping[str, Mapping[str, np.ndarray]]  # of the authors, by problem and algorithm
 
 
@@ -77,7 +77,7 @@ def gap_panels(
     return made
 
 
-def _series(algorithm: str, runs: Sequence["Curve"], overlay, uploads: bool) -> Series:
+def _series(algorithm: str, runs: Sequence["RunCurve"], overlay, uploads: bool) -> Series:
     n = max(len(run.objective) for run in runs)
     gaps = np.full((len(runs), n), np.nan)
     for row, run in zip(gaps, runs, strict=True):
