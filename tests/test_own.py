@@ -43,7 +43,7 @@ def x64():
 @pytest.fixture(autouse=True)
 def _no_pictures(monkeypatch):
     # pictures take most of the time, and tests/test_report.py looks at them
-    monkeypatch.setattr("feddcd.report.html.panels", lambda *a: [])
+    monkeypatch.setattr("feddcd.report.run.panels", lambda *a: [])
 
 
 class SmoothHinge(AbstractFamily):
