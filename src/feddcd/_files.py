@@ -139,6 +139,13 @@ def fresh_folder(name: str) -> Path:
     return folder
 
 
+def shown(path: Path) -> str:
+    """For a person: a path below the current folder without the way to that folder."""
+    with suppress(ValueError):
+        path = path.relative_to(Path.cwd())
+    return str(path)
+
+
 def stamp(path: Path) -> tuple[int, int]:
     """Tells one state of a file from another: when it was written, and its size."""
     state = path.stat()

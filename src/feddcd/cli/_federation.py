@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from .._errors import Failed, SpecError
+from .._files import shown
 from ..federation.config import Config
 from ..federation.coordinator.coordinator import coordinate
 from ..federation.coordinator.inspect import Insight, inspect, verify
@@ -24,15 +24,13 @@ from ..federation.machine.processes import Group
 from ..federation.machine.programs import node
 from ..federation.machine.up import REST_S, Event, up
 from ..runs.spec import Spec, parse_setting
-from ._tables import load_job, shared_out, show_table, uninvite, watched
-
-console = Console()
+from ._tables import console, load_job, shared_out, show_table, uninvite, up_again, watched
 
 
 def init_command(options: dict[str, Any]) -> None:
     from ..data import load
 
-    folder: Path = options["folder"]
+    path: Path = options["folder"]
     names = options["site"] or [f"site-{i + 1}" for i in range(options["sites"])]
     if len(names) < 2:
         raise SpecError(f"a federation needs at least 2 sites, got {len(names)}")
@@ -41,7 +39,7 @@ def init_command(options: dict[str, Any]) -> None:
         settings=dict(map(parse_setting, options["settings"] or [])),
         **{key: options[key] for key in keys},
     )
-    name = options["name"] or f"{folder.resolve().name}-{_random()}"
+    name = options["name"] or f"{path.resolve().name}-{_random()}"
     config = Config(name, spec, host=options["host"], port=options["port"])
     if options["job"]:
         config = dataclasses.replace(config, spec=Spec(), glm=load_job(options["job"]))
@@ -49,11 +47,11 @@ def init_command(options: dict[str, Any]) -> None:
         names = names if data is None else list(data)
     else:
         data = load(options["data"]) if options["data"] else None
-    home = create(folder, names, config, data=data, split=options["partition"])
-    console.print(f"federation {config.name} of {len(names)} sites in {home.path}")
+    home = create(path, names, config, data=data, split=options["partition"])
+    console.print(f"federation {config.name} of {len(names)} sites in {shown(home.path)}")
     if data is None:
         console.print("say in each sites/NAME/site.toml where that site's data are, then:")
-    console.print(f"  feddcd federation up {home.path}", soft_wrap=True)
+    console.print(f"  {up_again(home)}", soft_wrap=True)
 
 
 def _random() -> str:
@@ -62,8 +60,8 @@ def _random() -> str:
     return secrets.token_hex(3)
 
 
-def up_command(folder: Path, rounds: int, sites: bool) -> None:
-    home = Home(folder)
+def up_command(path: Path, rounds: int, sites: bool) -> None:
+    home = Home(path)
     config = home.config()
     with _shown(config, rounds) as watch, _terminable():
         try:
@@ -75,10 +73,15 @@ def up_command(folder: Path, rounds: int, sites: bool) -> None:
         show_table(home)
         sys.exit(0 if last["converged"] else 1)
     _show(inspect(home))
-    console.print(f"model: {home.server / 'model.npz'}", soft_wrap=True)
+    _show_model(home)
     if last["unsettled"]:
         away = ", ".join(last["unsettled"])
-        console.print(f"[yellow]not settled yet: {away}; they will when they are next asked")
+        told = f"not settled yet: {away}; they will when they are next asked"
+        console.print(told, style="yellow")
+
+
+def _show_model(home: Home) -> None:
+    console.print(f"model: {shown(home.server / 'model.npz')}", soft_wrap=True)
 
 
 @contextmanager
@@ -93,19 +96,19 @@ def _shown(config: Config, rounds: int, note: str = "starting Flower"):
         yield shown.watch
 
 
-def simulate_command(folder: Path, rounds: int, loss: float, seed: int, show: bool = False) -> None:
+def simulate_command(path: Path, rounds: int, loss: float, seed: int, show: bool = False) -> None:
     if not 0 <= loss < 1:
         raise SpecError(f"need 0 <= loss < 1, got loss={loss}")
-    home = Home(folder)
+    home = Home(path)
     config, leaving = home.config(), home.leaving()
     places = [load_place(home.site(name)) for name in home.invited() if name not in leaving]
     exchange = LocalExchange(places, loss=loss, seed=seed, ask=input if show else None)
     with _shown(config, rounds, "greeting the sites") as watch:
-        coordinate(exchange, {"folder": str(folder), "rounds": rounds}, watch)
+        coordinate(exchange, {"folder": str(home.path), "rounds": rounds}, watch)
     if config.glm is not None:
         return show_table(home)
     _show(inspect(home))
-    console.print(f"model: {home.server / 'model.npz'}", soft_wrap=True)
+    _show_model(home)
 
 
 class _terminable:
@@ -167,9 +170,9 @@ def _line(event: Event) -> str:
     return ""
 
 
-def site_command(folder: Path) -> None:
+def site_command(path: Path) -> None:
     """Until Ctrl-C; a SuperNode that dies is started again."""
-    place, address = load_place(folder), load_address(folder)
+    place, address = load_place(path), load_address(path)
     group = Group(place.folder / "process.json")
     with _terminable():
         try:
@@ -196,8 +199,8 @@ def _last_error(group: Group, name: str) -> str:
     return lines[-1].partition(":")[2].strip() if lines else f"see {log}"
 
 
-def inspect_command(folder: Path) -> None:
-    home = Home(folder)
+def inspect_command(path: Path) -> None:
+    home = Home(path)
     if home.config().glm is not None:
         return show_table(home)
     _show(inspect(home))
@@ -231,8 +234,8 @@ def _show(seen: Insight) -> None:
         console.print(f"expelled: {', '.join(sorted(server.barred))}")
 
 
-def verify_command(folder: Path) -> None:
-    home = Home(folder)
+def verify_command(path: Path) -> None:
+    home = Home(path)
     if home.config().glm is not None:
         raise SpecError(
             "a table has no ledger; what a site sent is in its own log: feddcd federation outgoing "
@@ -242,17 +245,17 @@ def verify_command(folder: Path) -> None:
     console.print(f"{count} records: the chain, the sums and the model are what they say")
 
 
-def join_command(folder: Path, site: str) -> None:
-    home = Home(folder)
+def join_command(path: Path, site: str) -> None:
+    home = Home(path)
     if home.ledger.exists() and site in inspect(home).server.barred:
         raise SpecError(f"{site} was expelled and cannot join again; give the site another name")
     made = add_site(home, site)
-    console.print(f"hand {made} to {site}, and let it say in site.toml where its data are;")
-    console.print(f"it joins with the next: feddcd federation up {folder}", soft_wrap=True)
+    console.print(f"hand {shown(made)} to {site}, and let it say in site.toml where its data are;")
+    console.print(f"it joins with the next: {up_again(home)}", soft_wrap=True)
 
 
-def depart_command(folder: Path, sites: list[str], *, barred: bool) -> None:
-    home = Home(folder)
+def depart_command(path: Path, sites: list[str], *, barred: bool) -> None:
+    home = Home(path)
     if home.config().glm is not None:
         return uninvite(home, sites)
     members = inspect(home).server.members
@@ -262,6 +265,6 @@ def depart_command(folder: Path, sites: list[str], *, barred: bool) -> None:
     home.request(tuple(sites), barred)
     console.print(
         f"{', '.join(sites)} will be gone once all others have settled: in the federation that "
-        f"runs, or with the next: feddcd federation up {folder}",
+        f"runs, or with the next: {up_again(home)}",
         soft_wrap=True,
     )

@@ -1,5 +1,6 @@
 """What `feddcd federation ...` does where the federation makes a regression table."""
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from .._errors import SpecError
+from .._files import shown
 from .._settings import read_toml
 from ..data.frames import no_column, read_frame
 from ..federation.folder import Home
@@ -16,7 +18,13 @@ from ..federation.site.log import verify_log
 if TYPE_CHECKING:
     from ..analysis.plan import RegressionPlan
 
-console = Console()
+# names and reasons come from other people: a [bracket] in them is a bracket, no style
+console = Console(markup=False, emoji=False)
+
+
+def up_again(home: Home) -> str:
+    """The command that goes on with a federation, to be pasted into a shell."""
+    return f"feddcd federation up {shlex.quote(shown(home.path))}"
 
 
 def load_job(path: Path) -> "RegressionPlan":
@@ -78,10 +86,10 @@ def show_table(home: Home) -> None:
     """The table of the last run, and whom it lacks."""
     folder = home.server / "glm"
     if not (folder / "summary.txt").exists():
-        console.print("no table yet; make it with: feddcd federation up " + str(home.path))
+        console.print(f"no table yet; make it with: {up_again(home)}", soft_wrap=True)
     else:
         print((folder / "summary.txt").read_text())
-        console.print(f"table, model and report: {folder}", soft_wrap=True)
+        console.print(f"table, model and report: {shown(folder)}", soft_wrap=True)
     for event in last_refusals(home):
         console.print(f"refused: {event['reason']}", soft_wrap=True, highlight=False)
 

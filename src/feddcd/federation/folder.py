@@ -1,8 +1,9 @@
 """The folder of a federation: the coordinator's part, and one folder per site to hand out.
 
 federation.toml            what is trained
+authority/                 ca.key, which signs the server's certificate, and ca.crt
 server/                    ledger, certificates, keys of invited sites, results, events
-sites/NAME/                site.toml, key pair, the CA's certificate; later state and log
+sites/NAME/                site.toml, policy.toml, key pair, ca.crt; later state and log
 app/                       the Flower app
 """
 
@@ -11,6 +12,7 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,9 +31,15 @@ class Request(NamedTuple):
     barred: bool
 
 
-class Home(NamedTuple):
+@dataclass(frozen=True)
+class Home:
+    """Its path is absolute: Flower's programs start elsewhere and refuse relative ones."""
+
     path: Path
-    watch: Callable[[dict[str, Any]], None] = lambda event: None  # told of every event
+    watch: Callable[[dict[str, Any]], None] = lambda event: None  # called with every event
+
+    def __post_init__(self):
+        object.__setattr__(self, "path", self.path.resolve())
 
     @property
     def server(self) -> Path:
@@ -136,7 +144,12 @@ def node_config(place: Place) -> str:
     values = {"client-id": place.client, "data": str(place.data), "state": str(place.folder)}
     if place.label is not None:
         values["label"] = place.label
-    return " ".join(f"{key}={json.dumps(value)}" for key, value in values.items())
+    return " ".join(f"{key}={quote(value)}" for key, value in values.items())
+
+
+def quote(text: str | Path) -> str:
+    """As a TOML string: JSON's is one, but for what it escapes beyond the basic plane."""
+    return json.dumps(str(text), ensure_ascii=False)
 
 
 def place_from(node: Mapping[str, Any], run: Mapping[str, Any]) -> Place:

@@ -42,7 +42,7 @@ def coordinate(
     watch: Callable[[dict[str, Any]], None] = printed,
 ) -> None:
     """The whole run of a federation whose folder the run's configuration names."""
-    home = Home(Path(str(run["folder"])).resolve(), watch)
+    home = Home(Path(str(run["folder"])), watch)
     config = home.config()
     home.note("greeting", pid=os.getpid())
     kind = config.spec.model if config.glm is None else REGRESSION

@@ -2,6 +2,7 @@
 
 import io
 import json
+import shlex
 import zlib
 from typing import Any, NamedTuple
 from zipfile import BadZipFile
@@ -10,6 +11,7 @@ import jax
 import numpy as np
 
 from ..._errors import LedgerError, Refused
+from ..._files import shown
 from ...durable.ledger import Ledger
 from ...durable.protocol import Server, Stamp
 from ...durable.server import audit, committed, founded, replay
@@ -64,7 +66,8 @@ def verify(home: Home) -> int:
 def _ledger(home: Home) -> Ledger:
     home.config()  # a folder that is no federation is named as such
     if not home.ledger.exists():
-        raise LedgerError(f"{home.path} has not begun: feddcd federation up {home.path}")
+        path = shown(home.path)
+        raise LedgerError(f"{path} has not begun: feddcd federation up {shlex.quote(path)}")
     return Ledger(home.ledger, readonly=True)
 
 

@@ -1,5 +1,6 @@
 """Makes the folder of a federation: configuration, certificates, one folder per site."""
 
+import shlex
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -33,7 +34,8 @@ def create(
     """A new folder; with `data`, every site gets its part of them (or its own frame) to try things
     out."""
     if path.exists() and any(path.iterdir()):
-        raise SpecError(f"{path} is not empty; choose another folder, or go on with it: up {path}")
+        again = f"up {shlex.quote(str(path))}"
+        raise SpecError(f"{path} is not empty; choose another folder, or go on with it: {again}")
     _check_sites(sites)
     home = Home(path)
     for folder in (path / "authority", home.server / "keys", home.server / "flower"):

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..._errors import FlowerError
-from ..folder import Home, node_config
+from ..folder import Home, node_config, quote
 from ..site.answer import Place
 from .processes import Program, environment, search_path
 
@@ -69,9 +69,9 @@ def _flower_home(home: Home) -> dict[str, str]:
     text = (
         '[superlink]\ndefault = "feddcd"\n\n[superlink.feddcd]\n'
         f'address = "{config.host}:{config.port}"\n'
-        f"root-certificates = {json.dumps(str(home.server / 'ca.crt'))}\n"
+        f"root-certificates = {quote(home.server / 'ca.crt')}\n"
     )
-    (folder / "config.toml").write_text(text)
+    (folder / "config.toml").write_text(text, encoding="utf-8")
     return {
         "FLWR_HOME": str(folder),
         "JAX_COMPILATION_CACHE_DIR": str(folder / "compiled"),
@@ -109,8 +109,7 @@ def register(home: Home) -> None:
 
 def submit(home: Home, rounds: int) -> str:
     """Hands the app to the link; the number of the run."""
-    folder = json.dumps(str(home.path.resolve()))
-    settings = f"folder={folder} rounds={rounds}"
+    settings = f"folder={quote(home.path)} rounds={rounds}"
     said = flwr(home, "run", str(home.app), "feddcd", "--run-config", settings)
     return str(said.get("run-id", ""))
 

@@ -3,8 +3,6 @@
 from importlib.metadata import version
 from pathlib import Path
 
-FLOWER = "1.41.0"
-
 PROJECT = """\
 [build-system]
 requires = ["hatchling"]
@@ -34,8 +32,8 @@ rounds = 0
 SERVER = '''\
 """The coordinator as a Flower ServerApp."""
 
-from feddcd.flower import server_app
 from feddcd.federation import coordinate
+from feddcd.flower import server_app
 
 app = server_app(coordinate)
 '''
@@ -43,8 +41,8 @@ app = server_app(coordinate)
 CLIENT = '''\
 """A site as a Flower ClientApp; its data and its state come from the node config."""
 
-from feddcd.flower import client_app
 from feddcd.federation import answer_node
+from feddcd.flower import client_app
 
 app = client_app(answer_node)
 '''

@@ -10,6 +10,7 @@ from ..._files import Disk, Locked
 from ..folder import Home, load_place
 from .processes import Group, listed
 from .programs import answers, forget_link, link, node, register, stop, submit
+from .template import write_app
 
 Event = dict[str, Any]
 START_S = 60.0
@@ -34,6 +35,7 @@ def up(home: Home, watch: Callable[[Event], None], *, rounds: int = 0, sites: bo
             raise FlowerError(
                 f"port {config.port} of {config.host} is in use; set another in federation.toml"
             )
+        write_app(home.app)  # one of an earlier version may import what is gone
         if sites:  # nobody else is connected, so nobody waits for what the link remembers
             forget_link(home)
         try:
