@@ -2,11 +2,14 @@
 
 import ast
 import importlib
+import itertools
 import json
 import pkgutil
 import re
+import shlex
 import sqlite3
 import stat
+import tomllib
 from pathlib import Path
 
 import jax
@@ -17,13 +20,16 @@ from cryptography.x509.verification import PolicyBuilder, Store, VerificationErr
 
 import feddcd
 from feddcd import algorithms
-from feddcd._errors import LedgerError, Refused, SpecError
+from feddcd._errors import FlowerError, LedgerError, Refused, SpecError
 from feddcd.algorithms import AbstractAlgorithm
+from feddcd.cli._federation import _shown, join_command
 from feddcd.durable.codec import flatten, pack, unpack
 from feddcd.durable.ledger import _link
 from feddcd.federation.config import Config, load_config
 from feddcd.federation.coordinator.inspect import inspect, verify
 from feddcd.federation.folder import Home, load_address, load_place, node_config
+from feddcd.federation.machine import programs
+from feddcd.federation.machine import up as up_module
 from feddcd.federation.machine.init import add_site, create
 from feddcd.federation.machine.keys import same_key
 from feddcd.federation.terms import Terms, server_parts
@@ -63,7 +69,7 @@ BAD_CONFIG = {
     "one upload": ("name='a'\nfewest=1", r"a round needs at least 2 uploads, got fewest=1"),
     "half an upload": ("name='a'\nfewest=2.5", r"fewest should be of type int, got 2.5"),
     "no deadline": ("name='a'\ndeadline=0", r"need deadline > 0, got deadline=0"),
-    "no number": ("name='a'\npatience=nan", r"patience should be a number, got nan"),
+    "no number": ("name='a'\npatience=nan", r"need patience > 0, got patience=nan"),
     "true": ("name='a'\nlargest=true", r"largest should be of type float, got True"),
     "port as text": ("name='a'\nport='9093'", r"port should be of type int, got '9093'"),
     "port too large": ("name='a'\nport=70000", r"need 0 < port < 65536, got port=70000"),
@@ -131,6 +137,89 @@ def test_a_configuration_survives_its_file(config, tmp_path):
 def fresh(tmp_path_factory):
     config = Config("north", host="server.example", port=4711)
     return create(tmp_path_factory.mktemp("folder") / "f", ["a", "b-2"], config)
+
+
+@pytest.fixture
+def spaced(tmp_path, monkeypatch):
+    """A federation made with a relative folder, below one with a space and brackets."""
+    here = tmp_path / "a b [x] 😀"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    folder = create(Path("fed"), ["a", "b"], Config("north"))
+    for name in ("a", "b"):
+        file = folder.site(name) / "site.toml"
+        file.write_text(file.read_text().replace('data = ""', 'data = "x.csv"'))
+    return folder
+
+
+def test_a_folder_is_absolute_wherever_it_was_named(spaced, monkeypatch):
+    assert spaced.path == Path.cwd() / "fed"
+    assert spaced == Home(Path("fed")) == Home(Path("../a b [x] 😀/fed"))
+    monkeypatch.chdir(spaced.server)
+    assert Home(Path("..")) == spaced
+    assert load_place(Path("../sites/a")) == load_place(spaced.site("a"))
+
+
+def test_what_flower_is_told_are_absolute_paths(spaced, monkeypatch):
+    monkeypatch.setattr(programs, "_binary", lambda name: name)
+    link, place = programs.link(spaced), load_place(Path("fed/sites/a"))
+    node = programs.node(place, "host:1", place.folder / "ca.crt", place.folder / "key")
+    files = ("--ssl-certfile", "--ssl-keyfile", "--ssl-ca-certfile", "--root-certificates")
+    files += ("--auth-supernode-private-key",)
+    for program in (link, node):
+        named = [b for a, b in itertools.pairwise(program.command) if a in files]
+        assert named
+        assert all(Path(path).is_absolute() and Path(path).exists() for path in named)
+        assert program.log.is_absolute()
+        assert Path(program.extra["FLWR_HOME"]).is_absolute()
+    written = tomllib.loads((spaced.server / "flower" / "config.toml").read_text("utf-8"))
+    assert written["superlink"]["feddcd"]["root-certificates"] == str(spaced.server / "ca.crt")
+    settings = node.command[node.command.index("--node-config") + 1]
+    assert tomllib.loads(re.sub(r'" (?=[a-z-]+=")', '"\n', settings)) == {
+        "client-id": "a", "data": str(spaced.site("a") / "x.csv"), "state": str(spaced.site("a")),
+    }  # fmt: skip
+
+
+def test_the_app_of_an_earlier_version_is_written_again(spaced, monkeypatch):
+    old = spaced.app / "feddcd_app" / "server.py"
+    new = old.read_text()
+    old.write_text("from feddcd.engines.flower import server_app\n")
+    calls = []
+
+    def flwr(folder, *arguments):
+        calls.append((arguments, old.read_text()))
+        raise FlowerError("enough")
+
+    monkeypatch.setattr(programs, "_binary", lambda name: "true")
+    monkeypatch.setattr(up_module, "_wait_for_link", lambda *_: None)
+    monkeypatch.setattr(programs, "flwr", flwr)
+    monkeypatch.setattr(up_module, "register", lambda folder: None)
+    monkeypatch.setattr(up_module, "answers", lambda host, port: False)
+    with pytest.raises(FlowerError, match="enough"):
+        up_module.up(Home(Path("fed")), print)
+    ((command, app),) = calls
+    assert app == new
+    assert command[:2] == ("run", str(spaced.app))
+    assert f'folder="{spaced.path}"' in command[-1]
+
+
+def test_printed_commands_can_be_pasted(spaced, capsys, monkeypatch):
+    for there, word in ((Path.cwd(), "fed"), (spaced.path.parent.parent, "a b [x] 😀/fed")):
+        monkeypatch.chdir(there)
+        capsys.readouterr()
+        join_command(Path(word), f"c-{len(word)}")
+        command = capsys.readouterr().out.splitlines()[-1].partition("next: ")[2]
+        assert shlex.split(command) == ["feddcd", "federation", "up", word]
+    with pytest.raises(LedgerError, match="has not begun") as error:
+        inspect(spaced)
+    assert shlex.split(str(error.value).partition("begun: ")[2])[-1] == word
+
+
+def test_texts_from_outside_are_printed_as_they_are(capsys):
+    reason = "site [red]a[/red] has no column '[/]' :smile:"
+    with _shown(Config("[north]"), 3) as watch:
+        watch({"event": "refused", "reason": reason})
+    assert f"refused: {reason}" in capsys.readouterr().out
 
 
 def test_private_keys_are_private(fresh):
@@ -403,7 +492,7 @@ def subclasses(cls):
 
 
 def test_algorithms_live_in_one_place():
-    for part in ("simulator", "durable", "flower", "federation"):
+    for part in ("durable", "federation", "flower", "simulator"):
         for path in (SOURCE / part).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text())):
                 bases = node.bases if isinstance(node, ast.ClassDef) else []

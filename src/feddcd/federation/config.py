@@ -87,4 +87,6 @@ def _plain(name: str, value: Any) -> Any:
         return read_plan(value)
     if name in ("features", "classes"):
         return tuple(value) if isinstance(value, list) else value
+    if value != value:  # nan: the checks above say what it should be
+        return value
     return typed(Config, name, value)
