@@ -37,13 +37,16 @@ class Database:
         self._failed = False
         try:
             if not readonly:
-                self._lock = _locked(path, disk)
+                self._lock = _lock(path, disk)
                 disk.remove(temporary(path))
             if not path.exists():
                 self._create(tables, disk)
             uri = f"file:{quote(str(path))}?mode={'ro' if readonly else 'rw'}"
             self._connection = connect(uri, uri=True, isolation_level=None, timeout=5)
-            self._check(self._connection, readonly)
+            if not readonly:
+                _make_durable(self._connection)
+                self._check_content(self._connection)
+            self._check_format()
         except _UNREADABLE as error:
             self.close()
             raise self._refused(error) from None
@@ -81,7 +84,7 @@ class Database:
         connection = self._usable()
         if self._lock is None:
             raise LedgerError(f"{self.path} is open for reading only")
-        self._failed = True
+        self._failed = True  # until COMMIT has returned, whatever interrupts this
         try:
             connection.execute("BEGIN IMMEDIATE")
             yield connection
@@ -125,13 +128,12 @@ class Database:
         prepare(disk, self.path, _content(tables))
         publish(disk, self.path)
 
-    def _check(self, connection: sqlite3.Connection, readonly: bool) -> None:
-        if not readonly:
-            for setting in ("journal_mode = WAL", "synchronous = FULL", "fullfsync = ON"):
-                connection.execute(f"PRAGMA {setting}").fetchall()
-            (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-            if verdict != "ok":
-                raise self.damaged(verdict)
+    def _check_content(self, connection: sqlite3.Connection) -> None:
+        (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        if verdict != "ok":
+            raise self.damaged(verdict)
+
+    def _check_format(self) -> None:
         if (have := self.meta("format")) != str(FORMAT):
             raise LedgerError(
                 f"{self.path} has format {have}, this feddcd reads {FORMAT}; use the feddcd that "
@@ -142,6 +144,12 @@ class Database:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF in _BUSY:
             return LedgerError(f"{self.path} is in use by another program; stop it and try again")
         return self.damaged(str(error))
+
+
+def _make_durable(connection: sqlite3.Connection) -> None:
+    """With WAL others read while one writes; with FULL a COMMIT returns after its fsync."""
+    for setting in ("journal_mode = WAL", "synchronous = FULL", "fullfsync = ON"):
+        connection.execute(f"PRAGMA {setting}").fetchall()
 
 
 @lru_cache
@@ -155,7 +163,7 @@ def _content(tables: str) -> bytes:
         memory.close()
 
 
-def _locked(path: Path, disk: Disk) -> BinaryIO:
+def _lock(path: Path, disk: Disk) -> BinaryIO:
     try:
         return disk.lock(lock_file(path))
     except Locked as error:

@@ -1,8 +1,7 @@
 """The server's memory: a chain of records in one SQLite file, durable when `append` returns.
 
 hash = sha256(previous || kind || epoch || round || body); the first record stands on the name of
-the federation. Uploads lie beside the records until they are pruned; a snapshot is the fold of
-the records up to its own.
+the federation. Uploads lie beside the records until they are pruned.
 """
 
 import hashlib
@@ -24,7 +23,6 @@ CREATE TABLE records(seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, epoch INTEGER 
   round INTEGER NOT NULL, body BLOB NOT NULL, hash TEXT NOT NULL, previous TEXT NOT NULL);
 CREATE TABLE uploads(epoch INTEGER, round INTEGER, client TEXT, seq INTEGER NOT NULL,
   body BLOB NOT NULL, hash TEXT NOT NULL, PRIMARY KEY(epoch, round, client));
-CREATE TABLE snapshots(seq INTEGER PRIMARY KEY, body BLOB NOT NULL, hash TEXT NOT NULL);
 """
 _AT_ONCE = 8  # records in memory; a round holds as many uploads
 
@@ -95,6 +93,7 @@ class Ledger:
         last, previous = self.head
         link = _link(previous, kind, epoch, round, body)
         entry = Entry(last + 1, kind, epoch, round, body, link, previous)
+        # the head is written with its record: a crash leaves both or none
         with self._database.writing() as database:
             database.execute("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?)", entry)
             head = f"{entry.seq} {entry.hash}"
@@ -119,12 +118,6 @@ class Ledger:
             finally:
                 database.execute("ROLLBACK")
 
-    def keep_upload(self, epoch: int, round: int, client: str, body: bytes) -> bool:
-        """False where that client already has one for that round: the first counts."""
-        seq = self.head[0] + 1
-        with self._database.writing() as database:
-            return _keep(database, seq, epoch, round, client, body)
-
     def uploads(self, epoch: int, round: int) -> dict[str, bytes]:
         """By client, in their order."""
         query = "SELECT client, body, hash FROM uploads WHERE epoch = ? AND round = ? ORDER BY 1"
@@ -140,29 +133,6 @@ class Ledger:
         """Forgets the uploads kept for the records up to `upto_seq`; returns how many."""
         with self._database.writing() as database:
             return database.execute("DELETE FROM uploads WHERE seq <= ?", (upto_seq,)).rowcount
-
-    def snapshot(self, seq: int, body: bytes) -> None:
-        """Keeps `body` as the fold of the records up to `seq`, in place of the last snapshot."""
-        record = self._database.first("SELECT hash FROM records WHERE seq = ?", seq)
-        if record is None:
-            raise LedgerError(f"a snapshot stands on a record; there is no record {seq}")
-        values = (seq, body, _link(record[0], "snapshot", 0, seq, body))
-        with self._database.writing() as database:
-            database.execute("DELETE FROM snapshots")
-            database.execute("INSERT INTO snapshots VALUES (?, ?, ?)", values)
-
-    def latest_snapshot(self) -> tuple[int, bytes] | None:
-        """(seq, body); go on with `entries(seq + 1)`."""
-        row = self._database.first(
-            "SELECT s.seq, s.body, s.hash, coalesce(r.hash, '') FROM snapshots s "
-            "LEFT JOIN records r ON r.seq = s.seq ORDER BY s.seq DESC LIMIT 1"
-        )
-        if row is None:
-            return None
-        seq, body, have, record = row
-        if not _matches(have, record, "snapshot", 0, seq, body):
-            raise self._database.damaged(f"the snapshot at record {seq} was changed")
-        return seq, body
 
     def close(self) -> None:
         self._database.close()
@@ -211,7 +181,7 @@ def _matches(have: object, *parts: Any) -> bool:
 
 def _keep(
     database: sqlite3.Connection, seq: int, epoch: int, round: int, client: str, body: bytes
-) -> bool:
+) -> None:
     values = (epoch, round, client, seq, body, _link("upload", client, epoch, round, body))
     query = "INSERT INTO uploads VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
-    return database.execute(query, values).rowcount > 0
+    database.execute(query, values)
