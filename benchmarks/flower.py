@@ -18,7 +18,7 @@ from pathlib import Path
 
 from feddcd.data import load
 from feddcd.federation.config import Config
-from feddcd.federation.folder import Home, load_place
+from feddcd.federation.folder import FederationFolder, load_place
 from feddcd.federation.machine.init import create
 from feddcd.federation.machine.processes import Group
 from feddcd.federation.machine.programs import (
@@ -59,7 +59,7 @@ def main() -> None:
     print(f"seconds per round, median: ours {a:.2f}, Flower's FedAvg {b:.2f}, ratio {a / b:.2f}")
 
 
-def begin(home: Home, group: Group, stock: bool) -> None:
+def begin(home: FederationFolder, group: Group, stock: bool) -> None:
     config = home.config()
     group.start(link(home))
     while not answers(config.host, config.port):
@@ -75,12 +75,12 @@ def begin(home: Home, group: Group, stock: bool) -> None:
         group.start(program)
 
 
-def feddcd(home: Home, rounds: int) -> list[float]:
+def feddcd(home: FederationFolder, rounds: int) -> list[float]:
     """To so many committed rounds; the seconds of each that was new."""
     seen = home.events.stat().st_size if home.events.exists() else 0
     submit(home, rounds)
     while True:
-        events = [event for _, event in home.said(seen)]
+        events = [event for _, event in home.read_events(seen)]
         if any(event["event"] in ("finished", "failed") for event in events):
             break
         time.sleep(0.5)
@@ -88,7 +88,7 @@ def feddcd(home: Home, rounds: int) -> list[float]:
     return [round(b - a, 2) for a, b in pairwise(marks)]
 
 
-def fedavg(home: Home, rounds: int) -> list[float]:
+def fedavg(home: FederationFolder, rounds: int) -> list[float]:
     app, result = Path(__file__).parent / "fedavg_app", home.path / "fedavg.json"
     result.unlink(missing_ok=True)
     settings = f"folder={json.dumps(str(home.path))} rounds={rounds}"

@@ -12,8 +12,8 @@ from feddcd import tree
 from feddcd._errors import Refused, StateError
 from feddcd.durable.client_state import ClientFile
 from feddcd.durable.ledger import Ledger
-from feddcd.durable.protocol import Guard, Joined, Summed, begin, receive, settle
-from feddcd.durable.server import Book, decoded
+from feddcd.durable.protocol import Guard, Joined, Summed
+from feddcd.durable.server import LedgerServer, decode
 from feddcd.durable.shapes import shapes
 from feddcd.durable.site import Site
 
@@ -55,7 +55,7 @@ class Deployment:
         self.lives: dict[str, list[list]] = {place: [] for place in (*SITES, "server")}
         self.refusals: list[str] = []
         self.sites: dict[str, Site | None] = dict.fromkeys(SITES)
-        self.book: Book | None = None
+        self.running_server: LedgerServer | None = None
 
     def length(self, place: str, life: int) -> int:
         """Disk operations of the process of a place that was started as number `life`."""
@@ -107,41 +107,40 @@ class Deployment:
             self.ended(id)
         return None
 
-    def server(self) -> Book:
-        while self.book is None:
+    def server(self) -> LedgerServer:
+        while self.running_server is None:
             ledger = Ledger(self.folder / "ledger.db", "f", disk=QuickDisk())
             try:
                 opened = _Watched(self, ledger)
                 for id in SITES:
-                    if id not in opened.server.members:
+                    if id not in opened.now.members:
                         opened.write(Joined(id, self.weights[id]))
-                self.book = opened
+                self.running_server = opened
             except Crash:
                 ledger.close()
                 self.ended("server")
-        return self.book
+        return self.running_server
 
     def down(self) -> None:
-        if self.book is not None:
-            self.book.ledger.close()
-        self.book = None
+        if self.running_server is not None:
+            self.running_server.ledger.close()
+        self.running_server = None
 
     def round(self) -> None:
-        book = self.server()
-        book.server, tasks = begin(self.algorithm, book.server, SITES, self.key)
-        for task in tasks:
+        running = self.server()
+        for task in running.begin(SITES):
             reply = self.ask(task.client, task)
             if reply is not None:
-                book.server = receive(self.algorithm, book.server, reply, Guard(self.like.value))
+                running.receive(reply, Guard(self.like.value))
         try:
-            book.commit()
+            running.commit()
         except Crash:
             self.down()
             self.ended("server")
 
     def committed(self) -> list[Summed]:
         entries = [e for e in self.server().ledger.entries() if e.kind == "summed"]
-        records = [decoded(entry, self.like) for entry in entries]
+        records = [decode(entry, self.like) for entry in entries]
         return [record for record in records if isinstance(record, Summed)]
 
     def run(self) -> None:
@@ -153,10 +152,9 @@ class Deployment:
         self.settle()
 
     def settle(self) -> None:
-        book = self.server()
+        running = self.server()
         for _ in range(5):
-            book.server, messages = settle(self.algorithm, book.server, self.key)
-            answers = [self.ask(message.client, message) for message in messages]
+            answers = [self.ask(message.client, message) for message in running.settle()]
             if all(answer is not None for answer in answers):
                 return
 
@@ -172,8 +170,8 @@ class Deployment:
         self.down()
 
 
-class _Watched(Book):
-    """A book whose process dies before or after a write, where the plan says."""
+class _Watched(LedgerServer):
+    """A server whose process dies before or after a write, where the plan says."""
 
     def __init__(self, home: Deployment, ledger: Ledger):
         self.writes: list[str] = []

@@ -21,11 +21,11 @@ from feddcd.data.federate import federate
 from feddcd.data.tables import read_site
 from feddcd.durable.codec import unpack
 from feddcd.durable.ledger import Ledger
-from feddcd.durable.server import committed, founded
-from feddcd.federation.folder import Home, load_place
-from feddcd.federation.machine.processes import QUIET, Group, Program, listed
+from feddcd.durable.server import committed_rounds, read_founding
+from feddcd.federation.folder import FederationFolder, load_place
+from feddcd.federation.machine.processes import QUIET, Group, Program, processes
 from feddcd.federation.machine.programs import answers, free_port
-from feddcd.federation.terms import Terms, server_parts
+from feddcd.federation.terms import Terms, server_learner
 from feddcd.participation import AbstractParticipation, Cohort
 from feddcd.simulator.simulate import federation, one_round, start
 from feddcd.solvers import NewtonCG, Tolerance
@@ -39,7 +39,7 @@ def feddcd(*arguments: str, **how) -> subprocess.CompletedProcess:
 class Up:
     """`feddcd federation up`; `when(event)` is called for each event, and may kill."""
 
-    def __init__(self, home: Home, *options: str):
+    def __init__(self, home: FederationFolder, *options: str):
         self.home = home
         command = [sys.executable, "-m", "feddcd", "federation", "up", str(home.path), *options]
         self.place = home.events.stat().st_size if home.events.exists() else 0
@@ -58,7 +58,7 @@ class Up:
     def _watch(self, when: Callable[["Up", dict], None], seconds: float) -> int:
         until = time.monotonic() + seconds
         while self.process.poll() is None:
-            for place, event in list(self.home.said(self.place)):
+            for place, event in list(self.home.read_events(self.place)):
                 self.place = place
                 when(self, event)
             if time.monotonic() > until:
@@ -86,7 +86,7 @@ class Up:
         os.kill(self.pid(program), signal.SIGKILL)
 
     def kill_coordinator(self) -> None:
-        events = [event for _, event in self.home.said() if event["event"] == "greeting"]
+        events = [event for _, event in self.home.read_events() if event["event"] == "greeting"]
         os.kill(events[-1]["pid"], signal.SIGKILL)
 
     def kill_client_app(self, site: str, seconds: float = 30) -> bool:
@@ -102,10 +102,10 @@ class Up:
 
     def _processes(self, site: str) -> set[int]:
         group = self.pid(site)
-        return {p.pid for p in listed() if p.group == group and not p.state.startswith("Z")}
+        return {p.pid for p in processes() if p.group == group and not p.state.startswith("Z")}
 
 
-def simulate(home: Home, seconds: float = 600) -> None:
+def simulate(home: FederationFolder, seconds: float = 600) -> None:
     """The app in Flower's simulation engine, with the sites of the folder as its nodes."""
     port, folder = free_port(), home.server / "flower"
     text = f'address = "127.0.0.1:{port}"\ninsecure = true\n'
@@ -123,7 +123,7 @@ def simulate(home: Home, seconds: float = 600) -> None:
         run = [str(bin / "flwr"), "run", str(home.app), "sim", "--run-config"]
         nodes = ["--federation-config", "num-supernodes=4"]
         subprocess.run([*run, f'folder="{home.path}"', *nodes], env=environment, check=True)
-        while not any(event["event"] == "finished" for _, event in home.said()):
+        while not any(event["event"] == "finished" for _, event in home.read_events()):
             if time.monotonic() > until:
                 raise TimeoutError((home.path / "sim.log").read_text()[-4000:])
             time.sleep(0.5)
@@ -131,7 +131,7 @@ def simulate(home: Home, seconds: float = 600) -> None:
         group.end()
 
 
-def rows(home: Home, sites: list[str]) -> tuple[Dataset, list[np.ndarray]]:
+def rows(home: FederationFolder, sites: list[str]) -> tuple[Dataset, list[np.ndarray]]:
     """What these sites hold, pooled, and whose rows are whose."""
     places = [load_place(home.site(site)) for site in sites]
     held = [read_site(place.data, place.label) for place in places]
@@ -152,12 +152,12 @@ class _Given(AbstractParticipation):
         return Cohort(self.ids, there, there)
 
 
-def simulated(home: Home) -> np.ndarray:
+def simulated(home: FederationFolder) -> np.ndarray:
     """The simulator's model after the rounds that the ledger has committed, with no faults."""
     with Ledger(home.ledger, readonly=True) as ledger, jax.enable_x64(True):
-        terms = Terms.from_json(founded(ledger) or {})
-        parts = server_parts(terms)
-        sums = committed(ledger, parts.like)
+        terms = Terms.from_json(read_founding(ledger) or {})
+        parts = server_learner(terms)
+        sums = committed_rounds(ledger, parts.like)
         sites = sorted({site for record in sums for site in record.members})
         data, split = rows(home, sites)
         fed = federate(data, split, model=terms.model, l2=terms.l2, weighting=terms.weighting)
@@ -175,18 +175,18 @@ def simulated(home: Home) -> np.ndarray:
         return np.asarray(algorithm.model(state.server))
 
 
-def duals(home: Home, sites: list[str], name: str) -> list[np.ndarray]:
+def duals(home: FederationFolder, sites: list[str], name: str) -> list[np.ndarray]:
     """What the sites' own files hold of a conserved quantity."""
     packed = [unpack((home.site(site) / "state").read_bytes())[1] for site in sites]
     return [arrays[f"state.{name}"] for arrays in packed]
 
 
-def model(home: Home) -> np.ndarray:
+def model(home: FederationFolder) -> np.ndarray:
     with np.load(home.server / "model.npz", allow_pickle=False) as file:
         return file["w"]
 
 
-def optimum(home: Home, sites: list[str], l2: float) -> np.ndarray:
+def optimum(home: FederationFolder, sites: list[str], l2: float) -> np.ndarray:
     """The pooled rows' own minimiser, by Newton's method."""
     with jax.enable_x64(True):
         data, parts = rows(home, sites)

@@ -12,15 +12,15 @@ from feddcd import _files as files
 from feddcd.data import Dataset, load, read_site
 from feddcd.durable.ledger import Ledger
 from feddcd.durable.protocol import Summed
-from feddcd.durable.server import committed, founded
+from feddcd.durable.server import committed_rounds, read_founding
 from feddcd.federation.config import Config
-from feddcd.federation.coordinator import coordinator, founding, inspect
+from feddcd.federation.coordinator import coordinator, inspect, nodes
 from feddcd.federation.coordinator.coordinator import coordinate
-from feddcd.federation.folder import Home, load_place
+from feddcd.federation.folder import FederationFolder, load_place
 from feddcd.federation.machine.init import create
-from feddcd.federation.site.answer import Place, answer
-from feddcd.federation.terms import Terms, server_parts
-from feddcd.federation.wire import opened
+from feddcd.federation.site.answer import SitePlace, answer
+from feddcd.federation.terms import Terms, server_learner
+from feddcd.federation.wire import unpack_message
 from feddcd.runs.spec import Spec
 
 Fault = Callable[[str, str], str | None]
@@ -34,7 +34,7 @@ class LocalNetwork:
 
     def __init__(
         self,
-        places: list[Place],
+        places: list[SitePlace],
         fault: Fault = lambda *_: None,
         tamper: Tamper = lambda site, kind, data: data,
     ):
@@ -61,11 +61,13 @@ class LocalNetwork:
 
 
 def kind_of(request: bytes) -> str:
-    kind, meta, _ = opened(request)
+    kind, meta, _ = unpack_message(request)
     return kind if kind != "ask" else "settle" if meta["number"] is None else "task"
 
 
-def make(folder: Path, sites=4, data: str | Dataset = "digits", split="iid", **settings) -> Home:
+def make(
+    folder: Path, sites=4, data: str | Dataset = "digits", split="iid", **settings
+) -> FederationFolder:
     names = ("fewest", "largest", "features", "patience")
     own = {k: settings.pop(k) for k in names if k in settings}
     spec = Spec(**{"weighting": "samples", "l2": 1e-2, **settings})
@@ -75,19 +77,19 @@ def make(folder: Path, sites=4, data: str | Dataset = "digits", split="iid", **s
     return create(folder, names, config, data=data, split=split)
 
 
-def places(home: Home) -> list[Place]:
+def places(home: FederationFolder) -> list[SitePlace]:
     return [load_place(folder) for folder in sorted((home.path / "sites").iterdir())]
 
 
-def train(home: Home, network: LocalNetwork, rounds: int = 0) -> None:
+def train(home: FederationFolder, network: LocalNetwork, rounds: int = 0) -> None:
     coordinate(network, {"folder": str(home.path), "rounds": rounds})
 
 
-def events(home: Home, kind: str) -> list[dict]:
-    return [event for _, event in home.said() if event["event"] == kind]
+def events(home: FederationFolder, kind: str) -> list[dict]:
+    return [event for _, event in home.read_events() if event["event"] == kind]
 
 
-def reasons(home: Home) -> str:
+def reasons(home: FederationFolder) -> str:
     """Why somebody or something was refused, a line each."""
     return "\n".join(event["reason"] for event in events(home, "refused"))
 
@@ -99,7 +101,7 @@ def wine(sites: int = 4, rows: int = 28) -> Dataset:
     return Dataset("wine", data.X[: sites * rows], data.y[: sites * rows])
 
 
-def pooled(places: list[Place]) -> tuple[Dataset, list[np.ndarray]]:
+def pooled(places: list[SitePlace]) -> tuple[Dataset, list[np.ndarray]]:
     """All sites' rows as one data set, and which of them are whose."""
     read = [read_site(place.data, place.label) for place in places]
     ends = np.cumsum([len(site.labels) for site in read])
@@ -108,15 +110,15 @@ def pooled(places: list[Place]) -> tuple[Dataset, list[np.ndarray]]:
     return Dataset("pooled", np.concatenate([site.X for site in read]), rows), parts
 
 
-def sums(home: Home) -> list[Summed]:
+def sums(home: FederationFolder) -> list[Summed]:
     """The rounds in the ledger."""
     with Ledger(home.ledger, readonly=True) as ledger:
-        agreed = Terms.from_json(founded(ledger))
+        agreed = Terms.from_json(read_founding(ledger))
         with jax.enable_x64(agreed.double):
-            return committed(ledger, inspect.server_parts(agreed).like)
+            return committed_rounds(ledger, inspect.server_learner(agreed).like)
 
 
-def model(home: Home) -> np.ndarray:
+def model(home: FederationFolder) -> np.ndarray:
     with np.load(home.server / "model.npz", allow_pickle=False) as file:
         return file["w"]
 
@@ -139,10 +141,10 @@ def quick() -> Iterator[None]:
     """Without waiting for disks or sites, and without building the same things again for
     every message, as a site has to that is a new process each time."""
     with pytest.MonkeyPatch.context() as patch:
-        built = _remembered(server_parts)
-        for user in (coordinator, founding, inspect):
-            patch.setattr(user, "server_parts", built)
+        built = _remembered(server_learner)
+        for user in (coordinator, inspect):
+            patch.setattr(user, "server_learner", built)
         patch.setattr(files, "_flush", lambda handle: None)
         patch.setattr(coordinator, "PAUSE_S", 0.01)
-        patch.setattr(founding, "PAUSE_S", 0.01)
+        patch.setattr(nodes, "PAUSE_S", 0.01)
         yield

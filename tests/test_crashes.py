@@ -79,8 +79,8 @@ def check(made: Deployment) -> None:
     assert np.abs(total).max() <= 1e-10 * (1 + max(np.abs(y).max() for y in duals.values()))
     assert {id: y.tobytes() for id, y in duals.items()} == clean(made.algorithm, cohorts)
     assert not made.refusals
-    book = made.server()
-    assert audit(book.ledger, made.algorithm, made.w, made.like) == book.ledger.head[0]
+    running = made.server()
+    assert audit(running.ledger, made.algorithm, made.w, made.like) == running.ledger.head[0]
     made.close()
 
 

@@ -18,7 +18,7 @@ from feddcd.data.federate import federate
 from feddcd.durable.client_state import ClientFile
 from feddcd.durable.ledger import Ledger
 from feddcd.federation.coordinator.inspect import inspect, verify
-from feddcd.federation.folder import Home, load_place
+from feddcd.federation.folder import FederationFolder, load_place
 from feddcd.federation.machine.init import add_site
 from feddcd.runs.methods import make_algorithm
 from feddcd.simulator.simulate import federation, one_round, start
@@ -115,7 +115,7 @@ def objective(sites, w: np.ndarray) -> float:
     return np.mean((data.X @ w[:, 0] - data.y) ** 2) / 2 + RIDGE["l2"] / 2 * np.sum(w**2)
 
 
-def simulated(home: Home) -> tuple[np.ndarray, np.ndarray]:
+def simulated(home: FederationFolder) -> tuple[np.ndarray, np.ndarray]:
     """The simulator's model after the ledger's cohorts, and its Σ y; the sites' own rows."""
     terms, rows = inspect(home).terms, sums(home)
     with jax.enable_x64(True):
@@ -188,13 +188,13 @@ class Doom:
 
 
 def deadly_event(patch, doom, network):
-    real = Home.note
+    real = FederationFolder.note
 
     def note(self, event, **what):
         real(self, event, **what)
         doom()
 
-    patch.setattr(Home, "note", note)
+    patch.setattr(FederationFolder, "note", note)
 
 
 def deadly_record(patch, doom, network):
@@ -220,20 +220,23 @@ def deadly_answer(patch, doom, network):
 def founded_here():
     """A folder where nothing has happened yet, and the model of an undisturbed run."""
     with in_memory() as folder:
-        home, other = make(folder / "f", 2, wine(2), rounds=2, **RIDGE), Home(folder / "other")
+        home, other = (
+            make(folder / "f", 2, wine(2), rounds=2, **RIDGE),
+            FederationFolder(folder / "other"),
+        )
         shutil.copytree(home.path, other.path)
         train(other, LocalNetwork(places(other)))
         yield home, model(other)
 
 
-def hashes(home: Home) -> list[str]:
+def hashes(home: FederationFolder) -> list[str]:
     if not home.ledger.exists():
         return []
     with Ledger(home.ledger, readonly=True) as ledger:
         return [entry.hash for entry in ledger.entries()]
 
 
-def epochs(home: Home) -> list[int]:
+def epochs(home: FederationFolder) -> list[int]:
     if not home.ledger.exists():
         return []
     with Ledger(home.ledger, readonly=True) as ledger:
@@ -246,7 +249,7 @@ def test_killed_anywhere_it_goes_on(deadly, founded_here, tmp_path):
     origin, expected = founded_here
     at, places_to_die = 0, 99
     while at <= places_to_die:
-        home = Home(tmp_path / f"{at}")
+        home = FederationFolder(tmp_path / f"{at}")
         shutil.copytree(origin.path, home.path)
         network, doom = LocalNetwork(places(home)), Doom(at)
         with pytest.MonkeyPatch.context() as patch:
@@ -271,7 +274,7 @@ def test_killed_anywhere_it_goes_on(deadly, founded_here, tmp_path):
 
 def test_a_coordinator_that_dies_all_the_time_arrives(founded_here, tmp_path):
     origin, expected = founded_here
-    home = Home(tmp_path / "f")
+    home = FederationFolder(tmp_path / "f")
     shutil.copytree(origin.path, home.path)
     for at in range(1, 30):
         with pytest.MonkeyPatch.context() as patch:
@@ -292,7 +295,7 @@ def test_a_coordinator_that_dies_all_the_time_arrives(founded_here, tmp_path):
 
 def test_two_coordinators_do_not_share_a_ledger(founded_here, tmp_path):
     origin, _ = founded_here
-    home = Home(tmp_path / "f")
+    home = FederationFolder(tmp_path / "f")
     shutil.copytree(origin.path, home.path)
     with Ledger(home.ledger, "test"), pytest.raises(Exception, match="is in use by process"):
         train(home, LocalNetwork(places(home)))
@@ -304,7 +307,7 @@ def shorten(place, rows: int) -> None:
     pd.read_csv(place.data).head(rows).to_csv(place.data, index=False, float_format="%.17g")
 
 
-def newcomer(home: Home, name: str, like) -> None:
+def newcomer(home: FederationFolder, name: str, like) -> None:
     """A site that was invited later, with other rows than the others."""
     folder = add_site(home, name)
     data = wine(5)
@@ -461,8 +464,8 @@ def test_it_says_whom_it_waited_for(tmp_path):
     train(home, LocalNetwork(places(home)[:2]))  # two are enough
     with pytest.raises(Stalled, match=r"for at least 2 of site-1, site-2; here: site-1"):
         train(home, LocalNetwork(places(home)[:1]), 2)
-    assert [event["event"] for _, event in home.said()].count("failed") == 2
-    assert list(home.said())[-1][1]["event"] == "failed"
+    assert [event["event"] for _, event in home.read_events()].count("failed") == 2
+    assert list(home.read_events())[-1][1]["event"] == "failed"
 
 
 def test_rounds_with_too_few_answers_are_given_up(tmp_path):

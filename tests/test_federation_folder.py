@@ -22,17 +22,17 @@ import feddcd
 from feddcd import algorithms
 from feddcd._errors import FlowerError, LedgerError, Refused, SpecError
 from feddcd.algorithms import AbstractAlgorithm
-from feddcd.cli._federation import _shown, join_command
+from feddcd.cli._federation import _show_events, join_command
 from feddcd.durable.codec import flatten, pack, unpack
 from feddcd.durable.ledger import _link
 from feddcd.federation.config import Config, load_config
 from feddcd.federation.coordinator.inspect import inspect, verify
-from feddcd.federation.folder import Home, load_address, load_place, node_config
+from feddcd.federation.folder import FederationFolder, load_address, load_place, node_config
 from feddcd.federation.machine import programs
 from feddcd.federation.machine import up as up_module
 from feddcd.federation.machine.init import add_site, create
 from feddcd.federation.machine.keys import same_key
-from feddcd.federation.terms import Terms, server_parts
+from feddcd.federation.terms import Terms, server_learner
 from feddcd.runs.spec import Spec
 from local_network import LocalNetwork, events, make, model, places, quick, sums, train, wine
 
@@ -154,9 +154,9 @@ def spaced(tmp_path, monkeypatch):
 
 def test_a_folder_is_absolute_wherever_it_was_named(spaced, monkeypatch):
     assert spaced.path == Path.cwd() / "fed"
-    assert spaced == Home(Path("fed")) == Home(Path("../a b [x] 😀/fed"))
+    assert spaced == FederationFolder(Path("fed")) == FederationFolder(Path("../a b [x] 😀/fed"))
     monkeypatch.chdir(spaced.server)
-    assert Home(Path("..")) == spaced
+    assert FederationFolder(Path("..")) == spaced
     assert load_place(Path("../sites/a")) == load_place(spaced.site("a"))
 
 
@@ -196,7 +196,7 @@ def test_the_app_of_an_earlier_version_is_written_again(spaced, monkeypatch):
     monkeypatch.setattr(up_module, "register", lambda folder: None)
     monkeypatch.setattr(up_module, "answers", lambda host, port: False)
     with pytest.raises(FlowerError, match="enough"):
-        up_module.up(Home(Path("fed")), print)
+        up_module.up(FederationFolder(Path("fed")), print)
     ((command, app),) = calls
     assert app == new
     assert command[:2] == ("run", str(spaced.app))
@@ -217,7 +217,7 @@ def test_printed_commands_can_be_pasted(spaced, capsys, monkeypatch):
 
 def test_texts_from_outside_are_printed_as_they_are(capsys):
     reason = "site [red]a[/red] has no column '[/]' :smile:"
-    with _shown(Config("[north]"), 3) as watch:
+    with _show_events(Config("[north]"), 3) as watch:
         watch({"event": "refused", "reason": reason})
     assert f"refused: {reason}" in capsys.readouterr().out
 
@@ -385,14 +385,14 @@ def test_a_changed_model_is_noticed(finished):
             verify(finished)
 
 
-def edit(home: Home, *statement) -> None:
+def edit(home: FederationFolder, *statement) -> None:
     database = sqlite3.connect(home.ledger)
     with database:
         assert database.execute(*statement).rowcount == 1
     database.close()
 
 
-def read(home: Home, query: str) -> tuple:
+def read(home: FederationFolder, query: str) -> tuple:
     database = sqlite3.connect(home.ledger)
     row = database.execute(query).fetchone()
     database.close()
@@ -449,13 +449,13 @@ def test_a_mean_that_is_not_the_uploads_is_noticed(killed):
 
 
 def test_events_survive_a_torn_line(finished):
-    known = len(list(finished.said()))
+    known = len(list(finished.read_events()))
     with finished.events.open("a") as file:
         file.write('{"time": 1, "eve')
-    assert len(list(finished.said())) == known
+    assert len(list(finished.read_events())) == known
     with finished.events.open("a") as file:
         file.write("\n" + json.dumps({"event": "later"}) + "\n")
-    assert [event["event"] for _, event in finished.said()][known:] == ["later"]
+    assert [event["event"] for _, event in finished.read_events()][known:] == ["later"]
 
 
 def sources():
@@ -510,7 +510,7 @@ def test_algorithms_live_in_one_place():
 def test_sites_and_server_run_the_simulators_classes(name):
     terms = Terms("f", name, "ridge", 1.0, "samples", 0, "auto", 4, 3, 2, None)
     with jax.enable_x64(True):
-        parts = server_parts(terms)
+        parts = server_learner(terms)
     own = type(parts.algorithm._algorithm)
     assert own.__module__.startswith("feddcd.algorithms.")
     assert own in vars(algorithms).values()

@@ -14,11 +14,11 @@ from feddcd.durable.client_state import ClientFile
 from feddcd.durable.codec import digest, pack, unpack
 from feddcd.federation import answer_node
 from feddcd.federation.coordinator.inspect import inspect
-from feddcd.federation.folder import Home
+from feddcd.federation.folder import FederationFolder
 from feddcd.federation.machine.init import add_site
 from feddcd.federation.site import answer as worker
-from feddcd.federation.site.answer import Place, answer
-from feddcd.federation.wire import Hello, opened, packed, refusal
+from feddcd.federation.site.answer import SitePlace, answer
+from feddcd.federation.wire import Hello, pack_message, read_refusal, unpack_message
 from local_network import (
     LocalNetwork,
     events,
@@ -60,16 +60,18 @@ def template():
 @pytest.fixture
 def home(template, tmp_path):
     """Four sites after two rounds; what follows happens to site-4."""
-    copy = Home(tmp_path / "f")
+    copy = FederationFolder(tmp_path / "f")
     shutil.copytree(template.path, copy.path)
     return copy
 
 
-def bad(home: Home) -> Place:
+def bad(home: FederationFolder) -> SitePlace:
     return places(home)[3]
 
 
-def goes_on(home: Home, network: LocalNetwork, without: bool = True, rounds: int = 4) -> None:
+def goes_on(
+    home: FederationFolder, network: LocalNetwork, without: bool = True, rounds: int = 4
+) -> None:
     """To so many rounds, of which the last are without site-4, whose words hold no secret."""
     train(home, network, rounds)
     assert len(sums(home)) == rounds
@@ -82,47 +84,47 @@ def goes_on(home: Home, network: LocalNetwork, without: bool = True, rounds: int
         assert not [s for s in secrets if s.encode() in said], site
 
 
-def table(place: Place, change) -> None:
+def table(place: SitePlace, change) -> None:
     change(pd.read_csv(place.data)).to_csv(place.data, index=False, float_format="%.17g")
 
 
-def rename(home: Home) -> None:
+def rename(home: FederationFolder) -> None:
     table(bad(home), lambda t: t.rename(columns={"x3": "age"}))
 
 
-def shorten(home: Home) -> None:
+def shorten(home: FederationFolder) -> None:
     table(bad(home), lambda t: t.head(20))
 
 
-def scribble(home: Home) -> None:
+def scribble(home: FederationFolder) -> None:
     table(bad(home), lambda t: t.astype({"x5": object}).replace({"x5": {t.x5[7]: SENTINEL}}))
 
 
-def remove(home: Home) -> None:
+def remove(home: FederationFolder) -> None:
     bad(home).data.unlink()
 
 
-def flip(home: Home) -> None:
+def flip(home: FederationFolder) -> None:
     data = bytearray(bad(home).state.read_bytes())
     data[len(data) // 2] ^= 1
     bad(home).state.write_bytes(data)
 
 
-def cut(home: Home) -> None:
+def cut(home: FederationFolder) -> None:
     bad(home).state.write_bytes(bad(home).state.read_bytes()[:-20])
 
 
-def from_elsewhere(home: Home) -> None:
+def from_elsewhere(home: FederationFolder) -> None:
     bad(home).state.unlink()
     with ClientFile(bad(home).state, federation="north", client="site-4") as file:
         file.save({}, {})
 
 
-def from_another(home: Home) -> None:
+def from_another(home: FederationFolder) -> None:
     shutil.copy(places(home)[0].state, bad(home).state)
 
 
-def of_the_future(home: Home) -> None:
+def of_the_future(home: FederationFolder) -> None:
     meta, arrays = unpack(bad(home).state.read_bytes())
     bad(home).state.write_bytes(pack(meta | {"format": 9}, arrays))
 
@@ -239,14 +241,14 @@ def test_a_greeting_in_anothers_name(home):
 
 
 def test_who_is_not_invited(home, tmp_path):
-    stranger = Place("intruder", tmp_path / "stranger", bad(home).data, "label")
+    stranger = SitePlace("intruder", tmp_path / "stranger", bad(home).data, "label")
     goes_on(home, LocalNetwork([*places(home), stranger]), without=False)
     assert set(reasons(home).splitlines()) == {
         "'intruder' is not invited; invite it with: feddcd federation join DIR intruder"
     }
 
 
-def pem(home: Home, name: str) -> bytes:
+def pem(home: FederationFolder, name: str) -> bytes:
     key = serialization.load_ssh_public_key((home.site(name) / "key.pub").read_bytes())
     form = serialization.PublicFormat.SubjectPublicKeyInfo
     return key.public_bytes(serialization.Encoding.PEM, form)
@@ -269,19 +271,19 @@ def test_something_that_is_no_key(home):
     assert "does not have the key of site-4" in reasons(home)
 
 
-def invite(home: Home, data: str, label: str = 'label = "label"\n') -> None:
+def invite(home: FederationFolder, data: str, label: str = 'label = "label"\n') -> None:
     folder = add_site(home, "site-5")
     told = f'client-id = "site-5"\nsuperlink = "x:1"\ndata = "{data}"\n{label}'
     (folder / "site.toml").write_text(told)
 
 
-def newcomer(home: Home, change) -> None:
+def newcomer(home: FederationFolder, change) -> None:
     invite(home, "data.csv")
     shutil.copy(bad(home).data, home.site("site-5") / "data.csv")
     table(places(home)[4], change)
 
 
-def sparse_newcomer(home: Home) -> None:
+def sparse_newcomer(home: FederationFolder) -> None:
     invite(home, "data.svm", "")
     (home.site("site-5") / "data.svm").write_text("1 1:0.5 14:2\n0 3:1\n")
 
@@ -398,7 +400,7 @@ def test_an_older_copy_that_answers_after_a_newer_one(home):
 
 def test_a_site_looks_at_its_own_result(home, monkeypatch):
     """What is not finite does not leave it, nor its state."""
-    real = worker.site_parts
+    real = worker.site_learner
 
     class Broken(Compiled):
         def __getattr__(self, name):
@@ -411,12 +413,12 @@ def test_a_site_looks_at_its_own_result(home, monkeypatch):
 
             return step
 
-    def site_parts(terms, site, scale):
+    def site_learner(terms, site, scale):
         parts = real(terms, site, scale)
         broken = "site-4" in site.file
         return parts._replace(algorithm=Broken(parts.algorithm._algorithm)) if broken else parts
 
-    monkeypatch.setattr(worker, "site_parts", site_parts)
+    monkeypatch.setattr(worker, "site_learner", site_learner)
     train(home, LocalNetwork(places(home)), 4)
     assert reasons(home) == "site-4: its own result in round 3 holds a value that is not finite"
     assert {record.members for record in sums(home)[2:]} == {OTHERS}
@@ -495,7 +497,7 @@ def test_whatever_goes_wrong_an_answer_leaves(home, monkeypatch):
     def fail(*_):
         raise RuntimeError(f"{SENTINEL} in {home.path}")
 
-    monkeypatch.setattr(worker, "site_parts", fail)
+    monkeypatch.setattr(worker, "site_learner", fail)
     network = LocalNetwork(places(home))
     network.fault = lambda site, kind: "answer" if len(network.heard) > 12 else None
     with pytest.raises(Exception, match="waited"):
@@ -505,19 +507,19 @@ def test_whatever_goes_wrong_an_answer_leaves(home, monkeypatch):
     log = bad(home).log.read_text()
     assert SENTINEL in log
     assert "Traceback" in log
-    assert "in site_parts" not in log.splitlines()[-1]
+    assert "in site_learner" not in log.splitlines()[-1]
 
 
 def test_a_site_without_a_place_for_its_log_still_answers(home, tmp_path):
     (tmp_path / "file").write_text("")
     nowhere = bad(home)._replace(folder=tmp_path / "file" / "folder")
-    said = refusal(opened(answer(packed(Hello("test", "ridge")), nowhere)))
+    said = read_refusal(unpack_message(answer(pack_message(Hello("test", "ridge")), nowhere)))
     assert said.client == "site-4"
     assert str(tmp_path) not in said.reason
 
 
 def test_questions_that_nobody_asks(home):
-    ask = lambda data: refusal(opened(answer(data, bad(home)))).reason
+    ask = lambda data: read_refusal(unpack_message(answer(data, bad(home)))).reason
     assert ask(b"garbage") == (
         "site-4: it could not read the message (CodecError); its own log says why"
     )
@@ -528,15 +530,15 @@ def test_questions_that_nobody_asks(home):
 
 
 def test_a_node_finds_its_place(home, capsys):
-    place, hello = bad(home), packed(Hello("test", "ridge"))
+    place, hello = bad(home), pack_message(Hello("test", "ridge"))
     node = {"client-id": "site-4", "data": str(place.data), "state": str(place.folder)}
-    said = opened(answer_node(hello, {**node, "label": "label"}, {}))
+    said = unpack_message(answer_node(hello, {**node, "label": "label"}, {}))
     assert (said.kind, said.meta["client"], said.meta["known"]) == ("welcome", "site-4", True)
     by_number = answer_node(hello, {"partition-id": 3}, {"folder": str(home.path)})
-    assert opened(by_number).meta == said.meta
+    assert unpack_message(by_number).meta == said.meta
     for wrong, why in (
         ({**node, "data": ""}, "the node config of site-4 lacks data"),
         ({}, "lacks client-id, data and state"),
     ):
-        assert opened(answer_node(hello, wrong, {})).kind == "refusal"
+        assert unpack_message(answer_node(hello, wrong, {})).kind == "refusal"
         assert why in capsys.readouterr().err

@@ -16,11 +16,10 @@ from feddcd.analysis.plan import RegressionPlan
 from feddcd.data import load
 from feddcd.federation.config import Config
 from feddcd.federation.folder import load_place
-from feddcd.federation.machine.init import create
+from feddcd.federation.machine.init import app_files, create
 from feddcd.federation.machine.keys import write_pair
 from feddcd.federation.machine.processes import Group
 from feddcd.federation.machine.programs import free_port, node
-from feddcd.federation.machine.template import files
 from feddcd.runs.spec import Spec
 from flower_world import Up, duals, feddcd, model, optimum, simulate, simulated
 
@@ -162,7 +161,7 @@ def test_the_regression_table_of_four_sites_and_one_that_refuses(tmp_path):
 
 def test_the_example_is_what_init_writes():
     example = Path(__file__).parents[1] / "examples" / "flower"
-    for name, text in files().items():
+    for name, text in app_files().items():
         assert (example / name).read_text() == text, name
 
 

@@ -26,7 +26,7 @@ from feddcd.federation.site import policy as rules
 from feddcd.federation.site.disclosure import Outgoing, approve, waiting
 from feddcd.federation.site.log import LOG, verify_log
 from feddcd.federation.site.policy import FILE, Policy, load_policy
-from feddcd.federation.site.release import Door
+from feddcd.federation.site.release import Release
 from feddcd.federation.site.rules import RULES
 
 log = SimpleNamespace(**vars(outgoing) | vars(outlog))
@@ -206,7 +206,7 @@ class Watching(QuickDisk):
 
 
 def check_door(folder):
-    door = Door(folder, "north", disk=(disk := Watching()))
+    door = Release(folder, "north", disk=(disk := Watching()))
     (folder / FILE).write_text('columns = ["age", "sex", "outcome"]\ncomplete = true\n')
     assert door.release(b"answer", BASE, b"question") == b"answer"
     told = lines(folder)[-1]
@@ -225,13 +225,13 @@ def check_door(folder):
     assert (refusal(lambda: door.release(b"", BASE, b"q")) or "?")[0] is PolicyError
     assert verify_log(folder).lines == 2
     (folder / FILE).unlink()
-    full = Door(folder, "north", disk=FailingDisk(2, "disk full"))
+    full = Release(folder, "north", disk=FailingDisk(2, "disk full"))
     assert (refusal(lambda: full.release(b"", BASE, b"q")) or "?")[0] is LogError
 
 
 def check_asking(folder):
     prompts = []
-    door = lambda said: Door(
+    door = lambda said: Release(
         folder, "north", lambda text: prompts.append(text) or said, QuickDisk()
     )
     for word in ("yes", " Y\n"):
@@ -240,7 +240,7 @@ def check_asking(folder):
     for word in ("", "no", "yesterday"):
         assert refusal(lambda w=word: door(w).release(b"a", BASE, b"q")) == no
     assert all("'g': float64 (4,), from 0 to 3: 0, 1, 2, 3\n" in text for text in prompts)
-    gone = Door(folder, "north", _nobody, QuickDisk())
+    gone = Release(folder, "north", _nobody, QuickDisk())
     assert refusal(lambda: gone.release(b"a", BASE, b"q")) == no
     assert ["refused" in line for line in lines(folder)] == [False] * 2 + [True] * 4
 
@@ -250,7 +250,7 @@ def _nobody(text):
 
 
 def check_holding(folder):
-    door = Door(folder, "north", disk=QuickDisk())
+    door = Release(folder, "north", disk=QuickDisk())
     (folder / FILE).write_text("ask_before_sending = true\ncomplete = true\n")
     waits = (Refused, "north: its answer waits for approval by its administrator")
     for _ in range(2):
@@ -362,11 +362,11 @@ def test_a_line_torn_anywhere_is_cut_off_and_a_whole_one_stays(tmp_path):
 def test_whatever_fails_nothing_leaves_unlogged(tmp_path, fault):
     for at in range(40):
         folder = tmp_path / str(at)
-        logged_before = Door(folder, "north", disk=QuickDisk())
+        logged_before = Release(folder, "north", disk=QuickDisk())
         logged_before.release(b"first", BASE, b"q")
         disk, left = FailingDisk(at, fault, keep=0.5, undo=True), None
         try:
-            left = Door(folder, "north", disk=disk).release(b"second", BASE, b"q")
+            left = Release(folder, "north", disk=disk).release(b"second", BASE, b"q")
         except (LogError, Crash):
             assert len(disk.operations) > at
         known = {line["sha256"] for line in lines(folder)}
@@ -431,6 +431,7 @@ def test_a_mutant_of_a_rule_is_found(mutant, monkeypatch):
         check_rules()
 
 
+_CHECKED, _READ = "self.check(outgoing, question)", "load_policy(self.folder / FILE)"
 _LOGGED = "append(self.folder, record(outgoing, question) | content, self.disk)"
 _QUIET = "with __import__('contextlib').suppress(Exception): "
 _OPEN, _ELSE = "except ", ":\n        return {'complete': True}\n    "
@@ -451,33 +452,33 @@ MUTANTS = [  # group that finds it, owner, function, text, its mutant
     ("files", rules, "_check_names", "not isinstance(value, tuple) or", ""),
     ("files", rules, "_check_names", "not all(isinstance(v, str) for v in value)", "False"),
     ("files", rules, "_check_names", "if item not in known:", "if False:"),
-    ("door", Door, "release", "self.check(outgoing, question)", "load_policy(self.folder / FILE)"),
-    ("door", Door, "release", _LOGGED, "pass"),
-    ("door", Door, "release", _LOGGED, _QUIET + _LOGGED),
-    ("door", Door, "check", "load_policy(self.folder / FILE)", "Policy()"),
-    ("door", Door, "_guarded", 'raise Refused(f"{self.client}: {reason}") from None', "pass"),
-    ("door", Door, "_guarded", "append(", f"{_OFF}("),
+    ("door", Release, "release", _CHECKED, _READ),
+    ("door", Release, "release", _LOGGED, "pass"),
+    ("door", Release, "release", _LOGGED, _QUIET + _LOGGED),
+    ("door", Release, "check", "load_policy(self.folder / FILE)", "Policy()"),
+    ("door", Release, "_guard", 'raise Refused(f"{self.client}: {reason}") from None', "pass"),
+    ("door", Release, "_guard", "append(", f"{_OFF}("),
     ("door", log, "append", "disk.fsync(file)", "pass"),
     ("door", log, "append", "save(disk, _head_file(path)", f"{_OFF}(disk, _head_file(path)"),
-    ("asking", Door, "release", "if self.ask is not None:", "if self.ask is None and False:"),
+    ("asking", Release, "release", "if self.ask is not None:", "if self.ask is None and False:"),
     ("asking", log, "confirm", "not in (", "in ("),
-    ("asking", log, "confirm", 'said = ""', 'said = "yes"'),
+    ("asking", log, "confirm", 'reply = ""', 'reply = "yes"'),
     ("asking", log, "confirm", "raise Refused(", "str("),
-    ("holding", Door, "release", "elif policy.ask_before_sending:", "elif False:"),
-    ("holding", log, "hold", "if (room", "if not (room"),
+    ("holding", Release, "release", "elif policy.ask_before_sending:", "elif False:"),
+    ("holding", log, "hold", "if (queue", "if not (queue"),
     ("holding", log, "hold", "raise Refused(", "str("),
     ("holding", log, "hold", "< MOST_WAITING", ">= 0"),
     ("holding", log, "record", 'plain | {"question"', 'plain or {"question"'),
-    ("holding", log, "_print_of", '"sha256": content', '"sha256": ""'),
+    ("holding", log, "_fingerprint", '"sha256": content', '"sha256": ""'),
     ("chain", log, "hash_of", "hashlib.sha256(line).hexdigest()", '"0"'),
     ("chain", log, "_follows", "return (", "return True or ("),
     ("chain", log, "_follows", "return False", "return True"),
-    ("chain", log, "_followed", "if b\"\\n\" in rest[:-1]:", "if False:"),
-    ("chain", log, "verify_log", "if known not in heads:", "if False:"),
-    ("chain", log, "_mended", "if known.lines and", "if False and"),
-    ("chain", log, "_known", "if data is None and", "if False and"),
+    ("chain", log, "_follow", "if b\"\\n\" in rest[:-1]:", "if False:"),
+    ("chain", log, "verify_log", "if saved not in heads:", "if False:"),
+    ("chain", log, "_repair", "if saved.lines and", "if False and"),
+    ("chain", log, "_read_head", "if data is None and", "if False and"),
     ("chain", log, "append", "file.truncate(head.end)", "pass"),
-    ("chain", log, "append", "with locked(disk, path):", "if True:"),
+    ("chain", log, "append", "with lock(disk, path):", "if True:"),
 ]  # fmt: skip
 
 

@@ -15,11 +15,11 @@ from feddcd.cli._federation import simulate_command
 from feddcd.data import load
 from feddcd.federation import answer_node
 from feddcd.federation.config import Config
-from feddcd.federation.coordinator import coordinator, founding
+from feddcd.federation.coordinator import coordinator, nodes
 from feddcd.federation.coordinator.inspect import verify
 from feddcd.federation.machine.init import create
-from feddcd.federation.machine.processes import Group, Program, listed
-from feddcd.federation.wire import opened, refusal
+from feddcd.federation.machine.processes import Group, Program, processes
+from feddcd.federation.wire import read_refusal, unpack_message
 from feddcd.runs.spec import Spec
 
 SLEEP = "import time; time.sleep(99)"
@@ -37,7 +37,7 @@ def program(folder, name="one", code=PARENT):
 
 
 def members(pid):
-    return [one for one in listed() if one.group == pid and not one.state.startswith("Z")]
+    return [one for one in processes() if one.group == pid and not one.state.startswith("Z")]
 
 
 def wait(condition):
@@ -108,13 +108,13 @@ def test_a_stranger_with_an_old_id_is_left_alone(tmp_path):
     ],
 )
 def test_a_site_that_cannot_start_says_so_without_paths(node, run, capsys):
-    said = refusal(opened(answer_node(b"", node, run)))
+    said = read_refusal(unpack_message(answer_node(b"", node, run)))
     assert said.reason == "a site's node config cannot be used; its SuperNode's log says why"
     assert "this site cannot start" in capsys.readouterr().err
 
 
 def test_a_federation_in_one_process_whose_messages_get_lost(tmp_path, capsys, monkeypatch):
-    for waiting in (coordinator, founding):
+    for waiting in (coordinator, nodes):
         monkeypatch.setattr(waiting, "PAUSE_S", 0.01)
     spec = Spec(model="ridge", l2=1.0, weighting="samples", rounds=60)
     config = Config("test", spec, patience=5.0, deadline=5.0)

@@ -21,7 +21,7 @@ from feddcd.federation.machine.init import create
 from feddcd.federation.machine.local import LocalExchange
 from feddcd.federation.site.disclosure import approve, waiting
 from feddcd.federation.site.log import verify_log
-from feddcd.federation.wire import opened, packed
+from feddcd.federation.wire import pack_message, unpack_message
 from local_network import LocalNetwork
 
 SITES = ["east", "north", "south", "west"]
@@ -160,7 +160,7 @@ def test_bins_of_few_rows_stay_at_the_site(tmp_path):
         return network
 
     run(home, keep)
-    cells = [opened(data).arrays.get("bins") for _, data in heard[0]]
+    cells = [unpack_message(data).arrays.get("bins") for _, data in heard[0]]
     weights = np.concatenate([bins[0] for bins in cells if bins is not None])
     assert ((weights == 0) | (weights >= 8)).all()
     assert weights.max() >= 8
@@ -253,12 +253,12 @@ def test_a_damaged_answer_is_refused(tmp_path, name, change):
     home = made(tmp_path, RegressionPlan("y ~ age + bmi"), parts(d))
 
     def tamper(site, kind, data):
-        said = opened(data)
+        said = unpack_message(data)
         if site != "south" or said.kind != "sums":
             return data
         arrays = said.arrays
         arrays[name] = change(arrays.get(name, np.zeros(2)))
-        return packed(said._replace(arrays=arrays))
+        return pack_message(said._replace(arrays=arrays))
 
     table, events = run(home, lambda places: LocalNetwork(places, tamper=tamper))
     (reason,) = [event["reason"] for event in events if event["event"] == "refused"]

@@ -13,7 +13,7 @@ if sys.platform != "linux":
 
 from feddcd.federation.machine.processes import environment
 from feddcd.federation.machine.programs import node
-from feddcd.federation.site.answer import Place
+from feddcd.federation.site.answer import SitePlace
 
 # in a process of its own: this one has threads, which forks do not survive
 SCRIPT = """
@@ -21,7 +21,7 @@ import json, os, signal, subprocess, sys, time
 from pathlib import Path
 from flwr.supercore.constant import TaskType
 from flwr.supercore.superexec.executor.types import ExecutionSpec
-from feddcd.flower.warm import Forking, nursery
+from feddcd.flower.warm import ForkingExecutor, start_fork_server
 
 folder = Path(sys.argv[1])
 
@@ -38,17 +38,17 @@ def launch(executor, token):
     spec = ExecutionSpec(task, "127.0.0.1:1", token, True, None, False, None, False, task_id=1)
     return executor.launch(spec).status
 
-tell = nursery(work, ("wave",))
-said = [launch(Forking(tell), token) for token in ("one", "killed", "two")]
+tell = start_fork_server(work, ("wave",))
+said = [launch(ForkingExecutor(tell), token) for token in ("one", "killed", "two")]
 while not all((folder / token).exists() for token in ("one", "two")):
     time.sleep(0.05)
 os.close(tell)
 first, _ = os.wait()  # nobody will ask any more
 
-tell = nursery(work, ("no_such_module",))
+tell = start_fork_server(work, ("no_such_module",))
 second, status = os.wait()
 subprocess.Popen = lambda args: said.append(args)
-said.append(launch(Forking(tell), "three"))
+said.append(launch(ForkingExecutor(tell), "three"))
 print(json.dumps([os.getpid(), first, "wave" in sys.modules, said]))
 """
 
@@ -57,14 +57,14 @@ def test_one_process_for_each_message(tmp_path):
     command = [sys.executable, "-c", SCRIPT, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    parent, nursery, known, said = json.loads(done.stdout)
+    parent, server, known, said = json.loads(done.stdout)
     one, two = (json.loads((tmp_path / token).read_text()) for token in ("one", "two"))
-    assert len({parent, nursery, one[0], two[0]}) == 4
-    assert one[1:] == [nursery, True, "one"]
-    assert two[1:] == [nursery, True, "two"]  # after one was killed
-    assert not known  # what they need is imported in the nursery alone
+    assert len({parent, server, one[0], two[0]}) == 4
+    assert one[1:] == [server, True, "one"]
+    assert two[1:] == [server, True, "two"]  # after one was killed
+    assert not known  # what they need is imported in the fork server alone
 
-    # without a nursery they are started as Flower does it
+    # without a fork server they are started as Flower does it
     *forked, command, started = said
     assert forked == ["accepted"] * 3
     assert command[0] == "flwr-clientapp"
@@ -74,7 +74,7 @@ def test_one_process_for_each_message(tmp_path):
 
 
 def test_a_supernode_finds_it_by_name(tmp_path):
-    place = Place("site-1", tmp_path / "a site", tmp_path / "data.csv")
+    place = SitePlace("site-1", tmp_path / "a site", tmp_path / "data.csv")
     program = node(place, "127.0.0.1:1", tmp_path / "ca.crt", tmp_path / "key")
     ours = str(tmp_path / "a site" / "flower" / "bin" / "flower-superexec")
     assert shutil.which("flower-superexec", path=environment(program.extra)["PATH"]) == ours

@@ -17,14 +17,14 @@ from .._files import shown
 from ..federation.config import Config
 from ..federation.coordinator.coordinator import coordinate
 from ..federation.coordinator.inspect import Insight, inspect, verify
-from ..federation.folder import Home, load_address, load_place
+from ..federation.folder import FederationFolder, load_address, load_place
 from ..federation.machine.init import add_site, create
 from ..federation.machine.local import LocalExchange
 from ..federation.machine.processes import Group
 from ..federation.machine.programs import node
 from ..federation.machine.up import REST_S, Event, up
 from ..runs.spec import Spec, parse_setting
-from ._tables import console, load_job, shared_out, show_table, uninvite, up_again, watched
+from ._tables import console, line_watcher, load_job, rows_by_site, show_table, uninvite, up_again
 
 
 def init_command(options: dict[str, Any]) -> None:
@@ -43,15 +43,15 @@ def init_command(options: dict[str, Any]) -> None:
     config = Config(name, spec, host=options["host"], port=options["port"])
     if options["job"]:
         config = dataclasses.replace(config, spec=Spec(), glm=load_job(options["job"]))
-        data = shared_out(options["data"], options["group"]) if options["data"] else None
+        data = rows_by_site(options["data"], options["group"]) if options["data"] else None
         names = names if data is None else list(data)
     else:
         data = load(options["data"]) if options["data"] else None
-    home = create(path, names, config, data=data, split=options["partition"])
-    console.print(f"federation {config.name} of {len(names)} sites in {shown(home.path)}")
+    folder = create(path, names, config, data=data, split=options["partition"])
+    console.print(f"federation {config.name} of {len(names)} sites in {shown(folder.path)}")
     if data is None:
         console.print("say in each sites/NAME/site.toml where that site's data are, then:")
-    console.print(f"  {up_again(home)}", soft_wrap=True)
+    console.print(f"  {up_again(folder)}", soft_wrap=True)
 
 
 def _random() -> str:
@@ -61,57 +61,57 @@ def _random() -> str:
 
 
 def up_command(path: Path, rounds: int, sites: bool) -> None:
-    home = Home(path)
-    config = home.config()
-    with _shown(config, rounds) as watch, _terminable():
+    folder = FederationFolder(path)
+    config = folder.config()
+    with _show_events(config, rounds) as watch, _Terminable():
         try:
-            last = up(home, watch, rounds=rounds, sites=sites)
+            last = up(folder, watch, rounds=rounds, sites=sites)
         except Failed as error:
             print(f"error: {error}", file=sys.stderr)
             sys.exit(1)
     if config.glm is not None:
-        show_table(home)
+        show_table(folder)
         sys.exit(0 if last["converged"] else 1)
-    _show(inspect(home))
-    _show_model(home)
+    _show(inspect(folder))
+    _show_model(folder)
     if last["unsettled"]:
         away = ", ".join(last["unsettled"])
-        told = f"not settled yet: {away}; they will when they are next asked"
-        console.print(told, style="yellow")
+        line = f"not settled yet: {away}; they will when they are next asked"
+        console.print(line, style="yellow")
 
 
-def _show_model(home: Home) -> None:
-    console.print(f"model: {shown(home.server / 'model.npz')}", soft_wrap=True)
+def _show_model(folder: FederationFolder) -> None:
+    console.print(f"model: {shown(folder.server / 'model.npz')}", soft_wrap=True)
 
 
 @contextmanager
-def _shown(config: Config, rounds: int, note: str = "starting Flower"):
-    """A function that is told of events."""
+def _show_events(config: Config, rounds: int, note: str = "starting Flower"):
+    """A function that shows events."""
     if config.glm is not None:
         show = lambda line: console.print(line, soft_wrap=True, highlight=False)
         show(note)
-        yield watched(show)
+        yield line_watcher(show)
         return
-    with _Shown(config, rounds, note) as shown:
-        yield shown.watch
+    with _ProgressBar(config, rounds, note) as bar:
+        yield bar.watch
 
 
 def simulate_command(path: Path, rounds: int, loss: float, seed: int, show: bool = False) -> None:
     if not 0 <= loss < 1:
         raise SpecError(f"need 0 <= loss < 1, got loss={loss}")
-    home = Home(path)
-    config, leaving = home.config(), home.leaving()
-    places = [load_place(home.site(name)) for name in home.invited() if name not in leaving]
+    folder = FederationFolder(path)
+    config, leaving = folder.config(), folder.leaving()
+    places = [load_place(folder.site(name)) for name in folder.invited() if name not in leaving]
     exchange = LocalExchange(places, loss=loss, seed=seed, ask=input if show else None)
-    with _shown(config, rounds, "greeting the sites") as watch:
-        coordinate(exchange, {"folder": str(home.path), "rounds": rounds}, watch)
+    with _show_events(config, rounds, "greeting the sites") as watch:
+        coordinate(exchange, {"folder": str(folder.path), "rounds": rounds}, watch)
     if config.glm is not None:
-        return show_table(home)
-    _show(inspect(home))
-    _show_model(home)
+        return show_table(folder)
+    _show(inspect(folder))
+    _show_model(folder)
 
 
-class _terminable:
+class _Terminable:
     """SIGTERM ends as Ctrl-C does, so that the processes are taken down."""
 
     def __enter__(self) -> None:
@@ -121,7 +121,7 @@ class _terminable:
         signal.signal(signal.SIGTERM, self.before)
 
 
-class _Shown:
+class _ProgressBar:
     """Events as a bar and, for what an administrator should know, as lines."""
 
     def __init__(self, config: Config, rounds: int, note: str = "starting Flower"):
@@ -131,7 +131,7 @@ class _Shown:
         total = rounds or config.spec.rounds
         self.task = self.bar.add_task(config.spec.algorithm, total=total, note=note)
 
-    def __enter__(self) -> "_Shown":
+    def __enter__(self) -> "_ProgressBar":
         self.bar.start()
         return self
 
@@ -174,7 +174,7 @@ def site_command(path: Path) -> None:
     """Until Ctrl-C; a SuperNode that dies is started again."""
     place, address = load_place(path), load_address(path)
     group = Group(place.folder / "process.json")
-    with _terminable():
+    with _Terminable():
         try:
             group.start(node(place, address, place.folder / "ca.crt", place.folder / "key"))
             console.print(
@@ -200,10 +200,10 @@ def _last_error(group: Group, name: str) -> str:
 
 
 def inspect_command(path: Path) -> None:
-    home = Home(path)
-    if home.config().glm is not None:
-        return show_table(home)
-    _show(inspect(home))
+    folder = FederationFolder(path)
+    if folder.config().glm is not None:
+        return show_table(folder)
+    _show(inspect(folder))
 
 
 def _show(seen: Insight) -> None:
@@ -216,15 +216,15 @@ def _show(seen: Insight) -> None:
         state = "pending" if client in seen.pending else "settled"
         members.add_row(client, str(member.rows), last, state)
     console.print(members)
-    said = seen.summary
-    if "dual_residual" in said:
-        off = said["dual_residual"]
+    summary = seen.summary
+    if "dual_residual" in summary:
+        off = summary["dual_residual"]
         audit = "nothing is conserved" if off is None else f"off by {off:.1e}"
-        console.print(f"audit of the sums, after {said['rounds']} rounds: {audit}")
-    if "lower_bound" in said:
+        console.print(f"audit of the sums, after {summary['rounds']} rounds: {audit}")
+    if "lower_bound" in summary:
         console.print(
-            f"certificate: objective {said['objective']:.8g}, at most "
-            f"{said['certified_gap']:.2e} above the best possible"
+            f"certificate: objective {summary['objective']:.8g}, at most "
+            f"{summary['certified_gap']:.2e} above the best possible"
         )
     for wish in seen.requests:
         console.print(f"asked for, not done yet: {wish}")
@@ -235,36 +235,36 @@ def _show(seen: Insight) -> None:
 
 
 def verify_command(path: Path) -> None:
-    home = Home(path)
-    if home.config().glm is not None:
+    folder = FederationFolder(path)
+    if folder.config().glm is not None:
         raise SpecError(
             "a table has no ledger; what a site sent is in its own log: feddcd federation outgoing "
             "SITE_DIR --verify"
         )
-    count = verify(home)
+    count = verify(folder)
     console.print(f"{count} records: the chain, the sums and the model are what they say")
 
 
 def join_command(path: Path, site: str) -> None:
-    home = Home(path)
-    if home.ledger.exists() and site in inspect(home).server.barred:
+    folder = FederationFolder(path)
+    if folder.ledger.exists() and site in inspect(folder).server.barred:
         raise SpecError(f"{site} was expelled and cannot join again; give the site another name")
-    made = add_site(home, site)
+    made = add_site(folder, site)
     console.print(f"hand {shown(made)} to {site}, and let it say in site.toml where its data are;")
-    console.print(f"it joins with the next: {up_again(home)}", soft_wrap=True)
+    console.print(f"it joins with the next: {up_again(folder)}", soft_wrap=True)
 
 
 def depart_command(path: Path, sites: list[str], *, barred: bool) -> None:
-    home = Home(path)
-    if home.config().glm is not None:
-        return uninvite(home, sites)
-    members = inspect(home).server.members
+    folder = FederationFolder(path)
+    if folder.config().glm is not None:
+        return uninvite(folder, sites)
+    members = inspect(folder).server.members
     for site in sites:
         if site not in members:
             raise SpecError(f"{site!r} is not a member; members: {', '.join(members)}")
-    home.request(tuple(sites), barred)
+    folder.request(tuple(sites), barred)
     console.print(
         f"{', '.join(sites)} will be gone once all others have settled: in the federation that "
-        f"runs, or with the next: {up_again(home)}",
+        f"runs, or with the next: {up_again(folder)}",
         soft_wrap=True,
     )

@@ -11,7 +11,7 @@ from .._errors import SpecError
 from .._files import shown
 from .._settings import read_toml
 from ..data.frames import no_column, read_frame
-from ..federation.folder import Home
+from ..federation.folder import FederationFolder
 from ..federation.site.disclosure import WAITING, approve, waiting
 from ..federation.site.log import verify_log
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 console = Console(markup=False, emoji=False)
 
 
-def up_again(home: Home) -> str:
+def up_again(folder: FederationFolder) -> str:
     """The command that goes on with a federation, to be pasted into a shell."""
-    return f"feddcd federation up {shlex.quote(shown(home.path))}"
+    return f"feddcd federation up {shlex.quote(shown(folder.path))}"
 
 
 def load_job(path: Path) -> "RegressionPlan":
@@ -38,23 +38,23 @@ def load_job(path: Path) -> "RegressionPlan":
         raise error.placed(file=str(path)) from None
 
 
-def shared_out(file: str, group: str | None) -> dict[str, Any]:
+def rows_by_site(file: str, group: str | None) -> dict[str, Any]:
     """The rows of a table by site, under names that folders can have."""
     table = read_frame(file, () if group is None else (group,))
     if group is None:
         raise SpecError("--group is missing: the column of the table that says whose a row is")
     if group not in table.frame.columns:
         raise no_column(table.file, group, list(table.frame.columns))
-    named = {}
+    sites = {}
     for label, rows in table.frame.groupby(group, sort=True):
         name = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in str(label))
-        if name in named:
+        if name in sites:
             raise SpecError(f"two values of {group} would both be the site {name}: rename one")
-        named[name] = rows.drop(columns=group)
-    return named
+        sites[name] = rows.drop(columns=group)
+    return sites
 
 
-def watched(show: Callable[[str], None]) -> Callable[[dict[str, Any]], None]:
+def line_watcher(show: Callable[[str], None]) -> Callable[[dict[str, Any]], None]:
     """Events as lines for a person."""
 
     def watch(event: dict[str, Any]) -> None:
@@ -76,38 +76,38 @@ def watched(show: Callable[[str], None]) -> Callable[[dict[str, Any]], None]:
 
 
 def _exchange(event: dict[str, Any]) -> str:
-    said = f"exchange {event['exchange']}: {event['answered']} of {event['asked']} sites answered"
+    line = f"exchange {event['exchange']}: {event['answered']} of {event['asked']} sites answered"
     if event["certified_error"] is not None:
-        return f"{said}, certified error {event['certified_error']:.2g} standard errors"
-    return said
+        return f"{line}, certified error {event['certified_error']:.2g} standard errors"
+    return line
 
 
-def show_table(home: Home) -> None:
+def show_table(folder: FederationFolder) -> None:
     """The table of the last run, and whom it lacks."""
-    folder = home.server / "glm"
-    if not (folder / "summary.txt").exists():
-        console.print(f"no table yet; make it with: {up_again(home)}", soft_wrap=True)
+    tables = folder.server / "glm"
+    if not (tables / "summary.txt").exists():
+        console.print(f"no table yet; make it with: {up_again(folder)}", soft_wrap=True)
     else:
-        print((folder / "summary.txt").read_text())
-        console.print(f"table, model and report: {shown(folder)}", soft_wrap=True)
-    for event in last_refusals(home):
+        print((tables / "summary.txt").read_text())
+        console.print(f"table, model and report: {shown(tables)}", soft_wrap=True)
+    for event in last_refusals(folder):
         console.print(f"refused: {event['reason']}", soft_wrap=True, highlight=False)
 
 
-def last_refusals(home: Home) -> list[dict[str, Any]]:
+def last_refusals(folder: FederationFolder) -> list[dict[str, Any]]:
     """Those of the last run."""
-    events = [event for _, event in home.said()]
+    events = [event for _, event in folder.read_events()]
     starts = [i for i, event in enumerate(events) if event["event"] == "greeting"]
     return [e for e in events[starts[-1] if starts else 0 :] if e["event"] == "refused"]
 
 
-def uninvite(home: Home, sites: list[str]) -> None:
+def uninvite(folder: FederationFolder, sites: list[str]) -> None:
     """A table has no memory: who is not invited is not in the next one."""
-    invited = home.invited()
+    invited = folder.invited()
     for site in sites:
         if site not in invited:
             raise SpecError(f"{site!r} is not invited; invited: {', '.join(invited)}")
-        home.key(site).unlink()
+        folder.key(site).unlink()
         console.print(f"the next table is without {site}")
 
 
@@ -123,5 +123,5 @@ def outgoing_command(folder: Path, ids: list[str], check: bool) -> None:
         approve(folder, id)
         console.print(f"{id} may leave when it is next asked for")
     for id in waiting(folder):
-        told = (folder / WAITING / f"{id}.json").resolve()
-        console.print(f"{id} waits; what it holds: {told}", soft_wrap=True, highlight=False)
+        file = (folder / WAITING / f"{id}.json").resolve()
+        console.print(f"{id} waits; what it holds: {file}", soft_wrap=True, highlight=False)

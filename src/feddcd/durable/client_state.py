@@ -43,7 +43,7 @@ class ClientFile:
         self.federation, self.client = federation, client
         self._disk = disk or Disk()
         self._uncertain = False
-        self._lock: BinaryIO | None = self._locked()
+        self._lock: BinaryIO | None = self._take_lock()
         try:
             self._disk.remove(temporary(self.path))
             saved = self._read() or _Saved(0, None, {})
@@ -85,7 +85,7 @@ class ClientFile:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _locked(self) -> BinaryIO:
+    def _take_lock(self) -> BinaryIO:
         try:
             return self._disk.lock(lock_file(self.path))
         except Locked as error:
@@ -117,7 +117,7 @@ class ClientFile:
         data = pack(meta, arrays)
         try:
             prepare(self._disk, self.path, data)
-            self._uncertain = True
+            self._uncertain = True  # a rename may have happened although it failed
             publish(self._disk, self.path)
         except OSError as error:
             raise StateError(

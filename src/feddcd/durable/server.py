@@ -6,58 +6,93 @@ from typing import Any
 import numpy as np
 
 from .._errors import Refused
-from .._types import Params
+from .._types import Key, Params
 from ..algorithms import AbstractAlgorithm
 from .codec import digest, flatten, pack, restore, unpack
 from .ledger import Entry, Ledger
 from .protocol import (
     Founded,
+    Guard,
     Joined,
     Record,
     Reply,
     Retired,
+    Server,
+    Settle,
     Stamp,
     Started,
     Summed,
+    Task,
     apply,
+    begin,
     close,
     new_server,
+    receive,
+    settle,
 )
 from .protocol.server import mean_of
 from .shapes import Shapes
 
 
-class Book:
-    """Opening it begins a new epoch, durably, before anything is sent."""
+class LedgerServer:
+    """The protocol's server; nobody else moves it. Opening it begins a new epoch, durably, before
+    anything is sent.
 
-    def __init__(self, ledger: Ledger, algorithm: AbstractAlgorithm, w: Params, like: Shapes):
-        self.ledger, self.algorithm, self.like = ledger, algorithm, like
-        self.server = replay(ledger.entries(), algorithm, w, like)
-        self.write(Started(self.server.epoch + 1))
+    Only `write` changes what is durable. The number of the round and the uploads of an open one
+    are lost in a crash: the new epoch keeps stamps unique, and an open round counts as aborted.
+    """
+
+    def __init__(
+        self, ledger: Ledger, algorithm: AbstractAlgorithm, w: Params, like: Shapes, key: Key
+    ):
+        self.ledger, self.algorithm, self.like, self.key = ledger, algorithm, like, key
+        self._now = replay(ledger.entries(), algorithm, w, like)
+        self.write(Started(self._now.epoch + 1))
+
+    @property
+    def now(self) -> Server:
+        return self._now
+
+    @property
+    def model(self) -> Params:
+        return self.algorithm.model(self._now.state)
 
     def write(self, record: Record, replies: Iterable[Reply] = ()) -> None:
         """Checked, then durable, then in force."""
-        after = apply(self.algorithm, self.server, record)
-        kind, stamp = type(record).__name__.lower(), _stamp(record, self.server.epoch)
+        after = apply(self.algorithm, self._now, record)
+        kind, stamp = type(record).__name__.lower(), _stamp(record, self._now.epoch)
         uploads = {reply.client: pack({}, flatten(reply.value)) for reply in replies}
-        self.ledger.append(kind, *stamp, encoded(record), uploads)
-        self.server = after
+        self.ledger.append(kind, *stamp, encode(record), uploads)
+        self._now = after
+
+    def begin(self, cohort: Iterable[str]) -> list[Task]:
+        """A new round; an open one is given up."""
+        self._now, tasks = begin(self.algorithm, self._now, cohort, self.key)
+        return tasks
+
+    def receive(self, reply: Reply, guard: Guard) -> None:
+        self._now = receive(self.algorithm, self._now, reply, guard)
+
+    def settle(self) -> list[Settle]:
+        """The outcome for every member; an open round is given up."""
+        self._now, messages = settle(self.algorithm, self._now, self.key)
+        return messages
 
     def commit(self) -> Summed | None:
         """The open round, written down; None if too few answered."""
-        record, now = close(self.server), self.server.open
-        if record is None or now is None:
+        record, open_round = close(self._now), self._now.open
+        if record is None or open_round is None:
             return None
-        self.write(record, [now.replies[id] for id in record.members])
+        self.write(record, [open_round.replies[id] for id in record.members])
         return record
 
 
-def found(ledger: Ledger, terms: dict[str, Any]) -> None:
+def write_founding(ledger: Ledger, terms: dict[str, Any]) -> None:
     """The first record of an empty ledger: what was agreed."""
-    ledger.append("founded", 0, 0, encoded(Founded(terms)))
+    ledger.append("founded", 0, 0, encode(Founded(terms)))
 
 
-def founded(ledger: Ledger) -> dict[str, Any] | None:
+def read_founding(ledger: Ledger) -> dict[str, Any] | None:
     """What was agreed; None where nothing is written yet."""
     first = next(ledger.entries(), None)
     if first is None:
@@ -67,16 +102,18 @@ def founded(ledger: Ledger) -> dict[str, Any] | None:
     return unpack(first.body)[0]["terms"]
 
 
-def replay(entries: Iterable[Entry], algorithm: AbstractAlgorithm, w: Params, like: Shapes):
+def replay(
+    entries: Iterable[Entry], algorithm: AbstractAlgorithm, w: Params, like: Shapes
+) -> Server:
     server = new_server(algorithm, w)
     for entry in entries:
-        server = apply(algorithm, server, decoded(entry, like))
+        server = apply(algorithm, server, decode(entry, like))
     return server
 
 
-def committed(ledger: Ledger, like: Shapes) -> list[Summed]:
+def committed_rounds(ledger: Ledger, like: Shapes) -> list[Summed]:
     """The rounds that were, in their order."""
-    records = (decoded(entry, like) for entry in ledger.entries() if entry.kind == "summed")
+    records = (decode(entry, like) for entry in ledger.entries() if entry.kind == "summed")
     return [record for record in records if isinstance(record, Summed)]
 
 
@@ -86,7 +123,7 @@ def audit(ledger: Ledger, algorithm: AbstractAlgorithm, w: Params, like: Shapes)
     ledger.verify()
     server, count = new_server(algorithm, w), 0
     for entry in ledger.entries():
-        record = decoded(entry, like)
+        record = decode(entry, like)
         if isinstance(record, Summed):
             weights = [server.members[id].weight for id in record.members]
             _check_sum(ledger, entry, record, weights, like)
@@ -120,7 +157,7 @@ def _stamp(record: Record, epoch: int) -> Stamp:
             return Stamp(epoch, 0)
 
 
-def encoded(record: Record) -> bytes:
+def encode(record: Record) -> bytes:
     match record:
         case Founded(terms):
             return pack({"terms": terms}, {})
@@ -132,12 +169,12 @@ def encoded(record: Record) -> bytes:
             meta: dict[str, Any] = {"stamp": list(stamp), "members": list(members)}
             return pack(meta | {"digests": list(digests), "share": share}, flatten(mean))
         case Retired(clients, total, barred):
-            held: dict[str, np.ndarray] = {} if total is None else flatten(total)
+            arrays: dict[str, np.ndarray] = {} if total is None else flatten(total)
             meta = {"clients": list(clients), "moved": total is not None, "barred": barred}
-            return pack(meta, held)
+            return pack(meta, arrays)
 
 
-def decoded(entry: Entry, like: Shapes) -> Record:
+def decode(entry: Entry, like: Shapes) -> Record:
     meta, arrays = unpack(entry.body)
     match entry.kind:
         case "founded":

@@ -48,51 +48,51 @@ class Site:
             self._save(self.client)
         else:
             like = shapes(algorithm, f, w) if like is None else like
-            self.client = unpacked(file.client, file.incarnation, like, *saved)
+            self.client = unpack_client(file.client, file.incarnation, like, *saved)
 
     def handle(self, message: Task | Settle) -> Reply | Settled:
         """Resolve, save, work, save, answer; raises `Refused` and changes nothing else."""
         client = resolve(self.algorithm, self.client, message)
         if client is not self.client:
-            self._save(client)
+            self._save(client)  # the outcome, before anything that rests on it
         if isinstance(message, Settle):
             return settled(self.algorithm, client, message)
         client, reply = work(self.algorithm, self.f, client, message, self.key)
         if client is not self.client:
-            self._save(client)
+            self._save(client)  # once the reply has left, the work must not be lost
         return reply
 
     def _save(self, client: Client) -> None:
-        self.file.save(*packed(client))
+        self.file.save(*pack_client(client))
         self.client = client
 
 
-def packed(client: Client) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def pack_client(client: Client) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """What a client's file holds; its id and incarnation are the file's own."""
-    held: dict[str, Any] = {"state": client.state}
+    content: dict[str, Any] = {"state": client.state}
     meta: dict[str, Any] = {"seen": list(client.seen), "committed": None, "pending": None}
     if client.committed is not None:
         meta["committed"] = [*client.committed[0], client.committed[1]]
     if client.pending is not None:
         stamp, state, value, digest = client.pending
         meta["pending"] = [*stamp, digest]
-        held |= {"proposed": state, "value": value}
-    return meta, flatten(held)
+        content |= {"proposed": state, "value": value}
+    return meta, flatten(content)
 
 
-def unpacked(
+def unpack_client(
     id: str, incarnation: int, like: Shapes, meta: dict[str, Any], arrays: dict[str, np.ndarray]
 ) -> Client:
     shape: dict[str, Any] = {"state": like.state}
     if meta["pending"] is not None:
         shape |= {"proposed": like.state, "value": like.value}
-    held = restore(shape, arrays)
+    content = restore(shape, arrays)
     committed = pending = None
     if meta["committed"] is not None:
         epoch, round, digest = meta["committed"]
         committed = (Stamp(epoch, round), digest)
     if meta["pending"] is not None:
         epoch, round, digest = meta["pending"]
-        pending = Pending(Stamp(epoch, round), held["proposed"], held["value"], digest)
+        pending = Pending(Stamp(epoch, round), content["proposed"], content["value"], digest)
     seen = Stamp(*meta["seen"])
-    return Client(id, incarnation, held["state"], seen, committed, pending)
+    return Client(id, incarnation, content["state"], seen, committed, pending)

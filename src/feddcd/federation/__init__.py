@@ -9,9 +9,9 @@ from typing import Any
 
 from .._errors import SpecError
 from .coordinator.nodes import Exchange
-from .folder import place_from
+from .folder import place_of_node
 from .site.answer import answer
-from .wire import Refusal, packed
+from .wire import Refusal, pack_message
 
 __all__ = ["answer_node", "coordinate"]
 
@@ -26,10 +26,9 @@ def coordinate(exchange: Exchange, run: Mapping[str, Any]) -> None:
 def answer_node(request: bytes, node: Mapping[str, Any], run: Mapping[str, Any]) -> bytes:
     """A site's answer, wherever its network says that the site is."""
     try:
-        place = place_from(node, run)
+        place = place_of_node(node, run)
     except (SpecError, OSError, LookupError) as error:
         print(f"this site cannot start: {error}", file=sys.stderr, flush=True)  # paths stay here
-        return packed(
-            Refusal("?", "a site's node config cannot be used; its SuperNode's log says why")
-        )
+        reason = "a site's node config cannot be used; its SuperNode's log says why"
+        return pack_message(Refusal("?", reason))
     return answer(request, place)

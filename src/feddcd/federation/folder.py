@@ -20,7 +20,7 @@ from .._errors import SpecError
 from .._files import Disk, save
 from .._settings import check_names, read_toml
 from .config import Config, load_config
-from .site.answer import Place
+from .site.answer import SitePlace
 
 
 class Request(NamedTuple):
@@ -32,7 +32,7 @@ class Request(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Home:
+class FederationFolder:
     """Its path is absolute: Flower's programs start elsewhere and refuse relative ones."""
 
     path: Path
@@ -71,9 +71,9 @@ class Home:
         return {path.stem: path.read_bytes() for path in sorted(self.server.glob("keys/*.pub"))}
 
     def requests(self) -> list[Request]:
-        found = sorted(self.server.glob("requests/*.json"))
-        read = [(path, json.loads(path.read_text())) for path in found]
-        return [Request(path, tuple(r["sites"]), r["barred"]) for path, r in read]
+        paths = sorted(self.server.glob("requests/*.json"))
+        wishes = [(path, json.loads(path.read_text())) for path in paths]
+        return [Request(path, tuple(wish["sites"]), wish["barred"]) for path, wish in wishes]
 
     def leaving(self) -> set[str]:
         return {site for request in self.requests() for site in request.sites}
@@ -90,12 +90,12 @@ class Home:
 
     def note(self, event: str, **what: Any) -> None:
         """A line of events.jsonl."""
-        told = {"time": round(time.time(), 3), "event": event, **what}
+        line = {"time": round(time.time(), 3), "event": event, **what}
         with self.events.open("a") as file:
-            file.write(json.dumps(told) + "\n")
-        self.watch(told)
+            file.write(json.dumps(line) + "\n")
+        self.watch(line)
 
-    def said(self, start: int = 0) -> Iterator[tuple[int, dict[str, Any]]]:
+    def read_events(self, start: int = 0) -> Iterator[tuple[int, dict[str, Any]]]:
         """The events from a byte on, each with the place after it; a torn last line waits."""
         if not self.events.exists():
             return
@@ -111,13 +111,13 @@ class Home:
                     continue
 
 
-def load_place(folder: Path) -> Place:
+def load_place(folder: Path) -> SitePlace:
     """A site from its `site.toml`; relative paths start at its folder."""
     values, path = _site_toml(folder), folder / "site.toml"
     if not values.get("data"):
         raise SpecError(f"{path}: say where this site's data are, as in data = 'patients.csv'")
     id = values.get("client-id", folder.name)
-    return Place(id, folder.resolve(), folder.resolve() / values["data"], values.get("label"))
+    return SitePlace(id, folder.resolve(), folder.resolve() / values["data"], values.get("label"))
 
 
 def load_address(folder: Path) -> str:
@@ -131,15 +131,14 @@ def load_address(folder: Path) -> str:
 def _site_toml(folder: Path) -> dict[str, str]:
     path = folder / "site.toml"
     values = read_toml(path)
-    known = ("client-id", "superlink", "data", "label")
-    check_names(values, known, path)
+    check_names(values, ("client-id", "superlink", "data", "label"), path)
     for name, value in values.items():
         if not isinstance(value, str):
             raise SpecError(f"{path}: {name} should be text, got {value!r}")
     return values
 
 
-def node_config(place: Place) -> str:
+def node_config(place: SitePlace) -> str:
     """The same for `flower-supernode --node-config`."""
     values = {"client-id": place.client, "data": str(place.data), "state": str(place.folder)}
     if place.label is not None:
@@ -152,7 +151,7 @@ def quote(text: str | Path) -> str:
     return json.dumps(str(text), ensure_ascii=False)
 
 
-def place_from(node: Mapping[str, Any], run: Mapping[str, Any]) -> Place:
+def place_of_node(node: Mapping[str, Any], run: Mapping[str, Any]) -> SitePlace:
     """A site from Flower's node config; in Flower's simulation, from the federation's folder."""
     if "client-id" in node:
         missing = [key for key in ("data", "state") if not node.get(key)]
@@ -160,7 +159,7 @@ def place_from(node: Mapping[str, Any], run: Mapping[str, Any]) -> Place:
             raise SpecError(f"the node config of {node['client-id']} lacks {', '.join(missing)}")
         label = str(node["label"]) if "label" in node else None
         folder, data = Path(str(node["state"])), Path(str(node["data"]))
-        return Place(str(node["client-id"]), folder, data, label)
+        return SitePlace(str(node["client-id"]), folder, data, label)
     if "partition-id" not in node:
         raise SpecError("the node config lacks client-id, data and state")
     names = sorted(os.listdir(Path(str(run["folder"])) / "sites"))

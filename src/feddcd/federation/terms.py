@@ -36,11 +36,11 @@ class Terms:
     settings: dict[str, Setting] = field(default_factory=dict)
 
     @staticmethod
-    def founded(federation: str, spec: Spec, agreed: Agreed, clients: int) -> "Terms":
+    def make(federation: str, spec: Spec, agreed: Agreed, clients: int) -> "Terms":
         names = ("algorithm", "model", "l2", "weighting", "seed", "dtype", "settings")
         tau = clients if spec.tau is None else min(spec.tau, clients)
-        own = {name: getattr(spec, name) for name in names}
-        return Terms(federation=federation, clients=clients, tau=tau, **own, **agreed._asdict())
+        fixed = {name: getattr(spec, name) for name in names}
+        return Terms(federation=federation, clients=clients, tau=tau, **fixed, **agreed._asdict())
 
     @staticmethod
     def from_json(values: dict[str, Any]) -> "Terms":
@@ -74,7 +74,7 @@ def _dtype(spec: Spec) -> type:
     return named.get(spec.dtype, default_dtype(spec))
 
 
-class Parts(NamedTuple):
+class Learner(NamedTuple):
     """The terms as objects that compute."""
 
     algorithm: AbstractAlgorithm
@@ -84,12 +84,12 @@ class Parts(NamedTuple):
     key: jax.Array
 
 
-def server_parts(terms: Terms) -> Parts:
+def server_learner(terms: Terms) -> Learner:
     """Without data: a problem with one empty row stands in for the sites'."""
-    return _parts(terms, _stand_in(terms, 1.0))
+    return _learner(terms, _stand_in(terms, 1.0))
 
 
-def joining(terms: Terms, rows: int) -> AbstractProblem:
+def joining_problem(terms: Terms, rows: int) -> AbstractProblem:
     """A problem with a site's weight and nothing else: the same whoever else takes part."""
     total = float(rows) if terms.weighting == "samples" else 1.0
     return tree.first(_stand_in(terms, total).problem)
@@ -102,21 +102,21 @@ def _stand_in(terms: Terms, row: float) -> Federated:
     )
 
 
-def site_parts(terms: Terms, site: SiteData, scale: float | None) -> Parts:
+def site_learner(terms: Terms, site: SiteData, scale: float | None) -> Learner:
     """`scale` is the weight of a row; None counts each site's rows to 1."""
-    own = site_problem(
+    problem = site_problem(
         select(site, terms.features), terms.agreed, model=terms.model, l2=terms.l2, scale=scale,
         dtype=_dtype(terms.spec), seed=terms.seed,
     )  # fmt: skip
-    return _parts(terms, own)
+    return _learner(terms, problem)
 
 
-def _parts(terms: Terms, federated: Federated) -> Parts:
+def _learner(terms: Terms, federated: Federated) -> Learner:
     algorithm = make_algorithm(terms.spec, terms.clients, terms.tau, federated)
     f = tree.first(algorithm.prepare(federated.problem))
     like = shapes(algorithm, f, federated.w)
     compiled: Any = Compiled(algorithm)
-    return Parts(compiled, f, federated.w, like, jax.random.key(terms.seed))
+    return Learner(compiled, f, federated.w, like, jax.random.key(terms.seed))
 
 
 def scale(terms: Terms, rows: list[int]) -> float | None:

@@ -47,8 +47,8 @@ class Ask(NamedTuple):
     model: Params | None = None
 
 
-class Proof(NamedTuple):
-    """A site's part of the certificate: its f and tangents at the model and at its own point."""
+class CertificatePart(NamedTuple):
+    """A site's f, and its tangents at the model and at its own point."""
 
     value: Scalar
     score: Scalar
@@ -58,7 +58,7 @@ class Proof(NamedTuple):
 
 class Closing(NamedTuple):
     settled: Settled
-    proof: Proof | None
+    proof: CertificatePart | None
 
 
 class Refusal(NamedTuple):
@@ -66,29 +66,37 @@ class Refusal(NamedTuple):
     reason: str
 
 
-def packed(parcel: "Hello | Welcome | Ask | Reply | Closing | Refusal | Opened") -> bytes:
-    kind: dict[str, Any] = {"version": VERSION, "kind": type(parcel).__name__.lower()}
-    match parcel:
-        case Opened(name, meta, arrays):
+class Envelope(NamedTuple):
+    """A message whose arrays are not looked at yet: who reads it says what it should hold."""
+
+    kind: str
+    meta: dict[str, Any]
+    arrays: dict[str, np.ndarray]
+
+
+def pack_message(message: Hello | Welcome | Ask | Reply | Closing | Refusal | Envelope) -> bytes:
+    kind: dict[str, Any] = {"version": VERSION, "kind": type(message).__name__.lower()}
+    match message:
+        case Envelope(name, meta, arrays):
             return pack(meta | {"version": VERSION, "kind": name}, arrays)
         case Hello() | Refusal():
-            return pack(kind | parcel._asdict(), {})
+            return pack(kind | message._asdict(), {})
         case Welcome(offer, known):
             plain = {k: list(v) if isinstance(v, tuple) else v for k, v in offer._asdict().items()}
             return pack(kind | plain | {"known": known}, {})
         case Ask():
-            return _packed_ask(kind, parcel)
+            return _pack_ask(kind, message)
         case Reply(client, incarnation, stamp, value, digest):
             meta = {"client": client, "incarnation": incarnation, "stamp": list(stamp)}
             return pack(kind | meta | {"digest": digest}, flatten(value))
         case Closing(settled, proof):
             client, incarnation, stamp, conserved = settled
             meta = {"client": client, "incarnation": incarnation, "stamp": list(stamp)}
-            held = flatten({"conserved": conserved, "proof": proof})
-            return pack(kind | meta | {"proven": proof is not None}, held)
+            arrays = flatten({"conserved": conserved, "proof": proof})
+            return pack(kind | meta | {"proven": proof is not None}, arrays)
 
 
-def _packed_ask(kind: dict[str, Any], ask: Ask) -> bytes:
+def _pack_ask(kind: dict[str, Any], ask: Ask) -> bytes:
     message = ask.message
     meta: dict[str, Any] = {
         "terms": ask.terms.to_json(), "rows": ask.rows, "scale": ask.scale,
@@ -96,51 +104,46 @@ def _packed_ask(kind: dict[str, Any], ask: Ask) -> bytes:
         "number": message.number if isinstance(message, Task) else None,
         "certify": ask.model is not None,
     }  # fmt: skip
-    held: dict[str, PyTree] = {"down": message.down, "model": ask.model}
+    content: dict[str, PyTree] = {"down": message.down, "model": ask.model}
     if message.commit is not None:
         stamp, digest, answer = message.commit
         meta["commit"] = [*stamp, digest]
-        held["answer"] = answer
-    return pack(kind | meta, flatten(held))
+        content["answer"] = answer
+    return pack(kind | meta, flatten(content))
 
 
-class Opened(NamedTuple):
-    """A parcel whose arrays are not looked at yet."""
-
-    kind: str
-    meta: dict[str, Any]
-    arrays: dict[str, np.ndarray]
-
-
-def opened(data: bytes) -> Opened:
+def unpack_message(data: bytes) -> Envelope:
     """Raises `CodecError` for what nobody could have packed."""
     meta, arrays = unpack(data)
     version, kind = meta.pop("version", None), meta.pop("kind", None)
     if version != VERSION or not isinstance(kind, str):
         raise Refused(f"a message of version {version}; this feddcd speaks version {VERSION}")
-    return Opened(kind, meta, arrays)
+    return Envelope(kind, meta, arrays)
 
 
-def hello(parcel: Opened) -> Hello:
-    return Hello(**parcel.meta)
+def read_hello(envelope: Envelope) -> Hello:
+    return Hello(**envelope.meta)
 
 
-def refusal(parcel: Opened) -> Refusal:
-    return Refusal(str(parcel.meta["client"]), str(parcel.meta["reason"]))
+def read_refusal(envelope: Envelope) -> Refusal:
+    # a reason is shown in a terminal, which would obey the control characters of a stranger
+    reason = "".join(c if c.isprintable() else " " for c in str(envelope.meta["reason"]))
+    return Refusal(str(envelope.meta["client"]), reason)
 
 
-def welcome(parcel: Opened) -> Welcome:
+def read_welcome(envelope: Envelope) -> Welcome:
+    """Every type is checked: what a site says of itself goes into the ledger."""
     plain = lambda v: tuple(v) if isinstance(v, list) else v
-    values: dict[str, Any] = {k: plain(v) for k, v in parcel.meta.items()}
+    values: dict[str, Any] = {k: plain(v) for k, v in envelope.meta.items()}
     known = _typed(values.pop("known"), bool)
-    said = Offer(**values)
-    _typed(said.client, str)
-    _typed(said.rows, int)
-    for name in () if isinstance(said.features, int) else _typed(said.features, tuple):
+    offer = Offer(**values)
+    _typed(offer.client, str)
+    _typed(offer.rows, int)
+    for name in () if isinstance(offer.features, int) else _typed(offer.features, tuple):
         _typed(name, str)
-    for label in _typed(said.classes, tuple, type(None)) or ():
+    for label in _typed(offer.classes, tuple, type(None)) or ():
         _typed(label, str, int, float)
-    return Welcome(said, known)
+    return Welcome(offer, known)
 
 
 def _typed(value: Any, *kinds: type) -> Any:
@@ -149,40 +152,40 @@ def _typed(value: Any, *kinds: type) -> Any:
     return value
 
 
-def terms_of(parcel: Opened) -> Terms:
-    return Terms.from_json(parcel.meta["terms"])
+def read_terms(envelope: Envelope) -> Terms:
+    return Terms.from_json(envelope.meta["terms"])
 
 
-def ask(parcel: Opened, terms: Terms, like: Shapes, w: Params) -> Ask:
-    meta = parcel.meta
+def read_ask(envelope: Envelope, terms: Terms, like: Shapes, w: Params) -> Ask:
+    meta = envelope.meta
     shape = {"down": like.down, "model": w if meta["certify"] else None}
     if meta["commit"] is not None:
         shape["answer"] = like.answer
-    held, commit = restore(shape, parcel.arrays), None
+    content, commit = restore(shape, envelope.arrays), None
     if meta["commit"] is not None:
         epoch, round, digest = meta["commit"]
-        commit = Commit(Stamp(epoch, round), digest, held["answer"])
+        commit = Commit(Stamp(epoch, round), digest, content["answer"])
     client, stamp = meta["client"], Stamp(*meta["stamp"])
     if meta["number"] is None:
-        message: Task | Settle = Settle(client, stamp, held["down"], commit)
+        message: Task | Settle = Settle(client, stamp, content["down"], commit)
     else:
-        message = Task(client, meta["number"], stamp, held["down"], commit)
-    return Ask(terms, meta["rows"], meta["scale"], message, held["model"])
+        message = Task(client, meta["number"], stamp, content["down"], commit)
+    return Ask(terms, meta["rows"], meta["scale"], message, content["model"])
 
 
-def reply(parcel: Opened, like: Shapes) -> Reply:
-    meta = parcel.meta
-    value = restore(like.value, parcel.arrays)
+def read_reply(envelope: Envelope, like: Shapes) -> Reply:
+    meta = envelope.meta
+    value = restore(like.value, envelope.arrays)
     start = _typed(meta["incarnation"], int)
     return Reply(meta["client"], start, Stamp(*meta["stamp"]), value, meta["digest"])
 
 
-def closing(parcel: Opened, like: Shapes, w: Params) -> Closing:
-    meta = parcel.meta
+def read_closing(envelope: Envelope, like: Shapes, w: Params) -> Closing:
+    meta = envelope.meta
     one: Any = jax.ShapeDtypeStruct((), jax.tree.leaves(w)[0].dtype)
     tangent = Tangent(one, one, w, one)
-    proof = Proof(one, one, tangent, tangent) if meta["proven"] else None
-    held = restore({"conserved": like.conserved, "proof": proof}, parcel.arrays)
+    proof = CertificatePart(one, one, tangent, tangent) if meta["proven"] else None
+    content = restore({"conserved": like.conserved, "proof": proof}, envelope.arrays)
     stamp = Stamp(*meta["stamp"])
-    settled = Settled(meta["client"], meta["incarnation"], stamp, held["conserved"])
-    return Closing(settled, held["proof"])
+    settled = Settled(meta["client"], meta["incarnation"], stamp, content["conserved"])
+    return Closing(settled, content["proof"])

@@ -6,7 +6,6 @@
 What the bytes say is `feddcd.federation`'s business, and the algorithms are the simulator's.
 """
 
-from .client import client_app
-from .server import FlowerExchange, server_app
+from ._apps import FlowerExchange, client_app, server_app
 
 __all__ = ["FlowerExchange", "client_app", "server_app"]

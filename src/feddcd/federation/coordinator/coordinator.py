@@ -16,69 +16,111 @@ from typing import Any
 import jax
 
 from ..._errors import DataError, LedgerError, Refused, SpecError, Stalled
-from ...data.agreement import admit
+from ...data.agreement import admit, agree
 from ...durable.ledger import Ledger
 from ...durable.protocol import Joined, retire
-from ...durable.server import Book
-from ..folder import Home, Request
-from ..terms import Terms, joining, server_parts
+from ...durable.server import LedgerServer, read_founding, write_founding
+from ..config import Config
+from ..folder import FederationFolder, Request
+from ..terms import Terms, joining_problem, server_learner
 from ..wire import REGRESSION, Closing, Hello
-from .certificate import combined, residual, write_results
-from .founding import terms_of
-from .nodes import Exchange, Roll
-from .rounds import Desk
+from .certificate import certify, imbalance, write_results
+from .nodes import Exchange, Nodes, greet
+from .rounds import Rounds
 
 PAUSE_S = 1.0
-KNOWN = (Stalled, DataError, SpecError, LedgerError, Refused)
+FAILURES = (Stalled, DataError, SpecError, LedgerError, Refused)
 
 
-def printed(event: dict[str, Any]) -> None:
+def print_event(event: dict[str, Any]) -> None:
     print(json.dumps(event), flush=True)
 
 
 def coordinate(
     exchange: Exchange,
     run: Mapping[str, Any],
-    watch: Callable[[dict[str, Any]], None] = printed,
+    watch: Callable[[dict[str, Any]], None] = print_event,
 ) -> None:
     """The whole run of a federation whose folder the run's configuration names."""
-    home = Home(Path(str(run["folder"])), watch)
-    config = home.config()
-    home.note("greeting", pid=os.getpid())
+    folder = FederationFolder(Path(str(run["folder"])), watch)
+    config = folder.config()
+    folder.note("greeting", pid=os.getpid())
     kind = config.spec.model if config.glm is None else REGRESSION
-    roll = Roll(exchange, home, Hello(config.name, kind), config.deadline)
+    nodes = Nodes(exchange, folder, Hello(config.name, kind), config.deadline)
     try:
         if config.glm is not None:
             from .tables import AnalysisRun  # with pandas and scikit-learn
 
-            AnalysisRun(home, roll, config, config.glm).run()
+            AnalysisRun(folder, nodes, config, config.glm).run()
             return
-        with Ledger(home.ledger, config.name) as ledger:
-            terms = terms_of(home, roll, ledger)
+        with Ledger(folder.ledger, config.name) as ledger:
+            terms = agree_on_terms(folder, nodes, ledger)
             with jax.enable_x64(terms.double):
-                Coordinator(home, roll, ledger, terms, int(run.get("rounds", 0))).run()
-    except KNOWN as error:
-        home.note("failed", reason=str(error))
+                Coordinator(folder, nodes, ledger, terms, int(run.get("rounds", 0))).run()
+    except FAILURES as error:
+        folder.note("failed", reason=str(error))
         raise
 
 
+def agree_on_terms(folder: FederationFolder, nodes: Nodes, ledger: Ledger) -> Terms:
+    """From the ledger; the first time, from what the sites offer."""
+    config, founding = folder.config(), read_founding(ledger)
+    if founding is not None:
+        return _check_unchanged(Terms.from_json(founding), config)
+    greet(folder, nodes, config)
+    offers = [nodes.offers[client].offer for client in sorted(nodes.here())]
+    agreed, refused = agree(offers, config.features, config.classes, config.spec.model)
+    accepted = len(offers) - len(refused)
+    if accepted < config.fewest:
+        raise DataError(f"only {accepted} sites fit together: {'; '.join(refused.values())}")
+    terms = Terms.make(config.name, config.spec, agreed, accepted)
+    _check_settings(terms)
+    write_founding(ledger, terms.to_json())
+    folder.note("founded", sites=accepted)
+    return terms
+
+
+def _check_unchanged(terms: Terms, config: Config) -> Terms:
+    """What is trained is what was agreed: a change needs a new federation."""
+    for name in ("algorithm", "model", "l2", "weighting", "seed", "dtype", "settings"):
+        then, now = getattr(terms, name), getattr(config.spec, name)
+        if then != now:
+            raise SpecError(
+                f"federation.toml says {name} = {now!r}, and the sites agreed on {then!r}: put it "
+                "back, or make a new federation"
+            )
+    return terms
+
+
+def _check_settings(terms: Terms) -> None:
+    """Whether the settings make an algorithm, before they are written down for ever."""
+    try:
+        with jax.enable_x64(terms.double):
+            server_learner(terms)
+    except ValueError as error:
+        raise SpecError(f"federation.toml: {error}") from None
+
+
 class Coordinator:
-    def __init__(self, home: Home, roll: Roll, ledger: Ledger, terms: Terms, rounds: int):
-        self.home, self.roll, self.terms, self.config = home, roll, terms, home.config()
-        self.rounds, self.parts = rounds or self.config.spec.rounds, server_parts(terms)
-        self.book = Book(ledger, self.parts.algorithm, self.parts.w, self.parts.like)
-        self.desk = Desk(home, roll, self.book, terms, self.parts)
+    def __init__(
+        self, folder: FederationFolder, nodes: Nodes, ledger: Ledger, terms: Terms, rounds: int
+    ):
+        self.folder, self.nodes, self.terms, self.config = folder, nodes, terms, folder.config()
+        self.wanted, self.learner = rounds or self.config.spec.rounds, server_learner(terms)
+        learner = self.learner
+        self.server = LedgerServer(ledger, learner.algorithm, learner.w, learner.like, learner.key)
+        self.rounds = Rounds(folder, nodes, self.server, terms, learner)
         self.committed = sum(entry.kind == "summed" for entry in ledger.entries())
         self.certified_at, self.gap, self.waiting = -1, math.inf, ""
         self.settled: tuple[Any, dict[str, Closing]] = (None, {})
 
     def run(self) -> None:
-        spec, epoch = self.config.spec, self.book.server.epoch
-        self.home.note("started", epoch=epoch, committed=self.committed, rounds=self.rounds)
-        self.gather(departures=bool(self.home.requests()))
-        while self.committed < self.rounds and not self.reached():
-            self.committed += self.desk.round() is not None
-            self.home.note("progress", committed=self.committed, of=self.rounds)
+        spec, epoch = self.config.spec, self.server.now.epoch
+        self.folder.note("started", epoch=epoch, committed=self.committed, rounds=self.wanted)
+        self.gather(departures=bool(self.folder.requests()))
+        while self.committed < self.wanted and not self.reached():
+            self.committed += self.rounds.next() is not None
+            self.folder.note("progress", committed=self.committed, of=self.wanted)
             due = spec.target_gap is not None and self.committed % spec.certify_every == 0
             if due and self.committed != self.certified_at:
                 self.settle()
@@ -97,31 +139,32 @@ class Coordinator:
         until = time.monotonic() + self.config.patience
         while True:
             if departures or not self.enough():
-                self.roll.call((lambda: False) if departures else self.enough)
-            for client in sorted(self.roll.here() - self.desk.members):
+                self.nodes.call((lambda: False) if departures else self.enough)
+            for client in sorted(self.nodes.here() - self.rounds.members):
                 self.join(client)
-            for request in self.home.requests():
+            for request in self.folder.requests():
                 if self.depart(request):
                     request.path.unlink(missing_ok=True)
-            departures = departures and bool(self.home.requests())
+            departures = departures and bool(self.folder.requests())
             late = time.monotonic() > until
             if self.enough() and (late or not departures):
                 return
             if late:
-                here = ", ".join(sorted(self.roll.here() & self.desk.members)) or "none"
+                here = ", ".join(sorted(self.nodes.here() & self.rounds.members)) or "none"
                 raise Stalled(
                     f"waited {self.config.patience:g} s for at least {self.config.fewest} of "
-                    f"{', '.join(sorted(self.desk.members))}; here: {here}"
+                    f"{', '.join(sorted(self.rounds.members))}; here: {here}"
                 )
             time.sleep(PAUSE_S)
 
     def enough(self) -> bool:
-        return len(self.roll.here() & self.desk.members) >= self.config.fewest
+        return len(self.nodes.here() & self.rounds.members) >= self.config.fewest
 
     def join(self, client: str) -> None:
-        said = self.roll.offers[client]
-        reason = admit(said.offer, self.terms.agreed)
-        if not reason and said.known:
+        offer, known = self.nodes.offers[client]
+        reason = admit(offer, self.terms.agreed)
+        # its state is that of sums it has left: as a new member it must begin with zero
+        if not reason and known:
             reason = (
                 f"{client} is no member, and its state file is of an earlier membership: move "
                 "that file away, and it can join again"
@@ -129,44 +172,44 @@ class Coordinator:
         try:
             if reason:
                 raise Refused(reason)
-            rows = said.offer.rows
-            weight = float(self.parts.algorithm.weight(joining(self.terms, rows)))
-            self.book.write(Joined(client, weight, rows))
+            problem = joining_problem(self.terms, offer.rows)
+            weight = float(self.learner.algorithm.weight(problem))
+            self.server.write(Joined(client, weight, offer.rows))
             self.gap = math.inf
-            self.home.note("joined", site=client, rows=rows)
+            self.folder.note("joined", site=client, rows=offer.rows)
         except Refused as why:
-            self.desk.refuse(client, str(why))
+            self.rounds.refuse(client, str(why))
 
     def depart(self, request: Request) -> bool:
         """Whether an administrator's wish is dealt with; what cannot be done yet waits."""
-        gone = tuple(site for site in request.sites if site in self.desk.members)
-        others = self.desk.members - set(gone)
+        gone = tuple(site for site in request.sites if site in self.rounds.members)
+        others = self.rounds.members - set(gone)
         if not gone:
-            self.home.note("refused", reason=f"no members: {', '.join(request.sites)}")
+            self.folder.note("refused", reason=f"no members: {', '.join(request.sites)}")
             return True
         if len(others) < self.config.fewest:
             reason = f"without {', '.join(gone)} fewer than {self.config.fewest} sites remain"
-            self.home.note("refused", reason=reason)
+            self.folder.note("refused", reason=reason)
             return True
-        if absent := others - self.roll.here():
+        if absent := others - self.nodes.here():
             reason = f"to retire {', '.join(gone)}, wait for {', '.join(sorted(absent))}"
             self.wait(reason)
             return False
-        answers = [closing.settled for closing in self.desk.settle(others).values()]
+        answers = [closing.settled for closing in self.rounds.settle(others).values()]
         try:
-            self.book.write(retire(self.book.server, gone, answers, barred=request.barred))
+            self.server.write(retire(self.server.now, gone, answers, barred=request.barred))
         except Refused as reason:
             self.wait(str(reason))
             return False
         for site in gone:
-            self.home.key(site).unlink(missing_ok=True)
+            self.folder.key(site).unlink(missing_ok=True)
         self.certified_at, self.gap = -1, math.inf
-        self.home.note("retired", sites=list(gone), barred=request.barred)
+        self.folder.note("retired", sites=list(gone), barred=request.barred)
         return True
 
     def wait(self, reason: str) -> None:
         if reason != self.waiting:
-            self.home.note("waiting", reason=reason)
+            self.folder.note("waiting", reason=reason)
         self.waiting = reason
 
     def settle(self) -> set[str]:
@@ -174,34 +217,40 @@ class Coordinator:
 
         Between two rounds nothing moves, so answers of several exchanges go together.
         """
-        now = (self.committed, frozenset(self.desk.members))
+        now = (self.committed, frozenset(self.rounds.members))
         if self.settled[0] != now:
             self.settled = (now, {})
-        said = self.settled[1]
-        if self.desk.members <= set(said):
+        closings = self.settled[1]
+        if self.rounds.members <= set(closings):
             return set()
-        said |= self.desk.settle((self.roll.here() & self.desk.members) - set(said))
-        missing = self.desk.members - set(said)
+        closings |= self.rounds.settle((self.nodes.here() & self.rounds.members) - set(closings))
+        missing = self.rounds.members - set(closings)
         if not missing:
-            found = combined(self.parts, self.terms, self.book.server, said)
-            off = residual(self.parts, self.book.server, said)
-            self.certified_at, self.gap = self.committed, found.get("certified_gap", math.inf)
-            self.book.ledger.prune(self.book.ledger.head[0])
-            write_results(self.home, self.terms, self.book, found | {"dual_residual": off})
-            self.home.note("certified", committed=self.committed, dual_residual=off, **found)
+            self._certify(closings)
         return missing
+
+    def _certify(self, closings: Mapping[str, Closing]) -> None:
+        server = self.server
+        measures = certify(self.learner, self.terms, server.now, closings)
+        self.certified_at, self.gap = self.committed, measures.get("certified_gap", math.inf)
+        # nobody waits for the outcome of a round any more: single uploads need not be kept
+        server.ledger.prune(server.ledger.head[0])
+        # the files' name for the imbalance; measure.dual_residual is something else
+        audit = {"dual_residual": imbalance(self.learner, server.now, closings)}
+        write_results(self.folder, self.terms, server, measures | audit)
+        self.folder.note("certified", committed=self.committed, **audit, **measures)
 
     def finish(self) -> None:
         """Settles until every member has, or patience ends; the model is written in any case."""
         until, missing = time.monotonic() + self.config.patience, self.settle()
         while missing and time.monotonic() < until:
             time.sleep(PAUSE_S)
-            self.roll.call(lambda: self.desk.members <= self.roll.here())
-            if self.roll.here() & missing:
+            self.nodes.call(lambda: self.rounds.members <= self.nodes.here())
+            if self.nodes.here() & missing:
                 missing = self.settle()
         if missing:
-            write_results(self.home, self.terms, self.book, {})
-        self.home.note(
+            write_results(self.folder, self.terms, self.server, {})
+        self.folder.note(
             "finished", committed=self.committed, unsettled=sorted(missing),
-            messages=dict(self.roll.sent),
+            messages=dict(self.nodes.sent),
         )  # fmt: skip

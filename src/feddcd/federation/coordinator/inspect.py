@@ -14,9 +14,9 @@ from ..._errors import LedgerError, Refused
 from ..._files import shown
 from ...durable.ledger import Ledger
 from ...durable.protocol import Server, Stamp
-from ...durable.server import audit, committed, founded, replay
-from ..folder import Home
-from ..terms import Parts, Terms, server_parts
+from ...durable.server import audit, committed_rounds, read_founding, replay
+from ..folder import FederationFolder
+from ..terms import Learner, Terms, server_learner
 
 
 class Insight(NamedTuple):
@@ -30,54 +30,53 @@ class Insight(NamedTuple):
     refusals: list[dict[str, Any]]
 
 
-def inspect(home: Home) -> Insight:
-    with _ledger(home) as ledger:
-        terms, parts = _parts(home, ledger)
+def inspect(folder: FederationFolder) -> Insight:
+    with _ledger(folder) as ledger:
+        terms, learner = _learner(folder, ledger)
         with jax.enable_x64(terms.double):
-            server = replay(ledger.entries(), parts.algorithm, parts.w, parts.like)
-            sums = committed(ledger, parts.like)
+            server = replay(ledger.entries(), learner.algorithm, learner.w, learner.like)
+            sums = committed_rounds(ledger, learner.like)
         last = {id: m.commit.stamp for id, m in server.members.items() if m.commit}
         kept = {client for record in sums for client in ledger.uploads(*record.stamp)}
     wishes = [
         f"{'expel' if request.barred else 'retire'} {', '.join(request.sites)}"
-        for request in home.requests()
+        for request in folder.requests()
     ]
-    events = [event for _, event in home.said()]
-    refusals = [event for event in events if event["event"] == "refused"]
+    refusals = [event for _, event in folder.read_events() if event["event"] == "refused"]
     pending = kept & set(server.members)
-    return Insight(terms, server, len(sums), last, pending, wishes, _summary(home), refusals)
+    return Insight(terms, server, len(sums), last, pending, wishes, _summary(folder), refusals)
 
 
-def verify(home: Home) -> int:
+def verify(folder: FederationFolder) -> int:
     """The number of records, all of which are what they say, as is the model beside them."""
-    with _ledger(home) as ledger:
-        terms, parts = _parts(home, ledger)
+    with _ledger(folder) as ledger:
+        terms, learner = _learner(folder, ledger)
         with jax.enable_x64(terms.double):
-            count = audit(ledger, parts.algorithm, parts.w, parts.like)
-            server = replay(ledger.entries(), parts.algorithm, parts.w, parts.like)
-            model = parts.algorithm.model(server.state)
-            rounds = len(committed(ledger, parts.like))
-        path = home.server / "model.npz"
-        if path.exists() and _summary(home).get("rounds") == rounds:
+            count = audit(ledger, learner.algorithm, learner.w, learner.like)
+            server = replay(ledger.entries(), learner.algorithm, learner.w, learner.like)
+            model = learner.algorithm.model(server.state)
+            rounds = len(committed_rounds(ledger, learner.like))
+        path = folder.server / "model.npz"
+        if path.exists() and _summary(folder).get("rounds") == rounds:
             _check_model(path, model)
     return count
 
 
-def _ledger(home: Home) -> Ledger:
-    home.config()  # a folder that is no federation is named as such
-    if not home.ledger.exists():
-        path = shown(home.path)
+def _ledger(folder: FederationFolder) -> Ledger:
+    folder.config()  # a folder that is no federation is named as such
+    if not folder.ledger.exists():
+        path = shown(folder.path)
         raise LedgerError(f"{path} has not begun: feddcd federation up {shlex.quote(path)}")
-    return Ledger(home.ledger, readonly=True)
+    return Ledger(folder.ledger, readonly=True)
 
 
-def _parts(home: Home, ledger: Ledger) -> tuple[Terms, Parts]:
-    known = founded(ledger)
-    if known is None:
-        raise LedgerError(f"{home.ledger} is empty: the sites have not agreed yet")
-    terms = Terms.from_json(known)
+def _learner(folder: FederationFolder, ledger: Ledger) -> tuple[Terms, Learner]:
+    founding = read_founding(ledger)
+    if founding is None:
+        raise LedgerError(f"{folder.ledger} is empty: the sites have not agreed yet")
+    terms = Terms.from_json(founding)
     with jax.enable_x64(terms.double):
-        return terms, server_parts(terms)
+        return terms, server_learner(terms)
 
 
 def _check_model(path, model) -> None:
@@ -93,6 +92,6 @@ def _check_model(path, model) -> None:
         raise Refused(f"{path} is not the model of the ledger")
 
 
-def _summary(home: Home) -> dict[str, Any]:
-    path = home.server / "summary.json"
+def _summary(folder: FederationFolder) -> dict[str, Any]:
+    path = folder.server / "summary.json"
     return json.loads(path.read_text()) if path.exists() else {}

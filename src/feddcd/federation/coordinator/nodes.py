@@ -4,12 +4,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
-from ..._errors import CodecError, Refused
-from .. import wire as parcels
-from ..folder import Home
+from ..._errors import CodecError, Refused, Stalled
+from .. import wire
+from ..config import Config
+from ..folder import FederationFolder
 from ..machine.keys import same_key
-from ..wire import Hello, Opened, Welcome
+from ..wire import Envelope, Hello, Welcome
 
+PAUSE_S = 1.0
 LINGER_S = 10.0  # for the rest, once enough sites have answered a greeting
 AGAIN_S = 60.0  # after which a node that was refused is greeted again: it may have been mended
 
@@ -29,12 +31,12 @@ class Exchange(Protocol):
         ...
 
 
-class Roll:
+class Nodes:
     """Sites by their own names; the network's numbers of nodes stay in here."""
 
-    def __init__(self, exchange: Exchange, home: Home, hello: Hello, deadline: float):
-        self.exchange, self.home, self.deadline = exchange, home, deadline
-        self._hello = parcels.packed(hello)
+    def __init__(self, exchange: Exchange, folder: FederationFolder, hello: Hello, deadline: float):
+        self.exchange, self.folder, self.deadline = exchange, folder, deadline
+        self._hello = wire.pack_message(hello)
         self._asked: set[int] = set()
         self._refused: dict[int, tuple[float, str]] = {}  # by node: when, and why
         self._node: dict[str, int] = {}
@@ -55,7 +57,7 @@ class Roll:
         self.sent["hello"] += len(new)
         greetings = dict.fromkeys(new, self._hello)
         for node, data in self.exchange.ask(greetings, self.deadline, False, stop):
-            self._greeted(node, new[node], data)
+            self._welcome(node, new[node], data)
 
     def _new(self) -> dict[int, bytes]:
         nodes = self.exchange.nodes()
@@ -65,32 +67,33 @@ class Roll:
         self._node = {client: node for client, node in self._node.items() if node in nodes}
         return {node: key for node, key in nodes.items() if node not in self._asked}
 
-    def _greeted(self, node: int, key: bytes, data: bytes | None) -> None:
+    def _welcome(self, node: int, key: bytes, data: bytes | None) -> None:
         if data is None:
             return  # it is greeted again next time
         self._asked.add(node)
         try:
-            parcel = parcels.opened(data)
-            if parcel.kind == "refusal":
-                raise Refused(parcels.refusal(parcel).reason)
-            said = parcels.welcome(parcel)
-            self._check(said.offer.client, node, key)
+            envelope = wire.unpack_message(data)
+            if envelope.kind == "refusal":
+                raise Refused(wire.read_refusal(envelope).reason)
+            welcome = wire.read_welcome(envelope)
+            self._check(welcome.offer.client, node, key)
         except Refused as reason:
             self._refuse(node, str(reason))
         except (CodecError, KeyError, TypeError, ValueError):
             self._refuse(node, "a node sent something that is no greeting")
         else:
             self._refused.pop(node, None)
-            self._node[said.offer.client] = node
-            self.offers[said.offer.client] = said
+            self._node[welcome.offer.client] = node
+            self.offers[welcome.offer.client] = welcome
 
     def _refuse(self, node: int, reason: str) -> None:
         if reason != self._refused.get(node, (0.0, ""))[1]:
-            self.home.note("refused", reason=reason)
+            self.folder.note("refused", reason=reason)
         self._refused[node] = time.monotonic(), reason
 
     def _check(self, client: str, node: int, key: bytes) -> None:
-        invited = self.home.invited()
+        """A name is only a claim: the key by which the network let the node in decides."""
+        invited = self.folder.invited()
         if client not in invited:
             raise Refused(
                 f"{client!r} is not invited; invite it with: feddcd federation join DIR {client}"
@@ -102,7 +105,7 @@ class Roll:
 
     def ask(
         self, requests: Mapping[str, bytes], *, work: bool
-    ) -> Iterator[tuple[str, Opened | None]]:
+    ) -> Iterator[tuple[str, Envelope | None]]:
         """The sites' answers as they come, None for no answer; what cannot be read is a refusal.
 
         Nodes that are new are greeted beside, and not waited for.
@@ -119,13 +122,29 @@ class Roll:
             if node in names:
                 yield names[node], _read(names[node], data)
             else:
-                self._greeted(node, new[node], data)
+                self._welcome(node, new[node], data)
         yield from ((client, None) for client in requests if client not in names.values())
 
 
-def _read(client: str, data: bytes | None) -> Opened | None:
+def greet(folder: FederationFolder, nodes: Nodes, config: Config) -> None:
+    """Until all invited sites answered, or patience ends with enough of them."""
+    until = time.monotonic() + config.patience
+    while True:
+        nodes.call(lambda: False)
+        here, invited = nodes.here(), set(folder.invited())
+        if here >= invited:
+            return
+        if time.monotonic() > until:
+            if len(here) >= config.fewest:
+                return
+            names = f"here: {', '.join(sorted(here)) or 'none'}"
+            raise Stalled(f"waited {config.patience:g} s for {', '.join(sorted(invited))}; {names}")
+        time.sleep(PAUSE_S)
+
+
+def _read(client: str, data: bytes | None) -> Envelope | None:
     try:
-        return None if data is None else parcels.opened(data)
+        return None if data is None else wire.unpack_message(data)
     except (CodecError, Refused) as error:
         reason = f"{client}: its answer cannot be read: {error}"
-        return Opened("refusal", {"client": client, "reason": reason}, {})
+        return Envelope("refusal", {"client": client, "reason": reason}, {})

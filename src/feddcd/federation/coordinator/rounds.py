@@ -7,46 +7,51 @@ from typing import Any
 
 from ..._errors import Refused
 from ..._types import Params
-from ...durable.protocol import Guard, Settle, Stamp, Summed, Task, begin, receive, settle
+from ...durable.protocol import Guard, Settle, Stamp, Summed, Task
 from ...durable.protocol.client import unsound
-from ...durable.server import Book
-from .. import wire as parcels
+from ...durable.server import LedgerServer
+from .. import wire
 from ..config import Config
-from ..folder import Home
-from ..terms import Parts, Terms, scale
-from ..wire import Ask, Closing, Opened
-from .nodes import Roll
+from ..folder import FederationFolder
+from ..terms import Learner, Terms, scale
+from ..wire import Ask, Closing, Envelope
+from .nodes import Nodes
 
 MOST_ROUNDS_OUT = 8
 
 
-class Desk:
-    def __init__(self, home: Home, roll: Roll, book: Book, terms: Terms, parts: Parts):
-        self.home, self.roll, self.book, self.terms, self.parts = home, roll, book, terms, parts
-        self.config: Config = home.config()
-        self._guard = Guard(parts.like.value, self.config.largest)
-        self._refused: dict[str, str] = {}  # said once each, not in every round
+class Rounds:
+    def __init__(
+        self,
+        folder: FederationFolder,
+        nodes: Nodes,
+        server: LedgerServer,
+        terms: Terms,
+        learner: Learner,
+    ):
+        self.folder, self.nodes, self.server, self.terms = folder, nodes, server, terms
+        self.like, self.w = learner.like, learner.w
+        self.config: Config = folder.config()
+        self._guard = Guard(self.like.value, self.config.largest)
+        self._refused: dict[str, str] = {}  # noted once each, not in every round
         self._out: dict[str, int] = {}  # sites at rest, until this round
         self._misses: dict[str, int] = {}
 
     @property
     def members(self) -> set[str]:
-        return set(self.book.server.members)
+        return set(self.server.now.members)
 
-    def round(self) -> Summed | None:
+    def next(self) -> Summed | None:
         """One message to each of a cohort; the record of their sum, None if too few answered."""
         began, cohort = time.monotonic(), self._cohort()
-        self.book.server, tasks = begin(
-            self.parts.algorithm, self.book.server, cohort, self.parts.key
-        )
-        requests = {task.client: self._packed(task) for task in tasks}
-        for client, parcel in self.roll.ask(requests, work=True):
-            self._heard(client, parcel, self._receive)
-        now = self.book.server.open
-        enough = now is not None and len(now.replies) >= self.config.fewest
-        record = self.book.commit() if enough else None
-        self.home.note(
-            "round", round=self.book.server.round, asked=sorted(cohort),
+        requests = {task.client: self._pack(task) for task in self.server.begin(cohort)}
+        for client, envelope in self.nodes.ask(requests, work=True):
+            self._handle(client, envelope, self._receive)
+        open_round = self.server.now.open
+        enough = open_round is not None and len(open_round.replies) >= self.config.fewest
+        record = self.server.commit() if enough else None
+        self.folder.note(
+            "round", round=self.server.now.round, asked=sorted(cohort),
             summed=list(record.members) if record else [],
             seconds=round(time.monotonic() - began, 3),
         )  # fmt: skip
@@ -54,89 +59,89 @@ class Desk:
 
     def settle(self, clients: Iterable[str]) -> dict[str, Closing]:
         """The outcome to these members; their parts of the sums and of the certificate."""
-        algorithm, wanted = self.parts.algorithm, set(clients)
-        self.book.server, messages = settle(algorithm, self.book.server, self.parts.key)
-        model = algorithm.model(self.book.server.state)
-        requests = {m.client: self._packed(m, model) for m in messages if m.client in wanted}
-        said: dict[str, Closing] = {}
+        wanted, messages, model = set(clients), self.server.settle(), self.server.model
+        requests = {m.client: self._pack(m, model) for m in messages if m.client in wanted}
+        stamp = Stamp(self.server.now.epoch, self.server.now.round)
+        closings: dict[str, Closing] = {}
 
-        def keep(client: str, parcel: Opened) -> None:
-            closing = _read(client, parcels.closing, parcel, self.parts.like, self.parts.w)
+        def keep(client: str, envelope: Envelope) -> None:
+            closing = _read(client, wire.read_closing, envelope, self.like, self.w)
             _check_name(client, closing.settled.client)
-            _check_settled(closing, Stamp(self.book.server.epoch, self.book.server.round))
-            said[client] = closing
+            _check_settled(closing, stamp)
+            closings[client] = closing
 
-        for client, parcel in self.roll.ask(requests, work=False):
-            self._heard(client, parcel, keep)
-        return said
+        for client, envelope in self.nodes.ask(requests, work=False):
+            self._handle(client, envelope, keep)
+        return closings
 
     def refuse(self, client: str, reason: str) -> None:
         if self._refused.get(client) != reason:
-            self.home.note("refused", site=client, reason=reason)
+            self.folder.note("refused", site=client, reason=reason)
         self._refused[client] = reason
 
     def _cohort(self) -> list[str]:
         """All who are there and not at rest, or tau of them; the same for the same round."""
-        now = self.book.server.round + 1
-        here = sorted(self.roll.here() & self.members)
+        now = self.server.now.round + 1
+        here = sorted(self.nodes.here() & self.members)
         awake = [client for client in here if self._out.get(client, 0) <= now]
         pool = awake if len(awake) >= self.config.fewest else here
         wanted = self.config.spec.tau or len(pool)
         tau = max(min(wanted, len(pool)), self.config.fewest)
         return random.Random(f"{self.terms.seed} {now}").sample(pool, tau)
 
-    def _heard(
-        self, client: str, parcel: Opened | None, use: Callable[[str, Opened], None]
+    def _handle(
+        self, client: str, envelope: Envelope | None, use: Callable[[str, Envelope], None]
     ) -> None:
         """An answer put to use, or the reason why not; who did not answer is greeted again."""
         try:
-            if parcel is None:
-                self.home.note("silent", site=client)
-                self.roll.lost(client)
+            if envelope is None:
+                self.folder.note("silent", site=client)
+                self.nodes.lost(client)
                 self._rest(client)
                 return
-            if parcel.kind == "refusal":
-                raise Refused(_read(client, parcels.refusal, parcel).reason)
-            use(client, parcel)
+            if envelope.kind == "refusal":
+                raise Refused(_read(client, wire.read_refusal, envelope).reason)
+            use(client, envelope)
             self._misses.pop(client, None)
             self._refused.pop(client, None)
         except Refused as reason:
             self.refuse(client, str(reason))
             self._rest(client)
 
-    def _receive(self, client: str, parcel: Opened) -> None:
-        reply = _read(client, parcels.reply, parcel, self.parts.like)
+    def _receive(self, client: str, envelope: Envelope) -> None:
+        reply = _read(client, wire.read_reply, envelope, self.like)
         _check_name(client, reply.client)
-        algorithm, server = self.parts.algorithm, self.book.server
-        self.book.server = receive(algorithm, server, reply, self._guard)
+        self.server.receive(reply, self._guard)
 
     def _rest(self, client: str) -> None:
         """Not asked for the next 1, 2, 4, ... rounds, while there are enough others."""
         self._misses[client] = self._misses.get(client, 0) + 1
         rounds = min(2 ** (self._misses[client] - 1), MOST_ROUNDS_OUT)
-        self._out[client] = self.book.server.round + 1 + rounds
+        self._out[client] = self.server.now.round + 1 + rounds
 
-    def _packed(self, message: Task | Settle, model: Params | None = None) -> bytes:
-        members = self.book.server.members
+    def _pack(self, message: Task | Settle, model: Params | None = None) -> bytes:
+        members = self.server.now.members
         row = scale(self.terms, [member.rows for member in members.values()])
-        return parcels.packed(Ask(self.terms, members[message.client].rows, row, message, model))
+        ask = Ask(self.terms, members[message.client].rows, row, message, model)
+        return wire.pack_message(ask)
 
 
-def _read(client: str, how: Callable[..., Any], *args: Any) -> Any:
+def _read(client: str, reader: Callable[..., Any], *args: Any) -> Any:
     try:
-        return how(*args)
+        return reader(*args)
     except (KeyError, TypeError, ValueError) as error:
         raise Refused(f"{client}: its answer cannot be read: {error}") from None
 
 
-def _check_settled(closing: Closing, now: Stamp) -> None:
+def _check_settled(closing: Closing, asked: Stamp) -> None:
+    """An older settlement would be a sum over other rounds: the audit would blame the ledger."""
     (client, _, stamp, conserved), proof = closing
-    if stamp != now or proof is None:
+    if stamp != asked or proof is None:
         raise Refused(f"{client}: its settlement is not the one that was asked for")
     if bad := unsound((conserved, proof.value, proof.at_model, proof.at_own)):
         raise Refused(f"{client}: its settlement {bad}")
 
 
-def _check_name(client: str, said: str) -> None:
-    if said != client:
-        raise Refused(f"{client} answered in the name of {said}")
+def _check_name(client: str, name: str) -> None:
+    if name != client:
+        raise Refused(f"{client} answered in the name of {name}")

@@ -14,13 +14,12 @@ import numpy as np
 from ..._errors import DataError, FeddcdError, Stalled
 from ...analysis.protocol import AnalysisResult, Blocks, Cohort, ColumnsOffer, arrays, converse
 from ...analysis.registry import ANALYSES
-from .. import wire as parcels
+from .. import wire
 from ..config import Config
-from ..folder import Home
+from ..folder import FederationFolder
 from ..site.disclosure import WAITS
-from ..wire import Opened
-from .founding import greet
-from .nodes import Roll
+from ..wire import Envelope
+from .nodes import Nodes, greet
 
 PAUSE_S = 1.0
 
@@ -30,8 +29,8 @@ class Withdrawn(Exception):
 
 
 class AnalysisRun:
-    def __init__(self, home: Home, roll: Roll, config: Config, plan: Any):
-        self.home, self.roll, self.config, self.plan = home, roll, config, plan
+    def __init__(self, folder: FederationFolder, nodes: Nodes, config: Config, plan: Any):
+        self.folder, self.nodes, self.config, self.plan = folder, nodes, config, plan
         self.analysis = ANALYSES[plan.analysis]
         self.refused: set[str] = set()
         self.waiting: set[str] = set()  # for their administrators, in this exchange
@@ -39,7 +38,7 @@ class AnalysisRun:
         self.dropped: dict[str, int] = {}
 
     def run(self) -> AnalysisResult:
-        greet(self.home, self.roll, self.config)
+        greet(self.folder, self.nodes, self.config)
         offers = self._offers()
         while True:
             kept = {site: offers[site] for site in sorted(offers) if site not in self.refused}
@@ -73,7 +72,7 @@ class AnalysisRun:
                 raise Stalled(f"waited {self.config.patience:g} s for {', '.join(requests)}")
             if len(answers) < len(requests):
                 time.sleep(PAUSE_S)
-                self.roll.call(lambda: True)
+                self.nodes.call(lambda: True)
             return {site: blocks for site, blocks in answers.items() if blocks is not None}
 
         return converse(self.analysis.talk(self.plan, cohort, self._note), exchange)
@@ -81,14 +80,14 @@ class AnalysisRun:
     def _finish(self, cohort: Cohort, result: Any) -> AnalysisResult:
         dropped = sum(self.dropped.get(site, 0) for site in cohort.sites)
         result = dataclasses.replace(result, n_dropped=dropped)
-        list(result.write(self.home.server / "glm"))
-        self.home.note(
-            "finished", committed=result.n_exchanges, unsettled=[], messages=dict(self.roll.sent),
+        list(result.write(self.folder.server / "glm"))
+        self.folder.note(
+            "finished", committed=result.n_exchanges, unsettled=[], messages=dict(self.nodes.sent),
             **result.facts(), sites=cohort.sites, refused=sorted(self.refused),
         )  # fmt: skip
         return result
 
-    def _approved(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, Opened]]:
+    def _approved(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, Envelope]]:
         """Answers that wait for an administrator are asked for again, as long as patience lasts."""
         until = time.monotonic() + self.config.patience
         while requests:
@@ -101,34 +100,34 @@ class AnalysisRun:
 
     def _offers(self) -> dict[str, ColumnsOffer]:
         """Of all who answered the greeting, as long as patience lasts."""
-        wanted, offers = sorted(self.roll.here()), {}
+        wanted, offers = sorted(self.nodes.here()), {}
         until = time.monotonic() + self.config.patience
         while True:
             left = [site for site in wanted if site not in offers and site not in self.refused]
             requests = {site: self._pack("columns", None, {}) for site in left}
-            for site, parcel in self._replies(requests, "columns"):
+            for site, envelope in self._replies(requests, "columns"):
                 offers[site] = ColumnsOffer(
-                    **{name: parcel.meta[name] for name in ColumnsOffer._fields}
+                    **{name: envelope.meta[name] for name in ColumnsOffer._fields}
                 )
             if set(wanted) <= set(offers) | self.refused or time.monotonic() > until:
                 return offers
             time.sleep(PAUSE_S)
-            self.roll.call(lambda: True)
+            self.nodes.call(lambda: True)
 
-    def _replies(self, requests: Mapping[str, bytes], kind: str) -> Iterator[tuple[str, Opened]]:
+    def _replies(self, requests: Mapping[str, bytes], kind: str) -> Iterator[tuple[str, Envelope]]:
         """The answers of this kind; silence and refusals are noted."""
-        for site, parcel in self.roll.ask(requests, work=True):
-            if parcel is None:
-                self.home.note("silent", site=site)
-                self.roll.lost(site)
-            elif parcel.kind == "refusal":
-                self._refused(site, parcels.refusal(parcel).reason)
-            elif parcel.kind != kind or parcel.meta.get("client") != site:
+        for site, envelope in self.nodes.ask(requests, work=True):
+            if envelope is None:
+                self.folder.note("silent", site=site)
+                self.nodes.lost(site)
+            elif envelope.kind == "refusal":
+                self._refused(site, wire.read_refusal(envelope).reason)
+            elif envelope.kind != kind or envelope.meta.get("client") != site:
                 self._refuse(site, f"{site}: its answer is not to the question")
             else:
-                yield site, parcel
+                yield site, envelope
 
-    def _blocks(self, site: str, reply: Opened, cohort: Cohort) -> Blocks | None:
+    def _blocks(self, site: str, reply: Envelope, cohort: Cohort) -> Blocks | None:
         try:
             self.dropped[site] = int(reply.meta["dropped"])
             return self.analysis.blocks(reply.arrays, self.plan, cohort)
@@ -140,21 +139,21 @@ class AnalysisRun:
         if WAITS not in reason:
             return self._refuse(site, reason)
         if site not in self.waited:
-            self.home.note("waiting", reason=reason)
+            self.folder.note("waiting", reason=reason)
         self.waited.add(site)
         self.waiting.add(site)
 
     def _refuse(self, site: str, reason: str) -> None:
         if site not in self.refused:
-            self.home.note("refused", site=site, reason=reason)
+            self.folder.note("refused", site=site, reason=reason)
         self.refused.add(site)
 
     def _pack(self, kind: str, cohort: Cohort | None, given: dict[str, np.ndarray]) -> bytes:
         meta: dict[str, Any] = {"plan": self.plan.to_dict()}
         if cohort is not None:
             meta["agreed"] = cohort.to_dict()
-        return parcels.packed(Opened(kind, meta, given))
+        return wire.pack_message(Envelope(kind, meta, given))
 
     def _note(self, row: dict[str, Any]) -> None:
         plain = {k: None if not np.isfinite(v) else v for k, v in row.items()}
-        self.home.note("exchange", **plain)
+        self.folder.note("exchange", **plain)

@@ -3,6 +3,7 @@
 import shlex
 import shutil
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,9 @@ from ..._errors import SpecError
 from ...data import Dataset, partition
 from ...data.tables import write_rows
 from ..config import Config
-from ..folder import Home
+from ..folder import FederationFolder
 from ..site import policy
-from . import keys, template
+from . import keys
 
 _CONFIG = """\
 # What the federation trains; every setting is explained in docs/deploy.md.
@@ -21,6 +22,48 @@ _SITE = """\
 # Where this site's data are: a CSV or Parquet file with the name of its label column, or a
 # LIBSVM file. They are read here and never leave this machine.
 """
+# the Flower app: a few lines over this package; `examples/flower` is the same
+_PROJECT = """\
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[project]
+name = "feddcd-app"
+version = "{version}"
+description = "Federated optimisation from the dual side, on Flower."
+license = "MIT"
+dependencies = ["feddcd[flower]"]
+
+[tool.flwr.app]
+publisher = "feddcd"
+
+[tool.flwr.app.components]
+serverapp = "feddcd_app.server:app"
+clientapp = "feddcd_app.client:app"
+
+# folder: that of the federation, made by `feddcd federation init`
+# rounds: 0 takes what its federation.toml says
+[tool.flwr.app.config]
+folder = ""
+rounds = 0
+"""
+_SERVER = '''\
+"""The coordinator as a Flower ServerApp."""
+
+from feddcd.federation import coordinate
+from feddcd.flower import server_app
+
+app = server_app(coordinate)
+'''
+_CLIENT = '''\
+"""A site as a Flower ClientApp; its data and its state come from the node config."""
+
+from feddcd.federation import answer_node
+from feddcd.flower import client_app
+
+app = client_app(answer_node)
+'''
 
 
 def create(
@@ -30,56 +73,56 @@ def create(
     *,
     data: Dataset | Mapping[str, Any] | None = None,
     split: str = "iid",
-) -> Home:
+) -> FederationFolder:
     """A new folder; with `data`, every site gets its part of them (or its own frame) to try things
     out."""
     if path.exists() and any(path.iterdir()):
         again = f"up {shlex.quote(str(path))}"
         raise SpecError(f"{path} is not empty; choose another folder, or go on with it: {again}")
     _check_sites(sites)
-    home = Home(path)
-    for folder in (path / "authority", home.server / "keys", home.server / "flower"):
-        folder.mkdir(parents=True)
+    folder = FederationFolder(path)
+    for new in (path / "authority", folder.server / "keys", folder.server / "flower"):
+        new.mkdir(parents=True)
     (path / "federation.toml").write_text(_CONFIG + config.to_toml())
     keys.write_authority(path / "authority", config.name)
     hosts = list(dict.fromkeys([config.host, "localhost", "127.0.0.1"]))
-    keys.write_server(path / "authority", home.server, hosts)
-    shutil.copy(path / "authority" / "ca.crt", home.server / "ca.crt")
-    template.write_app(home.app)
+    keys.write_server(path / "authority", folder.server, hosts)
+    shutil.copy(path / "authority" / "ca.crt", folder.server / "ca.crt")
+    write_app(folder.app)
     for name in sites:
-        add_site(home, name)
+        add_site(folder, name)
     if isinstance(data, Dataset):
-        _hand_out(home, sites, data, config, split)
+        _hand_out(folder, sites, data, config, split)
     elif data is not None:
         for name, frame in data.items():
-            frame.to_csv(home.site(name) / "data.csv", index=False)
-            _tell(home, name, config, {"data": "data.csv"})
-    return home
+            frame.to_csv(folder.site(name) / "data.csv", index=False)
+            _write_site(folder, name, config, {"data": "data.csv"})
+    return folder
 
 
-def add_site(home: Home, name: str) -> Path:
+def add_site(folder: FederationFolder, name: str) -> Path:
     """A folder with a new key pair, and the invitation: its public key at the server.
 
     A site that was here before and has its folder still comes back with the keys it had.
     """
     _check_sites([name])
-    folder = home.site(name)
-    if home.key(name).exists():
+    path = folder.site(name)
+    if folder.key(name).exists():
         raise SpecError(f"the site {name} is invited already")
-    if (folder / "key.pub").exists():
-        home.save(home.key(name), (folder / "key.pub").read_bytes())
-        return folder
-    folder.mkdir(parents=True)
-    public = keys.write_pair(folder)
-    shutil.copy(home.server / "ca.crt", folder / "ca.crt")
-    config = home.config()
-    (folder / "site.toml").write_text(
+    if (path / "key.pub").exists():
+        folder.save(folder.key(name), (path / "key.pub").read_bytes())
+        return path
+    path.mkdir(parents=True)
+    public = keys.write_pair(path)
+    shutil.copy(folder.server / "ca.crt", path / "ca.crt")
+    config = folder.config()
+    (path / "site.toml").write_text(
         f'{_SITE}client-id = "{name}"\nsuperlink = "{config.host}:{config.port}"\ndata = ""\n'
         '# label = "outcome"\n'
     )
-    (folder / policy.FILE).write_text(policy.template())
-    home.save(home.key(name), public)
-    return folder
+    (path / policy.FILE).write_text(policy.template())
+    folder.save(folder.key(name), public)
+    return path
 
 
 def _check_sites(sites: list[str]) -> None:
@@ -91,15 +134,33 @@ def _check_sites(sites: list[str]) -> None:
         raise SpecError(f"two sites are called {twice}")
 
 
-def _hand_out(home: Home, sites: list[str], data: Dataset, config: Config, split: str) -> None:
+def _hand_out(
+    folder: FederationFolder, sites: list[str], data: Dataset, config: Config, split: str
+) -> None:
     parts = partition(
         data.y, split, len(sites), seed=config.spec.seed, groups=data.groups, X=data.X
     )
     for name, part in zip(sites, parts, strict=True):
-        _tell(home, name, config, write_rows(home.site(name), data.X[part], data.y[part]))
+        rows = write_rows(folder.site(name), data.X[part], data.y[part])
+        _write_site(folder, name, config, rows)
 
 
-def _tell(home: Home, name: str, config: Config, data: dict[str, str]) -> None:
-    told = {"client-id": name, "superlink": f"{config.host}:{config.port}"} | data
-    lines = [f'{key} = "{value}"\n' for key, value in told.items()]
-    (home.site(name) / "site.toml").write_text(_SITE + "".join(lines))
+def _write_site(folder: FederationFolder, name: str, config: Config, data: dict[str, str]) -> None:
+    settings = {"client-id": name, "superlink": f"{config.host}:{config.port}"} | data
+    lines = [f'{key} = "{value}"\n' for key, value in settings.items()]
+    (folder.site(name) / "site.toml").write_text(_SITE + "".join(lines))
+
+
+def app_files() -> dict[str, str]:
+    return {
+        "pyproject.toml": _PROJECT.format(version=version("feddcd")),
+        "feddcd_app/__init__.py": "",
+        "feddcd_app/server.py": _SERVER,
+        "feddcd_app/client.py": _CLIENT,
+    }
+
+
+def write_app(path: Path) -> None:
+    for name, text in app_files().items():
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_text(text)

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from ..site.answer import Place, answer
+from ..site.answer import SitePlace, answer
 
 
 class LocalExchange:
@@ -12,7 +12,7 @@ class LocalExchange:
 
     def __init__(
         self,
-        places: Sequence[Place],
+        places: Sequence[SitePlace],
         *,
         loss: float = 0.0,
         seed: int = 0,
@@ -28,8 +28,8 @@ class LocalExchange:
         self, requests: Mapping[int, bytes], seconds: float, work: bool, stop: Callable[[], bool]
     ) -> Iterator[tuple[int, bytes | None]]:
         for node, request in requests.items():
-            said = None if self._lost() else answer(request, self._places[node], self._ask)
-            yield node, None if said is None or self._lost() else said
+            data = None if self._lost() else answer(request, self._places[node], self._ask)
+            yield node, None if data is None or self._lost() else data
 
     def _lost(self) -> bool:
         return self._random.random() < self._loss

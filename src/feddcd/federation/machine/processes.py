@@ -75,11 +75,11 @@ class Group:
 
     def _end_left_over(self) -> None:
         try:
-            known = json.loads(self.record.read_text())
+            left = json.loads(self.record.read_text())
         except (FileNotFoundError, ValueError):
             return
         # an id may have been given to a stranger since: then the time of its start differs
-        _end([pid for pid, began in known.values() if _began(pid) in (began, "")])
+        _end([pid for pid, began in left.values() if _began(pid) in (began, "")])
         self.record.unlink(missing_ok=True)
 
 
@@ -93,37 +93,42 @@ def search_path(*first: Path) -> str:
     return os.pathsep.join(map(str, folders))
 
 
-class Listed(NamedTuple):
+class Process(NamedTuple):
     pid: int
     group: int
     state: str
     began: str  # a time, in whatever unit; with the id it names a process for good
     command: str
 
+    @property
+    def at_work(self) -> bool:
+        """One that ended and was not waited for is not."""
+        return not self.state.startswith("Z")
 
-def listed() -> list[Listed]:
+
+def processes() -> list[Process]:
     """The processes of this machine, from /proc or, where there is none, from ps."""
     if Path("/proc/self/stat").exists():
-        found = (_from_proc(path) for path in Path("/proc").glob("[0-9]*"))
-        return [one for one in found if one is not None]
+        there = (_from_proc(path) for path in Path("/proc").glob("[0-9]*"))
+        return [process for process in there if process is not None]
     columns = ["ps", "-A", "-o", "pid=,pgid=,stat=,lstart=,command="]
     lines = subprocess.run(columns, capture_output=True, text=True, check=True).stdout.splitlines()
     parts = [line.split(None, 8) for line in lines]
-    return [Listed(int(p[0]), int(p[1]), p[2], " ".join(p[3:8]), p[8]) for p in parts]
+    return [Process(int(p[0]), int(p[1]), p[2], " ".join(p[3:8]), p[8]) for p in parts]
 
 
-def _from_proc(path: Path) -> Listed | None:
+def _from_proc(path: Path) -> Process | None:
     try:
         fields = (path / "stat").read_text().rpartition(")")[2].split()
         command = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:  # it has ended meanwhile
         return None
-    return Listed(int(path.name), int(fields[2]), fields[0], fields[19], command)
+    return Process(int(path.name), int(fields[2]), fields[0], fields[19], command)
 
 
 def _began(pid: int) -> str:
     """When a process began; empty if there is none."""
-    return next((one.began for one in listed() if one.pid == pid), "")
+    return next((process.began for process in processes() if process.pid == pid), "")
 
 
 def _end(groups: list[int], grace: float = GRACE_S) -> None:
@@ -139,5 +144,5 @@ def _end(groups: list[int], grace: float = GRACE_S) -> None:
 
 
 def _alive(group: int) -> bool:
-    """Whether a process of the group is at work; one that ended and was not waited for is not."""
-    return any(one.group == group and not one.state.startswith("Z") for one in listed())
+    """Whether a process of the group is at work."""
+    return any(process.group == group and process.at_work for process in processes())

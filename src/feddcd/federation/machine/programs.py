@@ -9,14 +9,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..._errors import FlowerError
-from ..folder import Home, node_config, quote
-from ..site.answer import Place
+from ..folder import FederationFolder, node_config, quote
+from ..site.answer import SitePlace
 from .processes import Program, environment, search_path
 
 
-def link(home: Home) -> Program:
+def link(folder: FederationFolder) -> Program:
     """The SuperLink: TLS, and only nodes whose keys are registered."""
-    config, server = home.config(), home.server
+    config, server = folder.config(), folder.server
     command = [
         _binary("flower-superlink"), "--enable-supernode-auth",
         "--ssl-certfile", str(server / "server.crt"), "--ssl-keyfile", str(server / "server.key"),
@@ -24,16 +24,16 @@ def link(home: Home) -> Program:
         "--port", str(config.port), "--database", str(server / "flower" / "link.db"),
         "--disable-runtime-dependency-installation",
     ]  # fmt: skip
-    return Program("superlink", command, server / "superlink.log", _flower_home(home))
+    return Program("superlink", command, server / "superlink.log", _flower_home(folder))
 
 
-def forget_link(home: Home) -> None:
+def forget_link(folder: FederationFolder) -> None:
     """Removes what Flower remembers of nodes and runs; what counts is in our ledger."""
-    for path in (home.server / "flower").glob("link.db*"):
+    for path in (folder.server / "flower").glob("link.db*"):
         path.unlink()
 
 
-def node(place: Place, address: str, authority: Path, key: Path) -> Program:
+def node(place: SitePlace, address: str, authority: Path, key: Path) -> Program:
     """The SuperNode of one site."""
     command = [
         _binary("flower-supernode"), "--root-certificates", str(authority),
@@ -52,73 +52,73 @@ def node(place: Place, address: str, authority: Path, key: Path) -> Program:
     return Program(place.client, command, place.folder / "supernode.log", extra)
 
 
-def _warm(folder: Path) -> Path:
+def _warm(path: Path) -> Path:
     """A folder with a `flower-superexec` that forks client apps; a SuperNode calls it by name."""
-    folder.mkdir(parents=True, exist_ok=True)
-    script = folder / "flower-superexec"
+    path.mkdir(parents=True, exist_ok=True)
+    script = path / "flower-superexec"
     python = shlex.quote(sys.executable)
     script.write_text(f'#!/bin/sh\nexec {python} -m feddcd.flower.warm "$@"\n')
     script.chmod(0o755)
-    return folder
+    return path
 
 
-def _flower_home(home: Home) -> dict[str, str]:
+def _flower_home(folder: FederationFolder) -> dict[str, str]:
     """Flower's own folder, with the address of our link in its configuration."""
-    config, folder = home.config(), home.server / "flower"
-    folder.mkdir(exist_ok=True)
+    config, path = folder.config(), folder.server / "flower"
+    path.mkdir(exist_ok=True)
     text = (
         '[superlink]\ndefault = "feddcd"\n\n[superlink.feddcd]\n'
         f'address = "{config.host}:{config.port}"\n'
-        f"root-certificates = {quote(home.server / 'ca.crt')}\n"
+        f"root-certificates = {quote(folder.server / 'ca.crt')}\n"
     )
-    (folder / "config.toml").write_text(text, encoding="utf-8")
+    (path / "config.toml").write_text(text, encoding="utf-8")
     return {
-        "FLWR_HOME": str(folder),
-        "JAX_COMPILATION_CACHE_DIR": str(folder / "compiled"),
+        "FLWR_HOME": str(path),
+        "JAX_COMPILATION_CACHE_DIR": str(path / "compiled"),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
     }
 
 
-def flwr(home: Home, *arguments: str) -> dict:
+def flwr(folder: FederationFolder, *arguments: str) -> dict:
     """One of Flower's commands, with its answer in JSON."""
     command = [_binary("flwr"), *arguments, "--format", "json"]
     done = subprocess.run(
-        command, env=environment(_flower_home(home)), capture_output=True, text=True, timeout=120
+        command, env=environment(_flower_home(folder)), capture_output=True, text=True, timeout=120
     )
     start = done.stdout.find("{")
     try:
-        said = json.loads(done.stdout[start:]) if start >= 0 else {}
+        reply = json.loads(done.stdout[start:]) if start >= 0 else {}
     except ValueError:
-        said = {}
-    if done.returncode != 0 or not said.get("success", True):
-        reason = said.get("error-message") or done.stderr.strip() or done.stdout.strip()
+        reply = {}
+    if done.returncode != 0 or not reply.get("success", True):
+        reason = reply.get("error-message") or done.stderr.strip() or done.stdout.strip()
         raise FlowerError(f"flwr {' '.join(arguments[:2])}: {reason}")
-    return said
+    return reply
 
 
-def register(home: Home) -> None:
+def register(folder: FederationFolder) -> None:
     """Makes the invited sites' keys known to the link; those it knows already stay."""
-    for name in home.invited():
+    for name in folder.invited():
         try:
-            flwr(home, "supernode", "register", str(home.key(name)), "feddcd", "--name", name)
+            flwr(folder, "supernode", "register", str(folder.key(name)), "feddcd", "--name", name)
         except FlowerError as error:
             if "already in use" not in str(error):
                 raise
 
 
-def submit(home: Home, rounds: int) -> str:
+def submit(folder: FederationFolder, rounds: int) -> str:
     """Hands the app to the link; the number of the run."""
-    settings = f"folder={quote(home.path)} rounds={rounds}"
-    said = flwr(home, "run", str(home.app), "feddcd", "--run-config", settings)
-    return str(said.get("run-id", ""))
+    settings = f"folder={quote(folder.path)} rounds={rounds}"
+    reply = flwr(folder, "run", str(folder.app), "feddcd", "--run-config", settings)
+    return str(reply.get("run-id", ""))
 
 
-def stop(home: Home, run: str) -> None:
+def stop(folder: FederationFolder, run: str) -> None:
     """A run whose coordinator died: until the link knows, its nodes wait for messages that were
     half sent."""
     with suppress(FlowerError):
-        flwr(home, "stop", run, "feddcd")
+        flwr(folder, "stop", run, "feddcd")
 
 
 def answers(host: str, port: int) -> bool:

@@ -7,10 +7,10 @@ from typing import Any
 
 from ..._errors import Failed, FlowerError, SpecError
 from ..._files import Disk, Locked
-from ..folder import Home, load_place
-from .processes import Group, listed
+from ..folder import FederationFolder, load_place
+from .init import write_app
+from .processes import Group, processes
 from .programs import answers, forget_link, link, node, register, stop, submit
-from .template import write_app
 
 Event = dict[str, Any]
 START_S = 60.0
@@ -19,50 +19,64 @@ REST_S = 10.0  # between two starts: a link lets a killed node back in after up 
 ATTEMPTS = 5  # without a committed round in between
 
 
-def up(home: Home, watch: Callable[[Event], None], *, rounds: int = 0, sites: bool = True) -> Event:
+def up(
+    folder: FederationFolder,
+    watch: Callable[[Event], None],
+    *,
+    rounds: int = 0,
+    sites: bool = True,
+) -> Event:
     """Trains to the end, starting again whatever dies; returns the last event."""
-    config = home.config()
-    leaving = home.leaving()
-    staying = [name for name in home.invited() if name not in leaving]
-    places = [load_place(home.site(name)) for name in staying] if sites else []
+    config = folder.config()
+    leaving = folder.leaving()
+    staying = [name for name in folder.invited() if name not in leaving]
+    places = [load_place(folder.site(name)) for name in staying] if sites else []
     try:
-        lock = Disk().lock(home.server / ".up.lock")
+        lock = Disk().lock(folder.server / ".up.lock")
     except Locked as error:
-        raise SpecError(f"{home.path} is up already, by {error.holder}") from None
+        raise SpecError(f"{folder.path} is up already, by {error.holder}") from None
     with lock:
-        group = Group(home.server / "processes.json")
+        group = Group(folder.server / "processes.json")
         if answers(config.host, config.port):
             raise FlowerError(
                 f"port {config.port} of {config.host} is in use; set another in federation.toml"
             )
-        write_app(home.app)  # one of an earlier version may import what is gone
+        write_app(folder.app)  # one of an earlier version may import what is gone
         if sites:  # nobody else is connected, so nobody waits for what the link remembers
-            forget_link(home)
+            forget_link(folder)
         try:
-            group.start(link(home))
-            _wait_for_link(home, group)
-            register(home)
+            group.start(link(folder))
+            _wait_for_link(folder, group)
+            register(folder)
             address = f"{config.host}:{config.port}"
             for place in places:
                 key = place.folder / "key"
                 group.start(node(place, address, place.folder / "ca.crt", key))
-            return _Run(home, group, watch, rounds).to_the_end()
+            return _Supervisor(folder, group, watch, rounds).to_the_end()
         finally:
             group.end()
 
 
-def _wait_for_link(home: Home, group: Group) -> None:
-    config, until = home.config(), time.monotonic() + START_S
+def _wait_for_link(folder: FederationFolder, group: Group) -> None:
+    config, until = folder.config(), time.monotonic() + START_S
     while not answers(config.host, config.port):
         if "superlink" in group.dead() or time.monotonic() > until:
             raise FlowerError(f"the SuperLink did not start; see {group.programs['superlink'].log}")
         time.sleep(0.2)
 
 
-class _Run:
-    def __init__(self, home: Home, group: Group, watch: Callable[[Event], None], rounds: int):
-        self.home, self.group, self.watch, self.rounds = home, group, watch, rounds
-        self.place = home.events.stat().st_size if home.events.exists() else 0
+class _Supervisor:
+    """Follows the events of one run, and starts again what dies meanwhile."""
+
+    def __init__(
+        self,
+        folder: FederationFolder,
+        group: Group,
+        watch: Callable[[Event], None],
+        rounds: int,
+    ):
+        self.folder, self.group, self.watch, self.rounds = folder, group, watch, rounds
+        self.place = folder.events.stat().st_size if folder.events.exists() else 0
         self.coordinator, self.submitted, self.attempts = 0, 0.0, 0
         self.run = ""
         self.rest: dict[str, float] = {}
@@ -70,7 +84,7 @@ class _Run:
     def to_the_end(self) -> Event:
         self.submit()
         while True:
-            for place, event in list(self.home.said(self.place)):
+            for place, event in list(self.folder.read_events(self.place)):
                 self.place = place
                 self.watch(event)
                 if event["event"] == "greeting":
@@ -81,7 +95,7 @@ class _Run:
                     raise Failed(event["reason"])
                 elif event["event"] == "finished":
                     return event
-            self.mend()
+            self.restart()
             time.sleep(POLL_S)
 
     def submit(self) -> None:
@@ -89,14 +103,14 @@ class _Run:
         if self.attempts > ATTEMPTS:
             raise Failed(
                 f"the coordinator died {ATTEMPTS} times without a round in between; see "
-                f"{self.home.server / 'superlink.log'}"
+                f"{self.folder.server / 'superlink.log'}"
             )
         if self.run:
-            stop(self.home, self.run)
-        self.run = submit(self.home, self.rounds)
+            stop(self.folder, self.run)
+        self.run = submit(self.folder, self.rounds)
         self.coordinator, self.submitted = 0, time.monotonic()
 
-    def mend(self) -> None:
+    def restart(self) -> None:
         """Starts again what died; a run that lost its coordinator is submitted anew."""
         for name in self.group.dead():
             if time.monotonic() < self.rest.get(name, 0.0):
@@ -105,7 +119,7 @@ class _Run:
             self.rest[name] = time.monotonic() + REST_S
             self.group.again(name)
             if name == "superlink":
-                _wait_for_link(self.home, self.group)
+                _wait_for_link(self.folder, self.group)
                 self.coordinator = -1
         late = self.coordinator == 0 and time.monotonic() - self.submitted > START_S
         if late or (self.coordinator != 0 and not _alive(self.coordinator)):
@@ -115,4 +129,4 @@ class _Run:
 
 
 def _alive(pid: int) -> bool:
-    return any(one.pid == pid and not one.state.startswith("Z") for one in listed())
+    return any(process.pid == pid and process.at_work for process in processes())

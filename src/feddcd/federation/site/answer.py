@@ -25,18 +25,18 @@ from ...durable.client_state import ClientFile
 from ...durable.protocol import Reply
 from ...durable.site import Site
 from ...measure import tangent
-from .. import wire as parcels
-from ..terms import Parts, joining, site_parts
-from ..wire import REGRESSION, Ask, Closing, Hello, Opened, Proof, Refusal, Welcome
-from . import training as leaving
+from .. import wire
+from ..terms import Learner, joining_problem, site_learner
+from ..wire import REGRESSION, Ask, CertificatePart, Closing, Envelope, Hello, Refusal, Welcome
+from . import training
 from .disclosure import Outgoing
 from .policy import Check
-from .release import Door
+from .release import Release
 
-Said = Welcome | Reply | Closing | Opened
+Message = Welcome | Reply | Closing | Envelope
 
 
-class Place(NamedTuple):
+class SitePlace(NamedTuple):
     """Where a site keeps what is its own."""
 
     client: str
@@ -53,32 +53,33 @@ class Place(NamedTuple):
         return self.folder / "site.log"
 
 
-def answer(request: bytes, place: Place, ask: Callable[[str], str] | None = None) -> bytes:
+def answer(request: bytes, place: SitePlace, ask: Callable[[str], str] | None = None) -> bytes:
     """`ask` puts what would leave before a person, who says yes or no."""
-    door = Door(place.folder, place.client, ask)
+    release = Release(place.folder, place.client, ask)
     try:
-        check = lambda out: door.check(out, request)
-        said, out = _answer(parcels.opened(request), place, check)
-        packed = parcels.packed(said)
-        return packed if out is None else door.release(packed, out, request)
-    except Refused as reason:
-        said = str(reason)
+        # the rules are asked twice: before the work, and by `release` with what it came to
+        check = lambda out: release.check(out, request)
+        message, out = _answer(wire.unpack_message(request), place, check)
+        data = wire.pack_message(message)
+        return data if out is None else release.release(data, out, request)
+    except Refused as refusal:
+        reason = str(refusal)
     except PolicyError as error:
-        said = _told(place, "its policy cannot be used", error)
+        reason = _log(place, "its policy cannot be used", error)
     except LogError as error:
-        said = _told(place, "its log of what leaves cannot be written", error)
+        reason = _log(place, "its log of what leaves cannot be written", error)
     except (DataError, FileNotFoundError, SpecError) as error:
-        said = _told(place, "its data cannot be used", error)
+        reason = _log(place, "its data cannot be used", error)
     except StateError as error:
-        said = _told(place, "its state file cannot be used", error)
+        reason = _log(place, "its state file cannot be used", error)
     except CodecError as error:
-        said = _told(place, "it could not read the message", error)
+        reason = _log(place, "it could not read the message", error)
     except Exception as error:
-        said = _told(place, "it failed", error)
-    return parcels.packed(Refusal(place.client, said))
+        reason = _log(place, "it failed", error)
+    return wire.pack_message(Refusal(place.client, reason))
 
 
-def _told(place: Place, what: str, error: Exception) -> str:
+def _log(place: SitePlace, what: str, error: Exception) -> str:
     """One line without values for the server; everything for the site's administrator."""
     plain = isinstance(error, DataError | StateError | FileNotFoundError | SpecError | LogError)
     story = str(error) if plain else "".join(traceback.format_exception(error))
@@ -89,40 +90,40 @@ def _told(place: Place, what: str, error: Exception) -> str:
     return f"{place.client}: {what} ({type(error).__name__}); its own log says why"
 
 
-def _answer(parcel: Opened, place: Place, check: Check) -> tuple[Said, Outgoing | None]:
-    if parcel.kind == "hello":
-        return _greeting(parcels.hello(parcel), place, check)
-    if parcel.kind in ("columns", "sums"):
-        return _regression(parcel, place, check)
-    if parcel.kind != "ask":
+def _answer(envelope: Envelope, place: SitePlace, check: Check) -> tuple[Message, Outgoing | None]:
+    if envelope.kind == "hello":
+        return _greet(wire.read_hello(envelope), place, check)
+    if envelope.kind in ("columns", "sums"):
+        return _regression(envelope, place, check)
+    if envelope.kind != "ask":
         raise Refused(f"{place.client}: a message of an unknown kind")
-    terms = parcels.terms_of(parcel)
-    leaving.check_method(terms, place.client)
+    meta, terms = envelope.meta, wire.read_terms(envelope)
+    training.check_method(terms, place.client)
     site = _rows(place)
-    if len(site.labels) != parcel.meta["rows"]:
-        raise _changed(place, f"{len(site.labels)} rows now, {parcel.meta['rows']} then")
+    if len(site.labels) != meta["rows"]:
+        raise _changed(place, f"{len(site.labels)} rows now, {meta['rows']} then")
     with jax.enable_x64(terms.double):
-        parts = site_parts(terms, site, parcel.meta["scale"])
-        count = sum(x.size for x in jax.tree.leaves(parts.w))
-        out = leaving.training(terms, site, count, task=parcel.meta["number"] is not None)
+        learner = site_learner(terms, site, meta["scale"])
+        count = sum(x.size for x in jax.tree.leaves(learner.w))
+        out = training.training(terms, site, count, task=meta["number"] is not None)
         check(out)
-        ask = parcels.ask(parcel, terms, parts.like, parts.w)
+        ask = wire.read_ask(envelope, terms, learner.like, learner.w)
         place.folder.mkdir(parents=True, exist_ok=True)
         with ClientFile(place.state, federation=terms.federation, client=place.client) as file:
             _check_same(place, site, fresh=file.load() is None)
-            said = _handled(parts, file, ask)
-    return said, out._replace(arrays=leaving.arrays(said))
+            message = _handle(learner, file, ask)
+    return message, out._replace(arrays=training.arrays(message))
 
 
-def _regression(parcel: Opened, place: Place, check: Check) -> tuple[Opened, Outgoing]:
-    from . import tables as regress_site  # with pandas, which training does without
+def _regression(envelope: Envelope, place: SitePlace, check: Check) -> tuple[Envelope, Outgoing]:
+    from . import tables  # with pandas, which training does without
 
-    handle = regress_site.columns if parcel.kind == "columns" else regress_site.sums
-    return handle(parcel, regress_site.SiteTable(place.client, place.data), check)
+    handle = tables.columns if envelope.kind == "columns" else tables.sums
+    return handle(envelope, tables.SiteTable(place.client, place.data), check)
 
 
-def _check_same(place: Place, site: SiteData, *, fresh: bool) -> None:
-    """The digest of the rows stays at the site, beside its state."""
+def _check_same(place: SitePlace, site: SiteData, *, fresh: bool) -> None:
+    """The digest of the rows stays at the site, beside its state: who has it can test guesses."""
     path, now = place.folder / "data.sha256", _digest(site)
     if fresh or not path.exists():
         path.write_text(now)
@@ -130,7 +131,7 @@ def _check_same(place: Place, site: SiteData, *, fresh: bool) -> None:
         raise _changed(place, "as many rows, other values")
 
 
-def _changed(place: Place, how: str) -> Refused:
+def _changed(place: SitePlace, how: str) -> Refused:
     return Refused(
         f"{place.client}: its data changed since it joined: {how}. Put the old data back, or "
         "retire it and let it join again"
@@ -146,38 +147,39 @@ def _digest(site: SiteData) -> str:
     return total.hexdigest()
 
 
-def _handled(parts: Parts, file: ClientFile, ask: Ask) -> Reply | Closing:
-    first = lambda: joining(ask.terms, ask.rows)
-    site = Site(file, parts.algorithm, parts.f, parts.w, parts.key, parts.like, first)
-    said = site.handle(ask.message)
-    if isinstance(said, Reply):
-        return said
+def _handle(learner: Learner, file: ClientFile, ask: Ask) -> Reply | Closing:
+    algorithm, f, w, like, key = learner
+    first = lambda: joining_problem(ask.terms, ask.rows)
+    site = Site(file, algorithm, f, w, key, like, first)
+    message = site.handle(ask.message)
+    if isinstance(message, Reply):
+        return message
     if ask.model is None:
-        return Closing(said, None)
-    own = parts.algorithm.witness(site.client.state)
-    return Closing(said, _proof(parts.f, ask.model, ask.model if own is None else own))
+        return Closing(message, None)
+    point = algorithm.witness(site.client.state)
+    return Closing(message, _certify(f, ask.model, ask.model if point is None else point))
 
 
 @eqx.filter_jit
-def _proof(f, w, own) -> Proof:
-    value = f(w)
-    return Proof(value, f.score(w).astype(value.dtype), tangent(f, w), tangent(f, own))
+def _certify(f, w, point) -> CertificatePart:
+    value, score = f(w), f.score(w)
+    return CertificatePart(value, score.astype(value.dtype), tangent(f, w), tangent(f, point))
 
 
-def _greeting(hello: Hello, place: Place, check: Check) -> tuple[Welcome, Outgoing | None]:
+def _greet(hello: Hello, place: SitePlace, check: Check) -> tuple[Welcome, Outgoing | None]:
     if hello.model == REGRESSION:
         return Welcome(Offer(place.client, 0, (), None), False), None  # its name, no more
     site = _rows(place)
-    out = leaving.names(site, hello.model)
+    out = training.names(site, hello.model)
     check(out)
-    said = offer(place.client, site, hello.model)
+    offered = offer(place.client, site, hello.model)
     place.folder.mkdir(parents=True, exist_ok=True)
     with ClientFile(place.state, federation=hello.federation, client=place.client) as file:
         saved = file.load()
-    return Welcome(said, saved is not None and saved[0]["committed"] is not None), out
+    return Welcome(offered, saved is not None and saved[0]["committed"] is not None), out
 
 
-def _rows(place: Place) -> SiteData:
+def _rows(place: SitePlace) -> SiteData:
     return _read(place.data, place.label, *stamp(place.data))
 
 

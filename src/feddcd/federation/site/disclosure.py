@@ -15,7 +15,7 @@ import numpy as np
 from ..._errors import LogError, Refused, SpecError
 from ..._files import Disk, save
 from ..._text import listed
-from .log import hash_of, locked
+from .log import hash_of, lock
 
 WAITING = "outgoing"
 WAITS = "its answer waits for approval by its administrator"
@@ -47,7 +47,7 @@ class Outgoing(NamedTuple):
 
 def describe(outgoing: Outgoing) -> str:
     """For a person; names are quoted, so that none can play tricks on a terminal."""
-    counts = lambda held: ", ".join(f"{str(k)!r}: {held[k]}" for k in list(held)[:20])
+    counts = lambda rows: ", ".join(f"{str(k)!r}: {rows[k]}" for k in list(rows)[:20])
     lines = {
         "kind": f"{outgoing.kind!r}: {REVEALS.get(outgoing.kind, 'unknown')}",
         "method": repr(outgoing.method),
@@ -71,10 +71,10 @@ def _numbers(array: np.ndarray, most: int = 6) -> str:
 
 def confirm(outgoing: Outgoing, ask: Callable[[str], str]) -> None:
     try:
-        said = ask(f"{describe(outgoing)}\nMay it leave? Write yes or no: ")
+        reply = ask(f"{describe(outgoing)}\nMay it leave? Write yes or no: ")
     except EOFError:
-        said = ""
-    if said.strip().lower() not in ("y", "yes"):
+        reply = ""
+    if reply.strip().lower() not in ("y", "yes"):
         raise Refused("its administrator did not agree to send this answer")
 
 
@@ -85,8 +85,8 @@ def record(outgoing: Outgoing, question: bytes) -> dict[str, Any]:
     plain |= {name: int(getattr(outgoing, name)) for name in ("rows", "parameters", "sites")}
     if outgoing.kind == "columns":
         plain["classes"] = _plain(outgoing.classes)
-        plain["levels"] = {name: _plain(held) for name, held in outgoing.levels.items()}
-    plain["arrays"] = {name: _print_of(array) for name, array in outgoing.arrays.items()}
+        plain["levels"] = {name: _plain(rows) for name, rows in outgoing.levels.items()}
+    plain["arrays"] = {name: _fingerprint(array) for name, array in outgoing.arrays.items()}
     return plain | {"question": hashlib.sha256(question).hexdigest()}
 
 
@@ -94,7 +94,7 @@ def _plain(counts: Mapping[str, int]) -> dict[str, int]:
     return {str(key): int(count) for key, count in counts.items()}
 
 
-def _print_of(array: np.ndarray) -> dict[str, Any]:
+def _fingerprint(array: np.ndarray) -> dict[str, Any]:
     array = np.asarray(array)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"numbers leave a site, not {array.dtype}")
@@ -107,30 +107,30 @@ def hold(folder: Path, outgoing: Outgoing, question: bytes, disk: Disk) -> None:
 
     The id stays here: it is a hash of the answer, against which guesses could be tried.
     """
-    told = record(outgoing, question)
-    id = hash_of(json.dumps(told, sort_keys=True).encode())[:16]
-    room = folder / WAITING
-    if (room / f"{id}.approved").exists():
+    entry = record(outgoing, question)
+    id = hash_of(json.dumps(entry, sort_keys=True).encode())[:16]
+    queue = folder / WAITING
+    if (queue / f"{id}.approved").exists():
         return
     try:
-        room.mkdir(parents=True, exist_ok=True)
-        with locked(disk, room / "held"):
-            if id not in (there := waiting(folder)) and len(there) < MOST_WAITING:
+        queue.mkdir(parents=True, exist_ok=True)
+        with lock(disk, queue / "held"):
+            if id not in (ids := waiting(folder)) and len(ids) < MOST_WAITING:
                 numbers = {name: np.asarray(a).tolist() for name, a in outgoing.arrays.items()}
                 shown = {"shown": describe(outgoing).splitlines(), "numbers": numbers}
-                save(disk, room / f"{id}.json", told | shown)
+                save(disk, queue / f"{id}.json", entry | shown)
     except OSError as error:
-        raise LogError(f"{room} cannot be written: {error}") from error
+        raise LogError(f"{queue} cannot be written: {error}") from error
     raise Refused(WAITS)
 
 
 def waiting(folder: Path) -> list[str]:
     """The ids of the answers that nobody approved yet."""
-    held = sorted((folder / WAITING).glob("*.json"))
-    return [path.stem for path in held if not path.with_suffix(".approved").exists()]
+    paths = sorted((folder / WAITING).glob("*.json"))
+    return [path.stem for path in paths if not path.with_suffix(".approved").exists()]
 
 
 def approve(folder: Path, id: str) -> None:
-    if id not in (there := waiting(folder)):
-        raise SpecError(f"no answer {id!r} waits for approval; there wait: {listed(there)}")
+    if id not in (ids := waiting(folder)):
+        raise SpecError(f"no answer {id!r} waits for approval; there wait: {listed(ids)}")
     save(Disk(), folder / WAITING / f"{id}.approved", {"time": time.time()})

@@ -35,15 +35,16 @@ def append(folder: Path, what: Mapping[str, Any], disk: Disk | None = None) -> N
     """Has happened, durably, when it returns."""
     disk, path = disk or Disk(), folder / LOG
     try:
-        with locked(disk, path):
-            head = _mended(disk, path)
-            told = {"line": head.lines + 1, "time": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
-            line = json.dumps({**told, **what, "previous": head.hash}).encode() + b"\n"
+        with lock(disk, path):
+            head = _repair(disk, path)
+            start = {"line": head.lines + 1, "time": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
+            line = json.dumps({**start, **what, "previous": head.hash}).encode() + b"\n"
             with open(path, "ab", buffering=0, opener=private) as file:
                 file.truncate(head.end)  # what a crash left of a line
                 if (wrote := file.write(line)) != len(line):
                     raise OSError(f"{wrote} of {len(line)} bytes were written")
                 disk.fsync(file)
+            # after its line: a head without one would be a line that somebody removed
             save(disk, _head_file(path), _next(head, line)._asdict())
     except OSError as error:
         raise LogError(f"{path} cannot be written: {error}") from error
@@ -52,40 +53,40 @@ def append(folder: Path, what: Mapping[str, Any], disk: Disk | None = None) -> N
 def verify_log(folder: Path) -> Head:
     """Follows the chain from its first line; raises `LogError` where it breaks."""
     path = folder / LOG
-    known = _known(Disk(), path)  # before the lines: a running site may add one meanwhile
-    heads = _followed(path, Head())
-    if known not in heads:
-        raise _damaged(path, heads[-1], f"line {known.lines} was changed or removed")
+    saved = _read_head(Disk(), path)  # before the lines: a running site may add one meanwhile
+    heads = _follow(path, Head())
+    if saved not in heads:
+        raise _damage(path, heads[-1], f"line {saved.lines} was changed or removed")
     return heads[-1]
 
 
-def _mended(disk: Disk, path: Path) -> Head:
+def _repair(disk: Disk, path: Path) -> Head:
     """The head after the last whole line; only the last lines are read."""
-    known = _known(disk, path)
-    last = _read(path, known.start)[: known.end - known.start]
-    if known.lines and hash_of(last) != known.hash:
-        raise _damaged(path, known, f"line {known.lines} was changed or removed")
-    head = _followed(path, known)[-1]
-    if head != known or not head.lines:
+    saved = _read_head(disk, path)
+    last = _read(path, saved.start)[: saved.end - saved.start]
+    if saved.lines and hash_of(last) != saved.hash:
+        raise _damage(path, saved, f"line {saved.lines} was changed or removed")
+    head = _follow(path, saved)[-1]
+    if head != saved or not head.lines:
         save(disk, _head_file(path), head._asdict())
     return head
 
 
-def _followed(path: Path, head: Head) -> list[Head]:
+def _follow(path: Path, head: Head) -> list[Head]:
     """This head and those of the lines after it, up to a torn one."""
     rest, heads = _read(path, head.end), [head]
     while (size := rest.find(b"\n") + 1) and _follows(rest[:size], heads[-1]):
         heads.append(_next(heads[-1], rest[:size]))
         rest = rest[size:]
     if b"\n" in rest[:-1]:
-        raise _damaged(path, heads[-1], "what follows does not belong to it")
+        raise _damage(path, heads[-1], "what follows does not belong to it")
     return heads
 
 
 def _follows(line: bytes, head: Head) -> bool:
     try:
-        told = json.loads(line)
-        return (told["line"], told["previous"]) == (head.lines + 1, head.hash)
+        entry = json.loads(line)
+        return (entry["line"], entry["previous"]) == (head.lines + 1, head.hash)
     except (ValueError, TypeError, LookupError):
         return False
 
@@ -98,17 +99,17 @@ def hash_of(line: bytes) -> str:
     return hashlib.sha256(line).hexdigest()
 
 
-def _known(disk: Disk, path: Path) -> Head:
+def _read_head(disk: Disk, path: Path) -> Head:
     data = disk.read(_head_file(path), 10_000)
     if data is None and _read(path, 0):
-        raise _damaged(path, Head(), "its head is missing")
+        raise _damage(path, Head(), "its head is missing")
     try:
         return Head() if data is None else Head(**json.loads(data))
     except (ValueError, TypeError):
-        raise _damaged(path, Head(), "its head cannot be read") from None
+        raise _damage(path, Head(), "its head cannot be read") from None
 
 
-def _damaged(path: Path, head: Head, what: str) -> LogError:
+def _damage(path: Path, head: Head, what: str) -> LogError:
     return LogError(
         f"{path} was changed or damaged after line {head.lines}: {what}. Nothing leaves until "
         f"it and {_head_file(path).name} are put back, or both are moved away to begin anew"
@@ -129,7 +130,8 @@ def _head_file(path: Path) -> Path:
 
 
 @contextmanager
-def locked(disk: Disk, path: Path) -> Iterator[None]:
+def lock(disk: Disk, path: Path) -> Iterator[None]:
+    """Waits for a moment, since a site may answer several questions at once."""
     until = time.monotonic() + WAIT_S
     while True:
         try:

@@ -13,7 +13,7 @@ from .log import append
 from .policy import FILE, Policy, load_policy
 
 
-class Door(NamedTuple):
+class Release(NamedTuple):
     """The way out of a site: its folder, its name, and who is asked, if anyone is there."""
 
     folder: Path
@@ -25,7 +25,7 @@ class Door(NamedTuple):
         """The rules alone, for before the work; arrays may be missing still."""
         self.folder.mkdir(parents=True, exist_ok=True)
         policy = load_policy(self.folder / FILE)
-        self._guarded(lambda: policy.check(outgoing), outgoing, question)
+        self._guard(lambda: policy.check(outgoing), outgoing, question)
         return policy
 
     def release(self, answer: bytes, outgoing: Outgoing, question: bytes) -> bytes:
@@ -35,19 +35,20 @@ class Door(NamedTuple):
         """
         policy = self.check(outgoing, question)
         if self.ask is not None:
-            self._guarded(partial(confirm, outgoing, self.ask), outgoing, question)
+            self._guard(partial(confirm, outgoing, self.ask), outgoing, question)
         elif policy.ask_before_sending:
-            held = partial(hold, self.folder, outgoing, question, self.disk)
-            self._guarded(held, outgoing, question)
+            wait = partial(hold, self.folder, outgoing, question, self.disk)
+            self._guard(wait, outgoing, question)
+        # logged before it leaves: a crash in between leaves a line too many, never one too few
         content = {"bytes": len(answer), "sha256": hashlib.sha256(answer).hexdigest()}
         append(self.folder, record(outgoing, question) | content, self.disk)
         return answer
 
-    def _guarded(self, act: Callable[[], None], outgoing: Outgoing, question: bytes) -> None:
+    def _guard(self, act: Callable[[], None], outgoing: Outgoing, question: bytes) -> None:
         """A refusal leaves too, so the log has it first."""
         try:
             act()
         except Refused as reason:
-            told = record(outgoing._replace(classes={}, levels={}, arrays={}), question)
-            append(self.folder, told | {"refused": str(reason)}, self.disk)
+            line = record(outgoing._replace(classes={}, levels={}, arrays={}), question)
+            append(self.folder, line | {"refused": str(reason)}, self.disk)
             raise Refused(f"{self.client}: {reason}") from None

@@ -14,7 +14,7 @@ from ..._files import stamp
 from ...analysis.protocol import Cohort, Misfit, SiteRows, arrays
 from ...analysis.registry import ANALYSES, read_plan
 from ...data.frames import Frame, read_frame
-from ..wire import Opened
+from ..wire import Envelope
 from .disclosure import Outgoing
 from .policy import Check
 
@@ -26,9 +26,9 @@ class SiteTable(NamedTuple):
     data: Path
 
 
-def columns(parcel: Opened, source: SiteTable, check: Check) -> tuple[Opened, Outgoing]:
+def columns(envelope: Envelope, source: SiteTable, check: Check) -> tuple[Envelope, Outgoing]:
     """The kinds of the columns that the plan names, and their levels."""
-    plan, table = read_plan(parcel.meta["plan"]), _table(source)
+    plan, table = read_plan(envelope.meta["plan"]), _table(source)
     analysis, frame = ANALYSES[plan.analysis], table.frame
     with _guard(source, table):
         entering = analysis.columns(plan, list(frame.columns))
@@ -38,17 +38,17 @@ def columns(parcel: Opened, source: SiteTable, check: Check) -> tuple[Opened, Ou
         offer = analysis.offer(frame, plan)
     levels = {name: _counts(frame[name]) for name in offer.levels}
     meta = {"client": source.client, **offer._asdict()}
-    return Opened("columns", meta, {}), out._replace(levels=levels)
+    return Envelope("columns", meta, {}), out._replace(levels=levels)
 
 
-def sums(parcel: Opened, source: SiteTable, check: Check) -> tuple[Opened, Outgoing]:
+def sums(envelope: Envelope, source: SiteTable, check: Check) -> tuple[Envelope, Outgoing]:
     """What the site answers; cells of few rows are left empty if its policy wants that."""
-    meta, table = parcel.meta, _table(source)
+    meta, table = envelope.meta, _table(source)
     with _guard(source, table):
         plan, cohort = json.dumps(meta["plan"]), json.dumps(meta["agreed"])
         rows = _rows(source, plan, cohort, *stamp(source.data))
     analysis = ANALYSES[rows.plan.analysis]
-    question = analysis.question(parcel.arrays, rows)
+    question = analysis.question(envelope.arrays, rows)
     out = Outgoing(
         question.reveals, analysis.method, rows.columns, rows.n, question.parameters,
         rows.classes, rows.levels, len(meta["agreed"]["sites"]), {},
@@ -58,7 +58,7 @@ def sums(parcel: Opened, source: SiteTable, check: Check) -> tuple[Opened, Outgo
     least = policy.min_per_level if bins else rows.n + 1
     blocks = arrays(analysis.answer(rows._replace(least=least), question))
     own = {"client": source.client, "dropped": rows.dropped}
-    return Opened("sums", own, blocks), out._replace(arrays=blocks)
+    return Envelope("sums", own, blocks), out._replace(arrays=blocks)
 
 
 @contextmanager

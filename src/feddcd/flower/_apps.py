@@ -1,15 +1,32 @@
-"""A ServerApp around a function that exchanges bytes with nodes."""
+"""Flower's apps around functions of bytes: a site's answer, and the coordinator's exchange.
+
+Bytes travel as one array of them, which Flower sends in chunks, never pickled.
+"""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from flwr.app import Context, Message, MessageType
+import numpy as np
+from flwr.app import Array, ArrayRecord, Context, Message, MessageType, RecordDict
+from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
-from .wire import unwrap, wrap
-
+Answer = Callable[[bytes, Mapping[str, Any], Mapping[str, Any]], bytes]
 POLL_S = 0.5  # nodes themselves look every three seconds
+_RECORD, _ARRAY = "feddcd", "packed"
+
+
+def client_app(answer: Answer) -> ClientApp:
+    app = ClientApp()
+
+    @app.train()
+    @app.query()
+    def handle(message: Message, context: Context) -> Message:
+        data = answer(_unwrap(message) or b"", context.node_config, context.run_config)
+        return Message(_wrap(data), reply_to=message)
+
+    return app
 
 
 class FlowerExchange:
@@ -32,7 +49,9 @@ class FlowerExchange:
         """One message to each; the answers as they come, None where there is none before the
         time is over or `stop` says so."""
         kind = MessageType.TRAIN if work else MessageType.QUERY
-        messages = [Message(wrap(data), node, kind, ttl=seconds) for node, data in requests.items()]
+        messages = [
+            Message(_wrap(data), node, kind, ttl=seconds) for node, data in requests.items()
+        ]
         # error replies name the SuperLink as their source, so an answer is known by its question
         sent = zip(self._grid.push_messages(messages), requests, strict=False)
         waiting = {id: node for id, node in sent if id}
@@ -42,7 +61,7 @@ class FlowerExchange:
                 node = waiting.pop(reply.metadata.reply_to_message_id, None)
                 if node is not None:
                     silent.discard(node)
-                    yield node, unwrap(reply)
+                    yield node, _unwrap(reply)
             time.sleep(POLL_S)
         yield from ((node, None) for node in sorted(silent))
 
@@ -55,3 +74,19 @@ def server_app(coordinate: Callable[[FlowerExchange, Mapping[str, Any]], None]) 
         coordinate(FlowerExchange(grid), context.run_config)
 
     return app
+
+
+def _wrap(data: bytes) -> RecordDict:
+    array = Array(np.frombuffer(data, np.uint8))
+    return RecordDict({_RECORD: ArrayRecord({_ARRAY: array})})
+
+
+def _unwrap(message: Message) -> bytes | None:
+    """None for an error, and for what is no message of ours."""
+    if message.has_error():
+        return None
+    try:
+        array = message.content.array_records[_RECORD][_ARRAY].numpy()
+    except (KeyError, TypeError, ValueError):
+        return None
+    return array.tobytes() if array.dtype == np.uint8 and array.ndim == 1 else None
