@@ -249,8 +249,10 @@ def join_command(path: Path, site: str) -> None:
     folder = FederationFolder(path)
     if folder.ledger.exists() and site in inspect(folder).server.barred:
         raise SpecError(f"{site} was expelled and cannot join again; give the site another name")
-    made = add_site(folder, site)
-    console.print(f"hand {shown(made)} to {site}, and let it say in site.toml where its data are;")
+    site_path = add_site(folder, site)
+    console.print(
+        f"hand {shown(site_path)} to {site}, and let it say in site.toml where its data are;"
+    )
     console.print(f"it joins with the next: {up_again(folder)}", soft_wrap=True)
 
 

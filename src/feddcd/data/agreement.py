@@ -45,14 +45,14 @@ class Agreed(NamedTuple):
 
 def select(site: SiteData, names: Features) -> SiteData:
     """The columns in this order; for LIBSVM, zeros up to so many features."""
-    own: Features = shape_of(site.X)[1] if site.names is None else site.names
-    if not _fits(own, names):
-        raise DataError(f"{site.file} {_misfit(own, names)}")
-    if own == names:
+    columns: Features = shape_of(site.X)[1] if site.names is None else site.names
+    if not _fits(columns, names):
+        raise DataError(f"{site.file} {_misfit(columns, names)}")
+    if columns == names:
         return site
-    if isinstance(own, int) or isinstance(names, int):
-        return site._replace(X=_widened(site.X, _size(names)))
-    place = {name: j for j, name in enumerate(own)}
+    if isinstance(columns, int) or isinstance(names, int):
+        return site._replace(X=_widen(site.X, _size(names)))
+    place = {name: j for j, name in enumerate(columns)}
     return site._replace(X=site.X[:, [place[name] for name in names]], names=tuple(names))
 
 
@@ -89,8 +89,8 @@ def agree(
         raise DataError(f"{model} has no classes, declared are {listed(classes)}")
     union = _union(fitting) if classes is None else _declared_classes(classes)
     agreed = Agreed(standard, union if classifies else None)
-    held = Counter(name for o in offers for name in _names(o.features))
-    reasons = {o.client: _reason(o, agreed, held) for o in offers}
+    sites_with = Counter(name for o in offers for name in _names(o.features))
+    reasons = {o.client: _reason(o, agreed, sites_with) for o in offers}
     refused = {client: reason for client, reason in reasons.items() if reason}
     if len(refused) == len(offers):
         raise DataError(f"no site fits: {'; '.join(refused.values())}")
@@ -141,28 +141,30 @@ def _names(features: Features) -> frozenset[str]:
     return frozenset() if isinstance(features, int) else frozenset(features)
 
 
-def _widened(X: Any, d: int) -> np.ndarray | csr_array:
+def _widen(X: Any, d: int) -> np.ndarray | csr_array:
     n, wide = shape_of(X)
     if issparse(X):
         return csr_array((X.data, X.indices, X.indptr), shape=(n, d))
     return np.pad(X, ((0, 0), (0, d - wide)))
 
 
-def _fits(own: Features, standard: Features) -> bool:
+def _fits(columns: Features, standard: Features) -> bool:
     """The same names, or no more numbers: absent LIBSVM features are zeros."""
-    if isinstance(own, int):
-        return own <= _size(standard)
-    return not isinstance(standard, int) and _names(own) == _names(standard)
+    if isinstance(columns, int):
+        return columns <= _size(standard)
+    return not isinstance(standard, int) and _names(columns) == _names(standard)
 
 
-def _misfit(own: Features, standard: Features, held: Counter[str] | None = None) -> str:
-    if isinstance(own, int):
-        return f"has {own} features, the federation has {_size(standard)}"
+def _misfit(columns: Features, standard: Features, sites_with: Counter[str] | None = None) -> str:
+    if isinstance(columns, int):
+        return f"has {columns} features, the federation has {_size(standard)}"
     if isinstance(standard, int):
-        return f"has named columns ({listed(own, 5)}), the federation has {standard} numbered ones"
-    missing = [name for name in standard if name not in _names(own)]
-    more = [name for name in own if name not in _names(standard)]
-    alone = held is not None and all(held[name] == 1 for name in more)
+        return (
+            f"has named columns ({listed(columns, 5)}), the federation has {standard} numbered ones"
+        )
+    missing = [name for name in standard if name not in _names(columns)]
+    more = [name for name in columns if name not in _names(standard)]
+    alone = sites_with is not None and all(sites_with[name] == 1 for name in more)
     whose = "that nobody else has" if alone else "that the federation does not have"
     parts = [f"has no column {listed(missing, 5)}"] if missing else []
     parts += [f"has a column {listed(more, 5)} {whose}"] if more else []
@@ -187,17 +189,17 @@ def _unsound(o: Offer, classifies: bool) -> str:
     return ""
 
 
-def _reason(o: Offer, agreed: Agreed, held: Counter[str] | None) -> str:
+def _reason(o: Offer, agreed: Agreed, sites_with: Counter[str] | None) -> str:
     reason = _unsound(o, agreed.classes is not None)
     if reason or not _fits(o.features, agreed.features):
-        return f"{o.client} {reason or _misfit(o.features, agreed.features, held)}"
+        return f"{o.client} {reason or _misfit(o.features, agreed.features, sites_with)}"
     if o.classes is None or not (unseen := sorted(set(o.classes) - set(agreed.classes or ()))):
         return ""
     ours, theirs = ("text" if _is_text(c) else "numbers" for c in (o.classes, agreed.classes or ()))
     if ours != theirs:
         return f"{o.client} has {ours} as labels ({listed(o.classes, 5)}), the federation {theirs}"
-    known = listed(agreed.classes or ())
-    return f"{o.client} has a class {listed(unseen, 5)}, the federation has {known}"
+    classes = listed(agreed.classes or ())
+    return f"{o.client} has a class {listed(unseen, 5)}, the federation has {classes}"
 
 
 def _is_text(classes: Sequence[Any]) -> bool:
@@ -207,12 +209,12 @@ def _is_text(classes: Sequence[Any]) -> bool:
 def _standard(offers: list[Offer]) -> Features:
     """The columns that fit most sites; of equals, those of the first."""
     votes: Counter[Any] = Counter(_names(o.features) or o.features for o in offers)
-    largest = max((own for own in votes if isinstance(own, int)), default=0)
+    largest = max((d for d in votes if isinstance(d, int)), default=0)
     candidates: dict[frozenset[str], Features] = {}
     for o in offers:
         columns = largest if isinstance(o.features, int) else o.features
         candidates.setdefault(_names(o.features), columns)
-    support = lambda c: sum(times for own, times in votes.items() if _fits(own, c))
+    support = lambda c: sum(times for columns, times in votes.items() if _fits(columns, c))
     return max(candidates.values(), key=support, default=0)
 
 

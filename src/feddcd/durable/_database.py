@@ -49,7 +49,7 @@ class Database:
             self._check_format()
         except _UNREADABLE as error:
             self.close()
-            raise self._refused(error) from None
+            raise self._refusal(error) from None
         except OSError as error:
             self.close()
             raise LedgerError(f"cannot open {path}: {error}; does its folder exist?") from error
@@ -60,7 +60,7 @@ class Database:
     def meta(self, key: str) -> str:
         row = self.first("SELECT value FROM meta WHERE key = ?", key)
         if row is None:
-            raise self.damaged(f"its {key} is missing")
+            raise self.damage(f"its {key} is missing")
         return str(row[0])
 
     def first(self, query: str, *values: Any) -> tuple | None:
@@ -76,7 +76,7 @@ class Database:
         try:
             yield self._usable()
         except _UNREADABLE as error:
-            raise self._refused(error) from None
+            raise self._refusal(error) from None
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -98,7 +98,7 @@ class Database:
             ) from error
         self._failed = False
 
-    def damaged(self, what: str) -> LedgerError:
+    def damage(self, what: str) -> LedgerError:
         return LedgerError(
             f"{self.path} is damaged: {what}. Stop the server, remove {self.path.name}-wal and "
             f"{self.path.name}-shm, and put the latest backup in its place; the sites keep theirs"
@@ -124,14 +124,14 @@ class Database:
         if tables is None:
             raise LedgerError(f"there is no ledger at {self.path}; name the folder that has one")
         if self.path.with_name(f"{self.path.name}-wal").exists():
-            raise self.damaged("its main file is gone, and only the last writes are left")
+            raise self.damage("its main file is gone, and only the last writes are left")
         prepare(disk, self.path, _content(tables))
         publish(disk, self.path)
 
     def _check_content(self, connection: sqlite3.Connection) -> None:
         (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
-            raise self.damaged(verdict)
+            raise self.damage(verdict)
 
     def _check_format(self) -> None:
         if (have := self.meta("format")) != str(FORMAT):
@@ -140,10 +140,10 @@ class Database:
                 "wrote it"
             )
 
-    def _refused(self, error: Exception) -> LedgerError:
+    def _refusal(self, error: Exception) -> LedgerError:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF in _BUSY:
             return LedgerError(f"{self.path} is in use by another program; stop it and try again")
-        return self.damaged(str(error))
+        return self.damage(str(error))
 
 
 def _make_durable(connection: sqlite3.Connection) -> None:

@@ -50,10 +50,10 @@ def pack(meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
 
 
 def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    size = _checked(data)
+    size = _check_frame(data)
     view = memoryview(data)
     first, end = _START.size + size, len(data) - _CHECKSUM
-    meta, shapes = _parsed(bytes(view[_START.size : first]))
+    meta, shapes = _parse_header(bytes(view[_START.size : first]))
     have, need = end - first, sum(_nbytes(*kind) for kind in shapes.values())
     if have != need:
         raise CodecError(f"holds {have} bytes of arrays, its header announces {need}")
@@ -146,7 +146,7 @@ def _text(meta: Mapping[str, Any]) -> str:
     return text
 
 
-def _checked(data: bytes) -> int:
+def _check_frame(data: bytes) -> int:
     """The length of the header, once magic, version, sizes and checksum are right."""
     if not _START.size + _CHECKSUM <= len(data) <= LIMIT:
         raise CodecError(f"{len(data)} bytes are too few or too many")
@@ -162,7 +162,9 @@ def _checked(data: bytes) -> int:
     return size
 
 
-def _parsed(header: bytes) -> tuple[dict[str, Any], dict[str, tuple[np.dtype, tuple[int, ...]]]]:
+def _parse_header(
+    header: bytes,
+) -> tuple[dict[str, Any], dict[str, tuple[np.dtype, tuple[int, ...]]]]:
     try:
         text = header.decode()
         content = json.loads(text)

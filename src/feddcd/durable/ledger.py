@@ -78,7 +78,7 @@ class Ledger:
         """Number and hash of the last record; number 0 before the first."""
         seq, _, last = self._database.meta("head").partition(" ")
         if not seq.isdecimal():
-            raise self._database.damaged("its head was changed")
+            raise self._database.damage("its head was changed")
         return int(seq), last
 
     def append(
@@ -126,7 +126,7 @@ class Ledger:
         for client, body, have in rows:
             if not _matches(have, "upload", client, epoch, round, body):
                 where = f"epoch {epoch}, round {round}"
-                raise self._database.damaged(f"the upload of {client} in {where} was changed")
+                raise self._database.damage(f"the upload of {client} in {where} was changed")
         return {client: body for client, body, _ in rows}
 
     def prune(self, upto_seq: int) -> int:
@@ -147,12 +147,12 @@ class Ledger:
         seq, previous = 0, _genesis(self.federation)
         for seq, entry in enumerate(self.entries(), 1):
             if entry.seq != seq:
-                raise self._database.damaged(f"record {seq} is missing")
+                raise self._database.damage(f"record {seq} is missing")
             if entry.previous != previous or not _matches(entry.hash, previous, *entry[1:5]):
-                raise self._database.damaged(f"record {seq} breaks the chain")
+                raise self._database.damage(f"record {seq} breaks the chain")
             previous = entry.hash
         if self.head != (seq, previous):
-            raise self._database.damaged(f"its head is record {self.head[0]}, the last is {seq}")
+            raise self._database.damage(f"its head is record {self.head[0]}, the last is {seq}")
 
 
 def _empty(federation: str) -> str:

@@ -59,7 +59,7 @@ class LedgerServer:
 
     def write(self, record: Record, replies: Iterable[Reply] = ()) -> None:
         """Checked, then durable, then in force."""
-        after = apply(self.algorithm, self._now, record)
+        after = apply(self.algorithm, self._now, record)  # refuses before anything is written
         kind, stamp = type(record).__name__.lower(), _stamp(record, self._now.epoch)
         uploads = {reply.client: pack({}, flatten(reply.value)) for reply in replies}
         self.ledger.append(kind, *stamp, encode(record), uploads)

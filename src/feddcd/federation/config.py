@@ -52,8 +52,8 @@ class Config:
                 raise SpecError(f"need {what} > 0, got {what}={getattr(self, what)}")
 
     def to_toml(self) -> str:
-        own = dataclasses.asdict(self) | {"spec": None, "glm": None}
-        values = {k: v for k, v in own.items() if v is not None}
+        fields = dataclasses.asdict(self) | {"spec": None, "glm": None}
+        values = {k: v for k, v in fields.items() if v is not None}
         if self.glm is not None:
             return tomli_w.dumps(values | {"glm": self.glm.to_dict()})
         spec = {k: v for k, v in self.spec.to_dict().items() if k in _OF_SPEC}
@@ -62,8 +62,8 @@ class Config:
 
 def load_config(path: Path) -> Config:
     values = read_toml(path, "; make a federation with: feddcd federation init DIR --sites N")
-    own = {f.name for f in dataclasses.fields(Config)} - {"spec"}
-    check_names(values, own | {*_OF_SPEC}, path)
+    names = {f.name for f in dataclasses.fields(Config)} - {"spec"}
+    check_names(values, names | {*_OF_SPEC}, path)
     try:
         if "name" not in values:
             raise SpecError("a federation needs a name, as in name = 'north'")
@@ -76,8 +76,8 @@ def _config(values: dict[str, Any]) -> Config:
     spec: dict[str, Any] = {"weighting": "samples"} | {
         k: v for k, v in values.items() if k in _OF_SPEC
     }
-    own: dict[str, Any] = {k: _plain(k, v) for k, v in values.items() if k not in _OF_SPEC}
-    return Config(spec=Spec(**spec), **own)
+    rest: dict[str, Any] = {k: _plain(k, v) for k, v in values.items() if k not in _OF_SPEC}
+    return Config(spec=Spec(**spec), **rest)
 
 
 def _plain(name: str, value: Any) -> Any:

@@ -135,18 +135,18 @@ def read_welcome(envelope: Envelope) -> Welcome:
     """Every type is checked: what a site says of itself goes into the ledger."""
     plain = lambda v: tuple(v) if isinstance(v, list) else v
     values: dict[str, Any] = {k: plain(v) for k, v in envelope.meta.items()}
-    known = _typed(values.pop("known"), bool)
+    known = _check_type(values.pop("known"), bool)
     offer = Offer(**values)
-    _typed(offer.client, str)
-    _typed(offer.rows, int)
-    for name in () if isinstance(offer.features, int) else _typed(offer.features, tuple):
-        _typed(name, str)
-    for label in _typed(offer.classes, tuple, type(None)) or ():
-        _typed(label, str, int, float)
+    _check_type(offer.client, str)
+    _check_type(offer.rows, int)
+    for name in () if isinstance(offer.features, int) else _check_type(offer.features, tuple):
+        _check_type(name, str)
+    for label in _check_type(offer.classes, tuple, type(None)) or ():
+        _check_type(label, str, int, float)
     return Welcome(offer, known)
 
 
-def _typed(value: Any, *kinds: type) -> Any:
+def _check_type(value: Any, *kinds: type) -> Any:
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         raise TypeError(f"expected {kinds[0].__name__}, got {value!r}")
     return value
@@ -176,15 +176,15 @@ def read_ask(envelope: Envelope, terms: Terms, like: Shapes, w: Params) -> Ask:
 def read_reply(envelope: Envelope, like: Shapes) -> Reply:
     meta = envelope.meta
     value = restore(like.value, envelope.arrays)
-    start = _typed(meta["incarnation"], int)
+    start = _check_type(meta["incarnation"], int)
     return Reply(meta["client"], start, Stamp(*meta["stamp"]), value, meta["digest"])
 
 
 def read_closing(envelope: Envelope, like: Shapes, w: Params) -> Closing:
     meta = envelope.meta
-    one: Any = jax.ShapeDtypeStruct((), jax.tree.leaves(w)[0].dtype)
-    tangent = Tangent(one, one, w, one)
-    proof = CertificatePart(one, one, tangent, tangent) if meta["proven"] else None
+    number: Any = jax.ShapeDtypeStruct((), jax.tree.leaves(w)[0].dtype)
+    tangent = Tangent(number, number, w, number)
+    proof = CertificatePart(number, number, tangent, tangent) if meta["proven"] else None
     content = restore({"conserved": like.conserved, "proof": proof}, envelope.arrays)
     stamp = Stamp(*meta["stamp"])
     settled = Settled(meta["client"], meta["incarnation"], stamp, content["conserved"])

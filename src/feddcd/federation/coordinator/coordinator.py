@@ -201,6 +201,7 @@ class Coordinator:
         except Refused as reason:
             self.wait(str(reason))
             return False
+        # only after the record: a crash in between must not lock out a member
         for site in gone:
             self.folder.key(site).unlink(missing_ok=True)
         self.certified_at, self.gap = -1, math.inf

@@ -69,7 +69,7 @@ class Nodes:
 
     def _welcome(self, node: int, key: bytes, data: bytes | None) -> None:
         if data is None:
-            return  # it is greeted again next time
+            return  # lost or too late: it is greeted again next time
         self._asked.add(node)
         try:
             envelope = wire.unpack_message(data)

@@ -48,6 +48,7 @@ class Rounds:
         for client, envelope in self.nodes.ask(requests, work=True):
             self._handle(client, envelope, self._receive)
         open_round = self.server.now.open
+        # what is given up here costs nothing: those who worked go back with their next task
         enough = open_round is not None and len(open_round.replies) >= self.config.fewest
         record = self.server.commit() if enough else None
         self.folder.note(
@@ -86,6 +87,7 @@ class Rounds:
         awake = [client for client in here if self._out.get(client, 0) <= now]
         pool = awake if len(awake) >= self.config.fewest else here
         wanted = self.config.spec.tau or len(pool)
+        # one upload alone would be that site's own, and cannot move a dual method
         tau = max(min(wanted, len(pool)), self.config.fewest)
         return random.Random(f"{self.terms.seed} {now}").sample(pool, tau)
 

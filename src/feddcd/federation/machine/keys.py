@@ -19,7 +19,7 @@ _PLAIN = serialization.NoEncryption()
 
 def write_authority(folder: Path, name: str) -> None:
     """ca.key and ca.crt: who has the first can make servers that the sites believe."""
-    key, subject = _new_key(), _named(f"{name} authority")
+    key, subject = _new_key(), _subject(f"{name} authority")
     ca = x509.BasicConstraints(ca=True, path_length=0)
     usage = _usage(sign=True)
     builder = _builder(subject, subject, key.public_key())
@@ -36,7 +36,7 @@ def write_server(authority: Path, folder: Path, hosts: list[str]) -> None:
     assert isinstance(signer, ec.EllipticCurvePrivateKey)
     ca = x509.load_pem_x509_certificate((authority / "ca.crt").read_bytes())
     key = _new_key()
-    builder = _builder(_named(hosts[0]), ca.subject, key.public_key())
+    builder = _builder(_subject(hosts[0]), ca.subject, key.public_key())
     for extension, critical in (
         (x509.SubjectAlternativeName([_host(host) for host in hosts]), False),
         (x509.BasicConstraints(ca=False, path_length=None), True),
@@ -52,7 +52,7 @@ def write_server(authority: Path, folder: Path, hosts: list[str]) -> None:
 
 
 def write_pair(folder: Path) -> bytes:
-    """A site's `key` and `key.pub`; returns the public one."""
+    """A site's `key` and `key.pub`; returns the public one: the other never leaves its folder."""
     key = _new_key()
     _private(folder / "key", key.private_bytes(_PEM, serialization.PrivateFormat.OpenSSH, _PLAIN))
     public = key.public_key().public_bytes(_SSH, serialization.PublicFormat.OpenSSH)
@@ -80,7 +80,7 @@ def _new_key() -> ec.EllipticCurvePrivateKey:
     return ec.generate_private_key(ec.SECP384R1())
 
 
-def _named(name: str) -> x509.Name:
+def _subject(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])])
 
 

@@ -15,7 +15,7 @@ from .processes import Program, environment, search_path
 
 
 def link(folder: FederationFolder) -> Program:
-    """The SuperLink: TLS, and only nodes whose keys are registered."""
+    """The SuperLink: TLS, and only nodes whose keys are registered; by the key a site is known."""
     config, server = folder.config(), folder.server
     command = [
         _binary("flower-superlink"), "--enable-supernode-auth",

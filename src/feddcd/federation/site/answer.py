@@ -106,7 +106,7 @@ def _answer(envelope: Envelope, place: SitePlace, check: Check) -> tuple[Message
         learner = site_learner(terms, site, meta["scale"])
         count = sum(x.size for x in jax.tree.leaves(learner.w))
         out = training.training(terms, site, count, task=meta["number"] is not None)
-        check(out)
+        check(out)  # before the state moves: a refused round was never worked on
         ask = wire.read_ask(envelope, terms, learner.like, learner.w)
         place.folder.mkdir(parents=True, exist_ok=True)
         with ClientFile(place.state, federation=terms.federation, client=place.client) as file:
