@@ -13,17 +13,7 @@ from scipy import sparse
 
 from feddcd import tree
 from feddcd._errors import DataError
-from feddcd.data import (
-    Agreed,
-    Dataset,
-    Offer,
-    SiteData,
-    admit,
-    agree,
-    offer,
-    partition,
-    select,
-)
+from feddcd.data import Agreed, Dataset, Offer, SiteData, admit, agree, offer, partition, select
 from feddcd.data.agreement import CLASSIFIERS, REGRESSIONS
 from feddcd.data.federate import MODELS, dimensions, federate, phantom, site_problem
 

@@ -16,9 +16,9 @@ from feddcd.cli.app import app
 from feddcd.federation.config import Config, load_config
 from feddcd.federation.coordinator import tables as regress
 from feddcd.federation.coordinator.coordinator import coordinate
+from feddcd.federation.coordinator.nodes import LocalExchange
 from feddcd.federation.folder import load_place
 from feddcd.federation.machine.init import create
-from feddcd.federation.machine.local import LocalExchange
 from feddcd.federation.site.disclosure import approve, waiting
 from feddcd.federation.site.log import verify_log
 from feddcd.federation.wire import pack_message, unpack_message

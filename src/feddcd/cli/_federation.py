@@ -17,14 +17,23 @@ from .._files import shown
 from ..federation.config import Config
 from ..federation.coordinator.coordinator import coordinate
 from ..federation.coordinator.inspect import Insight, inspect, verify
-from ..federation.folder import FederationFolder, load_address, load_place
+from ..federation.coordinator.nodes import LocalExchange
+from ..federation.folder import FederationFolder, load_address, load_place, load_places
 from ..federation.machine.init import add_site, create
-from ..federation.machine.local import LocalExchange
 from ..federation.machine.processes import Group
 from ..federation.machine.programs import node
 from ..federation.machine.up import REST_S, Event, up
 from ..runs.spec import Spec, parse_setting
-from ._tables import console, line_watcher, load_job, rows_by_site, show_table, uninvite, up_again
+from ._tables import (
+    console,
+    event_line,
+    line_watcher,
+    load_job,
+    rows_by_site,
+    show_table,
+    uninvite,
+    up_again,
+)
 
 
 def init_command(options: dict[str, Any]) -> None:
@@ -48,7 +57,8 @@ def init_command(options: dict[str, Any]) -> None:
     else:
         data = load(options["data"]) if options["data"] else None
     folder = create(path, names, config, data=data, split=options["partition"])
-    console.print(f"federation {config.name} of {len(names)} sites in {shown(folder.path)}")
+    made = f"federation {config.name} of {len(names)} sites in {shown(folder.path)}"
+    console.print(made, soft_wrap=True)
     if data is None:
         console.print("say in each sites/NAME/site.toml where that site's data are, then:")
     console.print(f"  {up_again(folder)}", soft_wrap=True)
@@ -100,9 +110,8 @@ def simulate_command(path: Path, rounds: int, loss: float, seed: int, show: bool
     if not 0 <= loss < 1:
         raise SpecError(f"need 0 <= loss < 1, got loss={loss}")
     folder = FederationFolder(path)
-    config, leaving = folder.config(), folder.leaving()
-    places = [load_place(folder.site(name)) for name in folder.invited() if name not in leaving]
-    exchange = LocalExchange(places, loss=loss, seed=seed, ask=input if show else None)
+    config = folder.config()
+    exchange = LocalExchange(load_places(folder), loss=loss, seed=seed, ask=input if show else None)
     with _show_events(config, rounds, "greeting the sites") as watch:
         coordinate(exchange, {"folder": str(folder.path), "rounds": rounds}, watch)
     if config.glm is not None:
@@ -149,25 +158,8 @@ class _ProgressBar:
         elif kind == "certified":
             note = f"certified gap {event.get('certified_gap', math.nan):.2e}"
             self.bar.update(self.task, note=note)
-        elif line := _line(event):
+        elif line := event_line(event):
             self.bar.console.print(line, soft_wrap=True, highlight=False)
-
-
-def _line(event: Event) -> str:
-    match event["event"]:
-        case "refused":
-            return f"refused: {event['reason']}"
-        case "waiting":
-            return f"waiting: {event['reason']}"
-        case "silent":
-            return f"no answer from {event['site']}"
-        case "joined":
-            return f"{event['site']} joined with {event['rows']} rows"
-        case "retired":
-            return f"{', '.join(event['sites'])} {'expelled' if event['barred'] else 'retired'}"
-        case "died":
-            return f"{event['program']} died and is started again"
-    return ""
 
 
 def site_command(path: Path) -> None:
@@ -249,10 +241,8 @@ def join_command(path: Path, site: str) -> None:
     folder = FederationFolder(path)
     if folder.ledger.exists() and site in inspect(folder).server.barred:
         raise SpecError(f"{site} was expelled and cannot join again; give the site another name")
-    site_path = add_site(folder, site)
-    console.print(
-        f"hand {shown(site_path)} to {site}, and let it say in site.toml where its data are;"
-    )
+    hand = f"hand {shown(add_site(folder, site))} to {site}"
+    console.print(f"{hand}, and let it say in site.toml where its data are;", soft_wrap=True)
     console.print(f"it joins with the next: {up_again(folder)}", soft_wrap=True)
 
 

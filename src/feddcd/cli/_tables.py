@@ -58,21 +58,32 @@ def line_watcher(show: Callable[[str], None]) -> Callable[[dict[str, Any]], None
     """Events as lines for a person."""
 
     def watch(event: dict[str, Any]) -> None:
-        match event["event"]:
-            case "greeting":
-                show("waiting for the sites")
-            case "exchange":
-                show(_exchange(event))
-            case "refused":
-                show(f"refused: {event['reason']}")
-            case "waiting":
-                show(f"waiting: {event['reason']}")
-            case "silent":
-                show(f"no answer from {event['site']}")
-            case "died":
-                show(f"{event['program']} died and is started again")
+        if line := event_line(event):
+            show(line)
 
     return watch
+
+
+def event_line(event: dict[str, Any]) -> str:
+    """For what an administrator should know; empty for all else."""
+    match event["event"]:
+        case "greeting":
+            return "waiting for the sites"
+        case "exchange":
+            return _exchange(event)
+        case "refused":
+            return f"refused: {event['reason']}"
+        case "waiting":
+            return f"waiting: {event['reason']}"
+        case "silent":
+            return f"no answer from {event['site']}"
+        case "joined":
+            return f"{event['site']} joined with {event['rows']} rows"
+        case "retired":
+            return f"{', '.join(event['sites'])} {'expelled' if event['barred'] else 'retired'}"
+        case "died":
+            return f"{event['program']} died and is started again"
+    return ""
 
 
 def _exchange(event: dict[str, Any]) -> str:

@@ -120,6 +120,12 @@ def load_place(folder: Path) -> SitePlace:
     return SitePlace(id, folder.resolve(), folder.resolve() / values["data"], values.get("label"))
 
 
+def load_places(folder: FederationFolder) -> list[SitePlace]:
+    """The invited sites, less those that are to leave."""
+    leaving = folder.leaving()
+    return [load_place(folder.site(name)) for name in folder.invited() if name not in leaving]
+
+
 def load_address(folder: Path) -> str:
     """Where the site finds the federation's link, as host:port."""
     address = _site_toml(folder).get("superlink", "")

@@ -19,6 +19,8 @@ from ..runs.build import default_dtype
 from ..runs.methods import make_algorithm
 from ..runs.spec import Setting, Spec
 
+OF_SPEC = ("algorithm", "model", "l2", "weighting", "seed", "dtype", "settings")
+
 
 @dataclass(frozen=True)
 class Terms:
@@ -37,9 +39,8 @@ class Terms:
 
     @staticmethod
     def make(federation: str, spec: Spec, agreed: Agreed, clients: int) -> "Terms":
-        names = ("algorithm", "model", "l2", "weighting", "seed", "dtype", "settings")
         tau = clients if spec.tau is None else min(spec.tau, clients)
-        fixed = {name: getattr(spec, name) for name in names}
+        fixed = {name: getattr(spec, name) for name in OF_SPEC}
         return Terms(federation=federation, clients=clients, tau=tau, **fixed, **agreed._asdict())
 
     @staticmethod
@@ -57,8 +58,7 @@ class Terms:
 
     @property
     def spec(self) -> Spec:
-        names = ("algorithm", "model", "l2", "weighting", "seed", "dtype", "settings")
-        return Spec(**{name: getattr(self, name) for name in names})
+        return Spec(**{name: getattr(self, name) for name in OF_SPEC})
 
     @property
     def double(self) -> bool:

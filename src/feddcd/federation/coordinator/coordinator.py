@@ -22,7 +22,7 @@ from ...durable.protocol import Joined, retire
 from ...durable.server import LedgerServer, read_founding, write_founding
 from ..config import Config
 from ..folder import FederationFolder, Request
-from ..terms import Terms, joining_problem, server_learner
+from ..terms import OF_SPEC, Terms, joining_problem, server_learner
 from ..wire import REGRESSION, Closing, Hello
 from .certificate import certify, imbalance, write_results
 from .nodes import Exchange, Nodes, greet
@@ -82,7 +82,7 @@ def agree_on_terms(folder: FederationFolder, nodes: Nodes, ledger: Ledger) -> Te
 
 def _check_unchanged(terms: Terms, config: Config) -> Terms:
     """What is trained is what was agreed: a change needs a new federation."""
-    for name in ("algorithm", "model", "l2", "weighting", "seed", "dtype", "settings"):
+    for name in OF_SPEC:
         then, now = getattr(terms, name), getattr(config.spec, name)
         if then != now:
             raise SpecError(

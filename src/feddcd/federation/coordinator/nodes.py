@@ -1,7 +1,8 @@
 """Who is there: the network's nodes and the sites that answer behind them."""
 
+import random
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from ..._errors import CodecError, Refused, Stalled
@@ -9,6 +10,7 @@ from .. import wire
 from ..config import Config
 from ..folder import FederationFolder
 from ..machine.keys import same_key
+from ..site.answer import SitePlace, answer
 from ..wire import Envelope, Hello, Welcome
 
 PAUSE_S = 1.0
@@ -29,6 +31,35 @@ class Exchange(Protocol):
         """One message to each; the answers as they come, None where there is none before the
         time is over or `stop` says so."""
         ...
+
+
+class LocalExchange:
+    """A network in one process, to try a federation out. Each request, and each answer, is lost
+    with probability `loss`; each site asks a person by `ask` before anything leaves."""
+
+    def __init__(
+        self,
+        places: Sequence[SitePlace],
+        *,
+        loss: float = 0.0,
+        seed: int = 0,
+        ask: Callable[[str], str] | None = None,
+    ):
+        self._places, self._loss, self._ask = dict(enumerate(places, 1)), loss, ask
+        self._random = random.Random(seed)
+
+    def nodes(self) -> dict[int, bytes]:
+        return dict.fromkeys(self._places, b"")
+
+    def ask(
+        self, requests: Mapping[int, bytes], seconds: float, work: bool, stop: Callable[[], bool]
+    ) -> Iterator[tuple[int, bytes | None]]:
+        for node, request in requests.items():
+            data = None if self._lost() else answer(request, self._places[node], self._ask)
+            yield node, None if data is None or self._lost() else data
+
+    def _lost(self) -> bool:
+        return self._random.random() < self._loss
 
 
 class Nodes:

@@ -40,13 +40,7 @@ def node(place: SitePlace, address: str, authority: Path, key: Path) -> Program:
         "--superlink", address, "--auth-supernode-private-key", str(key),
         "--host", "127.0.0.1", "--port", str(free_port()), "--node-config", node_config(place),
     ]  # fmt: skip
-    extra = {
-        "FLWR_HOME": str(place.folder / "flower"),
-        # every message is answered by a new process: what XLA compiled once is kept
-        "JAX_COMPILATION_CACHE_DIR": str(place.folder / "compiled"),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-    }
+    extra = _settings(place.folder / "flower", place.folder / "compiled")
     if sys.platform == "linux":  # forks are not safe with macOS's libraries, and Windows has none
         extra["PATH"] = search_path(_warm(place.folder.resolve() / "flower" / "bin"))
     return Program(place.client, command, place.folder / "supernode.log", extra)
@@ -72,9 +66,14 @@ def _flower_home(folder: FederationFolder) -> dict[str, str]:
         f"root-certificates = {quote(folder.server / 'ca.crt')}\n"
     )
     (path / "config.toml").write_text(text, encoding="utf-8")
+    return _settings(path, path / "compiled")
+
+
+def _settings(flower: Path, compiled: Path) -> dict[str, str]:
+    """Every message is answered by a new process, so what XLA compiled once is kept."""
     return {
-        "FLWR_HOME": str(path),
-        "JAX_COMPILATION_CACHE_DIR": str(path / "compiled"),
+        "FLWR_HOME": str(flower),
+        "JAX_COMPILATION_CACHE_DIR": str(compiled),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
     }

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..._errors import Failed, FlowerError, SpecError
 from ..._files import Disk, Locked
-from ..folder import FederationFolder, load_place
+from ..folder import FederationFolder, load_places
 from .init import write_app
 from .processes import Group, processes
 from .programs import answers, forget_link, link, node, register, stop, submit
@@ -27,10 +27,7 @@ def up(
     sites: bool = True,
 ) -> Event:
     """Trains to the end, starting again whatever dies; returns the last event."""
-    config = folder.config()
-    leaving = folder.leaving()
-    staying = [name for name in folder.invited() if name not in leaving]
-    places = [load_place(folder.site(name)) for name in staying] if sites else []
+    config, places = folder.config(), load_places(folder) if sites else []
     try:
         lock = Disk().lock(folder.server / ".up.lock")
     except Locked as error:
