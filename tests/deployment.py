@@ -177,7 +177,7 @@ class _Watched(LedgerServer):
         self.writes: list[str] = []
         home.lives["server"].append(self.writes)
         self.plan = home.plans["server"].pop(0) if home.plans["server"] else None
-        super().__init__(ledger, home.algorithm, home.w, home.like)
+        super().__init__(ledger, home.algorithm, home.w, home.like, home.key)
 
     def write(self, record, replies=()) -> None:
         hit = self.plan is not None and self.plan.at == len(self.writes)
