@@ -1,6 +1,7 @@
-"""What an algorithm's messages look like, from one problem and a model, without computing."""
+"""An algorithm for engines that send messages: its functions compiled one by one, and what its
+messages look like, from one problem and a model, without computing."""
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -12,6 +13,28 @@ from jaxtyping import PyTree
 from .._types import Params
 from ..algorithms import AbstractAlgorithm
 from ..problems import AbstractProblem
+
+NAMES = (
+    "broadcast", "client_step", "server_step", "client_receive", "conserved", "rebalance", "joined"
+)  # fmt: skip
+
+
+@eqx.filter_jit
+def _call(algorithm: AbstractAlgorithm, name: str, *args: Any) -> Any:
+    return getattr(algorithm, name)(*args)
+
+
+class Compiled:
+    """Stands in for the algorithm; what is not compiled is the algorithm's own."""
+
+    def __init__(self, algorithm: AbstractAlgorithm):
+        self._algorithm = algorithm
+
+    def __getattr__(self, name: str) -> Any:
+        own = partial(_call, self._algorithm, name)
+        found = own if name in NAMES else getattr(self._algorithm, name)
+        setattr(self, name, found)  # Equinox binds a method anew each time, slowly
+        return found
 
 
 class Shapes(NamedTuple):

@@ -12,8 +12,7 @@ from .._types import Params
 from ..algorithms import AbstractAlgorithm
 from ..data.agreement import Agreed, SiteData, select
 from ..data.federate import Federated, dimensions, phantom, site_problem
-from ..durable._compiled import Compiled
-from ..durable.shapes import Shapes, shapes
+from ..durable.shapes import Compiled, Shapes, shapes
 from ..problems import AbstractProblem
 from ..runs.build import default_dtype
 from ..runs.methods import make_algorithm
