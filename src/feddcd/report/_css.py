@@ -10,7 +10,7 @@ CSS = """
 }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink);
-  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif;
+  font: 1rem/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif;
   -webkit-text-size-adjust: 100%; overflow-wrap: anywhere; }
 main { max-width: 1120px; margin: 0 auto; padding: 20px 16px 48px; }
 h1 { font-size: 1.65rem; line-height: 1.2; margin: 8px 0 14px; text-wrap: balance; }
@@ -42,7 +42,7 @@ thead th { color: var(--soft); font-weight: 600; vertical-align: bottom; line-he
   background: var(--paper); position: sticky; top: 0; z-index: 1; }
 .scroll th:first-child { position: sticky; left: 0; background: var(--paper); font-weight: 500;
   min-width: 7em; max-width: 15em; overflow-wrap: anywhere; }
-.scroll thead th:first-child { z-index: 2; font-weight: 600; }
+.scroll thead th:first-child { z-index: 2; font-weight: 600; overflow-wrap: normal; }
 .scroll th.group { background: var(--card); color: var(--soft); max-width: none; font-weight: 600; }
 .facts, .settings { width: 100%; max-width: 34em; margin: 0 0 16px; align-self: start; }
 .facts caption, .settings caption, .facts th, .settings th { padding-left: 0; }
@@ -55,6 +55,7 @@ thead th { color: var(--soft); font-weight: 600; vertical-align: bottom; line-he
 .figures, .columns { display: grid; gap: 20px 28px; margin: 20px 0; align-items: start;
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 400px), 1fr)); }
 .columns > * { min-width: 0; max-width: 620px; }
+.columns .scroll { max-height: none; }
 .columns .scroll th:first-child { min-width: 0; overflow-wrap: normal; }
 .panels { grid-template-columns: repeat(auto-fit, minmax(min(100%, 300px), 1fr)); }
 figure { margin: 0; min-width: 0; break-inside: avoid; }
@@ -76,21 +77,22 @@ dl { margin: 0 0 12px; }
 dt { font-weight: 600; margin-top: 8px; }
 dd { margin: 0; max-width: 46em; }
 @media (max-width: 480px) {
-  body { font-size: 15px; }
+  :root { font-size: 15px; }
   th, td { padding: 5px 6px; }
   .scroll th:first-child { max-width: 9.5em; }
   .columns th, .columns td { padding: 5px 3px; }
   .columns .scroll table { font-size: 0.75rem; }
 }
 @media print {
-  :root { --ink: #000000; --soft: #333333; --rule: #999999; color-scheme: light; }
+  :root { --ink: #000000; --soft: #333333; --rule: #999999; color-scheme: light;
+    font-size: 10.5pt; }
   @page { margin: 14mm; }
-  body { font-size: 10.5pt; }
   main { max-width: none; padding: 0; }
   h2 { margin-top: 20px; }
   .scroll { overflow: visible; max-height: none; border: 0; }
-  .scroll table { font-size: 8pt; }
-  .scroll th, .scroll td { padding: 2px 4px; }
+  .scroll table { font-size: 7.5pt; }
+  .scroll th, .scroll td { padding: 2px 3px; }
+  .scroll th:first-child { min-width: 6em; }
   thead th, .scroll caption span, .scroll th:first-child { position: static; }
   caption { padding-left: 0; }
   .facts, .settings { font-size: 9pt; }
