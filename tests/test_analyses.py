@@ -15,7 +15,7 @@ from feddcd.analysis import export, report
 from feddcd.analysis._sums import KINDS, DesignRows
 from feddcd.analysis.plan import ModelSettings, RegressionPlan
 from feddcd.analysis.protocol import (
-    Cohort,
+    Agreement,
     ColumnsOffer,
     Count,
     Each,
@@ -28,7 +28,7 @@ from feddcd.analysis.protocol import (
     tag,
 )
 from feddcd.analysis.registry import ANALYSES, read_plan
-from feddcd.analysis.regression import Regression
+from feddcd.analysis.regression import RegressionTable
 from feddcd.federation.coordinator import tables
 from feddcd.federation.coordinator.tables import AnalysisRun
 from test_regress import FORMULA, SITES, made, parts, patients, policy, run
@@ -84,7 +84,7 @@ class Means:
         return ColumnsOffer({}, plan.columns, None)
 
     def agree(self, offers, plan):
-        return Cohort({}, None, plan.columns, list(offers)), {}
+        return Agreement({}, None, plan.columns, list(offers)), {}
 
     def rows(self, table, plan, cohort, site):
         X = table[list(plan.columns)].dropna()
@@ -152,9 +152,9 @@ def test_an_unknown_analysis_is_named(means):
 
 def test_every_part_of_an_answer_says_what_is_done_with_it():
     """Sums are sums and bounds lie on their grids; the sandwich needs gradients site by site."""
-    regression, rng = Regression(), np.random.default_rng(0)
+    regression, rng = RegressionTable(), np.random.default_rng(0)
     data = DesignRows(rng.normal(size=(9, 2)), np.ones((9, 1)), np.ones(9), np.zeros(9))
-    cohort = Cohort({}, None, ["a", "b"], ["here"])
+    cohort = Agreement({}, None, ["a", "b"], ["here"])
     asked = next(regression.talk(ModelSettings(), cohort))["here"]
     blocks = regression.answer(SiteRows(ModelSettings(), data, 9), asked)
     assert list(blocks) == list(KINDS)

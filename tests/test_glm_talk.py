@@ -22,8 +22,8 @@ from feddcd.analysis._sums import (
     square,
 )
 from feddcd.analysis.plan import ModelSettings
-from feddcd.analysis.protocol import Cohort, SiteRows, converse, in_process
-from feddcd.analysis.regression import Regression
+from feddcd.analysis.protocol import Agreement, SiteRows, converse, in_process
+from feddcd.analysis.regression import RegressionTable
 from feddcd.losses import LOSSES
 
 sm = pytest.importorskip("statsmodels.api")
@@ -156,7 +156,7 @@ def test_sums_do_not_depend_on_the_split(code, family):
     assert max(a.m for a in each) == whole.m
 
 
-REGRESSION = Regression()
+REGRESSION = RegressionTable()
 
 
 def plan_of(family, **options):
@@ -165,7 +165,7 @@ def plan_of(family, **options):
 
 def cohort_of(family, sites, names=tuple(NAMES)):
     classes = (0, 1, 2) if family == "multinomial" else None
-    return Cohort({}, classes, list(names), tuple(sites))
+    return Agreement({}, classes, list(names), tuple(sites))
 
 
 def table_of(family, sites):

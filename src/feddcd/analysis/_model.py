@@ -10,7 +10,7 @@ from ..losses import LOSSES
 from ._sums import Moments
 from .formula import INTERCEPT
 from .plan import ModelSettings, is_real
-from .protocol import Cohort
+from .protocol import Agreement
 
 DEPENDENT = 1e-11  # what is left of a column's square when the earlier ones are taken out
 
@@ -33,7 +33,7 @@ class Model(NamedTuple):
         return len(self.names) * self.k
 
 
-def model_for(settings: ModelSettings, cohort: Cohort) -> Model:
+def model_for(settings: ModelSettings, cohort: Agreement) -> Model:
     k = 1 if cohort.classes is None else len(cohort.classes) - 1
     effects = effect_names(settings, cohort)
     return model_of(
@@ -51,7 +51,7 @@ def model_of(
     return Model(family, tuple(names), k, P, tuple(sites), quadratic, at, effects, standardize)
 
 
-def effect_names(settings: ModelSettings, cohort: Cohort) -> list[str]:
+def effect_names(settings: ModelSettings, cohort: Agreement) -> list[str]:
     """One column for each site; but for the first, if there is an intercept."""
     if settings.site_effects != "fixed":
         return []

@@ -13,7 +13,7 @@ from ._model import effect_columns, effect_names
 from ._sums import DesignRows
 from .formula import FormulaDesign, NoColumn
 from .plan import ModelSettings, RegressionPlan
-from .protocol import Cohort, ColumnsOffer, Misfit, SiteRows
+from .protocol import Agreement, ColumnsOffer, Misfit, SiteRows
 from .table import CompleteRows, Roles, code, read, targets
 
 
@@ -28,24 +28,24 @@ def used(plan: RegressionPlan, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in names if name in wanted)
 
 
-def offer(frame: pd.DataFrame, plan: RegressionPlan) -> ColumnsOffer:
+def offer(table: pd.DataFrame, plan: RegressionPlan) -> ColumnsOffer:
     try:
-        rows = _read(frame, plan)
+        rows = _read(table, plan)
     except NoColumn as error:
         raise Misfit("a column that the formula names is not there") from error
     levels = {
         column: _sort(categories)
         for factor, categories in rows.design.levels().items()  # pyright: ignore
-        for column in formulas.tokens(factor, frame)
+        for column in formulas.tokens(factor, table)
     }
     classes = _sort(pd.unique(rows.y)) if plan.family == "multinomial" else None
-    numbers = [c for c in used(plan, list(frame.columns)) if c not in levels]
+    numbers = [c for c in used(plan, list(table.columns)) if c not in levels]
     return ColumnsOffer(levels, numbers, classes)
 
 
 def agree(
     offers: Mapping[str, ColumnsOffer], plan: RegressionPlan
-) -> tuple[Cohort, dict[str, str]]:
+) -> tuple[Agreement, dict[str, str]]:
     """The union of levels and classes, and why some sites do not fit."""
     named = Counter(c for o in offers.values() for c in o.levels)
     kinds = {c for c, count in named.items() if 2 * count >= len(offers)}  # as most sites have it
@@ -54,7 +54,7 @@ def agree(
     }
     fitting = {site: o for site, o in offers.items() if site not in refused}
     if not fitting:
-        return Cohort({}, None, [], []), refused
+        return Agreement({}, None, [], []), refused
     levels = {
         c: plan.levels.get(c) or _sort({v for o in fitting.values() for v in o.levels[c]})
         for c in sorted(kinds)
@@ -63,7 +63,7 @@ def agree(
     if plan.family == "multinomial" and classes is None:
         classes = _sort({v for o in fitting.values() for v in o.classes or ()})
     numbers = sorted({c for o in fitting.values() for c in o.numbers})
-    cohort = Cohort(levels, classes, [], list(fitting), numbers)
+    cohort = Agreement(levels, classes, [], list(fitting), numbers)
     _, names = _learn(plan, cohort)
     return cohort._replace(names=names), refused
 
@@ -82,14 +82,14 @@ def _misfit(offer: ColumnsOffer, kinds: set[str], plan: RegressionPlan) -> str:
     return ""
 
 
-def design(settings: ModelSettings, cohort: Cohort) -> FormulaDesign | None:
+def design(settings: ModelSettings, cohort: Agreement) -> FormulaDesign | None:
     """How rows become columns, where the cohort knows what columns there are."""
     if settings.formula is None or cohort.numbers is None:
         return None
     return _learn(settings, cohort)[0]
 
 
-def _learn(settings: ModelSettings, cohort: Cohort) -> tuple[FormulaDesign, list[str]]:
+def _learn(settings: ModelSettings, cohort: Agreement) -> tuple[FormulaDesign, list[str]]:
     """From an invented frame with the cohort's kinds of columns: no row is needed for that."""
     count = max([2, *(len(levels) for levels in cohort.levels.values())])
     frame = pd.DataFrame({c: np.linspace(1, 2, count) for c in cohort.numbers or ()})
@@ -100,9 +100,9 @@ def _learn(settings: ModelSettings, cohort: Cohort) -> tuple[FormulaDesign, list
     return learned, [str(c) for c in X.columns]
 
 
-def site_rows(frame: pd.DataFrame, plan: RegressionPlan, cohort: Cohort, site: str) -> SiteRows:
+def site_rows(table: pd.DataFrame, plan: RegressionPlan, cohort: Agreement, site: str) -> SiteRows:
     """The site's rows of the agreed design."""
-    frame = frame.copy()
+    frame = table.copy()
     for column, levels in cohort.levels.items():
         values = pd.Series(frame[column])
         if not set(values.dropna().unique()) <= set(levels):
@@ -132,7 +132,7 @@ def site_rows(frame: pd.DataFrame, plan: RegressionPlan, cohort: Cohort, site: s
 class Prepared(NamedTuple):
     """All rows of a fit in one process, by site."""
 
-    cohort: Cohort
+    cohort: Agreement
     sites: dict[str, SiteRows]
     labels: np.ndarray  # of the sites, as the user has them
 
@@ -147,7 +147,7 @@ def prepare(rows: CompleteRows, settings: ModelSettings) -> Prepared:
     Y, classes = targets(settings.family, rows)
     s = np.ones(len(place)) if rows.weight is None else rows.weight
     sites = tuple(str(label) for label in labels)
-    cohort = Cohort({}, None if classes is None else tuple(classes), rows.names, sites)
+    cohort = Agreement({}, None if classes is None else tuple(classes), rows.names, sites)
     X = rows.X
     if effects := effect_names(settings, cohort):
         X = np.hstack([X, effect_columns(sites, place, len(effects))])

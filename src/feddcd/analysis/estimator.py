@@ -14,7 +14,7 @@ from ._model import model_for
 from ._schema import prepare
 from .plan import ModelSettings, check_simulation
 from .protocol import converse, in_process
-from .regression import Regression
+from .regression import RegressionTable
 from .result import TableResult, result_of
 from .table import CompleteRows, Roles, read
 
@@ -101,7 +101,7 @@ class FederatedGLM(BaseEstimator):
             own = {site: each.data for site, each in sites.items()}
             return pointsaga(own, pilot, rounds, log, self.absent, self.random_state)
 
-        analysis, watch = Regression(), show if self.verbose else (lambda row: None)
+        analysis, watch = RegressionTable(), show if self.verbose else (lambda row: None)
         talk = analysis.talk(settings, cohort, watch, absent=self.absent, train=train)
         p = model_for(settings, cohort).p
         few = max(each.n for each in sites.values()) * p**2 < MUCH

@@ -59,15 +59,11 @@ Watch = Callable[[dict[str, Any]], None]  # shown what each exchange cost and ga
 
 
 class Question(Protocol):
-    """A NamedTuple of arrays."""
+    """A NamedTuple of arrays; `reveals` is the kind of what its answer tells."""
 
     def _asdict(self) -> dict[str, Any]: ...
-
     @property
-    def reveals(self) -> str:
-        """The kind of what an answer tells, as a site's policy names it."""
-        ...
-
+    def reveals(self) -> str: ...
     @property
     def parameters(self) -> int: ...
 
@@ -80,7 +76,7 @@ class ColumnsOffer(NamedTuple):
     classes: list | None  # of an outcome of classes
 
 
-class Cohort(NamedTuple):
+class Agreement(NamedTuple):
     """The sites of an analysis, and what they agreed on."""
 
     levels: dict[str, list]
@@ -108,75 +104,53 @@ class SiteRows(NamedTuple):
 
 
 class AnalysisResult(Protocol):
-    """A frozen dataclass: what an analysis found."""
+    """A frozen dataclass: what an analysis found. `facts` are noted where it ends; `write` makes
+    all files and yields each as it is done."""
 
     @property
     def n_dropped(self) -> int: ...
-
     @property
     def n_exchanges(self) -> int: ...
-
-    def facts(self) -> dict[str, Any]:
-        """What is noted where the analysis ends."""
-        ...
-
-    def write(self, folder: Path) -> Iterator[Path]:
-        """All files, each as it is done."""
-        ...
+    def facts(self) -> dict[str, Any]: ...
+    def write(self, folder: Path) -> Iterator[Path]: ...
 
 
-Exchange = Callable[[Mapping[str, Any]], Mapping[str, Blocks]]
+Questions = Mapping[str, Any]  # by site
+Replies = Mapping[str, Blocks]
+Exchange = Callable[[Questions], Replies]
 
 
 class Analysis(Protocol):
+    """`plan` reads plain values, as a file or a message has them; a plan has `analysis`, the name,
+    and to_dict(). `method` is what a site's policy allows or not.
+
+    Before: `columns` says which columns of a site enter, `offer` their kinds and levels, and from
+    the sites' offers `agree` makes the agreement and says why some sites do not fit.
+    At the site: `rows` makes the finished columns, `question` reads a message (or Refused),
+    `answer` makes blocks that say what is done with them.
+    At the coordinator: `blocks` checks what arrived (or DataError), `talk` asks and concludes.
+    """
+
     @property
     def name(self) -> str: ...
-
     @property
-    def method(self) -> str:
-        """As a site's policy allows it."""
-        ...
-
-    def plan(self, values: Any) -> Any:
-        """From plain values, as a file or a message has them; the plan has to_dict()."""
-        ...
-
-    def columns(self, plan: Any, names: Sequence[str]) -> tuple[str, ...]:
-        """At the site: which of its columns enter."""
-        ...
-
-    def offer(self, table: Any, plan: Any) -> ColumnsOffer:
-        """At the site: kinds and levels of its columns."""
-        ...
-
-    def agree(self, offers: Mapping[str, ColumnsOffer], plan: Any) -> tuple[Cohort, dict[str, str]]:
-        """The cohort, and why some sites do not fit."""
-        ...
-
-    def rows(self, table: Any, plan: Any, cohort: Cohort, site: str) -> SiteRows:
-        """At the site: the rows and the finished columns."""
-        ...
-
-    def question(self, arrays: Arrays, rows: SiteRows) -> Question:
-        """At the site: what a message asks, or Refused."""
-        ...
-
-    def answer(self, rows: SiteRows, question: Any) -> Blocks:
-        """At the site: blocks that say what is done with them."""
-        ...
-
-    def blocks(self, arrays: Arrays, plan: Any, cohort: Cohort) -> Blocks:
-        """What a message answers, checked, each part with its kind; or DataError."""
-        ...
-
+    def method(self) -> str: ...
+    def plan(self, values: Any) -> Any: ...
+    def columns(self, plan: Any, names: Sequence[str]) -> tuple[str, ...]: ...
+    def offer(self, table: Any, plan: Any) -> ColumnsOffer: ...
+    def agree(
+        self, offers: Mapping[str, ColumnsOffer], plan: Any
+    ) -> tuple[Agreement, dict[str, str]]: ...
+    def rows(self, table: Any, plan: Any, cohort: Agreement, site: str) -> SiteRows: ...
+    def question(self, arrays: Arrays, rows: SiteRows) -> Question: ...
+    def answer(self, rows: SiteRows, question: Any) -> Blocks: ...
+    def blocks(self, arrays: Arrays, plan: Any, cohort: Agreement) -> Blocks: ...
     def talk(
-        self, plan: Any, cohort: Cohort, watch: Watch = ...
-    ) -> Generator[Mapping[str, Any], Mapping[str, Blocks], AnalysisResult]:
-        """Yields the questions of an exchange, by site; returns the result."""
-        ...
+        self, plan: Any, cohort: Agreement, watch: Watch = ...
+    ) -> Generator[Questions, Replies, AnalysisResult]: ...
 
 
-def converse(talk: Generator[Mapping[str, Any], Mapping[str, Blocks], Any], exchange: Exchange):
+def converse(talk: Generator[Questions, Replies, Any], exchange: Exchange) -> Any:
     """To the end of the talk: `exchange` puts questions to sites and gives the answers it got."""
     questions = next(talk)
     while True:
@@ -193,7 +167,7 @@ def in_process(
     """Sites in this process, a share of them absent at random from each exchange."""
     exchange = -1
 
-    def ask(questions: Mapping[str, Any]) -> dict[str, Blocks]:
+    def ask(questions: Questions) -> Replies:
         nonlocal exchange
         exchange += 1
         draw = np.random.default_rng([seed, exchange]).random(len(sites))

@@ -5,15 +5,19 @@ from typing import Any
 from .._errors import SpecError
 from .._text import nearest
 from .protocol import Analysis
-from .regression import Regression
+from .regression import RegressionTable
 
-ANALYSES: dict[str, Analysis] = {each.name: each for each in (Regression(),)}
+ANALYSES: dict[str, Analysis] = {each.name: each for each in (RegressionTable(),)}
 
 
 def read_plan(values: Any) -> Any:
     """A plan from the plain values of a file or a message, which name their analysis or mean the
     regression table."""
-    name = values.get("analysis", Regression.name) if isinstance(values, dict) else Regression.name
+    name = (
+        values.get("analysis", RegressionTable.name)
+        if isinstance(values, dict)
+        else RegressionTable.name
+    )
     if name not in ANALYSES:
         raise SpecError(f"no analysis {name!r}{nearest(str(name), ANALYSES)}")
     return ANALYSES[name].plan(values)

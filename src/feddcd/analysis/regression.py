@@ -1,7 +1,6 @@
 """The regression table: Newton's method on sums over the sites, to a proven distance."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pandas as pd
@@ -15,13 +14,13 @@ from ._newton import Estimate, Pilot, Separated, newton, run_pilot
 from ._sums import KINDS, PointQuestion, answer, parts, read_answer
 from .formula import INTERCEPT
 from .plan import ModelSettings, RegressionPlan
-from .protocol import Arrays, Blocks, Cohort, ColumnsOffer, Each, Kind, SiteRows, Watch, tag
+from .protocol import Agreement, Arrays, Blocks, Each, Kind, SiteRows, Watch, tag
 from .result import SETTINGS, Predictor, TableResult
 
 Train = Callable[[Pilot, int, Log], np.ndarray]
 
 
-class Regression:
+class RegressionTable:
     name = "regression"
     method = "newton"
     # what is made of single sites' blocks, and has to do without where only sums are known
@@ -35,24 +34,11 @@ class Regression:
         """The sandwich needs every site's gradient; all else can do with sums."""
         return KINDS | {"g": Each} if settings.covariance == "cluster" else KINDS
 
-    def plan(self, values: Any) -> RegressionPlan:
-        return RegressionPlan.from_dict(values)
-
-    def columns(self, plan: RegressionPlan, names: Sequence[str]) -> tuple[str, ...]:
-        return _schema.used(plan, names)
-
-    def offer(self, table: pd.DataFrame, plan: RegressionPlan) -> ColumnsOffer:
-        return _schema.offer(table, plan)
-
-    def agree(
-        self, offers: Mapping[str, ColumnsOffer], plan: RegressionPlan
-    ) -> tuple[Cohort, dict[str, str]]:
-        return _schema.agree(offers, plan)
-
-    def rows(
-        self, table: pd.DataFrame, plan: RegressionPlan, cohort: Cohort, site: str
-    ) -> SiteRows:
-        return _schema.site_rows(table, plan, cohort, site)
+    plan = staticmethod(RegressionPlan.from_dict)
+    columns = staticmethod(_schema.used)
+    offer = staticmethod(_schema.offer)
+    agree = staticmethod(_schema.agree)
+    rows = staticmethod(_schema.site_rows)
 
     def question(self, arrays: Arrays, rows: SiteRows) -> PointQuestion:
         d, k = rows.data.X.shape[1], rows.data.Y.shape[1]
@@ -73,7 +59,7 @@ class Regression:
         )
         return {name: kinds[name](part) for name, part in parts(said).items()}
 
-    def blocks(self, arrays: Arrays, plan: ModelSettings, cohort: Cohort) -> Blocks:
+    def blocks(self, arrays: Arrays, plan: ModelSettings, cohort: Agreement) -> Blocks:
         p = model_for(plan, cohort).p
         sizes = {"value": 1, "g": p, "H": p * (p + 1) // 2, "size": p, "M": 1, "m": 1}
         blocks = tag(arrays, self.kinds(plan), sizes)
@@ -83,7 +69,7 @@ class Regression:
     def talk(
         self,
         plan: ModelSettings,
-        cohort: Cohort,
+        cohort: Agreement,
         watch: Watch = lambda row: None,
         *,
         absent: float = 0.0,
@@ -119,7 +105,7 @@ class Regression:
 
 
 def _result(
-    settings: ModelSettings, cohort: Cohort, estimate: Estimate, history: pd.DataFrame, choice
+    settings: ModelSettings, cohort: Agreement, estimate: Estimate, history: pd.DataFrame, choice
 ) -> TableResult:
     model, k, w = estimate.model, estimate.model.k, estimate.point.w / estimate.D[:, None]
     labels = list(model.names)

@@ -12,7 +12,16 @@ from typing import Any
 import numpy as np
 
 from ..._errors import DataError, FeddcdError, Stalled
-from ...analysis.protocol import AnalysisResult, Blocks, Cohort, ColumnsOffer, arrays, converse
+from ...analysis.protocol import (
+    Agreement,
+    AnalysisResult,
+    Blocks,
+    ColumnsOffer,
+    Questions,
+    Replies,
+    arrays,
+    converse,
+)
 from ...analysis.registry import ANALYSES
 from .. import wire
 from ..config import Config
@@ -54,10 +63,10 @@ class AnalysisRun:
             except Withdrawn:
                 continue
 
-    def _converse(self, cohort: Cohort) -> Any:
+    def _converse(self, cohort: Agreement) -> Any:
         heard = time.monotonic()
 
-        def exchange(questions: Mapping[str, Any]) -> Mapping[str, Blocks]:
+        def exchange(questions: Questions) -> Replies:
             nonlocal heard
             requests = {
                 site: self._pack("sums", cohort, arrays(question))
@@ -77,7 +86,7 @@ class AnalysisRun:
 
         return converse(self.analysis.talk(self.plan, cohort, self._note), exchange)
 
-    def _finish(self, cohort: Cohort, result: Any) -> AnalysisResult:
+    def _finish(self, cohort: Agreement, result: Any) -> AnalysisResult:
         dropped = sum(self.dropped.get(site, 0) for site in cohort.sites)
         result = dataclasses.replace(result, n_dropped=dropped)
         list(result.write(self.folder.server / "glm"))
@@ -88,7 +97,7 @@ class AnalysisRun:
         return result
 
     def _approved(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, Envelope]]:
-        """Answers that wait for an administrator are asked for again, as long as patience lasts."""
+        """Replies that wait for an administrator are asked for again, as long as patience lasts."""
         until = time.monotonic() + self.config.patience
         while requests:
             self.waiting.clear()
@@ -127,7 +136,7 @@ class AnalysisRun:
             else:
                 yield site, envelope
 
-    def _blocks(self, site: str, reply: Envelope, cohort: Cohort) -> Blocks | None:
+    def _blocks(self, site: str, reply: Envelope, cohort: Agreement) -> Blocks | None:
         try:
             self.dropped[site] = int(reply.meta["dropped"])
             return self.analysis.blocks(reply.arrays, self.plan, cohort)
@@ -148,7 +157,7 @@ class AnalysisRun:
             self.folder.note("refused", site=site, reason=reason)
         self.refused.add(site)
 
-    def _pack(self, kind: str, cohort: Cohort | None, given: dict[str, np.ndarray]) -> bytes:
+    def _pack(self, kind: str, cohort: Agreement | None, given: dict[str, np.ndarray]) -> bytes:
         meta: dict[str, Any] = {"plan": self.plan.to_dict()}
         if cohort is not None:
             meta["agreed"] = cohort.to_dict()

@@ -11,7 +11,7 @@ import pandas as pd
 
 from ..._errors import DataError, FeddcdError, Refused
 from ..._files import stamp
-from ...analysis.protocol import Cohort, Misfit, SiteRows, arrays
+from ...analysis.protocol import Agreement, Misfit, SiteRows, arrays
 from ...analysis.registry import ANALYSES, read_plan
 from ...data.frames import Frame, read_frame
 from ..wire import Envelope
@@ -90,5 +90,5 @@ def _read(data: Path, *_: int) -> Frame:
 @lru_cache(maxsize=32)  # one per site, of which `simulate` has all in one process
 def _rows(source: SiteTable, plan: str, cohort: str, *_: int) -> SiteRows:
     read = read_plan(json.loads(plan))
-    agreed = Cohort(**json.loads(cohort))
+    agreed = Agreement(**json.loads(cohort))
     return ANALYSES[read.analysis].rows(_table(source).frame, read, agreed, source.client)
