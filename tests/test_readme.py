@@ -1,7 +1,6 @@
-"""What the README and the examples show works as it stands."""
+"""What the README says is so; tests/test_smoke.py runs its code and the examples."""
 
 import re
-import runpy
 from pathlib import Path
 
 import pytest
@@ -13,21 +12,10 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 
 
-@pytest.fixture(autouse=True)
-def _folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("FEDDCD_CACHE", str(tmp_path / "cache"))
-
-
-def test_the_first_example_runs_and_is_short(capsys):
+def test_the_first_example_is_short():
     found = re.search(r"```python\n(.*?)```", README, re.DOTALL)
     assert found
-    code = found[1]
-    assert len([line for line in code.splitlines() if line.strip()]) <= 12
-    exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
-    shown = capsys.readouterr().out
-    assert "lower_bound=" in shown
-    assert "objective" in shown
+    assert len([line for line in found[1].splitlines() if line.strip()]) <= 12
 
 
 @pytest.mark.parametrize("words", ["make demo", "make test", *ALGORITHMS])
@@ -55,7 +43,6 @@ def test_targets_of_make_are_there():
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
 
 
-@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.name)
-def test_examples_run(example, capsys):
-    runpy.run_path(str(example), run_name="__main__")
-    assert capsys.readouterr().out.strip()
+def test_every_example_is_run():
+    """By tests/test_smoke.py."""
+    assert [path.name for path in (ROOT / "examples").glob("*.py")] == ["quickstart.py"]

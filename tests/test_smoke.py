@@ -1,0 +1,110 @@
+"""As users have it: XLA at its own level of optimisation, on all cores, nothing kept from other
+tests. Each command is a process, in a folder with a space in its name."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas
+import pytest
+
+pytestmark = pytest.mark.smoke
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+PATIENTS = """
+import numpy, pandas
+draw = numpy.random.default_rng(1)
+age, sex = draw.uniform(20, 90, 600), draw.choice(["f", "m"], 600)
+death = draw.random(600) < 1 / (1 + numpy.exp(4 - 0.05 * age))
+hospital = [f"h{i % 4}" for i in range(600)]
+table = dict(age=age.round(1), sex=sex, death=death.astype(int), hospital=hospital)
+pandas.DataFrame(table).to_csv("patients.csv", index=False)
+"""
+
+
+SMALL = "--data synthetic:n=80,d=3,groups=4 --clients 4 --tau 2 --l2 0.1 --algorithm pointsaga --loss 0.2 --quiet"
+
+
+class Shell:
+    """Commands in a new folder, as they are printed."""
+
+    def __init__(self, folder: Path, environment: dict[str, str]):
+        self.folder = folder
+        path = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+        self.how = {"cwd": folder, "env": environment | {"PATH": path}, "text": True}
+
+    def __call__(self, line: str) -> str:
+        done = subprocess.run(["bash", "-c", line], capture_output=True, timeout=600, **self.how)
+        assert done.returncode == 0, f"{line}: {done.stderr}"
+        return done.stdout
+
+    def python(self, code: str) -> str:
+        (self.folder / "script.py").write_text(code)
+        return self("python script.py")
+
+    def stopped(self, line: str, sign: str) -> None:
+        """Ctrl-C, once the file `sign` is there."""
+        process = subprocess.Popen(["bash", "-c", f"exec {line}"], **self.how)
+        try:
+            until = time.monotonic() + 300
+            while not (self.folder / sign).exists() and process.poll() is None:
+                assert time.monotonic() < until
+                time.sleep(0.05)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 130
+        finally:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def shell(tmp_path, plain_environment):
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    return Shell(folder, plain_environment | {"FEDDCD_CACHE": str(tmp_path / "cache")})
+
+
+def test_the_first_example_of_the_readme(shell):
+    found = re.search(r"```python\n(.*?)```", README, re.DOTALL)
+    assert found
+    shown = shell.python(found[1])
+    assert "lower_bound=" in shown
+    assert "objective" in shown
+    assert (shell.folder / "digits.png").stat().st_size > 10_000
+
+
+def test_the_quickstart(shell):
+    shown = shell(f"python '{ROOT / 'examples' / 'quickstart.py'}'")
+    between = re.search(r"between (\S+) (\S+)", shown)
+    assert between
+    assert 0 < float(between[1]) <= float(between[2])
+
+
+def test_a_table_and_its_federation(shell):
+    """The README's commands as they stand: over sites the table is that of one process."""
+    shell.python(PATIENTS)
+    for start in ("glm ", "federation init fed --job ", "federation simulate "):
+        (line,) = re.findall(rf"^ {{4}}(feddcd {start}.*)$", README, re.MULTILINE)
+        shell(line)
+    read = lambda path: pandas.read_csv(shell.folder / path / "coefficients.csv", index_col="name")
+    pandas.testing.assert_frame_equal(read("fed/server/glm"), read("plan"), rtol=1e-8)
+
+
+def test_a_run_that_was_stopped_goes_on_bit_for_bit(shell):
+    shell.stopped(f"feddcd run {SMALL} --rounds 1000000 --out stopped", "stopped/checkpoint.npz")
+    with np.load(shell.folder / "stopped" / "checkpoint.npz", allow_pickle=False) as arrays:
+        total = int(arrays["t"]) + 30
+    shell(f"feddcd run --resume stopped --rounds {total} --quiet")
+    shell(f"feddcd run {SMALL} --rounds {total} --out whole")
+    one, other = (pandas.read_csv(shell.folder / f / "history.csv") for f in ("stopped", "whole"))
+    assert list(one["round"]) == list(range(1, total + 1))
+    pandas.testing.assert_frame_equal(
+        one.drop(columns="seconds"), other.drop(columns="seconds"), check_exact=True
+    )
+    models = [np.load(shell.folder / f / "model.npz")["w"] for f in ("stopped", "whole")]
+    assert models[0].tobytes() == models[1].tobytes()
