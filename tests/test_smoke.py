@@ -27,7 +27,7 @@ pandas.DataFrame(table).to_csv("patients.csv", index=False)
 """
 
 
-SMALL = "--data synthetic:n=80,d=3,groups=4 --clients 4 --tau 2 --l2 0.1 --algorithm pointsaga --loss 0.2 --quiet"
+SMALL = "--data synthetic:n=80,d=3,groups=4 --clients 4 --tau 2 --l2 0.1 --loss 0.2 --quiet"
 
 
 class Shell:
