@@ -1,6 +1,7 @@
 """The command line as a person uses it: what it writes, what it prints, what it takes."""
 
 import csv
+import dataclasses
 import json
 import math
 import re
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 
 from feddcd.algorithms import ALGORITHMS
+from feddcd.cli.app import HELP as HELP_TEXTS
 from feddcd.cli.app import main
 from feddcd.data import PARTITIONS, available
 from feddcd.data.federate import MODELS, WEIGHTINGS
@@ -387,6 +389,48 @@ def test_help(command, capsys):
     shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
     for words in HELP[command]:
         assert words in shown
+
+
+def given(name: str) -> tuple[str, object]:
+    """A value for the option of a field of Spec: as typed, and as it should arrive."""
+    kind = {f.name: f.type for f in dataclasses.fields(Spec)}[name]
+    if name in ("test_data", "settings"):
+        return {"test_data": ("t.csv", Path("t.csv")), "settings": ("a=1", ["a=1"])}[name]
+    for number in (int, float):
+        if kind in (number, number | None):
+            return "7", number(7)
+    return "word", "word"
+
+
+@pytest.mark.parametrize("command", ["run", "compare"])
+def test_every_field_of_a_spec_is_an_option_and_arrives(command, monkeypatch):
+    values = {field.name: given(field.name) for field in dataclasses.fields(Spec)}
+    arrived = []
+    target = f"feddcd.cli._run.{command}_command"
+    monkeypatch.setattr(target, lambda *arguments: arrived.extend(arguments))
+    flags = {"settings": "--set"}
+    line = " ".join(
+        f"{flags.get(name, '--' + name.replace('_', '-'))} {typed}"
+        for name, (typed, _) in values.items()
+    )
+    feddcd(f"{command} {line}")
+    expected = {name: value for name, (_, value) in values.items()}
+    settings, algorithm = expected.pop("settings"), expected["algorithm"]
+    if command == "compare":
+        expected.pop("algorithm")
+        assert arrived == [expected, None, [algorithm], settings, None, None, False]
+    else:
+        assert arrived == [expected, None, settings, None, None, False]
+
+
+def test_help_has_the_defaults_of_a_spec(capsys):
+    feddcd("run --help")
+    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert set(HELP_TEXTS) == {field.name for field in dataclasses.fields(Spec)}
+    for name, text in HELP_TEXTS.items():
+        default = getattr(Spec, name, None)
+        tail = "" if default is None else f" ({default})" if name != "loss" else " (0)"
+        assert text + tail in shown
 
 
 def test_help_loads_nothing_heavy():

@@ -6,8 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TimeElapsedColumn
 from rich.table import Table
 
 from .._errors import FolderError, SpecError
@@ -18,8 +17,8 @@ from ..runs.folder import load_race, read_history, read_spec, read_summary, save
 from ..runs.run import Progress as Step
 from ..runs.run import execute
 from ..runs.spec import Spec, load_spec, parse_setting
+from ._terminal import bars, console, say
 
-console = Console()
 DEMO = ("feddcd", "accfeddcd", "pointsaga", "fednewton", "fedavg", "fedprox", "scaffold")
 
 
@@ -44,7 +43,7 @@ def run_command(
             result = execute(spec, folder=folder, watch=lambda step: watch(spec.algorithm, step))
     if not quiet:
         _show([result.entry()])
-        console.print(f"report: {folder / 'report.html'}", soft_wrap=True)
+        say(f"report: {folder / 'report.html'}")
     _exit_if_stopped(result.summary, f"feddcd run --resume {folder}")
 
 
@@ -94,8 +93,8 @@ def race(
         )
     if not quiet:
         _show([r.entry() for r in found.results.values()])
-        console.print(f"picture: {folder / 'compare.png'}", soft_wrap=True)
-        console.print(f"report:  {folder / 'report.html'}", soft_wrap=True)
+        say(f"picture: {folder / 'compare.png'}")
+        say(f"report:  {folder / 'report.html'}")
     last = list(found.results.values())[-1]
     _exit_if_stopped(last.summary, f"feddcd compare --resume {folder}")
 
@@ -171,7 +170,7 @@ def report_command(folders: list[Path], out: Path | None) -> None:
         if len(set(labels)) < len(labels):
             entries = [e._replace(label=str(f)) for e, f in zip(entries, runs, strict=True)]
         write(entries, path, title=f"{len(entries)} runs", kind="compare")
-    console.print(f"report: {path}", soft_wrap=True)
+    say(f"report: {path}")
 
 
 def _run_folders(folder: Path) -> list[Path]:
@@ -230,15 +229,15 @@ def _only(
 def _bars(quiet: bool) -> Iterator[Callable[[str, Step], None]]:
     """One progress bar per method, with its objective and certified gap."""
     columns = (
-        TextColumn("{task.description:<11}"),
+        "{task.description:<11}",
         BarColumn(bar_width=24),
-        TextColumn("{task.completed:>4.0f}/{task.total:.0f} rounds"),
-        TextColumn("objective {task.fields[objective]:.6f}"),
-        TextColumn("gap {task.fields[gap]}"),
+        "{task.completed:>4.0f}/{task.total:.0f} rounds",
+        "objective {task.fields[objective]:.6f}",
+        "gap {task.fields[gap]}",
         TimeElapsedColumn(),
     )
     tasks: dict[str, Any] = {}
-    with Progress(*columns, console=console, disable=quiet) as bars:
+    with bars(*columns, quiet=quiet) as progress:
 
         def watch(name: str, step: Step) -> None:
             shown = {
@@ -246,8 +245,8 @@ def _bars(quiet: bool) -> Iterator[Callable[[str, Step], None]]:
                 "gap": f"≤ {step.certified_gap:.1e}" if step.certified_gap >= 0 else "unknown",
             }
             if name not in tasks:
-                tasks[name] = bars.add_task(name, total=step.rounds, **shown)
-            bars.update(tasks[name], completed=step.round, **shown)
+                tasks[name] = progress.add_task(name, total=step.rounds, **shown)
+            progress.update(tasks[name], completed=step.round, **shown)
 
         yield watch
 
@@ -260,7 +259,5 @@ def _show(entries) -> None:
 
 def _exit_if_stopped(summary: dict[str, Any], command: str) -> None:
     if summary["status"] == "stopped":
-        console.print(
-            f"stopped after round {summary['rounds']}; go on with: {command}", soft_wrap=True
-        )
+        say(f"stopped after round {summary['rounds']}; go on with: {command}")
         sys.exit(130)

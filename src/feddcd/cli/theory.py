@@ -1,17 +1,20 @@
 """`feddcd theory`: what the theorems promise, and the figure that puts them to the test."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 from .._errors import SpecError
-from ..paper.theory import Prediction, predictions
+from ._terminal import bars, console, say
 
-console = Console()
+if TYPE_CHECKING:
+    from ..paper.theory import Prediction
+
 NOTES = """\
 c = β/α, r = (τ-1)/(N-1), L = ln 1/ε, S = σ²/ταε, q = (s-1)/(s+1), s² = β/Nα.
 bound  After so many rounds the expected error is at most ε of the start.
@@ -20,17 +23,25 @@ lower  On the worst case no method needs fewer. Trivial unless β > Nα.
 A round of AccFedDCD has two cohorts. Inexact FedDCD's first solve is exact."""
 
 
-def theory_command(
-    N: int,
-    tau: int,
-    alpha: float,
-    beta: float,
-    eps: float,
-    zeta: float,
-    sigma: float,
-    local_steps: int,
-    out: Path | None,
+def theory(
+    N: Annotated[int, typer.Option("--N", help="Number of clients.")] = 100,
+    tau: Annotated[int, typer.Option("--tau", help="Clients in a round, 2 to N.")] = 30,
+    alpha: Annotated[float, typer.Option("--alpha", help="Strong convexity.")] = 0.01,
+    beta: Annotated[float, typer.Option("--beta", help="Smoothness.")] = 2.5,
+    eps: Annotated[float, typer.Option("--eps", help="Accuracy, of the start.")] = 1e-3,
+    zeta: Annotated[float, typer.Option(help="How much the clients differ.")] = 1.0,
+    sigma: Annotated[float, typer.Option(help="Noise of the primal methods' gradients.")] = 0.0,
+    local_steps: Annotated[int, typer.Option(help="K of FedAvg and SCAFFOLD.")] = 1,
+    out: Annotated[
+        Path | None, typer.Option(help="Measure the rates too, and draw them in this folder.")
+    ] = None,
 ) -> None:
+    """Show how many rounds the theorems promise, and the fewest that any method needs.
+
+    Example: feddcd theory --N 100 --tau 30 --alpha 0.01 --beta 2.5 --eps 1e-3
+    """
+    from ..paper.theory import predictions
+
     rows = predictions(N, tau, alpha, beta, eps, zeta=zeta, sigma=sigma, local_steps=local_steps)
     if out is not None:
         if out.exists() and not out.is_dir():
@@ -42,7 +53,7 @@ def theory_command(
         _figure(out)
 
 
-def _table(rows: list[Prediction], eps: float) -> Table:
+def _table(rows: "list[Prediction]", eps: float) -> Table:
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("method", no_wrap=True)
     table.add_column("formula", overflow="fold")
@@ -82,8 +93,8 @@ def _figure(out: Path) -> None:
 
     contractions, curves = [], []
     steps = len(rates.METHODS) + len(rates.CHAIN_METHODS)
-    columns = (TextColumn("{task.description:<24}"), BarColumn(bar_width=24), TimeElapsedColumn())
-    with Progress(*columns, console=console) as progress:
+    columns = ("{task.description:<24}", BarColumn(bar_width=24), TimeElapsedColumn())
+    with bars(*columns) as progress:
         task = progress.add_task("", total=steps)
         for name in rates.METHODS:
             progress.update(task, description=f"contraction, {name}")
@@ -101,4 +112,4 @@ def _figure(out: Path) -> None:
     save_png(drawn, out / "rates.png")
     save_svg(drawn, out / "rates.svg")
     write_csv(out / "rates.csv", contractions, curves, least, rates.CHAIN_TAU)
-    console.print(f"picture: {out / 'rates.png'}", soft_wrap=True)
+    say(f"picture: {out / 'rates.png'}")

@@ -1,0 +1,26 @@
+"""The terminal: one console for results, one for notes; lines of text and bars of progress."""
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape as escape
+from rich.progress import Progress, ProgressColumn
+
+console, errors = Console(), Console(stderr=True)
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no table.")]
+
+
+def say(text: str, style: str | None = None) -> None:
+    """A line as it is: brackets in a path are no markup, and a long path stays in one piece."""
+    console.print(text, style=style, soft_wrap=True, highlight=False, markup=False)
+
+
+def warn(text: str) -> None:
+    """A note on stderr, so that what a program reads from stdout stays clean."""
+    errors.print(f"note: {text}", style="yellow", soft_wrap=True, highlight=False, markup=False)
+
+
+def bars(*columns: str | ProgressColumn, quiet: bool = False, transient: bool = False) -> Progress:
+    """Progress bars of these columns, of which words are templates; `transient` ones go away."""
+    return Progress(*columns, console=console, disable=quiet, transient=transient)
