@@ -7,19 +7,24 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from importlib.metadata import entry_points
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
 
+import numpy as np
+import pandas
 from rich.console import Console, ConsoleDimensions
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 FENCE = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 INDENTED = re.compile(r"(?:^(?: {4,}|\t).*\n)+", re.MULTILINE)
-COMMAND = re.compile(r"^\s*(?:feddcd|pip|python|make|time|flower-\w+|ssh-keygen|sqlite3) ")
+COMMAND = re.compile(
+    r"^\s*(?:[A-Z_]+=\S+ )?(?:feddcd|pip|python|make|time|flower-\w+|ssh-keygen|sqlite3) "
+)
 OURS = re.compile(r"feddcd [^|<>&;]*")  # without pipes and the like
 NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
 LEFT_OUT = "not run by the tests"
@@ -47,7 +52,7 @@ def blocks(page: Path) -> list[Block]:
     found = [_block(page, text, match, fenced) for match in fenced]
     rest = FENCE.sub(lambda match: re.sub(r"[^\n]", ".", match[0]), text)
     for match in INDENTED.finditer(rest):
-        if COMMAND.match(match[0]):
+        if any(map(COMMAND.match, match[0].splitlines())):
             found.append(Block(page, _line(text, match.start()), "", "", match[0], ""))
     return sorted(found, key=lambda block: block.line)
 
@@ -69,6 +74,27 @@ def _line(text: str, position: int) -> int:
 
 def runs(block: Block) -> bool:
     return block.language in ("python", "bash") and not block.title.startswith(LEFT_OUT)
+
+
+def printed(page: Path) -> list[str]:
+    """The commands of a page that are not in blocks that run; outputs are text blocks."""
+    found = [b for b in blocks(page) if b.language in ("", "bash") and not runs(b)]
+    lines = [line for b in found for line in re.sub(r" *\\\n\s*", " ", b.code).splitlines()]
+    return [re.sub(r"\s+#.*", "", line.strip()) for line in lines if COMMAND.match(line)]
+
+
+def write_patients(folder: Path, hospitals: Sequence[str] = ("h0", "h1", "h2", "h3")) -> None:
+    """`patients.csv`, as the README's commands on tables want it."""
+    draw = np.random.default_rng(1)
+    age, sex = draw.uniform(20, 90, 600).round(1), draw.choice(["f", "m"], 600)
+    death = (draw.random(600) < 1 / (1 + np.exp(4 - 0.05 * age))).astype(int)
+    hospital = [hospitals[i % len(hospitals)] for i in range(600)]
+    table = pandas.DataFrame({"age": age, "sex": sex, "death": death, "hospital": hospital})
+    table.to_csv(folder / "patients.csv", index=False)
+
+
+def run_line(page: Path, line: str, folder: Path) -> str:
+    return run_bash(Block(page, 0, "bash", "", line, ""), folder)
 
 
 def run_page(page: Path, folder: Path) -> None:

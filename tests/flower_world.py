@@ -36,6 +36,23 @@ def feddcd(*arguments: str, **how) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True, **how)
 
 
+def run_printed(line: str, folder: Path, seconds: float) -> str:
+    """What a printed command shows; it and what it started are gone afterwards."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    process = subprocess.Popen(
+        ["bash", "-c", f"exec {line}"], cwd=folder, env=os.environ | {"PATH": path},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    try:
+        shown = process.communicate(timeout=seconds)[0]
+    finally:
+        if process.poll() is None:
+            process.terminate()  # `up` takes its processes with it
+            process.wait(60)
+    assert process.returncode == 0, f"{line}: {shown}"
+    return shown
+
+
 class Up:
     """`feddcd federation up`; `when(event)` is called for each event, and may kill."""
 

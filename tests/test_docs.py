@@ -4,14 +4,27 @@ import importlib.util
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
 import typer
 
-from docs_blocks import DOCS, LEFT_OUT, ROOT, alike, blocks, missing, run_page, runs
+from docs_blocks import (
+    DOCS,
+    ROOT,
+    alike,
+    blocks,
+    missing,
+    printed,
+    run_line,
+    run_page,
+    runs,
+    write_patients,
+)
 from feddcd.cli.app import app
 from feddcd.federation.site.disclosure import REVEALS
 from feddcd.federation.site.policy import RULES, methods
@@ -20,35 +33,142 @@ PAGES = sorted(DOCS.glob("*.md"))
 READABLE = [*PAGES, ROOT / "README.md"]
 SHOWN = [block for page in READABLE for block in blocks(page)]
 RUNNABLE = [page for page in PAGES if any(map(runs, blocks(page)))]
-PROCESSES = "starts a SuperLink and a SuperNode per site; tests/test_flower.py does that"
-FILES = "needs files that have to be fetched, and minutes; tests/test_paper*.py run the like"
-# pages with commands that are not run, and why
-NOT_RUN = {
-    "README.md": "tests/test_readme.py runs its Python; the commands need files or processes",
-    "adding.md": "tests/test_plugin.py installs its package and runs its commands",
-    "benchmarks.md": "measures speed, for minutes to hours",
-    "choosing.md": "measures on files that have to be fetched",
-    "deploy.md": "administrators' commands, with the names of their machines",
-    "paper.md": FILES,
-    "runs.md": "lists what may be written, with placeholders",
-    "tutorial.md": PROCESSES,
+PRINTED = {page.name: printed(page) for page in READABLE}
+HERE = {  # the commands of a page that run below, in this order
+    "README.md": ("feddcd run ", "feddcd compare "),
+    "deploy.md": (
+        "feddcd federation init fed --site north",
+        "feddcd federation join ",
+        "feddcd federation retire ",
+        "feddcd federation expel ",
+    ),
+    "paper.md": ("feddcd theory",),
+}
+ELSEWHERE = {  # and those that other tests run, as they stand
+    "README.md": {
+        "test_smoke.py": (
+            "feddcd glm ",
+            "feddcd federation init fed --job ",
+            "feddcd federation simulate ",
+        ),
+        "test_flower.py": ("feddcd federation init fed --sites 4", "feddcd federation up fed"),
+    },
+    "adding.md": {"test_plugin.py": ("pip install .", "feddcd list", "feddcd run", "feddcd compare")},
+    "deploy.md": {
+        "test_flower.py": (
+            "feddcd federation init fed --sites 4",
+            "feddcd federation up fed",
+            "feddcd federation inspect ",
+            "feddcd federation verify ",
+        ),
+    },
+}
+INDEX = "asks the package index"
+HOURS = "takes hours; tests/test_paper*.py run the like"
+NETWORK = "asks the publishers of data; tests/test_fetch.py asks a server of its own"
+MACHINES = "names machines, files and sites of an administrator"
+WORDS = "shows what may be written, with placeholders"
+FILES = "needs files that have to be fetched, and measures for minutes"
+MANY = "starts 13 processes; the page simulates the same, and tests/test_flower.py runs four sites"
+NOT_RUN = {  # what is printed and not run, and why
+    "README.md": {
+        "make demo": f"takes a minute and {INDEX}",
+        "make test": "runs this",
+        "pip install 'feddcd[flower]'": INDEX,
+        "feddcd reproduce all --variant authors --seeds 10": HOURS,
+    },
+    "benchmarks.md": {
+        "python benchmarks/paper.py --variant authors --seeds 10 --out DIR": HOURS,
+        "feddcd reproduce all --variant authors --seeds 10 --out DIR": HOURS,
+    },
+    "choosing.md": {"FEDDCD_DATA=folder-of-a9a-and-phishing python benchmarks/choosing.py": FILES},
+    "deploy.md": {
+        "pip install 'feddcd[flower]'": INDEX,
+        "feddcd federation site NAME": MACHINES,
+        "flower-supernode --superlink fed.example.org:9093 --root-certificates ca.crt "
+        '--auth-supernode-private-key key --node-config \'client-id="north" '
+        'data="/data/north.csv" label="outcome" state="/var/lib/feddcd/north"\'': MACHINES,
+        "feddcd federation up fed --no-sites": MACHINES,
+    },
+    "paper.md": {
+        "feddcd theory --out theory": "takes a minute; tests/test_theory.py draws smaller figures",
+        "feddcd data fetch mnist": NETWORK,
+        "feddcd data fetch rcv1": NETWORK,
+        "feddcd reproduce all": HOURS,
+        "feddcd reproduce all --variant authors --seeds 10": HOURS,
+        "python benchmarks/paper.py --variant authors --seeds 10 --out DIR": HOURS,
+        "feddcd reproduce all --variant authors --seeds 10 --out DIR": HOURS,
+    },
+    "runs.md": dict.fromkeys(PRINTED["runs.md"], WORDS),
+    "tutorial.md": {"feddcd federation up fed": MANY},
 }
 
 
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Its name has a space, as many have."""
+    made = tmp_path / "a folder"
+    made.mkdir()
+    monkeypatch.chdir(made)
+    return made
+
+
+def test_every_printed_command_is_run_or_has_a_reason():
+    for page, lines in PRINTED.items():
+        left_out = set(NOT_RUN.get(page, {}))
+        assert left_out <= set(lines), page
+        starts = HERE.get(page, ()) + sum(ELSEWHERE.get(page, {}).values(), ())
+        run = {line for line in lines if line.startswith(starts)} - left_out
+        assert set(lines) == run | left_out, page
+        assert all(any(line.startswith(start) for line in lines) for start in starts), page
+
+
+def commands(page: str) -> list[str]:
+    lines = [line for line in PRINTED[page] if line.startswith(HERE[page])]
+    return [line for line in lines if line not in NOT_RUN[page]]
+
+
+def test_the_commands_of_the_readme_run(folder):
+    """Those on a9a where its file is at hand."""
+    lines = commands("README.md")
+    assert len(lines) == 3
+    for line in lines:
+        if "a9a" not in line or Path(os.environ.get("FEDDCD_DATA", "nowhere"), "a9a").exists():
+            run_line(ROOT / "README.md", line, folder)
+    assert (folder / "runs" / "race" / "report.html").exists()
+
+
+def test_the_commands_on_members_run(folder):
+    """`retire` and `expel` need a federation that has begun: one with the sites of the page."""
+    run = lambda line: run_line(DOCS / "deploy.md", line, folder)
+    init, join, *leave = commands("deploy.md")
+    run(init)
+    run(join)
+    sites = [path.name for path in (folder / "fed" / "sites").iterdir()]
+    assert sorted(sites) == ["east", "north", "south", "west"]
+    write_patients(folder, sites)
+    shutil.rmtree(folder / "fed")
+    begin = ELSEWHERE["README.md"]["test_smoke.py"]
+    for line in [line for line in PRINTED["README.md"] if line.startswith(begin)]:
+        run(line)
+    shutil.copytree(folder / "fed", folder / "begun")
+    for line in leave:  # either of them
+        run(line)
+        shutil.rmtree(folder / "fed")
+        shutil.copytree(folder / "begun", folder / "fed")
+
+
+def test_the_commands_on_theory_run(folder):
+    (line,) = commands("paper.md")
+    assert "FedDCD" in run_line(DOCS / "paper.md", line, folder)
+
+
 @pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: page.stem)
-def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_the_code_of_a_page_runs(page, folder, tmp_path, monkeypatch):
     monkeypatch.setenv("FEDDCD_CACHE", str(tmp_path / "cache"))
     if "statsmodels" in page.read_text():
         pytest.importorskip("statsmodels")
-    run_page(page, tmp_path)
-
-
-def test_only_known_pages_have_code_that_does_not_run():
-    code = [b for b in SHOWN if b.language in ("python", "bash", "console", "sh", "shell", "")]
-    assert {block.page.name for block in code if not runs(block)} == set(NOT_RUN)
-    titled = [block for block in code if block.title.startswith(LEFT_OUT)]
-    assert [block.page.name for block in titled] == ["choosing.md", "tutorial.md"]
+    run_page(page, folder)
 
 
 def test_the_pages_to_begin_with_have_code_that_runs():

@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("flwr")
 
+from docs_blocks import DOCS, ROOT, printed
 from feddcd import FederatedGLM
 from feddcd.analysis.plan import RegressionPlan
 from feddcd.data import load
@@ -21,7 +22,7 @@ from feddcd.federation.machine.keys import write_pair
 from feddcd.federation.machine.processes import Group
 from feddcd.federation.machine.programs import free_port, node
 from feddcd.runs.spec import Spec
-from flower_world import Up, duals, feddcd, model, optimum, simulate, simulated
+from flower_world import Up, duals, feddcd, model, optimum, run_printed, simulate, simulated
 
 pytestmark = pytest.mark.processes
 LIMIT_S = 900  # the machine may be busy
@@ -157,6 +158,20 @@ def test_the_regression_table_of_four_sites_and_one_that_refuses(tmp_path):
     (end,) = watcher.of("finished")
     assert end["sites"] == SITES
     assert end["messages"]["task"] == 5 + 4 * model.n_exchanges_
+
+
+def test_the_printed_commands_of_a_real_federation(tmp_path):
+    """As they stand in the README and on the page on deployment, on the port that they take."""
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    pip, *lines = printed(DOCS / "deploy.md")[:5]
+    assert pip.startswith("pip ")
+    assert set(lines[:2]) < set(printed(ROOT / "README.md"))
+    shown = [run_printed(line, folder, LIMIT_S) for line in lines]
+    assert "SuperLink" in shown[1] or "10" in shown[1]
+    with np.load(folder / "fed" / "server" / "model.npz") as file:
+        assert np.isfinite(file["w"]).all()
+    assert "10" in shown[2]
 
 
 def test_the_example_is_what_init_writes():

@@ -13,20 +13,10 @@ import numpy as np
 import pandas
 import pytest
 
+from docs_blocks import ROOT, write_patients
+
 pytestmark = pytest.mark.smoke
-ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
-PATIENTS = """
-import numpy, pandas
-draw = numpy.random.default_rng(1)
-age, sex = draw.uniform(20, 90, 600), draw.choice(["f", "m"], 600)
-death = draw.random(600) < 1 / (1 + numpy.exp(4 - 0.05 * age))
-hospital = [f"h{i % 4}" for i in range(600)]
-table = dict(age=age.round(1), sex=sex, death=death.astype(int), hospital=hospital)
-pandas.DataFrame(table).to_csv("patients.csv", index=False)
-"""
-
-
 SMALL = "--data synthetic:n=80,d=3,groups=4 --clients 4 --tau 2 --l2 0.1 --loss 0.2 --quiet"
 
 
@@ -87,7 +77,7 @@ def test_the_quickstart(shell):
 
 def test_a_table_and_its_federation(shell):
     """The README's commands as they stand: over sites the table is that of one process."""
-    shell.python(PATIENTS)
+    write_patients(shell.folder)
     for start in ("glm ", "federation init fed --job ", "federation simulate "):
         (line,) = re.findall(rf"^ {{4}}(feddcd {start}.*)$", README, re.MULTILINE)
         shell(line)
