@@ -167,11 +167,11 @@ def test_the_printed_commands_of_a_real_federation(tmp_path):
     pip, *lines = printed(DOCS / "deploy.md")[:5]
     assert pip.startswith("pip ")
     assert set(lines[:2]) < set(printed(ROOT / "README.md"))
-    shown = [run_printed(line, folder, LIMIT_S) for line in lines]
-    assert "SuperLink" in shown[1] or "10" in shown[1]
+    _, _, inspected, _ = [run_printed(line, folder, LIMIT_S) for line in lines]
+    assert ": 10 rounds, epoch 1" in inspected
+    assert inspected.count("settled") == 4
     with np.load(folder / "fed" / "server" / "model.npz") as file:
-        assert np.isfinite(file["w"]).all()
-    assert "10" in shown[2]
+        assert np.abs(file["w"]).max() > 0
 
 
 def test_the_example_is_what_init_writes():
