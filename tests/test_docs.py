@@ -53,7 +53,9 @@ ELSEWHERE = {  # and those that other tests run, as they stand
         ),
         "test_flower.py": ("feddcd federation init fed --sites 4", "feddcd federation up fed"),
     },
-    "adding.md": {"test_plugin.py": ("pip install .", "feddcd list", "feddcd run", "feddcd compare")},
+    "adding.md": {
+        "test_plugin.py": ("pip install .", "feddcd list", "feddcd run", "feddcd compare")
+    },
     "deploy.md": {
         "test_flower.py": (
             "feddcd federation init fed --sites 4",

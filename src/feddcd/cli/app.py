@@ -75,6 +75,7 @@ def _takes_a_spec(**other: Any) -> Callable[[Any], Any]:
                 annotation=other.get(field.name) or _field_option(field),
             )
             for field in dataclasses.fields(Spec)
+            if field.name != "given"  # objects of Python, which no option can give
         ]  # fmt: skip
         command.__signature__ = inspect.Signature([config, *options, *rest])
         command.__annotations__ = {p.name: p.annotation for p in (config, *options, *rest)}
