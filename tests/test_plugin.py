@@ -14,8 +14,6 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from feddcd.report._style import look
-from feddcd.report._text import title
 
 import feddcd
 from disks import in_memory
@@ -26,6 +24,7 @@ from feddcd.cli.app import main
 from feddcd.federation.site import training
 from feddcd.federation.site.policy import load_policy
 from feddcd.participation import Lossy, UniformSubset
+from feddcd.report.methods import look, title
 from federations import DIRECT, TAU, D, N, play, quadratics, solution
 from local_network import LocalNetwork, events, make, model, places, quick, reasons, train, wine
 from test_federation import RIDGE, optimum, simulated

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..report import labels
-from ..report.figures import FONT, INK, blank, decades, settle, short, titles
-from ..report.labels import LabelledLine
+from ..report import figures
+from ..report.figures import LabelledLine
 from ..report.methods import Look, looks
 
 if TYPE_CHECKING:
@@ -26,11 +25,11 @@ def figure(
 ) -> "Figure":
     """`least[t]` is what no method's mean gap can be below after t exchanges."""
     names = list(dict.fromkeys(curve.method for curve in curves))
-    figure, (left, right) = blank(2, extra=labels.legend_height(names, 2) + 0.1)
+    figure, (left, right) = figures.blank(2, extra=figures.legend_height(names, 2) + 0.1)
     look = dict(zip(names, looks(names), strict=True))
     _contractions(left, contractions, look)
-    labels.below(figure, _gaps(right, curves, least, look))
-    return settle(figure)
+    figures.below(figure, _gaps(right, curves, least, look))
+    return figures.settle(figure)
 
 
 def _contractions(ax: "Axes", found: Sequence["Contraction"], look: dict[str, Look]) -> None:
@@ -45,9 +44,9 @@ def _contractions(ax: "Axes", found: Sequence["Contraction"], look: dict[str, Lo
     ax.minorticks_off()
     ax.set_ylim(None, 1.005)
     note = "a round of AccFedDCD\nhas two cohorts"
-    ax.text(0.04, 0.06, note, color=INK, fontsize=FONT - 1, transform=ax.transAxes)
+    ax.text(0.04, 0.06, note, color=figures.INK, fontsize=figures.FONT - 1, transform=ax.transAxes)
     name = "error left after a round: measured, bound (dashed)"
-    titles(ax, f"clients in a round, of {max(taus)}", name)
+    figures.titles(ax, f"clients in a round, of {max(taus)}", name)
 
 
 def _gaps(
@@ -62,24 +61,24 @@ def _gaps(
         (artist,) = ax.plot(t, y, dash, color=colour, linewidth=1.9)
         lines.append(LabelledLine(curve.method, t, y, artist))
     t, y = _until(least)
-    ax.plot(t, y, "-", color=INK, linewidth=2.4)
-    ax.fill_between(t, y, LOWEST / 10, color=INK, alpha=0.1, linewidth=0)
+    ax.plot(t, y, "-", color=figures.INK, linewidth=2.4)
+    ax.fill_between(t, y, LOWEST / 10, color=figures.INK, alpha=0.1, linewidth=0)
     note = "lower bound:\nno method\ngets here"
-    ax.text(0.06, 0.1, note, color=INK, fontsize=FONT - 1, transform=ax.transAxes)
+    ax.text(0.06, 0.1, note, color=figures.INK, fontsize=figures.FONT - 1, transform=ax.transAxes)
     ax.set_ylim(LOWEST, 2)
-    decades(ax)
+    figures.decades(ax)
     ax.set_xscale("log")
     ax.set_xlim(1, None)
-    ax.xaxis.set_major_formatter(lambda x, _: short(x))
+    ax.xaxis.set_major_formatter(lambda x, _: figures.short(x))
     ax.tick_params(axis="x", which="minor", length=0)
-    titles(ax, "exchanges", "gap on the worst-case chain, relative to the start")
+    figures.titles(ax, "exchanges", "gap on the worst-case chain, relative to the start")
     return lines
 
 
 def _until(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """From round 1 on, while above the lowest line of the panel, and one more."""
-    below = np.flatnonzero(values < LOWEST)
-    end = below[0] + 1 if len(below) else len(values)
+    low = np.flatnonzero(values < LOWEST)
+    end = low[0] + 1 if len(low) else len(values)
     t = _thin(end)
     return t, values[t]
 

@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from . import labels
+from . import figures
 from ._entry import RunEntry, best_bound, gap, has
-from .figures import FONT, INK, amounts, blank, counts, decades, settle, titles
-from .labels import LabelledLine
+from .figures import LabelledLine
 from .methods import looks
 
 if TYPE_CHECKING:
@@ -95,18 +94,18 @@ def _accuracy(entries: Sequence[RunEntry], caption: str = "") -> View:
 def _figure(entries: Sequence[RunEntry], views: Sequence[View], title: str = "") -> "Figure":
     names = [entry.label for entry in entries]
     ends = [[entry.history.last(view.x) for entry in entries] for view in views]
-    legend = len(names) > 1 and not labels.fits(names, ends)
-    extra = labels.legend_height(names, len(views)) if legend else 0.0
-    figure, axes = blank(len(views), extra + (0.3 if title else 0.0))
+    legend = len(names) > 1 and not figures.fits(names, ends)
+    extra = figures.legend_height(names, len(views)) if legend else 0.0
+    figure, axes = figures.blank(len(views), extra + (0.3 if title else 0.0))
     lines = [view.draw(ax) for ax, view in zip(axes, views, strict=True)]
     if legend:
-        labels.below(figure, lines[0])
+        figures.below(figure, lines[0])
     else:
         for ax, own in zip(axes, lines, strict=True):
-            labels.at_ends(ax, own)
+            figures.at_ends(ax, own)
     if title:
-        figure.suptitle(title, color=INK, fontsize=FONT + 2, parse_math=False)
-    return settle(figure)
+        figure.suptitle(title, color=figures.INK, fontsize=figures.FONT + 2, parse_math=False)
+    return figures.settle(figure)
 
 
 def _draw_progress(ax: "Axes", entries: Sequence[RunEntry], x: str) -> list[LabelledLine]:
@@ -121,9 +120,9 @@ def _draw_progress(ax: "Axes", entries: Sequence[RunEntry], x: str) -> list[Labe
         name = "proven bound on F(w)/N − F*/N"
     values = np.concatenate([line.y for line in lines])
     if len(values) and values.min() > 0:
-        decades(ax)
+        figures.decades(ax)
     _lower_ceiling(ax, lines)
-    titles(ax, AXES[x], name)
+    figures.titles(ax, AXES[x], name)
     return lines
 
 
@@ -131,8 +130,8 @@ def _draw_accuracy(ax: "Axes", entries: Sequence[RunEntry]) -> list[LabelledLine
     lines = _draw(ax, entries, "round", [100 * entry.history["accuracy"] for entry in entries])
     if not any(len(line.y) for line in lines):
         note = "no accuracy was recorded"
-        ax.text(0.5, 0.5, note, color=INK, ha="center", transform=ax.transAxes)
-    titles(ax, AXES["round"], "accuracy, %")
+        ax.text(0.5, 0.5, note, color=figures.INK, ha="center", transform=ax.transAxes)
+    figures.titles(ax, AXES["round"], "accuracy, %")
     return lines
 
 
@@ -146,7 +145,7 @@ def _draw_certificate(ax: "Axes", entry: RunEntry) -> list[LabelledLine]:
     ax.fill_between(line.x, line.y, bottom, color=colour, alpha=0.16, linewidth=0)
     then = np.maximum(entry.history["certified_gap"], SMALLEST)
     known = np.isfinite(then)
-    ax.plot(entry.history["round"][known], then[known], ":", color=INK, linewidth=1.4)
+    ax.plot(entry.history["round"][known], then[known], ":", color=figures.INK, linewidth=1.4)
     ax.set_ylim(bottom, None)
     return [line]
 
@@ -154,8 +153,8 @@ def _draw_certificate(ax: "Axes", entry: RunEntry) -> list[LabelledLine]:
 def _draw_residual(ax: "Axes", entry: RunEntry) -> list[LabelledLine]:
     values = np.maximum(entry.history["dual_residual"], SMALLEST)
     lines = _draw(ax, [entry], "round", [values])
-    decades(ax)
-    titles(ax, AXES["round"], "dual residual |Σ y|")
+    figures.decades(ax)
+    figures.titles(ax, AXES["round"], "dual residual |Σ y|")
     return lines
 
 
@@ -175,9 +174,9 @@ def _draw(
         (artist,) = ax.plot(at, y, look.dash, **style)
         lines.append(LabelledLine(entry.label, at, y, artist))
     if x == "bytes_up":
-        amounts(ax, [float(line.x[-1]) for line in lines if len(line.x)])
+        figures.amounts(ax, [float(line.x[-1]) for line in lines if len(line.x)])
     else:
-        counts(ax)
+        figures.counts(ax)
     return lines
 
 

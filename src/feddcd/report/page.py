@@ -7,10 +7,115 @@ import re
 from collections.abc import Iterable, Mapping
 from html import escape
 
-from ._css import CSS
-
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 SCRIPTS = " blob:; script-src 'unsafe-inline'"
+# on a phone, on a desktop and on paper, in the light and in the dark
+CSS = """
+:root { --ink: #1d2127; --soft: #505865; --paper: #ffffff; --card: #f5f6f8; --rule: #d8dce2;
+  --grid: #e7eaee; --good: #1b6e46; --bad: #a32116; --alarm: #fdf1ef; color-scheme: light dark; }
+@media screen and (prefers-color-scheme: dark) {
+  :root { --ink: #e8eaee; --soft: #a4acb8; --paper: #14171b; --card: #1d2127; --rule: #353b44;
+    --grid: #2a3038; --good: #5cc592; --bad: #ff9a8d; --alarm: #2e1c1b; }
+  figure svg, .legend svg { filter: brightness(1.3); }
+}
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--paper); color: var(--ink);
+  font: 1rem/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif;
+  -webkit-text-size-adjust: 100%; overflow-wrap: anywhere; }
+main { max-width: 1120px; margin: 0 auto; padding: 20px 16px 48px; }
+h1 { font-size: 1.65rem; line-height: 1.2; margin: 8px 0 14px; text-wrap: balance; }
+h2 { font-size: 1.2rem; line-height: 1.3; margin: 36px 0 8px; }
+p, ul { max-width: 46em; margin: 0 0 12px; }
+ul { padding-left: 1.2em; }
+li { margin-bottom: 4px; }
+.n { white-space: nowrap; }
+.lead { font-size: 1.1rem; margin-bottom: 20px; }
+.proof { border-left: 4px solid var(--good); background: var(--card); padding: 10px 14px;
+  border-radius: 0 6px 6px 0; font-size: 1.1rem; }
+.proof strong { color: var(--good); }
+.proof.open { border-color: var(--bad); background: var(--alarm); }
+.proof.open strong { color: var(--bad); }
+.note, figcaption { color: var(--soft); font-size: 0.9rem; }
+
+.scroll { overflow: auto; max-height: 36rem; border: 1px solid var(--rule); border-radius: 8px;
+  margin-bottom: 12px; }
+.scroll:focus-visible, summary:focus-visible { outline: 2px solid #0072b2; outline-offset: 2px; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.9rem; }
+.scroll table { width: 100%; overflow-wrap: normal; }
+caption { text-align: left; font-weight: 600; padding: 8px 10px; }
+.scroll caption span { position: sticky; left: 10px; display: inline-block;
+  max-width: calc(100vw - 56px); }
+th, td { padding: 5px 7px; text-align: right; border-top: 1px solid var(--rule); }
+td { white-space: nowrap; }
+th:first-child { text-align: left; }
+thead th { color: var(--soft); font-weight: 600; vertical-align: bottom; line-height: 1.25;
+  background: var(--paper); position: sticky; top: 0; z-index: 1; }
+.scroll th:first-child { position: sticky; left: 0; background: var(--paper); font-weight: 500;
+  min-width: 7em; max-width: 15em; overflow-wrap: anywhere; }
+.scroll thead th:first-child { z-index: 2; font-weight: 600; overflow-wrap: normal; }
+.scroll th.group { background: var(--card); color: var(--soft); max-width: none; font-weight: 600; }
+.facts, .settings { width: 100%; max-width: 34em; margin: 0 0 16px; align-self: start; }
+.facts caption, .settings caption, .facts th, .settings th { padding-left: 0; }
+.facts th, .settings th { font-weight: 400; color: var(--soft); }
+.facts td, .settings td { white-space: normal; }
+.facts td { padding-right: 0; }
+.settings td { text-align: left; }
+.settings th { width: 40%; }
+
+.figures, .columns { display: grid; gap: 20px 28px; margin: 20px 0; align-items: start;
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 400px), 1fr)); }
+.columns > * { min-width: 0; max-width: 620px; }
+.columns .scroll { max-height: none; }
+.columns .scroll th:first-child { min-width: 0; overflow-wrap: normal; }
+.panels { grid-template-columns: repeat(auto-fit, minmax(min(100%, 300px), 1fr)); }
+figure { margin: 0; min-width: 0; break-inside: avoid; }
+.figures figure { max-width: 560px; }
+figure > svg { display: block; width: 100%; height: auto; color: var(--ink); }
+figcaption { max-width: 49em; margin: 6px 0 14px; }
+.legend { list-style: none; display: flex; flex-wrap: wrap; gap: 2px 18px; padding: 0;
+  max-width: none; font-size: 0.9rem; }
+.legend svg { width: 34px; height: 12px; vertical-align: -1px; margin-right: 6px; }
+.xtick text, .ytick text { fill: var(--ink) !important; }
+.gtitle, .xtitle { fill: var(--soft) !important; }
+.xgrid, .ygrid { stroke: var(--grid) !important; }
+.xlines-above, .ylines-above, .xtick.ticks, .ytick.ticks, .shapelayer path {
+  stroke: var(--soft) !important; }
+
+details { border-top: 1px solid var(--rule); padding: 4px 0; }
+summary { cursor: pointer; font-weight: 600; padding: 8px 0; }
+dl { margin: 0 0 12px; }
+dt { font-weight: 600; margin-top: 8px; }
+dd { margin: 0; max-width: 46em; }
+@media (max-width: 480px) {
+  :root { font-size: 15px; }
+  th, td { padding: 5px 6px; }
+  .scroll th:first-child { max-width: 9.5em; }
+  .columns th, .columns td { padding: 5px 3px; }
+  .columns .scroll table { font-size: 0.75rem; }
+}
+@media print {
+  :root { --ink: #000000; --soft: #333333; --rule: #999999; color-scheme: light;
+    font-size: 10.5pt; }
+  @page { margin: 14mm; }
+  main { max-width: none; padding: 0; }
+  h2 { margin-top: 20px; }
+  .scroll { overflow: visible; max-height: none; border: 0; }
+  .scroll table { font-size: 7.5pt; }
+  .scroll th, .scroll td { padding: 2px 3px; }
+  .scroll th:first-child { min-width: 6em; }
+  thead th, .scroll caption span, .scroll th:first-child { position: static; }
+  caption { padding-left: 0; }
+  .facts, .settings { font-size: 9pt; }
+  .facts th, .facts td, .settings th, .settings td { padding-top: 2px; padding-bottom: 2px; }
+  .figures { grid-template-columns: 330px 330px; }
+  .panels { grid-template-columns: repeat(3, 1fr); }
+  .columns { grid-template-columns: 1fr 1fr; }
+  tr, dt, dd, li, .proof { break-inside: avoid; }
+  h2, section > p, .legend, dt, caption, summary { break-after: avoid; }
+  details::details-content { content-visibility: visible; display: block; height: auto; }
+  summary { list-style: none; }
+}
+"""
 
 
 def document(title: str, *parts: str, script: str = "") -> str:

@@ -19,8 +19,8 @@ from ._entry import (
     cost_to,
     find,
     flatten,
+    rows,
 )
-from ._rows import rows
 from .figures import svg
 from .page import details, document, figure, footer, grid, header
 from .tables import pairs, table
