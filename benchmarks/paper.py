@@ -12,9 +12,8 @@ from pathlib import Path
 
 import jax
 
-from feddcd.paper.cells import grid
+from feddcd.paper.cells import PAPER_PROBLEMS, grid
 from feddcd.paper.grid import run_grid
-from feddcd.paper.problems import PAPER_PROBLEMS
 
 PARTS = ["figure1", "table2", "figure3"]
 

@@ -16,14 +16,13 @@ from feddcd._errors import FolderError, SpecError
 from feddcd.cli.app import main
 from feddcd.data import load
 from feddcd.data.federate import federate
-from feddcd.paper import _players as players
+from feddcd.paper import _bench as players
 from feddcd.paper import cells as paper
 from feddcd.paper import grid, reproduce, tune
-from feddcd.paper._bench import Bench
-from feddcd.paper._comparison import ORDER, median, printed_accuracy, printed_rounds
-from feddcd.paper._players import RunCurve
+from feddcd.paper._bench import Bench, RunCurve
 from feddcd.paper.authors import authors_run
-from feddcd.paper.problems import PAPER_PROBLEMS, PROBLEMS, hyperparameters, tuned_settings
+from feddcd.paper.cells import PAPER_PROBLEMS, PROBLEMS, hyperparameters, tuned_settings
+from feddcd.paper.reproduce import ORDER, median, printed_accuracy, printed_rounds
 from feddcd.simulator.simulate import start
 from feddcd.solvers import SGD, _lazy
 
@@ -271,7 +270,7 @@ def test_without_the_authors_files_there_is_no_run_of_theirs():
 def shortened(monkeypatch) -> None:
     for module in (paper, reproduce):
         monkeypatch.setattr(module, "methods", lambda p: ("fedavg", "feddcd"), raising=False)
-    for name in ("feddcd.paper.cells.TABLE2", "feddcd.paper._comparison.TABLE2"):
+    for name in ("feddcd.paper.cells.TABLE2", "feddcd.paper.reproduce.TABLE2"):
         monkeypatch.setattr(name, SHORT)
     monkeypatch.setattr(paper, "FIGURE_ITERATIONS", 5)
 

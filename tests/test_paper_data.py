@@ -15,9 +15,9 @@ from feddcd.data.known import KNOWN, find
 from feddcd.paper import cells as paper
 from feddcd.paper import grid
 from feddcd.paper._bench import Bench, optimum
-from feddcd.paper._comparison import ORDER, printed_accuracy, printed_rounds
 from feddcd.paper.authors import AUTHORS_OPTIMUM, authors_run, load_authors
-from feddcd.paper.problems import PAPER_PROBLEMS, PROBLEMS
+from feddcd.paper.cells import PAPER_PROBLEMS, PROBLEMS
+from feddcd.paper.reproduce import ORDER, printed_accuracy, printed_rounds
 from feddcd.simulator.simulate import start
 from feddcd.simulator.threads import alone
 

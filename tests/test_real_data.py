@@ -10,7 +10,7 @@ import pytest
 
 import feddcd
 from feddcd.paper._bench import optimum
-from feddcd.paper.problems import PROBLEMS
+from feddcd.paper.cells import PROBLEMS
 
 # mean loss + (l2/2)|W|², one column per class, no bias; l2 = 1e-3
 OPTIMA = {"a9a": 0.3289939461, "phishing": 0.2639527833}

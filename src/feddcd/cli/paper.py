@@ -110,7 +110,7 @@ def tune(
     is kept with the code, in paper/tuned.toml.
     """
     from ..paper import tune as paper
-    from ..paper.problems import PAPER_PROBLEMS
+    from ..paper.cells import PAPER_PROBLEMS
 
     def show(tried: "Tried") -> None:
         if not quiet:

@@ -87,7 +87,7 @@ def _figure(out: Path) -> None:
     import numpy as np
 
     from ..paper import rates
-    from ..paper._rates_figure import figure, write_csv
+    from ..paper.rates_figure import figure, write_csv
     from ..paper.theory import lower_bound
     from ..report.figures import save_png, save_svg
 

@@ -11,13 +11,13 @@ import numpy as np
 from .._errors import SpecError
 from ..report.figures import FONT, INK, blank, counts, decades, settle, titles
 from ..report.methods import look, title
-from ._blocks import BEST_SEEN, OTHER, problem_title
+from ._tables import BEST_SEEN, OTHER, problem_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ._players import RunCurve
+    from ._bench import RunCurve
 
 ITERATIONS = "iterations (as the paper counts)"
 UPLOADS = "uploads (AccFedDCD: two cohorts an iteration)"

@@ -15,8 +15,7 @@ import numpy as np
 from .._errors import FolderError
 from .._files import write_atomically
 from ..runs.interrupt import patient_interrupt
-from ._bench import Bench
-from ._players import Player, RunCurve, seeds_of
+from ._bench import Bench, Player, RunCurve, seeds_of
 from .cells import Cell
 
 COLUMNS = ("iteration", "uploads", "objective", "accuracy")

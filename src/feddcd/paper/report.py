@@ -12,9 +12,9 @@ from ..report import methods
 from ..report.figures import save_png, save_svg, svg
 from ..report.page import bullets, document, figure, grid, header, lines, paragraph, section
 from ..report.tables import Bold, table, terminal_table
-from . import _words as words
-from ._blocks import Block, Row, middle, table2_blocks, table3_blocks
+from . import _tables as words
 from ._figures import Panel, Series, draw, gap_panels, marks, paper_figure
+from ._tables import Block, Row, middle, table2_blocks, table3_blocks
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -22,10 +22,19 @@ from .._files import write_atomically
 from .._text import nearest
 from ..runs.interrupt import patient_interrupt
 from ..simulator.simulate import start
-from ._bench import Bench
-from ._players import player
-from .cells import NOT_IN_FIGURE3, TABLE2, Cell
-from .problems import PRIMAL, TEXT_NEWTON, Settings, batch_size, check_problems, data_of, is_mlp
+from ._bench import Bench, player
+from .cells import (
+    NOT_IN_FIGURE3,
+    PRIMAL,
+    TABLE2,
+    TEXT_NEWTON,
+    Cell,
+    Settings,
+    batch_size,
+    check_problems,
+    data_of,
+    is_mlp,
+)
 
 SPLITS = ("iid", "two-class")
 TUNED = (*PRIMAL, "feddcd")
