@@ -54,7 +54,7 @@ def fixed(value: float, digits: int) -> str:
     if not math.isfinite(value):
         return _not_finite(value)
     small = value != 0 and abs(value) < 10.0**-digits
-    return _scientific(value) if small or abs(value) >= 1e7 else f"{value:,.{digits}f}"
+    return scientific(value) if small or abs(value) >= 1e7 else f"{value:,.{digits}f}"
 
 
 def tiny(value: float) -> str:
@@ -63,7 +63,7 @@ def tiny(value: float) -> str:
         return _not_finite(value)
     if value < 1e-15:
         return "< 1e-15"
-    return f"{value:.2g}" if 0.01 <= value < 1000 else _scientific(value)
+    return f"{value:.2g}" if 0.01 <= value < 1000 else scientific(value)
 
 
 def number(value: float, digits: int = 4) -> str:
@@ -131,6 +131,7 @@ def _not_finite(value: float) -> str:
     return NONE if math.isnan(value) else str(value)
 
 
-def _scientific(value: float) -> str:
+def scientific(value: float) -> str:
+    """1e-05 -> 1e-5, with one decimal where there is one."""
     mantissa, _, exponent = f"{value:.1e}".partition("e")
     return f"{mantissa.removesuffix('.0')}e{int(exponent)}"

@@ -2,11 +2,10 @@
 work (a cell's seeds, a grid's step sizes): each on a core of the CPU, or as lanes of one vmap on
 an accelerator."""
 
-import abc
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -148,24 +147,14 @@ class RunCurve(NamedTuple):
         return int(hits[0]) + 1 if len(hits) else None
 
 
-Watch = Callable[[int, float], None]
-
-
-class Player(abc.ABC):
-    @abc.abstractmethod
-    def play(
-        self, iterations: int, below: float | None, watch: Watch, stop: Callable[[], bool]
-    ) -> Iterator[tuple[int, RunCurve]]:
-        """Finished runs by their place in the list; none of those that `stop` cut short."""
-
-
-def player(feds: list[Federation], states: list[State], optimum: float) -> Player:
-    """Compiled and ready."""
+def player(feds: list[Federation], states: list[State], optimum: float) -> "Threads | Lanes":
+    """Compiled and ready. It can `play` so many iterations, down to the objective `below`: finished
+    runs by their place in the list; none of those that `stop` cut short."""
     kind = Threads if jax.default_backend() == "cpu" else Lanes
     return kind(feds, states, optimum)
 
 
-def seeds_of(cell: Cell, bench: Bench, seeds: Sequence[int]) -> Player:
+def seeds_of(cell: Cell, bench: Bench, seeds: Sequence[int]) -> "Threads | Lanes":
     base = bench.federation(cell)
     feds = [eqx.tree_at(lambda fed: fed.key, base, jax.random.key(seed)) for seed in seeds]
     return player(feds, [start(base, bench.start(cell, seed)) for seed in seeds], bench.optimum)
@@ -207,7 +196,7 @@ class _Log:
         return RunCurve(table[:, 0], table[:, 1], table[:, 2].astype(int), self.optimum)
 
 
-class Threads(Player):
+class Threads:
     def __init__(self, feds: list[Federation], states: list[State], optimum: float):
         self.feds, self.optimum = feds, optimum
         self.states: list[Any] = [*states]  # None once taken
@@ -237,7 +226,7 @@ class Threads(Player):
             yield from filter(None, pool.map(one, range(len(self.feds))))
 
 
-class Lanes(Player):
+class Lanes:
     def __init__(self, feds: list[Federation], states: list[State], optimum: float):
         self.count, self.optimum = len(feds), optimum
         self.per = feds[0].algorithm.rounds_per_iteration

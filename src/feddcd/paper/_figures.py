@@ -100,13 +100,9 @@ def _note(data: str, more: str) -> str:
     return f"Run on {data}, not on {OTHER[data]}: no curves of the authors. {more}".strip()
 
 
-def paper_figure(panels: Sequence[Panel]) -> "Figure":
-    """Panels side by side: medians over the seeds, bands from the lowest to the highest."""
-    return draw(panels, whole=True)
-
-
-def draw(panels: Sequence[Panel], whole: bool) -> "Figure":
-    """`whole`: with the legend and the notes, which a page sets as text."""
+def paper_figure(panels: Sequence[Panel], whole: bool = True) -> "Figure":
+    """Panels side by side: medians over the seeds, bands from the lowest to the highest. `whole`:
+    with the legend and the notes, which a page sets as text."""
     if not panels:
         raise SpecError("need at least one panel, got none")
     entries = _legend(panels) if whole else {}

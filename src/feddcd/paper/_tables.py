@@ -10,14 +10,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from .._text import NONE, count, percent, sentence_list
+from .._text import NONE, count, percent, scientific, sentence_list, trim
 from ..report.methods import title
 from ..report.tables import Bold, Group
+from .cells import PROBLEMS
 
 Row = Mapping[str, Any]
 DATA = {"mnist": "MNIST", "rcv1": "RCV1", "rcv1-subset": "RCV1 subset", "digits": "Digits"}
 OTHER = {"rcv1-subset": "RCV1"}  # what stands in for the paper's data
-BEST_SEEN = {"mnist-mlp": 0.504563}
+BEST_SEEN = {name: kind.reference for name, kind in PROBLEMS.items() if kind.reference}
 TITLE = "The paper’s experiments, run again"
 VARIANTS = {
     "paper": "as the paper’s text describes them",
@@ -72,11 +73,11 @@ def or_nan(value: float | None) -> float:
     return math.nan if value is None else value
 
 
-def middle(values: Iterable[float | None]) -> float:
-    """The median over the seeds; nan if it is of a run without a value."""
-    ranked = [x if math.isfinite(x) else math.inf for x in map(or_nan, values)]
+def median(values: Iterable[float | None]) -> float | None:
+    """Of all seeds, those without a value last; None where the median one has none."""
+    ranked = [float(x) if math.isfinite(x) else math.inf for x in map(or_nan, values)]
     middle = statistics.median(ranked) if ranked else math.inf
-    return middle if math.isfinite(middle) else math.nan
+    return middle if math.isfinite(middle) else None
 
 
 def fewest(rows: Sequence[Row], key: str) -> list[str]:
@@ -122,8 +123,7 @@ def table3_blocks(rows: Sequence[Row]) -> list[Block]:
 
 
 def _setup(rows: Sequence[Row]) -> str:
-    eps = f"{rows[0]['eps']:.0e}".replace("e-0", "e-")
-    return f"τ = {rows[0]['tau']}, ε = {eps}"
+    return f"τ = {rows[0]['tau']}, ε = {scientific(rows[0]['eps'])}"
 
 
 def _lines2(rows: Sequence[Row]) -> list[list[str]]:
@@ -144,7 +144,7 @@ def _lines3(rows: Sequence[Row]) -> list[list[str]]:
         [
             name_of(row),
             _bold(_accuracies(row), name_of(row) in most_accurate(rows)),
-            percent(middle(row["last"])),
+            percent(or_nan(median(row["last"]))),
             *(_mark(percent(or_nan(row[key])), row) for key in ("paper", "authors")),
         ]
         for row in rows
@@ -174,11 +174,7 @@ def _accuracies(row: Row) -> str:
 
 def number(value: int | float | str | None) -> str:
     """1530.0 -> 1,530 and 4.5 -> 4.5; a string such as >100 as it is."""
-    if value is None:
-        return NONE
-    if isinstance(value, str):
-        return value
-    return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
+    return value if isinstance(value, str) else trim(or_nan(value), 9)
 
 
 def _mark(text: str, row: Row) -> str:

@@ -30,7 +30,26 @@ AUTHORS_OPTIMUM = {
 }
 _NAMES = {"fedavg": "FedAvg", "fedprox": "FedProx", "scaffold": "Scaffold"}
 _NAMES |= {"feddcd": "FedDCD", "accfeddcd": "AccFedDCD"}
-_DUAL = ("feddcd", "accfeddcd")
+_PRIMAL_RUNS = {  # by problem, split and tau
+    ("mnist-softmax", "iid", 30): "exp1/{}_logReg_mnist_lambda1e-2",
+    ("mnist-softmax", "iid", 10): "exp2/{}_logReg_mnist_lambda1e-2_tau1e-1",
+    ("rcv1-softmax", "iid", 30): "exp1/{}_logReg_rcv1_lambda1e-2",
+    ("rcv1-softmax", "iid", 10): "exp2/{}_logReg_rcv1_lambda1e-2_tau1e-1",
+    ("mnist-mlp", "iid", 30): "exp1/{}_MLP_mnist_lambda1e-2_lr1e-1",
+    ("mnist-mlp", "iid", 10): "exp2/{}_MLP_mnist_lambda1e-2_tau1e-1",
+    ("mnist-softmax", "two-class", 30): "exp3/{}_logReg_mnist_lambda1e-2_noniid",
+    ("mnist-mlp", "two-class", 30): "exp3/{}_MLP_mnist_lambda1e-2_lr1e-1_noniid_2nd",
+}
+_DUAL_RUNS = {
+    ("mnist-softmax", "iid", 30): "exp1/{}_logReg_lambda1e-2",
+    ("mnist-softmax", "iid", 10): "exp2/{}_logReg_mnist_lambda1e-2_tau1e-1",
+    ("rcv1-softmax", "iid", 30): "exp1/{}_rcv1_lambda1e-3",
+    ("rcv1-softmax", "iid", 10): "exp2/{}_rcv1_lambda1e-3_tau1e-1",
+    ("mnist-mlp", "iid", 30): "exp1/{}_mnist_lambda1e-2",
+    ("mnist-mlp", "iid", 10): "exp2/{}_mnist_lambda1e-2_tau1e-1",
+    ("mnist-softmax", "two-class", 30): "exp3/{}_logReg_MNIST_niid",
+    ("mnist-mlp", "two-class", 30): "exp3/{}_MLP_MNIST_niid_sgd_locallr1e-1_lr1e-1",
+}
 
 
 class AuthorsRun(NamedTuple):
@@ -168,31 +187,6 @@ def authors_run(
     """The run behind the paper's number; None where there is none, or no files are at hand."""
     if runs is None or algorithm not in _NAMES:
         return None
-    return runs.get(_name(problem, "two-class" if split == "two-class" else "iid", tau, algorithm))
-
-
-def _name(problem: str, split: str, tau: int, algorithm: str) -> str:
-    name, dual = _NAMES[algorithm], algorithm in _DUAL
-    match (problem, split, tau):
-        case ("mnist-softmax", "iid", 30):
-            return f"exp1/{name}_logReg_{'' if dual else 'mnist_'}lambda1e-2"
-        case ("mnist-softmax", "iid", 10):
-            return f"exp2/{name}_logReg_mnist_lambda1e-2_tau1e-1"
-        case ("rcv1-softmax", "iid", 30):
-            return f"exp1/{name}_{'rcv1_lambda1e-3' if dual else 'logReg_rcv1_lambda1e-2'}"
-        case ("rcv1-softmax", "iid", 10):
-            middle = "rcv1_lambda1e-3" if dual else "logReg_rcv1_lambda1e-2"
-            return f"exp2/{name}_{middle}_tau1e-1"
-        case ("mnist-mlp", "iid", 30):
-            return f"exp1/{name}_{'mnist_lambda1e-2' if dual else 'MLP_mnist_lambda1e-2_lr1e-1'}"
-        case ("mnist-mlp", "iid", 10):
-            return f"exp2/{name}_{'' if dual else 'MLP_'}mnist_lambda1e-2_tau1e-1"
-        case ("mnist-softmax", "two-class", 30):
-            if dual:
-                return f"exp3/{name}_logReg_MNIST_niid"
-            return f"exp3/{name}_logReg_mnist_lambda1e-2_noniid"
-        case ("mnist-mlp", "two-class", 30):
-            if dual:
-                return f"exp3/{name}_MLP_MNIST_niid_sgd_locallr1e-1_lr1e-1"
-            return f"exp3/{name}_MLP_mnist_lambda1e-2_lr1e-1_noniid_2nd"
-    return ""
+    names = _DUAL_RUNS if algorithm in ("feddcd", "accfeddcd") else _PRIMAL_RUNS
+    name = names.get((problem, "two-class" if split == "two-class" else "iid", tau), "")
+    return runs.get(name.format(_NAMES[algorithm]))

@@ -15,7 +15,7 @@ import numpy as np
 from .._errors import FolderError
 from .._files import write_atomically
 from ..runs.interrupt import patient_interrupt
-from ._bench import Bench, Player, RunCurve, seeds_of
+from ._bench import Bench, Lanes, RunCurve, Threads, seeds_of
 from .cells import Cell
 
 COLUMNS = ("iteration", "uploads", "objective", "accuracy")
@@ -71,7 +71,7 @@ def _run_group(cells, bench: Bench, folder: Path, watch, stop, progress: tuple[i
                 raise Interrupted
 
 
-def _prepare(cell: Cell, bench: Bench, folder: Path) -> tuple[Cell, list[int], Player]:
+def _prepare(cell: Cell, bench: Bench, folder: Path) -> tuple[Cell, list[int], Threads | Lanes]:
     """Traced and compiled, ahead of its turn."""
     seeds = _missing(cell, folder)
     with jax.enable_x64(bench.double):

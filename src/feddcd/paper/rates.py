@@ -5,7 +5,7 @@ bound. Both take seconds, mostly to compile.
 """
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Int
 from .._types import Key, Params, Scalar
 from ..algorithms import AbstractAlgorithm, AccFedDCD, FedAvg, FedDCD, PointSAGA, Scaffold
 from ..participation import AbstractParticipation, Cohort, UniformSubset
-from ..problems import AbstractProblem, Quadratic, optimum, random_quadratics, worst_case_chain
+from ..problems import Quadratic, optimum, random_quadratics, worst_case_chain
 from ..simulator.simulate import State, federation, one_round, start
 from ..solvers import AbstractLocalSolver, GradientDescent, LocalSolution
 from . import theory
@@ -51,38 +51,21 @@ class SomeOf(AbstractParticipation):
         return Cohort(jnp.arange(self.N), there, there)
 
 
-class Chain(AbstractProblem):
-    """`worst_case_chain` in O(d): every A_i has blocks of one and of two coordinates."""
+class Chain(Quadratic):
+    """`worst_case_chain` in O(d): every A_i has blocks of one and of two coordinates; kept of it
+    are the diagonal and what couples a coordinate with the next one."""
 
-    diagonal: Float[Array, "*N d"]
-    coupling: Float[Array, "*N d"]  # of a coordinate with the next one
-    b: Float[Array, "*N d"]
-    mu: Float[Array, "*N"]
-    q: Params | None
-    loss_alpha: Float[Array, "*N"]
-    loss_beta: Float[Array, "*N"]
-    rows: Int[Array, "*N"]
-    convex: ClassVar[bool] = True
+    A: Float[Array, "*N 2 d"]
 
     def __init__(self, f: Quadratic):
-        self.diagonal = jnp.diagonal(f.A, axis1=1, axis2=2)
-        self.coupling = jnp.pad(jnp.diagonal(f.A, 1, axis1=1, axis2=2), ((0, 0), (0, 1)))
+        coupling = jnp.pad(jnp.diagonal(f.A, 1, axis1=1, axis2=2), ((0, 0), (0, 1)))
+        self.A = jnp.stack([jnp.diagonal(f.A, axis1=1, axis2=2), coupling], 1)
         self.b, self.mu, self.q, self.rows = f.b, f.mu, f.q, f.rows
         self.loss_alpha, self.loss_beta = f.loss_alpha, f.loss_beta
 
-    @property
-    def weight(self) -> Float[Array, "*N"]:
-        return jnp.ones_like(self.mu)
-
     def loss(self, w: Float[Array, " d"]) -> Scalar:
-        pairs = w * (self.diagonal * w / 2 + self.coupling * jnp.roll(w, -1))
-        return jnp.sum(pairs - self.b * w)
-
-    def batch(self, rows: Int[Array, " b"]) -> Self:
-        return self
-
-    def normalised(self) -> Self:
-        return self
+        diagonal, coupling = self.A
+        return jnp.sum(w * (diagonal * w / 2 + coupling * jnp.roll(w, -1)) - self.b * w)
 
 
 def dense(f: Quadratic, h: Float[Array, " d"]) -> Float[Array, " d"]:
@@ -91,8 +74,9 @@ def dense(f: Quadratic, h: Float[Array, " d"]) -> Float[Array, " d"]:
 
 def by_blocks(f: Chain, h: Float[Array, " d"]) -> Float[Array, " d"]:
     """Cramer's rule for a coordinate and the neighbour that it is coupled with, if any."""
-    a, before = f.diagonal + f.mu, jnp.roll(f.coupling, 1)
-    c = f.coupling + before
+    diagonal, coupling = f.A
+    a, before = diagonal + f.mu, jnp.roll(coupling, 1)
+    c = coupling + before
     partner = lambda x: jnp.where(before != 0, jnp.roll(x, 1), jnp.roll(x, -1))
     return (partner(a) * h - c * partner(h)) / (a * partner(a) - c**2)
 

@@ -13,8 +13,8 @@ from ..report.figures import save_png, save_svg, svg
 from ..report.page import bullets, document, figure, grid, header, lines, paragraph, section
 from ..report.tables import Bold, table, terminal_table
 from . import _tables as words
-from ._figures import Panel, Series, draw, gap_panels, marks, paper_figure
-from ._tables import Block, Row, middle, table2_blocks, table3_blocks
+from ._figures import Panel, Series, gap_panels, marks, paper_figure
+from ._tables import Block, Row, median, table2_blocks, table3_blocks
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -98,7 +98,7 @@ def _block(block: Block) -> str:
 def _chart(name: str, panels: Sequence[Panel], prefix: str) -> str:
     """Panels with one legend: each method, and what else is drawn."""
     drawings = [
-        svg(draw([p], whole=False), label=f"{p.title}: {p.y_title}", prefix=f"{prefix}{k}-")
+        svg(paper_figure([p], whole=False), label=f"{p.title}: {p.y_title}", prefix=f"{prefix}{k}-")
         for k, p in enumerate(panels)
     ]
     own = dict.fromkeys((one.label, one.algorithm) for panel in panels for one in panel.lines)
@@ -145,8 +145,8 @@ def write_table3(rows: Sequence[Row], folder: str | Path) -> None:
         records.append({key: row[key] for key in same} | {
             "seeds": len(row["best"]), "best_min": min(best, default=None),
             "best_median": row["median"], "best_max": max(best, default=None),
-            "last_median": middle(row["last"]),
-            "objective_median": middle(row["objective"]),
+            "last_median": median(row["last"]),
+            "objective_median": median(row["objective"]),
             "paper": row["paper"], "authors": row["authors"], "optimum": row["optimum"],
         })  # fmt: skip
     about = f"# Table 3: test accuracy\n\n{words.TABLE3} {words.SCAFFOLD}\n"

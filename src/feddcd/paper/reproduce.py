@@ -12,6 +12,7 @@ import numpy as np
 
 from .._errors import SpecError
 from .._text import nearest
+from ._tables import median
 from .authors import AUTHORS_OPTIMUM, AuthorsRun, authors_run, load_authors
 from .cells import (
     NOT_IN_FIGURE3,
@@ -28,8 +29,8 @@ from .cells import (
     table2_cells,
 )
 from .grid import Results, Step, run_grid
+from .report import gap_panels, write_figures, write_report, write_table2, write_table3
 
-ALL = ("figure1", "table2", "figure3", "table3")
 Authors = Mapping[str, AuthorsRun] | None
 ORDER: tuple[str, ...] = ("fedavg", "fedprox", "scaffold", "feddcd", "accfeddcd")
 TWO_CLASS = "The authors' runs score a sample-weighted mean, which has a floor above zero here."
@@ -76,60 +77,34 @@ def reproduce(
     watch: Callable[[Step], None] = lambda step: None,
 ) -> Reproduced:
     """Runs what is missing under `out`/cells, then writes the parts that were asked for."""
-    parts = _parts(what)
-    _check(problems, variant, seeds)
-    folder = Path(out)
-    cells = grid(parts, list(problems), variant, seeds)
-    if not cells:
-        raise SpecError(f"the paper has no {what} for {', '.join(problems)}")
-    results = run_grid(cells, folder, watch)
-    return _write(parts, list(problems), variant, seeds, results, folder)
-
-
-def _parts(what: str) -> list[str]:
     if what != "all" and what not in PARTS:
         raise SpecError(f"nothing called {what!r} to reproduce{nearest(what, (*PARTS, 'all'))}")
-    return list(ALL) if what == "all" else [what]
-
-
-def _check(problems: Sequence[str], variant: str, seeds: int) -> None:
     check_problems(problems)
     if variant not in VARIANTS:
         raise SpecError(f"unknown variant {variant!r}{nearest(variant, VARIANTS)}")
     if seeds < 1:
         raise SpecError(f"need seeds >= 1, got seeds={seeds}")
-
-
-def _write(
-    parts: list[str],
-    problems: list[str],
-    variant: Variant,
-    seeds: int,
-    results: Results,
-    folder: Path,
-) -> Reproduced:
-    from .report import write_figures, write_report, write_table2, write_table3
-
+    parts, folder = list(PARTS) if what == "all" else [what], Path(out)
+    cells = grid(parts, list(problems), variant, seeds)
+    if not cells:
+        raise SpecError(f"the paper has no {what} for {', '.join(problems)}")
+    results = run_grid(cells, folder, watch)
     folder.mkdir(parents=True, exist_ok=True)
     authors = load_authors()
     unlike = [p for p in problems if p not in NOT_IN_FIGURE3]
-    figures, table2, table3, files = {}, [], [], []
-    if "figure1" in parts:
-        figures |= _figures(
-            "figure1", [figure1(p, variant, seeds) for p in problems], results, authors
-        )
+    figures, table2, table3 = {}, [], []
+    for name, part, chosen in (("figure1", figure1, problems), ("figure3", figure3, unlike)):
+        if name in parts:
+            groups = [part(problem, variant, seeds) for problem in chosen]
+            figures |= _figures(name, groups, results, authors)
     if "table2" in parts:
         table2 = table2_rows(results, problems, variant, seeds, authors)
         write_table2(table2, folder)
-        files += [folder / f"table2.{kind}" for kind in ("json", "md", "csv")]
-    if "figure3" in parts:
-        figures |= _figures(
-            "figure3", [figure3(p, variant, seeds) for p in unlike], results, authors
-        )
     if "table3" in parts:
         table3 = table3_rows(results, unlike, variant, seeds, authors)
         write_table3(table3, folder)
-        files += [folder / f"table3.{kind}" for kind in ("json", "md", "csv")]
+    tables = [name for name in ("table2", "table3") if name in parts]
+    files = [folder / f"{name}.{kind}" for name in tables for kind in ("json", "md", "csv")]
     files += write_figures(figures, folder)
     report = write_report(
         folder, variant=variant, seeds=seeds, table2=table2, table3=table3, figures=figures,
@@ -140,25 +115,19 @@ def _write(
 
 def _figures(name: str, groups, results: Results, authors: Authors) -> dict[str, Any]:
     """NAME against iterations, and NAME-uploads."""
-    from .report import gap_panels
-
     curves, data, theirs, notes = {}, {}, {}, {}
     for group in groups:
         for cell in group:
             curves.setdefault(cell.problem, {})[cell.algorithm] = results[cell.id]
             data[cell.problem] = cell.data
-            gap = _authors_gap(cell, authors)
-            if gap is not None:
+            run = authors_run(cell.problem, cell.split, cell.tau, cell.algorithm, authors)
+            if run is not None:
+                gap = run.objective - AUTHORS_OPTIMUM[cell.problem]
                 theirs.setdefault(cell.problem, {})[cell.algorithm] = gap
             if cell.split == "two-class" and cell.problem.startswith("mnist"):
                 notes[cell.problem] = TWO_CLASS
     panels = lambda **how: gap_panels(curves, data, notes=notes, **how)
     return {name: panels(authors=theirs), f"{name}-uploads": panels(uploads=True)}
-
-
-def _authors_gap(cell: Cell, authors: Authors) -> np.ndarray | None:
-    run = authors_run(cell.problem, cell.split, cell.tau, cell.algorithm, authors)
-    return None if run is None else run.objective - AUTHORS_OPTIMUM[cell.problem]
 
 
 def table2_rows(
@@ -177,7 +146,8 @@ def table2_rows(
 
 def _table2_row(cell: Cell, eps: float, results: Results, authors: Authors) -> dict[str, Any]:
     curves = results[cell.id]
-    rounds = [_within(curve.reached(eps), cell.iterations) for curve in curves]
+    reached = [curve.reached(eps) for curve in curves]
+    rounds = [k if k is not None and k <= cell.iterations else None for k in reached]
     uploads = [
         None if k is None else int(curve.uploads[k - 1])
         for k, curve in zip(rounds, curves, strict=True)
@@ -191,25 +161,12 @@ def _table2_row(cell: Cell, eps: float, results: Results, authors: Authors) -> d
     }  # fmt: skip
 
 
-def _within(k: int | None, limit: int) -> int | None:
-    return k if k is not None and k <= limit else None
-
-
-def median(values: Sequence[int | None]) -> float | None:
-    """Of all seeds, those that did not get there last; null where the median one did not."""
-    ranked = sorted(float("inf") if v is None else float(v) for v in values)
-    middle = statistics.median(ranked)
-    return None if middle == float("inf") else middle
-
-
 def _authors_rounds(cell: Cell, eps: float, authors: Authors) -> int | str | None:
     run = authors_run(cell.problem, cell.split, cell.tau, cell.algorithm, authors)
     if run is None:
         return None
-    for k, objective in enumerate(run.objective):
-        if objective - AUTHORS_OPTIMUM[cell.problem] <= eps:
-            return k + 1
-    return f">{len(run.objective)}"
+    hits = np.flatnonzero(run.objective - AUTHORS_OPTIMUM[cell.problem] <= eps)
+    return int(hits[0]) + 1 if len(hits) else f">{len(run.objective)}"
 
 
 def table3_rows(

@@ -13,6 +13,8 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
+from .._text import scientific
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -90,7 +92,8 @@ def decades(ax: "Axes") -> None:
     subs = (1.0,) if high - low >= 1.5 else (1.0, 2.0, 5.0)
     ax.yaxis.set_major_locator(LogLocator(subs=subs, numticks=7))
     ax.yaxis.set_minor_locator(NullLocator())
-    ax.yaxis.set_major_formatter(lambda y, _: _power(y))
+    power = lambda y, _: f"{y:g}" if 0.01 <= y < 1000 else scientific(y)
+    ax.yaxis.set_major_formatter(power)
 
 
 def short(x: float) -> str:
@@ -98,13 +101,6 @@ def short(x: float) -> str:
         if abs(x) >= size:
             return f"{x / size:g}{letter}"
     return f"{x:g}"
-
-
-def _power(y: float) -> str:
-    if 0.01 <= y < 1000:
-        return f"{y:g}"
-    mantissa, _, exponent = f"{y:.0e}".partition("e")
-    return f"{mantissa}e{int(exponent)}"
 
 
 class LabelledLine(NamedTuple):
