@@ -99,6 +99,26 @@ class Softmax(AbstractCanonical):
         return jnp.sum(s * (jnp.argmax(z, -1) == jnp.argmax(y, -1))) / jnp.sum(s)
 
 
+class BaseSoftmax(AbstractCanonical):
+    """Softmax, z = 0 for the first class: A(z) = log(1 + sum_k exp z_k); y has k columns, too."""
+
+    smoothness: ClassVar[float] = 0.5
+    targets: ClassVar[Targets] = "classes"
+
+    def value(self, z, y):
+        return jax.nn.logsumexp(_with_base(z), -1) - jnp.sum(y * z, -1)
+
+    def mean(self, z):
+        return jax.nn.softmax(_with_base(z), -1)[..., 1:]
+
+    def variance(self, p, v):
+        return p * (v - jnp.sum(p * v, -1, keepdims=True))
+
+    def score(self, z, y, s):
+        label = jnp.where(jnp.sum(y, -1) > 0.5, 1 + jnp.argmax(y, -1), 0)
+        return jnp.sum(s * (jnp.argmax(_with_base(z), -1) == label)) / jnp.sum(s)
+
+
 class Logistic(AbstractCanonical):
     """One column: A(z) = log(1 + exp z); y is 0 or 1."""
 
@@ -159,6 +179,10 @@ def _explained(family, z, y, null, perfect, s) -> Scalar:
     """1 - deviance / deviance of a constant model."""
     cost = lambda z: jnp.sum(s * family.value(jnp.broadcast_to(z, y.shape), y))
     return 1 - (cost(z) - cost(perfect)) / (cost(null) - cost(perfect))
+
+
+def _with_base(z: Float[Array, "*n k"]) -> Float[Array, "*n k_plus_1"]:
+    return jnp.concatenate([jnp.zeros_like(z[..., :1]), z], -1)
 
 
 FAMILIES: dict[str, AbstractFamily] = {
