@@ -12,7 +12,7 @@ from feddcd.data.federate import federate
 from feddcd.paper.theory import acceleration
 from feddcd.participation import Everyone
 from feddcd.problems import Quadratic
-from feddcd.runs.methods import make_algorithm
+from feddcd.runs.build import make_algorithm
 from feddcd.runs.spec import Spec
 from feddcd.simulator.simulate import federation, one_round, start
 from feddcd.solvers import GradientDescent, InexactOracle

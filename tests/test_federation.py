@@ -20,7 +20,7 @@ from feddcd.durable.ledger import Ledger
 from feddcd.federation.coordinator.inspect import inspect, verify
 from feddcd.federation.folder import FederationFolder, load_place
 from feddcd.federation.machine.init import add_site
-from feddcd.runs.methods import make_algorithm
+from feddcd.runs.build import make_algorithm
 from feddcd.simulator.simulate import federation, one_round, start
 from federations import Given
 from local_network import (

@@ -9,7 +9,7 @@ import tomli_w
 
 from .._errors import SpecError
 from .._settings import check_names, read_toml, typed
-from ..runs import methods
+from ..runs import build
 from ..runs.spec import Spec
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Config:
     glm: "RegressionPlan | None" = None  # a regression table instead of training
 
     def __post_init__(self):
-        methods.check_names(self.spec, absences=True)
+        build.check_names(self.spec, absences=True)
         if not self.name or not self.name.isprintable():
             raise SpecError(f"a federation needs a name, got {self.name!r}")
         if self.spec.tau is not None and self.spec.tau < 2:

@@ -14,8 +14,7 @@ from ..data.agreement import Agreed, SiteData, select
 from ..data.federate import Federated, dimensions, phantom, site_problem
 from ..durable.shapes import Compiled, Shapes, shapes
 from ..problems import AbstractProblem
-from ..runs.build import default_dtype
-from ..runs.methods import make_algorithm
+from ..runs.build import default_dtype, make_algorithm
 from ..runs.spec import Setting, Spec
 
 OF_SPEC = ("algorithm", "model", "l2", "weighting", "seed", "dtype", "settings")

@@ -25,8 +25,7 @@ from ..data import Dataset, load, partition
 from ..data.federate import Federated, federate
 from ..participation import UniformSubset
 from ..problems import AbstractProblem, mlp_params
-from ..runs.build import default_dtype
-from ..runs.methods import check_names, make_algorithm
+from ..runs.build import check_names, default_dtype, make_algorithm
 from ..runs.spec import Spec
 from ..simulator.lanes import advance_lanes, lanes
 from ..simulator.simulate import Federation, Record, State, federation, start

@@ -14,7 +14,7 @@ import numpy as np
 
 from .._errors import FolderError
 from .._files import write_atomically
-from ..runs.interrupt import patient_interrupt
+from ..runs.run import patient_interrupt
 from ._bench import Bench, Lanes, RunCurve, Threads, seeds_of
 from .cells import Cell
 

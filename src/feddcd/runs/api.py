@@ -13,9 +13,8 @@ from .._types import Params
 from ..algorithms import AbstractAlgorithm
 from ..problems import AbstractProblem
 from . import folder as disk
-from .build import load_data
-from .given import choose, collect
-from .methods import check_names
+from ._inputs import choose, collect
+from .build import check_names, load_data
 from .result import Result
 from .run import Progress, execute
 from .spec import Setting

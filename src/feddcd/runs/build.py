@@ -1,7 +1,7 @@
-"""From a spec to the objects that run."""
+"""From a spec to the objects that run; names and settings are checked by the catalogue's rows."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -9,11 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._errors import SpecError
+from .._text import nearest
 from .._types import Params
-from ..algorithms import AbstractAlgorithm, MinibatchSGD
-from ..data import Dataset, load, partition
-from ..data.federate import Federated, federate
+from ..algorithms import AbstractAlgorithm, Given, Method, MinibatchSGD
+from ..algorithms.catalogue import get_method
+from ..data import PARTITIONS, Dataset, load, partition
+from ..data.federate import MODELS, WEIGHTINGS, Federated, federate
 from ..participation import (
+    PARTICIPATIONS,
     AbstractParticipation,
     Available,
     Everyone,
@@ -24,9 +27,17 @@ from ..participation import (
 )
 from ..problems import MLP, Architecture, Linear
 from ..simulator.simulate import Federation, federation
-from .given import Given, start_of
-from .methods import check_names, make_algorithm
+from ..solvers import SOLVERS, Solver
+from ._inputs import Inputs, start_of
 from .spec import Spec
+
+NAMES: dict[str, set[str]] = {
+    "model": set(MODELS),
+    "weighting": set(WEIGHTINGS),
+    "partition": set(PARTITIONS),
+    "participation": {name.partition(":")[0] for name in PARTICIPATIONS},
+}
+WITH_PARAMETER = ("mlp", "dirichlet", "group", "available")
 
 
 class Built(NamedTuple):
@@ -36,10 +47,10 @@ class Built(NamedTuple):
     tau: int
 
 
-NOTHING = Given()
+NOTHING = Inputs()
 
 
-def build(spec: Spec, given: Given = NOTHING) -> Built:
+def build(spec: Spec, given: Inputs = NOTHING) -> Built:
     """Everything a run needs; what is given counts in place of what the spec names."""
     given.check(spec)
     named = given.named(spec)
@@ -49,9 +60,8 @@ def build(spec: Spec, given: Given = NOTHING) -> Built:
     participation = make_participation(spec, N, federated)
     algorithm = given.algorithm
     if algorithm is None:
-        _check_saga(spec, federated)
         algorithm = make_algorithm(named, N, participation.tau, _bounded(federated, given))
-    _check_rate(algorithm, federated)
+    _check_step(algorithm, federated)
     fed = federation(
         algorithm, federated.problem, participation, seed=spec.seed, test=federated.test
     )
@@ -59,7 +69,7 @@ def build(spec: Spec, given: Given = NOTHING) -> Built:
     return Built(fed, federated, N, participation.tau)
 
 
-def _federate(spec: Spec, given: Given) -> Federated:
+def _federate(spec: Spec, given: Inputs) -> Federated:
     if given.problem is not None:
         problem = jax.tree.map(jnp.asarray, given.problem)
         return Federated(problem, None, start_of(problem, given.w), None)
@@ -86,7 +96,7 @@ def _start(w: Params, like: Params) -> Params:
     return jax.tree.map(lambda x, y: jnp.asarray(x, y.dtype), w, like)
 
 
-def _bounded(federated: Federated, given: Given) -> Federated:
+def _bounded(federated: Federated, given: Inputs) -> Federated:
     """With a bound on the curvature where a given model has none: the solvers ask for a rate in
     that model's name."""
     if not given.own_model:
@@ -96,13 +106,7 @@ def _bounded(federated: Federated, given: Given) -> Federated:
     return federated._replace(problem=problem)
 
 
-def _check_saga(spec: Spec, federated: Federated) -> None:
-    kind = type(federated.problem)
-    if spec.settings.get("solver") == "saga" and kind not in (Linear, MLP):
-        raise SpecError(f"saga works with linear models, not {kind.__name__}: use svrg or adam")
-
-
-def _check_rate(algorithm: AbstractAlgorithm, federated: Federated) -> None:
+def _check_step(algorithm: AbstractAlgorithm, federated: Federated) -> None:
     """1/β would be a step of no length."""
     asks = isinstance(algorithm, MinibatchSGD) and algorithm.lr is None
     if asks and not np.isfinite(federated.problem.loss_beta).all():
@@ -149,7 +153,7 @@ def default_dtype(spec: Spec) -> type:
     return np.float32 if spec.model.startswith("mlp") else np.float64
 
 
-def choose_dtype(spec: Spec, given: Given) -> type:
+def choose_dtype(spec: Spec, given: Inputs) -> type:
     """What the run computes in: as the spec says, or else as a given problem has it."""
     if given.problem is not None:
         return np.float64 if np.asarray(given.problem.mu).dtype == np.float64 else np.float32
@@ -180,3 +184,91 @@ def _probability(text: str, default: float) -> float:
         return float(text) if text else default
     except ValueError:
         raise SpecError(f"participation looks like available:0.5, not available:{text}") from None
+
+
+def check_names(spec: Spec, *, absences: bool = False) -> None:
+    """Names, and the settings that each algorithm takes, before any data is read; `absences`
+    says that clients may be away."""
+    row = get_method(spec.algorithm.partition(":")[0])
+    for kind, known in {"algorithm": {row.name}, **NAMES}.items():
+        name, colon, _ = getattr(spec, kind).partition(":")
+        if name not in known:
+            raise SpecError(f"unknown {kind} {name!r}{nearest(name, known)}")
+        if colon and name not in WITH_PARAMETER:
+            raise SpecError(f"{kind} {name!r} takes no parameter, got {getattr(spec, kind)!r}")
+    if spec.l2 <= 0 and row.needs_l2:
+        raise SpecError(
+            f"{spec.algorithm} needs strongly convex clients, so l2 > 0; got l2={spec.l2:g} "
+            "(fednewton works with l2=0)"
+        )
+    if absences and row.needs_everyone:
+        raise SpecError(f"{row.name} needs everyone in every round, and sites come and go")
+    known = {*row.settings}
+    if row.solver is not None:
+        known |= {"solver", *_solver(spec, row).settings}
+    for key in spec.settings:
+        if key not in known:
+            raise SpecError(f"{spec.algorithm} has no setting {key!r}{nearest(key, known)}")
+
+
+def make_algorithm(spec: Spec, N: int, tau: int, federated: Federated) -> AbstractAlgorithm:
+    row = get_method(spec.algorithm)
+    own = {k: row.settings[k](k, v) for k, v in spec.settings.items() if k in row.settings}
+    if row.needs_everyone:
+        _check_everyone(spec, N, tau)
+    if row.matrix_up_to is not None:
+        _check_size(row, row.matrix_up_to, federated)
+    if row.needs_rate:
+        _check_rate(spec, federated, own)
+    solver = None if row.solver is None else _make_solver(spec, _solver(spec, row), federated)
+    return row.make(Given(own, solver, tau, N, federated.w, _is_mlp(spec)))
+
+
+def _solver(spec: Spec, row: Method) -> Solver:
+    usual = row.solver_mlp if row.solver_mlp and _is_mlp(spec) else row.solver
+    name = str(spec.settings.get("solver", usual))
+    if name not in SOLVERS:
+        raise SpecError(f"unknown solver {name!r}{nearest(name, SOLVERS)}")
+    return SOLVERS[name]
+
+
+def _make_solver(spec: Spec, solver: Solver, federated: Federated) -> Any:
+    limits = solver.settings
+    own = {k: limits[k](k, v) for k, v in spec.settings.items() if k in limits}
+    if solver.linear and not isinstance(federated.problem, Linear):
+        kind = type(federated.problem)
+        model = spec.model if kind is MLP else kind.__name__
+        raise SpecError(f"saga works with linear models, not {model}: use svrg or adam")
+    if solver.needs_rate:
+        _check_rate(spec, federated, own)
+    return solver.make(own)
+
+
+def _is_mlp(spec: Spec) -> bool:
+    return spec.model.startswith("mlp")
+
+
+def _check_everyone(spec: Spec, N: int, tau: int) -> None:
+    if tau < N or spec.loss > 0 or spec.participation.startswith("available"):
+        raise SpecError(
+            f"{spec.algorithm} needs everyone in every round: say participation=everyone and "
+            f"loss=0; got participation={spec.participation}, tau={tau} of N={N}, "
+            f"loss={spec.loss:g}"
+        )
+
+
+def _check_size(row: Method, most: int, federated: Federated) -> None:
+    p = sum(x.size for x in jax.tree.leaves(federated.w))
+    if p > most:
+        raise SpecError(
+            f"{row.name} keeps a {p} x {p} matrix per client; it takes at most {most} parameters: "
+            "use pointsaga"
+        )
+
+
+def _check_rate(spec: Spec, federated: Federated, settings: dict[str, Any]) -> None:
+    if "lr" not in settings and not np.isfinite(federated.problem.loss_beta).all():
+        raise SpecError(
+            f"the {spec.model} model has no bound on its curvature to choose a step from: "
+            f"say --set lr=0.01 (or another rate) for {spec.algorithm}"
+        )

@@ -3,8 +3,11 @@
 import functools
 import hashlib
 import math
+import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,9 +25,8 @@ from ..problems import AbstractSamples
 from ..simulator.simulate import Federation, Record, start
 from ..simulator.threads import compiled
 from . import folder as disk
+from ._inputs import Inputs
 from .build import NOTHING, Built, build, choose_dtype
-from .given import Given
-from .interrupt import patient_interrupt
 from .result import Certified, Result
 from .spec import Spec
 
@@ -44,7 +46,7 @@ def execute(
     folder: Path | None = None,
     resume: bool = False,
     watch: Callable[[Progress], None] = lambda progress: None,
-    given: Given = NOTHING,
+    given: Inputs = NOTHING,
     label: str | None = None,
 ) -> Result:
     """Runs `spec` in its own precision, without touching JAX's configuration; `given` are the
@@ -65,7 +67,7 @@ def execute(
 class RunLoop:
     """The host's side of a run."""
 
-    def __init__(self, spec: Spec, built: Built, folder: Path | None, given: Given, name: str):
+    def __init__(self, spec: Spec, built: Built, folder: Path | None, given: Inputs, name: str):
         self.spec, self.built, self.folder = spec, built, folder
         self.given, self.name = given, name
         self.fed: Federation = built.federation
@@ -223,6 +225,27 @@ class RunLoop:
             return f"score that {self.spec.model} gives"
         labels = self.built.federated.classes is not None
         return "share of right labels" if labels else "share of the deviance explained"
+
+
+@contextmanager
+def patient_interrupt() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C lets the current rounds finish: gives a function that says whether it was pressed; a
+    second one ends at once."""
+    pressed = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield pressed.is_set
+        return
+
+    def note(number, frame):
+        if pressed.is_set():
+            raise KeyboardInterrupt
+        pressed.set()
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield pressed.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def origin(built: Built) -> str:

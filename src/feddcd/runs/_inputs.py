@@ -32,7 +32,7 @@ from .spec import Setting, Spec
 WITH_PROBLEM = ("tau", "participation", "rounds", "target_gap", "certify_every", "seed")
 
 
-class Given(NamedTuple):
+class Inputs(NamedTuple):
     """None where the name in the spec counts."""
 
     data: Dataset | None = None
@@ -84,7 +84,7 @@ def collect(
     w: Params | None,
     names: Sequence[str] | None,
     options: Mapping[str, Any],
-) -> tuple[Spec, Given]:
+) -> tuple[Spec, Inputs]:
     """The spec, with names alone, and the objects; the method is still to be chosen."""
     own = {
         "data": problem is None and not isinstance(data, str | os.PathLike | Dataset),
@@ -92,7 +92,7 @@ def collect(
         "model": problem is None and not isinstance(model, str),
         "parts": parts is not None,
     }
-    fields, given = dict(options), Given(w=w)
+    fields, given = dict(options), Inputs(w=w)
     if problem is not None:
         _check_beside(problem, data, model, score, parts, options)
         fields |= _of_problem(problem)
@@ -108,8 +108,8 @@ def collect(
 
 
 def choose(
-    spec: Spec, given: Given, algorithm: Any, settings: Mapping[str, Setting] | None
-) -> tuple[Spec, Given]:
+    spec: Spec, given: Inputs, algorithm: Any, settings: Mapping[str, Setting] | None
+) -> tuple[Spec, Inputs]:
     """The same with this method, by name or as an object."""
     settings = dict(settings or {})
     if isinstance(algorithm, str):
@@ -161,8 +161,8 @@ def _check_family(family: AbstractFamily) -> None:
 
 
 def _of_data(
-    data: Any, model: Any, parts: Sequence[np.ndarray] | None, given: Given, fields: Mapping
-) -> tuple[dict[str, Any], Given]:
+    data: Any, model: Any, parts: Sequence[np.ndarray] | None, given: Inputs, fields: Mapping
+) -> tuple[dict[str, Any], Inputs]:
     more: dict[str, Any] = {"model": model if isinstance(model, str) else model_name(model)}
     if not isinstance(model, str):
         given = given._replace(model=model)
@@ -184,7 +184,7 @@ def _of_data(
     return more, given
 
 
-def _names(names: Sequence[str] | None, given: Given) -> tuple[str, ...] | None:
+def _names(names: Sequence[str] | None, given: Inputs) -> tuple[str, ...] | None:
     if names is None:
         return given.names
     N = len(given.problem.mu) if given.problem is not None else len(given.parts or ())
