@@ -12,7 +12,7 @@ import pytest
 
 from feddcd import FederatedGLM, _text
 from feddcd.analysis import report
-from feddcd.analysis.report import FromEstimator, _quality, _words
+from feddcd.analysis.report import _quality, _words
 from glm_stand_ins import history, several, stand_in
 
 VOID = {"meta", "link", "br", "hr", "img"}
@@ -197,10 +197,10 @@ def test_effects_are_ordered_by_z_and_in_the_right_direction():
         columns=["coef", "std_err", "z", "p", "ci_low", "ci_high"],
     )  # fmt: skip
     linear = stand_in("gaussian", table_=table, formula="y ~ a + b + c")
-    assert _words.effects(FromEstimator(linear))[0] == (
+    assert _words.effects(linear.result_)[0] == (
         "One more unit of a goes with y lower by 2.00 (95 % interval 1.80 to 2.20)."
     )
-    odds = _words.effects(FromEstimator(stand_in("binomial", table_=table)))
+    odds = _words.effects(stand_in("binomial", table_=table).result_)
     assert odds[1] == (
         "One more unit of c goes with 2.00 times the odds of the outcome "
         "(95 % interval 1.50 to 3.00)."

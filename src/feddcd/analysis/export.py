@@ -12,8 +12,7 @@ import pandas as pd
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
 
 from .._errors import SpecError
-from . import names
-from .formula import split
+from . import formula
 from .result import Fitted, TableResult, result_of
 
 FORMAT = 1
@@ -43,7 +42,7 @@ def estimator(result: TableResult) -> LogisticRegression | LinearRegression | Po
 
     It is fitted to two rows or so of zeros, for all that a fit sets beside the coefficients.
     """
-    columns = names.design(result)
+    columns = result.columns
     if not columns:
         raise SpecError("a scikit-learn model needs a column, but this one has an intercept only")
     coef, intercept = np.asarray(result.coef, float), np.asarray(result.intercept, float)
@@ -71,7 +70,7 @@ def document(result: TableResult) -> dict[str, Any]:
         "family": result.family,
         "link": LINKS[result.family],
         "formula": result.formula,
-        "response": names.response(result),
+        "response": result.response,
         "classes": _classes(result),
         "names": [str(name) for name in table.index],
         "coefficients": table["coef"].tolist(),
@@ -94,19 +93,19 @@ def document(result: TableResult) -> dict[str, Any]:
 
 
 def _design(result: TableResult) -> dict[str, Any]:
-    value = lambda name: _value(name) if names.is_made(result, name) else f"{name}, a number"
+    value = lambda name: _value(name) if result.is_made(name) else f"{name}, a number"
     return {
         "how": "the model takes these columns, in this order; the intercept is its own",
-        "columns": [{"name": name, "value": value(name)} for name in names.design(result)],
+        "columns": [{"name": name, "value": value(name)} for name in result.columns],
     }
 
 
 def _value(column: str) -> str:
     """How a row of the table that was read gets its number."""
-    products = names.factors(column)
+    products = formula.factors(column)
     if len(products) > 1:
         return "the product of " + " and ".join(f"({_value(part)})" for part in products)
-    level = names.level(column)
+    level = formula.level(column)
     if level is None:
         return f"{column}, a number"
     if level.relative:
@@ -116,7 +115,7 @@ def _value(column: str) -> str:
 
 def _left_out(result: TableResult) -> list[str]:
     """What the joblib model cannot know of a row, in words."""
-    offsets = () if result.formula is None else split(result.formula).offsets
+    offsets = () if result.formula is None else formula.split(result.formula).offsets
     if result.family == "multinomial":
         return []
     how = "multiply its predictions by exp(offset)"

@@ -15,6 +15,9 @@ INTERCEPT = "Intercept"  # as formulaic names it
 CONTEXT = {"np": np}
 DOT = re.compile(r"(?<![\w.)`])\.(?![\w.(])")
 OFFSET = re.compile(r"(?<![\w.])offset\s*\(")
+LEVEL = re.compile(
+    r"(?:C\((?P<a>[^,()]+)(?:,.*)?\)|(?P<b>[^\[\]():]+))\[(?P<t>T\.)?(?P<level>.+)\]"
+)
 
 
 class NoColumn(DataError):
@@ -25,6 +28,12 @@ class FormulaParts(NamedTuple):
     response: str
     right: str  # without its offset terms
     offsets: tuple[str, ...]
+
+
+class Level(NamedTuple):
+    column: str
+    level: str
+    relative: bool  # to a reference category, which has no column of its own
 
 
 class FormulaDesign(NamedTuple):
@@ -115,6 +124,26 @@ def tokens(text: str, frame: pd.DataFrame) -> tuple[str, ...]:
 
 def words(text: str) -> set[str]:
     return set(re.findall(r"`([^`]+)`", text)) | set(re.findall(r"[^\W\d]\w*", text))
+
+
+def level(column: str) -> Level | None:
+    """`C(sex)[T.m]` is sex = m against the reference; None for a column of numbers."""
+    match = LEVEL.fullmatch(column)
+    if match is None or len(factors(column)) > 1:
+        return None
+    name = (match["a"] or match["b"]).strip()
+    return Level(name, match["level"], match["t"] is not None)
+
+
+def factors(column: str) -> list[str]:
+    """`a:C(b)[T.x]` is a product of two; a colon within brackets does not divide."""
+    parts, depth, start = [], 0, 0
+    for at, letter in enumerate(column):
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(letter, 0)
+        if letter == ":" and depth == 0:
+            parts.append(column[start:at])
+            start = at + 1
+    return [*parts, column[start:]]
 
 
 def _evaluate(make, frame: pd.DataFrame) -> pd.DataFrame:

@@ -15,6 +15,7 @@ from ..losses import LOSSES
 from ._columns import as_frame, check_finite, numbers_of, pick
 from ._cost import Choice
 from ._model import effect_columns
+from .formula import INTERCEPT
 from .table import Design
 
 SETTINGS = ("family", "formula", "l2", "tol", "covariance", "standardize", "site_effects")
@@ -63,6 +64,12 @@ class Predictor(NamedTuple):
         return effect_columns(list(sites), code, self.effects)
 
 
+class Coefficient(NamedTuple):
+    label: str  # as in the table
+    column: str  # of the design matrix
+    label_of_class: str | None  # of a multinomial model
+
+
 @dataclass(frozen=True)
 class TableResult:
     """Of `FederatedGLM`'s attributes those that end in _, without it; `covariance_matrix` is its
@@ -104,6 +111,33 @@ class TableResult:
     sites: np.ndarray
     predictor: Predictor | None = field(default=None, repr=False)
 
+    @property
+    def response(self) -> str | None:
+        """The left side of the formula."""
+        return None if self.formula is None else self.formula.split("~")[0].strip()
+
+    @property
+    def coefficients(self) -> list[Coefficient]:
+        """Every row of the table, in its order."""
+        labels = [str(label) for label in self.table.index]
+        if self.classes is None:
+            return [Coefficient(label, label, None) for label in labels]
+        each = np.repeat(self.classes[1:].astype(str), len(labels) // (len(self.classes) - 1))
+        pairs = zip(labels, each.tolist(), strict=True)
+        return [Coefficient(label, label.removeprefix(f"{c}: "), c) for label, c in pairs]
+
+    @property
+    def columns(self) -> list[str]:
+        """Of the design matrix, without the intercept."""
+        return [c for c in dict.fromkeys(c.column for c in self.coefficients) if c != INTERCEPT]
+
+    def is_of_site(self, column: str) -> bool:
+        return self.site_effects == "fixed" and column.startswith("site[")
+
+    def is_made(self, column: str) -> bool:
+        """Whether a formula made it, or it stands for a site; others mean what they say."""
+        return self.formula is not None or self.is_of_site(column)
+
     def predict(self, X: Any, offset: Any = None, groups: Any = None) -> np.ndarray:
         """The mean response; for multinomial one column per class. `groups` only matters with
         site effects."""
@@ -128,15 +162,14 @@ class TableResult:
 
     def write(self, folder: Path) -> Iterator[Path]:
         """All that a fit leaves behind, each as it is done; the report last."""
-        from . import export, report
-        from .estimator import FederatedGLM  # with scikit-learn
+        from . import export, report  # with scikit-learn and plotly
 
         folder.mkdir(parents=True, exist_ok=True)
         history = folder / "history.csv"
         self.history.to_csv(history, index=False, lineterminator="\n")
         yield history
         yield from export.write(self, folder)
-        yield report.write(FederatedGLM.of(self), folder / "report.html")
+        yield report.write(self, folder / "report.html")
 
 
 class Fitted(Protocol):

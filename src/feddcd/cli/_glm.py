@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import tomli_w
-from rich.console import Console
 
 from .._errors import Above, DataError, FeddcdError
 from .._files import fresh_folder
@@ -19,8 +18,8 @@ from ..analysis.plan import RegressionPlan
 from ..analysis.table import Roles as Roles
 from ..data.frames import Frame, is_table, read_frame
 from ..data.libsvm import read_libsvm
+from ._terminal import console, say, warn
 
-console, errors = Console(), Console(stderr=True)
 PRETENDED = "(site)"
 OPTIONS = {"sample_weight": "weight", "random_state": "seed"}  # where they have other names
 
@@ -55,7 +54,7 @@ def glm_command(
         _show(model, table, data)
     _write(model, roles, folder)
     if not model.result_.converged:
-        _warn(f"not proven to --tol {model.tol:g} in {model.result_.n_exchanges} exchanges")
+        warn(f"not proven to --tol {model.tol:g} in {model.result_.n_exchanges} exchanges")
         sys.exit(1)
 
 
@@ -100,13 +99,13 @@ def _sparse(file: Path) -> Frame:
 
 def _show(model: FederatedGLM, table: Frame, data: FileRows) -> None:
     for note in data.notes:
-        _warn(note)
+        warn(note)
     result = model.result_
     if result.n_dropped:
         counts = ", ".join(f"{name} {n:,}" for name, n in data.rows.holes.items() if n)
-        _say(f"{result.n_dropped:,} of {len(table.frame):,} rows lack a value ({counts})")
+        say(f"{result.n_dropped:,} of {len(table.frame):,} rows lack a value ({counts})")
     choice = result.choice
-    _say(f"method: {choice.method} ({choice.reason})\n\n{model.summary()}\n")
+    say(f"method: {choice.method} ({choice.reason})\n\n{model.summary()}\n")
 
 
 def _write(model: FederatedGLM, roles: Roles, folder: Path) -> None:
@@ -129,7 +128,7 @@ def _job(model: FederatedGLM, roles: Roles, folder: str) -> list[Path]:
 
 def _keep(path: Path, folder: Path) -> None:
     os.replace(path, folder / path.name)
-    _say(str(folder / path.name))
+    say(str(folder / path.name))
 
 
 def _usable(folder: Path, force: bool) -> Path:
@@ -138,11 +137,3 @@ def _usable(folder: Path, force: bool) -> Path:
     if not force and folder.is_dir() and any(folder.iterdir()):
         raise DataError(f"{folder} is not empty; choose another --out, or replace with --force")
     return folder
-
-
-def _say(text: str) -> None:
-    console.print(text, soft_wrap=True, highlight=False, markup=False)
-
-
-def _warn(text: str) -> None:
-    errors.print(f"note: {text}", style="yellow", soft_wrap=True, highlight=False, markup=False)

@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
+
+import pandas as pd
 
 from ..._text import NONE, count, number, probability, ratio, seconds, size, trim, upper
 from ...report import page
 from ...report.tables import pairs, table
+from .._cost import Choice
+from ..result import Fitted, TableResult, result_of
 from . import _words as words
 from ._figures import coefficients, convergence
 from ._plotly import Graph, place, scripts
@@ -15,7 +18,6 @@ from ._quality import calibration, calibration_table, residuals, roc_curve
 
 __all__ = ["write"]
 LINKS = {"gaussian": "identity", "binomial": "logit", "poisson": "log", "multinomial": "logit"}
-SETTINGS = {"family", "formula", "l2", "tol", "covariance", "standardize", "site_effects"}
 TERMS = {
     "Coefficient": "the change that goes with one more unit of a column while the others stay as "
     "they are: of the outcome itself (linear), of the logarithm of the odds (logistic) or of the "
@@ -33,30 +35,16 @@ TERMS = {
 }
 
 
-class FromEstimator:
-    """Today's estimator with the names of a result: `table` is its `table_`."""
-
-    def __init__(self, fit: Any):
-        self._fit = fit
-
-    def __getattr__(self, name: str) -> Any:
-        own = name in SETTINGS or name.endswith("_")
-        return getattr(self._fit, name if own else f"{name}_")
-
-
-def write(fit: Any, path: str | Path, title: str | None = None) -> Path:
+def write(fit: TableResult | Fitted, path: str | Path, title: str | None = None) -> Path:
     """Write the report of a fitted model and return its path."""
-    if not hasattr(fit, "table") and not hasattr(fit, "table_"):
-        raise ValueError("this model is not fitted yet: call fit first")
-    result = fit if hasattr(fit, "table") else FromEstimator(fit)
-    path = Path(path)
+    result, path = result_of(fit), Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     text = html(result, words.title(result) if title is None else title)
     path.write_text(text, encoding="utf-8", newline="\n")
     return path
 
 
-def html(fit: Any, title: str) -> str:
+def html(fit: TableResult, title: str) -> str:
     effects, course = coefficients(fit), convergence(fit)
     quality = [g for g in (calibration(fit), roc_curve(fit), residuals(fit)) if g is not None]
     graphs = [g for g in (effects, *quality, *course) if g is not None]
@@ -73,7 +61,7 @@ def html(fit: Any, title: str) -> str:
     )
 
 
-def _summary(fit: Any, title: str) -> str:
+def _summary(fit: TableResult, title: str) -> str:
     verdict, _, claim = words.proof(fit).partition(":")
     proof = f"<strong>{escape(verdict)}:</strong>{escape(claim)}"
     effects = words.effects(fit)
@@ -90,12 +78,12 @@ def _summary(fit: Any, title: str) -> str:
     )
 
 
-def _regression(fit: Any) -> str:
+def _regression(fit: TableResult) -> str:
     name = words.RATIOS.get(fit.family)
     head = ["name", "coefficient", "standard error", "z", "p", "95 % from", "to"]
     head += [name, "95 % from", "to"] if name else []
     rows = []
-    for label, row in fit.table.iterrows():
+    for label, row in fit.table.to_dict("index").items():
         b, low, high = float(row["coef"]), float(row["ci_low"]), float(row["ci_high"])
         z = f"{row['z']:.2f}".replace("-", "−")
         cells = [str(label), number(b), number(row["std_err"]), z]
@@ -104,7 +92,7 @@ def _regression(fit: Any) -> str:
     return table("The regression table, in the units of the columns", head, ("", rows))
 
 
-def _groups(fit: Any, graphs: Sequence[Graph]) -> str:
+def _groups(fit: TableResult, graphs: Sequence[Graph]) -> str:
     name = "How well the model describes the rows"
     if not graphs:
         why = "too few rows to show any group of them"
@@ -120,7 +108,7 @@ def _groups(fit: Any, graphs: Sequence[Graph]) -> str:
     )
 
 
-def _calibration(fit: Any) -> str:
+def _calibration(fit: TableResult) -> str:
     groups = calibration_table(fit)
     if groups is None:
         return ""
@@ -133,7 +121,7 @@ def _calibration(fit: Any) -> str:
     return table("Calibration, from low predictions to high ones", head, ("", rows))
 
 
-def _course(fit: Any, graphs: Sequence[Graph]) -> str:
+def _course(fit: TableResult, graphs: Sequence[Graph]) -> str:
     note = "Nothing was proven at any exchange, so there is no curve."
     if graphs:
         note = (
@@ -151,7 +139,7 @@ def _course(fit: Any, graphs: Sequence[Graph]) -> str:
     )
 
 
-def _exchanges(history: Any) -> str:
+def _exchanges(history: pd.DataFrame) -> str:
     show = {
         "exchange": ("exchange", count), "asked": ("asked", count), "answered": ("answered", count),
         "uploads": ("uploads", count), "bytes_up": ("sent up", size),
@@ -165,7 +153,7 @@ def _exchanges(history: Any) -> str:
     return table("Every exchange; counts, bytes and time add up", head, ("", rows))
 
 
-def _choice(choice: Any) -> str:
+def _choice(choice: Choice) -> str:
     """Why this method, and what each was expected to cost before the fit."""
     values = choice.predictions[["exchanges", "bytes", "seconds"]].to_numpy(float)
     rows = [
@@ -180,7 +168,7 @@ def _choice(choice: Any) -> str:
     )
 
 
-def _facts(fit: Any) -> str:
+def _facts(fit: TableResult) -> str:
     errors = {"cluster": "clustered by site"}.get(fit.covariance, "model-based")
     rows = [
         ("Model", words.KINDS[fit.family]),

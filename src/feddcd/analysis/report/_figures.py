@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._text import count, number, trim, upper
+from ..result import TableResult
 from . import _plotly as plot
 from ._plotly import Graph, dots, line, plain, text
 from ._quality import Columns, columns
@@ -29,7 +30,7 @@ class OwnEstimates(NamedTuple):
     std_err: np.ndarray
 
 
-def coefficients(fit: Any) -> Graph | None:
+def coefficients(fit: TableResult) -> Graph | None:
     labels = [c.label for c in strongest(fit)]
     if not labels:
         return None
@@ -51,13 +52,13 @@ def coefficients(fit: Any) -> Graph | None:
     return Graph("coefficients", data, frame, alt, caption, wide=True)
 
 
-def _name(fit: Any) -> str:
+def _name(fit: TableResult) -> str:
     if fit.family == "gaussian":
         return "coefficient"
     return f"coefficient (log {RATIOS[fit.family]})"
 
 
-def _sites(fit: Any, shown: list[str]) -> OwnEstimates | None:
+def _sites(fit: TableResult, shown: list[str]) -> OwnEstimates | None:
     if fit.site_table is None:
         return None
     place = {name: i for i, name in enumerate(shown)}
@@ -147,7 +148,7 @@ def _caption(total: int, unlike: bool, sites: OwnEstimates | None, outside: int)
     return " ".join(sentences)
 
 
-def convergence(fit: Any) -> list[Graph]:
+def convergence(fit: TableResult) -> list[Graph]:
     """Empty where nothing was ever proven."""
     history = fit.history
     error = history["certified_error"].to_numpy(float)

@@ -3,12 +3,13 @@
 No group of weight below SMALL is ever shown: it is joined with its neighbour.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from ..._text import count, number
+from ..result import TableResult
 from ._plotly import BAND, BLUE, ORANGE, SOFT, Graph, dots, layout, line, plain
 
 Columns = dict[str, np.ndarray]
@@ -78,7 +79,7 @@ def _sums(bins: Columns, label: np.ndarray) -> Columns:
     return {name: take.get(name, total)(v) for name, v in bins.items()}
 
 
-def calibration(fit: Any) -> Graph | None:
+def calibration(fit: TableResult) -> Graph | None:
     table = calibration_table(fit)
     if table is None:
         return None
@@ -108,7 +109,7 @@ def calibration(fit: Any) -> Graph | None:
     return Graph("calibration", data, frame, alt, caption)
 
 
-def calibration_table(fit: Any) -> Columns | None:
+def calibration_table(fit: TableResult) -> Columns | None:
     """Mean of prediction and outcome in at most ten groups, and half the width of an interval."""
     table = None if fit.bins is None else groups(columns(fit.bins))
     if table is None:
@@ -123,8 +124,10 @@ def calibration_table(fit: Any) -> Columns | None:
     return {"weight": weight, "predicted": mean, "observed": observed, "half": half}
 
 
-def roc_curve(fit: Any) -> Graph | None:
-    curve = roc(columns(fit.bins)) if fit.family == "binomial" else None
+def roc_curve(fit: TableResult) -> Graph | None:
+    if fit.family != "binomial" or fit.bins is None:
+        return None
+    curve = roc(columns(fit.bins))
     if curve is None:
         return None
     steps = lambda shape: {"shape": shape, "width": 0}
@@ -148,7 +151,7 @@ def roc_curve(fit: Any) -> Graph | None:
     return Graph("roc", data, frame, alt, caption)
 
 
-def residuals(fit: Any) -> Graph | None:
+def residuals(fit: TableResult) -> Graph | None:
     if fit.residual_bins is None:
         return None
     bins = columns(fit.residual_bins)
@@ -186,7 +189,7 @@ def _ends(values: np.ndarray, share: bool) -> list[float]:
     return [max(low - edge, -0.02), min(high + edge, 1.02)] if share else [low - edge, high + edge]
 
 
-def _expect(fit: Any) -> str:
+def _expect(fit: TableResult) -> str:
     if fit.family == "gaussian":
         return "If the model holds and noise is normal, they follow the orange curve."
     return "Counts are skewed where they are small, so the orange curve is a rough guide only."

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from ..._text import count, number, ratio, trim, upper
-from .. import names
+from .. import formula
 from ..formula import INTERCEPT
+from ..result import Coefficient, TableResult
 
 KINDS = {
     "gaussian": "linear regression",
@@ -19,13 +20,12 @@ RATIOS = {"binomial": "odds ratio", "poisson": "rate ratio", "multinomial": "odd
 STRONGEST = 3
 
 
-def title(fit: Any) -> str:
-    of = names.response(fit)
-    kind = KINDS[fit.family][0].upper() + KINDS[fit.family][1:]
-    return f"{kind}{f' of {of}' if of else ''} across {count(fit.n_sites, 'site')}"
+def title(fit: TableResult) -> str:
+    of, kind = f" of {fit.response}" if fit.response else "", KINDS[fit.family]
+    return f"{kind[0].upper()}{kind[1:]}{of} across {count(fit.n_sites, 'site')}"
 
 
-def lead(fit: Any) -> str:
+def lead(fit: TableResult) -> str:
     dropped = ""
     if fit.n_dropped:
         dropped = f" {count(fit.n_dropped, 'row')} with missing values were left out."
@@ -37,7 +37,7 @@ def lead(fit: Any) -> str:
     )
 
 
-def proof(fit: Any) -> str:
+def proof(fit: TableResult) -> str:
     """One sentence on how far the coefficients can be from those of the pooled rows."""
     error = fit.certified_error
     if fit.converged:
@@ -55,31 +55,29 @@ def proof(fit: Any) -> str:
     )
 
 
-def strongest(fit: Any) -> list[names.Coefficient]:
+def strongest(fit: TableResult) -> list[Coefficient]:
     """The coefficients furthest from zero in their own standard errors."""
-    rows = {c.label: c for c in names.coefficients(fit) if is_effect(fit, c)}
-    z = fit.table["z"].abs().dropna()
-    order = z[[label for label in z.index if label in rows]].sort_values(ascending=False)
-    return [rows[label] for label in order.index]
+    z = dict(zip(fit.coefficients, fit.table["z"].abs(), strict=True))
+    shown = [c for c in z if is_effect(fit, c) and not math.isnan(z[c])]
+    return sorted(shown, key=lambda c: -z[c])
 
 
-def is_effect(fit: Any, c: names.Coefficient) -> bool:
+def is_effect(fit: TableResult, c: Coefficient) -> bool:
     """Neither the intercept nor what stands for a site."""
-    site = fit.site_effects == "fixed" and c.column.startswith("site[")
-    return c.column != INTERCEPT and not site
+    return c.column != INTERCEPT and not fit.is_of_site(c.column)
 
 
-def effects(fit: Any) -> list[str]:
+def effects(fit: TableResult) -> list[str]:
     return [effect(fit, c) for c in strongest(fit)[:STRONGEST]]
 
 
-def effect(fit: Any, c: names.Coefficient) -> str:
+def effect(fit: TableResult, c: Coefficient) -> str:
     """`One more unit of age goes with 1.2 times the odds ...`"""
     row = fit.table.loc[c.label]
     b, low, high = float(row["coef"]), float(row["ci_low"]), float(row["ci_high"])
     none = 0 if fit.family == "gaussian" else 1
     doubt = f" The interval includes {none}, which is no effect." if low <= 0 <= high else ""
-    of = names.response(fit) or "the outcome"
+    of = fit.response or "the outcome"
     if fit.family == "gaussian":
         more = "higher" if b >= 0 else "lower"
         low, high = (low, high) if b >= 0 else (-high, -low)
@@ -91,7 +89,7 @@ def effect(fit: Any, c: names.Coefficient) -> str:
     return f"{_change(fit, c.column)} goes with {what} (95 % interval {range_}).{doubt}"
 
 
-def cautions(fit: Any) -> list[str]:
+def cautions(fit: TableResult) -> list[str]:
     """What a reader of the table must know beside the numbers."""
     notes = []
     if _is_penalised(fit.l2):
@@ -106,22 +104,22 @@ def cautions(fit: Any) -> list[str]:
     return notes
 
 
-def _change(fit: Any, column: str) -> str:
-    if names.is_made(fit, column):
-        if (level := names.level(column)) is not None:
+def _change(fit: TableResult, column: str) -> str:
+    if fit.is_made(column):
+        if (level := formula.level(column)) is not None:
             against = ", against the reference category," if level.relative else ""
             return f"{level.column} = {level.level}{against}"
-        if len(names.factors(column)) > 1:
-            return f"One more of the product {' × '.join(names.factors(column))}"
+        if len(formula.factors(column)) > 1:
+            return f"One more of the product {' × '.join(formula.factors(column))}"
     return f"One more unit of {column}"
 
 
-def _what(fit: Any, c: names.Coefficient, of: str) -> str:
+def _what(fit: TableResult, c: Coefficient, of: str) -> str:
     if fit.family == "poisson":
         return "the expected count" if of == "the outcome" else f"the expected {of}"
     if fit.family == "binomial":
         return "the odds of the outcome" if of == "the outcome" else f"the odds of {of} = 1"
-    return f"the odds of {c.label_of_class} against {fit.classes[0]}"
+    return f"the odds of {c.label_of_class} against {fit.classes[0]}"  # pyright: ignore
 
 
 def _is_penalised(l2: Any) -> bool:
