@@ -14,7 +14,7 @@ from ._sums import DesignRows
 from .formula import FormulaDesign, NoColumn
 from .plan import ModelSettings, RegressionPlan
 from .protocol import Agreement, ColumnsOffer, Misfit, SiteRows
-from .table import CompleteRows, Roles, code, read, targets
+from .table import WEIGHT, CompleteRows, Roles, label, numbers_of, read
 
 
 def used(plan: RegressionPlan, names: Sequence[str]) -> tuple[str, ...]:
@@ -143,7 +143,8 @@ def prepare(rows: CompleteRows, settings: ModelSettings) -> Prepared:
     except TypeError:
         raise DataError("groups mixes numbers and words; name the sites in one way") from None
     if len(labels) < 2:
-        raise rows.wording.one_site(labels[0])
+        told = f"groups has one value only, {labels[0]!s}: need two sites"
+        raise DataError(told, value=labels[0])
     Y, classes = targets(settings.family, rows)
     s = np.ones(len(place)) if rows.weight is None else rows.weight
     sites = tuple(str(label) for label in labels)
@@ -156,6 +157,67 @@ def prepare(rows: CompleteRows, settings: ModelSettings) -> Prepared:
         part = np.flatnonzero(place == i)
         own[site] = SiteRows(settings, DesignRows(*(x[part] for x in whole)), n=len(part))
     return Prepared(cohort, own, labels)
+
+
+class Targets(NamedTuple):
+    Y: np.ndarray  # n by k
+    classes: np.ndarray | None  # of a multinomial model, the base first
+
+
+def targets(family: str, rows: CompleteRows) -> Targets:
+    """y of all rows, checked and coded."""
+    if family == "multinomial":
+        return _classes(rows.y)
+    name, values = label(rows.y), code(family, rows, None)[:, 0]
+    if family == "binomial" and np.ptp(values) == 0 and values[0] in (0, 1):
+        raise DataError(f"{name} is {values[0]:g} in every row: binomial needs both 0 and 1")
+    if family == "poisson" and not values.any():
+        raise DataError(f"{name} is 0 in every row: no finite model fits it")
+    if family == "gaussian" and np.ptp(values) == 0:
+        raise DataError(f"{name} is {values[0]:g} in every row")
+    return Targets(values[:, None], None)
+
+
+def code(family: str, rows: CompleteRows, classes: Sequence[Any] | None) -> np.ndarray:
+    """Y of some rows: what one row can have wrong is refused."""
+    y = rows.y
+    if family == "multinomial" and classes is not None:
+        _check(y, np.asarray(~y.isin(classes)), "is a class that was not agreed")
+        return (np.asarray(y, object)[:, None] == np.array(classes[1:], object)).astype(float)
+    values = numbers_of(y, label(y))
+    _check(y, ~np.isfinite(values), "must be finite")
+    if family == "binomial":
+        _check(y, (values < 0) | (values > 1), "must be 0 or 1")
+        if rows.weight is None:
+            share = "must be 0 or 1 (a share needs <sample_weight>, the number of trials)"
+            _check(y, values % 1 != 0, share)
+    if family == "poisson":
+        _check(y, values < 0, "must be a count, >= 0")
+    return values[:, None]
+
+
+def _classes(y: pd.Series) -> Targets:
+    name = label(y)
+    try:
+        classes, codes, counts = np.unique(np.asarray(y), return_inverse=True, return_counts=True)
+    except TypeError:
+        raise DataError(f"{name} mixes labels that cannot be ordered, such as 1 and 'a'") from None
+    if len(classes) < 2:
+        raise DataError(f"{name} is {classes[0]!s} in every row: multinomial needs two classes")
+    if counts.min() < 2:
+        once = classes[np.argmin(counts)]
+        row = y.index[int(np.flatnonzero(codes == np.argmin(counts))[0])]
+        told = f"{name}: the class {once!s} is seen once only, <row>"
+        raise DataError(told, row=int(row), column=name, value=once)
+    return Targets(np.eye(len(classes))[codes][:, 1:], classes)
+
+
+def _check(y: pd.Series, bad: np.ndarray, why: str) -> None:
+    """Refuses the first value that is bad; the index of y holds the rows' numbers."""
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        told, at = f"{label(y)} {why}, got {y.iloc[row]} <row>", int(y.index[row])
+        raise DataError(told, row=at, column=label(y), value=y.iloc[row], settings=WEIGHT)
 
 
 def _read(frame: pd.DataFrame, plan: RegressionPlan) -> CompleteRows:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -13,10 +13,9 @@ from formulaic.errors import FormulaicError
 from .._errors import DataError
 from .._text import listed
 from ..data.frames import Frame, is_number, no_column
-from ._columns import check_mixed, column, pick
 from .formula import FormulaParts, split, tokens
 from .plan import ModelSettings
-from .table import CompleteRows, Roles, read
+from .table import CompleteRows, Roles, check_mixed, column, label, numbers_of, read
 
 CONSTANT = re.compile(r"[01+\-\s]*")
 MAX_LEVELS = 1000
@@ -27,56 +26,16 @@ class FileRows(NamedTuple):
     notes: tuple[str, ...]  # what a person should know of it
 
 
-class FileWording(NamedTuple):
-    """For who gave a file and options; see `Wording`."""
-
-    file: str
-    roles: Roles
-
-    def no_column(self, role: str, name: str, columns: list[str]) -> DataError:
-        return no_column(self.file, name, columns, f" for --{role}")
-
-    def nothing_left(self, apart: tuple[str, ...]) -> DataError:
-        told = f"no column of numbers is left beside {self.options()}"
-        return DataError(told, file=self.file)
-
-    def no_site(self, rows: np.ndarray) -> DataError:
-        told = f"{self.roles.group} is empty <row>: a row without a site; such rows: {len(rows)}"
-        return DataError(told, file=self.file, row=int(rows[0]), column=self.roles.group)
-
-    def one_site(self, site: Any) -> DataError:
-        told = f"{self.roles.group} is {site!s} in every row: need two sites"
-        return DataError(told, file=self.file, column=self.roles.group, value=site)
-
-    def not_binary(self, y: pd.Series, values: np.ndarray) -> DataError:
-        name, low, high = y.name or "y", values.min(), values.max()
-        told = (
-            f"{name} goes from {low:g} to {high:g}: --family binomial takes 0 and 1; gaussian "
-            "takes all numbers, poisson counts, multinomial classes"
-        )
-        if low >= 0 and high <= 1:
-            each = np.unique(values)
-            told = (
-                f"{name} has shares such as {each[len(each) // 2]:g}; give --weight, the column "
-                "with the number of trials, or --family gaussian"
-            )
-        return DataError(told, file=self.file, column=str(name))
-
-    def options(self) -> str:
-        named = [role for role, name in self.roles._asdict().items() if name is not None]
-        return ", ".join(f"--{role}" for role in named)
-
-
 def read_rows(table: Frame, roles: Roles, settings: ModelSettings) -> FileRows:
     """The complete rows of a file, checked, and what a person should know of them."""
-    wording, notes = FileWording(table.file, roles), []
-    _check_roles(table, settings.formula, wording)
+    notes: list[str] = []
+    _check_roles(table, settings.formula, roles)
     frame, group = table.frame, str(roles.group)
     check_plain(table, [group])
     check_alike(table, group, notes)
     sites = np.asarray(frame[group])
     if settings.formula is None:
-        outcome, used = str(roles.label), _numeric(table, wording, notes)
+        outcome, used = str(roles.label), _numeric(table, roles, notes)
         kept = (*used, roles.label, roles.weight, roles.offset)
         frame = frame[[c for c in frame if c in kept]]
     else:
@@ -86,7 +45,16 @@ def read_rows(table: Frame, roles: Roles, settings: ModelSettings) -> FileRows:
     if outcome in frame.columns:
         check_plain(table, [outcome])
         frame = _code_words(table._replace(frame=frame), outcome, settings.family, notes)
-    rows = read(frame, roles._replace(group=sites), settings.formula, settings.missing, wording)
+    empty = np.flatnonzero(table.frame[group].isna())
+    if len(empty):
+        told = f"{group} is empty <row>: a row without a site; such rows: {len(empty)}"
+        raise DataError(told, file=table.file, row=int(empty[0]), column=group)
+    rows = read(frame, roles._replace(group=sites), settings.formula, settings.missing)
+    if len(set(rows.site)) == 1:
+        told = f"{group} is {rows.site[0]!s} in every row: need two sites"
+        raise DataError(told, file=table.file, column=group, value=rows.site[0])
+    if settings.family == "binomial" and np.isfinite(numbers_of(rows.y, label(rows.y))).all():
+        _check_binary(table, rows)
     return FileRows(rows, tuple(notes))
 
 
@@ -142,8 +110,8 @@ def check_alike(table: Frame, name: str, notes: list[str]) -> None:
             notes.append(f"{name} has {other!r} and {text!r}, taken for two different ones")
 
 
-def _check_roles(table: Frame, formula: str | None, wording: FileWording) -> None:
-    file, roles, names = table.file, wording.roles, list(table.frame.columns)
+def _check_roles(table: Frame, formula: str | None, roles: Roles) -> None:
+    file, names = table.file, list(table.frame.columns)
     if roles.group is None:
         told = (
             "say with --group which column names the site (the hospital, bank, ...) that holds "
@@ -155,14 +123,39 @@ def _check_roles(table: Frame, formula: str | None, wording: FileWording) -> Non
         told = f"say {what}: --formula 'y ~ a + b', or --label y for all other numbers"
         raise DataError(told, file=file)
     for role, name in roles._asdict().items():
-        pick(table.frame, name, role, wording)
+        if name is not None and name not in names:
+            raise no_column(file, name, names, f" for --{role}")
     given = [name for name in roles if name is not None]
     twice = [name for name in given if given.count(name) > 1]
     if twice:
-        told = f"the column {twice[0]!r} cannot be two of {wording.options()}"
+        told = f"the column {twice[0]!r} cannot be two of {_options(roles)}"
         raise DataError(told, file=file)
     if not len(table.frame):
         raise DataError("no rows", file=file)
+
+
+def _options(roles: Roles) -> str:
+    named = [role for role, name in roles._asdict().items() if name is not None]
+    return ", ".join(f"--{role}" for role in named)
+
+
+def _check_binary(table: Frame, rows: CompleteRows) -> None:
+    name, values = label(rows.y), numbers_of(rows.y, label(rows.y))
+    low, high = values.min(), values.max()
+    if low < 0 or high > 1:
+        told = (
+            f"{name} goes from {low:g} to {high:g}: --family binomial takes 0 and 1; gaussian "
+            "takes all numbers, poisson counts, multinomial classes"
+        )
+    elif rows.weight is None and np.any(values % 1 != 0):
+        each = np.unique(values)
+        told = (
+            f"{name} has shares such as {each[len(each) // 2]:g}; give --weight, the column "
+            "with the number of trials, or --family gaussian"
+        )
+    else:
+        return
+    raise DataError(told, file=table.file, column=name)
 
 
 def _named(table: Frame, parts: FormulaParts) -> tuple[str, tuple[str, ...]]:
@@ -198,13 +191,16 @@ def _restore(frame: pd.DataFrame, group: str, used: tuple[str, ...]) -> pd.DataF
     return frame.assign(**{group: pd.to_numeric(frame[group])})
 
 
-def _numeric(table: Frame, wording: FileWording, notes: list[str]) -> tuple[str, ...]:
+def _numeric(table: Frame, roles: Roles, notes: list[str]) -> tuple[str, ...]:
     """All columns of numbers that have no other role."""
-    rest = tuple(c for c in table.frame.columns if c not in wording.roles)
+    rest = tuple(c for c in table.frame.columns if c not in roles)
     check_mixed(table.frame, rest)
     used = tuple(c for c in rest if table.frame[c].dtype.kind in "biuf")
+    if not used:
+        told = f"no column of numbers is left beside {_options(roles)}"
+        raise DataError(told, file=table.file)
     left = [c for c in rest if c not in used]
-    if left and used:
+    if left:
         notes.append(f"left out, for they are not numbers: {listed(left)} (a formula takes them)")
     return used
 

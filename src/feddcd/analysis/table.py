@@ -1,30 +1,21 @@
 """From what the user has to checked rows: X with names, y, site, weight and offset.
 
-The estimator, the command and the sites all read their tables here.
+The estimator, the command and the sites all read their tables here. A row's number counts from 0;
+an error holds it as a field, and who knows the file says where it is.
 """
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
+import scipy.sparse
 
 from .._errors import DataError, SpecError
+from .._text import meant
 from . import formula as formulas
-from ._columns import (
-    IN_PYTHON,
-    WEIGHT,
-    Wording,
-    as_frame,
-    check_finite,
-    check_mixed,
-    column,
-    label,
-    numbers_of,
-    pick,
-    refusal,
-)
 from .formula import INTERCEPT
+
+WEIGHT = {"sample_weight": None}  # a setting that messages name
 
 
 class Design(Protocol):
@@ -57,7 +48,6 @@ class CompleteRows(NamedTuple):
     dropped: int
     design: Design
     roles: Roles
-    wording: Wording
     holes: dict[str, int]  # by column: its missing values
 
 
@@ -84,19 +74,17 @@ class PlainDesign(NamedTuple):
         return np.zeros(len(frame))
 
 
-def read(
-    data: Any, roles: Roles, formula: str | None, missing: str, wording: Wording = IN_PYTHON
-) -> CompleteRows:
+def read(data: Any, roles: Roles, formula: str | None, missing: str) -> CompleteRows:
+    """Errors name the arguments of fit; who has other names for them checks before."""
     frame = as_frame(data, need_names=formula is not None)
     parts = None if formula is None else formulas.split(formula)
-    y, site = _response(frame, roles.label, parts, wording), _sites(frame, roles.group, wording)
-    s = pick(frame, roles.weight, "weight", wording)
-    o = pick(frame, roles.offset, "offset", wording)
+    y, site = _response(frame, roles.label, parts), _sites(frame, roles.group)
+    s, o = pick(frame, roles.weight, "sample_weight"), pick(frame, roles.offset, "offset")
     s = None if s is None else _weights(s)
     o = np.zeros(len(frame)) if o is None else numbers_of(o, "offset")
     named = (roles.weight, roles.group, roles.offset, y.name)
     apart = tuple(name for name in named if isinstance(name, str))
-    used = _used(frame, parts, apart, wording)
+    used = _used(frame, parts, apart)
     beside = pd.DataFrame({"(y)": y, "(offset)": o}, index=frame.index)
     whole = _complete(pd.concat([frame[list(used)], beside], axis=1), y.name, missing)
     counted = [c for c in (*used, y.name, roles.offset) if isinstance(c, str) and c in frame]
@@ -115,18 +103,15 @@ def read(
     check_finite(pd.DataFrame({"offset": o}), rows)
     return CompleteRows(
         X.to_numpy(float), [str(c) for c in X.columns], y, site[rows],
-        None if s is None else s[rows], o, int(np.sum(~whole & counts)), design, roles, wording,
-        holes,
+        None if s is None else s[rows], o, int(np.sum(~whole & counts)), design, roles, holes,
     )  # fmt: skip
 
 
-def _response(
-    frame: pd.DataFrame, y: Any, parts: formulas.FormulaParts | None, wording: Wording
-) -> pd.Series:
+def _response(frame: pd.DataFrame, y: Any, parts: formulas.FormulaParts | None) -> pd.Series:
     if parts is None:
         if y is None:
             raise SpecError("y is missing: give y, or a formula that names it")
-        return pick(frame, y, "label", wording)  # pyright: ignore
+        return pick(frame, y, "y")  # pyright: ignore
     if y is not None:
         raise SpecError(f"the formula names the response, {parts.response!r}; leave y out")
     name = parts.response.strip("`")
@@ -135,13 +120,13 @@ def _response(
     return pd.Series(formulas.number(parts.response, frame), name=None)
 
 
-def _sites(frame: pd.DataFrame, groups: Any, wording: Wording) -> np.ndarray:
-    site = pick(frame, groups, "group", wording)
+def _sites(frame: pd.DataFrame, groups: Any) -> np.ndarray:
+    site = pick(frame, groups, "groups")
     if site is None:
         raise SpecError("groups is missing: say which site each row belongs to")
     empty = np.flatnonzero(np.asarray(pd.isna(site)))
     if len(empty):
-        raise wording.no_site(empty)
+        raise DataError("groups has no value <row>: a row without a site", row=int(empty[0]))
     return np.asarray(site)
 
 
@@ -157,16 +142,13 @@ def _weights(column: pd.Series) -> np.ndarray:
 
 
 def _used(
-    frame: pd.DataFrame,
-    parts: formulas.FormulaParts | None,
-    apart: tuple[str, ...],
-    wording: Wording,
+    frame: pd.DataFrame, parts: formulas.FormulaParts | None, apart: tuple[str, ...]
 ) -> tuple[str, ...]:
     if parts is not None:
         return formulas.tokens(" ".join([parts.right, *parts.offsets]), frame)
     used = tuple(c for c in frame.columns if c not in apart)
     if not used:
-        raise wording.nothing_left(apart)
+        raise DataError(f"no column is left for X beside {', '.join(apart)}")
     return used
 
 
@@ -184,58 +166,85 @@ def _complete(frame: pd.DataFrame, response: Any, missing: str) -> np.ndarray:
     return np.asarray(whole)
 
 
-class Targets(NamedTuple):
-    Y: np.ndarray  # n by k
-    classes: np.ndarray | None  # of a multinomial model, the base first
+def as_frame(data: Any, need_names: bool) -> pd.DataFrame:
+    if isinstance(data, pd.DataFrame):
+        frame = data.reset_index(drop=True)
+        frame.columns = [str(c) for c in frame.columns]
+        twice = frame.columns[frame.columns.duplicated()]
+        if len(twice):
+            raise DataError(f"the column {twice[0]!r} is there twice")
+    elif need_names:
+        raise SpecError(f"a formula needs a DataFrame, got {type(data).__name__}")
+    else:
+        X = data.toarray() if scipy.sparse.issparse(data) else np.asarray(data)
+        if X.ndim != 2:
+            raise DataError(f"X needs two dimensions, rows and columns; got shape {X.shape}")
+        frame = pd.DataFrame(X, columns=[f"x{k}" for k in range(X.shape[1])])
+    if len(frame) == 0 or frame.shape[1] == 0:
+        raise DataError(f"there are no rows or no columns, got shape {frame.shape}")
+    return frame
 
 
-def targets(family: str, rows: CompleteRows) -> Targets:
-    """y of all rows, checked and coded."""
-    if family == "multinomial":
-        return _classes(rows.y)
-    name, values = label(rows.y), code(family, rows, None)[:, 0]
-    if family == "binomial" and np.ptp(values) == 0 and values[0] in (0, 1):
-        raise DataError(f"{name} is {values[0]:g} in every row: binomial needs both 0 and 1")
-    if family == "poisson" and not values.any():
-        raise DataError(f"{name} is 0 in every row: no finite model fits it")
-    if family == "gaussian" and np.ptp(values) == 0:
-        raise DataError(f"{name} is {values[0]:g} in every row")
-    return Targets(values[:, None], None)
+def pick(frame: pd.DataFrame, value: Any, what: str) -> pd.Series | None:
+    """A column of the frame by name, or an array with one value per row; `what` it is to be."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        if value in frame.columns:
+            return column(frame, value)
+        columns = list(frame.columns)
+        told = f"{what}: no column {value!r}; {meant(value, columns)}there are "
+        raise DataError(told + ", ".join(columns[:30]), column=value)
+    array = np.asarray(value)
+    if array.shape != (len(frame),):
+        raise DataError(f"{what} must have shape ({len(frame)},), got {array.shape}")
+    return pd.Series(array, name=None)
 
 
-def code(family: str, rows: CompleteRows, classes: Sequence[Any] | None) -> np.ndarray:
-    """Y of some rows: what one row can have wrong is refused."""
-    y = rows.y
-    if family == "multinomial" and classes is not None:
-        _check(y, np.asarray(~y.isin(classes)), "is a class that was not agreed")
-        return (np.asarray(y, object)[:, None] == np.array(classes[1:], object)).astype(float)
-    values = numbers_of(y, label(y))
-    _check(y, ~np.isfinite(values), "must be finite")
-    if family == "binomial":
-        bad = (values < 0) | (values > 1)
-        if bad.any() or (rows.weight is None and np.any(values % 1 != 0)):
-            raise rows.wording.not_binary(y, values)
-    if family == "poisson":
-        _check(y, values < 0, "must be a count, >= 0")
-    return values[:, None]
+def is_number(values: pd.Series) -> np.ndarray:
+    """Which values are numbers, or words that read as one."""
+    return np.asarray(pd.notna(pd.to_numeric(values, errors="coerce")), bool)
 
 
-def _classes(y: pd.Series) -> Targets:
-    name = label(y)
+def numbers_of(values: pd.Series, name: str) -> np.ndarray:
+    if isinstance(values.dtype, pd.CategoricalDtype) or values.dtype.kind in "mMc":
+        told = f"{name} is not a column of numbers but {values.dtype}; use a formula"
+        raise DataError(told, column=name, settings=WEIGHT)
     try:
-        classes, codes, counts = np.unique(np.asarray(y), return_inverse=True, return_counts=True)
-    except TypeError:
-        raise DataError(f"{name} mixes labels that cannot be ordered, such as 1 and 'a'") from None
-    if len(classes) < 2:
-        raise DataError(f"{name} is {classes[0]!s} in every row: multinomial needs two classes")
-    if counts.min() < 2:
-        once = classes[np.argmin(counts)]
-        row = y.index[int(np.flatnonzero(codes == np.argmin(counts))[0])]
-        told = f"{name}: the class {once!s} is seen once only, <row>"
-        raise DataError(told, row=int(row), column=name, value=once)
-    return Targets(np.eye(len(classes))[codes][:, 1:], classes)
+        if not isinstance(values.dtype, pd.StringDtype):
+            return values.to_numpy(float, na_value=np.nan)
+    except (TypeError, ValueError):
+        pass
+    bad = values.notna() & ~is_number(values)
+    raise _not_a_number(name, values.loc[bad if bad.any() else values.notna()])
 
 
-def _check(y: pd.Series, bad: np.ndarray, why: str) -> None:
-    if bad.any():
-        raise refusal(y, bad, why)
+def check_mixed(frame: pd.DataFrame, names: tuple[str, ...]) -> None:
+    """A column of numbers with a few words in it would become hundreds of categories."""
+    for name in names:
+        values = column(frame, name).dropna()
+        words = values.dtype.kind in "OTU" and not isinstance(values.dtype, pd.CategoricalDtype)
+        if words and 0.5 <= (number := is_number(values)).mean() < 1:
+            raise _not_a_number(name, values.loc[~number])
+
+
+def check_finite(X: pd.DataFrame, rows: np.ndarray) -> None:
+    bad = np.argwhere(~np.isfinite(X.to_numpy(float)))
+    if len(bad):
+        row, column = bad[0]
+        name, value = X.columns[column], X.iloc[row, column]
+        told = f"{name} is {value} <row>; it must be finite"
+        raise DataError(told, row=int(rows[row]), column=name, value=value)
+
+
+def label(y: pd.Series) -> str:
+    return "y" if y.name is None else str(y.name)
+
+
+def _not_a_number(name: str, values: pd.Series) -> DataError:
+    told, value = f"{name} must be numbers, got {values.iloc[0]!r} <row>", values.iloc[0]
+    return DataError(told, row=int(values.index[0]), column=name, value=value, settings=WEIGHT)
+
+
+def column(frame: pd.DataFrame, name: str) -> pd.Series:
+    return frame[name]  # pyright: ignore
