@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from feddcd import FederatedGLM
-from feddcd.analysis._certificate import bound, inverse, leverage, point, upper_inverse
 from feddcd.analysis._model import Model, model_of
+from feddcd.analysis._points import bound, inverse, leverage, point, upper_inverse
 from feddcd.analysis._sums import DesignRows, PointQuestion, answer, round_up, square
 
 PROBLEMS, SITES, ROWS, COLUMNS = 1000, 2, 30, 4

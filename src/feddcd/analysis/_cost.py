@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 
 from .._errors import SpecError
-from ._certificate import Answers
 from ._model import Model
+from ._points import Answers
 from ._sums import Answer, PointQuestion, read_answer
 from .protocol import Blocks, Watch
 

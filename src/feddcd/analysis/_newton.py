@@ -3,7 +3,7 @@
 The first exchange, at w = 0 and with everyone, gives moments and curvature, and from them a first
 guess. Then, while some sites are missing, each keeps its latest quadratic model at the server and
 the next point minimises their sum; near the optimum a point is held until all have answered.
-Where all have, the bound of `certificate` holds, and the step takes the third derivative along
+Where all have, the bound of `_points` holds, and the step takes the third derivative along
 the last move into account.
 """
 
@@ -13,10 +13,17 @@ from typing import NamedTuple
 import numpy as np
 
 from .._errors import SpecError
-from ._certificate import (
+from ._cost import Log, Talk, visit
+from ._model import Model, check_collinear, check_outcome, check_rows
+from ._points import (
     Answers,
     Point,
     dispersion,
+    edges,
+    first_null,
+    first_steps,
+    gram,
+    next_null,
     penalties,
     point,
     scales,
@@ -25,9 +32,6 @@ from ._certificate import (
     upper_inverse,
     with_penalty,
 )
-from ._cost import Log, Talk, visit
-from ._guess import edges, first_null, first_steps, gram, next_null
-from ._model import Model, check_collinear, check_outcome, check_rows
 from ._sums import Answer, Moments, PointQuestion, square
 
 STALLS = 5  # points in a row without progress that mean separation

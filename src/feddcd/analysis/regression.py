@@ -1,17 +1,28 @@
 """The regression table: Newton's method on sums over the sites, to a proven distance."""
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtr, ndtri
 
 from .._errors import DataError, Refused
-from . import _schema, _statistics
-from ._certificate import variances
+from . import _schema
 from ._cost import LineCost, Log, Talk, choose
-from ._model import model_for, separation
+from ._model import Model, model_for, separation
 from ._newton import Estimate, Pilot, Separated, newton, run_pilot
-from ._sums import KINDS, PointQuestion, answer, parts, read_answer
+from ._points import Point, dispersion, inverse, variances
+from ._sums import (
+    KINDS,
+    RESIDUALS,
+    Moments,
+    PointQuestion,
+    answer,
+    parts,
+    read_answer,
+    square,
+)
 from .formula import INTERCEPT
 from .plan import ModelSettings, RegressionPlan
 from .protocol import Agreement, Arrays, Blocks, Each, Kind, SiteRows, Watch, tag
@@ -53,11 +64,9 @@ class RegressionTable:
         return given._replace(pilot=bool(given.pilot))
 
     def answer(self, rows: SiteRows, question: PointQuestion) -> Blocks:
-        said, kinds = (
-            answer(rows.data, rows.plan.family, question, rows.least),
-            self.kinds(rows.plan),
-        )
-        return {name: kinds[name](part) for name, part in parts(said).items()}
+        kinds = self.kinds(rows.plan)
+        given = answer(rows.data, rows.plan.family, question, rows.least)
+        return {name: kinds[name](part) for name, part in parts(given).items()}
 
     def blocks(self, arrays: Arrays, plan: ModelSettings, cohort: Agreement) -> Blocks:
         p = model_for(plan, cohort).p
@@ -79,8 +88,8 @@ class RegressionTable:
         where there is a way to, and gives its w."""
         model, log = model_for(plan, cohort), Log(plan.max_exchanges, watch)
         line = LineCost(plan.latency, plan.bandwidth)
-        judge = lambda model, point, sums: _statistics.error(
-            point, _statistics.covariance(model, point, sums, plan.covariance)
+        judge = lambda model, point, sums: _error(
+            point, _covariance(model, point, sums, plan.covariance)
         )
         try:
             pilot = yield from run_pilot(model, log)
@@ -115,7 +124,7 @@ def _result(
     table, matrix = _table(settings, estimate, labels, A)
     plain = _flat(np.eye(len(model.names)), estimate, k)
     original_table, original_covariance = _table(settings, estimate, labels, plain)
-    bins, residual_bins = _statistics.bins(model, estimate)
+    bins, residual_bins = _bin_tables(model, estimate)
     last, is_intercept = history.iloc[-1], np.array([name == INTERCEPT for name in model.names])
     rest, first = w[~is_intercept], w[is_intercept].sum(0)
     several = cohort.classes is not None
@@ -128,12 +137,12 @@ def _result(
         n_rows=int(estimate.sums.n),
         n_dropped=0,
         n_sites=len(model.sites),
-        **_statistics.fit(model, estimate)._asdict(),
+        **_fit_numbers(model, estimate),
         certified_error=estimate.error,
         converged=estimate.converged,
         history=history,
         choice=choice,
-        site_table=_statistics.by_site(model, estimate, labels, A),
+        site_table=_by_site(model, estimate, labels, A),
         bins=bins,
         residual_bins=residual_bins,
         n_exchanges=int(last["exchange"]),
@@ -159,10 +168,16 @@ def _flat(A: np.ndarray, estimate: Estimate, k: int) -> np.ndarray:
 def _table(
     settings: ModelSettings, estimate: Estimate, labels: list[str], A: np.ndarray
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """One row per coefficient, the intervals holding 95 %; and the covariance."""
     model, point, sums = estimate.model, estimate.point, estimate.sums
-    cov = _statistics.covariance(model, point, sums, settings.covariance)
-    cov, w = A @ cov @ A.T, A @ point.w.reshape(-1)
-    table = _statistics.table(w, np.sqrt(np.diag(cov)), labels)
+    cov = A @ _covariance(model, point, sums, settings.covariance) @ A.T
+    w, std_err = A @ point.w.reshape(-1), np.sqrt(np.diag(cov))
+    z, half = w / std_err, ndtri(0.975) * std_err
+    columns = {
+        "coef": w, "std_err": std_err, "z": z, "p": 2 * ndtr(-np.abs(z)),
+        "ci_low": w - half, "ci_high": w + half,
+    }  # fmt: skip
+    table = pd.DataFrame(columns, index=pd.Index(labels, name="name"))
     return table, pd.DataFrame(cov, labels, labels)
 
 
@@ -179,3 +194,88 @@ def _units(settings: ModelSettings, estimate: Estimate) -> np.ndarray:
     free &= ~constant
     A[np.ix_(constant, free)] = (estimate.sums.x / estimate.sums.weight)[free]
     return A * np.where(np.eye(len(A), dtype=bool), sd[:, None], 1.0)
+
+
+def _covariance(model: Model, point: Point, sums: Moments, kind: str) -> np.ndarray:
+    """Of the coefficients in units of D: φH⁻¹, or the sandwich with the sites as clusters and
+    statsmodels' factor for few of them."""
+    V, n, p = inverse(point.H), float(sums.n), model.p
+    if kind == "model":
+        return dispersion(model, point.value, sums) * V
+    N = len(point.site_g)
+    meat = point.site_g.T @ point.site_g * (N / (N - 1)) * ((n - 1) / (n - p))
+    return V @ meat @ V
+
+
+def _error(point: Point, cov: np.ndarray) -> float:
+    """The certified distance of the worst coefficient, in the table's standard errors."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.sqrt(np.diag(inverse(point.H)) / np.diag(cov))
+    return float(point.bound.reach * np.max(ratio)) if point.bound.r > 0 else 0.0
+
+
+def _fit_numbers(model: Model, estimate: Estimate) -> dict[str, Any]:
+    sums, value = estimate.sums, estimate.point.value
+    n, floor = float(sums.n), float(sums.floor)
+    deviance = 2 * (value - floor)
+    if model.quadratic:
+        ll = -n / 2 * (np.log(2 * np.pi * deviance / n) + 1) + float(sums.constant[1]) / 2
+    else:
+        ll = float(sums.constant[0]) - value
+    return {
+        "deviance": deviance, "null_deviance": 2 * (estimate.null - floor),
+        "dispersion": dispersion(model, value, sums), "log_likelihood": float(ll),
+        "aic": float(-2 * ll + 2 * model.p),
+    }  # fmt: skip
+
+
+def _bin_tables(
+    model: Model, estimate: Estimate
+) -> tuple[pd.DataFrame | None, pd.DataFrame | None]:
+    """Rows by bins of the predicted mean, and by bins of Pearson's residuals."""
+    each = list(estimate.answers.values())
+    if each[0].bins.shape[1] == 0:
+        return None, None
+    first, last = (0.0, 1.0) if model.family == "binomial" else (-np.inf, np.inf)
+    weight, observed, predicted = np.sum([a.bins for a in each], 0)
+    values = {"weight": weight, "observed": observed, "predicted": predicted}
+    by_mean = _bins(np.array([first, *estimate.edges, last]), values)
+    if model.family == "binomial":
+        return by_mean, None
+    rest = {"weight": np.sum([a.residuals for a in each], 0)}
+    return by_mean, _bins(np.array([-np.inf, *RESIDUALS, np.inf]), rest)
+
+
+def _bins(edges: np.ndarray, values: dict[str, np.ndarray]) -> pd.DataFrame:
+    return pd.DataFrame({"low": edges[:-1], "high": edges[1:], **values})
+
+
+def _by_site(
+    model: Model, estimate: Estimate, labels: list[str], A: np.ndarray
+) -> pd.DataFrame | None:
+    """Each site's own estimate: one Newton step from the pooled one, with its own Hessian. Sites
+    whose rows cannot tell the coefficients apart are left out, and so are the constants of a
+    model with site effects. A gives the table's units."""
+    phi, E = dispersion(model, estimate.point.value, estimate.sums), np.repeat(estimate.D, model.k)
+    effects = model.names[len(model.names) - model.effects :]
+    constant = {*effects, INTERCEPT} if effects else set()
+    shown = [i for i, label in enumerate(labels) if label.split(": ")[-1] not in constant]
+    estimates = {}
+    for site, last in estimate.answers.items():
+        # effects of others say nothing about this site's rows, nor does its own beside an intercept
+        alone = {f"site[{site}]"} if model.intercept is None else set()
+        own = [name in alone or name not in effects for name in model.names]
+        own = np.repeat(own, model.k)
+        H = (square(last.H, model.p) / np.outer(E, E))[np.ix_(own, own)]
+        try:
+            V = inverse(H, least=1e-8)
+        except np.linalg.LinAlgError:
+            continue
+        B = A[:, own]
+        coef = A @ estimate.point.w.reshape(-1) - B @ (V @ (last.g / E)[own])
+        std_err = np.sqrt(phi * np.sum((B @ V) * B, 1))
+        estimates |= {(labels[i], site): (coef[i], std_err[i]) for i in shown}
+    if not estimates:
+        return None
+    index = pd.MultiIndex.from_tuples(list(estimates), names=["name", "site"])
+    return pd.DataFrame(list(estimates.values()), index=index, columns=["coef", "std_err"])
