@@ -1,23 +1,25 @@
-"""Logistic regression: one column for two classes, one per class for more."""
+"""The three models: logistic regression, least squares with a penalty, and counts."""
 
 from typing import Any
 
 import numpy as np
 from scipy.special import expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin
+from sklearn.metrics import d2_tweedie_score
 from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from .._errors import SpecError
-from ..losses import LOGISTIC, SOFTMAX
-from ._base import AbstractFederated
+from ..losses import LOGISTIC, POISSON, RIDGE, SOFTMAX
+from ._base import AbstractFederated, AbstractRegressor
 
 
 class FederatedLogisticRegression(ClassifierMixin, AbstractFederated):
     """scikit-learn's `LogisticRegression`: C sum_j s_j loss_j(w, b) + |w|²/2, over sites.
 
     `l2` in place of C is the penalty of the mean, (1/S) sum_j s_j loss_j + (l2/2)|w|² with
-    S = sum_j s_j; of this, `tol` is the certified gap at which the fit stops.
+    S = sum_j s_j; of this, `tol` is the certified gap at which the fit stops. Two classes make one
+    column of coefficients, more make one each.
     """
 
     coef_: np.ndarray
@@ -86,3 +88,63 @@ class FederatedLogisticRegression(ClassifierMixin, AbstractFederated):
         if absent.any():
             raise SpecError(f"the class {self.classes_[absent][0]!s} has no weight in any row")
         return s
+
+
+class FederatedRidge(AbstractRegressor):
+    """scikit-learn's `Ridge`: sum_j s_j (y_j - x_j'w - b)² + alpha |w|², over sites.
+
+    `l2` in place of alpha is the penalty of the mean, (1/S) sum_j s_j (...)²/2 + (l2/2)|w|² with
+    S = sum_j s_j; of this, `tol` is the certified gap at which the fit stops.
+    """
+
+    def fit(self, X, y, groups=None, sample_weight=None):
+        """`groups` says whose each row is; without it there are `n_clients` even random parts."""
+        X, y = self._take_in(X, y, y_numeric=True)
+        s = self._weights(sample_weight, X)
+        l2 = self._penalty("alpha", 1.0, lambda alpha: alpha / s.sum())
+        y = y.astype(float)
+        middle = s @ y / s.sum() if self.fit_intercept else 0.0
+        size = float(np.sqrt(s @ (y - middle) ** 2 / s.sum())) or 1.0
+        w, b = self._train(
+            X, ((y - middle) / size)[:, None], s, groups, l2=l2, link=RIDGE, unit=size**2
+        )
+        self.coef_, self.intercept_ = size * w[:, 0], float(size * b[0] + middle)
+        return self
+
+    def predict(self, X) -> np.ndarray:
+        return self._linear(X)[:, 0]
+
+
+class FederatedPoissonRegressor(AbstractRegressor):
+    """scikit-learn's `PoissonRegressor`: half the mean deviance + (alpha/2)|w|², over sites.
+
+    Its alpha is the penalty of the mean already, so `l2` is another name for it. `tol` is the
+    certified gap of this objective at which the fit stops.
+    """
+
+    def fit(self, X, y, groups=None, sample_weight=None):
+        """`groups` says whose each row is; without it there are `n_clients` even random parts."""
+        X, y = self._take_in(X, y, y_numeric=True)
+        s = self._weights(sample_weight, X)
+        l2 = self._penalty("alpha", 1.0, lambda alpha: alpha)
+        if y.min() < 0:
+            row = int(np.argmin(y))
+            raise SpecError(f"y must be a count, >= 0; got {y[row]} at row {row}")
+        if self.fit_intercept and not s @ y > 0:
+            raise SpecError("y is 0 in every row that has weight: no finite intercept fits it")
+        w, b = self._train(X, y.astype(float)[:, None], s, groups, l2=l2, link=POISSON)
+        self.coef_, self.intercept_ = w[:, 0], float(b[0])
+        return self
+
+    def predict(self, X) -> np.ndarray:
+        """The expected counts."""
+        return np.exp(self._linear(X)[:, 0])
+
+    def score(self, X, y, sample_weight=None) -> float:
+        """D², the share of the deviance explained."""
+        return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags
