@@ -29,7 +29,6 @@ from feddcd.federation.config import Config, load_config
 from feddcd.federation.coordinator.inspect import inspect, verify
 from feddcd.federation.folder import FederationFolder, load_address, load_place, node_config
 from feddcd.federation.machine import programs
-from feddcd.federation.machine import up as up_module
 from feddcd.federation.machine.init import add_site, create
 from feddcd.federation.machine.keys import same_key
 from feddcd.federation.terms import Terms, server_learner
@@ -191,12 +190,12 @@ def test_the_app_of_an_earlier_version_is_written_again(spaced, monkeypatch):
         raise FlowerError("enough")
 
     monkeypatch.setattr(programs, "_binary", lambda name: "true")
-    monkeypatch.setattr(up_module, "_wait_for_link", lambda *_: None)
+    monkeypatch.setattr(programs, "_wait_for_link", lambda *_: None)
     monkeypatch.setattr(programs, "flwr", flwr)
-    monkeypatch.setattr(up_module, "register", lambda folder: None)
-    monkeypatch.setattr(up_module, "answers", lambda host, port: False)
+    monkeypatch.setattr(programs, "register", lambda folder: None)
+    monkeypatch.setattr(programs, "answers", lambda host, port: False)
     with pytest.raises(FlowerError, match="enough"):
-        up_module.up(FederationFolder(Path("fed")), print)
+        programs.up(FederationFolder(Path("fed")), print)
     ((command, app),) = calls
     assert app == new
     assert command[:2] == ("run", str(spaced.app))

@@ -21,7 +21,7 @@ from docs_blocks import DOCS, blocks
 from feddcd._errors import PolicyError, SpecError
 from feddcd.algorithms import catalogue
 from feddcd.cli.app import main
-from feddcd.federation.site import training
+from feddcd.federation.site import answer
 from feddcd.federation.site.policy import load_policy
 from feddcd.participation import Lossy, UniformSubset
 from feddcd.report.methods import look, title
@@ -172,12 +172,12 @@ def test_a_site_decides(rule, reason):
 
 @pytest.mark.usefixtures("feddyn")
 def test_a_site_without_the_package_says_so(monkeypatch):
-    real = training.check_method
+    real = answer.check_method
 
     def check(terms, client):
         real(replace(terms, algorithm="missing") if client == "site-1" else terms, client)
 
-    monkeypatch.setattr(training, "check_method", check)
+    monkeypatch.setattr(answer, "check_method", check)
     with in_memory() as memory, quick():
         home = make(memory / "f", data=wine(), algorithm="feddyn", rounds=2, **RIDGE)
         train(home, LocalNetwork(places(home)))

@@ -23,11 +23,9 @@ from feddcd.algorithms import ALGORITHMS
 from feddcd.federation.site import disclosure as outgoing
 from feddcd.federation.site import log as outlog
 from feddcd.federation.site import policy as rules
-from feddcd.federation.site.disclosure import Outgoing, approve, waiting
+from feddcd.federation.site.disclosure import Outgoing, Release, approve, waiting
 from feddcd.federation.site.log import LOG, verify_log
-from feddcd.federation.site.policy import FILE, Policy, load_policy
-from feddcd.federation.site.release import Release
-from feddcd.federation.site.rules import RULES
+from feddcd.federation.site.policy import FILE, RULES, Policy, load_policy
 
 log = SimpleNamespace(**vars(outgoing) | vars(outlog))
 BASE = Outgoing(

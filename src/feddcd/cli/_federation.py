@@ -2,14 +2,16 @@
 
 import dataclasses
 import math
+import secrets
 import signal
 import sys
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TimeElapsedColumn
 from rich.table import Table
 
 from .._errors import Failed, SpecError
@@ -21,19 +23,10 @@ from ..federation.coordinator.nodes import LocalExchange
 from ..federation.folder import FederationFolder, load_address, load_place, load_places
 from ..federation.machine.init import add_site, create
 from ..federation.machine.processes import Group
-from ..federation.machine.programs import node
-from ..federation.machine.up import REST_S, Event, up
+from ..federation.machine.programs import REST_S, Event, node, up
 from ..runs.spec import Spec, parse_setting
-from ._tables import (
-    console,
-    event_line,
-    line_watcher,
-    load_job,
-    rows_by_site,
-    show_table,
-    uninvite,
-    up_again,
-)
+from ._tables import load_job, rows_by_site, show_event, show_table, uninvite, up_again
+from ._terminal import bars, console, escape, say
 
 
 def init_command(options: dict[str, Any]) -> None:
@@ -48,7 +41,7 @@ def init_command(options: dict[str, Any]) -> None:
         settings=dict(map(parse_setting, options["settings"] or [])),
         **{key: options[key] for key in keys},
     )
-    name = options["name"] or f"{path.resolve().name}-{_random()}"
+    name = options["name"] or f"{path.resolve().name}-{secrets.token_hex(3)}"
     config = Config(name, spec, host=options["host"], port=options["port"])
     if options["job"]:
         config = dataclasses.replace(config, spec=Spec(), glm=load_job(options["job"]))
@@ -57,23 +50,16 @@ def init_command(options: dict[str, Any]) -> None:
     else:
         data = load(options["data"]) if options["data"] else None
     folder = create(path, names, config, data=data, split=options["partition"])
-    made = f"federation {config.name} of {len(names)} sites in {shown(folder.path)}"
-    console.print(made, soft_wrap=True)
+    say(f"federation {config.name} of {len(names)} sites in {shown(folder.path)}")
     if data is None:
-        console.print("say in each sites/NAME/site.toml where that site's data are, then:")
-    console.print(f"  {up_again(folder)}", soft_wrap=True)
-
-
-def _random() -> str:
-    import secrets
-
-    return secrets.token_hex(3)
+        say("say in each sites/NAME/site.toml where that site's data are, then:")
+    say(f"  {up_again(folder)}")
 
 
 def up_command(path: Path, rounds: int, sites: bool) -> None:
     folder = FederationFolder(path)
     config = folder.config()
-    with _show_events(config, rounds) as watch, _Terminable():
+    with _show_events(config, rounds) as watch, _terminable():
         try:
             last = up(folder, watch, rounds=rounds, sites=sites)
         except Failed as error:
@@ -83,27 +69,42 @@ def up_command(path: Path, rounds: int, sites: bool) -> None:
         show_table(folder)
         sys.exit(0 if last["converged"] else 1)
     _show(inspect(folder))
-    _show_model(folder)
+    say(f"model: {shown(folder.server / 'model.npz')}")
     if last["unsettled"]:
         away = ", ".join(last["unsettled"])
-        line = f"not settled yet: {away}; they will when they are next asked"
-        console.print(line, style="yellow")
-
-
-def _show_model(folder: FederationFolder) -> None:
-    console.print(f"model: {shown(folder.server / 'model.npz')}", soft_wrap=True)
+        say(f"not settled yet: {away}; they will when they are next asked", style="yellow")
 
 
 @contextmanager
-def _show_events(config: Config, rounds: int, note: str = "starting Flower"):
-    """A function that shows events."""
+def _show_events(
+    config: Config, rounds: int, note: str = "starting Flower"
+) -> Iterator[Callable[[Event], None]]:
+    """A function that shows events as lines and, in training, as a bar."""
     if config.glm is not None:
-        show = lambda line: console.print(line, soft_wrap=True, highlight=False)
-        show(note)
-        yield line_watcher(show)
+        say(note)
+        yield show_event
         return
-    with _ProgressBar(config, rounds, note) as bar:
-        yield bar.watch
+    done = "{task.completed}/{task.total}"
+    columns = ("{task.description}", BarColumn(), done, TimeElapsedColumn(), "{task.fields[note]}")
+    with bars(*columns) as bar:
+        total = rounds or config.spec.rounds
+        task = bar.add_task(config.spec.algorithm, total=total, note=note)
+
+        def watch(event: Event) -> None:
+            match event["event"]:
+                case "greeting":
+                    bar.update(task, note="waiting for the sites")
+                case "started":
+                    bar.update(task, completed=event["committed"], note="training")
+                case "progress":
+                    bar.update(task, completed=event["committed"], note="")
+                case "certified":
+                    gap = event.get("certified_gap", math.nan)
+                    bar.update(task, note=f"certified gap {gap:.2e}")
+                case _:
+                    show_event(event)
+
+        yield watch
 
 
 def simulate_command(path: Path, rounds: int, loss: float, seed: int, show: bool = False) -> None:
@@ -117,70 +118,36 @@ def simulate_command(path: Path, rounds: int, loss: float, seed: int, show: bool
     if config.glm is not None:
         return show_table(folder)
     _show(inspect(folder))
-    _show_model(folder)
+    say(f"model: {shown(folder.server / 'model.npz')}")
 
 
-class _Terminable:
+@contextmanager
+def _terminable() -> Iterator[None]:
     """SIGTERM ends as Ctrl-C does, so that the processes are taken down."""
-
-    def __enter__(self) -> None:
-        self.before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-
-    def __exit__(self, *_: object) -> None:
-        signal.signal(signal.SIGTERM, self.before)
-
-
-class _ProgressBar:
-    """Events as a bar and, for what an administrator should know, as lines."""
-
-    def __init__(self, config: Config, rounds: int, note: str = "starting Flower"):
-        done = TextColumn("{task.completed}/{task.total}")
-        columns = (TextColumn("{task.description}"), BarColumn(), done, TimeElapsedColumn())
-        self.bar = Progress(*columns, TextColumn("{task.fields[note]}"), console=console)
-        total = rounds or config.spec.rounds
-        self.task = self.bar.add_task(config.spec.algorithm, total=total, note=note)
-
-    def __enter__(self) -> "_ProgressBar":
-        self.bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.bar.stop()
-
-    def watch(self, event: Event) -> None:
-        kind = event["event"]
-        if kind == "greeting":
-            self.bar.update(self.task, note="waiting for the sites")
-        elif kind == "started":
-            self.bar.update(self.task, completed=event["committed"], note="training")
-        elif kind == "progress":
-            self.bar.update(self.task, completed=event["committed"], note="")
-        elif kind == "certified":
-            note = f"certified gap {event.get('certified_gap', math.nan):.2e}"
-            self.bar.update(self.task, note=note)
-        elif line := event_line(event):
-            self.bar.console.print(line, soft_wrap=True, highlight=False)
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def site_command(path: Path) -> None:
     """Until Ctrl-C; a SuperNode that dies is started again."""
     place, address = load_place(path), load_address(path)
     group = Group(place.folder / "process.json")
-    with _Terminable():
+    with _terminable():
         try:
             group.start(node(place, address, place.folder / "ca.crt", place.folder / "key"))
-            console.print(
-                f"{place.client} serves {address}; its log: {place.folder}", soft_wrap=True
-            )
+            say(f"{place.client} serves {address}; its log: {place.folder}")
             while True:
                 for name in group.dead():
-                    console.print(f"its SuperNode ended ({_last_error(group, name)})")
-                    console.print(f"it is started again in {REST_S:g} s")
+                    say(f"its SuperNode ended ({_last_error(group, name)})")
+                    say(f"it is started again in {REST_S:g} s")
                     time.sleep(REST_S)
                     group.again(name)
                 time.sleep(1)
         except KeyboardInterrupt:
-            console.print("stopped")
+            say("stopped")
         finally:
             group.end()
 
@@ -200,9 +167,8 @@ def inspect_command(path: Path) -> None:
 
 def _show(seen: Insight) -> None:
     terms, server = seen.terms, seen.server
-    members = Table(title=f"{terms.federation}: {seen.rounds} rounds, epoch {server.epoch}")
-    for column in ("site", "rows", "last in a sum", "state"):
-        members.add_column(column)
+    title = f"{terms.federation}: {seen.rounds} rounds, epoch {server.epoch}"
+    members = Table("site", "rows", "last in a sum", "state", title=escape(title))
     for client, member in server.members.items():
         last = "never" if client not in seen.last else f"round {seen.last[client][1]}"
         state = "pending" if client in seen.pending else "settled"
@@ -212,18 +178,18 @@ def _show(seen: Insight) -> None:
     if "dual_residual" in summary:
         off = summary["dual_residual"]
         audit = "nothing is conserved" if off is None else f"off by {off:.1e}"
-        console.print(f"audit of the sums, after {summary['rounds']} rounds: {audit}")
+        say(f"audit of the sums, after {summary['rounds']} rounds: {audit}")
     if "lower_bound" in summary:
-        console.print(
+        say(
             f"certificate: objective {summary['objective']:.8g}, at most "
             f"{summary['certified_gap']:.2e} above the best possible"
         )
     for wish in seen.requests:
-        console.print(f"asked for, not done yet: {wish}")
+        say(f"asked for, not done yet: {wish}")
     for refusal in seen.refusals[-5:]:
-        console.print(f"refused: {refusal['reason']}", soft_wrap=True, highlight=False)
+        show_event(refusal)
     if server.barred:
-        console.print(f"expelled: {', '.join(sorted(server.barred))}")
+        say(f"expelled: {', '.join(sorted(server.barred))}")
 
 
 def verify_command(path: Path) -> None:
@@ -233,8 +199,7 @@ def verify_command(path: Path) -> None:
             "a table has no ledger; what a site sent is in its own log: feddcd federation outgoing "
             "SITE_DIR --verify"
         )
-    count = verify(folder)
-    console.print(f"{count} records: the chain, the sums and the model are what they say")
+    say(f"{verify(folder)} records: the chain, the sums and the model are what they say")
 
 
 def join_command(path: Path, site: str) -> None:
@@ -242,8 +207,8 @@ def join_command(path: Path, site: str) -> None:
     if folder.ledger.exists() and site in inspect(folder).server.barred:
         raise SpecError(f"{site} was expelled and cannot join again; give the site another name")
     hand = f"hand {shown(add_site(folder, site))} to {site}"
-    console.print(f"{hand}, and let it say in site.toml where its data are;", soft_wrap=True)
-    console.print(f"it joins with the next: {up_again(folder)}", soft_wrap=True)
+    say(f"{hand}, and let it say in site.toml where its data are;")
+    say(f"it joins with the next: {up_again(folder)}")
 
 
 def depart_command(path: Path, sites: list[str], *, barred: bool) -> None:
@@ -255,8 +220,7 @@ def depart_command(path: Path, sites: list[str], *, barred: bool) -> None:
         if site not in members:
             raise SpecError(f"{site!r} is not a member; members: {', '.join(members)}")
     folder.request(tuple(sites), barred)
-    console.print(
+    say(
         f"{', '.join(sites)} will be gone once all others have settled: in the federation that "
-        f"runs, or with the next: {up_again(folder)}",
-        soft_wrap=True,
+        f"runs, or with the next: {up_again(folder)}"
     )

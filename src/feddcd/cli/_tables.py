@@ -1,11 +1,8 @@
 """What `feddcd federation ...` does where the federation makes a regression table."""
 
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from rich.console import Console
 
 from .._errors import SpecError
 from .._files import shown
@@ -14,12 +11,19 @@ from ..data.frames import no_column, read_frame
 from ..federation.folder import FederationFolder
 from ..federation.site.disclosure import WAITING, approve, waiting
 from ..federation.site.log import verify_log
+from ._terminal import say
 
 if TYPE_CHECKING:
     from ..analysis.plan import RegressionPlan
 
-# names and reasons come from other people: a [bracket] in them is a bracket, no style
-console = Console(markup=False, emoji=False)
+LINES = {  # by event: what an administrator should know
+    "greeting": "waiting for the sites",
+    "refused": "refused: {reason}",
+    "waiting": "waiting: {reason}",
+    "silent": "no answer from {site}",
+    "joined": "{site} joined with {rows} rows",
+    "died": "{program} died and is started again",
+}
 
 
 def up_again(folder: FederationFolder) -> str:
@@ -54,62 +58,35 @@ def rows_by_site(file: str, group: str | None) -> dict[str, Any]:
     return sites
 
 
-def line_watcher(show: Callable[[str], None]) -> Callable[[dict[str, Any]], None]:
-    """Events as lines for a person."""
-
-    def watch(event: dict[str, Any]) -> None:
-        if line := event_line(event):
-            show(line)
-
-    return watch
-
-
-def event_line(event: dict[str, Any]) -> str:
-    """For what an administrator should know; empty for all else."""
-    match event["event"]:
-        case "greeting":
-            return "waiting for the sites"
-        case "exchange":
-            return _exchange(event)
-        case "refused":
-            return f"refused: {event['reason']}"
-        case "waiting":
-            return f"waiting: {event['reason']}"
-        case "silent":
-            return f"no answer from {event['site']}"
-        case "joined":
-            return f"{event['site']} joined with {event['rows']} rows"
-        case "retired":
-            return f"{', '.join(event['sites'])} {'expelled' if event['barred'] else 'retired'}"
-        case "died":
-            return f"{event['program']} died and is started again"
-    return ""
-
-
-def _exchange(event: dict[str, Any]) -> str:
-    line = f"exchange {event['exchange']}: {event['answered']} of {event['asked']} sites answered"
-    if event["certified_error"] is not None:
-        return f"{line}, certified error {event['certified_error']:.2g} standard errors"
-    return line
+def show_event(event: dict[str, Any]) -> None:
+    """An event as a line for a person, if it is one of those."""
+    line = LINES.get(event["event"], "").format_map(event)
+    if event["event"] == "retired":
+        line = f"{', '.join(event['sites'])} {'expelled' if event['barred'] else 'retired'}"
+    if event["event"] == "exchange":
+        line = "exchange {exchange}: {answered} of {asked} sites answered".format_map(event)
+        if event["certified_error"] is not None:
+            line += f", certified error {event['certified_error']:.2g} standard errors"
+    if line:
+        say(line)
 
 
 def show_table(folder: FederationFolder) -> None:
     """The table of the last run, and whom it lacks."""
     tables = folder.server / "glm"
     if not (tables / "summary.txt").exists():
-        console.print(f"no table yet; make it with: {up_again(folder)}", soft_wrap=True)
+        say(f"no table yet; make it with: {up_again(folder)}")
     else:
         print((tables / "summary.txt").read_text())
-        console.print(f"table, model and report: {shown(tables)}", soft_wrap=True)
-    for event in last_refusals(folder):
-        console.print(f"refused: {event['reason']}", soft_wrap=True, highlight=False)
-
-
-def last_refusals(folder: FederationFolder) -> list[dict[str, Any]]:
-    """Those of the last run."""
-    events = [event for _, event in folder.read_events()]
-    starts = [i for i, event in enumerate(events) if event["event"] == "greeting"]
-    return [e for e in events[starts[-1] if starts else 0 :] if e["event"] == "refused"]
+        say(f"table, model and report: {shown(tables)}")
+    refusals = []  # of the last run
+    for _, event in folder.read_events():
+        if event["event"] == "greeting":
+            refusals.clear()
+        elif event["event"] == "refused":
+            refusals.append(event)
+    for event in refusals:
+        show_event(event)
 
 
 def uninvite(folder: FederationFolder, sites: list[str]) -> None:
@@ -119,7 +96,7 @@ def uninvite(folder: FederationFolder, sites: list[str]) -> None:
         if site not in invited:
             raise SpecError(f"{site!r} is not invited; invited: {', '.join(invited)}")
         folder.key(site).unlink()
-        console.print(f"the next table is without {site}")
+        say(f"the next table is without {site}")
 
 
 def outgoing_command(folder: Path, ids: list[str], check: bool) -> None:
@@ -128,11 +105,10 @@ def outgoing_command(folder: Path, ids: list[str], check: bool) -> None:
         raise SpecError(f"{folder}: not a site's folder, it has no site.toml")
     if check:
         head = verify_log(folder)
-        console.print(f"{head.lines} answers left or were refused; the log is whole", head.hash)
-        return
+        return say(f"{head.lines} answers left or were refused; the log is whole {head.hash}")
     for id in ids:
         approve(folder, id)
-        console.print(f"{id} may leave when it is next asked for")
+        say(f"{id} may leave when it is next asked for")
     for id in waiting(folder):
         file = (folder / WAITING / f"{id}.json").resolve()
-        console.print(f"{id} waits; what it holds: {file}", soft_wrap=True, highlight=False)
+        say(f"{id} waits; what it holds: {file}")

@@ -1,6 +1,6 @@
 """The terminal: one console for results, one for notes; lines of text and bars of progress."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -8,17 +8,23 @@ from rich.markup import escape as escape
 from rich.progress import Progress, ProgressColumn
 
 console, errors = Console(), Console(stderr=True)
+_PLAIN: Any = {"soft_wrap": True, "highlight": False, "markup": False, "emoji": False}
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no table.")]
 
 
+def option(help: str, *names: str) -> Any:
+    return typer.Option(*names, help=help)
+
+
 def say(text: str, style: str | None = None) -> None:
-    """A line as it is: brackets in a path are no markup, and a long path stays in one piece."""
-    console.print(text, style=style, soft_wrap=True, highlight=False, markup=False)
+    """A line as it is: a [bracket] or a :word: in it is no markup, for names and reasons come from
+    other people; and a long path stays in one piece."""
+    console.print(text, style=style, **_PLAIN)
 
 
 def warn(text: str) -> None:
     """A note on stderr, so that what a program reads from stdout stays clean."""
-    errors.print(f"note: {text}", style="yellow", soft_wrap=True, highlight=False, markup=False)
+    errors.print(f"note: {text}", style="yellow", **_PLAIN)
 
 
 def bars(*columns: str | ProgressColumn, quiet: bool = False, transient: bool = False) -> Progress:

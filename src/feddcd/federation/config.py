@@ -11,14 +11,12 @@ from .._errors import SpecError
 from .._settings import check_names, read_toml, typed
 from ..runs import build
 from ..runs.spec import Spec
+from .terms import AGREED
 
 if TYPE_CHECKING:
     from ..analysis.plan import RegressionPlan
 
-_OF_SPEC = (
-    "algorithm", "model", "l2", "weighting", "tau", "rounds", "target_gap", "certify_every",
-    "seed", "dtype", "settings",
-)  # fmt: skip
+_OF_SPEC = (*AGREED, "tau", "rounds", "target_gap", "certify_every")
 
 
 @dataclass(frozen=True)
@@ -67,17 +65,12 @@ def load_config(path: Path) -> Config:
     try:
         if "name" not in values:
             raise SpecError("a federation needs a name, as in name = 'north'")
-        return _config(values)
+        spec: dict[str, Any] = {"weighting": "samples"}
+        spec |= {k: values.pop(k) for k in _OF_SPEC if k in values}
+        own = {k: _plain(k, v) for k, v in values.items()}
+        return Config(spec=Spec(**spec), **own)
     except (SpecError, TypeError) as error:
         raise SpecError(f"{path}: {error}") from None
-
-
-def _config(values: dict[str, Any]) -> Config:
-    spec: dict[str, Any] = {"weighting": "samples"} | {
-        k: v for k, v in values.items() if k in _OF_SPEC
-    }
-    rest: dict[str, Any] = {k: _plain(k, v) for k, v in values.items() if k not in _OF_SPEC}
-    return Config(spec=Spec(**spec), **rest)
 
 
 def _plain(name: str, value: Any) -> Any:

@@ -17,7 +17,8 @@ from ..problems import AbstractProblem
 from ..runs.build import default_dtype, make_algorithm
 from ..runs.spec import Setting, Spec
 
-OF_SPEC = ("algorithm", "model", "l2", "weighting", "seed", "dtype", "settings")
+# the settings of a Spec that are agreed on; all others may change while a federation lives
+AGREED = ("algorithm", "model", "l2", "weighting", "seed", "dtype", "settings")
 
 
 @dataclass(frozen=True)
@@ -38,17 +39,15 @@ class Terms:
     @staticmethod
     def make(federation: str, spec: Spec, agreed: Agreed, clients: int) -> "Terms":
         tau = clients if spec.tau is None else min(spec.tau, clients)
-        fixed = {name: getattr(spec, name) for name in OF_SPEC}
+        fixed = {name: getattr(spec, name) for name in AGREED}
         return Terms(federation=federation, clients=clients, tau=tau, **fixed, **agreed._asdict())
 
     @staticmethod
     def from_json(values: dict[str, Any]) -> "Terms":
-        lists = {name: _tuple(values[name]) for name in ("features", "classes")}
-        return Terms(**{**values, **lists})
+        return Terms(**{name: tuples(value) for name, value in values.items()})
 
     def to_json(self) -> dict[str, Any]:
-        plain = lambda x: list(x) if isinstance(x, tuple) else x
-        return {key: plain(value) for key, value in dataclasses.asdict(self).items()}
+        return {name: lists(value) for name, value in dataclasses.asdict(self).items()}
 
     @property
     def agreed(self) -> Agreed:
@@ -56,15 +55,20 @@ class Terms:
 
     @property
     def spec(self) -> Spec:
-        return Spec(**{name: getattr(self, name) for name in OF_SPEC})
+        return Spec(**{name: getattr(self, name) for name in AGREED})
 
     @property
     def double(self) -> bool:
         return _dtype(self.spec) is np.float64
 
 
-def _tuple(value):
+def tuples(value: Any) -> Any:
+    """As it was before JSON made it a list."""
     return tuple(value) if isinstance(value, list) else value
+
+
+def lists(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _dtype(spec: Spec) -> type:

@@ -17,7 +17,7 @@ from ..durable.codec import flatten, pack, restore, unpack
 from ..durable.protocol import Commit, Reply, Settle, Settled, Stamp, Task
 from ..durable.shapes import Shapes
 from ..measure import Tangent
-from .terms import Terms
+from .terms import Terms, lists, tuples
 
 VERSION = 1
 REGRESSION = "regression"  # what is said for a model where a table is asked for
@@ -82,18 +82,20 @@ def pack_message(message: Hello | Welcome | Ask | Reply | Closing | Refusal | En
         case Hello() | Refusal():
             return pack(kind | message._asdict(), {})
         case Welcome(offer, known):
-            plain = {k: list(v) if isinstance(v, tuple) else v for k, v in offer._asdict().items()}
+            plain = {name: lists(value) for name, value in offer._asdict().items()}
             return pack(kind | plain | {"known": known}, {})
         case Ask():
             return _pack_ask(kind, message)
-        case Reply(client, incarnation, stamp, value, digest):
-            meta = {"client": client, "incarnation": incarnation, "stamp": list(stamp)}
-            return pack(kind | meta | {"digest": digest}, flatten(value))
+        case Reply(value=value):
+            return pack(kind | _meta(message, "value"), flatten(value))
         case Closing(settled, proof):
-            client, incarnation, stamp, conserved = settled
-            meta = {"client": client, "incarnation": incarnation, "stamp": list(stamp)}
-            arrays = flatten({"conserved": conserved, "proof": proof})
-            return pack(kind | meta | {"proven": proof is not None}, arrays)
+            arrays = flatten({"conserved": settled.conserved, "proof": proof})
+            return pack(kind | _meta(settled, "conserved") | {"proven": proof is not None}, arrays)
+
+
+def _meta(answer: Reply | Settled, arrays: str) -> dict[str, Any]:
+    """What a site says of its answer, beside the arrays."""
+    return {name: lists(value) for name, value in answer._asdict().items() if name != arrays}
 
 
 def _pack_ask(kind: dict[str, Any], ask: Ask) -> bytes:
@@ -121,10 +123,6 @@ def unpack_message(data: bytes) -> Envelope:
     return Envelope(kind, meta, arrays)
 
 
-def read_hello(envelope: Envelope) -> Hello:
-    return Hello(**envelope.meta)
-
-
 def read_refusal(envelope: Envelope) -> Refusal:
     # a reason is shown in a terminal, which would obey the control characters of a stranger
     reason = "".join(c if c.isprintable() else " " for c in str(envelope.meta["reason"]))
@@ -133,8 +131,7 @@ def read_refusal(envelope: Envelope) -> Refusal:
 
 def read_welcome(envelope: Envelope) -> Welcome:
     """Every type is checked: what a site says of itself goes into the ledger."""
-    plain = lambda v: tuple(v) if isinstance(v, list) else v
-    values: dict[str, Any] = {k: plain(v) for k, v in envelope.meta.items()}
+    values: dict[str, Any] = {k: tuples(v) for k, v in envelope.meta.items()}
     known = _check_type(values.pop("known"), bool)
     offer = Offer(**values)
     _check_type(offer.client, str)
@@ -152,15 +149,10 @@ def _check_type(value: Any, *kinds: type) -> Any:
     return value
 
 
-def read_terms(envelope: Envelope) -> Terms:
-    return Terms.from_json(envelope.meta["terms"])
-
-
 def read_ask(envelope: Envelope, terms: Terms, like: Shapes, w: Params) -> Ask:
     meta = envelope.meta
-    shape = {"down": like.down, "model": w if meta["certify"] else None}
-    if meta["commit"] is not None:
-        shape["answer"] = like.answer
+    answer = {} if meta["commit"] is None else {"answer": like.answer}
+    shape = {"down": like.down, "model": w if meta["certify"] else None, **answer}
     content, commit = restore(shape, envelope.arrays), None
     if meta["commit"] is not None:
         epoch, round, digest = meta["commit"]

@@ -22,24 +22,19 @@ from ...durable.protocol import Joined, retire
 from ...durable.server import LedgerServer, read_founding, write_founding
 from ..config import Config
 from ..folder import FederationFolder, Request
-from ..terms import OF_SPEC, Terms, joining_problem, server_learner
+from ..terms import AGREED, Terms, joining_problem, server_learner
 from ..wire import REGRESSION, Closing, Hello
-from .certificate import certify, imbalance, write_results
+from ._rounds import Rounds, certify, imbalance, write_results
 from .nodes import Exchange, Nodes, greet
-from .rounds import Rounds
 
 PAUSE_S = 1.0
 FAILURES = (Stalled, DataError, SpecError, LedgerError, Refused)
 
 
-def print_event(event: dict[str, Any]) -> None:
-    print(json.dumps(event), flush=True)
-
-
 def coordinate(
     exchange: Exchange,
     run: Mapping[str, Any],
-    watch: Callable[[dict[str, Any]], None] = print_event,
+    watch: Callable[[dict[str, Any]], None] = lambda event: print(json.dumps(event), flush=True),
 ) -> None:
     """The whole run of a federation whose folder the run's configuration names."""
     folder = FederationFolder(Path(str(run["folder"])), watch)
@@ -74,7 +69,11 @@ def agree_on_terms(folder: FederationFolder, nodes: Nodes, ledger: Ledger) -> Te
     if accepted < config.fewest:
         raise DataError(f"only {accepted} sites fit together: {'; '.join(refused.values())}")
     terms = Terms.make(config.name, config.spec, agreed, accepted)
-    _check_settings(terms)
+    try:  # whether the settings make an algorithm, before they are written down for ever
+        with jax.enable_x64(terms.double):
+            server_learner(terms)
+    except ValueError as error:
+        raise SpecError(f"federation.toml: {error}") from None
     write_founding(ledger, terms.to_json())
     folder.note("founded", sites=accepted)
     return terms
@@ -82,7 +81,7 @@ def agree_on_terms(folder: FederationFolder, nodes: Nodes, ledger: Ledger) -> Te
 
 def _check_unchanged(terms: Terms, config: Config) -> Terms:
     """What is trained is what was agreed: a change needs a new federation."""
-    for name in OF_SPEC:
+    for name in AGREED:
         then, now = getattr(terms, name), getattr(config.spec, name)
         if then != now:
             raise SpecError(
@@ -90,15 +89,6 @@ def _check_unchanged(terms: Terms, config: Config) -> Terms:
                 "back, or make a new federation"
             )
     return terms
-
-
-def _check_settings(terms: Terms) -> None:
-    """Whether the settings make an algorithm, before they are written down for ever."""
-    try:
-        with jax.enable_x64(terms.double):
-            server_learner(terms)
-    except ValueError as error:
-        raise SpecError(f"federation.toml: {error}") from None
 
 
 class Coordinator:
@@ -169,9 +159,9 @@ class Coordinator:
                 f"{client} is no member, and its state file is of an earlier membership: move "
                 "that file away, and it can join again"
             )
+        if reason:
+            return self.rounds.refuse(client, reason)
         try:
-            if reason:
-                raise Refused(reason)
             problem = joining_problem(self.terms, offer.rows)
             weight = float(self.learner.algorithm.weight(problem))
             self.server.write(Joined(client, weight, offer.rows))
@@ -192,8 +182,7 @@ class Coordinator:
             self.folder.note("refused", reason=reason)
             return True
         if absent := others - self.nodes.here():
-            reason = f"to retire {', '.join(gone)}, wait for {', '.join(sorted(absent))}"
-            self.wait(reason)
+            self.wait(f"to retire {', '.join(gone)}, wait for {', '.join(sorted(absent))}")
             return False
         answers = [closing.settled for closing in self.rounds.settle(others).values()]
         try:

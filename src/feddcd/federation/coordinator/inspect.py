@@ -4,6 +4,8 @@ import io
 import json
 import shlex
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 from zipfile import BadZipFile
 
@@ -31,11 +33,9 @@ class Insight(NamedTuple):
 
 
 def inspect(folder: FederationFolder) -> Insight:
-    with _ledger(folder) as ledger:
-        terms, learner = _learner(folder, ledger)
-        with jax.enable_x64(terms.double):
-            server = replay(ledger.entries(), learner.algorithm, learner.w, learner.like)
-            sums = committed_rounds(ledger, learner.like)
+    with _open(folder) as (ledger, terms, learner):
+        server = replay(ledger.entries(), learner.algorithm, learner.w, learner.like)
+        sums = committed_rounds(ledger, learner.like)
         last = {id: m.commit.stamp for id, m in server.members.items() if m.commit}
         kept = {client for record in sums for client in ledger.uploads(*record.stamp)}
     wishes = [
@@ -49,34 +49,31 @@ def inspect(folder: FederationFolder) -> Insight:
 
 def verify(folder: FederationFolder) -> int:
     """The number of records, all of which are what they say, as is the model beside them."""
-    with _ledger(folder) as ledger:
-        terms, learner = _learner(folder, ledger)
-        with jax.enable_x64(terms.double):
-            count = audit(ledger, learner.algorithm, learner.w, learner.like)
-            server = replay(ledger.entries(), learner.algorithm, learner.w, learner.like)
-            model = learner.algorithm.model(server.state)
-            rounds = len(committed_rounds(ledger, learner.like))
+    with _open(folder) as (ledger, _, learner):
+        count = audit(ledger, learner.algorithm, learner.w, learner.like)
+        server = replay(ledger.entries(), learner.algorithm, learner.w, learner.like)
+        model = learner.algorithm.model(server.state)
+        rounds = len(committed_rounds(ledger, learner.like))
         path = folder.server / "model.npz"
         if path.exists() and _summary(folder).get("rounds") == rounds:
             _check_model(path, model)
     return count
 
 
-def _ledger(folder: FederationFolder) -> Ledger:
+@contextmanager
+def _open(folder: FederationFolder) -> Iterator[tuple[Ledger, Terms, Learner]]:
+    """The ledger and what its first record says, at the precision that was agreed on."""
     folder.config()  # a folder that is no federation is named as such
     if not folder.ledger.exists():
         path = shown(folder.path)
         raise LedgerError(f"{path} has not begun: feddcd federation up {shlex.quote(path)}")
-    return Ledger(folder.ledger, readonly=True)
-
-
-def _learner(folder: FederationFolder, ledger: Ledger) -> tuple[Terms, Learner]:
-    founding = read_founding(ledger)
-    if founding is None:
-        raise LedgerError(f"{folder.ledger} is empty: the sites have not agreed yet")
-    terms = Terms.from_json(founding)
-    with jax.enable_x64(terms.double):
-        return terms, server_learner(terms)
+    with Ledger(folder.ledger, readonly=True) as ledger:
+        founding = read_founding(ledger)
+        if founding is None:
+            raise LedgerError(f"{folder.ledger} is empty: the sites have not agreed yet")
+        terms = Terms.from_json(founding)
+        with jax.enable_x64(terms.double):
+            yield ledger, terms, server_learner(terms)
 
 
 def _check_model(path, model) -> None:

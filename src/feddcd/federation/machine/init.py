@@ -92,7 +92,11 @@ def create(
     for name in sites:
         add_site(folder, name)
     if isinstance(data, Dataset):
-        _hand_out(folder, sites, data, config, split)
+        seed, groups = config.spec.seed, data.groups
+        parts = partition(data.y, split, len(sites), seed=seed, groups=groups, X=data.X)
+        for name, part in zip(sites, parts, strict=True):
+            rows = write_rows(folder.site(name), data.X[part], data.y[part])
+            _write_site(folder, name, config, rows)
     elif data is not None:
         for name, frame in data.items():
             frame.to_csv(folder.site(name) / "data.csv", index=False)
@@ -115,11 +119,7 @@ def add_site(folder: FederationFolder, name: str) -> Path:
     path.mkdir(parents=True)
     public = keys.write_pair(path)
     shutil.copy(folder.server / "ca.crt", path / "ca.crt")
-    config = folder.config()
-    (path / "site.toml").write_text(
-        f'{_SITE}client-id = "{name}"\nsuperlink = "{config.host}:{config.port}"\ndata = ""\n'
-        '# label = "outcome"\n'
-    )
+    _write_site(folder, name, folder.config(), {"data": ""}, '# label = "outcome"\n')
     (path / policy.FILE).write_text(policy.template())
     folder.save(folder.key(name), public)
     return path
@@ -134,21 +134,12 @@ def _check_sites(sites: list[str]) -> None:
         raise SpecError(f"two sites are called {twice}")
 
 
-def _hand_out(
-    folder: FederationFolder, sites: list[str], data: Dataset, config: Config, split: str
+def _write_site(
+    folder: FederationFolder, name: str, config: Config, data: dict[str, str], more: str = ""
 ) -> None:
-    parts = partition(
-        data.y, split, len(sites), seed=config.spec.seed, groups=data.groups, X=data.X
-    )
-    for name, part in zip(sites, parts, strict=True):
-        rows = write_rows(folder.site(name), data.X[part], data.y[part])
-        _write_site(folder, name, config, rows)
-
-
-def _write_site(folder: FederationFolder, name: str, config: Config, data: dict[str, str]) -> None:
     settings = {"client-id": name, "superlink": f"{config.host}:{config.port}"} | data
     lines = [f'{key} = "{value}"\n' for key, value in settings.items()]
-    (folder.site(name) / "site.toml").write_text(_SITE + "".join(lines))
+    (folder.site(name) / "site.toml").write_text("".join([_SITE, *lines, more]))
 
 
 def app_files() -> dict[str, str]:

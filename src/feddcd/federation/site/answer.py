@@ -19,21 +19,29 @@ import numpy as np
 
 from ..._errors import CodecError, DataError, LogError, PolicyError, Refused, SpecError, StateError
 from ..._files import stamp
-from ...data.agreement import Offer, SiteData, offer
+from ...algorithms.catalogue import find_method, get_method
+from ...data.agreement import CLASSIFIERS, Offer, SiteData, offer
 from ...data.tables import read_site
 from ...durable.client_state import ClientFile
+from ...durable.codec import flatten
 from ...durable.protocol import Reply
 from ...durable.site import Site
 from ...measure import tangent
 from .. import wire
-from ..terms import Learner, joining_problem, site_learner
+from ..terms import Learner, Terms, joining_problem, site_learner
 from ..wire import REGRESSION, Ask, CertificatePart, Closing, Envelope, Hello, Refusal, Welcome
-from . import training
-from .disclosure import Outgoing
-from .policy import Check
-from .release import Release
+from .disclosure import Release
+from .policy import Check, Outgoing
 
 Message = Welcome | Reply | Closing | Envelope
+FAULTS = (  # what the server is told of an error: the first line that fits
+    (PolicyError, "its policy cannot be used"),
+    (LogError, "its log of what leaves cannot be written"),
+    ((DataError, FileNotFoundError, SpecError), "its data cannot be used"),
+    (StateError, "its state file cannot be used"),
+    (CodecError, "it could not read the message"),
+    (Exception, "it failed"),
+)
 
 
 class SitePlace(NamedTuple):
@@ -64,23 +72,14 @@ def answer(request: bytes, place: SitePlace, ask: Callable[[str], str] | None = 
         return data if out is None else release.release(data, out, request)
     except Refused as refusal:
         reason = str(refusal)
-    except PolicyError as error:
-        reason = _log(place, "its policy cannot be used", error)
-    except LogError as error:
-        reason = _log(place, "its log of what leaves cannot be written", error)
-    except (DataError, FileNotFoundError, SpecError) as error:
-        reason = _log(place, "its data cannot be used", error)
-    except StateError as error:
-        reason = _log(place, "its state file cannot be used", error)
-    except CodecError as error:
-        reason = _log(place, "it could not read the message", error)
     except Exception as error:
-        reason = _log(place, "it failed", error)
+        reason = _log(place, error)
     return wire.pack_message(Refusal(place.client, reason))
 
 
-def _log(place: SitePlace, what: str, error: Exception) -> str:
+def _log(place: SitePlace, error: Exception) -> str:
     """One line without values for the server; everything for the site's administrator."""
+    what = next(words for kinds, words in FAULTS if isinstance(error, kinds))
     plain = isinstance(error, DataError | StateError | FileNotFoundError | SpecError | LogError)
     story = str(error) if plain else "".join(traceback.format_exception(error))
     with suppress(OSError):  # the answer leaves in any case
@@ -92,34 +91,32 @@ def _log(place: SitePlace, what: str, error: Exception) -> str:
 
 def _answer(envelope: Envelope, place: SitePlace, check: Check) -> tuple[Message, Outgoing | None]:
     if envelope.kind == "hello":
-        return _greet(wire.read_hello(envelope), place, check)
+        return _greet(Hello(**envelope.meta), place, check)
     if envelope.kind in ("columns", "sums"):
-        return _regression(envelope, place, check)
+        from . import tables  # with pandas, which training does without
+
+        handle = tables.columns if envelope.kind == "columns" else tables.sums
+        return handle(envelope, tables.SiteTable(place.client, place.data), check)
     if envelope.kind != "ask":
         raise Refused(f"{place.client}: a message of an unknown kind")
-    meta, terms = envelope.meta, wire.read_terms(envelope)
-    training.check_method(terms, place.client)
+    meta, terms = envelope.meta, Terms.from_json(envelope.meta["terms"])
+    check_method(terms, place.client)
     site = _rows(place)
     if len(site.labels) != meta["rows"]:
         raise _changed(place, f"{len(site.labels)} rows now, {meta['rows']} then")
     with jax.enable_x64(terms.double):
         learner = site_learner(terms, site, meta["scale"])
         count = sum(x.size for x in jax.tree.leaves(learner.w))
-        out = training.training(terms, site, count, task=meta["number"] is not None)
+        # an upload; or, in a settlement, gradients for the certificate
+        kind = "gradient" if meta["number"] is None else get_method(terms.algorithm).sends
+        out = _outgoing(site, terms.model, kind, terms.algorithm, count, terms.tau)
         check(out)  # before the state moves: a refused round was never worked on
         ask = wire.read_ask(envelope, terms, learner.like, learner.w)
         place.folder.mkdir(parents=True, exist_ok=True)
         with ClientFile(place.state, federation=terms.federation, client=place.client) as file:
             _check_same(place, site, fresh=file.load() is None)
             message = _handle(learner, file, ask)
-    return message, out._replace(arrays=training.arrays(message))
-
-
-def _regression(envelope: Envelope, place: SitePlace, check: Check) -> tuple[Envelope, Outgoing]:
-    from . import tables  # with pandas, which training does without
-
-    handle = tables.columns if envelope.kind == "columns" else tables.sums
-    return handle(envelope, tables.SiteTable(place.client, place.data), check)
+    return message, out._replace(arrays=_arrays(message))
 
 
 def _check_same(place: SitePlace, site: SiteData, *, fresh: bool) -> None:
@@ -170,7 +167,7 @@ def _greet(hello: Hello, place: SitePlace, check: Check) -> tuple[Welcome, Outgo
     if hello.model == REGRESSION:
         return Welcome(Offer(place.client, 0, (), None), False), None  # its name, no more
     site = _rows(place)
-    out = training.names(site, hello.model)
+    out = _outgoing(site, hello.model, "columns")
     check(out)
     offered = offer(place.client, site, hello.model)
     place.folder.mkdir(parents=True, exist_ok=True)
@@ -186,3 +183,27 @@ def _rows(place: SitePlace) -> SiteData:
 @lru_cache(maxsize=4)
 def _read(data: Path, label: str | None, *_: int) -> SiteData:
     return read_site(data, label)
+
+
+def check_method(terms: Terms, client: str) -> None:
+    """A method of another package has to be installed here, too: its policy is checked here."""
+    if find_method(terms.algorithm) is None:
+        raise Refused(f"{client}: the method {terms.algorithm[:50]!r} is not installed here")
+
+
+def _outgoing(
+    site: SiteData, model: str, kind: str, method: str = "", parameters: int = 0, sites: int = 0
+) -> Outgoing:
+    """An answer in the words of the policy, before there are any arrays."""
+    classes = {}
+    if model in CLASSIFIERS:
+        values, counts = np.unique(site.labels, return_counts=True)
+        classes = {str(value): int(count) for value, count in zip(values, counts, strict=True)}
+    rows, columns = len(site.labels), site.names or ()
+    return Outgoing(kind, method, columns, rows, parameters, classes, {}, sites, {})
+
+
+def _arrays(message: Reply | Closing) -> dict[str, np.ndarray]:
+    if isinstance(message, Reply):
+        return flatten({"value": message.value})
+    return flatten({"conserved": message.settled.conserved, "proof": message.proof})

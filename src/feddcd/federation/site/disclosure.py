@@ -1,4 +1,4 @@
-"""What leaves a site: its words for a person, and the question whether it may.
+"""The way out of a site: its policy, a person where one is to be asked, and its log.
 
 outgoing/ID.json holds an answer that waits; beside ID.approved it may leave.
 """
@@ -7,6 +7,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,34 +16,12 @@ import numpy as np
 from ..._errors import LogError, Refused, SpecError
 from ..._files import Disk, save
 from ..._text import listed
-from .log import hash_of, lock
+from .log import append, hash_of, lock
+from .policy import FILE, REVEALS, Outgoing, Policy, load_policy
 
 WAITING = "outgoing"
 WAITS = "its answer waits for approval by its administrator"
 MOST_WAITING = 100  # so that questions cannot fill the disk
-
-REVEALS = {
-    "columns": "names of columns, classes and category levels, and counts of rows",
-    "gradient": "one sum over the rows per parameter; of very few rows it tells the rows",
-    "bins": "counts of rows by prediction; a bin of one row tells of that row",
-    "moments": "a gradient and a Hessian: more than a gradient, see hessian",
-    "hessian": "sums of products of columns: spreads, correlations, counts of pairs of levels",
-    "model": "what fits this site's rows alone; with fewer rows than parameters it can tell rows",
-}
-
-
-class Outgoing(NamedTuple):
-    """What is about to leave. A count that is left out here is not guarded."""
-
-    kind: str  # one of REVEALS
-    method: str
-    columns: tuple[str, ...]  # that enter, the label included; () where they have no names
-    rows: int  # that enter
-    parameters: int
-    classes: Mapping[str, int]  # label: its rows here; empty where it is a number
-    levels: Mapping[str, Mapping[str, int]]  # category column: level: its rows here
-    sites: int  # in the sum, as the coordinator says
-    arrays: Mapping[str, np.ndarray]
 
 
 def describe(outgoing: Outgoing) -> str:
@@ -134,3 +113,44 @@ def approve(folder: Path, id: str) -> None:
     if id not in (ids := waiting(folder)):
         raise SpecError(f"no answer {id!r} waits for approval; there wait: {listed(ids)}")
     save(Disk(), folder / WAITING / f"{id}.approved", {"time": time.time()})
+
+
+class Release(NamedTuple):
+    """The way out of a site: its folder, its name, and who is asked, if anyone is there."""
+
+    folder: Path
+    client: str
+    ask: Callable[[str], str] | None = None
+    disk: Disk = Disk()
+
+    def check(self, outgoing: Outgoing, question: bytes) -> Policy:
+        """The rules alone, for before the work; arrays may be missing still."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        policy = load_policy(self.folder / FILE)
+        self._guard(lambda: policy.check(outgoing), outgoing, question)
+        return policy
+
+    def release(self, answer: bytes, outgoing: Outgoing, question: bytes) -> bytes:
+        """The answer, once the rules and a person allow it and the log has it.
+
+        With `ask` a person is asked; without, what has to be asked for waits in the folder.
+        """
+        policy = self.check(outgoing, question)
+        if self.ask is not None:
+            self._guard(partial(confirm, outgoing, self.ask), outgoing, question)
+        elif policy.ask_before_sending:
+            wait = partial(hold, self.folder, outgoing, question, self.disk)
+            self._guard(wait, outgoing, question)
+        # logged before it leaves: a crash in between leaves a line too many, never one too few
+        content = {"bytes": len(answer), "sha256": hashlib.sha256(answer).hexdigest()}
+        append(self.folder, record(outgoing, question) | content, self.disk)
+        return answer
+
+    def _guard(self, act: Callable[[], None], outgoing: Outgoing, question: bytes) -> None:
+        """A refusal leaves too, so the log has it first."""
+        try:
+            act()
+        except Refused as reason:
+            line = record(outgoing._replace(classes={}, levels={}, arrays={}), question)
+            append(self.folder, line | {"refused": str(reason)}, self.disk)
+            raise Refused(f"{self.client}: {reason}") from None

@@ -1,5 +1,7 @@
 """What a site lets go: its own `policy.toml`, read anew for every question, enforced at the site.
 
+Each rule gives why something may not leave, or nothing.
+
 Without that file everything may leave. A file that cannot be read, or is empty, cut short or
 wrong in any setting, stops every answer: its last setting must be `complete = true`, which a
 file lacks that was cut short on the way.
@@ -7,20 +9,44 @@ file lacks that was cut short on the way.
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from ..._errors import PolicyError, Refused
 from ..._settings import check_names, read_toml
-from ..._text import nearest
+from ..._text import listed, nearest
 from ...algorithms import catalogue
-from .disclosure import REVEALS, Outgoing
-from .rules import RULES
 
 FILE = "policy.toml"
 TABLES = {"newton": "moments: a Hessian of this site's rows, at every point asked for"}
+
+REVEALS = {
+    "columns": "names of columns, classes and category levels, and counts of rows",
+    "gradient": "one sum over the rows per parameter; of very few rows it tells the rows",
+    "bins": "counts of rows by prediction; a bin of one row tells of that row",
+    "moments": "a gradient and a Hessian: more than a gradient, see hessian",
+    "hessian": "sums of products of columns: spreads, correlations, counts of pairs of levels",
+    "model": "what fits this site's rows alone; with fewer rows than parameters it can tell rows",
+}
+
+
+class Outgoing(NamedTuple):
+    """What is about to leave. A count that is left out here is not guarded."""
+
+    kind: str  # one of REVEALS
+    method: str
+    columns: tuple[str, ...]  # that enter, the label included; () where they have no names
+    rows: int  # that enter
+    parameters: int
+    classes: Mapping[str, int]  # label: its rows here; empty where it is a number
+    levels: Mapping[str, Mapping[str, int]]  # category column: level: its rows here
+    sites: int  # in the sum, as the coordinator says
+    arrays: Mapping[str, np.ndarray]
 
 
 def methods() -> dict[str, str]:
@@ -88,6 +114,90 @@ def _is_known(name: str, item: str) -> bool:
     if name == "methods":
         return item in TABLES or catalogue.find_method(item) is not None
     return name != "kinds" or item in REVEALS
+
+
+Rule = Callable[[Policy, Outgoing], str]  # why not, or nothing
+
+
+def _columns(policy: Policy, outgoing: Outgoing) -> str:
+    if policy.columns is None:
+        return ""
+    if not outgoing.columns:
+        return "columns without names (columns)"
+    other = [name for name in outgoing.columns if name not in policy.columns]
+    return f"{_column(outgoing, *other)} (columns)" if other else ""
+
+
+def _column(outgoing: Outgoing, *names: str) -> str:
+    """By name, except where the question was for the names."""
+    known = outgoing.kind != "columns"
+    return f"the column {listed([name[:50] for name in names], 5)}" if known else "a column"
+
+
+def _kinds(policy: Policy, outgoing: Outgoing) -> str:
+    if policy.kinds is None or outgoing.kind in policy.kinds:
+        return ""
+    return f"the kind {outgoing.kind[:50]!r} (kinds = {list(policy.kinds)})"
+
+
+def _methods(policy: Policy, outgoing: Outgoing) -> str:
+    """Names of columns are sent before any method is."""
+    if policy.methods is None or outgoing.kind == "columns" or outgoing.method in policy.methods:
+        return ""
+    return f"the method {outgoing.method[:50]!r} (methods = {list(policy.methods)})"
+
+
+def _rows(policy: Policy, outgoing: Outgoing) -> str:
+    least = policy.min_rows
+    return f"fewer than {least} rows (min_rows = {least})" if outgoing.rows < least else ""
+
+
+def _classes(policy: Policy, outgoing: Outgoing) -> str:
+    """Where all rows are of one class, everyone's label is told: the other one has too few."""
+    least, counts = policy.min_per_class, [n for n in outgoing.classes.values() if n > 0]
+    if not outgoing.classes or (len(counts) > 1 and min(counts) >= least) or not least:
+        return ""
+    return f"a class with fewer than {least} rows (min_per_class = {least})"
+
+
+def _levels(policy: Policy, outgoing: Outgoing) -> str:
+    """A level that nobody here has tells of nobody."""
+    least = policy.min_per_level
+    few = lambda counts: any(0 < n < least for n in counts.values())
+    for name, counts in outgoing.levels.items():
+        if few(counts):
+            which = _column(outgoing, name)
+            return f"{which} with a level of fewer than {least} rows (min_per_level = {least})"
+    return ""
+
+
+def _parameters(policy: Policy, outgoing: Outgoing) -> str:
+    most, parameters = policy.max_parameters_per_row, outgoing.parameters
+    if most is None:
+        return ""
+    least = math.ceil(parameters / Fraction(repr(most)))  # as written: 7 / 0.07 is 100, not 101
+    if outgoing.rows >= least:
+        return ""
+    return f"{parameters} parameters from fewer than {least} rows (max_parameters_per_row = {most})"
+
+
+def _sites(policy: Policy, outgoing: Outgoing) -> str:
+    """Names of columns are no sum."""
+    if outgoing.kind == "columns" or outgoing.sites >= policy.min_sites:
+        return ""
+    return f"a sum over {outgoing.sites} sites (min_sites = {policy.min_sites})"
+
+
+RULES: dict[str, Rule] = {
+    "columns": _columns,
+    "kinds": _kinds,
+    "methods": _methods,
+    "min_rows": _rows,
+    "min_per_class": _classes,
+    "min_per_level": _levels,
+    "max_parameters_per_row": _parameters,
+    "min_sites": _sites,
+}
 
 
 def load_policy(path: Path) -> Policy:
