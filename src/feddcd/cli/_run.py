@@ -31,11 +31,10 @@ def run_command(
     quiet: bool,
 ) -> None:
     if folder is not None:
-        _only(options, {"rounds", "target_gap"}, config, settings, out)
-        known = {k: options[k] for k in ("rounds", "target_gap") if options[k] is not None}
+        changes = _changes(options, config, settings, out)
         with _bars(quiet) as watch:
             name = read_spec(folder).algorithm
-            result = resume(folder, watch=lambda step: watch(name, step), **known)
+            result = resume(folder, watch=lambda step: watch(name, step), **changes)
     else:
         spec = Spec(**_merged(options, config, dict(map(parse_setting, settings))))
         folder = fresh_folder(f"{spec.algorithm}-{Path(spec.data).name}") if out is None else out
@@ -58,9 +57,9 @@ def compare_command(
 ) -> None:
     if folder is not None:
         given = options | {"algorithm": algorithms or None}
-        _only(given, {"rounds", "target_gap"}, config, settings, out)
+        changes = _changes(given, config, settings, out)
         base, algorithms, chosen = load_race(folder)
-        base |= {k: options[k] for k in ("rounds", "target_gap") if options[k] is not None}
+        base |= changes
     else:
         base = _merged(options, config, {})
         algorithms = algorithms or [row.name for row in ALGORITHMS.values() if row.usual]
@@ -210,19 +209,18 @@ def _by_algorithm(settings: list[str], algorithms: list[str]) -> dict[str, dict[
     return found
 
 
-def _only(
-    options: dict[str, Any],
-    allowed: set[str],
-    config: Path | None,
-    settings: list[str],
-    out: Path | None,
-) -> None:
-    named = [k for k, v in options.items() if v is not None and k not in allowed]
-    given = [f"--{name.replace('_', '-')}" for name in named]
-    given += ["a config file"] * (config is not None) + ["--set"] * bool(settings)
-    given += ["--out"] * (out is not None)
-    if given:
-        raise SpecError(f"--resume keeps the run's own settings; leave out {', '.join(given)}")
+def _changes(
+    options: dict[str, Any], config: Path | None, settings: list[str], out: Path | None
+) -> dict[str, Any]:
+    """What may change when a run goes on; anything else is refused."""
+    given = {k: v for k, v in options.items() if v is not None}
+    changes = {k: given.pop(k) for k in ("rounds", "target_gap") if k in given}
+    others = [f"--{name.replace('_', '-')}" for name in given]
+    others += ["a config file"] * (config is not None) + ["--set"] * bool(settings)
+    others += ["--out"] * (out is not None)
+    if others:
+        raise SpecError(f"--resume keeps the run's own settings; leave out {', '.join(others)}")
+    return changes
 
 
 @contextmanager

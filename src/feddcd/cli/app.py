@@ -11,12 +11,11 @@ import typer
 
 from .._errors import FeddcdError
 from ..runs.spec import Spec
-from ._terminal import Quiet
-from .data import data_app
-from .federation import federation_app
+from ._data import data_app
+from ._federation_app import federation_app
+from ._paper import reproduce, theory, tune
+from ._terminal import Quiet, option
 from .glm import glm
-from .paper import reproduce, tune
-from .theory import theory
 
 app = typer.Typer(
     name="feddcd",
@@ -27,10 +26,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-
-
-def _option(help: str, *names: str) -> Any:
-    return typer.Option(*names, help=help, show_default=False)
 
 
 HELP = {  # what each setting of a run is; its default, if Spec has one, is put behind it
@@ -59,8 +54,8 @@ Config = Annotated[
     Path | None,
     typer.Argument(help="A TOML file with the settings below.", show_default=False),
 ]
-Out = Annotated[Path | None, _option("The folder to write. (runs/...)")]
-Resume = Annotated[Path | None, _option("Go on with this folder, to --rounds if given.")]
+Out = Annotated[Path | None, option("The folder to write. (runs/...)")]
+Resume = Annotated[Path | None, option("Go on with this folder, to --rounds if given.")]
 
 
 def _takes_a_spec(**other: Any) -> Callable[[Any], Any]:
@@ -85,14 +80,11 @@ def _takes_a_spec(**other: Any) -> Callable[[Any], Any]:
 
 
 def _field_option(field: dataclasses.Field) -> Any:
-    default = "" if field.default in (None, dataclasses.MISSING) else _bracketed(field.default)
+    default = f"{field.default:g}" if type(field.default) in (int, float) else field.default
+    tail = f" ({default})" if isinstance(default, str) else ""
     names = {"settings": ["--set"], "l2": ["--l2"]}.get(field.name, [])
     kind = KINDS.get(field.name, field.type)
-    return Annotated[kind | None, _option(HELP[field.name] + default, *names)]
-
-
-def _bracketed(default: Any) -> str:
-    return f" ({default})" if isinstance(default, str) else f" ({default:g})"
+    return Annotated[kind | None, option(HELP[field.name] + tail, *names)]
 
 
 @app.command(rich_help_panel="Commands")
@@ -118,10 +110,8 @@ def run(
 
 @app.command(rich_help_panel="Commands")
 @_takes_a_spec(
-    algorithm=Annotated[
-        list[str] | None, _option("Repeat for each. (all but fednewton and mbsgd)")
-    ],
-    settings=Annotated[list[str] | None, _option("A setting, as algorithm.key=value.", "--set")],
+    algorithm=Annotated[list[str] | None, option("Repeat for each. (all but fednewton and mbsgd)")],
+    settings=Annotated[list[str] | None, option("A setting, as algorithm.key=value.", "--set")],
 )
 def compare(
     config: Config = None,

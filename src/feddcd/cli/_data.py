@@ -37,12 +37,15 @@ def list_sets() -> None:
     table.add_column(style="cyan", no_wrap=True)
     table.add_column(overflow="fold")
     for source in KNOWN.values():
-        shape = f"{source.rows:,} x {source.features:,}"
-        paths = [find(file) for file in source.files]
-        lines = [f"{shape}, {_size(source)}, licence: {source.licence}", source.about]
-        table.add_row(source.name, escape("\n".join([*lines, _here(paths)])))
+        shape, bytes = f"{source.rows:,} x {source.features:,}", source.train.size
+        size = "size not known" if bytes is None else f"{decimal(bytes)} of text"
+        lines = [f"{shape}, {size}, licence: {source.licence}", source.about]
+        here = _here([path for file in source.files if (path := find(file))])
+        table.add_row(source.name, escape("\n".join([*lines, here])))
     lines = [f"{authors.PUBLISHED_RUNS} runs, 1.0 MB, licence: {authors.LICENCE}", authors.ABOUT]
-    table.add_row(authors.NAME, escape("\n".join([*lines, _here(_authors_paths())])))
+    files = [authors.authors_folder() / name for name in (authors.RUNS_FILE, authors.CURVES_FILE)]
+    here = _here([path for path in files if path.is_file()])
+    table.add_row(authors.NAME, escape("\n".join([*lines, here])))
     console.print(table)
     named = os.environ.get("FEDDCD_DATA")
     say(f"\nlooked in {f'{named} (FEDDCD_DATA) and ' if named else ''}{cache_dir()}")
@@ -147,18 +150,5 @@ def _source(name: str) -> "KnownSet":
     raise DataError(f"no data set called {name!r}; {hint}there are {', '.join(names)}")
 
 
-def _size(source: "KnownSet") -> str:
-    size = source.train.size
-    return "size not known" if size is None else f"{decimal(size)} of text"
-
-
-def _here(paths: list[Path | None]) -> str:
-    return "here: " + ("\n      ".join(str(path) for path in paths if path is not None) or "no")
-
-
-def _authors_paths() -> list[Path | None]:
-    from ..paper import authors
-
-    folder = authors.authors_folder()
-    paths = (folder / name for name in (authors.RUNS_FILE, authors.CURVES_FILE))
-    return [path for path in paths if path.is_file()]
+def _here(paths: list[Path]) -> str:
+    return "here: " + ("\n      ".join(map(str, paths)) or "no")

@@ -5,10 +5,12 @@ from typing import Annotated
 
 import typer
 
+from ._terminal import option
+
 federation_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 
 Folder = Annotated[Path, typer.Argument(help="The federation's folder.", metavar="DIR")]
-Rounds = Annotated[int, typer.Option(help="Go on to so many rounds. (as federation.toml says)")]
+Rounds = Annotated[int, option("Go on to so many rounds. (as federation.toml says)")]
 SiteName = Annotated[str, typer.Argument(help="The site's name.", metavar="SITE")]
 SiteNames = Annotated[list[str], typer.Argument(help="One site or several.", metavar="SITE")]
 
@@ -16,39 +18,33 @@ SiteNames = Annotated[list[str], typer.Argument(help="One site or several.", met
 @federation_app.command("init")
 def init(
     folder: Folder,
-    sites: Annotated[int, typer.Option(help="How many sites: site-1, site-2, ...")] = 4,
-    site: Annotated[
-        list[str] | None, typer.Option(help="A site's name instead; repeat for each.")
-    ] = None,
+    sites: Annotated[int, option("How many sites: site-1, site-2, ...")] = 4,
+    site: Annotated[list[str] | None, option("A site's name instead; repeat for each.")] = None,
     data: Annotated[
-        str | None,
-        typer.Option(help="Share this data set out among the sites, to try things out."),
+        str | None, option("Share this data set out among the sites, to try things out.")
     ] = None,
     job: Annotated[
-        Path | None,
-        typer.Option(help="Make a regression table: job.toml, as `feddcd glm` writes it."),
+        Path | None, option("Make a regression table: job.toml, as `feddcd glm` writes it.")
     ] = None,
     group: Annotated[
-        str | None, typer.Option(help="With --job and --data: the column that names the sites.")
+        str | None, option("With --job and --data: the column that names the sites.")
     ] = None,
-    partition: Annotated[str, typer.Option(help="How it is shared out.")] = "iid",
-    algorithm: Annotated[str, typer.Option(help="A name from `feddcd list`.")] = "feddcd",
+    partition: Annotated[str, option("How it is shared out.")] = "iid",
+    algorithm: Annotated[str, option("A name from `feddcd list`.")] = "feddcd",
     settings: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting of the algorithm, key=value.")
+        list[str] | None, option("A setting of the algorithm, key=value.", "--set")
     ] = None,
-    model: Annotated[str, typer.Option(help="softmax, logistic, ridge, poisson or mlp.")] = (
-        "softmax"
-    ),
-    l2: Annotated[float, typer.Option("--l2", help="Strength of the penalty.")] = 1e-3,
-    weighting: Annotated[str, typer.Option(help="Count samples or clients.")] = "samples",
-    rounds: Annotated[int, typer.Option(help="Rounds to commit.")] = 30,
-    tau: Annotated[int | None, typer.Option(help="Sites asked in a round. (all)")] = None,
+    model: Annotated[str, option("softmax, logistic, ridge, poisson or mlp.")] = "softmax",
+    l2: Annotated[float, option("Strength of the penalty.", "--l2")] = 1e-3,
+    weighting: Annotated[str, option("Count samples or clients.")] = "samples",
+    rounds: Annotated[int, option("Rounds to commit.")] = 30,
+    tau: Annotated[int | None, option("Sites asked in a round. (all)")] = None,
     target_gap: Annotated[
-        float | None, typer.Option(help="Stop once the certified gap is at most this.")
+        float | None, option("Stop once the certified gap is at most this.")
     ] = None,
-    host: Annotated[str, typer.Option(help="The server's name as sites call it.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Its port.")] = 9093,
-    name: Annotated[str | None, typer.Option(help="Of the federation. (DIR and a number)")] = None,
+    host: Annotated[str, option("The server's name as sites call it.")] = "127.0.0.1",
+    port: Annotated[int, option("Its port.")] = 9093,
+    name: Annotated[str | None, option("Of the federation. (DIR and a number)")] = None,
 ) -> None:
     """Make a federation's folder: configuration, certificates, a key pair per site.
 
@@ -64,7 +60,7 @@ def init(
 def up(
     folder: Folder,
     rounds: Rounds = 0,
-    sites: Annotated[bool, typer.Option(help="Start the sites on this machine too.")] = True,
+    sites: Annotated[bool, option("Start the sites on this machine too.")] = True,
 ) -> None:
     """Start the link and the sites with TLS, train, show progress, take everything down.
 
@@ -79,12 +75,10 @@ def up(
 def simulate(
     folder: Folder,
     rounds: Rounds = 0,
-    loss: Annotated[
-        float, typer.Option(help="Share of requests, and of answers, that get lost.")
-    ] = 0.0,
-    seed: Annotated[int, typer.Option(help="Of what gets lost.")] = 0,
+    loss: Annotated[float, option("Share of requests, and of answers, that get lost.")] = 0.0,
+    seed: Annotated[int, option("Of what gets lost.")] = 0,
     show_outgoing: Annotated[
-        bool, typer.Option("--show-outgoing", help="Show all that would leave a site, and ask.")
+        bool, option("Show all that would leave a site, and ask.", "--show-outgoing")
     ] = False,
 ) -> None:
     """Run coordinator and sites in one process, without Flower: the same ledger and files.
@@ -109,11 +103,9 @@ def site(
 @federation_app.command("outgoing")
 def outgoing(
     folder: Annotated[Path, typer.Argument(help="The site's own folder.", metavar="SITE_DIR")],
-    approve: Annotated[
-        list[str] | None, typer.Option(help="Let this answer leave; repeat for more.")
-    ] = None,
+    approve: Annotated[list[str] | None, option("Let this answer leave; repeat for more.")] = None,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Check the log of all that left this site.")
+        bool, option("Check the log of all that left this site.", "--verify")
     ] = False,
 ) -> None:
     """At a site: what waits for its administrator (ask_before_sending in its policy.toml)."""

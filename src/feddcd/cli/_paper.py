@@ -1,0 +1,232 @@
+"""What is of the paper: `feddcd theory`, `reproduce` and `tune`: options in, tables, pictures and
+files out."""
+
+import itertools
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.progress import BarColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from .._errors import SpecError
+from ._terminal import Quiet, bars, console, option, say
+
+if TYPE_CHECKING:
+    from ..paper.grid import Step
+    from ..paper.theory import Prediction
+    from ..paper.tune import Tried
+
+Problems = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--problem",
+        help="mnist-softmax, rcv1-softmax or mnist-mlp; repeat for several. Small ones to try "
+        "things out: digits-softmax, digits-mlp. (the paper's three)",
+        show_default=False,
+    ),
+]
+
+
+def reproduce(
+    what: Annotated[str, typer.Argument(help="figure1, table2, figure3, table3 or all.")],
+    problem: Problems = None,
+    variant: Annotated[
+        str, option("paper follows the text, authors their code where it differs.")
+    ] = "paper",
+    seeds: Annotated[int, typer.Option(help="Seeds 1 to K.", metavar="K")] = 3,
+    out: Annotated[Path | None, option("The folder to write. (reproduced/VARIANT)")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run the paper's experiments again: figures, tables and a report beside its own numbers.
+
+    What is finished is kept: the same command goes on after an interruption, with more seeds
+    or with other parts. Example: feddcd reproduce table2 --problem mnist-softmax --variant
+    authors --seeds 3
+    """
+    from ..paper import reproduce as paper
+    from ..paper.grid import Interrupted
+    from ..paper.report import rich_table2, rich_table3
+
+    folder = Path("reproduced") / variant if out is None else out
+    chosen: Any = {"problems": problem or paper.PAPER_PROBLEMS, "variant": variant, "seeds": seeds}
+    began = time.perf_counter()
+    try:
+        with _bar(quiet) as watch:
+            made = paper.reproduce(what, **chosen, out=folder, watch=watch)
+    except Interrupted:
+        say(f"stopped; the same command goes on from {folder / 'cells'}")
+        sys.exit(130)
+    if quiet:
+        return
+    for rows, table in ((made.table2, rich_table2), (made.table3, rich_table3)):
+        if rows:
+            console.print(table(rows))
+    for file in made.files:
+        say(f"wrote {file}")
+    say(f"{time.perf_counter() - began:.0f} s")
+
+
+@contextmanager
+def _bar(quiet: bool) -> "Iterator[Callable[[Step], None]]":
+    """Cells done, and how the one at work is doing."""
+    columns = ("{task.description}", BarColumn(), "{task.fields[how]}", TimeElapsedColumn())
+    with bars(*columns, quiet=quiet) as progress:
+        grid = progress.add_task("cells", total=None, how="reading data")
+        cell = progress.add_task("", total=None, how="", visible=False)
+
+        def watch(step: "Step") -> None:
+            c = step.cell
+            progress.update(
+                grid, total=step.cells, completed=step.done, how=f"{step.done}/{step.cells}"
+            )
+            name = f"{c.problem} {c.split} tau={c.tau} {c.algorithm}"
+            progress.update(
+                cell, description=name, total=c.iterations, completed=step.iteration,
+                how=f"objective {step.objective:.6f}", visible=True,
+            )  # fmt: skip
+
+        yield watch
+
+
+def tune(
+    problem: Problems = None,
+    split: Annotated[list[str] | None, option("iid or two-class; repeat for both. (both)")] = None,
+    algorithm: Annotated[list[str] | None, option("A method; repeat for several. (all)")] = None,
+    rounds: Annotated[int, option("Rounds after which settings are compared.")] = 40,
+    out: Annotated[Path, option("The file to write or to add to.")] = Path("tuned/tuned.toml"),
+    quiet: Quiet = False,
+) -> None:
+    """Find step sizes and local epochs of FedAvg, FedProx and SCAFFOLD, and the η of FedDCD on
+    linear models, over the stated grid.
+
+    Hours on a CPU, minutes on an accelerator. The result that `reproduce --variant paper` uses
+    is kept with the code, in paper/tuned.toml.
+    """
+    from ..paper import tune as paper
+    from ..paper.cells import PAPER_PROBLEMS
+
+    def show(tried: "Tried") -> None:
+        if not quiet:
+            settings = " ".join(f"{name}={value}" for name, value in tried.settings.items())
+            where = f"{tried.problem} {tried.split} {tried.algorithm}"
+            say(f"{where} {settings}: {tried.objective:.6f}")
+
+    problems, splits = problem or list(PAPER_PROBLEMS), split or list(paper.SPLITS)
+    methods = algorithm or list(paper.TUNED)
+    paper.check_grid(problems, splits, methods, rounds)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    for one, way in itertools.product(problems, splits):
+        tried = paper.tune(
+            [one], splits=[way], algorithms=methods, iterations=rounds,
+            folder=out.parent, watch=show,
+        )  # fmt: skip
+        paper.write_best(tried, out, rounds)  # at once: a later Ctrl-C takes nothing back
+    if not quiet:
+        say(f"wrote {out}")
+
+
+NOTES = """\
+c = β/α, r = (τ-1)/(N-1), L = ln 1/ε, S = σ²/ταε, q = (s-1)/(s+1), s² = β/Nα.
+bound  After so many rounds the expected error is at most ε of the start.
+order  The paper's O(...) without its hidden constant: only how it grows.
+lower  On the worst case no method needs fewer. Trivial unless β > Nα.
+A round of AccFedDCD has two cohorts. Inexact FedDCD's first solve is exact."""
+
+
+def theory(
+    N: Annotated[int, typer.Option("--N", help="Number of clients.")] = 100,
+    tau: Annotated[int, typer.Option("--tau", help="Clients in a round, 2 to N.")] = 30,
+    alpha: Annotated[float, typer.Option("--alpha", help="Strong convexity.")] = 0.01,
+    beta: Annotated[float, typer.Option("--beta", help="Smoothness.")] = 2.5,
+    eps: Annotated[float, typer.Option("--eps", help="Accuracy, of the start.")] = 1e-3,
+    zeta: Annotated[float, option("How much the clients differ.")] = 1.0,
+    sigma: Annotated[float, option("Noise of the primal methods' gradients.")] = 0.0,
+    local_steps: Annotated[int, option("K of FedAvg and SCAFFOLD.")] = 1,
+    out: Annotated[
+        Path | None, option("Measure the rates too, and draw them in this folder.")
+    ] = None,
+) -> None:
+    """Show how many rounds the theorems promise, and the fewest that any method needs.
+
+    Example: feddcd theory --N 100 --tau 30 --alpha 0.01 --beta 2.5 --eps 1e-3
+    """
+    from ..paper.theory import predictions
+
+    rows = predictions(N, tau, alpha, beta, eps, zeta=zeta, sigma=sigma, local_steps=local_steps)
+    if out is not None:
+        if out.exists() and not out.is_dir():
+            raise SpecError(f"{out} is a file, not a folder")
+        out.mkdir(parents=True, exist_ok=True)
+    console.print(_table(rows, eps))
+    console.print(NOTES)
+    if out is not None:
+        _figure(out)
+
+
+def _table(rows: "list[Prediction]", eps: float) -> Table:
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("method", no_wrap=True)
+    table.add_column("formula", overflow="fold")
+    to = f"to {_count(eps)}"
+    for name in ("per round", "uploads\n/round", f"rounds\n{to}", f"uploads\n{to}"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("remark", no_wrap=True)
+    for row in rows:
+        factor = "–" if row.gain is None else _factor(row.gain)
+        counts = (str(row.uploads_per_round), _count(row.rounds), _count(row.uploads))
+        table.add_row(*map(Text, (row.method, row.formula, factor, *counts, row.kind)))
+    return table
+
+
+def _factor(gain: float) -> str:
+    """0.99883, or 1-2.9e-6 where digits would hide it."""
+    return f"{1 - gain:.5f}" if gain > 1e-4 else f"1-{_scientific(gain)}"
+
+
+def _count(x: float) -> str:
+    return f"{x:,.0f}" if x == 0 or 1 <= x < 1e6 else _scientific(x)
+
+
+def _scientific(x: float) -> str:
+    mantissa, exponent = f"{x:.1e}".split("e")
+    return f"{mantissa.removesuffix('.0')}e{int(exponent)}"
+
+
+def _figure(out: Path) -> None:
+    """rates.png, rates.svg and rates.csv: less than a minute."""
+    import numpy as np
+
+    from ..paper import rates
+    from ..paper.rates_figure import figure, write_csv
+    from ..paper.theory import lower_bound
+    from ..report.figures import save_png, save_svg
+
+    contractions, curves = [], []
+    steps = len(rates.METHODS) + len(rates.CHAIN_METHODS)
+    columns = ("{task.description:<24}", BarColumn(bar_width=24), TimeElapsedColumn())
+    with bars(*columns) as progress:
+        task = progress.add_task("", total=steps)
+        for name in rates.METHODS:
+            progress.update(task, description=f"contraction, {name}")
+            contractions += rates.contractions(name)
+            progress.advance(task)
+        for name in rates.CHAIN_METHODS:
+            progress.update(task, description=f"worst case, {name}")
+            curves.append(rates.chain_curve(name))
+            progress.advance(task)
+        progress.update(task, description="measured")
+    bound = lower_bound(rates.CHAIN_N, rates.CHAIN_TAU, rates.CHAIN_ALPHA, rates.CHAIN_BETA)
+    longest = max(len(curve.mean) for curve in curves)
+    least = np.array([bound.on_chain(t) / bound.start for t in range(longest)])
+    drawn = figure(contractions, curves, least)
+    save_png(drawn, out / "rates.png")
+    save_svg(drawn, out / "rates.svg")
+    write_csv(out / "rates.csv", contractions, curves, least, rates.CHAIN_TAU)
+    say(f"picture: {out / 'rates.png'}")
