@@ -5,11 +5,11 @@ from .._settings import whole as whole
 from .._settings import word as word
 from ._base import AbstractAlgorithm as AbstractAlgorithm
 from ._base import AbstractStateless as AbstractStateless
+from ._base import Given as Given
+from ._base import Method as Method
 from ._base import Sends as Sends
 from ._base import Stateless as Stateless
 from ._base import Upload as Upload
-from ._method import Given as Given
-from ._method import Method as Method
 from .accfeddcd import AccFedDCD as AccFedDCD
 from .catalogue import ALGORITHMS as ALGORITHMS
 from .fedavg import FedAvg as FedAvg

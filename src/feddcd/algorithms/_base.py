@@ -24,7 +24,10 @@ and when one comes, server = joined(server, old weight / new weight).
 """
 
 import abc
-from typing import Generic, Literal, NamedTuple, TypeVar
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args
 
 import equinox as eqx
 import jax
@@ -32,9 +35,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, PyTree
 
 from .. import tree
+from .._errors import SpecError
+from .._settings import Limit
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
 from ..problems import curvature as power_iteration
+from ..solvers import SOLVERS
 
 
 class Upload(NamedTuple):
@@ -57,8 +63,8 @@ class AbstractAlgorithm(eqx.Module, Generic[Server, Client, Down, Answer]):
     sends: eqx.AbstractClassVar[Sends]  # what an upload tells; a site's policy may forbid it
 
     @property
-    @abc.abstractmethod
-    def rounds_per_iteration(self) -> int: ...
+    def rounds_per_iteration(self) -> int:
+        return 1
 
     @abc.abstractmethod
     def init_server(self, w: Params) -> Server: ...
@@ -153,6 +159,22 @@ class AbstractStateless(AbstractAlgorithm[Server, Stateless, Down, None], Generi
         return {}
 
 
+class AbstractAveraging(AbstractStateless[Params, Params]):
+    """The server holds the model and sends it; uploads count as much as their rows."""
+
+    def init_server(self, w: Params) -> Params:
+        return w
+
+    def weight(self, f: AbstractProblem) -> Scalar:
+        return f.weight
+
+    def broadcast(self, server: Params, key: Key) -> Params:
+        return server
+
+    def model(self, server: Params) -> Params:
+        return server
+
+
 class Curvature(NamedTuple):
     """α and the largest curvature of the local problems, averaged over a cohort."""
 
@@ -166,6 +188,61 @@ def probe(f: AbstractProblem, w: Params, t: Int[Array, ""], key: Key) -> Curvatu
     return Curvature(f.alpha, jax.lax.cond(t < 2, estimate, lambda: jnp.zeros_like(f.mu)))
 
 
-def later_curvature(known: Curvature, mean: Curvature, t: Int[Array, ""]) -> Curvature:
-    """The server's view: of w0 after round 0, of the first model from round 1 on."""
-    return tree.where(t < 2, mean, known)
+def later_curvature(known: Curvature, mean: Curvature | None, t: Int[Array, ""]) -> Curvature:
+    """The server's view: of w0 after round 0, of the first model from round 1 on; as it was
+    where nothing is probed."""
+    return known if mean is None else tree.where(t < 2, mean, known)
+
+
+class Given(NamedTuple):
+    """What a method is made from."""
+
+    settings: dict[str, Any]  # the method's own, checked
+    solver: Any  # the local solver that was asked for; None where the row names none
+    tau: int
+    N: int
+    w: Params  # any model, for its structure
+    mlp: bool  # the model is a perceptron: no bounds, not convex
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """A method as commands, policies, reports and tests know it."""
+
+    name: str
+    title: str  # as people call it
+    about: str  # one line, for `feddcd list`
+    reveals: str  # what an upload tells, for a site's policy.toml
+    algorithm: type[AbstractAlgorithm]
+    make: Callable[[Given], AbstractAlgorithm]
+    exact: bool  # its fixed point is the optimum of the pooled data
+    settings: Mapping[str, Limit] = field(default_factory=dict)
+    solver: str | None = None  # the usual local solver; None: it takes none
+    solver_mlp: str | None = None  # the usual one for perceptrons, if another
+    needs_everyone: bool = False  # every client in every round
+    needs_l2: bool = False  # strongly convex clients
+    needs_rate: bool = False  # its step comes from a bound on the curvature, or is given as lr
+    matrix_up_to: int | None = None  # parameters: it keeps a matrix of them per client
+    look: tuple[str, str] | None = None  # colour and dash of its lines; None: any that is free
+    usual: bool = False  # `feddcd compare` takes it unless methods are named
+
+    def __post_init__(self):
+        if not re.fullmatch(r"[a-z][a-z0-9]*", self.name):
+            raise SpecError(f"a method's name is small letters and digits, not {self.name!r}")
+        if getattr(self.algorithm, "sends", None) not in get_args(Sends):
+            raise SpecError(f"{self.algorithm.__name__} should say what it sends: {_SENDS}")
+        if missing := sorted(getattr(self.algorithm, "__abstractmethods__", ())):
+            raise SpecError(f"{self.algorithm.__name__} lacks {', '.join(missing)}")
+        for name in filter(None, (self.solver, self.solver_mlp)):
+            if name not in SOLVERS:
+                raise SpecError(f"{self.name} names the unknown solver {name!r}")
+        taken = {"solver"}.union(*(row.settings for row in SOLVERS.values()))
+        if self.solver is not None and (both := sorted(taken & set(self.settings))):
+            raise SpecError(f"{self.name}: {', '.join(both)} is a setting of local solvers")
+
+    @property
+    def sends(self) -> Sends:
+        return self.algorithm.sends
+
+
+_SENDS = " or ".join(get_args(Sends))

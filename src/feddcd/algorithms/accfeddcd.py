@@ -30,9 +30,8 @@ from .._settings import number, whole, word
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
 from ..solvers import AbstractLocalSolver, NewtonCG
-from ._base import AbstractAlgorithm, Curvature, Sends, Upload, later_curvature, probe
-from ._method import Method
-from .feddcd import dual_settings, strong_convexity
+from ._base import Curvature, Method, Sends, Upload, later_curvature, probe
+from .feddcd import AbstractDual, dual_settings, strong_convexity
 
 
 class Duals(NamedTuple):
@@ -71,7 +70,7 @@ class AccClient(NamedTuple):
     k: Int[Array, ""]
 
 
-class AccFedDCD(AbstractAlgorithm[AccServer, AccClient, AccDown, AccAnswer]):
+class AccFedDCD(AbstractDual[AccServer, AccClient, AccDown, AccAnswer]):
     """κ is α over the mean local curvature, probed at the cohort's own solutions in the first
     two rounds, unless given; r is (τ-1)/(N-1) unless given; `start` and `weights` as in FedDCD.
     """
@@ -135,11 +134,7 @@ class AccFedDCD(AbstractAlgorithm[AccServer, AccClient, AccDown, AccAnswer]):
 
     def server_step(self, server: AccServer, mean: tuple[Params, Curvature | None], share: Scalar):
         w, found = mean
-        known = (
-            server.curvature
-            if found is None
-            else later_curvature(server.curvature, found, server.t)
-        )
+        known = later_curvature(server.curvature, found, server.t)
         excess = None if server.excess is None else tree.scale(1 / share, server.excess)
         answer = AccAnswer(w, server.t, self._kappa(known), excess)
         return AccServer(w, server.t + 1, known), answer
@@ -154,12 +149,6 @@ class AccFedDCD(AbstractAlgorithm[AccServer, AccClient, AccDown, AccAnswer]):
         client = client._replace(dy=dy, dz=dz)
         return client if answer.excess is None else _without(client, answer.excess)
 
-    def model(self, server: AccServer) -> Params:
-        return server.w
-
-    def witness(self, client: AccClient) -> Params:
-        return client.w
-
     def residuals(self, server: AccServer, clients: AccClient, weights) -> list[Params]:
         down = self._down(server)
         now = jax.vmap(self.caught_up, (0, None))(clients, down)
@@ -170,14 +159,6 @@ class AccFedDCD(AbstractAlgorithm[AccServer, AccClient, AccDown, AccAnswer]):
         """Caught up; between rounds dz is 0 then, so it has no part in the sums."""
         now = self.caught_up(client, down)
         return Duals(now.y, now.z, now.dy)
-
-    def rebalance(self, server: AccServer, total: Duals, weight: Scalar) -> AccServer:
-        return server._replace(excess=tree.scale(1 / weight, total))
-
-    def joined(self, server: AccServer, ratio: Scalar) -> AccServer:
-        if server.excess is None:
-            return server
-        return server._replace(excess=tree.scale(ratio, server.excess))
 
     def chosen(self, server: AccServer) -> dict[str, Scalar]:
         return {"kappa": self._kappa(server.curvature)}

@@ -7,11 +7,10 @@ said so; our own names are never replaced. Packages are looked at only when a na
 
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import NamedTuple
 
 from .._errors import SpecError
 from .._text import nearest
-from ._method import Method
+from ._base import Method
 from .accfeddcd import ACCFEDDCD
 from .fedavg import FEDAVG, FEDPROX
 from .feddcd import FEDDCD
@@ -38,11 +37,11 @@ ALGORITHMS: dict[str, Method] = {
 
 def methods() -> dict[str, Method]:
     """Ours, and those of installed packages that can be used."""
-    return ALGORITHMS | _installed().methods
+    return ALGORITHMS | _installed()[0]
 
 
 def find_method(name: str) -> Method | None:
-    return ALGORITHMS.get(name) or _installed().methods.get(name)
+    return ALGORITHMS.get(name) or _installed()[0].get(name)
 
 
 def get_method(name: str) -> Method:
@@ -57,25 +56,21 @@ def get_method(name: str) -> Method:
 
 def left_out() -> dict[str, str]:
     """Entry points that cannot be used, and why."""
-    return _installed().left_out
-
-
-class _Installed(NamedTuple):
-    methods: dict[str, Method]
-    left_out: dict[str, str]
+    return _installed()[1]
 
 
 @cache
-def _installed() -> _Installed:
-    installed = _Installed({}, {})
+def _installed() -> tuple[dict[str, Method], dict[str, str]]:
+    """Those that can be used, and why others cannot."""
+    usable, unusable = {}, {}
     for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
         try:
-            installed.methods[point.name] = _load(point, installed.methods)
+            usable[point.name] = _load(point, usable)
         except Exception as error:  # whatever it is, a package of others must not stop ours
             package = point.dist.name if point.dist else point.value
             kind = "" if isinstance(error, SpecError) else f"{type(error).__name__}: "
-            installed.left_out[point.name] = f"{kind}{error} (package {package})"
-    return installed
+            unusable[point.name] = f"{kind}{error} (package {package})"
+    return usable, unusable
 
 
 def _load(point: EntryPoint, known: dict[str, Method]) -> Method:

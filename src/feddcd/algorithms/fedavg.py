@@ -13,11 +13,10 @@ from .._settings import number
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
 from ..solvers import SGD, AbstractLocalSolver
-from ._base import AbstractStateless, Sends, Stateless, Upload
-from ._method import Method
+from ._base import AbstractAveraging, Method, Sends, Stateless, Upload
 
 
-class FedProx(AbstractStateless[Params, Params]):
+class FedProx(AbstractAveraging):
     sends: ClassVar[Sends] = "model"
     solver: AbstractLocalSolver = SGD()
     m: float = 0.01
@@ -25,19 +24,6 @@ class FedProx(AbstractStateless[Params, Params]):
     def __check_init__(self):
         if not self.m >= 0:
             raise SpecError(f"need m >= 0, got m={self.m}")
-
-    @property
-    def rounds_per_iteration(self) -> int:
-        return 1
-
-    def init_server(self, w: Params) -> Params:
-        return w
-
-    def weight(self, f: AbstractProblem) -> Scalar:
-        return f.weight
-
-    def broadcast(self, server: Params, key: Key) -> Params:
-        return server
 
     def client_step(self, f, client: Stateless, down: Params, key: Key):
         local = f.normalised()
@@ -48,9 +34,6 @@ class FedProx(AbstractStateless[Params, Params]):
 
     def server_step(self, server: Params, mean: Params, share: Scalar):
         return mean, None
-
-    def model(self, server: Params) -> Params:
-        return server
 
     def prepare(self, f: AbstractProblem) -> AbstractProblem:
         return self.solver.prepare(f)

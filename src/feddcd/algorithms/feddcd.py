@@ -16,6 +16,7 @@ from functools import cache
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from .. import tree
 from .._errors import SpecError
@@ -23,8 +24,7 @@ from .._settings import number, word
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
 from ..solvers import AbstractLocalSolver, NewtonCG
-from ._base import AbstractAlgorithm, Sends, Upload
-from ._method import Given, Method
+from ._base import AbstractAlgorithm, Answer, Client, Down, Given, Method, Sends, Server, Upload
 
 
 class DualServer(NamedTuple):
@@ -42,7 +42,25 @@ def strong_convexity(f: AbstractProblem) -> Scalar:
     return f.alpha
 
 
-class FedDCD(AbstractAlgorithm[DualServer, DualClient, Params | None, Params]):
+class AbstractDual(AbstractAlgorithm[Server, Client, Down, Answer]):
+    """What both methods do alike: the server's state has `w` and `excess`, a client's has `w`."""
+
+    def model(self, server: Any) -> Params:
+        return server.w
+
+    def witness(self, client: Any) -> Params:
+        return client.w
+
+    def rebalance(self, server: Any, total: PyTree, weight: Scalar) -> Any:
+        return server._replace(excess=tree.scale(1 / weight, total))
+
+    def joined(self, server: Any, ratio: Scalar) -> Any:
+        if server.excess is None:
+            return server
+        return server._replace(excess=tree.scale(ratio, server.excess))
+
+
+class FedDCD(AbstractDual[DualServer, DualClient, Params | None, Params]):
     """`start="model"` sends the model down as warm start; `"own"` keeps the client's last w."""
 
     sends: ClassVar[Sends] = "model"
@@ -56,10 +74,6 @@ class FedDCD(AbstractAlgorithm[DualServer, DualClient, Params | None, Params]):
             raise SpecError(f"start is own or model, not {self.start!r}")
         if not 0 < self.eta < 2:
             raise SpecError(f"need 0 < eta < 2, got eta={self.eta}")
-
-    @property
-    def rounds_per_iteration(self) -> int:
-        return 1
 
     def init_server(self, w: Params) -> DualServer:
         return DualServer(w)
@@ -87,25 +101,11 @@ class FedDCD(AbstractAlgorithm[DualServer, DualClient, Params | None, Params]):
         d = tree.scale(client.weight, tree.sub(client.w, answer))
         return client._replace(y=tree.axpy(-self.eta, d, client.y))
 
-    def model(self, server: DualServer) -> Params:
-        return server.w
-
-    def witness(self, client: DualClient) -> Params:
-        return client.w
-
     def residuals(self, server: DualServer, clients: DualClient, weights) -> list[Params]:
         return [tree.total(clients.y)]
 
     def conserved(self, client: DualClient, down: Params | None) -> Params:
         return client.y
-
-    def rebalance(self, server: DualServer, total: Params, weight: Scalar) -> DualServer:
-        return server._replace(excess=tree.scale(1 / weight, total))
-
-    def joined(self, server: DualServer, ratio: Scalar) -> DualServer:
-        if server.excess is None:
-            return server
-        return server._replace(excess=tree.scale(ratio, server.excess))
 
     def chosen(self, server: DualServer) -> dict[str, Scalar]:
         return {}

@@ -23,8 +23,7 @@ from jaxtyping import Array, Bool, Float
 from .. import tree
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
-from ._base import AbstractAlgorithm, Sends, Upload
-from ._method import Method
+from ._base import AbstractAlgorithm, Method, Sends, Upload
 
 Flat = Float[Array, " p"]
 MAX_PARAMETERS = 2000
@@ -64,10 +63,6 @@ class NewtonUpload(NamedTuple):
 class FedNewton(AbstractAlgorithm[NewtonServer, NewtonClient, Points, Bool[Array, ""]]):
     sends: ClassVar[Sends] = "hessian"
     like: Params  # any w: gives the structure to the flat vectors
-
-    @property
-    def rounds_per_iteration(self) -> int:
-        return 1
 
     def init_server(self, w: Params) -> NewtonServer:
         flat = ravel_pytree(w)[0]

@@ -14,8 +14,7 @@ from .. import tree
 from .._settings import number, whole
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
-from ._base import AbstractStateless, Sends, Stateless, Upload
-from ._method import Method
+from ._base import AbstractAveraging, Method, Sends, Stateless, Upload
 
 
 class Gradient(NamedTuple):
@@ -23,25 +22,12 @@ class Gradient(NamedTuple):
     beta: Scalar  # a bound on the smoothness, for the length of the step
 
 
-class MinibatchSGD(AbstractStateless[Params, Params]):
+class MinibatchSGD(AbstractAveraging):
     """`batch_size=None` takes all of a client's rows; `lr=None` is 1 over the mean β."""
 
     sends: ClassVar[Sends] = "gradient"
     lr: float | None = None
     batch_size: int | None = None
-
-    @property
-    def rounds_per_iteration(self) -> int:
-        return 1
-
-    def init_server(self, w: Params) -> Params:
-        return w
-
-    def weight(self, f: AbstractProblem) -> Scalar:
-        return f.weight
-
-    def broadcast(self, server: Params, key: Key) -> Params:
-        return server
 
     def client_step(self, f, client: Stateless, down: Params, key: Key):
         f = f.normalised()
@@ -53,9 +39,6 @@ class MinibatchSGD(AbstractStateless[Params, Params]):
     def server_step(self, server: Params, mean: Gradient, share: Scalar):
         lr = 1 / mean.beta if self.lr is None else self.lr
         return tree.axpy(-lr, mean.g, server), None
-
-    def model(self, server: Params) -> Params:
-        return server
 
     def prepare(self, f: AbstractProblem) -> AbstractProblem:
         return f

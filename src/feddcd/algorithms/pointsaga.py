@@ -20,8 +20,7 @@ from .._settings import number
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
 from ..solvers import AbstractLocalSolver, NewtonCG
-from ._base import AbstractAlgorithm, Curvature, Sends, Upload, later_curvature, probe
-from ._method import Method
+from ._base import AbstractAlgorithm, Curvature, Method, Sends, Upload, later_curvature, probe
 
 
 class SagaServer(NamedTuple):
@@ -55,10 +54,6 @@ class PointSAGA(AbstractAlgorithm[SagaServer, SagaClient, SagaDown, None]):
         if self.rho is not None and not self.rho > 0:
             raise SpecError(f"need rho > 0, got rho={self.rho}")
 
-    @property
-    def rounds_per_iteration(self) -> int:
-        return 1
-
     def init_server(self, w: Params) -> SagaServer:
         one = jnp.ones((), tree.dot(w, w).dtype)
         return SagaServer(w, tree.zeros(w), jnp.zeros((), jnp.int32), Curvature(one, one))
@@ -89,11 +84,7 @@ class PointSAGA(AbstractAlgorithm[SagaServer, SagaClient, SagaDown, None]):
         down = self._down(server)
         rho = jnp.where(server.t > 0, down.rho, 0)
         g = tree.axpy(rho * share, tree.sub(down.center, w), server.g)
-        known = (
-            server.curvature
-            if found is None
-            else later_curvature(server.curvature, found, server.t)
-        )
+        known = later_curvature(server.curvature, found, server.t)
         return SagaServer(w, g, server.t + 1, known), None
 
     def client_receive(self, client: SagaClient, answer: None) -> SagaClient:

@@ -19,8 +19,7 @@ from .._settings import number, whole
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
 from ..solvers import SGD, AbstractFixedRateSolver
-from ._base import AbstractAlgorithm, Sends, Upload
-from ._method import Given, Method
+from ._base import AbstractAlgorithm, Given, Method, Sends, Upload
 
 
 class ScaffoldServer(NamedTuple):
@@ -47,10 +46,6 @@ class Scaffold(AbstractAlgorithm[ScaffoldServer, ScaffoldClient, ScaffoldServer,
     def __check_init__(self):
         if self.option not in (1, 2):
             raise SpecError(f"option is 1 or 2, not {self.option!r}")
-
-    @property
-    def rounds_per_iteration(self) -> int:
-        return 1
 
     def init_server(self, w: Params) -> ScaffoldServer:
         return ScaffoldServer(w, tree.zeros(w))
