@@ -20,9 +20,8 @@ import numpy as np
 import feddcd
 from feddcd.algorithms import FedDCD
 from feddcd.data.federate import federate
-from feddcd.keys import round_keys
 from feddcd.measure import Measures
-from feddcd.participation import UniformSubset
+from feddcd.participation import UniformSubset, round_keys
 from feddcd.simulator.simulate import federation, start
 from feddcd.simulator.threads import compiled
 from feddcd.solvers import NewtonCG, Tolerance

@@ -22,8 +22,7 @@ from feddcd.algorithms import (
 from feddcd.algorithms.feddcd import strong_convexity
 from feddcd.data import Dataset
 from feddcd.data.federate import federate
-from feddcd.keys import round_keys
-from feddcd.participation import Available, Everyone, Lossy, UniformSubset
+from feddcd.participation import Available, Everyone, Lossy, UniformSubset, round_keys
 from feddcd.simulator.simulate import advance, federation, start
 from federations import (
     ALGORITHMS,

@@ -24,7 +24,7 @@ from feddcd.paper.authors import authors_run
 from feddcd.paper.cells import PAPER_PROBLEMS, PROBLEMS, hyperparameters, tuned_settings
 from feddcd.paper.reproduce import ORDER, median, printed_accuracy, printed_rounds
 from feddcd.simulator.simulate import start
-from feddcd.solvers import SGD, _lazy
+from feddcd.solvers import SGD, _epochs
 
 SHORT = (paper.Setup(0.3, (0.5, 0.1), 6), paper.Setup(0.1, (0.5,), 6))
 
@@ -221,7 +221,7 @@ def test_as_many_threads_as_the_variable_says_and_the_same_numbers(tmp_path, mon
 
 
 def test_runs_with_other_shapes_are_not_put_side_by_side(tmp_path):
-    from feddcd.simulator.lanes import lanes
+    from feddcd.simulator.simulate import lanes
 
     with pytest.raises(ValueError, match="need the same method"):
         lanes([{"a": jnp.zeros(2)}, {"b": jnp.zeros(2)}])
@@ -243,7 +243,7 @@ def test_sgd_in_step_is_sgd(monkeypatch, lr, batch_size):
         w = 0.1 * jax.random.normal(jax.random.key(1), (64, 10))
         found = []
         for side_by_side in (False, True):
-            monkeypatch.setattr(_lazy, "in_step", lambda flag=side_by_side: flag)
+            monkeypatch.setattr(_epochs, "in_step", lambda flag=side_by_side: flag)
             solver = SGD(lr=lr, epochs=2, batch_size=batch_size)
             solve = jax.vmap(lambda f, s=solver: s(f, w, jax.random.key(0)).w)
             found.append(eqx.filter_jit(solve)(f))

@@ -10,8 +10,14 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from feddcd.keys import round_keys
-from feddcd.participation import Available, Everyone, ImportanceSubset, Lossy, UniformSubset
+from feddcd.participation import (
+    Available,
+    Everyone,
+    ImportanceSubset,
+    Lossy,
+    UniformSubset,
+    round_keys,
+)
 
 DRAWS = 20_000
 

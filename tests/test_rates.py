@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from feddcd.algorithms import AccFedDCD, FedAvg, FedDCD, PointSAGA, Scaffold
-from feddcd.keys import round_keys
-from feddcd.participation import Everyone, ImportanceSubset, UniformSubset
+from feddcd.participation import Everyone, ImportanceSubset, UniformSubset, round_keys
 from feddcd.problems import Quadratic, optimum, random_quadratics, worst_case_chain
 from feddcd.simulator.simulate import federation, one_round, start
 from feddcd.solvers import GradientDescent, InexactOracle

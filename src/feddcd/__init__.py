@@ -22,23 +22,16 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_WHERE = {
-    "Comparison": "runs.api",
-    "DataError": "data",
-    "Dataset": "data",
-    "FederatedGLM": "analysis",
-    "FederatedLogisticRegression": "estimators",
-    "FederatedPoissonRegressor": "estimators",
-    "FederatedRidge": "estimators",
-    "History": "history",
-    "Result": "runs.result",
-    "Spec": "runs.spec",
-    "compare": "runs.api",
-    "load": "data",
-    "partition": "data",
-    "resume": "runs.api",
-    "run": "runs.api",
+_NAMES = {
+    "analysis": "FederatedGLM",
+    "data": "DataError Dataset load partition",
+    "estimators": "FederatedLogisticRegression FederatedPoissonRegressor FederatedRidge",
+    "history": "History",
+    "runs.api": "Comparison compare resume run",
+    "runs.result": "Result",
+    "runs.spec": "Spec",
 }
+_WHERE = {name: module for module, names in _NAMES.items() for name in names.split()}
 _MODULES = ("algorithms", "data", "measure", "participation", "problems", "simulator", "solvers")
 
 

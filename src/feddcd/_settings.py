@@ -39,7 +39,7 @@ def check_names(
 def typed(cls: type, name: str, value: Any) -> Any:
     """The value as the field of a dataclass has it: a whole number may stand for a float, a list
     for a tuple; a field of several types is for the class itself to check."""
-    kind, optional = _kinds(cls)[name]
+    kind, optional = _kind({f.name: f.type for f in dataclasses.fields(cls)}[name])
     if kind is None or (value is None and optional):
         return value
     real = not isinstance(value, bool)
@@ -56,12 +56,8 @@ def typed(cls: type, name: str, value: Any) -> Any:
     return value
 
 
-def _kinds(cls: type) -> dict[str, tuple[type | None, bool]]:
-    """By field: its one type, None where there are several, and whether it may be left empty."""
-    return {f.name: _kind(f.type) for f in dataclasses.fields(cls)}
-
-
 def _kind(hint: Any) -> tuple[type | None, bool]:
+    """A field's one type, None where there are several, and whether it may be left empty."""
     parts = get_args(hint) if isinstance(hint, UnionType) else (hint,)
     kinds = {get_origin(part) or part for part in parts if part is not NoneType}
     kind = kinds.pop() if len(kinds) == 1 else None

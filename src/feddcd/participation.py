@@ -1,4 +1,4 @@
-"""Who takes part in a round: pure functions of a key, so of (seed, round)."""
+"""Who takes part in a round, and the keys of a round: pure functions of (seed, round, client)."""
 
 import abc
 from typing import ClassVar, NamedTuple
@@ -13,6 +13,22 @@ from ._errors import SpecError
 from ._types import Key
 
 
+def round_keys(key: Key, t: Int[Array, ""]) -> tuple[Key, Key]:
+    """(cohort key, client key) of round t: the same in every engine."""
+    cohort, clients = jax.random.split(jax.random.fold_in(key, t))
+    return cohort, clients
+
+
+def broadcast_key(key: Key, t: Int[Array, ""]) -> Key:
+    """The key of what server and clients draw in common in round t."""
+    # fold_in with 0 and 1 would give the two keys of `round_keys` again
+    return jax.random.fold_in(jax.random.fold_in(key, t), 2)
+
+
+def client_key(key_clients: Key, i: Int[Array, ""]) -> Key:
+    return jax.random.fold_in(key_clients, i)
+
+
 class Cohort(NamedTuple):
     """Distinct clients in ascending order; those not asked are only there to fill the array."""
 
@@ -25,8 +41,8 @@ class AbstractParticipation(eqx.Module):
     """`certain` says that every cohort is full and every upload arrives."""
 
     certain: eqx.AbstractClassVar[bool]
-    N: eqx.AbstractVar[int]
-    tau: eqx.AbstractVar[int]  # the usual size of a cohort, at least 2
+    N: int
+    tau: int  # the usual size of a cohort, at least 2
 
     @abc.abstractmethod
     def __call__(self, key: Key) -> Cohort: ...
@@ -36,8 +52,6 @@ class UniformSubset(AbstractParticipation):
     """Each subset of τ out of N clients with equal probability."""
 
     certain: ClassVar[bool] = True
-    N: int
-    tau: int
 
     def __check_init__(self):
         check_tau(self.tau, self.N)
@@ -48,8 +62,6 @@ class UniformSubset(AbstractParticipation):
 
 class Everyone(AbstractParticipation):
     certain: ClassVar[bool] = True
-    N: int
-    tau: int
 
     def __init__(self, N: int):
         self.N = self.tau = N
@@ -68,8 +80,6 @@ class ImportanceSubset(AbstractParticipation):
 
     certain: ClassVar[bool] = True
     alpha: Float[Array, " N"]
-    N: int
-    tau: int
 
     def __init__(self, alpha: Float[Array, " N"], tau: int):
         self.alpha, self.N, self.tau = jnp.asarray(alpha), len(alpha), tau
@@ -90,8 +100,6 @@ class Available(AbstractParticipation):
     fewer than two are."""
 
     certain: ClassVar[bool] = False
-    N: int
-    tau: int
     p: float
 
     def __init__(self, N: int, p: float):
@@ -110,8 +118,6 @@ class Lossy(AbstractParticipation):
     """Another participation, of whose uploads each is lost with probability `loss`."""
 
     certain: ClassVar[bool] = False
-    N: int
-    tau: int
     base: AbstractParticipation
     loss: float
 

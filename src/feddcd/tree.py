@@ -65,7 +65,7 @@ def stack(xs: Sequence[PyTree]) -> PyTree:
     return jax.tree.map(lambda *x: jnp.stack(x), *xs)
 
 
-def take(xs: PyTree, i: int | Array) -> PyTree:
+def take(xs: PyTree, i: int | slice | Array) -> PyTree:
     """Client i (or the clients i) of what is stacked along the leading axis."""
     return jax.tree.map(lambda x: x[i], xs)
 

@@ -1,6 +1,6 @@
 """All clients in one process: rounds in one loop, the cohort one by one or side by side."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import equinox as eqx
@@ -10,11 +10,11 @@ from jax.extend.core import jaxpr_as_fun
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from .. import tree
+from .._errors import SpecError
 from .._types import Key, Params, Scalar
 from ..algorithms import AbstractAlgorithm, Upload
-from ..keys import broadcast_key, client_key, round_keys
 from ..measure import Measure, Measures
-from ..participation import AbstractParticipation, Cohort
+from ..participation import AbstractParticipation, Cohort, broadcast_key, client_key, round_keys
 from ..problems import AbstractProblem
 
 
@@ -133,7 +133,7 @@ OPTIONS = {
 def advance(fed: Federation, state: State, rounds: Int[Array, ""], room: int):
     """`rounds` rounds (at most `room`), or fewer if the objective stops being finite."""
     go, (_, shapes) = traced(lambda state: one_round(fed, state), state)
-    trace = jax.tree.map(lambda x: jnp.zeros((room, *x.shape), x.dtype), shapes)
+    trace = rows_of_zeros(shapes, room)
 
     def more(carry):
         k, _, _, sound = carry
@@ -209,6 +209,10 @@ def traced(function: Callable, *args: PyTree) -> tuple[Callable, PyTree]:
     return lambda *args: jax.tree.unflatten(structure, flat(*jax.tree.leaves(args))), shapes
 
 
+def rows_of_zeros(shapes: PyTree, rows: int) -> PyTree:
+    return jax.tree.map(lambda x: jnp.zeros((rows, *x.shape), x.dtype), shapes)
+
+
 def _settle(fed: Federation, clients: PyTree, answer, ids: Array, kept: Array | None) -> PyTree:
     """All clients' states, with the answer received by those whose upload was kept."""
 
@@ -244,3 +248,44 @@ def write(clients: PyTree, new: PyTree, i: Array, kept: Array | None) -> PyTree:
         return rows.at[i].set(x, unique_indices=True)
 
     return jax.tree.map(put, new, clients, is_leaf=lambda x: x is None)
+
+
+def lanes(runs: Sequence[PyTree]) -> tuple[PyTree, PyTree]:
+    """Several runs side by side, one vmap lane each (seeds, or settings that are arrays):
+    (what differs between the runs, stacked; what they share). Leaves are shared where they
+    are one object in all of them, so nothing is copied."""
+    leaves, structures = zip(*map(jax.tree.flatten, runs), strict=True)
+    if any(structure != structures[0] for structure in structures):
+        raise SpecError("runs side by side need the same method, shapes and static settings")
+    columns = list(zip(*leaves, strict=True))
+    same = [all(_equal(leaf, column[0]) for leaf in column) for column in columns]
+    stacked = [None if s else jnp.stack(c) for s, c in zip(same, columns, strict=True)]
+    shared = [c[0] if s else None for s, c in zip(same, columns, strict=True)]
+    rebuild = lambda parts: jax.tree.unflatten(structures[0], parts)
+    return rebuild(stacked), rebuild(shared)
+
+
+def _equal(a, b) -> bool:
+    return a is b or (not eqx.is_array(a) and not eqx.is_array(b) and a == b)
+
+
+@eqx.filter_jit(donate="all-except-first")
+def advance_lanes(
+    runs: tuple[Federation, Federation], states: State, rounds: Int[Array, ""], room: int
+) -> tuple[State, Record]:
+    """`rounds` rounds (at most `room`) of every lane; a lane that is no longer finite goes on."""
+    differ, shared = runs
+
+    def every_lane(states: State) -> tuple[State, Record]:
+        step = lambda own, state: one_round(eqx.combine(own, shared), state)
+        return eqx.filter_vmap(step)(differ, states)
+
+    go, (_, shapes) = traced(every_lane, states)
+    trace = rows_of_zeros(shapes, room)
+
+    def step(k, carry):
+        states, trace = carry
+        states, record = go(states)
+        return states, jax.tree.map(lambda all_, new: all_.at[k].set(new), trace, record)
+
+    return jax.lax.fori_loop(0, rounds, step, (states, trace))

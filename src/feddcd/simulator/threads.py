@@ -118,9 +118,7 @@ def _ask_part(
     """New states and numbers of clients first to last of the cohort, in `size` rows; the sum of
     their parts of the mean."""
     step, (new, up) = simulate.asking(fed, clients, down, draw)
-    rows = jax.tree.map(
-        lambda x: jnp.zeros((size, *x.shape), x.dtype), (new, up.grad_norm, up.steps)
-    )
+    rows = simulate.rows_of_zeros((new, up.grad_norm, up.steps), size)
 
     def ask(k, carry):
         rows, mean = carry
@@ -144,17 +142,13 @@ def _end(
     put = lambda clients, one: (simulate.write(clients, *one), None)
     for (new, up), a, b in zip(parts, ends[:-1], ends[1:], strict=True):
         kept = None if draw.kept is None else draw.kept[a:b]
-        new, *each = _rows((new, up.grad_norm, up.steps), b - a)
+        new, *each = tree.take((new, up.grad_norm, up.steps), slice(b - a))
         clients, _ = jax.lax.scan(put, clients, (new, draw.cohort.ids[a:b], kept))
         numbers.append(each)
     mean = functools.reduce(tree.add, (up.value for _, up in parts))
     grad_norm, steps = map(jnp.concatenate, zip(*numbers, strict=True))
     up = Upload(mean, grad_norm, steps)
     return simulate.close_round(fed, state._replace(clients=clients), draw, up)
-
-
-def _rows(values: PyTree, count: int) -> PyTree:
-    return jax.tree.map(lambda x: x[:count], values)
 
 
 def _count(rounds: int) -> jax.Array:

@@ -8,11 +8,11 @@ from ._base import LocalSolution as LocalSolution
 from ._base import Tolerance as Tolerance
 from .catalogue import SOLVERS as SOLVERS
 from .catalogue import Solver as Solver
-from .gradient_descent import GradientDescent as GradientDescent
+from .first_order import SGD as SGD
+from .first_order import GradientDescent as GradientDescent
+from .first_order import Optax as Optax
+from .first_order import adam as adam
 from .lbfgs import LBFGS as LBFGS
 from .newton import NewtonCG as NewtonCG
-from .stochastic import SGD as SGD
-from .stochastic import Optax as Optax
-from .stochastic import adam as adam
 from .variance_reduced import SAGA as SAGA
 from .variance_reduced import SVRG as SVRG

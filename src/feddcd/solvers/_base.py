@@ -69,12 +69,15 @@ class AbstractFixedRateSolver(AbstractLocalSolver):
         """The length of a step."""
 
 
-def step_length(lr: float | None, f: AbstractProblem) -> Scalar:
-    """lr, or 1/β where none is given."""
-    return 1 / f.beta if lr is None else jnp.asarray(lr, f.beta.dtype)
+def step_length(lr: float | None, f: AbstractProblem, usual: Scalar | None = None) -> Scalar:
+    """lr or, where none is given, the usual one or 1/β."""
+    if lr is not None:
+        return jnp.asarray(lr, f.beta.dtype)
+    return 1 / f.beta if usual is None else usual
 
 
-def check_rate(lr: float | None, f: AbstractProblem) -> None:
-    """Refuses to take 1/β where β is not known; not for use under jit."""
+def check_rate(lr: float | None, f: AbstractProblem) -> AbstractProblem:
+    """f; refuses to take 1/β where β is not known; not for use under jit."""
     if lr is None and not np.all(np.isfinite(f.beta)):
         raise SpecError(f"{type(f).__name__} has no bound on its curvature here: give lr")
+    return f

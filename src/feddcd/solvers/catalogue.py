@@ -6,10 +6,9 @@ from typing import Any
 
 from .._settings import Limit, number, whole, word
 from ._base import AbstractLocalSolver, InexactOracle, Tolerance
-from .gradient_descent import GradientDescent
+from .first_order import SGD, GradientDescent, adam
 from .lbfgs import LBFGS
 from .newton import NewtonCG
-from .stochastic import SGD, adam
 from .variance_reduced import SAGA, SVRG
 
 

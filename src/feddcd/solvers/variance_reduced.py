@@ -14,9 +14,8 @@ from jaxtyping import Array, Float, PyTree
 from .. import tree
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem, Linear
-from ._base import AbstractLocalSolver, AbstractStop, LocalSolution, check_rate
-from ._epochs import batch_count, draw_rows, run_epochs
-from ._lazy import run_lazily
+from ._base import AbstractLocalSolver, AbstractStop, LocalSolution, check_rate, step_length
+from ._epochs import batch_count, draw_rows, run_epochs, run_lazily
 
 Table = Float[Array, "n k"]
 
@@ -34,13 +33,12 @@ class SVRG(AbstractLocalSolver):
     max_epochs: int = 1000
 
     def prepare(self, f: AbstractProblem) -> AbstractProblem:
-        check_rate(self.lr, f)
-        return f
+        return check_rate(self.lr, f)
 
     def __call__(self, f: AbstractProblem, w: Params, key: Key) -> LocalSolution:
         rho = _row_smoothness(f) / self.batch_size
         default = 1 / (2 * ((1 - 1 / self.batch_size) * f.beta + 3 * rho))
-        eta = default if self.lr is None else jnp.asarray(self.lr, f.beta.dtype)
+        eta = step_length(self.lr, f, default)
         length = batch_count(f, self.batch_size)
 
         def epoch(w, known, key):
@@ -76,14 +74,11 @@ class SAGA(AbstractLocalSolver):
     max_epochs: int = 1000
 
     def prepare(self, f: AbstractProblem) -> AbstractProblem:
-        _linear(f)
-        check_rate(self.lr, f)
-        return f
+        return check_rate(self.lr, _linear(f))
 
     def __call__(self, f: AbstractProblem, w: Params, key: Key) -> LocalSolution:
         f = _linear(f)
-        eta = 1 / (3 * _row_smoothness(f))
-        eta = eta if self.lr is None else jnp.asarray(self.lr, f.beta.dtype)
+        eta = step_length(self.lr, f, 1 / (3 * _row_smoothness(f)))
         length = batch_count(f, 1)
         g, table = _linear_snapshot(f, w)
 

@@ -16,7 +16,7 @@ from jaxtyping import Array, Int, PyTree
 from ..._errors import Refused
 from ..._types import Key, Params
 from ...algorithms import AbstractAlgorithm
-from ...keys import client_key, round_keys
+from ...participation import client_key, round_keys
 from ...problems import AbstractProblem
 from ..codec import digest
 from .messages import NEVER, Reply, Settle, Settled, Stamp, Task

@@ -18,7 +18,7 @@ from ... import tree
 from ..._errors import Refused
 from ..._types import Key, Params
 from ...algorithms import AbstractAlgorithm
-from ...keys import broadcast_key
+from ...participation import broadcast_key
 from ..codec import digest
 from .client import unsound
 from .messages import (

@@ -1,11 +1,13 @@
-"""Mini-batch methods: SGD, and any transformation of gradients that optax knows."""
+"""Steps along gradients: of all rows, of mini-batches, and as optax transforms them."""
 
 from functools import cache
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from .. import tree
 from .._errors import SpecError
@@ -19,8 +21,52 @@ from ._base import (
     check_rate,
     step_length,
 )
-from ._epochs import batch_count, run_epochs, shuffle_rows
-from ._lazy import run_lazily
+from ._epochs import batch_count, run_epochs, run_lazily, shuffle_rows
+
+
+class _AbstractRated(AbstractFixedRateSolver):
+    lr: eqx.AbstractVar[float | None]
+
+    def rate(self, f: AbstractProblem) -> Scalar:
+        return step_length(self.lr, f)
+
+    def prepare(self, f: AbstractProblem) -> AbstractProblem:
+        return check_rate(self.lr, f)
+
+
+class GradientDescent(_AbstractRated):
+    """w ← w - η ∇f(w), η = 1/β where `lr` is None; a step is one full gradient."""
+
+    lr: float | None = None
+    steps: int = 100  # at most; all of them where `stop` is None
+    stop: AbstractStop | None = None
+
+    def __call__(self, f: AbstractProblem, w: Params, key: Key) -> LocalSolution:
+        del key
+        eta = self.rate(f)
+
+        def unsolved(s: _DescentPoint):
+            return (s.grad_norm > bound) & (s.k < self.steps)
+
+        def step(s: _DescentPoint) -> _DescentPoint:
+            return _descent_point(f, tree.axpy(-eta, s.g, s.w), s.k + 1)
+
+        start = _descent_point(f, w, jnp.zeros((), jnp.int32))
+        bound = -1 if self.stop is None else self.stop(f, start.grad_norm)
+        end = jax.lax.while_loop(unsolved, step, start)
+        return LocalSolution(end.w, end.grad_norm, end.k)
+
+
+class _DescentPoint(NamedTuple):
+    w: Params
+    g: Params
+    grad_norm: Scalar
+    k: Int[Array, ""]
+
+
+def _descent_point(f: AbstractProblem, w: Params, k: Int[Array, ""]) -> _DescentPoint:
+    g = jax.grad(f)(w)
+    return _DescentPoint(w, g, tree.norm(g), k)
 
 
 class Optax(AbstractLocalSolver):
@@ -68,7 +114,7 @@ def adam(
 _adam = cache(optax.adam)  # equal arguments give one object, so nothing is compiled twice
 
 
-class SGD(AbstractFixedRateSolver):
+class SGD(_AbstractRated):
     """w ← w - η ∇f_B(w), η = 1/β where `lr` is None; a step is one mini-batch.
 
     Linear models pay for the non-zeros of a batch only. `stop` is asked once an epoch, at the
@@ -82,13 +128,6 @@ class SGD(AbstractFixedRateSolver):
 
     def __check_init__(self):
         _check(self.epochs, self.batch_size)
-
-    def rate(self, f: AbstractProblem) -> Scalar:
-        return step_length(self.lr, f)
-
-    def prepare(self, f: AbstractProblem) -> AbstractProblem:
-        check_rate(self.lr, f)
-        return f
 
     def __call__(self, f: AbstractProblem, w: Params, key: Key) -> LocalSolution:
         eta, length = self.rate(f), batch_count(f, self.batch_size)
