@@ -12,25 +12,17 @@ from feddcd import tree
 from feddcd._errors import Refused
 from feddcd.algorithms import Upload
 from feddcd.algorithms.feddcd import DualClient, DualServer
-from feddcd.durable.protocol import (
-    Client,
+from feddcd.durable.protocol import Joined, Record, Reply, Started, Task
+from feddcd.durable.protocol.client import Client, new_client, resolve, settled, work
+from feddcd.durable.protocol.server import (
     Guard,
-    Joined,
-    Record,
-    Reply,
-    Started,
-    Task,
     apply,
     begin,
     close,
-    new_client,
     new_server,
     receive,
-    resolve,
     retire,
     settle,
-    settled,
-    work,
 )
 
 

@@ -10,12 +10,12 @@ import numpy as np
 from disks import Crash, FailingDisk, QuickDisk
 from feddcd import tree
 from feddcd._errors import Refused, StateError
-from feddcd.durable.client_state import ClientFile
 from feddcd.durable.ledger import Ledger
-from feddcd.durable.protocol import Guard, Joined, Summed
+from feddcd.durable.protocol import Joined, Summed
+from feddcd.durable.protocol.server import Guard
 from feddcd.durable.server import LedgerServer, decode
 from feddcd.durable.shapes import shapes
-from feddcd.durable.site import Site
+from feddcd.durable.site import ClientFile, Site
 
 SITES = ("a", "b", "c", "d")
 

@@ -13,8 +13,8 @@ from chaos import PlainDual, World
 from deployment import SITES, Deployment, Fault, parts
 from disks import in_memory
 from feddcd.algorithms import FedDCD
-from feddcd.durable._compiled import Compiled
 from feddcd.durable.server import audit
+from feddcd.durable.shapes import Compiled
 from feddcd.problems import random_quadratics
 from federations import EXACT
 

@@ -8,8 +8,8 @@ import pytest
 
 from disks import CRASHES, ERRORS, LOSSES, Crash, FailingDisk, QuickDisk, in_memory
 from feddcd._errors import StateError
-from feddcd.durable.client_state import ClientFile
 from feddcd.durable.codec import pack
+from feddcd.durable.site import ClientFile
 
 OWNER = {"federation": "north", "client": "a"}
 OLD = ({"round": 1}, {"y": np.arange(3.0)})

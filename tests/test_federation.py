@@ -15,8 +15,8 @@ from disks import in_memory
 from feddcd._errors import Stalled
 from feddcd.algorithms import ALGORITHMS
 from feddcd.data.federate import federate
-from feddcd.durable.client_state import ClientFile
 from feddcd.durable.ledger import Ledger
+from feddcd.durable.site import ClientFile
 from feddcd.federation.coordinator.inspect import inspect, verify
 from feddcd.federation.folder import FederationFolder, load_place
 from feddcd.federation.machine.init import add_site

@@ -9,9 +9,9 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from disks import in_memory
-from feddcd.durable.client_state import ClientFile
 from feddcd.durable.codec import digest, pack, unpack
 from feddcd.durable.shapes import Compiled
+from feddcd.durable.site import ClientFile
 from feddcd.federation import answer_node
 from feddcd.federation.coordinator.inspect import inspect
 from feddcd.federation.folder import FederationFolder

@@ -12,21 +12,11 @@ import pytest
 import chaos
 from chaos import Faults, World
 from feddcd._errors import Refused
-from feddcd.durable import protocol
-from feddcd.durable._compiled import Compiled
-from feddcd.durable.protocol import (
-    Commit,
-    Guard,
-    Joined,
-    Reply,
-    Settle,
-    Stamp,
-    Started,
-    Summed,
-    Task,
-)
+from feddcd.durable.protocol import Commit, Joined, Reply, Settle, Stamp, Started, Summed, Task
 from feddcd.durable.protocol import client as client_side
 from feddcd.durable.protocol import server as server_side
+from feddcd.durable.protocol.server import Guard
+from feddcd.durable.shapes import Compiled
 from federations import ALGORITHMS, EXACT_ALGORITHMS, TAU, D, N, quadratics
 
 MILD = Faults(lost=0.1)
@@ -149,7 +139,7 @@ def test_faults_change_only_who_took_part():
 
 def one_task(made: World):
     members = list(made.server.members)
-    made.server, tasks = protocol.begin(made.algorithm, made.server, members, made.key)
+    made.server, tasks = server_side.begin(made.algorithm, made.server, members, made.key)
     return tasks
 
 
@@ -194,28 +184,28 @@ def test_uploads_that_are_refused(change, message):
     task = one_task(made)[0]
     reply = reply_of(made, task)
     with pytest.raises(Refused, match=message):
-        protocol.receive(made.algorithm, made.server, change(reply), guard_of(reply))
+        server_side.receive(made.algorithm, made.server, change(reply), guard_of(reply))
 
 
 def test_an_upload_out_of_all_proportion_is_refused():
     made = world(algorithm("feddcd"))
     reply = reply_of(made, one_task(made)[0])
     with pytest.raises(Refused, match="site0: its upload has size"):
-        protocol.receive(made.algorithm, made.server, reply, guard_of(reply, largest=1e-9))
+        server_side.receive(made.algorithm, made.server, reply, guard_of(reply, largest=1e-9))
 
 
 def test_two_copies_of_a_site_are_noticed():
     made = world(algorithm("feddcd"))
     task = one_task(made)[0]
     reply = reply_of(made, task)
-    made.server = protocol.receive(
+    made.server = server_side.receive(
         made.algorithm, made.server, reply._replace(incarnation=3), guard_of(reply)
     )
     with pytest.raises(Refused, match="an older copy of this site"):
-        protocol.receive(made.algorithm, made.server, reply, guard_of(reply))
+        server_side.receive(made.algorithm, made.server, reply, guard_of(reply))
     other = reply._replace(incarnation=3, digest="other")
     with pytest.raises(Refused, match="two different uploads"):
-        protocol.receive(made.algorithm, made.server, other, guard_of(reply))
+        server_side.receive(made.algorithm, made.server, other, guard_of(reply))
 
 
 def test_a_site_restored_from_an_old_backup_is_refused():
@@ -226,7 +216,7 @@ def test_a_site_restored_from_an_old_backup_is_refused():
     made.disk["site1"] = backup
     task = next(task for task in one_task(made) if task.client == "site1")
     with pytest.raises(Refused, match=r"older than the ledger.*Retire the site"):
-        protocol.resolve(made.algorithm, made.disk["site1"], task)
+        client_side.resolve(made.algorithm, made.disk["site1"], task)
 
 
 def test_an_old_ledger_is_refused():
@@ -239,7 +229,7 @@ def test_an_old_ledger_is_refused():
     made.write(Started(made.server.epoch + 5))
     task = one_task(made)[0]
     with pytest.raises(Refused, match="the ledger is older than this site's state"):
-        protocol.resolve(made.algorithm, made.disk[task.client], task)
+        client_side.resolve(made.algorithm, made.disk[task.client], task)
 
 
 @pytest.mark.parametrize(
@@ -255,7 +245,7 @@ def test_messages_that_a_client_refuses(message, reason):
     made.round(list(made.server.members))
     made.settle()
     with pytest.raises(Refused, match=reason):
-        protocol.resolve(made.algorithm, made.disk["site0"], message)
+        client_side.resolve(made.algorithm, made.disk["site0"], message)
 
 
 def test_records_that_cannot_follow():
@@ -266,17 +256,17 @@ def test_records_that_cannot_follow():
         made.write(Started(1))
     answers = [a for a in made.settle() if a.client != "site1"]
     with pytest.raises(Refused, match=r"to retire site0 all others must .* not \['site1'\]"):
-        protocol.retire(made.server, ["site0"], answers)
+        server_side.retire(made.server, ["site0"], answers)
     with pytest.raises(Refused, match="at least 2 members"):
-        protocol.begin(made.algorithm, made.server, ["site0"], made.key)
+        server_side.begin(made.algorithm, made.server, ["site0"], made.key)
 
 
 def test_one_upload_alone_is_not_summed():
     made = world(algorithm("feddcd"))
     task = one_task(made)[0]
     reply = reply_of(made, task)
-    made.server = protocol.receive(made.algorithm, made.server, reply, guard_of(reply))
-    assert protocol.close(made.server) is None
+    made.server = server_side.receive(made.algorithm, made.server, reply, guard_of(reply))
+    assert server_side.close(made.server) is None
 
 
 def no_log(monkeypatch):
@@ -292,11 +282,11 @@ def no_log(monkeypatch):
 def upload_before_saving(monkeypatch):
     def deliver(self, task):
         try:
-            client = protocol.resolve(self.algorithm, self.disk[task.client], task)
+            client = client_side.resolve(self.algorithm, self.disk[task.client], task)
         except Refused:
             return None
         f = self.f(task.client)
-        after, reply = protocol.work(self.algorithm, f, client, task, self.key)
+        after, reply = client_side.work(self.algorithm, f, client, task, self.key)
         if not self.happens("crash"):
             self.disk[task.client] = after
         return reply
@@ -413,7 +403,7 @@ MUTANTS = {
 def leave_amid_work(made: World) -> None:
     """A round is asked, its uploads come late, a member leaves, and the server starts anew."""
     members = list(made.server.members)
-    made.server, tasks = protocol.begin(made.algorithm, made.server, members, made.key)
+    made.server, tasks = server_side.begin(made.algorithm, made.server, members, made.key)
     replies = [chaos.World.deliver(made, task) for task in tasks]
     made.late += [reply for reply in replies if reply is not None and reply.client != "site3"]
     made.leave("site3")

@@ -12,7 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from chaos import PlainDual, World
 from feddcd._errors import Refused
-from feddcd.durable.protocol import apply, begin, close, resolve, settle
+from feddcd.durable.protocol.client import resolve
+from feddcd.durable.protocol.server import apply, begin, close, settle
 from feddcd.problems import random_quadratics
 
 ROWS, FIRST, LEAST = 8, 5, 3

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 from urllib.parse import quote
 
 from .._errors import LedgerError
-from .._files import Disk, Locked, lock_file, prepare, publish, temporary
+from .._files import Disk, Locked, lock_file, save, temporary
 
 FORMAT = 1
 
@@ -125,8 +125,7 @@ class Database:
             raise LedgerError(f"there is no ledger at {self.path}; name the folder that has one")
         if self.path.with_name(f"{self.path.name}-wal").exists():
             raise self.damage("its main file is gone, and only the last writes are left")
-        prepare(disk, self.path, _content(tables))
-        publish(disk, self.path)
+        save(disk, self.path, _content(tables))
 
     def _check_content(self, connection: sqlite3.Connection) -> None:
         (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()

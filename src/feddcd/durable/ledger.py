@@ -24,6 +24,7 @@ CREATE TABLE records(seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, epoch INTEGER 
 CREATE TABLE uploads(epoch INTEGER, round INTEGER, client TEXT, seq INTEGER NOT NULL,
   body BLOB NOT NULL, hash TEXT NOT NULL, PRIMARY KEY(epoch, round, client));
 """
+_KEEP = "INSERT INTO uploads VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 _AT_ONCE = 8  # records in memory; a round holds as many uploads
 
 
@@ -99,7 +100,8 @@ class Ledger:
             head = f"{entry.seq} {entry.hash}"
             database.execute("UPDATE meta SET value = ? WHERE key = 'head'", (head,))
             for client, upload in (uploads or {}).items():
-                _keep(database, entry.seq, epoch, round, client, upload)
+                own = _link("upload", client, epoch, round, upload)
+                database.execute(_KEEP, (epoch, round, client, entry.seq, upload, own))
         return entry
 
     def entries(self, start: int = 0) -> Iterator[Entry]:
@@ -121,8 +123,7 @@ class Ledger:
     def uploads(self, epoch: int, round: int) -> dict[str, bytes]:
         """By client, in their order."""
         query = "SELECT client, body, hash FROM uploads WHERE epoch = ? AND round = ? ORDER BY 1"
-        with self._database.reading() as database:
-            rows = database.execute(query, (epoch, round)).fetchall()
+        rows = self._database.rows(query, epoch, round)
         for client, body, have in rows:
             if not _matches(have, "upload", client, epoch, round, body):
                 where = f"epoch {epoch}, round {round}"
@@ -177,11 +178,3 @@ def _matches(have: object, *parts: Any) -> bool:
         return have == _link(*parts)
     except (TypeError, ValueError, struct.error):  # SQLite holds any type in any column
         return False
-
-
-def _keep(
-    database: sqlite3.Connection, seq: int, epoch: int, round: int, client: str, body: bytes
-) -> None:
-    values = (epoch, round, client, seq, body, _link("upload", client, epoch, round, body))
-    query = "INSERT INTO uploads VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
-    database.execute(query, values)

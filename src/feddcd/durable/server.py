@@ -10,27 +10,18 @@ from .._types import Key, Params
 from ..algorithms import AbstractAlgorithm
 from .codec import digest, flatten, pack, restore, unpack
 from .ledger import Entry, Ledger
-from .protocol import (
-    Founded,
+from .protocol import Founded, Joined, Record, Reply, Retired, Settle, Stamp, Started, Summed, Task
+from .protocol.server import (
     Guard,
-    Joined,
-    Record,
-    Reply,
-    Retired,
     Server,
-    Settle,
-    Stamp,
-    Started,
-    Summed,
-    Task,
     apply,
     begin,
     close,
+    mean_of,
     new_server,
     receive,
     settle,
 )
-from .protocol.server import mean_of
 from .shapes import Shapes
 
 
@@ -60,9 +51,9 @@ class LedgerServer:
     def write(self, record: Record, replies: Iterable[Reply] = ()) -> None:
         """Checked, then durable, then in force."""
         after = apply(self.algorithm, self._now, record)  # refuses before anything is written
-        kind, stamp = type(record).__name__.lower(), _stamp(record, self._now.epoch)
+        stamp = record.stamp if isinstance(record, Summed) else Stamp(after.epoch, 0)
         uploads = {reply.client: pack({}, flatten(reply.value)) for reply in replies}
-        self.ledger.append(kind, *stamp, encode(record), uploads)
+        self.ledger.append(type(record).__name__.lower(), *stamp, encode(record), uploads)
         self._now = after
 
     def begin(self, cohort: Iterable[str]) -> list[Task]:
@@ -143,18 +134,8 @@ def _check_sum(
         if value is None or digest(value) != expected:
             raise Refused(f"record {entry.seq}: the upload of {id} is not the one that was summed")
         values.append(value)
-    if digest(mean_of(values, weights)) != digest(record.mean):
+    if digest(mean_of(values, np.asarray(weights))) != digest(record.mean):
         raise Refused(f"record {entry.seq}: its mean is not that of its uploads")
-
-
-def _stamp(record: Record, epoch: int) -> Stamp:
-    match record:
-        case Summed():
-            return record.stamp
-        case Started():
-            return Stamp(record.epoch, 0)
-        case _:
-            return Stamp(epoch, 0)
 
 
 def encode(record: Record) -> bytes:

@@ -19,7 +19,7 @@ from ...algorithms import AbstractAlgorithm
 from ...participation import client_key, round_keys
 from ...problems import AbstractProblem
 from ..codec import digest
-from .messages import NEVER, Reply, Settle, Settled, Stamp, Task
+from . import NEVER, Reply, Settle, Settled, Stamp, Task
 
 
 class Pending(NamedTuple):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Float, PyTree
 
 from ... import tree
 from ..._errors import Refused
@@ -20,8 +20,7 @@ from ..._types import Key, Params
 from ...algorithms import AbstractAlgorithm
 from ...participation import broadcast_key
 from ..codec import digest
-from .client import unsound
-from .messages import (
+from . import (
     Commit,
     Founded,
     Joined,
@@ -35,8 +34,10 @@ from .messages import (
     Summed,
     Task,
 )
+from .client import unsound
 
 FEWEST = 2  # one upload alone cannot move a dual method
+_down_key = jax.jit(broadcast_key)
 
 
 class Member(NamedTuple):
@@ -95,11 +96,6 @@ def _down(algorithm: AbstractAlgorithm, server: Server, stamp: Stamp, key: Key) 
     return algorithm.broadcast(server.state, _down_key(key, np.int32(t)))
 
 
-@jax.jit
-def _down_key(key: Key, t: Int[Array, ""]) -> Key:
-    return broadcast_key(key, t)
-
-
 def receive(algorithm: AbstractAlgorithm, server: Server, reply: Reply, guard: Guard) -> Server:
     """The server with this upload in its open round; what does not belong there is refused."""
     member, now = _member(server, reply.client), server.open
@@ -156,17 +152,13 @@ def close(server: Server) -> Summed | None:
     weights = [server.members[id].weight for id in members]
     share = sum(weights) / sum(member.weight for member in server.members.values())
     digests = tuple(now.replies[id].digest for id in members)
-    return Summed(now.stamp, members, digests, share, mean_of(values, weights))
+    return Summed(now.stamp, members, digests, share, mean_of(values, np.asarray(weights)))
 
 
 @jax.jit
-def _weighted_mean(values: list[PyTree], weights: Float[Array, " n"]) -> PyTree:
-    return tree.weighted_mean(tree.stack(values), weights)
-
-
-def mean_of(values: list[PyTree], weights: list[float]) -> PyTree:
+def mean_of(values: list[PyTree], weights: Float[Array, " n"]) -> PyTree:
     """The uploads' weighted mean, summed in the order of the list."""
-    return _weighted_mean(values, np.asarray(weights))
+    return tree.weighted_mean(tree.stack(values), weights)
 
 
 @jax.jit

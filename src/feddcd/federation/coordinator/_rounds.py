@@ -16,9 +16,9 @@ from ... import tree
 from ..._errors import Refused
 from ..._types import Params, Scalar
 from ...durable.codec import flatten
-from ...durable.protocol import Guard, Server, Settle, Stamp, Summed, Task
+from ...durable.protocol import Settle, Stamp, Summed, Task
 from ...durable.protocol.client import unsound
-from ...durable.protocol.server import sum_of
+from ...durable.protocol.server import Guard, Server, sum_of
 from ...durable.server import LedgerServer, committed_rounds
 from ...measure import lower_bound
 from .. import wire

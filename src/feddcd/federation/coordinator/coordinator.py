@@ -18,7 +18,8 @@ import jax
 from ..._errors import DataError, LedgerError, Refused, SpecError, Stalled
 from ...data.agreement import admit, agree
 from ...durable.ledger import Ledger
-from ...durable.protocol import Joined, retire
+from ...durable.protocol import Joined
+from ...durable.protocol.server import retire
 from ...durable.server import LedgerServer, read_founding, write_founding
 from ..config import Config
 from ..folder import FederationFolder, Request

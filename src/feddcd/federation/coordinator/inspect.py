@@ -15,7 +15,8 @@ import numpy as np
 from ..._errors import LedgerError, Refused
 from ..._files import shown
 from ...durable.ledger import Ledger
-from ...durable.protocol import Server, Stamp
+from ...durable.protocol import Stamp
+from ...durable.protocol.server import Server
 from ...durable.server import audit, committed_rounds, read_founding, replay
 from ..folder import FederationFolder
 from ..terms import Learner, Terms, server_learner

@@ -22,10 +22,9 @@ from ..._files import stamp
 from ...algorithms.catalogue import find_method, get_method
 from ...data.agreement import CLASSIFIERS, Offer, SiteData, offer
 from ...data.tables import read_site
-from ...durable.client_state import ClientFile
 from ...durable.codec import flatten
 from ...durable.protocol import Reply
-from ...durable.site import Site
+from ...durable.site import ClientFile, Site
 from ...measure import tangent
 from .. import wire
 from ..terms import Learner, Terms, joining_problem, site_learner
