@@ -41,8 +41,8 @@ class AbstractParticipation(eqx.Module):
     """`certain` says that every cohort is full and every upload arrives."""
 
     certain: eqx.AbstractClassVar[bool]
-    N: int
-    tau: int  # the usual size of a cohort, at least 2
+    N: eqx.AbstractVar[int]
+    tau: eqx.AbstractVar[int]  # the usual size of a cohort, at least 2
 
     @abc.abstractmethod
     def __call__(self, key: Key) -> Cohort: ...
@@ -52,6 +52,8 @@ class UniformSubset(AbstractParticipation):
     """Each subset of τ out of N clients with equal probability."""
 
     certain: ClassVar[bool] = True
+    N: int
+    tau: int
 
     def __check_init__(self):
         check_tau(self.tau, self.N)
@@ -62,6 +64,8 @@ class UniformSubset(AbstractParticipation):
 
 class Everyone(AbstractParticipation):
     certain: ClassVar[bool] = True
+    N: int
+    tau: int
 
     def __init__(self, N: int):
         self.N = self.tau = N
@@ -80,6 +84,8 @@ class ImportanceSubset(AbstractParticipation):
 
     certain: ClassVar[bool] = True
     alpha: Float[Array, " N"]
+    N: int
+    tau: int
 
     def __init__(self, alpha: Float[Array, " N"], tau: int):
         self.alpha, self.N, self.tau = jnp.asarray(alpha), len(alpha), tau
@@ -100,6 +106,8 @@ class Available(AbstractParticipation):
     fewer than two are."""
 
     certain: ClassVar[bool] = False
+    N: int
+    tau: int
     p: float
 
     def __init__(self, N: int, p: float):
@@ -118,6 +126,8 @@ class Lossy(AbstractParticipation):
     """Another participation, of whose uploads each is lost with probability `loss`."""
 
     certain: ClassVar[bool] = False
+    N: int
+    tau: int
     base: AbstractParticipation
     loss: float
 
