@@ -28,7 +28,9 @@ app = typer.Typer(
 )
 
 
-HELP = {  # what each setting of a run is; its default, if Spec has one, is put behind it
+# what each setting of a run is; its default, if Spec has one, is put behind it. Objects (`given`)
+# are for Python alone
+HELP = {
     "data": "A name from `feddcd list`, or a LIBSVM, CSV or Parquet file.",
     "test_data": "A file of the same kind to score the model on.",
     "label": "The column of a CSV or Parquet file to predict.",
@@ -59,21 +61,22 @@ Resume = Annotated[Path | None, option("Go on with this folder, to --rounds if g
 
 
 def _takes_a_spec(**other: Any) -> Callable[[Any], Any]:
-    """An option for every field of Spec, so that none can be forgotten; `other` ones instead."""
+    """The options of a run: one for every field of Spec, so that none can be forgotten, or an
+    `other` one instead."""
+    fields = {f.name: _field_option(f) for f in dataclasses.fields(Spec) if f.name != "given"}
+    kinds = {"config": Config} | fields | other | {"out": Out, "resume": Resume, "quiet": Quiet}
 
     def decorate(command: Any) -> Any:
-        config, *rest = inspect.signature(command).parameters.values()
-        rest = [p for p in rest if p.kind is not p.VAR_KEYWORD]
-        options = [
-            inspect.Parameter(
-                field.name, inspect.Parameter.KEYWORD_ONLY, default=None,
-                annotation=other.get(field.name) or _field_option(field),
-            )
-            for field in dataclasses.fields(Spec)
-            if field.name != "given"  # objects of Python, which no option can give
-        ]  # fmt: skip
-        command.__signature__ = inspect.Signature([config, *options, *rest])
-        command.__annotations__ = {p.name: p.annotation for p in (config, *options, *rest)}
+        command.__annotations__ = kinds
+        command.__signature__ = inspect.Signature(
+            [
+                inspect.Parameter(
+                    name, inspect.Parameter.KEYWORD_ONLY, annotation=kind,
+                    default=False if name == "quiet" else None,
+                )
+                for name, kind in kinds.items()
+            ]
+        )  # fmt: skip
         return command
 
     return decorate
@@ -89,14 +92,7 @@ def _field_option(field: dataclasses.Field) -> Any:
 
 @app.command(rich_help_panel="Commands")
 @_takes_a_spec()
-def run(
-    config: Config = None,
-    *,
-    out: Out = None,
-    resume: Resume = None,
-    quiet: Quiet = False,
-    **options: Any,
-) -> None:
+def run(config: Any, out: Any, resume: Any, quiet: bool, **options: Any) -> None:
     """Train with one algorithm; writes a run folder with a report.
 
     Example: feddcd run --data a9a --clients 50 --tau 15 --algorithm pointsaga --weighting
@@ -113,14 +109,7 @@ def run(
     algorithm=Annotated[list[str] | None, option("Repeat for each. (all but fednewton and mbsgd)")],
     settings=Annotated[list[str] | None, option("A setting, as algorithm.key=value.", "--set")],
 )
-def compare(
-    config: Config = None,
-    *,
-    out: Out = None,
-    resume: Resume = None,
-    quiet: Quiet = False,
-    **options: Any,
-) -> None:
+def compare(config: Any, out: Any, resume: Any, quiet: bool, **options: Any) -> None:
     """Race several algorithms on the same clients; writes curves, a table and a report.
 
     Example: feddcd compare --data digits --partition sorted --algorithm feddcd --algorithm
