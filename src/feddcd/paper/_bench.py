@@ -65,14 +65,11 @@ class Bench:
         """The objective at which the gap is reached."""
         return None if gap is None else self.optimum + gap
 
-    def algorithm(self, cell: Cell) -> AbstractAlgorithm:
-        spec = cell.spec()
-        check_names(spec)
-        return make_algorithm(spec, PROBLEMS[cell.problem].clients, cell.tau, self.federated)
-
     def federation(self, cell: Cell) -> Federation:
-        algorithm = self.algorithm(cell)
-        participation = UniformSubset(PROBLEMS[cell.problem].clients, cell.tau)
+        spec, clients = cell.spec(), PROBLEMS[cell.problem].clients
+        check_names(spec)
+        algorithm = make_algorithm(spec, clients, cell.tau, self.federated)
+        participation = UniformSubset(clients, cell.tau)
         problem, test = self.problem(algorithm), self.federated.test
         return federation(algorithm, problem, participation, seed=0, test=test)
 

@@ -106,8 +106,11 @@ def table2_blocks(rows: Sequence[Row]) -> list[Block]:
     blocks = []
     for block in together(rows, "problem", "data"):
         setups = sorted(together(block, "tau", "eps"), key=lambda s: (-s[0]["tau"], s[0]["eps"]))
-        groups = [(_setup(rows), _lines2(rows)) for rows in setups]
-        notes = [*_reference(block[0]), *_footnotes(block)]
+        name = lambda row: f"τ = {row['tau']}, ε = {scientific(row['eps'])}"
+        groups = [(name(rows[0]), _lines2(rows)) for rows in setups]
+        best, notes = BEST_SEEN.get(block[0]["problem"]), _footnotes(block)
+        if best is not None:
+            notes.insert(0, f"The gap is to {best}, the best value the authors saw.")
         blocks.append(Block(title_of(block), notes, head, groups))
     return blocks
 
@@ -120,10 +123,6 @@ def table3_blocks(rows: Sequence[Row]) -> list[Block]:
         groups = [(setup, _lines3(block))]
         blocks.append(Block(title_of(block), _footnotes(block), head, groups))
     return blocks
-
-
-def _setup(rows: Sequence[Row]) -> str:
-    return f"τ = {rows[0]['tau']}, ε = {scientific(rows[0]['eps'])}"
 
 
 def _lines2(rows: Sequence[Row]) -> list[list[str]]:
@@ -201,11 +200,6 @@ def _footnotes(rows: Sequence[Row]) -> list[str]:
         "‡": "‡ Of the training data.",
     }
     return [note for mark, note in notes.items() if mark in marks]
-
-
-def _reference(row: Row) -> list[str]:
-    best = BEST_SEEN.get(row["problem"])
-    return [] if best is None else [f"The gap is to {best}, the best value the authors saw."]
 
 
 def lead(variant: str, seeds: int, table2: Sequence[Row]) -> str:
