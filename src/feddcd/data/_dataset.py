@@ -54,6 +54,14 @@ def shape_of(X: Any) -> tuple[int, int]:
     return X.shape
 
 
+def widen(X: Any, d: int) -> Any:
+    """The same rows with zeros up to d features."""
+    n, wide = shape_of(X)
+    if sparse.issparse(X):
+        return sparse.csr_array((X.data, X.indices, X.indptr), shape=(n, d))
+    return np.pad(X, ((0, 0), (0, d - wide)))
+
+
 def _floats(values: Any, what: str) -> np.ndarray:
     try:
         array = np.asarray(values)

@@ -18,6 +18,9 @@ NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 LONGEST_SHOWN = 40
 BLANK, NEWLINE, COLON, DIGIT, NUMERIC, ODD = range(6)
+CHARACTERS = (b" \t\r", b"\n", b":", b"0123456789", b"+-.eE")  # by kind; all others are odd
+KIND_OF = {c: kind for kind, characters in enumerate(CHARACTERS) for c in characters}
+KINDS = bytes(KIND_OF.get(c, ODD) for c in range(256))
 SPACE = ord(" ")
 INDEX_DIGITS = 10
 COMMENT = re.compile(rb"#[^\n]*")
@@ -49,31 +52,9 @@ class RowBlock(NamedTuple):
     @staticmethod
     def join(parts: list[RowBlock]) -> RowBlock:
         """All parts as one, in order."""
-        return RowBlock(
-            np.concatenate([part.y for part in parts]),
-            np.concatenate([part.data for part in parts]),
-            np.concatenate([part.indices for part in parts]),
-            np.concatenate([part.counts for part in parts]),
-            sum(part.unsorted for part in parts),
-            next((part.first_unsorted for part in parts if part.unsorted), 0),
-        )
-
-
-def _kinds() -> bytes:
-    table = bytearray([ODD] * 256)
-    for kind, characters in (
-        (BLANK, b" \t\r"),
-        (NEWLINE, b"\n"),
-        (COLON, b":"),
-        (DIGIT, b"0123456789"),
-        (NUMERIC, b"+-.eE"),
-    ):
-        for character in characters:
-            table[character] = kind
-    return bytes(table)
-
-
-KINDS = _kinds()
+        y, data, indices, counts, unsorted, first = zip(*parts, strict=True)
+        y, data, indices, counts = map(np.concatenate, (y, data, indices, counts))
+        return RowBlock(y, data, indices, counts, sum(unsorted), next(filter(None, first), 0))
 
 
 class _Layout(NamedTuple):

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array, issparse
-
-from feddcd.data._dataset import shape_of
+from scipy.sparse import csr_array
 
 from .._errors import DataError
 from .._text import listed
+from ._dataset import shape_of, widen
 
 CLASSIFIERS = ("softmax", "logistic", "mlp")
 REGRESSIONS = ("ridge", "poisson")
@@ -51,7 +50,7 @@ def select(site: SiteData, names: Features) -> SiteData:
     if columns == names:
         return site
     if isinstance(columns, int) or isinstance(names, int):
-        return site._replace(X=_widen(site.X, _size(names)))
+        return site._replace(X=widen(site.X, _size(names)))
     place = {name: j for j, name in enumerate(columns)}
     return site._replace(X=site.X[:, [place[name] for name in names]], names=tuple(names))
 
@@ -80,7 +79,10 @@ def agree(
     (of equals, that of the first by id), with the classes that any of them has.
     """
     offers = sorted(offers, key=lambda o: o.client)
-    _check_clients(offers)
+    if twice := _repeats([o.client for o in offers]):
+        raise DataError(f"two sites are called {listed(twice)}")
+    if not offers:
+        raise DataError("there are no sites")
     classifies = is_classifier(model)
     sound = [o for o in offers if not _unsound(o, classifies)]
     standard = _standard(sound) if features is None else _declared_features(features)
@@ -139,13 +141,6 @@ def _size(features: Features) -> int:
 
 def _names(features: Features) -> frozenset[str]:
     return frozenset() if isinstance(features, int) else frozenset(features)
-
-
-def _widen(X: Any, d: int) -> np.ndarray | csr_array:
-    n, wide = shape_of(X)
-    if issparse(X):
-        return csr_array((X.data, X.indices, X.indptr), shape=(n, d))
-    return np.pad(X, ((0, 0), (0, d - wide)))
 
 
 def _fits(columns: Features, standard: Features) -> bool:
@@ -251,13 +246,6 @@ def _alike(classes: Sequence[Any]) -> bool:
     if _is_text(classes):
         return all(isinstance(c, str) for c in classes)
     return all(isinstance(c, int | float) and np.isfinite(c) for c in classes)
-
-
-def _check_clients(offers: list[Offer]) -> None:
-    if twice := _repeats([o.client for o in offers]):
-        raise DataError(f"two sites are called {listed(twice)}")
-    if not offers:
-        raise DataError("there are no sites")
 
 
 def _check_classes(classes: Classes, model: str, offers: list[Offer]) -> None:

@@ -17,7 +17,6 @@ from ..problems import (
     MLP,
     AbstractFamily,
     AbstractProblem,
-    AbstractSamples,
     Architecture,
     Linear,
     Network,
@@ -26,14 +25,7 @@ from ..problems import (
     stack_rows,
 )
 from ._dataset import Dataset, shape_of
-from .agreement import (
-    Agreed,
-    SiteData,
-    check_count,
-    check_targets,
-    is_classifier,
-    select,
-)
+from .agreement import Agreed, SiteData, check_count, check_targets, is_classifier, select
 
 MODELS: dict[str, str] = {
     "softmax": "multinomial logistic regression, one column per class, no bias",
@@ -84,7 +76,7 @@ def federate(
     Y = targets(data.y)
     sizes = np.array([len(part) for part in parts])
     scale = 1 / sizes if weighting == "clients" else np.full(len(parts), len(parts) / sizes.sum())
-    make = _maker(model, l2, dtype)
+    make = functools.partial(_stack, model, l2, dtype)
     problem = make(data.X, Y, parts, scale)
     test = None
     if data.y_test is not None:
@@ -92,7 +84,7 @@ def federate(
         everything = [np.arange(len(Y_test))]
         one = make(data.X_test, Y_test, everything, np.array([1 / len(Y_test)]))
         test = tree.first(one)
-    w = _start(model, (shape_of(data.X)[1], Y.shape[1]), dtype, seed)
+    w = _start(model, shape_of(data.X)[1], Y.shape[1], dtype, seed)
     classes = codes if data.classes is None else data.classes
     whole = model.assemble if isinstance(model, Architecture) else _as_it_is
     return Federated(problem, test, w, classes, whole)
@@ -117,39 +109,22 @@ def _coding(model: Model) -> Targets:
 
 
 def site_problem(
-    site: SiteData,
-    agreed: Agreed,
-    *,
-    model: str = "softmax",
-    l2: float = 1e-3,
-    scale: float | None = None,
-    dtype: type = np.float64,
-    seed: int = 0,
+    site: SiteData, agreed: Agreed, *, model: str = "softmax", **options: Any
 ) -> Federated:
-    """One site's own problem, N = 1, as `federate` gives it; each row weighs scale, or 1/n."""
+    """One site's own problem, N = 1, as `federate` gives it; `options` as `_alone` has them."""
     dimensions(agreed, model)
     classes = None if agreed.classes is None else np.array(agreed.classes)
     Y = _targets(site.file, site.labels, model, classes)
     X = Dataset(site.file, select(site, agreed.features).X, np.zeros(len(Y))).X
-    one = _alone(X, Y, model, l2, scale, dtype, seed)
-    return one._replace(classes=classes)
+    return _alone(X, Y, model, **options)._replace(classes=classes)
 
 
-def phantom(
-    d: int,
-    k: int,
-    *,
-    model: str = "softmax",
-    l2: float = 1e-3,
-    scale: float | None = None,
-    dtype: type = np.float64,
-    seed: int = 0,
-) -> Federated:
+def phantom(d: int, k: int, *, model: str = "softmax", **options: Any) -> Federated:
     """A problem of one zero row, for a server without data: shapes, weights and the start w."""
     many = model.partition(":")[0] in ("softmax", "mlp")
     if d < 1 or (k < 2 if many else k != 1):
         raise DataError(f"{model} needs d >= 1 and k {'>= 2' if many else '= 1'}, got {d=}, {k=}")
-    return _alone(np.zeros((1, d)), np.zeros((1, k)), model, l2, scale, dtype, seed)
+    return _alone(np.zeros((1, d)), np.zeros((1, k)), model, **options)
 
 
 def dimensions(agreed: Agreed, model: str) -> tuple[int, int]:
@@ -161,75 +136,70 @@ def dimensions(agreed: Agreed, model: str) -> tuple[int, int]:
     return d, 1 if classes == 0 or model == "logistic" else classes
 
 
-def _alone(X, Y, model: str, l2: float, scale: float | None, dtype: type, seed: int) -> Federated:
+def _alone(
+    X: Any,
+    Y: np.ndarray,
+    model: str,
+    *,
+    l2: float = 1e-3,
+    scale: float | None = None,
+    dtype: type = np.float64,
+    seed: int = 0,
+) -> Federated:
+    """One client; each row weighs scale, or 1/n."""
     parts = [np.arange(len(Y))]
     _check(model, l2, "clients", parts)
     weight = 1 / len(Y) if scale is None else scale
     if not (np.isfinite(weight) and weight > 0):
         raise DataError(f"need a finite scale > 0, got scale={scale}")
-    problem = _maker(model, l2, dtype)(X, Y, parts, np.array([weight]))
-    w = _start(model, (X.shape[1], Y.shape[1]), dtype, seed)
-    return Federated(problem, None, w, None)
+    problem = _stack(model, l2, dtype, X, Y, parts, np.array([weight]))
+    return Federated(problem, None, _start(model, X.shape[1], Y.shape[1], dtype, seed), None)
 
 
-def _start(model: Model, shape: tuple[int, int], dtype: type, seed: int) -> Params:
+def _start(model: Model, d: int, k: int, dtype: type, seed: int) -> Params:
     if isinstance(model, Architecture):
         return model.start(dtype)
-    (d, k), (kind, _, widths) = shape, str(model).partition(":")
+    kind, _, widths = str(model).partition(":")
     if kind == "mlp":
         return mlp_params((d, *_widths(widths), k), jax.random.key(seed), dtype)
     return jax.device_put(np.zeros((d, k), dtype))
 
 
-def _maker(model: Model, l2: float, dtype: type) -> Callable[..., AbstractProblem]:
+def _stack(model: Model, l2: float, dtype: type, X, targets, parts, scale) -> AbstractProblem:
+    """The problems of all clients, whose rows weigh `scale`, padded to the size of the largest."""
+    sizes = np.array([len(part) for part in parts])
+    inside = np.arange(sizes.max()) < sizes[:, None]
+    put = jax.device_put  # compiles nothing, unlike jnp.asarray
+    full = lambda value: put(np.full(len(parts), value, dtype))
+    s, rows, mu, zero = put((inside * scale[:, None]).astype(dtype)), put(sizes), full(l2), full(0)
     if isinstance(model, Architecture):
-        return functools.partial(_network, model, l2, dtype)
+        X, Y = _examples(model, X, targets, parts, inside)
+        return Network(
+            X=put(X.astype(dtype)), Y=put(Y.astype(dtype)), s=s, mu=mu, rows=rows,
+            loss_alpha=zero, loss_beta=full(np.inf), architecture=model,
+        )  # fmt: skip
     family, deep = _family(model), model_name(model) == "mlp"
-
-    def make(X, targets, parts, scale) -> AbstractSamples:
-        N, n = len(parts), max(map(len, parts))
-        Y, s = np.zeros((N, n, targets.shape[1]), dtype), np.zeros((N, n), dtype)
-        norms = _square_norms(X)
-        traces = np.array([c * norms[part].sum() for c, part in zip(scale, parts, strict=True)])
-        for i, part in enumerate(parts):
-            Y[i, : len(part)], s[i, : len(part)] = targets[part], scale[i]
-        bounded = not deep and np.isfinite(family.smoothness)
-        beta = family.smoothness * traces if bounded else np.inf  # inf * 0 would be nan
-        put = jax.device_put  # compiles nothing, unlike jnp.asarray
-        return (MLP if deep else Linear)(
-            X=stack_rows(X, parts, dtype),
-            Y=put(Y),
-            s=put(s),
-            family=family,
-            mu=put(np.full(N, l2, dtype)),
-            rows=put(np.array([len(part) for part in parts])),
-            loss_alpha=put(np.zeros(N, dtype)),
-            loss_beta=put(np.full(N, beta, dtype)),
-        )
-
-    return make
+    Y = np.zeros((*inside.shape, targets.shape[1]), dtype)
+    Y[inside] = targets[np.concatenate(parts)]
+    norms = _square_norms(X)
+    traces = scale * [norms[part].sum() for part in parts]
+    bounded = not deep and np.isfinite(family.smoothness)
+    beta = family.smoothness * traces if bounded else np.inf  # inf * 0 would be nan
+    return (MLP if deep else Linear)(
+        X=stack_rows(X, parts, dtype), Y=put(Y), s=s, family=family, mu=mu, rows=rows,
+        loss_alpha=zero, loss_beta=full(beta),
+    )  # fmt: skip
 
 
-def _network(model: Architecture, l2: float, dtype: type, X, targets, parts, scale) -> Network:
+def _examples(model: Architecture, X, targets, parts, inside) -> tuple[np.ndarray, np.ndarray]:
     """A client's padding repeats its first row: zeros may be no example that a loss takes."""
     X = X.toarray() if scipy.sparse.issparse(X) else X
     shape, (_, d) = model.shape or X.shape[1:], X.shape
     if np.prod(shape) != d:
         raise DataError(f"a row has {d} numbers, an example of shape {shape} has {np.prod(shape)}")
-    N, n = len(parts), max(map(len, parts))
-    rows = np.stack([np.pad(part, (0, n - len(part)), constant_values=part[0]) for part in parts])
-    inside = np.arange(n) < np.array([[len(part)] for part in parts])
-    put, full = jax.device_put, lambda value: jax.device_put(np.full(N, value, dtype))
-    return Network(
-        X=put(X.reshape(-1, *shape)[rows].astype(dtype)),
-        Y=put(targets[rows, 0].astype(dtype)),
-        s=put((inside * np.asarray(scale)[:, None]).astype(dtype)),
-        mu=full(l2),
-        rows=put(inside.sum(1)),
-        loss_alpha=full(0),
-        loss_beta=full(np.inf),
-        architecture=model,
-    )
+    rows = np.where(inside, 0, [[part[0]] for part in parts])
+    rows[inside] = np.concatenate(parts)
+    return X.reshape(-1, *shape)[rows], targets[rows, 0]
 
 
 def _square_norms(X) -> np.ndarray:

@@ -11,8 +11,11 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from .._errors import DataError
+from ._dataset import shape_of
 from ._parse import MAX_INDEX, RowBlock, Rules, parse_block, parse_lines
 from .files import cache_entry, check_file, line_blocks, load_arrays, store_arrays
+
+DENSE_ABOVE = 0.1
 
 
 def read_libsvm(
@@ -40,6 +43,12 @@ def read_libsvm(
     ends = np.concatenate(([0], np.cumsum(rows.counts)))
     ends = ends.astype(np.int32 if ends[-1] <= MAX_INDEX else np.int64)
     return csr_array((rows.data, rows.indices, ends), shape=(rows.y.size, width)), rows.y
+
+
+def is_dense(X: csr_array) -> bool:
+    """Whether so much is stored that a plain array is the better form."""
+    n, d = shape_of(X)
+    return X.nnz > DENSE_ABOVE * n * d
 
 
 def _check_rules(rules: Rules) -> None:
@@ -73,16 +82,12 @@ def _cached(path: Path, rules: Rules) -> RowBlock:
     if rows is not None and rows.indices.max(initial=-1) + rules.base <= rules.last:
         return rows
     rows = _parse(path, rules)
-    store_arrays(file, _to_arrays(rows))
+    store_arrays(file, {name: np.asarray(value) for name, value in rows._asdict().items()})
     return rows
 
 
-def _to_arrays(rows: RowBlock) -> dict[str, np.ndarray]:
-    return {name: np.asarray(value) for name, value in rows._asdict().items()}
-
-
 def _from_arrays(arrays: dict[str, np.ndarray] | None) -> RowBlock | None:
-    """RowBlock of a cache entry, or None where it is not what `_to_arrays` writes."""
+    """RowBlock of a cache entry, or None where it is not what `_cached` writes."""
     if arrays is None or set(arrays) != set(RowBlock._fields):
         return None
     vectors = [arrays[name] for name in RowBlock._fields[:4]]

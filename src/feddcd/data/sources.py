@@ -7,17 +7,16 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from .._errors import DataError
 from .._text import meant
-from ._dataset import Dataset, shape_of
+from ._dataset import Dataset, shape_of, widen
 from .frames import is_table
 from .known import KNOWN, File, KnownSet, absent, find
-from .libsvm import read_libsvm
+from .libsvm import is_dense, read_libsvm
 from .partition import generator
+from .tables import read_dataset
 
-DENSE_ABOVE = 0.1
 EMBEDDED = {
     "digits": "1,797 x 64, handwritten digits 8 x 8, 10 classes, pixels / 16",
     "breast-cancer": "569 x 30, tumour measurements, 2 classes, standardised columns",
@@ -60,7 +59,11 @@ def load(
     name = os.fspath(name_or_path)
     by_name = isinstance(name_or_path, str)
     if is_table(name) and os.path.exists(name):
-        return _table(name, label, group, test, index_base)
+        if index_base != 1:
+            raise DataError(
+                f"{name}: index_base goes with LIBSVM files, got index_base={index_base}"
+            )
+        return read_dataset(name, label, group, test)
     for what, value in (("label", label), ("group", group)):
         if value is not None and not is_table(name):
             raise DataError(f"{what} goes with .csv, .tsv and .parquet files, not with {name!r}")
@@ -79,14 +82,6 @@ def load(
     if by_name and not os.path.exists(name):
         raise DataError(_unknown(name))
     return _files(Path(name).name, Path(name), test, index_base, None)
-
-
-def _table(name: str, label, group, test, index_base: int) -> Dataset:
-    from .tables import read_dataset
-
-    if index_base != 1:
-        raise DataError(f"{name}: index_base goes with LIBSVM files, got index_base={index_base}")
-    return read_dataset(name, label, group, test)
 
 
 def _unknown(name: str) -> str:
@@ -116,21 +111,15 @@ def _files(
     n_features: int | None,
 ) -> Dataset:
     X, y = read_libsvm(train, index_base=index_base, n_features=n_features)
-    n, d = shape_of(X)
-    dense = X.nnz > DENSE_ABOVE * n * d
+    dense, d = is_dense(X), shape_of(X)[1]
     data = Dataset(name, X.toarray() if dense else X, y)
     if test is None:
         return data
     X_test, y_test = read_libsvm(test, index_base=index_base)
-    X_test = _widen(X_test, d, os.fspath(test))
+    if (wide := shape_of(X_test)[1]) > d:
+        raise DataError(f"{os.fspath(test)}: {wide} features, but the training data have {d}")
+    X_test = widen(X_test, d)
     return data.with_test(X_test.toarray() if dense else X_test, y_test)
-
-
-def _widen(X: csr_array, d: int, file: str) -> csr_array:
-    n, wide = shape_of(X)
-    if wide > d:
-        raise DataError(f"{file}: {wide} features, but the training data have {d}")
-    return csr_array((X.data, X.indices, X.indptr), shape=(n, d))
 
 
 def load_embedded(name: str) -> Dataset:

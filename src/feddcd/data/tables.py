@@ -12,12 +12,10 @@ from scipy import sparse
 
 from .._errors import DataError
 from .._text import listed
-from ._dataset import Dataset, shape_of
-from .agreement import SiteData as SiteData
-from .agreement import select as select
+from ._dataset import Dataset
+from .agreement import SiteData, select
 from .frames import Frame, is_number, is_table, no_column, read_frame
-from .libsvm import read_libsvm
-from .sources import DENSE_ABOVE
+from .libsvm import is_dense, read_libsvm
 
 MAX_LABEL = 200
 
@@ -33,7 +31,8 @@ def read_site(
                 f"{path}: label={label!r} goes with .csv, .tsv and .parquet; other files are "
                 "read as LIBSVM, where the label is the first number of a line"
             )
-        return _libsvm(path, index_base)
+        X, y = read_libsvm(path, index_base=index_base)
+        return SiteData(X.toarray() if is_dense(X) else X, y, None, str(path))
     if index_base != 1:
         raise DataError(f"{path}: index_base goes with LIBSVM files, got index_base={index_base}")
     return site_of(read_frame(path), label)
@@ -87,12 +86,6 @@ def _numbered(site: SiteData, classes: np.ndarray | None) -> np.ndarray:
             f"{listed(classes)}"
         )
     return np.searchsorted(classes, site.labels).astype(float)
-
-
-def _libsvm(path: Path, index_base: int) -> SiteData:
-    X, y = read_libsvm(path, index_base=index_base)
-    n, d = shape_of(X)
-    return SiteData(X.toarray() if X.nnz > DENSE_ABOVE * n * d else X, y, None, str(path))
 
 
 def site_of(table: Frame, label: str | None, group: str | None = None) -> SiteData:
