@@ -9,7 +9,7 @@ from scipy.special import softmax
 from scipy.stats import norm
 
 from feddcd.analysis._cost import Choice
-from feddcd.analysis.result import SETTINGS, TableResult
+from feddcd.analysis._result import SETTINGS, TableResult
 
 MEAN = {
     "gaussian": lambda z: z,

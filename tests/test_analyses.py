@@ -12,6 +12,7 @@ import pytest
 from feddcd import FederatedGLM
 from feddcd._errors import DataError, SpecError
 from feddcd.analysis import export, report
+from feddcd.analysis._regression import RegressionTable
 from feddcd.analysis._sums import KINDS, DesignRows
 from feddcd.analysis.plan import ModelSettings, RegressionPlan
 from feddcd.analysis.protocol import (
@@ -28,9 +29,8 @@ from feddcd.analysis.protocol import (
     tag,
 )
 from feddcd.analysis.registry import ANALYSES, read_plan
-from feddcd.analysis.regression import RegressionTable
-from feddcd.federation.coordinator import tables
-from feddcd.federation.coordinator.tables import AnalysisRun
+from feddcd.federation.coordinator import _tables as tables
+from feddcd.federation.coordinator._tables import AnalysisRun
 from test_regress import FORMULA, SITES, made, parts, patients, policy, run
 
 
@@ -138,7 +138,7 @@ def test_a_second_analysis_over_a_federation(tmp_path, means):
     found = json.loads((home.server / "glm" / "means.json").read_text())
     whole = d.loc[d.site != "south", ["age", "bmi"]].dropna()
     np.testing.assert_allclose(list(found.values()), whole.mean(), rtol=1e-12)
-    end = [event for _, event in home.said()][-1]
+    end = [event for _, event in home.read_events()][-1]
     assert (end["event"], end["refused"], end["sites"]) == (
         "finished", ["south"], ["east", "north", "west"],
     )  # fmt: skip

@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import StandardScaler
 
 from feddcd import FederatedGLM
+from feddcd.analysis._regression import RegressionTable
 from feddcd.analysis._sums import (
     RESIDUALS,
     DesignRows,
@@ -23,7 +24,6 @@ from feddcd.analysis._sums import (
 )
 from feddcd.analysis.plan import ModelSettings
 from feddcd.analysis.protocol import Agreement, SiteRows, converse, in_process
-from feddcd.analysis.regression import RegressionTable
 from feddcd.losses import LOSSES
 
 sm = pytest.importorskip("statsmodels.api")

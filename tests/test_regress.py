@@ -14,7 +14,7 @@ from feddcd._errors import DataError, SpecError
 from feddcd.analysis.plan import RegressionPlan
 from feddcd.cli.app import app
 from feddcd.federation.config import Config, load_config
-from feddcd.federation.coordinator import tables as regress
+from feddcd.federation.coordinator import _tables as regress
 from feddcd.federation.coordinator.coordinator import coordinate
 from feddcd.federation.coordinator.nodes import LocalExchange
 from feddcd.federation.folder import load_place

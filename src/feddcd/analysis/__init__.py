@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from . import export as export
     from .estimator import FederatedGLM as FederatedGLM
 
 __all__ = ["FederatedGLM"]

@@ -7,8 +7,8 @@ import numpy as np
 
 from .._errors import Above, DataError, SpecError
 from ..losses import LOSSES
+from ._formula import INTERCEPT
 from ._sums import Moments
-from .formula import INTERCEPT
 from .plan import ModelSettings, is_real
 from .protocol import Agreement
 

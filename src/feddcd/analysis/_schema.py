@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 
 from .._errors import DataError
-from . import formula as formulas
+from . import _formula as formulas
+from ._formula import FormulaDesign, NoColumn
 from ._model import effect_columns, effect_names
 from ._sums import DesignRows
-from .formula import FormulaDesign, NoColumn
 from .plan import ModelSettings, RegressionPlan
-from .protocol import Agreement, ColumnsOffer, Misfit, SiteRows
+from .protocol import Agreement, ColumnsOffer, Misfit, SiteRows, counts
 from .table import WEIGHT, CompleteRows, Roles, label, numbers_of, read
 
 
@@ -124,8 +124,8 @@ def site_rows(table: pd.DataFrame, plan: RegressionPlan, cohort: Agreement, site
         n=len(s),
         dropped=rows.dropped,
         columns=used(plan, list(frame.columns)),
-        classes={} if plan.family in ("gaussian", "poisson") else _counts(rows.y),
-        levels={c: _counts(chosen[c]) for c in cohort.levels},
+        classes={} if plan.family in ("gaussian", "poisson") else counts(rows.y),
+        levels={c: counts(chosen[c]) for c in cohort.levels},
     )
 
 
@@ -224,10 +224,6 @@ def _read(frame: pd.DataFrame, plan: RegressionPlan) -> CompleteRows:
     used(plan, list(frame.columns))
     roles = Roles(None, np.zeros(len(frame)), plan.weight, plan.offset)
     return read(frame, roles, plan.formula, plan.missing)
-
-
-def _counts(values: pd.Series) -> dict[str, int]:
-    return {str(k): int(v) for k, v in values.value_counts().items()}
 
 
 def _sort(values: Any) -> list:

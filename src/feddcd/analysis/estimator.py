@@ -11,11 +11,11 @@ from threadpoolctl import threadpool_limits
 
 from .._errors import SpecError
 from ._model import model_for
+from ._regression import RegressionTable
+from ._result import TableResult, result_of
 from ._schema import prepare
 from .plan import ModelSettings, check_simulation
 from .protocol import converse, in_process
-from .regression import RegressionTable
-from .result import TableResult, result_of
 from .table import CompleteRows, Roles, read
 
 MUCH = 1e9  # multiplications a site and exchange, below which threads cost more than they save

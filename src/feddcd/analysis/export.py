@@ -12,8 +12,8 @@ import pandas as pd
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
 
 from .._errors import SpecError
-from . import formula
-from .result import Fitted, TableResult, result_of
+from . import _formula as formulas
+from ._result import Fitted, TableResult, result_of
 
 FORMAT = 1
 LINKS = {
@@ -102,10 +102,10 @@ def _design(result: TableResult) -> dict[str, Any]:
 
 def _value(column: str) -> str:
     """How a row of the table that was read gets its number."""
-    products = formula.factors(column)
+    products = formulas.factors(column)
     if len(products) > 1:
         return "the product of " + " and ".join(f"({_value(part)})" for part in products)
-    level = formula.level(column)
+    level = formulas.level(column)
     if level is None:
         return f"{column}, a number"
     if level.relative:
@@ -115,7 +115,7 @@ def _value(column: str) -> str:
 
 def _left_out(result: TableResult) -> list[str]:
     """What the joblib model cannot know of a row, in words."""
-    offsets = () if result.formula is None else formula.split(result.formula).offsets
+    offsets = () if result.formula is None else formulas.split(result.formula).offsets
     if result.family == "multinomial":
         return []
     how = "multiply its predictions by exp(offset)"

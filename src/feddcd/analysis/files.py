@@ -13,7 +13,7 @@ from formulaic.errors import FormulaicError
 from .._errors import DataError
 from .._text import listed
 from ..data.frames import Frame, is_number, no_column
-from .formula import FormulaParts, split, tokens
+from ._formula import FormulaParts, split, tokens
 from .plan import ModelSettings
 from .table import CompleteRows, Roles, check_mixed, column, label, numbers_of, read
 

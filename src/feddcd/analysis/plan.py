@@ -10,7 +10,7 @@ import numpy as np
 from .._errors import SpecError
 from .._settings import check_names
 from ..losses import LOSSES
-from . import formula as formulas
+from . import _formula as formulas
 
 CHOICES = {
     "family": tuple(LOSSES),

@@ -188,6 +188,11 @@ def arrays(parts: Question | Blocks) -> dict[str, np.ndarray]:
     return {name: np.asarray(value) for name, value in parts._asdict().items()}
 
 
+def counts(values: Any) -> dict[str, int]:
+    """How many rows of a column, a pandas Series, hold each value."""
+    return {str(k): int(v) for k, v in values.value_counts().items()}
+
+
 def tag(given: Arrays, kinds: Mapping[str, Kind], sizes: Mapping[str, int]) -> dict[str, Block]:
     """Arrays as blocks: of known names, right sizes and finite, but for bounds (`Max`)."""
     for name, size in sizes.items():

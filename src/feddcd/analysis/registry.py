@@ -4,8 +4,8 @@ from typing import Any
 
 from .._errors import SpecError
 from .._text import nearest
+from ._regression import RegressionTable
 from .protocol import Analysis
-from .regression import RegressionTable
 
 ANALYSES: dict[str, Analysis] = {each.name: each for each in (RegressionTable(),)}
 

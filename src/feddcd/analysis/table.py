@@ -12,8 +12,8 @@ import scipy.sparse
 
 from .._errors import DataError, SpecError
 from .._text import meant
-from . import formula as formulas
-from .formula import INTERCEPT
+from . import _formula as formulas
+from ._formula import INTERCEPT
 
 WEIGHT = {"sample_weight": None}  # a setting that messages name
 

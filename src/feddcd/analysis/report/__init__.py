@@ -10,7 +10,7 @@ from ..._text import NONE, count, number, probability, ratio, seconds, size, tri
 from ...report import page
 from ...report.tables import pairs, table
 from .._cost import Choice
-from ..result import Fitted, TableResult, result_of
+from .._result import Fitted, TableResult, result_of
 from . import _words as words
 from ._figures import coefficients, convergence
 from ._plotly import Graph, place, scripts

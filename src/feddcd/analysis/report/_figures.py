@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._text import count, number, trim, upper
-from ..result import TableResult
+from .._result import TableResult
 from . import _plotly as plot
 from ._plotly import Graph, dots, line, plain, text
 from ._quality import Columns, columns

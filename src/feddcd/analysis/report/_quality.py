@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ..._text import count, number
-from ..result import TableResult
+from .._result import TableResult
 from ._plotly import BAND, BLUE, ORANGE, SOFT, Graph, dots, layout, line, plain
 
 Columns = dict[str, np.ndarray]

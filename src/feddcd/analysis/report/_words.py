@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from ..._text import count, number, ratio, trim, upper
-from .. import formula
-from ..formula import INTERCEPT
-from ..result import Coefficient, TableResult
+from .. import _formula as formulas
+from .._formula import INTERCEPT
+from .._result import Coefficient, TableResult
 
 KINDS = {
     "gaussian": "linear regression",
@@ -106,11 +106,11 @@ def cautions(fit: TableResult) -> list[str]:
 
 def _change(fit: TableResult, column: str) -> str:
     if fit.is_made(column):
-        if (level := formula.level(column)) is not None:
+        if (level := formulas.level(column)) is not None:
             against = ", against the reference category," if level.relative else ""
             return f"{level.column} = {level.level}{against}"
-        if len(formula.factors(column)) > 1:
-            return f"One more of the product {' × '.join(formula.factors(column))}"
+        if len(formulas.factors(column)) > 1:
+            return f"One more of the product {' × '.join(formulas.factors(column))}"
     return f"One more unit of {column}"
 
 

@@ -45,7 +45,7 @@ def coordinate(
     nodes = Nodes(exchange, folder, Hello(config.name, kind), config.deadline)
     try:
         if config.glm is not None:
-            from .tables import AnalysisRun  # with pandas and scikit-learn
+            from ._tables import AnalysisRun  # with pandas and scikit-learn
 
             AnalysisRun(folder, nodes, config, config.glm).run()
             return

@@ -92,7 +92,7 @@ def _answer(envelope: Envelope, place: SitePlace, check: Check) -> tuple[Message
     if envelope.kind == "hello":
         return _greet(Hello(**envelope.meta), place, check)
     if envelope.kind in ("columns", "sums"):
-        from . import tables  # with pandas, which training does without
+        from . import _tables as tables  # with pandas, which training does without
 
         handle = tables.columns if envelope.kind == "columns" else tables.sums
         return handle(envelope, tables.SiteTable(place.client, place.data), check)

@@ -10,9 +10,11 @@ from scipy.special import ndtr, ndtri
 from .._errors import DataError, Refused
 from . import _schema
 from ._cost import LineCost, Log, Talk, choose
+from ._formula import INTERCEPT
 from ._model import Model, model_for, separation
 from ._newton import Estimate, Pilot, Separated, newton, run_pilot
 from ._points import Point, dispersion, inverse, variances
+from ._result import SETTINGS, Predictor, TableResult
 from ._sums import (
     KINDS,
     RESIDUALS,
@@ -23,10 +25,8 @@ from ._sums import (
     read_answer,
     square,
 )
-from .formula import INTERCEPT
 from .plan import ModelSettings, RegressionPlan
 from .protocol import Agreement, Arrays, Blocks, Each, Kind, SiteRows, Watch, tag
-from .result import SETTINGS, Predictor, TableResult
 
 Train = Callable[[Pilot, int, Log], np.ndarray]
 

@@ -13,8 +13,8 @@ import pandas as pd
 from .._errors import DataError, SpecError
 from ..losses import LOSSES
 from ._cost import Choice
+from ._formula import INTERCEPT
 from ._model import effect_columns
-from .formula import INTERCEPT
 from .table import Design, as_frame, check_finite, numbers_of, pick
 
 SETTINGS = ("family", "formula", "l2", "tol", "covariance", "standardize", "site_effects")

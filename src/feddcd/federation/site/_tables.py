@@ -7,11 +7,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-import pandas as pd
-
 from ..._errors import DataError, FeddcdError, Refused
 from ..._files import stamp
-from ...analysis.protocol import Agreement, Misfit, SiteRows, arrays
+from ...analysis.protocol import Agreement, Misfit, SiteRows, arrays, counts
 from ...analysis.registry import ANALYSES, read_plan
 from ...data.frames import Frame, read_frame
 from ..wire import Envelope
@@ -36,7 +34,7 @@ def columns(envelope: Envelope, source: SiteTable, check: Check) -> tuple[Envelo
     check(out)
     with _guard(source, table):
         offer = analysis.offer(frame, plan)
-    levels = {name: _counts(frame[name]) for name in offer.levels}
+    levels = {name: counts(frame[name]) for name in offer.levels}
     meta = {"client": source.client, **offer._asdict()}
     return Envelope("columns", meta, {}), out._replace(levels=levels)
 
@@ -72,10 +70,6 @@ def _guard(source: SiteTable, table: Frame) -> Iterator[None]:
         raise error.placed(str(source.data), table.place) from None
     except ValueError as error:
         raise DataError(str(error), file=str(source.data)) from None
-
-
-def _counts(values: pd.Series) -> dict[str, int]:
-    return {str(k): int(v) for k, v in values.value_counts().items()}
 
 
 def _table(source: SiteTable) -> Frame:
