@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from mutants import FOUND, MODULES, mutants, mutated
+from mutants import FOUND, MODULES, SURVIVED, mutants, mutated
 
 SMALL = "def f(x):\n    if x < 1:\n        raise ValueError(f'{x + 1}')\n    return x + 2\n"
-LEAST = 0.8  # some change nothing, or only the words of a refusal
+LEAST = 0.85  # some change nothing, or only the words of a refusal
 
 
 def test_mistakes_are_made_one_at_a_time():
@@ -38,9 +38,9 @@ def _outcome(function, x):
 @pytest.mark.chaos
 @pytest.mark.parametrize("module", MODULES)
 def test_mistakes_in_the_protocol_are_found(module):
-    """A mutant that only makes Python stumble, or runs for ever, is not found."""
+    """Mutants that only make Python stumble, or run for ever, count neither way."""
     script = Path(__file__).with_name("mutants.py")
     done = subprocess.run([sys.executable, str(script), module], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     ends = Counter(line.partition("\t")[0] for line in done.stdout.splitlines())
-    assert ends[FOUND] >= LEAST * ends.total() > 0, done.stdout
+    assert ends[FOUND] >= LEAST * (ends[FOUND] + ends[SURVIVED]) > 0, done.stdout
