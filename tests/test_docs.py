@@ -12,7 +12,6 @@ from pathlib import Path
 import click
 import pytest
 import typer
-
 from docs_blocks import (
     DOCS,
     ROOT,
@@ -25,6 +24,7 @@ from docs_blocks import (
     runs,
     write_patients,
 )
+
 from feddcd.cli.app import app
 from feddcd.federation.site.disclosure import REVEALS
 from feddcd.federation.site.policy import RULES, methods
@@ -67,11 +67,11 @@ ELSEWHERE = {  # and those that other tests run, as they stand
 }
 INDEX = "asks the package index"
 HOURS = "takes hours; tests/test_paper*.py run the like"
-NETWORK = "asks the publishers of data; tests/test_fetch.py asks a server of its own"
+NETWORK = "asks the publishers of data; tests/data/test_fetch.py asks a server of its own"
 MACHINES = "names machines, files and sites of an administrator"
 WORDS = "shows what may be written, with placeholders"
 FILES = "needs files that have to be fetched, and measures for minutes"
-MANY = "starts 13 processes; the page simulates the same, and tests/test_flower.py runs four sites"
+MANY = "starts 13 processes; the page simulates the same, and test_flower.py runs four sites"
 NOT_RUN = {  # what is printed and not run, and why
     "README.md": {
         "make demo": f"takes a minute and {INDEX}",
@@ -93,7 +93,7 @@ NOT_RUN = {  # what is printed and not run, and why
         "feddcd federation up fed --no-sites": MACHINES,
     },
     "paper.md": {
-        "feddcd theory --out theory": "takes a minute; tests/test_theory.py draws smaller figures",
+        "feddcd theory --out theory": "takes a minute; test_theory.py draws smaller figures",
         "feddcd data fetch mnist": NETWORK,
         "feddcd data fetch rcv1": NETWORK,
         "feddcd reproduce all": HOURS,

@@ -148,78 +148,7 @@ def room(file):
     return str(Path(file).parent)
 
 
-# What does not yet keep a rule, by name. Each of these sets is compared as a whole: who mends one
-# of them takes it out of the list.
-SEEN_FROM_OUTSIDE = {
-    "data/_cache.py",
-    "data/_known.py",
-    "durable/_compiled.py",
-    "paper/_rates_figure.py",
-    "report/_names.py",
-    "report/_style.py",
-    "report/_svg.py",
-    "report/_text.py",
-}
-OWN_ROOM_ONLY = {
-    "analysis/certificate.py",
-    "analysis/columns.py",
-    "analysis/diagnose.py",
-    "analysis/export.py",
-    "analysis/families.py",
-    "analysis/formula.py",
-    "analysis/guess.py",
-    "analysis/local.py",
-    "analysis/losses.py",
-    "analysis/newton.py",
-    "analysis/points.py",
-    "analysis/pointsaga.py",
-    "analysis/start.py",
-    "analysis/statistics.py",
-    "analysis/summary.py",
-    "analysis/values.py",
-    "cli/federation.py",
-    "cli/glm.py",
-    "federation/coordinator/certificate.py",
-    "federation/coordinator/founding.py",
-    "federation/coordinator/rounds.py",
-    "federation/coordinator/tables.py",
-    "federation/machine/template.py",
-    "federation/site/release.py",
-    "federation/site/rules.py",
-    "federation/site/tables.py",
-    "federation/site/training.py",
-    "flower/warm.py",
-    "flower/wire.py",
-    "paper/bench.py",
-    "paper/cells.py",
-    "paper/players.py",
-    "paper/tables.py",
-}
-TWICE = {
-    "Agreed",
-    "Ask",
-    "Cell",
-    "Course",
-    "Curve",
-    "Entry",
-    "Line",
-    "Link",
-    "Offer",
-    "Parts",
-    "Plan",
-    "Proof",
-    "Quadratic",
-    "Ready",
-    "Rows",
-    "Source",
-    "Table",
-    "Terms",
-    "_Point",
-    "_Run",
-    "_State",
-}
-TOO_LONG = {"cli/app.py"}
-ENTRIES = {"__main__.py", "cli/app.py"}  # started from outside
+ENTRIES = {"__main__.py", "cli/app.py", "flower/warm.py"}  # started from outside
 # an algorithm, a solver or a problem has a name of its own, by which docs and errors call it
 NAMED = ("algorithms/", "solvers/", "problems/")
 
@@ -229,7 +158,7 @@ def test_a_module_with_an_underscore_stays_in_its_room():
     private = {file for file in files() if Path(file).name.startswith("_")}
     private -= {file for file in private if Path(file).name.startswith("__")}
     seen = {used for user, used in uses() if not Path(user).is_relative_to(room(used))}
-    assert private & seen == SEEN_FROM_OUTSIDE
+    assert not private & seen
 
 
 def test_a_module_without_an_underscore_is_for_others():
@@ -238,22 +167,21 @@ def test_a_module_without_an_underscore_is_for_others():
     shown = {used for user, used in uses() if user == f"{room(used)}/__init__.py"}
     public = {file for file in files() if not Path(file).name.startswith("_")}
     named = {file for file in public if file in ENTRIES or file.startswith(NAMED)}
-    assert public - others - shown - named == OWN_ROOM_ONLY
+    assert not public - others - shown - named
 
 
 def test_a_class_name_has_one_meaning():
     names = [n.name for t in files().values() for n in ast.walk(t) if isinstance(n, ast.ClassDef)]
-    assert {name for name, count in Counter(names).items() if count > 1} == TWICE
+    assert not {name for name, count in Counter(names).items() if count > 1}
 
 
-FILES, LINES, LONGEST = 225, 23_344, 300
+LONGEST = 300
 
 
-def test_the_house_stays_small():
+def test_no_file_is_long():
+    """One that grows beyond mixes two ideas."""
     lengths = {file: len((ROOT / file).read_text().splitlines()) for file in files()}
-    assert {file for file, lines in lengths.items() if lines > LONGEST} == TOO_LONG
-    assert len(lengths) <= FILES
-    assert sum(lengths.values()) <= LINES
+    assert not {file for file, lines in lengths.items() if lines > LONGEST}
 
 
 def test_reports_know_the_history_and_the_catalogue_only():

@@ -13,9 +13,9 @@ from .._errors import FeddcdError
 from ..runs.spec import Spec
 from ._data import data_app
 from ._federation_app import federation_app
+from ._glm_app import glm
 from ._paper import reproduce, theory, tune
 from ._terminal import Quiet, option
-from .glm import glm
 
 app = typer.Typer(
     name="feddcd",

@@ -1,0 +1,230 @@
+"""A method of somebody else's package: the one that docs/adding.md builds, word by word."""
+
+import importlib
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import replace
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from disks import in_memory
+from docs_blocks import DOCS, blocks
+from federations import DIRECT, TAU, D, N, play, quadratics, solution
+from local_network import LocalNetwork, events, make, model, places, quick, reasons, train, wine
+from test_federation import RIDGE, optimum, simulated
+
+import feddcd
+from feddcd._errors import PolicyError, SpecError
+from feddcd.algorithms import catalogue
+from feddcd.cli.app import main
+from feddcd.federation.site import answer
+from feddcd.federation.site.policy import load_policy
+from feddcd.participation import Lossy, UniformSubset
+from feddcd.report.methods import look, title
+
+PAGE = DOCS / "adding.md"
+COMMANDS = [line for b in blocks(PAGE) if not b.language for line in b.code.splitlines()]
+SETUP = "import setuptools; setuptools.setup()"
+
+
+def run(*command, cwd, **more):
+    done = subprocess.run(
+        [sys.executable, *command], cwd=cwd, env=os.environ | more, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """The page's package, installed in a folder of its own."""
+    source, target = tmp_path_factory.mktemp("feddyn"), tmp_path_factory.mktemp("installed")
+    files = {block.title: block.code for block in blocks(PAGE) if block.title}
+    assert set(files) == {"feddyn.py", "pyproject.toml", "test_feddyn.py"}
+    for name, code in files.items():
+        (source / name).write_text(code)
+    pip = ("-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation")
+    if _makes_wheels():
+        run(*pip, "--target", str(target), ".", cwd=source)
+        return target
+    run("-W", "ignore", "-c", SETUP, "-q", "egg_info", cwd=source)  # as `pip install -e .` does
+    return source
+
+
+def _makes_wheels() -> bool:
+    """Setuptools does so by itself since 70.1, and needs the package wheel before."""
+    import setuptools
+
+    version = tuple(map(int, setuptools.__version__.split(".")[:2]))
+    return version >= (70, 1) or importlib.util.find_spec("wheel") is not None
+
+
+@pytest.fixture
+def feddyn(folder, monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.chdir(tmp_path)
+    catalogue._installed.cache_clear()
+    yield catalogue.get_method("feddyn")
+    catalogue._installed.cache_clear()
+    sys.modules.pop("feddyn", None)
+
+
+def test_a_new_process_lists_it(folder):
+    path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
+    shown = run("-m", "feddcd", "list", "algorithms", cwd=folder, PYTHONPATH=path)
+    assert "feddyn     local losses bent by their own past gradients" in shown
+    assert "left out" not in shown
+
+
+@pytest.mark.usefixtures("feddyn")
+def test_the_page_tests_it_well(folder):
+    """The page's own test, and that it would find a wrong sign."""
+    (code,) = [block.code for block in blocks(PAGE) if block.title == "test_feddyn.py"]
+    names: dict = {}
+    exec(compile(code, "test_feddyn.py", "exec"), names)
+    names["test_it_reaches_the_optimum"]()
+    cls = names["FedDyn"]
+    names["FedDyn"] = lambda: type("Wrong", (cls,), {"joined": cls.joined})(a=-0.3)
+    with pytest.raises(AssertionError):
+        names["test_it_reaches_the_optimum"]()
+
+
+def test_it_ends_at_the_known_optimum(feddyn):
+    """w* = (sum A_i)^-1 sum b_i."""
+    with jax.enable_x64(True):
+        for name in ("equal", "unequal"):
+            who = Lossy(UniformSubset(N, TAU), 0.1)
+            played = play(feddyn.algorithm(DIRECT), quadratics(name), who, 1000, w0=np.zeros(D))
+            assert np.linalg.norm(played.model - solution(name)) < 1e-8
+            assert np.max(played.records.dual_residual) < 1e-10
+
+
+@pytest.mark.usefixtures("feddyn")
+@pytest.mark.parametrize("command", ["run", "compare"])
+def test_the_commands_of_the_page(command):
+    (line,) = [line for line in COMMANDS if line.strip().startswith(f"feddcd {command} ")]
+    with pytest.raises(SystemExit) as stop:
+        main([*shlex.split(line)[1:], "--quiet"])
+    assert not stop.value.code
+    out = Path("runs/dyn" if command == "run" else "runs/race/feddyn")
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["algorithm"] == "feddyn"
+    assert summary["certified_gap"] <= (1e-6 if command == "run" else 1e-2)
+    assert summary["dual_residual"] < 1e-10
+    assert "FedDyn" in (out / "report.html").read_text()
+    if command == "compare":
+        assert "#332288" in Path("runs/race/report.html").read_text()
+
+
+def test_it_is_known_by_its_name(feddyn):
+    assert "feddyn" in catalogue.methods()
+    assert title("feddyn") == "FedDyn"
+    assert look("feddyn") == ("#332288", "-")
+    result = feddcd.run("wine", algorithm="feddyn", clients=6, l2=0.01, rounds=2)
+    assert result.summary["algorithm"] == "feddyn"
+    for settings, reason in (
+        ({"a": -1}, "a should be a finite number > 0, got -1"),
+        ({"b": 1}, "feddyn has no setting 'b'"),
+    ):
+        with pytest.raises(SpecError, match=reason):
+            feddcd.run("wine", algorithm="feddyn", settings=settings, clients=6, rounds=2)
+    with pytest.raises(SpecError, match="feddyn needs strongly convex clients"):
+        feddcd.run("wine", algorithm="feddyn", l2=0.0)
+
+
+@pytest.mark.usefixtures("feddyn")
+def test_a_federation_is_the_simulator():
+    with in_memory() as memory, quick():
+        home = make(memory / "f", data=wine(), algorithm="feddyn", rounds=6, **RIDGE)
+        train(home, LocalNetwork(places(home)))
+        expected, residual = simulated(home)
+        np.testing.assert_allclose(model(home), expected, rtol=0, atol=1e-8)
+        assert residual <= 1e-10
+        best = optimum(places(home), "samples")
+        assert np.linalg.norm(model(home) - best) < 0.2 * np.linalg.norm(best)
+
+
+@pytest.mark.usefixtures("feddyn")
+@pytest.mark.parametrize(
+    ("rule", "reason"),
+    [
+        ('methods = ["feddyn"]', ""),
+        ('kinds = ["columns", "model", "gradient"]', ""),
+        ('methods = ["feddcd"]', "does not allow the method 'feddyn'"),
+        ('kinds = ["columns", "gradient"]', "does not allow the kind 'model'"),
+    ],
+)
+def test_a_site_decides(rule, reason):
+    with in_memory() as memory, quick():
+        home = make(memory / "f", data=wine(), algorithm="feddyn", rounds=2, **RIDGE)
+        (places(home)[0].folder / "policy.toml").write_text(f"{rule}\ncomplete = true\n")
+        train(home, LocalNetwork(places(home)))
+        assert reason in reasons(home)
+        assert bool(reason) == bool(events(home, "refused"))
+
+
+@pytest.mark.usefixtures("feddyn")
+def test_a_site_without_the_package_says_so(monkeypatch):
+    real = answer.check_method
+
+    def check(terms, client):
+        real(replace(terms, algorithm="missing") if client == "site-1" else terms, client)
+
+    monkeypatch.setattr(answer, "check_method", check)
+    with in_memory() as memory, quick():
+        home = make(memory / "f", data=wine(), algorithm="feddyn", rounds=2, **RIDGE)
+        train(home, LocalNetwork(places(home)))
+        assert reasons(home) == "site-1: the method 'missing' is not installed here"
+
+
+def test_without_the_package_it_is_unknown(tmp_path):
+    catalogue._installed.cache_clear()
+    (tmp_path / "policy.toml").write_text('methods = ["feddyn"]\ncomplete = true\n')
+    with pytest.raises(PolicyError, match="methods has an unknown 'feddyn'"):
+        load_policy(tmp_path / "policy.toml")
+    with pytest.raises(SpecError, match="unknown algorithm 'feddyn'"):
+        catalogue.get_method("feddyn")
+
+
+BROKEN = {
+    "gone": ("nowhere:ROW", "ModuleNotFoundError: No module named 'nowhere'"),
+    "feddcd": ("feddyn:FEDDYN", "feddcd is a method of feddcd itself and is not replaced"),
+    "other": ("feddyn:FEDDYN", "its entry point is called other, its method feddyn"),
+    "number": ("math:pi", "TypeError: 'float' object is not callable"),
+    "text": ("builtins:str", "builtins:str is a str, not a feddcd.algorithms.Method"),
+}
+
+
+@pytest.mark.usefixtures("feddyn")
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_package_is_left_out_and_named(name, monkeypatch, capsys):
+    value, reason = BROKEN[name]
+    points = [EntryPoint(name, value, catalogue.GROUP)]
+    points += [EntryPoint("feddyn", "feddyn:FEDDYN", catalogue.GROUP)]
+    monkeypatch.setattr(catalogue, "entry_points", lambda group: points)
+    catalogue._installed.cache_clear()
+    assert set(catalogue.methods()) == {*catalogue.ALGORITHMS, "feddyn"}
+    assert catalogue.get_method("feddcd") is catalogue.ALGORITHMS["feddcd"]
+    assert catalogue.left_out() == {name: f"{reason} (package {value})"}
+    with pytest.raises(SystemExit):
+        main(["list", "algorithms"])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"left out: {name}: {reason}" in shown
+    if name != "feddcd":
+        with pytest.raises(SpecError, match=re.escape(f"{name!r} cannot be used: {reason}")):
+            feddcd.run("wine", algorithm=name)
+
+
+def test_a_function_may_give_the_row(feddyn, monkeypatch):
+    sys.modules["feddyn"].row = lambda: feddyn
+    points = [EntryPoint("feddyn", "feddyn:row", catalogue.GROUP)]
+    monkeypatch.setattr(catalogue, "entry_points", lambda group: points)
+    catalogue._installed.cache_clear()
+    assert catalogue.get_method("feddyn") is feddyn

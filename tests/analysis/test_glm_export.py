@@ -1,0 +1,167 @@
+"""The exported model: the same numbers in every file, and the same predictions without feddcd."""
+
+import csv
+import json
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from glm_stand_ins import several, stand_in
+from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
+
+from feddcd import FederatedGLM
+from feddcd.analysis import export
+
+FITS = {
+    "gaussian": stand_in("gaussian"),
+    "binomial": stand_in("binomial", formula="y ~ age + dose + C(sex)"),
+    "poisson": stand_in("poisson", names=[f"x{k}" for k in range(40)]),
+    "three classes": several(),
+    "two classes": several(classes=("no", "yes")),
+    "classes of numbers": several(classes=(3, 5, 9, 10)),
+}
+KINDS = {
+    "gaussian": LinearRegression,
+    "binomial": LogisticRegression,
+    "poisson": PoissonRegressor,
+    "multinomial": LogisticRegression,
+}
+
+
+def columns(fit):
+    names = [str(n) for n in fit.table_.index if "Intercept" not in n]
+    if fit.family == "multinomial":
+        names = [n.partition(": ")[2] for n in names[: fit.X.shape[1]]]
+    return pd.DataFrame(fit.X, columns=names)
+
+
+def predictions(model, family, X):
+    if family == "binomial":
+        return model.predict_proba(X)[:, 1]
+    return model.predict_proba(X) if family == "multinomial" else model.predict(X)
+
+
+@pytest.fixture(params=FITS)
+def exported(request, tmp_path):
+    fit = FITS[request.param]
+    return fit, tmp_path / "out", export.write(fit, tmp_path / "out")
+
+
+def test_four_files_are_written(exported):
+    _, folder, paths = exported
+    names = ["coefficients.csv", "model.json", "model.joblib", "summary.txt"]
+    assert [path.name for path in paths] == names
+    assert sorted(path.name for path in folder.iterdir()) == sorted(names)
+    assert (folder / "summary.txt").read_text().startswith("Federated generalised linear model")
+
+
+def test_joblib_is_a_plain_model_with_the_same_predictions(exported):
+    fit, folder, _ = exported
+    assert b"feddcd" not in (folder / "model.joblib").read_bytes()
+    model, X = joblib.load(folder / "model.joblib"), columns(fit)
+    assert type(model) is KINDS[fit.family]
+    assert list(model.feature_names_in_) == list(X.columns)
+    found = predictions(model, fit.family, X)
+    np.testing.assert_allclose(found, fit.predict(fit.X), rtol=1e-10, atol=1e-12)
+    if fit.family == "multinomial":
+        assert list(model.classes_) == list(fit.classes_)
+
+
+def test_csv_and_json_hold_the_numbers_in_full(exported):
+    fit, folder, _ = exported
+    with open(folder / "coefficients.csv", newline="", encoding="utf-8") as file:
+        lines = {line.pop("name"): line for line in csv.DictReader(file)}
+    assert list(lines) == list(fit.table_.index)
+    for name, line in lines.items():
+        assert {c: float(x) for c, x in line.items()} == dict(fit.table_.loc[name])
+    model = json.loads((folder / "model.json").read_text())
+    assert model["names"] == list(fit.table_.index)
+    assert model["coefficients"] == list(fit.table_["coef"])
+    assert model["standard_errors"] == list(fit.table_["std_err"])
+    np.testing.assert_array_equal(model["covariance"], fit.covariance_)
+    assert (model["family"], model["formula"]) == (fit.family, fit.formula)
+    assert (model["rows"], model["sites"]) == (fit.n_rows_, fit.n_sites_)
+    assert model["certified_error"] == fit.certified_error_
+    assert [c["name"] for c in model["design"]["columns"]] == list(columns(fit).columns)
+
+
+def test_json_says_how_a_row_becomes_columns():
+    names = ["age", "C(sex)[T.m]", "age:C(a, contr.treatment)[T.x:y]", "job[b]"]
+    design = export.document(stand_in("binomial", names=names, formula="y ~ age").result_)["design"]
+    assert [c["value"] for c in design["columns"]] == [
+        "age, a number",
+        "1 where sex is m, else 0 (also for the reference category)",
+        "the product of (age, a number) and "
+        "(1 where a is x:y, else 0 (also for the reference category))",
+        "1 where job is b, else 0",
+    ]
+    plain = export.document(stand_in("binomial", names=["age[years]", "site[b]"]).result_)["design"]
+    assert [c["value"] for c in plain["columns"]] == ["age[years], a number", "site[b], a number"]
+
+
+def test_json_says_what_is_left_out():
+    fit = stand_in("poisson", formula="deaths ~ age + dose + C(sex) + offset(log(years))")
+    (told,) = export.document(fit.result_)["left_out_of_joblib"]
+    assert "offset log(years)" in told
+    assert "exp(offset)" in told
+    assert export.document(several().result_)["left_out_of_joblib"] == []
+
+
+def test_json_stays_json_where_nothing_is_proven(tmp_path):
+    fit = stand_in("gaussian", converged_=False, certified_error_=np.inf, l2={"age": 2})
+    export.write(fit, tmp_path)
+    refuse = lambda word: pytest.fail(f"{word} is not JSON")
+    model = json.loads((tmp_path / "model.json").read_text(), parse_constant=refuse)
+    assert (model["certified_error"], model["converged"]) == (None, False)
+    assert model["penalty"] == {"age": 2.0}
+
+
+def test_what_cannot_be_exported_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="not fitted"):
+        export.write(FederatedGLM(), tmp_path)
+    with pytest.raises(ValueError, match="intercept only"):
+        export.write(stand_in("gaussian", names=[]), tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+# One shape of X and one number of sites: jax compiles twice.
+REAL = {
+    "binomial": {"formula": "y ~ age + C(sex)"},
+    "poisson": {"formula": "count ~ age + C(sex) + offset(log(years))", "site_effects": "fixed"},
+}
+
+
+@pytest.mark.parametrize("family", REAL)
+def test_a_real_fit_is_exported(tmp_path, family):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.normal(40, 9, 300), "sex": rng.choice(["f", "m"], 300)})
+    frame["hospital"] = np.arange(300) % 3
+    frame["years"] = rng.uniform(1, 5, 300)
+    frame["y"] = rng.binomial(1, 0.4, 300)
+    frame["count"] = rng.poisson(frame["years"])
+    fit = FederatedGLM(family, **REAL[family]).fit(frame, groups="hospital")
+    export.write(fit, tmp_path)
+    model = joblib.load(tmp_path / "model.joblib")
+    X = pd.DataFrame({"age": frame["age"], "C(sex)[T.m]": 1.0 * (frame["sex"] == "m")})
+    if family == "poisson":
+        X = X.assign(**{f"site[{i}]": 1.0 * (frame["hospital"] == i) for i in (1, 2)})
+    assert list(X.columns) == list(model.feature_names_in_)
+    found = predictions(model, family, X)
+    expected = fit.predict(frame) / (frame["years"] if family == "poisson" else 1.0)
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+def test_standardised_fits_are_exported_in_the_columns_own_units(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal([5, -3], [2, 0.1], (200, 2))
+    y = X @ [1.0, 4.0] + rng.normal(size=200)
+    fits = [
+        FederatedGLM("gaussian", standardize=on).fit(X, y, groups=np.arange(200) % 4)
+        for on in (True, False)
+    ]
+    for fit, folder in zip(fits, ("a", "b"), strict=True):
+        export.write(fit, tmp_path / folder)
+    read = lambda folder: pd.read_csv(tmp_path / folder / "coefficients.csv", index_col="name")
+    np.testing.assert_allclose(read("a"), read("b"), rtol=1e-9)
+    assert abs(fits[0].table_.loc["x1", "coef"]) < abs(fits[1].table_.loc["x1", "coef"])

@@ -1,0 +1,294 @@
+"""The report of a regression: right numbers, honest sentences, a page that is whole and quiet."""
+
+import itertools
+import json
+import math
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+import pytest
+from glm_stand_ins import history, several, stand_in
+
+from feddcd import FederatedGLM, _text
+from feddcd.analysis import report
+from feddcd.analysis.report import _quality, _words
+
+VOID = {"meta", "link", "br", "hr", "img"}
+MANY = [f"a_rather_long_name_of_column_{k}" for k in range(120)]
+ODD = ("<b>x", "C(sex)[T.m]", "a & $b$", '</script><script>alert("x")</script>')
+UNPROVEN = {"converged_": False, "certified_error_": np.inf,
+            "history_": history(5, [np.inf] * 4)}  # fmt: skip
+FITS = {
+    "binomial": stand_in("binomial", formula="y ~ age + dose + C(sex)", n=3000),
+    "gaussian": stand_in("gaussian"),
+    "poisson": stand_in("poisson"),
+    "multinomial": several(),
+    "many columns": stand_in("poisson", names=MANY, n=2000),
+    "odd names": stand_in("binomial", names=ODD),
+    "no columns": stand_in("gaussian", names=[]),
+    "nine rows": stand_in("gaussian", names=["age"], n=9),
+    "nothing proven": stand_in("binomial", site_table_=None, **UNPROVEN),
+    "proven to rounding": stand_in("gaussian", certified_error_=0.0,
+                                   history_=history(5, [1e-3, 0.0])),
+    "one exchange": stand_in("gaussian", history_=history(5, [1e-9])),
+    "site effects": stand_in("binomial", names=["age", "site[b]"], site_effects="fixed"),
+}  # fmt: skip
+
+
+class Page(HTMLParser):
+    """Balanced tags, ids, links, words, and the cells of every table by its caption."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.ids, self.links, self.tags = [], [], [], []
+        self.text, self.scripts, self.tables = "", [], {}
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        self.ids += [value for name, value in attrs if name == "id"]
+        self.links += [value for name, value in attrs if name in ("href", "src", "srcset")]
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "caption":
+            self.caption = ""
+        if tag == "tr":
+            self.tables.setdefault(self.caption, []).append([])
+        if tag in ("td", "th"):
+            self.tables[self.caption][-1].append("")
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "script" in self.open:
+            self.scripts.append(data)
+            return
+        if "caption" in self.open:
+            self.caption += data
+        if self.open and self.open[-1] in ("td", "th"):
+            self.tables[self.caption][-1][-1] += data
+        self.text += data if "style" not in self.open else ""
+
+    def table(self, start):
+        return next(rows for caption, rows in self.tables.items() if caption.startswith(start))
+
+    @property
+    def figures(self):
+        return {f["id"]: f for f in json.loads(self.scripts[0])}
+
+
+def page(tmp_path, fit, title=None):
+    path = report.write(fit, tmp_path / "a" / "report.html", title)
+    return Page(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_page_is_whole_and_asks_nothing_of_the_network(tmp_path, name):
+    found = page(tmp_path, FITS[name])
+    assert found.links == ["data:,"]
+    assert len(set(found.ids)) == len(found.ids)
+    assert not {"img", "iframe", "object", "b"} & {tag for tag, _ in found.tags}
+    policy = next(a["content"] for _, a in found.tags if a.get("http-equiv"))
+    assert policy.startswith("default-src 'none';")
+    assert "http" not in policy
+    assert sum(len(script) > 1e6 for script in found.scripts) == 1
+    assert [tag for tag, _ in found.tags if tag in ("h1", "h2")][:2] == ["h1", "h2"]
+    for label in FITS[name].table_.index:
+        assert label in found.text
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_every_figure_is_one_that_plotly_knows_and_has_words(tmp_path, name):
+    found = page(tmp_path, FITS[name])
+    spoken = {a["id"]: a["aria-label"] for _, a in found.tags if a.get("role") == "img"}
+    assert set(spoken) == set(found.figures)
+    assert all(len(words) > 20 for words in spoken.values())
+    for figure in found.figures.values():
+        go.Figure({"data": figure["data"], "layout": figure["layout"]})
+
+
+EXPECTED = {
+    "binomial": {"coefficients", "calibration", "roc"},
+    "gaussian": {"coefficients", "calibration", "residuals"},
+    "multinomial": {"coefficients"},
+    "no columns": {"calibration", "residuals"},
+    "nine rows": {"coefficients"},
+}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_figures_are_there_where_they_have_a_meaning(tmp_path, name):
+    found = page(tmp_path, FITS[name])
+    axes = {f"convergence-{x}" for x in ("exchanges", "uploads", "bytes", "seconds")}
+    assert set(found.figures) == EXPECTED[name] | axes
+
+
+def number(cell):
+    return float(cell.replace("−", "-").replace(",", ""))
+
+
+@pytest.mark.parametrize("name", ["binomial", "gaussian", "many columns"])
+def test_tables_hold_the_numbers(tmp_path, name):
+    fit = FITS[name]
+    head, *rows = page(tmp_path, fit).table("The regression table")
+    assert [row[0] for row in rows] == list(fit.table_.index)
+    ratio = {"binomial": "odds ratio", "poisson": "rate ratio"}.get(fit.family)
+    assert (ratio in head) == (fit.family != "gaussian")
+    for row, (_, true) in zip(rows, fit.table_.iterrows(), strict=True):
+        for cell, column in ((1, "coef"), (2, "std_err"), (5, "ci_low"), (6, "ci_high")):
+            assert math.isclose(number(row[cell]), true[column], rel_tol=5.1e-4)
+        if ratio:
+            assert math.isclose(number(row[7]), math.exp(true["coef"]), rel_tol=6e-3)
+
+
+def test_the_course_and_the_choice_are_told(tmp_path):
+    found = page(tmp_path, FITS["binomial"])
+    _, *rows = found.table("Every exchange")
+    assert [row[3] for row in rows] == ["5", "10", "15", "20"]
+    assert [row[-1] for row in rows] == ["–", "3.2", "0.041", "0.0001"]
+    assert "With 4 columns a Hessian is small" in found.text
+    assert found.table("Predicted cost")[1:] == [
+        ["newton (chosen)", "4", "4.8 kB", "0.4 s"], ["feddcd", "61", "30 kB", "6.1 s"],
+    ]  # fmt: skip
+
+
+def test_names_are_escaped_in_the_page_and_in_the_figures(tmp_path):
+    found = page(tmp_path, FITS["odd names"], title="<u>title</u>")
+    assert "<u>title</u>" in found.text
+    assert "u" not in {tag for tag, _ in found.tags}
+    assert not any("alert" in script for script in found.scripts[1:])
+    drawn = json.dumps(found.figures["coefficients"])
+    assert "&lt;b&gt;x" in drawn
+    assert "<b>" not in drawn
+
+
+SAYS = {
+    "binomial": ["fitted on 3,000 rows at 5 sites in 4 exchanges; nobody’s rows left their site",
+                 "Proven: no coefficient is further than 0.0001 standard errors from what the "
+                 "pooled rows would give.", "3 rows with missing values were left out",
+                 "sex = m, against the reference category, goes with", "times the odds of y = 1"],
+    "nothing proven": ["NOT proven: the fit stopped", "no bound at all is proven",
+                       "The sites’ own estimates are not shown.", "so there is no curve"],
+    "many columns": ["times the expected count", "The 24 clearest of 120 are drawn"],
+    "multinomial": ["the odds of mid against low", "no groups of predictions are kept"],
+    "nine rows": ["too few rows to show any group"],
+    "proven to rounding": ["no coefficient is further than 1e-15 standard errors"],
+    "site effects": ["the effects are those within sites"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAYS)
+def test_the_words_say_what_the_numbers_prove(tmp_path, name):
+    found = page(tmp_path, FITS[name])
+    for sentence in SAYS[name]:
+        assert sentence in found.text
+    assert ("NOT proven" in found.text) != ("Proven:" in found.text)
+
+
+def test_effects_are_ordered_by_z_and_in_the_right_direction():
+    table = pd.DataFrame(
+        [[1.0, 1.0, 1.0, 0.3, -0.96, 2.96], [-2.0, 0.1, -20.0, 0.0, -2.2, -1.8],
+         [0.5, 0.1, 5.0, 0.0, 0.3, 0.7], [math.log(2), 0.1, 7.0, 0.0, math.log(1.5), math.log(3)]],
+        index=["Intercept", "a", "b", "c"],
+        columns=["coef", "std_err", "z", "p", "ci_low", "ci_high"],
+    )  # fmt: skip
+    linear = stand_in("gaussian", table_=table, formula="y ~ a + b + c")
+    assert _words.effects(linear.result_)[0] == (
+        "One more unit of a goes with y lower by 2.00 (95 % interval 1.80 to 2.20)."
+    )
+    odds = _words.effects(stand_in("binomial", table_=table).result_)
+    assert odds[1] == (
+        "One more unit of c goes with 2.00 times the odds of the outcome "
+        "(95 % interval 1.50 to 3.00)."
+    )
+    assert len(odds) == 3
+    assert not any("Intercept" in line for line in odds)
+
+
+def test_what_is_proven_is_never_rounded_down():
+    assert _text.upper(0.0001) == "0.0001"
+    assert _text.upper(0.00010001) == "0.00011"
+    assert _text.upper(3.21e-9) == "3.3e-9"
+    assert _text.upper(12.1) == "13"
+    for value in np.random.default_rng(0).lognormal(-6, 5, 200):
+        assert value <= float(_text.upper(value)) <= 1.1001 * max(value, 1e-15)
+
+
+def auc(score, y):
+    pairs = [(a > b) + (a == b) / 2 for a, b in itertools.product(score[y == 1], score[y == 0])]
+    return np.mean(pairs)
+
+
+@pytest.mark.parametrize("n", [30, 200, 800])
+def test_area_under_the_curve_is_bracketed(n):
+    fit = stand_in("binomial", n=n, seed=n)
+    found = _quality.roc(_quality.columns(fit.bins_))
+    assert found.low <= auc(fit.mean, fit.y) <= found.high
+    assert found.high - found.low < 0.5 * (n < 100) + 0.1
+    assert (found.false[-1], found.true[-1]) == (1.0, 1.0)
+
+
+@pytest.mark.parametrize("name", ["binomial", "gaussian", "poisson", "many columns"])
+def test_no_small_group_is_shown_and_no_row_is_lost(name):
+    fit = FITS[name]
+    for bins in (fit.bins_, fit.residual_bins_):
+        if bins is None:
+            continue
+        whole = _quality.columns(bins)
+        for groups in (_quality.join(whole), _quality.groups(whole)):
+            assert groups["weight"].min() >= _quality.SMALL
+            for column in set(whole) - {"low", "high"}:
+                np.testing.assert_allclose(groups[column].sum(), whole[column].sum())
+            np.testing.assert_array_equal(groups["low"][1:], groups["high"][:-1])
+        assert len(_quality.groups(whole)["weight"]) <= 10
+    assert len(_quality.groups(_quality.columns(FITS["binomial"].bins_))["weight"]) == 10
+
+
+def test_too_few_rows_make_no_group():
+    bins = {"low": np.arange(3.0), "high": np.arange(1.0, 4), "weight": np.full(3, 3.0)}
+    assert _quality.join(bins) is None
+    assert _quality.groups(bins) is None
+
+
+def test_a_site_far_away_does_not_stretch_the_figure(tmp_path):
+    fit = stand_in("binomial")
+    fit.site_table_.iloc[5, 0] = 1e6
+    low, high = page(tmp_path, fit).figures["coefficients"]["layout"]["xaxis"]["range"]
+    assert high - low < 50
+    assert "1 estimate of single sites" in page(tmp_path, fit).text
+
+
+def test_columns_of_unlike_units_share_an_axis_of_standard_errors(tmp_path):
+    fit = stand_in("gaussian")
+    fit.table_.loc["age", ["coef", "std_err", "ci_low", "ci_high"]] *= 1e-5
+    found = page(tmp_path, fit)
+    assert "each coefficient is drawn in its own standard errors" in found.text
+    drawn = found.figures["coefficients"]["data"][-1]["x"]
+    np.testing.assert_allclose(sorted(drawn), sorted(fit.table_["z"][1:]))
+
+
+def test_writing_twice_gives_the_same_bytes(tmp_path):
+    first, second = (report.write(FITS["poisson"], tmp_path / name) for name in "ab")
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_a_model_that_is_not_fitted_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="not fitted"):
+        report.write(FederatedGLM(), tmp_path / "a.html")
+
+
+@pytest.mark.parametrize("family", ["binomial", "gaussian"])
+def test_a_real_fit_is_reported(tmp_path, family):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.normal(40, 9, 300), "sex": rng.choice(["f", "m"], 300)})
+    frame["hospital"], frame["y"] = np.arange(300) % 3, rng.binomial(1, 0.4, 300)
+    fit = FederatedGLM(family, "y ~ age + C(sex)").fit(frame, groups="hospital")
+    found = page(tmp_path, fit)
+    assert f"300 rows at 3 sites in {fit.n_exchanges_} exchanges" in found.text
+    assert len(found.table("Every exchange")) == fit.n_exchanges_ + 1
+    assert {"coefficients", "calibration", "convergence-seconds"} <= set(found.figures)
+    assert sum(number(row[1]) for row in found.table("Calibration")[1:]) == 300

@@ -1,0 +1,90 @@
+"""The report in a real browser: drawn, quiet, as wide as a phone, a desktop, a page."""
+
+import re
+
+import browser
+import pytest
+from glm_stand_ins import stand_in
+
+from feddcd.analysis import report
+
+FITS = {
+    "few columns": stand_in("binomial", n=3000),
+    "many columns": stand_in("poisson", names=[f"a_long_name_of_a_column_{k}" for k in range(120)]),
+    "odd names": stand_in("gaussian", names=("<b>x", "a & $b$", "</script><script>two()</script>")),
+}
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    program = browser.executable()
+    if program is None:
+        pytest.skip(f"no browser is installed: none of {', '.join(browser.NAMES)} is there")
+    with browser.Browser(program) as window:
+        yield window
+
+
+SEEN = """({
+  wide: document.documentElement.scrollWidth, drawn: document.querySelectorAll(".main-svg").length,
+  empty: [...document.querySelectorAll("[role=img]")].filter(f => !f.querySelector("svg")).length,
+  cut: [...document.querySelectorAll("[role=img] svg.main-svg")].filter(
+    s => s.getBoundingClientRect().right > innerWidth + 1).length,
+})"""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("name", FITS)
+def test_in_a_browser_it_is_drawn_without_error_or_request(tmp_path, chromium, name, width):
+    path = report.write(FITS[name], tmp_path / "report.html")
+    chromium.open(path, width)
+    seen = chromium.evaluate(SEEN)
+    assert chromium.errors == []
+    assert {url.partition(":")[0] for url in chromium.requests} <= {"file", "data", "blob"}
+    assert sum(url.startswith("file:") for url in chromium.requests) == 1
+    assert seen["wide"] == width
+    assert (seen["empty"], seen["cut"]) == (0, 0)
+    assert seen["drawn"] > 0
+
+
+INKS = """({
+  page: getComputedStyle(document.body).color,
+  tick: getComputedStyle(document.querySelector("#coefficients .xtick text")).fill,
+  paper: getComputedStyle(document.body).backgroundColor,
+  behind: getComputedStyle(document.querySelector("#coefficients .main-svg")).backgroundColor,
+})"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_figures_have_the_ink_and_the_paper_of_the_page(tmp_path, chromium, scheme):
+    chromium.scheme(scheme)
+    chromium.open(report.write(FITS["few columns"], tmp_path / "report.html"))
+    inks = chromium.evaluate(INKS)
+    chromium.scheme("light")
+    assert inks["tick"] == inks["page"]
+    assert inks["behind"] in ("rgba(0, 0, 0, 0)", inks["paper"])
+    assert (inks["paper"] == "rgb(255, 255, 255)") == (scheme == "light")
+
+
+def test_the_browser_helper_notices_errors_and_requests(tmp_path, chromium):
+    path = tmp_path / "bad.html"
+    path.write_text(
+        '<img src="http://127.0.0.1:9/a.png"><script>console.error("one");two()</script>'
+    )
+    chromium.open(path)
+    assert "http://127.0.0.1:9/a.png" in chromium.requests
+    assert any("one" in line for line in chromium.errors)
+    assert any("two is not defined" in line for line in chromium.errors)
+
+
+def test_on_paper_figures_are_as_wide_as_the_paper(tmp_path, chromium):
+    chromium.open(report.write(FITS["few columns"], tmp_path / "report.html"), 1280)
+    width = "document.querySelector('#coefficients .main-svg').getBoundingClientRect().width"
+    before = chromium.evaluate(width)
+    chromium.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert chromium.evaluate(width) == 680
+    chromium.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert chromium.evaluate(width) == before
+    chromium.pdf(tmp_path / "a.pdf")
+    pdf = (tmp_path / "a.pdf").read_bytes()
+    assert pdf.startswith(b"%PDF")
+    assert 3 <= len(re.findall(rb"/Type\s*/Page\b", pdf)) <= 6

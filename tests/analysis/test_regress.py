@@ -1,0 +1,344 @@
+"""A regression over a federation: the table of `FederatedGLM`, whatever gets lost or refused."""
+
+import json
+import threading
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from local_network import LocalNetwork
+from typer.testing import CliRunner
+
+from feddcd import FederatedGLM
+from feddcd._errors import DataError, SpecError
+from feddcd.analysis.plan import RegressionPlan
+from feddcd.cli.app import app
+from feddcd.federation.config import Config, load_config
+from feddcd.federation.coordinator import _tables as regress
+from feddcd.federation.coordinator.coordinator import coordinate
+from feddcd.federation.coordinator.nodes import LocalExchange
+from feddcd.federation.folder import load_place
+from feddcd.federation.machine.init import create
+from feddcd.federation.site.disclosure import approve, waiting
+from feddcd.federation.site.log import verify_log
+from feddcd.federation.wire import pack_message, unpack_message
+
+SITES = ["east", "north", "south", "west"]
+FORMULA = "y ~ age + C(ward) + age:bmi + offset(0.1 * bmi)"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch, tmp_path):
+    monkeypatch.setattr(regress, "PAUSE_S", 0.01)
+    monkeypatch.chdir(tmp_path)
+
+
+def patients(family="binomial", n=400):
+    """One ward is at one site only, some values are missing, sites differ in size."""
+    rng = np.random.default_rng(3)
+    d = pd.DataFrame({"age": rng.normal(5, 1, n), "bmi": rng.normal(2.5, 0.5, n)})
+    d["site"] = rng.choice(SITES, n, p=[0.5, 0.25, 0.15, 0.1])
+    d["ward"] = rng.choice(["a", "b"], n)
+    d.loc[(d.site == "west") & (d.index % 3 == 0), "ward"] = "only west"
+    d["w"] = rng.integers(1, 4, n)
+    z = 0.5 * d.age - 3 + (d.ward == "b") + 0.1 * d.bmi
+    draws = {
+        "binomial": (rng.random(n) < 1 / (1 + np.exp(-z))).astype(int),
+        "gaussian": z + rng.normal(size=n),
+        "poisson": rng.poisson(np.exp(0.5 * z)),
+        "multinomial": rng.choice(["none", "some", "much"], n),
+    }
+    d["y"] = draws[family]
+    d.loc[d.index % 50 == 7, "bmi"] = np.nan
+    return d
+
+
+def parts(d):
+    return {site: rows.drop(columns="site") for site, rows in d.groupby("site")}
+
+
+def made(folder, plan, data, **options):
+    config = Config("test", glm=plan, **{"patience": 5.0, **options})
+    return create(folder / "fed", list(data), config, data=data)
+
+
+def run(home, exchange=None, events=None, **options):
+    places = [load_place(home.site(site)) for site in home.invited()]
+    events = [] if events is None else events
+    exchange = LocalExchange(places, **options) if exchange is None else exchange(places)
+    coordinate(exchange, {"folder": str(home.path)}, events.append)
+    return pd.read_csv(home.server / "glm" / "coefficients.csv", index_col="name"), events
+
+
+def policy(home, site, *lines):
+    (home.site(site) / "policy.toml").write_text("\n".join([*lines, "complete = true", ""]))
+
+
+def same(table, model):
+    own = model.original_table_
+    assert list(table.index) == list(own.index)
+    np.testing.assert_allclose(table.to_numpy(), own.to_numpy(), rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("family", "options"),
+    [
+        ("binomial", {}),
+        ("binomial", {"site_effects": "fixed", "covariance": "cluster"}),
+        ("gaussian", {"weight": "w", "standardize": True}),
+        ("poisson", {"offset": "bmi", "l2": 0.5}),
+        ("multinomial", {"l2": 0.1}),
+    ],
+)
+def test_the_same_table_as_in_one_process(tmp_path, family, options):
+    d = patients(family)
+    formula = FORMULA.replace(" + offset(0.1 * bmi)", "") if family == "multinomial" else FORMULA
+    table, events = run(made(tmp_path, RegressionPlan(formula, family, **options), parts(d)))
+    extra = {"sample_weight": options.pop("weight", None), "offset": options.pop("offset", None)}
+    model = FederatedGLM(family, formula, **options).fit(d, groups="site", **extra)
+    same(table, model)
+    end = events[-1]
+    assert (end["event"], end["committed"]) == ("finished", model.n_exchanges_)
+    assert end["messages"]["task"] == 4 * (1 + model.n_exchanges_)  # the first is for the columns
+    told = json.loads((tmp_path / "fed" / "server" / "glm" / "model.json").read_text())
+    assert f"{d.bmi.isna().sum()}" in (tmp_path / "fed/server/glm/summary.txt").read_text()
+    assert told["family"] == family
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_lost_messages_change_nothing(tmp_path, seed):
+    d = patients()
+    table, _ = run(made(tmp_path, RegressionPlan(FORMULA, tol=1e-6), parts(d)), loss=0.2, seed=seed)
+    model = FederatedGLM("binomial", FORMULA, tol=1e-9).fit(d, groups="site")
+    np.testing.assert_allclose(table["coef"], model.table_["coef"], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("min_rows = 1000", "south: its policy does not allow fewer than 1000 rows"),
+        ('columns = ["age", "y"]', "south: its policy does not allow a column"),
+        ("min_per_level = 30", "its policy does not allow a column with a level of fewer than 30"),
+        ('methods = ["fedavg"]', "does not allow the method 'newton'"),
+        ('kinds = ["columns"]', "does not allow the kind 'moments'"),
+        ('kinds = ["columns", "moments"]', "does not allow the kind 'hessian'"),
+        ("min_per_class = 30", "a class with fewer than 30 rows"),
+        ("max_parameters_per_row = 0.01", "4 parameters from fewer than 400 rows"),
+        ("min_sites = 5", "does not allow a sum over 4 sites"),
+        ("min_rows = 'many'", "south: its policy cannot be used (PolicyError)"),
+    ],
+)
+def test_a_site_refuses_by_its_policy_and_the_others_go_on(tmp_path, line, said):
+    d = patients()
+    formula = "y ~ age + bmi + C(ward)" if "level" in line else "y ~ age + bmi + w"
+    home = made(tmp_path, RegressionPlan(formula), parts(d))
+    policy(home, "south", line)
+    table, events = run(home)
+    (reason,) = [event["reason"] for event in events if event["event"] == "refused"]
+    assert said in reason
+    assert events[-1]["refused"] == ["south"]
+    same(table, FederatedGLM("binomial", formula).fit(d[d.site != "south"], groups="site"))
+    shown = CliRunner().invoke(app, ["federation", "inspect", str(home.path)])
+    assert "refused: south" in shown.output.replace("\n", " ")
+    log = (home.site("south") / "outgoing.jsonl").read_text() if "'many'" not in line else "refused"
+    assert "refused" in log
+    for site in ("east", "north", "west"):
+        assert verify_log(home.site(site)).lines >= 3
+
+
+def test_bins_of_few_rows_stay_at_the_site(tmp_path):
+    d = patients()
+    home = made(tmp_path, RegressionPlan("y ~ age + bmi"), parts(d))
+    for site in SITES:
+        policy(home, site, "min_per_level = 8")
+    heard = []
+
+    def keep(places):
+        network = LocalNetwork(places)
+        heard.append(network.heard)
+        return network
+
+    run(home, keep)
+    cells = [unpack_message(data).arrays.get("bins") for _, data in heard[0]]
+    weights = np.concatenate([bins[0] for bins in cells if bins is not None])
+    assert ((weights == 0) | (weights >= 8)).all()
+    assert weights.max() >= 8
+
+
+def test_an_answer_waits_for_its_administrator(tmp_path):
+    d = patients()
+    home = made(tmp_path, RegressionPlan("y ~ age + bmi"), parts(d), patience=60.0)
+    policy(home, "south", "ask_before_sending = true", 'kinds = ["columns", "moments", "hessian"]')
+    done, approved, events = threading.Event(), [], []
+
+    def administrator():
+        while not done.is_set():
+            for id in waiting(home.site("south")):
+                approve(home.site("south"), id)
+                approved.append(id)
+            time.sleep(0.01)
+
+    thread = threading.Thread(target=administrator)
+    thread.start()
+    try:
+        table, _ = run(home, events=events)
+    finally:
+        done.set()
+        thread.join()
+    model = FederatedGLM("binomial", "y ~ age + bmi").fit(d, groups="site")
+    same(table, model)
+    assert len(approved) == 1 + model.n_exchanges_
+    assert any("waits for approval" in e["reason"] for e in events if e["event"] == "waiting")
+
+
+def test_a_person_is_shown_what_leaves_and_may_say_no(tmp_path):
+    home = made(tmp_path, RegressionPlan("y ~ age + bmi"), parts(patients()))
+    seen = []
+
+    def ask(text):
+        seen.append(text)
+        return "no" if "'hessian'" in text else "yes"
+
+    with pytest.raises(DataError, match="a table needs 2 sites"):
+        run(home, ask=ask)
+    assert "May it leave?" in seen[0]
+    assert any("levels" in text or "rows: " in text for text in seen)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda d: d.drop(columns="bmi"), "south: a column that the formula names is not there"),
+        (lambda d: d.assign(ward=1.5), "south: its column 'ward' holds numbers, and at most sites"),
+        (lambda d: d.assign(y=2), "south: its data cannot be used (DataError)"),
+        (
+            lambda d: d.assign(age="old"),
+            "south: its column 'age' holds categories, and at most sites numbers",
+        ),
+        (
+            lambda d: d.assign(ward="z"),
+            "south: its column 'ward' has the level 'z', which was not declared",
+        ),
+    ],
+)
+def test_a_site_that_does_not_fit_is_refused_by_name(tmp_path, change, said):
+    d = patients()
+    data = parts(d)
+    data["south"] = change(data["south"])
+    plan = RegressionPlan("y ~ age + bmi + ward", levels={"ward": ["a", "b", "only west"]})
+    home = made(tmp_path, plan, data)
+    table, events = run(home)
+    reasons = [event["reason"] for event in events if event["event"] == "refused"]
+    assert any(said in reason for reason in reasons), reasons
+    assert "south" in events[-1]["refused"]
+    model = FederatedGLM("binomial", "y ~ age + bmi + ward").fit(
+        d[d.site != "south"], groups="site"
+    )
+    same(table, model)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("g", lambda x: x * np.nan),
+        ("H", lambda x: x[:-1]),
+        ("value", lambda x: x.astype(np.float32)),
+        ("g", lambda x: x + np.inf),
+        ("surprise", lambda x: x),
+    ],
+)
+def test_a_damaged_answer_is_refused(tmp_path, name, change):
+    d = patients()
+    home = made(tmp_path, RegressionPlan("y ~ age + bmi"), parts(d))
+
+    def tamper(site, kind, data):
+        said = unpack_message(data)
+        if site != "south" or said.kind != "sums":
+            return data
+        arrays = said.arrays
+        arrays[name] = change(arrays.get(name, np.zeros(2)))
+        return pack_message(said._replace(arrays=arrays))
+
+    table, events = run(home, lambda places: LocalNetwork(places, tamper=tamper))
+    (reason,) = [event["reason"] for event in events if event["event"] == "refused"]
+    assert reason.startswith("south: its answer cannot be used")
+    same(table, FederatedGLM("binomial", "y ~ age + bmi").fit(d[d.site != "south"], groups="site"))
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ("glm = 3", "glm: need a table of settings"),
+        ("[glm]\nfamily = 'binomial'", "glm: a formula is missing"),
+        ("[glm]\nformula = 'y ~ x'\nfamly = 'poisson'", "unknown setting 'famly'; did you mean"),
+        ("[glm]\nformula = 'y'", "a formula looks like 'y ~ x1 + x2'"),
+        ("[glm]\nformula = 'y ~ x'\ntol = 0", "need a finite tol > 0"),
+        ("[glm]\nformula = 'y ~ x'\nlevels = 3", "levels are lists by column"),
+        ("[glm]\nformula = 'y ~ x'\nweight = 3", "weight is the name of a column"),
+    ],
+)
+def test_settings_are_checked(tmp_path, values, said):
+    path = tmp_path / "federation.toml"
+    path.write_text("name = 'x'\n" + values)
+    with pytest.raises(SpecError) as caught:
+        load_config(path)
+    assert said in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_what_one_site_cannot_compute_alone_is_refused():
+    with pytest.raises(ValueError, match=r"scale\(x\) looks at all rows at once"):
+        FederatedGLM("gaussian", "y ~ scale(x)").fit(
+            pd.DataFrame({"x": [1.0, 2, 3, 4], "y": [1.0, 2, 2, 5], "g": [0, 0, 1, 1]}), groups="g"
+        )
+
+
+def test_separation_over_a_federation_is_said(tmp_path):
+    d = patients().assign(y=lambda d: (d.age > 5).astype(int))
+    home, events = made(tmp_path, RegressionPlan("y ~ age"), parts(d)), []
+    with pytest.raises(DataError, match="separation: age predicts some outcomes perfectly"):
+        run(home, events=events)
+    assert events[-1]["event"] == "failed"
+
+
+def test_from_one_file_to_a_federation_by_commands(tmp_path):
+    """The plan that `feddcd glm` writes is the federation's, and its table the same."""
+    d = patients()
+    d.to_csv("patients.csv", index=False)
+    do = lambda *words: CliRunner().invoke(app, words, catch_exceptions=False)
+    planned = do("glm", "patients.csv", "--formula", FORMULA, "--group", "site", "--out", "plan")
+    assert planned.exit_code == 0, planned.output
+    job = ["--job", "plan/job.toml", "--data", "patients.csv", "--group", "site"]
+    assert do("federation", "init", "fed", *job).exit_code == 0
+    done = do("federation", "simulate", "fed")
+    assert done.exit_code == 0, done.output
+    assert "Federated generalised linear model" in done.output
+    read = lambda path: pd.read_csv(path, index_col="name")
+    ours, theirs = read("fed/server/glm/coefficients.csv"), read("plan/coefficients.csv")
+    np.testing.assert_allclose(ours, theirs, rtol=1e-8)
+    said = do("federation", "outgoing", "fed/sites/west", "--verify")
+    assert "the log is whole" in said.output
+    assert "no table yet" not in do("federation", "inspect", "fed").output
+
+
+def test_a_site_retires_from_the_next_table(tmp_path):
+    d = patients()
+    home = made(tmp_path, RegressionPlan("y ~ age + bmi"), parts(d))
+    do = lambda *words: CliRunner().invoke(app, ["federation", *words])
+    assert "the next table is without south" in do("retire", str(home.path), "south").output
+    assert isinstance(do("retire", str(home.path), "south").exception, SpecError)
+    table, _ = run(home)
+    same(table, FederatedGLM("binomial", "y ~ age + bmi").fit(d[d.site != "south"], groups="site"))
+    assert not home.ledger.exists()
+    assert "a table has no ledger" in str(do("verify", str(home.path)).exception)
+    assert do("join", str(home.path), "south").exit_code == 0
+    table, _ = run(home)
+    same(table, FederatedGLM("binomial", "y ~ age + bmi").fit(d, groups="site"))
+
+
+def test_too_few_rows_over_a_federation_are_said(tmp_path):
+    d = patients("gaussian", n=12).assign(site=["east", "north"] * 6).dropna().iloc[:4]
+    home = made(tmp_path, RegressionPlan("y ~ age + bmi + w", "gaussian"), parts(d))
+    with pytest.raises(DataError, match="4 coefficients need more than 4 rows, got 4"):
+        run(home)

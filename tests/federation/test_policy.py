@@ -1,0 +1,517 @@
+"""A site's own guards; and that each check, once deleted or inverted, is missed."""
+
+import inspect
+import json
+import os
+import re
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from disks import FAULTS, Crash, FailingDisk, QuickDisk
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from feddcd._errors import LogError, PolicyError, Refused, SpecError
+from feddcd._files import Disk, lock_file
+from feddcd.algorithms import ALGORITHMS
+from feddcd.federation.site import disclosure as outgoing
+from feddcd.federation.site import log as outlog
+from feddcd.federation.site import policy as rules
+from feddcd.federation.site.disclosure import Outgoing, Release, approve, waiting
+from feddcd.federation.site.log import LOG, verify_log
+from feddcd.federation.site.policy import FILE, RULES, Policy, load_policy
+
+log = SimpleNamespace(**vars(outgoing) | vars(outlog))
+BASE = Outgoing(
+    kind="gradient",
+    method="newton",
+    columns=("age", "sex", "outcome"),
+    rows=100,
+    parameters=4,
+    classes={"ill": 40, "well": 60},
+    levels={"sex": {"f": 50, "m": 50}},
+    sites=4,
+    arrays={"g": np.arange(4.0)},
+)
+STRICT = Policy(
+    columns=("age", "sex", "outcome", "town"),
+    kinds=("gradient", "columns"),
+    methods=("newton", "mbsgd"),
+    min_rows=50,
+    min_per_class=10,
+    min_per_level=10,
+    max_parameters_per_row=0.07,
+    min_sites=3,
+)
+ALLOWED = [
+    {},
+    {"columns": ("town",)},
+    {"kind": "columns", "parameters": 0, "sites": 0},
+    {"method": "mbsgd"},
+    {"rows": 50, "parameters": 3},
+    {"classes": {"ill": 10, "well": 90, "unseen": 0}},
+    {"classes": {}},
+    {"levels": {"sex": {"f": 10, "m": 90, "unseen": 0}, "town": {"x": 100}}},
+    {"parameters": 7},  # 7 / 0.07 = 100 rows
+    {"sites": 3},
+]
+FEW_CLASS = "a class with fewer than 10 rows (min_per_class = 10)"
+FEW_LEVEL = "with a level of fewer than 10 rows (min_per_level = 10)"
+FEW_ROWS = "7 parameters from fewer than 100 rows (max_parameters_per_row = 0.07)"
+REFUSED = [  # rule, change, what is told
+    ("columns", {"columns": ("age", "zip")}, "the column 'zip' (columns)"),
+    ("columns", {"kind": "columns", "columns": ("age", "zip")}, "a column (columns)"),
+    ("columns", {"columns": ()}, "columns without names (columns)"),
+    ("kinds", {"kind": "hessian"}, "the kind 'hessian' (kinds = ['gradient', 'columns'])"),
+    ("methods", {"method": "feddcd"}, "the method 'feddcd' (methods = ['newton', 'mbsgd'])"),
+    ("min_rows", {"rows": 49, "parameters": 3}, "fewer than 50 rows (min_rows = 50)"),
+    ("min_per_class", {"classes": {"ill": 9, "well": 91}}, FEW_CLASS),
+    ("min_per_class", {"classes": {"ill": 100, "well": 0}}, FEW_CLASS),
+    ("min_per_level", {"levels": {"town": {"x": 9, "y": 91}}}, f"the column 'town' {FEW_LEVEL}"),
+    ("min_per_level", {"kind": "columns", "levels": {"x": {"y": 1}}}, f"a column {FEW_LEVEL}"),
+    ("max_parameters_per_row", {"parameters": 7, "rows": 99}, FEW_ROWS),
+    ("min_sites", {"sites": 2}, "a sum over 2 sites (min_sites = 3)"),
+]
+
+
+def refusal(act):
+    """What a guard says against it; None where it lets it pass."""
+    try:
+        act()
+    except (Refused, PolicyError, LogError) as error:
+        return type(error), str(error)
+    return None
+
+
+def check_rules():
+    for change in ALLOWED:
+        assert refusal(lambda c=change: STRICT.check(BASE._replace(**c))) is None, change
+    for rule, change, said in REFUSED:
+        told = refusal(lambda c=change: STRICT.check(BASE._replace(**c)))
+        assert told == (Refused, f"its policy does not allow {said}"), (rule, change, told)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_each_rule_alone_refuses_its_cases(rule):
+    mine = [change for name, change, _ in REFUSED if name == rule]
+    assert mine
+    for change in mine:
+        found = [name for name, why in RULES.items() if why(STRICT, BASE._replace(**change))]
+        assert found == [rule], change
+        Policy().check(BASE._replace(**change))  # without a policy everything may leave
+
+
+WHOLE = 'columns = ["age"]\nmin_rows = 5\nmax_parameters_per_row = 0.5\ncomplete = true\n'
+BAD = [  # text, what is said after the path
+    ("", "its last setting should be complete = true; was it cut short?"),
+    ("min_rows = 5\n", "its last setting should be complete = true; was it cut short?"),
+    ("complete = true\nmin_rows = 5\n", "its last setting should be complete = true"),
+    ("complete = false\n", "its last setting should be complete = true"),
+    ("min_rows 5\ncomplete = true\n", "not a TOML file: "),
+    ("min_row = 5\ncomplete = true\n", "unknown setting 'min_row'; did you mean 'min_rows'?"),
+    ("min_rows = -1\ncomplete = true\n", "min_rows should be a whole number >= 0, got -1"),
+    ("min_sites = true\ncomplete = true\n", "min_sites should be a whole number >= 0, got True"),
+    ("min_rows = 5.0\ncomplete = true\n", "min_rows should be a whole number >= 0, got 5.0"),
+    ("min_per_class = 'x'\ncomplete = true\n", "min_per_class should be a whole number >= 0"),
+    ("max_parameters_per_row = nan\ncomplete = true\n", "should be a number > 0, got nan"),
+    ("max_parameters_per_row = inf\ncomplete = true\n", "should be a number > 0, got inf"),
+    ("max_parameters_per_row = 0\ncomplete = true\n", "should be a number > 0, got 0"),
+    ("max_parameters_per_row = true\ncomplete = true\n", "should be a number > 0, got True"),
+    ("columns = 'age'\ncomplete = true\n", "columns should be a list of names, got 'age'"),
+    ("columns = [1]\ncomplete = true\n", "columns should be a list of names, got (1,)"),
+    ("methods = ['newtn']\ncomplete = true\n", "unknown 'newtn'; did you mean 'newton'?"),
+    ("kinds = ['hesian']\ncomplete = true\n", "unknown 'hesian'; did you mean 'hessian'?"),
+    ("ask_before_sending = 1\ncomplete = true\n", "should be true or false, got 1"),
+    ("[limits]\nmin_rows = 5\ncomplete = true\n", "its last setting should be complete = true"),
+]
+
+
+def check_files(folder):
+    """Fail closed: what cannot be understood is an error, never fewer rules."""
+    path = folder / FILE
+    assert load_policy(path) == Policy()
+    path.symlink_to(folder / "nowhere")
+    said = "is a link to a file that is not there"
+    assert refusal(lambda: load_policy(path)) == (PolicyError, f"{path}: {said}")
+    path.unlink()
+    path.mkdir()
+    said = "cannot be read: Is a directory"
+    assert refusal(lambda: load_policy(path)) == (PolicyError, f"{path}: {said}")
+    path.rmdir()
+    path.write_bytes(b"# \xff\ncomplete = true\n")
+    assert "not a TOML file" in str(refusal(lambda: load_policy(path)))
+    for text, said in BAD:
+        path.write_text(text)
+        kind, told = refusal(lambda: load_policy(path)) or (None, "")
+        assert kind is PolicyError, text
+        assert told.startswith(f"{path}: "), told
+        assert said in told, told
+    path.write_text(WHOLE)
+    assert load_policy(path) == Policy(("age",), min_rows=5, max_parameters_per_row=0.5)
+    path.unlink()
+
+
+def test_a_site_names_only_columns_that_may_leave():
+    assert STRICT.visible(["zip", "age", "town"]) == ("age", "town")
+    assert Policy().visible(["zip", "age"]) == ("zip", "age")
+
+
+def test_a_file_cut_short_anywhere_stops_everything(tmp_path):
+    path = tmp_path / FILE
+    for size in range(len(WHOLE.rstrip())):
+        path.write_text(WHOLE[:size])
+        with pytest.raises(PolicyError):
+            load_policy(path)
+    path.write_text(WHOLE.rstrip())
+    assert load_policy(path).min_rows == 5
+
+
+def test_the_template_sets_nothing_and_explains_everything(tmp_path):
+    text, path = rules.template(), tmp_path / FILE
+    path.write_text(text)
+    assert load_policy(path) == Policy()
+    path.write_text(re.sub(r"^# (\w+ = )", r"\1", text, flags=re.MULTILINE))
+    policy = load_policy(path)
+    for field in fields(Policy):
+        assert getattr(policy, field.name) != field.default, field.name
+    assert all(f"#   {name} " in text for name in (*rules.methods(), *log.REVEALS))
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_every_algorithm_and_every_rule_has_its_setting():
+    assert set(rules.methods()) == set(ALGORITHMS) | {"newton"}
+    assert set(RULES) | {"ask_before_sending"} == {field.name for field in fields(Policy)}
+
+
+def lines(folder):
+    return [json.loads(line) for line in (folder / LOG).read_text().splitlines()]
+
+
+class Watching(QuickDisk):
+    """What is durable at which fsync."""
+
+    def __init__(self):
+        self.synced: list[tuple[str, bytes]] = []
+
+    def fsync(self, file):
+        self.synced.append((Path(file.name).name, Path(file.name).read_bytes()))
+
+
+def check_door(folder):
+    door = Release(folder, "north", disk=(disk := Watching()))
+    (folder / FILE).write_text('columns = ["age", "sex", "outcome"]\ncomplete = true\n')
+    assert door.release(b"answer", BASE, b"question") == b"answer"
+    assert (folder / LOG).exists()
+    told = lines(folder)[-1]
+    assert told["arrays"]["g"]["shape"] == [4]
+    assert (told["line"], told["rows"], told["bytes"]) == (1, 100, 6)
+    durable = [data for name, data in disk.synced if name == LOG]
+    assert durable == [(folder / LOG).read_bytes()]
+    assert disk.synced[-1][0].endswith(".head.tmp")
+    assert json.loads(disk.synced[-1][1])["lines"] == 1
+    (folder / FILE).write_text("min_rows = 101\ncomplete = true\n")  # counts at once
+    said = "north: its policy does not allow fewer than 101 rows (min_rows = 101)"
+    assert refusal(lambda: door.release(b"", BASE, b"q")) == (Refused, said)
+    assert lines(folder)[-1].get("refused", "?") in said
+    assert verify_log(folder).lines == 2
+    (folder / FILE).write_text("min_rows = 1")
+    assert (refusal(lambda: door.release(b"", BASE, b"q")) or "?")[0] is PolicyError
+    assert verify_log(folder).lines == 2
+    (folder / FILE).unlink()
+    full = Release(folder, "north", disk=FailingDisk(2, "disk full"))
+    assert (refusal(lambda: full.release(b"", BASE, b"q")) or "?")[0] is LogError
+
+
+def check_asking(folder):
+    prompts = []
+    door = lambda said: Release(
+        folder, "north", lambda text: prompts.append(text) or said, QuickDisk()
+    )
+    for word in ("yes", " Y\n"):
+        assert door(word).release(b"a", BASE, b"q") == b"a"
+    no = (Refused, "north: its administrator did not agree to send this answer")
+    for word in ("", "no", "yesterday"):
+        assert refusal(lambda w=word: door(w).release(b"a", BASE, b"q")) == no
+    assert all("'g': float64 (4,), from 0 to 3: 0, 1, 2, 3\n" in text for text in prompts)
+    gone = Release(folder, "north", _nobody, QuickDisk())
+    assert refusal(lambda: gone.release(b"a", BASE, b"q")) == no
+    assert ["refused" in line for line in lines(folder)] == [False] * 2 + [True] * 4
+
+
+def _nobody(text):
+    raise EOFError
+
+
+def check_holding(folder):
+    door = Release(folder, "north", disk=QuickDisk())
+    (folder / FILE).write_text("ask_before_sending = true\ncomplete = true\n")
+    waits = (Refused, "north: its answer waits for approval by its administrator")
+    for _ in range(2):
+        assert refusal(lambda: door.release(b"a", BASE, b"q")) == waits
+    (id,) = waiting(folder)
+    held = json.loads((folder / "outgoing" / f"{id}.json").read_text())
+    assert held["numbers"] == {"g": [0, 1, 2, 3]}
+    approve(folder, id)
+    assert door.release(b"a", BASE, b"q") == b"a"
+    other = BASE._replace(arrays={"g": np.arange(4.0) + 1})
+    assert refusal(lambda: door.release(b"a", other, b"q")) == waits
+    assert refusal(lambda: door.release(b"a", BASE, b"another")) == waits
+    assert len(waiting(folder)) == 2
+    assert id not in waiting(folder)
+    with limited(outgoing, "MOST_WAITING", 2):
+        assert refusal(lambda: door.release(b"a", BASE, b"a third")) == waits
+    assert len(waiting(folder)) == 2
+    (folder / FILE).unlink()
+    assert door.release(b"a", other, b"q") == b"a"
+
+
+@contextmanager
+def limited(module, name, value):
+    old = getattr(module, name)
+    setattr(module, name, value)
+    try:
+        yield
+    finally:
+        setattr(module, name, old)
+
+
+def test_only_what_waits_can_be_approved(tmp_path):
+    for id in ("../site", "0123456789abcdef"):
+        with pytest.raises(SpecError, match="waits for approval; there wait"):
+            approve(tmp_path, id)
+
+
+def test_the_description_is_safe_for_a_terminal_and_takes_any_numbers():
+    odd = {"\x1b[2J": np.array([np.nan, np.inf]), "none": np.zeros((0, 3)), "b": np.array(True)}
+    text = log.describe(BASE._replace(arrays=odd, columns=("\x1b[31m",), method="\r"))
+    assert all(line.isprintable() for line in text.splitlines())
+    assert "'none': float64 (0, 3): " in text
+    with pytest.raises(TypeError, match="numbers leave a site, not object"):
+        log.record(BASE._replace(arrays={"x": np.array([None])}), b"")
+
+
+def logged(folder, count):
+    for i in range(count):
+        log.append(folder, {"kind": "gradient", "rows": i}, QuickDisk())
+    return (folder / LOG).read_bytes()
+
+
+def broken(folder, data):
+    (folder / LOG).write_bytes(data)
+    return (refusal(lambda: verify_log(folder)) or "?")[0] is LogError
+
+
+def check_chain(folder):
+    assert verify_log(folder) == log.Head()
+    data = logged(folder, 3)
+    each = data.splitlines(keepends=True)
+    assert verify_log(folder).lines == 3
+    for i, line in enumerate(each):
+        assert broken(folder, b"".join(each[:i] + each[i + 1 :])), f"line {i} deleted"
+        changed = line.replace(b'"rows": %d' % i, b'"rows": 7')
+        assert broken(folder, b"".join([*each[:i], changed, *each[i + 1 :]])), f"line {i} changed"
+    assert broken(folder, b"".join([each[1], each[0], each[2]]))
+    assert broken(folder, data + b"{}\n{}\n")
+    assert broken(folder, b"")
+    (folder / LOG).write_bytes(data.replace(b'"rows": 2', b'"rows": 7'))
+    assert (refusal(lambda: logged(folder, 1)) or "?")[0] is LogError  # and nothing is added to it
+    (folder / LOG).write_bytes(data)
+    held = Disk().lock(lock_file(folder / LOG))
+    with held, limited(outlog, "WAIT_S", 0):
+        assert (refusal(lambda: logged(folder, 1)) or "?")[0] is LogError
+    head = log._head_file(folder / LOG)
+    saved = head.read_bytes()
+    for wrong in (None, b"", b"[]", b'{"lines": -1}', b'{"start": 5}'):
+        head.unlink() if wrong is None else head.write_bytes(wrong)
+        assert broken(folder, data), wrong
+    head.write_bytes(saved)
+    (folder / LOG).write_bytes(data + each[2][:30])  # torn by a crash
+    assert verify_log(folder).lines == 3
+    logged(folder, 1)
+    assert verify_log(folder).lines == 4
+
+
+def test_any_changed_byte_of_the_log_is_found(tmp_path):
+    data = logged(tmp_path, 3)
+    for place in range(len(data)):
+        wrong = bytes([data[place] ^ 1])
+        assert broken(tmp_path, data[:place] + wrong + data[place + 1 :]), place
+
+
+def test_a_line_torn_anywhere_is_cut_off_and_a_whole_one_stays(tmp_path):
+    before = logged(tmp_path, 2)
+    head = log._head_file(tmp_path / LOG)
+    saved, line = head.read_bytes(), logged(tmp_path, 1)[len(before) :]
+    for size in range(0, len(line) + 1):
+        (tmp_path / LOG).write_bytes(before + line[:size])
+        head.write_bytes(saved)
+        whole = 2 + (size == len(line))
+        assert verify_log(tmp_path).lines == whole
+        logged(tmp_path, 1)
+        assert verify_log(tmp_path).lines == whole + 1
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_whatever_fails_nothing_leaves_unlogged(tmp_path, fault):
+    for at in range(40):
+        folder = tmp_path / str(at)
+        logged_before = Release(folder, "north", disk=QuickDisk())
+        logged_before.release(b"first", BASE, b"q")
+        disk, left = FailingDisk(at, fault, keep=0.5, undo=True), None
+        try:
+            left = Release(folder, "north", disk=disk).release(b"second", BASE, b"q")
+        except (LogError, Crash):
+            assert len(disk.operations) > at
+        known = {line["sha256"] for line in lines(folder)}
+        assert left is None or len(known) == 2
+        logged_before.release(b"third", BASE, b"q")
+        assert verify_log(folder).lines in (2, 3)
+        assert verify_log(folder).lines == 3 or left is None
+        if len(disk.operations) <= at:
+            assert left == b"second"
+            return
+    raise AssertionError("the operations were not all tried")
+
+
+def test_answers_at_the_same_time_are_all_logged(tmp_path):
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: logged(tmp_path, 5), range(4)))
+    assert verify_log(tmp_path).lines == 20
+    assert os.stat(tmp_path / LOG).st_mode & 0o777 == 0o600
+
+
+CHECKS = {
+    "rules": lambda folder: check_rules(),
+    "files": check_files,
+    "door": check_door,
+    "asking": check_asking,
+    "holding": check_holding,
+    "chain": check_chain,
+}
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_the_guards_hold(name, tmp_path):
+    CHECKS[name](tmp_path)
+
+
+LIMITS = {"min_rows": 1, "min_per_class": 1, "min_per_level": 1, "min_sites": 1}
+LIMITS["max_parameters_per_row"] = 0.0001
+
+
+def _shifted(rule, name, by):
+    move = lambda policy: replace(policy, **{name: getattr(policy, name) + by})
+    return lambda policy, outgoing: rule(move(policy), outgoing)
+
+
+RULE_MUTANTS = {
+    f"{name} {how}": (name, mutant)
+    for name, rule in RULES.items()
+    for how, mutant in {
+        "deleted": lambda policy, outgoing: "",
+        "inverted": lambda p, o, rule=rule: "" if rule(p, o) else "the inverse",
+        **({"looser": _shifted(rule, name, -LIMITS[name])} if name in LIMITS else {}),
+        **({"stricter": _shifted(rule, name, LIMITS[name])} if name in LIMITS else {}),
+    }.items()
+}
+
+
+@pytest.mark.parametrize("mutant", RULE_MUTANTS)
+def test_a_mutant_of_a_rule_is_found(mutant, monkeypatch):
+    name, rule = RULE_MUTANTS[mutant]
+    monkeypatch.setitem(RULES, name, rule)
+    with pytest.raises(AssertionError):
+        check_rules()
+
+
+_CHECKED, _READ = "self.check(outgoing, question)", "load_policy(self.folder / FILE)"
+_LOGGED = "append(self.folder, record(outgoing, question) | content, self.disk)"
+_QUIET = "with __import__('contextlib').suppress(Exception): "
+_OPEN, _ELSE = "except ", ":\n        return {'complete': True}\n    "
+_OFF = "(lambda *_: None)"
+MUTANTS = [  # group that finds it, owner, function, text, its mutant
+    ("rules", Policy, "check", "in RULES.values()", "in ()"),
+    ("rules", Policy, "check", "raise Refused(", "print("),
+    ("files", rules, "load_policy", "if path.is_symlink():", "if False:"),
+    ("files", rules, "read_toml", "except OSError", f"{_OPEN}OSError{_ELSE}{_OPEN}EOFError"),
+    ("files", rules, "read_toml", "except (tomllib", f"{_OPEN}ValueError{_ELSE}except (tomllib"),
+    ("files", rules, "load_policy", "!= [\"complete\"] or", "== [\"complete\"] and"),
+    ("files", rules, "load_policy", "is not True", "is None"),
+    ("files", rules, "load_policy", "check_names(", f"{_OFF}("),
+    ("files", Policy, "__post_init__", "or value < 0", ""),
+    ("files", Policy, "__post_init__", "type(value) is not int or", ""),
+    ("files", Policy, "__post_init__", "not 0 < most < math.inf", "most <= 0"),
+    ("files", Policy, "__post_init__", "is not bool", "is None"),
+    ("files", rules, "_check_names", "not isinstance(value, tuple) or", ""),
+    ("files", rules, "_check_names", "not all(isinstance(v, str) for v in value)", "False"),
+    ("files", rules, "_check_names", "if not _is_known(name, item):", "if False:"),
+    ("door", Release, "release", _CHECKED, _READ),
+    ("door", Release, "release", _LOGGED, "pass"),
+    ("door", Release, "release", _LOGGED, _QUIET + _LOGGED),
+    ("door", Release, "check", "load_policy(self.folder / FILE)", "Policy()"),
+    ("door", Release, "_guard", 'raise Refused(f"{self.client}: {reason}") from None', "pass"),
+    ("door", Release, "_guard", "append(", f"{_OFF}("),
+    ("door", log, "append", "disk.fsync(file)", "pass"),
+    ("door", log, "append", "save(disk, _head_file(path)", f"{_OFF}(disk, _head_file(path)"),
+    ("asking", Release, "release", "if self.ask is not None:", "if self.ask is None and False:"),
+    ("asking", log, "confirm", "not in (", "in ("),
+    ("asking", log, "confirm", 'reply = ""', 'reply = "yes"'),
+    ("asking", log, "confirm", "raise Refused(", "str("),
+    ("holding", Release, "release", "elif policy.ask_before_sending:", "elif False:"),
+    ("holding", log, "hold", "if (queue", "if not (queue"),
+    ("holding", log, "hold", "raise Refused(", "str("),
+    ("holding", log, "hold", "< MOST_WAITING", ">= 0"),
+    ("holding", log, "record", 'plain | {"question"', 'plain or {"question"'),
+    ("holding", log, "_fingerprint", '"sha256": content', '"sha256": ""'),
+    ("chain", log, "hash_of", "hashlib.sha256(line).hexdigest()", '"0"'),
+    ("chain", log, "_follows", "return (", "return True or ("),
+    ("chain", log, "_follows", "return False", "return True"),
+    ("chain", log, "_follow", "if b\"\\n\" in rest[:-1]:", "if False:"),
+    ("chain", log, "verify_log", "if saved not in heads:", "if False:"),
+    ("chain", log, "_repair", "if saved.lines and", "if False and"),
+    ("chain", log, "_read_head", "if data is None and", "if False and"),
+    ("chain", log, "append", "file.truncate(head.end)", "pass"),
+    ("chain", log, "append", "with lock(disk, path):", "if True:"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: f"{m[2]}: {m[3][:30]} -> {m[4][:30]}")
+def test_a_mutant_of_a_guard_is_found(mutant, monkeypatch, tmp_path):
+    group, owner, name, text, other = mutant
+    function, made = getattr(owner, name), {}
+    source = textwrap.dedent(inspect.getsource(function))
+    assert source.count(text) == 1
+    exec(source.replace(text, other), function.__globals__, made)
+    monkeypatch.setattr(function, "__code__", made[name].__code__)
+    with pytest.raises((AssertionError, Refused, LogError)):
+        CHECKS[group](tmp_path)
+
+
+COUNTS = st.dictionaries(st.text("abc", min_size=1), st.integers(0, 60), min_size=1, max_size=4)
+
+
+@settings(max_examples=150, deadline=None)
+@given(rows=st.integers(0, 300), parameters=st.integers(0, 20), a=COUNTS, b=COUNTS)
+def test_refusals_do_not_tell_counts_or_values(rows, parameters, a, b):
+    """Only the limits, the names asked for and the parameters are said: known to who asked."""
+    secret = lambda counts: {f"secret {key}": n for key, n in counts.items()}
+    this = BASE._replace(rows=rows, parameters=parameters)
+    this = this._replace(classes=secret(a), levels={"sex": secret(b)})
+    told = refusal(lambda: STRICT.check(this))
+    least = -(-parameters * 100 // 7)
+    possible = {
+        None,
+        "fewer than 50 rows (min_rows = 50)",
+        "a class with fewer than 10 rows (min_per_class = 10)",
+        "the column 'sex' with a level of fewer than 10 rows (min_per_level = 10)",
+        f"{parameters} parameters from fewer than {least} rows (max_parameters_per_row = 0.07)",
+    }
+    assert (told and told[1].removeprefix("its policy does not allow ")) in possible
+    few = any(0 < n < 10 for n in (*a.values(), *b.values())) or sum(n > 0 for n in a.values()) < 2
+    assert (told is not None) == (rows < 50 or rows < least or few)

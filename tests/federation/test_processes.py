@@ -1,0 +1,133 @@
+"""Programs in groups, ended by their ids, also by a process that did not start them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from disks import in_memory
+
+from feddcd._errors import SpecError
+from feddcd.cli._federation import simulate_command
+from feddcd.data import load
+from feddcd.federation import answer_node
+from feddcd.federation.config import Config
+from feddcd.federation.coordinator import coordinator, nodes
+from feddcd.federation.coordinator.inspect import verify
+from feddcd.federation.machine.init import create
+from feddcd.federation.machine.processes import Group, Program, processes
+from feddcd.federation.wire import read_refusal, unpack_message
+from feddcd.runs.spec import Spec
+
+SLEEP = "import time; time.sleep(99)"
+PARENT = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {SLEEP!r}])"
+
+
+@pytest.fixture
+def tmp_path():
+    with in_memory() as folder:
+        yield folder
+
+
+def program(folder, name="one", code=PARENT):
+    return Program(name, [sys.executable, "-c", code], folder / f"{name}.log", {"MARK": name})
+
+
+def members(pid):
+    return [one for one in processes() if one.group == pid and not one.state.startswith("Z")]
+
+
+def wait(condition):
+    until = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def test_a_program_ends_with_what_it_started(tmp_path):
+    group = Group(tmp_path / "ids.json")
+    group.start(program(tmp_path))
+    pid = group.running["one"].pid
+    wait(lambda: len(members(pid)) == 2)
+    assert group.dead() == []
+    group.end()
+    assert members(pid) == []
+    assert not (tmp_path / "ids.json").exists()
+
+
+def test_a_program_that_died_is_started_again_without_its_orphans(tmp_path):
+    group = Group(tmp_path / "ids.json")
+    try:
+        group.start(program(tmp_path))
+        first = group.running["one"].pid
+        wait(lambda: len(members(first)) == 2)
+        os.kill(first, signal.SIGKILL)
+        wait(lambda: group.dead() == ["one"])
+        assert len(members(first)) == 1, "its child lives on"
+        group.again("one")
+        wait(lambda: members(first) == [])
+        second = group.running["one"].pid
+        assert second != first
+        assert group.dead() == []
+        assert json.loads((tmp_path / "ids.json").read_text())["one"][0] == second
+    finally:
+        group.end()
+
+
+def test_the_next_process_ends_what_a_killed_one_left_behind(tmp_path):
+    left = Group(tmp_path / "ids.json")
+    left.start(program(tmp_path))
+    process = left.running["one"]
+    wait(lambda: len(members(process.pid)) == 2)
+    Group(tmp_path / "ids.json")  # as after a crash: only the file is known
+    assert members(process.pid) == []
+    process.wait()
+
+
+def test_a_stranger_with_an_old_id_is_left_alone(tmp_path):
+    stranger = subprocess.Popen([sys.executable, "-c", SLEEP], start_new_session=True)
+    try:
+        (tmp_path / "ids.json").write_text(json.dumps({"one": [stranger.pid, "another time"]}))
+        Group(tmp_path / "ids.json")
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+@pytest.mark.parametrize(
+    ("node", "run"),
+    [
+        ({}, {}),
+        ({"client-id": "a"}, {}),
+        ({"partition-id": 0}, {"folder": "/no/such/folder"}),
+        ({"partition-id": 0}, {}),
+    ],
+)
+def test_a_site_that_cannot_start_says_so_without_paths(node, run, capsys):
+    said = read_refusal(unpack_message(answer_node(b"", node, run)))
+    assert said.reason == "a site's node config cannot be used; its SuperNode's log says why"
+    assert "this site cannot start" in capsys.readouterr().err
+
+
+def test_a_federation_in_one_process_whose_messages_get_lost(tmp_path, capsys, monkeypatch):
+    for waiting in (coordinator, nodes):
+        monkeypatch.setattr(waiting, "PAUSE_S", 0.01)
+    spec = Spec(model="ridge", l2=1.0, weighting="samples", rounds=60)
+    config = Config("test", spec, patience=5.0, deadline=5.0)
+    names = ["north", "south", "west"]
+    home = create(tmp_path / "fed", names, config, data=load("wine"))
+    simulate_command(home.path, 0, 0.2, 1)
+    said = json.loads((home.server / "summary.json").read_text())
+    assert said["rounds"] == 60
+    assert said["uploads"] < 180, "some were lost"
+    assert said["certified_gap"] <= 1e-8
+    assert said["dual_residual"] <= 1e-10
+    assert verify(home) == 1 + 1 + 3 + 60  # founded, started, joined, summed
+    shown = capsys.readouterr().out
+    assert "no answer from" in shown
+    with pytest.raises(SpecError, match=r"need 0 <= loss < 1, got loss=1.5"):
+        simulate_command(home.path, 0, 1.5, 1)

@@ -1,0 +1,188 @@
+"""Real processes: a SuperLink and four SuperNodes with TLS and keys, killed at different moments.
+
+The short version is part of `make test`; `make chaos` runs the long one.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pandas
+import pytest
+
+pytest.importorskip("flwr")
+
+from docs_blocks import DOCS, ROOT, printed
+from flower_world import Up, duals, feddcd, model, optimum, run_printed, simulate, simulated
+
+from feddcd import FederatedGLM
+from feddcd.analysis.plan import RegressionPlan
+from feddcd.data import load
+from feddcd.federation.config import Config
+from feddcd.federation.folder import load_place
+from feddcd.federation.machine.init import app_files, create
+from feddcd.federation.machine.keys import write_pair
+from feddcd.federation.machine.processes import Group
+from feddcd.federation.machine.programs import free_port, node
+from feddcd.runs.spec import Spec
+
+pytestmark = pytest.mark.processes
+LIMIT_S = 900  # the machine may be busy
+SITES = [f"site-{i}" for i in (1, 2, 3, 4)]
+REST = [site for site in SITES if site != "site-3"]
+
+
+def made(folder, algorithm, l2, rounds):
+    spec = Spec(weighting="samples", l2=l2, algorithm=algorithm, rounds=rounds)
+    config = Config("test", spec, deadline=30.0, patience=300.0, port=free_port())
+    return create(folder / "fed", SITES, config, data=load("digits"))
+
+
+class Watcher:
+    """Kills what a plan says once so many rounds are committed; keeps the events."""
+
+    def __init__(self, plan=(), begun=lambda up: None):
+        self.plan, self.begun, self.events = dict(plan), begun, []
+
+    def __call__(self, up, event):
+        self.events.append(event)
+        if event["event"] == "started" and event["epoch"] == 1:
+            self.begun(up)
+        if event["event"] != "progress":
+            return
+        for what in self.plan.pop(event["committed"], ()):
+            if what == "coordinator":
+                up.kill_coordinator()
+            elif what.startswith("app of "):
+                assert up.kill_client_app(what.removeprefix("app of "))
+            else:
+                up.kill(what)
+
+    def of(self, kind):
+        return [event for event in self.events if event["event"] == kind]
+
+
+def train(home, watcher, *options):
+    up = Up(home, *options)
+    assert up.watch(watcher, LIMIT_S) == 0, up.said()
+    assert not watcher.plan
+    said = feddcd("verify", str(home.path))
+    assert said.returncode == 0, said.stderr
+
+
+def check(home, conserved):
+    """The model is the simulator's on the committed sets, and no site's state was lost."""
+    np.testing.assert_allclose(model(home), simulated(home), rtol=0, atol=1e-8)
+    held = duals(home, SITES, conserved)
+    assert all(np.abs(y).max() > 0 for y in held)
+    return held
+
+
+def without_site_3(home, l2, rounds):
+    """Its state is gone for ever and it is retired: the others' own optimum is reached."""
+    (home.site("site-3") / "state").unlink()
+    assert feddcd("retire", str(home.path), "site-3").returncode == 0
+    watcher = Watcher()
+    train(home, watcher, "--rounds", str(rounds))
+    np.testing.assert_allclose(model(home), optimum(home, REST, l2), rtol=0, atol=1e-8)
+    return watcher
+
+
+@pytest.fixture
+def stranger(tmp_path):
+    """A SuperNode whose key nobody registered."""
+    folder = tmp_path / "stranger"
+    folder.mkdir()
+    write_pair(folder)
+    group = Group(folder / "process.json")
+
+    def start(up):
+        place = load_place(up.home.site("site-1"))._replace(folder=folder, client="site-5")
+        config = up.home.config()
+        address = f"{config.host}:{config.port}"
+        group.start(node(place, address, up.home.server / "ca.crt", folder / "key"))
+
+    yield start, group
+    group.end()
+
+
+def test_killed_processes_do_not_move_the_model(tmp_path, stranger):
+    start, group = stranger
+    home = made(tmp_path, "feddcd", 20.0, 4)
+    kills = {1: ["site-1", "app of site-2"], 2: ["coordinator"], 3: ["superlink"]}
+    train(home, Watcher(kills, start))
+    held = check(home, "y")
+    total = np.abs(np.sum(held, axis=0)).max()
+    assert total <= 1e-10 * (1 + np.abs(held).max())
+
+    assert group.dead() == ["site-5"]  # it was turned away, and the others went on
+    assert "ERROR" in (tmp_path / "stranger" / "supernode.log").read_text()
+
+    # one message per participant and round; greetings and settlements apart
+    quiet = without_site_3(home, 20.0, 7)
+    asked = [site for event in quiet.of("round") for site in event["asked"]]
+    (end,) = quiet.of("finished")
+    summed = [site for event in quiet.of("round") for site in event["summed"]]
+    assert end["messages"]["task"] == len(asked) == len(summed) == 3 * 3
+    assert end["messages"]["settle"] == 2 * 3  # for the departure, and at the end
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize(("algorithm", "conserved"), [("feddcd", "y"), ("pointsaga", "g")])
+def test_twelve_rounds_with_many_kills(tmp_path, algorithm, conserved):
+    home = made(tmp_path, algorithm, 1.0, 12)
+    kills = {
+        1: ["site-1"], 3: ["app of site-2"], 4: ["coordinator"], 6: ["superlink"],
+        7: ["app of site-4", "site-3"], 9: ["superlink", "coordinator"], 10: ["site-2"],
+    }  # fmt: skip
+    train(home, Watcher(kills))
+    check(home, conserved)
+    without_site_3(home, 1.0, 12 + 30)
+
+
+def test_the_regression_table_of_four_sites_and_one_that_refuses(tmp_path):
+    """TLS and keys as above; the table is that of one process, and the refusal is shown."""
+    d = load("breast-cancer")
+    data = pandas.DataFrame(d.X[:, [0, 1, 4]], columns=["radius", "texture", "smooth"])
+    data = data.assign(benign=d.y.astype(int), site=[f"site-{1 + i % 5}" for i in range(len(d.y))])
+    formula = "radius ~ benign + texture + smooth"  # least squares: few messages
+    plan = RegressionPlan(formula, "gaussian")
+    config = Config("test", glm=plan, deadline=60.0, patience=300.0, port=free_port())
+    parts = {site: rows.drop(columns="site") for site, rows in data.groupby("site")}
+    home = create(tmp_path / "fed", list(parts), config, data=parts)
+    (home.site("site-5") / "policy.toml").write_text("min_rows = 1000\ncomplete = true\n")
+    watcher, up = Watcher(), Up(home)
+    assert up.watch(watcher, LIMIT_S) == 0, up.said()
+    model = FederatedGLM("gaussian", formula).fit(data[data.site != "site-5"], groups="site")
+    table = pandas.read_csv(home.server / "glm" / "coefficients.csv", index_col="name")
+    np.testing.assert_allclose(table, model.table_, rtol=1e-8)
+    assert "refused: site-5: its policy does not allow fewer than 1000 rows" in up.said()
+    (end,) = watcher.of("finished")
+    assert end["sites"] == SITES
+    assert end["messages"]["task"] == 5 + 4 * model.n_exchanges_
+
+
+def test_the_printed_commands_of_a_real_federation(tmp_path):
+    """As they stand in the README and on the page on deployment, on the port that they take."""
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    pip, *lines = printed(DOCS / "deploy.md")[:5]
+    assert pip.startswith("pip ")
+    assert set(lines[:2]) < set(printed(ROOT / "README.md"))
+    _, _, inspected, _ = [run_printed(line, folder, LIMIT_S) for line in lines]
+    assert ": 10 rounds, epoch 1" in inspected
+    assert inspected.count("settled") == 4
+    with np.load(folder / "fed" / "server" / "model.npz") as file:
+        assert np.abs(file["w"]).max() > 0
+
+
+def test_the_example_is_what_init_writes():
+    example = Path(__file__).parents[2] / "examples" / "flower"
+    for name, text in app_files().items():
+        assert (example / name).read_text() == text, name
+
+
+def test_the_same_app_in_flowers_simulation_engine(tmp_path):
+    pytest.importorskip("ray")
+    home = made(tmp_path, "feddcd", 1.0, 3)
+    simulate(home)
+    np.testing.assert_allclose(model(home), simulated(home), rtol=0, atol=1e-8)

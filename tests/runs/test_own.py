@@ -1,0 +1,613 @@
+"""A researcher's own loss, network, problem, tables and algorithm, through the usual functions."""
+
+import tomllib
+from functools import cache
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pandas as pd
+import pytest
+import scipy.optimize
+import scipy.sparse
+
+import feddcd
+from feddcd import tree
+from feddcd._errors import DataError, FolderError, SpecError
+from feddcd.algorithms import FedAvg, FedDCD, MinibatchSGD
+from feddcd.data import Dataset
+from feddcd.data.federate import federate
+from feddcd.history import COLUMNS
+from feddcd.problems import (
+    AbstractFamily,
+    AbstractProblem,
+    Architecture,
+    optimum,
+    random_quadratics,
+)
+from feddcd.solvers import LBFGS, SAGA, SGD, SVRG, GradientDescent, NewtonCG, Tolerance, adam
+
+SIZES, D = (9, 14, 6), 4
+PARTS = np.split(np.arange(sum(SIZES)), np.cumsum(SIZES)[:-1])
+
+
+@pytest.fixture
+def x64():
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _no_pictures(monkeypatch):
+    # pictures take most of the time, and tests/report/test_report.py looks at them
+    monkeypatch.setattr("feddcd.report.run.panels", lambda *a: [])
+
+
+class SmoothHinge(AbstractFamily):
+    """No canonical link: the gradient in z is not a mean less y."""
+
+    smoothness: ClassVar[float] = 1.0
+    convex: ClassVar[bool] = True
+    targets: ClassVar = "binary"
+
+    def value(self, z, y):
+        m = (2 * y - 1) * z
+        return jnp.sum(jnp.where(m < 0, 0.5 - m, jnp.maximum(1 - m, 0) ** 2 / 2), -1)
+
+    def score(self, z, y, s):
+        return jnp.sum(s * jnp.all((z > 0) == (y > 0.5), -1)) / jnp.sum(s)
+
+
+class Squares(AbstractProblem):
+    """Least squares, as a user would write it: loss(w) = sum_j s_j (x_j'w - y_j)²/2."""
+
+    X: Any
+    y: Any
+    s: Any
+    mu: Any
+    rows: Any
+    loss_alpha: Any
+    loss_beta: Any
+    q: Any = None
+    convex: ClassVar[bool] = True
+
+    @property
+    def capacity(self):
+        return self.y.shape[-1]
+
+    @property
+    def weight(self):
+        return jnp.sum(self.s, -1)
+
+    def loss(self, w):
+        return jnp.sum(self.s * (self.X @ w - self.y) ** 2) / 2
+
+    def batch(self, rows):
+        there = rows < self.capacity
+        s = jnp.where(there, self.s[rows], 0) * self.rows / jnp.maximum(jnp.sum(there), 1)
+        parts = lambda f: (f.X, f.y, f.s)
+        return eqx.tree_at(parts, self, (self.X[rows], self.y[rows], s))
+
+    def normalised(self):
+        return eqx.tree_at(lambda f: f.s, self, self.s / self.weight)
+
+
+class Rowless(Squares):
+    """The same without a word about its rows."""
+
+    @property
+    def capacity(self):
+        return None
+
+
+def numbers() -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(0)
+    X = random.normal(size=(sum(SIZES), D))
+    return X, X @ random.normal(size=D) + random.normal(size=len(X))
+
+
+def signs() -> tuple[np.ndarray, np.ndarray]:
+    X, y = numbers()
+    return X, (y > 0).astype(float)
+
+
+def squares(kind=Squares) -> Any:
+    """Stacked clients, and the same from `federate`."""
+    X, y = numbers()
+    with jax.enable_x64(True):
+        f = federate(Dataset("made", X, y), PARTS, model="ridge", l2=0.1).problem
+    own = kind(f.X.X, f.Y[..., 0], f.s, f.mu, f.rows, f.loss_alpha, f.loss_beta)
+    return jax.tree.map(np.asarray, own), f
+
+
+class TestFamily:
+    SOLVERS: ClassVar = {
+        "samples": NewtonCG(Tolerance(1e-9), space="samples"),
+        "parameters": NewtonCG(Tolerance(1e-9), space="parameters"),
+        "gd": GradientDescent(steps=20000, stop=Tolerance(1e-9)),
+        "lbfgs": LBFGS(Tolerance(1e-9)),
+        "svrg": SVRG(stop=Tolerance(1e-9), batch_size=2),
+        "saga": SAGA(stop=Tolerance(1e-9)),
+    }
+
+    @staticmethod
+    @cache
+    def local(sparse: bool = False) -> tuple[Any, Any, np.ndarray]:
+        """A client's problem, tilted, all clients', and the optimum by scipy in NumPy."""
+        X, y = signs()
+        rows = scipy.sparse.csr_array(X) if sparse else X
+        f = federate(Dataset("made", rows, y), PARTS, model=SmoothHinge(), l2=0.1).problem
+        tilt = 0.05 * np.arange(D)
+        x, sign = X[PARTS[1]], 2 * y[PARTS[1]] - 1
+
+        def objective(w):
+            m = sign * (x @ w)
+            loss = np.where(m < 0, 0.5 - m, np.maximum(1 - m, 0) ** 2 / 2)
+            slope = np.where(m < 0, -1, -np.maximum(1 - m, 0)) * sign
+            value = loss.mean() + 0.05 * w @ w - tilt @ w
+            return value, x.T @ slope / len(x) + 0.1 * w - tilt
+
+        best = scipy.optimize.minimize(objective, np.zeros(D), jac=True, tol=1e-14).x
+        return f, tilt, best
+
+    @pytest.mark.usefixtures("x64")
+    @pytest.mark.parametrize(
+        ("name", "sparse"),
+        [*((name, False) for name in SOLVERS), ("samples", True), ("svrg", True), ("saga", True)],
+    )
+    def test_every_solver_finds_the_optimum(self, name, sparse):
+        stacked, tilt, best = self.local(sparse)
+        solver = self.SOLVERS[name]
+        f = tree.take(solver.prepare(stacked), 1).tilted(jnp.asarray(tilt[:, None]))
+        out = eqx.filter_jit(solver)(f, jnp.ones((D, 1)), jax.random.key(0))
+        assert out.grad_norm <= 1e-9
+        np.testing.assert_allclose(out.w[:, 0], best, atol=1e-6)
+        np.testing.assert_allclose(out.grad_norm, tree.norm(jax.grad(f)(out.w)), atol=1e-12)
+
+    @pytest.mark.usefixtures("x64")
+    @pytest.mark.parametrize("solver", [SGD(epochs=200), adam(0.02, epochs=200, batch_size=4)])
+    def test_rough_solvers_come_near(self, solver):
+        stacked, tilt, best = self.local()
+        f = tree.take(solver.prepare(stacked), 1).tilted(jnp.asarray(tilt[:, None]))
+        out = eqx.filter_jit(solver)(f, jnp.ones((D, 1)), jax.random.key(0))
+        np.testing.assert_allclose(out.w[:, 0], best, atol=0.05)
+
+    def test_the_certificate_holds(self):
+        """F* <= the objective, lower_bound <= F*, and Point-SAGA reaches it."""
+        X, y = signs()
+        words = np.where(y > 0, "yes", "no")
+        result = feddcd.run(
+            (X, words), model=SmoothHinge(), parts=PARTS, tau=2, l2=0.1, rounds=80,
+            algorithm="pointsaga", target_gap=1e-9,
+        )  # fmt: skip
+        assert 0 <= result.certificate.gap <= 1e-9
+        assert result.classes.tolist() == ["no", "yes"]
+        assert result.summary["accuracy_is"] == "score that SmoothHinge gives"
+        right = (X @ result.model[:, 0] > 0) == (y > 0)
+        shares = np.mean([right[part].mean() for part in PARTS])
+        np.testing.assert_allclose(result.summary["accuracy"], shares, rtol=1e-12)
+
+    def test_no_certificate_without_convexity(self):
+        class Bounded(SmoothHinge):
+            convex: ClassVar[bool] = False
+
+            def value(self, z, y):
+                return jnp.tanh(SmoothHinge.value(self, z, y))
+
+        result = feddcd.run(signs(), model=Bounded(), parts=PARTS, tau=2, l2=0.1, rounds=5)
+        assert result.summary["lower_bound"] is None
+
+    def test_a_value_a_row(self):
+        class Wide(SmoothHinge):
+            def value(self, z, y):
+                return (z - y) ** 2
+
+        class Worded(SmoothHinge):
+            targets: ClassVar = "words"
+
+        with pytest.raises(SpecError, match=r"Wide.value\(z, y\) should give one number a row"):
+            feddcd.run(signs(), model=Wide(), parts=PARTS)
+        with pytest.raises(SpecError, match=r"targets is one of .*, not 'words'"):
+            feddcd.run(signs(), model=Worded(), parts=PARTS)
+        with pytest.raises(SpecError, match="model is the class SmoothHinge; make one"):
+            feddcd.run(signs(), model=SmoothHinge, parts=PARTS)
+
+
+@pytest.mark.usefixtures("x64")
+class TestRows:
+    @pytest.mark.parametrize("solver", [SGD(0.05, 2, 4), adam(0.05, epochs=2, batch_size=4)])
+    def test_mini_batches_take_all_rows(self, solver):
+        """As the library's own least squares does; a client with padding, too."""
+        own, same = squares()
+        solve = eqx.filter_jit(lambda f, w: solver(f, w, jax.random.key(1)))
+        for i in range(3):
+            mine = solve(jax.tree.map(jnp.asarray, tree.take(own, i)), jnp.zeros(D))
+            there = solve(tree.take(same, i), jnp.zeros((D, 1)))
+            assert mine.steps == there.steps == 2 * -(-SIZES[i] // 4)
+            np.testing.assert_allclose(mine.w, there.w[:, 0], rtol=1e-10)
+
+    @pytest.mark.parametrize("solver", [SGD(0.05), adam(), SVRG(0.05)])
+    def test_without_rows_no_mini_batches(self, solver):
+        f = jax.tree.map(jnp.asarray, tree.take(squares(Rowless)[0], 0))
+        with pytest.raises(SpecError, match=r"Rowless does not say .* rows.* gd, lbfgs or newton"):
+            solver(f, jnp.zeros(D), jax.random.key(0))
+        for exact in (NewtonCG(), LBFGS(), GradientDescent(steps=2)):
+            exact(f, jnp.zeros(D), jax.random.key(0))
+
+
+def folder_names(folder) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+FILES = {
+    "checkpoint.npz", "config.toml", "history.csv", "model.npz", "report.html", "summary.json"
+}  # fmt: skip
+
+
+def config(folder) -> dict[str, Any]:
+    return tomllib.loads((folder / "config.toml").read_text())
+
+
+def assert_same_rounds(one, other) -> None:
+    for name in COLUMNS:
+        if name not in ("seconds", "lower_bound", "certified_gap"):
+            np.testing.assert_array_equal(one.history[name], other.history[name], name)
+
+
+class TestProblem:
+    def test_quadratics(self, tmp_path):
+        with jax.enable_x64(True):
+            f = random_quadratics(5, 3, alpha=0.2, beta=1.0, seed=1)
+            best = np.asarray(optimum(f))
+        result = feddcd.run(
+            problem=f, algorithm="pointsaga", tau=3, rounds=100, names="abcde", out=tmp_path / "a"
+        )
+        np.testing.assert_allclose(result.model, best, atol=1e-6)
+        assert 0 <= result.certificate.gap < 1e-9
+        assert result.names == ("a", "b", "c", "d", "e")
+        assert folder_names(tmp_path / "a") == FILES
+        assert "pointsaga on Quadratic" in (tmp_path / "a" / "report.html").read_text()
+        expected = {"data": "Quadratic", "model": "Quadratic", "clients": 5, "given": ["problem"]}
+        assert config(tmp_path / "a").items() >= expected.items()
+
+    def test_goes_on_bit_for_bit(self, tmp_path):
+        f, other = squares()[0], random_quadratics(3, D, alpha=0.2, beta=1.0)
+        options = {"problem": f, "w": np.ones(D), "algorithm": "scaffold", "tau": 2}
+        whole = feddcd.run(rounds=8, **options)
+        feddcd.run(rounds=3, out=tmp_path / "a", **options)
+        first = feddcd.resume(tmp_path / "a", problem=f, w=np.ones(D), rounds=5)
+        rest = feddcd.run(rounds=8, out=tmp_path / "a", resume=True, **options)
+        assert first.history.rounds == 5
+        assert_same_rounds(rest, whole)
+        assert np.array_equal(rest.model, whole.model)
+        with pytest.raises(FolderError, match=r"its problem in Python.*problem=\.\.\.\)"):
+            feddcd.resume(tmp_path / "a", rounds=9)
+        with pytest.raises(FolderError, match="belongs to other data"):
+            feddcd.resume(tmp_path / "a", problem=other, w=np.ones(D), rounds=9)
+        with pytest.raises(FolderError, match="belongs to other settings"):
+            feddcd.run(**{**options, "tau": 3}, rounds=9, out=tmp_path / "a", resume=True)
+
+    def test_every_method_takes_it(self):
+        """And those that are exact agree."""
+        names = ["feddcd", "pointsaga", "fednewton", "fedavg", "mbsgd"]
+        own, _ = squares()
+        race = feddcd.compare(problem=own, w=np.zeros(D), algorithms=names, tau=2, rounds=60)
+        X, y = numbers()
+        Xs, ys = (np.concatenate([a[p] / len(p) ** 0.5 for p in PARTS]) for a in (X, y))
+        best = np.linalg.solve(Xs.T @ Xs + 0.3 * np.eye(D), Xs.T @ ys)
+        np.testing.assert_allclose(race["fednewton"].model, best, atol=1e-9)
+        np.testing.assert_allclose(race["pointsaga"].model, best, atol=1e-6)
+        assert list(race.results) == names
+        assert all(0 <= r.certificate.gap < 1 for r in race.results.values())
+
+    def test_its_precision_is_that_of_mu(self):
+        f = jax.tree.map(lambda x: x.astype(np.float32) if x.dtype.kind == "f" else x, squares()[0])
+        assert feddcd.run(problem=f, w=np.zeros(D), rounds=2).model.dtype == np.float32
+        assert feddcd.run(problem=squares()[0], w=np.zeros(D), rounds=2).model.dtype == np.float64
+        assert not jax.config.jax_enable_x64
+
+    BAD: ClassVar = {
+        "no start": (lambda f: {}, "Squares does not say what its w looks like.* w="),
+        "penalty": (lambda f: {"w": 0, "l2": 0.1}, "Squares has its own .*: leave out l2"),
+        "data": (lambda f: {"data": numbers()}, "leave out data"),
+        "one client": (lambda f: {"problem": tree.take(f, 0)}, r"leading axis of N clients"),
+        "no problem": (lambda f: {"problem": numbers()}, "is an AbstractProblem, not tuple"),
+        "names": (lambda f: {"names": "ab"}, "2 names for 3 clients"),
+        "saga": (lambda f: {"w": np.zeros(D), "settings": {"solver": "saga"}}, "not Squares: use"),
+        "no bound": (
+            lambda f: {
+                "problem": eqx.tree_at(lambda f: f.loss_beta, f, np.full(3, np.inf)),
+                "w": np.zeros(D),
+                "algorithm": "fedavg",
+            },
+            "Squares has no bound on its curvature here: give lr",
+        ),
+        "no bound for a step": (
+            lambda f: {
+                "problem": eqx.tree_at(lambda f: f.loss_beta, f, np.full(3, np.inf)),
+                "w": np.zeros(D),
+                "algorithm": MinibatchSGD(),
+            },
+            "Squares has no bound on its curvature here: give lr",
+        ),
+        "not strongly convex": (
+            lambda f: {
+                "problem": eqx.tree_at(lambda f: f.mu, f, 0 * f.mu),
+                "w": np.zeros(D),
+                "algorithm": FedDCD(),
+            },
+            "FedDCD weighs client 0 with 0",
+        ),
+    }  # fmt: skip
+
+    @pytest.mark.parametrize(("change", "message"), BAD.values(), ids=BAD)
+    def test_refused(self, change, message):
+        f = squares()[0]
+        with pytest.raises(SpecError, match=message):
+            feddcd.run(**{"problem": f, "rounds": 2, **change(f)})
+
+
+class TestTables:
+    def test_a_table_for_each_client_is_as_parts_of_one(self):
+        X, y = signs()
+        options = {"model": "logistic", "l2": 0.1, "tau": 2, "rounds": 5}
+        whole = feddcd.run((X, y), parts=PARTS, **options)
+        tables = [(X[part], y[part]) for part in PARTS]
+        sparse = {
+            name: (scipy.sparse.csr_array(X), y) for name, (X, y) in zip("abc", tables, strict=True)
+        }
+        listed, named = feddcd.run(tables, **options), feddcd.run(sparse, **options)
+        assert_same_rounds(listed, whole)
+        np.testing.assert_allclose(named.model, whole.model, rtol=1e-8)
+        assert named.names == ("a", "b", "c")
+        assert listed.spec.partition == whole.spec.partition == "parts"
+        assert (listed.spec.given, whole.spec.given) == (("data",), ("data", "parts"))
+
+    def test_frames(self, tmp_path):
+        X, y = signs()
+        frame = pd.DataFrame(X, columns=list("abcd")).assign(
+            state=np.where(y > 0, "ill", "well"), site=np.repeat(["s", "t", "u"], SIZES)
+        )
+        options = {"model": "logistic", "l2": 0.1, "tau": 2, "rounds": 4}
+        whole = feddcd.run((X, 1 - y), parts=PARTS, **options)
+        pooled = feddcd.run(frame, label="state", group="site", **options)
+        each = [frame[frame.site == name].drop(columns="site") for name in "stu"]
+        each[1] = each[1][["state", *"dcba"]]
+        apart = feddcd.run(each, label="state", out=tmp_path / "a", **options)
+        for result in (pooled, apart):
+            assert_same_rounds(result, whole)
+            assert result.classes.tolist() == ["ill", "well"]
+        assert feddcd.resume(tmp_path / "a", each, rounds=6).history.rounds == 6
+        with pytest.raises(FolderError, match=r"its data in Python.*data=\.\.\."):
+            feddcd.resume(tmp_path / "a", rounds=8)
+
+    def test_words_are_classes(self):
+        X, y = signs()
+        words = np.array(["b", "a"])[y.astype(int)]
+        options = {"parts": PARTS, "tau": 2, "rounds": 3}
+        result = feddcd.run((X, words.tolist()), **options)
+        assert_same_rounds(result, feddcd.run((X, 1 - y), **options))
+        assert result.classes.tolist() == ["a", "b"]
+        with pytest.raises(DataError, match=r"ridge needs numbers as labels, row 0 has '[ab]'"):
+            feddcd.run((X, words), model="ridge", **options)
+
+    BAD: ClassVar = {
+        "one client": (lambda X, y: [(X, y)], "at least 2 clients, got 1"),
+        "features": (lambda X, y: [(X, y), (X[:, 1:], y)], r"of shape \(4,\), client 1 of \(3,\)"),
+        "nan": (lambda X, y: {"a": (X, y), "b": (X * np.nan, y)}, "client b: X has nan at row 0"),
+        "lengths": (lambda X, y: [(X, y), (X, y[1:])], r"client 1: y must have shape \(29,\)"),
+        "labels": (lambda X, y: [(X, y), (X, ["a"] * 29)], "client 1 has words"),
+        "mixed": (lambda X, y: [(X, y), pd.DataFrame(X)], "all data frames, or all pairs"),
+        "no pair": (lambda X, y: {"a": (X, y), "b": X}, r"client b gives a pair \(X, y\)"),
+        "no label": (lambda X, y: [pd.DataFrame(X)] * 2, "client 0: name the column to predict"),
+        "mixed words": (lambda X, y: (X, ["a", *y[1:]]), "arrays: y must be numbers"),
+    }  # fmt: skip
+
+    @pytest.mark.parametrize(("data", "message"), BAD.values(), ids=BAD)
+    def test_refused(self, data, message):
+        with pytest.raises(DataError, match=message):
+            feddcd.run(data(*signs()), rounds=2)
+        with pytest.raises(SpecError, match="leave out parts and partition"):
+            feddcd.run([signs()] * 2, partition="iid")
+
+
+class Convolution(eqx.Module):
+    conv: eqx.nn.Conv2d
+    out: eqx.nn.Linear
+    twice: jax.Array  # not trained
+    activation: Any  # a leaf that is no array
+
+    def __init__(self, key):
+        a, b = jax.random.split(key)
+        self.conv = eqx.nn.Conv2d(1, 3, 3, stride=2, key=a)
+        self.out = eqx.nn.Linear(27, 10, key=b)
+        self.twice, self.activation = jnp.array(2), jax.nn.relu
+
+    def __call__(self, image):
+        return self.out(self.twice * self.activation(self.conv(image)).ravel())
+
+
+def entropy(model, x, y):
+    return optax.softmax_cross_entropy_with_integer_labels(model(x), y.astype(int))
+
+
+def right(model, x, y):
+    return jnp.argmax(model(x)) == y
+
+
+@cache
+def images() -> tuple[np.ndarray, np.ndarray]:
+    digits = feddcd.load("digits")
+    return digits.X[:303].reshape(-1, 1, 8, 8), digits.y[:303]
+
+
+NETWORK = {"loss": entropy, "score": right, "clients": 4, "tau": 2, "l2": 1e-2, "rounds": 6}
+
+
+class TestNetwork:
+    @pytest.mark.parametrize(
+        ("algorithm", "settings"),
+        [
+            ("fedavg", {"lr": 0.1, "batch_size": 16}),
+            ("fedavg", {"solver": "adam", "lr": 0.01}),
+            ("scaffold", {"lr": 0.1, "batch_size": 16}),
+            ("feddcd", {"lr": 0.01}),
+            ("feddcd", {"solver": "sgd", "lr": 0.1, "batch_size": 16}),
+        ],
+    )
+    def test_a_convolution_learns(self, algorithm, settings, tmp_path):
+        start, folder = Convolution(jax.random.key(0)), tmp_path / "a"
+        result = feddcd.run(
+            images(), model=start, algorithm=algorithm, settings=settings, out=folder, **NETWORK
+        )
+        objective = result.history["objective"]
+        assert objective[-1] < 0.9 * objective[0]
+        assert result.summary["accuracy"] > 0.3
+        assert result.summary["lower_bound"] is None
+        X, _ = images()
+        assert isinstance(result.model, Convolution)
+        assert result.model.conv.weight.dtype == np.float32
+        assert (result.model.twice, result.model.activation) == (2, jax.nn.relu)
+        assert np.argmax(result.model(X[0].astype(np.float32))) in range(10)
+        assert folder_names(folder) == FILES
+        assert (
+            config(folder).items() >= {"model": "Convolution", "given": ["data", "model"]}.items()
+        )
+        with np.load(folder / "model.npz") as arrays:
+            assert np.array_equal(arrays["w.conv.weight"], result.model.conv.weight)
+
+    def test_measures_are_those_of_the_module(self):
+        """F/N and the score in NumPy, over clients of unequal size."""
+        X, y = images()
+        parts = np.split(np.arange(len(y)), [30, 100, 210])
+        options = {**NETWORK, "rounds": 2} | {"algorithm": "fedavg", "settings": {"lr": 0.1}}
+        del options["clients"]
+        result = feddcd.run((X, y), model=Convolution(jax.random.key(0)), parts=parts, **options)
+        z = jax.vmap(result.model)(X.astype(np.float32))
+        losses = jax.nn.logsumexp(z, axis=1) - z[np.arange(len(y)), y.astype(int)]
+        weights = jax.tree.leaves(eqx.filter(result.model, eqx.is_inexact_array))
+        penalty = 0.5e-2 * sum(np.sum(np.square(w)) for w in weights)
+        mean = lambda values: np.mean([np.mean(np.asarray(values)[part]) for part in parts])
+        np.testing.assert_allclose(result.certificate.objective, mean(losses) + penalty, rtol=1e-4)
+        np.testing.assert_allclose(
+            result.summary["accuracy"], mean(np.argmax(z, 1) == y), rtol=1e-5
+        )
+
+    def test_goes_on_bit_for_bit(self, tmp_path):
+        start = Convolution(jax.random.key(0))
+        options = {**NETWORK, "settings": {"lr": 0.01}}
+        whole = feddcd.run(images(), model=start, **options)
+        feddcd.run(images(), model=start, out=tmp_path / "a", **{**options, "rounds": 3})
+        rest = feddcd.resume(
+            tmp_path / "a", images(), model=start, loss=entropy, score=right, rounds=6
+        )
+        assert_same_rounds(rest, whole)
+        with pytest.raises(FolderError, match=r"its data and model in Python.*data=..., model=..."):
+            feddcd.resume(tmp_path / "a")
+        other = Convolution(jax.random.key(1))
+        with pytest.raises(FolderError, match="belongs to other data"):
+            feddcd.resume(tmp_path / "a", images(), model=other, loss=entropy, score=right)
+
+    def test_any_pytree_and_rows_that_are_reshaped(self):
+        """Rows from a name, lost uploads, words as labels, padding that no loss may see."""
+        W = {"W": np.zeros((3, 3), np.float32), "b": np.zeros(3, np.float32)}
+        loss = lambda w, x, y: jnp.sum((x.reshape(-1)[:3] @ w["W"] + w["b"] - y) ** 2) / x[0, 0]
+        model = Architecture(W, loss, shape=(1, 4))
+        X, y = np.abs(numbers()[0]) + 1, np.where(signs()[1] > 0, "u", "v")
+        options = {"parts": PARTS, "tau": 2, "algorithm": "fedavg", "settings": {"lr": 0.01}}
+        result = feddcd.run((X, y), model=model, loss=0.1, rounds=4, **options)
+        assert np.isfinite(result.history["objective"]).all()
+        assert result.spec.loss == 0.1
+        assert result.classes.tolist() == ["u", "v"]
+        assert result.summary["accuracy"] is None
+        assert set(result.model) == {"W", "b"}
+
+    def test_refused(self):
+        start = Convolution(jax.random.key(0))
+        run = lambda **options: feddcd.run(images(), **{**NETWORK, "model": start, **options})
+        with pytest.raises(SpecError, match=r"Convolution.* needs the loss of one example"):
+            run(loss=0.1)
+        with pytest.raises(SpecError, match=r"functions of \(model, x, y\).*; softmax has its own"):
+            run(model="softmax")
+        with pytest.raises(SpecError, match=r"one number for one example, not .* shape \(10,\)"):
+            run(loss=lambda model, x, y: model(x))
+        with pytest.raises(SpecError, match="saga works with linear models, not Network"):
+            run(settings={"solver": "saga"})
+        with pytest.raises(SpecError, match="Network has no bound on its curvature here: give lr"):
+            run(algorithm="fedavg")
+        with pytest.raises(DataError, match=r"a row has 64 numbers, an .* \(3, 3\) has 9"):
+            feddcd.run("digits", model=Architecture(start, entropy, shape=(3, 3)), clients=4)
+        with pytest.raises(SpecError, match="list has no floating-point array to train"):
+            run(model=[1, "a"])
+
+
+class TestAlgorithm:
+    def test_an_object_is_recorded_as_its_class(self, tmp_path):
+        X, y = signs()
+        quick = FedDCD(GradientDescent(steps=3))
+        options = {"parts": PARTS, "tau": 2, "l2": 0.1}
+        whole = feddcd.run((X, y), algorithm=quick, rounds=6, **options)
+        feddcd.run((X, y), algorithm=quick, rounds=2, out=tmp_path / "a", **options)
+        said = config(tmp_path / "a")
+        assert (said["algorithm"], said["given"]) == ("FedDCD", ["data", "parts", "algorithm"])
+        assert "FedDCD on arrays" in (tmp_path / "a" / "report.html").read_text()
+        again = {"data": (X, y), "parts": PARTS, "rounds": 6}
+        assert_same_rounds(feddcd.resume(tmp_path / "a", algorithm=quick, **again), whole)
+        with pytest.raises(FolderError, match=r"its algorithm in Python.*algorithm=\.\.\.\)"):
+            feddcd.resume(tmp_path / "a", **again)
+
+    def test_settings_beside_an_object_are_refused(self):
+        with pytest.raises(SpecError, match="FedProx is an object and has its own: leave out lr"):
+            feddcd.run(signs(), algorithm=FedAvg(), settings={"lr": 0.1}, parts=PARTS)
+        with pytest.raises(SpecError, match="algorithm is a name or an algorithm object, not 3"):
+            feddcd.run(signs(), algorithm=3, parts=PARTS)  # pyright: ignore
+
+    def test_compare_takes_objects(self, tmp_path):
+        quick, slow = FedDCD(GradientDescent(steps=9)), FedDCD(GradientDescent(steps=1))
+        options = {"parts": PARTS, "tau": 2, "l2": 0.1, "rounds": 2}
+        mixed = feddcd.compare(signs(), algorithms=["mbsgd", quick], **options)
+        assert list(mixed.results) == ["mbsgd", "FedDCD"]
+        named = {"quick": quick, "slow": slow, "plain": "mbsgd"}
+        race = feddcd.compare(
+            signs(),
+            algorithms=named,
+            settings={"plain": {"lr": 0.1}},
+            out=tmp_path / "a",
+            **options,
+        )
+        assert list(race.to_pandas()["algorithm"]) == list(named)
+        assert config(tmp_path / "a" / "slow")["algorithm"] == "FedDCD"
+        assert config(tmp_path / "a" / "plain")["settings"] == {"lr": 0.1}
+        longer = feddcd.compare(
+            signs(), algorithms=named, settings={"plain": {"lr": 0.1}}, out=tmp_path / "a",
+            resume=True, **{**options, "rounds": 4},
+        )  # fmt: skip
+        assert [r.history.rounds for r in longer.results.values()] == [4, 4, 4]
+        with pytest.raises(SpecError, match="name each algorithm once"):
+            feddcd.compare(signs(), algorithms=[quick, slow], **options)
+        with pytest.raises(SpecError, match="can name a folder, not 'a/b'"):
+            feddcd.compare(signs(), algorithms={"a/b": quick}, **options)
+
+
+def test_a_start_of_ones_choice():
+    X, y = numbers()
+    options = {"model": "ridge", "parts": PARTS, "tau": 2, "rounds": 3, "l2": 0.1}
+    best = feddcd.run((X, y), algorithm="fednewton", **{**options, "rounds": 20, "tau": 3}).model
+    near = feddcd.run((X, y), algorithm="mbsgd", w=best, **options)
+    far = feddcd.run((X, y), algorithm="mbsgd", **options)
+    assert near.history["objective"][0] < far.history["objective"][0]
+    with pytest.raises(SpecError, match=r"w should look like \(4, 1\)"):
+        feddcd.run((X, y), w=np.zeros(4), **options)
+
+
+def test_a_file_may_not_name_other_objects():
+    with pytest.raises(SpecError, match="unknown object 'solver' in given; there are"):
+        feddcd.Spec(given=("solver",))
+
+
+def test_resume_needs_a_folder():
+    with pytest.raises(SpecError, match=r"resume=True .* give out="):
+        feddcd.run(signs(), resume=True)
