@@ -60,11 +60,11 @@ class AbstractProblem(eqx.Module):
         return f if self.q is None else f - tree.dot(self.q, w)
 
     @property
-    def alpha(self) -> Scalar:
+    def alpha(self) -> Float[Array, "*N"]:
         return self.loss_alpha + self.mu
 
     @property
-    def beta(self) -> Scalar:
+    def beta(self) -> Float[Array, "*N"]:
         return self.loss_beta + self.mu
 
     def tilted(self, y: Params) -> Self:
