@@ -36,7 +36,7 @@ def run_command(
             name = read_spec(folder).algorithm
             result = resume(folder, watch=lambda step: watch(name, step), **changes)
     else:
-        spec = Spec(**_merged(options, config, dict(map(parse_setting, settings))))
+        spec = Spec(**_merge(options, config, dict(map(parse_setting, settings))))
         folder = fresh_folder(f"{spec.algorithm}-{Path(spec.data).name}") if out is None else out
         with _bars(quiet) as watch:
             result = execute(spec, folder=folder, watch=lambda step: watch(spec.algorithm, step))
@@ -61,12 +61,12 @@ def compare_command(
         base, algorithms, chosen = load_race(folder)
         base |= changes
     else:
-        base = _merged(options, config, {})
+        base = _merge(options, config, {})
         algorithms = algorithms or [row.name for row in ALGORITHMS.values() if row.usual]
         chosen = _by_algorithm(settings, algorithms)
-        owner, own = base.pop("algorithm", Spec.algorithm), base.pop("settings", {})
-        if own and owner in algorithms:
-            chosen[owner] = own | chosen.get(owner, {})
+        owner, given = base.pop("algorithm", Spec.algorithm), base.pop("settings", {})
+        if given and owner in algorithms:
+            chosen[owner] = given | chosen.get(owner, {})
         folder = (
             fresh_folder(f"compare-{Path(base.get('data', 'digits')).name}") if out is None else out
         )
@@ -87,14 +87,14 @@ def race(
     quiet: bool,
 ) -> None:
     with _bars(quiet) as watch:
-        found = compare(
+        comparison = compare(
             **base, algorithms=algorithms, settings=settings, out=folder, resume=True, watch=watch
         )
     if not quiet:
-        _show([r.entry() for r in found.results.values()])
+        _show([r.entry() for r in comparison.results.values()])
         say(f"picture: {folder / 'compare.png'}")
         say(f"report:  {folder / 'report.html'}")
-    last = list(found.results.values())[-1]
+    last = list(comparison.results.values())[-1]
     _exit_if_stopped(last.summary, f"feddcd compare --resume {folder}")
 
 
@@ -177,13 +177,13 @@ def _run_folders(folder: Path) -> list[Path]:
         raise FolderError(f"{folder}: no such run folder")
     if (folder / "config.toml").exists():
         return [folder]
-    found = sorted(path.parent for path in folder.glob("*/config.toml"))
-    if not found:
+    runs = sorted(path.parent for path in folder.glob("*/config.toml"))
+    if not runs:
         raise FolderError(f"{folder} holds no run: there is no config.toml in it or below it")
-    return found
+    return runs
 
 
-def _merged(options: dict[str, Any], config: Path | None, settings: dict) -> dict[str, Any]:
+def _merge(options: dict[str, Any], config: Path | None, settings: dict) -> dict[str, Any]:
     """Options over the config file."""
     values = {} if config is None else load_spec(config)
     given = {k: v for k, v in options.items() if v is not None}
@@ -196,7 +196,7 @@ def _merged(options: dict[str, Any], config: Path | None, settings: dict) -> dic
 
 
 def _by_algorithm(settings: list[str], algorithms: list[str]) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
+    chosen: dict[str, dict[str, Any]] = {}
     for text in settings:
         key, value = parse_setting(text)
         name, dot, key = key.partition(".")
@@ -205,8 +205,8 @@ def _by_algorithm(settings: list[str], algorithms: list[str]) -> dict[str, dict[
                 f"in compare, settings look like algorithm.key=value with one of "
                 f"{', '.join(algorithms)}; got {text!r}"
             )
-        found.setdefault(name, {})[key] = value
-    return found
+        chosen.setdefault(name, {})[key] = value
+    return chosen
 
 
 def _changes(

@@ -188,8 +188,8 @@ class Cell:
     @property
     def id(self) -> str:
         """Stable: of all that determines the numbers, and of the code that computes them."""
-        known = dataclasses.asdict(self) | PROBLEMS[self.problem]._asdict()
-        content = {k: v for k, v in known.items() if k not in ("iterations", "seeds", "until")}
+        values = dataclasses.asdict(self) | PROBLEMS[self.problem]._asdict()
+        content = {k: v for k, v in values.items() if k not in ("iterations", "seeds", "until")}
         text = json.dumps(content | {"data": self.data, "version": VERSION}, sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()[:10]
         return f"{self.problem}-{self.split}-tau{self.tau}-{self.algorithm}-{digest}"
@@ -254,8 +254,8 @@ def grid(parts: list[str], problems: list[str], variant: Variant, seeds: int) ->
             if PARTS[part] is figure3 and problem in NOT_IN_FIGURE3:
                 continue
             for c in PARTS[part](problem, variant, seeds):
-                known = cells.get(c.id)
-                if known is None or (known.until is not None and c.until is None):
+                other = cells.get(c.id)
+                if other is None or (other.until is not None and c.until is None):
                     cells[c.id] = c
     return sorted(cells.values(), key=lambda c: (problems.index(c.problem), c.split))
 

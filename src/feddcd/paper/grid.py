@@ -42,7 +42,7 @@ def run_grid(
     cells: Sequence[Cell], folder: Path, watch: Callable[[Step], None] = lambda step: None
 ) -> Results:
     """Every cell's curves, from the folder where they are there already."""
-    found: Results = {}
+    results: Results = {}
     groups = itertools.groupby(cells, key=lambda c: (c.problem, c.data, c.split))
     with patient_interrupt() as stop:
         for (problem, data, split), group in groups:
@@ -50,12 +50,12 @@ def run_grid(
             missing = [c for c in members if _missing(c, folder)]
             if missing:
                 bench = Bench.build(problem, data, split, folder)
-                _run_group(missing, bench, folder, watch, stop, (len(found), len(cells)))
+                _run_group(missing, bench, folder, watch, stop, (len(results), len(cells)))
             for c in members:
-                found[c.id] = [load(c, seed, folder) for seed in c.draws]
-                last = float(found[c.id][-1].objective[-1])
-                watch(Step(c, c.iterations, last, len(found), len(cells)))
-    return found
+                results[c.id] = [load(c, seed, folder) for seed in c.draws]
+                last = float(results[c.id][-1].objective[-1])
+                watch(Step(c, c.iterations, last, len(results), len(cells)))
+    return results
 
 
 def _run_group(cells, bench: Bench, folder: Path, watch, stop, progress: tuple[int, int]) -> None:

@@ -152,20 +152,20 @@ def errors(name: str) -> Float[np.ndarray, "taus seeds rounds"]:
             fed = federation(method.make(tau, rho), f, who, seed=0, side_by_side=True)
             return _paths(fed, method.error, method.rounds, SEEDS)
 
-        found = jax.jit(jax.vmap(run))(jnp.array(TAUS), rho)
-        return np.asarray(found)[..., :: method.cohorts]
+        paths = jax.jit(jax.vmap(run))(jnp.array(TAUS), rho)
+        return np.asarray(paths)[..., :: method.cohorts]
 
 
 def contractions(name: str) -> list[Contraction]:
     """E error_{t+1} / E error_t over the second half of the way down."""
-    found = []
+    rows = []
     for tau, paths in zip(TAUS, errors(name), strict=True):
         mean = paths.mean(0)
         end = int(np.flatnonzero(mean > FLOOR * mean[0])[-1])
         measured = (mean[end] / mean[end // 2]) ** (1 / (end - end // 2))
         bound = METHODS[name].rate(N, tau, ALPHA, BETA).factor
-        found.append(Contraction(name, tau, float(measured), bound))
-    return found
+        rows.append(Contraction(name, tau, float(measured), bound))
+    return rows
 
 
 class Run(NamedTuple):

@@ -87,16 +87,16 @@ def tune(
 ) -> list[Tried]:
     """Every setting of the grid, on problems and splits."""
     check_grid(problems, splits, algorithms, iterations)
-    found = []
+    results = []
     for problem in problems:
         for split in splits:
             if split == "two-class" and problem in NOT_IN_FIGURE3:
                 continue
             bench = Bench.build(problem, data_of(problem), split, folder)
             for tried in _tune_bench(bench, problem, split, algorithms, iterations):
-                found.append(tried)
+                results.append(tried)
                 watch(tried)
-    return found
+    return results
 
 
 def check_grid(
@@ -145,8 +145,8 @@ def best(tried: Sequence[Tried]) -> dict[str, Any]:
         if not np.isfinite(t.objective):
             continue
         by_algorithm = chosen.setdefault(t.problem, {}).setdefault(t.split, {})
-        known = by_algorithm.get(t.algorithm)
-        if known is None or t.objective < known["objective"]:
+        best_so_far = by_algorithm.get(t.algorithm)
+        if best_so_far is None or t.objective < best_so_far["objective"]:
             by_algorithm[t.algorithm] = {**t.settings, "objective": t.objective}
     return chosen
 
