@@ -126,7 +126,7 @@ def test_the_commands_of_the_page(command):
 def test_it_is_known_by_its_name(feddyn):
     assert "feddyn" in catalogue.methods()
     assert title("feddyn") == "FedDyn"
-    assert look("feddyn") == ("#332288", "-")
+    assert look("feddyn") == ("FedDyn", "#332288", "-")
     result = feddcd.run("wine", algorithm="feddyn", clients=6, l2=0.01, rounds=2)
     assert result.summary["algorithm"] == "feddyn"
     for settings, reason in (
