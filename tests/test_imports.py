@@ -17,7 +17,7 @@ ROOT = Path(feddcd.__file__).parent
 LAYERS = (
     ("_errors", "_files", "_text", "_types"),
     ("_settings", "history", "losses"),
-    ("keys", "tree"),
+    ("tree",),
     ("problems",),
     ("data", "solvers"),
     ("algorithms",),
@@ -42,7 +42,7 @@ WHERE = {  # third-party library: the only places that may import it when run
     "typer": ("cli",),
     "cryptography": ("federation/machine/keys",),
 }
-SILENT = ("_types", "keys", "tree", "problems", "solvers", "algorithms", "participation", "measure")
+SILENT = ("_types", "tree", "problems", "solvers", "algorithms", "participation", "measure")
 
 
 class Import(NamedTuple):
