@@ -1,5 +1,6 @@
 """Client apps are forked by a process that has imported what they need, one for each message."""
 
+import importlib
 import json
 import shutil
 import subprocess
@@ -80,3 +81,11 @@ def test_a_supernode_finds_it_by_name(tmp_path):
     assert shutil.which("flower-superexec", path=environment(program.extra)["PATH"]) == ours
     said = subprocess.run([ours, "--version"], capture_output=True, text=True, timeout=120)
     assert said.stdout.startswith("Flower version"), said.stderr
+
+
+def test_what_the_fork_server_imports_is_there():
+    """A name that is gone would end it, and each message would start a Python again, unnoticed."""
+    from feddcd.flower.warm import NEEDED
+
+    for name in NEEDED:
+        importlib.import_module(name)

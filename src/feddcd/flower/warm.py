@@ -26,7 +26,7 @@ from flwr.supercore.superexec.executor.types import ExecutionSpec, LaunchResult
 from flwr.supercore.tls import validate_and_resolve_root_certificates
 from flwr.supernode.runtime.run_clientapp import run_clientapp
 
-NEEDED = ("feddcd.flower", "feddcd.federation", "feddcd.federation.site.tables")
+NEEDED = ("feddcd.flower", "feddcd.federation", "feddcd.federation.site._tables")
 Task = Mapping[str, Any]
 
 
