@@ -435,6 +435,7 @@ _LOGGED = "append(self.folder, record(outgoing, question) | content, self.disk)"
 _QUIET = "with __import__('contextlib').suppress(Exception): "
 _OPEN, _ELSE = "except ", ":\n        return {'complete': True}\n    "
 _OFF = "(lambda *_: None)"
+_ONLY = "(lambda v, names, *_: {k: x for k, x in v.items() if k in names})"
 MUTANTS = [  # group that finds it, owner, function, text, its mutant
     ("rules", Policy, "check", "in RULES.values()", "in ()"),
     ("rules", Policy, "check", "raise Refused(", "print("),
@@ -443,7 +444,7 @@ MUTANTS = [  # group that finds it, owner, function, text, its mutant
     ("files", rules, "read_toml", "except (tomllib", f"{_OPEN}ValueError{_ELSE}except (tomllib"),
     ("files", rules, "load_policy", "!= [\"complete\"] or", "== [\"complete\"] and"),
     ("files", rules, "load_policy", "is not True", "is None"),
-    ("files", rules, "load_policy", "check_names(", f"{_OFF}("),
+    ("files", rules, "load_policy", "check_names(values,", f"values = {_ONLY}(values,"),
     ("files", Policy, "__post_init__", "or value < 0", ""),
     ("files", Policy, "__post_init__", "type(value) is not int or", ""),
     ("files", Policy, "__post_init__", "not 0 < most < math.inf", "most <= 0"),
