@@ -60,6 +60,7 @@ def main() -> None:
     from feddcd import tree
     from feddcd.data import Dataset
     from feddcd.measure import certify
+    from feddcd.runs._inputs import Inputs
     from feddcd.runs.build import build
     from feddcd.runs.spec import Spec
     from feddcd.simulator.simulate import one_round, start
@@ -79,7 +80,7 @@ def main() -> None:
             algorithm=algorithm, settings=settings, model=model, participation=participation,
             clients=4, tau=None if participation in ("everyone", "available:0.5") else 3,
         )  # fmt: skip
-        made = build(spec, data)
+        made = build(spec, Inputs(data=data))
         state = eqx.filter_eval_shape(start, made.federation, made.federated.w)
         eqx.filter_eval_shape(one_round, made.federation, state)
         if made.federated.problem.convex:

@@ -197,18 +197,18 @@ def test_an_upload_out_of_all_proportion_is_refused():
 def test_an_upload_of_who_was_not_asked_is_refused():
     made = world(algorithm("feddcd"))
     reply = reply_of(made, one_task(made)[0])
-    made.server, _ = protocol.begin(made.algorithm, made.server, ["site1", "site2"])
+    made.server, _ = server_side.begin(made.algorithm, made.server, ["site1", "site2"], made.key)
     assert made.server.open is not None
     now = reply._replace(stamp=made.server.open.stamp)
     with pytest.raises(Refused, match="site0 was not asked in round 2"):
-        protocol.receive(made.algorithm, made.server, now, guard_of(reply))
+        server_side.receive(made.algorithm, made.server, now, guard_of(reply))
 
 
 def test_the_same_upload_twice_counts_once():
     made = world(algorithm("feddcd"))
     reply = reply_of(made, one_task(made)[0])
-    once = protocol.receive(made.algorithm, made.server, reply, guard_of(reply))
-    assert protocol.receive(made.algorithm, once, reply, guard_of(reply)) is once
+    once = server_side.receive(made.algorithm, made.server, reply, guard_of(reply))
+    assert server_side.receive(made.algorithm, once, reply, guard_of(reply)) is once
 
 
 def test_a_round_that_is_begun_again_is_another_one():
@@ -224,10 +224,10 @@ def test_a_client_remembers_the_latest_message_that_it_acted_on(commits):
     if commits:
         made.round(list(made.server.members))
     old, new = one_task(made)[0], one_task(made)[0]
-    client = protocol.resolve(made.algorithm, made.disk["site0"], new)
+    client = client_side.resolve(made.algorithm, made.disk["site0"], new)
     assert client.seen == new.stamp
     with pytest.raises(Refused, match="came after one of epoch 1, round"):
-        protocol.resolve(made.algorithm, client, old)
+        client_side.resolve(made.algorithm, client, old)
 
 
 def test_two_copies_of_a_site_are_noticed():
