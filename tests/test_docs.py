@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 import pytest
 import typer
+
 from docs_blocks import (
     DOCS,
     ROOT,
@@ -24,7 +25,6 @@ from docs_blocks import (
     runs,
     write_patients,
 )
-
 from feddcd.cli.app import app
 from feddcd.federation.site.disclosure import REVEALS
 from feddcd.federation.site.policy import RULES, methods

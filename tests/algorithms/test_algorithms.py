@@ -6,6 +6,24 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.optimize
+from sklearn.linear_model import LogisticRegression
+
+from feddcd import tree
+from feddcd.algorithms import (
+    AccFedDCD,
+    FedAvg,
+    FedDCD,
+    FedNewton,
+    FedProx,
+    MinibatchSGD,
+    PointSAGA,
+    Scaffold,
+)
+from feddcd.algorithms.feddcd import strong_convexity
+from feddcd.data import Dataset
+from feddcd.data.federate import federate
+from feddcd.participation import Available, Everyone, Lossy, UniformSubset, round_keys
+from feddcd.simulator.simulate import advance, federation, start
 from federations import (
     ALGORITHMS,
     DIRECT,
@@ -25,24 +43,6 @@ from federations import (
     solution,
     total,
 )
-from sklearn.linear_model import LogisticRegression
-
-from feddcd import tree
-from feddcd.algorithms import (
-    AccFedDCD,
-    FedAvg,
-    FedDCD,
-    FedNewton,
-    FedProx,
-    MinibatchSGD,
-    PointSAGA,
-    Scaffold,
-)
-from feddcd.algorithms.feddcd import strong_convexity
-from feddcd.data import Dataset
-from feddcd.data.federate import federate
-from feddcd.participation import Available, Everyone, Lossy, UniformSubset, round_keys
-from feddcd.simulator.simulate import advance, federation, start
 
 SOME, SOME_LOST = UniformSubset(N, TAU), Lossy(UniformSubset(N, TAU), 0.1)
 THERE_LOST = Lossy(Available(N, 0.6), 0.1)

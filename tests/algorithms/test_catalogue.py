@@ -7,11 +7,9 @@ from typing import ClassVar
 import jax.numpy as jnp
 import pytest
 import typer
-from docs_blocks import DOCS, ROOT
-from federations import ALGORITHMS as ROWS
-from federations import TAU, D, N
 
 import feddcd
+from docs_blocks import DOCS, ROOT
 from feddcd._errors import SpecError
 from feddcd.algorithms import ALGORITHMS, AbstractAlgorithm, AbstractStateless, FedDCD, Given
 from feddcd.cli._run import DEMO
@@ -19,6 +17,8 @@ from feddcd.cli.app import app
 from feddcd.federation.config import Config
 from feddcd.runs.spec import Spec
 from feddcd.solvers import SOLVERS
+from federations import ALGORITHMS as ROWS
+from federations import TAU, D, N
 
 
 def tables(path) -> list[list[list[str]]]:

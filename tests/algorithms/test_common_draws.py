@@ -5,15 +5,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from chaos import World
-from federations import N, play, quadratics, solution
-from scaffnew import Scaffnew
 
+from chaos import World
 from feddcd.durable.shapes import shapes
 from feddcd.participation import Everyone, broadcast_key, client_key, round_keys
 from feddcd.simulator import threads
 from feddcd.simulator.simulate import advance_lanes, federation, lanes, start
 from feddcd.solvers import SGD, GradientDescent, adam
+from federations import N, play, quadratics, solution
+from scaffnew import Scaffnew
 
 # γ = 1/β and p = sqrt(α/β) of the federation "equal"
 SKIP, F, ROUNDS = Scaffnew(1.0, 0.45), "equal", 20

@@ -5,7 +5,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from federations import DIRECT, quadratics, solution
 
 from feddcd.algorithms import AccFedDCD, FedDCD
 from feddcd.data import load, partition
@@ -17,6 +16,7 @@ from feddcd.runs.build import make_algorithm
 from feddcd.runs.spec import Spec
 from feddcd.simulator.simulate import federation, one_round, start
 from feddcd.solvers import GradientDescent, InexactOracle
+from federations import DIRECT, quadratics, solution
 
 
 @pytest.fixture(autouse=True)

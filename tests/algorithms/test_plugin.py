@@ -14,13 +14,10 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from disks import in_memory
-from docs_blocks import DOCS, blocks
-from federations import DIRECT, TAU, D, N, play, quadratics, solution
-from local_network import LocalNetwork, events, make, model, places, quick, reasons, train, wine
-from test_federation import RIDGE, optimum, simulated
 
 import feddcd
+from disks import in_memory
+from docs_blocks import DOCS, blocks
 from feddcd._errors import PolicyError, SpecError
 from feddcd.algorithms import catalogue
 from feddcd.cli.app import main
@@ -28,6 +25,9 @@ from feddcd.federation.site import answer
 from feddcd.federation.site.policy import load_policy
 from feddcd.participation import Lossy, UniformSubset
 from feddcd.report.methods import look, title
+from federations import DIRECT, TAU, D, N, play, quadratics, solution
+from local_network import LocalNetwork, events, make, model, places, quick, reasons, train, wine
+from test_federation import RIDGE, optimum, simulated
 
 PAGE = DOCS / "adding.md"
 COMMANDS = [line for b in blocks(PAGE) if not b.language for line in b.code.splitlines()]

@@ -7,11 +7,11 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
-from glm_stand_ins import several, stand_in
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
 
 from feddcd import FederatedGLM
 from feddcd.analysis import export
+from glm_stand_ins import several, stand_in
 
 FITS = {
     "gaussian": stand_in("gaussian"),

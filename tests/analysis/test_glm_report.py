@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 import pytest
-from glm_stand_ins import history, several, stand_in
 
 from feddcd import FederatedGLM, _text
 from feddcd.analysis import report
 from feddcd.analysis.report import _quality, _words
+from glm_stand_ins import history, several, stand_in
 
 VOID = {"meta", "link", "br", "hr", "img"}
 MANY = [f"a_rather_long_name_of_column_{k}" for k in range(120)]

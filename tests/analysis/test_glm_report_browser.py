@@ -2,11 +2,11 @@
 
 import re
 
-import browser
 import pytest
-from glm_stand_ins import stand_in
 
+import browser
 from feddcd.analysis import report
+from glm_stand_ins import stand_in
 
 FITS = {
     "few columns": stand_in("binomial", n=3000),

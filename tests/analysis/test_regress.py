@@ -7,7 +7,6 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
-from local_network import LocalNetwork
 from typer.testing import CliRunner
 
 from feddcd import FederatedGLM
@@ -23,6 +22,7 @@ from feddcd.federation.machine.init import create
 from feddcd.federation.site.disclosure import approve, waiting
 from feddcd.federation.site.log import verify_log
 from feddcd.federation.wire import pack_message, unpack_message
+from local_network import LocalNetwork
 
 SITES = ["east", "north", "south", "west"]
 FORMULA = "y ~ age + C(ward) + age:bmi + offset(0.1 * bmi)"

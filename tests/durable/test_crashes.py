@@ -8,15 +8,15 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+
 from chaos import PlainDual, World
 from deployment import SITES, Deployment, Fault, parts
 from disks import in_memory
-from federations import EXACT
-
 from feddcd.algorithms import FedDCD
 from feddcd.durable.server import audit
 from feddcd.durable.shapes import Compiled
 from feddcd.problems import random_quadratics
+from federations import EXACT
 
 PAIRS, PARTS = 2000, 20
 

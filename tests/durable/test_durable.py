@@ -5,8 +5,8 @@ import os
 
 import numpy as np
 import pytest
-from disks import CRASHES, ERRORS, LOSSES, Crash, FailingDisk, QuickDisk, in_memory
 
+from disks import CRASHES, ERRORS, LOSSES, Crash, FailingDisk, QuickDisk, in_memory
 from feddcd._errors import StateError
 from feddcd.durable.codec import pack
 from feddcd.durable.site import ClientFile

@@ -11,8 +11,8 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from disks import CRASHES, LOSSES, Crash, FailingDisk
 
+from disks import CRASHES, LOSSES, Crash, FailingDisk
 from feddcd._errors import LedgerError
 from feddcd.durable.ledger import Ledger
 

@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+
 from mutants import FOUND, MODULES, SURVIVED, mutants, mutated
 
 SMALL = "def f(x):\n    if x < 1:\n        raise ValueError(f'{x + 1}')\n    return x + 2\n"

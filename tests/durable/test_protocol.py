@@ -4,20 +4,20 @@ run over the same committed cohorts gives, and so the optimum."""
 from collections import Counter
 from functools import cache
 
-import chaos
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from chaos import Faults, World
-from federations import ALGORITHMS, EXACT_ALGORITHMS, TAU, D, N, quadratics
 
+import chaos
+from chaos import Faults, World
 from feddcd._errors import Refused
 from feddcd.durable.protocol import Commit, Joined, Reply, Settle, Stamp, Started, Summed, Task
 from feddcd.durable.protocol import client as client_side
 from feddcd.durable.protocol import server as server_side
 from feddcd.durable.protocol.server import Guard
 from feddcd.durable.shapes import Compiled
+from federations import ALGORITHMS, EXACT_ALGORITHMS, TAU, D, N, quadratics
 
 MILD = Faults(lost=0.1)
 WILD = Faults(lost=0.05, late=0.05, doubled=0.05, crash=0.05, restart=0.03)

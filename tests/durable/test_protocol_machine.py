@@ -6,11 +6,11 @@ from functools import cache
 import jax
 import numpy as np
 import pytest
-from chaos import PlainDual, World
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from chaos import PlainDual, World
 from feddcd._errors import Refused
 from feddcd.durable.protocol.client import resolve
 from feddcd.durable.protocol.server import apply, begin, close, settle

@@ -10,7 +10,18 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
+
 from disks import in_memory
+from feddcd._errors import Stalled
+from feddcd.algorithms import ALGORITHMS
+from feddcd.data.federate import federate
+from feddcd.durable.ledger import Ledger
+from feddcd.durable.site import ClientFile
+from feddcd.federation.coordinator.inspect import inspect, verify
+from feddcd.federation.folder import FederationFolder, load_place
+from feddcd.federation.machine.init import add_site
+from feddcd.runs.build import make_algorithm
+from feddcd.simulator.simulate import federation, one_round, start
 from federations import Given
 from local_network import (
     LocalNetwork,
@@ -25,17 +36,6 @@ from local_network import (
     train,
     wine,
 )
-
-from feddcd._errors import Stalled
-from feddcd.algorithms import ALGORITHMS
-from feddcd.data.federate import federate
-from feddcd.durable.ledger import Ledger
-from feddcd.durable.site import ClientFile
-from feddcd.federation.coordinator.inspect import inspect, verify
-from feddcd.federation.folder import FederationFolder, load_place
-from feddcd.federation.machine.init import add_site
-from feddcd.runs.build import make_algorithm
-from feddcd.simulator.simulate import federation, one_round, start
 
 RIDGE = {"model": "ridge", "l2": 20.0}
 

@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 from cryptography import x509
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
-from local_network import LocalNetwork, events, make, model, places, quick, sums, train, wine
 
 import feddcd
 from feddcd import algorithms
@@ -34,6 +33,7 @@ from feddcd.federation.machine.init import add_site, create
 from feddcd.federation.machine.keys import same_key
 from feddcd.federation.terms import Terms, server_learner
 from feddcd.runs.spec import Spec
+from local_network import LocalNetwork, events, make, model, places, quick, sums, train, wine
 
 RIDGE = {"model": "ridge", "l2": 20.0}
 SOURCE = Path(feddcd.__file__).parent

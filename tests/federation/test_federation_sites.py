@@ -7,7 +7,18 @@ import numpy as np
 import pandas as pd
 import pytest
 from cryptography.hazmat.primitives import serialization
+
 from disks import in_memory
+from feddcd.durable.codec import digest, pack, unpack
+from feddcd.durable.shapes import Compiled
+from feddcd.durable.site import ClientFile
+from feddcd.federation import answer_node
+from feddcd.federation.coordinator.inspect import inspect
+from feddcd.federation.folder import FederationFolder
+from feddcd.federation.machine.init import add_site
+from feddcd.federation.site import answer as worker
+from feddcd.federation.site.answer import SitePlace, answer
+from feddcd.federation.wire import Hello, pack_message, read_refusal, unpack_message
 from local_network import (
     LocalNetwork,
     events,
@@ -20,17 +31,6 @@ from local_network import (
     train,
     wine,
 )
-
-from feddcd.durable.codec import digest, pack, unpack
-from feddcd.durable.shapes import Compiled
-from feddcd.durable.site import ClientFile
-from feddcd.federation import answer_node
-from feddcd.federation.coordinator.inspect import inspect
-from feddcd.federation.folder import FederationFolder
-from feddcd.federation.machine.init import add_site
-from feddcd.federation.site import answer as worker
-from feddcd.federation.site.answer import SitePlace, answer
-from feddcd.federation.wire import Hello, pack_message, read_refusal, unpack_message
 
 RIDGE = {"model": "ridge", "l2": 20.0}
 SENTINEL = "sentinel-4711"

@@ -13,10 +13,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from disks import FAULTS, Crash, FailingDisk, QuickDisk
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from disks import FAULTS, Crash, FailingDisk, QuickDisk
 from feddcd._errors import LogError, PolicyError, Refused, SpecError
 from feddcd._files import Disk, lock_file
 from feddcd.algorithms import ALGORITHMS

@@ -8,8 +8,8 @@ import sys
 import time
 
 import pytest
-from disks import in_memory
 
+from disks import in_memory
 from feddcd._errors import SpecError
 from feddcd.cli._federation import simulate_command
 from feddcd.data import load

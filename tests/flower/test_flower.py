@@ -12,8 +12,6 @@ import pytest
 pytest.importorskip("flwr")
 
 from docs_blocks import DOCS, ROOT, printed
-from flower_world import Up, duals, feddcd, model, optimum, run_printed, simulate, simulated
-
 from feddcd import FederatedGLM
 from feddcd.analysis.plan import RegressionPlan
 from feddcd.data import load
@@ -24,6 +22,7 @@ from feddcd.federation.machine.keys import write_pair
 from feddcd.federation.machine.processes import Group
 from feddcd.federation.machine.programs import free_port, node
 from feddcd.runs.spec import Spec
+from flower_world import Up, duals, feddcd, model, optimum, run_printed, simulate, simulated
 
 pytestmark = pytest.mark.processes
 LIMIT_S = 900  # the machine may be busy

@@ -10,11 +10,11 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from rich.console import Console
-from test_report import Page
 
 from feddcd.paper import report as paper
 from feddcd.paper._figures import BAND, BELOW, CROSS, DOTTED, spread
 from feddcd.report.methods import look
+from test_report import Page
 
 
 class Curve(NamedTuple):

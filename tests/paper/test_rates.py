@@ -10,13 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from federations import DIRECT, D, Given, N
 
 from feddcd.algorithms import AccFedDCD, FedAvg, FedDCD, PointSAGA, Scaffold
 from feddcd.participation import Everyone, ImportanceSubset, UniformSubset, round_keys
 from feddcd.problems import Quadratic, optimum, random_quadratics, worst_case_chain
 from feddcd.simulator.simulate import federation, one_round, start
 from feddcd.solvers import GradientDescent, InexactOracle
+from federations import DIRECT, D, Given, N
 
 SEEDS, ROUNDS = 32, 120
 BLOCK = ROUNDS + 1  # rounds in one call

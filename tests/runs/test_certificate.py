@@ -5,11 +5,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from federations import D, N, quadratics, solution, total
 
 from feddcd import tree
 from feddcd.measure import Certificate, certify, tangent_bound
 from feddcd.problems import FAMILIES, Dense, Linear, Quadratic, random_quadratics
+from federations import D, N, quadratics, solution, total
 
 MANY = 220  # federations of each kind; there are five kinds
 CLIENTS, ROWS, d = 4, 6, 3

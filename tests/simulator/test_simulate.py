@@ -5,7 +5,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from federations import ALGORITHMS, TAU, D, N, play, quadratics
 from scipy.special import logsumexp
 
 import feddcd
@@ -18,6 +17,7 @@ from feddcd.problems import Dense
 from feddcd.runs.run import message_sizes
 from feddcd.simulator.simulate import federation
 from feddcd.solvers import SGD
+from federations import ALGORITHMS, TAU, D, N, play, quadratics
 
 SIZES = (4, 11, 6, 9)  # unequal clients
 FOUR = {"partition": "contiguous", "clients": 4, "l2": 0.1}  # of the rows in a file

@@ -5,7 +5,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from federations import ALGORITHMS, TAU, D, N, play, quadratics
 
 import feddcd
 from feddcd.algorithms import FedAvg, FedDCD
@@ -14,6 +13,7 @@ from feddcd.participation import Available, UniformSubset
 from feddcd.simulator import threads
 from feddcd.simulator.simulate import federation, start
 from feddcd.solvers import SGD
+from federations import ALGORITHMS, TAU, D, N, play, quadratics
 
 ROUNDS = 12
 

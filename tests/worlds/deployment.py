@@ -6,8 +6,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from disks import Crash, FailingDisk, QuickDisk
 
+from disks import Crash, FailingDisk, QuickDisk
 from feddcd import tree
 from feddcd._errors import Refused, StateError
 from feddcd.durable.ledger import Ledger

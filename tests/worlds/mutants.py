@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 
 import pytest
+
 from disks import in_memory
 
 TESTS = ("test_protocol.py", "test_protocol_machine.py")
