@@ -1,11 +1,15 @@
-"""Vector-space operations on pytrees: the only algebra the algorithms use."""
+"""Vector-space operations on pytrees, the only algebra the algorithms use; leaves by name."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
+from ._errors import CodecError
 from ._types import Params, Scalar
 
 
@@ -83,3 +87,44 @@ def all_finite(x: PyTree) -> Bool[Array, ""]:
 def nbytes(x: PyTree) -> int:
     """Bytes of the arrays in x (or of their shapes, as `jax.eval_shape` gives them)."""
     return sum(xi.size * xi.dtype.itemsize for xi in jax.tree.leaves(x))
+
+
+def flatten(x: PyTree) -> dict[str, np.ndarray]:
+    """The leaves by their key paths, as in "server.w.0"."""
+    leaves, structure = jax.tree.flatten(x)
+    return dict(zip(_names(structure), map(np.asarray, leaves), strict=True))
+
+
+def restore(like: PyTree, arrays: Mapping[str, np.ndarray]) -> PyTree:
+    """The inverse of `flatten`, with the structure of `like`; the first mismatch is named."""
+    leaves, structure = jax.tree.flatten(like)
+    expected = dict(zip(_names(structure), leaves, strict=True))
+    if odd := sorted(set(expected) ^ set(arrays)):
+        raise CodecError(f"holds another state; unmatched arrays: {', '.join(odd[:5])}")
+    for name, leaf in expected.items():
+        want = leaf if isinstance(leaf, jax.ShapeDtypeStruct) else np.asarray(leaf)
+        have, shape, dtype = arrays[name], want.shape, want.dtype
+        if have.shape != shape or have.dtype != dtype:
+            raise CodecError(f"{name} is {have.dtype}{have.shape}, expected {dtype}{shape}")
+        if jax.dtypes.canonicalize_dtype(dtype) != dtype:
+            raise CodecError(f"{name} is {dtype}, and JAX is in 32 bits: set JAX_ENABLE_X64=1")
+    return jax.tree.unflatten(structure, [jnp.asarray(arrays[name]) for name in expected])
+
+
+def alike(leaf: Any) -> Any:
+    """What decides how a leaf is traced: of an array, all but its numbers."""
+    if not isinstance(leaf, jax.Array | np.ndarray):
+        return leaf
+    weak = getattr(leaf, "weak_type", False)
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, weak_type=weak)
+
+
+@lru_cache
+def _names(structure: Any) -> tuple[str, ...]:
+    """Of the leaves of a tree of this structure, their key paths."""
+    leaves = jax.tree_util.tree_leaves_with_path(structure.unflatten(range(structure.num_leaves)))
+    path = lambda keys: jax.tree_util.keystr(keys, simple=True, separator=".")
+    names = tuple(path(keys) for keys, _ in leaves)
+    if len(set(names)) < len(names):
+        raise CodecError("two leaves of the tree have one name; rename the keys with a dot")
+    return names

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from feddcd._errors import CodecError, VersionError
-from feddcd.durable.codec import digest, flatten, pack, restore, unpack
+from feddcd.durable.codec import digest, pack, unpack
+from feddcd.tree import flatten, restore
 
 DTYPES = ("float32", "float64", "int32", "int64", "uint32", "uint8", "bool")
 SHAPES = hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5)

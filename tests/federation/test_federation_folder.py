@@ -23,7 +23,7 @@ from feddcd import algorithms
 from feddcd._errors import FlowerError, LedgerError, Refused, SpecError
 from feddcd.algorithms import AbstractAlgorithm
 from feddcd.cli._federation import _show_events, join_command
-from feddcd.durable.codec import flatten, pack, unpack
+from feddcd.durable.codec import pack, unpack
 from feddcd.durable.ledger import _link
 from feddcd.federation.config import Config, load_config
 from feddcd.federation.coordinator.inspect import inspect, verify
@@ -33,6 +33,7 @@ from feddcd.federation.machine.init import add_site, create
 from feddcd.federation.machine.keys import same_key
 from feddcd.federation.terms import Terms, server_learner
 from feddcd.runs.spec import Spec
+from feddcd.tree import flatten
 from local_network import LocalNetwork, events, make, model, places, quick, sums, train, wine
 
 RIDGE = {"model": "ridge", "l2": 20.0}

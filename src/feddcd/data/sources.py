@@ -58,16 +58,17 @@ def load(
     values are the natural groups; files with other names are LIBSVM."""
     name = os.fspath(name_or_path)
     by_name = isinstance(name_or_path, str)
-    if is_table(name) and os.path.exists(name):
+    generated = by_name and (name in EMBEDDED or name.partition(":")[0] in SYNTHETIC)
+    table = not generated and is_table(name)
+    if table and os.path.exists(name):
         if index_base != 1:
             raise DataError(
                 f"{name}: index_base goes with LIBSVM files, got index_base={index_base}"
             )
         return read_dataset(name, label, group, test)
     for what, value in (("label", label), ("group", group)):
-        if value is not None and not is_table(name):
+        if value is not None and not table:
             raise DataError(f"{what} goes with .csv, .tsv and .parquet files, not with {name!r}")
-    generated = by_name and (name in EMBEDDED or name.partition(":")[0] in SYNTHETIC)
     if generated and test is not None:
         raise DataError(f"{name} has its own test rows; test= goes with files, got {test!r}")
     if index_base != 1 and (generated or (by_name and name in KNOWN)):

@@ -15,11 +15,10 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from .. import tree
 from .._errors import CodecError, VersionError
 
 VERSION = 1
@@ -65,46 +64,13 @@ def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     return meta, arrays
 
 
-def flatten(tree: PyTree) -> dict[str, np.ndarray]:
-    """The leaves by their key paths, as in "server.w.0"."""
-    leaves, structure = jax.tree.flatten(tree)
-    return dict(zip(_names(structure), map(np.asarray, leaves), strict=True))
-
-
-def restore(like: PyTree, arrays: Mapping[str, np.ndarray]) -> PyTree:
-    """The inverse of `flatten`, with the structure of `like`; the first mismatch is named."""
-    leaves, structure = jax.tree.flatten(like)
-    expected = dict(zip(_names(structure), leaves, strict=True))
-    if odd := sorted(set(expected) ^ set(arrays)):
-        raise CodecError(f"holds another state; unmatched arrays: {', '.join(odd[:5])}")
-    for name, leaf in expected.items():
-        want = leaf if isinstance(leaf, jax.ShapeDtypeStruct) else np.asarray(leaf)
-        have, shape, dtype = arrays[name], want.shape, want.dtype
-        if have.shape != shape or have.dtype != dtype:
-            raise CodecError(f"{name} is {have.dtype}{have.shape}, expected {dtype}{shape}")
-        if jax.dtypes.canonicalize_dtype(dtype) != dtype:
-            raise CodecError(f"{name} is {dtype}, and JAX is in 32 bits: set JAX_ENABLE_X64=1")
-    return jax.tree.unflatten(structure, [jnp.asarray(arrays[name]) for name in expected])
-
-
-def digest(tree: PyTree) -> str:
+def digest(x: PyTree) -> str:
     """sha256 over names, dtypes, shapes and bytes; the structure around the leaves is not seen."""
-    plain = _in_order(flatten(tree))
+    plain = _in_order(tree.flatten(x))
     total = hashlib.sha256(_header("{}", plain))
     for content in _contents(plain):
         total.update(content)
     return total.hexdigest()
-
-
-@lru_cache
-def _names(structure: Any) -> tuple[str, ...]:
-    """Of the leaves of a tree of this structure, their key paths."""
-    leaves = jax.tree_util.tree_leaves_with_path(structure.unflatten(range(structure.num_leaves)))
-    path = lambda keys: jax.tree_util.keystr(keys, simple=True, separator=".")
-    names = tuple(path(keys) for keys, _ in leaves)
-    if len(set(names)) < len(names):
-        raise CodecError("two leaves of the tree have one name; rename the keys with a dot")
-    return names
 
 
 def _in_order(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from .. import tree
 from .._errors import Refused
 from .._types import Key, Params
 from ..algorithms import AbstractAlgorithm
-from .codec import digest, flatten, pack, restore, unpack
+from .codec import digest, pack, unpack
 from .ledger import Entry, Ledger
 from .protocol import Founded, Joined, Record, Reply, Retired, Settle, Stamp, Started, Summed, Task
 from .protocol.server import (
@@ -52,7 +53,7 @@ class LedgerServer:
         """Checked, then durable, then in force."""
         after = apply(self.algorithm, self._now, record)  # refuses before anything is written
         stamp = record.stamp if isinstance(record, Summed) else Stamp(after.epoch, 0)
-        uploads = {reply.client: pack({}, flatten(reply.value)) for reply in replies}
+        uploads = {reply.client: pack({}, tree.flatten(reply.value)) for reply in replies}
         self.ledger.append(type(record).__name__.lower(), *stamp, encode(record), uploads)
         self._now = after
 
@@ -130,7 +131,7 @@ def _check_sum(
         return  # pruned: every member has settled
     values = []
     for id, expected in zip(record.members, record.digests, strict=True):
-        value = restore(like.value, unpack(kept[id])[1]) if id in kept else None
+        value = tree.restore(like.value, unpack(kept[id])[1]) if id in kept else None
         if value is None or digest(value) != expected:
             raise Refused(f"record {entry.seq}: the upload of {id} is not the one that was summed")
         values.append(value)
@@ -148,9 +149,9 @@ def encode(record: Record) -> bytes:
             return pack({"client": client, "weight": weight, "rows": rows}, {})
         case Summed(stamp, members, digests, share, mean):
             meta: dict[str, Any] = {"stamp": list(stamp), "members": list(members)}
-            return pack(meta | {"digests": list(digests), "share": share}, flatten(mean))
+            return pack(meta | {"digests": list(digests), "share": share}, tree.flatten(mean))
         case Retired(clients, total, barred):
-            arrays: dict[str, np.ndarray] = {} if total is None else flatten(total)
+            arrays: dict[str, np.ndarray] = {} if total is None else tree.flatten(total)
             meta = {"clients": list(clients), "moved": total is not None, "barred": barred}
             return pack(meta, arrays)
 
@@ -166,9 +167,9 @@ def decode(entry: Entry, like: Shapes) -> Record:
             return Joined(meta["client"], meta["weight"], meta["rows"])
         case "summed":
             names = (tuple(meta["members"]), tuple(meta["digests"]))
-            mean = restore(like.value, arrays)
+            mean = tree.restore(like.value, arrays)
             return Summed(Stamp(*meta["stamp"]), *names, meta["share"], mean)
         case "retired":
-            total = restore(like.conserved, arrays) if meta["moved"] else None
+            total = tree.restore(like.conserved, arrays) if meta["moved"] else None
             return Retired(tuple(meta["clients"]), total, meta["barred"])
     raise Refused(f"record {entry.seq} is of the unknown kind {entry.kind!r}")

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from .. import tree
 from .._types import Params
 from ..algorithms import AbstractAlgorithm
 from ..problems import AbstractProblem
@@ -48,7 +49,7 @@ class Shapes(NamedTuple):
 
 
 def shapes(algorithm: AbstractAlgorithm, f: AbstractProblem, w: Params) -> Shapes:
-    leaves, structure = jax.tree.flatten(jax.tree.map(alike, (algorithm, f, w)))
+    leaves, structure = jax.tree.flatten(jax.tree.map(tree.alike, (algorithm, f, w)))
     return _shapes(structure, tuple(leaves), jax.dtypes.canonicalize_dtype(float))
 
 
@@ -65,11 +66,3 @@ def _all_of_them(algorithm: AbstractAlgorithm, f: AbstractProblem, w: Params) ->
     after, up = algorithm.client_step(f, state, down, key)
     _, answer = algorithm.server_step(server, up.value, jnp.ones_like(f.mu))
     return Shapes(after, up.value, algorithm.conserved(state, down), down, answer)
-
-
-def alike(leaf: Any) -> Any:
-    """What decides how a leaf is traced: of an array, all but its numbers."""
-    if not isinstance(leaf, jax.Array | np.ndarray):
-        return leaf
-    weak = getattr(leaf, "weak_type", False)
-    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, weak_type=weak)

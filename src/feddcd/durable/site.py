@@ -11,12 +11,13 @@ from typing import Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
 
+from .. import tree
 from .._errors import CodecError, StateError, VersionError
 from .._files import Disk, Locked, lock_file, prepare, publish, temporary
 from .._types import Key, Params
 from ..algorithms import AbstractAlgorithm
 from ..problems import AbstractProblem
-from .codec import LIMIT, flatten, pack, restore, unpack
+from .codec import LIMIT, pack, unpack
 from .protocol import Reply, Settle, Settled, Stamp, Task
 from .protocol.client import Client, Pending, new_client, resolve, settled, work
 from .shapes import Shapes, shapes
@@ -208,7 +209,7 @@ def pack_client(client: Client) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         stamp, state, value, digest = client.pending
         meta["pending"] = [*stamp, digest]
         content |= {"proposed": state, "value": value}
-    return meta, flatten(content)
+    return meta, tree.flatten(content)
 
 
 def unpack_client(
@@ -217,7 +218,7 @@ def unpack_client(
     shape: dict[str, Any] = {"state": like.state}
     if meta["pending"] is not None:
         shape |= {"proposed": like.state, "value": like.value}
-    content = restore(shape, arrays)
+    content = tree.restore(shape, arrays)
     committed = pending = None
     if meta["committed"] is not None:
         epoch, round, digest = meta["committed"]

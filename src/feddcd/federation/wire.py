@@ -10,10 +10,11 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
+from .. import tree
 from .._errors import Refused
 from .._types import Params, Scalar
 from ..data.agreement import Offer
-from ..durable.codec import flatten, pack, restore, unpack
+from ..durable.codec import pack, unpack
 from ..durable.protocol import Commit, Reply, Settle, Settled, Stamp, Task
 from ..durable.shapes import Shapes
 from ..measure import Tangent
@@ -87,9 +88,9 @@ def pack_message(message: Hello | Welcome | Ask | Reply | Closing | Refusal | En
         case Ask():
             return _pack_ask(kind, message)
         case Reply(value=value):
-            return pack(kind | _meta(message, "value"), flatten(value))
+            return pack(kind | _meta(message, "value"), tree.flatten(value))
         case Closing(settled, proof):
-            arrays = flatten({"conserved": settled.conserved, "proof": proof})
+            arrays = tree.flatten({"conserved": settled.conserved, "proof": proof})
             return pack(kind | _meta(settled, "conserved") | {"proven": proof is not None}, arrays)
 
 
@@ -111,7 +112,7 @@ def _pack_ask(kind: dict[str, Any], ask: Ask) -> bytes:
         stamp, digest, answer = message.commit
         meta["commit"] = [*stamp, digest]
         content["answer"] = answer
-    return pack(kind | meta, flatten(content))
+    return pack(kind | meta, tree.flatten(content))
 
 
 def unpack_message(data: bytes) -> Envelope:
@@ -153,7 +154,7 @@ def read_ask(envelope: Envelope, terms: Terms, like: Shapes, w: Params) -> Ask:
     meta = envelope.meta
     answer = {} if meta["commit"] is None else {"answer": like.answer}
     shape = {"down": like.down, "model": w if meta["certify"] else None, **answer}
-    content, commit = restore(shape, envelope.arrays), None
+    content, commit = tree.restore(shape, envelope.arrays), None
     if meta["commit"] is not None:
         epoch, round, digest = meta["commit"]
         commit = Commit(Stamp(epoch, round), digest, content["answer"])
@@ -167,7 +168,7 @@ def read_ask(envelope: Envelope, terms: Terms, like: Shapes, w: Params) -> Ask:
 
 def read_reply(envelope: Envelope, like: Shapes) -> Reply:
     meta = envelope.meta
-    value = restore(like.value, envelope.arrays)
+    value = tree.restore(like.value, envelope.arrays)
     start = _check_type(meta["incarnation"], int)
     return Reply(meta["client"], start, Stamp(*meta["stamp"]), value, meta["digest"])
 
@@ -177,7 +178,7 @@ def read_closing(envelope: Envelope, like: Shapes, w: Params) -> Closing:
     number: Any = jax.ShapeDtypeStruct((), jax.tree.leaves(w)[0].dtype)
     tangent = Tangent(number, number, w, number)
     proof = CertificatePart(number, number, tangent, tangent) if meta["proven"] else None
-    content = restore({"conserved": like.conserved, "proof": proof}, envelope.arrays)
+    content = tree.restore({"conserved": like.conserved, "proof": proof}, envelope.arrays)
     stamp = Stamp(*meta["stamp"])
     settled = Settled(meta["client"], meta["incarnation"], stamp, content["conserved"])
     return Closing(settled, content["proof"])

@@ -16,9 +16,9 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
+from .. import tree
 from .._errors import CodecError, FolderError, SpecError
 from .._files import write_atomically
-from ..durable.codec import flatten, restore
 from ..history import History
 from .spec import Spec, load_spec
 
@@ -79,7 +79,7 @@ def write_model(folder: Path, model: PyTree, classes: np.ndarray | None) -> None
 
 
 def save_checkpoint(folder: Path, spec: Spec, state: PyTree, origin: str = "") -> None:
-    arrays = flatten(state)
+    arrays = tree.flatten(state)
     problem, digest = _fingerprint(spec), _digest(arrays)
     meta = {"format": FORMAT, "problem": problem, "origin": origin, "digest": digest}
     arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), np.uint8)
@@ -114,7 +114,7 @@ def load_checkpoint(folder: Path, spec: Spec, like: PyTree, origin: str = "") ->
             f"{folder / 'config.toml'} names or this call gives"
         )
     try:
-        return restore(like, arrays)
+        return tree.restore(like, arrays)
     except CodecError as error:
         raise FolderError(f"{path}: {error} (did the data change?)") from None
 

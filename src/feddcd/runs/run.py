@@ -18,7 +18,6 @@ import numpy as np
 from .. import tree
 from .._errors import Diverged
 from .._files import write_atomically
-from ..durable.shapes import alike
 from ..history import COLUMNS, History
 from ..measure import certify, is_convex
 from ..problems import AbstractSamples
@@ -272,7 +271,7 @@ class MessageSizes(NamedTuple):
 
 
 def message_sizes(fed: Federation, w) -> MessageSizes:
-    leaves, structure = jax.tree.flatten(jax.tree.map(alike, (fed, w)))
+    leaves, structure = jax.tree.flatten(jax.tree.map(tree.alike, (fed, w)))
     return _message_sizes(structure, *leaves)
 
 

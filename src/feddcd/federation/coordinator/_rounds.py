@@ -15,7 +15,6 @@ from jaxtyping import PyTree
 from ... import tree
 from ..._errors import Refused
 from ..._types import Params, Scalar
-from ...durable.codec import flatten
 from ...durable.protocol import Settle, Stamp, Summed, Task
 from ...durable.protocol.client import unsound
 from ...durable.protocol.server import Guard, Server, sum_of
@@ -196,7 +195,7 @@ def imbalance(learner: Learner, server: Server, closings: Closings) -> float | N
 
 def _distance(a: PyTree, b: PyTree) -> float:
     """Largest entry of the difference; a part that only one of them has counts against zero."""
-    left, right = flatten(a), flatten(b)
+    left, right = tree.flatten(a), tree.flatten(b)
     pairs = [(left.get(k, 0.0), right.get(k, 0.0)) for k in {*left, *right}]
     return max(float(np.max(np.abs(np.subtract(x, y, dtype=float)))) for x, y in pairs)
 
@@ -206,7 +205,7 @@ def write_results(
 ) -> None:
     """model.npz and summary.json; what is not certified now is not in there."""
     model = server.model
-    arrays = {"w": np.asarray(model)} if isinstance(model, jax.Array) else flatten(model)
+    arrays = {"w": np.asarray(model)} if isinstance(model, jax.Array) else tree.flatten(model)
     if isinstance(terms.features, tuple):
         arrays["features"] = np.array(terms.features)
     if terms.classes is not None:

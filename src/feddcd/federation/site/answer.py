@@ -17,12 +17,12 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from ... import tree
 from ..._errors import CodecError, DataError, LogError, PolicyError, Refused, SpecError, StateError
 from ..._files import stamp
 from ...algorithms.catalogue import find_method, get_method
 from ...data.agreement import CLASSIFIERS, Offer, SiteData, offer
 from ...data.tables import read_site
-from ...durable.codec import flatten
 from ...durable.protocol import Reply
 from ...durable.site import ClientFile, Site
 from ...measure import tangent
@@ -204,5 +204,5 @@ def _outgoing(
 
 def _arrays(message: Reply | Closing) -> dict[str, np.ndarray]:
     if isinstance(message, Reply):
-        return flatten({"value": message.value})
-    return flatten({"conserved": message.settled.conserved, "proof": message.proof})
+        return tree.flatten({"value": message.value})
+    return tree.flatten({"conserved": message.settled.conserved, "proof": message.proof})
