@@ -1,5 +1,5 @@
 """What holds for all tests, however pytest is started: how XLA compiles, where compiled programs
-are kept, who has which core, and in which order workers go about it."""
+are kept, how many threads they have, and in which order workers go about it."""
 
 import fcntl
 import gc
@@ -30,11 +30,6 @@ SETTINGS = {
 for name, value in SETTINGS.items():
     os.environ.setdefault(name, value)  # before anybody imports JAX, which reads them then
 
-# each of several workers has one core: XLA, which would start a thread for every core in each of
-# them, then starts one
-CORES = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
-WORKER = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
-OWN = {sorted(CORES)[int(WORKER) % len(CORES)]} if WORKER and CORES else CORES
 
 settings.register_profile("patient", deadline=None)  # machines are busy at times
 settings.load_profile("patient")
@@ -47,7 +42,8 @@ _level = {"quick": True}
 
 def pytest_configure():
     threadpool_limits(1)  # a plugin loaded NumPy before OPENBLAS_NUM_THREADS was set
-    pin(OWN)
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        start_jax_with_one_thread()
 
 
 def pytest_make_parametrize_id(val, argname):
@@ -97,25 +93,29 @@ def pytest_runtest_teardown():
         gc.collect()
 
 
-def pin(cores):
-    if cores:
-        os.sched_setaffinity(0, cores)
+def start_jax_with_one_thread():
+    """XLA starts a thread for every core that it may use, in each of several workers: it sees one
+    when it starts. Afterwards all may use all cores again: a worker that waits blocks none."""
+    if not hasattr(os, "sched_setaffinity"):
+        return
+    import jax
+
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
+    jax.devices()
+    for thread in map(int, os.listdir("/proc/self/task")):
+        os.sched_setaffinity(thread, cores)
 
 
 @pytest.fixture(autouse=True)
-def _all_cores(request, tmp_path_factory):
-    """For the processes that a test starts. Real federations share a port and are large: they
-    come one after the other, whichever worker has them."""
-    marked = {marker.name for marker in request.node.iter_markers()}
-    if not marked & {"processes", "smoke"}:
+def _one_after_the_other(request, tmp_path_factory):
+    """Real federations share a port and are large, whichever worker has them."""
+    if request.node.get_closest_marker("processes") is None:
         yield
         return
     with (tmp_path_factory.getbasetemp().parent / "processes.lock").open("w") as lock:
-        if "processes" in marked:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        pin(CORES)
+        fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-        pin(OWN)
 
 
 @pytest.fixture

@@ -168,7 +168,7 @@ def test_the_printed_commands_of_a_real_federation(tmp_path):
     assert pip.startswith("pip ")
     assert set(lines[:2]) < set(printed(ROOT / "README.md"))
     _, _, inspected, _ = [run_printed(line, folder, LIMIT_S) for line in lines]
-    assert ": 10 rounds, epoch 1" in inspected
+    assert ": 5 rounds, epoch 1" in inspected
     assert inspected.count("settled") == 4
     with np.load(folder / "fed" / "server" / "model.npz") as file:
         assert np.abs(file["w"]).max() > 0

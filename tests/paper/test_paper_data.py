@@ -68,29 +68,35 @@ def first(gaps: np.ndarray, eps: float) -> int:
     return int(hits[0]) + 1
 
 
-def test_the_dual_methods_on_mnist_are_where_the_authors_were(tmp_path, monkeypatch):
-    """One test, since reading MNIST, its optimum and the Gram matrices take longest."""
+@pytest.fixture
+def mnist(tmp_path, monkeypatch):
+    """Reading MNIST, its optimum and the Gram matrices take longest."""
     at_hand("mnist")
     # at most 5e-9 above the optimum
     monkeypatch.setattr("feddcd.paper._bench.OPTIMUM_TOLERANCE", 1e-5)
     made = Bench.build("mnist-softmax", "mnist", "contiguous", tmp_path)
     assert made.optimum == pytest.approx(0.558481693, abs=1e-7)
     with jax.enable_x64(True):
-        to_a_thousandth(made)
-        as_the_authors_began(made)
+        yield made
 
 
-def to_a_thousandth(made: Bench) -> None:
-    def count(algorithm: str, iterations: int, **settings) -> int:
-        known = tuple({"tol": 1e-5, **settings}.items())
-        cell = paper.Cell(
-            "mnist-softmax", "mnist", "contiguous", 30, algorithm, known, iterations, 1
-        )
-        return first(gaps(made, cell, seed=0, until=1e-3), 1e-3)
+def test_the_dual_methods_on_mnist_are_where_the_authors_were(mnist):
+    assert 24 <= to_a_thousandth(mnist, "feddcd", 34) <= 34
+    assert 30 * to_a_thousandth(mnist, "pointsaga", 24) <= 660  # uploads
+    as_the_authors_began(mnist)
 
-    assert 24 <= count("feddcd", 34) <= 34
-    assert 12 <= math.ceil(count("accfeddcd", 18, kappa=1e-2, r=0.3) / 2) <= 18
-    assert 30 * count("pointsaga", 24) <= 660  # uploads
+
+@pytest.mark.chaos
+def test_accfeddcd_on_mnist_is_where_the_authors_were(mnist):
+    found = to_a_thousandth(mnist, "accfeddcd", 18, kappa=1e-2, r=0.3)
+    assert 12 <= math.ceil(found / 2) <= 18
+
+
+def to_a_thousandth(made: Bench, algorithm: str, iterations: int, **settings) -> int:
+    """The exchanges that it takes."""
+    known = tuple({"tol": 1e-5, **settings}.items())
+    cell = paper.Cell("mnist-softmax", "mnist", "contiguous", 30, algorithm, known, iterations, 1)
+    return first(gaps(made, cell, seed=0, until=1e-3), 1e-3)
 
 
 def as_the_authors_began(made: Bench) -> None:

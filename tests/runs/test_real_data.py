@@ -57,8 +57,13 @@ def reached_by(name: str, bound: float, *, rounds: int, **options) -> int | None
 FIFTY = {"clients": 50, "tau": 15, "l2": 1e-3, "partition": "iid"}
 
 
-@pytest.mark.parametrize("name", ["a9a", "phishing"])
-@pytest.mark.parametrize(("algorithm", "rounds", "gap"), DUAL)
+LONG = pytest.mark.chaos
+
+
+@pytest.mark.parametrize(
+    ("name", "algorithm", "rounds", "gap"),
+    [pytest.param("a9a", *row, marks=LONG) for row in DUAL] + [("phishing", *row) for row in DUAL],
+)
 def test_dual_methods_fall_to_the_published_optimum(name, algorithm, rounds, gap):
     bound = OPTIMA[name] + gap
     assert reached_by(name, bound, algorithm=algorithm, rounds=rounds, **FIFTY) is not None
@@ -87,10 +92,17 @@ def best(name: str) -> float:
         return optimum(rows, [np.arange(len(rows.y))], PROBLEMS[f"{name}-softmax"])
 
 
-@pytest.mark.parametrize("partition", ["iid", "sorted"])
+TWENTY = {"clients": 20, "tau": 6, "l2": 1e-2}
+
+
 @pytest.mark.parametrize(
-    ("name", "shape"),
-    [("phishing", FIFTY), ("digits", {"clients": 20, "tau": 6, "l2": 1e-2})],
+    ("name", "shape", "partition"),
+    [
+        ("phishing", FIFTY, "iid"),
+        ("phishing", FIFTY, "sorted"),
+        pytest.param("digits", TWENTY, "iid", marks=LONG),
+        ("digits", TWENTY, "sorted"),
+    ],
 )
 def test_pointsaga_needs_at_most_two_fifths_of_accfeddcds_uploads(name, shape, partition):
     shape, target = shape | {"partition": partition}, best(name) + 1e-6
