@@ -36,7 +36,6 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 WHERE = {  # third-party library: the only places that may import it when run
     "flwr": ("flower",),
     "sklearn": ("data", "estimators", "analysis"),
-    "plotly": ("analysis/report",),
     "matplotlib": ("report", "paper"),
     "typer": ("cli",),
     "cryptography": ("federation/machine/keys",),
@@ -220,8 +219,8 @@ def test_optional_libraries_are_imported_late():
 LIGHT = {  # in this order, in one process: what each import must leave out
     "feddcd": {"jax", "matplotlib", "sklearn", "pandas", "equinox"},
     # a site starts anew for every message
-    "feddcd.federation": {"sklearn", "pandas", "plotly", "matplotlib", "formulaic"},
-    "feddcd.cli._federation": {"sklearn", "pandas", "plotly", "matplotlib"},
+    "feddcd.federation": {"sklearn", "pandas", "matplotlib", "formulaic"},
+    "feddcd.cli._federation": {"sklearn", "pandas", "matplotlib"},
 }
 
 

@@ -161,7 +161,7 @@ class TableResult:
 
     def write(self, folder: Path) -> Iterator[Path]:
         """All that a fit leaves behind, each as it is done; the report last."""
-        from . import export, report  # with scikit-learn and plotly
+        from . import export, report  # with scikit-learn
 
         folder.mkdir(parents=True, exist_ok=True)
         history = folder / "history.csv"

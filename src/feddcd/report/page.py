@@ -1,4 +1,4 @@
-"""One HTML file that needs nothing else: no network, no font, and mostly no script.
+"""One HTML file that needs nothing else: no network, no font, no script.
 
 Functions that take words escape them; what they return is HTML and goes into each other.
 """
@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from html import escape
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-SCRIPTS = " blob:; script-src 'unsafe-inline'"
 # on a phone, on a desktop and on paper, in the light and in the dark
 CSS = """
 :root { --ink: #1d2127; --soft: #505865; --paper: #ffffff; --card: #f5f6f8; --rule: #d8dce2;
@@ -16,7 +15,7 @@ CSS = """
 @media screen and (prefers-color-scheme: dark) {
   :root { --ink: #e8eaee; --soft: #a4acb8; --paper: #14171b; --card: #1d2127; --rule: #353b44;
     --grid: #2a3038; --good: #5cc592; --bad: #ff9a8d; --alarm: #2e1c1b; }
-  figure svg, .legend svg { filter: brightness(1.3); }
+  figure svg, .legend svg, .strip { filter: brightness(1.3); }
 }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink);
@@ -75,11 +74,26 @@ figcaption { max-width: 49em; margin: 6px 0 14px; }
 .legend { list-style: none; display: flex; flex-wrap: wrap; gap: 2px 18px; padding: 0;
   max-width: none; font-size: 0.9rem; }
 .legend svg { width: 34px; height: 12px; vertical-align: -1px; margin-right: 6px; }
-.xtick text, .ytick text { fill: var(--ink) !important; }
-.gtitle, .xtitle { fill: var(--soft) !important; }
-.xgrid, .ygrid { stroke: var(--grid) !important; }
-.xlines-above, .ylines-above, .xtick.ticks, .ytick.ticks, .shapelayer path {
-  stroke: var(--soft) !important; }
+.chart text, .strip text { font: 12.5px system-ui, -apple-system, "Segoe UI", sans-serif;
+  fill: var(--soft); }
+.chart .tick { font-size: 12px; fill: var(--ink); }
+.strip .tick { font-size: 10.5px; fill: var(--ink); }
+.chart path, .strip path { fill: none; }
+.grid { stroke: var(--grid); }
+.axis { stroke: var(--soft); }
+.line { stroke: currentColor; stroke-width: 2; }
+.dashed { stroke-dasharray: 6 4; stroke-width: 1.5; }
+.dotted { stroke-dasharray: 2 3; stroke-width: 1.3; }
+.chart .dot, .strip .dot { fill: currentColor; }
+.chart .area { fill: currentColor; opacity: 0.15; }
+.bar { fill: currentColor; fill-opacity: 0.35; stroke: currentColor; stroke-width: 0.8; }
+.blue { color: #0072b2; }
+.orange { color: #c24f00; }
+.pale { color: #8a94a2; opacity: 0.65; }
+.soft { color: var(--soft); }
+.strip { display: block; width: 100%; min-width: 150px; height: auto; overflow: visible; }
+.scroll:has(.forest) { max-height: none; }
+.forest td:nth-child(2) { min-width: 170px; width: 42%; padding: 0 14px; }
 
 details { border-top: 1px solid var(--rule); padding: 4px 0; }
 summary { cursor: pointer; font-weight: 600; padding: 8px 0; }
@@ -92,6 +106,7 @@ dd { margin: 0; max-width: 46em; }
   .scroll th:first-child { max-width: 9.5em; }
   .columns th, .columns td { padding: 5px 3px; }
   .columns .scroll table { font-size: 0.75rem; }
+  .strip .tick { font-size: 20px; }
 }
 @media print {
   :root { --ink: #000000; --soft: #333333; --rule: #999999; color-scheme: light;
@@ -118,22 +133,22 @@ dd { margin: 0; max-width: 46em; }
 """
 
 
-def document(title: str, *parts: str, script: str = "") -> str:
-    """The whole file; `script` is HTML that comes last and may run scripts of its own."""
+def document(title: str, *parts: str) -> str:
+    """The whole file."""
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<meta http-equiv="Content-Security-Policy" content="{POLICY}{SCRIPTS if script else ""}">
+<meta http-equiv="Content-Security-Policy" content="{POLICY}">
 <link rel="icon" href="data:,">
 <title>{escape(title)}</title>
 <style>{CSS}</style>
 </head>
 <body><main>
 {lines(parts)}
-</main>{script}</body>
+</main></body>
 </html>
 """
 

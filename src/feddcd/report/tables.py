@@ -20,13 +20,18 @@ class Bold(str):
     """A cell that stands out."""
 
 
-def table(caption: str, head: Row, *groups: Group) -> str:
+class Drawn(str):
+    """A cell that is HTML already, as a figure is."""
+
+
+def table(caption: str, head: Row, *groups: Group, style: str = "") -> str:
     """A table that scrolls within its own frame where the window is narrow."""
+    look = f' class="{style}"' if style else ""
     titles = "".join(f'<th scope="col">{text(name)}</th>' for name in head)
     body = "\n".join(_group(heading, rows, len(head)) for heading, rows in groups)
     return (
         f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(caption)}">\n'
-        f"<table><caption><span>{text(caption)}</span></caption>\n"
+        f"<table{look}><caption><span>{text(caption)}</span></caption>\n"
         f"<thead><tr>{titles}</tr></thead>\n{body}\n</table></div>"
     )
 
@@ -53,6 +58,8 @@ def _row(cells: Row) -> str:
 
 
 def _cell(cell: str) -> str:
+    if isinstance(cell, Drawn):
+        return cell
     return f"<b>{escape(cell)}</b>" if isinstance(cell, Bold) else escape(cell)
 
 

@@ -4,16 +4,13 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-import pandas as pd
-
-from ..._text import NONE, count, number, probability, ratio, seconds, size, trim, upper
+from ..._text import count, number, probability, ratio, size, trim
 from ...report import page
 from ...report.tables import pairs, table
-from .._cost import Choice
 from .._result import Fitted, TableResult, result_of
 from . import _words as words
-from ._figures import coefficients, convergence
-from ._plotly import Graph, place, scripts
+from ._course import course, error_of
+from ._effects import forest
 from ._quality import calibration, calibration_table, residuals, roc_curve
 
 __all__ = ["write"]
@@ -45,19 +42,17 @@ def write(fit: TableResult | Fitted, path: str | Path, title: str | None = None)
 
 
 def html(fit: TableResult, title: str) -> str:
-    effects, course = coefficients(fit), convergence(fit)
-    quality = [g for g in (calibration(fit), roc_curve(fit), residuals(fit)) if g is not None]
-    graphs = [g for g in (effects, *quality, *course) if g is not None]
+    effects = forest(fit)
+    drawn = [effects.html, page.paragraph(effects.words, "note")] if effects else []
     return page.document(
         title,
         _summary(fit, title),
-        page.section("Coefficients", _figure(effects) if effects else "", _regression(fit)),
-        _groups(fit, quality),
-        _course(fit, course),
-        _choice(fit.choice),
+        page.section("Effects", *drawn),
+        page.section("The regression table", _regression(fit)),
+        _groups(fit, [g for g in (calibration(fit), roc_curve(fit), residuals(fit)) if g]),
         page.section("The fit in numbers", _facts(fit)),
+        course(fit),
         page.footer(TERMS),
-        script=scripts(graphs),
     )
 
 
@@ -92,9 +87,9 @@ def _regression(fit: TableResult) -> str:
     return table("The regression table, in the units of the columns", head, ("", rows))
 
 
-def _groups(fit: TableResult, graphs: Sequence[Graph]) -> str:
+def _groups(fit: TableResult, figures: Sequence[str]) -> str:
     name = "How well the model describes the rows"
-    if not graphs:
+    if not figures:
         why = "too few rows to show any group of them"
         if fit.bins is None:
             why = "with several classes no groups of predictions are kept"
@@ -103,7 +98,7 @@ def _groups(fit: TableResult, graphs: Sequence[Graph]) -> str:
     return page.section(
         name,
         page.paragraph(note, "note"),
-        page.grid(map(_figure, graphs)),
+        page.grid(figures),
         page.details("Calibration as a table", _calibration(fit)),
     )
 
@@ -119,53 +114,6 @@ def _calibration(fit: TableResult) -> str:
         for i, (w, a, b) in enumerate(cells, 1)
     ]
     return table("Calibration, from low predictions to high ones", head, ("", rows))
-
-
-def _course(fit: TableResult, graphs: Sequence[Graph]) -> str:
-    note = "Nothing was proven at any exchange, so there is no curve."
-    if graphs:
-        note = (
-            "Below the line is where the error can be: at most this much for any coefficient, in "
-            "standard errors. The dashed line is what was asked for. Time is predicted from the "
-            "number of exchanges and the bytes, not measured."
-        )
-        if len(graphs[0].data[1]["x"]) < len(fit.history):
-            note += " At exchanges without a dot nothing was proven yet."
-    return page.section(
-        "What is proven, and what it took",
-        page.paragraph(note),
-        page.grid(map(_figure, graphs)) if graphs else "",
-        page.details("Every exchange as a table", _exchanges(fit.history)),
-    )
-
-
-def _exchanges(history: pd.DataFrame) -> str:
-    show = {
-        "exchange": ("exchange", count), "asked": ("asked", count), "answered": ("answered", count),
-        "uploads": ("uploads", count), "bytes_up": ("sent up", size),
-        "bytes_down": ("sent down", size), "seconds": ("predicted time", seconds),
-        "objective": ("objective", lambda x: number(x, 7)),
-        "certified_error": ("certified error", _error),
-    }  # fmt: skip
-    head, forms = zip(*show.values(), strict=True)
-    values = zip(*(history[name].to_numpy(float) for name in show), strict=True)
-    rows = [[form(x) for form, x in zip(forms, line, strict=True)] for line in values]
-    return table("Every exchange; counts, bytes and time add up", head, ("", rows))
-
-
-def _choice(choice: Choice) -> str:
-    """Why this method, and what each was expected to cost before the fit."""
-    values = choice.predictions[["exchanges", "bytes", "seconds"]].to_numpy(float)
-    rows = [
-        (f"{name} (chosen)" if name == choice.method else str(name), count(a), size(b), seconds(c))
-        for name, (a, b, c) in zip(choice.predictions.index, values, strict=True)
-    ]
-    head, reason = ["method", "exchanges", "bytes", "time"], escape(choice.reason.rstrip("."))
-    return page.section(
-        "Why this method",
-        f"<p>Method: <strong>{escape(choice.method)}</strong>: {reason}.</p>",
-        table("Predicted cost of each method, before the fit", head, ("", rows)),
-    )
 
 
 def _facts(fit: TableResult) -> str:
@@ -188,15 +136,7 @@ def _facts(fit: TableResult) -> str:
         ("Log-likelihood", trim(fit.log_likelihood, 6)),
         ("AIC", trim(fit.aic, 6)),
         ("Standard errors", errors),
-        ("Certified error", f"{_error(fit.certified_error)} standard errors"),
+        ("Certified error", f"{error_of(fit.certified_error)} standard errors"),
         ("Wanted (tol)", f"{trim(fit.tol, 2)} standard errors"),
     ]
     return page.grid([pairs("The fit", rows), pairs("In numbers", fits)], "columns")
-
-
-def _error(value: float) -> str:
-    return upper(value) if value < float("inf") else NONE
-
-
-def _figure(graph: Graph) -> str:
-    return page.figure(place(graph), graph.caption)

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from ..._text import count, number
+from ...report import charts, page
 from .._result import TableResult
-from ._plotly import BAND, BLUE, ORANGE, SOFT, Graph, dots, layout, line, plain
 
 Columns = dict[str, np.ndarray]
 
@@ -79,25 +79,24 @@ def _sums(bins: Columns, label: np.ndarray) -> Columns:
     return {name: take.get(name, total)(v) for name, v in bins.items()}
 
 
-def calibration(fit: TableResult) -> Graph | None:
+def calibration(fit: TableResult) -> str:
+    """The figure; empty where there are too few rows, as for those below."""
     table = calibration_table(fit)
     if table is None:
-        return None
-    x, y = table["predicted"], table["observed"]
-    ends = _ends(np.append(x, y), fit.family == "binomial")
-    bar = {"type": "data", "array": plain(table["half"]), "color": BLUE, "thickness": 1.5,
-           "width": 3}  # fmt: skip
+        return ""
+    x, y, half = table["predicted"], table["observed"], table["half"]
+    low, high = _ends(np.append(x, y), fit.family == "binomial")
     hover = [
-        f"{count(w)} rows<br>predicted {number(a)}<br>observed {number(b)}"
+        f"{count(w)} rows: predicted {number(a)}, observed {number(b)}"
         for w, a, b in zip(table["weight"], x, y, strict=True)
     ]
-    data = [
-        line(ends, ends, SOFT, line={"dash": "dot", "width": 1.5}, hoverinfo="skip"),
-        dots(x, y, BLUE, 8, error_y=bar, hovertext=hover, hoverinfo="text"),
+    marks = [
+        charts.line([low, high], [low, high], "soft dotted"),
+        charts.whiskers(x, y - half, y + half),
+        charts.dots(x, y, hover),
     ]
-    what = "share of ones" if fit.family == "binomial" else "mean"
-    frame = layout(340, f"predicted {what}", f"observed {what}")
-    frame["xaxis"]["range"] = ends
+    what = "share of events" if fit.family == "binomial" else "mean"
+    names = (f"predicted {what}", f"observed {what}")
     alt = (
         f"Calibration in {len(x)} groups; the largest difference between observed and predicted "
         f"{what} is {number(np.max(np.abs(y - x)), 2)}."
@@ -106,7 +105,8 @@ def calibration(fit: TableResult) -> Graph | None:
         f"Calibration: rows in {count(len(x), 'group')} by prediction. On the dotted line what was "
         f"observed equals what was predicted; bars are 95 % intervals. {SUPPRESSED}"
     )
-    return Graph("calibration", data, frame, alt, caption)
+    axis = charts.linear(low, high)
+    return page.figure(charts.chart(axis, axis, names, marks, alt), caption)
 
 
 def calibration_table(fit: TableResult) -> Columns | None:
@@ -124,23 +124,21 @@ def calibration_table(fit: TableResult) -> Columns | None:
     return {"weight": weight, "predicted": mean, "observed": observed, "half": half}
 
 
-def roc_curve(fit: TableResult) -> Graph | None:
-    if fit.family != "binomial" or fit.bins is None:
-        return None
-    curve = roc(columns(fit.bins))
+def roc_curve(fit: TableResult) -> str:
+    curve = roc(columns(fit.bins)) if fit.family == "binomial" and fit.bins is not None else None
     if curve is None:
-        return None
-    steps = lambda shape: {"shape": shape, "width": 0}
-    data = [
-        line(curve.false, curve.true, line=steps("hv"), hoverinfo="skip"),
-        line(curve.false, curve.true, line=steps("vh"), fill="tonexty", fillcolor=BAND,
-             hoverinfo="skip"),
-        line(curve.false, curve.true, hovertemplate="%{y:.3f} of ones at %{x:.3f} of zeros"
-             "<extra></extra>"),
-        line([0, 1], [0, 1], SOFT, line={"dash": "dot", "width": 1.5}, hoverinfo="skip"),
-    ]  # fmt: skip
-    frame = layout(340, "share of zeros above the threshold", "share of ones above the threshold")
-    frame["xaxis"]["range"] = frame["yaxis"]["range"] = [-0.02, 1.02]
+        return ""
+    worst, best = (np.repeat(curve.true, 2)[:-1], np.repeat(curve.true, 2)[1:])
+    hover = [
+        f"{b:.3f} of those with the event at {a:.3f} of those without"
+        for a, b in zip(curve.false, curve.true, strict=True)
+    ]
+    marks = [
+        charts.area(np.repeat(curve.false, 2)[1:], worst, best),
+        charts.line([0, 1], [0, 1], "soft dotted"),
+        charts.line(curve.false, curve.true),
+        charts.dots(curve.false, curve.true, hover, size=2.5),
+    ]
     alt = f"ROC curve with an area between {curve.low:.3f} and {curve.high:.3f}."
     caption = (
         f"ROC curve; the area under it is between {curve.low:.3f} and {curve.high:.3f} (0.5 is "
@@ -148,39 +146,39 @@ def roc_curve(fit: TableResult) -> Graph | None:
         "their order within a group: the ends are the worst and the best order. It was measured "
         f"on the rows of the fit, which flatters. {SUPPRESSED}"
     )
-    return Graph("roc", data, frame, alt, caption)
+    axis = charts.linear(-0.02, 1.02)
+    names = ("share of rows without the event, above the threshold", "share of rows with the event")
+    return page.figure(charts.chart(axis, axis, names, marks, alt), caption)
 
 
-def residuals(fit: TableResult) -> Graph | None:
-    if fit.residual_bins is None:
-        return None
-    bins = columns(fit.residual_bins)
-    table = join(bins)
-    if table is None:
-        return None
+def residuals(fit: TableResult) -> str:
+    bins = None if fit.residual_bins is None else columns(fit.residual_bins)
+    table = None if bins is None else join(bins)
+    if bins is None or table is None:
+        return ""
     edges = np.unique(np.append(bins["low"][1:], bins["high"][:-1]))
     step = np.min(np.diff(edges))
     low = np.maximum(table["low"], edges.min() - step)
     high = np.minimum(table["high"], edges.max() + step)
     share = table["weight"] / table["weight"].sum()
-    hover = [f"{number(a, 3)} to {number(b, 3)}: {100 * s:.2f} % of rows"
-            for a, b, s in zip(table["low"], table["high"], share, strict=True)]  # fmt: skip
-    bars = {
-        "type": "bar", "x": plain((low + high) / 2), "width": plain(high - low),
-        "y": plain(share / (high - low)), "hovertext": hover, "hoverinfo": "text",
-        "marker": {"color": "#9cc7e2", "line": {"color": BLUE, "width": 0.8}},
-        "textposition": "none",
-    }  # fmt: skip
+    top = share / (high - low)
+    hover = [
+        f"{number(a, 3)} to {number(b, 3)}: {100 * s:.2f} % of rows"
+        for a, b, s in zip(table["low"], table["high"], share, strict=True)
+    ]
     t = np.linspace(-4.5, 4.5, 121)
-    normal = line(t, np.exp(-(t**2) / 2) / np.sqrt(2 * np.pi), ORANGE, hoverinfo="skip")
-    frame = layout(340, "residual, in standard deviations", "share of rows per unit")
+    normal = np.exp(-(t**2) / 2) / np.sqrt(2 * np.pi)
+    marks = [charts.bars(low, high, top, hover), charts.line(t, normal, "orange")]
+    across = charts.linear(min(low.min(), -4.5), max(high.max(), 4.5), most=8)
+    up = charts.linear(0.0, 1.08 * max(top.max(), normal.max()))
+    names = ("residual, in standard deviations", "share of rows per unit")
     middle = share[(table["low"] >= -2) & (table["high"] <= 2)].sum()
     alt = f"Histogram of residuals; {100 * middle:.0f} % of rows are in groups between -2 and 2."
     caption = (
         f"Residuals: observed minus predicted, in standard deviations. {_expect(fit)} The "
         f"outermost groups are open-ended. {SUPPRESSED}"
     )
-    return Graph("residuals", [bars, normal], frame, alt, caption)
+    return page.figure(charts.chart(across, up, names, marks, alt), caption)
 
 
 def _ends(values: np.ndarray, share: bool) -> list[float]:

@@ -1,7 +1,7 @@
 """The summary on top of the report: what was fitted, what is proven, what stands out."""
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -65,6 +65,17 @@ def strongest(fit: TableResult) -> list[Coefficient]:
 def is_effect(fit: TableResult, c: Coefficient) -> bool:
     """Neither the intercept nor what stands for a site."""
     return c.column != INTERCEPT and not fit.is_of_site(c.column)
+
+
+class Unit(NamedTuple):
+    """What an effect is shown for: so much more of a column, or a category of it."""
+
+    label: str
+    size: float
+
+
+def unit_of(fit: TableResult, c: Coefficient) -> Unit:
+    return Unit(c.label, 1.0)
 
 
 def effects(fit: TableResult) -> list[str]:

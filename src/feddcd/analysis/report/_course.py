@@ -1,0 +1,95 @@
+"""The appendix: what was proven at each exchange, what it took, and why this method."""
+
+from html import escape
+
+import numpy as np
+import pandas as pd
+
+from ..._text import NONE, count, number, seconds, size, trim, upper
+from ...report import charts, page
+from ...report.tables import table
+from .._cost import Choice
+from .._result import TableResult
+
+FLOOR = 1e-16  # an error of 0 on a logarithmic axis
+NAMES = ("exchanges", "certified error, in standard errors")
+
+
+def course(fit: TableResult) -> str:
+    drawn = convergence(fit)
+    note = "Nothing was proven at any exchange, so there is no curve."
+    if drawn:
+        note = (
+            "Below the line is where the error can be: at most this much for any coefficient, in "
+            "standard errors. The dashed line is what was asked for. Time is predicted from the "
+            "number of exchanges and the bytes, not measured."
+        )
+        if not np.isfinite(fit.history["certified_error"]).all():
+            note += " At exchanges without a dot nothing was proven yet."
+    return page.section(
+        "Appendix: what is proven, and what it took",
+        page.paragraph(note),
+        page.grid([page.figure(drawn)]) if drawn else "",
+        page.details("Every exchange as a table", _exchanges(fit.history)),
+        page.details("Why this method", _choice(fit.choice)),
+    )
+
+
+def convergence(fit: TableResult) -> str:
+    """Empty where nothing was ever proven."""
+    x = fit.history["exchange"].to_numpy(float)
+    error = fit.history["certified_error"].to_numpy(float)
+    proven = np.isfinite(error)
+    if not proven.any():
+        return ""
+    y, tol = np.maximum(error[proven], FLOOR), fit.tol
+    low = 10.0 ** np.floor(np.log10(min(y.min(), tol)) - 0.4)
+    high = 10.0 ** np.ceil(np.log10(max(y.max(), tol)) + 0.2)
+    across, up = charts.linear(0.0, max(x.max(), 1.0) * 1.04), charts.logarithmic(low, high)
+    hover = [
+        f"exchange {a:.0f}: at most {upper(b)} standard errors"
+        for a, b in zip(x[proven], y, strict=True)
+    ]
+    marks = [
+        charts.area(x[proven], np.full(len(y), low), y),
+        charts.line([0, across.high], [tol, tol], "orange dashed"),
+        charts.line(x[proven], y),
+        charts.dots(x[proven], y, hover),
+    ]
+    alt = (
+        f"Certified error by exchange: at the end {upper(y[-1])} standard errors after "
+        f"{count(x[proven][-1], 'exchange')}; asked for were {trim(tol, 2)}."
+    )
+    return charts.chart(across, up, NAMES, marks, alt, height=250)
+
+
+def _exchanges(history: pd.DataFrame) -> str:
+    show = {
+        "exchange": ("exchange", count), "asked": ("asked", count), "answered": ("answered", count),
+        "uploads": ("uploads", count), "bytes_up": ("sent up", size),
+        "bytes_down": ("sent down", size), "seconds": ("predicted time", seconds),
+        "objective": ("objective", lambda x: number(x, 7)),
+        "certified_error": ("certified error", error_of),
+    }  # fmt: skip
+    head, forms = zip(*show.values(), strict=True)
+    values = zip(*(history[name].to_numpy(float) for name in show), strict=True)
+    rows = [[form(x) for form, x in zip(forms, line, strict=True)] for line in values]
+    return table("Every exchange; counts, bytes and time add up", head, ("", rows))
+
+
+def _choice(choice: Choice) -> str:
+    """Why this method, and what each was expected to cost before the fit."""
+    values = choice.predictions[["exchanges", "bytes", "seconds"]].to_numpy(float)
+    rows = [
+        (f"{name} (chosen)" if name == choice.method else str(name), count(a), size(b), seconds(c))
+        for name, (a, b, c) in zip(choice.predictions.index, values, strict=True)
+    ]
+    head, reason = ["method", "exchanges", "bytes", "time"], escape(choice.reason.rstrip("."))
+    return page.lines([
+        f"<p>Method: <strong>{escape(choice.method)}</strong>: {reason}.</p>",
+        table("Predicted cost of each method, before the fit", head, ("", rows)),
+    ])  # fmt: skip
+
+
+def error_of(value: float) -> str:
+    return upper(value) if value < float("inf") else NONE

@@ -1,0 +1,130 @@
+"""The effects as a forest: one row each, the interval drawn beside its numbers, the sites' own
+estimates behind it."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ..._text import count, number, probability, ratio
+from ...report import charts
+from ...report.tables import Drawn, table
+from .._result import Coefficient, TableResult
+from ._words import RATIOS, strongest, unit_of
+
+MOST = 24  # coefficients in one forest
+UNLIKE = 30.0  # a ratio of standard errors above which one axis would not serve all
+REACH = 1.5  # how far, in spans of the pooled intervals, sites may stretch the axis
+
+
+class Effect(NamedTuple):
+    """A coefficient times the unit that it is shown for."""
+
+    label: str
+    middle: float
+    low: float
+    high: float
+    p: float
+    sites: tuple[tuple[float, str], ...]  # estimate and site
+
+
+class Forest(NamedTuple):
+    html: str
+    words: str  # how to read it
+
+
+def forest(fit: TableResult) -> Forest | None:
+    chosen = strongest(fit)
+    if not chosen:
+        return None
+    if len(chosen) <= MOST:  # all of them, in the order of the table
+        order = {c: i for i, c in enumerate(fit.coefficients)}
+        chosen = sorted(chosen, key=lambda c: order[c])
+    effects = [_effect(fit, c) for c in chosen[:MOST]]
+    width = np.array([e.high - e.low for e in effects])
+    unlike = bool(width.max() > UNLIKE * width.min())
+    scales = width if unlike else np.ones(len(width))
+    if unlike:
+        effects = [_shrunk(e, w) for e, w in zip(effects, width, strict=True)]
+    low, high, outside = _span(effects)
+    is_ratio = fit.family in RATIOS and not unlike
+    draw = _ratio if is_ratio else float
+    scale = (charts.logarithmic if is_ratio else charts.linear)(draw(low), draw(high))
+    none = draw(0.0)
+    rows = [_row(fit, e, w, scale, draw, none) for e, w in zip(effects, scales, strict=True)]
+    rows += [] if unlike else [("", Drawn(charts.strip_axis(scale)), "", "")]
+    name = RATIOS.get(fit.family, "coefficient")
+    level = "95 % interval"
+    head = ("effect of", "", f"{name} ({level})", "p")
+    drawn = table(f"Effects: {name} with {level}", head, ("", rows), style="forest")
+    return Forest(drawn, _reading(fit, len(strongest(fit)), unlike, outside))
+
+
+def _effect(fit: TableResult, c: Coefficient) -> Effect:
+    row, unit = fit.table.loc[c.label], unit_of(fit, c)
+    b, low, high = (unit.size * float(row[name]) for name in ("coef", "ci_low", "ci_high"))
+    return Effect(unit.label, b, low, high, float(row["p"]), _of_sites(fit, c, unit.size))
+
+
+def _of_sites(fit: TableResult, c: Coefficient, size: float) -> tuple[tuple[float, str], ...]:
+    if fit.site_table is None:
+        return ()
+    own = fit.site_table.xs(c.label, level="name")["coef"]
+    values = own.to_numpy(float)
+    return tuple(
+        (size * b, str(site)) for b, site in zip(values, own.index, strict=True) if np.isfinite(b)
+    )
+
+
+def _shrunk(e: Effect, width: float) -> Effect:
+    sites = tuple((b / width, site) for b, site in e.sites)
+    return e._replace(middle=e.middle / width, low=e.low / width, high=e.high / width, sites=sites)
+
+
+def _ratio(log: float) -> float:
+    return math.exp(min(max(log, -700.0), 700.0))
+
+
+def _span(effects: list[Effect]) -> tuple[float, float, int]:
+    """The range to draw, and how many sites' estimates lie outside of it."""
+    low = min(0.0, *(e.low for e in effects))
+    high = max(0.0, *(e.high for e in effects))
+    b = np.array([b for e in effects for b, _ in e.sites])
+    least, most = low - REACH * (high - low), high + REACH * (high - low)
+    inside = b[(b >= least) & (b <= most)]
+    low, high = min([low, *inside]), max([high, *inside])
+    edge = 0.03 * (high - low or 1.0)
+    return low - edge, high + edge, len(b) - len(inside)
+
+
+def _row(fit: TableResult, e: Effect, width: float, scale, draw, none: float):
+    say = ratio if fit.family in RATIOS else number
+    middle, low, high = (say(width * v) for v in (e.middle, e.low, e.high))
+    shown = [
+        (draw(b), f"{site}: {say(width * b)}")
+        for b, site in e.sites
+        if scale.low <= draw(b) <= scale.high
+    ]
+    words = f"{middle} ({low} to {high})"
+    interval = charts.Interval(draw(e.middle), draw(e.low), draw(e.high), words, shown)
+    return e.label, Drawn(charts.strip(scale, interval, none)), words, probability(e.p)
+
+
+def _reading(fit: TableResult, total: int, unlike: bool, outside: int) -> str:
+    what = "there is no difference" if fit.family not in RATIOS else "the ratio is 1: no effect"
+    sentences = [
+        f"Each blue dot is an effect in all rows, its line the interval; at the dotted line {what}."
+    ]
+    if total > MOST:
+        sentences.append(f"The {MOST} clearest of {count(total)} are drawn, the table has all.")
+    if unlike:
+        sentences.append(
+            "The columns have very different units, so each line is drawn in a scale of its own."
+        )
+    if fit.site_table is None:
+        sentences.append("The sites’ own estimates are not shown.")
+    else:
+        sentences.append("Grey diamonds: what each site would estimate from its rows alone.")
+    if outside:
+        sentences.append(f"{count(outside, 'estimate')} of single sites lie outside the figure.")
+    return " ".join(sentences)
