@@ -16,7 +16,7 @@ import feddcd
 ROOT = Path(feddcd.__file__).parent
 LAYERS = (
     ("_errors", "_files", "_text", "_types"),
-    ("_settings", "history", "losses"),
+    ("_settings", "history", "losses", "formula"),
     ("tree",),
     ("problems",),
     ("data", "solvers"),
@@ -209,7 +209,7 @@ def test_optional_libraries_are_imported_late():
     heavy = {"pandas", "sklearn", "matplotlib"}
     late = lambda i: (
         i.lazy
-        or part(i.file) in ("estimators", "analysis")
+        or part(i.file) in ("estimators", "analysis", "formula")
         or i.file == "federation/site/tables.py"
     )
     wrong = [i for i in all_imports() if i.module.split(".")[0] in heavy and not late(i)]
@@ -219,7 +219,7 @@ def test_optional_libraries_are_imported_late():
 LIGHT = {  # in this order, in one process: what each import must leave out
     "feddcd": {"jax", "matplotlib", "sklearn", "pandas", "equinox"},
     # a site starts anew for every message
-    "feddcd.federation": {"sklearn", "pandas", "matplotlib", "formulaic"},
+    "feddcd.federation": {"sklearn", "pandas", "matplotlib"},
     "feddcd.cli._federation": {"sklearn", "pandas", "matplotlib"},
 }
 

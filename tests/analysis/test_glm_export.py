@@ -87,15 +87,17 @@ def test_csv_and_json_hold_the_numbers_in_full(exported):
 
 
 def test_json_says_how_a_row_becomes_columns():
-    names = ["age", "C(sex)[T.m]", "age:C(a, contr.treatment)[T.x:y]", "job[b]"]
-    design = export.document(stand_in("binomial", names=names, formula="y ~ age").result_)["design"]
-    assert [c["value"] for c in design["columns"]] == [
-        "age, a number",
-        "1 where sex is m, else 0 (also for the reference category)",
-        "the product of (age, a number) and "
-        "(1 where a is x:y, else 0 (also for the reference category))",
-        "1 where job is b, else 0",
-    ]
+    formula = "y ~ 0 + job + age + C(sex) + age:C(a, Treatment) + C(b, Sum)"
+    design = export.document(stand_in("binomial", formula=formula).result_)["design"]
+    assert {c["name"]: c["value"] for c in design["columns"]} == {
+        "job[b]": "1 where job is b, else 0",
+        "job[x:y]": "1 where job is x:y, else 0",
+        "age": "age, a number",
+        "C(sex)[T.m]": "1 where sex is m, else 0 (also for f)",
+        "C(b, Sum)[S.b]": "the contrast [S.b] of b (sum)",
+        "age:C(a, Treatment)[T.x:y]":
+            "the product of (age, a number) and (1 where a is x:y, else 0 (also for b))",
+    }  # fmt: skip
     plain = export.document(stand_in("binomial", names=["age[years]", "site[b]"]).result_)["design"]
     assert [c["value"] for c in plain["columns"]] == ["age[years], a number", "site[b], a number"]
 
@@ -120,9 +122,11 @@ def test_json_stays_json_where_nothing_is_proven(tmp_path):
 def test_what_cannot_be_exported_is_refused(tmp_path):
     with pytest.raises(ValueError, match="not fitted"):
         export.write(FederatedGLM(), tmp_path)
-    with pytest.raises(ValueError, match="intercept only"):
-        export.write(stand_in("gaussian", names=[]), tmp_path / "new")
-    assert not (tmp_path / "new").exists()
+
+
+def test_of_an_intercept_alone_scikit_learn_has_no_model(tmp_path):
+    paths = export.write(stand_in("gaussian", names=[]), tmp_path)
+    assert [path.name for path in paths] == ["coefficients.csv", "model.json", "summary.txt"]
 
 
 # One shape of X and one number of sites: jax compiles twice.

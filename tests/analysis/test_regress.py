@@ -209,8 +209,8 @@ def test_a_person_is_shown_what_leaves_and_may_say_no(tmp_path):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda d: d.drop(columns="bmi"), "south: a column that the formula names is not there"),
-        (lambda d: d.assign(ward=1.5), "south: its column 'ward' holds numbers, and at most sites"),
+        (lambda d: d.drop(columns="bmi"), "south: there is no column 'bmi', which the formula"),
+        (lambda d: d.assign(ward=1.5), "south: its column 'ward' has the level 1.5, which was"),
         (lambda d: d.assign(y=2), "south: its data cannot be used (DataError)"),
         (
             lambda d: d.assign(age="old"),

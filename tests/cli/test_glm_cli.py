@@ -234,7 +234,7 @@ def test_help_imports_nothing_heavy():
     code = (
         "import sys\nfrom feddcd.cli.app import main\n"
         "try: main(['glm', '--help'])\nexcept SystemExit: pass\n"
-        "heavy = {'jax', 'numpy', 'pandas', 'sklearn', 'formulaic'} & set(sys.modules)\n"
+        "heavy = {'jax', 'numpy', 'pandas', 'sklearn'} & set(sys.modules)\n"
         "sys.exit(', '.join(sorted(heavy)) or None)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -282,12 +282,10 @@ BAD = [
     formula("no column 'agee' for the formula; did you mean 'age' or 'stage'?", "death ~ agee",
             GROUP),
     formula("no column 'dead' for the formula; did you mean 'death'?", "dead ~ age", GROUP),
-    formula("| and . are not known in the formula 'death ~ .'", "death ~ .", GROUP),
-    formula("| and . are not known in the formula", "death ~ age | dose", GROUP),
+    formula("'|' is not known: no groups", "death ~ age | dose", GROUP),
     formula("the formula has 'death' on both sides of ~", "death ~ age + death", GROUP),
-    formula("the formula names no column that explains death", "death ~ 1", GROUP),
     formula("a formula looks like 'y ~ x1 + x2', got 'age'", "age", GROUP),
-    formula("Formula ended before quote context was closed", "death ~ C(sex", GROUP),
+    formula("C( is not closed in the formula", "death ~ C(sex", GROUP),
     formula("p.csv: log(dose) is nan on line", "death ~ log(dose)", GROUP),
     # values
     formula("p.csv: age must be numbers, got 'old' on line 5", F[1], GROUP,

@@ -9,7 +9,8 @@ from scipy.special import softmax
 from scipy.stats import norm
 
 from feddcd.analysis._cost import Choice
-from feddcd.analysis._result import SETTINGS, TableResult
+from feddcd.analysis._result import SETTINGS, Predictor, TableResult
+from feddcd.formula import ColumnKind, learn, read_formula
 
 MEAN = {
     "gaussian": lambda z: z,
@@ -23,8 +24,18 @@ SPREAD = {
 }
 
 
-def stand_in(family, names=("age", "dose", "C(sex)[T.m]"), n=800, sites=5, seed=0, **more):
+KINDS = {name: ColumnKind(True) for name in ("age", "dose", "years", "c")} | {
+    "sex": ColumnKind(False, ("f", "m")),
+    **{name: ColumnKind(False, ("b", "x:y")) for name in ("job", "a", "b")},
+}
+
+
+def stand_in(
+    family, names=("age", "dose", "C(sex)[T.m]"), n=800, sites=5, seed=0, formula=None, **more
+):
     """A model of one outcome, fitted by Newton's method to random rows; `more` replaces."""
+    design = None if formula is None else learn(read_formula(formula), KINDS)
+    names = names if design is None else [name for name in design.names if name != "Intercept"]
     rng = np.random.default_rng(seed)
     X = np.hstack([np.ones((n, 1)), rng.normal(size=(n, len(names)))])
     truth = np.append(0.3, rng.normal(size=len(names)) / np.sqrt(len(names)))
@@ -45,7 +56,8 @@ def stand_in(family, names=("age", "dose", "C(sex)[T.m]"), n=800, sites=5, seed=
     if family != "binomial":
         fit.residual_bins_ = residual_bins((y - m) / np.sqrt(phi * spread(m)))
     fit.site_table_ = site_table(fit.table_, sites, rng)
-    fit.X, fit.y, fit.mean = X[:, 1:], y, m
+    fit.X, fit.y, fit.mean, fit.formula = X[:, 1:], y, m, formula
+    fit.predictor_ = Predictor(family, formula, w[:, None], design, 0)
     return finished(SimpleNamespace(**vars(fit) | more))
 
 

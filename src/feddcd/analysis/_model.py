@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._errors import Above, DataError, SpecError
+from ..formula import INTERCEPT
 from ..losses import LOSSES
-from ._formula import INTERCEPT
 from ._sums import Moments
 from .plan import ModelSettings, is_real
 from .protocol import Agreement

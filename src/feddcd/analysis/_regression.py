@@ -8,11 +8,12 @@ import pandas as pd
 from scipy.special import ndtr, ndtri
 
 from .._errors import DataError, Refused
+from ..formula import INTERCEPT
 from . import _schema
 from ._cost import LineCost, Log, Talk, choose
-from ._formula import INTERCEPT
 from ._model import Model, model_for, separation
 from ._newton import Estimate, Pilot, Separated, newton, run_pilot
+from ._outcome import Outcome
 from ._points import Point, dispersion, inverse, variances
 from ._result import SETTINGS, Predictor, TableResult
 from ._sums import (
@@ -153,6 +154,7 @@ def _result(
         intercept=first if several else float(first[0]),
         classes=np.array(cohort.classes) if several else None,
         sites=np.array(cohort.sites),
+        outcome=None if cohort.outcome is None else Outcome(*cohort.outcome),
         predictor=Predictor(
             settings.family, settings.formula, w, _schema.design(settings, cohort), model.effects
         ),

@@ -11,11 +11,13 @@ import numpy as np
 import pandas as pd
 
 from .._errors import DataError, SpecError
+from ..formula import INTERCEPT, DesignColumn, read_formula
 from ..losses import LOSSES
 from ._cost import Choice
-from ._formula import INTERCEPT
 from ._model import effect_columns
-from .table import Design, as_frame, check_finite, numbers_of, pick
+from ._outcome import Outcome
+from ._values import check_finite, numbers_of
+from .table import Design, as_frame, pick
 
 SETTINGS = ("family", "formula", "l2", "tol", "covariance", "standardize", "site_effects")
 WIDTH = 78
@@ -38,9 +40,8 @@ class Predictor(NamedTuple):
         lacking = [c for c in self.design.used if c not in frame.columns]
         if lacking and self.formula is not None:
             raise DataError(f"X has no column {lacking[0]!r}, which the formula needs")
-        whole = self.design.matrix(frame)
-        check_finite(whole, np.arange(len(frame)))
-        matrix = whole.to_numpy(float)
+        matrix = self.design.matrix(frame)
+        check_finite(matrix, self.design.names, np.arange(len(frame)))
         o = pick(frame, offset, "offset")
         o = 0 if o is None else numbers_of(o, "offset")
         if self.effects:
@@ -109,11 +110,12 @@ class TableResult:
     classes: np.ndarray | None
     sites: np.ndarray
     predictor: Predictor | None = field(default=None, repr=False)
+    outcome: Outcome | None = None  # of two words: the other, and the event that counts as 1
 
     @property
     def response(self) -> str | None:
         """The left side of the formula."""
-        return None if self.formula is None else self.formula.split("~")[0].strip()
+        return None if self.formula is None else read_formula(self.formula).response
 
     @property
     def coefficients(self) -> list[Coefficient]:
@@ -133,9 +135,11 @@ class TableResult:
     def is_of_site(self, column: str) -> bool:
         return self.site_effects == "fixed" and column.startswith("site[")
 
-    def is_made(self, column: str) -> bool:
-        """Whether a formula made it, or it stands for a site; others mean what they say."""
-        return self.formula is not None or self.is_of_site(column)
+    def made_of(self, column: str) -> DesignColumn | None:
+        """What a formula made it of; None for others, which mean what they say."""
+        design = None if self.predictor is None else self.predictor.design
+        known = {c.name: c for c in design.columns} if design and self.formula else {}
+        return known.get(column)
 
     def predict(self, X: Any, offset: Any = None, groups: Any = None) -> np.ndarray:
         """The mean response; for multinomial one column per class. `groups` only matters with

@@ -2,82 +2,141 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from .._errors import DataError
-from . import _formula as formulas
-from ._formula import FormulaDesign, NoColumn
+from ..formula import (
+    ColumnKind,
+    Formula,
+    FormulaDesign,
+    NoColumn,
+    kinds_of,
+    learn,
+    levels_of,
+    read_formula,
+    sorted_levels,
+)
 from ._model import effect_columns, effect_names
+from ._outcome import Outcome, coded, outcome_of, words_of
 from ._sums import DesignRows
+from ._values import WEIGHT, label, numbers_of
 from .plan import ModelSettings, RegressionPlan
 from .protocol import Agreement, ColumnsOffer, Misfit, SiteRows, counts
-from .table import WEIGHT, CompleteRows, Roles, label, numbers_of, read
+from .table import CompleteRows, Roles, as_frame, choose, formula_for, read
 
 
 def used(plan: RegressionPlan, names: Sequence[str]) -> tuple[str, ...]:
     """The columns that enter; a missing one is named."""
-    parts = formulas.split(str(plan.formula))
-    text = " ".join([parts.response, parts.right, *parts.offsets])
-    wanted = formulas.words(text) | {c for c in (plan.weight, plan.offset) if c}
-    lacking = [c for c in (plan.weight, plan.offset, *plan.levels) if c and c not in names]
-    if lacking:
-        raise Misfit(f"there is no column {lacking[0]!r}")
+    return _entering(plan, _formula(plan, names), names)
+
+
+def _entering(plan: RegressionPlan, formula: Formula, names: Sequence[str]) -> tuple[str, ...]:
+    wanted = {*formula.left_columns, *formula.right_columns, plan.weight, plan.offset}
     return tuple(name for name in names if name in wanted)
 
 
-def offer(table: pd.DataFrame, plan: RegressionPlan) -> ColumnsOffer:
+def _formula(plan: RegressionPlan, names: Sequence[str]) -> Formula:
+    lacking = [c for c in (plan.weight, plan.offset, *plan.levels) if c and c not in names]
+    if lacking:
+        raise Misfit(f"there is no column {lacking[0]!r}")
     try:
-        rows = _read(table, plan)
+        return formula_for(str(plan.formula), _roles(plan, 0), list(names))
     except NoColumn as error:
-        raise Misfit("a column that the formula names is not there") from error
-    levels = {
-        column: _sort(categories)
-        for factor, categories in rows.design.levels().items()  # pyright: ignore
-        for column in formulas.tokens(factor, table)
-    }
-    classes = _sort(pd.unique(rows.y)) if plan.family == "multinomial" else None
-    numbers = [c for c in used(plan, list(table.columns)) if c not in levels]
-    return ColumnsOffer(levels, numbers, classes)
+        raise Misfit(f"there is no column {error.column!r}, which the formula names") from error
+
+
+def _roles(plan: RegressionPlan, n: int) -> Roles:
+    return Roles(None, np.zeros(n), plan.weight, plan.offset)
+
+
+def offer(table: pd.DataFrame, plan: RegressionPlan) -> ColumnsOffer:
+    """Kinds and levels over the complete rows. No column of the design is made: the reference of a
+    category may be at another site."""
+    frame = as_frame(table, need_names=True)
+    formula = _formula(plan, list(frame.columns))
+    chosen = choose(frame, _roles(plan, len(frame)), formula, plan.missing)
+    kinds = kinds_of(chosen.frame, chosen.used, {*formula.categories, *plan.levels})
+    levels = {c: list(kind.levels) for c, kind in kinds.items() if kind.levels}
+    numbers = [c for c, kind in kinds.items() if kind.number]
+    return ColumnsOffer(levels, numbers, _classes_of(chosen.y, plan))
+
+
+def _classes_of(y: pd.Series, plan: RegressionPlan) -> list | None:
+    """The classes of an outcome, or its two words."""
+    if plan.family == "multinomial":
+        return levels_of(y)
+    return words_of(y, plan.event) if plan.family == "binomial" else None
 
 
 def agree(
     offers: Mapping[str, ColumnsOffer], plan: RegressionPlan
 ) -> tuple[Agreement, dict[str, str]]:
     """The union of levels and classes, and why some sites do not fit."""
-    named = Counter(c for o in offers.values() for c in o.levels)
-    kinds = {c for c, count in named.items() if 2 * count >= len(offers)}  # as most sites have it
+    most = _most(offers, plan)
     refused = {
-        site: f"{site}: {why}" for site, o in offers.items() if (why := _misfit(o, kinds, plan))
+        site: f"{site}: {why}" for site, o in offers.items() if (why := _misfit(o, most, plan))
     }
     fitting = {site: o for site, o in offers.items() if site not in refused}
     if not fitting:
         return Agreement({}, None, [], []), refused
     levels = {
-        c: plan.levels.get(c) or _sort({v for o in fitting.values() for v in o.levels[c]})
-        for c in sorted(kinds)
+        c: plan.levels.get(c)
+        or sorted_levels({v for o in fitting.values() for v in o.levels.get(c, ())})
+        for c in sorted(most.levels)
     }
-    classes = plan.classes
-    if plan.family == "multinomial" and classes is None:
-        classes = _sort({v for o in fitting.values() for v in o.classes or ()})
-    numbers = sorted({c for o in fitting.values() for c in o.numbers})
-    cohort = Agreement(levels, classes, [], list(fitting), numbers)
-    _, names = _learn(plan, cohort)
-    return cohort._replace(names=names), refused
+    words = sorted_levels({v for o in fitting.values() for v in o.classes or ()})
+    classes = (plan.classes or words) if plan.family == "multinomial" else None
+    outcome = _outcome(plan, words) if plan.family == "binomial" and most.words else None
+    cohort = Agreement(levels, classes, [], list(fitting), sorted(most.numbers), outcome, most.all)
+    return cohort._replace(names=_learn(plan, cohort).names), refused
 
 
-def _misfit(offer: ColumnsOffer, kinds: set[str], plan: RegressionPlan) -> str:
+class _Most(NamedTuple):
+    """As most sites have it."""
+
+    all: list[str]  # the columns that explain
+    numbers: set[str]
+    levels: set[str]  # columns that have some
+    words: bool  # the outcome is of words
+
+
+def _most(offers: Mapping[str, ColumnsOffer], plan: RegressionPlan) -> _Most:
+    each = list(offers.values())
+    half = lambda count: 2 * count >= len(each)
+    there = Counter(c for o in each for c in dict.fromkeys([*o.numbers, *o.levels]))
+    words = Counter(c for o in each for c in o.levels if c not in o.numbers)
+    all = [c for c in there if half(there[c])]
+    numbers = {c for c in all if not half(words[c]) and c not in plan.levels}
+    levels = {c for c in all if half(sum(c in o.levels for o in each))}
+    return _Most(all, numbers, levels, half(sum(o.classes is not None for o in each)))
+
+
+def _outcome(plan: RegressionPlan, words: list) -> Outcome:
+    """(other, event); a declared order counts."""
+    name = read_formula(plan.formula).response
+    declared = plan.levels.get(name)
+    return outcome_of(name, declared or words, plan.event)
+
+
+def _misfit(offer: ColumnsOffer, most: _Most, plan: RegressionPlan) -> str:
     """Why a site does not fit, or nothing."""
-    for column in sorted(kinds ^ set(offer.levels)):
-        own, most = ("numbers", "categories") if column in kinds else ("categories", "numbers")
-        return f"its column {column!r} holds {own}, and at most sites {most}"
+    for column in most.all:
+        if column not in offer.numbers and column not in offer.levels:
+            return f"it has no column {column!r}, and most sites do"
+        if column not in plan.levels and (column in offer.numbers) != (column in most.numbers):
+            own, others = ("numbers", "categories")[:: 1 if column in offer.numbers else -1]
+            return f"its column {column!r} holds {own}, and at most sites {others}"
     for column, declared in plan.levels.items():
-        if other := _sort(set(offer.levels.get(column, ())) - set(declared)):
+        if other := sorted_levels(set(offer.levels.get(column, ())) - set(declared)):
             return f"its column {column!r} has the level {other[0]!r}, which was not declared"
+    if plan.family == "binomial" and (offer.classes is None) == most.words:
+        own, others = ("words", "numbers")[:: 1 if offer.classes is not None else -1]
+        return f"its outcome is of {own}, and at most sites of {others}"
     undeclared = set(offer.classes or ()) - set(plan.classes or offer.classes or ())
-    if other := _sort(undeclared):
+    if other := sorted_levels(undeclared):
         return f"it has the class {other[0]!r}, which was not declared"
     return ""
 
@@ -86,32 +145,33 @@ def design(settings: ModelSettings, cohort: Agreement) -> FormulaDesign | None:
     """How rows become columns, where the cohort knows what columns there are."""
     if settings.formula is None or cohort.numbers is None:
         return None
-    return _learn(settings, cohort)[0]
+    return _learn(settings, cohort)
 
 
-def _learn(settings: ModelSettings, cohort: Agreement) -> tuple[FormulaDesign, list[str]]:
-    """From an invented frame with the cohort's kinds of columns: no row is needed for that."""
-    count = max([2, *(len(levels) for levels in cohort.levels.values())])
-    frame = pd.DataFrame({c: np.linspace(1, 2, count) for c in cohort.numbers or ()})
-    for column, levels in cohort.levels.items():
-        values = [levels[i % len(levels)] for i in range(count)]
-        frame[column] = pd.Categorical(values, categories=levels)
-    learned, X = formulas.learn(formulas.split(str(settings.formula)), frame)
-    return learned, [str(c) for c in X.columns]
+def _learn(settings: ModelSettings, cohort: Agreement) -> FormulaDesign:
+    """From the cohort's kinds of columns: no row is needed for that."""
+    return learn(_agreed(settings, cohort), _kinds(cohort))
+
+
+def _agreed(settings: ModelSettings, cohort: Agreement) -> Formula:
+    return read_formula(settings.formula).named(cohort.columns)
+
+
+def _kinds(cohort: Agreement) -> dict[str, ColumnKind]:
+    numbers = cohort.numbers or ()
+    return {c: ColumnKind(c in numbers, tuple(cohort.levels.get(c, ()))) for c in cohort.columns}
 
 
 def site_rows(table: pd.DataFrame, plan: RegressionPlan, cohort: Agreement, site: str) -> SiteRows:
     """The site's rows of the agreed design."""
-    frame = table.copy()
+    frame, formula = as_frame(table, need_names=True), _agreed(plan, cohort)
     for column, levels in cohort.levels.items():
-        values = pd.Series(frame[column])
-        if not set(values.dropna().unique()) <= set(levels):
+        if not set(levels_of(frame[column])) <= set(levels):  # pyright: ignore
             raise Misfit(f"its column {column!r} has a level that was not agreed")
-        frame[column] = pd.Categorical(values, categories=levels)
-    rows = _read(frame, plan)
+    rows = read(frame, _roles(plan, len(frame)), formula, plan.missing, _kinds(cohort))
     if rows.names != cohort.names:
         raise Misfit("the formula makes other columns here than elsewhere")
-    Y = code(plan.family, rows, cohort.classes)
+    Y = code(plan.family, rows, cohort)
     s = np.ones(len(Y)) if rows.weight is None else rows.weight
     X = rows.X
     if effects := effect_names(plan, cohort):
@@ -123,7 +183,7 @@ def site_rows(table: pd.DataFrame, plan: RegressionPlan, cohort: Agreement, site
         DesignRows(X, Y, s, rows.offset),
         n=len(s),
         dropped=rows.dropped,
-        columns=used(plan, list(frame.columns)),
+        columns=_entering(plan, formula, list(frame.columns)),
         classes={} if plan.family in ("gaussian", "poisson") else counts(rows.y),
         levels={c: counts(chosen[c]) for c in cohort.levels},
     )
@@ -145,10 +205,11 @@ def prepare(rows: CompleteRows, settings: ModelSettings) -> Prepared:
     if len(labels) < 2:
         told = f"groups has one value only, {labels[0]!s}: need two sites"
         raise DataError(told, value=labels[0])
-    Y, classes = targets(settings.family, rows)
+    Y, classes, outcome = targets(settings, rows)
     s = np.ones(len(place)) if rows.weight is None else rows.weight
     sites = tuple(str(label) for label in labels)
-    cohort = Agreement({}, None if classes is None else tuple(classes), rows.names, sites)
+    classes = None if classes is None else tuple(classes)
+    cohort = Agreement({}, classes, rows.names, sites, outcome=outcome)
     X = rows.X
     if effects := effect_names(settings, cohort):
         X = np.hstack([X, effect_columns(sites, place, len(effects))])
@@ -161,29 +222,37 @@ def prepare(rows: CompleteRows, settings: ModelSettings) -> Prepared:
 
 class Targets(NamedTuple):
     Y: np.ndarray  # n by k
-    classes: np.ndarray | None  # of a multinomial model, the base first
+    classes: np.ndarray | None = None  # of a multinomial model, the base first
+    outcome: Outcome | None = None  # of a binary one, where it is of words
 
 
-def targets(family: str, rows: CompleteRows) -> Targets:
+def targets(settings: ModelSettings, rows: CompleteRows) -> Targets:
     """y of all rows, checked and coded."""
+    family, name, outcome = settings.family, label(rows.y), None
     if family == "multinomial":
         return _classes(rows.y)
-    name, values = label(rows.y), code(family, rows, None)[:, 0]
+    if family == "binomial" and (words := words_of(rows.y, settings.event)) is not None:
+        outcome = outcome_of(name, words, settings.event)
+    values = code(family, rows, Agreement({}, None, [], [], outcome=outcome))[:, 0]
     if family == "binomial" and np.ptp(values) == 0 and values[0] in (0, 1):
         raise DataError(f"{name} is {values[0]:g} in every row: binomial needs both 0 and 1")
     if family == "poisson" and not values.any():
         raise DataError(f"{name} is 0 in every row: no finite model fits it")
     if family == "gaussian" and np.ptp(values) == 0:
         raise DataError(f"{name} is {values[0]:g} in every row")
-    return Targets(values[:, None], None)
+    return Targets(values[:, None], outcome=outcome)
 
 
-def code(family: str, rows: CompleteRows, classes: Sequence[Any] | None) -> np.ndarray:
+def code(family: str, rows: CompleteRows, cohort: Agreement) -> np.ndarray:
     """Y of some rows: what one row can have wrong is refused."""
-    y = rows.y
+    y, classes = rows.y, cohort.classes
     if family == "multinomial" and classes is not None:
         _check(y, np.asarray(~y.isin(classes)), "is a class that was not agreed")
         return (np.asarray(y, object)[:, None] == np.array(classes[1:], object)).astype(float)
+    if cohort.outcome is not None:
+        values = coded(y, cohort.outcome)
+        _check(y, np.isnan(values), "is a word that was not agreed")
+        return values[:, None]
     values = numbers_of(y, label(y))
     _check(y, ~np.isfinite(values), "must be finite")
     if family == "binomial":
@@ -218,14 +287,3 @@ def _check(y: pd.Series, bad: np.ndarray, why: str) -> None:
         row = int(np.flatnonzero(bad)[0])
         told, at = f"{label(y)} {why}, got {y.iloc[row]} <row>", int(y.index[row])
         raise DataError(told, row=at, column=label(y), value=y.iloc[row], settings=WEIGHT)
-
-
-def _read(frame: pd.DataFrame, plan: RegressionPlan) -> CompleteRows:
-    used(plan, list(frame.columns))
-    roles = Roles(None, np.zeros(len(frame)), plan.weight, plan.offset)
-    return read(frame, roles, plan.formula, plan.missing)
-
-
-def _sort(values: Any) -> list:
-    plain = [v.item() if isinstance(v, np.generic) else v for v in values]
-    return sorted(plain, key=lambda v: (isinstance(v, str), v))

@@ -12,7 +12,7 @@ import pandas as pd
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
 
 from .._errors import SpecError
-from . import _formula as formulas
+from ..formula import Part, read_formula
 from ._result import Fitted, TableResult, result_of
 
 FORMAT = 1
@@ -25,15 +25,16 @@ def write(fit: TableResult | Fitted, folder: str | Path) -> list[Path]:
     """Write coefficients.csv, model.json, model.joblib (all in the columns' own units) and
     summary.txt; return their paths."""
     result = result_of(fit)
-    model, text = estimator(result), json.dumps(document(result), indent=1, allow_nan=False) + "\n"
+    text = json.dumps(document(result), indent=1, allow_nan=False) + "\n"
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / name for name in ("coefficients.csv", "model.json", "model.joblib")]
+    paths = [folder / name for name in ("coefficients.csv", "model.json", "summary.txt")]
     result.original_table.to_csv(paths[0], index_label="name", lineterminator="\n")
     paths[1].write_text(text, encoding="utf-8", newline="\n")
-    joblib.dump(model, paths[2])
-    paths.append(folder / "summary.txt")
-    paths[-1].write_text(fit.summary() + "\n", encoding="utf-8", newline="\n")
+    paths[2].write_text(fit.summary() + "\n", encoding="utf-8", newline="\n")
+    if result.columns:  # scikit-learn has no model of an intercept alone
+        paths.insert(2, folder / "model.joblib")
+        joblib.dump(estimator(result), paths[2])
     return paths
 
 
@@ -93,29 +94,36 @@ def document(result: TableResult) -> dict[str, Any]:
 
 
 def _design(result: TableResult) -> dict[str, Any]:
-    value = lambda name: _value(name) if result.is_made(name) else f"{name}, a number"
     return {
         "how": "the model takes these columns, in this order; the intercept is its own",
-        "columns": [{"name": name, "value": value(name)} for name in result.columns],
+        "columns": [{"name": name, "value": _value(result, name)} for name in result.columns],
     }
 
 
-def _value(column: str) -> str:
+def _value(result: TableResult, column: str) -> str:
     """How a row of the table that was read gets its number."""
-    products = formulas.factors(column)
-    if len(products) > 1:
-        return "the product of " + " and ".join(f"({_value(part)})" for part in products)
-    level = formulas.level(column)
-    if level is None:
+    if result.is_of_site(column):
+        return f"1 where the site is {column.removeprefix('site[').removesuffix(']')}, else 0"
+    made = result.made_of(column)
+    if made is None:
         return f"{column}, a number"
-    if level.relative:
-        return f"1 where {level.column} is {level.level}, else 0 (also for the reference category)"
-    return f"1 where {level.column} is {level.level}, else 0"
+    told = [_part(part) for part in made.parts]
+    return told[0] if len(told) == 1 else "the product of " + " and ".join(f"({t})" for t in told)
+
+
+def _part(part: Part) -> str:
+    if part.coding == "treatment":
+        return f"1 where {part.column} is {part.level}, else 0 (also for {part.reference})"
+    if part.coding == "full":
+        return f"1 where {part.column} is {part.level}, else 0"
+    if part.column is not None:
+        return f"the contrast {part.mark} of {part.column} ({part.coding})"
+    return f"{part.name}, a number"
 
 
 def _left_out(result: TableResult) -> list[str]:
     """What the joblib model cannot know of a row, in words."""
-    offsets = () if result.formula is None else formulas.split(result.formula).offsets
+    offsets = () if result.formula is None else read_formula(result.formula).offsets
     if result.family == "multinomial":
         return []
     how = "multiply its predictions by exp(offset)"

@@ -1,23 +1,21 @@
 """A table as `feddcd glm` takes it: which column is what, and what a file can have wrong."""
 
-import re
 from collections.abc import Iterable
 from decimal import Decimal
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from formulaic import Formula
-from formulaic.errors import FormulaicError
 
 from .._errors import DataError
 from .._text import listed
 from ..data.frames import Frame, is_number, no_column
-from ._formula import FormulaParts, split, tokens
+from ..formula import Formula, NoColumn
+from ._outcome import outcome_of, words_of
+from ._values import check_mixed, column, label, numbers_of
 from .plan import ModelSettings
-from .table import CompleteRows, Roles, check_mixed, column, label, numbers_of, read
+from .table import CompleteRows, Roles, formula_for, read
 
-CONSTANT = re.compile(r"[01+\-\s]*")
 MAX_LEVELS = 1000
 
 
@@ -34,26 +32,28 @@ def read_rows(table: Frame, roles: Roles, settings: ModelSettings) -> FileRows:
     check_plain(table, [group])
     check_alike(table, group, notes)
     sites = np.asarray(frame[group])
+    formula = None
     if settings.formula is None:
         outcome, used = str(roles.label), _numeric(table, roles, notes)
         kept = (*used, roles.label, roles.weight, roles.offset)
         frame = frame[[c for c in frame if c in kept]]
     else:
-        outcome, used = _named(table, split(settings.formula))
+        formula = _named(table, settings.formula, roles)
+        outcome, used = formula.outcome, formula.right_columns
         frame = _restore(frame, group, used)
         check_words(table._replace(frame=frame), used, notes)
-    if outcome in frame.columns:
+    if outcome is not None:
         check_plain(table, [outcome])
-        frame = _code_words(table._replace(frame=frame), outcome, settings.family, notes)
+        _check_words(table._replace(frame=frame), outcome, settings, notes)
     empty = np.flatnonzero(table.frame[group].isna())
     if len(empty):
         told = f"{group} is empty <row>: a row without a site; such rows: {len(empty)}"
         raise DataError(told, file=table.file, row=int(empty[0]), column=group)
-    rows = read(frame, roles._replace(group=sites), settings.formula, settings.missing)
+    rows = read(frame, roles._replace(group=sites), formula, settings.missing)
     if len(set(rows.site)) == 1:
         told = f"{group} is {rows.site[0]!s} in every row: need two sites"
         raise DataError(told, file=table.file, column=group, value=rows.site[0])
-    if settings.family == "binomial" and np.isfinite(numbers_of(rows.y, label(rows.y))).all():
+    if settings.family == "binomial" and words_of(rows.y, settings.event) is None:
         _check_binary(table, rows)
     return FileRows(rows, tuple(notes))
 
@@ -158,30 +158,15 @@ def _check_binary(table: Frame, rows: CompleteRows) -> None:
     raise DataError(told, file=table.file, column=name)
 
 
-def _named(table: Frame, parts: FormulaParts) -> tuple[str, tuple[str, ...]]:
-    """The outcome and the other columns of a formula, checked before it is evaluated."""
-    names, outcome = list(table.frame.columns), parts.response.strip("`")
-    for text in (parts.response, parts.right, *parts.offsets):
-        for name in _variables(text):
-            if name not in names:
-                raise no_column(table.file, name, names, " for the formula")
-    used = tokens(" ".join([parts.right, *parts.offsets]), table.frame)
-    if outcome in used:
-        raise DataError(f"the formula has {outcome!r} on both sides of ~")
-    if CONSTANT.fullmatch(parts.right):
-        raise DataError(f"the formula names no column that explains {outcome}")
-    check_plain(table, used)
-    return outcome, used
-
-
-def _variables(text: str) -> list[str]:
-    """The columns that a part of a formula needs; nothing where it cannot be read."""
+def _named(table: Frame, text: str, roles: Roles) -> Formula:
+    """The formula, its columns checked before it is evaluated."""
+    names = list(table.frame.columns)
     try:
-        needed = Formula.from_spec(text).required_variables
-    except FormulaicError:
-        return []  # the fit says what is wrong with it
-    called = lambda name: re.search(rf"(?<!\w){re.escape(name)}\s*\(", text)
-    return sorted(name for name in map(str, needed) if not called(name))
+        formula = formula_for(text, roles, names)
+    except NoColumn as error:
+        raise no_column(table.file, str(error.column), names, " for the formula") from None
+    check_plain(table, (*formula.left_columns, *formula.right_columns))
+    return formula
 
 
 def _restore(frame: pd.DataFrame, group: str, used: tuple[str, ...]) -> pd.DataFrame:
@@ -205,23 +190,20 @@ def _numeric(table: Frame, roles: Roles, notes: list[str]) -> tuple[str, ...]:
     return used
 
 
-def _code_words(table: Frame, name: str, family: str, notes: list[str]) -> pd.DataFrame:
-    """The frame with an outcome of two words as 0 and 1."""
-    values = column(table.frame, name)
+def _check_words(table: Frame, name: str, settings: ModelSettings, notes: list[str]) -> None:
+    """An outcome of words: binomial takes two, and says which of them counts as 1."""
+    values, family = column(table.frame, name), settings.family
     if family == "multinomial":
-        return table.frame
+        return
     check_mixed(table.frame, (name,))
-    if not _is_text(values):
-        return table.frame
-    words = sorted(values.dropna().unique())
+    if not _is_text(values) and settings.event is None:
+        return
+    words = words_of(values, settings.event) or []
     if family != "binomial":
         told = (
             f"{name} holds words such as {words[0]!r}: --family {family} needs numbers; "
             "binomial takes two words, multinomial more"
         )
-        raise DataError(told, file=table.file, column=name)
-    if len(words) == 1:
-        told = f"{name} is {words[0]!r} in every row: binomial needs two values"
         raise DataError(told, file=table.file, column=name)
     if len(words) > 2:
         told = (
@@ -229,9 +211,8 @@ def _code_words(table: Frame, name: str, family: str, notes: list[str]) -> pd.Da
             "takes two; multinomial takes more"
         )
         raise DataError(told, file=table.file, column=name)
-    notes.append(f"{name}: {words[1]!r} counts as 1, {words[0]!r} as 0")
-    coded = values.map({words[0]: 0.0, words[1]: 1.0}).astype(float)
-    return table.frame.assign(**{name: coded})
+    other, event = outcome_of(name, words, settings.event)
+    notes.append(f"{name}: {event!r} counts as 1, {other!r} as 0")
 
 
 def _is_text(values: pd.Series) -> bool:

@@ -9,8 +9,8 @@ import numpy as np
 
 from .._errors import SpecError
 from .._settings import check_names
+from ..formula import read_formula
 from ..losses import LOSSES
-from . import _formula as formulas
 
 CHOICES = {
     "family": tuple(LOSSES),
@@ -37,6 +37,7 @@ class ModelSettings:
     max_exchanges: int = 50
     latency: float = 0.1
     bandwidth: float = 1e7
+    event: Any = None  # of an outcome of two words, the one that counts as 1; else the second
 
     def __post_init__(self):
         for name, choices in CHOICES.items():
@@ -52,6 +53,10 @@ class ModelSettings:
         if not isinstance(self.standardize, bool):
             raise SpecError(f"standardize is True or False, got {self.standardize!r}")
         check_whole("max_exchanges", self.max_exchanges, 2)
+        if self.event is not None:
+            _check_event(self.event, self.family)
+        if self.formula is not None:
+            _check_formula(self.formula, self.family)
 
     def to_dict(self) -> dict[str, Any]:
         """Without what is not set."""
@@ -85,7 +90,6 @@ class RegressionPlan(ModelSettings):
             raise SpecError("glm: a formula is missing, as in formula = 'death ~ age + C(sex)'")
         try:
             super().__post_init__()
-            formulas.split(self.formula)
         except SpecError as error:
             raise SpecError(f"glm: {error}") from None
         if not isinstance(self.levels, dict) or not all(
@@ -95,8 +99,23 @@ class RegressionPlan(ModelSettings):
         for name in ("weight", "offset"):
             if not isinstance(getattr(self, name), str | None):
                 raise SpecError(f"glm: {name} is the name of a column")
-        if self.family == "multinomial" and (self.offset or "offset(" in self.formula):
+        if self.family == "multinomial" and self.offset:
             raise SpecError("glm: an offset has no meaning for family='multinomial'")
+
+
+def _check_formula(text: Any, family: str) -> None:
+    formula = read_formula(text)
+    if family == "multinomial" and formula.offsets:
+        raise SpecError("an offset has no meaning for family='multinomial'")
+    if family != "binomial" and formula.is_counts:
+        raise SpecError(f"{formula.response} is an outcome for family='binomial' alone")
+
+
+def _check_event(event: Any, family: str) -> None:
+    if not isinstance(event, str | int | float):
+        raise SpecError(f"event is a value of the outcome, got {event!r}")
+    if family != "binomial":
+        raise SpecError(f"event={event!r} is for family='binomial' alone")
 
 
 def check_simulation(absent: Any, random_state: Any) -> None:

@@ -72,8 +72,8 @@ class ColumnsOffer(NamedTuple):
     """What a site has: nothing but names."""
 
     levels: dict[str, list]  # of its categories
-    numbers: list[str]  # its other columns that enter
-    classes: list | None  # of an outcome of classes
+    numbers: list[str]  # its columns of numbers; they may have levels, too
+    classes: list | None  # of an outcome of classes, or of words
 
 
 class Agreement(NamedTuple):
@@ -83,11 +83,14 @@ class Agreement(NamedTuple):
     classes: Sequence[Any] | None
     names: list[str]  # of the finished columns
     sites: Sequence[str]
-    numbers: list[str] | None = None  # columns that are no categories; sites know their own
+    numbers: list[str] | None = None  # columns that are no categories
+    outcome: Sequence[Any] | None = None  # of two words: the other, the event
+    columns: Sequence[str] = ()  # all that explain
 
     def to_dict(self) -> dict[str, Any]:
         """As the sites are told."""
-        return {name: value for name, value in self._asdict().items() if name != "numbers"}
+        plain = lambda value: list(value) if isinstance(value, tuple) else value
+        return {name: plain(value) for name, value in self._asdict().items()}
 
 
 class SiteRows(NamedTuple):

@@ -4,6 +4,8 @@ The estimator, the command and the sites all read their tables here. A row's num
 an error holds it as a field, and who knows the file says where it is.
 """
 
+import unicodedata
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -12,10 +14,18 @@ import scipy.sparse
 
 from .._errors import DataError, SpecError
 from .._text import meant
-from . import _formula as formulas
-from ._formula import INTERCEPT
-
-WEIGHT = {"sample_weight": None}  # a setting that messages name
+from ..formula import (
+    INTERCEPT,
+    ColumnKind,
+    DesignColumn,
+    Formula,
+    Part,
+    check_there,
+    kinds_of,
+    learn,
+    read_formula,
+)
+from ._values import WEIGHT, check_finite, check_mixed, column, numbers_of
 
 
 class Design(Protocol):
@@ -23,7 +33,11 @@ class Design(Protocol):
 
     @property
     def used(self) -> tuple[str, ...]: ...
-    def matrix(self, frame: pd.DataFrame) -> pd.DataFrame: ...
+    @property
+    def columns(self) -> tuple[DesignColumn, ...]: ...
+    @property
+    def names(self) -> list[str]: ...
+    def matrix(self, frame: pd.DataFrame) -> np.ndarray: ...
     def offset(self, frame: pd.DataFrame) -> np.ndarray: ...
 
 
@@ -57,7 +71,16 @@ class PlainDesign(NamedTuple):
     used: tuple[str, ...]
     apart: tuple[str, ...]  # site, weight and so on, where they are columns too
 
-    def matrix(self, frame: pd.DataFrame) -> pd.DataFrame:
+    @property
+    def columns(self) -> tuple[DesignColumn, ...]:
+        rest = [DesignColumn(name, name, (Part(name),)) for name in self.used]
+        return (DesignColumn(INTERCEPT, INTERCEPT, ()), *rest)
+
+    @property
+    def names(self) -> list[str]:
+        return [INTERCEPT, *self.used]
+
+    def matrix(self, frame: pd.DataFrame) -> np.ndarray:
         names = [c for c in frame.columns if c not in self.apart]
         if names != list(self.used):
             wrong = [c for c in names if c not in self.used] or [
@@ -67,57 +90,105 @@ class PlainDesign(NamedTuple):
                 f"X has {len(names)} columns, the fit had {len(self.used)}; "
                 f"look at {', '.join(wrong[:5]) or 'their order'}"
             )
-        X = {name: numbers_of(column(frame, name), name) for name in names}
-        return pd.DataFrame({INTERCEPT: np.ones(len(frame))} | X)
+        X = [numbers_of(column(frame, name), name) for name in names]
+        return np.stack([np.ones(len(frame)), *X], 1)
 
     def offset(self, frame: pd.DataFrame) -> np.ndarray:
         return np.zeros(len(frame))
 
 
-def read(data: Any, roles: Roles, formula: str | None, missing: str) -> CompleteRows:
+class ChosenRows(NamedTuple):
+    """The rows without missing values, before columns are made of them."""
+
+    frame: pd.DataFrame
+    rows: np.ndarray  # their numbers
+    y: pd.Series
+    site: np.ndarray
+    weight: np.ndarray | None
+    offset: np.ndarray
+    dropped: int
+    formula: Formula | None
+    used: tuple[str, ...]
+    apart: tuple[str, ...]
+    holes: dict[str, int]
+
+
+def choose(data: Any, roles: Roles, formula: Formula | str | None, missing: str) -> ChosenRows:
     """Errors name the arguments of fit; who has other names for them checks before."""
     frame = as_frame(data, need_names=formula is not None)
-    parts = None if formula is None else formulas.split(formula)
-    y, site = _response(frame, roles.label, parts), _sites(frame, roles.group)
+    formula = None if formula is None else formula_for(formula, roles, list(frame.columns))
+    y, total = _response(frame, roles.label, formula)
+    site = _sites(frame, roles.group)
     s, o = pick(frame, roles.weight, "sample_weight"), pick(frame, roles.offset, "offset")
-    s = None if s is None else _weights(s)
+    s = _weights(s, total)
     o = np.zeros(len(frame)) if o is None else numbers_of(o, "offset")
     named = (roles.weight, roles.group, roles.offset, y.name)
     apart = tuple(name for name in named if isinstance(name, str))
-    used = _used(frame, parts, apart)
-    beside = pd.DataFrame({"(y)": y, "(offset)": o}, index=frame.index)
-    whole = _complete(pd.concat([frame[list(used)], beside], axis=1), y.name, missing)
-    counted = [c for c in (*used, y.name, roles.offset) if isinstance(c, str) and c in frame]
-    holes = {name: int(column(frame, name).isna().sum()) for name in counted}
+    used = _used(frame, formula, apart)
+    beside = pd.DataFrame({"(offset)": o}, index=frame.index)
+    if formula is None:
+        beside.insert(0, "(y)", y)
+    outcome = () if formula is None else formula.left_columns
+    whole = _complete(pd.concat([frame[[*used, *outcome]], beside], axis=1), y.name, missing)
+    counted = [c for c in (*used, *outcome, y.name, roles.offset) if isinstance(c, str)]
+    holes = {name: int(column(frame, name).isna().sum()) for name in counted if name in frame}
     counts = np.ones(len(frame), bool) if s is None else s > 0
     rows = np.flatnonzero(whole & counts)
-    frame, y, o = frame.iloc[rows], y.iloc[rows], o[rows]
-    if parts is None:
-        design = PlainDesign(used, apart)
-        X = design.matrix(frame)
-    else:
-        check_mixed(frame, used)
-        design, X = formulas.learn(parts, frame)
-    o = o + design.offset(frame)
-    check_finite(X, rows)
-    check_finite(pd.DataFrame({"offset": o}), rows)
-    return CompleteRows(
-        X.to_numpy(float), [str(c) for c in X.columns], y, site[rows],
-        None if s is None else s[rows], o, int(np.sum(~whole & counts)), design, roles, holes,
+    if formula is not None:
+        check_mixed(frame.iloc[rows], used)
+    return ChosenRows(
+        frame.iloc[rows], rows, y.iloc[rows], site[rows], None if s is None else s[rows], o[rows],
+        int(np.sum(~whole & counts)), formula, used, apart, holes,
     )  # fmt: skip
 
 
-def _response(frame: pd.DataFrame, y: Any, parts: formulas.FormulaParts | None) -> pd.Series:
-    if parts is None:
+def read(
+    data: Any,
+    roles: Roles,
+    formula: Formula | str | None,
+    missing: str,
+    kinds: Mapping[str, ColumnKind] | None = None,
+) -> CompleteRows:
+    """Without `kinds` the columns are what these rows have."""
+    chosen = choose(data, roles, formula, missing)
+    frame, read = chosen.frame, chosen.formula
+    if read is None:
+        design = PlainDesign(chosen.used, chosen.apart)
+    else:
+        design = learn(read, kinds or kinds_of(frame, chosen.used, read.categories))
+    X = design.matrix(frame)
+    o = chosen.offset + design.offset(frame)
+    check_finite(X, design.names, chosen.rows)
+    check_finite(o[:, None], ["offset"], chosen.rows)
+    return CompleteRows(
+        X, design.names, chosen.y, chosen.site, chosen.weight, o, chosen.dropped, design, roles,
+        chosen.holes,
+    )  # fmt: skip
+
+
+def formula_for(formula: Formula | str, roles: Roles, columns: list[str]) -> Formula:
+    """With the columns that a dot stands for, all of them there."""
+    read = read_formula(formula) if isinstance(formula, str) else formula
+    apart = [name for name in roles[1:] if isinstance(name, str)]
+    read = read.named(columns, apart)
+    check_there((*read.left_columns, *read.right_columns), columns)
+    return read
+
+
+def _response(
+    frame: pd.DataFrame, y: Any, formula: Formula | None
+) -> tuple[pd.Series, np.ndarray | None]:
+    """The outcome, and of counts of two kinds their total."""
+    if formula is None:
         if y is None:
             raise SpecError("y is missing: give y, or a formula that names it")
-        return pick(frame, y, "y")  # pyright: ignore
+        return pick(frame, y, "y"), None  # pyright: ignore
     if y is not None:
-        raise SpecError(f"the formula names the response, {parts.response!r}; leave y out")
-    name = parts.response.strip("`")
-    if name in frame.columns:
-        return column(frame, name)
-    return pd.Series(formulas.number(parts.response, frame), name=None)
+        raise SpecError(f"the formula names the response, {formula.response!r}; leave y out")
+    if formula.outcome is not None:
+        return column(frame, formula.outcome), None
+    values, total = formula.values(frame, kinds_of(frame, formula.left_columns))
+    return pd.Series(values, frame.index, name=formula.response), total
 
 
 def _sites(frame: pd.DataFrame, groups: Any) -> np.ndarray:
@@ -130,7 +201,11 @@ def _sites(frame: pd.DataFrame, groups: Any) -> np.ndarray:
     return np.asarray(site)
 
 
-def _weights(column: pd.Series) -> np.ndarray:
+def _weights(column: pd.Series | None, total: np.ndarray | None) -> np.ndarray | None:
+    """As given, times the trials of a row; a row that is incomplete counts for the missing."""
+    total = None if total is None else np.where(np.isnan(total), 1.0, total)
+    if column is None:
+        return total
     s = numbers_of(column, "<sample_weight>")
     bad = np.flatnonzero(~(np.isfinite(s) & (s >= 0)))
     if len(bad):
@@ -138,14 +213,12 @@ def _weights(column: pd.Series) -> np.ndarray:
         raise DataError(told, row=int(bad[0]), value=s[bad[0]], settings=WEIGHT)
     if not s.any():
         raise DataError("<sample_weight> is zero in every row", settings=WEIGHT)
-    return s
+    return s if total is None else s * total
 
 
-def _used(
-    frame: pd.DataFrame, parts: formulas.FormulaParts | None, apart: tuple[str, ...]
-) -> tuple[str, ...]:
-    if parts is not None:
-        return formulas.tokens(" ".join([parts.right, *parts.offsets]), frame)
+def _used(frame: pd.DataFrame, formula: Formula | None, apart: tuple[str, ...]) -> tuple[str, ...]:
+    if formula is not None:
+        return formula.right_columns
     used = tuple(c for c in frame.columns if c not in apart)
     if not used:
         raise DataError(f"no column is left for X beside {', '.join(apart)}")
@@ -169,7 +242,7 @@ def _complete(frame: pd.DataFrame, response: Any, missing: str) -> np.ndarray:
 def as_frame(data: Any, need_names: bool) -> pd.DataFrame:
     if isinstance(data, pd.DataFrame):
         frame = data.reset_index(drop=True)
-        frame.columns = [str(c) for c in frame.columns]
+        frame.columns = [unicodedata.normalize("NFC", str(c)) for c in frame.columns]
         twice = frame.columns[frame.columns.duplicated()]
         if len(twice):
             raise DataError(f"the column {twice[0]!r} is there twice")
@@ -199,52 +272,3 @@ def pick(frame: pd.DataFrame, value: Any, what: str) -> pd.Series | None:
     if array.shape != (len(frame),):
         raise DataError(f"{what} must have shape ({len(frame)},), got {array.shape}")
     return pd.Series(array, name=None)
-
-
-def is_number(values: pd.Series) -> np.ndarray:
-    """Which values are numbers, or words that read as one."""
-    return np.asarray(pd.notna(pd.to_numeric(values, errors="coerce")), bool)
-
-
-def numbers_of(values: pd.Series, name: str) -> np.ndarray:
-    if isinstance(values.dtype, pd.CategoricalDtype) or values.dtype.kind in "mMc":
-        told = f"{name} is not a column of numbers but {values.dtype}; use a formula"
-        raise DataError(told, column=name, settings=WEIGHT)
-    try:
-        if not isinstance(values.dtype, pd.StringDtype):
-            return values.to_numpy(float, na_value=np.nan)
-    except (TypeError, ValueError):
-        pass
-    bad = values.notna() & ~is_number(values)
-    raise _not_a_number(name, values.loc[bad if bad.any() else values.notna()])
-
-
-def check_mixed(frame: pd.DataFrame, names: tuple[str, ...]) -> None:
-    """A column of numbers with a few words in it would become hundreds of categories."""
-    for name in names:
-        values = column(frame, name).dropna()
-        words = values.dtype.kind in "OTU" and not isinstance(values.dtype, pd.CategoricalDtype)
-        if words and 0.5 <= (number := is_number(values)).mean() < 1:
-            raise _not_a_number(name, values.loc[~number])
-
-
-def check_finite(X: pd.DataFrame, rows: np.ndarray) -> None:
-    bad = np.argwhere(~np.isfinite(X.to_numpy(float)))
-    if len(bad):
-        row, column = bad[0]
-        name, value = X.columns[column], X.iloc[row, column]
-        told = f"{name} is {value} <row>; it must be finite"
-        raise DataError(told, row=int(rows[row]), column=name, value=value)
-
-
-def label(y: pd.Series) -> str:
-    return "y" if y.name is None else str(y.name)
-
-
-def _not_a_number(name: str, values: pd.Series) -> DataError:
-    told, value = f"{name} must be numbers, got {values.iloc[0]!r} <row>", values.iloc[0]
-    return DataError(told, row=int(values.index[0]), column=name, value=value, settings=WEIGHT)
-
-
-def column(frame: pd.DataFrame, name: str) -> pd.Series:
-    return frame[name]  # pyright: ignore

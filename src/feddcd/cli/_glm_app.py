@@ -37,6 +37,12 @@ def glm(
         typer.Option(help="No --group: rows at random to so many.", show_default=False),
     ] = None,
     family: Annotated[str, _option("binomial, gaussian, poisson or multinomial.")] = "binomial",
+    event: Annotated[
+        str | None,
+        typer.Option(
+            help="Of two words the one that counts as 1.", metavar="WORD", show_default=False
+        ),
+    ] = None,
     l2: Annotated[float, _option("Penalty l2/2 |w|², not on the intercept.", "--l2")] = 0.0,
     tol: Annotated[float, _option("Proven error of any coefficient, in standard errors.")] = 0.01,
     weight: Annotated[str | None, _column("Weights; for shares, the number of trials.")] = None,
@@ -63,8 +69,8 @@ def glm(
 ) -> None:
     """Fit a regression over sites; writes the table, the model and a report.
 
-    An outcome of two words is taken by binomial: the second in sorted order counts as 1. Exit
-    code 1 if the coefficients are not proven to --tol; all is written then, too.
+    An outcome of two words is taken by binomial: --event, or the second in sorted order, counts
+    as 1. Exit code 1 if the coefficients are not proven to --tol; all is written then, too.
     Example: feddcd glm patients.csv --formula "death ~ age + C(sex)" --group hospital --out out
     """
     settings = {name: value for name, value in locals().items() if name not in OF_THE_COMMAND}

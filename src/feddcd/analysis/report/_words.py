@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._text import count, number, ratio, trim, upper
-from .. import _formula as formulas
-from .._formula import INTERCEPT
+from ...formula import INTERCEPT, label
 from .._result import Coefficient, TableResult
 
 KINDS = {
@@ -116,12 +115,14 @@ def cautions(fit: TableResult) -> list[str]:
 
 
 def _change(fit: TableResult, column: str) -> str:
-    if fit.is_made(column):
-        if (level := formulas.level(column)) is not None:
-            against = ", against the reference category," if level.relative else ""
-            return f"{level.column} = {level.level}{against}"
-        if len(formulas.factors(column)) > 1:
-            return f"One more of the product {' × '.join(formulas.factors(column))}"
+    made = fit.made_of(column)
+    parts = [] if made is None else list(made.parts)
+    if len(parts) > 1:
+        return f"One more of the product {' × '.join(part.name for part in parts)}"
+    for part in parts:
+        if part.coding in ("treatment", "full"):
+            against = "" if part.reference is None else f", against {part.reference},"
+            return f"{part.column} = {part.level}{against}"
     return f"One more unit of {column}"
 
 
@@ -129,6 +130,8 @@ def _what(fit: TableResult, c: Coefficient, of: str) -> str:
     if fit.family == "poisson":
         return "the expected count" if of == "the outcome" else f"the expected {of}"
     if fit.family == "binomial":
+        if fit.outcome is not None:
+            return f"the odds of {label(fit.outcome.event)}"
         return "the odds of the outcome" if of == "the outcome" else f"the odds of {of} = 1"
     return f"the odds of {c.label_of_class} against {fit.classes[0]}"  # pyright: ignore
 

@@ -1,0 +1,59 @@
+"""Values of a column: numbers, finite, not mixed with words; errors name the row."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from .._errors import DataError
+
+WEIGHT = {"sample_weight": None}  # a setting that messages name
+
+
+def is_number(values: pd.Series) -> np.ndarray:
+    """Which values are numbers, or words that read as one."""
+    return np.asarray(pd.notna(pd.to_numeric(values, errors="coerce")), bool)
+
+
+def numbers_of(values: pd.Series, name: str) -> np.ndarray:
+    if isinstance(values.dtype, pd.CategoricalDtype) or values.dtype.kind in "mMc":
+        told = f"{name} is not a column of numbers but {values.dtype}; use a formula"
+        raise DataError(told, column=name, settings=WEIGHT)
+    try:
+        if not isinstance(values.dtype, pd.StringDtype):
+            return values.to_numpy(float, na_value=np.nan)
+    except (TypeError, ValueError):
+        pass
+    bad = values.notna() & ~is_number(values)
+    raise _not_a_number(name, values.loc[bad if bad.any() else values.notna()])
+
+
+def check_mixed(frame: pd.DataFrame, names: tuple[str, ...]) -> None:
+    """A column of numbers with a few words in it would become hundreds of categories."""
+    for name in names:
+        values = column(frame, name).dropna()
+        words = values.dtype.kind in "OTU" and not isinstance(values.dtype, pd.CategoricalDtype)
+        if words and 0.5 <= (number := is_number(values)).mean() < 1:
+            raise _not_a_number(name, values.loc[~number])
+
+
+def check_finite(X: np.ndarray, names: Sequence[str], rows: np.ndarray) -> None:
+    bad = np.argwhere(~np.isfinite(X))
+    if len(bad):
+        row, at = bad[0]
+        name, value = names[int(at)], X[row, at]
+        told = f"{name} is {value} <row>; it must be finite"
+        raise DataError(told, row=int(rows[row]), column=name, value=value)
+
+
+def label(y: pd.Series) -> str:
+    return "y" if y.name is None else str(y.name)
+
+
+def _not_a_number(name: str, values: pd.Series) -> DataError:
+    told, value = f"{name} must be numbers, got {values.iloc[0]!r} <row>", values.iloc[0]
+    return DataError(told, row=int(values.index[0]), column=name, value=value, settings=WEIGHT)
+
+
+def column(frame: pd.DataFrame, name: str) -> pd.Series:
+    return frame[name]  # pyright: ignore

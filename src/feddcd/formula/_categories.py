@@ -1,0 +1,187 @@
+"""Categories: columns of words, C(x, ...) with levels and contrasts, cut(x, points)."""
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .._errors import DataError, SpecError
+from .._text import listed
+from ._arguments import bind, flag, number_of, points
+from ._habits import CONTRASTS
+from ._rows import Kinds, check_number, evaluate, find, label
+from ._tree import Call, Items, Name, Node, Number, Word, text_of
+from ._variables import CategoryVariable
+
+
+def of_column(text: str, column: str, levels: tuple[Any, ...], **coding: Any) -> CategoryVariable:
+    def codes(frame: Any) -> np.ndarray:
+        values = frame[column]
+        found = pd.Index(levels, dtype=object).get_indexer(values.astype(object))
+        unseen = np.flatnonzero(found < 0)
+        if len(unseen):
+            value, row = values.iloc[unseen[0]], int(values.index[unseen[0]])
+            raise DataError(
+                f"{column} has {value!r} <row>, a category that the fit has not seen; "
+                f"it knows {listed(map(label, levels))}",
+                row=row,
+                column=column,
+                value=value,
+            )
+        return np.asarray(found)
+
+    return _checked(CategoryVariable(text, column, levels, codes, **coding))
+
+
+def of_flags(node: Node) -> CategoryVariable:
+    codes = lambda frame: _finite_codes(evaluate(node, frame), frame, text_of(node))
+    return CategoryVariable(text_of(node), text_of(node), (False, True), codes)
+
+
+def _finite_codes(values: np.ndarray, frame: Any, text: str) -> np.ndarray:
+    bad = np.flatnonzero(~np.isfinite(values))
+    if len(bad):
+        told = f"{text} is {values[bad[0]]} <row>; it must be finite"
+        raise DataError(told, row=int(frame.index[bad[0]]), column=text)
+    return values.astype(int)
+
+
+def _checked(found: CategoryVariable) -> CategoryVariable:
+    if len(found.levels) < 2:
+        there = (
+            f"has one level only, {label(found.levels[0])!r}" if found.levels else "has no level"
+        )
+        told = f"{found.column} {there}: it cannot explain anything; leave it out"
+        raise DataError(told, column=found.column)
+    named = [label(level) for level in found.levels]
+    twice = (
+        next((name for name in named if named.count(name) > 1), None) if len(named) < 1000 else None
+    )
+    if twice is not None:
+        raise DataError(f"{found.column} has two levels that read {twice!r}", column=found.column)
+    return found
+
+
+def category(call: Call, kinds: Kinds) -> CategoryVariable:
+    names = ("x", "contrasts", "ref", "levels")
+    also = {"reference": "ref", "base": "ref", "contr": "contrasts", "contrast": "contrasts"}
+    given = bind(call, names, also)
+    if isinstance(given.get("contrasts"), Items):  # factor(x, c('a', 'b'))
+        given["levels"] = given.pop("contrasts")
+    match given.get("x"):
+        case Name(name):
+            levels = _levels(call, given, kinds[name].levels)
+            found = of_column(text_of(call), name, levels)
+        case Call("cut") as inner if "levels" not in given:
+            found = cut(inner, kinds)
+            found = CategoryVariable(text_of(call), found.column, found.levels, found.codes)
+        case _:
+            told = f"{text_of(call)}: {call.function} takes a column, or cut(x, c(...))"
+            raise SpecError(f"formula: {told}")
+    kind, base = _contrast(call, given)
+    at = 0 if base is None else find(found.levels, base)
+    if at is None:
+        told = f"{text_of(base)} is none of the levels {listed(map(label, found.levels))}"  # pyright: ignore
+        raise DataError(f"formula: {text_of(call)}: {told}", column=found.column)
+    if base is not None and kind != "treatment":
+        raise SpecError(f"formula: {text_of(call)}: only Treatment has a reference")
+    return CategoryVariable(found.text, found.column, found.levels, found.codes, kind, at)
+
+
+def _levels(call: Call, given: dict[str, Node], agreed: tuple[Any, ...]) -> tuple[Any, ...]:
+    """As the data have them, or as they are written down; a number is a level of numbers."""
+    if "levels" not in given:
+        return agreed
+    node = given["levels"]
+    written = [
+        item.text if isinstance(item, Word) else number_of(item)
+        for item in (node.items if isinstance(node, Items) else ())
+    ]
+    if not written or None in written or len(set(written)) < len(written):
+        told = f"{text_of(call)}: levels are different words or numbers, as in c('a', 'b')"
+        raise SpecError(f"formula: {told}")
+    return tuple(written)
+
+
+def _contrast(call: Call, given: dict[str, Node]) -> tuple[str, Node | None]:
+    node, ref = given.get("contrasts"), given.get("ref")
+    if any(key == "base" and isinstance(value, Number) for key, value in call.arguments):
+        raise _no_base(call)
+    match node:
+        case None:
+            return "treatment", ref
+        case Name(name) if name in CONTRASTS:
+            return CONTRASTS[name], ref
+        case Word(text) if text in (*CONTRASTS, *CONTRASTS.values()):
+            return CONTRASTS.get(text, text), ref
+        case Call(function) if function in CONTRASTS:
+            inner = bind(node, ("ref",), {"reference": "ref", "base": "ref"})
+            if any(key == "base" and isinstance(v, Number) for key, v in node.arguments):
+                raise _no_base(call)
+            return CONTRASTS[function], inner.get("ref", ref)
+    told = f"{text_of(call)}: the contrasts are Treatment('a'), Sum, Helmert or Poly"
+    raise SpecError(f"formula: {told}")
+
+
+def _no_base(call: Call) -> SpecError:
+    told = "R's base counts levels; write the level itself, as in ref='a'"
+    return SpecError(f"formula: {text_of(call)}: {told}")
+
+
+def cut(call: Call, kinds: Kinds) -> CategoryVariable:
+    given = bind(call, ("x", "breaks", "labels", "include.lowest", "right"), {"bins": "breaks"})
+    x, breaks = given.get("x"), given.get("breaks")
+    if x is None or (breaks is not None and not isinstance(breaks, Items)):
+        told = "cut(x, c(0, 40, 60, Inf)): its points are written down"
+        raise SpecError(f"formula: {text_of(call)}: write {told}")
+    check_number(x, kinds)
+    at = points(call, breaks, "points", 3, infinite=True)
+    right = flag(call, given.get("right"), True)
+    lowest = flag(call, given.get("include.lowest"), False)
+    levels = _labels(call, given.get("labels"), at, right, lowest)
+    text = text_of(call)
+
+    def codes(frame: Any) -> np.ndarray:
+        values = evaluate(x, frame)
+        found = np.searchsorted(at, values, "left" if right else "right") - 1
+        if lowest:
+            found = np.where(
+                values == (at[0] if right else at[-1]), 0 if right else len(levels) - 1, found
+            )
+        bad = np.flatnonzero((found < 0) | (found >= len(levels)) | np.isnan(values))
+        if len(bad):
+            row, value = int(frame.index[bad[0]]), values[bad[0]]
+            told = f"{text_of(x)} is {value:g} <row>, outside of the points of {text}"
+            raise DataError(f"{told}; -Inf and Inf take all", row=row, column=text, value=value)
+        return found
+
+    return CategoryVariable(text, text, levels, codes)
+
+
+def _labels(
+    call: Call, node: Node | None, at: np.ndarray, right: bool, lowest: bool
+) -> tuple[str, ...]:
+    """Given, or R's: as few digits as tell the points apart."""
+    if isinstance(node, Items) and len(node.items) == len(at) - 1:
+        words = [item.text for item in node.items if isinstance(item, Word)]
+        if len(set(words)) == len(at) - 1:
+            return tuple(words)
+    if node is not None:
+        told = f"labels are {len(at) - 1} different words, one for each interval"
+        raise SpecError(f"formula: {text_of(call)}: {told}")
+    digits = next((d for d in range(3, 17) if len({_short(v, d) for v in at}) == len(at)), 17)
+    marks = [_short(v, digits) for v in at]
+    named = [f"({a},{b}]" if right else f"[{a},{b})" for a, b in pairwise(marks)]
+    if lowest and right:
+        named[0] = "[" + named[0][1:]
+    elif lowest:
+        named[-1] = named[-1][:-1] + "]"
+    return tuple(named)
+
+
+def _short(value: float, digits: int) -> str:
+    """As R's formatC: 1.23e+07; it puts a space before Inf."""
+    if np.isinf(value):
+        return " Inf" if value > 0 else "-Inf"
+    return f"{value:.{digits}g}"

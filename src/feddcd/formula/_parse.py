@@ -1,0 +1,206 @@
+"""From text to a tree. Nothing is looked up and nothing is evaluated here.
+
+Rank, from the tightest, as in R: ^ (from the right), signs, :, * and /, + and -, comparisons.
+"""
+
+import unicodedata
+from typing import Any, NamedTuple
+
+from .._errors import SpecError
+from ._habits import remedy
+from ._tokens import LONGEST, Token, place, shown, tokens
+from ._tree import (
+    Argument,
+    Bracket,
+    Call,
+    Compare,
+    Dot,
+    Flag,
+    Items,
+    Link,
+    Name,
+    Node,
+    Number,
+    Power,
+    Sequel,
+    Sign,
+    Word,
+)
+
+DEEPEST = 50  # brackets within brackets
+RANKS = (("+", "-"), ("*", "/"), (":",))  # from the loosest
+COMPARED = ("==", "!=", "<", "<=", ">", ">=")
+FLAGS = {"TRUE": True, "True": True, "FALSE": False, "False": False}
+
+
+class Sides(NamedTuple):
+    left: Node
+    right: Node
+    text: str
+
+
+def parse(text: Any) -> Sides:
+    """Both sides of `y ~ x1 + x2`."""
+    if not isinstance(text, str):
+        raise SpecError(f"a formula looks like 'y ~ x1 + x2', got {str(text)[:50]!r}")
+    if len(text) > LONGEST:
+        raise SpecError(f"a formula has {LONGEST:,} characters at most, got {len(text):,}")
+    text = unicodedata.normalize("NFC", text)
+    found = tokens(text)
+    waves = [at for at, token in enumerate(found) if token.kind == "~"]
+    if len(waves) != 1:
+        raise SpecError(f"a formula looks like 'y ~ x1 + x2', got {shown(text)}")
+    (wave,) = waves
+    for side, empty in (("left", wave == 0), ("right", wave == len(found) - 2)):
+        if empty:
+            raise SpecError(f"nothing stands {side} of ~ in the formula {shown(text)}")
+    here = found[wave]
+    left = [*found[:wave], Token("end", "~", here.start, here.end)]
+    return Sides(_Parser(left, text).whole(), _Parser(found[wave + 1 :], text).whole(), text)
+
+
+class _Parser:
+    def __init__(self, found: list[Token], text: str):
+        self.found, self.text, self.at, self.depth = found, text, 0, 0
+
+    def whole(self) -> Node:
+        node = self.comparison()
+        if self.token.kind != "end":
+            raise self.wrong("this does not belong here")
+        return node
+
+    @property
+    def token(self) -> Token:
+        return self.found[self.at]
+
+    def wrong(self, told: str, token: Token | None = None) -> SpecError:
+        token = self.token if token is None else token
+        if token.kind == "end":
+            return SpecError(f"formula: {told}: {shown(self.text)} ends too early")
+        return SpecError(f"formula: {told}, {place(self.text, token.start, token.end)}")
+
+    def take(self, *kinds: str) -> Token | None:
+        """The next token, if it is one of these."""
+        token = self.token
+        if token.kind not in kinds:
+            return None
+        self.at += 1
+        return token
+
+    def deeper(self, step: int = 1) -> None:
+        self.depth += step
+        if self.depth > DEEPEST:
+            raise SpecError(f"formula: more than {DEEPEST} brackets or signs within each other")
+
+    def comparison(self) -> Node:
+        left = self.chain(0)
+        if (mark := self.take(*COMPARED)) is None:
+            return left
+        node = Compare(mark.kind, left, self.chain(0))
+        if self.token.kind in COMPARED:
+            raise self.wrong("one comparison at a time; I((a < x) * (x < b)) is 1 where both hold")
+        return node
+
+    def chain(self, rank: int) -> Node:
+        if rank == len(RANKS):
+            return self.sign()
+        first, rest = self.chain(rank + 1), []
+        while mark := self.take(*RANKS[rank]):
+            rest.append(Link(mark.kind, self.chain(rank + 1)))
+        return Sequel(first, tuple(rest)) if rest else first
+
+    def sign(self) -> Node:
+        if mark := self.take("+", "-"):
+            self.deeper()
+            node = Sign(mark.kind, self.sign())
+            self.deeper(-1)
+            return node
+        return self.power()
+
+    def power(self) -> Node:
+        base = self.atom()
+        if self.take("^", "**") is None:
+            return base
+        self.deeper()
+        node = Power(base, self.sign())
+        self.deeper(-1)
+        return node
+
+    def atom(self) -> Node:
+        token = self.token
+        self.at += token.kind != "end"
+        match token.kind:
+            case "number":
+                value = float(token.text)
+                if value == float("inf"):
+                    raise self.wrong("this number is too large", token)
+                return Number(value)
+            case "word":
+                return Word(token.text)
+            case "dot":
+                return Dot()
+            case "name":
+                return self.named(token)
+            case "(":
+                return Bracket(self.enclosed(token, "("))
+            case "[":
+                return self.listed(token)
+            case _:
+                raise self.wrong("a name, a number or a bracket is missing", token)
+
+    def named(self, token: Token) -> Node:
+        if self.token.kind == "(" and not token.quoted:
+            return self.call(token)
+        if self.token.kind in ("(", "["):
+            raise self.wrong("nothing is called or picked out here", self.token)
+        if not token.quoted and token.text in FLAGS:
+            return Flag(FLAGS[token.text])
+        return Name(token.text)
+
+    def enclosed(self, opened: Token, called: str) -> Node:
+        self.deeper()
+        node = self.comparison()
+        self.close(opened, called, ")")
+        return node
+
+    def close(self, opened: Token, called: str, mark: str) -> None:
+        self.deeper(-1)
+        if self.take(mark) is not None:
+            return
+        if self.token.kind == "end":
+            raise SpecError(f"formula: {called} is not closed in the formula {shown(self.text)}")
+        raise self.wrong(f"{mark} is missing: {called} was opened before")
+
+    def call(self, token: Token) -> Node:
+        told = remedy(token.text)
+        if told is not None:
+            inner = self.text[token.start :].split(")")[0][:60]
+            called = f"{inner})" if "(" in inner else token.text
+            raise SpecError(f"formula: {called} {told}, {place(self.text, token.start, token.end)}")
+        opened = self.take("(")
+        arguments = self.arguments(opened or token, f"{token.text}(", ")")
+        if token.text != "c":
+            return Call(token.text, tuple(arguments))
+        if any(argument.key is not None for argument in arguments):
+            raise self.wrong("c() takes values without names", token)
+        return Items(tuple(argument.value for argument in arguments))
+
+    def listed(self, opened: Token) -> Node:
+        return Items(tuple(a.value for a in self.arguments(opened, "[", "]")))
+
+    def arguments(self, opened: Token, called: str, mark: str) -> list[Argument]:
+        self.deeper()
+        found: list[Argument] = []
+        while self.token.kind not in (mark, "end"):
+            found.append(self.argument())
+            if self.take(",") is None:
+                break
+        self.close(opened, called, mark)
+        return found
+
+    def argument(self) -> Argument:
+        token, after = self.token, self.found[min(self.at + 1, len(self.found) - 1)]
+        if token.kind == "name" and after.kind == "=":
+            self.at += 2
+            return Argument(token.text, self.comparison())
+        return Argument(None, self.comparison())

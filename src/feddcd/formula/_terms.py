@@ -1,0 +1,190 @@
+"""The right side as terms: R's expansion of + - : * / ^ and R's rule for coding factors."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from .._errors import SpecError
+from ._arguments import number_of
+from ._tree import Bracket, Call, Dot, Link, Name, Node, Number, Power, Sequel, Sign, text_of
+
+MOST_TERMS = 5_000
+MOST_STEPS = 1_000_000  # of multiplying terms, so that no formula occupies a site
+
+
+class TermList(NamedTuple):
+    """TermList are sets of variables, as bits; sorted by their number, as R does."""
+
+    variables: tuple[Node, ...]
+    terms: tuple[int, ...]
+    intercept: bool
+    offsets: tuple[Node, ...]
+
+
+def members(term: int) -> list[int]:
+    """The places of the variables of a term."""
+    return [i for i in range(term.bit_length()) if term >> i & 1]
+
+
+def expand(right: Node) -> TermList:
+    expansion = _Expansion()
+    found = expansion.sum(right, True)
+    return TermList(
+        tuple(expansion.variables.values()),
+        tuple(sorted(found, key=int.bit_count)),
+        expansion.intercept,
+        tuple(expansion.offsets),
+    )
+
+
+def contrasted(terms: Sequence[int], intercept: bool, factors: Iterable[int]) -> list[set[int]]:
+    """By term: which of its factors are coded by contrasts, R's TermCode: those without which the
+    term is part of an earlier one. Without an intercept the first factor of all is coded fully."""
+    factors, covered, coded = set(factors), {0}, []
+    for term in terms:
+        own = [i for i in members(term) if i in factors]
+        coded.append({i for i in own if term & ~(1 << i) in covered})
+        covered |= {term, *(term & ~(1 << i) for i in members(term))}
+    first = next((i for i, term in enumerate(terms) if factors & set(members(term))), None)
+    if not intercept and first is not None:
+        coded[first].discard(min(factors & set(members(terms[first]))))
+    return coded
+
+
+def without_dot(node: Node, others: Sequence[str]) -> Node:
+    """The dot written out."""
+    again = lambda inner: without_dot(inner, others)
+    match node:
+        case Dot():
+            if not others:
+                raise SpecError("formula: no column is left for '.'")
+            first, *rest = (Name(name) for name in others)
+            return Bracket(
+                Sequel(first, tuple(Link("+", name) for name in rest)) if rest else first
+            )
+        case Bracket(inner):
+            return Bracket(again(inner))
+        case Sign(mark, inner):
+            return Sign(mark, again(inner))
+        case Power(base, exponent):
+            return Power(again(base), exponent)
+        case Sequel(first, rest):
+            return Sequel(again(first), tuple(Link(mark, again(each)) for mark, each in rest))
+    return node
+
+
+class _Expansion:
+    def __init__(self):
+        self.variables: dict[str, Node] = {}
+        self.places: dict[str, int] = {}
+        self.offsets: list[Node] = []
+        self.intercept, self.steps = True, 0
+
+    def sum(self, node: Node, adds: bool) -> list[int]:
+        """A summand, or a sum of them; `adds` is False behind a minus."""
+        match node:
+            case Number(value) if value in (0, 1):
+                self.intercept = (value == 1) == adds
+                return []
+            case Bracket(inner) | Sign("+", inner):
+                return self.sum(inner, adds)
+            case Sign("-", Number() as inner):
+                return self.sum(inner, not adds)
+            case Call("offset", arguments):
+                return self.offset(node, arguments, adds)
+            case Sequel(first, rest) if rest[0].mark in "+-":
+                return self.sums(first, rest, adds)
+        return self.product(node)
+
+    def sums(self, first: Node, rest: Sequence[Link], adds: bool) -> list[int]:
+        found = dict.fromkeys(self.sum(first, adds))
+        for mark, node in rest:
+            if mark == "+":
+                found |= dict.fromkeys(self.sum(node, adds))
+                self.check(len(found))
+                continue
+            for term in self.sum(node, not adds):
+                if term not in found:
+                    told = f"{text_of(node)} is taken away, but it is not there"
+                    raise SpecError(f"formula: {told}")
+                del found[term]
+        return list(found)
+
+    def offset(self, node: Node, arguments: Sequence, adds: bool) -> list[int]:
+        if not arguments:
+            raise SpecError("formula: offset() is empty in the formula")
+        if not adds or len(arguments) != 1 or arguments[0].key is not None:
+            raise SpecError(f"formula: {text_of(node)}: offset() takes one value and is added")
+        self.offsets.append(arguments[0].value)
+        return []
+
+    def product(self, node: Node) -> list[int]:
+        match node:
+            case Bracket(inner):
+                return self.enclosed(inner)
+            case Power(base, exponent):
+                return self.power(base, exponent)
+            case Sequel(first, rest) if rest[0].mark not in "+-":
+                found = self.product(first)
+                for mark, each in rest:
+                    found = self.times(mark, found, self.product(each))
+                return found
+            case Name() | Call():
+                return [self.variable(node)]
+            case Dot():
+                raise SpecError("formula: '.' needs the names of the columns")
+            case Number(value):
+                raise SpecError(f"formula: {value:g} is no term; 0 and 1 stand for the intercept")
+        raise SpecError(f"formula: {text_of(node)} is no term; write I(...) for arithmetic")
+
+    def enclosed(self, inner: Node) -> list[int]:
+        """A bracket within a product: 0 and 1 have no meaning there."""
+        before = self.intercept, len(self.offsets)
+        found = self.sum(inner, True)
+        if before != (self.intercept, len(self.offsets)) or not found:
+            told = f"({text_of(inner)}) is part of a product: 0, 1 and offset() stand alone"
+            raise SpecError(f"formula: {told}")
+        return found
+
+    def power(self, base: Node, exponent: Node) -> list[int]:
+        value = number_of(exponent)
+        if not isinstance(base, Bracket | Dot):
+            text = text_of(Power(base, exponent))
+            told = f"{text}: the power of one term is that term; write I({text}) for the number"
+            raise SpecError(f"formula: {told}")
+        if value is None or not 1 <= value <= MOST_TERMS or value % 1:
+            told = f"^{text_of(exponent)}: need a whole number, at least 1"
+            raise SpecError(f"formula: {told}")
+        found = own = self.product(base)
+        for _ in range(int(value) - 1):
+            more = self.times("^", found, own)
+            if len(more) == len(found):
+                break
+            found = more
+        return found
+
+    def times(self, mark: str, left: list[int], right: list[int]) -> list[int]:
+        self.steps += len(left) * len(right)
+        if self.steps > MOST_STEPS:
+            raise SpecError(f"formula: it multiplies too much, more than {MOST_STEPS:,} pairs")
+        if mark == "/":
+            whole = 0
+            for term in left:
+                whole |= term
+            both = [whole | term for term in right]
+        else:
+            both = [a | b for a in left for b in right]
+        before = {":": [], "/": left, "^": left, "*": [*left, *right]}[mark]
+        found = list(dict.fromkeys([*before, *both]))
+        self.check(len(found))
+        return found
+
+    def check(self, count: int) -> None:
+        if count > MOST_TERMS:
+            raise SpecError(f"formula: it has more than {MOST_TERMS:,} terms")
+
+    def variable(self, node: Node) -> int:
+        if isinstance(node, Call) and node.function == "offset":
+            raise SpecError(f"formula: {text_of(node)}: offset() must be a term of its own")
+        text = text_of(node)
+        self.variables.setdefault(text, node)
+        return 1 << self.places.setdefault(text, len(self.places))

@@ -1,0 +1,143 @@
+"""A formula's text as tokens: names, numbers, words in quotes and marks, each with its place."""
+
+import re
+import unicodedata
+from typing import NamedTuple
+
+from .._errors import SpecError
+
+LONGEST = 10_000  # characters
+SHOWN = 200  # of them, in a message
+NUMBER = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?L?")
+MARKS = ("**", "==", "!=", "<=", ">=", "~", "+", "-", "*", "/", ":", "^", "(", ")", ",", "=", "<",
+         ">", "[", "]")  # fmt: skip
+BARE = re.compile(r"(?!__)(?:[^\W\d]|\.(?![\d.]|$))[\w.]*")
+LOOKALIKES = {
+    "−": "-", "–": "-", "—": "-", "×": "*", "∗": "*", "·": "*", "÷": "/", "∼": "~", "˜": "~",
+    "‘": "'", "’": "'", "“": '"', "”": '"', "„": '"', "´": "'", "≤": "<=", "≥": ">=", "≠": "!=",
+}  # fmt: skip
+OTHERS = {
+    "|": "no groups and no 'or' here; site_effects='fixed' gives each site its own level",
+    "&": "no 'and' here; I((a > 5) * (b < 3)) is 1 where both hold",
+    "!": "no 'not' here; I(x <= 5) is not I(x > 5)",
+    "%": "no %in%, %% or %/% here; a:b is b within a, I(x == 'a') is a comparison",
+    "{": "write I(...) for arithmetic",
+    "}": "write I(...) for arithmetic",
+    "$": "name the column alone",
+    "@": "name the column alone",
+    "#": "no comments here; a name with # in it stands in backticks",
+    ";": "one formula, no more",
+    "\\": "a name with \\ in it stands in backticks",
+    "?": "a name with ? in it stands in backticks",
+}
+
+
+class Token(NamedTuple):
+    kind: str  # name, number, word, dot, end, or the mark itself
+    text: str  # of a name or a word: without its quotes
+    start: int
+    end: int
+    quoted: bool = False
+
+
+def place(text: str, start: int, end: int) -> str:
+    """Where in a formula something stands, for a message."""
+    whole = text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+    piece = text[start:end][:40]
+    return f"at {piece!r} (character {start + 1}) in the formula {whole!r}"
+
+
+def shown(text: str) -> str:
+    return repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}...")
+
+
+def is_bare(name: str) -> bool:
+    """Whether a name needs no backticks."""
+    return BARE.fullmatch(name) is not None and unicodedata.normalize("NFKC", name) == name
+
+
+def tokens(text: str) -> list[Token]:
+    found, at = [], 0
+    while at < len(text):
+        if text[at].isspace():
+            at += 1
+            continue
+        found.append(_next(text, at))
+        at = found[-1].end
+    return [*found, Token("end", "", len(text), len(text))]
+
+
+def _next(text: str, at: int) -> Token:
+    letter = text[at]
+    if letter in "`'\"":
+        return _quoted(text, at)
+    if match := NUMBER.match(text, at):
+        return _number(text, match)
+    if _begins(text, at):
+        return _name(text, at)
+    if letter == ".":
+        if text[at + 1 : at + 2] == ".":
+            raise SpecError(f"formula: '..' is no name, {place(text, at, at + 3)}")
+        return Token("dot", ".", at, at + 1)
+    mark = next((mark for mark in MARKS if text.startswith(mark, at)), None)
+    if mark is None:
+        raise SpecError(f"formula: {_unknown(letter)}, {place(text, at, at + 1)}")
+    return Token(mark, mark, at, at + len(mark))
+
+
+def _unknown(letter: str) -> str:
+    if letter in OTHERS:
+        return f"{letter!r} is not known: {OTHERS[letter]}"
+    if letter in LOOKALIKES:
+        return f"{letter!r} only looks like {LOOKALIKES[letter]!r}: write {LOOKALIKES[letter]!r}"
+    called = unicodedata.name(letter, f"U+{ord(letter):04X}").lower()
+    return f"{letter!r} ({called}) is not known; a name with it stands in backticks"
+
+
+def _begins(text: str, at: int) -> bool:
+    letter, after = text[at], text[at + 1 : at + 2]
+    return (
+        letter.isalpha() or letter == "_" or (letter == "." and (after.isalpha() or after == "_"))
+    )
+
+
+def _goes_on(letter: str) -> bool:
+    return letter.isalnum() or letter in "._" or unicodedata.category(letter)[0] == "M"
+
+
+def _name(text: str, at: int) -> Token:
+    end = at
+    while end < len(text) and _goes_on(text[end]):
+        end += 1
+    name = text[at:end]
+    if (read := unicodedata.normalize("NFKC", name)) != name:
+        told = f"{name!r} has letters that only look like those of {read!r}"
+        hint = f"write `{name}` in backticks if the column is called so, I(x^2) for a square"
+        raise SpecError(f"formula: {told}: {hint}, {place(text, at, end)}")
+    if name.startswith("__"):
+        told = f"{name!r} begins with __; a column of that name stands in backticks"
+        raise SpecError(f"formula: {told}, {place(text, at, end)}")
+    return Token("name", name, at, end)
+
+
+def _number(text: str, match: re.Match[str]) -> Token:
+    at, end = match.span()
+    if end < len(text) and _goes_on(text[end]):
+        told = "a name that begins with a digit stands in backticks"
+        raise SpecError(f"formula: {told}, {place(text, at, end + 1)}")
+    return Token("number", match[0].removesuffix("L"), at, end)
+
+
+def _quoted(text: str, at: int) -> Token:
+    """A word, or a name in backticks; a backslash keeps the next letter as it is."""
+    quote, letters, end = text[at], [], at + 1
+    while end < len(text) and text[end] != quote:
+        end += text[end] == "\\" and quote != "`"
+        letters.append(text[end : end + 1])
+        end += 1
+    if end >= len(text):
+        raise SpecError(f"formula: {quote} is not closed, {place(text, at, len(text))}")
+    word = "".join(letters)
+    if quote == "`" and not word.strip():
+        raise SpecError(f"formula: there is no name in `{word}`, {place(text, at, end + 1)}")
+    return Token("name" if quote == "`" else "word", word, at, end + 1, quoted=True)
