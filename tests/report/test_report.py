@@ -1,6 +1,7 @@
 """The report: right counts, honest sentences, a page that is whole and harmless."""
 
 import csv
+import datetime
 import functools
 import io
 import re
@@ -10,10 +11,12 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+import feddcd
 from feddcd import report
 from feddcd.history import COLUMNS, COUNTS, History
 from feddcd.report import RunEntry, run
 from feddcd.report.methods import look, looks
+from feddcd.report.page import footer
 
 VOID = {"meta", "link", "br", "hr", "img"}
 
@@ -127,6 +130,11 @@ def test_every_figure_can_be_drawn(tmp_path, name):
 
 def test_writing_twice_gives_the_same_bytes(tmp_path):
     assert page(tmp_path, CASES["compare"]) == page_of("compare")
+
+
+def test_the_page_says_when_and_by_what_it_was_made():
+    day = datetime.date(2026, 3, 1)
+    assert f"Made on 2026-03-01 by feddcd {feddcd.__version__}." in footer({}, day)
 
 
 def test_user_text_is_escaped(tmp_path):

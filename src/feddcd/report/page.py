@@ -5,7 +5,9 @@ Functions that take words escape them; what they return is HTML and goes into ea
 
 import re
 from collections.abc import Iterable, Mapping
+from datetime import date
 from html import escape
+from importlib.metadata import version
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 # on a phone, on a desktop and on paper, in the light and in the dark
@@ -163,10 +165,12 @@ def section(name: str, *parts: str) -> str:
     return lines([f"<section><h2>{text(name)}</h2>", *parts, "</section>"])
 
 
-def footer(terms: Mapping[str, str]) -> str:
-    """What the words of the page mean."""
+def footer(terms: Mapping[str, str], day: date | None = None) -> str:
+    """What the words of the page mean; when it was made, and by what."""
     meanings = [f"<dt>{escape(a)}</dt><dd>{escape(b)}</dd>" for a, b in terms.items()]
-    return f"<footer>{details('How to read this', '<dl>', *meanings, '</dl>')}</footer>"
+    made = f"Made on {day or date.today():%Y-%m-%d} by feddcd {version('feddcd')}."
+    explained = details("How to read this", "<dl>", *meanings, "</dl>")
+    return f"<footer>{explained}{paragraph(made, 'note')}</footer>"
 
 
 def details(name: str, *parts: str) -> str:
