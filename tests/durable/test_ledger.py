@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -242,7 +243,7 @@ def test_a_write_that_failed_is_no_write(fails, tmp_path):
     filled(path).close()
     with Ledger(path, "north", connect=broken_at(fails)) as ledger:
         call = (ledger.prune, 4) if fails == "DELETE" else (ledger.append, "round", 1, 5, b"x")
-        with pytest.raises(LedgerError, match=r"cannot write .*: disk I/O error; free space"):
+        with pytest.raises(LedgerError, match=r"cannot use .*: disk I/O error. Nothing is lost"):
             call[0](*call[1:])
         with pytest.raises(LedgerError, match="start the server again"):
             ledger.append("round", 1, 5, b"x")
@@ -260,12 +261,37 @@ def test_a_full_disk_leaves_the_ledger_as_it_was(tmp_path):
         with ledger._database.reading() as database:
             pages = database.execute("PRAGMA page_count").fetchone()[0]
             database.execute(f"PRAGMA max_page_count = {pages}").fetchall()
-        with pytest.raises(LedgerError, match="full; free space"):
+        with pytest.raises(LedgerError, match="the disk is full"):
             ledger.append("round", 1, 5, bytes(100_000), {"a": b"x"})
     with Ledger(path, "north") as ledger:
         assert ledger.head[0] == 4
         assert ledger.uploads(1, 5) == {}
         assert ledger.append("round", 1, 5, bytes(100_000)).seq == 5
+
+
+def test_a_ledger_that_meets_a_full_disk_when_opened_is_not_called_damaged(tmp_path):
+    """Advice to remove the -wal file would then cost the last records."""
+    path = tmp_path / "ledger"
+    ledger = filled(path)
+    code = """
+        import resource
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        try:
+            Ledger(sys.argv[1], "north")
+        except LedgerError as error:
+            print(error, flush=True)
+        os._exit(0)
+    """
+    copy = tmp_path / "copy"
+    for end in ("", "-wal"):
+        shutil.copy(f"{path}{end}", f"{copy}{end}")
+    ledger.close()
+    with child(code, copy) as process:
+        said = process.stdout.read()
+    assert "Nothing is lost: keep it and the files beside it" in said
+    assert "damaged" not in said
+    assert "remove" not in said
+    assert len(bodies(copy)) == 4
 
 
 def test_making_a_ledger_may_crash(tmp_path):

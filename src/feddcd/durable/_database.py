@@ -1,5 +1,6 @@
 """The SQLite file under the ledger: made atomically, locked, checked when opened."""
 
+import errno
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -15,6 +16,11 @@ FORMAT = 1
 
 _UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # the latter from damaged messages and texts
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+# the machine's trouble, not the file's: nothing of it is lost
+_MACHINE = (
+    sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOMEM,
+)  # fmt: skip
 
 
 class Database:
@@ -52,6 +58,8 @@ class Database:
             raise self._refusal(error) from None
         except OSError as error:
             self.close()
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                raise self._machine(error) from error
             raise LedgerError(f"cannot open {path}: {error}; does its folder exist?") from error
         except BaseException:
             self.close()
@@ -92,10 +100,7 @@ class Database:
         except (*_UNREADABLE, OverflowError) as error:
             with suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
-            raise LedgerError(
-                f"cannot write {self.path}: {error}; free space or repair the disk, then start "
-                "the server again"
-            ) from error
+            raise self._machine(error) from error
         self._failed = False
 
     def damage(self, what: str) -> LedgerError:
@@ -140,9 +145,18 @@ class Database:
             )
 
     def _refusal(self, error: Exception) -> LedgerError:
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _BUSY:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in _BUSY:
             return LedgerError(f"{self.path} is in use by another program; stop it and try again")
-        return self.damage(str(error))
+        return self._machine(error) if code in _MACHINE else self.damage(str(error))
+
+    def _machine(self, error: Exception) -> LedgerError:
+        full = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
+        why = "the disk is full" if full else str(error)
+        return LedgerError(
+            f"cannot use {self.path}: {why}. Nothing is lost: keep it and the files beside it, "
+            "free space or repair the disk, then start the server again"
+        )
 
 
 def _make_durable(connection: sqlite3.Connection) -> None:
