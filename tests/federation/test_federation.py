@@ -17,6 +17,7 @@ from feddcd.algorithms import ALGORITHMS
 from feddcd.data.federate import federate
 from feddcd.durable.ledger import Ledger
 from feddcd.durable.site import ClientFile
+from feddcd.federation.coordinator import nodes
 from feddcd.federation.coordinator.inspect import inspect, verify
 from feddcd.federation.folder import FederationFolder, load_place
 from feddcd.federation.machine.init import add_site
@@ -26,6 +27,7 @@ from federations import Given
 from local_network import (
     LocalNetwork,
     events,
+    kind_of,
     make,
     model,
     places,
@@ -466,6 +468,38 @@ def test_it_says_whom_it_waited_for(tmp_path):
         train(home, LocalNetwork(places(home)[:1]), 2)
     assert [event["event"] for _, event in home.read_events()].count("failed") == 2
     assert list(home.read_events())[-1][1]["event"] == "failed"
+
+
+def test_it_ends_where_every_site_refuses_and_says_why(tmp_path):
+    home = make(tmp_path / "f", 3, wine(3), patience=0.3, rounds=2, **RIDGE)
+    for place in places(home):
+        (place.folder / "policy.toml").write_text("methods = ['fedavg']\ncomplete = true\n")
+    with pytest.raises(Stalled, match=r"no round could be summed for 0.3 s; site-1: its policy"):
+        train(home, LocalNetwork(places(home)))
+    assert sums(home) == []
+
+
+class SlowNetwork(LocalNetwork):
+    """The last node answers a greeting only to who waits for it."""
+
+    def ask(self, requests, seconds, work, stop):
+        slow = max(self.places)
+        first = {node: request for node, request in requests.items() if node != slow}
+        yield from super().ask(first, seconds, work, stop)
+        if slow in requests and (kind_of(requests[slow]) != "hello" or not stop()):
+            yield from super().ask({slow: requests[slow]}, seconds, work, stop)
+
+
+def test_a_slow_site_that_lost_one_message_is_asked_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(nodes, "AGAIN_S", 0.0)
+    home = make(tmp_path / "f", 3, wine(3), rounds=6, **RIDGE)
+    lost = iter([True])
+    fault = lambda site, kind: (
+        "answer" if (site, kind) == ("site-3", "task") and next(lost, False) else None
+    )
+    train(home, SlowNetwork(places(home), fault))
+    assert [len(record.members) for record in sums(home)].count(2) <= 2
+    assert len(sums(home)[-1].members) == 3
 
 
 def test_rounds_with_too_few_answers_are_given_up(tmp_path):

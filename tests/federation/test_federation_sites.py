@@ -9,6 +9,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from disks import in_memory
+from feddcd._errors import Stalled
 from feddcd.durable.codec import digest, pack, unpack
 from feddcd.durable.shapes import Compiled
 from feddcd.durable.site import ClientFile
@@ -208,7 +209,9 @@ def test_an_old_ledger_is_refused_by_the_sites(home):
     home.ledger.write_bytes(old)
     for path in home.server.glob("ledger.db-*"):
         path.unlink()
-    with pytest.raises(Exception, match="waited"):
+    settings = home.path / "federation.toml"
+    settings.write_text(settings.read_text().replace("patience = 0.05", "patience = 0.6"))
+    with pytest.raises(Stalled, match="the ledger is older|waited"):
         train(home, LocalNetwork(places(home), give_up := GiveUp()), 6)
     assert "the ledger is older than this site's state. Restore the newest ledger" in reasons(home)
     assert len(sums(home)) == 2

@@ -86,6 +86,10 @@ class Rounds:
             self._handle(client, envelope, keep)
         return closings
 
+    def refusals(self) -> list[str]:
+        """Why sites refused, or were refused, the last time that they were asked."""
+        return [self._refused[client] for client in sorted(self._refused)]
+
     def refuse(self, client: str, reason: str) -> None:
         if self._refused.get(client) != reason:
             self.folder.note("refused", site=client, reason=reason)

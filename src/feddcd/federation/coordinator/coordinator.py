@@ -109,14 +109,25 @@ class Coordinator:
         spec, epoch = self.config.spec, self.server.now.epoch
         self.folder.note("started", epoch=epoch, committed=self.committed, rounds=self.wanted)
         self.gather(departures=bool(self.folder.requests()))
+        moved = time.monotonic()
         while self.committed < self.wanted and not self.reached():
-            self.committed += self.rounds.next() is not None
+            if self.rounds.next() is None:
+                self.wait_for_answers(moved)
+            else:
+                self.committed, moved = self.committed + 1, time.monotonic()
             self.folder.note("progress", committed=self.committed, of=self.wanted)
             due = spec.target_gap is not None and self.committed % spec.certify_every == 0
             if due and self.committed != self.certified_at:
                 self.settle()
             self.gather()
         self.finish()
+
+    def wait_for_answers(self, since: float) -> None:
+        """After a round without a sum: a site may be mended, as long as patience lasts."""
+        if time.monotonic() - since > self.config.patience:
+            told = f"no round could be summed for {self.config.patience:g} s"
+            raise Stalled("; ".join([told, *self.rounds.refusals()]))
+        time.sleep(PAUSE_S)
 
     def reached(self) -> bool:
         target = self.config.spec.target_gap
@@ -129,7 +140,7 @@ class Coordinator:
         """
         until = time.monotonic() + self.config.patience
         while True:
-            if departures or not self.enough():
+            if departures or not self.enough() or self.nodes.overdue(self.rounds.members):
                 self.nodes.call((lambda: False) if departures else self.enough)
             for client in sorted(self.nodes.here() - self.rounds.members):
                 self.join(client)

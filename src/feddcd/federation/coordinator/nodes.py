@@ -71,19 +71,31 @@ class Nodes:
         self._asked: set[int] = set()
         self._refused: dict[int, tuple[float, str]] = {}  # by node: when, and why
         self._node: dict[str, int] = {}
+        self._called = time.monotonic()  # when greetings were waited for
         self.offers: dict[str, Welcome] = {}
         self.sent = {"hello": 0, "task": 0, "settle": 0}
 
     def here(self) -> set[str]:
         return set(self._node)
 
+    def refusals(self) -> list[str]:
+        """Why nodes refused a greeting, or were refused."""
+        return sorted({reason for _, reason in self._refused.values()})
+
     def lost(self, client: str) -> None:
         """Not there any more as far as we know; it is greeted again when it is."""
         self._asked.discard(self._node.pop(client, 0))
 
+    def overdue(self, members: set[str]) -> bool:
+        """Whether a member is connected that was only greeted beside the work of others, which
+        a slow site never answers in time: now and then it is waited for."""
+        late = time.monotonic() - self._called > AGAIN_S
+        return late and bool(members - self.here()) and bool(self._new())
+
     def call(self, enough: Callable[[], bool]) -> None:
         """Greets whoever is new and forgets who has gone; waits for all, or for enough."""
         new, began = self._new(), time.monotonic()
+        self._called = began
         stop = lambda: enough() and time.monotonic() - began > LINGER_S
         self.sent["hello"] += len(new)
         greetings = dict.fromkeys(new, self._hello)
@@ -169,7 +181,8 @@ def greet(folder: FederationFolder, nodes: Nodes, config: Config) -> None:
             if len(here) >= config.fewest:
                 return
             names = f"here: {', '.join(sorted(here)) or 'none'}"
-            raise Stalled(f"waited {config.patience:g} s for {', '.join(sorted(invited))}; {names}")
+            told = f"waited {config.patience:g} s for {', '.join(sorted(invited))}; {names}"
+            raise Stalled("; ".join([told, *nodes.refusals()]))
         time.sleep(PAUSE_S)
 
 
