@@ -32,6 +32,10 @@ class Loss(NamedTuple):
     least: Callable[[Array], Array] = _no_least  # by row: what the deviance is counted from
     constant: Callable[[Array, Array], Array] = _no_constant  # log-likelihood + s loss, by row
 
+    def variance(self, mean: Array) -> Array:
+        """Of a row's outcome at its mean, n by k by k: the curvature, the link being canonical."""
+        return self.curvature(mean)
+
     def constant_model(self, mean: Array) -> tuple[Array, float]:
         """The best model without features, and the least curvature of its intercept."""
         H = self.hessian(mean[None], np.ones(1))

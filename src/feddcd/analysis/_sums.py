@@ -76,12 +76,14 @@ class Answer(NamedTuple):
     null: np.ndarray  # the constant model's value, gradient and curvature, 1 + k + k²
     bins: np.ndarray  # weight, observed, predicted by bins of the predicted mean
     residuals: np.ndarray  # weight by bins of the residuals
+    pearson: np.ndarray  # X²: squared residuals by their variances
     moments: Moments | None
 
 
 KINDS: dict[str, Kind] = {  # of the parts of an answer: what is done with each
     "value": Sum, "g": Sum, "H": Sum, "size": Sum, "M": partial(Max, grid=1),
-    "m": partial(Max, grid=8), "null": Sum, "bins": Sum, "residuals": Sum, "moments.n": Count,
+    "m": partial(Max, grid=8), "null": Sum, "bins": Sum, "residuals": Sum, "pearson": Sum,
+    "moments.n": Count,
     **{f"moments.{name}": Sum for name in Moments._fields[1:]},
 }  # fmt: skip
 
@@ -123,6 +125,7 @@ def answer(rows: DesignRows, family: str, asked: PointQuestion, least: int = 0) 
             null=_null(rows, loss, asked.null),
             bins=_bins(rows, mean, asked.edges, least),
             residuals=_residuals(rows, mean, C, asked, least),
+            pearson=np.asarray(s @ _pearson(Y, mean, loss.variance(mean))),
             moments=_moments(rows, family) if asked.pilot else None,
         )
 
@@ -182,6 +185,15 @@ def _null(rows: DesignRows, loss: Loss, c: np.ndarray) -> np.ndarray:
     C = np.tensordot(rows.s, loss.curvature(mean), 1)
     value = rows.s @ loss.value(z, rows.Y)
     return np.concatenate([[value], rows.s @ (mean - rows.Y), C.ravel()])
+
+
+def _pearson(Y: np.ndarray, mean: np.ndarray, V: np.ndarray) -> np.ndarray:
+    """r'V⁻¹r by row; of classes, sum r²/p over all of them, the base included."""
+    r, least = Y - mean, 1e-300
+    if r.shape[1] == 1:
+        return r[:, 0] ** 2 / np.maximum(V[:, 0, 0], least)
+    p = np.column_stack([1 - mean.sum(1), mean])
+    return np.sum(np.column_stack([r.sum(1), r]) ** 2 / np.maximum(p, least), 1)
 
 
 def _bins(rows: DesignRows, mean: np.ndarray, edges: np.ndarray, least: int) -> np.ndarray:
