@@ -70,7 +70,11 @@ def by_array(message, X=None, y=Y, groups=SITE, **settings):
 
 CASES = [
     # settings
-    by_array("need family in gaussian, binomial, poisson, multinomial; got 'g", family="gamma"),
+    by_array("need family in gaussian, binomial, poisson, multinomial, quas", family="weibull"),
+    by_array("need link in inverse, log, identity for family gamma; got 'logit'", family="Gamma",
+             link="logit"),
+    by_array("must be above 0 for gamma, got 0", family="Gamma"),
+    by_array("algorithm='pointsaga' takes gaussian", family="Gamma", algorithm="pointsaga"),
     by_array("need algorithm in auto, newton, pointsaga; got 'fedavg'", algorithm="fedavg"),
     by_array("need site_effects in none, fixed; got 'random'", site_effects="random"),
     by_array("need covariance in model, cluster; got 'HC3'", covariance="HC3"),

@@ -10,6 +10,7 @@ from feddcd import FederatedGLM
 from feddcd.analysis._model import Model, model_of
 from feddcd.analysis._points import bound, inverse, leverage, point, upper_inverse
 from feddcd.analysis._sums import DesignRows, PointQuestion, answer, round_up, square
+from feddcd.analysis.families import family_of
 
 PROBLEMS, SITES, ROWS, COLUMNS = 1000, 2, 30, 4
 DRAWN = {"binomial": 410, "poisson": 420, "multinomial": 450, "gaussian": 60}
@@ -49,14 +50,16 @@ def random_problems(kind, count, seed):
 def _problem(kind, X, Y, s, l2):
     rows, cut = DesignRows(X, Y, s, np.zeros(len(s))), np.split(np.arange(len(s)), SITES)
     sites = {str(i): DesignRows(*(x[part] for x in rows)) for i, part in enumerate(cut)}
-    return Problem(model_of(kind, NAMES, Y.shape[1], l2, tuple(sites), 0, False), sites, rows)
+    return Problem(
+        model_of(family_of(kind), NAMES, Y.shape[1], l2, tuple(sites), 0, False), sites, rows
+    )
 
 
 def ask(model, sites, w, seen, V):
     """The sites' answers at w, each having been seen at another point."""
     asked = PointQuestion(w, w, V, np.zeros(model.k), NONE, np.ones(()), False)
     return {
-        site: answer(rows, model.family, asked._replace(seen=seen[site]))
+        site: answer(rows, model.loss, asked._replace(seen=seen[site]))
         for site, rows in sites.items()
     }
 
@@ -163,7 +166,7 @@ def test_never_below_the_true_error(kind):
 def test_the_bound_is_attained():
     """Counts of mean 1 and a constant c > 0: g = n(e^c - 1), H = ne^c, S² = 1/H, so that
     λS = 1 - e^-c and r is the distance c itself, in standard errors."""
-    n, model = 64.0, model_of("poisson", ["Intercept"], 1, 0.0, ("a",), 0, False)
+    n, model = 64.0, model_of(family_of("poisson"), ["Intercept"], 1, 0.0, ("a",), 0, False)
     rows = DesignRows(np.ones((64, 1)), np.ones((64, 1)), np.ones(64), np.zeros(64))
     for c in np.log([2.0, 4.0, 16.0]):  # so that S² is a power of 2: M is rounded to itself
         w = np.array([[c]])

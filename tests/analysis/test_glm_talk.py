@@ -22,6 +22,7 @@ from feddcd.analysis._sums import (
     answer,
     square,
 )
+from feddcd.analysis.families import family_of
 from feddcd.analysis.plan import ModelSettings
 from feddcd.analysis.protocol import Agreement, SiteRows, converse, in_process
 from feddcd.losses import LOSSES
@@ -86,11 +87,11 @@ def differences(f, x, h=1e-5):
 @pytest.mark.parametrize("family", LOSSES)
 def test_answers_are_derivatives(family):
     rows, asked = pooled_rows(family), question(family)
-    shape, said = asked.w.shape, answer(rows, family, asked)
+    shape, said = asked.w.shape, answer(rows, family_of(family), asked)
     f = lambda w: minus_log_likelihood(
         family, rows.X @ w.reshape(shape) + rows.offset[:, None], rows
     )
-    g = lambda w: answer(rows, family, asked._replace(w=w.reshape(shape))).g
+    g = lambda w: answer(rows, family_of(family), asked._replace(w=w.reshape(shape))).g
     w, p = asked.w.reshape(-1), asked.w.size
     np.testing.assert_allclose(said.value, f(w), rtol=1e-12)
     np.testing.assert_allclose(said.g, differences(f, w), rtol=1e-6, atol=1e-6)
@@ -100,9 +101,9 @@ def test_answers_are_derivatives(family):
 @pytest.mark.parametrize("family", LOSSES)
 def test_constant_model(family):
     rows, asked = pooled_rows(family), question(family)
-    k, said = len(asked.null), answer(rows, family, asked).null
+    k, said = len(asked.null), answer(rows, family_of(family), asked).null
     f = lambda c: minus_log_likelihood(family, c + rows.offset[:, None] + 0 * rows.Y, rows)
-    g = lambda c: answer(rows, family, asked._replace(null=c)).null[1 : 1 + k]
+    g = lambda c: answer(rows, family_of(family), asked._replace(null=c)).null[1 : 1 + k]
     np.testing.assert_allclose(said[0], f(asked.null), rtol=1e-12)
     np.testing.assert_allclose(said[1 : 1 + k], differences(f, asked.null), rtol=1e-6, atol=1e-6)
     H = differences(g, asked.null)
@@ -112,7 +113,7 @@ def test_constant_model(family):
 @pytest.mark.parametrize("family", ["gaussian", "binomial", "poisson"])
 def test_bins_hold_every_row_once(family):
     rows, asked = pooled_rows(family), question(family)
-    said, z = answer(rows, family, asked), rows.X @ asked.w[:, 0] + rows.offset
+    said, z = answer(rows, family_of(family), asked), rows.X @ asked.w[:, 0] + rows.offset
     mean = {"gaussian": lambda z: z, "poisson": np.exp, "binomial": lambda z: 1 / (1 + np.exp(-z))}
     mu, y, s = mean[family](z), rows.Y[:, 0], rows.s
     cut = np.array([-np.inf, *asked.edges, np.inf])
@@ -144,8 +145,8 @@ def splits(draw):
 @given(code=splits(), family=st.sampled_from(list(LOSSES)))
 def test_sums_do_not_depend_on_the_split(code, family):
     rows, asked = pooled_rows(family), question(family)
-    whole = answer(rows, family, asked)
-    each = [answer(part, family, asked) for part in split(rows, code).values()]
+    whole = answer(rows, family_of(family), asked)
+    each = [answer(part, family_of(family), asked) for part in split(rows, code).values()]
     for name in ("value", "g", "H", "size", "null", "bins", "residuals"):
         added = np.sum([getattr(a, name) for a in each], 0)
         np.testing.assert_allclose(added, getattr(whole, name), rtol=1e-9, atol=1e-9)
@@ -414,7 +415,7 @@ def test_standardised(family, effects, l2):
     P = l2 * np.isin(np.arange(d), [1, 2])
     w = model.table_["coef"].to_numpy().reshape(k, d).T
     rows = DesignRows(Z, Y, s, np.zeros(ROWS))
-    said = answer(rows, family, question(family, w=w, seen=w, V=np.zeros(0)))
+    said = answer(rows, family_of(family), question(family, w=w, seen=w, V=np.zeros(0)))
     H = square(said.H, d * k) + np.diag(np.repeat(P, k))
     step = np.linalg.solve(H, said.g + (P[:, None] * w).ravel())
     scale = model.dispersion_ if family == "gaussian" else 1.0
@@ -467,7 +468,7 @@ def test_sites_own_estimates(family):
         if name == "d":  # the few
             continue
         asked = question(family, w=w, seen=w, V=np.zeros(0))
-        said = answer(rows._replace(offset=0 * rows.s), family, asked)
+        said = answer(rows._replace(offset=0 * rows.s), family_of(family), asked)
         H = square(said.H, 3 * k)
         expected = (w.ravel() - np.linalg.solve(H, said.g)).reshape(3, k).T.ravel()
         std_err = np.sqrt(model.dispersion_ * np.diag(np.linalg.inv(H))).reshape(3, k).T.ravel()

@@ -332,8 +332,10 @@ BAD = [
             patients().assign(sex="f")),
     formula("p.csv: dose: the class -", "dose ~ age", f"{GROUP} --family multinomial"),
     # settings, before the file is read
-    case("need family in gaussian, binomial, poisson, multinomial; got 'gamma'",
-         "FILE nothing.csv --family gamma"),
+    case("need family in gaussian, binomial, poisson, multinomial, quasibinomial, ",
+         "FILE nothing.csv --family weibull"),
+    case("need --link in logit, probit, cloglog, log, cauchit for family binomial; got 'sqrt'",
+         "FILE nothing.csv --link sqrt"),
     case("need a finite tol > 0, in standard errors; got tol=0.0", "--tol 0"),
     case("need 0 <= absent < 1, got absent=1.0", "--absent 1"),
     case("need a whole number --max-exchanges >= 2, got 1", "--max-exchanges 1"),

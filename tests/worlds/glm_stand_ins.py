@@ -10,6 +10,7 @@ from scipy.stats import norm
 
 from feddcd.analysis._cost import Choice
 from feddcd.analysis._result import SETTINGS, Predictor, TableResult
+from feddcd.analysis.families import CHOICES
 from feddcd.formula import ColumnKind, learn, read_formula
 
 MEAN = {
@@ -88,8 +89,9 @@ def common(family, w, cov, labels, n, sites, phi=1.0):
     table = {"coef": w, "std_err": se, "z": z, "p": 2 * norm.sf(abs(z)), "ci_low": w - half,
              "ci_high": w + half}  # fmt: skip
     return SimpleNamespace(
-        family=family, formula=None, l2=0.0, tol=0.01, site_effects="none", covariance="model",
-        standardize=False, bytes_down_=4 * sites * 64,
+        family=family, link=CHOICES[family][0], unproven_="", formula=None,
+        l2=0.0, tol=0.01, site_effects="none", covariance="model", standardize=False,
+        bytes_down_=4 * sites * 64,
         table_=pd.DataFrame(table, index=pd.Index(labels, name="name")),
         original_table_=pd.DataFrame(table, index=pd.Index(labels, name="name")),
         original_covariance_=pd.DataFrame(cov, labels, labels),

@@ -7,8 +7,8 @@ import numpy as np
 
 from .._errors import Above, DataError, SpecError
 from ..formula import INTERCEPT
-from ..losses import LOSSES
 from ._sums import Moments
+from .families import COUNTS, Family
 from .plan import ModelSettings, is_real
 from .protocol import Agreement
 
@@ -18,15 +18,22 @@ DEPENDENT = 1e-11  # what is left of a column's square when the earlier ones are
 class Model(NamedTuple):
     """What is fitted, as the server knows it before the first exchange."""
 
-    family: str
+    loss: Family
     names: tuple[str, ...]  # of the columns
     k: int  # columns of w
     penalty: np.ndarray  # per column, user's units
     sites: tuple[str, ...]
-    quadratic: bool
     intercept: int | None  # its place
     effects: int = 0  # columns at the end that stand for sites
     standardize: bool = False  # the penalty is of coefficients per standard deviation
+
+    @property
+    def family(self) -> str:
+        return self.loss.name
+
+    @property
+    def quadratic(self) -> bool:
+        return self.loss.quadratic
 
     @property
     def p(self) -> int:
@@ -35,20 +42,19 @@ class Model(NamedTuple):
 
 def model_for(settings: ModelSettings, cohort: Agreement) -> Model:
     k = 1 if cohort.classes is None else len(cohort.classes) - 1
-    effects = effect_names(settings, cohort)
+    effects, loss = effect_names(settings, cohort), settings.loss(cohort.classes)
     return model_of(
-        settings.family, cohort.names + effects, k, settings.l2, cohort.sites, len(effects),
+        loss, cohort.names + effects, k, settings.l2, cohort.sites, len(effects),
         settings.standardize,
     )  # fmt: skip
 
 
 def model_of(
-    family: str, names: list[str], k: int, l2: Any, sites, effects: int, standardize: bool
+    loss: Family, names: list[str], k: int, l2: Any, sites, effects: int, standardize: bool
 ) -> Model:
     P = penalties(l2, names, effects)
     at = names.index(INTERCEPT) if INTERCEPT in names else None
-    quadratic = LOSSES[family].quadratic
-    return Model(family, tuple(names), k, P, tuple(sites), quadratic, at, effects, standardize)
+    return Model(loss, tuple(names), k, P, tuple(sites), at, effects, standardize)
 
 
 def effect_names(settings: ModelSettings, cohort: Agreement) -> list[str]:
@@ -124,20 +130,21 @@ def check_collinear(H: np.ndarray, model: Model) -> None:
 
 
 def check_rows(model: Model, sums: Moments) -> None:
-    """Refuses least squares without a row to spare for the dispersion."""
+    """Refuses models without a row to spare for their dispersion."""
     n, p = int(sums.n), model.p
-    if n <= p and model.quadratic:
+    if n <= p and model.loss.dispersed:
         raise DataError(f"{p} coefficients need more than {p} rows, got {n}")
 
 
 def check_outcome(model: Model, sums: Moments) -> None:
     """Refuses an outcome that is the same in every row of every site."""
     share = np.atleast_1d(sums.y) / float(sums.weight)
-    if model.family == "binomial" and share[0] in (0.0, 1.0):
+    like = model.loss.like
+    if like == "binomial" and share[0] in (0.0, 1.0):
         raise DataError(f"y is {share[0]:g} in every row: binomial needs both 0 and 1")
-    if model.family == "poisson" and share[0] == 0:
+    if like in ("poisson", "negative_binomial") and share[0] == 0:
         raise DataError("y is 0 in every row: no finite model fits it")
-    if model.family == "multinomial" and (np.any(share == 0) or share.sum() == 1):
+    if like == "multinomial" and (np.any(share == 0) or share.sum() == 1):
         raise DataError("a class that was declared is at no site")
 
 
@@ -158,7 +165,7 @@ def separation(direction: np.ndarray, names: Sequence[str], family: str) -> Data
     if len(size) > 1:  # a constant tells no outcomes apart
         size = np.where([name == INTERCEPT for name in names], 0.0, size)
     heavy = [int(j) for j in np.argsort(-size) if size[j] > 0.1 * size.max()]
-    what = "counts of 0" if family == "poisson" else "outcomes"
+    what = "counts of 0" if family in COUNTS else "outcomes"
     return DataError(
         f"separation: {', '.join(names[j] for j in heavy[:8])} "
         f"predict{'s' if len(heavy) == 1 else ''} some {what} perfectly, "

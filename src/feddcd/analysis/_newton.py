@@ -33,6 +33,7 @@ from ._points import (
     with_penalty,
 )
 from ._sums import Answer, Moments, PointQuestion, square
+from .families import OUTSIDE
 
 STALLS = 5  # points in a row without progress that mean separation
 NEAR = 0.1  # standard errors of a step, below which a point is held until all have answered
@@ -131,9 +132,10 @@ def newton(
             state = _shorten(state)
             continue
         error = judge(model, now, sums) if now.bound.decrement < np.inf else np.inf
-        log.say(now.objective, error)
+        shown = np.nan if model.loss.unproven else error
+        log.say(now.objective, shown)
         base, null = next_null(answers, null)
-        done = Estimate(model, now, error, error <= tol, answers, D, sums, base, asked.edges)
+        done = Estimate(model, now, shown, error <= tol, answers, D, sums, base, asked.edges)
         if now.rounded and error == np.inf:
             raise Separated(now.w)
         if error <= tol or now.rounded:
@@ -162,12 +164,15 @@ def _question(model: Model, D: np.ndarray, sums: Moments, state: _State) -> Poin
     """But for the constant model and the bins."""
     w, none, step = state.trial / D[:, None], np.zeros(0), state.t * state.step.reshape(-1)
     H = state.best.H if state.best is not None else _add_up(model, D, state.latest)[0]
+    V = upper_inverse(H, D, model.k)
+    if model.loss.expected is not None and not state.begun:
+        V = none  # the pilot's H is no Hessian, so that nothing follows from it
     scale = 1.0
     if model.quadratic and state.best is not None:
         penalty = float(penalties(model, D) @ state.trial.reshape(-1) ** 2) / 2
         left = state.best.objective + float(step @ state.best.g + step @ H @ step / 2) - penalty
         scale = np.sqrt(max(dispersion(model, left, sums), 1e-300))
-    return PointQuestion(w, w, upper_inverse(H, D, model.k), none, none, np.asarray(scale), False)
+    return PointQuestion(w, w, V, none, none, np.asarray(scale), False)
 
 
 def _move(model: Model, D: np.ndarray, state: _State, answers: Answers) -> _State:
@@ -210,7 +215,7 @@ def _add_up(model: Model, D, latest: Mapping[str, _Latest]) -> tuple[np.ndarray,
 
 def _lower(now: Point, best: Point | None) -> bool:
     slack = 0.0 if best is None else 1e-10 * abs(best.objective)
-    return bool(np.isfinite(now.objective)) and (
+    return bool(now.objective < OUTSIDE) and (
         best is None or now.objective <= best.objective + slack
     )
 
@@ -232,6 +237,16 @@ def _arrive(state: _State, now: Point, answers: Answers, last: bool) -> _State:
     return _State(now.w, step.reshape(now.w.shape), t, latest, now, True, True, stalls)
 
 
+def _scored(now: Point) -> np.ndarray:
+    """Where the loss is not convex: a step by Fisher's information, which is positive."""
+    if now.F is now.H:
+        raise Separated(now.w)
+    try:
+        return -solve(now.F, now.g)
+    except np.linalg.LinAlgError:
+        raise Separated(now.w) from None
+
+
 def _stalled(point: Point) -> bool:
     """Near by its decrement, yet moving on in large steps: the optimum is at infinity."""
     x = point.bound.decrement * point.bound.S
@@ -244,7 +259,7 @@ def _step(now: Point, before: Point | None) -> np.ndarray:
     try:
         q = -solve(now.H, now.g)
     except np.linalg.LinAlgError:
-        raise Separated(now.w) from None
+        return _scored(now)
     if before is None:
         return q
     change, v = now.H - before.H, (now.w - before.w).reshape(-1)

@@ -20,8 +20,8 @@ analysis goes too far where the columns are far from normal. With n rows, class 
     b = (v C + P)⁻¹ v (μ_k - μ_0),  v = n π_k (1 - π_k),  ln(π_k/π_0) - b'(μ_k + μ_0)/2
 
 is the latter; a quarter of it and three quarters of the former save one or two exchanges.
-poisson: the first step of iteratively reweighted least squares, each row's mean guessed as half
-its count and half its site's. gaussian: Newton's first step, which is exact.
+gaussian: Newton's first step, which is exact. All others: the first step of iteratively reweighted
+least squares, from means guessed by row.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,9 +30,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from ..losses import LOSSES
 from ._model import Model
 from ._sums import Answer, Moments, square, upper
+from .families import Family
 
 Answers = Mapping[str, Answer]
 RIDGE = 1e-6
@@ -60,6 +60,15 @@ def bound(decrement: float, S: float) -> Bound:
         return Bound(decrement, S, np.inf)
     r = decrement if x < 1e-12 else -np.log1p(-x) / S
     return Bound(decrement, S, float(r))
+
+
+def claim(loss: Family, decrement: float, S: float) -> Bound:
+    """Where c changes with z, only as long as no z moves by more than 1/c, which rS <= 1 means.
+    Where nothing is proven, r is the decrement: an estimate."""
+    if loss.unproven:
+        return Bound(decrement, S, decrement)
+    found = bound(decrement, S)
+    return found if loss.bend is None or found.r * S <= 1 else found._replace(r=np.inf)
 
 
 def decrement(g: np.ndarray, H: np.ndarray, size: float) -> tuple[float, float]:
@@ -104,9 +113,11 @@ class Point(NamedTuple):
     objective: float
     g: np.ndarray
     H: np.ndarray
+    F: np.ndarray  # Fisher's information, from which standard errors come; often the same as H
     site_g: np.ndarray  # N by p, without the penalty
     m: float
     bound: Bound
+    pearson: float
     rounded: bool  # g is no more than rounding: no step can improve on w
 
 
@@ -150,17 +161,22 @@ def point(model: Model, D: np.ndarray, w: np.ndarray, answers: Answers) -> Point
     value = float(np.sum([a.value for a in each]))
     M, m = np.array([a.M for a in each]), np.array([a.m for a in each])
     S = 0.0 if model.quadratic else leverage(M, m)
+    F = square(np.sum([a.F for a in each], 0), p) / np.outer(E, E) if each[0].F.size else H
     cancelled = np.sum([a.size for a in each], 0) / E
     size, rounding = decrement(g, H, float(np.max(cancelled + np.abs(P * w.reshape(-1)))))
     return Point(
-        w, value, value + float(P @ w.reshape(-1) ** 2) / 2, g, H, site_g,
-        float(np.max(m)), bound(size + rounding, S), size < rounding,
+        w, value, value + float(P @ w.reshape(-1) ** 2) / 2, g, H,
+        F + np.diag(P) if each[0].F.size else H, site_g, float(np.max(m)),
+        claim(model.loss, size + rounding, S), float(np.sum([a.pearson for a in each])),
+        size < rounding,
     )  # fmt: skip
 
 
-def dispersion(model: Model, value: float, sums: Moments) -> float:
-    """Of the rows, from their loss at w: 1 but for gaussian models."""
-    return 2 * value / (float(sums.n) - model.p) if model.quadratic else 1.0
+def dispersion(model: Model, value: float, sums: Moments, pearson: float = np.nan) -> float:
+    """Of the rows, from their loss at w (least squares) or from Pearson's X²; else 1."""
+    if not model.loss.dispersed:
+        return 1.0
+    return (2 * value if model.quadratic else pearson) / (float(sums.n) - model.p)
 
 
 def upper_inverse(H: np.ndarray, D: np.ndarray, k: int) -> np.ndarray:
@@ -179,17 +195,28 @@ def first_steps(
     own = -solve(first.H, first.g).reshape(first.w.shape)
     if start is not None:
         return start * D[:, None], own
-    if model.family == "poisson":
-        d = len(D)
-        size = d * (d + 1) // 2
-        A = square(sums.start[:size], d) / np.outer(D, D) + np.diag(penalties(model, D) + RIDGE)
-        return np.linalg.solve(A, sums.start[size:] / D)[:, None], own
+    if sums.start.size:
+        return reweighted(model, D, sums, own)
     far = None
     if not model.quadratic and model.intercept is not None:
         far = discriminant(sums, G, model.penalty, model.intercept)
     if far is None:
         return (own,)
     return DISCRIMINANT * far * D[:, None] + (1 - DISCRIMINANT) * own, own
+
+
+def reweighted(model: Model, D: np.ndarray, sums: Moments, own) -> tuple[np.ndarray, ...]:
+    """One step of reweighted least squares; where it may leave what the link allows, parts of the
+    way from the constant model come after it."""
+    d = len(D)
+    size = d * (d + 1) // 2
+    A = square(sums.start[:size], d) / np.outer(D, D) + np.diag(penalties(model, D) + RIDGE)
+    far = np.linalg.solve(A, sums.start[size:] / D)[:, None]
+    if model.loss.canonical or model.intercept is None:
+        return far, own
+    middle = np.zeros_like(far)
+    middle[model.intercept] = model.loss.inverse(sums.y / sums.weight) - sums.o[0] / sums.weight
+    return far, *(middle + t * (far - middle) for t in (0.5, 0.2, 0.05, 0.0))
 
 
 def discriminant(sums: Moments, G: np.ndarray, P: np.ndarray, intercept: int) -> np.ndarray | None:
@@ -217,13 +244,19 @@ def discriminant(sums: Moments, G: np.ndarray, P: np.ndarray, intercept: int) ->
 def gram(model: Model, D: np.ndarray, first: Point) -> np.ndarray:
     """sum s x x' in the user's units, from the curvature at w = 0 (exactly so without offset)."""
     curvature = {"binomial": 1 / 4, "multinomial": model.k / (model.k + 1) ** 2}
+    expected = model.loss.expected
+    each = (
+        curvature.get(model.loss.like, 1.0)
+        if expected is None
+        else float(expected(np.zeros((1, model.k)))[0, 0, 0])
+    )
     H = first.H - np.diag(penalties(model, D))
-    return H[:: model.k, :: model.k] * np.outer(D, D) / curvature.get(model.family, 1.0)
+    return H[:: model.k, :: model.k] * np.outer(D, D) / each
 
 
 def first_null(model: Model, sums: Moments) -> np.ndarray:
     with np.errstate(divide="ignore"):
-        return LOSSES[model.family].inverse(sums.y / sums.weight) - sums.o[0] / sums.weight
+        return model.loss.inverse(sums.y / sums.weight) - sums.o[0] / sums.weight
 
 
 def next_null(answers: Answers, c: np.ndarray) -> tuple[float, np.ndarray]:
@@ -236,7 +269,7 @@ def next_null(answers: Answers, c: np.ndarray) -> tuple[float, np.ndarray]:
 
 def edges(model: Model, sums: Moments, G: np.ndarray, w: np.ndarray) -> np.ndarray:
     """Between bins of the predicted mean; G as `gram` gives it."""
-    if model.family not in BINS:
+    if model.family not in BINS or not (model.family == "binomial" or model.loss.canonical):
         return np.zeros(0)
     count = BINS[model.family]
     if model.family == "binomial":

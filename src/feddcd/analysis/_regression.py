@@ -66,12 +66,14 @@ class RegressionTable:
 
     def answer(self, rows: SiteRows, question: PointQuestion) -> Blocks:
         kinds = self.kinds(rows.plan)
-        given = answer(rows.data, rows.plan.family, question, rows.least)
+        given = answer(rows.data, rows.plan.loss(), question, rows.least)
         return {name: kinds[name](part) for name, part in parts(given).items()}
 
     def blocks(self, arrays: Arrays, plan: ModelSettings, cohort: Agreement) -> Blocks:
-        p = model_for(plan, cohort).p
-        sizes = {"value": 1, "g": p, "H": p * (p + 1) // 2, "size": p, "M": 1, "m": 1}
+        model = model_for(plan, cohort)
+        p, triangle = model.p, model.p * (model.p + 1) // 2
+        sizes = {"value": 1, "g": p, "H": triangle, "size": p, "M": 1, "m": 1, "pearson": 1}
+        sizes["F"] = 0 if model.loss.expected is None else triangle
         blocks = tag(arrays, self.kinds(plan), sizes)
         read_answer(blocks)  # every part is there
         return blocks
@@ -96,13 +98,12 @@ class RegressionTable:
             pilot = yield from run_pilot(model, log)
             first = log.rows[0]
             absent = min(max(absent, 1 - first["answered"] / first["asked"]), 0.9)
-            choice = choose(
-                pilot.model, pilot.first.H, line, absent, plan.algorithm, train is not None
-            )
+            saga = train is not None and model.loss.canonical
+            choice = choose(pilot.model, pilot.first.H, line, absent, plan.algorithm, saga)
             start = None
             if train is not None and choice.method == "pointsaga":
                 start = train(pilot, int(choice.predictions.exchanges["pointsaga"]), log)
-            hold = choice.method == "newton"
+            hold = choice.method == "newton" or not model.loss.canonical
             estimate = yield from newton(pilot, judge, plan.tol, log, start, hold)
         except Separated as lost:
             raise separation(lost.direction, model.names, model.family) from None
@@ -140,6 +141,7 @@ def _result(
         n_sites=len(model.sites),
         **_fit_numbers(model, estimate),
         certified_error=estimate.error,
+        unproven=model.loss.unproven,
         converged=estimate.converged,
         history=history,
         choice=choice,
@@ -156,7 +158,12 @@ def _result(
         sites=np.array(cohort.sites),
         outcome=None if cohort.outcome is None else Outcome(*cohort.outcome),
         predictor=Predictor(
-            settings.family, settings.formula, w, _schema.design(settings, cohort), model.effects
+            settings.family,
+            settings.formula,
+            w,
+            _schema.design(settings, cohort),
+            model.effects,
+            link=model.loss.link,
         ),
     )
 
@@ -199,11 +206,11 @@ def _units(settings: ModelSettings, estimate: Estimate) -> np.ndarray:
 
 
 def _covariance(model: Model, point: Point, sums: Moments, kind: str) -> np.ndarray:
-    """Of the coefficients in units of D: φH⁻¹, or the sandwich with the sites as clusters and
+    """Of the coefficients in units of D: φF⁻¹, or the sandwich with the sites as clusters and
     statsmodels' factor for few of them."""
-    V, n, p = inverse(point.H), float(sums.n), model.p
+    V, n, p = inverse(point.F), float(sums.n), model.p
     if kind == "model":
-        return dispersion(model, point.value, sums) * V
+        return dispersion(model, point.value, sums, point.pearson) * V
     N = len(point.site_g)
     meat = point.site_g.T @ point.site_g * (N / (N - 1)) * ((n - 1) / (n - p))
     return V @ meat @ V
@@ -218,16 +225,14 @@ def _error(point: Point, cov: np.ndarray) -> float:
 
 def _fit_numbers(model: Model, estimate: Estimate) -> dict[str, Any]:
     sums, value = estimate.sums, estimate.point.value
-    n, floor = float(sums.n), float(sums.floor)
+    floor = float(sums.floor)
     deviance = 2 * (value - floor)
-    if model.quadratic:
-        ll = -n / 2 * (np.log(2 * np.pi * deviance / n) + 1) + float(sums.constant[1]) / 2
-    else:
-        ll = float(sums.constant[0]) - value
+    ll = model.loss.likelihood(value, sums)
+    phi = dispersion(model, value, sums, estimate.point.pearson)
     return {
         "deviance": deviance, "null_deviance": 2 * (estimate.null - floor),
-        "dispersion": dispersion(model, value, sums), "log_likelihood": float(ll),
-        "aic": float(-2 * ll + 2 * model.p),
+        "dispersion": phi, "log_likelihood": float(ll),
+        "aic": float(-2 * ll + 2 * (model.p + model.loss.nuisance)),
     }  # fmt: skip
 
 
@@ -258,7 +263,8 @@ def _by_site(
     """Each site's own estimate: one Newton step from the pooled one, with its own Hessian. Sites
     whose rows cannot tell the coefficients apart are left out, and so are the constants of a
     model with site effects. A gives the table's units."""
-    phi, E = dispersion(model, estimate.point.value, estimate.sums), np.repeat(estimate.D, model.k)
+    point, E = estimate.point, np.repeat(estimate.D, model.k)
+    phi = dispersion(model, point.value, estimate.sums, point.pearson)
     effects = model.names[len(model.names) - model.effects :]
     constant = {*effects, INTERCEPT} if effects else set()
     shown = [i for i, label in enumerate(labels) if label.split(": ")[-1] not in constant]

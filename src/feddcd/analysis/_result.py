@@ -12,14 +12,14 @@ import pandas as pd
 
 from .._errors import DataError, SpecError
 from ..formula import INTERCEPT, DesignColumn, read_formula
-from ..losses import LOSSES
 from ._cost import Choice
 from ._model import effect_columns
 from ._outcome import Outcome
 from ._values import check_finite, numbers_of
+from .families import CHOICES, family_of, ratio_of
 from .table import Design, as_frame, pick
 
-SETTINGS = ("family", "formula", "l2", "tol", "covariance", "standardize", "site_effects")
+SETTINGS = ("family", "link", "formula", "l2", "tol", "covariance", "standardize", "site_effects")
 WIDTH = 78
 
 
@@ -32,6 +32,7 @@ class Predictor(NamedTuple):
     design: Design | None  # None where the columns are not known
     effects: int  # columns at the end that stand for sites
     group: str | None = None  # the column of the sites, where it had a name
+    link: str = ""
 
     def predict(self, X: Any, offset: Any, groups: Any, sites: np.ndarray) -> np.ndarray:
         if self.design is None:
@@ -47,7 +48,7 @@ class Predictor(NamedTuple):
         if self.effects:
             matrix = np.hstack([matrix, self._site_columns(frame, groups, sites)])
         z = matrix @ self.w + (o + self.design.offset(frame))[:, None]
-        mean = LOSSES[self.family].mean(z)
+        mean = family_of(self.family, self.link or None).mean(z)
         if self.family == "multinomial":
             return np.hstack([1 - mean.sum(1, keepdims=True), mean])
         return mean[:, 0]
@@ -73,9 +74,10 @@ class Coefficient(NamedTuple):
 @dataclass(frozen=True)
 class TableResult:
     """Of `FederatedGLM`'s attributes those that end in _, without it; `covariance_matrix` is its
-    `covariance_`. The first seven are settings."""
+    `covariance_`. The first eight are settings; `unproven` says why no error is certified."""
 
     family: str
+    link: str
     formula: str | None
     l2: Any
     tol: float
@@ -95,6 +97,7 @@ class TableResult:
     log_likelihood: float
     aic: float
     certified_error: float
+    unproven: str
     converged: bool
     history: pd.DataFrame
     choice: Choice
@@ -116,6 +119,11 @@ class TableResult:
     def response(self) -> str | None:
         """The left side of the formula."""
         return None if self.formula is None else read_formula(self.formula).response
+
+    @property
+    def ratio(self) -> str | None:
+        """What e^coefficient is called, where it means anything."""
+        return ratio_of(self.family, self.link)
 
     @property
     def coefficients(self) -> list[Coefficient]:
@@ -194,7 +202,7 @@ def result_of(fit: TableResult | Fitted) -> TableResult:
 
 def summary(result: TableResult) -> str:
     left = [
-        ("Family", result.family),
+        ("Family", _family(result)),
         ("Rows used", f"{result.n_rows:,}"),
         ("Rows dropped", f"{result.n_dropped:,}"),
         ("Sites", f"{result.n_sites:,}"),
@@ -213,6 +221,11 @@ def summary(result: TableResult) -> str:
     head = [f"{_pair(a, half)}  {_pair(b, half)}" for a, b in zip(left, right, strict=True)]
     title = "Federated generalised linear model".center(WIDTH)
     return "\n".join([title, "=" * WIDTH, *head, "=" * WIDTH, *_table(result), "", *_words(result)])
+
+
+def _family(result: TableResult) -> str:
+    usual = result.link == CHOICES[result.family][0]
+    return result.family if usual else f"{result.family}, {result.link}"
 
 
 def _penalty(l2) -> str:
@@ -244,7 +257,10 @@ def _words(result: TableResult) -> list[str]:
         f"{result.n_uploads:,} uploads, {result.bytes_up:,} bytes sent by the sites."
     )
     error = result.certified_error
-    if result.converged:
+    if result.unproven:
+        how = "has settled" if result.converged else "has NOT settled; raise max_exchanges"
+        proof = f"Not proven: {result.unproven}. Newton's method {how}."
+    elif result.converged:
         proof = (
             f"Proven: no coefficient is further than {error:.2g} standard errors from that of the "
             "pooled data."

@@ -23,6 +23,7 @@ from ._model import effect_columns, effect_names
 from ._outcome import Outcome, coded, outcome_of, words_of
 from ._sums import DesignRows
 from ._values import WEIGHT, label, numbers_of
+from .families import COUNTS, POSITIVE, SHARES
 from .plan import ModelSettings, RegressionPlan
 from .protocol import Agreement, ColumnsOffer, Misfit, SiteRows, counts
 from .table import CompleteRows, Roles, as_frame, choose, formula_for, read
@@ -68,7 +69,7 @@ def _classes_of(y: pd.Series, plan: RegressionPlan) -> list | None:
     """The classes of an outcome, or its two words."""
     if plan.family == "multinomial":
         return levels_of(y)
-    return words_of(y, plan.event) if plan.family == "binomial" else None
+    return words_of(y, plan.event) if plan.family in SHARES else None
 
 
 def agree(
@@ -89,7 +90,7 @@ def agree(
     }
     words = sorted_levels({v for o in fitting.values() for v in o.classes or ()})
     classes = (plan.classes or words) if plan.family == "multinomial" else None
-    outcome = _outcome(plan, words) if plan.family == "binomial" and most.words else None
+    outcome = _outcome(plan, words) if plan.family in SHARES and most.words else None
     cohort = Agreement(levels, classes, [], list(fitting), sorted(most.numbers), outcome, most.all)
     return cohort._replace(names=_learn(plan, cohort).names), refused
 
@@ -132,7 +133,7 @@ def _misfit(offer: ColumnsOffer, most: _Most, plan: RegressionPlan) -> str:
     for column, declared in plan.levels.items():
         if other := sorted_levels(set(offer.levels.get(column, ())) - set(declared)):
             return f"its column {column!r} has the level {other[0]!r}, which was not declared"
-    if plan.family == "binomial" and (offer.classes is None) == most.words:
+    if plan.family in SHARES and (offer.classes is None) == most.words:
         own, others = ("words", "numbers")[:: 1 if offer.classes is not None else -1]
         return f"its outcome is of {own}, and at most sites of {others}"
     undeclared = set(offer.classes or ()) - set(plan.classes or offer.classes or ())
@@ -184,7 +185,7 @@ def site_rows(table: pd.DataFrame, plan: RegressionPlan, cohort: Agreement, site
         n=len(s),
         dropped=rows.dropped,
         columns=_entering(plan, formula, list(frame.columns)),
-        classes={} if plan.family in ("gaussian", "poisson") else counts(rows.y),
+        classes=counts(rows.y) if plan.family in (*SHARES, "multinomial") else {},
         levels={c: counts(chosen[c]) for c in cohort.levels},
     )
 
@@ -231,14 +232,14 @@ def targets(settings: ModelSettings, rows: CompleteRows) -> Targets:
     family, name, outcome = settings.family, label(rows.y), None
     if family == "multinomial":
         return _classes(rows.y)
-    if family == "binomial" and (words := words_of(rows.y, settings.event)) is not None:
+    if family in SHARES and (words := words_of(rows.y, settings.event)) is not None:
         outcome = outcome_of(name, words, settings.event)
     values = code(family, rows, Agreement({}, None, [], [], outcome=outcome))[:, 0]
-    if family == "binomial" and np.ptp(values) == 0 and values[0] in (0, 1):
-        raise DataError(f"{name} is {values[0]:g} in every row: binomial needs both 0 and 1")
-    if family == "poisson" and not values.any():
+    if family in SHARES and np.ptp(values) == 0 and values[0] in (0, 1):
+        raise DataError(f"{name} is {values[0]:g} in every row: {family} needs both 0 and 1")
+    if family in COUNTS and not values.any():
         raise DataError(f"{name} is 0 in every row: no finite model fits it")
-    if family == "gaussian" and np.ptp(values) == 0:
+    if family in ("gaussian", *POSITIVE) and np.ptp(values) == 0:
         raise DataError(f"{name} is {values[0]:g} in every row")
     return Targets(values[:, None], outcome=outcome)
 
@@ -255,13 +256,15 @@ def code(family: str, rows: CompleteRows, cohort: Agreement) -> np.ndarray:
         return values[:, None]
     values = numbers_of(y, label(y))
     _check(y, ~np.isfinite(values), "must be finite")
-    if family == "binomial":
+    if family in SHARES:
         _check(y, (values < 0) | (values > 1), "must be 0 or 1")
         if rows.weight is None:
             share = "must be 0 or 1 (a share needs <sample_weight>, the number of trials)"
             _check(y, values % 1 != 0, share)
-    if family == "poisson":
+    if family in COUNTS:
         _check(y, values < 0, "must be a count, >= 0")
+    if family in POSITIVE:
+        _check(y, values <= 0, f"must be above 0 for {family}")
     return values[:, None]
 
 

@@ -8,7 +8,9 @@ are two numbers that bound the leverage of its rows,
 V being the inverse of the Hessian that the server remembers, a sum of ∇²f_i(w_i). As
 e^{m_i} ∇²f_i(w) >= ∇²f_i(w_i), no leverage at w exceeds e^{max m_i} max M_i. Both are rounded up,
 so that they say little about the row they come from. With several classes x_j' is replaced by
-(e_k - e_l)' (x) x_j', for all pairs, the base class included.
+(e_k - e_l)' (x) x_j', for all pairs, the base class included. Where a family has a c other than 1
+(`_proofs`), M_i is the largest c_j² x_j'Vx_j, and m_i at least the largest ln(f_j''(w_i)/f_j''(w)),
+so that the same holds. At the pilot H is Fisher's information, which is positive for every family.
 """
 
 from functools import partial
@@ -16,7 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..losses import LOSSES, Loss
+from ._geometry import Geometry
+from .families import Family, RowTerms
 from .protocol import Blocks, Count, Kind, Max, Sum
 
 RESIDUALS = np.linspace(-6, 6, 49)
@@ -63,13 +66,14 @@ class Moments(NamedTuple):
     o: np.ndarray  # sum s o, sum s o²
     floor: np.ndarray  # of the loss
     constant: np.ndarray  # of the log-likelihood, and sum ln s
-    start: np.ndarray  # poisson: the normal equations of its first guess
+    start: np.ndarray  # the normal equations of a first guess, if there is one
 
 
 class Answer(NamedTuple):
     value: np.ndarray
     g: np.ndarray  # p
     H: np.ndarray  # its upper triangle
+    F: np.ndarray  # Fisher's information, likewise; empty where it is H
     size: np.ndarray  # of what cancels in g: sums of absolute values, p
     M: np.ndarray
     m: np.ndarray
@@ -81,7 +85,7 @@ class Answer(NamedTuple):
 
 
 KINDS: dict[str, Kind] = {  # of the parts of an answer: what is done with each
-    "value": Sum, "g": Sum, "H": Sum, "size": Sum, "M": partial(Max, grid=1),
+    "value": Sum, "g": Sum, "H": Sum, "F": Sum, "size": Sum, "M": partial(Max, grid=1),
     "m": partial(Max, grid=8), "null": Sum, "bins": Sum, "residuals": Sum, "pearson": Sum,
     "moments.n": Count,
     **{f"moments.{name}": Sum for name in Moments._fields[1:]},
@@ -103,42 +107,32 @@ def read_answer(blocks: Blocks) -> Answer:
     return Answer(**own, moments=Moments(**moments) if moments else None)  # pyright: ignore
 
 
-def answer(rows: DesignRows, family: str, asked: PointQuestion, least: int = 0) -> Answer:
+def answer(rows: DesignRows, family: Family, asked: PointQuestion, least: int = 0) -> Answer:
     """Cells of bins with fewer than `least` rows are left empty."""
-    X, Y, s, _ = rows
-    loss, (d, k) = LOSSES[family], asked.w.shape
-    with np.errstate(over="ignore", invalid="ignore"):  # the server sees what is not finite
-        z = X @ asked.w + rows.offset[:, None]
-        mean = loss.mean(z)
-        C = loss.curvature(mean)
-        g = X.T @ (s[:, None] * (mean - Y))
-        H = hessian(X, s, C)
-        M, m = _leverage(X, asked.V, k), np.max(_spread(X @ (asked.w - asked.seen)), initial=0)
-        doubt = abs(mean) + abs(Y) + np.diagonal(C, axis1=1, axis2=2) * (abs(X) @ abs(asked.w))
+    Y, s, p = rows.Y, rows.s, asked.w.size
+    with np.errstate(all="ignore"):  # the server sees what is not finite
+        geometry = family.geometry(rows)
+        z = geometry.z(asked.w)
+        at, mean = family.terms(z, Y), family.mean(z)
+        C, weight = at.curvature, s[:, None, None]
+        F = None if family.expected is None else geometry.hessian(weight * family.expected(z))
+        H = F if asked.pilot and F is not None else geometry.hessian(weight * C)
+        doubt = at.size + np.diagonal(C, axis1=1, axis2=2) * geometry.size(asked.w)
+        M, m = _leverage(geometry, family, z, Y, asked), _moved(geometry, family, at, asked, Y)
         return Answer(
-            value=np.asarray(s @ loss.value(z, Y)),
-            g=g.reshape(-1),
-            H=H[upper(d * k)],
-            size=(abs(X).T @ (s[:, None] * doubt)).reshape(-1),
+            value=np.asarray(s @ at.value),
+            g=geometry.gradient(s[:, None] * at.slope),
+            H=H[upper(p)],
+            F=np.zeros(0) if F is None else F[upper(p)],
+            size=geometry.gradient(s[:, None] * abs(doubt), absolute=True),
             M=round_up(M, 1),
             m=round_up(m, 8),
-            null=_null(rows, loss, asked.null),
+            null=_null(rows, family, asked.null),
             bins=_bins(rows, mean, asked.edges, least),
-            residuals=_residuals(rows, mean, C, asked, least),
-            pearson=np.asarray(s @ _pearson(Y, mean, loss.variance(mean))),
+            residuals=_residuals(rows, mean, family.variance(mean), asked, least),
+            pearson=np.asarray(s @ _pearson(Y, mean, family.variance(mean))),
             moments=_moments(rows, family) if asked.pilot else None,
         )
-
-
-def hessian(X: np.ndarray, s: np.ndarray, C: np.ndarray) -> np.ndarray:
-    """sum_j s_j C_j (x) x_j x_j', p by p, the class running fastest."""
-    d, k = X.shape[1], C.shape[1]
-    H = np.empty((d, k, d, k))
-    for a in range(k):
-        for b in range(a + 1):
-            H[:, a, :, b] = X.T @ ((s * C[:, a, b])[:, None] * X)
-            H[:, b, :, a] = H[:, a, :, b]
-    return H.reshape(d * k, d * k)
 
 
 def upper(p: int) -> np.ndarray:
@@ -153,23 +147,29 @@ def square(triangle: np.ndarray, p: int) -> np.ndarray:
     return H + np.triu(H, 1).T
 
 
-def _leverage(X: np.ndarray, triangle: np.ndarray, k: int) -> float:
-    """max over rows, and over pairs k, l, of |(e_k - e_l) (x) x|² in the metric V."""
-    d = X.shape[1]
-    if triangle.size == 0:
+def _leverage(
+    geometry: Geometry, family: Family, z: np.ndarray, Y: np.ndarray, asked: PointQuestion
+) -> float:
+    """M, with the family's c: max c² x'Vx."""
+    if asked.V.size == 0:
         return np.inf
-    V = square(triangle, d * k).reshape(d, k, d, k)
-    T = np.zeros((len(X), k + 1, k + 1))  # the base class is the first
-    for a in range(k):
-        for b in range(k):
-            T[:, a + 1, b + 1] = np.sum((X @ V[:, a, :, b]) * X, 1)
-    own = np.diagonal(T, axis1=1, axis2=2)
-    return float(np.max(own[:, :, None] + own[:, None, :] - T - np.swapaxes(T, 1, 2), initial=0))
+    c = np.ones_like(z) if family.bend is None else family.bend(z, Y)
+    return geometry.leverage(square(asked.V, asked.w.size), c)
 
 
-def _spread(v: np.ndarray) -> np.ndarray:
-    """max over pairs k, l of |v_k - v_l|, the base class at 0 included."""
-    return np.maximum(np.max(v, 1), 0) - np.minimum(np.min(v, 1), 0)
+def _moved(
+    geometry: Geometry, family: Family, at: RowTerms, asked: PointQuestion, Y: np.ndarray
+) -> float:
+    """m; where c changes with z, the largest ln of f'' there by f'' here, if that is more."""
+    m = float(np.max(geometry.moved(asked.w - asked.seen), initial=0))
+    if family.bend is None or asked.pilot:
+        return m
+    then, now = (
+        np.diagonal(x.curvature, axis1=1, axis2=2)
+        for x in (family.terms(geometry.z(asked.seen), Y), at)
+    )
+    ratio = np.where(then > 0, np.log(then / now), 0.0)
+    return float(np.max(np.nan_to_num(ratio, nan=np.inf), initial=m))
 
 
 def round_up(x: float, steps: int) -> np.ndarray:
@@ -179,12 +179,9 @@ def round_up(x: float, steps: int) -> np.ndarray:
     return np.asarray(2.0 ** (np.ceil(np.log2(x) * steps) / steps) * (1 + 1e-12))
 
 
-def _null(rows: DesignRows, loss: Loss, c: np.ndarray) -> np.ndarray:
-    z = c + rows.offset[:, None] + 0 * rows.Y
-    mean = loss.mean(z)
-    C = np.tensordot(rows.s, loss.curvature(mean), 1)
-    value = rows.s @ loss.value(z, rows.Y)
-    return np.concatenate([[value], rows.s @ (mean - rows.Y), C.ravel()])
+def _null(rows: DesignRows, family: Family, c: np.ndarray) -> np.ndarray:
+    s, (value, slope, C, _) = rows.s, family.terms(c + rows.offset[:, None] + 0 * rows.Y, rows.Y)
+    return np.concatenate([[s @ value], s @ slope, np.tensordot(s, C, 1).ravel()])
 
 
 def _pearson(Y: np.ndarray, mean: np.ndarray, V: np.ndarray) -> np.ndarray:
@@ -206,11 +203,11 @@ def _bins(rows: DesignRows, mean: np.ndarray, edges: np.ndarray, least: int) -> 
 
 
 def _residuals(
-    rows: DesignRows, mean: np.ndarray, C: np.ndarray, asked: PointQuestion, least: int
+    rows: DesignRows, mean: np.ndarray, V: np.ndarray, asked: PointQuestion, least: int
 ) -> np.ndarray:
     if not asked.edges.size:
         return np.zeros(0)
-    spread = float(asked.scale) * np.sqrt(np.maximum(C[:, 0, 0], 1e-300))
+    spread = float(asked.scale) * np.sqrt(np.maximum(V[:, 0, 0], 1e-300))
     r = np.sqrt(rows.s) * (rows.Y - mean)[:, 0] / spread
     place = np.searchsorted(RESIDUALS, np.nan_to_num(r))
     size = len(RESIDUALS) + 1
@@ -218,22 +215,12 @@ def _residuals(
     return np.bincount(place, rows.s, minlength=size) * enough
 
 
-def _moments(rows: DesignRows, family: str) -> Moments:
+def _moments(rows: DesignRows, family: Family) -> Moments:
     X, Y, s, o = rows
-    loss = LOSSES[family]
     offsets = np.array([s @ o, s @ o**2])
-    likelihood = np.array([np.sum(loss.constant(Y, s)), np.sum(np.log(s))])
+    likelihood = np.array([np.sum(family.constant(Y, s)), np.sum(np.log(s))])
     return Moments(
         np.asarray(float(len(s))), np.asarray(s.sum()), s @ X, s @ X**2, s @ Y,
-        X.T @ (s[:, None] * Y), offsets, np.asarray(s @ loss.least(Y)), likelihood,
-        _reweight(*rows) if family == "poisson" else np.zeros(0),
+        X.T @ (s[:, None] * Y), offsets, np.asarray(s @ family.least(Y)), likelihood,
+        family.start(rows),
     )  # fmt: skip
-
-
-def _reweight(X: np.ndarray, Y: np.ndarray, s: np.ndarray, o: np.ndarray) -> np.ndarray:
-    """A site's part of poisson's normal equations: the upper triangle of A, and b."""
-    y, exposure = Y[:, 0], np.exp(o)
-    mean = (y + exposure * max(s @ y, 0.5) / (s @ exposure)) / 2
-    z = np.log(mean) - o + (y - mean) / mean
-    A = X.T @ ((s * mean)[:, None] * X)
-    return np.concatenate([A[np.triu_indices(len(A))], X.T @ (s * mean * z)])

@@ -27,11 +27,12 @@ class FederatedGLM(BaseEstimator):
     minimise  sum_j s_j loss(x_j'w + o_j, y_j) + sum_k l2_k w_k²/2
 
     by Newton's method on sums over sites (or Point-SAGA, where Hessians are large), until no
-    coefficient is further than `tol` standard errors from its optimum, which is proven. Families:
-    gaussian, binomial (0 and 1, two words of which `event` counts as 1, or shares with
-    sample_weight = trials), poisson, multinomial (the first class is the base). The intercept and
-    the site effects are not penalised unless named in l2. Weights are R's prior weights: a gaussian
-    row of weight 2 is one row of half the variance.
+    coefficient is further than `tol` standard errors from its optimum, which is proven (or, where
+    `unproven_` says why it is not, until Newton's method has settled). Families and their links are
+    in docs/glm.md: gaussian, binomial (0 and 1, two words of which `event` counts as 1, or shares
+    with sample_weight = trials), poisson, multinomial (the first class is the base), gamma and
+    others. The intercept and the site effects are not penalised unless named in l2. Weights are R's
+    prior weights: a gaussian row of weight 2 is one row of half the variance.
     `standardize` gives coefficients (and penalties) per standard deviation of a column, about its
     mean. `latency` (seconds an exchange) and `bandwidth` (bytes a second) help algorithm="auto".
     """
@@ -42,6 +43,8 @@ class FederatedGLM(BaseEstimator):
         self,
         family: str = "binomial",
         formula: str | None = None,
+        link: str | None = None,
+        theta: float | None = None,
         l2: Any = 0.0,
         tol: float = 0.01,
         algorithm: str = "auto",
@@ -57,7 +60,8 @@ class FederatedGLM(BaseEstimator):
         event: Any = None,
         verbose: bool = False,
     ):
-        self.family, self.formula, self.l2, self.tol = family, formula, l2, tol
+        self.family, self.formula, self.link, self.theta = family, formula, link, theta
+        self.l2, self.tol = l2, tol
         self.algorithm, self.site_effects, self.covariance = algorithm, site_effects, covariance
         self.missing, self.standardize, self.max_exchanges = missing, standardize, max_exchanges
         self.absent, self.random_state = absent, random_state
@@ -94,7 +98,7 @@ class FederatedGLM(BaseEstimator):
     def fit_rows(self, rows: CompleteRows) -> "FederatedGLM":
         """From a table that was read and checked."""
         settings = self.settings()
-        if self.family == "multinomial" and rows.roles.offset is not None:
+        if settings.family == "multinomial" and rows.roles.offset is not None:
             raise SpecError("an offset has no meaning for family='multinomial'")
         cohort, sites, labels = prepare(rows, settings)
 

@@ -16,14 +16,12 @@ from ..formula import Part, read_formula
 from ._result import Fitted, TableResult, result_of
 
 FORMAT = 1
-LINKS = {
-    "gaussian": "identity", "binomial": "logit", "poisson": "log", "multinomial": "base-class logit"
-}  # fmt: skip
+JOBLIB = {"gaussian": "identity", "binomial": "logit", "poisson": "log", "multinomial": "logit"}
 
 
 def write(fit: TableResult | Fitted, folder: str | Path) -> list[Path]:
-    """Write coefficients.csv, model.json, model.joblib (all in the columns' own units) and
-    summary.txt; return their paths."""
+    """Write coefficients.csv, model.json, summary.txt and, where scikit-learn has such a model,
+    model.joblib (all in the columns' own units); return their paths."""
     result = result_of(fit)
     text = json.dumps(document(result), indent=1, allow_nan=False) + "\n"
     folder = Path(folder)
@@ -32,7 +30,8 @@ def write(fit: TableResult | Fitted, folder: str | Path) -> list[Path]:
     result.original_table.to_csv(paths[0], index_label="name", lineterminator="\n")
     paths[1].write_text(text, encoding="utf-8", newline="\n")
     paths[2].write_text(fit.summary() + "\n", encoding="utf-8", newline="\n")
-    if result.columns:  # scikit-learn has no model of an intercept alone
+    # scikit-learn has no model of an intercept alone
+    if result.columns and JOBLIB.get(result.family) == result.link:
         paths.insert(2, folder / "model.joblib")
         joblib.dump(estimator(result), paths[2])
     return paths
@@ -69,7 +68,7 @@ def document(result: TableResult) -> dict[str, Any]:
         "format": FORMAT,
         "feddcd": version("feddcd"),
         "family": result.family,
-        "link": LINKS[result.family],
+        "link": "base-class logit" if result.family == "multinomial" else result.link,
         "formula": result.formula,
         "response": result.response,
         "classes": _classes(result),

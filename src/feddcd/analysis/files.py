@@ -13,6 +13,7 @@ from ..data.frames import Frame, is_number, no_column
 from ..formula import Formula, NoColumn
 from ._outcome import outcome_of, words_of
 from ._values import check_mixed, column, label, numbers_of
+from .families import SHARES
 from .plan import ModelSettings
 from .table import CompleteRows, Roles, formula_for, read
 
@@ -53,7 +54,7 @@ def read_rows(table: Frame, roles: Roles, settings: ModelSettings) -> FileRows:
     if len(set(rows.site)) == 1:
         told = f"{group} is {rows.site[0]!s} in every row: need two sites"
         raise DataError(told, file=table.file, column=group, value=rows.site[0])
-    if settings.family == "binomial" and words_of(rows.y, settings.event) is None:
+    if settings.family in SHARES and words_of(rows.y, settings.event) is None:
         _check_binary(table, rows)
     return FileRows(rows, tuple(notes))
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import numbers
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -10,10 +11,9 @@ import numpy as np
 from .._errors import SpecError
 from .._settings import check_names
 from ..formula import read_formula
-from ..losses import LOSSES
+from .families import SHARES, Family, family_of, known, known_link
 
 CHOICES = {
-    "family": tuple(LOSSES),
     "algorithm": ("auto", "newton", "pointsaga"),
     "site_effects": ("none", "fixed"),
     "covariance": ("model", "cluster"),
@@ -27,6 +27,8 @@ class ModelSettings:
 
     formula: str | None = None
     family: str = "binomial"
+    link: str | None = None  # the family's first
+    theta: float | None = None  # of negative_binomial, where it is known
     l2: Any = 0.0
     tol: float = 0.01
     algorithm: str = "auto"
@@ -40,6 +42,8 @@ class ModelSettings:
     event: Any = None  # of an outcome of two words, the one that counts as 1; else the second
 
     def __post_init__(self):
+        object.__setattr__(self, "family", known(self.family))
+        object.__setattr__(self, "link", known_link(self.family, self.link))
         for name, choices in CHOICES.items():
             value = getattr(self, name)
             if value not in choices:
@@ -50,6 +54,10 @@ class ModelSettings:
             value = getattr(self, name)
             if not (is_real(value) and 0 < value < np.inf):
                 raise SpecError(f"need a finite {name} > 0, got {name}={value!r}")
+        if self.theta is not None and self.family != "negative_binomial":
+            raise SpecError("theta belongs to family='negative_binomial'")
+        if self.theta is not None and not (is_real(self.theta) and 0 < self.theta < np.inf):
+            raise SpecError(f"need a finite theta > 0, got theta={self.theta!r}")
         if not isinstance(self.standardize, bool):
             raise SpecError(f"standardize is True or False, got {self.standardize!r}")
         check_whole("max_exchanges", self.max_exchanges, 2)
@@ -57,6 +65,12 @@ class ModelSettings:
             _check_event(self.event, self.family)
         if self.formula is not None:
             _check_formula(self.formula, self.family)
+        if self.algorithm == "pointsaga" and not self.loss().canonical:
+            told = "algorithm='pointsaga' takes gaussian, binomial, poisson and multinomial models "
+            raise SpecError(f"{told}with their usual links; use algorithm='newton'")
+
+    def loss(self, classes: Sequence[Any] | None = None) -> Family:
+        return family_of(self.family, self.link, self.theta)
 
     def to_dict(self) -> dict[str, Any]:
         """Without what is not set."""
@@ -114,7 +128,7 @@ def _check_formula(text: Any, family: str) -> None:
 def _check_event(event: Any, family: str) -> None:
     if not isinstance(event, str | int | float):
         raise SpecError(f"event is a value of the outcome, got {event!r}")
-    if family != "binomial":
+    if family not in SHARES:
         raise SpecError(f"event={event!r} is for family='binomial' alone")
 
 

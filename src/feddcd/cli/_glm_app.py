@@ -36,12 +36,22 @@ def glm(
         int | None,
         typer.Option(help="No --group: rows at random to so many.", show_default=False),
     ] = None,
-    family: Annotated[str, _option("binomial, gaussian, poisson or multinomial.")] = "binomial",
+    family: Annotated[
+        str, _option("binomial, gaussian, poisson, multinomial, gamma, ... (docs/glm.md).")
+    ] = "binomial",
     event: Annotated[
         str | None,
         typer.Option(
             help="Of two words the one that counts as 1.", metavar="WORD", show_default=False
         ),
+    ] = None,
+    link: Annotated[
+        str | None,
+        typer.Option(help="Such as probit, cloglog, log. (the usual one)", show_default=False),
+    ] = None,
+    theta: Annotated[
+        float | None,
+        typer.Option(help="Of negative_binomial, if known. (estimated)", show_default=False),
     ] = None,
     l2: Annotated[float, _option("Penalty l2/2 |w|², not on the intercept.", "--l2")] = 0.0,
     tol: Annotated[float, _option("Proven error of any coefficient, in standard errors.")] = 0.01,

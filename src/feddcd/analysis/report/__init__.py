@@ -14,7 +14,6 @@ from ._effects import forest
 from ._quality import calibration, calibration_table, residuals, roc_curve
 
 __all__ = ["write"]
-LINKS = {"gaussian": "identity", "binomial": "logit", "poisson": "log", "multinomial": "logit"}
 TERMS = {
     "Coefficient": "the change that goes with one more unit of a column while the others stay as "
     "they are: of the outcome itself (linear), of the logarithm of the odds (logistic) or of the "
@@ -74,7 +73,7 @@ def _summary(fit: TableResult, title: str) -> str:
 
 
 def _regression(fit: TableResult) -> str:
-    name = words.RATIOS.get(fit.family)
+    name = fit.ratio
     head = ["name", "coefficient", "standard error", "z", "p", "95 % from", "to"]
     head += [name, "95 % from", "to"] if name else []
     rows = []
@@ -120,7 +119,7 @@ def _facts(fit: TableResult) -> str:
     errors = {"cluster": "clustered by site"}.get(fit.covariance, "model-based")
     rows = [
         ("Model", words.KINDS[fit.family]),
-        ("Link", LINKS[fit.family]),
+        ("Link", fit.link),
         ("Formula", fit.formula or "all columns as they are"),
         ("Rows used", count(fit.n_rows)),
         ("Rows dropped", count(fit.n_dropped)),

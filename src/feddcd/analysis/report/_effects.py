@@ -10,7 +10,7 @@ from ..._text import count, number, probability, ratio
 from ...report import charts
 from ...report.tables import Drawn, table
 from .._result import Coefficient, TableResult
-from ._words import RATIOS, strongest, unit_of
+from ._words import strongest, unit_of
 
 MOST = 24  # coefficients in one forest
 UNLIKE = 30.0  # a ratio of standard errors above which one axis would not serve all
@@ -47,13 +47,13 @@ def forest(fit: TableResult) -> Forest | None:
     if unlike:
         effects = [_shrunk(e, w) for e, w in zip(effects, width, strict=True)]
     low, high, outside = _span(effects)
-    is_ratio = fit.family in RATIOS and not unlike
+    is_ratio = fit.ratio is not None and not unlike
     draw = _ratio if is_ratio else float
     scale = (charts.logarithmic if is_ratio else charts.linear)(draw(low), draw(high))
     none = draw(0.0)
     rows = [_row(fit, e, w, scale, draw, none) for e, w in zip(effects, scales, strict=True)]
     rows += [] if unlike else [("", Drawn(charts.strip_axis(scale)), "", "")]
-    name = RATIOS.get(fit.family, "coefficient")
+    name = fit.ratio or "coefficient"
     level = "95 % interval"
     head = ("effect of", "", f"{name} ({level})", "p")
     drawn = table(f"Effects: {name} with {level}", head, ("", rows), style="forest")
@@ -98,7 +98,7 @@ def _span(effects: list[Effect]) -> tuple[float, float, int]:
 
 
 def _row(fit: TableResult, e: Effect, width: float, scale, draw, none: float):
-    say = ratio if fit.family in RATIOS else number
+    say = ratio if fit.ratio is not None else number
     middle, low, high = (say(width * v) for v in (e.middle, e.low, e.high))
     shown = [
         (draw(b), f"{site}: {say(width * b)}")
@@ -111,7 +111,7 @@ def _row(fit: TableResult, e: Effect, width: float, scale, draw, none: float):
 
 
 def _reading(fit: TableResult, total: int, unlike: bool, outside: int) -> str:
-    what = "there is no difference" if fit.family not in RATIOS else "the ratio is 1: no effect"
+    what = "there is no difference" if fit.ratio is None else "the ratio is 1: no effect"
     sentences = [
         f"Each blue dot is an effect in all rows, its line the interval; at the dotted line {what}."
     ]

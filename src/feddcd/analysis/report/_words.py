@@ -8,14 +8,20 @@ import numpy as np
 from ..._text import count, number, ratio, trim, upper
 from ...formula import INTERCEPT, label
 from .._result import Coefficient, TableResult
+from ..families import COUNTS
 
 KINDS = {
     "gaussian": "linear regression",
     "binomial": "logistic regression",
     "poisson": "Poisson regression",
     "multinomial": "multinomial logistic regression",
+    "quasibinomial": "quasi-binomial regression",
+    "quasipoisson": "quasi-Poisson regression",
+    "gamma": "Gamma regression",
+    "inverse_gaussian": "inverse Gaussian regression",
+    "negative_binomial": "negative binomial regression",
+    "ordinal": "ordinal (proportional odds) regression",
 }
-RATIOS = {"binomial": "odds ratio", "poisson": "rate ratio", "multinomial": "odds ratio"}
 STRONGEST = 3
 
 
@@ -39,6 +45,9 @@ def lead(fit: TableResult) -> str:
 def proof(fit: TableResult) -> str:
     """One sentence on how far the coefficients can be from those of the pooled rows."""
     error = fit.certified_error
+    if fit.unproven:
+        how = "has settled" if fit.converged else "has NOT settled: allow more exchanges"
+        return f"Not proven: {fit.unproven}. Newton’s method {how}."
     if fit.converged:
         return (
             f"Proven: no coefficient is further than {upper(error)} standard errors from what the "
@@ -85,11 +94,12 @@ def effect(fit: TableResult, c: Coefficient) -> str:
     """`One more unit of age goes with 1.2 times the odds ...`"""
     row = fit.table.loc[c.label]
     b, low, high = float(row["coef"]), float(row["ci_low"]), float(row["ci_high"])
-    none = 0 if fit.family == "gaussian" else 1
+    none = 0 if fit.ratio is None else 1
     doubt = f" The interval includes {none}, which is no effect." if low <= 0 <= high else ""
     of = fit.response or "the outcome"
-    if fit.family == "gaussian":
+    if fit.ratio is None:
         more = "higher" if b >= 0 else "lower"
+        of = of if fit.link == "identity" else f"a linear predictor (link {fit.link}) of {of}"
         low, high = (low, high) if b >= 0 else (-high, -low)
         what = f"{of} {more} by {number(abs(b), 3)}"
         range_ = f"{number(low, 3)} to {number(high, 3)}"
@@ -127,9 +137,11 @@ def _change(fit: TableResult, column: str) -> str:
 
 
 def _what(fit: TableResult, c: Coefficient, of: str) -> str:
-    if fit.family == "poisson":
+    if fit.family in COUNTS:
         return "the expected count" if of == "the outcome" else f"the expected {of}"
-    if fit.family == "binomial":
+    if fit.ratio in ("risk ratio", "ratio of means"):
+        return f"the {'probability' if fit.ratio == 'risk ratio' else 'mean'} of {of}"
+    if fit.family in ("binomial", "quasibinomial"):
         if fit.outcome is not None:
             return f"the odds of {label(fit.outcome.event)}"
         return "the odds of the outcome" if of == "the outcome" else f"the odds of {of} = 1"

@@ -1,0 +1,245 @@
+"""The families of a regression table, each with its links: one `Family` for a pair.
+
+A further distribution is a `Distribution`, a further link a `MeanLink`; a pair is proven if `_proofs`
+has a row for it.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import expit
+
+from .._errors import SpecError
+from ..losses import LOSSES, Loss
+from . import _distributions as distributions
+from ._distributions import Distribution, Likelihood
+from ._geometry import Geometry, Shared
+from ._links import LINKS, LOG_OF_SHARE, MeanLink
+from ._proofs import LOSSES_OF_SHARES, PROOFS, Proof, Share
+
+Array = np.ndarray
+OUTSIDE = 1e290  # the loss of a row whose z has no mean: finite, for it has to travel
+SEVERAL = "with this link the likelihood can have more than one peak"
+CHOICES: dict[str, tuple[str, ...]] = {  # the first link is the one taken unless said otherwise
+    "gaussian": ("identity", "log", "inverse"),
+    "binomial": ("logit", "probit", "cloglog", "log", "cauchit"),
+    "poisson": ("log", "identity", "sqrt"),
+    "multinomial": ("logit",),
+    "quasibinomial": ("logit", "probit", "cloglog", "log", "cauchit"),
+    "quasipoisson": ("log", "identity", "sqrt"),
+    "gamma": ("inverse", "log", "identity"),
+    "inverse_gaussian": ("1/mu^2", "inverse", "log", "identity"),
+    "negative_binomial": ("log",),
+}
+OTHER_NAMES = {"negbin": "negative_binomial", "normal": "gaussian", "polr": "ordinal"}
+COUNTS = ("poisson", "quasipoisson", "negative_binomial")
+SHARES = ("binomial", "quasibinomial")
+POSITIVE = ("gamma", "inverse_gaussian")
+QUASI = {"quasibinomial": "binomial", "quasipoisson": "poisson"}
+DISTRIBUTIONS = {each.name: each for each in distributions.KNOWN}
+
+
+class RowTerms(NamedTuple):
+    """Of every row at its z."""
+
+    value: Array
+    slope: Array  # n by k
+    curvature: Array  # the observed one, n by k by k
+    size: Array  # of what cancels in the slope
+
+
+class Family(NamedTuple):
+    """`expected` is Fisher's information by row, None where it is the curvature: standard errors
+    come from it. `start` gives a site's part of the normal equations of a first guess."""
+
+    name: str
+    link: str
+    like: str  # the family whose outcomes it takes
+    terms: Callable[[Array, Array], RowTerms]  # of z, Y
+    mean: Callable[[Array], Array]
+    inverse: Callable[[Array], Array]  # of the mean, for one row
+    variance: Callable[[Array], Array]  # at the means, n by k by k
+    least: Callable[[Array], Array]
+    constant: Callable[[Array, Array], Array]
+    likelihood: Likelihood
+    expected: Callable[[Array], Array] | None = None
+    bend: Callable[[Array, Array], Array] | None = None  # c of `_proofs`; None where it is 1
+    unproven: str = ""  # why no error is certified
+    start: Callable[[Any], Array] = lambda rows: np.zeros(0)
+    geometry: Callable[[Any], Geometry] = lambda rows: Shared(rows.X, rows.offset)
+    origin: tuple[float, ...] = ()  # of parameters beside the columns, where the pilot is asked
+    quadratic: bool = False
+    dispersed: bool = False  # by Pearson's X²
+    nuisance: int = 0  # parameters beside the coefficients that the AIC counts
+
+    @property
+    def canonical(self) -> bool:
+        return self.name in LOSSES and self.link == CHOICES[self.name][0]
+
+
+def known(name: str) -> str:
+    """The family's name, as R or we spell it."""
+    plain = str(name).lower().replace(".", "_").replace("-", "_").replace(" ", "_")
+    plain = OTHER_NAMES.get(plain, plain)
+    if plain not in CHOICES:
+        raise SpecError(f"need family in {', '.join(CHOICES)}; got {name!r}")
+    return plain
+
+
+def known_link(family: str, link: str | None) -> str:
+    links = CHOICES[family]
+    if link is None:
+        return links[0]
+    if link not in links:
+        told = f"need <link> in {', '.join(links)} for family {family}; got {link!r}"
+        raise SpecError(told, settings={"link": None})
+    return link
+
+
+def ratio_of(family: str, link: str) -> str | None:
+    """What e^coefficient is called, where it means anything."""
+    if link == "logit":
+        return "odds ratio"
+    if link == "log":
+        return {"binomial": "risk ratio", "quasibinomial": "risk ratio"}.get(
+            family, "rate ratio" if family in COUNTS else "ratio of means"
+        )
+    return None
+
+
+def family_of(
+    name: str, link: str | None = None, theta: float | None = None, classes: Sequence[Any] = ()
+) -> Family:
+    link = known_link(name, link)
+    if name in QUASI:
+        base = family_of(QUASI[name], link)
+        return base._replace(
+            name=name, dispersed=True, likelihood=distributions.none_known, nuisance=0
+        )
+    if name in LOSSES and link == CHOICES[name][0]:
+        return _canonical(name, link, LOSSES[name])
+    if name == "binomial" and link in LOSSES_OF_SHARES:
+        return _share(link, LOSSES_OF_SHARES[link])
+    if name == "negative_binomial" and theta is not None:
+        return _counts(theta)
+    return _of(DISTRIBUTIONS[name], LINKS[link], PROOFS.get((name, link)))
+
+
+def _counts(theta: float) -> Family:
+    """(y + θ) times the logistic loss of a share y/(y + θ), at z - ln θ: |f'''| <= f'' as there."""
+
+    def curvature(z: Array, y: Array) -> Array:
+        return (y + theta) * expit(z - np.log(theta)) * expit(np.log(theta) - z)
+
+    return _of(distributions.overdispersed_counts(theta), LINKS["log"], Proof(curvature))
+
+
+def _canonical(name: str, link: str, loss: Loss) -> Family:
+    def terms(z: Array, Y: Array) -> RowTerms:
+        mean = loss.mean(z)
+        return RowTerms(loss.value(z, Y), mean - Y, loss.curvature(mean), abs(mean) + abs(Y))
+
+    outcome = DISTRIBUTIONS.get(name, distributions.BINOMIAL)
+    return Family(
+        name, link, name, terms, loss.mean, loss.inverse, loss.curvature, loss.least,
+        loss.constant, outcome.likelihood,
+        start=_counts_start if name == "poisson" else lambda rows: np.zeros(0),
+        quadratic=loss.quadratic, dispersed=outcome.dispersed, nuisance=outcome.nuisance,
+    )  # fmt: skip
+
+
+def _of(outcome: Distribution, link: MeanLink, proof: Proof | None) -> Family:
+    """The loss as a function of the mean; beyond what the link allows it is enormous."""
+
+    def inside(z: Array) -> tuple[Array, Array]:
+        with np.errstate(all="ignore"):
+            ok = link.valid(z) & outcome.valid(link.mean(z))
+        return np.where(ok, z, link.inside), ok
+
+    def terms(z: Array, Y: Array) -> RowTerms:
+        (t, ok), y = inside(z[:, 0]), Y[:, 0]
+        m, d = link.mean(t), link.slope(t)
+        V = outcome.variance(m)
+        C = _observed(outcome, link, t, y) if proof is None else proof.curvature(t, y)
+        by_row = (outcome.loss(m, y), d * (m - y) / V, C, abs(d) * (abs(m) + abs(y)) / V)
+        value, slope, C, size = (np.where(ok, x, o) for x, o in zip(by_row, _BEYOND, strict=True))
+        return RowTerms(value, slope[:, None], C[:, None, None], size[:, None])
+
+    def expected(z: Array) -> Array:
+        t, ok = inside(z[:, 0])
+        F = link.slope(t) ** 2 / outcome.variance(link.mean(t))
+        return np.where(ok, F, 1.0)[:, None, None]
+
+    own = None if proof is None else proof.bend
+    bend = own and (lambda z, Y: own(inside(z[:, 0])[0], Y[:, 0])[:, None])
+    return Family(
+        outcome.name, link.name, outcome.name, terms, link.mean, link.inverse,
+        variance=lambda mean: outcome.variance(mean)[:, :, None],
+        least=lambda Y: outcome.least(Y[:, 0]),
+        constant=lambda Y, s: outcome.constant(Y[:, 0], s),
+        likelihood=outcome.likelihood,
+        expected=expected,
+        bend=bend,
+        unproven=SEVERAL if proof is None else "",
+        start=lambda rows: _reweighted(rows, outcome, link),
+        dispersed=outcome.dispersed, nuisance=outcome.nuisance,
+    )  # fmt: skip
+
+
+_BEYOND = (OUTSIDE, 0.0, 1.0, 0.0)  # value, slope, curvature and size of a row whose z has no mean
+
+
+def _observed(outcome: Distribution, link: MeanLink, z: Array, y: Array) -> Array:
+    m, d, V = link.mean(z), link.slope(z), outcome.variance(link.mean(z))
+    return d**2 / V + (m - y) * (link.bend(z) / V - d**2 * outcome.slope(m) / V**2)
+
+
+def _share(name: str, share: Share) -> Family:
+    """A binomial family from the losses of 0 and 1, which keep their digits far from z = 0."""
+    link = LOG_OF_SHARE if name == "log" else LINKS[name]
+    whole = _of(distributions.BINOMIAL, link, None)
+
+    def terms(z: Array, Y: Array) -> RowTerms:
+        ok, y = link.valid(z[:, 0]), Y[:, 0]
+        t = np.where(ok, z[:, 0], link.inside)
+        one, zero = share.one(t), share.zero(t)
+        value, slope, C = (y * a + (1 - y) * b for a, b in zip(one, zero, strict=True))
+        size = y * abs(one.slope) + (1 - y) * abs(zero.slope)
+        by_row = zip((value, slope, C, size), _BEYOND, strict=True)
+        value, slope, C, size = (np.where(ok, x, o) for x, o in by_row)
+        return RowTerms(value, slope[:, None], C[:, None, None], size[:, None])
+
+    def expected(z: Array) -> Array:
+        ok = link.valid(z[:, 0])
+        t = np.where(ok, z[:, 0], link.inside)
+        return np.where(ok, -share.one(t).slope * share.zero(t).slope, 1.0)[:, None, None]
+
+    def bend(z: Array, Y: Array) -> Array:
+        t = np.where(link.valid(z[:, 0]), z[:, 0], link.inside)
+        return share.bend(t, Y[:, 0])[:, None]
+
+    return whole._replace(terms=terms, expected=expected, bend=bend, unproven="")
+
+
+def _reweighted(rows: Any, outcome: Distribution, link: MeanLink) -> Array:
+    """The first step of R's glm, from means guessed by row: the upper triangle of A, and b."""
+    X, Y, s, o = rows
+    y = Y[:, 0]
+    mean = outcome.guess(y, s)
+    z = link.inverse(mean)
+    d = link.slope(z)
+    return normal_equations(X, s * d**2 / outcome.variance(mean), z - o + (y - mean) / d)
+
+
+def _counts_start(rows: Any) -> Array:
+    """Of a poisson model: each mean is guessed as half the row's count and half its site's."""
+    X, Y, s, o = rows
+    y, exposure = Y[:, 0], np.exp(o)
+    mean = (y + exposure * max(s @ y, 0.5) / (s @ exposure)) / 2
+    return normal_equations(X, s * mean, np.log(mean) - o + (y - mean) / mean)
+
+
+def normal_equations(X: Array, weight: Array, z: Array) -> Array:
+    A = X.T @ (weight[:, None] * X)
+    return np.concatenate([A[np.triu_indices(len(A))], X.T @ (weight * z)])

@@ -1,0 +1,74 @@
+# The facts of families.json: run `Rscript families.R > families.json` where R and MASS are.
+# Each case holds its call; data are R's own, with the columns that the formulas need.
+library(MASS)
+exact <- glm.control(epsilon = 1e-14, maxit = 200)
+clotting <- data.frame(
+  u = c(5, 10, 15, 20, 30, 40, 60, 80, 100, 5, 10, 15, 20, 30, 40, 60, 80, 100),
+  time = c(118, 58, 42, 35, 27, 25, 21, 19, 18, 69, 35, 26, 21, 18, 16, 13, 12, 12),
+  lot = rep(0:1, each = 9))  # help(glm): plasma of two lots
+birth <- birthwt[c("low", "age", "lwt", "smoke", "ht", "ftv")]
+cars <- mtcars[c("mpg", "wt", "hp", "am", "carb")]
+breaks <- data.frame(breaks = warpbreaks$breaks, wool = as.numeric(warpbreaks$wool == "B"),
+                     tension = as.numeric(warpbreaks$tension) - 1)
+days <- data.frame(Days = quine$Days, Eth = as.numeric(quine$Eth == "N"),
+                   Sex = as.numeric(quine$Sex == "M"), Lrn = as.numeric(quine$Lrn == "SL"))
+
+num <- function(x) ifelse(is.na(x), "null", sprintf("%.17g", x))
+vec <- function(x) paste0("[", paste(num(as.numeric(x)), collapse = ", "), "]")
+text <- function(x) paste0('"', x, '"')
+fields <- function(...) {
+  parts <- list(...)
+  paste0("{", paste(sprintf('"%s": %s', names(parts), unlist(parts)), collapse = ", "), "}")
+}
+case <- function(data, family, link, call) {
+  fit <- eval(parse(text = call))
+  s <- if (inherits(fit, "negbin") || grepl("negative.binomial", call)) summary(fit, dispersion = 1)
+       else summary(fit)
+  b <- s$coefficients
+  fields(
+    data = text(data), family = text(family), link = text(link), call = text(gsub('"', "'", call)),
+    formula = text(paste(deparse(formula(fit)), collapse = "")),
+    coef = vec(b[, 1]), std_err = vec(b[, 2]), statistic = vec(b[, 3]), p = vec(b[, 4]),
+    dispersion = num(s$dispersion), deviance = num(fit$deviance), df = num(fit$df.residual),
+    null_deviance = num(fit$null.deviance), aic = num(AIC(fit)),
+    log_likelihood = num(as.numeric(logLik(fit))),
+    pearson = num(sum(residuals(fit, "pearson")^2)),
+    theta = num(if (is.null(fit$theta)) NA else fit$theta),
+    theta_se = num(if (is.null(fit$SE.theta)) NA else fit$SE.theta),
+    weight = text(if (grepl("weights = lwt", call)) "lwt" else ""))
+}
+glm_case <- function(data, family, link, formula, rfamily, more = "") {
+  case(data, family, link,
+       sprintf("glm(%s, %s, data = %s%s, control = exact)", formula, rfamily, data, more))
+}
+one <- function(data, family, rname, links, formula, more = "") {
+  sapply(links, function(link)
+    glm_case(data, family, link, formula, sprintf("%s(link = '%s')", rname, link), more))
+}
+cases <- c(
+  one("birth", "binomial", "binomial", c("logit", "probit", "cloglog", "cauchit"),
+      "low ~ age + lwt + smoke + ht"),
+  one("birth", "binomial", "binomial", "log", "low ~ smoke + ht + age", ", start = c(-1, 0, 0, 0)"),
+  one("birth", "quasibinomial", "quasibinomial", c("logit", "probit", "cloglog"),
+      "low ~ age + lwt + smoke + ht"),
+  one("breaks", "poisson", "poisson", c("log", "identity", "sqrt"), "breaks ~ wool + tension"),
+  one("breaks", "quasipoisson", "quasipoisson", c("log", "identity", "sqrt"),
+      "breaks ~ wool + tension"),
+  one("clotting", "gamma", "Gamma", c("inverse", "log"), "time ~ log(u) + lot"),
+  one("cars", "gamma", "Gamma", c("inverse", "log", "identity"), "mpg ~ wt + hp + am"),
+  one("birth", "gamma", "Gamma", "log", "I(ftv + 1) ~ age + smoke + ht", ", weights = lwt"),
+  one("cars", "inverse_gaussian", "inverse.gaussian", c("1/mu^2", "inverse", "log", "identity"),
+      "mpg ~ wt + hp + am"),
+  one("cars", "gaussian", "gaussian", c("identity", "log", "inverse"), "mpg ~ wt + hp + am"),
+  glm_case("days", "negative_binomial", "log", "Days ~ Eth + Sex + Lrn", "negative.binomial(1.5)"),
+  case("days", "negative_binomial", "log",
+       "glm.nb(Days ~ Eth + Sex + Lrn, data = days, control = exact)"),
+  case("breaks", "negative_binomial", "log",
+       "glm.nb(breaks ~ wool + tension, data = breaks, control = exact)"))
+frames <- list(birth = birth, cars = cars, breaks = breaks, days = days, clotting = clotting)
+sheet <- function(d) do.call(fields, lapply(d, vec))
+cat('{"data": {\n')
+cat(paste(sprintf('"%s": %s', names(frames), sapply(frames, sheet)), collapse = ",\n"))
+cat('},\n"cases": [\n')
+cat(paste(cases, collapse = ",\n"))
+cat("]}\n")
