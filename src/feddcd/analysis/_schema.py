@@ -62,7 +62,7 @@ def offer(table: pd.DataFrame, plan: RegressionPlan) -> ColumnsOffer:
     kinds = kinds_of(chosen.frame, chosen.used, {*formula.categories, *plan.levels})
     levels = {c: list(kind.levels) for c, kind in kinds.items() if kind.levels}
     numbers = [c for c, kind in kinds.items() if kind.number]
-    return ColumnsOffer(levels, numbers, _classes_of(chosen.y, plan))
+    return ColumnsOffer(levels, numbers, _classes_of(chosen.y, plan), list(kinds))
 
 
 def _classes_of(y: pd.Series, plan: RegressionPlan) -> list | None:
@@ -107,7 +107,7 @@ class _Most(NamedTuple):
 def _most(offers: Mapping[str, ColumnsOffer], plan: RegressionPlan) -> _Most:
     each = list(offers.values())
     half = lambda count: 2 * count >= len(each)
-    there = Counter(c for o in each for c in dict.fromkeys([*o.numbers, *o.levels]))
+    there = Counter(c for o in each for c in o.columns or ())
     words = Counter(c for o in each for c in o.levels if c not in o.numbers)
     all = [c for c in there if half(there[c])]
     numbers = {c for c in all if not half(words[c]) and c not in plan.levels}
@@ -125,7 +125,7 @@ def _outcome(plan: RegressionPlan, words: list) -> Outcome:
 def _misfit(offer: ColumnsOffer, most: _Most, plan: RegressionPlan) -> str:
     """Why a site does not fit, or nothing."""
     for column in most.all:
-        if column not in offer.numbers and column not in offer.levels:
+        if column not in (offer.columns or ()):
             return f"it has no column {column!r}, and most sites do"
         if column not in plan.levels and (column in offer.numbers) != (column in most.numbers):
             own, others = ("numbers", "categories")[:: 1 if column in offer.numbers else -1]

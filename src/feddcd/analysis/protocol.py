@@ -74,6 +74,7 @@ class ColumnsOffer(NamedTuple):
     levels: dict[str, list]  # of its categories
     numbers: list[str]  # its columns of numbers; they may have levels, too
     classes: list | None  # of an outcome of classes, or of words
+    columns: list[str] | None = None  # all that explain, in the order of its table
 
 
 class Agreement(NamedTuple):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .._errors import SpecError
-from ._tree import Bracket, Call, Flag, Items, Name, Node, Number, Sign, text_of
+from ._tree import Bracket, Call, Flag, Items, Name, Node, Number, Sign, short
 
 INFINITE = {"Inf": np.inf, "inf": np.inf}
 
@@ -66,7 +66,7 @@ def flag(call: Call, node: Node | None, default: bool) -> bool:
             return value
         case Name("T" | "F" as letter):
             return letter == "T"
-    raise _wrong(call, f"{text_of(node)} should be TRUE or FALSE")
+    raise _wrong(call, f"{short(node)} should be TRUE or FALSE")
 
 
 def whole(call: Call, node: Node | None, what: str, default: int | None, most: int) -> int:
@@ -77,4 +77,4 @@ def whole(call: Call, node: Node | None, what: str, default: int | None, most: i
 
 
 def _wrong(call: Call, told: str) -> SpecError:
-    return SpecError(f"formula: {text_of(call)}: {call.function} {told}")
+    return SpecError(f"formula: {short(call)}: {call.function} {told}")

@@ -8,7 +8,7 @@ from .._errors import SpecError
 from . import _splines
 from ._arguments import bind, flag, points, whole
 from ._rows import Kinds, check_number
-from ._tree import Call, Items, Node, text_of
+from ._tree import Call, Items, Node, short, text_of
 from ._variables import BasisVariable
 
 MOST_DEGREE = 20
@@ -19,7 +19,7 @@ def basis(call: Call, kinds: Kinds) -> BasisVariable:
     make = {"bs": _bs, "ns": _ns, "rcs": _rcs, "poly": _powers}[call.function]
     x = call.arguments[0].value if call.arguments and call.arguments[0].key in (None, "x") else None
     if x is None:
-        raise SpecError(f"formula: {text_of(call)}: {call.function} takes a column first")
+        raise SpecError(f"formula: {short(call)}: {call.function} takes a column first")
     check_number(x, kinds)
     width, function = make(call)
     return BasisVariable(text_of(call), x, width, function)
@@ -31,13 +31,13 @@ def _knots(call: Call, given: dict[str, Node], least: int) -> tuple[np.ndarray, 
         told = (
             f"write {f}(x, knots=c(30, 50), Boundary.knots=c(20, 80)): R takes them from all rows"
         )
-        raise SpecError(f"formula: {text_of(call)}: {told}")
+        raise SpecError(f"formula: {short(call)}: {told}")
     bounds = points(call, given["Boundary.knots"], "Boundary.knots", 2)
     node = given.get("knots")
     knots = np.zeros(0) if node is None else points(call, node, "knots", least)
     if len(bounds) != 2 or (len(knots) and not bounds[0] < knots[0] <= knots[-1] < bounds[1]):
         told = "Boundary.knots are two, and all knots lie between them"
-        raise SpecError(f"formula: {text_of(call)}: {told}")
+        raise SpecError(f"formula: {short(call)}: {told}")
     return knots, bounds
 
 
@@ -61,7 +61,7 @@ def _rcs(call: Call) -> Columns:
     given = bind(call, ("x", "knots"), {"parms": "knots"})
     if not isinstance(given.get("knots"), Items):
         told = "write rcs(x, c(20, 40, 60)): its knots are written down, 3 at least"
-        raise SpecError(f"formula: {text_of(call)}: {told}")
+        raise SpecError(f"formula: {short(call)}: {told}")
     knots = points(call, given["knots"], "knots", 3)
     return len(knots) - 1, lambda x: _splines.rcs(x, knots)
 
@@ -71,5 +71,5 @@ def _powers(call: Call) -> Columns:
     degree = whole(call, given.get("degree"), "degree", 1, MOST_DEGREE)
     if not flag(call, given.get("raw"), False):
         told = f"write poly(x, {degree}, raw=TRUE): without raw R looks at all rows"
-        raise SpecError(f"formula: {text_of(call)}: {told}")
+        raise SpecError(f"formula: {short(call)}: {told}")
     return degree, lambda x: x[:, None] ** np.arange(1, degree + 1)

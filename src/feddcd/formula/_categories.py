@@ -11,7 +11,7 @@ from .._text import listed
 from ._arguments import bind, flag, number_of, points
 from ._habits import CONTRASTS
 from ._rows import Kinds, check_number, evaluate, find, label
-from ._tree import Call, Items, Name, Node, Number, Word, text_of
+from ._tree import Call, Items, Name, Node, Number, Word, short, text_of
 from ._variables import CategoryVariable
 
 
@@ -77,15 +77,15 @@ def category(call: Call, kinds: Kinds) -> CategoryVariable:
             found = cut(inner, kinds)
             found = CategoryVariable(text_of(call), found.column, found.levels, found.codes)
         case _:
-            told = f"{text_of(call)}: {call.function} takes a column, or cut(x, c(...))"
+            told = f"{short(call)}: {call.function} takes a column, or cut(x, c(...))"
             raise SpecError(f"formula: {told}")
     kind, base = _contrast(call, given)
     at = 0 if base is None else find(found.levels, base)
     if at is None:
-        told = f"{text_of(base)} is none of the levels {listed(map(label, found.levels))}"  # pyright: ignore
-        raise DataError(f"formula: {text_of(call)}: {told}", column=found.column)
+        told = f"{short(base)} is none of the levels {listed(map(label, found.levels))}"  # pyright: ignore
+        raise DataError(f"formula: {short(call)}: {told}", column=found.column)
     if base is not None and kind != "treatment":
-        raise SpecError(f"formula: {text_of(call)}: only Treatment has a reference")
+        raise SpecError(f"formula: {short(call)}: only Treatment has a reference")
     return CategoryVariable(found.text, found.column, found.levels, found.codes, kind, at)
 
 
@@ -99,7 +99,7 @@ def _levels(call: Call, given: dict[str, Node], agreed: tuple[Any, ...]) -> tupl
         for item in (node.items if isinstance(node, Items) else ())
     ]
     if not written or None in written or len(set(written)) < len(written):
-        told = f"{text_of(call)}: levels are different words or numbers, as in c('a', 'b')"
+        told = f"{short(call)}: levels are different words or numbers, as in c('a', 'b')"
         raise SpecError(f"formula: {told}")
     return tuple(written)
 
@@ -120,13 +120,13 @@ def _contrast(call: Call, given: dict[str, Node]) -> tuple[str, Node | None]:
             if any(key == "base" and isinstance(v, Number) for key, v in node.arguments):
                 raise _no_base(call)
             return CONTRASTS[function], inner.get("ref", ref)
-    told = f"{text_of(call)}: the contrasts are Treatment('a'), Sum, Helmert or Poly"
+    told = f"{short(call)}: the contrasts are Treatment('a'), Sum, Helmert or Poly"
     raise SpecError(f"formula: {told}")
 
 
 def _no_base(call: Call) -> SpecError:
     told = "R's base counts levels; write the level itself, as in ref='a'"
-    return SpecError(f"formula: {text_of(call)}: {told}")
+    return SpecError(f"formula: {short(call)}: {told}")
 
 
 def cut(call: Call, kinds: Kinds) -> CategoryVariable:
@@ -134,7 +134,7 @@ def cut(call: Call, kinds: Kinds) -> CategoryVariable:
     x, breaks = given.get("x"), given.get("breaks")
     if x is None or (breaks is not None and not isinstance(breaks, Items)):
         told = "cut(x, c(0, 40, 60, Inf)): its points are written down"
-        raise SpecError(f"formula: {text_of(call)}: write {told}")
+        raise SpecError(f"formula: {short(call)}: write {told}")
     check_number(x, kinds)
     at = points(call, breaks, "points", 3, infinite=True)
     right = flag(call, given.get("right"), True)
@@ -152,7 +152,7 @@ def cut(call: Call, kinds: Kinds) -> CategoryVariable:
         bad = np.flatnonzero((found < 0) | (found >= len(levels)) | np.isnan(values))
         if len(bad):
             row, value = int(frame.index[bad[0]]), values[bad[0]]
-            told = f"{text_of(x)} is {value:g} <row>, outside of the points of {text}"
+            told = f"{short(x)} is {value:g} <row>, outside of the points of {text}"
             raise DataError(f"{told}; -Inf and Inf take all", row=row, column=text, value=value)
         return found
 
@@ -169,7 +169,7 @@ def _labels(
             return tuple(words)
     if node is not None:
         told = f"labels are {len(at) - 1} different words, one for each interval"
-        raise SpecError(f"formula: {text_of(call)}: {told}")
+        raise SpecError(f"formula: {short(call)}: {told}")
     digits = next((d for d in range(3, 17) if len({_short(v, d) for v in at}) == len(at)), 17)
     marks = [_short(v, digits) for v in at]
     named = [f"({a},{b}]" if right else f"[{a},{b})" for a, b in pairwise(marks)]

@@ -5,7 +5,7 @@ from ._bases import basis
 from ._categories import category, cut, of_column, of_flags
 from ._habits import BASES, CATEGORIES, ROW_WISE
 from ._rows import Kinds, check_number, is_boolean
-from ._tree import Call, Compare, Name, Node, text_of
+from ._tree import Call, Name, Node, short, text_of
 from ._variables import NumberVariable, Variable
 
 
@@ -27,9 +27,7 @@ def variable(node: Node, kinds: Kinds) -> Variable:
         case Call(function) if function in BASES:
             return basis(node, kinds)
         case Call("cbind"):
-            raise SpecError(f"formula: {text_of(node)} stands on the left of ~ alone")
+            raise SpecError(f"formula: {short(node)} stands on the left of ~ alone")
         case Call(function):
-            raise SpecError(f"formula: {text_of(node)} stands within C(x, ...) alone")
-        case Compare():
-            raise SpecError(f"formula: write I({text_of(node)}) for {text_of(node)}")
-    raise SpecError(f"formula: {text_of(node)} is no column; write I(...) for arithmetic")
+            raise SpecError(f"formula: {short(node)} stands within C(x, ...) alone")
+    raise SpecError(f"formula: {short(node)} is no column; write I(...) for arithmetic")

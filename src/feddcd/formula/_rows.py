@@ -22,10 +22,13 @@ from ._tree import (
     Sign,
     Word,
     constant,
-    text_of,
+    short,
 )
 
-FUNCTIONS = {name: getattr(np, name) for name in ROW_WISE}
+FUNCTIONS = {
+    "abs": np.abs, "exp": np.exp, "log": np.log, "log10": np.log10, "log1p": np.log1p,
+    "log2": np.log2, "sqrt": np.sqrt,
+}  # fmt: skip
 COMPARE = {
     "==": np.equal, "!=": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater,
     ">=": np.greater_equal,
@@ -82,7 +85,7 @@ def check_number(node: Node, kinds: Kinds) -> None:
         _check_number(node, kinds)
     except DataError as error:
         told = error.message.removeprefix("formula: ")
-        raise DataError(f"formula: {text_of(node)}: {told}", column=error.column) from None
+        raise DataError(f"formula: {short(node)}: {told}", column=error.column) from None
 
 
 def _check_number(node: Node, kinds: Kinds) -> None:
@@ -103,9 +106,9 @@ def _check_number(node: Node, kinds: Kinds) -> None:
         case Call(function, ((None, inner),)) if function in ROW_WISE:
             _check_part(inner, kinds)
         case Call(function) if function in (*ROW_WISE, "I"):
-            raise SpecError(f"formula: {text_of(node)}: {function} takes one value")
+            raise SpecError(f"formula: {short(node)}: {function} takes one value")
         case _:
-            raise SpecError(f"formula: {text_of(node)} is no number that a row has")
+            raise SpecError(f"formula: {short(node)} is no number that a row has")
 
 
 def _check_part(node: Node, kinds: Kinds) -> None:
@@ -120,7 +123,7 @@ def _check_chain(first: Node, rest: Any, kinds: Kinds) -> None:
         _check_part(node, kinds)
     for mark, node in rest:
         if mark == ":":
-            raise SpecError(f"formula: ':{text_of(node)}' stands within I(); * is the product")
+            raise SpecError(f"formula: ':{short(node)}' stands within I(); * is the product")
 
 
 def _check_compared(node: Node, left: Node, right: Node, kinds: Kinds) -> None:
@@ -132,10 +135,10 @@ def _check_compared(node: Node, left: Node, right: Node, kinds: Kinds) -> None:
         return
     levels = kinds[column.name].levels
     if not isinstance(node, Compare) or node.mark not in ("==", "!="):
-        told = f"{text_of(node)}: categories are compared with == and !="
+        told = f"{short(node)}: categories are compared with == and !="
         raise SpecError(f"formula: {told}")
     if find(levels, word) is None:
-        told = f"{text_of(node)}: {column.name} has the levels {listed(map(label, levels))}"
+        told = f"{short(node)}: {column.name} has the levels {listed(map(label, levels))}"
         raise DataError(f"formula: {told}", column=column.name)
 
 
@@ -171,7 +174,7 @@ def _value(node: Node, frame: Any) -> Any:
             return FUNCTIONS[function](_value(inner, frame))
         case Compare(mark, left, right):
             return _compared(mark, left, right, frame)
-    raise SpecError(f"formula: {text_of(node)} is no number that a row has")
+    raise SpecError(f"formula: {short(node)} is no number that a row has")
 
 
 def _compared(mark: str, left: Node, right: Node, frame: Any) -> np.ndarray:

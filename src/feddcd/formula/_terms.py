@@ -5,7 +5,21 @@ from typing import NamedTuple
 
 from .._errors import SpecError
 from ._arguments import number_of
-from ._tree import Bracket, Call, Dot, Link, Name, Node, Number, Power, Sequel, Sign, text_of
+from ._tree import (
+    Bracket,
+    Call,
+    Compare,
+    Dot,
+    Link,
+    Name,
+    Node,
+    Number,
+    Power,
+    Sequel,
+    Sign,
+    short,
+    text_of,
+)
 
 MOST_TERMS = 5_000
 MOST_STEPS = 1_000_000  # of multiplying terms, so that no formula occupies a site
@@ -77,13 +91,14 @@ class _Expansion:
         self.variables: dict[str, Node] = {}
         self.places: dict[str, int] = {}
         self.offsets: list[Node] = []
-        self.intercept, self.steps = True, 0
+        self.intercept, self.steps, self.alone = True, 0, 0  # alone: 0, 1 and offsets, counted
 
     def sum(self, node: Node, adds: bool) -> list[int]:
         """A summand, or a sum of them; `adds` is False behind a minus."""
         match node:
             case Number(value) if value in (0, 1):
                 self.intercept = (value == 1) == adds
+                self.alone += 1
                 return []
             case Bracket(inner) | Sign("+", inner):
                 return self.sum(inner, adds)
@@ -104,7 +119,7 @@ class _Expansion:
                 continue
             for term in self.sum(node, not adds):
                 if term not in found:
-                    told = f"{text_of(node)} is taken away, but it is not there"
+                    told = f"{short(node)} is taken away, but it is not there"
                     raise SpecError(f"formula: {told}")
                 del found[term]
         return list(found)
@@ -113,7 +128,8 @@ class _Expansion:
         if not arguments:
             raise SpecError("formula: offset() is empty in the formula")
         if not adds or len(arguments) != 1 or arguments[0].key is not None:
-            raise SpecError(f"formula: {text_of(node)}: offset() takes one value and is added")
+            raise SpecError(f"formula: {short(node)}: offset() takes one value and is added")
+        self.alone += 1
         self.offsets.append(arguments[0].value)
         return []
 
@@ -130,29 +146,31 @@ class _Expansion:
                 return found
             case Name() | Call():
                 return [self.variable(node)]
+            case Compare():
+                raise SpecError(f"formula: write I({short(node)}) for {short(node)}")
             case Dot():
                 raise SpecError("formula: '.' needs the names of the columns")
             case Number(value):
                 raise SpecError(f"formula: {value:g} is no term; 0 and 1 stand for the intercept")
-        raise SpecError(f"formula: {text_of(node)} is no term; write I(...) for arithmetic")
+        raise SpecError(f"formula: {short(node)} is no term; write I(...) for arithmetic")
 
     def enclosed(self, inner: Node) -> list[int]:
         """A bracket within a product: 0 and 1 have no meaning there."""
-        before = self.intercept, len(self.offsets)
+        before = self.alone
         found = self.sum(inner, True)
-        if before != (self.intercept, len(self.offsets)) or not found:
-            told = f"({text_of(inner)}) is part of a product: 0, 1 and offset() stand alone"
+        if before != self.alone or not found:
+            told = f"({short(inner)}) is part of a product: 0, 1 and offset() stand alone"
             raise SpecError(f"formula: {told}")
         return found
 
     def power(self, base: Node, exponent: Node) -> list[int]:
         value = number_of(exponent)
         if not isinstance(base, Bracket | Dot):
-            text = text_of(Power(base, exponent))
+            text = short(Power(base, exponent))
             told = f"{text}: the power of one term is that term; write I({text}) for the number"
             raise SpecError(f"formula: {told}")
         if value is None or not 1 <= value <= MOST_TERMS or value % 1:
-            told = f"^{text_of(exponent)}: need a whole number, at least 1"
+            told = f"^{short(exponent)}: need a whole number, at least 1"
             raise SpecError(f"formula: {told}")
         found = own = self.product(base)
         for _ in range(int(value) - 1):
@@ -184,7 +202,7 @@ class _Expansion:
 
     def variable(self, node: Node) -> int:
         if isinstance(node, Call) and node.function == "offset":
-            raise SpecError(f"formula: {text_of(node)}: offset() must be a term of its own")
+            raise SpecError(f"formula: {short(node)}: offset() must be a term of its own")
         text = text_of(node)
         self.variables.setdefault(text, node)
         return 1 << self.places.setdefault(text, len(self.places))

@@ -51,6 +51,10 @@ def shown(text: str) -> str:
     return repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}...")
 
 
+def clipped(name: str) -> str:
+    return name if len(name) <= 60 else f"{name[:60]}..."
+
+
 def is_bare(name: str) -> bool:
     """Whether a name needs no backticks."""
     return BARE.fullmatch(name) is not None and unicodedata.normalize("NFKC", name) == name
@@ -111,11 +115,13 @@ def _name(text: str, at: int) -> Token:
         end += 1
     name = text[at:end]
     if (read := unicodedata.normalize("NFKC", name)) != name:
-        told = f"{name!r} has letters that only look like those of {read!r}"
-        hint = f"write `{name}` in backticks if the column is called so, I(x^2) for a square"
+        told = f"{clipped(name)!r} has letters that only look like those of {clipped(read)!r}"
+        hint = (
+            f"write `{clipped(name)}` in backticks if a column is called so, I(x^2) for a square"
+        )
         raise SpecError(f"formula: {told}: {hint}, {place(text, at, end)}")
     if name.startswith("__"):
-        told = f"{name!r} begins with __; a column of that name stands in backticks"
+        told = f"{clipped(name)!r} begins with __; a column of that name stands in backticks"
         raise SpecError(f"formula: {told}, {place(text, at, end)}")
     return Token("name", name, at, end)
 

@@ -110,6 +110,12 @@ def text_of(node: Node) -> str:
             return f"{text_of(left)} {mark} {text_of(right)}"
 
 
+def short(node: Node) -> str:
+    """For a message."""
+    text = text_of(node)
+    return text if len(text) <= 120 else f"{text[:120]}..."
+
+
 def constant(value: float) -> str:
     """2 -> '2', 0.5 -> '0.5'"""
     return f"{value:.0f}" if value == int_or_none(value) and abs(value) < 1e15 else f"{value!r}"

@@ -9,7 +9,7 @@ import numpy as np
 from .._errors import DataError
 from ._coding import Coding, contrasts, full
 from ._rows import evaluate, label
-from ._tree import Node, text_of
+from ._tree import Node, short
 
 
 class Part(NamedTuple):
@@ -64,7 +64,7 @@ class BasisVariable:
         x = evaluate(self.node, frame)
         bad = np.flatnonzero(~np.isfinite(x))
         if len(bad):
-            told = f"{text_of(self.node)} is {x[bad[0]]} <row>; it must be finite"
+            told = f"{short(self.node)} is {x[bad[0]]} <row>; it must be finite"
             raise DataError(told, row=int(frame.index[bad[0]]), column=self.text, value=x[bad[0]])
         return self.make(x)
 

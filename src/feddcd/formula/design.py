@@ -12,7 +12,8 @@ from .._text import meant
 from ._factors import variable
 from ._rows import ColumnKind, Kinds, check_number, evaluate, is_numeric
 from ._terms import TermList, contrasted, expand, members
-from ._tree import Node, text_of
+from ._tokens import clipped
+from ._tree import Node, short, text_of
 from ._variables import Part, Variable
 from .language import INTERCEPT, Formula
 
@@ -108,8 +109,9 @@ def check_there(wanted: Iterable[str], names: Sequence[str]) -> None:
     """Refuses a name that is no column."""
     for name in wanted:
         if name not in names:
-            told = f"formula: no column {name!r}; {meant(name, names)}"
-            raise NoColumn(f"{told}there are {', '.join(names[:30])}", column=name)
+            there = ", ".join(clipped(known) for known in names[:30])
+            told = f"formula: no column {clipped(name)!r}; {meant(name[:100], names)}"
+            raise NoColumn(f"{told}there are {there}", column=name)
 
 
 def kinds_of(
@@ -153,9 +155,7 @@ def _check_offset(node: Node, kinds: Kinds) -> None:
     try:
         check_number(node, kinds)
     except DataError as error:
-        told = (
-            f"offset({text_of(node)}) is not one column of numbers, but {error.column} holds words"
-        )
+        told = f"offset({short(node)}) is not one column of numbers, but {error.column} holds words"
         raise DataError(f"formula: {told}", column=error.column) from None
 
 

@@ -11,6 +11,7 @@ from ._habits import BASES, CATEGORIES
 from ._parse import parse
 from ._rows import Kinds, check_number, evaluate, is_boolean
 from ._terms import expand, without_dot
+from ._tokens import shown
 from ._tree import (
     Argument,
     Bracket,
@@ -23,6 +24,7 @@ from ._tree import (
     Power,
     Sequel,
     Sign,
+    short,
     text_of,
 )
 
@@ -92,7 +94,9 @@ class Formula(NamedTuple):
         both = [name for name in self.left_columns if name in self.right_columns]
         if both:
             raise SpecError(f"the formula has {both[0]!r} on both sides of ~")
-        expand(without_dot(self.right, ["."]))
+        if not self.left_columns:
+            raise SpecError(f"no column stands left of ~ in the formula {shown(self.text)}")
+        expand(without_dot(self.right, [".", *self.right_columns]))
 
     def values(self, frame: Any, kinds: Kinds) -> tuple[np.ndarray, np.ndarray | None]:
         """The response where it is no plain column; of cbind(a, b) the share and the total."""
@@ -107,7 +111,7 @@ class Formula(NamedTuple):
         won, lost = (evaluate(node, frame) for _, node in arguments)
         bad = np.flatnonzero((won < 0) | (lost < 0))
         if len(bad):
-            told = f"{text_of(self.left)} has a count below 0 <row>"
+            told = f"{short(self.left)} has a count below 0 <row>"
             raise DataError(told, row=int(frame.index[bad[0]]), column=self.response)
         total = won + lost
         return np.divide(won, total, out=np.zeros_like(won), where=total != 0) + 0 * total, total

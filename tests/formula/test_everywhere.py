@@ -1,0 +1,161 @@
+"""One formula, one meaning: the plan in one process, sites of a federation and predict agree."""
+
+import json
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_design import FORMS
+
+from feddcd import FederatedGLM
+from feddcd._errors import FeddcdError
+from feddcd.analysis._regression import RegressionTable
+from feddcd.analysis.plan import RegressionPlan
+from feddcd.analysis.protocol import Agreement, ColumnsOffer, converse, in_process
+from feddcd.analysis.registry import read_plan
+
+TABLE = RegressionTable()
+
+
+def plain(value):
+    """As it travels."""
+    return json.loads(json.dumps(value))
+
+
+def federated(frame, plan):
+    """The same table from sites that know their own rows alone."""
+    plan = read_plan(plain(plan.to_dict() | {"analysis": "regression"}))
+    parts = {site: rows.drop(columns="site") for site, rows in frame.groupby("site")}
+    offers = {s: ColumnsOffer(**plain(TABLE.offer(d, plan)._asdict())) for s, d in parts.items()}
+    cohort, refused = TABLE.agree(offers, plan)
+    assert not refused
+    agreed = Agreement(**plain(cohort.to_dict()))
+    own = {site: TABLE.rows(d, plan, agreed, site) for site, d in parts.items()}
+    return converse(TABLE.talk(plan, cohort), in_process(TABLE, own))
+
+
+def said(make):
+    """What comes out, or the words of the refusal."""
+    try:
+        return make(), None
+    except FeddcdError as error:
+        return None, str(error)
+
+
+def ragged(n=160, seed=3):
+    """Sites differ in size and in the levels that they have; some values are missing."""
+    rng = np.random.default_rng(seed)
+    d = pd.DataFrame(
+        {
+            "y": rng.normal(size=n), "x": rng.normal(size=n), "z": rng.normal(size=n),
+            "t": rng.uniform(0.2, 5, n), "n": rng.integers(1, 4, n),
+            "f": rng.choice(["a", "b", "c"], n), "g": rng.choice(["u", "v"], n),
+            "h": rng.choice(["h1", "h2", "h3", "h4"], n),
+            "b": rng.random(n) < 0.4, "bp.1d": rng.integers(90, 160, n),
+            "my var": rng.normal(size=n), "site": rng.choice(["one", "two", "three"], n),
+        }
+    )  # fmt: skip
+    d = d[~((d.site == "one") & (d.f == "a")) & ~((d.site == "two") & (d.h != "h3"))]
+    d = d[~((d.site == "three") & (d.n == 2)) & ~((d.site == "one") & d.b)]
+    d = d.astype({"bp.1d": float})
+    d.loc[d.index % 17 == 3, "bp.1d"] = np.nan
+    d.loc[d.index % 19 == 4, "f"] = None
+    return d.reset_index(drop=True)
+
+
+def agree_everywhere(right, frame, left="y", family="gaussian", tol=1e-9, **more):
+    formula, more = f"{left} ~ {right}", more | {"tol": tol}
+    fit = lambda: FederatedGLM(family, formula, **more).fit(frame, groups="site").result_
+    one, why = said(fit)
+    other, why_other = said(lambda: federated(frame, RegressionPlan(formula, family, **more)))
+    assert why == why_other
+    if one is None:
+        return why
+    assert list(one.table.index) == list(other.table.index)
+    away = (other.table["coef"] - one.table["coef"]) / one.table["std_err"]
+    assert np.abs(away).max() < 1e-8
+    np.testing.assert_allclose(other.table["std_err"], one.table["std_err"], rtol=1e-8)
+    assert (one.n_rows, one.outcome) == (other.n_rows, other.outcome)
+    new = frame.dropna().drop(columns=["y", "site"])[::-1]
+    np.testing.assert_allclose(other.predict(new), one.predict(new), rtol=1e-8, atol=1e-8)
+    return one
+
+
+@cache
+def of_form(form):
+    return agree_everywhere(form.removesuffix(" - y"), ragged())  # which R needs
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_plan_sites_and_predict_agree(form):
+    of_form(form)
+
+
+def test_most_forms_are_fitted():
+    """The others make columns that depend on each other, as they do in R."""
+    refused = {form for form in FORMS if isinstance(of_form(form), str)}
+    assert {form.split("(")[0] for form in refused} == {"f:g", "f:g + f:b", "log", "ns"}
+
+
+NUMBERS = ("x", "z", "bp.1d", "`my var`", "log(t)", "I(x^2)", "poly(t, 2, raw=TRUE)",
+           "ns(t, knots=2, Boundary.knots=c(0, 6))", "I((x > 0) * z)")  # fmt: skip
+FACTORS = ("f", "g", "h", "b", "C(n)", "C(f, ref='b')", "C(h, Sum)", "cut(t, c(0, 2, Inf))",
+           "I(f == 'b')", "I(x > 0)")  # fmt: skip
+ATOMS = st.sampled_from([*NUMBERS, *FACTORS])
+
+
+def joined(marks, inner):
+    pair = st.tuples(inner, st.sampled_from(marks), inner)
+    return pair.map(lambda p: f"{p[0]} {p[1]} {p[2]}")
+
+
+def rights():
+    products = st.one_of(ATOMS, joined([":", "*", "/"], ATOMS))
+    sums = st.one_of(products, joined(["+"], products))
+    bracket = joined(["+"], ATOMS).map(lambda s: f"({s})^2")
+    whole = st.one_of(sums, bracket, joined(["+"], st.one_of(sums, bracket)))
+    return st.tuples(st.sampled_from(["", "0 + ", "offset(z / 3) + "]), whole).map("".join)
+
+
+@settings(max_examples=60, derandomize=True)
+@given(right=rights(), seed=st.integers(0, 50), n=st.integers(60, 200))
+def test_random_formulas_over_random_sites(right, seed, n):
+    agree_everywhere(right, ragged(n, seed), tol=0.01)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "more"),
+    [
+        ("log(w)", "x", {}),
+        ("I(w^2)", "x + f", {}),
+        ("w > 1", "x", {"family": "binomial"}),
+        ("cbind(died, left)", "x + g", {"family": "binomial"}),
+        ("cbind(died, left)", "1", {"family": "binomial"}),
+        ("word", "x", {"family": "binomial"}),
+        ("word", "x", {"family": "binomial", "event": "alive"}),
+        ("factor(word)", "f", {"family": "binomial"}),
+        ("word == 'dead'", "x", {"family": "binomial"}),
+        ("b", "x", {"family": "binomial"}),
+        ("b", "x", {"family": "binomial", "event": "false"}),
+        ("two", "x", {"family": "binomial", "event": "1"}),
+        ("died", "x + offset(log(t))", {"family": "poisson"}),
+        ("died", "x + offset(f)", {"family": "poisson"}),
+        ("h", "x", {"family": "multinomial"}),
+        ("h", "x", {"family": "binomial"}),
+    ],
+)
+def test_responses_of_all_kinds(left, right, more):
+    family = more.get("family")
+    frame, rng = ragged(), np.random.default_rng(0)
+    n = len(frame)
+    frame = frame.assign(
+        w=rng.uniform(0.5, 2, n), died=rng.integers(0, 5, n), left=rng.integers(0, 5, n),
+        word=rng.choice(["alive", "dead"], n), two=rng.choice([1, 2], n),
+    )  # fmt: skip
+    found = agree_everywhere(right, frame, left, **more)
+    assert isinstance(found, str) == (
+        right == "x + offset(f)" or (left, family) == ("h", "binomial")
+    ), found
