@@ -398,8 +398,9 @@ FIELDS = {field.name for field in dataclasses.fields(Spec)} - {"given"}
 def given(name: str) -> tuple[str, object]:
     """A value for the option of a field of Spec: as typed, and as it should arrive."""
     kind = {f.name: f.type for f in dataclasses.fields(Spec)}[name]
-    if name in ("test_data", "settings"):
-        return {"test_data": ("t.csv", Path("t.csv")), "settings": ("a=1", ["a=1"])}[name]
+    own = {"test_data": ("t.csv", Path("t.csv")), "settings": ("a=1", ["a=1"]), "na": ("-", ["-"])}
+    if name in own:
+        return own[name]
     for number in (int, float):
         if kind in (number, number | None):
             return "7", number(7)
@@ -433,7 +434,7 @@ def test_help_has_the_defaults_of_a_spec(capsys):
     assert set(HELP_TEXTS) == FIELDS
     for name, text in HELP_TEXTS.items():
         default = getattr(Spec, name, None)
-        tail = "" if default is None else f" ({default})" if name != "loss" else " (0)"
+        tail = "" if default in (None, ()) else f" ({default})" if name != "loss" else " (0)"
         assert text + tail in shown
 
 

@@ -261,8 +261,8 @@ BAD = [
     case("p.csv:3: 3 fields, the header has 2", data="a,hospital\n1,2\n1,2,3\n"),
     case("p.csv:1: two columns are called 'a'", data="a,a\n1,2\n"),
     case("p.csv:1: column 2 of 2 has no name", data="a,\n1,2\n"),
-    case("no column 'a' for --label; columns: 'a;hospital' (commas part those of a .csv",
-         f"{GROUP} --label a", "a;hospital\n1;2\n"),
+    case("no column 'a' for --label; columns: 'a:hospital'",
+         f"{GROUP} --label a", "a:hospital\n1:2\n"),
     # which column is what
     case("p.csv: say with --group which column names the site (the hospital, bank, ...)",
          "--label death"),
@@ -288,9 +288,9 @@ BAD = [
     formula("C( is not closed in the formula", "death ~ C(sex", GROUP),
     formula("p.csv: log(dose) is nan on line", "death ~ log(dose)", GROUP),
     # values
-    formula("p.csv: age must be numbers, got 'old' on line 5", F[1], GROUP,
+    formula("p.csv: column 'age' has 'old' on line 5 among numbers", F[1], GROUP,
             changed(3, "age", "old")),
-    case("p.csv: age must be numbers, got 'old' on line 5", f"{GROUP} --label death",
+    case("p.csv: column 'age' has 'old' on line 5 among numbers", f"{GROUP} --label death",
          changed(3, "age", "old")),
     formula("p.csv: dose is missing on line 9; --missing drop leaves", F[1],
             f"{GROUP} --missing error", changed(7, "dose", np.nan)),

@@ -65,6 +65,7 @@ def test_parquet_keeps_its_types():
 @pytest.mark.parametrize(
     ("name", "table"),
     [("a.csv", True), ("a.TSV.xz", True), ("a.parquet", True), ("a.parquet.gz", False),
+     ("a.xlsx", True), ("a.xls", False),
      ("a.svm", False), ("a9a", False), ("a.gz", False)],
 )  # fmt: skip
 def test_tables_are_known_by_name(name, table):
@@ -81,7 +82,7 @@ def test_tables_are_known_by_name(name, table):
         ("t.csv", 'a,b\n1,"2\n', "t.csv:2: unexpected end of data"),
         ("t.csv", "a,a\n1,2\n", "t.csv:1: two columns are called 'a'"),
         ("t.csv", "a,,c\n1,2,3\n", "t.csv:1: column 2 of 3 has no name, got ''"),
-        ("t.csv", b"a\n\xff\n", "t.csv:2: byte 0xff is not UTF-8 text"),
+        ("t.csv", b"a\n\x81\n", "t.csv:2: byte 0x81 is neither UTF-8 nor Windows-1252 text"),
         ("t.csv", b"a\n1\n\0\n", "t.csv:3: holds a zero byte"),
         ("t.csv.gz", gzip.compress(b"a\n1\n" * 99, mtime=0)[:-9], "truncated or damaged gzip"),
         ("t.parquet", "a,b\n", "t.parquet: cannot be read as Parquet"),
@@ -156,9 +157,9 @@ def test_refused_data_sets(options, message):
 
 
 def test_label_and_group_go_with_tables():
-    with pytest.raises(DataError, match=r"label goes with \.csv, \.tsv and \.parquet"):
+    with pytest.raises(DataError, match=r"label goes with \.csv, \.tsv, \.xlsx and \.parquet"):
         load("wine", label="y")
-    with pytest.raises(DataError, match=r"group goes with \.csv, \.tsv and \.parquet"):
+    with pytest.raises(DataError, match=r"group goes with \.csv, \.tsv, \.xlsx and \.parquet"):
         load("wine", group="h")
 
 
@@ -218,7 +219,10 @@ def test_run_and_compare_take_tables(capsys, monkeypatch):
         ("--data p.csv", "p.csv: name the column to predict, label=...; columns: 'a', 'y'"),
         ("--data p.csv --label y --group hh", "no column 'hh' for the group; did you mean 'h'?"),
         ("--data p.csv --label y --group h --clients 3", "leave out clients=3"),
-        ("--data wine --group h", "group goes with .csv, .tsv and .parquet files, not with 'wine'"),
+        (
+            "--data wine --group h",
+            "group goes with .csv, .tsv, .xlsx and .parquet files, not with 'wine'",
+        ),
         ("--data nothing.csv --label y", "'nothing.csv' is neither a data set nor a file"),
     ):
         command(f"run {options} --out c -q", code=2)

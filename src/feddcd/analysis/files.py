@@ -9,7 +9,7 @@ import pandas as pd
 
 from .._errors import DataError
 from .._text import listed
-from ..data.frames import Frame, is_number, no_column
+from ..data.frames import Frame, check_used, is_number, no_column
 from ..formula import Formula, NoColumn
 from ._outcome import outcome_of, words_of
 from ._values import check_mixed, column, label, numbers_of
@@ -60,7 +60,9 @@ def read_rows(table: Frame, roles: Roles, settings: ModelSettings) -> FileRows:
 
 
 def check_plain(table: Frame, names: Iterable[str]) -> None:
-    """Numbers and words; Parquet has dates and lists as well."""
+    """Numbers and words; Parquet has dates and lists as well, and so do people."""
+    names = list(names)
+    check_used(table, names)
     for name in names:
         values = table.frame[name].dropna()
         odd = [v for v in values[:1] if not isinstance(v, str | bool | np.bool | Decimal)]
@@ -180,6 +182,7 @@ def _restore(frame: pd.DataFrame, group: str, used: tuple[str, ...]) -> pd.DataF
 def _numeric(table: Frame, roles: Roles, notes: list[str]) -> tuple[str, ...]:
     """All columns of numbers that have no other role."""
     rest = tuple(c for c in table.frame.columns if c not in roles)
+    check_used(table, [c for c in rest if c in table.doubts and table.doubts[c].settings])
     check_mixed(table.frame, rest)
     used = tuple(c for c in rest if table.frame[c].dtype.kind in "biuf")
     if not used:

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import shlex
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,7 +17,8 @@ from ..analysis import FederatedGLM
 from ..analysis.files import FileRows, read_rows
 from ..analysis.plan import RegressionPlan
 from ..analysis.table import Roles as Roles
-from ..data.frames import Frame, is_table, read_frame
+from ..data.frames import PLAIN, Frame, check_kind, is_foreign, is_table, read_frame
+from ..data.frames import Reading as Reading
 from ..data.libsvm import read_libsvm
 from ._terminal import console, say, warn
 
@@ -32,6 +34,7 @@ def glm_command(
     out: Path | None,
     force: bool,
     quiet: bool,
+    how: Reading = PLAIN,
 ) -> None:
     folder = (
         fresh_folder(f"glm-{file.name.split('.')[0] or 'table'}")
@@ -41,9 +44,11 @@ def glm_command(
     model = FederatedGLM(**options, verbose=console.is_terminal and not quiet)
     try:
         settings = model.settings()
+        table, roles = load_table(file, roles, clients, model.random_state, how)
     except FeddcdError as error:
         raise error.placed(spell=as_option) from None
-    table, roles = load_table(file, roles, clients, model.random_state)
+    for note in () if quiet else table.notes:
+        warn(note)
     try:
         data = read_rows(table, roles, settings)
         model.fit_rows(data.rows)
@@ -63,16 +68,19 @@ def as_option(setting: str, value: Any) -> str:
     option = "--" + OPTIONS.get(setting, setting).replace("_", "-")
     if isinstance(value, Above):
         return f"{option} above {value.least:g}"  # > would write a file
-    return option if value is None else f"{option} {value}"
+    return option if value is None else f"{option} {shlex.quote(str(value))}"
 
 
-def load_table(file: Path, roles: Roles, clients: int | None, seed: int) -> tuple[Frame, Roles]:
+def load_table(
+    file: Path, roles: Roles, clients: int | None, seed: int, how: Reading = PLAIN
+) -> tuple[Frame, Roles]:
     """A table with names, or a LIBSVM file: columns x1, x2, ... and label. With `clients` the rows
     are shared out at random, to plan with."""
     named = is_table(file)
-    table = (
-        read_frame(file, () if roles.group is None else (roles.group,)) if named else _sparse(file)
-    )
+    if is_foreign(file):
+        check_kind(file)
+    text = () if roles.group is None else (roles.group,)
+    table = read_frame(file, text, how) if named else _sparse(file)
     if not named and roles.label is None:
         roles = roles._replace(label="label")
     if clients is None:

@@ -5,9 +5,12 @@ from typing import Annotated, Any
 
 import typer
 
+from ._terminal import Decimal, Encoding, Missing, Sep, SheetName
+
 # all other options are parameters of the model, under its own names
 OF_THE_COMMAND = {
-    "file", "label", "group", "clients", "weight", "offset", "seed", "out", "force", "quiet"
+    "file", "label", "group", "clients", "weight", "offset", "seed", "out", "force", "quiet",
+    "sep", "decimal", "encoding", "na", "sheet",
 }  # fmt: skip
 
 
@@ -22,7 +25,9 @@ def _column(help: str, *names: str) -> Any:
 def glm(
     file: Annotated[
         Path,
-        typer.Argument(help="A .csv, .tsv (also packed), .parquet or LIBSVM file.", metavar="FILE"),
+        typer.Argument(
+            help="A .csv, .tsv (also packed), .xlsx, .parquet or LIBSVM file.", metavar="FILE"
+        ),
     ],
     formula: Annotated[
         str | None,
@@ -69,6 +74,11 @@ def glm(
     bandwidth: Annotated[float, _option("Bytes a second of the server's line.")] = 1e7,
     max_exchanges: Annotated[int, _option("Exchanges at most.")] = 50,
     seed: Annotated[int, _option("Of who is absent.")] = 0,
+    sep: Sep = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    na: Missing = None,
+    sheet: SheetName = None,
     out: Annotated[
         Path | None, typer.Option(help="The folder to write. (runs/...)", show_default=False)
     ] = None,
@@ -84,7 +94,8 @@ def glm(
     Example: feddcd glm patients.csv --formula "death ~ age + C(sex)" --group hospital --out out
     """
     settings = {name: value for name, value in locals().items() if name not in OF_THE_COMMAND}
-    from ._glm import Roles, glm_command
+    from ._glm import Reading, Roles, glm_command
 
     roles = Roles(label, group, weight, offset)
-    glm_command(file, roles, settings | {"random_state": seed}, clients, out, force, quiet)
+    how = Reading(sep, decimal, encoding, tuple(na or ()), sheet)
+    glm_command(file, roles, settings | {"random_state": seed}, clients, out, force, quiet, how)

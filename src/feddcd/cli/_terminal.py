@@ -9,6 +9,18 @@ from rich.progress import Progress, ProgressColumn
 
 console, errors = Console(), Console(stderr=True)
 _PLAIN: Any = {"soft_wrap": True, "highlight": False, "markup": False, "emoji": False}
+READING = {  # how a file with a table is written, where that is not to be sniffed
+    "sep": "What parts the fields of a .csv, such as ';'.",
+    "decimal": "The decimal sign, . or ,",
+    "encoding": "Of the text, such as latin-1.",
+    "na": "A word for a missing value, beside NA; repeat for each.",
+    "sheet": "The sheet of an .xlsx file.",
+}
+Sep = Annotated[str | None, typer.Option(help=READING["sep"], show_default=False)]
+Decimal = Annotated[str | None, typer.Option(help=READING["decimal"], show_default=False)]
+Encoding = Annotated[str | None, typer.Option(help=READING["encoding"], show_default=False)]
+SheetName = Annotated[str | None, typer.Option(help=READING["sheet"], show_default=False)]
+Missing = Annotated[list[str] | None, typer.Option("--na", help=READING["na"], show_default=False)]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no table.")]
 
 

@@ -15,7 +15,7 @@ from ._data import data_app
 from ._federation_app import federation_app
 from ._glm_app import glm
 from ._paper import reproduce, theory, tune
-from ._terminal import Quiet, option
+from ._terminal import READING, Quiet, option
 
 app = typer.Typer(
     name="feddcd",
@@ -35,6 +35,7 @@ HELP = {
     "test_data": "A file of the same kind to score the model on.",
     "label": "The column of a CSV or Parquet file to predict.",
     "group": "Its column whose every value is a client.",
+    **READING,
     "model": "softmax, logistic, ridge, poisson or mlp.",
     "partition": "How rows are shared among clients.",
     "clients": "Number of clients N.",
@@ -51,7 +52,7 @@ HELP = {
     "seed": "Of all that is random.",
     "dtype": "auto, float64 or float32.",
 }
-KINDS = {"test_data": Path, "settings": list[str]}  # where they are not as in Spec
+KINDS = {"test_data": Path, "settings": list[str], "na": list[str]}  # where they are not as in Spec
 Config = Annotated[
     Path | None,
     typer.Argument(help="A TOML file with the settings below.", show_default=False),

@@ -1,33 +1,81 @@
-"""A .csv, .tsv (plain or packed) or .parquet file as a data frame, every row with its place."""
+"""A .csv, .tsv (plain or packed), .xlsx or .parquet file as a data frame, every row with its place.
+
+What the file does not say of itself is sniffed, and told in one note.
+"""
 
 from __future__ import annotations
 
-import csv
-import io
 import os
+import unicodedata
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from .._errors import DataError
-from .._text import listed, meant
-from .files import BYTE_ORDER_MARK, check_file, text_blocks
+from .._text import listed, meant, sentence_list
+from . import _cells as cells
+from ._cells import Notation
+from ._cells import is_number as is_number
+from ._excel import read_cells
+from ._sniff import SEPARATORS, decode, records, separator
+from .files import check_file, text_blocks
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 PACKED = (".gz", ".bz2", ".xz")
+OTHERS = (".parquet", ".xlsx")
+FOREIGN = {  # what people have, and how it becomes a table
+    ".xls": "save it as .xlsx or .csv",
+    ".xlsm": "save it as .xlsx or .csv",
+    ".ods": "save it as .csv or .xlsx",
+    ".sav": "in R: write.csv(haven::read_sav(FILE), 'table.csv', row.names = FALSE)",
+    ".dta": "in R: write.csv(haven::read_dta(FILE), 'table.csv', row.names = FALSE)",
+    ".sas7bdat": "in R: write.csv(haven::read_sas(FILE), 'table.csv', row.names = FALSE)",
+    ".rds": "in R: write.csv(readRDS(FILE), 'table.csv', row.names = FALSE)",
+    ".rda": "in R: load(FILE), then write.csv(NAME, 'table.csv', row.names = FALSE)",
+    ".rdata": "in R: load(FILE), then write.csv(NAME, 'table.csv', row.names = FALSE)",
+    ".feather": "in R: write.csv(arrow::read_feather(FILE), 'table.csv', row.names = FALSE)",
+    ".json": "write it as .csv or .parquet",
+    ".zip": "unpack it first, or pack the .csv with gzip",
+}
+
+
+class Reading(NamedTuple):
+    """What a user knows of a file; None is sniffed. `na` are words for missing, beside NA."""
+
+    sep: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
+    na: tuple[str, ...] = ()
+    sheet: str | None = None
+
+    def check(self, file: str, kind: str) -> None:
+        """Refuses what does not go with a file of this kind."""
+        if self.decimal not in (None, ".", ","):
+            told = f"<decimal> is . or , but not {self.decimal!r}"
+            raise DataError(told, file=file, settings={"decimal": None})
+        text, excel = kind in DELIMITERS, kind == ".xlsx"
+        fits = {"sep": text, "decimal": text, "encoding": text, "na": text or excel, "sheet": excel}
+        for name, value in self._asdict().items():
+            if value and not fits[name]:
+                goes = ".xlsx files" if name == "sheet" else ".csv and .tsv files"
+                raise DataError(f"<{name}> goes with {goes}", file=file, settings={name: None})
+
+
+PLAIN = Reading()
 
 
 class Frame(NamedTuple):
     file: str
     frame: Any  # pandas.DataFrame; empty cells and NA are missing, words stay words
     place: Callable[[int], str]  # where a person finds a row, counted from 0
+    notes: tuple[str, ...] = ()  # what was sniffed
+    doubts: Mapping[str, DataError] = {}  # by column: why it should not be used as it is
 
 
 def is_table(path: str | os.PathLike[str]) -> bool:
     """Whether the name is one of a file with named columns."""
-    return suffix(path) in (*DELIMITERS, ".parquet")
+    return suffix(path) in (*DELIMITERS, *OTHERS)
 
 
 def suffix(path: str | os.PathLike[str]) -> str:
@@ -37,18 +85,45 @@ def suffix(path: str | os.PathLike[str]) -> str:
     return end if end in DELIMITERS or not packed else ""
 
 
-def read_frame(path: str | os.PathLike[str], text: Collection[str] = ()) -> Frame:
-    """The whole file; the columns in `text` are words whatever they look like (01 is not 1)."""
-    path = Path(path)
-    if not is_table(path):
-        raise DataError(
-            f"{path}: a table's name ends in .csv, .tsv (also with .gz, .bz2 or .xz) or .parquet"
-        )
+def read_frame(
+    path: str | os.PathLike[str],
+    text: Collection[str] = (),
+    how: Reading = PLAIN,
+    missing: Mapping[str, Collection[str]] | None = None,
+) -> Frame:
+    """The whole file; the columns in `text` are words whatever they look like (01 is not 1), and
+    `missing` has words for missing of single columns, in place of all others."""
+    path, kind = Path(path), suffix(path)
+    check_kind(path)
     if os.path.isdir(path):
-        raise DataError(f"{path}: is a directory, expected a {suffix(path)} file")
+        raise DataError(f"{path}: is a directory, expected a {kind} file")
     check_file(path)
-    delimiter = DELIMITERS.get(suffix(path))
-    return _csv(path, delimiter, text) if delimiter else _parquet(path)
+    how.check(str(path), kind)
+    wanted = _Wanted({*text}, {*cells.MISSING, *how.na}, dict(missing or {}))
+    if kind == ".parquet":
+        return _parquet(path)
+    return _excel(path, how, wanted) if kind == ".xlsx" else _csv(path, how, wanted)
+
+
+def check_kind(path: str | os.PathLike[str]) -> None:
+    """Refuses what is no table by its name, with what to do."""
+    if is_table(path):
+        return
+    remedy = FOREIGN.get(Path(path).suffix.lower())
+    names = "a table's name ends in .csv, .tsv (also with .gz, .bz2 or .xz), .xlsx or .parquet"
+    raise DataError(f"{path}: {names}{f'; {remedy}' if remedy else ''}")
+
+
+def is_foreign(path: str | os.PathLike[str]) -> bool:
+    """Whether the name is that of another program's file, which nothing here reads."""
+    return Path(path).suffix.lower() in FOREIGN
+
+
+def check_used(table: Frame, names: Iterable[str]) -> None:
+    """Refuses columns that are about to be used and should not be as they are."""
+    for name in names:
+        if name in table.doubts:
+            raise table.doubts[name].placed(table.file, table.place)
 
 
 def no_column(file: str, name: str, names: Sequence[str], what: str = "") -> DataError:
@@ -56,17 +131,10 @@ def no_column(file: str, name: str, names: Sequence[str], what: str = "") -> Dat
     hint = meant(name, names, most=3)
     if all(is_number(column) for column in names):
         hint = "the first line should hold the names; "
-    one = len(names) == 1 and any(mark in names[0] for mark in ";|\t,")
-    parted = " (commas part those of a .csv, tabs those of a .tsv)" if one else ""
-    return DataError(f"{file}: no column {name!r}{what}; {hint}columns: {listed(names)}{parted}")
-
-
-def is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return "_" not in text
+    one = len(names) == 1 and any(mark in names[0] for mark in ";|\t, ")
+    parted = " (if they are several, say with <sep> what parts them)" if one else ""
+    told = f"no column {name!r}{what}; {hint}columns: {listed(names)}{parted}"
+    return DataError(told, file=file, settings={"sep": None})
 
 
 def _parquet(path: Path) -> Frame:
@@ -80,82 +148,103 @@ def _parquet(path: Path) -> Frame:
         ) from None
     except Exception as error:  # pyarrow has its own, and they are not importable without it
         raise DataError(f"{path}: cannot be read as Parquet: {error}") from None
-    _check_names(str(path), list(frame.columns))
+    _check_names(str(path), list(frame.columns), rows_named=False)
     return Frame(str(path), frame, lambda row: f"in row {row + 1}")
 
 
-def _csv(path: Path, delimiter: str, text_columns: Collection[str]) -> Frame:
+class _Wanted(NamedTuple):
+    text: set[str]
+    missing: set[str]
+    own: dict[str, Collection[str]]  # words for missing of a column, in place of the others
+
+
+def _csv(path: Path, how: Reading, wanted: _Wanted) -> Frame:
+    file, usual = str(path), DELIMITERS[suffix(path)]
+    text, encoding = decode(file, b"".join(text_blocks(path)), how.encoding)
+    sep, skip = separator(file, text, how.sep, usual)
+    names, lines, rows = _records(file, text, sep, skip)
+    columns = dict(zip(names, zip(*rows, strict=True) if rows else [()] * len(names), strict=True))
+    said = [encoding] if encoding != "UTF-8" else []
+    said += [f"fields between {SEPARATORS.get(sep, repr(sep))}"] if sep != usual else []
+    return _frame(file, columns, how, wanted, lambda row: f"on line {lines[row]}", said, sep)
+
+
+def _excel(path: Path, how: Reading, wanted: _Wanted) -> Frame:
+    sheet = read_cells(path, how.sheet)
+    _check_names(f"{path}: sheet {sheet.name!r}", sheet.names)
+    columns = {_composed(name): column for name, column in sheet.columns.items()}
+    place, said = lambda row: f"in row {sheet.rows[row]}", [f"the sheet {sheet.name!r}"]
+    return _frame(str(path), columns, how._replace(decimal="."), wanted, place, said, ",")
+
+
+def _frame(
+    file: str, columns: Mapping[str, Sequence[str]], how: Reading, wanted: _Wanted,
+    place: Callable[[int], str], said: list[str], sep: str,
+) -> Frame:  # fmt: skip
+    """Every column as what its fields are, and a note of what had to be guessed."""
     import pandas
 
-    file, text = str(path), _text(path)
-    names, n = _check_records(file, text, delimiter)
-    frame = pandas.read_csv(
-        io.StringIO(text),
-        sep=delimiter,
-        header=0,
-        names=names,
-        index_col=False,
-        dtype={name: str for name in text_columns if name in names},
-        skipinitialspace=True,
-        low_memory=False,  # or a column's type could change on the way
-    )
-    if len(frame) != n:
-        raise DataError(f"{file}: {n} rows, of which pandas reads {len(frame)}; check the quotes")
-
-    def place(row: int) -> str:
-        return f"on line {next(islice(_records(file, text, delimiter), row + 1, None))[0]}"
-
-    return Frame(file, frame, place)
-
-
-def _text(path: Path) -> str:
-    data = b"".join(text_blocks(path)).removeprefix(BYTE_ORDER_MARK)
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        byte = data[error.start]
-        raise DataError(f"{path}:{line}: byte 0x{byte:02x} is not UTF-8 text") from None
-    if "\0" in text:
-        line = text.count("\n", 0, text.index("\0")) + 1
-        raise DataError(f"{path}:{line}: holds a zero byte, so it is not a text file")
-    return text
+    if "" in columns:
+        columns = {name: fields for name, fields in columns.items() if name}
+        said.append("the first column, which has no name, left out as names of rows")
+    guess = [c for name, c in columns.items() if name not in wanted.text]
+    point = Notation(how.decimal) if how.decimal else cells.find_notation(guess, sep)
+    made = {
+        name: cells.words(fields, wanted.own.get(name, wanted.missing))
+        if name in wanted.text
+        else cells.typed(name, fields, wanted.own.get(name, wanted.missing), point)
+        for name, fields in columns.items()
+    }
+    said += ["decimal commas"] if point.sign == "," else []
+    if grouped := [name for name, column in made.items() if column.grouped]:
+        said.append(f"thousands separators in {listed(grouped, 5)}")
+    note = (f"{file} is read with {sentence_list(said)}",) if said else ()
+    doubts = {name: column.doubt for name, column in made.items() if column.doubt is not None}
+    values = {name: column.values for name, column in made.items()}
+    return Frame(file, pandas.DataFrame(values), place, note, doubts)
 
 
-def _records(file: str, text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """The line on which a record begins, and its fields."""
-    lines = io.StringIO(text, newline="")
-    reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True)
-    line = 1
-    try:
-        for fields in reader:
-            if fields:
-                yield line, fields
-            line = reader.line_num + 1
-    except csv.Error as error:
-        raise DataError(f"{file}:{line}: {error}") from None
-
-
-def _check_records(file: str, text: str, delimiter: str) -> tuple[list[str], int]:
-    """The names of the columns and the number of rows; pandas would fill or cut uneven ones."""
-    records = _records(file, text, delimiter)
-    line, header = next(records, (1, []))
+def _records(
+    file: str, text: str, sep: str, skip: int
+) -> tuple[list[str], list[int], list[list[str]]]:
+    """The names of the columns, and the rows with the lines they begin on; uneven ones are
+    refused."""
+    found = records(file, text, sep, skip)
+    line, header = next(found, (1, []))
     if not header:
         raise DataError(f"{file}: is empty, expected a line with the names of the columns")
-    names = [name.strip() for name in header]
+    names = [_composed(name.strip()) for name in header]
     _check_names(f"{file}:{line}", names)
-    n = 0
-    for line, fields in records:
-        if len(fields) != len(names):
-            raise DataError(f"{file}:{line}: {len(fields)} fields, the header has {len(names)}")
-        n += 1
-    return names, n
+    numbered = list(found)
+    uneven = [(line, fields) for line, fields in numbered if len(fields) != len(names)]
+    if uneven:
+        line, fields = uneven[0]
+        told = f"{file}:{line}: {len(fields)} fields, the header has {len(names)}"
+        unnamed = len(uneven) == len(numbered) and all(len(f) == len(names) + 1 for _, f in uneven)
+        raise DataError(told + (_ROW_NAMES if unnamed else _UNEVEN), settings={"sep": None})
+    return names, [line for line, _ in numbered], [fields for _, fields in numbered]
 
 
-def _check_names(where: str, names: list[Any]) -> None:
+_ROW_NAMES = (
+    "; if the first is the name of the row, give its column a name, or write the table with "
+    "row.names = FALSE"
+)
+_UNEVEN = "; a field that holds the separator itself needs quotes, or give <sep>"
+
+
+def _composed(name: str) -> str:
+    return unicodedata.normalize("NFC", name)
+
+
+def _check_names(where: str, names: Sequence[Any], rows_named: bool = True) -> None:
+    """The first column may be without a name: R's write.csv puts names of rows there."""
     for j, name in enumerate(names):
-        if not isinstance(name, str) or not name:
-            raise DataError(f"{where}: column {j + 1} of {len(names)} has no name, got {name!r}")
+        if not isinstance(name, str) or (not name and (j or not rows_named or len(names) == 1)):
+            told = f"{where}: column {j + 1} of {len(names)} has no name, got {name!r}"
+            raise DataError(f"{told}; give it one, or take it out")
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
-        raise DataError(f"{where}: two columns are called {listed(twice)}")
+        raise DataError(f"{where}: two columns are called {listed(twice)}; rename one")
+    alike = Counter(unicodedata.normalize("NFKC", name) for name in names)
+    if look := [n for n in names if alike[unicodedata.normalize("NFKC", n)] > 1]:
+        raise DataError(f"{where}: the names {listed(look)} look alike; rename one")

@@ -11,7 +11,7 @@ import numpy as np
 from .._errors import DataError
 from .._text import meant
 from ._dataset import Dataset, shape_of, widen
-from .frames import is_table
+from .frames import PLAIN, Reading, check_kind, is_foreign, is_table
 from .known import KNOWN, File, KnownSet, absent, find
 from .libsvm import is_dense, read_libsvm
 from .partition import generator
@@ -51,11 +51,12 @@ def load(
     seed: int = 0,
     label: str | None = None,
     group: str | None = None,
+    how: Reading = PLAIN,
 ) -> Dataset:
     """The named data set, or the file at a path; `seed` moves the synthetic ones only.
 
-    A .csv, .tsv or .parquet file needs the name of its `label` column, and may have one whose
-    values are the natural groups; files with other names are LIBSVM."""
+    A .csv, .tsv, .xlsx or .parquet file needs the name of its `label` column, and may have one
+    whose values are the natural groups; files with other names are LIBSVM."""
     name = os.fspath(name_or_path)
     by_name = isinstance(name_or_path, str)
     generated = by_name and (name in EMBEDDED or name.partition(":")[0] in SYNTHETIC)
@@ -65,10 +66,13 @@ def load(
             raise DataError(
                 f"{name}: index_base goes with LIBSVM files, got index_base={index_base}"
             )
-        return read_dataset(name, label, group, test)
-    for what, value in (("label", label), ("group", group)):
-        if value is not None and not table:
-            raise DataError(f"{what} goes with .csv, .tsv and .parquet files, not with {name!r}")
+        return read_dataset(name, label, group, test, how)
+    if is_foreign(name) and os.path.exists(name):
+        check_kind(name)
+    for what, value in {"label": label, "group": group, **how._asdict()}.items():
+        if value not in (None, ()) and not table:
+            told = f"{what} goes with .csv, .tsv, .xlsx and .parquet files, not with {name!r}"
+            raise DataError(told)
     if generated and test is not None:
         raise DataError(f"{name} has its own test rows; test= goes with files, got {test!r}")
     if index_base != 1 and (generated or (by_name and name in KNOWN)):

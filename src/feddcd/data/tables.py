@@ -14,28 +14,44 @@ from .._errors import DataError
 from .._text import listed
 from ._dataset import Dataset
 from .agreement import SiteData, select
-from .frames import Frame, is_number, is_table, no_column, read_frame
+from .frames import (
+    PLAIN,
+    Frame,
+    Reading,
+    check_kind,
+    is_foreign,
+    is_number,
+    is_table,
+    no_column,
+    read_frame,
+)
 from .libsvm import is_dense, read_libsvm
 
 MAX_LABEL = 200
 
 
 def read_site(
-    path: str | os.PathLike[str], label: str | None = None, index_base: int = 1
+    path: str | os.PathLike[str],
+    label: str | None = None,
+    index_base: int = 1,
+    how: Reading = PLAIN,
 ) -> SiteData:
-    """The rows of a .csv, .tsv (plain or packed) or .parquet file; of LIBSVM with other names."""
+    """The rows of a .csv, .tsv (plain or packed), .xlsx or .parquet file; of LIBSVM with other
+    names."""
     path = Path(path)
+    if is_foreign(path):
+        check_kind(path)
     if not is_table(path):
         if label is not None:
             raise DataError(
-                f"{path}: label={label!r} goes with .csv, .tsv and .parquet; other files are "
-                "read as LIBSVM, where the label is the first number of a line"
+                f"{path}: label={label!r} goes with .csv, .tsv, .xlsx and .parquet; other files "
+                "are read as LIBSVM, where the label is the first number of a line"
             )
         X, y = read_libsvm(path, index_base=index_base)
         return SiteData(X.toarray() if is_dense(X) else X, y, None, str(path))
     if index_base != 1:
         raise DataError(f"{path}: index_base goes with LIBSVM files, got index_base={index_base}")
-    return site_of(read_frame(path), label)
+    return site_of(read_frame(path, how=how), label)
 
 
 def read_dataset(
@@ -43,11 +59,12 @@ def read_dataset(
     label: str | None,
     group: str | None = None,
     test: str | os.PathLike[str] | None = None,
+    how: Reading = PLAIN,
 ) -> Dataset:
     """A table's rows with the label as y and the group column, if named, as groups.
 
     Labels that are words are numbered in sorted order, those of the test rows alike."""
-    table = read_frame(path, () if group is None else (group,))
+    table = read_frame(path, () if group is None else (group,), how)
     site = site_of(table, label, group)
     classes = np.unique(site.labels) if site.labels.dtype.kind == "U" else None
     y = _numbered(site, classes)
@@ -55,7 +72,7 @@ def read_dataset(
     data = Dataset(Path(path).name, site.X, y, groups)
     if test is None:
         return data
-    held_out = read_frame(test)
+    held_out = read_frame(test, how=how)
     apart = group if group in held_out.frame.columns else None
     rows = select(site_of(held_out, label, apart), site.names or ())
     return data.with_test(rows.X, _numbered(rows, classes))
@@ -90,7 +107,7 @@ def _numbered(site: SiteData, classes: np.ndarray | None) -> np.ndarray:
 
 def site_of(table: Frame, label: str | None, group: str | None = None) -> SiteData:
     """The label's column and the others, without that of the group."""
-    file, frame, _ = table
+    file, frame = table.file, table.frame
     names = list(frame.columns)
     if group is not None and group == label:
         raise DataError(f"{file}: {group!r} is the label, it cannot be the group as well")
@@ -105,7 +122,7 @@ def site_of(table: Frame, label: str | None, group: str | None = None) -> SiteDa
         row, column = np.argwhere(absent)[0]
         raise DataError(
             f"{file}: column {names[column]!r} has no value {table.place(row)}; "
-            f"missing values in all: {absent.sum()} (empty, NA, nan, None, null)"
+            f"missing values in all: {absent.sum()} (empty or NA)"
         )
     X = np.empty((len(frame), len(features)))
     for j, name in enumerate(features):
@@ -125,6 +142,8 @@ def _feature(table: Frame, name: str) -> np.ndarray:
     values = _numbers(table, name)
     if values is not None:
         return values
+    if name in table.doubts:
+        raise table.doubts[name].placed(table.file, table.place)
     column = [str(value) for value in table.frame[name]]
     row = next((i for i, value in enumerate(column) if not is_number(value)), 0)
     raise DataError(

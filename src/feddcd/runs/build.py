@@ -15,6 +15,7 @@ from ..algorithms import AbstractAlgorithm, Given, Method, MinibatchSGD
 from ..algorithms.catalogue import get_method
 from ..data import PARTITIONS, Dataset, load, partition
 from ..data.federate import MODELS, WEIGHTINGS, Federated, federate
+from ..data.frames import Reading
 from ..participation import (
     PARTICIPATIONS,
     AbstractParticipation,
@@ -128,7 +129,10 @@ def _check_weights(fed: Federation) -> None:
 
 def load_data(spec: Spec) -> Dataset:
     """The data that the spec names."""
-    return load(spec.data, test=spec.test_data, seed=spec.seed, label=spec.label, group=spec.group)
+    how = Reading(spec.sep, spec.decimal, spec.encoding, spec.na, spec.sheet)
+    return load(
+        spec.data, test=spec.test_data, seed=spec.seed, label=spec.label, group=spec.group, how=how
+    )
 
 
 def check_parts(parts: list[np.ndarray], rows: int) -> None:

@@ -19,13 +19,19 @@ OBJECTS = ("data", "problem", "model", "parts", "algorithm")  # what Python may 
 class Spec:
     """What `feddcd run` runs. `tau=None` takes a quarter of the clients, at least two;
     `clients=None` one client per group; `rounds` counts exchanges. `label` and `group` name
-    columns of a table: what is predicted, and the one whose every value is a client. `given` says
+    columns of a table: what is predicted, and the one whose every value is a client; `sep` to
+    `sheet` say how it is written, where that is not to be sniffed. `given` says
     what Python gave as an object, so that only its name stands here."""
 
     data: str = "digits"
     test_data: str | None = None
     label: str | None = None
     group: str | None = None
+    sep: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
+    na: tuple[str, ...] = ()
+    sheet: str | None = None
     model: str = "softmax"
     partition: str = "iid"
     clients: int | None = 20
@@ -76,9 +82,8 @@ class Spec:
             object.__setattr__(self, name, value)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, without those that are None, and `given` only where something is."""
-        values = {k: v for k, v in dataclasses.asdict(self).items() if v is not None}
-        return values if self.given else {k: v for k, v in values.items() if k != "given"}
+        """Plain values, without those that are None, or lists of nothing."""
+        return {k: v for k, v in dataclasses.asdict(self).items() if v not in (None, ())}
 
     def save(self, path: Path) -> None:
         import tomli_w

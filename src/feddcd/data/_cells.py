@@ -1,0 +1,209 @@
+"""The fields of one column, which are text, as numbers, as true and false, or as words.
+
+Missing is an empty field, NA and what the user names; in a column of numbers NaN as well. A column
+that a person would not want as words (dates, shares with a percent sign, numbers of which one
+cannot say how they are meant) stays words with a doubt, told where somebody uses the column.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._errors import DataError
+
+MISSING = ("", "NA")
+TRUTH = {"true": True, "false": False}
+HOLES = ("none", "null", "n/a", "na", "nan", "n.a.", "#n/a", "#null!", "#div/0!", "#value!", "-",
+         "--", ".", "?", "missing", "unknown", "nil", "<na>", "k.a.")  # fmt: skip
+DATE = re.compile(
+    r"\d{4}-\d{1,2}-\d{1,2}([T ]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?"
+    r"|\d{1,2}\.\d{1,2}\.\d{2,4}|\d{1,2}/\d{1,2}/\d{2,4}|\d{4}/\d{1,2}/\d{1,2}|\d{1,2}:\d{2}(:\d{2})?"
+)
+SIGNS = re.compile(r"[€$£¥<>≤≥~±]\s?[+-]?[\d.,]*\d|[+-]?\d[\d.,]*\s?[%‰€$£¥]")
+INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)  # refused later, with its place
+AMBIGUOUS = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")
+GAP = "' \u00a0\u202f’"
+BIG, SHORT = 2**63, 18  # whole numbers of 64 bits, and so few digits that they fit
+DIGITS = 300  # more are beyond any float
+BARE = {".": re.compile(r"[0-9+\-.eE]*"), ",": re.compile(r"[0-9+\-,eE]*")}  # plain numbers
+ENOUGH = 1000  # different fields of a column, to see its decimal sign
+
+
+def _forms(point: str, comma: str) -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
+    """Plain numbers, those in groups of three, and those that show which sign is the point."""
+    p, c = re.escape(point), re.escape(comma)
+    plain = rf"[+-]?(?:\d+{p}?\d*|{p}\d+)(?:[eE][+-]?\d+)?"
+    grouped = rf"[+-]?[1-9]\d{{0,2}}(?:(?:{c}\d{{3}})+|(?:[{GAP}]\d{{3}})+)(?:{p}\d*)?"
+    sure = rf"[+-]?(?:\d+{p}\d*|{p}\d+)(?:[eE][+-]?\d+)?|[+-]?[1-9]\d{{0,2}}(?:{c}\d{{3}})+{p}\d*"
+    sure = rf"(?:{sure}|[+-]?[1-9]\d{{0,2}}(?:{c}\d{{3}}){{2,}})"
+    return re.compile(plain), re.compile(grouped), re.compile(sure)
+
+
+FORMS = {".": _forms(".", ","), ",": _forms(",", ".")}
+PLAIN, GROUPED, SURE = range(3)
+
+
+class Notation(NamedTuple):
+    """How numbers are written: their decimal sign, and the signs that may mean thousands as well
+    as decimals, so that 1,234 is not understood."""
+
+    sign: str = "."
+    doubtful: str = ""
+
+
+class CellColumn(NamedTuple):
+    values: Any  # an array of numbers or booleans, or a list of words and None
+    grouped: bool = False  # numbers with thousands separators
+    doubt: DataError | None = None  # why it should not be used as it is
+
+
+def is_number(text: str, sign: str = ".") -> bool:
+    text = text.strip()
+    return any(form.fullmatch(text) for form in (*FORMS[sign][:SURE], INFINITE))
+
+
+def find_notation(columns: Sequence[Sequence[str]], sep: str) -> Notation:
+    """A semicolon comes with decimal commas, unless the numbers show that it does not."""
+    if sep != ";" and not any("," in "".join(cells) for cells in columns):
+        return Notation()
+    seen = {sign for cells in columns for sign in _hints(set(cells))}
+    if sep == ";":
+        sign = "," if "," in seen else "."
+        return Notation(sign, {0: ".,", 1: "", 2: "."}[len(seen)])
+    return Notation(",") if seen == {","} else Notation(".", "" if seen == {"."} else ",")
+
+
+def _hints(cells: Collection[str]) -> set[str]:
+    """The decimal signs that the numbers of a column show beyond doubt."""
+    found, like = set(), 0
+    cells = list(islice(cells, ENOUGH))
+    for cell in map(str.strip, cells):
+        sure = {sign for sign, forms in FORMS.items() if forms[SURE].fullmatch(cell)}
+        own = set() if AMBIGUOUS.fullmatch(cell) else sure
+        found |= own
+        like += bool(sure) or cell.isdecimal() or cell in MISSING
+    return found if 2 * like >= len(cells) else set()
+
+
+def words(cells: Sequence[str], missing: Collection[str]) -> CellColumn:
+    """As they are, in Unicode's composed form: an umlaut has two spellings that look alike."""
+    if not all(map(str.isascii, set(cells))):
+        cells = [unicodedata.normalize("NFC", cell) for cell in cells]
+    return CellColumn([None if cell.strip() in missing else cell for cell in cells])
+
+
+def typed(name: str, cells: Sequence[str], missing: Collection[str], point: Notation) -> CellColumn:
+    """Numbers or booleans if all fields are, else words."""
+    quick = None if point.doubtful else _plain_numbers(cells, missing, point.sign)
+    if quick is not None:
+        return CellColumn(quick)
+    kinds = {cell for cell in set(cells) if cell.strip() not in missing}
+    lower = {kind.strip().lower() for kind in kinds}
+    if lower and lower <= TRUTH.keys():
+        return CellColumn(_boolean([TRUTH.get(cell.strip().lower()) for cell in cells]))
+    if "NaN" in kinds and all(map(_any_number, kinds - {"NaN"})):
+        kinds, missing = kinds - {"NaN"}, {*missing, "NaN"}
+    numbers = _numbers(kinds, point)
+    if numbers is not None:
+        grouped = any(FORMS[point.sign][GROUPED].fullmatch(kind.strip()) for kind in kinds)
+        return CellColumn(_array([numbers.get(cell) for cell in cells]), grouped)
+    doubt = _doubt(name, cells, kinds, point)
+    if doubt is not None:
+        doubt.row = next(row for row, cell in enumerate(cells) if cell == doubt.value)
+    return words(cells, missing)._replace(doubt=doubt)
+
+
+def _plain_numbers(cells: Sequence[str], missing: Collection[str], sign: str) -> np.ndarray | None:
+    """A column as most are, without a look at each field; None where that does not do."""
+    kept = [cell for cell in cells if cell not in missing]
+    text = "".join(kept)
+    if not kept or not BARE[sign].fullmatch(text):
+        return None
+    whole = len(kept) == len(cells) and not any(sign in text for sign in ".,eE")
+    if whole and max(map(len, kept)) > SHORT:
+        return None
+    try:
+        if whole:
+            return np.array([int(cell) for cell in kept], np.int64)
+        real = lambda cell: float(cell.replace(",", ".")) if sign == "," else float(cell)
+        return np.array([np.nan if cell in missing else real(cell) for cell in cells])
+    except ValueError:
+        return None
+
+
+def _numbers(kinds: Collection[str], point: Notation) -> dict[str, int | float] | None:
+    """What each field means, or None where one is no number, or one of which nobody knows."""
+    if any(_is_doubtful(kind, point) for kind in kinds):
+        return None
+    if not all(is_number(kind, point.sign) for kind in kinds):
+        return None
+    comma = "." if point.sign == "," else ","
+    signs = str.maketrans({point.sign: "."} | dict.fromkeys(f"{comma}{GAP}", ""))
+    return {kind: _whole(kind.translate(signs)) for kind in kinds}
+
+
+def _is_doubtful(kind: str, point: Notation) -> bool:
+    return AMBIGUOUS.fullmatch(kind) is not None and any(sign in kind for sign in point.doubtful)
+
+
+def _any_number(text: str) -> bool:
+    return is_number(text) or is_number(text, ",")
+
+
+def _whole(text: str) -> int | float:
+    return int(text) if text.lstrip("+-").isdecimal() and len(text) < DIGITS else float(text)
+
+
+def _array(numbers: list[int | float | None]) -> np.ndarray:
+    """Whole numbers stay whole where none is missing."""
+    whole = bool(numbers) and all(type(n) is int and -BIG <= n < BIG for n in numbers)
+    if whole:
+        return np.array(numbers, np.int64)
+    return np.array([np.nan if number is None else float(number) for number in numbers])
+
+
+def _boolean(values: list[bool | None]) -> np.ndarray:
+    return np.array(values, object if None in values else bool)
+
+
+def _doubt(
+    name: str, cells: Sequence[str], kinds: Collection[str], point: Notation
+) -> DataError | None:
+    """Why words should not be taken for categories, or nothing."""
+    told = lambda value, why, **settings: DataError(
+        f"column {name!r} has {value!r} <row>{why}", column=name, value=value, settings=settings
+    )
+    unsure = [kind for kind in kinds if _is_doubtful(kind, point)]
+    if unsure and all(map(_any_number, kinds)):
+        value = min(unsure)
+        both = f"{re.sub('[.,]', '', value)} or {value.replace(',', '.')}"
+        why = f", which may be {both}: say with <decimal> which sign is the decimal one"
+        return told(value, why, decimal=None)
+    if all(DATE.fullmatch(kind.strip()) for kind in kinds):
+        return told(min(kinds), ": a date or time is no number; make days or years of it")
+    signs = [kind for kind in kinds if SIGNS.fullmatch(kind.strip())]
+    numbers = {kind for kind in kinds if is_number(kind, point.sign)}
+    if signs and 2 * (len(signs) + len(numbers)) > len(kinds):
+        return told(min(signs), ": write bare numbers (45% as 0.45 or as 45, at every site alike)")
+    if all(map(_any_number, kinds)):
+        other = min(kind for kind in kinds if kind not in numbers)
+        why = f", and the decimal sign elsewhere is {point.sign!r}: write numbers in one way, or "
+        return told(other, f"{why}give <decimal>", decimal=None)
+    return _mixed(told, cells, kinds, numbers)
+
+
+def _mixed(told: Any, cells: Sequence[str], kinds: Any, numbers: set[str]) -> DataError | None:
+    """A column of numbers with a few words in it would become hundreds of categories."""
+    rest = sorted(kind for kind in kinds if kind not in numbers)
+    holes = [kind for kind in rest if kind.strip().lower() in HOLES]
+    most = 2 * sum(cell in numbers for cell in cells) >= sum(cell in kinds for cell in cells)
+    if not numbers or not (most or holes == rest):
+        return None
+    why = " among numbers: mend it; if it stands for a missing value, give <na>"
+    return told(rest[0], f"{why}; if it is a level, a codebook can say so", na=rest[0])
