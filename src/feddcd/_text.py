@@ -2,6 +2,7 @@
 
 import difflib
 import math
+import unicodedata
 from collections.abc import Iterable, Sequence
 from decimal import ROUND_CEILING, Context
 from typing import Any
@@ -28,6 +29,13 @@ def listed(values: Iterable[Any], most: int = 20) -> str:
     shown = [repr(str(v)) if isinstance(v, str) else f"{v:.12g}" for v in values]
     more = [f"and {len(shown) - most} more"] if len(shown) > most else []
     return ", ".join(shown[:most] + more)
+
+
+def printable(text: str) -> str:
+    """Without what moves the cursor, changes colours or turns the direction of writing: names and
+    reasons come from other people."""
+    plain = lambda c: c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cf", "Cs")
+    return "".join(c if plain(c) else c.encode("unicode_escape").decode() for c in text)
 
 
 def plural(number: int, noun: str) -> str:

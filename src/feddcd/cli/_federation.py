@@ -16,6 +16,7 @@ from rich.table import Table
 
 from .._errors import Failed, SpecError
 from .._files import shown
+from .._text import printable
 from ..federation.config import Config
 from ..federation.coordinator.coordinator import coordinate
 from ..federation.coordinator.inspect import Insight, inspect, verify
@@ -63,7 +64,7 @@ def up_command(path: Path, rounds: int, sites: bool) -> None:
         try:
             last = up(folder, watch, rounds=rounds, sites=sites)
         except Failed as error:
-            print(f"error: {error}", file=sys.stderr)
+            print(printable(f"error: {error}"), file=sys.stderr)
             sys.exit(1)
     if config.glm is not None:
         show_table(folder)
@@ -168,11 +169,11 @@ def inspect_command(path: Path) -> None:
 def _show(seen: Insight) -> None:
     terms, server = seen.terms, seen.server
     title = f"{terms.federation}: {seen.rounds} rounds, epoch {server.epoch}"
-    members = Table("site", "rows", "last in a sum", "state", title=escape(title))
+    members = Table("site", "rows", "last in a sum", "state", title=escape(printable(title)))
     for client, member in server.members.items():
         last = "never" if client not in seen.last else f"round {seen.last[client][1]}"
         state = "pending" if client in seen.pending else "settled"
-        members.add_row(client, str(member.rows), last, state)
+        members.add_row(escape(printable(client)), str(member.rows), last, state)
     console.print(members)
     summary = seen.summary
     if "dual_residual" in summary:

@@ -2,7 +2,6 @@
 
 import itertools
 import os
-import shlex
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 import tomli_w
 
-from .._errors import Above, DataError, FeddcdError
+from .._errors import DataError, FeddcdError
 from .._files import fresh_folder
 from ..analysis import FederatedGLM
 from ..analysis.files import FileRows, read_rows
@@ -20,10 +19,9 @@ from ..analysis.table import Roles as Roles
 from ..data.frames import PLAIN, Frame, check_kind, is_foreign, is_table, read_frame
 from ..data.frames import Reading as Reading
 from ..data.libsvm import read_libsvm
-from ._terminal import console, say, warn
+from ._terminal import as_option, console, say, warn
 
 PRETENDED = "(site)"
-OPTIONS = {"sample_weight": "weight", "random_state": "seed"}  # where they have other names
 
 
 def glm_command(
@@ -61,14 +59,6 @@ def glm_command(
     if not model.result_.converged:
         warn(f"not proven to --tol {model.tol:g} in {model.result_.n_exchanges} exchanges")
         sys.exit(1)
-
-
-def as_option(setting: str, value: Any) -> str:
-    """A setting as the command line has it: --missing drop, or its bare name."""
-    option = "--" + OPTIONS.get(setting, setting).replace("_", "-")
-    if isinstance(value, Above):
-        return f"{option} above {value.least:g}"  # > would write a file
-    return option if value is None else f"{option} {shlex.quote(str(value))}"
 
 
 def load_table(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from .._errors import SpecError
 from .._files import shown
 from .._settings import read_toml
+from .._text import printable
 from ..data.frames import no_column, read_frame
 from ..federation.folder import FederationFolder
 from ..federation.site.disclosure import WAITING, approve, waiting
@@ -77,7 +78,7 @@ def show_table(folder: FederationFolder) -> None:
     if not (tables / "summary.txt").exists():
         say(f"no table yet; make it with: {up_again(folder)}")
     else:
-        print((tables / "summary.txt").read_text())
+        print(printable((tables / "summary.txt").read_text("utf-8")))
         say(f"table, model and report: {shown(tables)}")
     refusals = []  # of the last run
     for _, event in folder.read_events():

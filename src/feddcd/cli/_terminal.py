@@ -1,5 +1,6 @@
 """The terminal: one console for results, one for notes; lines of text and bars of progress."""
 
+import shlex
 from typing import Annotated, Any
 
 import typer
@@ -7,8 +8,12 @@ from rich.console import Console
 from rich.markup import escape as escape
 from rich.progress import Progress, ProgressColumn
 
+from .._errors import Above
+from .._text import printable
+
 console, errors = Console(), Console(stderr=True)
 _PLAIN: Any = {"soft_wrap": True, "highlight": False, "markup": False, "emoji": False}
+OPTIONS = {"sample_weight": "weight", "random_state": "seed"}  # where they have other names
 READING = {  # how a file with a table is written, where that is not to be sniffed
     "sep": "What parts the fields of a .csv, such as ';'.",
     "decimal": "The decimal sign, . or ,",
@@ -24,19 +29,27 @@ Missing = Annotated[list[str] | None, typer.Option("--na", help=READING["na"], s
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no table.")]
 
 
+def as_option(setting: str, value: Any) -> str:
+    """A setting as the command line has it: --missing drop, or its bare name."""
+    option = "--" + OPTIONS.get(setting, setting).replace("_", "-")
+    if isinstance(value, Above):
+        return f"{option} above {value.least:g}"  # > would write a file
+    return option if value is None else f"{option} {shlex.quote(str(value))}"
+
+
 def option(help: str, *names: str) -> Any:
     return typer.Option(*names, help=help)
 
 
 def say(text: str, style: str | None = None) -> None:
     """A line as it is: a [bracket] or a :word: in it is no markup, for names and reasons come from
-    other people; and a long path stays in one piece."""
-    console.print(text, style=style, **_PLAIN)
+    other people, who may not move the cursor either; and a long path stays in one piece."""
+    console.print(printable(text), style=style, **_PLAIN)
 
 
 def warn(text: str) -> None:
     """A note on stderr, so that what a program reads from stdout stays clean."""
-    errors.print(f"note: {text}", style="yellow", **_PLAIN)
+    errors.print(printable(f"note: {text}"), style="yellow", **_PLAIN)
 
 
 def bars(*columns: str | ProgressColumn, quiet: bool = False, transient: bool = False) -> Progress:

@@ -10,12 +10,14 @@ from typing import Annotated, Any
 import typer
 
 from .._errors import FeddcdError
+from .._text import printable
 from ..runs.spec import Spec
+from ._codebook import codebook, site_app
 from ._data import data_app
 from ._federation_app import federation_app
 from ._glm_app import glm
 from ._paper import reproduce, theory, tune
-from ._terminal import READING, Quiet, option
+from ._terminal import READING, Quiet, as_option, option
 
 app = typer.Typer(
     name="feddcd",
@@ -123,6 +125,7 @@ def compare(config: Any, out: Any, resume: Any, quiet: bool, **options: Any) -> 
 
 
 app.command("glm", rich_help_panel="Commands")(glm)
+app.command("codebook", rich_help_panel="Commands")(codebook)
 
 
 @app.command("list", rich_help_panel="Commands")
@@ -170,6 +173,12 @@ app.add_typer(
     rich_help_panel="Commands",
 )
 app.add_typer(
+    site_app,
+    name="site",
+    help="At a site: hold its data against the codebook of a study.",
+    rich_help_panel="Commands",
+)
+app.add_typer(
     federation_app,
     name="federation",
     help="Train across machines: sites keep their data, and crashes cannot spoil the model.",
@@ -189,5 +198,6 @@ def main(arguments: list[str] | None = None) -> Any:
         print("error: a federation needs Flower: pip install 'feddcd[flower]'", file=sys.stderr)
         sys.exit(2)
     except (FeddcdError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        told = error.placed(spell=as_option) if isinstance(error, FeddcdError) else error
+        print(printable(f"error: {told}"), file=sys.stderr)
         sys.exit(2)

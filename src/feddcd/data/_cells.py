@@ -107,7 +107,7 @@ def typed(name: str, cells: Sequence[str], missing: Collection[str], point: Nota
     lower = {kind.strip().lower() for kind in kinds}
     if lower and lower <= TRUTH.keys():
         return CellColumn(_boolean([TRUTH.get(cell.strip().lower()) for cell in cells]))
-    if "NaN" in kinds and all(map(_any_number, kinds - {"NaN"})):
+    if "NaN" in kinds and all(map(any_number, kinds - {"NaN"})):
         kinds, missing = kinds - {"NaN"}, {*missing, "NaN"}
     numbers = _numbers(kinds, point)
     if numbers is not None:
@@ -152,7 +152,7 @@ def _is_doubtful(kind: str, point: Notation) -> bool:
     return AMBIGUOUS.fullmatch(kind) is not None and any(sign in kind for sign in point.doubtful)
 
 
-def _any_number(text: str) -> bool:
+def any_number(text: str) -> bool:
     return is_number(text) or is_number(text, ",")
 
 
@@ -180,7 +180,7 @@ def _doubt(
         f"column {name!r} has {value!r} <row>{why}", column=name, value=value, settings=settings
     )
     unsure = [kind for kind in kinds if _is_doubtful(kind, point)]
-    if unsure and all(map(_any_number, kinds)):
+    if unsure and all(map(any_number, kinds)):
         value = min(unsure)
         both = f"{re.sub('[.,]', '', value)} or {value.replace(',', '.')}"
         why = f", which may be {both}: say with <decimal> which sign is the decimal one"
@@ -191,7 +191,7 @@ def _doubt(
     numbers = {kind for kind in kinds if is_number(kind, point.sign)}
     if signs and 2 * (len(signs) + len(numbers)) > len(kinds):
         return told(min(signs), ": write bare numbers (45% as 0.45 or as 45, at every site alike)")
-    if all(map(_any_number, kinds)):
+    if all(map(any_number, kinds)):
         other = min(kind for kind in kinds if kind not in numbers)
         why = f", and the decimal sign elsewhere is {point.sign!r}: write numbers in one way, or "
         return told(other, f"{why}give <decimal>", decimal=None)

@@ -1,0 +1,85 @@
+"""`feddcd codebook` and `feddcd site check`: a codebook drafted from files, and files held
+against it. Both are run where the data are."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .._errors import DataError, SpecError
+from .._text import listed, plural
+from ._terminal import Decimal, Encoding, Missing, Sep, SheetName, say, warn
+
+site_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+
+
+def codebook(
+    data: Annotated[list[Path], typer.Argument(help="One file or several.", metavar="DATA...")],
+    out: Annotated[Path, typer.Option(help="The file to write.")] = Path("codebook.toml"),
+    sep: Sep = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    na: Missing = None,
+    sheet: SheetName = None,
+) -> None:
+    """Draft codebook.toml from your files: columns, types and levels, to be read and completed.
+
+    Example: feddcd codebook patients.csv --out codebook.toml
+    """
+    from ..data.draft import draft
+    from ..data.frames import Reading, read_frame
+
+    if out.exists():
+        raise SpecError(f"{out} is there already; choose another --out, or move it away")
+    how = Reading(sep, decimal, encoding, tuple(na or ()), sheet)
+    tables = [read_frame(file, how=how) for file in data]
+    for table in tables:
+        for note in table.notes:
+            warn(note)
+        for doubt in table.doubts.values():
+            warn(str(doubt.placed(table.file, table.place)))
+    out.write_text(draft(tables), "utf-8")
+    say(f"{out}: read it before it leaves this place, for it names the levels of your data")
+
+
+@site_app.command("check")
+def check(
+    data: Annotated[Path, typer.Argument(help="The site's data.", metavar="DATA")],
+    codebook: Annotated[Path, typer.Option(help="The codebook of the study.")] = Path(
+        "codebook.toml"
+    ),
+    sep: Sep = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    na: Missing = None,
+    sheet: SheetName = None,
+) -> None:
+    """Say what does not fit the codebook: how many values, which is the first, where it is.
+
+    Exit code 0 if all fits, 1 if not. Nothing leaves this machine.
+    Example: feddcd site check patients.csv --codebook codebook.toml
+    """
+    from ..data.codebook import load_codebook
+    from ..data.conform import check_table, read_agreed
+    from ..data.frames import Reading
+
+    book = load_codebook(codebook)
+    how = Reading(sep, decimal, encoding, tuple(na or ()), sheet)
+    table = read_agreed(data, book, how=how)
+    for note in table.notes:
+        warn(note)
+    beyond = [name for name in table.frame.columns if name not in book.columns]
+    if beyond:
+        warn(f"not in the codebook, so no study can use it: {listed(beyond)}")
+    if not len(table.frame):
+        raise DataError("no rows", file=str(data))
+    findings = check_table(table, book)
+    for finding in findings:
+        say(str(finding.error(table)))
+    if findings:
+        wrong = len({finding.column for finding in findings})
+        say(f"{plural(wrong, 'column')} of {len(book.columns)} do not fit {codebook}")
+        sys.exit(1)
+    rows, columns = plural(len(table.frame), "row"), plural(len(book.columns), "column")
+    say(f"{data} fits {codebook}: {rows}, {columns}")

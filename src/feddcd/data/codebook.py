@@ -1,0 +1,203 @@
+"""The codebook: what the columns of a study are, agreed on once, so that sites need not tell.
+
+A file codebook.toml has one part per column, as in
+
+    [columns.sex]
+    type = "category"
+    label = "Sex at birth"
+    levels = ["female", "male"]
+    reference = "female"
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import unicodedata
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .._errors import SpecError
+from .._settings import check_names, read_toml
+from .._text import listed, meant, nearest
+
+TYPES = ("number", "integer", "category", "boolean", "date", "identifier")
+ROLES = ("outcome", "predictor", "weight", "group", "offset")
+FILE = "codebook.toml"
+
+
+@dataclass(frozen=True)
+class ColumnEntry:
+    """`levels` in order, of which `reference` (or else the first) is what others are compared
+    with; `labels` are those of levels. `missing` are words in place of NA, `range` is from least
+    to most, and `roles` None means any but those of an identifier, which has none."""
+
+    type: str
+    label: str = ""
+    unit: str = ""
+    levels: tuple[Any, ...] = ()
+    reference: Any = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    range: tuple[float, float] | None = None
+    missing: tuple[str, ...] | None = None
+    roles: tuple[str, ...] | None = None
+
+    @property
+    def ordered(self) -> list[Any]:
+        """The levels, the reference first."""
+        first = self.levels[:1] if self.reference is None else (self.reference,)
+        return [*first, *(level for level in self.levels if level not in first)]
+
+    @property
+    def has_words(self) -> bool:
+        """Whether its fields are words, whatever they look like."""
+        worded = self.type == "category" and isinstance(self.levels[0], str)
+        return worded or self.type in ("identifier", "date")
+
+    def allows(self, role: str) -> bool:
+        return self.type != "identifier" and (self.roles is None or role in self.roles)
+
+
+SETTINGS = [f.name for f in dataclasses.fields(ColumnEntry)]
+
+
+@dataclass(frozen=True)
+class Codebook:
+    columns: Mapping[str, ColumnEntry]
+
+    @property
+    def words(self) -> set[str]:
+        return {name for name, entry in self.columns.items() if entry.has_words}
+
+    @property
+    def missing(self) -> dict[str, tuple[str, ...]]:
+        """By column, where it says what missing means; an empty field always does."""
+        own = {name: entry.missing for name, entry in self.columns.items()}
+        return {name: ("", *words) for name, words in own.items() if words is not None}
+
+    def levels(self, names: Iterable[str]) -> dict[str, list[Any]]:
+        """Of those columns that have levels, the reference first."""
+        entries = {name: self.columns[name] for name in names if name in self.columns}
+        return {name: entry.ordered for name, entry in entries.items() if entry.levels}
+
+    def check_role(self, name: str, role: str) -> None:
+        """Refuses a column that the codebook does not have, or has for other uses."""
+        if name not in self.columns:
+            hint = meant(name, self.columns)
+            told = f"the codebook has no column {name!r}; {hint}columns: {listed(self.columns)}"
+            raise SpecError(told, column=name)
+        entry = self.columns[name]
+        if not entry.allows(role):
+            roles = "an identifier has no role" if entry.roles is None else listed(entry.roles)
+            told = f"the codebook does not allow {name!r} as {role}; its roles: {roles}"
+            raise SpecError(told, column=name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, without what is not said."""
+        return {"columns": {name: _plain(entry) for name, entry in self.columns.items()}}
+
+
+def _plain(entry: ColumnEntry) -> dict[str, Any]:
+    values = {f.name: getattr(entry, f.name) for f in dataclasses.fields(entry)}
+    lists = {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
+    empty = lambda k, v: v is None or v == "" or (v in ([], {}) and k not in ("missing", "roles"))
+    return {k: v for k, v in lists.items() if not empty(k, v)}
+
+
+def load_codebook(path: str | Path) -> Codebook:
+    values = read_toml(Path(path), "; `feddcd codebook DATA --out codebook.toml` drafts one")
+    return read_codebook(values, str(path))
+
+
+def read_codebook(values: Any, where: str = "codebook") -> Codebook:
+    """From plain values, as a file or a plan has them."""
+    if not isinstance(values, Mapping):
+        raise SpecError(f"{where}: need a table [columns.NAME] for each column, got {values!r}")
+    check_names(values, ["columns"], where)
+    columns = values.get("columns")
+    if not isinstance(columns, Mapping) or not columns:
+        raise SpecError(f"{where}: has no column; one begins with [columns.age]")
+    found = {}
+    for name, each in columns.items():
+        try:
+            found[_text(name)] = _entry(each)
+        except SpecError as error:
+            raise SpecError(f"{where}: column {name!r}: {error}", column=name) from None
+    return Codebook(found)
+
+
+def _entry(values: Any) -> ColumnEntry:
+    if not isinstance(values, Mapping):
+        raise SpecError(f"need settings such as type = 'number', got {values!r}")
+    for name in values:
+        if name not in SETTINGS:
+            raise SpecError(f"unknown setting {name!r}{nearest(name, SETTINGS)}")
+    kind = values.get("type")
+    if kind not in TYPES:
+        raise SpecError(f"need type, got {kind!r}{nearest(str(kind), TYPES)}")
+    made: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+    for name in ("label", "unit"):
+        if not isinstance(made.get(name, ""), str):
+            raise SpecError(f"{name} should be text, got {made[name]!r}")
+    for name, known in (("roles", ROLES), ("missing", None)):
+        _check_words(name, made.get(name), known)
+    _check_levels(kind, made)
+    _check_range(kind, made)
+    return ColumnEntry(**made)
+
+
+def _check_words(name: str, value: Any, known: Collection[str] | None) -> None:
+    if value is None:
+        return
+    if not isinstance(value, tuple) or not all(isinstance(word, str) for word in value):
+        raise SpecError(f"{name} should be a list of words, got {value!r}")
+    for word in value:
+        if known is not None and word not in known:
+            raise SpecError(f"there is no role {word!r}{nearest(word, known)}")
+
+
+def _check_levels(kind: str, made: dict[str, Any]) -> None:
+    levels = made.get("levels", ())
+    if kind != "category":
+        for name in ("levels", "reference", "labels"):
+            if name in made:
+                raise SpecError(f"{name} goes with type = 'category', not with {kind!r}")
+        return
+    if not isinstance(levels, tuple) or not levels:
+        raise SpecError("a category needs its levels, as in levels = ['f', 'm']")
+    if not (all(type(v) is str for v in levels) or all(type(v) is int for v in levels)):
+        raise SpecError(f"levels are all words, or all whole numbers; got {list(levels)}")
+    levels = tuple(_text(v) if isinstance(v, str) else v for v in levels)
+    if len(set(levels)) < len(levels):
+        twice = next(v for v in levels if levels.count(v) > 1)
+        raise SpecError(f"the level {twice!r} is there twice")
+    reference, labels = made.get("reference"), made.get("labels", {})
+    if reference is not None and reference not in levels:
+        raise SpecError(f"the reference {reference!r} is none of the levels {listed(levels)}")
+    if not isinstance(labels, Mapping) or not all(isinstance(v, str) for v in labels.values()):
+        raise SpecError(f"labels are text by level, as in labels = {{f = 'women'}}; got {labels!r}")
+    for level in labels:
+        if level not in map(str, levels):
+            raise SpecError(f"labels has {level!r}, which is none of the levels {listed(levels)}")
+    made["levels"] = levels
+
+
+def _check_range(kind: str, made: dict[str, Any]) -> None:
+    if "range" not in made:
+        return
+    if kind not in ("number", "integer", "date"):
+        raise SpecError(f"range goes with numbers and dates, not with type = {kind!r}")
+    allowed = (str,) if kind == "date" else (int, float)
+    limits = made["range"]
+    fits = isinstance(limits, tuple) and len(limits) == 2
+    if kind == "date" and fits:
+        limits = tuple(v.isoformat() if isinstance(v, datetime.date) else v for v in limits)
+    if not fits or not all(type(v) in allowed for v in limits) or not limits[0] <= limits[1]:
+        raise SpecError(f"range is [least, most], as in [0, 120]; got {made['range']!r}")
+    made["range"] = limits
+
+
+def _text(text: str) -> str:
+    return unicodedata.normalize("NFC", text)

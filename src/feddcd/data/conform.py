@@ -1,0 +1,194 @@
+"""A table held against a codebook: what does not fit, in plain words, and its columns as agreed."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._errors import DataError
+from .._text import listed, plural
+from ._cells import TRUTH, any_number
+from .codebook import Codebook, ColumnEntry
+from .frames import PLAIN, Frame, Reading, read_frame
+
+WORDS = "; what means missing is listed under missing = [...]"
+
+
+class CodebookError(DataError):
+    """A column does not fit the codebook; `public` says so without any value."""
+
+    def __init__(self, message: str, *, public: str, **fields: Any):
+        super().__init__(message, **fields)
+        self.public = public
+
+
+class Finding(NamedTuple):
+    """What does not fit: `public` names the column and no value, `told` names all."""
+
+    column: str
+    public: str
+    told: str
+    row: int | None = None
+    value: Any = None
+
+    def error(self, table: Frame) -> CodebookError:
+        made = CodebookError(
+            self.told, public=self.public, row=self.row, column=self.column, value=self.value
+        )
+        return made.placed(table.file, table.place)
+
+
+def read_agreed(
+    path: str | os.PathLike[str],
+    book: Codebook | None,
+    text: Collection[str] = (),
+    how: Reading = PLAIN,
+) -> Frame:
+    """A file, with the columns that the codebook has as words read as words."""
+    if book is None:
+        return read_frame(path, text, how)
+    return read_frame(path, {*text, *book.words}, how, book.missing)
+
+
+def check_table(table: Frame, book: Codebook, names: Iterable[str] | None = None) -> list[Finding]:
+    """All that does not fit, by column of the codebook (or of `names`)."""
+    found = []
+    for name in book.columns if names is None else names:
+        if name not in table.frame.columns:
+            public = f"there is no column {name!r}"
+            found.append(Finding(name, public, f"{public}, which the codebook has"))
+        elif name in book.columns:
+            found += _check_column(table, name, book.columns[name])
+    return found
+
+
+def conform(table: Frame, book: Codebook, names: Iterable[str]) -> Frame:
+    """The table with these columns as the codebook has them; the first misfit is raised."""
+    import pandas
+
+    frame, names = table.frame.copy(), [name for name in names if name in book.columns]
+    for finding in check_table(table, book, names):
+        raise finding.error(table)
+    for name in names:
+        entry = book.columns[name]
+        if entry.type == "category":
+            frame[name] = pandas.Categorical(_levels(table, name, entry), categories=entry.ordered)
+        elif entry.type == "boolean":
+            frame[name] = _booleans(table, name)
+    doubts = {name: doubt for name, doubt in table.doubts.items() if name not in names}
+    return table._replace(frame=frame, doubts=doubts)
+
+
+def _check_column(table: Frame, name: str, entry: ColumnEntry) -> list[Finding]:
+    checks = {
+        "category": _check_category, "number": _check_numbers, "integer": _check_numbers,
+        "boolean": _check_booleans, "date": _check_dates,
+    }  # fmt: skip
+    return checks[entry.type](table, name, entry) if entry.type in checks else []
+
+
+def _values(table: Frame, name: str) -> list[Any]:
+    """As Python has them, None where nothing is."""
+    column = table.frame[name]
+    return [None if gone else v for v, gone in zip(column.tolist(), column.isna(), strict=True)]
+
+
+def _levels(table: Frame, name: str, entry: ColumnEntry) -> list[Any]:
+    """Values as the levels are: words, or whole numbers."""
+    as_word = lambda v: v if isinstance(v, str) else f"{v:.15g}" if not _is_truth(v) else str(v)
+    change = as_word if isinstance(entry.levels[0], str) else _whole
+    return [None if value is None else change(value) for value in _values(table, name)]
+
+
+def _whole(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _is_truth(value: Any) -> bool:
+    return isinstance(value, bool | np.bool)
+
+
+def _check_category(table: Frame, name: str, entry: ColumnEntry) -> list[Finding]:
+    wrong = lambda value: value not in entry.levels or _is_truth(value)
+    public = f"column {name!r} has a level that is not in the codebook"
+    close = f"; levels: {listed(entry.levels, 12)}"
+    return _findings(_levels(table, name, entry), wrong, name, public, "no level", close)
+
+
+def _check_numbers(table: Frame, name: str, entry: ColumnEntry) -> list[Finding]:
+    values, what = _values(table, name), "whole number" if entry.type == "integer" else "number"
+    real = lambda v: isinstance(v, int | float) and not _is_truth(v) and np.isfinite(v)
+    public = f"column {name!r} holds something else than {what}s"
+    wrong = lambda v: not real(v) and not (isinstance(v, str) and any_number(v))
+    found = _findings(values, wrong, name, public, f"no {what}", WORDS)
+    if found or any(isinstance(value, str) for value in values):
+        return found or [_doubtful(table, name, public)]
+    if entry.type == "integer":
+        found = _findings(values, lambda v: v != int(v), name, public, "no whole number")
+    if entry.range is None:
+        return found
+    low, high = entry.range
+    public = f"column {name!r} has a value outside the range of the codebook"
+    outside = _findings(values, lambda v: not low <= v <= high, name, public,
+                        f"outside {low:g} to {high:g}")  # fmt: skip
+    return found + outside
+
+
+def _doubtful(table: Frame, name: str, public: str) -> Finding:
+    """Numbers that may mean two things."""
+    doubt = table.doubts[name]
+    return Finding(name, public, str(doubt.placed(place=lambda row: "<row>")), doubt.row)
+
+
+def _check_booleans(table: Frame, name: str, entry: ColumnEntry) -> list[Finding]:
+    wrong = lambda v: not (_is_truth(v) or v in (0, 1) or str(v).strip().lower() in TRUTH)
+    public = f"column {name!r} holds something else than true and false"
+    return _findings(_values(table, name), wrong, name, public, "neither true nor false (or 1, 0)")
+
+
+def _booleans(table: Frame, name: str) -> np.ndarray:
+    truth = lambda v: TRUTH.get(str(v).strip().lower(), v)
+    values = [None if v is None else bool(truth(v)) for v in _values(table, name)]
+    return np.array(values, object if None in values else bool)
+
+
+def _check_dates(table: Frame, name: str, entry: ColumnEntry) -> list[Finding]:
+    public = f"column {name!r} holds something else than dates"
+    values = [None if v is None else str(v).strip() for v in _values(table, name)]
+    close = ", as in 2024-12-31"
+    found = _findings(values, lambda v: not _is_date(v), name, public, "no date", close)
+    if found or entry.range is None:
+        return found
+    low, high = map(str, entry.range)
+    public = f"column {name!r} has a value outside the range of the codebook"
+    wrong = lambda v: not low <= v <= high
+    return _findings(values, wrong, name, public, f"outside {low} to {high}")
+
+
+def _is_date(text: str) -> bool:
+    try:
+        datetime.datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _findings(
+    values: list[Any],
+    wrong: Callable[[Any], bool],
+    name: str,
+    public: str,
+    why: str,
+    close: str = "",
+) -> list[Finding]:
+    """One finding for all values that are wrong, with the first of them."""
+    rows = [row for row, value in enumerate(values) if value is not None and wrong(value)]
+    if not rows:
+        return []
+    first = values[rows[0]]
+    told = f"column {name!r}: {plural(len(rows), 'value')} {why}, first {first!r} <row>{close}"
+    return [Finding(name, public, told, rows[0], first)]

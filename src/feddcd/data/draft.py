@@ -1,0 +1,82 @@
+"""The draft of a codebook from files. It holds names, types and levels, and no other value: not the
+smallest and not the largest number, which are those of a person."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from .._text import listed
+from ._cells import DATE
+from .frames import Frame
+
+RARE = 5  # rows: levels with fewer are marked
+MOST_LEVELS = 50  # more make a column of words an identifier, or free text
+BARE = re.compile(r"[A-Za-z0-9_-]+")
+NAMED = re.compile(r"(^|[^a-z])(id|nr|mrn|number|code|name|uuid|key)$", re.IGNORECASE)
+HEAD = """\
+# A draft, made from {files}.
+# Read it before it leaves this place: it names columns and levels of your data, but no other value.
+# Columns are number, integer, category, boolean, date or identifier. More can be said of each:
+#   label = "Age at admission"    unit = "years"    range = [0, 120]    missing = ["NA", "-9"]
+#   roles = ["outcome", "predictor", "weight", "group", "offset"]
+# The first level of a category is the one that others are compared with, or reference = "...".
+"""
+
+
+def draft(tables: Sequence[Frame]) -> str:
+    """The text of codebook.toml: all columns of all tables, levels of all of them together."""
+    names = list(dict.fromkeys(name for table in tables for name in table.frame.columns))
+    parts = [HEAD.format(files=listed([table.file for table in tables], 5))]
+    for name in names:
+        series = [table.frame[name] for table in tables if name in table.frame.columns]
+        lacking = [table.file for table in tables if name not in table.frame.columns]
+        values = [v for each in series for v in each.dropna().tolist()]
+        notes = [f"# not in {listed(lacking, 5)}"] if lacking else []
+        parts.append("\n".join([f"[columns.{_key(name)}]", *notes, *_lines(name, values), ""]))
+    return "\n".join(parts)
+
+
+def _lines(name: str, values: list[Any]) -> list[str]:
+    """The type of a column and its levels."""
+    words = [v for v in values if isinstance(v, str)]
+    if not values:
+        return ['type = "number"  # nothing but missing values here: check']
+    if words:
+        return _of_words([str(v) for v in values])
+    if all(isinstance(v, bool) for v in values):
+        return ['type = "boolean"']
+    if any(not isinstance(v, int | float) for v in values):
+        return ['type = "date"']
+    if any(float(v) % 1 for v in values):
+        return ['type = "number"']
+    kinds = set(values)
+    if len(kinds) == len(values) > 1 and NAMED.search(name):
+        return ['type = "identifier"']
+    note = "  # or a category, with levels = [...]: few values occur" if 2 < len(kinds) < 10 else ""
+    return [f'type = "integer"{note}']
+
+
+def _of_words(values: list[str]) -> list[str]:
+    counts = Counter(values)
+    if all(DATE.fullmatch(value.strip()) for value in counts):
+        return ['type = "date"']
+    if len(counts) > MOST_LEVELS or len(counts) == len(values) > RARE:
+        return [f'type = "identifier"  # {len(counts)} different words: too many for a category']
+    lines = ['type = "category"', "levels = ["]
+    for level in sorted(counts):
+        rare = f"  # fewer than {RARE} rows here: may it be known?" if counts[level] < RARE else ""
+        lines.append(f"  {_quoted(level)},{rare}")
+    return [*lines, "]"]
+
+
+def _key(name: str) -> str:
+    return name if BARE.fullmatch(name) else _quoted(name)
+
+
+def _quoted(text: str) -> str:
+    """A TOML string: JSON's, but for what it escapes beyond the basic plane; DEL is escaped."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
