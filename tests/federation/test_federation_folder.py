@@ -23,14 +23,22 @@ from feddcd import algorithms
 from feddcd._errors import FlowerError, LedgerError, Refused, SpecError
 from feddcd.algorithms import AbstractAlgorithm
 from feddcd.cli._federation import _show_events, join_command
+from feddcd.data.frames import Reading
 from feddcd.durable.codec import pack, unpack
 from feddcd.durable.ledger import _link
 from feddcd.federation.config import Config, load_config
 from feddcd.federation.coordinator.inspect import inspect, verify
-from feddcd.federation.folder import FederationFolder, load_address, load_place, node_config
+from feddcd.federation.folder import (
+    FederationFolder,
+    load_address,
+    load_place,
+    node_config,
+    place_of_node,
+)
 from feddcd.federation.machine import programs
 from feddcd.federation.machine.init import add_site, create
 from feddcd.federation.machine.keys import same_key
+from feddcd.federation.site.answer import SitePlace
 from feddcd.federation.terms import Terms, server_learner
 from feddcd.runs.spec import Spec
 from feddcd.tree import flatten
@@ -109,9 +117,15 @@ def test_a_bad_site_file_is_named(text, message, tmp_path):
 def test_a_site_file_is_read(tmp_path):
     (tmp_path / "site.toml").write_text(f"{SITE}data = 'x.csv'\nlabel = 'y'\n")
     place = load_place(tmp_path)
-    assert place == ("a", tmp_path.resolve(), tmp_path.resolve() / "x.csv", "y")
+    assert place == SitePlace("a", tmp_path.resolve(), tmp_path.resolve() / "x.csv", "y")
     assert load_address(tmp_path) == "host:9093"
     assert f'data="{place.data}"' in node_config(place)
+    more = "data = 'x.csv'\nsep = ';'\ndecimal = ','\nencoding = 'latin-1'\nna = ['n/a', '-']\n"
+    (tmp_path / "site.toml").write_text(SITE + more)
+    place = load_place(tmp_path)
+    assert place.how == Reading(";", ",", "latin-1", ("n/a", "-"))
+    lines = re.sub(r' (?=[a-z-]+=")', "\n", node_config(place))
+    assert place_of_node(tomllib.loads(lines), {}) == place
     (tmp_path / "site.toml").write_text("superlink = 'host'\n")
     with pytest.raises(SpecError, match="need superlink = 'host:port', got 'host'"):
         load_address(tmp_path)

@@ -10,6 +10,7 @@ import numpy as np
 
 from .._errors import SpecError
 from .._settings import check_names
+from ..data.codebook import read_codebook
 from ..formula import read_formula
 from .families import SHARES, Family, family_of, known, known_link
 
@@ -90,6 +91,7 @@ class RegressionPlan(ModelSettings):
     offset: str | None = None
     levels: dict[str, list] = field(default_factory=dict)
     classes: list | None = None  # of a multinomial outcome, the base first
+    codebook: dict[str, Any] = field(default_factory=dict)  # of its columns, as sites check them
 
     @staticmethod
     def from_dict(values: Any) -> "RegressionPlan":
@@ -110,6 +112,8 @@ class RegressionPlan(ModelSettings):
             isinstance(levels, list) and levels for levels in self.levels.values()
         ):
             raise SpecError("glm: levels are lists by column, as in levels = {sex = ['f', 'm']}")
+        if self.codebook:
+            read_codebook(self.codebook, "glm: codebook")
         for name in ("weight", "offset"):
             if not isinstance(getattr(self, name), str | None):
                 raise SpecError(f"glm: {name} is the name of a column")

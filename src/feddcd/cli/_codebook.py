@@ -79,7 +79,7 @@ def check(
         say(str(finding.error(table)))
     if findings:
         wrong = len({finding.column for finding in findings})
-        say(f"{plural(wrong, 'column')} of {len(book.columns)} do not fit {codebook}")
+        say(f"{wrong} of {plural(len(book.columns), 'column')} do not fit {codebook}")
         sys.exit(1)
     rows, columns = plural(len(table.frame), "row"), plural(len(book.columns), "column")
     say(f"{data} fits {codebook}: {rows}, {columns}")

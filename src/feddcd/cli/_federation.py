@@ -45,8 +45,10 @@ def init_command(options: dict[str, Any]) -> None:
     name = options["name"] or f"{path.resolve().name}-{secrets.token_hex(3)}"
     config = Config(name, spec, host=options["host"], port=options["port"])
     if options["job"]:
-        config = dataclasses.replace(config, spec=Spec(), glm=load_job(options["job"]))
-        data = rows_by_site(options["data"], options["group"]) if options["data"] else None
+        plan = load_job(options["job"])
+        config = dataclasses.replace(config, spec=Spec(), glm=plan)
+        table, group = options["data"], options["group"]
+        data = rows_by_site(table, group, plan.codebook) if table else None
         names = names if data is None else list(data)
     else:
         data = load(options["data"]) if options["data"] else None

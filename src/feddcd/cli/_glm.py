@@ -5,7 +5,7 @@ import os
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tomli_w
@@ -13,10 +13,13 @@ import tomli_w
 from .._errors import DataError, FeddcdError
 from .._files import fresh_folder
 from ..analysis import FederatedGLM
+from ..analysis.agreed import columns_of, with_codebook
 from ..analysis.files import FileRows, read_rows
 from ..analysis.plan import RegressionPlan
 from ..analysis.table import Roles as Roles
-from ..data.frames import PLAIN, Frame, check_kind, is_foreign, is_table, read_frame
+from ..data.codebook import Codebook, load_codebook
+from ..data.conform import conform, read_agreed
+from ..data.frames import PLAIN, Frame, check_kind, is_foreign, is_table
 from ..data.frames import Reading as Reading
 from ..data.libsvm import read_libsvm
 from ._terminal import as_option, console, say, warn
@@ -24,25 +27,36 @@ from ._terminal import as_option, console, say, warn
 PRETENDED = "(site)"
 
 
+class Source(NamedTuple):
+    """A file, how it is written, and the codebook of its columns."""
+
+    file: Path
+    how: Reading = PLAIN
+    codebook: Path | None = None
+
+
 def glm_command(
-    file: Path,
+    source: Source,
     roles: Roles,
     options: dict[str, Any],
     clients: int | None,
     out: Path | None,
     force: bool,
     quiet: bool,
-    how: Reading = PLAIN,
 ) -> None:
     folder = (
-        fresh_folder(f"glm-{file.name.split('.')[0] or 'table'}")
+        fresh_folder(f"glm-{source.file.name.split('.')[0] or 'table'}")
         if out is None
         else _usable(out, force)
     )
     model = FederatedGLM(**options, verbose=console.is_terminal and not quiet)
     try:
         settings = model.settings()
-        table, roles = load_table(file, roles, clients, model.random_state, how)
+        book = None if source.codebook is None else load_codebook(source.codebook)
+        table, roles = load_table(source, roles, clients, model.random_state, book)
+        plan = _plan(model, roles, book)
+        if plan is not None and book is not None:
+            table = conform(table, book, plan_columns(plan, table))
     except FeddcdError as error:
         raise error.placed(spell=as_option) from None
     for note in () if quiet else table.notes:
@@ -55,22 +69,24 @@ def glm_command(
         raise error.placed(where, table.place, as_option) from None
     if not quiet:
         _show(model, table, data)
-    _write(model, roles, folder)
+    _write(model, plan, folder)
     if not model.result_.converged:
         warn(f"not proven to --tol {model.tol:g} in {model.result_.n_exchanges} exchanges")
         sys.exit(1)
 
 
 def load_table(
-    file: Path, roles: Roles, clients: int | None, seed: int, how: Reading = PLAIN
+    source: Source, roles: Roles, clients: int | None, seed: int, book: Codebook | None = None
 ) -> tuple[Frame, Roles]:
     """A table with names, or a LIBSVM file: columns x1, x2, ... and label. With `clients` the rows
     are shared out at random, to plan with."""
-    named = is_table(file)
+    file, named = source.file, is_table(source.file)
     if is_foreign(file):
         check_kind(file)
     text = () if roles.group is None else (roles.group,)
-    table = read_frame(file, text, how) if named else _sparse(file)
+    if book is not None and roles.group is not None:
+        book.check_role(roles.group, "group")
+    table = read_agreed(file, book, text, source.how) if named else _sparse(file)
     if not named and roles.label is None:
         roles = roles._replace(label="label")
     if clients is None:
@@ -106,19 +122,33 @@ def _show(model: FederatedGLM, table: Frame, data: FileRows) -> None:
     say(f"method: {choice.method} ({choice.reason})\n\n{model.summary()}\n")
 
 
-def _write(model: FederatedGLM, roles: Roles, folder: Path) -> None:
+def _write(model: FederatedGLM, plan: RegressionPlan | None, folder: Path) -> None:
     """Each file whole or not at all; the report last, as the others do not depend on it."""
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=".", dir=folder) as new:
-        for path in itertools.chain(_job(model, roles, new), model.result_.write(Path(new))):
+        for path in itertools.chain(_job(plan, new), model.result_.write(Path(new))):
             _keep(path, folder)
 
 
-def _job(model: FederatedGLM, roles: Roles, folder: str) -> list[Path]:
-    """The same model for a federation: feddcd federation init DIR --job job.toml."""
+def _plan(model: FederatedGLM, roles: Roles, book: Codebook | None) -> RegressionPlan | None:
+    """The model as sites are told; one without a formula is for one machine."""
     if model.formula is None:
-        return []
+        if book is not None:
+            raise DataError("--codebook goes with --formula, which says which columns are used")
+        return None
     plan = RegressionPlan(**vars(model.settings()), weight=roles.weight, offset=roles.offset)
+    return plan if book is None else with_codebook(plan, book)
+
+
+def plan_columns(plan: RegressionPlan, table: Frame) -> list[str]:
+    names = columns_of(plan, list(table.frame.columns)).all
+    return [*names, *filter(None, (plan.weight, plan.offset))]
+
+
+def _job(plan: RegressionPlan | None, folder: str) -> list[Path]:
+    """The same model for a federation: feddcd federation init DIR --job job.toml."""
+    if plan is None:
+        return []
     path = Path(folder, "job.toml")
     path.write_text(tomli_w.dumps({"glm": plan.to_dict()}))
     return [path]

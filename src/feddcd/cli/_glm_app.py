@@ -10,7 +10,7 @@ from ._terminal import Decimal, Encoding, Missing, Sep, SheetName
 # all other options are parameters of the model, under its own names
 OF_THE_COMMAND = {
     "file", "label", "group", "clients", "weight", "offset", "seed", "out", "force", "quiet",
-    "sep", "decimal", "encoding", "na", "sheet",
+    "sep", "decimal", "encoding", "na", "sheet", "codebook",
 }  # fmt: skip
 
 
@@ -74,6 +74,9 @@ def glm(
     bandwidth: Annotated[float, _option("Bytes a second of the server's line.")] = 1e7,
     max_exchanges: Annotated[int, _option("Exchanges at most.")] = 50,
     seed: Annotated[int, _option("Of who is absent.")] = 0,
+    codebook: Annotated[
+        Path | None, typer.Option(help="Types and levels of the columns.", show_default=False)
+    ] = None,
     sep: Sep = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
@@ -94,8 +97,9 @@ def glm(
     Example: feddcd glm patients.csv --formula "death ~ age + C(sex)" --group hospital --out out
     """
     settings = {name: value for name, value in locals().items() if name not in OF_THE_COMMAND}
-    from ._glm import Reading, Roles, glm_command
+    from ._glm import Reading, Roles, Source, glm_command
 
     roles = Roles(label, group, weight, offset)
     how = Reading(sep, decimal, encoding, tuple(na or ()), sheet)
-    glm_command(file, roles, settings | {"random_state": seed}, clients, out, force, quiet, how)
+    source = Source(file, how, codebook)
+    glm_command(source, roles, settings | {"random_state": seed}, clients, out, force, quiet)

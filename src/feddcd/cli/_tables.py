@@ -8,11 +8,13 @@ from .._errors import SpecError
 from .._files import shown
 from .._settings import read_toml
 from .._text import printable
-from ..data.frames import no_column, read_frame
+from ..data.codebook import load_codebook, read_codebook
+from ..data.conform import read_agreed
+from ..data.frames import no_column
 from ..federation.folder import FederationFolder
 from ..federation.site.disclosure import WAITING, approve, waiting
 from ..federation.site.log import verify_log
-from ._terminal import say
+from ._terminal import say, warn
 
 if TYPE_CHECKING:
     from ..analysis.plan import RegressionPlan
@@ -34,18 +36,27 @@ def up_again(folder: FederationFolder) -> str:
 
 def load_job(path: Path) -> "RegressionPlan":
     """A job file, as `feddcd glm` writes it: the settings under [glm]."""
+    from ..analysis.agreed import with_codebook
     from ..analysis.registry import read_plan
 
     values = read_toml(path, "; `feddcd glm` writes one, job.toml")
+    given = values.get("glm")
     try:
-        return read_plan(values.get("glm"))
+        if isinstance(given, dict) and isinstance(given.get("codebook"), str):
+            book = load_codebook(path.parent / given["codebook"])  # its content goes to the sites
+            plan = read_plan({k: v for k, v in given.items() if k != "codebook"})
+            return with_codebook(plan, book)
+        return read_plan(given)
     except SpecError as error:
         raise error.placed(file=str(path)) from None
 
 
-def rows_by_site(file: str, group: str | None) -> dict[str, Any]:
+def rows_by_site(file: str, group: str | None, codebook: dict[str, Any]) -> dict[str, Any]:
     """The rows of a table by site, under names that folders can have."""
-    table = read_frame(file, () if group is None else (group,))
+    book = read_codebook(codebook) if codebook else None
+    table = read_agreed(file, book, () if group is None else (group,))
+    for note in table.notes:
+        warn(note)
     if group is None:
         raise SpecError("--group is missing: the column of the table that says whose a row is")
     if group not in table.frame.columns:

@@ -27,7 +27,7 @@ DATE = re.compile(
 )
 SIGNS = re.compile(r"[€$£¥<>≤≥~±]\s?[+-]?[\d.,]*\d|[+-]?\d[\d.,]*\s?[%‰€$£¥]")
 INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)  # refused later, with its place
-AMBIGUOUS = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")
+AMBIGUOUS = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)
 GAP = "' \u00a0\u202f’"
 BIG, SHORT = 2**63, 18  # whole numbers of 64 bits, and so few digits that they fit
 DIGITS = 300  # more are beyond any float
@@ -35,14 +35,14 @@ BARE = {".": re.compile(r"[0-9+\-.eE]*"), ",": re.compile(r"[0-9+\-,eE]*")}  # p
 ENOUGH = 1000  # different fields of a column, to see its decimal sign
 
 
-def _forms(point: str, comma: str) -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
+def _forms(point: str, comma: str) -> tuple[re.Pattern[str], ...]:
     """Plain numbers, those in groups of three, and those that show which sign is the point."""
     p, c = re.escape(point), re.escape(comma)
     plain = rf"[+-]?(?:\d+{p}?\d*|{p}\d+)(?:[eE][+-]?\d+)?"
     grouped = rf"[+-]?[1-9]\d{{0,2}}(?:(?:{c}\d{{3}})+|(?:[{GAP}]\d{{3}})+)(?:{p}\d*)?"
     sure = rf"[+-]?(?:\d+{p}\d*|{p}\d+)(?:[eE][+-]?\d+)?|[+-]?[1-9]\d{{0,2}}(?:{c}\d{{3}})+{p}\d*"
     sure = rf"(?:{sure}|[+-]?[1-9]\d{{0,2}}(?:{c}\d{{3}}){{2,}})"
-    return re.compile(plain), re.compile(grouped), re.compile(sure)
+    return tuple(re.compile(form, re.ASCII) for form in (plain, grouped, sure))
 
 
 FORMS = {".": _forms(".", ","), ",": _forms(",", ".")}

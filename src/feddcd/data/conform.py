@@ -27,19 +27,20 @@ class CodebookError(DataError):
 
 
 class Finding(NamedTuple):
-    """What does not fit: `public` names the column and no value, `told` names all."""
+    """What does not fit: `public` names the column and no value, `told` names all. What depends on
+    values beyond kinds and levels has no public words: whether 93 occurs is nobody's business."""
 
     column: str
-    public: str
+    public: str | None
     told: str
     row: int | None = None
     value: Any = None
 
-    def error(self, table: Frame) -> CodebookError:
-        made = CodebookError(
-            self.told, public=self.public, row=self.row, column=self.column, value=self.value
-        )
-        return made.placed(table.file, table.place)
+    def error(self, table: Frame) -> DataError:
+        fields: dict[str, Any] = {"row": self.row, "column": self.column, "value": self.value}
+        told = self.told
+        made = CodebookError(told, public=self.public, **fields) if self.public else None
+        return (made or DataError(told, **fields)).placed(table.file, table.place)
 
 
 def read_agreed(
@@ -76,7 +77,8 @@ def conform(table: Frame, book: Codebook, names: Iterable[str]) -> Frame:
     for name in names:
         entry = book.columns[name]
         if entry.type == "category":
-            frame[name] = pandas.Categorical(_levels(table, name, entry), categories=entry.ordered)
+            values = pandas.Categorical(_levels(table, name, entry), categories=entry.ordered)
+            frame[name] = values.remove_unused_categories()  # as R drops them; the order stays
         elif entry.type == "boolean":
             frame[name] = _booleans(table, name)
     doubts = {name: doubt for name, doubt in table.doubts.items() if name not in names}
@@ -132,10 +134,8 @@ def _check_numbers(table: Frame, name: str, entry: ColumnEntry) -> list[Finding]
     if entry.range is None:
         return found
     low, high = entry.range
-    public = f"column {name!r} has a value outside the range of the codebook"
-    outside = _findings(values, lambda v: not low <= v <= high, name, public,
-                        f"outside {low:g} to {high:g}")  # fmt: skip
-    return found + outside
+    wrong = lambda v: not low <= v <= high
+    return found + _findings(values, wrong, name, None, f"outside {low:g} to {high:g}")
 
 
 def _doubtful(table: Frame, name: str, public: str) -> Finding:
@@ -164,9 +164,8 @@ def _check_dates(table: Frame, name: str, entry: ColumnEntry) -> list[Finding]:
     if found or entry.range is None:
         return found
     low, high = map(str, entry.range)
-    public = f"column {name!r} has a value outside the range of the codebook"
     wrong = lambda v: not low <= v <= high
-    return _findings(values, wrong, name, public, f"outside {low} to {high}")
+    return _findings(values, wrong, name, None, f"outside {low} to {high}")
 
 
 def _is_date(text: str) -> bool:
@@ -181,7 +180,7 @@ def _findings(
     values: list[Any],
     wrong: Callable[[Any], bool],
     name: str,
-    public: str,
+    public: str | None,
     why: str,
     close: str = "",
 ) -> list[Finding]:
@@ -190,5 +189,6 @@ def _findings(
     if not rows:
         return []
     first = values[rows[0]]
-    told = f"column {name!r}: {plural(len(rows), 'value')} {why}, first {first!r} <row>{close}"
+    count = f"{plural(len(rows), 'value')} {'is' if len(rows) == 1 else 'are'}"
+    told = f"column {name!r}: {count} {why}, first {first!r} <row>{close}"
     return [Finding(name, public, told, rows[0], first)]

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from .._errors import SpecError
 from .._files import Disk, save
 from .._settings import check_names, read_toml
+from ..data.frames import Reading
 from .config import Config, load_config
 from .site.answer import SitePlace
 
@@ -116,8 +117,15 @@ def load_place(folder: Path) -> SitePlace:
     values, path = _site_toml(folder), folder / "site.toml"
     if not values.get("data"):
         raise SpecError(f"{path}: say where this site's data are, as in data = 'patients.csv'")
-    id = values.get("client-id", folder.name)
-    return SitePlace(id, folder.resolve(), folder.resolve() / values["data"], values.get("label"))
+    id, home = values.get("client-id", folder.name), folder.resolve()
+    return SitePlace(id, home, home / values["data"], values.get("label"), _reading(values))
+
+
+def _reading(values: Mapping[str, Any]) -> Reading:
+    """How the data are written, where site.toml says so."""
+    own = {name: values[name] for name in Reading._fields if name in values}
+    na = own.pop("na", ())
+    return Reading(na=(na,) if isinstance(na, str) else tuple(na), **own)
 
 
 def load_places(folder: FederationFolder) -> list[SitePlace]:
@@ -134,12 +142,13 @@ def load_address(folder: Path) -> str:
     return address
 
 
-def _site_toml(folder: Path) -> dict[str, str]:
+def _site_toml(folder: Path) -> dict[str, Any]:
     path = folder / "site.toml"
     values = read_toml(path)
-    check_names(values, ("client-id", "superlink", "data", "label"), path)
+    check_names(values, ("client-id", "superlink", "data", "label", *Reading._fields), path)
     for name, value in values.items():
-        if not isinstance(value, str):
+        words = value if name == "na" and isinstance(value, list) else [value]
+        if not all(isinstance(word, str) for word in words):
             raise SpecError(f"{path}: {name} should be text, got {value!r}")
     return values
 
@@ -149,6 +158,9 @@ def node_config(place: SitePlace) -> str:
     values = {"client-id": place.client, "data": str(place.data), "state": str(place.folder)}
     if place.label is not None:
         values["label"] = place.label
+    values |= {name: value for name, value in place.how._asdict().items() if value}
+    if place.how.na:
+        values["na"] = json.dumps(place.how.na)
     return " ".join(f"{key}={quote(value)}" for key, value in values.items())
 
 
@@ -165,7 +177,8 @@ def place_of_node(node: Mapping[str, Any], run: Mapping[str, Any]) -> SitePlace:
             raise SpecError(f"the node config of {node['client-id']} lacks {', '.join(missing)}")
         label = str(node["label"]) if "label" in node else None
         folder, data = Path(str(node["state"])), Path(str(node["data"]))
-        return SitePlace(str(node["client-id"]), folder, data, label)
+        words = {"na": json.loads(str(node["na"]))} if "na" in node else {}
+        return SitePlace(str(node["client-id"]), folder, data, label, _reading({**node, **words}))
     if "partition-id" not in node:
         raise SpecError("the node config lacks client-id, data and state")
     names = sorted(os.listdir(Path(str(run["folder"])) / "sites"))

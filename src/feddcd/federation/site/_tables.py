@@ -1,17 +1,19 @@
 """A site's part of an analysis: the names and levels of its columns, then blocks of its rows."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..._errors import DataError, FeddcdError, Refused
 from ..._files import stamp
-from ...analysis.protocol import Agreement, Misfit, SiteRows, arrays, counts
+from ...analysis.protocol import Agreement, ColumnsOffer, Misfit, SiteRows, arrays, counts
 from ...analysis.registry import ANALYSES, read_plan
-from ...data.frames import Frame, read_frame
+from ...data.codebook import read_codebook
+from ...data.conform import CodebookError, conform, read_agreed
+from ...data.frames import PLAIN, Frame, Reading, check_used
 from ..wire import Envelope
 from .disclosure import Outgoing
 from .policy import Check
@@ -22,18 +24,20 @@ class SiteTable(NamedTuple):
 
     client: str
     data: Path
+    how: Reading = PLAIN
 
 
 def columns(envelope: Envelope, source: SiteTable, check: Check) -> tuple[Envelope, Outgoing]:
     """The kinds of the columns that the plan names, and their levels."""
-    plan, table = read_plan(envelope.meta["plan"]), _table(source)
-    analysis, frame = ANALYSES[plan.analysis], table.frame
+    plan = read_plan(envelope.meta["plan"])
+    analysis, table = ANALYSES[plan.analysis], _table(source, plan)
     with _guard(source, table):
-        entering = analysis.columns(plan, list(frame.columns))
+        entering = analysis.columns(plan, list(table.frame.columns))
+        frame = _agreed(table, plan, entering).frame
     out = Outgoing("columns", analysis.method, entering, len(frame), 0, {}, {}, 0, {})
     check(out)
     with _guard(source, table):
-        offer = analysis.offer(frame, plan)
+        offer = _declared(analysis.offer(frame, plan), plan)
     levels = {name: counts(frame[name]) for name in offer.levels}
     meta = {"client": source.client, **offer._asdict()}
     return Envelope("columns", meta, {}), out._replace(levels=levels)
@@ -41,7 +45,8 @@ def columns(envelope: Envelope, source: SiteTable, check: Check) -> tuple[Envelo
 
 def sums(envelope: Envelope, source: SiteTable, check: Check) -> tuple[Envelope, Outgoing]:
     """What the site answers; cells of few rows are left empty if its policy wants that."""
-    meta, table = envelope.meta, _table(source)
+    meta = envelope.meta
+    table = _table(source, read_plan(meta["plan"]))
     with _guard(source, table):
         plan, cohort = json.dumps(meta["plan"]), json.dumps(meta["agreed"])
         rows = _rows(source, plan, cohort, *stamp(source.data))
@@ -66,23 +71,48 @@ def _guard(source: SiteTable, table: Frame) -> Iterator[None]:
         yield
     except Misfit as error:
         raise Refused(f"{source.client}: {error}") from None
+    except CodebookError as error:
+        raise Refused(f"{source.client}: its {error.public}") from error  # which the log gets
     except FeddcdError as error:
         raise error.placed(str(source.data), table.place) from None
     except ValueError as error:
         raise DataError(str(error), file=str(source.data)) from None
 
 
-def _table(source: SiteTable) -> Frame:
-    return _read(source.data, *stamp(source.data))
+def _table(source: SiteTable, plan: Any) -> Frame:
+    return _read(source.data, source.how, json.dumps(plan.codebook), *stamp(source.data))
 
 
 @lru_cache(maxsize=2)
-def _read(data: Path, *_: int) -> Frame:
-    return read_frame(data)
+def _read(data: Path, how: Reading, codebook: str, *_: int) -> Frame:
+    book = json.loads(codebook)
+    return read_agreed(data, read_codebook(book) if book else None, how=how)
+
+
+def _agreed(table: Frame, plan: Any, entering: Sequence[str]) -> Frame:
+    """The columns that enter as the plan's codebook has them."""
+    if plan.codebook:
+        table = conform(table, read_codebook(plan.codebook), entering)
+    try:
+        check_used(table, entering)
+    except DataError as error:
+        public = f"column {error.column!r} holds neither plain numbers nor categories"
+        raise CodebookError(str(error), public=public, column=error.column) from None
+    return table
+
+
+def _declared(offer: ColumnsOffer, plan: Any) -> ColumnsOffer:
+    """Levels that the plan declares are offered as declared: which occur here is not told."""
+    for column, declared in plan.levels.items():
+        if not set(offer.levels.get(column, ())) <= set(declared):
+            raise Misfit(f"its column {column!r} has a level that was not declared")
+    return offer._replace(levels=offer.levels | {c: plan.levels[c] for c in plan.levels})
 
 
 @lru_cache(maxsize=32)  # one per site, of which `simulate` has all in one process
 def _rows(source: SiteTable, plan: str, cohort: str, *_: int) -> SiteRows:
     read = read_plan(json.loads(plan))
     agreed = Agreement(**json.loads(cohort))
-    return ANALYSES[read.analysis].rows(_table(source).frame, read, agreed, source.client)
+    analysis, table = ANALYSES[read.analysis], _table(source, read)
+    frame = _agreed(table, read, analysis.columns(read, list(table.frame.columns))).frame
+    return analysis.rows(frame, read, agreed, source.client)

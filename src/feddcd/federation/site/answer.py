@@ -22,6 +22,7 @@ from ..._errors import CodecError, DataError, LogError, PolicyError, Refused, Sp
 from ..._files import stamp
 from ...algorithms.catalogue import find_method, get_method
 from ...data.agreement import CLASSIFIERS, Offer, SiteData, offer
+from ...data.frames import PLAIN, Reading
 from ...data.tables import read_site
 from ...durable.protocol import Reply
 from ...durable.site import ClientFile, Site
@@ -36,7 +37,9 @@ Message = Welcome | Reply | Closing | Envelope
 FAULTS = (  # what the server is told of an error: the first line that fits
     (PolicyError, "its policy cannot be used"),
     (LogError, "its log of what leaves cannot be written"),
-    ((DataError, FileNotFoundError, SpecError), "its data cannot be used"),
+    (FileNotFoundError, "its data file is not there"),
+    (SpecError, "its settings cannot be used"),
+    (DataError, "its data cannot be used"),
     (StateError, "its state file cannot be used"),
     (CodecError, "it could not read the message"),
     (Exception, "it failed"),
@@ -50,6 +53,7 @@ class SitePlace(NamedTuple):
     folder: Path  # of the state file and the log
     data: Path
     label: str | None = None
+    how: Reading = PLAIN  # the file is written
 
     @property
     def state(self) -> Path:
@@ -71,6 +75,8 @@ def answer(request: bytes, place: SitePlace, ask: Callable[[str], str] | None = 
         return data if out is None else release.release(data, out, request)
     except Refused as refusal:
         reason = str(refusal)
+        if refusal.__cause__ is not None:  # with the value and the place, for this site alone
+            _note(place, reason, str(refusal.__cause__))
     except Exception as error:
         reason = _log(place, error)
     return wire.pack_message(Refusal(place.client, reason))
@@ -81,11 +87,16 @@ def _log(place: SitePlace, error: Exception) -> str:
     what = next(words for kinds, words in FAULTS if isinstance(error, kinds))
     plain = isinstance(error, DataError | StateError | FileNotFoundError | SpecError | LogError)
     story = str(error) if plain else "".join(traceback.format_exception(error))
-    with suppress(OSError):  # the answer leaves in any case
+    _note(place, what, story)
+    return f"{place.client}: {what}; its own log says why"
+
+
+def _note(place: SitePlace, what: str, story: str) -> None:
+    """In the site's own log; the answer leaves in any case."""
+    with suppress(OSError):
         place.folder.mkdir(parents=True, exist_ok=True)
-        with place.log.open("a") as log:
+        with place.log.open("a", encoding="utf-8") as log:
             log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {what}: {story}\n")
-    return f"{place.client}: {what} ({type(error).__name__}); its own log says why"
 
 
 def _answer(envelope: Envelope, place: SitePlace, check: Check) -> tuple[Message, Outgoing | None]:
@@ -95,7 +106,7 @@ def _answer(envelope: Envelope, place: SitePlace, check: Check) -> tuple[Message
         from . import _tables as tables  # with pandas, which training does without
 
         handle = tables.columns if envelope.kind == "columns" else tables.sums
-        return handle(envelope, tables.SiteTable(place.client, place.data), check)
+        return handle(envelope, tables.SiteTable(place.client, place.data, place.how), check)
     if envelope.kind != "ask":
         raise Refused(f"{place.client}: a message of an unknown kind")
     meta, terms = envelope.meta, Terms.from_json(envelope.meta["terms"])
@@ -176,12 +187,12 @@ def _greet(hello: Hello, place: SitePlace, check: Check) -> tuple[Welcome, Outgo
 
 
 def _rows(place: SitePlace) -> SiteData:
-    return _read(place.data, place.label, *stamp(place.data))
+    return _read(place.data, place.label, place.how, *stamp(place.data))
 
 
 @lru_cache(maxsize=4)
-def _read(data: Path, label: str | None, *_: int) -> SiteData:
-    return read_site(data, label)
+def _read(data: Path, label: str | None, how: Reading, *_: int) -> SiteData:
+    return read_site(data, label, how=how)
 
 
 def check_method(terms: Terms, client: str) -> None:

@@ -1,0 +1,429 @@
+"""Files as colleagues have them: read as they are meant, with a note of what was sniffed, or
+refused with the place, the value and the remedy."""
+
+import gzip
+import sys
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from feddcd._errors import DataError
+from feddcd.data.frames import FOREIGN, Reading, check_used, is_foreign, read_frame
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def read(content: str | bytes, name: str = "t.csv", **how: Any):
+    Path(name).write_bytes(content.encode() if isinstance(content, str) else content)
+    return read_frame(name, how=Reading(**how))
+
+
+R_CSV = '"","x","g","l"\n"1",1.5,"ü",TRUE\n"2",NA,"b",FALSE\n"3",3,NA,NA\n'
+R_CSV2 = '"";"x";"g";"l"\n"1";1,5;"ü";TRUE\n"2";NA;"b";FALSE\n"3";3;NA;NA\n'
+R_TABLE = "x\tg\tl\n1.5\tü\tTRUE\nNA\tb\tFALSE\n3\tNA\tNA\n"
+ROWS = "left out as names of rows"
+SAME = {  # what R's data.frame(x=c(1.5,NA,3), g=c("ü","b",NA), l=c(TRUE,FALSE,NA)) is written as
+    "write.csv": (R_CSV.encode(), [ROWS]),
+    "write.csv2": (R_CSV2.encode(), ["semicolons", "decimal commas", ROWS]),
+    "write.table with tabs": (R_TABLE.encode(), ["tabs"]),
+    "row.names = FALSE, na = ''": ('"x","g","l"\n1.5,"ü",TRUE\n,"b",FALSE\n3,,\n'.encode(), []),
+    "UTF-8 with a mark": (b"\xef\xbb\xbf" + R_CSV.encode(), [ROWS]),
+    "UTF-16": (R_CSV.encode("utf-16"), ["UTF-16", ROWS]),
+    "UTF-16, big end first": (b"\xfe\xff" + R_CSV.encode("utf-16-be"), ["UTF-16"]),
+    "UTF-32": (R_CSV.encode("utf-32"), ["UTF-32"]),
+    "Latin-1": (R_CSV.encode("latin-1"), ["Windows-1252", ROWS]),
+    "write.csv2 in Latin-1": (R_CSV2.encode("latin-1"), ["Windows-1252", "decimal commas"]),
+    "Excel's sep= line": (b"sep=;\r\n" + R_CSV2.replace("\n", "\r\n").encode(), ["decimal commas"]),
+    "bars": (R_TABLE.replace("\t", "|").encode(), ["bars"]),
+    "gz": (gzip.compress(R_CSV2.encode(), mtime=0), ["semicolons"]),
+    "old Macintosh": (R_CSV.replace("\n", "\r").encode(), [ROWS]),
+    "blanks after commas": (R_CSV.replace(",", ", ").encode(), [ROWS]),
+    "decomposed letters": (unicodedata.normalize("NFD", R_CSV).encode(), [ROWS]),
+    "NaN for a number": (R_CSV.replace('2",NA', '2",NaN').encode(), [ROWS]),
+    "quoted numbers": (R_CSV.replace("1.5", '"1.5"').encode(), [ROWS]),
+    "true in small letters": (
+        R_CSV.replace("TRUE", "true").replace("FALSE", "false").encode(),
+        [ROWS],
+    ),
+}
+
+
+@pytest.mark.parametrize(("content", "said"), SAME.values(), ids=SAME)
+def test_one_table_written_in_many_ways(content, said):
+    table = read(content, "t.csv.gz" if content.startswith(b"\x1f\x8b") else "t.csv")
+    frame = table.frame
+    assert list(frame.columns) == ["x", "g", "l"]
+    assert frame["x"].dropna().tolist() == [1.5, 3]
+    assert frame["g"].dropna().tolist() == ["ü", "b"]
+    assert frame["l"].dropna().tolist() == [True, False]
+    assert frame.isna().to_numpy().tolist() == [
+        [False] * 3,
+        [True, False, False],
+        [False, True, True],
+    ]
+    assert len(table.notes) == bool(said)
+    for part in said:
+        assert part in table.notes[0]
+
+
+NUMBERS = {  # a column as it is written, what it means, and a note of it
+    "decimal commas": (["1,5", "2,25"], ";", [1.5, 2.25], "decimal commas"),
+    "and points for thousands": (
+        ["1.234,5", "12"],
+        ";",
+        [1234.5, 12],
+        "thousands separators in 'x'",
+    ),
+    "points between semicolons": (["1.5", "2.25"], ";", [1.5, 2.25], "semicolons"),
+    "thousands between semicolons": (["1,234.5", "2"], ";", [1234.5, 2], "thousands"),
+    "millions": (["1,234,567", "2"], ";", [1234567, 2], "thousands separators"),
+    "millions with points": (["1.234.567", "2"], ";", [1234567, 2], "thousands separators"),
+    "quoted thousands": (['"1,234"', '"2.5"'], ",", [1234, 2.5], "thousands separators"),
+    "quoted decimal commas": (['"1,5"', '"2,25"'], ",", [1.5, 2.25], "decimal commas"),
+    "a leading zero": (["0,125", "3"], ";", [0.125, 3], "decimal commas"),
+    "three decimals between commas": (["1.234", "2.345"], ",", [1.234, 2.345], None),
+    "blanks in thousands": (["1 234", "2"], ",", [1234, 2], "thousands separators"),
+    "Swiss thousands": (["1'234.5", "2"], ",", [1234.5, 2], "thousands separators"),
+    "exponents": (["1e-3", "-2.5E+2"], ",", [0.001, -250], None),
+    "exponents with commas": (["1,5e3", "2"], ";", [1500, 2], "decimal commas"),
+    "signs": (["+1.5", "-.5"], ",", [1.5, -0.5], None),
+}
+
+
+@pytest.mark.parametrize(("written", "sep", "meant", "note"), NUMBERS.values(), ids=NUMBERS)
+def test_numbers(written, sep, meant, note):
+    table = read(f"x{sep}g\n" + "".join(f"{value}{sep}a\n" for value in written))
+    assert table.frame["x"].tolist() == meant
+    assert not table.doubts
+    assert (note in table.notes[0]) if note else not table.notes
+
+
+def test_whole_numbers_and_words_stay_what_they_are():
+    frame = read("a,b,c\n1,01,x\n2,02,1\n").frame
+    assert frame["a"].tolist() == [1, 2]
+    assert frame["a"].dtype.kind == "i"
+    assert frame["c"].tolist() == ["x", "1"]
+
+
+@pytest.mark.parametrize("word", ["None", "NULL", "n/a", "nan", "null", "N/A", "#N/A", "NaN"])
+def test_words_that_others_take_for_missing_are_levels(word):
+    """10 of the rows were dropped without a word."""
+    text = "g,x\n" + f"{word},1\na,2\nb,3\n"
+    assert read(text).frame["g"].tolist() == [word, "a", "b"]
+    assert read(text, na=(word,)).frame["g"].isna().tolist() == [True, False, False]
+    assert read(text.replace(word, "NA")).frame["g"].isna().sum() == 1
+
+
+NAMES = [
+    "bmi.at.entry",
+    "blood pressure",
+    "größe",
+    "t(0)",
+    "x[1]",
+    "class",
+    "if",
+    "1st",
+    "a`b",
+    "m²",
+]
+
+
+def test_names_are_read_as_they_are():
+    header = ",".join(
+        unicodedata.normalize("NFD", name) if name == "größe" else name for name in NAMES
+    )
+    assert list(read(f"{header}\n{','.join('1' * len(NAMES))}\n").frame.columns) == NAMES
+
+
+def test_a_file_of_more_rows_than_are_sniffed():
+    text = "a;b\n" + '1,5;"x; y\nz"\n' * 30_000
+    table = read(text)
+    assert table.frame.shape == (30_000, 2)
+    assert table.place(1) == "on line 4"
+
+
+USED = {  # refused where the column x is used, and no sooner
+    "an ISO date": (
+        "x,y\n2024-05-01,1\n",
+        "column 'x' has '2024-05-01' on line 2: a date or time is "
+        "no number; make days or years of it",
+    ),
+    "a time stamp": ("x,y\n2024-05-01T12:30:00Z,1\n", "'2024-05-01T12:30:00Z' on line 2: a date"),
+    "a German date": (
+        "x,y\n01.05.2024,1\n",
+        "column 'x' has '01.05.2024' on line 2: a date or time",
+    ),
+    "an American date": (
+        "x,y\n5/1/2024,1\n",
+        "column 'x' has '5/1/2024' on line 2: a date or time",
+    ),
+    "a time": ("x,y\n12:30,1\n", "column 'x' has '12:30' on line 2: a date or time is no number"),
+    "a percent sign": (
+        "x,y\n45%,1\n50%,2\n",
+        "column 'x' has '45%' on line 2: write bare numbers "
+        "(45% as 0.45 or as 45, at every site alike)",
+    ),
+    "a percent sign among numbers": ("x,y\n45,1\n50 %,2\n", "column 'x' has '50 %' on line 3"),
+    "a currency": ("x,y\n€5,1\n€6.50,1\n", "column 'x' has '€5' on line 2: write bare numbers"),
+    "below detection": ("x,y\n<0.5,1\n0.7,1\n", "column 'x' has '<0.5' on line 2: write bare"),
+    "n/a among numbers": (
+        "x,y\n1,1\n\nn/a,2\n3,1\n",
+        "column 'x' has 'n/a' on line 4 among numbers: "
+        "mend it; if it stands for a missing value, give na='n/a'",
+    ),
+    "mostly None": ("x,y\nNone,1\nNone,2\nNone,2\n3,1\n4,1\n", "'None' on line 2 among numbers"),
+    "NULL": ("x,y\n1,1\nNULL,2\n", "column 'x' has 'NULL' on line 3 among numbers"),
+    "nan in small letters": ("x,y\n1,1\nnan,2\n", "column 'x' has 'nan' on line 3 among numbers"),
+    "Excel's error": ("x,y\n1,1\n#DIV/0!,2\n", "column 'x' has '#DIV/0!' on line 3 among numbers"),
+    "a dot, as SAS writes": ("x,y\n1,1\n.,2\n", "column 'x' has '.' on line 3 among numbers"),
+    "a question mark": ("x,y\n1,1\n?,2\n", "column 'x' has '?' on line 3 among numbers"),
+    "a slip": ("x,y\n1,1\n2,1\n12o,2\n", "column 'x' has '12o' on line 4 among numbers"),
+    "a letter for a digit": (
+        "x,y\n1,1\n2,1\nl2,2\n",
+        "column 'x' has 'l2' on line 4 among numbers",
+    ),
+    "two points": ("x,y\n1.2.3,1\n2,1\n3,1\n", "column 'x' has '1.2.3' on line 2 among numbers"),
+    "thousands or decimals": (
+        "x;y\n1,234;1\n",
+        "column 'x' has '1,234' on line 2, which may be 1234 "
+        "or 1.234: say with decimal which sign is the decimal one",
+    ),
+    "the same with a point": (
+        "x;y\n1.234;1\n",
+        "column 'x' has '1.234' on line 2, which may be 1234",
+    ),
+    "the same in quotes": (
+        'x,y\n"1,234",1\n',
+        "column 'x' has '1,234' on line 2, which may be 1234",
+    ),
+    "both signs": (
+        "x;y\n1.5;1,5\n",
+        "column 'x' has '1.5' on line 2, and the decimal sign elsewhere "
+        "is ',': write numbers in one way, or give decimal",
+    ),
+    "both signs in one column": ("x;y\n1,5;1\n2.5;1\n", "column 'x' has '2.5' on line 3, and the"),
+    "Indian thousands": (
+        'x,y\n"1,23,456",1\n1,1\n1,2\n',
+        "column 'x' has '1,23,456' on line 2 among",
+    ),
+    "an underscore": ("x,y\n1_000,1\n2,2\n", "column 'x' has '1_000' on line 2 among numbers"),
+    "Arabic digits": ("x,y\n١٢,1\n2,2\n", "column 'x' has '١٢' on line 2 among numbers"),
+}
+
+
+@pytest.mark.parametrize(("content", "message"), USED.values(), ids=USED)
+def test_columns_that_are_not_to_be_used(content, message):
+    table = read(content)
+    check_used(table, ["y"] if "both" not in message and "elsewhere" not in message else [])
+    with pytest.raises(DataError) as error:
+        check_used(table, ["y", "x"])
+    assert str(error.value).startswith("t.csv: ")
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "how", "meant"),
+    [
+        ("x;y\n1,234;1\n", {"decimal": ","}, [1.234]),
+        ("x;y\n1,234;1\n", {"decimal": "."}, [1234]),
+        ("x;y\n1.234;1\n", {"decimal": ","}, [1234]),
+        ("x;y\n1.5;1,5\n", {"decimal": "."}, [1.5]),
+        ("x,y\n1,1\nn/a,2\n", {"na": ("n/a",)}, [1.0]),
+        ("x:y\n1.5:2\n", {"sep": ":"}, [1.5]),
+        ("x y\n1.5 2\n", {"sep": " "}, [1.5]),
+        ("x\ty\n1.5\t2\n", {"sep": "\\t"}, [1.5]),
+        ("x,ÿ\n1.5,2\n".encode("latin-1"), {"encoding": "latin-1"}, [1.5]),
+        ("x,y\n1.5,2\n".encode("utf-16-le"), {"encoding": "utf-16-le"}, [1.5]),
+        ("x,y\n1.5,é\n".encode("mac-roman"), {"encoding": "mac-roman"}, [1.5]),
+    ],
+)
+def test_what_the_user_says_counts(content, how, meant):
+    table = read(content, **how)
+    assert table.frame["x"].dropna().tolist() == meant
+    assert not table.doubts.keys() & {"x"}
+
+
+REFUSED = {
+    "a broken letter": (
+        ("x,y\nä,1\n".encode() + b"\xe4,2\n"),
+        {},
+        "t.csv:3: byte 0xe4 is not UTF-8 text; mend it, or say what it is with encoding",
+    ),
+    "no western text": (
+        b"x\n\x81\n",
+        {},
+        "t.csv:2: byte 0x81 is neither UTF-8 nor Windows-1252 text",
+    ),
+    "UTF-16 without a mark": (
+        "x,y\n1,2\n".encode("utf-16-le"),
+        {},
+        "t.csv:1: holds a zero byte, so it "
+        "is not a text file; UTF-16 without a mark is read with "
+        "encoding='utf-16-le'",
+    ),
+    "the wrong encoding": (
+        "x,ä\n1,2\n".encode("latin-1"),
+        {"encoding": "utf-8"},
+        "t.csv:1: byte 0xe4 is not utf-8 text",
+    ),
+    "an unknown encoding": (
+        b"x\n1\n",
+        {"encoding": "latin1000"},
+        "t.csv: there is no encoding 'latin1000'; encoding is one of utf-8, utf-16, latin-1",
+    ),
+    "a long separator": (
+        b"x\n1\n",
+        {"sep": "::"},
+        "sep is one character, such as ';' or '\\t' for a tab; got '::'",
+    ),
+    "another decimal": (b"x\n1\n", {"decimal": "'"}, 't.csv: decimal is . or , but not "\'"'),
+    "a sheet of a text file": (b"x\n1\n", {"sheet": "one"}, "t.csv: sheet goes with .xlsx files"),
+    "write.table with row names": (
+        b'"x","y"\n"1",5,6\n"2",7,8\n',
+        {},
+        "t.csv:2: 3 fields, the header "
+        "has 2; if the first is the name of the row, give its column a "
+        "name, or write the table with row.names = FALSE",
+    ),
+    "a comma in a field": (
+        b"x,y\n1,2\nSmith, J,3\n",
+        {},
+        "t.csv:3: 3 fields, the header has 2; a field "
+        "that holds the separator itself needs quotes, or give sep",
+    ),
+    "decimal commas in a comma file": (
+        b"x,y\n1,2\n1,5,3\n",
+        {},
+        "t.csv:3: 3 fields, the header has 2",
+    ),
+    "a line cut short": (b"x;y\n1;2\n1\n3;4\n", {}, "t.csv:3: 1 fields, the header has 2"),
+    "a quote that does not end": (
+        b'x,y\n1,"2\n',
+        {},
+        "t.csv:2: unexpected end of data; check the quotes there",
+    ),
+    "a comma at the end": (
+        b"x,y,\n1,2,\n",
+        {},
+        "t.csv:1: column 3 of 3 has no name, got ''; give it one, or take it out",
+    ),
+    "a name twice": (b"x,y,x\n1,2,3\n", {}, "t.csv:1: two columns are called 'x'; rename one"),
+    "names that look alike": (
+        "x²,x2\n1,2\n".encode(),
+        {},
+        "t.csv:1: the names 'x²', 'x2' look alike; rename one",
+    ),
+    "one name in two spellings": ("ä,a\u0308\n1,2\n".encode(), {}, "two columns are called 'ä'"),
+    "nothing": (b"", {}, "t.csv: is empty, expected a line with the names of the columns"),
+    "a mark alone": (b"\xef\xbb\xbf", {}, "t.csv: is empty"),
+}
+
+
+@pytest.mark.parametrize(("content", "how", "message"), REFUSED.values(), ids=REFUSED)
+def test_files_that_are_refused(content, how, message):
+    with pytest.raises(DataError) as error:
+        read(content, **how)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize("suffix", FOREIGN)
+def test_files_of_other_programs(suffix):
+    name = f"t{suffix.upper()}"
+    assert is_foreign(name)
+    with pytest.raises(DataError) as error:
+        read(b"", name)
+    assert f"{name}: a table's name ends in .csv, .tsv" in str(error.value)
+    assert str(error.value).endswith(FOREIGN[suffix])
+
+
+@pytest.mark.parametrize("option", ["sep", "decimal", "encoding", "na", "sheet"])
+def test_options_that_do_not_go_with_parquet(option):
+    pytest.importorskip("pyarrow")
+    pd.DataFrame({"x": [1]}).to_parquet("t.parquet")
+    value = {"na": ("-",), "decimal": ","}.get(option, ";")
+    with pytest.raises(DataError, match=rf"t\.parquet: {option} goes with "):
+        read_frame("t.parquet", how=Reading(**{option: value}))
+
+
+def book(sheets: dict[str, list[list[Any]]], name: str = "t.xlsx") -> str:
+    openpyxl = pytest.importorskip("openpyxl")
+    made = openpyxl.Workbook()
+    made.remove(made.active)
+    for title, rows in sheets.items():
+        sheet = made.create_sheet(title)
+        for row in rows:
+            sheet.append(row)
+    made.save(name)
+    return name
+
+
+PATIENTS = [
+    ["id", "age", "sick", "größe", None],
+    ["01", 40.5, True, "a"],
+    [],
+    ["02", None, False, "b"],
+]
+
+
+def test_a_sheet_of_excel():
+    table = read_frame(book({"patients": PATIENTS, "notes": []}), text=("id",))
+    assert list(table.frame.columns) == ["id", "age", "sick", "größe"]
+    assert table.frame["id"].tolist() == ["01", "02"]
+    assert table.frame["age"].dropna().tolist() == [40.5]
+    assert table.frame["sick"].tolist() == [True, False]
+    assert table.place(1) == "in row 4"
+    assert table.notes == ("t.xlsx is read with the sheet 'patients'",)
+
+
+@pytest.mark.parametrize(
+    ("sheets", "how", "message"),
+    [
+        ({"a": PATIENTS, "b": PATIENTS}, {}, "has the sheets 'a', 'b': say which with sheet='a'"),
+        ({"a": PATIENTS}, {"sheet": "aa"}, "no sheet 'aa'; did you mean 'a'? sheets: 'a'"),
+        ({"a": []}, {}, "the sheet 'a' is empty, expected a row with the names of the columns"),
+        ({"a": [["x", None, "y"], [1, 2, 3]]}, {}, "sheet 'a': column 2 of 3 has no name"),
+        ({"a": [["x", "x"], [1, 2]]}, {}, "sheet 'a': two columns are called 'x'"),
+        (
+            {"a": [["x", "y"], [1, "=A2+1"]]},
+            {},
+            "row 2 of 'a' holds the formula '=A2+1' without a value",
+        ),
+        ({"a": PATIENTS}, {"sep": ";"}, "sep goes with .csv and .tsv files"),
+    ],
+)
+def test_sheets_that_are_refused(sheets, how, message):
+    name = book(sheets)
+    with pytest.raises(DataError) as error:
+        read_frame(name, how=Reading(**how))
+    assert str(error.value).startswith("t.xlsx: ")
+    assert message in str(error.value)
+
+
+def test_dates_and_errors_of_excel():
+    import datetime
+
+    day = datetime.datetime(2024, 5, 1)
+    table = read_frame(book({"a": [["day", "x"], [day, 1], [day, "#N/A"], [day, 2]]}))
+    for name, message in (("day", "'2024-05-01' in row 2: a date"), ("x", "'#N/A' in row 3 among")):
+        with pytest.raises(DataError, match=message):
+            check_used(table, [name])
+
+
+def test_excel_without_its_reader(monkeypatch):
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with pytest.raises(
+        DataError, match=r"t\.xlsx: .*pip install 'feddcd\[excel\]'; or save the sheet"
+    ):
+        read(b"", "t.xlsx")
+
+
+def test_no_excel_file():
+    pytest.importorskip("openpyxl")
+    with pytest.raises(DataError, match=r"t\.xlsx: cannot be read as an Excel file: "):
+        read(b"x,y\n", "t.xlsx")
