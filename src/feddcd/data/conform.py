@@ -26,7 +26,7 @@ class CodebookError(DataError):
         self.public = public
 
 
-class Finding(NamedTuple):
+class Mismatch(NamedTuple):
     """What does not fit: `public` names the column and no value, `told` names all. What depends on
     values beyond kinds and levels has no public words: whether 93 occurs is nobody's business."""
 
@@ -55,13 +55,13 @@ def read_agreed(
     return read_frame(path, {*text, *book.words}, how, book.missing)
 
 
-def check_table(table: Frame, book: Codebook, names: Iterable[str] | None = None) -> list[Finding]:
+def check_table(table: Frame, book: Codebook, names: Iterable[str] | None = None) -> list[Mismatch]:
     """All that does not fit, by column of the codebook (or of `names`)."""
     found = []
     for name in book.columns if names is None else names:
         if name not in table.frame.columns:
             public = f"there is no column {name!r}"
-            found.append(Finding(name, public, f"{public}, which the codebook has"))
+            found.append(Mismatch(name, public, f"{public}, which the codebook has"))
         elif name in book.columns:
             found += _check_column(table, name, book.columns[name])
     return found
@@ -85,7 +85,7 @@ def conform(table: Frame, book: Codebook, names: Iterable[str]) -> Frame:
     return table._replace(frame=frame, doubts=doubts)
 
 
-def _check_column(table: Frame, name: str, entry: ColumnEntry) -> list[Finding]:
+def _check_column(table: Frame, name: str, entry: ColumnEntry) -> list[Mismatch]:
     checks = {
         "category": _check_category, "number": _check_numbers, "integer": _check_numbers,
         "boolean": _check_booleans, "date": _check_dates,
@@ -114,14 +114,14 @@ def _is_truth(value: Any) -> bool:
     return isinstance(value, bool | np.bool)
 
 
-def _check_category(table: Frame, name: str, entry: ColumnEntry) -> list[Finding]:
+def _check_category(table: Frame, name: str, entry: ColumnEntry) -> list[Mismatch]:
     wrong = lambda value: value not in entry.levels or _is_truth(value)
     public = f"column {name!r} has a level that is not in the codebook"
     close = f"; levels: {listed(entry.levels, 12)}"
     return _findings(_levels(table, name, entry), wrong, name, public, "no level", close)
 
 
-def _check_numbers(table: Frame, name: str, entry: ColumnEntry) -> list[Finding]:
+def _check_numbers(table: Frame, name: str, entry: ColumnEntry) -> list[Mismatch]:
     values, what = _values(table, name), "whole number" if entry.type == "integer" else "number"
     real = lambda v: isinstance(v, int | float) and not _is_truth(v) and np.isfinite(v)
     public = f"column {name!r} holds something else than {what}s"
@@ -138,13 +138,13 @@ def _check_numbers(table: Frame, name: str, entry: ColumnEntry) -> list[Finding]
     return found + _findings(values, wrong, name, None, f"outside {low:g} to {high:g}")
 
 
-def _doubtful(table: Frame, name: str, public: str) -> Finding:
+def _doubtful(table: Frame, name: str, public: str) -> Mismatch:
     """Numbers that may mean two things."""
     doubt = table.doubts[name]
-    return Finding(name, public, str(doubt.placed(place=lambda row: "<row>")), doubt.row)
+    return Mismatch(name, public, str(doubt.placed(place=lambda row: "<row>")), doubt.row)
 
 
-def _check_booleans(table: Frame, name: str, entry: ColumnEntry) -> list[Finding]:
+def _check_booleans(table: Frame, name: str, entry: ColumnEntry) -> list[Mismatch]:
     wrong = lambda v: not (_is_truth(v) or v in (0, 1) or str(v).strip().lower() in TRUTH)
     public = f"column {name!r} holds something else than true and false"
     return _findings(_values(table, name), wrong, name, public, "neither true nor false (or 1, 0)")
@@ -156,7 +156,7 @@ def _booleans(table: Frame, name: str) -> np.ndarray:
     return np.array(values, object if None in values else bool)
 
 
-def _check_dates(table: Frame, name: str, entry: ColumnEntry) -> list[Finding]:
+def _check_dates(table: Frame, name: str, entry: ColumnEntry) -> list[Mismatch]:
     public = f"column {name!r} holds something else than dates"
     values = [None if v is None else str(v).strip() for v in _values(table, name)]
     close = ", as in 2024-12-31"
@@ -183,7 +183,7 @@ def _findings(
     public: str | None,
     why: str,
     close: str = "",
-) -> list[Finding]:
+) -> list[Mismatch]:
     """One finding for all values that are wrong, with the first of them."""
     rows = [row for row, value in enumerate(values) if value is not None and wrong(value)]
     if not rows:
@@ -191,4 +191,4 @@ def _findings(
     first = values[rows[0]]
     count = f"{plural(len(rows), 'value')} {'is' if len(rows) == 1 else 'are'}"
     told = f"column {name!r}: {count} {why}, first {first!r} <row>{close}"
-    return [Finding(name, public, told, rows[0], first)]
+    return [Mismatch(name, public, told, rows[0], first)]
