@@ -13,7 +13,7 @@ import tomli_w
 from .._errors import DataError, FeddcdError
 from .._files import fresh_folder
 from ..analysis import FederatedGLM
-from ..analysis.agreed import columns_of, with_codebook
+from ..analysis.agreed import with_codebook
 from ..analysis.files import FileRows, read_rows
 from ..analysis.plan import RegressionPlan
 from ..analysis.table import Roles as Roles
@@ -54,9 +54,8 @@ def glm_command(
         settings = model.settings()
         book = None if source.codebook is None else load_codebook(source.codebook)
         table, roles = load_table(source, roles, clients, model.random_state, book)
-        plan = _plan(model, roles, book)
-        if plan is not None and book is not None:
-            table = conform(table, book, plan_columns(plan, table))
+        if book is not None:
+            table = _conform(table, _plan(model, roles, book), book)
     except FeddcdError as error:
         raise error.placed(spell=as_option) from None
     for note in () if quiet else table.notes:
@@ -69,7 +68,7 @@ def glm_command(
         raise error.placed(where, table.place, as_option) from None
     if not quiet:
         _show(model, table, data)
-    _write(model, plan, folder)
+    _write(model, _plan(model, roles, book), folder)
     if not model.result_.converged:
         warn(f"not proven to --tol {model.tol:g} in {model.result_.n_exchanges} exchanges")
         sys.exit(1)
@@ -133,16 +132,16 @@ def _write(model: FederatedGLM, plan: RegressionPlan | None, folder: Path) -> No
 def _plan(model: FederatedGLM, roles: Roles, book: Codebook | None) -> RegressionPlan | None:
     """The model as sites are told; one without a formula is for one machine."""
     if model.formula is None:
-        if book is not None:
-            raise DataError("--codebook goes with --formula, which says which columns are used")
         return None
     plan = RegressionPlan(**vars(model.settings()), weight=roles.weight, offset=roles.offset)
     return plan if book is None else with_codebook(plan, book)
 
 
-def plan_columns(plan: RegressionPlan, table: Frame) -> list[str]:
-    names = columns_of(plan, list(table.frame.columns)).all
-    return [*names, *filter(None, (plan.weight, plan.offset))]
+def _conform(table: Frame, plan: RegressionPlan | None, book: Codebook) -> Frame:
+    """The columns that the plan takes, as the codebook has them."""
+    if plan is None:
+        raise DataError("--codebook goes with --formula, which says which columns are used")
+    return conform(table, book, plan.codebook["columns"])
 
 
 def _job(plan: RegressionPlan | None, folder: str) -> list[Path]:

@@ -106,7 +106,8 @@ def _declared(offer: ColumnsOffer, plan: Any) -> ColumnsOffer:
     for column, declared in plan.levels.items():
         if not set(offer.levels.get(column, ())) <= set(declared):
             raise Misfit(f"its column {column!r} has a level that was not declared")
-    return offer._replace(levels=offer.levels | {c: plan.levels[c] for c in plan.levels})
+    entering = [c for c in plan.levels if c in (offer.columns or ())]
+    return offer._replace(levels=offer.levels | {c: plan.levels[c] for c in entering})
 
 
 @lru_cache(maxsize=32)  # one per site, of which `simulate` has all in one process

@@ -1,0 +1,310 @@
+"""Odd files and codebooks by commands: `glm`, `codebook`, `site check`, `federation`."""
+
+import shlex
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import tomli_w
+
+from feddcd._text import printable
+from feddcd.cli.app import main
+from feddcd.data.codebook import load_codebook
+from feddcd.federation import wire
+from feddcd.federation.folder import load_place
+from feddcd.federation.site.answer import answer
+
+FORMULA = 'glm p.csv --formula "low ~ age + race" --group site --out out'
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("FEDDCD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.chdir(tmp_path)
+
+
+def patients(rows: int = 120) -> pd.DataFrame:
+    draw = np.random.default_rng(0)
+    race = draw.choice(["white", "black", "other"], rows)
+    return pd.DataFrame(
+        {
+            "low": (draw.random(rows) < 0.3 + 0.2 * (race == "black")).astype(int),
+            "age": draw.normal(30, 5, rows).round(2),
+            "race": race,
+            "site": np.array(["east", "north", "west"])[np.arange(rows) % 3],
+            "id": [f"p{i}" for i in range(rows)],
+            "day": "2024-05-01",
+        }
+    )
+
+
+def feddcd(line: str, capsys, code: int = 0) -> str:
+    """What it printed, errors included."""
+    with pytest.raises(SystemExit) as stop:
+        main(shlex.split(line))
+    out, err = capsys.readouterr()
+    assert (stop.value.code or 0) == code, out + err
+    return out + err
+
+
+def coefficients(folder: str = "out") -> pd.DataFrame:
+    return pd.read_csv(Path(folder, "coefficients.csv"), index_col="name")
+
+
+BOOK = {
+    "columns": {
+        "low": {"type": "integer", "range": [0, 1], "roles": ["outcome"]},
+        "age": {"type": "number"},
+        "race": {"type": "category", "levels": ["white", "black", "other"]},
+        "site": {"type": "category", "levels": ["east", "north", "west"], "roles": ["group"]},
+        "id": {"type": "identifier"},
+        "day": {"type": "date"},
+    }
+}
+
+
+def write_book(**changes: dict) -> None:
+    columns = {name: values | changes.get(name, {}) for name, values in BOOK["columns"].items()}
+    Path("codebook.toml").write_text(tomli_w.dumps({"columns": columns}))
+
+
+WRITTEN = {
+    "write.csv": lambda d: d.to_csv("p.csv", index_label=""),
+    "write.csv2": lambda d: d.to_csv("p.csv", index_label="", sep=";", decimal=","),
+    "tabs": lambda d: d.to_csv("p.csv", index=False, sep="\t"),
+    "UTF-16": lambda d: d.to_csv("p.csv", index=False, encoding="utf-16"),
+    "Latin-1": lambda d: d.assign(id="ä").to_csv("p.csv", index=False, encoding="latin-1"),
+}
+
+
+@pytest.mark.parametrize("write", WRITTEN.values(), ids=WRITTEN)
+def test_a_table_is_the_same_however_it_is_written(write, capsys):
+    patients().to_csv("p.csv", index=False)
+    feddcd(FORMULA, capsys)
+    plain = coefficients()
+    write(patients())
+    said = feddcd(f"{FORMULA} --force", capsys)
+    assert "note: p.csv is read with " in said
+    pd.testing.assert_frame_equal(coefficients(), plain)
+
+
+def changed(column: str, value: str, row: int = 4) -> pd.DataFrame:
+    frame = patients().astype({column: object})
+    frame.loc[row, column] = value
+    return frame
+
+
+REFUSED = {
+    "a word for missing": (
+        changed("age", "n/a"),
+        "",
+        "p.csv: column 'age' has 'n/a' on line 6 among "
+        "numbers: mend it; if it stands for a missing value, give --na n/a",
+    ),
+    "one with a blank": (changed("age", "not known"), "", "give --na 'not known'"),
+    "a percent sign": (
+        patients().assign(age="45%"),
+        "",
+        "p.csv: column 'age' has '45%' on line 2: ",
+    ),
+    "a date": (patients(), "day", "p.csv: column 'day' has '2024-05-01' on line 2: a date or time"),
+    "an outcome of dates": (
+        patients().assign(low="2024-05-01"),
+        "",
+        "column 'low' has '2024-05-01'",
+    ),
+}
+
+
+@pytest.mark.parametrize(("frame", "more", "message"), REFUSED.values(), ids=REFUSED)
+def test_columns_that_are_refused_where_they_are_used(frame, more, message, capsys):
+    frame.to_csv("p.csv", index=False)
+    line = FORMULA.replace("race", f"race + {more}") if more else FORMULA
+    assert message in feddcd(line, capsys, code=2)
+
+
+def test_a_word_for_missing_is_named(capsys):
+    changed("age", "n/a").to_csv("p.csv", index=False)
+    assert "1 of 120 rows lack a value (age 1)" in feddcd(f"{FORMULA} --na n/a", capsys)
+
+
+def test_none_is_a_level_unless_it_is_named(capsys):
+    """Rows of that level were lost without a word."""
+    patients().replace({"race": {"other": "None"}}).to_csv("p.csv", index=False)
+    assert "lack a value" not in feddcd(FORMULA, capsys)
+    assert list(coefficients().index[2:]) == ["race[T.black]", "race[T.white]"]
+    said = feddcd(f"{FORMULA} --force --na None", capsys)
+    assert "rows lack a value (race " in said
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--decimal ;", "p.csv: --decimal is . or , but not ';'"),
+        ("--sep ab", "--sep is one character"),
+        ("--encoding klingon", "p.csv: there is no encoding 'klingon'; --encoding is one of utf-8"),
+        ("--sheet one", "p.csv: --sheet goes with .xlsx files"),
+        ("--codebook no.toml", "no.toml: no such file; `feddcd codebook DATA --out codebook.toml`"),
+        ("--sep :", "p.csv: no column 'site' for --group"),
+    ],
+)
+def test_options_that_are_refused(option, message, capsys):
+    patients().to_csv("p.csv", index=False)
+    assert message in feddcd(f"{FORMULA} {option}", capsys, code=2)
+
+
+@pytest.mark.parametrize("command", ["glm p.sav", "codebook p.sav", "run --data p.sav"])
+def test_files_of_other_programs(command, capsys):
+    Path("p.sav").write_bytes(b"$FL2")
+    assert "in R: write.csv(haven::read_sav(FILE)" in feddcd(command, capsys, code=2)
+
+
+def test_run_takes_the_same_options(capsys):
+    table = patients().drop(columns=["race", "id", "day"])
+    table["age2"] = table["age"] ** 2
+    changed = table.astype({"age": object})
+    changed.loc[3, "age"] = "n/a"
+    changed.to_csv("p.csv", index=False, sep=":")
+    line = (
+        "run --data p.csv --label low --group site --model logistic --rounds 1 --tau 2 -q --sep :"
+    )
+    said = feddcd(line, capsys, code=2)
+    assert "p.csv: column 'age' has no value" not in said
+    assert "'n/a' on line 5 among numbers" in said
+    assert "give --na n/a" in said
+    assert "column 'age' has no value on line 5" in feddcd(f"{line} --na n/a", capsys, code=2)
+
+
+def test_a_draft_is_not_written_over(capsys):
+    patients().to_csv("p.csv", index=False)
+    assert "read it before it leaves this place" in feddcd("codebook p.csv", capsys)
+    assert load_codebook("codebook.toml").columns["id"].type == "identifier"
+    said = feddcd("codebook p.csv", capsys, code=2)
+    assert "codebook.toml is there already; choose another --out, or move it away" in said
+    assert "p.csv fits codebook.toml: 120 rows, 6 columns" in feddcd("site check p.csv", capsys)
+
+
+def test_a_site_is_told_what_does_not_fit(capsys):
+    write_book(race={"levels": ["white", "black"]}, age={"range": [0, 10]})
+    patients().assign(extra=1).to_csv("p.csv", index=False)
+    said = feddcd("site check p.csv --codebook codebook.toml", capsys, code=1)
+    assert "note: not in the codebook, so no study can use it: 'extra'" in said
+    assert "p.csv: column 'race': " in said
+    assert "are no level, first 'other' on line" in said
+    assert "p.csv: column 'age': 120 values are outside 0 to 10, first " in said
+    assert "2 of 6 columns do not fit codebook.toml" in said
+
+
+def test_references_come_from_the_codebook(capsys):
+    patients().to_csv("p.csv", index=False)
+    write_book()
+    feddcd(f"{FORMULA} --codebook codebook.toml", capsys)
+    assert list(coefficients().index) == ["Intercept", "age", "race[T.black]", "race[T.other]"]
+
+
+@pytest.mark.parametrize(
+    ("formula", "changes", "message"),
+    [
+        (
+            "low ~ age + id",
+            {},
+            "the codebook does not allow 'id' as predictor; its roles: an ident",
+        ),
+        ("low ~ age + bmi", {}, "the codebook has no column 'bmi'"),
+        ("age ~ race", {"age": {"roles": ["predictor"]}}, "does not allow 'age' as outcome"),
+        ("low ~ race", {"race": {"levels": ["white"]}}, "p.csv: column 'race': "),
+        ("low ~ age", {"low": {"range": [0, 0]}}, "column 'low': "),
+        ("low ~ age", {"site": {"roles": ["predictor"]}}, "does not allow 'site' as group"),
+    ],
+)
+def test_what_a_codebook_does_not_allow(formula, changes, message, capsys):
+    patients().to_csv("p.csv", index=False)
+    write_book(**changes)
+    line = f"glm p.csv --formula '{formula}' --group site --out out --codebook codebook.toml"
+    assert message in feddcd(line, capsys, code=2)
+    assert not Path("out").exists()
+
+
+def federation(capsys) -> None:
+    patients().to_csv("p.csv", index=False)
+    write_book()
+    feddcd(f"{FORMULA} --codebook codebook.toml", capsys)
+    feddcd("federation init fed --job out/job.toml --data p.csv --group site", capsys)
+
+
+def site(name: str, change) -> None:
+    path = Path("fed", "sites", name, "data.csv")
+    change(pd.read_csv(path)).to_csv(path, index=False)
+
+
+def test_a_site_without_the_reference_is_no_outcast(capsys):
+    """Each site without a level was ejected: 141 of 189 rows."""
+    federation(capsys)
+    site("east", lambda d: d[d.race != "white"])
+    said = feddcd("federation simulate fed", capsys)
+    assert "refused" not in said
+    table = patients()
+    table[(table.site != "east") | (table.race != "white")].to_csv("p.csv", index=False)
+    feddcd(f"{FORMULA} --force --codebook codebook.toml", capsys)
+    together, alone = coefficients("fed/server/glm"), coefficients()
+    assert list(together.index) == list(alone.index)
+    np.testing.assert_allclose(together["coef"], alone["coef"], rtol=1e-6)
+
+
+REASONS = {  # what the coordinator reads, and what the site's own log has
+    "a level": (lambda d: d.replace({"race": {"other": "s3cret"}}),
+                "its column 'race' has a level that is not in the codebook", "'s3cret' on line"),
+    "a type": (lambda d: d.assign(age="s3cret"),
+               "its column 'age' holds something else than numbers", "first 's3cret' on line 2"),
+    "no column": (lambda d: d.drop(columns="age"), "there is no column 'age'", None),
+    "a range": (lambda d: d.assign(low=7), "its data cannot be used; its own log says why",
+                "column 'low': 40 values are outside 0 to 1, first 7 on line 2"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "public", "logged"), REASONS.values(), ids=REASONS)
+def test_a_reason_reaches_the_coordinator_and_a_value_does_not(change, public, logged, capsys):
+    federation(capsys)
+    site("west", change)
+    said = feddcd("federation simulate fed", capsys)
+    assert f"refused: west: {public}" in said
+    events = Path("fed/server/events.jsonl").read_text()
+    assert "s3cret" not in said + events
+    assert "Error" not in said
+    log = Path("fed/sites/west/site.log")
+    assert logged is None or logged in log.read_text()
+
+
+def test_which_levels_a_site_has_is_not_told(capsys):
+    federation(capsys)
+    site("east", lambda d: d[d.race == "black"])
+    plan = tomllib.loads(Path("out/job.toml").read_text())["glm"]
+    question = wire.pack_message(wire.Envelope("columns", {"plan": plan}, {}))
+    reply = wire.unpack_message(answer(question, load_place(Path("fed/sites/east"))))
+    assert reply.meta["levels"] == {"race": ["white", "black", "other"]}
+
+
+def test_a_job_names_its_codebook(capsys):
+    patients().to_csv("p.csv", index=False)
+    write_book()
+    Path("job.toml").write_text("[glm]\nformula = 'low ~ age + race'\ncodebook = 'codebook.toml'\n")
+    feddcd("federation init fed --job job.toml --data p.csv --group site", capsys)
+    Path("codebook.toml").unlink()
+    assert "Federated generalised linear model" in feddcd("federation simulate fed", capsys)
+    assert "race[T.other]" in coefficients("fed/server/glm").index
+
+
+@pytest.mark.parametrize("text", ["[/kg]", "\x1b[2J", "\u202egnp.exe", "a\x07"])
+def test_text_of_others_is_printed_as_it_is(text, capsys):
+    """Neither markup nor a terminal's commands in names of columns do anything."""
+    patients().rename(columns={"age": f"x{text}"}).to_csv("p.csv", index=False)
+    said = feddcd("glm p.csv --label low --group nothing", capsys, code=2)
+    assert printable(text).strip() in said or repr(text)[1:-1] in said
+    assert not {"\x1b", "\u202e", "\r", "\x07"} & set(said)
+    feddcd("codebook p.csv", capsys)
+    Path("codebook.toml").write_text(tomli_w.dumps({"columns": {f"y{text}": {"type": "number"}}}))
+    said = feddcd("site check p.csv", capsys, code=1)
+    assert not {"\x1b", "\u202e", "\r", "\x07"} & set(said)
