@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import joblib
@@ -128,6 +129,51 @@ def test_of_two_words_the_second_counts_as_one(capsys):
     assert "death: 'yes' counts as 1, 'no' as 0" in capsys.readouterr().err
     feddcd(*GLM, *F, "--out", "b")
     assert Path("a/coefficients.csv").read_bytes() == Path("b/coefficients.csv").read_bytes()
+
+
+def test_the_event_is_chosen_and_named(capsys):
+    data = patients()
+    words = data.assign(death=np.where(data.death == 1, "died", "lives"))
+    words.to_csv("words.csv", index=False)
+    feddcd("glm", "words.csv", "--group", "hospital", *F, "--event", "died", "--out", "a")
+    assert "death: 'died' counts as 1, 'lives' as 0" in capsys.readouterr().err
+    feddcd(*GLM, *F, "--out", "b")
+    assert Path("a/coefficients.csv").read_bytes() == Path("b/coefficients.csv").read_bytes()
+    model = json.loads(Path("a/model.json").read_text())
+    assert (model["event"], model["classes"]) == ("died", ["lives", "died"])
+    assert "the odds of died" in Path("a/report.html").read_text()
+    assert tomllib.loads(Path("a/job.toml").read_text())["glm"]["event"] == "died"
+    feddcd("glm", "words.csv", "--group", "hospital", *F, "--event", "dead", code=2)
+    assert "is 'died' or 'lives', never the --event dead" in capsys.readouterr().err
+
+
+def test_names_as_people_have_them(capsys):
+    data = patients().rename(columns={"age": "age.at entry", "dose": "dose.1d", "sex": "Gruppe ß"})
+    data.to_csv("p.csv", index=False)
+    formula = "death ~ `age.at entry` + dose.1d + C(`Gruppe ß`)"
+    feddcd(*GLM, "--formula", formula, "--out", "a")
+    names = ["Intercept", "age.at entry", "dose.1d", "C(`Gruppe ß`)[T.m]"]
+    assert list(coefficients("a").index) == names
+    assert tomllib.loads(Path("a/job.toml").read_text())["glm"]["formula"] == formula
+
+
+def test_a_dot_is_all_other_columns():
+    data = patients()[["age", "sex", "dose", "death", "hospital"]]
+    data.to_csv("p.csv", index=False)
+    feddcd(*GLM, "--formula", "death ~ . - dose", "--out", "a", "-q")
+    feddcd(*GLM, "--formula", "death ~ age + sex", "--out", "b", "-q")
+    assert Path("a/coefficients.csv").read_bytes() == Path("b/coefficients.csv").read_bytes()
+    plan = tomllib.loads(Path("a/job.toml").read_text())["glm"]
+    assert plan["formula"] == "death ~ (age + sex + dose) - dose"
+
+
+def test_an_intercept_alone():
+    feddcd(*GLM, "--formula", "death ~ 1", "--tol", "1e-6", "--out", "a", "-q")
+    share = patients().death.mean()
+    np.testing.assert_allclose(
+        coefficients("a").loc["Intercept", "coef"], np.log(share / (1 - share)), rtol=1e-6
+    )
+    assert not Path("a/model.joblib").exists()
 
 
 def test_missing_values_are_counted(capsys):

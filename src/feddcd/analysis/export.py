@@ -12,7 +12,7 @@ import pandas as pd
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
 
 from .._errors import SpecError
-from ..formula import Part, read_formula
+from ..formula import Part, label, read_formula
 from ._result import Fitted, TableResult, result_of
 
 FORMAT = 1
@@ -72,6 +72,7 @@ def document(result: TableResult) -> dict[str, Any]:
         "formula": result.formula,
         "response": result.response,
         "classes": _classes(result),
+        "event": None if result.outcome is None else label(result.outcome.event),
         "names": [str(name) for name in table.index],
         "coefficients": table["coef"].tolist(),
         "standard_errors": table["std_err"].tolist(),
@@ -137,9 +138,12 @@ def _left_out(result: TableResult) -> list[str]:
 
 
 def _classes(result: TableResult) -> list[Any] | None:
-    """The base class first."""
+    """The base class first, the event of a binary outcome last."""
+    plain = lambda c: c if isinstance(c, int | float | bool) else str(c)
     if result.classes is not None:
-        return [c if isinstance(c, int | float | bool) else str(c) for c in result.classes.tolist()]
+        return [plain(c) for c in result.classes.tolist()]
+    if result.outcome is not None:
+        return [plain(c) for c in result.outcome]
     return [0, 1] if result.family == "binomial" else None
 
 

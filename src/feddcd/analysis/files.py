@@ -23,6 +23,7 @@ MAX_LEVELS = 1000
 class FileRows(NamedTuple):
     rows: CompleteRows
     notes: tuple[str, ...]  # what a person should know of it
+    formula: str | None  # with the columns that a dot stands for
 
 
 def read_rows(table: Frame, roles: Roles, settings: ModelSettings) -> FileRows:
@@ -56,7 +57,7 @@ def read_rows(table: Frame, roles: Roles, settings: ModelSettings) -> FileRows:
         raise DataError(told, file=table.file, column=group, value=rows.site[0])
     if settings.family in SHARES and words_of(rows.y, settings.event) is None:
         _check_binary(table, rows)
-    return FileRows(rows, tuple(notes))
+    return FileRows(rows, tuple(notes), None if formula is None else formula.text)
 
 
 def check_plain(table: Frame, names: Iterable[str]) -> None:

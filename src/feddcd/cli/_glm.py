@@ -1,5 +1,6 @@
 """What `feddcd glm` does: a table and a formula in, a regression table and a report out."""
 
+import dataclasses
 import itertools
 import os
 import sys
@@ -55,7 +56,7 @@ def glm_command(
         book = None if source.codebook is None else load_codebook(source.codebook)
         table, roles = load_table(source, roles, clients, model.random_state, book)
         if book is not None:
-            table = _conform(table, _plan(model, roles, book), book)
+            table = _conform(table, _plan(model, roles, book, model.formula), book)
     except FeddcdError as error:
         raise error.placed(spell=as_option) from None
     for note in () if quiet else table.notes:
@@ -68,7 +69,7 @@ def glm_command(
         raise error.placed(where, table.place, as_option) from None
     if not quiet:
         _show(model, table, data)
-    _write(model, _plan(model, roles, book), folder)
+    _write(model, _plan(model, roles, book, data.formula), folder)
     if not model.result_.converged:
         warn(f"not proven to --tol {model.tol:g} in {model.result_.n_exchanges} exchanges")
         sys.exit(1)
@@ -129,11 +130,14 @@ def _write(model: FederatedGLM, plan: RegressionPlan | None, folder: Path) -> No
             _keep(path, folder)
 
 
-def _plan(model: FederatedGLM, roles: Roles, book: Codebook | None) -> RegressionPlan | None:
+def _plan(
+    model: FederatedGLM, roles: Roles, book: Codebook | None, formula: str | None
+) -> RegressionPlan | None:
     """The model as sites are told; one without a formula is for one machine."""
-    if model.formula is None:
+    if formula is None:
         return None
-    plan = RegressionPlan(**vars(model.settings()), weight=roles.weight, offset=roles.offset)
+    settings = dataclasses.replace(model.settings(), formula=formula)
+    plan = RegressionPlan(**vars(settings), weight=roles.weight, offset=roles.offset)
     return plan if book is None else with_codebook(plan, book)
 
 

@@ -116,9 +116,7 @@ def _name(text: str, at: int) -> Token:
     name = text[at:end]
     if (read := unicodedata.normalize("NFKC", name)) != name:
         told = f"{clipped(name)!r} has letters that only look like those of {clipped(read)!r}"
-        hint = (
-            f"write `{clipped(name)}` in backticks if a column is called so, I(x^2) for a square"
-        )
+        hint = f"write `{clipped(name)}` in backticks if a column is called so, I(x^2) for a square"
         raise SpecError(f"formula: {told}: {hint}, {place(text, at, end)}")
     if name.startswith("__"):
         told = f"{clipped(name)!r} begins with __; a column of that name stands in backticks"
