@@ -173,6 +173,7 @@ def test_a_formula_that_nobody_can_fit_is_refused_before_any_data():
         RegressionPlan("y ~ I(age - np.mean(age))")
     with pytest.raises(SpecError, match="has 'y' on both sides of ~"):
         RegressionPlan("log(y) ~ x + I(y^2)")
+    RegressionPlan("y ~ x + offset(log(y + z))", "poisson")  # cases among all
     with pytest.raises(SpecError, match="is an outcome for family='binomial' alone"):
         RegressionPlan("cbind(a, b) ~ x", "poisson")
 

@@ -119,7 +119,7 @@ def check_collinear(H: np.ndarray, model: Model) -> None:
     L = np.zeros_like(G)
     for k in range(len(G)):
         if G[k, k] == 0:
-            raise DataError(f"the column {names[k]} is 0 in every row", column=names[k])
+            raise DataError(f"the column {names[k]} is 0 in every row", column=names[k], value=0)
         r = np.linalg.solve(L[np.ix_(kept, kept)], G[kept, k]) if kept else np.zeros(0)
         left = G[k, k] - r @ r
         if left <= DEPENDENT * G[k, k]:

@@ -27,7 +27,7 @@ from ._sums import (
     square,
 )
 from .plan import ModelSettings, RegressionPlan
-from .protocol import Agreement, Arrays, Blocks, Each, Kind, SiteRows, Watch, tag
+from .protocol import Again, Agreement, Arrays, Blocks, Each, Kind, SiteRows, Watch, tag
 
 Train = Callable[[Pilot, int, Log], np.ndarray]
 
@@ -107,6 +107,10 @@ class RegressionTable:
             estimate = yield from newton(pilot, judge, plan.tol, log, start, hold)
         except Separated as lost:
             raise separation(lost.direction, model.names, model.family) from None
+        except DataError as error:
+            if (again := _schema.without(cohort, error)) is None:
+                raise
+            raise Again(again) from None
         except np.linalg.LinAlgError as error:
             raise DataError(str(error)) from None
         history = pd.DataFrame(log.rows)
@@ -164,7 +168,9 @@ def _result(
             _schema.design(settings, cohort),
             model.effects,
             link=model.loss.link,
+            left_out=tuple(cohort.left_out),
         ),
+        left_out=tuple(cohort.left_out),
     )
 
 

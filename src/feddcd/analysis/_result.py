@@ -33,6 +33,7 @@ class Predictor(NamedTuple):
     effects: int  # columns at the end that stand for sites
     group: str | None = None  # the column of the sites, where it had a name
     link: str = ""
+    left_out: tuple[str, ...] = ()  # columns of the design that w has no row for
 
     def predict(self, X: Any, offset: Any, groups: Any, sites: np.ndarray) -> np.ndarray:
         if self.design is None:
@@ -43,6 +44,7 @@ class Predictor(NamedTuple):
             raise DataError(f"X has no column {lacking[0]!r}, which the formula needs")
         matrix = self.design.matrix(frame)
         check_finite(matrix, self.design.names, np.arange(len(frame)))
+        matrix = matrix[:, [name not in self.left_out for name in self.design.names]]
         o = pick(frame, offset, "offset")
         o = 0 if o is None else numbers_of(o, "offset")
         if self.effects:
@@ -113,6 +115,7 @@ class TableResult:
     classes: np.ndarray | None
     sites: np.ndarray
     predictor: Predictor | None = field(default=None, repr=False)
+    left_out: tuple[str, ...] = ()  # columns of cells without a row, or that others determine
     outcome: Outcome | None = None  # of two words: the other, and the event that counts as 1
 
     @property
@@ -251,6 +254,14 @@ def _table(result: TableResult) -> list[str]:
     return [head, "-" * len(head), *lines, "=" * len(head)]
 
 
+def _left_out(result: TableResult) -> list[str]:
+    """What R would show as NA."""
+    if not result.left_out:
+        return []
+    named = ", ".join(result.left_out)
+    return [f"Left out, as no row is there or other columns determine them: {named}."]
+
+
 def _words(result: TableResult) -> list[str]:
     cost = (
         f"{result.n_exchanges} exchanges with {result.n_sites} sites, "
@@ -270,4 +281,4 @@ def _words(result: TableResult) -> list[str]:
             f"NOT proven to tol={result.tol:g}: the bound is {error:.2g} standard errors; "
             "raise max_exchanges."
         )
-    return [cost, proof]
+    return [*_left_out(result), cost, proof]

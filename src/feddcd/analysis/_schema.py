@@ -20,13 +20,13 @@ from ..formula import (
     sorted_levels,
 )
 from ._model import effect_columns, effect_names
-from ._outcome import Outcome, coded, outcome_of, words_of
+from ._outcome import Outcome, outcome_of, words_of
 from ._sums import DesignRows
-from ._values import WEIGHT, label, numbers_of
-from .families import COUNTS, POSITIVE, SHARES
+from ._targets import code, targets
+from .families import SHARES
 from .plan import ModelSettings, RegressionPlan
 from .protocol import Agreement, ColumnsOffer, Misfit, SiteRows, counts
-from .table import CompleteRows, Roles, as_frame, choose, formula_for, read
+from .table import CompleteRows, Design, Roles, as_frame, choose, formula_for, read
 
 
 def used(plan: RegressionPlan, names: Sequence[str]) -> tuple[str, ...]:
@@ -92,7 +92,8 @@ def agree(
     classes = (plan.classes or words) if plan.family == "multinomial" else None
     outcome = _outcome(plan, words) if plan.family in SHARES and most.words else None
     cohort = Agreement(levels, classes, [], list(fitting), sorted(most.numbers), outcome, most.all)
-    return cohort._replace(names=_learn(plan, cohort).names), refused
+    made = _learn(plan, cohort)
+    return cohort._replace(names=made.names, cells=cells(made)), refused
 
 
 class _Most(NamedTuple):
@@ -142,6 +143,22 @@ def _misfit(offer: ColumnsOffer, most: _Most, plan: RegressionPlan) -> str:
     return ""
 
 
+def cells(made: Design) -> dict[str, bool]:
+    """The columns of categories: True for those of interactions."""
+    of = lambda c: any(part.column is not None for part in c.parts)
+    return {c.name: len(c.parts) > 1 for c in made.columns if of(c)}
+
+
+def without(cohort: Agreement, error: DataError) -> Agreement | None:
+    """As R does: without a cell that no row is in, or that other columns determine. A category
+    that another one determines is a mistake, and stays refused."""
+    name = str(error.column)
+    if name not in cohort.cells or not (cohort.cells[name] or error.value == 0):
+        return None
+    names = [other for other in cohort.names if other != name]
+    return cohort._replace(names=names, left_out=[*cohort.left_out, name])
+
+
 def design(settings: ModelSettings, cohort: Agreement) -> FormulaDesign | None:
     """How rows become columns, where the cohort knows what columns there are."""
     if settings.formula is None or cohort.numbers is None:
@@ -170,11 +187,12 @@ def site_rows(table: pd.DataFrame, plan: RegressionPlan, cohort: Agreement, site
         if not set(levels_of(frame[column])) <= set(levels):  # pyright: ignore
             raise Misfit(f"its column {column!r} has a level that was not agreed")
     rows = read(frame, _roles(plan, len(frame)), formula, plan.missing, _kinds(cohort))
-    if rows.names != cohort.names:
+    kept = [i for i, name in enumerate(rows.names) if name not in cohort.left_out]
+    if [rows.names[i] for i in kept] != list(cohort.names):
         raise Misfit("the formula makes other columns here than elsewhere")
     Y = code(plan.family, rows, cohort)
     s = np.ones(len(Y)) if rows.weight is None else rows.weight
-    X = rows.X
+    X = rows.X[:, kept]
     if effects := effect_names(plan, cohort):
         own = np.full(len(X), cohort.sites.index(site))
         X = np.hstack([X, effect_columns(cohort.sites, own, len(effects))])
@@ -210,7 +228,7 @@ def prepare(rows: CompleteRows, settings: ModelSettings) -> Prepared:
     s = np.ones(len(place)) if rows.weight is None else rows.weight
     sites = tuple(str(label) for label in labels)
     classes = None if classes is None else tuple(classes)
-    cohort = Agreement({}, classes, rows.names, sites, outcome=outcome)
+    cohort = Agreement({}, classes, rows.names, sites, outcome=outcome, cells=cells(rows.design))
     X = rows.X
     if effects := effect_names(settings, cohort):
         X = np.hstack([X, effect_columns(sites, place, len(effects))])
@@ -221,72 +239,12 @@ def prepare(rows: CompleteRows, settings: ModelSettings) -> Prepared:
     return Prepared(cohort, own, labels)
 
 
-class Targets(NamedTuple):
-    Y: np.ndarray  # n by k
-    classes: np.ndarray | None = None  # of a multinomial model, the base first
-    outcome: Outcome | None = None  # of a binary one, where it is of words
-
-
-def targets(settings: ModelSettings, rows: CompleteRows) -> Targets:
-    """y of all rows, checked and coded."""
-    family, name, outcome = settings.family, label(rows.y), None
-    if family == "multinomial":
-        return _classes(rows.y)
-    if family in SHARES and (words := words_of(rows.y, settings.event)) is not None:
-        outcome = outcome_of(name, words, settings.event)
-    values = code(family, rows, Agreement({}, None, [], [], outcome=outcome))[:, 0]
-    if family in SHARES and np.ptp(values) == 0 and values[0] in (0, 1):
-        raise DataError(f"{name} is {values[0]:g} in every row: {family} needs both 0 and 1")
-    if family in COUNTS and not values.any():
-        raise DataError(f"{name} is 0 in every row: no finite model fits it")
-    if family in ("gaussian", *POSITIVE) and np.ptp(values) == 0:
-        raise DataError(f"{name} is {values[0]:g} in every row")
-    return Targets(values[:, None], outcome=outcome)
-
-
-def code(family: str, rows: CompleteRows, cohort: Agreement) -> np.ndarray:
-    """Y of some rows: what one row can have wrong is refused."""
-    y, classes = rows.y, cohort.classes
-    if family == "multinomial" and classes is not None:
-        _check(y, np.asarray(~y.isin(classes)), "is a class that was not agreed")
-        return (np.asarray(y, object)[:, None] == np.array(classes[1:], object)).astype(float)
-    if cohort.outcome is not None:
-        values = coded(y, cohort.outcome)
-        _check(y, np.isnan(values), "is a word that was not agreed")
-        return values[:, None]
-    values = numbers_of(y, label(y))
-    _check(y, ~np.isfinite(values), "must be finite")
-    if family in SHARES:
-        _check(y, (values < 0) | (values > 1), "must be 0 or 1")
-        if rows.weight is None:
-            share = "must be 0 or 1 (a share needs <sample_weight>, the number of trials)"
-            _check(y, values % 1 != 0, share)
-    if family in COUNTS:
-        _check(y, values < 0, "must be a count, >= 0")
-    if family in POSITIVE:
-        _check(y, values <= 0, f"must be above 0 for {family}")
-    return values[:, None]
-
-
-def _classes(y: pd.Series) -> Targets:
-    name = label(y)
-    try:
-        classes, codes, counts = np.unique(np.asarray(y), return_inverse=True, return_counts=True)
-    except TypeError:
-        raise DataError(f"{name} mixes labels that cannot be ordered, such as 1 and 'a'") from None
-    if len(classes) < 2:
-        raise DataError(f"{name} is {classes[0]!s} in every row: multinomial needs two classes")
-    if counts.min() < 2:
-        once = classes[np.argmin(counts)]
-        row = y.index[int(np.flatnonzero(codes == np.argmin(counts))[0])]
-        told = f"{name}: the class {once!s} is seen once only, <row>"
-        raise DataError(told, row=int(row), column=name, value=once)
-    return Targets(np.eye(len(classes))[codes][:, 1:], classes)
-
-
-def _check(y: pd.Series, bad: np.ndarray, why: str) -> None:
-    """Refuses the first value that is bad; the index of y holds the rows' numbers."""
-    if bad.any():
-        row = int(np.flatnonzero(bad)[0])
-        told, at = f"{label(y)} {why}, got {y.iloc[row]} <row>", int(y.index[row])
-        raise DataError(told, row=at, column=label(y), value=y.iloc[row], settings=WEIGHT)
+def narrowed(prepared: Prepared, cohort: Agreement) -> Prepared:
+    """Without what the new agreement leaves out."""
+    names = list(prepared.cohort.names)
+    gone = [names.index(name) for name in names if name in cohort.left_out]
+    sites = {
+        site: rows._replace(data=rows.data._replace(X=np.delete(rows.data.X, gone, 1)))
+        for site, rows in prepared.sites.items()
+    }
+    return Prepared(cohort, sites, prepared.labels)

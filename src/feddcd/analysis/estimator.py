@@ -13,9 +13,9 @@ from .._errors import SpecError
 from ._model import model_for
 from ._regression import RegressionTable
 from ._result import TableResult, result_of
-from ._schema import prepare
+from ._schema import Prepared, narrowed, prepare
 from .plan import ModelSettings, check_simulation
-from .protocol import converse, in_process
+from .protocol import Again, converse, in_process
 from .table import CompleteRows, Roles, read
 
 MUCH = 1e9  # multiplications a site and exchange, below which threads cost more than they save
@@ -100,7 +100,20 @@ class FederatedGLM(BaseEstimator):
         settings = self.settings()
         if settings.family == "multinomial" and rows.roles.offset is not None:
             raise SpecError("an offset has no meaning for family='multinomial'")
-        cohort, sites, labels = prepare(rows, settings)
+        prepared = prepare(rows, settings)
+        while True:
+            try:
+                result = self._converse(settings, prepared)
+                break
+            except Again as again:
+                prepared = narrowed(prepared, again.cohort)
+        group = rows.roles.group if isinstance(rows.roles.group, str) else None
+        predictor = result.predictor._replace(design=rows.design, group=group)  # pyright: ignore
+        more = {"n_dropped": rows.dropped, "sites": prepared.labels, "predictor": predictor}
+        return self._store(dataclasses.replace(result, **more))
+
+    def _converse(self, settings: ModelSettings, prepared: Prepared) -> TableResult:
+        cohort, sites, _ = prepared
 
         def train(pilot, rounds, log):
             from ._pointsaga import pointsaga  # JAX is for this alone
@@ -114,11 +127,7 @@ class FederatedGLM(BaseEstimator):
         few = max(each.n for each in sites.values()) * p**2 < MUCH
         with threadpool_limits(1 if few else None, user_api="blas"):
             exchange = in_process(analysis, sites, self.absent, self.random_state)
-            result: TableResult = converse(talk, exchange)
-        group = rows.roles.group if isinstance(rows.roles.group, str) else None
-        predictor = result.predictor._replace(design=rows.design, group=group)  # pyright: ignore
-        more = {"n_dropped": rows.dropped, "sites": labels, "predictor": predictor}
-        return self._store(dataclasses.replace(result, **more))
+            return converse(talk, exchange)
 
     def predict(self, X, offset=None, groups=None) -> np.ndarray:
         """The mean response; for multinomial one column per class. `groups` only matters with

@@ -87,11 +87,20 @@ class Agreement(NamedTuple):
     numbers: list[str] | None = None  # columns that are no categories
     outcome: Sequence[Any] | None = None  # of two words: the other, the event
     columns: Sequence[str] = ()  # all that explain
+    left_out: Sequence[str] = ()  # finished columns of which the rows tell nothing
+    cells: Mapping[str, bool] = {}  # columns of categories; of several, where it is True
 
     def to_dict(self) -> dict[str, Any]:
         """As the sites are told."""
         plain = lambda value: list(value) if isinstance(value, tuple) else value
-        return {name: plain(value) for name, value in self._asdict().items()}
+        return {name: plain(value) for name, value in self._asdict().items() if name != "cells"}
+
+
+class Again(Exception):
+    """Of a talk: it has to begin anew, with another agreement."""
+
+    def __init__(self, cohort: Agreement):
+        self.cohort = cohort
 
 
 class SiteRows(NamedTuple):

@@ -91,7 +91,8 @@ class Formula(NamedTuple):
 
     def check(self) -> None:
         """Refuses what is wrong whatever the columns hold."""
-        both = [name for name in self.left_columns if name in self.right_columns]
+        explains = set(_columns(self.right, offsets=False))
+        both = [name for name in self.left_columns if name in explains]
         if both:
             raise SpecError(f"the formula has {both[0]!r} on both sides of ~")
         if not self.left_columns:
@@ -130,16 +131,18 @@ def read_formula(text: Any) -> Formula:
     return _read(text) if isinstance(text, str) else parse(text)  # pyright: ignore
 
 
-def _columns(node: Node) -> Iterator[str]:
+def _columns(node: Node, offsets: bool = True) -> Iterator[str]:
     """Names of columns, in order; not those of contrasts, nor what knots are made of."""
     if isinstance(node, Name):
         yield node.name
+    elif isinstance(node, Call) and node.function == "offset" and not offsets:
+        return
     elif isinstance(node, Call) and node.function in FIRST:
         for argument in node.arguments[:1]:
-            yield from _columns(argument.value)
+            yield from _columns(argument.value, offsets)
     else:
         for inner in _inner(node):
-            yield from _columns(inner)
+            yield from _columns(inner, offsets)
 
 
 def _categories(node: Node) -> Iterator[str]:

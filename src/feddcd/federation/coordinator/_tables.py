@@ -13,6 +13,7 @@ import numpy as np
 
 from ..._errors import DataError, FeddcdError, Stalled
 from ...analysis.protocol import (
+    Again,
     Agreement,
     AnalysisResult,
     Blocks,
@@ -59,9 +60,18 @@ class AnalysisRun:
                     f"a table needs {self.config.fewest} sites; {len(cohort.sites)} fit together"
                 )
             try:
-                return self._finish(cohort, self._converse(cohort))
+                return self._finish(*self._settled(cohort))
             except Withdrawn:
                 continue
+
+    def _settled(self, cohort: Agreement) -> tuple[Agreement, Any]:
+        """The result, and the agreement that it holds for."""
+        while True:
+            try:
+                return cohort, self._converse(cohort)
+            except Again as again:
+                cohort = again.cohort
+                self.folder.note("left out", columns=list(cohort.left_out))
 
     def _converse(self, cohort: Agreement) -> Any:
         heard = time.monotonic()

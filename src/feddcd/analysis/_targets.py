@@ -1,0 +1,85 @@
+"""The outcome in numbers: what each family takes, checked row by row."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from .._errors import DataError
+from ._outcome import Outcome, coded, outcome_of, words_of
+from ._values import WEIGHT, label, numbers_of
+from .families import COUNTS, POSITIVE, SHARES
+from .plan import ModelSettings
+from .protocol import Agreement
+from .table import CompleteRows
+
+
+class Targets(NamedTuple):
+    Y: np.ndarray  # n by k
+    classes: np.ndarray | None = None  # of a multinomial model, the base first
+    outcome: Outcome | None = None  # of a binary one, where it is of words
+
+
+def targets(settings: ModelSettings, rows: CompleteRows) -> Targets:
+    """y of all rows, checked and coded."""
+    family, name, outcome = settings.family, label(rows.y), None
+    if family == "multinomial":
+        return _classes(rows.y)
+    if family in SHARES and (words := words_of(rows.y, settings.event)) is not None:
+        outcome = outcome_of(name, words, settings.event)
+    values = code(family, rows, Agreement({}, None, [], [], outcome=outcome))[:, 0]
+    if family in SHARES and np.ptp(values) == 0 and values[0] in (0, 1):
+        raise DataError(f"{name} is {values[0]:g} in every row: {family} needs both 0 and 1")
+    if family in COUNTS and not values.any():
+        raise DataError(f"{name} is 0 in every row: no finite model fits it")
+    if family in ("gaussian", *POSITIVE) and np.ptp(values) == 0:
+        raise DataError(f"{name} is {values[0]:g} in every row")
+    return Targets(values[:, None], outcome=outcome)
+
+
+def code(family: str, rows: CompleteRows, cohort: Agreement) -> np.ndarray:
+    """Y of some rows: what one row can have wrong is refused."""
+    y, classes = rows.y, cohort.classes
+    if family == "multinomial" and classes is not None:
+        _check(y, np.asarray(~y.isin(classes)), "is a class that was not agreed")
+        return (np.asarray(y, object)[:, None] == np.array(classes[1:], object)).astype(float)
+    if cohort.outcome is not None:
+        values = coded(y, cohort.outcome)
+        _check(y, np.isnan(values), "is a word that was not agreed")
+        return values[:, None]
+    values = numbers_of(y, label(y))
+    _check(y, ~np.isfinite(values), "must be finite")
+    if family in SHARES:
+        _check(y, (values < 0) | (values > 1), "must be 0 or 1")
+        if rows.weight is None:
+            share = "must be 0 or 1 (a share needs <sample_weight>, the number of trials)"
+            _check(y, values % 1 != 0, share)
+    if family in COUNTS:
+        _check(y, values < 0, "must be a count, >= 0")
+    if family in POSITIVE:
+        _check(y, values <= 0, f"must be above 0 for {family}")
+    return values[:, None]
+
+
+def _classes(y: pd.Series) -> Targets:
+    name = label(y)
+    try:
+        classes, codes, counts = np.unique(np.asarray(y), return_inverse=True, return_counts=True)
+    except TypeError:
+        raise DataError(f"{name} mixes labels that cannot be ordered, such as 1 and 'a'") from None
+    if len(classes) < 2:
+        raise DataError(f"{name} is {classes[0]!s} in every row: multinomial needs two classes")
+    if counts.min() < 2:
+        once = classes[np.argmin(counts)]
+        row = y.index[int(np.flatnonzero(codes == np.argmin(counts))[0])]
+        told = f"{name}: the class {once!s} is seen once only, <row>"
+        raise DataError(told, row=int(row), column=name, value=once)
+    return Targets(np.eye(len(classes))[codes][:, 1:], classes)
+
+
+def _check(y: pd.Series, bad: np.ndarray, why: str) -> None:
+    """Refuses the first value that is bad; the index of y holds the rows' numbers."""
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        told, at = f"{label(y)} {why}, got {y.iloc[row]} <row>", int(y.index[row])
+        raise DataError(told, row=at, column=label(y), value=y.iloc[row], settings=WEIGHT)
