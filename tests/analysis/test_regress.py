@@ -287,6 +287,35 @@ def test_settings_are_checked(tmp_path, values, said):
     assert str(path) in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("formula", "options"),
+    [
+        ("y ~ age + C(ward, Treatment('only west'))", {}),  # at one site
+        ("word ~ age + bmi", {"event": "alive"}),
+        ("word ~ age + bmi", {}),
+        ("y ~ age + ward * late", {}),  # no row of the ward that is only west is late
+        ("y ~ . - w - word - rest - `body mass`", {}),
+        ("y ~ `body mass` + I(age^2) + cut(age, c(-Inf, 5, Inf))", {}),
+        ("cbind(w, rest) ~ age", {}),
+    ],
+)
+def test_formulas_over_a_federation(tmp_path, formula, options):
+    d = patients()
+    d["late"] = (d.index % 2 == 0) & (d.ward != "only west")
+    d = d.assign(word=np.where(d.y == 1, "dead", "alive"), rest=5 - d.w, **{"body mass": d.bmi})
+    data = parts(d)
+    data["west"] = data["west"].assign(own=1.0)  # no other site has it
+    home = made(tmp_path, RegressionPlan(formula, **options), data)
+    table, events = run(home)
+    assert events[-1]["refused"] == []
+    model = FederatedGLM("binomial", formula, **options).fit(d, groups="site")
+    same(table, model)
+    told = json.loads((tmp_path / "fed" / "server" / "glm" / "model.json").read_text())
+    assert told["event"] == (options.get("event", "dead") if formula[0] == "w" else None)
+    left_out = [e["columns"] for e in events if e["event"] == "left out"]
+    assert left_out == ([["ward[T.only west]:late[T.True]"]] if "late" in formula else [])
+
+
 def test_what_one_site_cannot_compute_alone_is_refused():
     with pytest.raises(ValueError, match=r"scale\(x\) looks at all rows at once"):
         FederatedGLM("gaussian", "y ~ scale(x)").fit(
