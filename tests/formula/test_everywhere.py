@@ -160,6 +160,14 @@ def test_random_formulas_over_random_sites(right, seed, n):
     agree_everywhere(right, ragged(n, seed), tol=0.01)
 
 
+def test_the_declared_order_of_words_says_which_is_the_event():
+    frame = ragged().assign(word=lambda d: np.where(d.y > 0.3, "dead", "alive"))
+    plan = RegressionPlan("word ~ x", levels={"word": ["dead", "alive"]})
+    assert federated(frame, plan).outcome == ("dead", "alive")
+    other = FederatedGLM("binomial", "word ~ x", event="alive").fit(frame, groups="site")
+    np.testing.assert_allclose(federated(frame, plan).table, other.table_, rtol=1e-8, atol=1e-8)
+
+
 @pytest.mark.parametrize(
     ("left", "right", "more"),
     [
@@ -168,6 +176,7 @@ def test_random_formulas_over_random_sites(right, seed, n):
         ("w > 1", "x", {"family": "binomial"}),
         ("cbind(died, left)", "x + g", {"family": "binomial"}),
         ("cbind(died, left)", "1", {"family": "binomial"}),
+        ("cbind(died, left)", "x", {"family": "quasibinomial"}),
         ("word", "x", {"family": "binomial"}),
         ("word", "x", {"family": "binomial", "event": "alive"}),
         ("factor(word)", "f", {"family": "binomial"}),

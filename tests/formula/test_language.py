@@ -174,7 +174,7 @@ def test_a_formula_that_nobody_can_fit_is_refused_before_any_data():
     with pytest.raises(SpecError, match="has 'y' on both sides of ~"):
         RegressionPlan("log(y) ~ x + I(y^2)")
     RegressionPlan("y ~ x + offset(log(y + z))", "poisson")  # cases among all
-    with pytest.raises(SpecError, match="is an outcome for family='binomial' alone"):
+    with pytest.raises(SpecError, match="is an outcome for family='binomial' or family='quasi"):
         RegressionPlan("cbind(a, b) ~ x", "poisson")
 
 
@@ -293,3 +293,12 @@ def test_kinds_of_columns():
     assert kinds["ordered"] == ColumnKind(False, ("low", "high"))
     assert kinds["codes"] == ColumnKind(False, (1, 2))
     assert kinds["nullable"].number
+
+
+@pytest.mark.parametrize("value", [pd.Timestamp("2020-02-01"), [1, 2], 1j, pd.Timedelta("1h")])
+def test_other_values_than_numbers_and_words_are_refused(value):
+    d = frame().assign(day=pd.Series([value] * 60))
+    with pytest.raises(
+        DataError, match=r"day holds values such as .*; a formula takes numbers and"
+    ):
+        FederatedGLM("gaussian", "y ~ day").fit(d, groups="site")

@@ -204,7 +204,7 @@ def _check_words(table: Frame, name: str, settings: ModelSettings, notes: list[s
     if not _is_text(values) and settings.event is None:
         return
     words = words_of(values, settings.event) or []
-    if family != "binomial":
+    if family not in SHARES:
         told = (
             f"{name} holds words such as {words[0]!r}: --family {family} needs numbers; "
             "binomial takes two words, multinomial more"

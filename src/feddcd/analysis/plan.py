@@ -125,15 +125,19 @@ def _check_formula(text: Any, family: str) -> None:
     formula = read_formula(text)
     if family == "multinomial" and formula.offsets:
         raise SpecError("an offset has no meaning for family='multinomial'")
-    if family != "binomial" and formula.is_counts:
-        raise SpecError(f"{formula.response} is an outcome for family='binomial' alone")
+    if family not in SHARES and formula.is_counts:
+        raise SpecError(f"{formula.response} is an outcome for {_shares()} alone")
 
 
 def _check_event(event: Any, family: str) -> None:
     if not isinstance(event, str | int | float):
         raise SpecError(f"event is a value of the outcome, got {event!r}")
     if family not in SHARES:
-        raise SpecError(f"event={event!r} is for family='binomial' alone")
+        raise SpecError(f"event={event!r} is for {_shares()} alone")
+
+
+def _shares() -> str:
+    return " or ".join(f"family={family!r}" for family in SHARES)
 
 
 def check_simulation(absent: Any, random_state: Any) -> None:

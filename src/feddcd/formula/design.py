@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from numbers import Number
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -122,9 +123,20 @@ def kinds_of(
     for name in names:
         values: pd.Series = frame[name]  # pyright: ignore
         number = is_numeric(values)
+        _check_plain(values, name)
         levels = () if number and name not in categories else levels_of(values)
         kinds[name] = ColumnKind(number, tuple(levels))
     return kinds
+
+
+def _check_plain(values: pd.Series, name: str) -> None:
+    """Numbers, words, TRUE and FALSE."""
+    first = values.dropna()[:1]
+    odd = [v for v in first if not isinstance(v, str | bool | Number | np.bool)]
+    if odd or values.dtype.kind in "mMc":
+        told = f"{name} holds values such as {first.iloc[0]!s:.50}" if len(first) else f"{name}"
+        told = f"{told}; a formula takes numbers and words: make such a column before"
+        raise DataError(told, column=name)
 
 
 def levels_of(values: pd.Series) -> list[Any]:
