@@ -210,7 +210,7 @@ def test_a_person_is_shown_what_leaves_and_may_say_no(tmp_path):
     ("change", "said"),
     [
         (lambda d: d.drop(columns="bmi"), "south: there is no column 'bmi', which the formula"),
-        (lambda d: d.assign(ward=1.5), "south: its column 'ward' has a level that was not declared"),
+        (lambda d: d.assign(ward=1.5), "south: its column 'ward' has a level that was not"),
         (lambda d: d.assign(y=2), "south: its data cannot be used; its own log says why"),
         (
             lambda d: d.assign(age="old"),
