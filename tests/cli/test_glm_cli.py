@@ -197,8 +197,8 @@ def test_missing_values_are_counted(capsys):
           "standardize": True}, {"sample_weight": "trials"}),
         ("--family multinomial --formula stage~dose --covariance cluster",
          {"family": "multinomial", "formula": "stage~dose", "covariance": "cluster"}, {}),
-        ("--formula death~age --offset dose --absent 0.4 --seed 5 --tol 0.5",
-         {"formula": "death~age", "absent": 0.4, "random_state": 5, "tol": 0.5},
+        ("--formula death~age --offset dose --absent 0.4 --seed 5 --tol 0.5 --level 90",
+         {"level": 0.9, "formula": "death~age", "absent": 0.4, "random_state": 5, "tol": 0.5},
          {"offset": "dose"}),
     ],
 )  # fmt: skip
@@ -209,6 +209,13 @@ def test_options_reach_the_model(options, settings, fit):
     pd.testing.assert_frame_equal(coefficients(), own, rtol=1e-9, check_names=False)
     assert Path("out/summary.txt").read_text().strip() == model.summary().strip()
     assert len(pd.read_csv("out/history.csv")) == model.n_exchanges_
+
+
+@pytest.mark.parametrize("level", ["0.95", "100", "-5"])
+def test_a_level_is_in_per_cent(capsys, level):
+    feddcd(*GLM, *F, "--level", level, "--out", "out", code=2)
+    told = f"need 1 <= --level < 100, in per cent as in --level 95; got {level}"
+    assert told in capsys.readouterr().err
 
 
 def test_one_line_for_each_exchange_on_a_terminal(capsys, monkeypatch):

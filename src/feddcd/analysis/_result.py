@@ -1,8 +1,7 @@
 """What a regression found: one frozen object, which summary, export, report and estimator take."""
 
 import dataclasses
-import numbers
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -11,16 +10,19 @@ import numpy as np
 import pandas as pd
 
 from .._errors import DataError, SpecError
-from ..formula import INTERCEPT, DesignColumn, read_formula
+from ..formula import INTERCEPT, DesignColumn, label, read_formula
+from ._coefficients import Statistic
 from ._cost import Choice
+from ._measures import LinearFit, overdispersed
 from ._model import effect_columns
 from ._outcome import Outcome
 from ._values import check_finite, numbers_of
-from .families import CHOICES, family_of, ratio_of
+from .families import family_of, ratio_of
 from .table import Design, as_frame, pick
 
-SETTINGS = ("family", "link", "formula", "l2", "tol", "covariance", "standardize", "site_effects")
-WIDTH = 78
+SETTINGS = (
+    "family", "link", "formula", "l2", "tol", "covariance", "standardize", "site_effects", "level"
+)  # fmt: skip
 
 
 class Predictor(NamedTuple):
@@ -76,7 +78,7 @@ class Coefficient(NamedTuple):
 @dataclass(frozen=True)
 class TableResult:
     """Of `FederatedGLM`'s attributes those that end in _, without it; `covariance_matrix` is its
-    `covariance_`. The first eight are settings; `unproven` says why no error is certified."""
+    `covariance_`. The first nine are settings; `unproven` says why no error is certified."""
 
     family: str
     link: str
@@ -86,6 +88,7 @@ class TableResult:
     covariance: str
     standardize: bool
     site_effects: str
+    level: float  # of the intervals
     table: pd.DataFrame  # standardised, if that was asked for
     covariance_matrix: pd.DataFrame
     original_table: pd.DataFrame  # in the columns' own units
@@ -95,15 +98,23 @@ class TableResult:
     n_sites: int
     deviance: float
     null_deviance: float
+    df_residual: int
+    df_null: int
     dispersion: float
     log_likelihood: float
     aic: float
+    bic: float
+    pearson: float  # X²
+    linear: LinearFit | None  # of a gaussian model with its usual link
+    doubts: Mapping[str, float]  # how far numbers may still be off, as `_digits` has them
+    grouped: bool  # the weights are not all 1
     certified_error: float
     unproven: str
     converged: bool
     history: pd.DataFrame
     choice: Choice
-    site_table: pd.DataFrame | None
+    site_table: pd.DataFrame | None  # by coefficient and site: its own fit
+    site_counts: pd.DataFrame
     bins: pd.DataFrame | None
     residual_bins: pd.DataFrame | None
     n_exchanges: int
@@ -127,6 +138,27 @@ class TableResult:
     def ratio(self) -> str | None:
         """What e^coefficient is called, where it means anything."""
         return ratio_of(self.family, self.link)
+
+    @property
+    def event(self) -> str | None:
+        """What counts as 1, where the outcome is of two words."""
+        return None if self.outcome is None else label(self.outcome.event)
+
+    @property
+    def statistic(self) -> Statistic:
+        """t where the table has it, else z."""
+        return Statistic("t", self.df_residual) if "t" in self.table else Statistic("z", np.inf)
+
+    @property
+    def overdispersed(self) -> bool:
+        return overdispersed(self.family, self.pearson, self.df_residual, self.grouped)
+
+    @property
+    def references(self) -> dict[str, str]:
+        """By column of categories: the level that the others are compared with."""
+        design = None if self.predictor is None else self.predictor.design
+        parts = [part for column in design.columns for part in column.parts] if design else []
+        return {p.column: p.reference for p in parts if p.column and p.reference is not None}
 
     @property
     def coefficients(self) -> list[Coefficient]:
@@ -160,7 +192,15 @@ class TableResult:
         return self.predictor.predict(X, offset, groups, self.sites)
 
     def summary(self) -> str:
+        from ._summary import summary
+
         return summary(self)
+
+    def with_dropped(self, by_site: Mapping[str, int]) -> "TableResult":
+        """With the rows that each site left out."""
+        missing = [int(by_site.get(str(site), 0)) for site in self.site_counts.index]
+        counts = self.site_counts.assign(missing=missing)
+        return dataclasses.replace(self, n_dropped=sum(by_site.values()), site_counts=counts)
 
     def facts(self) -> dict[str, Any]:
         return {"certified_error": self.certified_error, "converged": bool(self.converged)}
@@ -201,84 +241,3 @@ def result_of(fit: TableResult | Fitted) -> TableResult:
     if not hasattr(fit, "result_"):
         raise SpecError(f"this {type(fit).__name__} is not fitted yet: call fit first")
     return fit.result_
-
-
-def summary(result: TableResult) -> str:
-    left = [
-        ("Family", _family(result)),
-        ("Rows used", f"{result.n_rows:,}"),
-        ("Rows dropped", f"{result.n_dropped:,}"),
-        ("Sites", f"{result.n_sites:,}"),
-        ("Covariance", {"model": "model-based", "cluster": "cluster (site)"}[result.covariance]),
-        ("Penalty", _penalty(result.l2)),
-    ]
-    right = [
-        ("Deviance", f"{result.deviance:.6g}"),
-        ("Null deviance", f"{result.null_deviance:.6g}"),
-        ("Dispersion", f"{result.dispersion:.5g}"),
-        ("Log-likelihood", f"{result.log_likelihood:.6g}"),
-        ("AIC", f"{result.aic:.6g}"),
-        ("Exchanges", f"{result.n_exchanges}"),
-    ]
-    half = WIDTH // 2 - 1
-    head = [f"{_pair(a, half)}  {_pair(b, half)}" for a, b in zip(left, right, strict=True)]
-    title = "Federated generalised linear model".center(WIDTH)
-    return "\n".join([title, "=" * WIDTH, *head, "=" * WIDTH, *_table(result), "", *_words(result)])
-
-
-def _family(result: TableResult) -> str:
-    usual = result.link == CHOICES[result.family][0]
-    return result.family if usual else f"{result.family}, {result.link}"
-
-
-def _penalty(l2) -> str:
-    if isinstance(l2, numbers.Real):
-        return f"{l2:g}" if l2 else "none"
-    return "by coefficient"
-
-
-def _pair(pair: tuple[str, str], width: int) -> str:
-    name, value = pair
-    return f"{name}:{value:>{width - len(name) - 1}}"
-
-
-def _table(result: TableResult) -> list[str]:
-    names = [str(name) for name in result.table.index]
-    first = max([16, *map(len, names)])
-    titles = ["coef", "std err", "z", "P>|z|", "[0.025", "0.975]"]
-    head = " " * first + "".join(f"{c:>11}" for c in titles)
-    lines = []
-    for name, (coef, std_err, z, p, low, high) in zip(names, result.table.to_numpy(), strict=True):
-        cells = f"{coef:>11.4g}{std_err:>11.4g}{z:>11.3f}{p:>11.3f}{low:>11.4g}{high:>11.4g}"
-        lines.append(f"{name:<{first}}{cells}")
-    return [head, "-" * len(head), *lines, "=" * len(head)]
-
-
-def _left_out(result: TableResult) -> list[str]:
-    """What R would show as NA."""
-    if not result.left_out:
-        return []
-    named = ", ".join(result.left_out)
-    return [f"Left out, as no row is there or other columns determine them: {named}."]
-
-
-def _words(result: TableResult) -> list[str]:
-    cost = (
-        f"{result.n_exchanges} exchanges with {result.n_sites} sites, "
-        f"{result.n_uploads:,} uploads, {result.bytes_up:,} bytes sent by the sites."
-    )
-    error = result.certified_error
-    if result.unproven:
-        how = "has settled" if result.converged else "has NOT settled; raise max_exchanges"
-        proof = f"Not proven: {result.unproven}. Newton's method {how}."
-    elif result.converged:
-        proof = (
-            f"Proven: no coefficient is further than {error:.2g} standard errors from that of the "
-            "pooled data."
-        )
-    else:
-        proof = (
-            f"NOT proven to tol={result.tol:g}: the bound is {error:.2g} standard errors; "
-            "raise max_exchanges."
-        )
-    return [*_left_out(result), cost, proof]

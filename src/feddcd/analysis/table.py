@@ -63,6 +63,7 @@ class CompleteRows(NamedTuple):
     design: Design
     roles: Roles
     holes: dict[str, int]  # by column: its missing values
+    lacking: np.ndarray  # the sites of the rows that were dropped
 
 
 class PlainDesign(NamedTuple):
@@ -111,6 +112,7 @@ class ChosenRows(NamedTuple):
     used: tuple[str, ...]
     apart: tuple[str, ...]
     holes: dict[str, int]
+    lacking: np.ndarray
 
 
 def choose(data: Any, roles: Roles, formula: Formula | str | None, missing: str) -> ChosenRows:
@@ -139,6 +141,7 @@ def choose(data: Any, roles: Roles, formula: Formula | str | None, missing: str)
     return ChosenRows(
         frame.iloc[rows], rows, y.iloc[rows], site[rows], None if s is None else s[rows], o[rows],
         int(np.sum(~whole & counts)), formula, used, apart, holes,
+        site[~whole & counts],
     )  # fmt: skip
 
 
@@ -162,7 +165,7 @@ def read(
     check_finite(o[:, None], ["offset"], chosen.rows)
     return CompleteRows(
         X, design.names, chosen.y, chosen.site, chosen.weight, o, chosen.dropped, design, roles,
-        chosen.holes,
+        chosen.holes, chosen.lacking,
     )  # fmt: skip
 
 

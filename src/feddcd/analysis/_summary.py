@@ -1,0 +1,205 @@
+"""The table as text, with the digits that are proven."""
+
+import math
+import numbers
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from . import _digits as digits
+from ._digits import Range, about, significant
+from ._measures import OVERDISPERSED
+from ._result import TableResult
+from .families import CHOICES
+
+WIDTH = 78
+CELL = 11
+
+
+def summary(result: TableResult) -> str:
+    half = WIDTH // 2 - 1
+    pairs = zip(_entered(result), _fit(result), strict=True)
+    head = [f"{_pair(a, half)}  {_pair(b, half)}" for a, b in pairs]
+    title = "Federated generalised linear model".center(WIDTH)
+    parts = [title, "=" * WIDTH, *head, *_linear(result), "=" * WIDTH, *_table(result), ""]
+    return "\n".join([*parts, *_notes(result), *_proof(result)])
+
+
+def shown(result: TableResult, name: str, places: int = 6) -> str:
+    """One of the numbers beneath the table."""
+    doubt = result.doubts.get(name, 0.0)
+    return significant(about(getattr(result, name), doubt), places)
+
+
+class Row(NamedTuple):
+    """What is proven of one row of the table."""
+
+    coef: Range
+    std_err: Range
+    statistic: Range
+    p: Range
+    low: Range
+    high: Range
+    unit: float  # the standard error
+
+
+def ranges(result: TableResult) -> list[Row]:
+    e, q = (float(result.doubts.get(name, 0.0)) for name in ("coef", "std_err"))
+    by, t, rows = result.statistic, result.statistic.within(result.level), []
+    for w, se in result.table[["coef", "std_err"]].to_numpy(float).tolist():
+        z = digits.statistic(w, se, e, q)
+        low, high = (digits.limit(w, se, x, e, q) for x in (-t, t))
+        own = digits.coefficient(w, se, e), digits.standard_error(se, q)
+        rows.append(Row(*own, z, digits.p_value(z, by.tail), low, high, se))
+    return rows
+
+
+def _cells(row: Row) -> list[str]:
+    coef, low, high = (significant(x, 4, row.unit) for x in (row.coef, row.low, row.high))
+    middle = [significant(row.std_err), digits.decimals(row.statistic), digits.probability(row.p)]
+    return [coef, *middle, low, high]
+
+
+def _ratios(row: Row) -> list[str]:
+    return [significant(x.map(_exp)) for x in (row.coef, row.low, row.high)]
+
+
+def over_dispersion(result: TableResult) -> str:
+    """In words, or nothing."""
+    if not result.overdispersed:
+        return ""
+    ratio = result.pearson / result.df_residual
+    return (
+        f"Over-dispersion: Pearson's X² is {ratio:.3g} times its degrees of freedom (said above "
+        f"{OVERDISPERSED:g}): the outcomes vary more than the family allows, so that the standard "
+        "errors are too small."
+    )
+
+
+def _entered(result: TableResult) -> list[tuple[str, str]]:
+    kinds = {"model": "model-based", "cluster": "cluster (site)"}
+    return [
+        ("Family", _family(result)),
+        ("Rows used", f"{result.n_rows:,}"),
+        ("Rows dropped", f"{result.n_dropped:,}"),
+        ("Sites", f"{result.n_sites:,}"),
+        ("Covariance", kinds.get(result.covariance, result.covariance)),
+        ("Penalty", _penalty(result.l2)),
+        ("Exchanges", f"{result.n_exchanges}"),
+    ]
+
+
+def _fit(result: TableResult) -> list[tuple[str, str]]:
+    df = result.df_residual
+    ratio = about(result.pearson / df, result.doubts.get("pearson", 0.0) / df) if df > 0 else None
+    return [
+        (f"Deviance ({df:,} df)", shown(result, "deviance")),
+        (f"Null deviance ({result.df_null:,} df)", shown(result, "null_deviance")),
+        ("Pearson X²", shown(result, "pearson", 5)),
+        ("Pearson X² / df", significant(ratio) if ratio else "-"),
+        ("Log-likelihood", shown(result, "log_likelihood")),
+        ("AIC", shown(result, "aic")),
+        ("BIC", shown(result, "bic")),
+    ]
+
+
+def _linear(result: TableResult) -> list[str]:
+    fit = result.linear
+    if fit is None:
+        return []
+    q = float(result.doubts.get("dispersion", 0.0)) / 2
+    r2 = [significant(_explained(x, 2 * q)) for x in (fit.r_squared, fit.adjusted)]
+    lines = [
+        f"Residual standard error {significant(digits.standard_error(fit.sigma, q))} on "
+        f"{result.df_residual:,} degrees of freedom",
+        f"R² {r2[0]}, adjusted {r2[1]}",
+    ]
+    if math.isfinite(fit.f):
+        p = "<0.001" if fit.f_p < 0.001 else f"{fit.f_p:.3f}"
+        f = significant(_times(fit.f, 2 * q + 2 * q / max(fit.r_squared, 1e-300)))
+        lines[1] += f"; F {f} on {fit.f_df[0]:,} and {fit.f_df[1]:,} df, p {p}"
+    return lines
+
+
+def _explained(r2: float, q: float) -> Range:
+    """1 - R² is a share of squares that changes by a factor e^{±q}."""
+    return _times(1 - r2, q).map(lambda rest: 1 - rest)
+
+
+def _times(x: float, q: float) -> Range:
+    return Range(x * math.exp(-q), x * math.exp(min(q, 700))).map(lambda y: y)
+
+
+def _family(result: TableResult) -> str:
+    usual = result.link == CHOICES[result.family][0]
+    return result.family if usual else f"{result.family}, {result.link}"
+
+
+def _penalty(l2: Any) -> str:
+    if isinstance(l2, numbers.Real):
+        return f"{l2:g}" if l2 else "none"
+    return "by coefficient"
+
+
+def _pair(pair: tuple[str, str], width: int) -> str:
+    name, value = pair
+    return f"{name}:{value:>{width - len(name) - 1}}"
+
+
+def _table(result: TableResult) -> list[str]:
+    names, by = [str(name) for name in result.table.index], result.statistic.name
+    first, rows, ends = max([16, *map(len, names)]), ranges(result), interval_ends(result.level)
+    titles = ["coef", "std err", by, f"P>|{by}|", *ends]
+    parts = _block(names, first, titles, map(_cells, rows))
+    if result.ratio:
+        parts += ["", *_block(names, first, [result.ratio, *ends], map(_ratios, rows))]
+    return parts
+
+
+def interval_ends(level: float) -> list[str]:
+    low = round((1 - level) / 2, 10)
+    return [f"[{low:g}", f"{1 - low:g}]"]
+
+
+def _block(names: list[str], first: int, titles: list[str], lines: Iterable) -> list[str]:
+    width = max(CELL, *(len(title) + 1 for title in titles))
+    line = lambda name, cells: f"{name:<{first}}" + "".join(f"{c:>{width}}" for c in cells)
+    head = line("", titles)
+    rows = [line(name, each) for name, each in zip(names, lines, strict=True)]
+    return [head, "-" * len(head), *rows, "=" * len(head)]
+
+
+def _notes(result: TableResult) -> list[str]:
+    event = [f"{result.response}: the event is {result.event}"] if result.event else []
+    references = [f"{name}: reference {level}" for name, level in result.references.items()]
+    dispersion = over_dispersion(result)
+    left_out = []
+    if result.left_out:  # NA in R
+        named = ", ".join(result.left_out)
+        left_out = [f"Left out, as no row is there or other columns determine them: {named}."]
+    return [*event, *references, *left_out, *([dispersion] if dispersion else [])]
+
+
+def _proof(result: TableResult) -> list[str]:
+    cost = (
+        f"{result.n_exchanges} exchanges with {result.n_sites} sites, "
+        f"{result.n_uploads:,} uploads, {result.bytes_up:,} bytes sent by the sites."
+    )
+    error = result.certified_error
+    if result.unproven:
+        how = "has settled" if result.converged else "has NOT settled; raise max_exchanges"
+        proof = f"Not proven: {result.unproven}. Newton's method {how}."
+    elif result.converged:
+        proof = (
+            f"Proven: no coefficient is further than {error:.2g} standard errors from that of the "
+            "pooled data."
+        )
+    else:
+        proof = (
+            f"NOT proven to tol={result.tol:g}: the bound is {error:.2g} standard errors; "
+            "raise max_exchanges. Digits that are not proven are left out, ? where none is."
+        )
+    return [cost, proof]
+
+
+def _exp(x: float) -> float:
+    return math.exp(x) if x < 700 else math.inf
