@@ -145,20 +145,20 @@ def choose(data: Any, roles: Roles, formula: Formula | str | None, missing: str)
     )  # fmt: skip
 
 
-def read(
-    data: Any,
-    roles: Roles,
-    formula: Formula | str | None,
-    missing: str,
-    kinds: Mapping[str, ColumnKind] | None = None,
+def read(data: Any, roles: Roles, formula: Formula | str | None, missing: str) -> CompleteRows:
+    """The complete rows and the columns that they make."""
+    return finish(choose(data, roles, formula, missing), roles)
+
+
+def finish(
+    chosen: ChosenRows, roles: Roles, kinds: Mapping[str, ColumnKind] | None = None
 ) -> CompleteRows:
     """Without `kinds` the columns are what these rows have."""
-    chosen = choose(data, roles, formula, missing)
-    frame, read = chosen.frame, chosen.formula
-    if read is None:
+    frame, formula = chosen.frame, chosen.formula
+    if formula is None:
         design = PlainDesign(chosen.used, chosen.apart)
     else:
-        design = learn(read, kinds or kinds_of(frame, chosen.used, read.categories))
+        design = learn(formula, kinds or kinds_of(frame, chosen.used, formula.categories))
     X = design.matrix(frame)
     o = chosen.offset + design.offset(frame)
     check_finite(X, design.names, chosen.rows)
