@@ -70,7 +70,8 @@ level_names <- function(x, kind) {
   if (identical(kind, "full")) return(levels(x))
   shape <- if (is.character(kind)) get(kind)(levels(x)) else kind
   if (!is.null(colnames(shape))) return(colnames(shape))
-  if (identical(kind, "contr.helmert")) levels(x)[-1] else levels(x)[seq_len(ncol(shape))]
+  helmert <- identical(unname(shape), unname(contr.helmert(levels(x))))
+  if (helmert) levels(x)[-1] else levels(x)[seq_len(ncol(shape))]
 }
 
 # by coefficient: the variables that it multiplies, each with its level where it has one
