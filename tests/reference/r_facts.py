@@ -159,7 +159,7 @@ def numbers(table: dict[str, Any], labels: list[str]) -> np.ndarray:
 def as_r(result: Any, table: dict[str, Any], nudge: float = 0.0) -> Any:
     """Our result with R's numbers in it: what we would print if we had found them."""
     names = {f.name for f in dataclasses.fields(result)}
-    values = numbers(table, [str(label) for label in result.table.index])
+    values = numbers(table, _labels(result))
     own = result.table.copy()
     own.iloc[:, :6] = values + nudge * np.abs(values)
     whole = lambda value: value if isinstance(value, int) else value + nudge * abs(value)
@@ -172,20 +172,59 @@ def as_r(result: Any, table: dict[str, Any], nudge: float = 0.0) -> Any:
 
 
 def misprints(result: Any, table: dict[str, Any]) -> list[tuple[str, str]]:
-    """Words of our summary that would be others with R's numbers: (ours, R's)."""
+    """What our summary has otherwise than R: (ours, R's)."""
+    wrong = [
+        (cell, f"{value:.8g}")
+        for line, values in zip(cells(result), numbers(table, _labels(result)), strict=True)
+        for cell, value in zip(line, values, strict=True)
+        if not is_rounded(cell, value)
+    ]
+    return wrong + _other_words(result, table)
+
+
+def cells(result: Any) -> list[list[str]]:
+    """The six numbers behind every coefficient, as printed."""
+    lines = iter(result.summary().splitlines())
+    next(line for line in lines if "std err" in line)
+    found = []
+    for label in _labels(result):
+        line = next(line for line in lines if line.startswith(label))
+        found.append(line.removeprefix(label).split())
+    return found
+
+
+def is_rounded(cell: str, value: float) -> bool:
+    """Whether a number is printed with right digits, be they many or few."""
+    if cell.startswith("<"):
+        return value < float(cell[1:])
+    try:
+        printed = Decimal(cell)
+    except InvalidOperation:
+        return False
+    unit = Decimal(1).scaleb(int(printed.as_tuple().exponent))
+    return abs(Decimal(value) - printed) <= unit / 2 + Decimal(TIE * abs(value))
+
+
+def _labels(result: Any) -> list[str]:
+    return [str(label) for label in result.table.index]
+
+
+def _other_words(result: Any, table: dict[str, Any]) -> list[tuple[str, str]]:
+    """Words of the summary that would be others with R's numbers."""
     ours = result.summary().split()
     theirs = [as_r(result, table, nudge).summary().split() for nudge in (0, TIE, -TIE)]
+    if len(ours) != len(theirs[0]):
+        return [(" ".join(ours), " ".join(theirs[0]))]
     pairs = zip(ours, *theirs, strict=True)
     return [(own, r[0]) for own, *r in pairs if not any(_agree(own, each) for each in r)]
 
 
 def _agree(own: str, r: str) -> bool:
-    """The same; or a number with fewer digits, where fewer are proven of ours."""
+    """The same; or numbers of which one has fewer digits, where fewer are proven."""
     if own == r:
-        return own != "?"
+        return True
     try:
-        ours, theirs = Decimal(own), Decimal(r)
+        few, many = sorted((Decimal(own), Decimal(r)), key=lambda x: -int(x.as_tuple().exponent))
     except InvalidOperation:
         return False
-    fewer = ours.as_tuple().exponent > theirs.as_tuple().exponent
-    return fewer and theirs.quantize(ours) == ours
+    return few.as_tuple().exponent != many.as_tuple().exponent and many.quantize(few) == few
