@@ -127,7 +127,8 @@ facts <- function(fit) {
     df_residual = df.residual(fit), df_null = df.residual(fit) + fit$rank - attr(terms(fit), "intercept"),
     dispersion = as_glm$dispersion,
     pearson = sum(residuals(fit, "pearson")^2),
-    log_likelihood = as.numeric(logLik(fit)), aic = AIC(fit), bic = BIC(fit)
+    log_likelihood = as.numeric(logLik(fit)), aic = AIC(fit),
+    bic = -2 * as.numeric(logLik(fit)) + log(nobs(fit)) * attr(logLik(fit), "df")  # BIC() counts rows of weight 0 with glm, not with lm
   )
   if (gaussian) {
     out$rows <- if (is.null(weights(fit))) length(residuals(fit)) else sum(weights(fit) != 0)
@@ -469,7 +470,7 @@ now("UCB-loglinear", "UCBAdmissions", "Freq ~ Dept * (Admit + Gender)", "poisson
 now("housing-loglinear", "housing", "Freq ~ Infl * Type + Sat * Cont", "poisson")
 now("Traffic", "Traffic", "y ~ limit + factor(year) + I(day / 92)", "poisson")
 now("breslow", "breslow", "y ~ factor(age) + smoke + offset(log(n))", "poisson")
-now("breslow-argument", "breslow", "y ~ smoke * factor(age)", "poisson", offset = "logn")
+now("breslow-argument", "breslow", "y ~ age + smoke", "poisson", offset = "logn")
 now("nitrofen", "nitrofen", "total ~ conc + I(conc^2)", "poisson")
 now("esoph-counts", "esoph", "ncases ~ agegp + alcgp + offset(log(ncases + ncontrols))", "poisson")
 now("cane", "cane", "r ~ var + block + offset(log(n))", "poisson")

@@ -36,6 +36,8 @@ TABLES = facts().tables
 LATER = facts().later
 TIGHT = 1e-8
 SLICE = sorted(TABLES, key=lambda id: zlib.crc32(id.encode()))[::12]  # over a federation, too
+# rounding may not allow a proof to tol (cubes of height), and the table says so
+UNPROVEN = pytest.mark.filterwarnings("ignore:not certified")
 every = pytest.mark.parametrize("id", list(TABLES))
 
 
@@ -44,10 +46,12 @@ def seed(id):
 
 
 @every
+@UNPROVEN
 def test_every_printed_digit_is_that_of_r(id):
     table = TABLES[id]
     rows = frame(table["data"])
     model = fitted(table, rows, ragged(len(rows), seed(id)))
+    assert model.certified_error_ < 1e-5
     r = numbers(table, [str(label) for label in model.table_.index])
     off = np.abs(model.table_["coef"] - r[:, 0]) / r[:, 1]
     assert off.max() <= model.certified_error_ + 1e-9
@@ -55,7 +59,7 @@ def test_every_printed_digit_is_that_of_r(id):
 
 
 @every
-@pytest.mark.filterwarnings("ignore:not certified")  # rounding may not allow it: longley
+@UNPROVEN
 def test_all_digits_from_sites_that_lack_levels(id):
     table = TABLES[id]
     rows = frame(table["data"])
