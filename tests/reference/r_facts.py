@@ -162,8 +162,9 @@ def as_r(result: Any, table: dict[str, Any], nudge: float = 0.0) -> Any:
     values = numbers(table, _labels(result))
     own = result.table.copy()
     own.iloc[:, :6] = values + nudge * np.abs(values)
-    whole = lambda value: value if isinstance(value, int) else value + nudge * abs(value)
-    found = {ours: whole(table[theirs]) for ours, theirs in NUMBERS.items() if ours in names}
+    whole = lambda value: value + nudge * abs(value) if isinstance(value, float) else value
+    known = {ours: table.get(theirs) for ours, theirs in NUMBERS.items() if ours in names}
+    found = {ours: whole(value) for ours, value in known.items() if value is not None}
     if "linear" in names and result.linear is not None:
         more = {ours: whole(table[theirs]) for ours, theirs in LINEAR.items() if theirs in table}
         sigma = np.sqrt(whole(table["dispersion"]))

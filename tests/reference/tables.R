@@ -493,7 +493,7 @@ later <- function(id, data, formula, family, link, r = formula, weights = NULL, 
   if (!is.null(weights)) call$weights <- as.name(weights)
   plain <- gsub("data = frame", paste("data =", data), paste(trimws(deparse(call, width.cutoff = 500)), collapse = " "), fixed = TRUE)
   fit <- eval(call)
-  for (again in 1:3) {
+  for (again in 1:40) {  # without a canonical link its steps gain a digit or two each
     call$etastart <- solution(fit, frame)
     fit <- eval(call)
   }
@@ -505,9 +505,10 @@ later <- function(id, data, formula, family, link, r = formula, weights = NULL, 
     found$std_err <- several(se); found$statistic <- several(t)
     found$p <- several(if (family == "gaussian") 2 * pt(-abs(t), df.residual(fit)) else 2 * pnorm(-abs(t)))
     found$low <- several(found$coef - half * se); found$high <- several(found$coef + half * se)
-  } else if (found$distribution == "t") {  # confint.default has normal quantiles all the same
+  } else if (found$distribution == "t") {  # confint.default has normal quantiles beside t values
+    found$low_normal <- found$low; found$high_normal <- found$high
     half <- qt(0.975, df.residual(fit)) * found$std_err
-    found$low_t <- several(found$coef - half); found$high_t <- several(found$coef + half)
+    found$low <- several(found$coef - half); found$high <- several(found$coef + half)
   }
   remember(id, data, formula, family, link, plain, found, weights = weights, event = event, covariance = covariance)
 }

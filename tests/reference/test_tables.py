@@ -103,6 +103,7 @@ def test_a_federation_of_sites_that_lack_levels_prints_it_too(id, tmp_path, monk
 
 
 @pytest.mark.parametrize("id", [id for id in LATER if LATER[id]["family"] != "ordinal"])
+@UNPROVEN
 def test_other_families_links_and_covariances(id):
     table = LATER[id]
     rows = frame(table["data"])
@@ -111,6 +112,9 @@ def test_other_families_links_and_covariances(id):
         model = fitted(table, rows, ragged(len(rows), seed(id)), **settings)
     except (SpecError, TypeError) as error:
         pytest.skip(f"not built yet: {error}")
+    r = numbers(table, [str(label) for label in model.table_.index])
+    off = np.abs(model.table_["coef"] - r[:, 0]) / r[:, 1]
+    assert not off.max() > model.certified_error_ + 1e-9  # which may be nan: nothing is proven
     assert misprints(model.result_, table) == []
 
 
