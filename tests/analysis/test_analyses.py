@@ -39,6 +39,7 @@ class MeansPlan:
     columns: list
     analysis = "means"
     codebook: ClassVar[dict] = {}  # none was agreed
+    levels: ClassVar[dict] = {}
 
     def to_dict(self):
         return {"analysis": self.analysis, "columns": self.columns}
