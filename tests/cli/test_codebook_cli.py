@@ -87,7 +87,7 @@ def test_a_table_is_the_same_however_it_is_written(write, capsys):
     plain = coefficients()
     write(patients())
     said = feddcd(f"{FORMULA} --force", capsys)
-    assert "note: p.csv is read with " in said
+    assert "note: p.csv: " in said
     pd.testing.assert_frame_equal(coefficients(), plain)
 
 

@@ -378,7 +378,7 @@ def test_a_sheet_of_excel():
     assert table.frame["age"].dropna().tolist() == [40.5]
     assert table.frame["sick"].tolist() == [True, False]
     assert table.place(1) == "in row 4"
-    assert table.notes == ("t.xlsx is read with the sheet 'patients'",)
+    assert table.notes == ("t.xlsx: read with the sheet 'patients'",)
 
 
 @pytest.mark.parametrize(

@@ -184,9 +184,9 @@ def _frame(
     """Every column as what its fields are, and a note of what had to be guessed."""
     import pandas
 
-    if "" in columns:
-        columns = {name: fields for name, fields in columns.items() if name}
-        said.append("the first column, which has no name, left out as names of rows")
+    unnamed = "its first column, which has no name, is left out as names of rows"
+    tail = [unnamed] if "" in columns else []
+    columns = {name: fields for name, fields in columns.items() if name}
     guess = [c for name, c in columns.items() if name not in wanted.text]
     point = Notation(how.decimal) if how.decimal else cells.find_notation(guess, sep)
     made = {
@@ -198,7 +198,8 @@ def _frame(
     said += ["decimal commas"] if point.sign == "," else []
     if grouped := [name for name, column in made.items() if column.grouped]:
         said.append(f"thousands separators in {listed(grouped, 5)}")
-    note = (f"{file} is read with {sentence_list(said)}",) if said else ()
+    told = [f"read with {sentence_list(said)}"] if said else []
+    note = (f"{file}: {'; '.join(told + tail)}",) if told + tail else ()
     doubts = {name: column.doubt for name, column in made.items() if column.doubt is not None}
     values = {name: column.values for name, column in made.items()}
     return Frame(file, pandas.DataFrame(values), place, note, doubts)
