@@ -2,6 +2,7 @@
 
 import shlex
 import tomllib
+import unicodedata
 from pathlib import Path
 
 import numpy as np
@@ -138,6 +139,14 @@ def test_none_is_a_level_unless_it_is_named(capsys):
     assert list(coefficients().index[2:]) == ["race[T.black]", "race[T.white]"]
     said = feddcd(f"{FORMULA} --force --na None", capsys)
     assert "rows lack a value (race " in said
+
+
+def test_names_are_found_in_either_spelling(capsys):
+    """A Mac types umlauts as two letters; files have them in either way."""
+    patients().rename(columns={"site": "größe", "age": "m²"}).to_csv("p.csv", index=False)
+    typed = unicodedata.normalize("NFD", "größe")
+    said = feddcd(f"glm p.csv --formula 'low ~ `m²`' --group {typed} --out out", capsys)
+    assert "m²" in said
 
 
 @pytest.mark.parametrize(

@@ -172,7 +172,7 @@ def _csv(path: Path, how: Reading, wanted: _Wanted) -> Frame:
 def _excel(path: Path, how: Reading, wanted: _Wanted) -> Frame:
     sheet = read_cells(path, how.sheet)
     _check_names(f"{path}: sheet {sheet.name!r}", sheet.names)
-    columns = {_composed(name): column for name, column in sheet.columns.items()}
+    columns = {composed(name): column for name, column in sheet.columns.items()}
     place, said = lambda row: f"in row {sheet.rows[row]}", [f"the sheet {sheet.name!r}"]
     return _frame(str(path), columns, how._replace(decimal="."), wanted, place, said, ",")
 
@@ -214,7 +214,7 @@ def _records(
     line, header = next(found, (1, []))
     if not header:
         raise DataError(f"{file}: is empty, expected a line with the names of the columns")
-    names = [_composed(name.strip()) for name in header]
+    names = [composed(name.strip()) for name in header]
     _check_names(f"{file}:{line}", names)
     numbered = list(found)
     uneven = [(line, fields) for line, fields in numbered if len(fields) != len(names)]
@@ -233,7 +233,8 @@ _ROW_NAMES = (
 _UNEVEN = "; a field that holds the separator itself needs quotes, or give <sep>"
 
 
-def _composed(name: str) -> str:
+def composed(name: str) -> str:
+    """One spelling of what looks alike: an umlaut can be one letter or two."""
     return unicodedata.normalize("NFC", name)
 
 
