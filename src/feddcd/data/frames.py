@@ -55,7 +55,8 @@ class Reading(NamedTuple):
             told = f"<decimal> is . or , but not {self.decimal!r}"
             raise DataError(told, file=file, settings={"decimal": None})
         text, excel = kind in DELIMITERS, kind == ".xlsx"
-        fits = {"sep": text, "decimal": text, "encoding": text, "na": text or excel, "sheet": excel}
+        both = text or excel  # a cell of Excel may hold a number as text
+        fits = {"sep": text, "decimal": both, "encoding": text, "na": both, "sheet": excel}
         for name, value in self._asdict().items():
             if value and not fits[name]:
                 goes = ".xlsx files" if name == "sheet" else ".csv and .tsv files"
@@ -170,11 +171,12 @@ def _csv(path: Path, how: Reading, wanted: _Wanted) -> Frame:
 
 
 def _excel(path: Path, how: Reading, wanted: _Wanted) -> Frame:
-    sheet = read_cells(path, how.sheet)
+    sign = how.decimal or "."
+    sheet = read_cells(path, how.sheet, sign)
     _check_names(f"{path}: sheet {sheet.name!r}", sheet.names)
     columns = {composed(name): column for name, column in sheet.columns.items()}
     place, said = lambda row: f"in row {sheet.rows[row]}", [f"the sheet {sheet.name!r}"]
-    return _frame(str(path), columns, how._replace(decimal="."), wanted, place, said, ",")
+    return _frame(str(path), columns, how._replace(decimal=sign), wanted, place, said, ",")
 
 
 def _frame(
