@@ -296,6 +296,37 @@ def test_which_levels_a_site_has_is_not_told(capsys):
     assert reply.meta["levels"] == {"race": ["white", "black", "other"]}
 
 
+def test_booleans_are_written_in_many_ways_and_mean_one_thing(capsys):
+    table = patients().assign(smoke=lambda d: d.age > 30, low=lambda d: d.low == 1)
+    table.to_csv("p.csv", index=False)
+    truth = {"type": "boolean"}
+    columns = BOOK["columns"] | {"smoke": truth, "low": truth}
+    Path("codebook.toml").write_text(tomli_w.dumps({"columns": columns}))
+    line = FORMULA.replace("race", "race + smoke")
+    feddcd(f"{line} --codebook codebook.toml", capsys)
+    feddcd("federation init fed --job out/job.toml --data p.csv --group site", capsys)
+    site("east", lambda d: d.astype({"smoke": int, "low": int}))
+    site("west", lambda d: d.assign(smoke=d.smoke.map({True: "TRUE", False: "FALSE"})))
+    assert "refused" not in feddcd("federation simulate fed", capsys)
+    together, alone = coefficients("fed/server/glm"), coefficients()
+    assert list(together.index) == list(alone.index)
+    np.testing.assert_allclose(together["coef"], alone["coef"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("entry", [None, {"type": "identifier"}])
+def test_a_site_refuses_a_column_without_a_role(entry, capsys):
+    """Whatever a coordinator writes into a plan."""
+    federation(capsys)
+    path = Path("fed/federation.toml")
+    plan = tomllib.loads(path.read_text())
+    columns = plan["glm"]["codebook"]["columns"]
+    del columns["age"]
+    plan["glm"]["codebook"]["columns"] = columns | ({} if entry is None else {"age": entry})
+    path.write_text(tomli_w.dumps(plan))
+    said = feddcd("federation simulate fed", capsys, code=2)
+    assert "refused: east: the codebook gives its column 'age' no role" in said
+
+
 def test_a_job_names_its_codebook(capsys):
     patients().to_csv("p.csv", index=False)
     write_book()
