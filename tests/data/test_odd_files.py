@@ -454,3 +454,11 @@ def test_no_excel_file():
     pytest.importorskip("openpyxl")
     with pytest.raises(DataError, match=r"t\.xlsx: cannot be read as an Excel file: "):
         read(b"x,y\n", "t.xlsx")
+
+
+def test_a_hint_far_down_is_a_doubt_at_most():
+    """Of a long column its first values are looked at, in their order: the same in every run."""
+    unsure = "".join(f"{i}.{j:03d};1\n" for i in range(1, 3) for j in range(900))
+    assert read(f"x;y\n{unsure}1.5;1\n").doubts.keys() == {"x"}
+    assert read(f"x;y\n1.5;1\n{unsure}").frame["x"].iloc[1] == 1.0
+    assert read(f"x;y\n{unsure}1.5;1,5\n").doubts.keys() == {"x"}

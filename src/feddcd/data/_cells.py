@@ -72,7 +72,7 @@ def find_notation(columns: Sequence[Sequence[str]], sep: str) -> Notation:
     """A semicolon comes with decimal commas, unless the numbers show that it does not."""
     if sep != ";" and not any("," in "".join(cells) for cells in columns):
         return Notation()
-    seen = {sign for cells in columns for sign in _hints(set(cells))}
+    seen = {sign for cells in columns for sign in _hints(dict.fromkeys(cells))}
     if sep == ";":
         sign = "," if "," in seen else "."
         return Notation(sign, {0: ".,", 1: "", 2: "."}[len(seen)])
