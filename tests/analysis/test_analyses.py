@@ -61,7 +61,7 @@ class MeansResult:
     n_dropped: int = 0
     n_exchanges: int = 1
 
-    def with_dropped(self, by_site):
+    def with_sites(self, by_site, refused):
         return dataclasses.replace(self, n_dropped=sum(by_site.values()))
 
     def facts(self):

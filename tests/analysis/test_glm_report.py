@@ -1,5 +1,6 @@
 """The report of a regression: right numbers, honest sentences, a page that is whole and quiet."""
 
+import dataclasses
 import itertools
 import math
 from html.parser import HTMLParser
@@ -11,6 +12,7 @@ import pytest
 from feddcd import FederatedGLM, _text
 from feddcd.analysis import report
 from feddcd.analysis.report import _quality, _words
+from feddcd.analysis.report._names import unit_of
 from glm_stand_ins import history, several, stand_in
 
 VOID = {"meta", "link", "br", "hr", "img"}
@@ -271,9 +273,48 @@ def test_columns_of_unlike_units_have_a_scale_each(tmp_path):
 def test_the_forest_has_the_order_of_the_table_and_its_numbers(tmp_path):
     fit = FITS["binomial"]
     _, *rows, _ = page(tmp_path, fit).table("Effects")  # the last holds the axis
-    assert [row[0] for row in rows] == list(fit.table_.index[1:])
+    assert [row[0] for row in rows] == ["age", "dose", "sex = m (against f)"]
     for row, (_, true) in zip(rows, fit.table_.iloc[1:].iterrows(), strict=True):
         assert math.isclose(number(row[2].split()[0]), math.exp(true["coef"]), rel_tol=6e-3)
+
+
+BOOK = {
+    "columns": {
+        "age": {"type": "number", "label": "Age at admission", "unit": "years"},
+        "ward": {"type": "category", "labels": {"b": "Ward B", "a": "Ward A"}},
+        "died": {"type": "category", "label": "Death", "labels": {"yes": "death in hospital"}},
+    }
+}
+
+
+def test_a_clinician_reads_labels_units_events_sites_and_who_refused(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.normal(60, 11, 400), "ward": rng.choice(["a", "b"], 400)})
+    frame["died"] = np.where(rng.random(400) < 1 / (1 + np.exp(-(frame.age - 60) / 9)), "yes", "no")
+    frame["site"] = np.array(["north", "south"])[np.arange(400) % 2]
+    fit = FederatedGLM("binomial", "died ~ age + ward").fit(frame, groups="site").result_
+    refused = {"west": "west: its policy <b>does not</b> allow it"}
+    fit = dataclasses.replace(fit, codebook=BOOK, refused=refused)
+    found = page(tmp_path, fit)
+    rows = {row[0]: row[2] for row in found.table("Effects")[1:3]}
+    assert list(rows) == ["Age at admission, per 10 years", "ward = Ward B (against Ward A)"]
+    shown = number(rows["Age at admission, per 10 years"].split()[0])
+    assert math.isclose(shown, math.exp(10 * fit.table.loc["age", "coef"]), rel_tol=6e-3)
+    assert "10 years more of Age at admission goes with" in found.text
+    assert "times the odds of death in hospital" in found.text
+    events = int((frame.died == "yes").sum())
+    assert f"The event is death in hospital, seen {events} times." in found.text
+    assert "west: its policy <b>does not</b> allow it" in found.text
+    sites = found.table("What each site holds")
+    assert [row[:2] for row in sites[1:]] == [["north", "200"], ["south", "200"]]
+
+
+@pytest.mark.parametrize(("sd", "step"), [(0.03, 0.02), (0.3, 1), (2, 1), (9, 10), (29, 20)])
+def test_effects_are_shown_for_a_round_number_near_a_standard_deviation(sd, step):
+    fit = stand_in("gaussian", names=["x"]).result_
+    fit = dataclasses.replace(fit, spread=pd.Series([np.nan, sd], index=["Intercept", "x"]))
+    (c,) = [c for c in fit.coefficients if c.column == "x"]
+    assert unit_of(fit, c).size == pytest.approx(step)
 
 
 def test_writing_twice_gives_the_same_bytes(tmp_path):

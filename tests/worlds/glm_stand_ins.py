@@ -80,7 +80,8 @@ def finished(fit):
     """With the result that an estimator has, from the same numbers."""
     at = {f.name: f"{f.name}_" for f in dataclasses.fields(TableResult)}
     at |= {name: name for name in SETTINGS} | {"covariance_matrix": "covariance_"}
-    fit.result_ = TableResult(**{name: getattr(fit, at[name], None) for name in at})
+    none = {"codebook": {}, "refused": {}}
+    fit.result_ = TableResult(**{name: getattr(fit, at[name], none.get(name)) for name in at})
     return fit
 
 

@@ -23,7 +23,7 @@ from ._model import Model, model_for, separation
 from ._newton import Estimate, Pilot, Separated, newton, run_pilot
 from ._outcome import Outcome
 from ._own import own_block
-from ._points import Point, dispersion, inverse
+from ._points import Point, dispersion, inverse, variances
 from ._result import SETTINGS, Predictor, TableResult
 from ._sites import own_table, site_counts
 from ._sums import KINDS, RESIDUALS, Moments, PointQuestion, answer, parts, read_answer
@@ -179,6 +179,8 @@ def _result(
         choice=choice,
         site_table=own_table(settings, pilot, shown),
         site_counts=site_counts(pilot),
+        spread=_deviations(pilot),
+        codebook=settings.codebook if isinstance(settings, RegressionPlan) else {},
         bins=bins,
         residual_bins=residual_bins,
         n_exchanges=int(last["exchange"]),
@@ -201,6 +203,14 @@ def _result(
         ),
         left_out=tuple(cohort.left_out),
     )
+
+
+def _deviations(pilot: Pilot) -> pd.Series:
+    """Of the columns; of those that hold 0 and 1 alone sum x² is sum x, and one is their unit."""
+    model, sums = pilot.model, pilot.raw
+    binary = np.abs(sums.xx - sums.x) <= 1e-9 * sums.xx
+    sd = np.where(binary, np.nan, np.sqrt(variances(model, sums)))
+    return pd.Series(sd, index=list(model.names))
 
 
 def _covariance(model: Model, point: Point, sums: Moments, kind: str) -> np.ndarray:

@@ -128,7 +128,16 @@ class TableResult:
     sites: np.ndarray
     predictor: Predictor | None = field(default=None, repr=False)
     left_out: tuple[str, ...] = ()  # columns of cells without a row, or that others determine
+    spread: pd.Series | None = None  # standard deviations; nan for columns of 0 and 1
+    codebook: Mapping[str, Any] = field(default_factory=dict)  # where one was agreed
+    refused: Mapping[str, str] = field(default_factory=dict)  # by site: why it takes no part
     outcome: Outcome | None = None  # of two words: the other, and the event that counts as 1
+
+    @property
+    def used(self) -> tuple[str, ...]:
+        """The columns of a table that the formula needs; the outcome apart."""
+        design = None if self.predictor is None else self.predictor.design
+        return () if design is None else design.used
 
     @property
     def response(self) -> str | None:
@@ -197,11 +206,15 @@ class TableResult:
 
         return summary(self)
 
-    def with_dropped(self, by_site: Mapping[str, int]) -> "TableResult":
-        """With the rows that each site left out."""
-        missing = [int(by_site.get(str(site), 0)) for site in self.site_counts.index]
-        counts = self.site_counts.assign(missing=missing)
-        return dataclasses.replace(self, n_dropped=sum(by_site.values()), site_counts=counts)
+    def with_sites(
+        self, dropped: Mapping[str, int], refused: Mapping[str, str] | None = None
+    ) -> "TableResult":
+        """With the rows that each site left out, and why sites are not part of it."""
+        missing = [int(dropped.get(str(site), 0)) for site in self.site_counts.index]
+        counts, total = self.site_counts.assign(missing=missing), sum(dropped.values())
+        return dataclasses.replace(
+            self, n_dropped=total, site_counts=counts, refused=dict(refused or {})
+        )
 
     def facts(self) -> dict[str, Any]:
         return {"certified_error": self.certified_error, "converged": bool(self.converged)}

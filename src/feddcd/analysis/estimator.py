@@ -112,7 +112,7 @@ class FederatedGLM(BaseEstimator):
                 prepared = narrowed(prepared, again.cohort)
         group = rows.roles.group if isinstance(rows.roles.group, str) else None
         predictor = result.predictor._replace(design=rows.design, group=group)  # pyright: ignore
-        result = result.with_dropped(Counter(str(site) for site in rows.lacking))
+        result = result.with_sites(Counter(str(site) for site in rows.lacking))
         more = {"sites": prepared.labels, "predictor": predictor}
         return self._store(dataclasses.replace(result, **more))
 

@@ -118,15 +118,17 @@ class SiteRows(NamedTuple):
 
 
 class AnalysisResult(Protocol):
-    """A frozen dataclass: what an analysis found. `with_dropped` is told the rows that each site
-    left out; `facts` are noted where it ends; `write` makes all files and yields each as it is
-    done."""
+    """A frozen dataclass: what an analysis found. `with_sites` is told the rows that each site
+    left out, and why sites take no part; `facts` are noted where it ends; `write` makes all files
+    and yields each as it is done."""
 
     @property
     def n_dropped(self) -> int: ...
     @property
     def n_exchanges(self) -> int: ...
-    def with_dropped(self, by_site: Mapping[str, int]) -> "AnalysisResult": ...
+    def with_sites(
+        self, dropped: Mapping[str, int], refused: Mapping[str, str]
+    ) -> "AnalysisResult": ...
     def facts(self) -> dict[str, Any]: ...
     def write(self, folder: Path) -> Iterator[Path]: ...
 

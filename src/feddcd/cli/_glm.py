@@ -135,7 +135,8 @@ def _write(model: FederatedGLM, plan: RegressionPlan | None, folder: Path) -> No
     """Each file whole or not at all; the report last, as the others do not depend on it."""
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=".", dir=folder) as new:
-        for path in itertools.chain(_job(plan, new), model.result_.write(Path(new))):
+        result = dataclasses.replace(model.result_, codebook=plan.codebook if plan else {})
+        for path in itertools.chain(_job(plan, new), result.write(Path(new))):
             _keep(path, folder)
 
 

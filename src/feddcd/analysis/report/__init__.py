@@ -50,7 +50,8 @@ def html(fit: TableResult, title: str) -> str:
         title,
         _summary(fit, title),
         page.section("Effects", *drawn),
-        page.section("The regression table", _regression(fit), _sites(fit)),
+        page.section("The sites", _sites(fit)),
+        page.section("The regression table", _regression(fit)),
         _groups(fit, [g for g in (calibration(fit), roc_curve(fit), residuals(fit)) if g]),
         page.section("The fit in numbers", _facts(fit)),
         course(fit),
@@ -103,7 +104,11 @@ def _sites(fit: TableResult) -> str:
         for site, line in counts.to_dict("index").items()
     ]
     head = ["site", *shown.values(), "estimate from its rows alone"]
-    return page.details("The sites as a table", table("What each site holds", head, ("", rows)))
+    gone = [f"{site}: {why.removeprefix(f'{site}: ')}" for site, why in fit.refused.items()]
+    return page.lines([
+        table("What each site holds", head, ("", rows)),
+        page.lines([page.paragraph("Not part of this table:"), page.bullets(gone)]) if gone else "",
+    ])  # fmt: skip
 
 
 def _groups(fit: TableResult, figures: Sequence[str]) -> str:

@@ -10,8 +10,9 @@ from ..._text import count, number, probability, ratio
 from ...report import charts
 from ...report.tables import Drawn, table
 from .._result import Coefficient, TableResult
+from ._names import unit_of
 from ._words import interval as interval_words
-from ._words import strongest, unit_of
+from ._words import strongest
 
 MOST = 24  # coefficients in one forest
 UNLIKE = 30.0  # a ratio of standard errors above which one axis would not serve all

@@ -1,7 +1,7 @@
 """The summary on top of the report: what was fitted, what is proven, what stands out."""
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from ...formula import INTERCEPT, label
 from .._result import Coefficient, TableResult
 from .._summary import over_dispersion
 from ..families import COUNTS
+from ._names import level_name, name_of, unit_of
 
 KINDS = {
     "gaussian": "linear regression",
@@ -27,7 +28,7 @@ STRONGEST = 3
 
 
 def title(fit: TableResult) -> str:
-    of, kind = f" of {fit.response}" if fit.response else "", KINDS[fit.family]
+    of, kind = f" of {name_of(fit, fit.response)}" if fit.response else "", KINDS[fit.family]
     return f"{kind[0].upper()}{kind[1:]}{of} across {count(fit.n_sites, 'site')}"
 
 
@@ -39,8 +40,21 @@ def lead(fit: TableResult) -> str:
     return (
         f"The model was fitted on {count(fit.n_rows, 'row')} at {count(fit.n_sites, 'site')} in "
         f"{count(fit.n_exchanges, 'exchange')}; nobody’s rows left their site, only sums over "
-        f"them did.{dropped}"
+        f"them did.{_events(fit)}{dropped}"
     )
+
+
+def _events(fit: TableResult) -> str:
+    """Which outcome counts as the event, and how often it was seen where that is known."""
+    if fit.family not in ("binomial", "quasibinomial") or fit.response is None:
+        return ""
+    event = f"{fit.response} = 1"
+    if fit.outcome is not None:
+        event = level_name(fit, fit.response, label(fit.outcome.event))
+    seen = fit.site_counts.get("events")
+    if seen is None or (seen < 0).any():
+        return f" The event is {event}."
+    return f" The event is {event}, seen {count(float(np.sum(seen)), 'time')}."
 
 
 def proof(fit: TableResult) -> str:
@@ -81,28 +95,17 @@ def is_effect(fit: TableResult, c: Coefficient) -> bool:
     return c.column != INTERCEPT and not fit.is_of_site(c.column)
 
 
-class Unit(NamedTuple):
-    """What an effect is shown for: so much more of a column, or a category of it."""
-
-    label: str
-    size: float
-
-
-def unit_of(fit: TableResult, c: Coefficient) -> Unit:
-    return Unit(c.label, 1.0)
-
-
 def effects(fit: TableResult) -> list[str]:
     return [effect(fit, c) for c in strongest(fit)[:STRONGEST]]
 
 
 def effect(fit: TableResult, c: Coefficient) -> str:
     """`One more unit of age goes with 1.2 times the odds ...`"""
-    row = fit.table.loc[c.label]
-    b, low, high = float(row["coef"]), float(row["ci_low"]), float(row["ci_high"])
+    row, unit = fit.table.loc[c.label], unit_of(fit, c)
+    b, low, high = (unit.size * float(row[name]) for name in ("coef", "ci_low", "ci_high"))
     none = 0 if fit.ratio is None else 1
     doubt = f" The interval includes {none}, which is no effect." if low <= 0 <= high else ""
-    of = fit.response or "the outcome"
+    of = "the outcome" if fit.response is None else name_of(fit, fit.response)
     if fit.ratio is None:
         more = "higher" if b >= 0 else "lower"
         of = of if fit.link == "identity" else f"a linear predictor (link {fit.link}) of {of}"
@@ -112,7 +115,7 @@ def effect(fit: TableResult, c: Coefficient) -> str:
     else:
         what = f"{ratio(b)} times {_what(fit, c, of)}"
         range_ = f"{ratio(low)} to {ratio(high)}"
-    return f"{_change(fit, c.column)} goes with {what} ({interval(fit)} {range_}).{doubt}"
+    return f"{unit.change} goes with {what} ({interval(fit)} {range_}).{doubt}"
 
 
 def percent(fit: TableResult) -> str:
@@ -143,18 +146,6 @@ def cautions(fit: TableResult) -> list[str]:
     return notes
 
 
-def _change(fit: TableResult, column: str) -> str:
-    made = fit.made_of(column)
-    parts = [] if made is None else list(made.parts)
-    if len(parts) > 1:
-        return f"One more of the product {' × '.join(part.name for part in parts)}"
-    for part in parts:
-        if part.coding in ("treatment", "full"):
-            against = "" if part.reference is None else f", against {part.reference},"
-            return f"{part.column} = {part.level}{against}"
-    return f"One more unit of {column}"
-
-
 def _what(fit: TableResult, c: Coefficient, of: str) -> str:
     if fit.family in COUNTS:
         return "the expected count" if of == "the outcome" else f"the expected {of}"
@@ -162,7 +153,7 @@ def _what(fit: TableResult, c: Coefficient, of: str) -> str:
         return f"the {'probability' if fit.ratio == 'risk ratio' else 'mean'} of {of}"
     if fit.family in ("binomial", "quasibinomial"):
         if fit.outcome is not None:
-            return f"the odds of {label(fit.outcome.event)}"
+            return f"the odds of {level_name(fit, fit.response, label(fit.outcome.event))}"
         return "the odds of the outcome" if of == "the outcome" else f"the odds of {of} = 1"
     return f"the odds of {c.label_of_class} against {fit.classes[0]}"  # pyright: ignore
 

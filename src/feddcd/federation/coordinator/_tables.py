@@ -41,7 +41,7 @@ class AnalysisRun:
     def __init__(self, folder: FederationFolder, nodes: Nodes, config: Config, plan: Any):
         self.folder, self.nodes, self.config, self.plan = folder, nodes, config, plan
         self.analysis = ANALYSES[plan.analysis]
-        self.refused: set[str] = set()
+        self.refused: dict[str, str] = {}  # by site: why
         self.waiting: set[str] = set()  # for their administrators, in this exchange
         self.waited: set[str] = set()  # in any
         self.dropped: dict[str, int] = {}
@@ -83,7 +83,7 @@ class AnalysisRun:
             }
             replies = dict(self._approved(requests))
             answers = {site: self._blocks(site, reply, cohort) for site, reply in replies.items()}
-            if self.refused & set(cohort.sites):
+            if self.refused.keys() & set(cohort.sites):
                 raise Withdrawn
             heard = time.monotonic() if answers else heard
             if time.monotonic() - heard > self.config.patience:
@@ -96,7 +96,8 @@ class AnalysisRun:
         return converse(self.analysis.talk(self.plan, cohort, self._note), exchange)
 
     def _finish(self, cohort: Agreement, result: AnalysisResult) -> AnalysisResult:
-        result = result.with_dropped({site: self.dropped.get(site, 0) for site in cohort.sites})
+        dropped = {site: self.dropped.get(site, 0) for site in cohort.sites}
+        result = result.with_sites(dropped, self.refused)
         list(result.write(self.folder.server / "glm"))
         self.folder.note(
             "finished", committed=result.n_exchanges, unsettled=[], messages=dict(self.nodes.sent),
@@ -126,7 +127,7 @@ class AnalysisRun:
                 offers[site] = ColumnsOffer(
                     **{name: envelope.meta[name] for name in ColumnsOffer._fields}
                 )
-            if set(wanted) <= set(offers) | self.refused or time.monotonic() > until:
+            if set(wanted) <= set(offers) | self.refused.keys() or time.monotonic() > until:
                 return offers
             time.sleep(PAUSE_S)
             self.nodes.call(lambda: True)
@@ -163,7 +164,7 @@ class AnalysisRun:
     def _refuse(self, site: str, reason: str) -> None:
         if site not in self.refused:
             self.folder.note("refused", site=site, reason=reason)
-        self.refused.add(site)
+        self.refused[site] = reason
 
     def _pack(self, kind: str, cohort: Agreement | None, given: dict[str, np.ndarray]) -> bytes:
         meta: dict[str, Any] = {"plan": self.plan.to_dict()}

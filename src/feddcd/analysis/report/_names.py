@@ -1,0 +1,81 @@
+"""What columns are called to people, by the codebook where there is one, and for how much more of
+them an effect is shown: a round number near their standard deviation."""
+
+import math
+from typing import Any, NamedTuple
+
+from ...formula import Part
+from .._result import Coefficient, TableResult
+
+NEAR_ONE = (0.2, 2.5)  # standard deviations for which one unit serves well
+STEPS = (1.0, 2.0, 5.0, 10.0)
+
+
+class Unit(NamedTuple):
+    label: str  # in a table
+    change: str  # at the beginning of a sentence
+    size: float
+
+
+def unit_of(fit: TableResult, c: Coefficient) -> Unit:
+    made = fit.made_of(c.column)
+    parts = () if made is None else made.parts
+    own = "" if c.label_of_class is None else f"{c.label_of_class}: "
+    if len(parts) > 1:
+        product = " × ".join(_part(fit, part) for part in parts)
+        return Unit(own + product, f"One more of the product {product}", 1.0)
+    if parts and parts[0].level is not None:
+        told = _part(fit, parts[0])
+        against = _against(fit, parts[0])
+        return Unit(f"{own}{told}{f' ({against})' if against else ''}", _clause(told, against), 1.0)
+    column = c.column.strip("`")
+    size, unit = _step(fit, c.column), str(_entry(fit, column).get("unit", ""))
+    name = name_of(fit, column)
+    if size == 1.0 and not unit:
+        return Unit(own + name, f"One more unit of {name}", 1.0)
+    amount = f"{size:g} {unit}".strip()
+    return Unit(f"{own}{name}, per {amount}", f"{amount} more of {name}", size)
+
+
+def name_of(fit: TableResult, column: str) -> str:
+    return str(_entry(fit, column).get("label") or column)
+
+
+def level_name(fit: TableResult, column: str | None, level: str) -> str:
+    labels: Any = _entry(fit, str(column)).get("labels") or {}
+    return str(labels.get(level, level))
+
+
+def _part(fit: TableResult, part: Part) -> str:
+    if part.level is None or part.column is None:
+        return name_of(fit, part.name.strip("`"))
+    return f"{name_of(fit, part.column)} = {level_name(fit, part.column, part.level)}"
+
+
+def _against(fit: TableResult, part: Part) -> str:
+    if part.reference is None:
+        return ""
+    return f"against {level_name(fit, part.column, part.reference)}"
+
+
+def _clause(told: str, against: str) -> str:
+    return f"{told}, {against}," if against else told
+
+
+def _step(fit: TableResult, column: str) -> float:
+    """1 where a unit is about as large as a standard deviation, or the column is 0 and 1 alone."""
+    spread = math.nan
+    if fit.spread is not None and column in fit.spread.index:
+        spread = float(fit.spread[column])
+    plain = fit.formula is None or column.strip("`") in fit.used
+    if not plain or fit.standardize or not 0 < spread < math.inf:
+        return 1.0
+    if NEAR_ONE[0] <= spread <= NEAR_ONE[1]:
+        return 1.0
+    size = 10.0 ** math.floor(math.log10(spread))
+    return min((size * k for k in STEPS), key=lambda step: abs(math.log(step / spread)))
+
+
+def _entry(fit: TableResult, column: str) -> dict[str, Any]:
+    columns: Any = fit.codebook.get("columns", {})
+    return columns.get(column, {})
