@@ -20,7 +20,6 @@ from feddcd.analysis.protocol import (
     Agreement,
     ColumnsOffer,
     Count,
-    Each,
     Max,
     SiteRows,
     Sum,
@@ -151,19 +150,22 @@ def test_an_unknown_analysis_is_named(means):
 
 
 def test_every_part_of_an_answer_says_what_is_done_with_it():
-    """Sums are sums and bounds lie on their grids; the sandwich needs gradients site by site."""
+    """Sums are sums and bounds lie on their grids, and so is the meat of the last exchange."""
     regression, rng = RegressionTable(), np.random.default_rng(0)
     data = DesignRows(rng.normal(size=(9, 2)), np.ones((9, 1)), np.ones(9), np.zeros(9))
     cohort = Agreement({}, None, ["a", "b"], ["here"])
     asked = next(regression.talk(ModelSettings(), cohort))["here"]
     blocks = regression.answer(SiteRows(ModelSettings(), data, 9), asked)
-    assert list(blocks) == list(KINDS)
+    assert list(blocks) == [name for name in KINDS if name not in ("meat", "clusters")]
     kinds = {name: type(block) for name, block in blocks.items()}
     assert {n for n, kind in kinds.items() if kind is not Sum} == {"M", "m", "moments.n"}
     assert isinstance(blocks["moments.n"], Count)
     assert [blocks[name].grid for name in ("M", "m")] == [1, 8]
     cluster = ModelSettings(covariance="cluster")
-    assert isinstance(regression.answer(SiteRows(cluster, data, 9), asked)["g"], Each)
+    last = regression.answer(SiteRows(cluster, data, 9), asked._replace(closing=True))
+    assert list(last) == list(KINDS)
+    assert isinstance(last["meat"], Sum)
+    assert last["clusters"] == Count(np.asarray(1.0))
     needed = {part for used in regression.site_by_site.values() for part in used}
     assert needed < {name for name, kind in kinds.items() if kind is Sum}
     assert regression.blocks(arrays(blocks), ModelSettings(), cohort).keys() == blocks.keys()

@@ -197,6 +197,9 @@ def test_missing_values_are_counted(capsys):
           "standardize": True}, {"sample_weight": "trials"}),
         ("--family multinomial --formula stage~dose --covariance cluster",
          {"family": "multinomial", "formula": "stage~dose", "covariance": "cluster"}, {}),
+        ("--formula death~age --covariance HC3", {"formula": "death~age", "covariance": "HC3"}, {}),
+        ("--formula death~age --covariance cluster --cluster stage",
+         {"formula": "death~age", "covariance": "cluster"}, {"cluster": "stage"}),
         ("--formula death~age --offset dose --absent 0.4 --seed 5 --tol 0.5",
          {"formula": "death~age", "absent": 0.4, "random_state": 5, "tol": 0.5},
          {"offset": "dose"}),
@@ -209,6 +212,13 @@ def test_options_reach_the_model(options, settings, fit):
     pd.testing.assert_frame_equal(coefficients(), own, rtol=1e-9, check_names=False)
     assert Path("out/summary.txt").read_text().strip() == model.summary().strip()
     assert len(pd.read_csv("out/history.csv")) == model.n_exchanges_
+
+
+def test_clusters_without_a_formula():
+    options = ["--family", "gaussian", "--label", "dose", "--covariance", "cluster"]
+    feddcd(*GLM, *options, "--cluster", "stage", "--out", "out", "-q")
+    assert "by cluster (12)" in Path("out/summary.txt").read_text()
+    assert set(coefficients().index) == {"Intercept", "age", "death", "visits", "time", "trials"}
 
 
 def test_one_line_for_each_exchange_on_a_terminal(capsys, monkeypatch):

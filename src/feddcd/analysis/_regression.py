@@ -16,6 +16,7 @@ from ._newton import Estimate, Pilot, Separated, newton, run_pilot
 from ._outcome import Outcome
 from ._points import Point, dispersion, inverse, variances
 from ._result import SETTINGS, Predictor, TableResult
+from ._robust import check, sandwich, settle, site_meat
 from ._sums import (
     KINDS,
     RESIDUALS,
@@ -27,7 +28,7 @@ from ._sums import (
     square,
 )
 from .plan import ModelSettings, RegressionPlan
-from .protocol import Again, Agreement, Arrays, Blocks, Each, Kind, SiteRows, Watch, tag
+from .protocol import Again, Agreement, Arrays, Blocks, SiteRows, Watch, tag
 
 Train = Callable[[Pilot, int, Log], np.ndarray]
 
@@ -39,12 +40,7 @@ class RegressionTable:
     site_by_site: Mapping[str, tuple[str, ...]] = {
         "the last quadratic model of an absent site": ("value", "g", "H"),
         "estimates of single sites": ("g", "H"),
-        "covariance by cluster": ("g",),
     }
-
-    def kinds(self, settings: ModelSettings) -> dict[str, Kind]:
-        """The sandwich needs every site's gradient; all else can do with sums."""
-        return KINDS | {"g": Each} if settings.covariance == "cluster" else KINDS
 
     plan = staticmethod(RegressionPlan.from_dict)
     columns = staticmethod(_schema.used)
@@ -55,26 +51,32 @@ class RegressionTable:
     def question(self, arrays: Arrays, rows: SiteRows) -> PointQuestion:
         d, k = rows.data.X.shape[1], rows.data.Y.shape[1]
         p = d * k
-        shapes = {"w": (d, k), "seen": (d, k), "null": (k,), "scale": (), "pilot": ()}
+        shapes = {"w": (d, k), "seen": (d, k), "null": (k,), "scale": ()}
+        shapes |= {"pilot": (), "closing": ()}
         for name, shape in shapes.items():
             if arrays[name].shape != shape:
                 raise Refused(f"a question whose {name} has the shape {arrays[name].shape}")
         if arrays["V"].size not in (0, p * (p + 1) // 2):
             raise Refused("a question whose V has another size")
         given = PointQuestion._make(arrays[name] for name in PointQuestion._fields)
-        return given._replace(pilot=bool(given.pilot))
+        return given._replace(pilot=bool(given.pilot), closing=bool(given.closing))
 
     def answer(self, rows: SiteRows, question: PointQuestion) -> Blocks:
-        kinds = self.kinds(rows.plan)
-        given = answer(rows.data, rows.plan.loss(), question, rows.least)
-        return {name: kinds[name](part) for name, part in parts(given).items()}
+        family, kind = rows.plan.loss(), rows.plan.covariance
+        given = answer(rows.data, family, question, rows.least)
+        if question.closing:
+            meat = site_meat(rows.data, family, question, kind, rows.cluster)
+            given = given._replace(**meat._asdict())
+        return {name: KINDS[name](part) for name, part in parts(given).items()}
 
     def blocks(self, arrays: Arrays, plan: ModelSettings, cohort: Agreement) -> Blocks:
         model = model_for(plan, cohort)
         p, triangle = model.p, model.p * (model.p + 1) // 2
         sizes = {"value": 1, "g": p, "H": triangle, "size": p, "M": 1, "m": 1, "pearson": 1}
         sizes["F"] = 0 if model.loss.expected is None else triangle
-        blocks = tag(arrays, self.kinds(plan), sizes)
+        if "meat" in arrays:
+            sizes |= {"meat": triangle, "clusters": 1}
+        blocks = tag(arrays, KINDS, sizes)
         read_answer(blocks)  # every part is there
         return blocks
 
@@ -90,6 +92,7 @@ class RegressionTable:
         """`absent` is the share of sites that is expected to be missing; `train` runs Point-SAGA,
         where there is a way to, and gives its w."""
         model, log = model_for(plan, cohort), Log(plan.max_exchanges, watch)
+        check(model, plan.covariance)
         line = LineCost(plan.latency, plan.bandwidth)
         judge = lambda model, point, sums: _error(
             point, _covariance(model, point, sums, plan.covariance)
@@ -104,7 +107,10 @@ class RegressionTable:
             if train is not None and choice.method == "pointsaga":
                 start = train(pilot, int(choice.predictions.exchanges["pointsaga"]), log)
             hold = choice.method == "newton" or not model.loss.canonical
+            log.reserve = int(plan.covariance != "model")
             estimate = yield from newton(pilot, judge, plan.tol, log, start, hold)
+            if plan.covariance != "model":
+                estimate = yield from settle(pilot, estimate, judge, plan.tol, log, hold)
         except Separated as lost:
             raise separation(lost.direction, model.names, model.family) from None
         except DataError as error:
@@ -143,6 +149,7 @@ def _result(
         n_rows=int(estimate.sums.n),
         n_dropped=0,
         n_sites=len(model.sites),
+        n_clusters=estimate.point.clusters,
         **_fit_numbers(model, estimate),
         certified_error=estimate.error,
         unproven=model.loss.unproven,
@@ -212,14 +219,10 @@ def _units(settings: ModelSettings, estimate: Estimate) -> np.ndarray:
 
 
 def _covariance(model: Model, point: Point, sums: Moments, kind: str) -> np.ndarray:
-    """Of the coefficients in units of D: φF⁻¹, or the sandwich with the sites as clusters and
-    statsmodels' factor for few of them."""
-    V, n, p = inverse(point.F), float(sums.n), model.p
-    if kind == "model":
-        return dispersion(model, point.value, sums, point.pearson) * V
-    N = len(point.site_g)
-    meat = point.site_g.T @ point.site_g * (N / (N - 1)) * ((n - 1) / (n - p))
-    return V @ meat @ V
+    """Of the coefficients in units of D: φF⁻¹, or the sandwich where its meat is known."""
+    if kind == "model" or point.meat is None:
+        return dispersion(model, point.value, sums, point.pearson) * inverse(point.F)
+    return sandwich(point, sums, kind)
 
 
 def _error(point: Point, cov: np.ndarray) -> float:

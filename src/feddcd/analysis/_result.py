@@ -15,6 +15,7 @@ from ..formula import INTERCEPT, DesignColumn, read_formula
 from ._cost import Choice
 from ._model import effect_columns
 from ._outcome import Outcome
+from ._robust import few_clusters, named
 from ._values import check_finite, numbers_of
 from .families import CHOICES, family_of, ratio_of
 from .table import Design, as_frame, pick
@@ -93,6 +94,7 @@ class TableResult:
     n_rows: int
     n_dropped: int
     n_sites: int
+    n_clusters: int  # 0 where standard errors are not by cluster
     deviance: float
     null_deviance: float
     dispersion: float
@@ -209,7 +211,7 @@ def summary(result: TableResult) -> str:
         ("Rows used", f"{result.n_rows:,}"),
         ("Rows dropped", f"{result.n_dropped:,}"),
         ("Sites", f"{result.n_sites:,}"),
-        ("Covariance", {"model": "model-based", "cluster": "cluster (site)"}[result.covariance]),
+        ("Covariance", named(result.covariance, result.n_clusters)),
         ("Penalty", _penalty(result.l2)),
     ]
     right = [
@@ -281,4 +283,4 @@ def _words(result: TableResult) -> list[str]:
             f"NOT proven to tol={result.tol:g}: the bound is {error:.2g} standard errors; "
             "raise max_exchanges."
         )
-    return [*_left_out(result), cost, proof]
+    return [*_left_out(result), cost, proof, *few_clusters(result.n_clusters)]

@@ -44,6 +44,7 @@ class PointQuestion(NamedTuple):
     edges: np.ndarray  # between bins of the predicted mean
     scale: np.ndarray  # the square root of the dispersion, as guessed so far
     pilot: bool
+    closing: bool = False  # asks for the meat of robust standard errors, too
 
     @property
     def reveals(self) -> str:
@@ -82,21 +83,23 @@ class Answer(NamedTuple):
     residuals: np.ndarray  # weight by bins of the residuals
     pearson: np.ndarray  # X²: squared residuals by their variances
     moments: Moments | None
+    meat: np.ndarray | None = None  # its upper triangle, as `_robust` has it
+    clusters: np.ndarray | None = None
 
 
 KINDS: dict[str, Kind] = {  # of the parts of an answer: what is done with each
     "value": Sum, "g": Sum, "H": Sum, "F": Sum, "size": Sum, "M": partial(Max, grid=1),
     "m": partial(Max, grid=8), "null": Sum, "bins": Sum, "residuals": Sum, "pearson": Sum,
-    "moments.n": Count,
-    **{f"moments.{name}": Sum for name in Moments._fields[1:]},
+    "meat": Sum, "clusters": Count,
+    "moments.n": Count, **{f"moments.{name}": Sum for name in Moments._fields[1:]},
 }  # fmt: skip
 
 
 def parts(said: Answer) -> dict[str, np.ndarray]:
     """An answer's arrays by name, in the order of KINDS."""
-    own = {name: part for name, part in said._asdict().items() if name != "moments"}
-    moments = {} if said.moments is None else said.moments._asdict()
-    return own | {f"moments.{name}": part for name, part in moments.items()}
+    given = {name: part for name, part in said._asdict().items() if part is not None}
+    moments = {} if said.moments is None else given.pop("moments")._asdict()
+    return given | {f"moments.{name}": part for name, part in moments.items()}
 
 
 def read_answer(blocks: Blocks) -> Answer:

@@ -14,7 +14,7 @@ from ._model import model_for
 from ._regression import RegressionTable
 from ._result import TableResult, result_of
 from ._schema import Prepared, narrowed, prepare
-from .plan import ModelSettings, check_simulation
+from .plan import ModelSettings, check_cluster, check_simulation
 from .protocol import Again, converse, in_process
 from .table import CompleteRows, Roles, read
 
@@ -81,10 +81,11 @@ class FederatedGLM(BaseEstimator):
         names = [f.name for f in dataclasses.fields(ModelSettings)]
         return ModelSettings(**{name: getattr(self, name) for name in names})
 
-    def fit(self, X, y=None, groups=None, sample_weight=None, offset=None) -> "FederatedGLM":
+    def fit(self, X, y=None, groups=None, sample_weight=None, offset=None, cluster=None):
         """X is a matrix, or a DataFrame that the formula speaks of; groups says whose each row is,
-        by an array or the name of a column (sample_weight and offset may be named, too)."""
-        settings, roles = self.settings(), Roles(y, groups, sample_weight, offset)
+        by an array or the name of a column (sample_weight, offset and cluster may be named, too).
+        With covariance="cluster" the sites are the clusters, or those of `cluster` within sites."""
+        settings, roles = self.settings(), Roles(y, groups, sample_weight, offset, cluster)
         self.fit_rows(read(X, roles, settings.formula, settings.missing))
         if not self.result_.converged:
             warnings.warn(
@@ -98,6 +99,7 @@ class FederatedGLM(BaseEstimator):
     def fit_rows(self, rows: CompleteRows) -> "FederatedGLM":
         """From a table that was read and checked."""
         settings = self.settings()
+        check_cluster(settings.covariance, rows.roles.cluster)
         if settings.family == "multinomial" and rows.roles.offset is not None:
             raise SpecError("an offset has no meaning for family='multinomial'")
         prepared = prepare(rows, settings)

@@ -137,7 +137,8 @@ def _plan(
     if formula is None:
         return None
     settings = dataclasses.replace(model.settings(), formula=formula)
-    plan = RegressionPlan(**vars(settings), weight=roles.weight, offset=roles.offset)
+    columns: Any = {name: getattr(roles, name) for name in ("weight", "offset", "cluster")}
+    plan = RegressionPlan(**vars(settings), **columns)
     return plan if book is None else with_codebook(plan, book)
 
 

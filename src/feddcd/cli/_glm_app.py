@@ -10,7 +10,7 @@ from ._terminal import Decimal, Encoding, Missing, Sep, SheetName
 # all other options are parameters of the model, under its own names
 OF_THE_COMMAND = {
     "file", "label", "group", "clients", "weight", "offset", "seed", "out", "force", "quiet",
-    "sep", "decimal", "encoding", "na", "sheet", "codebook",
+    "sep", "decimal", "encoding", "na", "sheet", "codebook", "cluster",
 }  # fmt: skip
 
 
@@ -63,7 +63,12 @@ def glm(
     weight: Annotated[str | None, _column("Weights; for shares, the number of trials.")] = None,
     offset: Annotated[str | None, _column("Added to the linear predictor.")] = None,
     site_effects: Annotated[str, _option("none, or fixed: an intercept per site.")] = "none",
-    covariance: Annotated[str, _option("model, or cluster: sandwich, by site.")] = "model",
+    covariance: Annotated[
+        str, _option("model; robust: HC0, HC1, HC2, HC3; or cluster: by site, or by --cluster.")
+    ] = "model",
+    cluster: Annotated[
+        str | None, _column("Of --covariance cluster: clusters that lie within sites.")
+    ] = None,
     missing: Annotated[str, _option("drop rows with missing values, or error.")] = "drop",
     standardize: Annotated[
         bool, typer.Option("--standardize", help="Coefficients per standard deviation.")
@@ -99,7 +104,7 @@ def glm(
     settings = {name: value for name, value in locals().items() if name not in OF_THE_COMMAND}
     from ._glm import Reading, Roles, Source, glm_command
 
-    roles = Roles(label, group, weight, offset)
+    roles = Roles(label, group, weight, offset, cluster)
     how = Reading(sep, decimal, encoding, tuple(na or ()), sheet)
     source = Source(file, how, codebook)
     glm_command(source, roles, settings | {"random_state": seed}, clients, out, force, quiet)

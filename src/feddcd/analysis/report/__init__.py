@@ -8,6 +8,7 @@ from ..._text import count, number, probability, ratio, size, trim
 from ...report import page
 from ...report.tables import pairs, table
 from .._result import Fitted, TableResult, result_of
+from .._robust import named
 from . import _words as words
 from ._course import course, error_of
 from ._effects import forest
@@ -116,7 +117,7 @@ def _calibration(fit: TableResult) -> str:
 
 
 def _facts(fit: TableResult) -> str:
-    errors = {"cluster": "clustered by site"}.get(fit.covariance, "model-based")
+    errors = named(fit.covariance, fit.n_clusters)
     rows = [
         ("Model", words.KINDS[fit.family]),
         ("Link", fit.link),
