@@ -168,6 +168,7 @@ def _result(
         classes=np.array(cohort.classes) if several else None,
         sites=np.array(cohort.sites),
         outcome=None if cohort.outcome is None else Outcome(*cohort.outcome),
+        row_sums=_row_sums(estimate.sums),
         predictor=Predictor(
             settings.family,
             settings.formula,
@@ -179,6 +180,11 @@ def _result(
         ),
         left_out=tuple(cohort.left_out),
     )
+
+
+def _row_sums(sums: Moments) -> tuple[float, ...]:
+    each = (sums.weight, sums.y, sums.o, sums.floor)
+    return tuple(float(x) for part in each for x in np.ravel(part))
 
 
 def _flat(A: np.ndarray, estimate: Estimate, k: int) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import numbers
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -12,7 +12,10 @@ import pandas as pd
 
 from .._errors import DataError, SpecError
 from ..formula import INTERCEPT, DesignColumn, read_formula
+from ._contrast import contrasts
 from ._cost import Choice
+from ._inference import compare, vif, wald
+from ._intervals import with_intervals
 from ._model import effect_columns
 from ._outcome import Outcome
 from ._robust import few_clusters, named
@@ -37,6 +40,16 @@ class Predictor(NamedTuple):
     left_out: tuple[str, ...] = ()  # columns of the design that w has no row for
 
     def predict(self, X: Any, offset: Any, groups: Any, sites: np.ndarray) -> np.ndarray:
+        _, z = self.rows(X, offset, groups, sites)
+        mean = family_of(self.family, self.link or None).mean(z)
+        if self.family == "multinomial":
+            return np.hstack([1 - mean.sum(1, keepdims=True), mean])
+        return mean[:, 0]
+
+    def rows(
+        self, X: Any, offset: Any, groups: Any, sites: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Of the design matrix, and their linear predictors."""
         if self.design is None:
             raise SpecError("this result does not know how its columns are made")
         frame = as_frame(X, need_names=self.formula is not None)
@@ -50,11 +63,7 @@ class Predictor(NamedTuple):
         o = 0 if o is None else numbers_of(o, "offset")
         if self.effects:
             matrix = np.hstack([matrix, self._site_columns(frame, groups, sites)])
-        z = matrix @ self.w + (o + self.design.offset(frame))[:, None]
-        mean = family_of(self.family, self.link or None).mean(z)
-        if self.family == "multinomial":
-            return np.hstack([1 - mean.sum(1, keepdims=True), mean])
-        return mean[:, 0]
+        return matrix, matrix @ self.w + (o + self.design.offset(frame))[:, None]
 
     def _site_columns(self, frame: pd.DataFrame, groups: Any, sites: np.ndarray) -> np.ndarray:
         groups = self.group if groups is None else groups
@@ -116,9 +125,11 @@ class TableResult:
     intercept: np.ndarray | float
     classes: np.ndarray | None
     sites: np.ndarray
+    row_sums: tuple[float, ...]  # of weights, outcomes and offsets: the same for the same rows
     predictor: Predictor | None = field(default=None, repr=False)
     left_out: tuple[str, ...] = ()  # columns of cells without a row, or that others determine
     outcome: Outcome | None = None  # of two words: the other, and the event that counts as 1
+    more: Mapping[str, pd.DataFrame] = field(default_factory=dict)  # tables that were asked for
 
     @property
     def response(self) -> str | None:
@@ -154,12 +165,33 @@ class TableResult:
         known = {c.name: c for c in design.columns} if design and self.formula else {}
         return known.get(column)
 
-    def predict(self, X: Any, offset: Any = None, groups: Any = None) -> np.ndarray:
+    def predict(
+        self, X: Any, offset: Any = None, groups: Any = None, interval: float | None = None
+    ) -> Any:
         """The mean response; for multinomial one column per class. `groups` only matters with
-        site effects."""
+        site effects. With `interval`, such as 0.95, a frame: mean, low, high."""
         if self.predictor is None:
             raise SpecError("this result does not know how its columns are made")
-        return self.predictor.predict(X, offset, groups, self.sites)
+        if interval is None:
+            return self.predictor.predict(X, offset, groups, self.sites)
+        rows, z = self.predictor.rows(X, offset, groups, self.sites)
+        return with_intervals(self, rows, z, interval)
+
+    def test(self) -> pd.DataFrame:
+        """Wald's test of each term, from the covariance of the table."""
+        return wald(self)
+
+    def compare(self, other: "TableResult | Fitted") -> pd.DataFrame:
+        """The likelihood-ratio test of two nested models of the same rows."""
+        return compare(self, result_of(other))
+
+    def contrast(self, wanted: Any, level: float = 0.95) -> pd.DataFrame:
+        """Of combinations of coefficients: "a - 2 * b = 0", {"a": 1, "b": -2}, or a list."""
+        return contrasts(self, wanted, level)
+
+    def vif(self) -> pd.DataFrame:
+        """Variance inflation factors, generalised for terms of several columns."""
+        return vif(self)
 
     def summary(self) -> str:
         return summary(self)

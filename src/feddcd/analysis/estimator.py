@@ -5,6 +5,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
@@ -131,10 +132,26 @@ class FederatedGLM(BaseEstimator):
             exchange = in_process(analysis, sites, self.absent, self.random_state)
             return converse(talk, exchange)
 
-    def predict(self, X, offset=None, groups=None) -> np.ndarray:
+    def predict(self, X, offset=None, groups=None, interval: float | None = None) -> Any:
         """The mean response; for multinomial one column per class. `groups` only matters with
-        site effects."""
-        return result_of(self).predict(X, offset, groups)
+        site effects. With `interval`, such as 0.95, a frame: mean, low, high."""
+        return result_of(self).predict(X, offset, groups, interval)
+
+    def test(self) -> pd.DataFrame:
+        """Wald's test of each term, from the covariance of the table."""
+        return result_of(self).test()
+
+    def compare(self, other: "FederatedGLM | TableResult") -> pd.DataFrame:
+        """The likelihood-ratio test of two nested models of the same rows."""
+        return result_of(self).compare(other)
+
+    def contrast(self, wanted: Any, level: float = 0.95) -> pd.DataFrame:
+        """Of combinations of coefficients: "a - 2 * b = 0", {"a": 1, "b": -2}, or a list."""
+        return result_of(self).contrast(wanted, level)
+
+    def vif(self) -> pd.DataFrame:
+        """Variance inflation factors, generalised for terms of several columns."""
+        return result_of(self).vif()
 
     def summary(self) -> str:
         return result_of(self).summary()
