@@ -12,6 +12,7 @@ import pandas as pd
 
 from .._errors import DataError, SpecError
 from ..formula import INTERCEPT, DesignColumn, read_formula
+from . import _more
 from ._contrast import contrasts
 from ._cost import Choice
 from ._inference import compare, vif, wald
@@ -257,7 +258,8 @@ def summary(result: TableResult) -> str:
     half = WIDTH // 2 - 1
     head = [f"{_pair(a, half)}  {_pair(b, half)}" for a, b in zip(left, right, strict=True)]
     title = "Federated generalised linear model".center(WIDTH)
-    return "\n".join([title, "=" * WIDTH, *head, "=" * WIDTH, *_table(result), "", *_words(result)])
+    body = [*_table(result), "", *_words(result), *_more.lines(result.more)]
+    return "\n".join([title, "=" * WIDTH, *head, "=" * WIDTH, *body])
 
 
 def _family(result: TableResult) -> str:

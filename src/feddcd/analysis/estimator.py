@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from .._errors import SpecError
+from ._inference import SITES, likelihood_ratio, term_of
 from ._model import model_for
 from ._regression import RegressionTable
 from ._result import TableResult, result_of
@@ -131,6 +132,23 @@ class FederatedGLM(BaseEstimator):
         with threadpool_limits(1 if few else None, user_api="blas"):
             exchange = in_process(analysis, sites, self.absent, self.random_state)
             return converse(talk, exchange)
+
+    def test_rows(self, rows: CompleteRows) -> pd.DataFrame:
+        """The likelihood-ratio test of each term: a fit without it, of the same rows."""
+        whole = result_of(self)
+
+        def without(term: str) -> TableResult:
+            again: Any = clone(self)
+            again.set_params(verbose=False)
+            if term == SITES:
+                return again.set_params(site_effects="none").fit_rows(rows).result_
+            keep = [j for j, name in enumerate(rows.names) if term_of(whole, name) != term]
+            if not keep:
+                raise SpecError(f"without {term} nothing is left to fit: there is no intercept")
+            names = [rows.names[j] for j in keep]
+            return again.fit_rows(rows._replace(X=rows.X[:, keep], names=names)).result_
+
+        return likelihood_ratio(whole, without)
 
     def predict(self, X, offset=None, groups=None, interval: float | None = None) -> Any:
         """The mean response; for multinomial one column per class. `groups` only matters with

@@ -7,6 +7,7 @@ from pathlib import Path
 from ..._text import count, number, probability, ratio, size, trim
 from ...report import page
 from ...report.tables import pairs, table
+from .. import _more
 from .._result import Fitted, TableResult, result_of
 from .._robust import named
 from . import _words as words
@@ -49,6 +50,7 @@ def html(fit: TableResult, title: str) -> str:
         _summary(fit, title),
         page.section("Effects", *drawn),
         page.section("The regression table", _regression(fit)),
+        _tables(fit),
         _groups(fit, [g for g in (calibration(fit), roc_curve(fit), residuals(fit)) if g]),
         page.section("The fit in numbers", _facts(fit)),
         course(fit),
@@ -85,6 +87,17 @@ def _regression(fit: TableResult) -> str:
         cells += [probability(row["p"]), number(low), number(high)]
         rows.append(cells + ([ratio(b), ratio(low), ratio(high)] if name else []))
     return table("The regression table, in the units of the columns", head, ("", rows))
+
+
+def _tables(fit: TableResult) -> str:
+    """What was asked for beside the coefficients."""
+    if not fit.more:
+        return ""
+    made = []
+    for name, frame in fit.more.items():
+        head, *rows = _more.cells(frame)
+        made.append(table(_more.TITLES[name], head, ("", rows)))
+    return page.section("Tests and contrasts", *made)
 
 
 def _groups(fit: TableResult, figures: Sequence[str]) -> str:
