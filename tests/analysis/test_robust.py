@@ -5,7 +5,13 @@ import pandas as pd
 import pytest
 
 from feddcd import FederatedGLM
-from feddcd.analysis.plan import RegressionPlan
+from feddcd._errors import Refused
+from feddcd.analysis._regression import RegressionTable
+from feddcd.analysis._robust import site_meat
+from feddcd.analysis._sums import DesignRows, PointQuestion, upper
+from feddcd.analysis.families import family_of
+from feddcd.analysis.plan import ModelSettings, RegressionPlan
+from feddcd.analysis.protocol import SiteRows, arrays
 from r_tables import FACTS, MODELS, fit, table
 
 KINDS = ("HC0", "HC1", "HC2", "HC3")
@@ -20,6 +26,8 @@ def test_standard_errors_that_do_not_trust_the_model(name, kind):
     assert found.converged_
     assert found.n_exchanges_ == model.n_exchanges_ + 1
     assert f"robust ({kind})" in found.summary()
+    assert "the proof is of the coefficients" in found.summary()
+    assert "the proof is of the coefficients" not in model.summary()
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -92,6 +100,34 @@ def test_a_row_that_alone_decides_a_coefficient():
     with pytest.raises(ValueError, match=r"the leverage of 1 row.* is 1.*take HC1"):
         model.fit(data, groups="site")
     model.set_params(covariance="HC1").fit(data, groups="site")
+
+
+def test_a_site_gives_the_meat_only_where_the_plan_has_it():
+    rows = DesignRows(np.ones((9, 1)), np.ones((9, 1)), np.ones(9), np.zeros(9))
+    one = np.ones((1, 1))
+    asked = PointQuestion(one, one, np.ones(1), np.zeros(1), np.zeros(0), np.ones(()), False, True)
+    read = lambda covariance, question: RegressionTable().question(
+        arrays(question), SiteRows(ModelSettings(covariance=covariance), rows, 9)
+    )
+    assert read("HC0", asked).closing
+    for covariance, other in {"model": asked, "HC0": asked._replace(V=np.zeros(0))}.items():
+        with pytest.raises(Refused, match="that the plan does not have"):
+            read(covariance, other)
+
+
+def test_a_site_answers_no_question_that_picks_out_a_row():
+    """A V that is larger than the inverse of the site's own Hessian would let one row dominate."""
+    rng = np.random.default_rng(0)
+    X = np.hstack([np.ones((30, 1)), rng.normal(size=(30, 2))])
+    rows = DesignRows(X, X @ np.ones((3, 1)) + rng.normal(size=(30, 1)), np.ones(30), np.zeros(30))
+    V, w, none = np.linalg.inv(X.T @ X), np.ones((3, 1)), np.zeros(0)
+    ask = lambda V: PointQuestion(w, w, V[upper(3)], none, none, np.ones(()), False, True)
+    site_meat(rows, family_of("gaussian"), ask(V), "HC3", None)
+    site_meat(rows, family_of("gaussian"), ask(V / 7), "HC3", None)
+    target = np.outer(X[4], X[4]) * (1 - 1e-6) / (X[4] @ X[4]) ** 2  # its leverage is 1 almost
+    for other in (1.1 * V, -V, target, target + 1e-9 * np.eye(3), 0 * V, np.nan * V):
+        with pytest.raises(Refused, match="V is not the inverse"):
+            site_meat(rows, family_of("gaussian"), ask(other), "HC3", None)
 
 
 @pytest.mark.parametrize(

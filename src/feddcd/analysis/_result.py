@@ -19,7 +19,7 @@ from ._inference import compare, vif, wald
 from ._intervals import with_intervals
 from ._model import effect_columns
 from ._outcome import Outcome
-from ._robust import few_clusters, named
+from ._robust import named, notes
 from ._values import check_finite, numbers_of
 from .families import CHOICES, family_of, ratio_of
 from .table import Design, as_frame, pick
@@ -317,4 +317,4 @@ def _words(result: TableResult) -> list[str]:
             f"NOT proven to tol={result.tol:g}: the bound is {error:.2g} standard errors; "
             "raise max_exchanges."
         )
-    return [*_left_out(result), cost, proof, *few_clusters(result.n_clusters)]
+    return [*_left_out(result), cost, proof, *notes(result.covariance, result.n_clusters)]

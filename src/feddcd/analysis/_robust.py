@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._errors import DataError, SpecError
+from .._errors import DataError, Refused, SpecError
 from ._cost import Log, Talk, visit
 from ._model import Model
 from ._newton import Estimate, Judge, Pilot, newton
@@ -27,6 +27,7 @@ from .families import Family
 
 LEVERAGE = {"HC2": 1, "HC3": 2}  # the power of 1 - h
 FEW = 30  # clusters, below which intervals are too short
+SLACK = 1e-3  # for rounding, where columns nearly depend on each other
 WHOLE = 1e-9  # of 1 - h: such a row is fitted exactly, whatever its outcome
 
 
@@ -54,8 +55,7 @@ def site_meat(
         return Meat((sums.T @ sums)[upper(p)], np.asarray(float(len(sums))))
     factor = np.ones(n)
     if kind in LEVERAGE:
-        V = square(asked.V, p)
-        left = 1 - rows.s * curvature[:, 0, 0] * np.sum((rows.X @ V) * rows.X, 1)
+        left = 1 - _leverages(rows.X, rows.s * curvature[:, 0, 0], square(asked.V, p))
         if np.any(left < WHOLE):
             raise DataError(
                 f"<covariance> is not defined: the leverage of {int(np.sum(left < WHOLE))} row(s) "
@@ -64,6 +64,22 @@ def site_meat(
             )
         factor = left ** -LEVERAGE[kind]
     return Meat((scores.T @ (factor[:, None] * scores))[upper(p)], np.zeros(()))
+
+
+def _leverages(X: np.ndarray, weight: np.ndarray, V: np.ndarray) -> np.ndarray:
+    """h of each row. The inverse of a sum of Hessians, of which one is H = X'diag(weight)X, has no
+    eigenvalue of VH above 1; another V could raise any row's share until it alone was seen."""
+    size = np.sqrt(np.maximum(np.diag(V), 0))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        R = V / np.outer(size, size)
+    try:
+        L = size[:, None] * np.linalg.cholesky(R)
+        most = np.linalg.eigvalsh(L.T @ (X.T @ (weight[:, None] * X)) @ L)[-1]
+    except np.linalg.LinAlgError:
+        most = np.inf
+    if not most <= 1 + SLACK:
+        raise Refused("a question whose V is not the inverse of a sum of Hessians")
+    return weight * np.sum((X @ V) * X, 1)
 
 
 def sandwich(at: Point, sums: Moments, kind: str) -> np.ndarray:
@@ -141,11 +157,14 @@ def named(kind: str, clusters: int) -> str:
     return words.get(kind, f"robust ({kind})")
 
 
-def few_clusters(clusters: int) -> list[str]:
-    """A sentence of warning, or nothing."""
-    if not 0 < clusters < FEW:
+def notes(kind: str, clusters: int) -> list[str]:
+    """What is not proven, and a warning of few clusters."""
+    if kind == "model":
         return []
-    return [
-        f"WARNING: {clusters} clusters are few: standard errors by cluster are too small then, "
-        f"intervals too short and p too small; about {FEW} or more are needed."
-    ]
+    said = ["The standard errors are those at the last point; the proof is of the coefficients."]
+    if 0 < clusters < FEW:
+        said.append(
+            f"WARNING: {clusters} clusters are few: standard errors by cluster are too small then, "
+            f"intervals too short and p too small; about {FEW} or more are needed."
+        )
+    return said

@@ -8,7 +8,7 @@ import numpy as np
 from ..._text import count, number, ratio, trim, upper
 from ...formula import INTERCEPT, label
 from .._result import Coefficient, TableResult
-from .._robust import few_clusters
+from .._robust import notes as robust_notes
 from ..families import COUNTS
 
 KINDS = {
@@ -120,12 +120,12 @@ def cautions(fit: TableResult) -> list[str]:
         )
     if fit.covariance == "cluster":
         notes.append("Standard errors allow rows of one cluster to resemble each other.")
-        notes += few_clusters(fit.n_clusters)
     elif fit.covariance != "model":
         notes.append(
             f"Standard errors are robust ({fit.covariance}): they do not trust the model's spread "
             "of the outcome."
         )
+    notes += robust_notes(fit.covariance, fit.n_clusters)
     if fit.site_effects == "fixed":
         notes.append("Each site has its own level; the effects are those within sites.")
     return notes
