@@ -210,6 +210,27 @@ def test_what_a_federation_returns_predicts(tmp_path, monkeypatch, family, optio
             result.predict(new, groups=["z"] * len(new))
 
 
+def test_what_a_federation_returns_answers_as_the_estimator_does(tmp_path, monkeypatch):
+    """Tests, contrasts, VIFs and intervals need no row."""
+    d, formula = patients("gaussian"), "y ~ age * ward + bmi"
+    result = federated(
+        tmp_path, RegressionPlan(formula, "gaussian", tol=1e-9), parts(d), monkeypatch
+    )
+    pooled = FederatedGLM("gaussian", formula, tol=1e-9).fit(d, groups="site")
+    smaller = FederatedGLM("gaussian", "y ~ age + bmi", tol=1e-9)
+    smaller.fit(d.dropna(subset="ward"), groups="site")
+    asked = {
+        "test": lambda fit: fit.test(),
+        "vif": lambda fit: fit.vif(),
+        "contrast": lambda fit: fit.contrast("age - 2 * bmi = 1"),
+        "compare": lambda fit: fit.compare(smaller),
+        "predict": lambda fit: fit.predict(d.dropna()[::3], interval=0.9),
+    }
+    for ask in asked.values():
+        pd.testing.assert_frame_equal(ask(result), ask(pooled), rtol=1e-6)
+    assert list(result.test().index) == ["bmi", "age:ward"]
+
+
 def test_files_are_made_of_an_estimator_or_a_result(tmp_path):
     fit = FederatedGLM("gaussian", "y ~ age + ward").fit(patients("gaussian"), groups="site")
     with pytest.raises(dataclasses.FrozenInstanceError):

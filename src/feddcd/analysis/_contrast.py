@@ -138,18 +138,14 @@ def _part(text: str, at: int, labels: Sequence[str]) -> tuple[float, str | None,
 
 
 def _name(text: str, at: int, labels: Sequence[str]) -> tuple[str | None, int]:
-    """The longest row of the table that stands here, whole."""
-    if text[at : at + 1] == "`":
-        end = text.find("`", at + 1)
-        if end < 0 or text[at + 1 : end] not in labels:
-            raise _odd(text, at, labels)
-        return text[at + 1 : end], _space(text, end + 1)
+    """The longest row of the table that stands here, whole; or one in backticks."""
     whole = lambda end: re.match(r"[\w.\[(:]", text[end:]) is None
-    fits = [n for n in labels if n and text.startswith(n, at) and whole(at + len(n))]
+    spelt = [(spelling, n) for n in labels if n for spelling in (n, f"`{n}`")]
+    fits = [s for s in spelt if text.startswith(s[0], at) and whole(at + len(s[0]))]
     if not fits:
         return None, at
-    name = max(fits, key=len)
-    return name, _space(text, at + len(name))
+    spelling, name = max(fits, key=lambda s: len(s[0]))
+    return name, _space(text, at + len(spelling))
 
 
 def _space(text: str, at: int) -> int:
