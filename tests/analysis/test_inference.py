@@ -7,6 +7,7 @@ import pytest
 from feddcd import FederatedGLM
 from feddcd._errors import SpecError
 from feddcd.analysis._contrast import parse
+from feddcd.analysis.table import Roles, read
 from r_tables import FACTS, MODELS, fit, table
 
 SMALLER = {  # as in r/inference.R
@@ -15,7 +16,11 @@ SMALLER = {  # as in r/inference.R
     "weighted": "mpg ~ wt",
     "insurance": "Claims ~ District + Group + offset(log(Holders))",
     "warpbreaks": "breaks ~ wool",
+    "probit": "low ~ age",
+    "gamma": "mpg ~ wt",
+    "quasi": "breaks ~ wool",
 }
+DISPERSED = ("mtcars", "weighted", "gamma", "reciprocal", "quasi")
 
 
 def same(found: pd.DataFrame, wanted: dict, rtol: float = 1e-6) -> None:
@@ -27,7 +32,7 @@ def same(found: pd.DataFrame, wanted: dict, rtol: float = 1e-6) -> None:
 def test_walds_test_of_each_term(name):
     found = fit(name).test()
     same(found, FACTS[name]["wald"])
-    assert list(found) == ["df", "F" if name in ("mtcars", "weighted") else "chi2", "p"]
+    assert list(found) == ["df", "F" if name in DISPERSED else "chi2", "p"]
     same(fit(name, covariance="HC3").test(), FACTS[name]["robust_wald"])
 
 
@@ -40,6 +45,14 @@ def test_nested_models(name):
         assert found["df_residual"].tolist() == [
             len(table(name)) - len(small.table_), len(table(name)) - len(large.table_)
         ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_likelihood_ratio_of_each_term(name):
+    """By fits of the same rows without its columns."""
+    model, (_, _, formula, weight, *_) = fit(name), MODELS[name]
+    rows = read(table(name), Roles(None, "site", weight), formula, "drop")
+    same(model.test_rows(rows), FACTS[name]["lr"])
 
 
 @pytest.mark.parametrize(

@@ -52,12 +52,19 @@ fits <- list(
   insurance = glm(Claims ~ District + Group + Age + offset(log(Holders)), poisson, sets$insurance,
                   control = exact),
   warpbreaks = glm(breaks ~ wool * tension, poisson, sets$warpbreaks, control = exact),
-  menarche = glm(share ~ Age, binomial, sets$menarche, weights = Total, control = exact)
+  menarche = glm(share ~ Age, binomial, sets$menarche, weights = Total, control = exact),
+  probit = glm(low ~ age + lwt + race + smoke, binomial("probit"), sets$birthwt, control = exact),
+  gamma = glm(mpg ~ wt + hp + cyl, Gamma("log"), sets$mtcars, control = exact),
+  reciprocal = glm(mpg ~ wt + hp, Gamma("inverse"), sets$mtcars, control = exact),
+  quasi = glm(breaks ~ wool + tension, quasipoisson, sets$warpbreaks, control = exact)
 )
+table_of <- c(weighted = "mtcars", probit = "birthwt", gamma = "mtcars", reciprocal = "mtcars",
+              quasi = "warpbreaks")
 smaller <- list(
   birthwt = update(fits$birthwt, . ~ . - race - lwt), mtcars = update(fits$mtcars, . ~ wt),
   weighted = update(fits$weighted, . ~ wt), insurance = update(fits$insurance, . ~ . - Age),
-  warpbreaks = update(fits$warpbreaks, . ~ wool)
+  warpbreaks = update(fits$warpbreaks, . ~ wool), probit = update(fits$probit, . ~ age),
+  gamma = update(fits$gamma, . ~ wt), quasi = update(fits$quasi, . ~ wool)
 )
 
 # ---- sandwich::vcovHC and sandwich::vcovCL(type = "HC1") ----
@@ -82,6 +89,10 @@ vcovCL <- function(fit, cluster) {
   unscaled(fit) %*% crossprod(sums) %*% unscaled(fit) * factor
 }
 
+# ---- where the dispersion is estimated: F and t ----
+
+dispersed <- function(fit) !(inherits(fit, "glm") && family(fit)$family %in% c("binomial", "poisson"))
+
 # ---- tests: drop1, anova, and Wald's b'V^-1 b ----
 
 columns_of <- function(fit, term) which(attr(model.matrix(fit), "assign") == match(term, terms_of(fit)))
@@ -90,19 +101,23 @@ wald <- function(fit, V = vcov(fit)) {
   lapply(setNames(nm = drop.scope(fit)), function(term) {
     at <- columns_of(fit, term); b <- coef(fit)[at]; q <- length(at)
     chi2 <- drop(b %*% solve(V[at, at, drop = FALSE], b))
-    if (inherits(fit, "glm")) c(q, chi2, pchisq(chi2, q, lower.tail = FALSE))
+    if (!dispersed(fit)) c(q, chi2, pchisq(chi2, q, lower.tail = FALSE))
     else c(q, chi2 / q, pf(chi2 / q, q, df.residual(fit), lower.tail = FALSE))
   })
 }
 lr <- function(fit) {
+  if (inherits(fit, "glm") && dispersed(fit)) {  # drop1's F would take another dispersion
+    without <- function(term) compare(update(fit, paste(". ~ . -", term)), fit)
+    return(lapply(setNames(nm = drop.scope(fit)), without))
+  }
   got <- drop1(fit, test = if (inherits(fit, "glm")) "Chisq" else "F")[-1, ]
   value <- if (inherits(fit, "glm")) got$LRT else got[["F value"]]
   p <- if (inherits(fit, "glm")) got[["Pr(>Chi)"]] else got[["Pr(>F)"]]
   setNames(lapply(seq_len(nrow(got)), function(i) c(got$Df[i], value[i], p[i])), rownames(got))
 }
 compare <- function(one, other) {
-  got <- anova(one, other, test = if (inherits(one, "glm")) "Chisq" else "F")[2, ]
-  if (inherits(one, "glm")) c(got$Df, got$Deviance, got[["Pr(>Chi)"]])
+  got <- anova(one, other, test = if (dispersed(one)) "F" else "Chisq")[2, ]
+  if (!dispersed(one)) c(got$Df, got$Deviance, got[["Pr(>Chi)"]])
   else c(got$Df, got$F, got[["Pr(>F)"]])
 }
 
@@ -112,8 +127,8 @@ contrast <- function(fit, weights, against = 0) {
   b <- sum(weights * coef(fit)[names(weights)])
   V <- vcov(fit)[names(weights), names(weights)]
   se <- sqrt(drop(weights %*% V %*% weights)); z <- (b - against) / se
-  quantile <- if (inherits(fit, "glm")) qnorm(0.975) else qt(0.975, df.residual(fit))
-  p <- if (inherits(fit, "glm")) 2 * pnorm(-abs(z)) else 2 * pt(-abs(z), df.residual(fit))
+  quantile <- if (dispersed(fit)) qt(0.975, df.residual(fit)) else qnorm(0.975)
+  p <- if (!dispersed(fit)) 2 * pnorm(-abs(z)) else 2 * pt(-abs(z), df.residual(fit))
   c(b, se, z, p, b - quantile * se, b + quantile * se)
 }
 vif <- function(fit) {
@@ -133,9 +148,11 @@ predicted <- function(fit, data) {
     return(list(mean = inside[, 1], low = inside[, 2], high = inside[, 3],
                 row_low = row[, 2], row_high = row[, 3]))
   }
-  z <- predict(fit, new, se.fit = TRUE); half <- qnorm(0.975) * z$se.fit
+  z <- predict(fit, new, se.fit = TRUE)
+  half <- z$se.fit * if (dispersed(fit)) qt(0.975, df.residual(fit)) else qnorm(0.975)
   back <- family(fit)$linkinv
-  list(mean = back(z$fit), low = back(z$fit - half), high = back(z$fit + half))
+  ends <- list(back(z$fit - half), back(z$fit + half))
+  list(mean = back(z$fit), low = do.call(pmin, ends), high = do.call(pmax, ends))
 }
 
 # ---- all of it ----
@@ -153,7 +170,7 @@ covariances <- function(fit, data) {
   c(each, list(site = sqrt(diag(vcovCL(fit, data$site))), block = sqrt(diag(vcovCL(fit, data$block)))))
 }
 found <- lapply(setNames(nm = names(fits)), function(name) {
-  fit <- fits[[name]]; data <- sets[[if (name == "weighted") "mtcars" else name]]
+  fit <- fits[[name]]; data <- sets[[if (name %in% names(table_of)) table_of[name] else name]]
   list(coef = coef(fit), se = covariances(fit, data), wald = wald(fit), robust_wald = wald(fit, vcovHC(fit, "HC3")),
        lr = lr(fit), predicted = predicted(fit, data),
        off_diagonal = vcovHC(fit, "HC3")[1, ])
