@@ -66,20 +66,26 @@ def df_residual(result: "TableResult") -> int:
     return result.n_rows - len(result.table)
 
 
-def term_of(result: "TableResult", column: str) -> str:
-    """`a:b[T.x]` is of the term a:b; without a formula each column is one."""
+def term_of(result: "TableResult", column: str) -> str | None:
+    """`a:b[T.x]` is of the term a:b; without a formula each column is one. The intercept is of
+    none, nor is a parameter that no column has, as a threshold."""
+    if column == INTERCEPT:
+        return None
     if result.is_of_site(column):
         return SITES
+    if result.formula is None:
+        return column
     made = result.made_of(column)
-    return column if made is None else made.term
+    return None if made is None else made.term
 
 
 def terms(result: "TableResult") -> dict[str, list[int]]:
     """The rows of the table that belong to each; the intercept is none."""
     found: dict[str, list[int]] = {}
     for at, coefficient in enumerate(result.coefficients):
-        if coefficient.column != INTERCEPT:
-            found.setdefault(term_of(result, coefficient.column), []).append(at)
+        term = term_of(result, coefficient.column)
+        if term is not None:
+            found.setdefault(term, []).append(at)
     return found
 
 

@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from .._errors import SpecError
+from ..formula import INTERCEPT
 from ._inference import SITES, likelihood_ratio, term_of
 from ._model import model_for
 from ._regression import RegressionTable
@@ -142,7 +143,8 @@ class FederatedGLM(BaseEstimator):
             again.set_params(verbose=False)
             if term == SITES:
                 return again.set_params(site_effects="none").fit_rows(rows).result_
-            keep = [j for j, name in enumerate(rows.names) if term_of(whole, name) != term]
+            there = [c for c in whole.columns if term_of(whole, c) != term]
+            keep = [j for j, name in enumerate(rows.names) if name in (INTERCEPT, *there)]
             if not keep:
                 raise SpecError(f"without {term} nothing is left to fit: there is no intercept")
             names = [rows.names[j] for j in keep]
