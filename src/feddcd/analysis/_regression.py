@@ -16,7 +16,7 @@ from ._newton import Estimate, Pilot, Separated, newton, run_pilot
 from ._outcome import Outcome
 from ._points import Point, dispersion, inverse, variances
 from ._result import SETTINGS, Predictor, TableResult
-from ._robust import check, sandwich, settle, site_meat
+from ._robust import check, meat_of, sandwich, settle
 from ._sums import (
     KINDS,
     RESIDUALS,
@@ -64,11 +64,9 @@ class RegressionTable:
         return given._replace(pilot=bool(given.pilot), closing=bool(given.closing))
 
     def answer(self, rows: SiteRows, question: PointQuestion) -> Blocks:
-        family, kind = rows.plan.loss(), rows.plan.covariance
-        given = answer(rows.data, family, question, rows.least)
+        given = answer(rows.data, rows.plan.loss(), question, rows.least)
         if question.closing:
-            meat = site_meat(rows.data, family, question, kind, rows.cluster)
-            given = given._replace(**meat._asdict())
+            given = given._replace(**meat_of(rows, question)._asdict())
         return {name: KINDS[name](part) for name, part in parts(given).items()}
 
     def blocks(self, arrays: Arrays, plan: ModelSettings, cohort: Agreement) -> Blocks:
@@ -170,7 +168,7 @@ def _result(
         classes=np.array(cohort.classes) if several else None,
         sites=np.array(cohort.sites),
         outcome=None if cohort.outcome is None else Outcome(*cohort.outcome),
-        row_sums=_row_sums(estimate.sums),
+        row_sums=estimate.sums.of_outcome,
         predictor=Predictor(
             settings.family,
             settings.formula,
@@ -182,11 +180,6 @@ def _result(
         ),
         left_out=tuple(cohort.left_out),
     )
-
-
-def _row_sums(sums: Moments) -> tuple[float, ...]:
-    each = (sums.weight, sums.y, sums.o, sums.floor)
-    return tuple(float(x) for part in each for x in np.ravel(part))
 
 
 def _flat(A: np.ndarray, estimate: Estimate, k: int) -> np.ndarray:

@@ -24,6 +24,7 @@ from ._newton import Estimate, Judge, Pilot, newton
 from ._points import Point, inverse, upper_inverse
 from ._sums import DesignRows, Moments, PointQuestion, square, upper
 from .families import Family
+from .protocol import SiteRows
 
 LEVERAGE = {"HC2": 1, "HC3": 2}  # the power of 1 - h
 FEW = 30  # clusters, below which intervals are too short
@@ -36,6 +37,12 @@ class Meat(NamedTuple):
 
     meat: np.ndarray
     clusters: np.ndarray
+
+
+def meat_of(rows: SiteRows, asked: PointQuestion) -> Meat:
+    """As the site's plan has it."""
+    plan = rows.plan
+    return site_meat(rows.data, plan.loss(), asked, plan.covariance, rows.cluster)
 
 
 def site_meat(

@@ -69,6 +69,12 @@ class Moments(NamedTuple):
     constant: np.ndarray  # of the log-likelihood, and sum ln s
     start: np.ndarray  # the normal equations of a first guess, if there is one
 
+    @property
+    def of_outcome(self) -> tuple[float, ...]:
+        """Of weights, outcomes and offsets: the same for the same rows, whatever explains them."""
+        each = (self.weight, self.y, self.o, self.floor)
+        return tuple(float(x) for part in each for x in np.ravel(part))
+
 
 class Answer(NamedTuple):
     value: np.ndarray
