@@ -84,8 +84,8 @@ def command(data: pd.DataFrame) -> None:
 def fits(X: np.ndarray, y: np.ndarray, sites: np.ndarray, l2: float) -> None:
     made: dict[str, object] = {}
     methods: dict[str, Callable[[], object]] = {
-        NEWTON: lambda: feddcd.FederatedGLM(l2=l2, algorithm="newton").fit(X, y, sites),
-        "FederatedGLM, auto": lambda: feddcd.FederatedGLM(l2=l2).fit(X, y, sites),
+        NEWTON: lambda: feddcd.FederatedGLM(l2=l2, tol=0.01, algorithm="newton").fit(X, y, sites),
+        "FederatedGLM, auto": lambda: feddcd.FederatedGLM(l2=l2, tol=0.01).fit(X, y, sites),
         "scikit-learn, lbfgs": lambda: LogisticRegression(
             C=1 / l2 if l2 else np.inf, tol=1e-6, max_iter=2000
         ).fit(X, y),

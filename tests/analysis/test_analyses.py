@@ -58,6 +58,9 @@ class MeansResult:
     n_dropped: int = 0
     n_exchanges: int = 1
 
+    def with_dropped(self, by_site):
+        return dataclasses.replace(self, n_dropped=sum(by_site.values()))
+
     def facts(self):
         return {"largest": self.largest}
 
@@ -158,7 +161,7 @@ def test_every_part_of_an_answer_says_what_is_done_with_it():
     blocks = regression.answer(SiteRows(ModelSettings(), data, 9), asked)
     assert list(blocks) == [name for name in KINDS if name not in ("meat", "clusters")]
     kinds = {name: type(block) for name, block in blocks.items()}
-    assert {n for n, kind in kinds.items() if kind is not Sum} == {"M", "m", "moments.n"}
+    assert {n for n, kind in kinds.items() if kind is not Sum} == {"M", "m", "moments.n", "own"}
     assert isinstance(blocks["moments.n"], Count)
     assert [blocks[name].grid for name in ("M", "m")] == [1, 8]
     cluster = ModelSettings(covariance="cluster")
@@ -167,7 +170,7 @@ def test_every_part_of_an_answer_says_what_is_done_with_it():
     assert isinstance(last["meat"], Sum)
     assert last["clusters"] == Count(np.asarray(1.0))
     needed = {part for used in regression.site_by_site.values() for part in used}
-    assert needed < {name for name, kind in kinds.items() if kind is Sum}
+    assert needed < {name for name, kind in kinds.items() if kind is not Max}
     assert regression.blocks(arrays(blocks), ModelSettings(), cohort).keys() == blocks.keys()
 
 

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
@@ -38,9 +39,11 @@ def assert_same_table(model, result):
     np.testing.assert_array_less(
         np.abs(model.table_["coef"] - params), 1e-6 * np.maximum(np.abs(params), 1e-3 * bse)
     )
-    np.testing.assert_allclose(model.table_["z"], params / bse, rtol=2e-6, atol=1e-8)
-    np.testing.assert_allclose(model.table_["p"], result.pvalues, rtol=1e-4, atol=1e-9)
-    low, high = np.asarray(result.conf_int()).T
+    by = model.result_.statistic
+    np.testing.assert_allclose(model.table_[by.name], params / bse, rtol=2e-6, atol=1e-8)
+    tail = stats.norm if by.name == "z" else stats.t(result.df_resid)
+    np.testing.assert_allclose(model.table_["p"], 2 * tail.sf(abs(params / bse)), rtol=1e-4)
+    low, high = params - tail.ppf(0.975) * bse, params + tail.ppf(0.975) * bse
     np.testing.assert_allclose(model.table_["ci_low"], low, rtol=1e-5, atol=1e-6 * bse.max())
     np.testing.assert_allclose(model.table_["ci_high"], high, rtol=1e-5, atol=1e-6 * bse.max())
 
@@ -218,10 +221,12 @@ def test_real_data_at_unequal_sites(name):
     result = pooled(family, sm.add_constant(X), np.asarray(y, float))
     assert_same_table(model, result)
     assert_same_fit(model, result)
-    loose = FederatedGLM(family).fit(X, y, groups=site)
-    assert loose.n_exchanges_ <= 6
-    off = np.abs(loose.table_["coef"] - np.asarray(result.params)) / np.asarray(result.bse)
-    assert off.max() <= loose.certified_error_ <= 0.01
+    for tol, exchanges in {0.01: 6, 1e-6: 7}.items():  # the latter is the default
+        loose = FederatedGLM(family, tol=tol).fit(X, y, groups=site)
+        assert loose.n_exchanges_ <= exchanges
+        off = np.abs(loose.table_["coef"] - np.asarray(result.params)) / np.asarray(result.bse)
+        assert off.max() <= loose.certified_error_ + 1e-9  # statsmodels' own rounding
+        assert loose.certified_error_ <= tol
 
 
 def test_star98_shares_of_trials():
@@ -257,9 +262,11 @@ def file_data(name):
 
 @needs_files
 @pytest.mark.parametrize("name", ["a9a", "phishing"])
-def test_six_exchanges_with_fifty_sites(name):
+def test_seven_exchanges_with_fifty_sites(name):
+    """Six are enough for a hundredth of a standard error."""
     X, y, site = file_data(name)
-    model = FederatedGLM().fit(X, y, groups=site)
+    assert FederatedGLM().fit(X, y, groups=site).n_exchanges_ <= 7
+    model = FederatedGLM(tol=0.01).fit(X, y, groups=site)
     assert model.n_exchanges_ <= 6
     assert model.certified_error_ <= 0.01
     result = pooled("binomial", sm.add_constant(X), y)

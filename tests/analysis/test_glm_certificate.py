@@ -275,6 +275,19 @@ def test_separation_among_classes_is_named():
         FederatedGLM("multinomial").fit(X, y, groups=site)
 
 
+def test_a_separated_site_effect_has_another_remedy():
+    """A penalty would leave it as it is, so that it is not offered."""
+    rng = np.random.default_rng(0)
+    X, site = rng.normal(size=(200, 2)), np.arange(200) % 4
+    y = np.where(site == 2, 0.0, rng.integers(0, 2, 200))
+    for l2 in (0.0, 10.0):
+        with pytest.raises(
+            ValueError, match=r"separation: site\[2\] .* or give site_effects='none'"
+        ):
+            FederatedGLM(site_effects="fixed", l2=l2).fit(X, y, groups=site)
+    assert FederatedGLM().fit(X, y, groups=site).converged_
+
+
 def test_separation_with_sites_absent():
     X, y, _ = rows()
     X[:, 1] = (np.arange(240) < 30) * 1.0

@@ -109,6 +109,29 @@ def test_the_same_table_as_in_one_process(tmp_path, family, options):
     assert told["family"] == family
 
 
+def test_a_site_may_keep_what_its_rows_alone_would_give(tmp_path):
+    """Its policy lets sums leave, but no model; rows, events and rows left out are told."""
+    d = patients("poisson")
+    home = made(tmp_path, RegressionPlan("y ~ age + bmi", "poisson"), parts(d))
+    policy(home, "north", 'kinds = ["columns", "moments", "hessian"]')
+    run(home)
+    told = json.loads((home.server / "glm" / "model.json").read_text())["site_counts"]
+    whole = d.dropna()
+    for site in SITES:
+        own, missing = whole[whole.site == site], d[d.site == site].bmi.isna().sum()
+        assert told[site] == {
+            "rows": len(own), "events": own.y.sum(), "missing": missing,
+            "estimate": "not told" if site == "north" else "own fit",
+        }  # fmt: skip
+
+
+def test_years_and_their_squares_over_a_federation(tmp_path):
+    d = patients("gaussian").assign(year=lambda d: 2000 + d.index % 11)
+    formula = "y ~ year + I(year**2) + age"
+    table, _ = run(made(tmp_path, RegressionPlan(formula, "gaussian"), parts(d)))
+    same(table, FederatedGLM("gaussian", formula).fit(d, groups="site"))
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_lost_messages_change_nothing(tmp_path, seed):
     d = patients()

@@ -105,7 +105,9 @@ def test_a_row_that_alone_decides_a_coefficient():
 def test_a_site_gives_the_meat_only_where_the_plan_has_it():
     rows = DesignRows(np.ones((9, 1)), np.ones((9, 1)), np.ones(9), np.zeros(9))
     one = np.ones((1, 1))
-    asked = PointQuestion(one, one, np.ones(1), np.zeros(1), np.zeros(0), np.ones(()), False, True)
+    asked = PointQuestion(
+        one, one, np.ones(1), np.zeros(1), np.zeros(0), np.ones(()), False, closing=True
+    )
     read = lambda covariance, question: RegressionTable().question(
         arrays(question), SiteRows(ModelSettings(covariance=covariance), rows, 9)
     )
@@ -121,7 +123,7 @@ def test_a_site_answers_no_question_that_picks_out_a_row():
     X = np.hstack([np.ones((30, 1)), rng.normal(size=(30, 2))])
     rows = DesignRows(X, X @ np.ones((3, 1)) + rng.normal(size=(30, 1)), np.ones(30), np.zeros(30))
     V, w, none = np.linalg.inv(X.T @ X), np.ones((3, 1)), np.zeros(0)
-    ask = lambda V: PointQuestion(w, w, V[upper(3)], none, none, np.ones(()), False, True)
+    ask = lambda V: PointQuestion(w, w, V[upper(3)], none, none, np.ones(()), False, closing=True)
     site_meat(rows, family_of("gaussian"), ask(V), "HC3", None)
     site_meat(rows, family_of("gaussian"), ask(V / 7), "HC3", None)
     target = np.outer(X[4], X[4]) * (1 - 1e-6) / (X[4] @ X[4]) ** 2  # its leverage is 1 almost

@@ -200,8 +200,8 @@ def test_missing_values_are_counted(capsys):
         ("--formula death~age --covariance HC3", {"formula": "death~age", "covariance": "HC3"}, {}),
         ("--formula death~age --covariance cluster --cluster stage",
          {"formula": "death~age", "covariance": "cluster"}, {"cluster": "stage"}),
-        ("--formula death~age --offset dose --absent 0.4 --seed 5 --tol 0.5",
-         {"formula": "death~age", "absent": 0.4, "random_state": 5, "tol": 0.5},
+        ("--formula death~age --offset dose --absent 0.4 --seed 5 --tol 0.5 --level 90",
+         {"level": 0.9, "formula": "death~age", "absent": 0.4, "random_state": 5, "tol": 0.5},
          {"offset": "dose"}),
     ],
 )  # fmt: skip
@@ -294,6 +294,13 @@ def test_clusters_without_a_formula():
     feddcd(*GLM, *options, "--cluster", "stage", "--out", "out", "-q")
     assert "by cluster (12)" in Path("out/summary.txt").read_text()
     assert set(coefficients().index) == {"Intercept", "age", "death", "visits", "time", "trials"}
+
+
+@pytest.mark.parametrize("level", ["0.95", "100", "-5"])
+def test_a_level_is_in_per_cent(capsys, level):
+    feddcd(*GLM, *F, "--level", level, "--out", "out", code=2)
+    told = f"need 1 <= --level < 100, in per cent as in --level 95; got {level}"
+    assert told in capsys.readouterr().err
 
 
 def test_one_line_for_each_exchange_on_a_terminal(capsys, monkeypatch):

@@ -160,6 +160,13 @@ def test_random_formulas_over_random_sites(right, seed, n):
     agree_everywhere(right, ragged(n, seed), tol=0.01)
 
 
+def test_a_level_of_incomplete_rows_alone_is_no_level():
+    frame = ragged()
+    frame.loc[frame.index[:3], ["f", "x"]] = ["only here", np.nan]
+    found = agree_everywhere("x + f", frame)
+    assert list(found.table.index) == ["Intercept", "x", "f[T.b]", "f[T.c]"]
+
+
 def test_the_declared_order_of_words_says_which_is_the_event():
     frame = ragged().assign(word=lambda d: np.where(d.y > 0.3, "dead", "alive"))
     plan = RegressionPlan("word ~ x", levels={"word": ["dead", "alive"]})

@@ -277,6 +277,12 @@ def test_too_many_columns_are_refused_by_name():
         learn(read_formula("y ~ f * g"), many)
 
 
+def test_too_many_levels_are_refused_by_name():
+    many = {"id": ColumnKind(True, tuple(range(1001)))}
+    with pytest.raises(DataError, match="id has 1,001 different values: too many for a category"):
+        learn(read_formula("y ~ C(id)"), many)
+
+
 def test_kinds_of_columns():
     d = pd.DataFrame(
         {

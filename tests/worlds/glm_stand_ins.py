@@ -6,9 +6,10 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 from scipy.special import softmax
-from scipy.stats import norm
+from scipy.stats import norm, t
 
 from feddcd.analysis._cost import Choice
+from feddcd.analysis._measures import LinearFit
 from feddcd.analysis._result import SETTINGS, Predictor, TableResult
 from feddcd.analysis.families import CHOICES
 from feddcd.formula import ColumnKind, learn, read_formula
@@ -85,13 +86,21 @@ def finished(fit):
 
 def common(family, w, cov, labels, n, sites, phi=1.0):
     se = np.sqrt(np.diag(cov))
-    half, z = norm.ppf(0.975) * se, w / se
-    table = {"coef": w, "std_err": se, "z": z, "p": 2 * norm.sf(abs(z)), "ci_low": w - half,
+    by, law = ("t", t(n - len(w))) if family == "gaussian" else ("z", norm)
+    half, z = law.ppf(0.975) * se, w / se
+    table = {"coef": w, "std_err": se, by: z, "p": 2 * law.sf(abs(z)), "ci_low": w - half,
              "ci_high": w + half}  # fmt: skip
+    if family != "gaussian":
+        ends = {"ratio": w, "ratio_low": w - half, "ratio_high": w + half}
+        table |= {name: np.exp(end) for name, end in ends.items()}
+    counts = {"rows": [n // sites] * sites, "missing": [1] * sites, "estimate": ["own fit"] * sites}
     return SimpleNamespace(
-        family=family, link=CHOICES[family][0], unproven_="", formula=None,
-        l2=0.0, tol=0.01, site_effects="none", covariance="model", standardize=False,
-        bytes_down_=4 * sites * 64,
+        family=family, link=CHOICES[family][0], unproven_="", formula=None, l2=0.0, tol=0.01,
+        site_effects="none", covariance="model",
+        standardize=False, bytes_down_=4 * sites * 64, level=0.95, df_residual_=n - len(w),
+        df_null_=n - 1, bic_=840.5, pearson_=800.25, doubts_={}, grouped_=False,
+        linear_=LinearFit(1.5, 0.5, 0.4, 12.0, (3, 796), 0.01) if family == "gaussian" else None,
+        site_counts_=pd.DataFrame(counts, index=pd.Index(range(sites), name="site")),
         table_=pd.DataFrame(table, index=pd.Index(labels, name="name")),
         original_table_=pd.DataFrame(table, index=pd.Index(labels, name="name")),
         original_covariance_=pd.DataFrame(cov, labels, labels),
@@ -106,12 +115,12 @@ def common(family, w, cov, labels, n, sites, phi=1.0):
 
 
 def history(sites, errors=(np.inf, 3.2, 0.041, 9.93e-5)):
-    t = np.arange(1, len(errors) + 1)
-    up, down = 240 * sites * t, 64 * sites * t
+    k = np.arange(1, len(errors) + 1)
+    up, down = 240 * sites * k, 64 * sites * k
     return pd.DataFrame({
-        "exchange": t, "asked": sites, "answered": sites, "uploads": sites * t, "bytes_up": up,
-        "bytes_down": down, "objective": 0.4 + 0.1 * 0.1**t, "certified_error": errors,
-        "seconds": 0.1 * t + (up + down) / 1e6,
+        "exchange": k, "asked": sites, "answered": sites, "uploads": sites * k, "bytes_up": up,
+        "bytes_down": down, "objective": 0.4 + 0.1 * 0.1**k, "certified_error": errors,
+        "seconds": 0.1 * k + (up + down) / 1e6,
     })  # fmt: skip
 
 

@@ -12,8 +12,6 @@ from .families import COUNTS, Family
 from .plan import ModelSettings, is_real
 from .protocol import Agreement
 
-DEPENDENT = 1e-11  # what is left of a column's square when the earlier ones are taken out
-
 
 class Model(NamedTuple):
     """What is fitted, as the server knows it before the first exchange."""
@@ -38,6 +36,13 @@ class Model(NamedTuple):
     @property
     def p(self) -> int:
         return len(self.names) * self.k
+
+    def own_columns(self, site: str) -> np.ndarray:
+        """1 for columns that a model of this site alone has: others' effects say nothing of its
+        rows, nor does its own beside an intercept."""
+        effects = self.names[len(self.names) - self.effects :]
+        alone = {f"site[{site}]"} if self.intercept is None else set()
+        return np.array([float(n in alone or n not in effects) for n in self.names])
 
 
 def model_for(settings: ModelSettings, cohort: Agreement) -> Model:
@@ -110,25 +115,6 @@ def _check_penalties(P: np.ndarray, names: Sequence[str]) -> np.ndarray:
     return P
 
 
-def check_collinear(H: np.ndarray, model: Model) -> None:
-    """Refuses a column that is a combination of earlier ones and is not penalised.
-
-    The Hessian at w = 0 has the null space of sum s x x', be there an offset or not."""
-    G, names = H[:: model.k, :: model.k], model.names
-    kept: list[int] = []
-    L = np.zeros_like(G)
-    for k in range(len(G)):
-        if G[k, k] == 0:
-            raise DataError(f"the column {names[k]} is 0 in every row", column=names[k], value=0)
-        r = np.linalg.solve(L[np.ix_(kept, kept)], G[kept, k]) if kept else np.zeros(0)
-        left = G[k, k] - r @ r
-        if left <= DEPENDENT * G[k, k]:
-            b = np.linalg.solve(L[np.ix_(kept, kept)].T, r)
-            raise _dependent(names[k], [names[j] for j in kept], b)
-        L[k, kept], L[k, k] = r, np.sqrt(left)
-        kept.append(k)
-
-
 def check_rows(model: Model, sums: Moments) -> None:
     """Refuses models without a row to spare for their dispersion."""
     n, p = int(sums.n), model.p
@@ -148,27 +134,23 @@ def check_outcome(model: Model, sums: Moments) -> None:
         raise DataError("a class that was declared is at no site")
 
 
-def _dependent(name: str, earlier: Sequence[str], b: np.ndarray) -> DataError:
-    heavy = np.flatnonzero(np.abs(b) > 1e-4 * np.abs(b).max())
-    on = ", ".join(earlier[int(j)] for j in heavy[:12]) + (", ..." if len(heavy) > 12 else "")
-    return DataError(
-        f"the column {name} is a combination of {on}: the data cannot tell their effects apart; "
-        f"leave one out, or give it <l2>",
-        column=name,
-        settings={"l2": Above(0)},
-    )
-
-
-def separation(direction: np.ndarray, names: Sequence[str], family: str) -> DataError:
-    """The error for a likelihood that keeps rising along a direction (d by k, scaled)."""
+def separation(
+    direction: np.ndarray, names: Sequence[str], family: str, effects: int = 0
+) -> DataError:
+    """The error for a likelihood that keeps rising along a direction (d by k, scaled). A penalty
+    is no remedy for site effects, as it leaves them free."""
     size = np.abs(direction).max(1)
     if len(size) > 1:  # a constant tells no outcomes apart
         size = np.where([name == INTERCEPT for name in names], 0.0, size)
     heavy = [int(j) for j in np.argsort(-size) if size[j] > 0.1 * size.max()]
     what = "counts of 0" if family in COUNTS else "outcomes"
+    remedy, settings = "leave out, merge levels, or give <l2>", {"l2": Above(0)}
+    if any(j >= len(names) - effects for j in heavy):
+        remedy = "leave such sites out, merge them with others, or give <site_effects>"
+        settings = {"site_effects": "none"}
     return DataError(
         f"separation: {', '.join(names[j] for j in heavy[:8])} "
         f"predict{'s' if len(heavy) == 1 else ''} some {what} perfectly, "
-        f"so that the estimate runs to infinity; leave out, merge levels, or give <l2>",
-        settings={"l2": Above(0)},
+        f"so that the estimate runs to infinity; {remedy}",
+        settings=settings,
     )

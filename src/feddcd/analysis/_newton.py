@@ -14,16 +14,16 @@ import numpy as np
 
 from .._errors import SpecError
 from ._cost import Log, Talk, visit
-from ._model import Model, check_collinear, check_outcome, check_rows
+from ._dependence import basis, check_dependent, check_zero, column_squares
+from ._model import Model, check_outcome, check_rows
+from ._null import NullModel, first_null, next_null
 from ._points import (
     Answers,
     Point,
     dispersion,
     edges,
-    first_null,
     first_steps,
     gram,
-    next_null,
     penalties,
     point,
     scales,
@@ -32,7 +32,7 @@ from ._points import (
     upper_inverse,
     with_penalty,
 )
-from ._sums import Answer, Moments, PointQuestion, square
+from ._sums import NONE, Answer, Moments, PointQuestion, square
 from .families import OUTSIDE
 
 STALLS = 5  # points in a row without progress that mean separation
@@ -46,6 +46,9 @@ class Pilot(NamedTuple):
     sums: Moments
     first: Point
     answers: Answers
+    basis: np.ndarray  # what the columns were multiplied by, d by d; empty where as they are
+    raw: Moments  # of the columns as they are
+    own: Mapping[str, np.ndarray]  # by site: its own fit, as `_own` has it
 
 
 class Estimate(NamedTuple):
@@ -56,7 +59,7 @@ class Estimate(NamedTuple):
     answers: Answers  # at the point
     D: np.ndarray
     sums: Moments
-    null: float  # loss of the constant model
+    null: NullModel
     edges: np.ndarray
 
 
@@ -94,20 +97,32 @@ Judge = Callable[[Model, Point, Moments], float]
 
 
 def run_pilot(model: Model, log: Log) -> Talk[Pilot]:
-    """The exchange at w = 0 with everyone; a column that depends on others is refused."""
+    """The exchange at w = 0 with everyone; a column that depends on others is refused, and where
+    some nearly do a second exchange asks for them in another basis."""
+    pilot = yield from _pilot(model, log, None, NONE)
+    raw = column_squares(model, pilot.first.H, pilot.D)
+    check_zero(model, raw)
+    if (B := basis(pilot.model, raw)).size:
+        pilot = yield from _pilot(model, log, pilot, B)
+    check_dependent(model, raw, column_squares(model, pilot.first.H, pilot.D), B)
+    return pilot
+
+
+def _pilot(model: Model, log: Log, before: Pilot | None, B: np.ndarray) -> Talk[Pilot]:
     zero, none = np.zeros((len(model.names), model.k)), np.zeros(0)
-    asked = PointQuestion(zero, zero, none, np.zeros(model.k), none, np.ones(()), True)
+    asked = PointQuestion(zero, zero, none, np.zeros(model.k), none, np.ones(()), True, B)
     answers = yield from visit(model, log, asked, dict.fromkeys(model.sites, zero), patient=True)
     if len(answers) < len(model.sites):
         raise _too_few(log, f"{len(answers)} of {len(model.sites)} sites have answered")
     sums = total([a.moments for a in answers.values()])  # pyright: ignore
+    raw = sums if before is None else before.raw
+    own = {site: a.own for site, a in answers.items()} if before is None else before.own
     check_rows(model, sums)
     check_outcome(model, sums)
-    model, D = with_penalty(model, sums), scales(sums)
+    model, D = with_penalty(model, raw), scales(sums)
     first = point(model, D, zero, answers)
     log.say(first.objective, np.inf)
-    check_collinear(first.H, model)
-    return Pilot(model, D, sums, first, answers)
+    return Pilot(model, D, sums, first, answers, B, raw, own)
 
 
 def newton(
@@ -115,18 +130,18 @@ def newton(
 ) -> Talk[Estimate]:
     """`judge` gives the certified error in standard errors; `start` (user's units) replaces the
     first guess; `hold` waits at every point until all have answered."""
-    model, D, sums, first, _ = pilot
-    G, null, done = gram(model, D, first), first_null(model, sums), None
+    model, D, sums, first = pilot.model, pilot.D, pilot.sums, pilot.first
+    G, null, done = gram(model, D, first), first_null(model, sums, pilot.answers), None
     state = _begin(pilot, first_steps(model, D, sums, G, first, start), hold)
     while not log.over:
-        asked = _question(model, D, sums, state)._replace(null=null)
+        asked = _question(model, D, sums, state)._replace(null=null.c, basis=pilot.basis)
         asked = asked._replace(edges=edges(model, sums, G, asked.w))
         at = {site: state.latest[site].w / D[:, None] for site in model.sites}
         answers = yield from visit(model, log, asked, at, state.patient)
         if len(answers) < len(model.sites):
             state = _move(model, D, state, answers)
             continue
-        now = point(model, D, state.trial, answers)
+        now, null = point(model, D, state.trial, answers), next_null(model, sums, answers, null)
         if not _lower(now, state.best):
             log.say(now.objective, np.inf if done is None else done.error)
             state = _shorten(state)
@@ -134,14 +149,25 @@ def newton(
         error = judge(model, now, sums) if now.bound.decrement < np.inf else np.inf
         shown = np.nan if model.loss.unproven else error
         log.say(now.objective, shown)
-        base, null = next_null(answers, null)
-        done = Estimate(model, now, shown, error <= tol, answers, D, sums, base, asked.edges)
+        done = Estimate(model, now, shown, error <= tol, answers, D, sums, null, asked.edges)
         if now.rounded and error == np.inf:
             raise Separated(now.w)
         if error <= tol or now.rounded:
-            return done
+            return (yield from _finish_null(done, asked, at, log))
         state = _arrive(state, now, answers, last=log.left == 1)
-    return _last(model, log, done)
+    return _last(model, log, done)._replace(null=null)
+
+
+def _finish_null(done: Estimate, asked: PointQuestion, at: Mapping, log: Log) -> Talk[Estimate]:
+    """The same point again, for the sake of the model without columns: rarely needed."""
+    model, null = done.model, done.null
+    while not (null.known or log.over):
+        again = asked._replace(null=null.c)
+        answers = yield from visit(model, log, again, at, patient=True)
+        if len(answers) == len(model.sites):
+            null = next_null(model, done.sums, answers, null)
+            log.say(done.point.objective, done.error)
+    return done._replace(null=null)
 
 
 def _begin(pilot: Pilot, steps: tuple[np.ndarray, ...], hold: bool) -> _State:

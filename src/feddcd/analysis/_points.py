@@ -12,7 +12,7 @@ if these come from H; at the optimum they may be smaller by e^{rS/2}, which is c
 Numbers are in units that suit the computer: w is multiplied by D, the columns' root mean squares,
 and sums are divided by it.
 
-From the pilot, the exchange at w = 0, the server guesses first steps, the constant model and bins.
+From the pilot, the exchange at w = 0, the server guesses first steps and bins.
 binomial, multinomial: Newton's first step from w = 0 falls short, and linear discriminant
 analysis goes too far where the columns are far from normal. With n rows, class shares π and means
 μ, and the pooled covariance C within classes,
@@ -252,19 +252,6 @@ def gram(model: Model, D: np.ndarray, first: Point) -> np.ndarray:
     )
     H = first.H - np.diag(penalties(model, D))
     return H[:: model.k, :: model.k] * np.outer(D, D) / each
-
-
-def first_null(model: Model, sums: Moments) -> np.ndarray:
-    with np.errstate(divide="ignore"):
-        return model.loss.inverse(sums.y / sums.weight) - sums.o[0] / sums.weight
-
-
-def next_null(answers: Answers, c: np.ndarray) -> tuple[float, np.ndarray]:
-    """The loss of the best constant model, to second order from c, and a better c."""
-    each, k = np.sum([a.null for a in answers.values()], 0), len(c)
-    value, g, H = float(each[0]), each[1 : 1 + k], each[1 + k :].reshape(k, k)
-    step = np.linalg.lstsq(H, g, rcond=None)[0]
-    return value - float(g @ step) / 2, c - step * np.minimum(1, 1 / np.maximum(abs(step), 1e-300))
 
 
 def edges(model: Model, sums: Moments, G: np.ndarray, w: np.ndarray) -> np.ndarray:

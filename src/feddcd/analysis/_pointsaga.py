@@ -69,8 +69,10 @@ def stack(sites: Mapping[str, DesignRows], pilot: Pilot) -> Regression:
         count = len(rows.s)
         Y[i, :count], s[i, :count], offset[i, :count, 0] = rows.Y, rows.s / c, rows.offset
     penalty = model.penalty / D**2 / (c * N)
+    X = np.concatenate([r.X for r in sites.values()])
+    X = X @ pilot.basis if pilot.basis.size else X
     return Regression(
-        X=stack_rows(np.concatenate([r.X for r in sites.values()]) / D, parts, np.float64),
+        X=stack_rows(X / D, parts, np.float64),
         Y=jnp.asarray(Y),
         s=jnp.asarray(s),
         family=LOSS[model.family],

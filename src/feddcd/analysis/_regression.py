@@ -1,32 +1,34 @@
 """The regression table: Newton's method on sums over the sites, to a proven distance."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtr, ndtri
 
 from .._errors import DataError, Refused
 from ..formula import INTERCEPT
 from . import _schema
-from ._cost import LineCost, Log, Talk, choose
+from ._coefficients import (
+    Shown,
+    sandwich_change,
+    shown_rows,
+    statistic_of,
+    table_of,
+    worst_ratio,
+)
+from ._cost import Choice, LineCost, Log, Talk, choose
+from ._measures import measures
 from ._model import Model, model_for, separation
 from ._newton import Estimate, Pilot, Separated, newton, run_pilot
 from ._outcome import Outcome
-from ._points import Point, dispersion, inverse, variances
+from ._own import own_block
+from ._points import Point, dispersion, inverse
 from ._result import SETTINGS, Predictor, TableResult
-from ._robust import check, meat_of, sandwich, settle
-from ._sums import (
-    KINDS,
-    RESIDUALS,
-    Moments,
-    PointQuestion,
-    answer,
-    parts,
-    read_answer,
-    square,
-)
+from ._robust import LEVERAGE, check, factor_of, given, meat_of, sandwich, settle
+from ._sites import own_table, site_counts
+from ._sums import KINDS, RESIDUALS, Moments, PointQuestion, answer, parts, read_answer
+from .families import ratio_of
 from .plan import ModelSettings, RegressionPlan
 from .protocol import Again, Agreement, Arrays, Blocks, SiteRows, Watch, tag
 
@@ -39,7 +41,8 @@ class RegressionTable:
     # what is made of single sites' blocks, and has to do without where only sums are known
     site_by_site: Mapping[str, tuple[str, ...]] = {
         "the last quadratic model of an absent site": ("value", "g", "H"),
-        "estimates of single sites": ("g", "H"),
+        "estimates of single sites": ("own",),
+        "rows and events of single sites": ("moments.n", "moments.y"),
     }
 
     plan = staticmethod(RegressionPlan.from_dict)
@@ -53,6 +56,8 @@ class RegressionTable:
         p = d * k
         shapes = {"w": (d, k), "seen": (d, k), "null": (k,), "scale": ()}
         shapes |= {"pilot": (), "closing": ()}
+        optional = {"basis": (d, d), "own": (d,)}
+        shapes |= {name: shape for name, shape in optional.items() if arrays[name].size}
         for name, shape in shapes.items():
             if arrays[name].shape != shape:
                 raise Refused(f"a question whose {name} has the shape {arrays[name].shape}")
@@ -64,7 +69,10 @@ class RegressionTable:
         return given._replace(pilot=bool(given.pilot), closing=bool(given.closing))
 
     def answer(self, rows: SiteRows, question: PointQuestion) -> Blocks:
-        given = answer(rows.data, rows.plan.loss(), question, rows.least)
+        loss = rows.plan.loss()
+        given = answer(rows.data, loss, question, rows.least)
+        if rows.alone and question.own.size:
+            given = given._replace(own=own_block(rows.data, loss, question.own))
         if question.closing:
             given = given._replace(**meat_of(rows, question)._asdict())
         return {name: KINDS[name](part) for name, part in parts(given).items()}
@@ -77,6 +85,8 @@ class RegressionTable:
         if "meat" in arrays:
             sizes |= {"meat": triangle, "clusters": 1}
         blocks = tag(arrays, KINDS, sizes)
+        if arrays["own"].size not in (0, 1, 2 * p):
+            raise DataError("own has another shape than asked for")
         read_answer(blocks)  # every part is there
         return blocks
 
@@ -94,12 +104,12 @@ class RegressionTable:
         model, log = model_for(plan, cohort), Log(plan.max_exchanges, watch)
         check(model, plan.covariance)
         line = LineCost(plan.latency, plan.bandwidth)
-        judge = lambda model, point, sums: _error(
-            point, _covariance(model, point, sums, plan.covariance)
-        )
         try:
             pilot = yield from run_pilot(model, log)
-            first = log.rows[0]
+            shown, first = shown_rows(plan, cohort, pilot), log.rows[0]
+            judge = lambda model, point, sums: _error(
+                point, _covariance(model, point, sums, plan.covariance), shown
+            )
             absent = min(max(absent, 1 - first["answered"] / first["asked"]), 0.9)
             saga = train is not None and model.loss.canonical
             choice = choose(pilot.model, pilot.first.H, line, absent, plan.algorithm, saga)
@@ -112,7 +122,7 @@ class RegressionTable:
             if plan.covariance != "model":
                 estimate = yield from settle(pilot, estimate, judge, plan.tol, log, hold)
         except Separated as lost:
-            raise separation(lost.direction, model.names, model.family) from None
+            raise separation(lost.direction, model.names, model.family, model.effects) from None
         except DataError as error:
             if (again := _schema.without(cohort, error)) is None:
                 raise
@@ -122,41 +132,59 @@ class RegressionTable:
         history = pd.DataFrame(log.rows)
         moved = history["bytes_up"] + history["bytes_down"]
         history = history.assign(seconds=line.seconds(history["exchange"], moved))
-        return _result(plan, cohort, estimate, history, choice)
+        return _result(plan, cohort, Fit(pilot, shown, estimate, choice), history)
+
+
+class Fit(NamedTuple):
+    pilot: Pilot
+    shown: Shown
+    estimate: Estimate
+    choice: Choice
 
 
 def _result(
-    settings: ModelSettings, cohort: Agreement, estimate: Estimate, history: pd.DataFrame, choice
+    settings: ModelSettings, cohort: Agreement, fit: Fit, history: pd.DataFrame
 ) -> TableResult:
-    model, k, w = estimate.model, estimate.model.k, estimate.point.w / estimate.D[:, None]
-    labels = list(model.names)
-    if cohort.classes is not None:
-        labels = [f"{c}: {name}" for c in cohort.classes[1:] for name in model.names]
-    A = _flat(_units(settings, estimate), estimate, k)
-    table, matrix = _table(settings, estimate, labels, A)
-    plain = _flat(np.eye(len(model.names)), estimate, k)
-    original_table, original_covariance = _table(settings, estimate, labels, plain)
+    pilot, shown, estimate, choice = fit
+    model, point = estimate.model, estimate.point
+    cov = _covariance(model, point, pilot.sums, settings.covariance)
+    ratios = ratio_of(model.family, model.loss.link) is not None
+    w = (shown.original @ point.w.reshape(-1)).reshape(model.k, -1).T
+    table, original_table = (
+        table_of(
+            A @ point.w.reshape(-1), A @ cov @ A.T, shown.labels,
+            statistic_of(model, float(pilot.sums.n)), ratios, settings.level,
+        )
+        for A in (shown.table, shown.original)
+    )  # fmt: skip
+    square_of = lambda A: pd.DataFrame(A @ cov @ A.T, shown.labels, shown.labels)
     bins, residual_bins = _bin_tables(model, estimate)
     last, is_intercept = history.iloc[-1], np.array([name == INTERCEPT for name in model.names])
     rest, first = w[~is_intercept], w[is_intercept].sum(0)
     several = cohort.classes is not None
+    numbers = measures(pilot, estimate)
+    spread = _spread(fit, settings.covariance, numbers["doubts"]["dispersion"])
+    numbers["doubts"] |= {"coef": _error(point, cov, shown), "std_err": spread}
+    design = _schema.design(settings, cohort)
     return TableResult(
         **{name: getattr(settings, name) for name in SETTINGS},
         table=table,
-        covariance_matrix=matrix,
+        covariance_matrix=square_of(shown.table),
         original_table=original_table,
-        original_covariance=original_covariance,
-        n_rows=int(estimate.sums.n),
+        original_covariance=square_of(shown.original),
+        n_rows=int(pilot.sums.n),
         n_dropped=0,
         n_sites=len(model.sites),
         n_clusters=estimate.point.clusters,
-        **_fit_numbers(model, estimate),
+        **numbers,
+        grouped=float(pilot.sums.weight) != float(pilot.sums.n),
         certified_error=estimate.error,
         unproven=model.loss.unproven,
         converged=estimate.converged,
         history=history,
         choice=choice,
-        site_table=_by_site(model, estimate, labels, A),
+        site_table=own_table(settings, pilot, shown),
+        site_counts=site_counts(pilot),
         bins=bins,
         residual_bins=residual_bins,
         n_exchanges=int(last["exchange"]),
@@ -173,50 +201,13 @@ def _result(
             settings.family,
             settings.formula,
             w,
-            _schema.design(settings, cohort),
+            design,
             model.effects,
             link=model.loss.link,
             left_out=tuple(cohort.left_out),
         ),
         left_out=tuple(cohort.left_out),
     )
-
-
-def _flat(A: np.ndarray, estimate: Estimate, k: int) -> np.ndarray:
-    """From coefficients in units of D to A times those of the user, class by class."""
-    order = np.arange(len(A) * k).reshape(-1, k).T.ravel()
-    return (np.kron(A, np.eye(k)) / np.repeat(estimate.D, k))[order]
-
-
-def _table(
-    settings: ModelSettings, estimate: Estimate, labels: list[str], A: np.ndarray
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """One row per coefficient, the intervals holding 95 %; and the covariance."""
-    model, point, sums = estimate.model, estimate.point, estimate.sums
-    cov = A @ _covariance(model, point, sums, settings.covariance) @ A.T
-    w, std_err = A @ point.w.reshape(-1), np.sqrt(np.diag(cov))
-    z, half = w / std_err, ndtri(0.975) * std_err
-    columns = {
-        "coef": w, "std_err": std_err, "z": z, "p": 2 * ndtr(-np.abs(z)),
-        "ci_low": w - half, "ci_high": w + half,
-    }  # fmt: skip
-    table = pd.DataFrame(columns, index=pd.Index(labels, name="name"))
-    return table, pd.DataFrame(cov, labels, labels)
-
-
-def _units(settings: ModelSettings, estimate: Estimate) -> np.ndarray:
-    """From the user's units to standard deviations about means, where that is asked for."""
-    model, A = estimate.model, np.eye(len(estimate.D))
-    if not settings.standardize:
-        return A
-    sd = np.sqrt(variances(model, estimate.sums))
-    constant = np.arange(len(A)) == model.intercept
-    if model.intercept is None:
-        constant[len(A) - model.effects :] = True  # every site has its own
-    free = np.arange(len(A)) < len(A) - model.effects
-    free &= ~constant
-    A[np.ix_(constant, free)] = (estimate.sums.x / estimate.sums.weight)[free]
-    return A * np.where(np.eye(len(A), dtype=bool), sd[:, None], 1.0)
 
 
 def _covariance(model: Model, point: Point, sums: Moments, kind: str) -> np.ndarray:
@@ -226,24 +217,30 @@ def _covariance(model: Model, point: Point, sums: Moments, kind: str) -> np.ndar
     return sandwich(point, sums, kind)
 
 
-def _error(point: Point, cov: np.ndarray) -> float:
+def _error(point: Point, cov: np.ndarray, shown: Shown) -> float:
     """The certified distance of the worst coefficient, in the table's standard errors."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.sqrt(np.diag(inverse(point.H)) / np.diag(cov))
-    return float(point.bound.reach * np.max(ratio)) if point.bound.r > 0 else 0.0
+    if point.bound.r == 0:
+        return 0.0
+    return float(point.bound.reach * worst_ratio(inverse(point.H), cov, shown))
 
 
-def _fit_numbers(model: Model, estimate: Estimate) -> dict[str, Any]:
-    sums, value = estimate.sums, estimate.point.value
-    floor = float(sums.floor)
-    deviance = 2 * (value - floor)
-    ll = model.loss.likelihood(value, sums)
-    phi = dispersion(model, value, sums, estimate.point.pearson)
-    return {
-        "deviance": deviance, "null_deviance": 2 * (estimate.null - floor),
-        "dispersion": phi, "log_likelihood": float(ll),
-        "aic": float(-2 * ll + 2 * (model.p + model.loss.nuisance)),
-    }  # fmt: skip
+def _spread(fit: Fit, kind: str, of_dispersion: float) -> float:
+    """The log of the factor by which a standard error may still change: half of that of the
+    dispersion, and rS/2, as the Hessian changes by e^{±rS}. Fisher's information, where it is not
+    the Hessian, has no proven bound: twice as much is taken, as with leverages of robust ones."""
+    pilot, shown, estimate, _ = fit
+    model, point, (_, S, r) = pilot.model, estimate.point, estimate.point.bound
+    if not r * S < 100:
+        return np.inf
+    if kind == "model":
+        own = r * S / 2 if model.loss.expected is None else r * S
+        return own + of_dispersion / 2
+    V, cov = inverse(point.H), _covariance(model, point, pilot.sums, kind)
+    change = sandwich_change(V, given(point.meat), r, S)
+    change *= np.sqrt(factor_of(point, pilot.sums, kind))
+    known = model.loss.expected is None and kind not in LEVERAGE
+    worst = float(change * worst_ratio(V, cov, shown)) * (1 if known else 2)
+    return -float(np.log1p(-worst)) if worst < 1 else np.inf
 
 
 def _bin_tables(
@@ -265,35 +262,3 @@ def _bin_tables(
 
 def _bins(edges: np.ndarray, values: dict[str, np.ndarray]) -> pd.DataFrame:
     return pd.DataFrame({"low": edges[:-1], "high": edges[1:], **values})
-
-
-def _by_site(
-    model: Model, estimate: Estimate, labels: list[str], A: np.ndarray
-) -> pd.DataFrame | None:
-    """Each site's own estimate: one Newton step from the pooled one, with its own Hessian. Sites
-    whose rows cannot tell the coefficients apart are left out, and so are the constants of a
-    model with site effects. A gives the table's units."""
-    point, E = estimate.point, np.repeat(estimate.D, model.k)
-    phi = dispersion(model, point.value, estimate.sums, point.pearson)
-    effects = model.names[len(model.names) - model.effects :]
-    constant = {*effects, INTERCEPT} if effects else set()
-    shown = [i for i, label in enumerate(labels) if label.split(": ")[-1] not in constant]
-    estimates = {}
-    for site, last in estimate.answers.items():
-        # effects of others say nothing about this site's rows, nor does its own beside an intercept
-        alone = {f"site[{site}]"} if model.intercept is None else set()
-        own = [name in alone or name not in effects for name in model.names]
-        own = np.repeat(own, model.k)
-        H = (square(last.H, model.p) / np.outer(E, E))[np.ix_(own, own)]
-        try:
-            V = inverse(H, least=1e-8)
-        except np.linalg.LinAlgError:
-            continue
-        B = A[:, own]
-        coef = A @ estimate.point.w.reshape(-1) - B @ (V @ (last.g / E)[own])
-        std_err = np.sqrt(phi * np.sum((B @ V) * B, 1))
-        estimates |= {(labels[i], site): (coef[i], std_err[i]) for i in shown}
-    if not estimates:
-        return None
-    index = pd.MultiIndex.from_tuples(list(estimates), names=["name", "site"])
-    return pd.DataFrame(list(estimates.values()), index=index, columns=["coef", "std_err"])

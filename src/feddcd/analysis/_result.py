@@ -10,18 +10,22 @@ import numpy as np
 import pandas as pd
 
 from .._errors import DataError, SpecError
-from ..formula import INTERCEPT, DesignColumn, read_formula
+from ..formula import INTERCEPT, DesignColumn, label, read_formula
+from ._coefficients import Statistic
 from ._contrast import contrasts
 from ._cost import Choice
 from ._inference import compare, vif, wald
 from ._intervals import with_intervals
+from ._measures import LinearFit, overdispersed
 from ._model import effect_columns
 from ._outcome import Outcome
 from ._values import check_finite, numbers_of
 from .families import family_of, ratio_of
 from .table import Design, as_frame, pick
 
-SETTINGS = ("family", "link", "formula", "l2", "tol", "covariance", "standardize", "site_effects")
+SETTINGS = (
+    "family", "link", "formula", "l2", "tol", "covariance", "standardize", "site_effects", "level"
+)  # fmt: skip
 
 
 class Predictor(NamedTuple):
@@ -83,7 +87,7 @@ class Coefficient(NamedTuple):
 @dataclass(frozen=True)
 class TableResult:
     """Of `FederatedGLM`'s attributes those that end in _, without it; `covariance_matrix` is its
-    `covariance_`. The first eight are settings; `unproven` says why no error is certified."""
+    `covariance_`. The first nine are settings; `unproven` says why no error is certified."""
 
     family: str
     link: str
@@ -93,6 +97,7 @@ class TableResult:
     covariance: str
     standardize: bool
     site_effects: str
+    level: float  # of the intervals
     table: pd.DataFrame  # standardised, if that was asked for
     covariance_matrix: pd.DataFrame
     original_table: pd.DataFrame  # in the columns' own units
@@ -103,15 +108,23 @@ class TableResult:
     n_clusters: int  # 0 where standard errors are not by cluster
     deviance: float
     null_deviance: float
+    df_residual: int
+    df_null: int
     dispersion: float
     log_likelihood: float
     aic: float
+    bic: float
+    pearson: float  # X²
+    linear: LinearFit | None  # of a gaussian model with its usual link
+    doubts: Mapping[str, float]  # how far numbers may still be off, as `_digits` has them
+    grouped: bool  # the weights are not all 1
     certified_error: float
     unproven: str
     converged: bool
     history: pd.DataFrame
     choice: Choice
-    site_table: pd.DataFrame | None
+    site_table: pd.DataFrame | None  # by coefficient and site: its own fit
+    site_counts: pd.DataFrame
     bins: pd.DataFrame | None
     residual_bins: pd.DataFrame | None
     n_exchanges: int
@@ -137,6 +150,27 @@ class TableResult:
     def ratio(self) -> str | None:
         """What e^coefficient is called, where it means anything."""
         return ratio_of(self.family, self.link)
+
+    @property
+    def event(self) -> str | None:
+        """What counts as 1, where the outcome is of two words."""
+        return None if self.outcome is None else label(self.outcome.event)
+
+    @property
+    def statistic(self) -> Statistic:
+        """t where the table has it, else z."""
+        return Statistic("t", self.df_residual) if "t" in self.table else Statistic("z", np.inf)
+
+    @property
+    def overdispersed(self) -> bool:
+        return overdispersed(self.family, self.pearson, self.df_residual, self.grouped)
+
+    @property
+    def references(self) -> dict[str, str]:
+        """By column of categories: the level that the others are compared with."""
+        design = None if self.predictor is None else self.predictor.design
+        parts = [part for column in design.columns for part in column.parts] if design else []
+        return {p.column: p.reference for p in parts if p.column and p.reference is not None}
 
     @property
     def coefficients(self) -> list[Coefficient]:
@@ -194,6 +228,12 @@ class TableResult:
         from ._summary import summary
 
         return summary(self)
+
+    def with_dropped(self, by_site: Mapping[str, int]) -> "TableResult":
+        """With the rows that each site left out."""
+        missing = [int(by_site.get(str(site), 0)) for site in self.site_counts.index]
+        counts = self.site_counts.assign(missing=missing)
+        return dataclasses.replace(self, n_dropped=sum(by_site.values()), site_counts=counts)
 
     def facts(self) -> dict[str, Any]:
         return {"certified_error": self.certified_error, "converged": bool(self.converged)}

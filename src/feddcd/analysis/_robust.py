@@ -49,6 +49,8 @@ def site_meat(
     rows: DesignRows, family: Family, asked: PointQuestion, kind: str, cluster: np.ndarray | None
 ) -> Meat:
     """`cluster` holds a number for each row; None: the site is one cluster."""
+    if asked.basis.size:
+        rows = rows._replace(X=rows.X @ asked.basis)
     geometry = family.geometry(rows)
     z = geometry.z(asked.w)
     at = family.terms(z, rows.Y)
@@ -91,19 +93,24 @@ def _leverages(X: np.ndarray, weight: np.ndarray, V: np.ndarray) -> np.ndarray:
 
 def sandwich(at: Point, sums: Moments, kind: str) -> np.ndarray:
     """In units of D; the point holds the meat."""
-    V, n, p, G = inverse(at.F), float(sums.n), len(at.F), at.clusters
-    factor = 1.0
+    V = inverse(at.F)
+    return factor_of(at, sums, kind) * V @ given(at.meat) @ V
+
+
+def factor_of(at: Point, sums: Moments, kind: str) -> float:
+    """Of the meat, for few rows and few clusters."""
+    n, p, G = float(sums.n), len(at.F), at.clusters
     if kind in ("HC1", "cluster") and n <= p:
         told = f"<covariance> needs more rows than coefficients, got {n:.0f} and {p}"
         raise SpecError(told, settings={"covariance": kind})
     if kind == "HC1":
-        factor = n / (n - p)
-    elif kind == "cluster":
+        return n / (n - p)
+    if kind == "cluster":
         if G < 2:
             told = f"<covariance> needs two clusters at least, got {G}"
             raise SpecError(told, settings={"covariance": kind})
-        factor = G / (G - 1) * (n - 1) / (n - p)
-    return factor * V @ _given(at.meat) @ V
+        return G / (G - 1) * (n - 1) / (n - p)
+    return 1.0
 
 
 def settle(
@@ -114,7 +121,7 @@ def settle(
     while True:
         log.reserve = 0
         before = judge(estimate.model, estimate.point, estimate.sums)
-        estimate = yield from _ask(estimate, log)
+        estimate = yield from _ask(pilot, estimate, log)
         error = judge(estimate.model, estimate.point, estimate.sums)
         log.say(estimate.point.objective, error)
         done = error <= tol or estimate.point.rounded or not 0 < before < np.inf or log.left < 3
@@ -127,26 +134,27 @@ def settle(
         estimate = estimate._replace(null=null)
 
 
-def _ask(estimate: Estimate, log: Log) -> Talk[Estimate]:
+def _ask(pilot: Pilot, estimate: Estimate, log: Log) -> Talk[Estimate]:
     """One exchange at the last point, or more until all sites have answered."""
     model, D, w = estimate.model, estimate.D, estimate.point.w
     user, none = w / D[:, None], np.zeros(0)
     V = upper_inverse(estimate.point.F, D, model.k)
     asked = PointQuestion(
-        user, user, V, np.zeros(model.k), none, np.ones(()), pilot=False, closing=True
-    )
+        user, user, V, np.zeros(model.k), none, np.ones(()), pilot=False, closing=True,
+        basis=pilot.basis,
+    )  # fmt: skip
     answers = yield from visit(model, log, asked, dict.fromkeys(model.sites, user), patient=True)
     if len(answers) < len(model.sites):
         told = "<max_exchanges> is too few: robust standard errors take one more, with all sites"
         raise SpecError(told, settings={"max_exchanges": log.limit})
     E = np.repeat(D, model.k)
-    total = np.sum([_given(a.meat) for a in answers.values()], 0)
+    total = np.sum([given(a.meat) for a in answers.values()], 0)
     meat = square(total, model.p) / np.outer(E, E)
-    clusters = int(np.sum([_given(a.clusters) for a in answers.values()]))
+    clusters = int(np.sum([given(a.clusters) for a in answers.values()]))
     return estimate._replace(point=estimate.point._replace(meat=meat, clusters=clusters))
 
 
-def _given(part: np.ndarray | None) -> np.ndarray:
+def given(part: np.ndarray | None) -> np.ndarray:
     if part is None:
         raise DataError("a site left out the sums that robust standard errors need")
     return part

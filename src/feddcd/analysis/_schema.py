@@ -26,7 +26,7 @@ from ._targets import code, targets
 from .families import SHARES
 from .plan import ModelSettings, RegressionPlan
 from .protocol import Agreement, ColumnsOffer, Misfit, SiteRows, counts
-from .table import CompleteRows, Design, Roles, as_frame, choose, formula_for, read
+from .table import CompleteRows, Design, Roles, as_frame, choose, finish, formula_for
 
 
 def used(plan: RegressionPlan, names: Sequence[str]) -> tuple[str, ...]:
@@ -185,10 +185,12 @@ def _kinds(cohort: Agreement) -> dict[str, ColumnKind]:
 def site_rows(table: pd.DataFrame, plan: RegressionPlan, cohort: Agreement, site: str) -> SiteRows:
     """The site's rows of the agreed design."""
     frame, formula = as_frame(table, need_names=True), _agreed(plan, cohort)
+    roles = _roles(plan, len(frame))
+    chosen = choose(frame, roles, formula, plan.missing)
     for column, levels in cohort.levels.items():
-        if not set(levels_of(frame[column])) <= set(levels):  # pyright: ignore
+        if not set(levels_of(chosen.frame[column])) <= set(levels):  # pyright: ignore
             raise Misfit(f"its column {column!r} has a level that was not agreed")
-    rows = read(frame, _roles(plan, len(frame)), formula, plan.missing, _kinds(cohort))
+    rows = finish(chosen, roles, _kinds(cohort))
     kept = [i for i, name in enumerate(rows.names) if name not in cohort.left_out]
     if [rows.names[i] for i in kept] != list(cohort.names):
         raise Misfit("the formula makes other columns here than elsewhere")
@@ -198,7 +200,6 @@ def site_rows(table: pd.DataFrame, plan: RegressionPlan, cohort: Agreement, site
     if effects := effect_names(plan, cohort):
         own = np.full(len(X), cohort.sites.index(site))
         X = np.hstack([X, effect_columns(cohort.sites, own, len(effects))])
-    chosen = frame.loc[rows.y.index]
     return SiteRows(
         plan,
         DesignRows(X, Y, s, rows.offset),
@@ -206,7 +207,7 @@ def site_rows(table: pd.DataFrame, plan: RegressionPlan, cohort: Agreement, site
         dropped=rows.dropped,
         columns=_entering(plan, formula, list(frame.columns)),
         classes=counts(rows.y) if plan.family in (*SHARES, "multinomial") else {},
-        levels={c: counts(chosen[c]) for c in cohort.levels},
+        levels={c: counts(chosen.frame[c]) for c in cohort.levels},
         cluster=rows.cluster,
     )
 

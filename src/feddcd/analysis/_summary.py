@@ -1,37 +1,135 @@
-"""The table as text."""
+"""The table as text, with the digits that are proven."""
 
+import math
 import numbers
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
+from . import _digits as digits
 from . import _more
+from ._digits import Range, about, significant
+from ._measures import OVERDISPERSED
 from ._result import TableResult
 from ._robust import named, notes
 from .families import CHOICES
 
 WIDTH = 78
+CELL = 11
 
 
 def summary(result: TableResult) -> str:
-    left = [
+    half = WIDTH // 2 - 1
+    pairs = zip(_entered(result), _fit(result), strict=True)
+    head = [f"{_pair(a, half)}  {_pair(b, half)}" for a, b in pairs]
+    title = "Federated generalised linear model".center(WIDTH)
+    parts = [title, "=" * WIDTH, *head, *_linear(result), "=" * WIDTH, *_table(result), ""]
+    robust = notes(result.covariance, result.n_clusters)
+    more = [*_proof(result), *robust, *_more.lines(result.more)]
+    return "\n".join([*parts, *_notes(result), *more])
+
+
+def shown(result: TableResult, name: str, places: int = 6) -> str:
+    """One of the numbers beneath the table."""
+    doubt = result.doubts.get(name, 0.0)
+    return significant(about(getattr(result, name), doubt), places)
+
+
+class Row(NamedTuple):
+    """What is proven of one row of the table."""
+
+    coef: Range
+    std_err: Range
+    statistic: Range
+    p: Range
+    low: Range
+    high: Range
+    unit: float  # the standard error
+
+
+def ranges(result: TableResult) -> list[Row]:
+    e, q = (float(result.doubts.get(name, 0.0)) for name in ("coef", "std_err"))
+    by, t, rows = result.statistic, result.statistic.within(result.level), []
+    for w, se in result.table[["coef", "std_err"]].to_numpy(float).tolist():
+        z = digits.statistic(w, se, e, q)
+        low, high = (digits.limit(w, se, x, e, q) for x in (-t, t))
+        own = digits.coefficient(w, se, e), digits.standard_error(se, q)
+        rows.append(Row(*own, z, digits.p_value(z, by.tail), low, high, se))
+    return rows
+
+
+def _cells(row: Row) -> list[str]:
+    coef, low, high = (significant(x, 4, row.unit) for x in (row.coef, row.low, row.high))
+    middle = [significant(row.std_err), digits.decimals(row.statistic), digits.probability(row.p)]
+    return [coef, *middle, low, high]
+
+
+def _ratios(row: Row) -> list[str]:
+    return [significant(x.map(_exp)) for x in (row.coef, row.low, row.high)]
+
+
+def over_dispersion(result: TableResult) -> str:
+    """In words, or nothing."""
+    if not result.overdispersed:
+        return ""
+    ratio = result.pearson / result.df_residual
+    return (
+        f"Over-dispersion: Pearson's X² is {ratio:.3g} times its degrees of freedom (said above "
+        f"{OVERDISPERSED:g}): the outcomes vary more than the family allows, so that the standard "
+        "errors are too small."
+    )
+
+
+def _entered(result: TableResult) -> list[tuple[str, str]]:
+    return [
         ("Family", _family(result)),
         ("Rows used", f"{result.n_rows:,}"),
         ("Rows dropped", f"{result.n_dropped:,}"),
         ("Sites", f"{result.n_sites:,}"),
         ("Covariance", named(result.covariance, result.n_clusters)),
         ("Penalty", _penalty(result.l2)),
-    ]
-    right = [
-        ("Deviance", f"{result.deviance:.6g}"),
-        ("Null deviance", f"{result.null_deviance:.6g}"),
-        ("Dispersion", f"{result.dispersion:.5g}"),
-        ("Log-likelihood", f"{result.log_likelihood:.6g}"),
-        ("AIC", f"{result.aic:.6g}"),
         ("Exchanges", f"{result.n_exchanges}"),
     ]
-    half = WIDTH // 2 - 1
-    head = [f"{_pair(a, half)}  {_pair(b, half)}" for a, b in zip(left, right, strict=True)]
-    title = "Federated generalised linear model".center(WIDTH)
-    body = [*_table(result), "", *_words(result), *_more.lines(result.more)]
-    return "\n".join([title, "=" * WIDTH, *head, "=" * WIDTH, *body])
+
+
+def _fit(result: TableResult) -> list[tuple[str, str]]:
+    df = result.df_residual
+    ratio = about(result.pearson / df, result.doubts.get("pearson", 0.0) / df) if df > 0 else None
+    return [
+        (f"Deviance ({df:,} df)", shown(result, "deviance")),
+        (f"Null deviance ({result.df_null:,} df)", shown(result, "null_deviance")),
+        ("Pearson X²", shown(result, "pearson", 5)),
+        ("Pearson X² / df", significant(ratio) if ratio else "-"),
+        ("Log-likelihood", shown(result, "log_likelihood")),
+        ("AIC", shown(result, "aic")),
+        ("BIC", shown(result, "bic")),
+    ]
+
+
+def _linear(result: TableResult) -> list[str]:
+    fit = result.linear
+    if fit is None:
+        return []
+    q = float(result.doubts.get("dispersion", 0.0)) / 2
+    r2 = [significant(_explained(x, 2 * q)) for x in (fit.r_squared, fit.adjusted)]
+    lines = [
+        f"Residual standard error {significant(digits.standard_error(fit.sigma, q))} on "
+        f"{result.df_residual:,} degrees of freedom",
+        f"R² {r2[0]}, adjusted {r2[1]}",
+    ]
+    if math.isfinite(fit.f):
+        p = "<0.001" if fit.f_p < 0.001 else f"{fit.f_p:.3f}"
+        f = significant(_times(fit.f, 2 * q + 2 * q / max(fit.r_squared, 1e-300)))
+        lines[1] += f"; F {f} on {fit.f_df[0]:,} and {fit.f_df[1]:,} df, p {p}"
+    return lines
+
+
+def _explained(r2: float, q: float) -> Range:
+    """1 - R² is a share of squares that changes by a factor e^{±q}."""
+    return _times(1 - r2, q).map(lambda rest: 1 - rest)
+
+
+def _times(x: float, q: float) -> Range:
+    return Range(x * math.exp(-q), x * math.exp(min(q, 700))).map(lambda y: y)
 
 
 def _family(result: TableResult) -> str:
@@ -39,7 +137,7 @@ def _family(result: TableResult) -> str:
     return result.family if usual else f"{result.family}, {result.link}"
 
 
-def _penalty(l2) -> str:
+def _penalty(l2: Any) -> str:
     if isinstance(l2, numbers.Real):
         return f"{l2:g}" if l2 else "none"
     return "by coefficient"
@@ -51,26 +149,40 @@ def _pair(pair: tuple[str, str], width: int) -> str:
 
 
 def _table(result: TableResult) -> list[str]:
-    names = [str(name) for name in result.table.index]
-    first = max([16, *map(len, names)])
-    titles = ["coef", "std err", "z", "P>|z|", "[0.025", "0.975]"]
-    head = " " * first + "".join(f"{c:>11}" for c in titles)
-    lines = []
-    for name, (coef, std_err, z, p, low, high) in zip(names, result.table.to_numpy(), strict=True):
-        cells = f"{coef:>11.4g}{std_err:>11.4g}{z:>11.3f}{p:>11.3f}{low:>11.4g}{high:>11.4g}"
-        lines.append(f"{name:<{first}}{cells}")
-    return [head, "-" * len(head), *lines, "=" * len(head)]
+    names, by = [str(name) for name in result.table.index], result.statistic.name
+    first, rows, ends = max([16, *map(len, names)]), ranges(result), interval_ends(result.level)
+    titles = ["coef", "std err", by, f"P>|{by}|", *ends]
+    parts = _block(names, first, titles, map(_cells, rows))
+    if result.ratio:
+        parts += ["", *_block(names, first, [result.ratio, *ends], map(_ratios, rows))]
+    return parts
 
 
-def _left_out(result: TableResult) -> list[str]:
-    """What R would show as NA."""
-    if not result.left_out:
-        return []
-    named = ", ".join(result.left_out)
-    return [f"Left out, as no row is there or other columns determine them: {named}."]
+def interval_ends(level: float) -> list[str]:
+    low = round((1 - level) / 2, 10)
+    return [f"[{low:g}", f"{1 - low:g}]"]
 
 
-def _words(result: TableResult) -> list[str]:
+def _block(names: list[str], first: int, titles: list[str], lines: Iterable) -> list[str]:
+    width = max(CELL, *(len(title) + 1 for title in titles))
+    line = lambda name, cells: f"{name:<{first}}" + "".join(f"{c:>{width}}" for c in cells)
+    head = line("", titles)
+    rows = [line(name, each) for name, each in zip(names, lines, strict=True)]
+    return [head, "-" * len(head), *rows, "=" * len(head)]
+
+
+def _notes(result: TableResult) -> list[str]:
+    event = [f"{result.response}: the event is {result.event}"] if result.event else []
+    references = [f"{name}: reference {level}" for name, level in result.references.items()]
+    dispersion = over_dispersion(result)
+    left_out = []
+    if result.left_out:  # NA in R
+        named = ", ".join(result.left_out)
+        left_out = [f"Left out, as no row is there or other columns determine them: {named}."]
+    return [*event, *references, *left_out, *([dispersion] if dispersion else [])]
+
+
+def _proof(result: TableResult) -> list[str]:
     cost = (
         f"{result.n_exchanges} exchanges with {result.n_sites} sites, "
         f"{result.n_uploads:,} uploads, {result.bytes_up:,} bytes sent by the sites."
@@ -87,6 +199,10 @@ def _words(result: TableResult) -> list[str]:
     else:
         proof = (
             f"NOT proven to tol={result.tol:g}: the bound is {error:.2g} standard errors; "
-            "raise max_exchanges."
+            "raise max_exchanges. Digits that are not proven are left out, ? where none is."
         )
-    return [*_left_out(result), cost, proof, *notes(result.covariance, result.n_clusters)]
+    return [cost, proof]
+
+
+def _exp(x: float) -> float:
+    return math.exp(x) if x < 700 else math.inf

@@ -20,9 +20,10 @@ import numpy as np
 
 from ._geometry import Geometry
 from .families import Family, RowTerms
-from .protocol import Blocks, Count, Kind, Max, Sum
+from .protocol import Blocks, Count, Each, Kind, Max, Sum
 
 RESIDUALS = np.linspace(-6, 6, 49)
+NONE = np.zeros(0)
 
 
 class DesignRows(NamedTuple):
@@ -44,6 +45,8 @@ class PointQuestion(NamedTuple):
     edges: np.ndarray  # between bins of the predicted mean
     scale: np.ndarray  # the square root of the dispersion, as guessed so far
     pilot: bool
+    basis: np.ndarray = NONE  # X is multiplied by it, d by d; empty where X stays as it is
+    own: np.ndarray = NONE  # columns of the site's own model, d; empty where it is not asked for
     closing: bool = False  # asks for the meat of robust standard errors, too
 
     @property
@@ -89,6 +92,7 @@ class Answer(NamedTuple):
     residuals: np.ndarray  # weight by bins of the residuals
     pearson: np.ndarray  # X²: squared residuals by their variances
     moments: Moments | None
+    own: np.ndarray = NONE  # as `_own` has it
     meat: np.ndarray | None = None  # its upper triangle, as `_robust` has it
     clusters: np.ndarray | None = None
 
@@ -96,7 +100,7 @@ class Answer(NamedTuple):
 KINDS: dict[str, Kind] = {  # of the parts of an answer: what is done with each
     "value": Sum, "g": Sum, "H": Sum, "F": Sum, "size": Sum, "M": partial(Max, grid=1),
     "m": partial(Max, grid=8), "null": Sum, "bins": Sum, "residuals": Sum, "pearson": Sum,
-    "meat": Sum, "clusters": Count,
+    "own": Each, "meat": Sum, "clusters": Count,
     "moments.n": Count, **{f"moments.{name}": Sum for name in Moments._fields[1:]},
 }  # fmt: skip
 
@@ -118,6 +122,8 @@ def read_answer(blocks: Blocks) -> Answer:
 
 def answer(rows: DesignRows, family: Family, asked: PointQuestion, least: int = 0) -> Answer:
     """Cells of bins with fewer than `least` rows are left empty."""
+    if asked.basis.size:
+        rows = rows._replace(X=rows.X @ asked.basis)
     Y, s, p = rows.Y, rows.s, asked.w.size
     with np.errstate(all="ignore"):  # the server sees what is not finite
         geometry = family.geometry(rows)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import warnings
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,8 @@ class FederatedGLM(BaseEstimator):
     others. The intercept and the site effects are not penalised unless named in l2. Weights are R's
     prior weights: a gaussian row of weight 2 is one row of half the variance.
     `standardize` gives coefficients (and penalties) per standard deviation of a column, about its
-    mean. `latency` (seconds an exchange) and `bandwidth` (bytes a second) help algorithm="auto".
+    mean. The intervals hold `level`. `latency` (seconds an exchange) and `bandwidth` (bytes a
+    second) help algorithm="auto".
     """
 
     result_: TableResult  # all that a fit found; the attributes that end in _ are its fields
@@ -49,12 +51,13 @@ class FederatedGLM(BaseEstimator):
         link: str | None = None,
         theta: float | None = None,
         l2: Any = 0.0,
-        tol: float = 0.01,
+        tol: float = 1e-6,
         algorithm: str = "auto",
         site_effects: str = "none",
         covariance: str = "model",
         missing: str = "drop",
         standardize: bool = False,
+        level: float = 0.95,
         max_exchanges: int = 50,
         absent: float = 0.0,
         random_state: int = 0,
@@ -67,7 +70,7 @@ class FederatedGLM(BaseEstimator):
         self.l2, self.tol = l2, tol
         self.algorithm, self.site_effects, self.covariance = algorithm, site_effects, covariance
         self.missing, self.standardize, self.max_exchanges = missing, standardize, max_exchanges
-        self.absent, self.random_state = absent, random_state
+        self.level, self.absent, self.random_state = level, absent, random_state
         self.latency, self.bandwidth, self.verbose = latency, bandwidth, verbose
         self.event = event
 
@@ -114,7 +117,8 @@ class FederatedGLM(BaseEstimator):
                 prepared = narrowed(prepared, again.cohort)
         group = rows.roles.group if isinstance(rows.roles.group, str) else None
         predictor = result.predictor._replace(design=rows.design, group=group)  # pyright: ignore
-        more = {"n_dropped": rows.dropped, "sites": prepared.labels, "predictor": predictor}
+        result = result.with_dropped(Counter(str(site) for site in rows.lacking))
+        more = {"sites": prepared.labels, "predictor": predictor}
         return self._store(dataclasses.replace(result, **more))
 
     def _converse(self, settings: ModelSettings, prepared: Prepared) -> TableResult:

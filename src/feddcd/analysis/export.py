@@ -12,7 +12,7 @@ import pandas as pd
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
 
 from .._errors import SpecError
-from ..formula import Part, label, read_formula
+from ..formula import Part, read_formula
 from . import _more
 from ._result import Fitted, TableResult, result_of
 
@@ -76,13 +76,20 @@ def document(result: TableResult) -> dict[str, Any]:
         "formula": result.formula,
         "response": result.response,
         "classes": _classes(result),
-        "event": None if result.outcome is None else label(result.outcome.event),
+        "event": result.event,
+        "references": result.references,
         "names": [str(name) for name in table.index],
         "coefficients": table["coef"].tolist(),
         "standard_errors": table["std_err"].tolist(),
+        "statistic": result.statistic.name,
+        "level": float(result.level),
+        "intervals": table[["ci_low", "ci_high"]].to_numpy(float).tolist(),
+        "ratio": result.ratio,
+        "ratios": _ratios(result),
         "covariance": np.asarray(result.original_covariance, float).tolist(),
         "covariance_kind": result.covariance,
         "dispersion": float(result.dispersion),
+        "fit": _fit(result),
         "penalty": _penalty(result.l2),
         "certified_error": _finite(result.certified_error),
         "certified_error_unit": "standard errors; null where nothing is proven",
@@ -93,10 +100,38 @@ def document(result: TableResult) -> dict[str, Any]:
         "sites": int(result.n_sites),
         "clusters": int(result.n_clusters) or None,
         **_more.document(result.more),
+        "site_counts": _by_site(result),
         "exchanges": int(result.n_exchanges),
         "design": _design(result),
         "left_out_of_joblib": _left_out(result),
     }
+
+
+def _by_site(result: TableResult) -> dict[str, Any]:
+    plain = result.site_counts.astype(object).to_dict("index")
+    return {str(site): row for site, row in plain.items()}
+
+
+def _ratios(result: TableResult) -> list[list[float | None]] | None:
+    """Of every row: the ratio and its interval; null where it is too large for a number."""
+    if result.ratio is None:
+        return None
+    values = result.original_table[["ratio", "ratio_low", "ratio_high"]].to_numpy(float)
+    return [[_finite(x) for x in row] for row in values]
+
+
+def _fit(result: TableResult) -> dict[str, Any]:
+    names = ("deviance", "null_deviance", "log_likelihood", "aic", "bic", "pearson")
+    values: dict[str, Any] = {name: _finite(getattr(result, name)) for name in names}
+    values |= {"df_residual": int(result.df_residual), "df_null": int(result.df_null)}
+    if result.linear is not None:
+        sigma, r2, adjusted, f, f_df, f_p = result.linear
+        values |= {
+            "residual_standard_error": _finite(sigma), "r_squared": _finite(r2),
+            "adjusted_r_squared": _finite(adjusted), "f": _finite(f), "f_df": list(f_df),
+            "f_p": _finite(f_p),
+        }  # fmt: skip
+    return values
 
 
 def _design(result: TableResult) -> dict[str, Any]:

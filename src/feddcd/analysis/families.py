@@ -1,7 +1,7 @@
 """The families of a regression table, each with its links: one `Family` for a pair.
 
-A further distribution is a `Distribution`, a further link a `MeanLink`; a pair is proven if `_proofs`
-has a row for it.
+A further distribution is a `Distribution`, a further link a `MeanLink`; a pair is proven if
+`_proofs` has a row for it.
 """
 
 from collections.abc import Callable, Sequence

@@ -31,12 +31,13 @@ class ModelSettings:
     link: str | None = None  # the family's first
     theta: float | None = None  # of negative_binomial, where it is known
     l2: Any = 0.0
-    tol: float = 0.01
+    tol: float = 1e-6
     algorithm: str = "auto"
     site_effects: str = "none"
     covariance: str = "model"
     missing: str = "drop"
     standardize: bool = False
+    level: float = 0.95
     max_exchanges: int = 50
     latency: float = 0.1
     bandwidth: float = 1e7
@@ -51,6 +52,9 @@ class ModelSettings:
                 raise SpecError(f"need {name} in {', '.join(choices)}; got {value!r}")
         if not (is_real(self.tol) and 0 < self.tol < np.inf):
             raise SpecError(f"need a finite tol > 0, in standard errors; got tol={self.tol!r}")
+        if not (is_real(self.level) and 0 < self.level < 1):
+            told = f"need a level of the intervals between 0 and 1, as 0.95; got {self.level!r}"
+            raise SpecError(told, settings={"level": None})
         for name in ("latency", "bandwidth"):
             value = getattr(self, name)
             if not (is_real(value) and 0 < value < np.inf):

@@ -115,16 +115,19 @@ class SiteRows(NamedTuple):
     levels: Mapping[str, Mapping[str, int]] = {}
     least: int = 0  # rows of a cell, below which it is left empty
     cluster: np.ndarray | None = None  # a number for each row's, where clusters lie within sites
+    alone: bool = True  # whether it may be told what its rows alone would give
 
 
 class AnalysisResult(Protocol):
-    """A frozen dataclass: what an analysis found. `facts` are noted where it ends; `write` makes
-    all files and yields each as it is done."""
+    """A frozen dataclass: what an analysis found. `with_dropped` is told the rows that each site
+    left out; `facts` are noted where it ends; `write` makes all files and yields each as it is
+    done."""
 
     @property
     def n_dropped(self) -> int: ...
     @property
     def n_exchanges(self) -> int: ...
+    def with_dropped(self, by_site: Mapping[str, int]) -> "AnalysisResult": ...
     def facts(self) -> dict[str, Any]: ...
     def write(self, folder: Path) -> Iterator[Path]: ...
 

@@ -66,6 +66,7 @@ class CompleteRows(NamedTuple):
     design: Design
     roles: Roles
     holes: dict[str, int]  # by column: its missing values
+    lacking: np.ndarray  # the sites of the rows that were dropped
     cluster: np.ndarray | None = None  # a number for each row's
 
 
@@ -115,6 +116,7 @@ class ChosenRows(NamedTuple):
     used: tuple[str, ...]
     apart: tuple[str, ...]
     holes: dict[str, int]
+    lacking: np.ndarray
     cluster: np.ndarray | None
 
 
@@ -145,31 +147,32 @@ def choose(data: Any, roles: Roles, formula: Formula | str | None, missing: str)
     return ChosenRows(
         frame.iloc[rows], rows, y.iloc[rows], site[rows], None if s is None else s[rows], o[rows],
         int(np.sum(~whole & counts)), formula, used, apart, holes,
+        site[~whole & counts],
         None if cluster is None else np.unique(cluster[rows], return_inverse=True)[1],
     )  # fmt: skip
 
 
-def read(
-    data: Any,
-    roles: Roles,
-    formula: Formula | str | None,
-    missing: str,
-    kinds: Mapping[str, ColumnKind] | None = None,
+def read(data: Any, roles: Roles, formula: Formula | str | None, missing: str) -> CompleteRows:
+    """The complete rows and the columns that they make."""
+    return finish(choose(data, roles, formula, missing), roles)
+
+
+def finish(
+    chosen: ChosenRows, roles: Roles, kinds: Mapping[str, ColumnKind] | None = None
 ) -> CompleteRows:
     """Without `kinds` the columns are what these rows have."""
-    chosen = choose(data, roles, formula, missing)
-    frame, read = chosen.frame, chosen.formula
-    if read is None:
+    frame, formula = chosen.frame, chosen.formula
+    if formula is None:
         design = PlainDesign(chosen.used, chosen.apart)
     else:
-        design = learn(read, kinds or kinds_of(frame, chosen.used, read.categories))
+        design = learn(formula, kinds or kinds_of(frame, chosen.used, formula.categories))
     X = design.matrix(frame)
     o = chosen.offset + design.offset(frame)
     check_finite(X, design.names, chosen.rows)
     check_finite(o[:, None], ["offset"], chosen.rows)
     return CompleteRows(
         X, design.names, chosen.y, chosen.site, chosen.weight, o, chosen.dropped, design, roles,
-        chosen.holes, chosen.cluster,
+        chosen.holes, chosen.lacking, chosen.cluster,
     )  # fmt: skip
 
 

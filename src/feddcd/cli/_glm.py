@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tomli_w
 
-from .._errors import DataError, FeddcdError
+from .._errors import DataError, FeddcdError, SpecError
 from .._files import fresh_folder
 from ..analysis import FederatedGLM
 from ..analysis.agreed import with_codebook
@@ -52,6 +52,7 @@ def glm_command(
         if out is None
         else _usable(out, force)
     )
+    options = options | {"level": _share(options["level"])}
     model = FederatedGLM(**options, verbose=console.is_terminal and not quiet)
     try:
         settings = model.settings()
@@ -81,6 +82,13 @@ def glm_command(
     if not model.result_.converged:
         warn(f"not proven to --tol {model.tol:g} in {model.result_.n_exchanges} exchanges")
         sys.exit(1)
+
+
+def _share(percent: float) -> float:
+    """0.95 is more likely meant as a share than as less than one per cent."""
+    if not 1 <= percent < 100:
+        raise SpecError(f"need 1 <= --level < 100, in per cent as in --level 95; got {percent:g}")
+    return percent / 100
 
 
 def load_table(

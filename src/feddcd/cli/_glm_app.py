@@ -60,7 +60,7 @@ def glm(
         typer.Option(help="Of negative_binomial, if known. (estimated)", show_default=False),
     ] = None,
     l2: Annotated[float, _option("Penalty l2/2 |w|², not on the intercept.", "--l2")] = 0.0,
-    tol: Annotated[float, _option("Proven error of any coefficient, in standard errors.")] = 0.01,
+    tol: Annotated[float, _option("Proven error of any coefficient, in standard errors.")] = 1e-6,
     weight: Annotated[str | None, _column("Weights; for shares, the number of trials.")] = None,
     offset: Annotated[str | None, _column("Added to the linear predictor.")] = None,
     site_effects: Annotated[str, _option("none, or fixed: an intercept per site.")] = "none",
@@ -87,6 +87,7 @@ def glm(
     standardize: Annotated[
         bool, typer.Option("--standardize", help="Coefficients per standard deviation.")
     ] = False,
+    level: Annotated[float, _option("Of the intervals, in per cent.")] = 95,
     algorithm: Annotated[str, _option("auto, newton or pointsaga.")] = "auto",
     absent: Annotated[float, _option("Share of the sites that miss an exchange.")] = 0.0,
     latency: Annotated[float, _option("Seconds that an exchange takes.")] = 0.1,

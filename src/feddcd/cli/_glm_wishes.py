@@ -9,7 +9,6 @@ from ..analysis import FederatedGLM
 from ..analysis.table import CompleteRows, Roles
 
 TESTS = ("wald", "lr")
-LEVEL = 0.95
 
 
 class Wishes(NamedTuple):
@@ -49,7 +48,7 @@ def predictions(model: FederatedGLM, frame: Any, roles: Roles) -> Any:
     result = model.result_
     known = result.classes is None
     groups = roles.group if result.site_effects != "none" else None
-    found = model.predict(frame, roles.offset, groups, LEVEL if known else None)
+    found = model.predict(frame, roles.offset, groups, result.level if known else None)
     if not known:
         import pandas
 

@@ -14,6 +14,8 @@ from ._rows import Kinds, check_number, evaluate, find, label
 from ._tree import Call, Items, Name, Node, Number, Word, short, text_of
 from ._variables import CategoryVariable
 
+MOST_LEVELS = 1_000
+
 
 def of_column(text: str, column: str, levels: tuple[Any, ...], **coding: Any) -> CategoryVariable:
     def codes(frame: Any) -> np.ndarray:
@@ -48,18 +50,18 @@ def _finite_codes(values: np.ndarray, frame: Any, text: str) -> np.ndarray:
 
 
 def _checked(found: CategoryVariable) -> CategoryVariable:
-    if len(found.levels) < 2:
-        there = (
-            f"has one level only, {label(found.levels[0])!r}" if found.levels else "has no level"
-        )
-        told = f"{found.column} {there}: it cannot explain anything; leave it out"
-        raise DataError(told, column=found.column)
+    count, column = len(found.levels), found.column
+    if count < 2:
+        there = f"one level only, {label(found.levels[0])!r}" if found.levels else "no level"
+        told = f"{column} has {there}: it cannot explain anything; leave it out"
+        raise DataError(told, column=column)
+    if count > MOST_LEVELS:
+        told = f"{column} has {count:,} different values: too many for a category"
+        raise DataError(f"{told}, the limit is {MOST_LEVELS:,}", column=column)
     named = [label(level) for level in found.levels]
-    twice = (
-        next((name for name in named if named.count(name) > 1), None) if len(named) < 1000 else None
-    )
-    if twice is not None:
-        raise DataError(f"{found.column} has two levels that read {twice!r}", column=found.column)
+    if len(set(named)) < count:
+        twice = next(name for name in named if named.count(name) > 1)
+        raise DataError(f"{column} has two levels that read {twice!r}", column=column)
     return found
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -91,6 +92,12 @@ class CategoryVariable:
         return self._coding(contrast).matrix[self.codes(frame)]
 
     def _coding(self, contrast: bool) -> Coding:
-        return (
-            contrasts(self.levels, self.contrast, self.reference) if contrast else full(self.levels)
-        )
+        return self._contrasts if contrast else self._full
+
+    @cached_property
+    def _contrasts(self) -> Coding:
+        return contrasts(self.levels, self.contrast, self.reference)
+
+    @cached_property
+    def _full(self) -> Coding:
+        return full(self.levels)

@@ -131,12 +131,12 @@ def kinds_of(
 
 def _check_plain(values: pd.Series, name: str) -> None:
     """Numbers, words, TRUE and FALSE."""
-    first = values.dropna()[:1]
-    odd = [v for v in first if not isinstance(v, str | bool | Number | np.bool)]
-    if odd or values.dtype.kind in "mMc":
-        told = f"{name} holds values such as {first.iloc[0]!s:.50}" if len(first) else f"{name}"
-        told = f"{told}; a formula takes numbers and words: make such a column before"
-        raise DataError(told, column=name)
+    first = list(values.dropna()[:1])
+    if any(
+        not isinstance(v, str | bool | Number | np.bool) or isinstance(v, complex) for v in first
+    ):
+        told = f"{name} holds values such as {first[0]!s:.50}; a formula takes numbers and words"
+        raise DataError(f"{told}: make such a column before", column=name)
 
 
 def levels_of(values: pd.Series) -> list[Any]:

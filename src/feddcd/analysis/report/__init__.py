@@ -1,15 +1,18 @@
 """What a regression looks like to people: one HTML page that asks nothing of the network."""
 
+import math
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from ..._text import count, number, probability, ratio, size, trim
+from ..._text import NONE, count, number, probability, ratio, size, trim
 from ...report import page
 from ...report.tables import pairs, table
 from .. import _more
+from .._digits import about, agreed, decimals
 from .._result import Fitted, TableResult, result_of
 from .._robust import named
+from .._summary import ranges
 from . import _words as words
 from ._course import course, error_of
 from ._effects import forest
@@ -22,10 +25,10 @@ TERMS = {
     "expected count (Poisson). It describes; it does not say what causes what.",
     "Odds ratio, rate ratio": "the same as a factor: 1 is no effect, 2 is twice the odds (or the "
     "expected count), 0.5 half of it.",
-    "Standard error, 95 % interval": "how much chance alone would move a coefficient. Intervals "
-    "made in this way hold the true value 95 times out of 100, if the model is right.",
-    "z and p": "the coefficient in its own standard errors, and how often chance alone would put "
-    "it as far from zero. Neither says how large or how important an effect is.",
+    "Standard error, interval": "how much chance alone would move a coefficient. Intervals of "
+    "95 % hold the true value 95 times out of 100, if the model is right.",
+    "z or t, and p": "the coefficient in its own standard errors, and how often chance alone would "
+    "put it as far from zero. Neither says how large or how important an effect is.",
     "Certified error": "a proven limit on how far any coefficient is from that of all rows in "
     "one place, in standard errors. The true distance may be smaller, never larger.",
     "Exchange, upload": "in an exchange the sites are asked for sums over their rows; each answer "
@@ -49,7 +52,7 @@ def html(fit: TableResult, title: str) -> str:
         title,
         _summary(fit, title),
         page.section("Effects", *drawn),
-        page.section("The regression table", _regression(fit)),
+        page.section("The regression table", _regression(fit), _sites(fit)),
         _tables(fit),
         _groups(fit, [g for g in (calibration(fit), roc_curve(fit), residuals(fit)) if g]),
         page.section("The fit in numbers", _facts(fit)),
@@ -76,16 +79,19 @@ def _summary(fit: TableResult, title: str) -> str:
 
 
 def _regression(fit: TableResult) -> str:
-    name = fit.ratio
-    head = ["name", "coefficient", "standard error", "z", "p", "95 % from", "to"]
-    head += [name, "95 % from", "to"] if name else []
+    """Each number with the digits that are proven."""
+    ends = [f"{words.percent(fit)} from", "to"]
+    head = ["name", "coefficient", "standard error", fit.statistic.name, "p", *ends]
+    head += [fit.ratio, *ends] if fit.ratio else []
+    forms = [lambda x, n=n: number(x, n) for n in (4, 3, 2, 1)]
+    factors = [lambda x, n=n: ratio(x, n) for n in (3, 2, 1)]
     rows = []
-    for label, row in fit.table.to_dict("index").items():
-        b, low, high = float(row["coef"]), float(row["ci_low"]), float(row["ci_high"])
-        z = f"{row['z']:.2f}".replace("-", "−")
-        cells = [str(label), number(b), number(row["std_err"]), z]
-        cells += [probability(row["p"]), number(low), number(high)]
-        rows.append(cells + ([ratio(b), ratio(low), ratio(high)] if name else []))
+    for label, row in zip(fit.table.index, ranges(fit), strict=True):
+        ends = (row.coef, row.low, row.high)
+        coef, low, high = (agreed(end, forms) for end in ends)
+        z, p = decimals(row.statistic, 2).replace("-", "−"), agreed(row.p, [probability])
+        cells = [str(label), coef, agreed(row.std_err, forms), z, p, low, high]
+        rows.append(cells + ([agreed(end, factors) for end in ends] if fit.ratio else []))
     return table("The regression table, in the units of the columns", head, ("", rows))
 
 
@@ -98,6 +104,20 @@ def _tables(fit: TableResult) -> str:
         head, *rows = _more.cells(frame)
         made.append(table(_more.TITLES[name], head, ("", rows)))
     return page.section("Tests and contrasts", *made)
+
+
+def _sites(fit: TableResult) -> str:
+    """Rows, events and rows left out by site."""
+    counts = fit.site_counts
+    names = {"rows": "rows", "events": "events", "missing": "rows left out"}
+    shown = {name: title for name, title in names.items() if name in counts}
+    known = lambda x: count(x) if x >= 0 else NONE
+    rows = [
+        [str(site), *(known(line[name]) for name in shown), line["estimate"]]
+        for site, line in counts.to_dict("index").items()
+    ]
+    head = ["site", *shown.values(), "estimate from its rows alone"]
+    return page.details("The sites as a table", table("What each site holds", head, ("", rows)))
 
 
 def _groups(fit: TableResult, figures: Sequence[str]) -> str:
@@ -143,13 +163,34 @@ def _facts(fit: TableResult) -> str:
         ("Sent by the sites", size(fit.bytes_up)),
     ]
     fits = [
-        ("Deviance", trim(fit.deviance, 6)),
-        ("Deviance without columns", trim(fit.null_deviance, 6)),
+        ("Deviance", f"{_shown(fit, 'deviance')} on {count(fit.df_residual)} df"),
+        ("Deviance without columns", f"{_shown(fit, 'null_deviance')} on {count(fit.df_null)} df"),
+        ("Pearson’s X²", _shown(fit, "pearson")),
         ("Dispersion", trim(fit.dispersion, 5)),
-        ("Log-likelihood", trim(fit.log_likelihood, 6)),
-        ("AIC", trim(fit.aic, 6)),
+        ("Log-likelihood", _shown(fit, "log_likelihood")),
+        ("AIC", _shown(fit, "aic")),
+        ("BIC", _shown(fit, "bic")),
+        *_linear(fit),
         ("Standard errors", errors),
         ("Certified error", f"{error_of(fit.certified_error)} standard errors"),
         ("Wanted (tol)", f"{trim(fit.tol, 2)} standard errors"),
     ]
     return page.grid([pairs("The fit", rows), pairs("In numbers", fits)], "columns")
+
+
+def _shown(fit: TableResult, name: str) -> str:
+    """With the digits that are proven."""
+    forms = [lambda x, n=n: trim(x, n) for n in (6, 5, 4, 3, 2, 1)]
+    return agreed(about(getattr(fit, name), fit.doubts.get(name, 0.0)), forms)
+
+
+def _linear(fit: TableResult) -> list[tuple[str, str]]:
+    if fit.linear is None:
+        return []
+    sigma, r2, adjusted, f, (a, b), p = fit.linear
+    test = f"{trim(f, 4)} on {count(a)} and {count(b)} df, p {probability(p)}"
+    return [
+        ("Residual standard error", trim(sigma, 4)),
+        ("R², adjusted", f"{trim(r2, 4)}, {trim(adjusted, 4)}"),
+        *([("F", test)] if math.isfinite(f) else []),
+    ]

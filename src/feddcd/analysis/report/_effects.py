@@ -10,6 +10,7 @@ from ..._text import count, number, probability, ratio
 from ...report import charts
 from ...report.tables import Drawn, table
 from .._result import Coefficient, TableResult
+from ._words import interval as interval_words
 from ._words import strongest, unit_of
 
 MOST = 24  # coefficients in one forest
@@ -54,7 +55,7 @@ def forest(fit: TableResult) -> Forest | None:
     rows = [_row(fit, e, w, scale, draw, none) for e, w in zip(effects, scales, strict=True)]
     rows += [] if unlike else [("", Drawn(charts.strip_axis(scale)), "", "")]
     name = fit.ratio or "coefficient"
-    level = "95 % interval"
+    level = interval_words(fit)
     head = ("effect of", "", f"{name} ({level})", "p")
     drawn = table(f"Effects: {name} with {level}", head, ("", rows), style="forest")
     return Forest(drawn, _reading(fit, len(strongest(fit)), unlike, outside))
@@ -124,7 +125,10 @@ def _reading(fit: TableResult, total: int, unlike: bool, outside: int) -> str:
     if fit.site_table is None:
         sentences.append("The sites’ own estimates are not shown.")
     else:
-        sentences.append("Grey diamonds: what each site would estimate from its rows alone.")
+        sentences.append(
+            "Grey diamonds: what each site would estimate from its rows alone, its own fit without "
+            "a penalty; sites without a finite estimate, or that do not tell theirs, have none."
+        )
     if outside:
         sentences.append(f"{count(outside, 'estimate')} of single sites lie outside the figure.")
     return " ".join(sentences)

@@ -9,6 +9,7 @@ from ..._text import count, number, ratio, trim, upper
 from ...formula import INTERCEPT, label
 from .._result import Coefficient, TableResult
 from .._robust import notes as robust_notes
+from .._summary import over_dispersion
 from ..families import COUNTS
 
 KINDS = {
@@ -66,7 +67,7 @@ def proof(fit: TableResult) -> str:
 
 def strongest(fit: TableResult) -> list[Coefficient]:
     """The coefficients furthest from zero in their own standard errors."""
-    z = dict(zip(fit.coefficients, fit.table["z"].abs(), strict=True))
+    z = dict(zip(fit.coefficients, fit.table[fit.statistic.name].abs(), strict=True))
     shown = [c for c in z if is_effect(fit, c) and not math.isnan(z[c])]
     return sorted(shown, key=lambda c: -z[c])
 
@@ -107,7 +108,15 @@ def effect(fit: TableResult, c: Coefficient) -> str:
     else:
         what = f"{ratio(b)} times {_what(fit, c, of)}"
         range_ = f"{ratio(low)} to {ratio(high)}"
-    return f"{_change(fit, c.column)} goes with {what} (95 % interval {range_}).{doubt}"
+    return f"{_change(fit, c.column)} goes with {what} ({interval(fit)} {range_}).{doubt}"
+
+
+def percent(fit: TableResult) -> str:
+    return f"{100 * fit.level:.6g} %"
+
+
+def interval(fit: TableResult) -> str:
+    return f"{percent(fit)} interval"
 
 
 def cautions(fit: TableResult) -> list[str]:
@@ -128,6 +137,11 @@ def cautions(fit: TableResult) -> list[str]:
     notes += robust_notes(fit.covariance, fit.n_clusters)
     if fit.site_effects == "fixed":
         notes.append("Each site has its own level; the effects are those within sites.")
+    if fit.references:
+        told = "; ".join(f"{name}: {level}" for name, level in fit.references.items())
+        notes.append(f"Categories are compared with their reference ({told}).")
+    if told := over_dispersion(fit):
+        notes.append(told)
     return notes
 
 

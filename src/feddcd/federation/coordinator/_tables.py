@@ -4,7 +4,6 @@ Sites remember nothing between two questions and the coordinator needs six or so
 it begins anew. A site that refuses is named, and the result is that of the others.
 """
 
-import dataclasses
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -96,9 +95,8 @@ class AnalysisRun:
 
         return converse(self.analysis.talk(self.plan, cohort, self._note), exchange)
 
-    def _finish(self, cohort: Agreement, result: Any) -> AnalysisResult:
-        dropped = sum(self.dropped.get(site, 0) for site in cohort.sites)
-        result = dataclasses.replace(result, n_dropped=dropped)
+    def _finish(self, cohort: Agreement, result: AnalysisResult) -> AnalysisResult:
+        result = result.with_dropped({site: self.dropped.get(site, 0) for site in cohort.sites})
         list(result.write(self.folder.server / "glm"))
         self.folder.note(
             "finished", committed=result.n_exchanges, unsettled=[], messages=dict(self.nodes.sent),

@@ -57,9 +57,9 @@ def sums(envelope: Envelope, source: SiteTable, check: Check) -> tuple[Envelope,
         rows.classes, rows.levels, len(meta["agreed"]["sites"]), {},
     )  # fmt: skip
     policy = check(out)
-    bins = policy.kinds is None or "bins" in policy.kinds
-    least = policy.min_per_level if bins else rows.n + 1
-    blocks = arrays(analysis.answer(rows._replace(least=least), question))
+    may = lambda kind: policy.kinds is None or kind in policy.kinds
+    least = policy.min_per_level if may("bins") else rows.n + 1
+    blocks = arrays(analysis.answer(rows._replace(least=least, alone=may("model")), question))
     own = {"client": source.client, "dropped": rows.dropped}
     return Envelope("sums", own, blocks), out._replace(arrays=blocks)
 
