@@ -3,7 +3,7 @@
 import dataclasses
 import json
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -37,6 +37,8 @@ from feddcd.federation.coordinator._tables import AnalysisRun
 class MeansPlan:
     columns: list
     analysis = "means"
+    codebook: ClassVar[dict] = {}  # none was agreed
+    levels: ClassVar[dict] = {}
 
     def to_dict(self):
         return {"analysis": self.analysis, "columns": self.columns}

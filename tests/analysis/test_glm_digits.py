@@ -122,3 +122,14 @@ def test_an_optimum_without_bound_prints_no_digit():
     if math.isinf(model.certified_error_):
         assert set(printed(model)["x0"]) == {UNKNOWN}
     assert "NOT proven" in model.summary()
+
+
+def test_where_rounding_allows_no_more_that_is_said():
+    """Incomes of a million that differ by a few: more exchanges would not help."""
+    rng = np.random.default_rng(0)
+    x = 2000 + rng.integers(0, 9, 300)
+    y = 1e9 + x + rng.normal(size=300)
+    with pytest.warns(UserWarning, match="not certified"):
+        model = FederatedGLM("gaussian").fit(x[:, None], y, groups=np.arange(300) % 3)
+    assert "rounding allows no more" in model.summary()
+    assert "raise max_exchanges" not in model.summary()

@@ -2,6 +2,7 @@
 
 import shlex
 import tomllib
+import unicodedata
 from pathlib import Path
 
 import numpy as np
@@ -87,7 +88,7 @@ def test_a_table_is_the_same_however_it_is_written(write, capsys):
     plain = coefficients()
     write(patients())
     said = feddcd(f"{FORMULA} --force", capsys)
-    assert "note: p.csv is read with " in said
+    assert "note: p.csv: " in said
     pd.testing.assert_frame_equal(coefficients(), plain)
 
 
@@ -138,6 +139,14 @@ def test_none_is_a_level_unless_it_is_named(capsys):
     assert list(coefficients().index[2:]) == ["race[T.black]", "race[T.white]"]
     said = feddcd(f"{FORMULA} --force --na None", capsys)
     assert "rows lack a value (race " in said
+
+
+def test_names_are_found_in_either_spelling(capsys):
+    """A Mac types umlauts as two letters; files have them in either way."""
+    patients().rename(columns={"site": "größe", "age": "m²"}).to_csv("p.csv", index=False)
+    typed = unicodedata.normalize("NFD", "größe")
+    said = feddcd(f"glm p.csv --formula 'low ~ `m²`' --group {typed} --out out", capsys)
+    assert "m²" in said
 
 
 @pytest.mark.parametrize(
@@ -285,6 +294,37 @@ def test_which_levels_a_site_has_is_not_told(capsys):
     question = wire.pack_message(wire.Envelope("columns", {"plan": plan}, {}))
     reply = wire.unpack_message(answer(question, load_place(Path("fed/sites/east"))))
     assert reply.meta["levels"] == {"race": ["white", "black", "other"]}
+
+
+def test_booleans_are_written_in_many_ways_and_mean_one_thing(capsys):
+    table = patients().assign(smoke=lambda d: d.age > 30, low=lambda d: d.low == 1)
+    table.to_csv("p.csv", index=False)
+    truth = {"type": "boolean"}
+    columns = BOOK["columns"] | {"smoke": truth, "low": truth}
+    Path("codebook.toml").write_text(tomli_w.dumps({"columns": columns}))
+    line = FORMULA.replace("race", "race + smoke")
+    feddcd(f"{line} --codebook codebook.toml", capsys)
+    feddcd("federation init fed --job out/job.toml --data p.csv --group site", capsys)
+    site("east", lambda d: d.astype({"smoke": int, "low": int}))
+    site("west", lambda d: d.assign(smoke=d.smoke.map({True: "TRUE", False: "FALSE"})))
+    assert "refused" not in feddcd("federation simulate fed", capsys)
+    together, alone = coefficients("fed/server/glm"), coefficients()
+    assert list(together.index) == list(alone.index)
+    np.testing.assert_allclose(together["coef"], alone["coef"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("entry", [None, {"type": "identifier"}])
+def test_a_site_refuses_a_column_without_a_role(entry, capsys):
+    """Whatever a coordinator writes into a plan."""
+    federation(capsys)
+    path = Path("fed/federation.toml")
+    plan = tomllib.loads(path.read_text())
+    columns = plan["glm"]["codebook"]["columns"]
+    del columns["age"]
+    plan["glm"]["codebook"]["columns"] = columns | ({} if entry is None else {"age": entry})
+    path.write_text(tomli_w.dumps(plan))
+    said = feddcd("federation simulate fed", capsys, code=2)
+    assert "refused: east: the codebook gives its column 'age' no role" in said
 
 
 def test_a_job_names_its_codebook(capsys):

@@ -80,7 +80,8 @@ def test_what_fits():
 
 
 def test_levels_and_references_come_from_it():
-    assert book().levels(["sex", "stage", "age", "elsewhere"]) == {
+    assert book().levels(["sex", "stage", "age", "dead", "elsewhere"]) == {
+        "dead": [False, True],
         "sex": ["female", "male", "other"],
         "stage": [1, 2, 3],
     }

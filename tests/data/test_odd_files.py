@@ -9,6 +9,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from feddcd._errors import DataError
 from feddcd.data.frames import FOREIGN, Reading, check_used, is_foreign, read_frame
@@ -102,6 +104,23 @@ def test_numbers(written, sep, meant, note):
     assert table.frame["x"].tolist() == meant
     assert not table.doubts
     assert (note in table.notes[0]) if note else not table.notes
+
+
+@given(
+    st.lists(st.floats(-1e7, 1e7).map(lambda x: round(x, 3)), min_size=1, max_size=6),
+    st.sampled_from([",", ";", "\t", "|"]),
+    st.sampled_from([".", ","]),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_number_is_never_read_as_another(values, sep, decimal):
+    """It is the one that was written, or the column is not used before somebody says."""
+    written = [repr(value).replace(".", decimal) for value in values]
+    lines = "".join(f'"{value}"{sep}a\n' for value in written)
+    table = read(f"x{sep}g\n{lines}")
+    if "x" not in table.doubts:
+        assert table.frame["x"].tolist() == values
+    told = read(f"x{sep}g\n{lines}", decimal=decimal, sep=sep)
+    assert told.frame["x"].tolist() == values
 
 
 def test_whole_numbers_and_words_stay_what_they_are():
@@ -378,7 +397,7 @@ def test_a_sheet_of_excel():
     assert table.frame["age"].dropna().tolist() == [40.5]
     assert table.frame["sick"].tolist() == [True, False]
     assert table.place(1) == "in row 4"
-    assert table.notes == ("t.xlsx is read with the sheet 'patients'",)
+    assert table.notes == ("t.xlsx: read with the sheet 'patients'",)
 
 
 @pytest.mark.parametrize(
@@ -388,6 +407,7 @@ def test_a_sheet_of_excel():
         ({"a": PATIENTS}, {"sheet": "aa"}, "no sheet 'aa'; did you mean 'a'? sheets: 'a'"),
         ({"a": []}, {}, "the sheet 'a' is empty, expected a row with the names of the columns"),
         ({"a": [["x", None, "y"], [1, 2, 3]]}, {}, "sheet 'a': column 2 of 3 has no name"),
+        ({"a": [["x", "y"], [1, 2], [3, 4, 5]]}, {}, "sheet 'a': column 3 of 3 has no name"),
         ({"a": [["x", "x"], [1, 2]]}, {}, "sheet 'a': two columns are called 'x'"),
         (
             {"a": [["x", "y"], [1, "=A2+1"]]},
@@ -403,6 +423,13 @@ def test_sheets_that_are_refused(sheets, how, message):
         read_frame(name, how=Reading(**how))
     assert str(error.value).startswith("t.xlsx: ")
     assert message in str(error.value)
+
+
+def test_text_that_is_a_number_in_a_cell():
+    name = book({"a": [["x", "y"], ["1,5", 1.234]]})
+    with pytest.raises(DataError, match=r"column 'x' has '1,5' in row 2, and the decimal sign"):
+        check_used(read_frame(name), ["x"])
+    assert read_frame(name, how=Reading(decimal=",")).frame.iloc[0].tolist() == [1.5, 1.234]
 
 
 def test_dates_and_errors_of_excel():
@@ -427,3 +454,11 @@ def test_no_excel_file():
     pytest.importorskip("openpyxl")
     with pytest.raises(DataError, match=r"t\.xlsx: cannot be read as an Excel file: "):
         read(b"x,y\n", "t.xlsx")
+
+
+def test_a_hint_far_down_is_a_doubt_at_most():
+    """Of a long column its first values are looked at, in their order: the same in every run."""
+    unsure = "".join(f"{i}.{j:03d};1\n" for i in range(1, 3) for j in range(900))
+    assert read(f"x;y\n{unsure}1.5;1\n").doubts.keys() == {"x"}
+    assert read(f"x;y\n1.5;1\n{unsure}").frame["x"].iloc[1] == 1.0
+    assert read(f"x;y\n{unsure}1.5;1,5\n").doubts.keys() == {"x"}

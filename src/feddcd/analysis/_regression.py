@@ -181,6 +181,7 @@ def _result(
         certified_error=estimate.error,
         unproven=model.loss.unproven,
         converged=estimate.converged,
+        rounded=point.rounded,
         history=history,
         choice=choice,
         site_table=own_table(settings, pilot, shown),

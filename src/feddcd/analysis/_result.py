@@ -121,6 +121,7 @@ class TableResult:
     certified_error: float
     unproven: str
     converged: bool
+    rounded: bool  # no exchange could bring more than rounding takes away
     history: pd.DataFrame
     choice: Choice
     site_table: pd.DataFrame | None  # by coefficient and site: its own fit

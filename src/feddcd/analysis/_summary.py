@@ -197,9 +197,10 @@ def _proof(result: TableResult) -> list[str]:
             "pooled data."
         )
     else:
+        remedy = "rounding allows no more" if result.rounded else "raise max_exchanges"
         proof = (
             f"NOT proven to tol={result.tol:g}: the bound is {error:.2g} standard errors; "
-            "raise max_exchanges. Digits that are not proven are left out, ? where none is."
+            f"{remedy}. Digits that are not proven are left out, ? where none is."
         )
     return [cost, proof]
 

@@ -139,7 +139,8 @@ Exchange = Callable[[Questions], Replies]
 
 class Analysis(Protocol):
     """`plan` reads plain values, as a file or a message has them; a plan has `analysis`, the name,
-    and to_dict(). `method` is what a site's policy allows or not.
+    `codebook` and `levels` by column, both empty where none were agreed, and to_dict(). `method`
+    is what a site's policy allows or not.
 
     Before: `columns` says which columns of a site enter, `offer` their kinds and levels, and from
     the sites' offers `agree` makes the agreement and says why some sites do not fit.

@@ -20,7 +20,7 @@ from ..analysis.plan import RegressionPlan
 from ..analysis.table import Roles as Roles
 from ..data.codebook import Codebook, load_codebook
 from ..data.conform import conform, read_agreed
-from ..data.frames import PLAIN, Frame, check_kind, is_foreign, is_table
+from ..data.frames import PLAIN, Frame, check_kind, composed, is_foreign, is_table
 from ..data.frames import Reading as Reading
 from ..data.libsvm import read_libsvm
 from ._glm_wishes import Wishes, extend, predictions
@@ -99,6 +99,7 @@ def load_table(
     file, named = source.file, is_table(source.file)
     if is_foreign(file):
         check_kind(file)
+    roles = Roles(*(None if name is None else composed(name) for name in roles))
     text = () if roles.group is None else (roles.group,)
     if book is not None and roles.group is not None:
         book.check_role(roles.group, "group")

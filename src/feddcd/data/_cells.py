@@ -72,7 +72,7 @@ def find_notation(columns: Sequence[Sequence[str]], sep: str) -> Notation:
     """A semicolon comes with decimal commas, unless the numbers show that it does not."""
     if sep != ";" and not any("," in "".join(cells) for cells in columns):
         return Notation()
-    seen = {sign for cells in columns for sign in _hints(set(cells))}
+    seen = {sign for cells in columns for sign in _hints(dict.fromkeys(cells))}
     if sep == ";":
         sign = "," if "," in seen else "."
         return Notation(sign, {0: ".,", 1: "", 2: "."}[len(seen)])
@@ -100,7 +100,7 @@ def words(cells: Sequence[str], missing: Collection[str]) -> CellColumn:
 
 def typed(name: str, cells: Sequence[str], missing: Collection[str], point: Notation) -> CellColumn:
     """Numbers or booleans if all fields are, else words."""
-    quick = None if point.doubtful else _plain_numbers(cells, missing, point.sign)
+    quick = None if point.doubtful else _plain_numbers(cells, set(missing), point.sign)
     if quick is not None:
         return CellColumn(quick)
     kinds = {cell for cell in set(cells) if cell.strip() not in missing}
@@ -119,22 +119,26 @@ def typed(name: str, cells: Sequence[str], missing: Collection[str], point: Nota
     return words(cells, missing)._replace(doubt=doubt)
 
 
-def _plain_numbers(cells: Sequence[str], missing: Collection[str], sign: str) -> np.ndarray | None:
+def _plain_numbers(cells: Sequence[str], missing: set[str], sign: str) -> np.ndarray | None:
     """A column as most are, without a look at each field; None where that does not do."""
-    kept = [cell for cell in cells if cell not in missing]
+    whole = missing.isdisjoint(cells)
+    kept = cells if whole else [cell for cell in cells if cell not in missing]
     text = "".join(kept)
     if not kept or not BARE[sign].fullmatch(text):
         return None
-    whole = len(kept) == len(cells) and not any(sign in text for sign in ".,eE")
-    if whole and max(map(len, kept)) > SHORT:
-        return None
     try:
-        if whole:
-            return np.array([int(cell) for cell in kept], np.int64)
-        real = lambda cell: float(cell.replace(",", ".")) if sign == "," else float(cell)
-        return np.array([np.nan if cell in missing else real(cell) for cell in cells])
+        if whole and not any(mark in text for mark in ".,eE"):
+            fits = max(map(len, kept)) <= SHORT
+            return np.array(list(map(int, kept)), np.int64) if fits else None
+        kept = "\n".join(kept).replace(",", ".").split("\n") if sign == "," else kept
+        numbers = np.array(list(map(float, kept)))
     except ValueError:
         return None
+    if whole:
+        return numbers
+    values = np.full(len(cells), np.nan)
+    values[[cell not in missing for cell in cells]] = numbers
+    return values
 
 
 def _numbers(kinds: Collection[str], point: Notation) -> dict[str, int | float] | None:

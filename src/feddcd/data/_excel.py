@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,8 +18,9 @@ class Sheet(NamedTuple):
     rows: list[int]  # as Excel counts them
 
 
-def read_cells(path: Path, wanted: str | None) -> Sheet:
-    """The sheet of this name, or the only one that holds anything."""
+def read_cells(path: Path, wanted: str | None, sign: str) -> Sheet:
+    """The sheet of this name, or the only one that holds anything; numbers get this decimal sign,
+    as those have that are held as text."""
     title, table = _choose(str(path), _sheets(path, values=True), wanted)
     rows = [(i + 1, list(row)) for i, row in enumerate(table) if any(v is not None for v in row)]
     if not rows:
@@ -26,10 +28,11 @@ def read_cells(path: Path, wanted: str | None) -> Sheet:
         raise DataError(told, file=str(path))
     if any(value is None for _, row in rows for value in row):
         _check_calculated(path, title, rows)
-    (_, header), *body = rows
-    width = max(len([*_trimmed(row)]) for _, row in rows)
-    names = ["" if value is None else str(value).strip() for value in header[:width]]
-    columns = {name: [_field(row[j]) for _, row in body] for j, name in enumerate(names)}
+    width = max(len(_trimmed(row)) for _, row in rows)
+    padded = [(number, (row + [None] * width)[:width]) for number, row in rows]
+    (_, header), *body = padded
+    names = ["" if value is None else str(value).strip() for value in header]
+    columns = {name: [_field(row[j], sign) for _, row in body] for j, name in enumerate(names)}
     return Sheet(title, names, columns, [number for number, _ in body])
 
 
@@ -40,8 +43,9 @@ def _sheets(path: Path, *, values: bool) -> dict[str, list[tuple[Any, ...]]]:
         told = "Excel files are read by openpyxl, which is not here: pip install 'feddcd[excel]'"
         raise DataError(f"{told}; or save the sheet as .csv", file=str(path)) from None
     try:
-        book = openpyxl.load_workbook(path, read_only=True, data_only=values)
-        return {sheet.title: list(sheet.iter_rows(values_only=True)) for sheet in book.worksheets}
+        with closing(openpyxl.load_workbook(path, read_only=True, data_only=values)) as book:
+            sheets = book.worksheets
+            return {sheet.title: list(sheet.iter_rows(values_only=True)) for sheet in sheets}
     except Exception as error:  # of zip files, of XML, and its own
         raise DataError(f"cannot be read as an Excel file: {error}", file=str(path)) from None
 
@@ -77,9 +81,11 @@ def _trimmed(row: list[Any]) -> list[Any]:
     return row
 
 
-def _field(value: Any) -> str:
+def _field(value: Any, sign: str) -> str:
     if isinstance(value, bool):
         return str(value).upper()
+    if isinstance(value, float):
+        return repr(value).replace(".", sign)
     if isinstance(value, datetime.datetime) and value.time() == datetime.time():
         value = value.date()
     return "" if value is None else str(value)

@@ -80,7 +80,9 @@ class Codebook:
     def levels(self, names: Iterable[str]) -> dict[str, list[Any]]:
         """Of those columns that have levels, the reference first."""
         entries = {name: self.columns[name] for name in names if name in self.columns}
-        return {name: entry.ordered for name, entry in entries.items() if entry.levels}
+        levels = {name: entry.ordered for name, entry in entries.items() if entry.levels}
+        truth = {name: [False, True] for name, e in entries.items() if e.type == "boolean"}
+        return levels | truth
 
     def check_role(self, name: str, role: str) -> None:
         """Refuses a column that the codebook does not have, or has for other uses."""

@@ -55,7 +55,8 @@ class Reading(NamedTuple):
             told = f"<decimal> is . or , but not {self.decimal!r}"
             raise DataError(told, file=file, settings={"decimal": None})
         text, excel = kind in DELIMITERS, kind == ".xlsx"
-        fits = {"sep": text, "decimal": text, "encoding": text, "na": text or excel, "sheet": excel}
+        both = text or excel  # a cell of Excel may hold a number as text
+        fits = {"sep": text, "decimal": both, "encoding": text, "na": both, "sheet": excel}
         for name, value in self._asdict().items():
             if value and not fits[name]:
                 goes = ".xlsx files" if name == "sheet" else ".csv and .tsv files"
@@ -170,11 +171,12 @@ def _csv(path: Path, how: Reading, wanted: _Wanted) -> Frame:
 
 
 def _excel(path: Path, how: Reading, wanted: _Wanted) -> Frame:
-    sheet = read_cells(path, how.sheet)
+    sign = how.decimal or "."
+    sheet = read_cells(path, how.sheet, sign)
     _check_names(f"{path}: sheet {sheet.name!r}", sheet.names)
-    columns = {_composed(name): column for name, column in sheet.columns.items()}
+    columns = {composed(name): column for name, column in sheet.columns.items()}
     place, said = lambda row: f"in row {sheet.rows[row]}", [f"the sheet {sheet.name!r}"]
-    return _frame(str(path), columns, how._replace(decimal="."), wanted, place, said, ",")
+    return _frame(str(path), columns, how._replace(decimal=sign), wanted, place, said, ",")
 
 
 def _frame(
@@ -184,9 +186,9 @@ def _frame(
     """Every column as what its fields are, and a note of what had to be guessed."""
     import pandas
 
-    if "" in columns:
-        columns = {name: fields for name, fields in columns.items() if name}
-        said.append("the first column, which has no name, left out as names of rows")
+    unnamed = "its first column, which has no name, is left out as names of rows"
+    tail = [unnamed] if "" in columns else []
+    columns = {name: fields for name, fields in columns.items() if name}
     guess = [c for name, c in columns.items() if name not in wanted.text]
     point = Notation(how.decimal) if how.decimal else cells.find_notation(guess, sep)
     made = {
@@ -198,7 +200,8 @@ def _frame(
     said += ["decimal commas"] if point.sign == "," else []
     if grouped := [name for name, column in made.items() if column.grouped]:
         said.append(f"thousands separators in {listed(grouped, 5)}")
-    note = (f"{file} is read with {sentence_list(said)}",) if said else ()
+    told = [f"read with {sentence_list(said)}"] if said else []
+    note = (f"{file}: {'; '.join(told + tail)}",) if told + tail else ()
     doubts = {name: column.doubt for name, column in made.items() if column.doubt is not None}
     values = {name: column.values for name, column in made.items()}
     return Frame(file, pandas.DataFrame(values), place, note, doubts)
@@ -213,7 +216,7 @@ def _records(
     line, header = next(found, (1, []))
     if not header:
         raise DataError(f"{file}: is empty, expected a line with the names of the columns")
-    names = [_composed(name.strip()) for name in header]
+    names = [composed(name.strip()) for name in header]
     _check_names(f"{file}:{line}", names)
     numbered = list(found)
     uneven = [(line, fields) for line, fields in numbered if len(fields) != len(names)]
@@ -232,7 +235,8 @@ _ROW_NAMES = (
 _UNEVEN = "; a field that holds the separator itself needs quotes, or give <sep>"
 
 
-def _composed(name: str) -> str:
+def composed(name: str) -> str:
+    """One spelling of what looks alike: an umlaut can be one letter or two."""
     return unicodedata.normalize("NFC", name)
 
 

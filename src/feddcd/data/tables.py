@@ -19,6 +19,7 @@ from .frames import (
     Frame,
     Reading,
     check_kind,
+    composed,
     is_foreign,
     is_number,
     is_table,
@@ -51,7 +52,7 @@ def read_site(
         return SiteData(X.toarray() if is_dense(X) else X, y, None, str(path))
     if index_base != 1:
         raise DataError(f"{path}: index_base goes with LIBSVM files, got index_base={index_base}")
-    return site_of(read_frame(path, how=how), label)
+    return site_of(read_frame(path, how=how), None if label is None else composed(label))
 
 
 def read_dataset(
@@ -64,6 +65,7 @@ def read_dataset(
     """A table's rows with the label as y and the group column, if named, as groups.
 
     Labels that are words are numbered in sorted order, those of the test rows alike."""
+    label, group = (None if name is None else composed(name) for name in (label, group))
     table = read_frame(path, () if group is None else (group,), how)
     site = site_of(table, label, group)
     classes = np.unique(site.labels) if site.labels.dtype.kind == "U" else None

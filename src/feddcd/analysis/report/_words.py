@@ -58,6 +58,11 @@ def proof(fit: TableResult) -> str:
     bound = "no bound at all is proven"
     if math.isfinite(error):
         bound = f"the best proven bound is {upper(error)} standard errors"
+    if fit.rounded:
+        return (
+            f"NOT proven to the {trim(fit.tol, 2)} standard errors that were asked for: rounding "
+            f"allows no more; {bound}. The digits shown are those that follow from it."
+        )
     return (
         f"NOT proven: the fit stopped before it was shown that every coefficient is within "
         f"{trim(fit.tol, 2)} standard errors of what the pooled rows would give; {bound}. "

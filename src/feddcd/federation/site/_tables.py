@@ -92,7 +92,11 @@ def _read(data: Path, how: Reading, codebook: str, *_: int) -> Frame:
 def _agreed(table: Frame, plan: Any, entering: Sequence[str]) -> Frame:
     """The columns that enter as the plan's codebook has them."""
     if plan.codebook:
-        table = conform(table, read_codebook(plan.codebook), entering)
+        book = read_codebook(plan.codebook)
+        for name in entering:
+            if name not in book.columns or book.columns[name].type == "identifier":
+                raise Misfit(f"the codebook gives its column {name!r} no role")
+        table = conform(table, book, entering)
     try:
         check_used(table, entering)
     except DataError as error:
