@@ -20,7 +20,6 @@ from feddcd.analysis.protocol import (
     Agreement,
     ColumnsOffer,
     Count,
-    Each,
     Max,
     SiteRows,
     Sum,
@@ -156,19 +155,22 @@ def test_an_unknown_analysis_is_named(means):
 
 
 def test_every_part_of_an_answer_says_what_is_done_with_it():
-    """Sums are sums and bounds lie on their grids; the sandwich needs gradients site by site."""
+    """Sums are sums and bounds lie on their grids, and so is the meat of the last exchange."""
     regression, rng = RegressionTable(), np.random.default_rng(0)
     data = DesignRows(rng.normal(size=(9, 2)), np.ones((9, 1)), np.ones(9), np.zeros(9))
     cohort = Agreement({}, None, ["a", "b"], ["here"])
     asked = next(regression.talk(ModelSettings(), cohort))["here"]
     blocks = regression.answer(SiteRows(ModelSettings(), data, 9), asked)
-    assert list(blocks) == list(KINDS)
+    assert list(blocks) == [name for name in KINDS if name not in ("meat", "clusters")]
     kinds = {name: type(block) for name, block in blocks.items()}
     assert {n for n, kind in kinds.items() if kind is not Sum} == {"M", "m", "moments.n", "own"}
     assert isinstance(blocks["moments.n"], Count)
     assert [blocks[name].grid for name in ("M", "m")] == [1, 8]
     cluster = ModelSettings(covariance="cluster")
-    assert isinstance(regression.answer(SiteRows(cluster, data, 9), asked)["g"], Each)
+    last = regression.answer(SiteRows(cluster, data, 9), asked._replace(closing=True))
+    assert list(last) == list(KINDS)
+    assert isinstance(last["meat"], Sum)
+    assert last["clusters"] == Count(np.asarray(1.0))
     needed = {part for used in regression.site_by_site.values() for part in used}
     assert needed < {name for name, kind in kinds.items() if kind is not Max}
     assert regression.blocks(arrays(blocks), ModelSettings(), cohort).keys() == blocks.keys()
@@ -211,6 +213,27 @@ def test_what_a_federation_returns_predicts(tmp_path, monkeypatch, family, optio
         assert list(result.sites) == SITES
         with pytest.raises(DataError, match="the site 'z' was not there in the fit"):
             result.predict(new, groups=["z"] * len(new))
+
+
+def test_what_a_federation_returns_answers_as_the_estimator_does(tmp_path, monkeypatch):
+    """Tests, contrasts, VIFs and intervals need no row."""
+    d, formula = patients("gaussian"), "y ~ age * ward + bmi"
+    result = federated(
+        tmp_path, RegressionPlan(formula, "gaussian", tol=1e-9), parts(d), monkeypatch
+    )
+    pooled = FederatedGLM("gaussian", formula, tol=1e-9).fit(d, groups="site")
+    smaller = FederatedGLM("gaussian", "y ~ age + bmi", tol=1e-9)
+    smaller.fit(d.dropna(subset="ward"), groups="site")
+    asked = {
+        "test": lambda fit: fit.test(),
+        "vif": lambda fit: fit.vif(),
+        "contrast": lambda fit: fit.contrast("age - 2 * bmi = 1"),
+        "compare": lambda fit: fit.compare(smaller),
+        "predict": lambda fit: fit.predict(d.dropna()[::3], interval=0.9),
+    }
+    for ask in asked.values():
+        pd.testing.assert_frame_equal(ask(result), ask(pooled), rtol=1e-6)
+    assert list(result.test().index) == ["bmi", "age:ward"]
 
 
 def test_files_are_made_of_an_estimator_or_a_result(tmp_path):

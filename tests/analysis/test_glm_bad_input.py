@@ -77,7 +77,7 @@ CASES = [
     by_array("algorithm='pointsaga' takes gaussian", family="Gamma", algorithm="pointsaga"),
     by_array("need algorithm in auto, newton, pointsaga; got 'fedavg'", algorithm="fedavg"),
     by_array("need site_effects in none, fixed; got 'random'", site_effects="random"),
-    by_array("need covariance in model, cluster; got 'HC3'", covariance="HC3"),
+    by_array("need covariance in model, HC0, HC1, HC2, HC3, cluster; got 'HC5'", covariance="HC5"),
     by_array("need missing in drop, error; got 'mean'", missing="mean"),
     by_array("need a finite tol > 0, in standard errors; got tol=0", tol=0),
     by_array("need a finite tol > 0, in standard errors; got tol=-0.1", tol=-0.1),

@@ -86,6 +86,8 @@ def same(table, model):
     [
         ("binomial", {}),
         ("binomial", {"site_effects": "fixed", "covariance": "cluster"}),
+        ("binomial", {"covariance": "cluster", "cluster": "ward"}),
+        ("poisson", {"covariance": "HC3"}),
         ("gaussian", {"weight": "w", "standardize": True}),
         ("poisson", {"offset": "bmi", "l2": 0.5}),
         ("multinomial", {"l2": 0.1}),
@@ -96,6 +98,7 @@ def test_the_same_table_as_in_one_process(tmp_path, family, options):
     formula = FORMULA.replace(" + offset(0.1 * bmi)", "") if family == "multinomial" else FORMULA
     table, events = run(made(tmp_path, RegressionPlan(formula, family, **options), parts(d)))
     extra = {"sample_weight": options.pop("weight", None), "offset": options.pop("offset", None)}
+    extra["cluster"] = options.pop("cluster", None)
     model = FederatedGLM(family, formula, **options).fit(d, groups="site", **extra)
     same(table, model)
     end = events[-1]

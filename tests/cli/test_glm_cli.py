@@ -197,6 +197,9 @@ def test_missing_values_are_counted(capsys):
           "standardize": True}, {"sample_weight": "trials"}),
         ("--family multinomial --formula stage~dose --covariance cluster",
          {"family": "multinomial", "formula": "stage~dose", "covariance": "cluster"}, {}),
+        ("--formula death~age --covariance HC3", {"formula": "death~age", "covariance": "HC3"}, {}),
+        ("--formula death~age --covariance cluster --cluster stage",
+         {"formula": "death~age", "covariance": "cluster"}, {"cluster": "stage"}),
         ("--formula death~age --offset dose --absent 0.4 --seed 5 --tol 0.5 --level 90",
          {"level": 0.9, "formula": "death~age", "absent": 0.4, "random_state": 5, "tol": 0.5},
          {"offset": "dose"}),
@@ -209,6 +212,88 @@ def test_options_reach_the_model(options, settings, fit):
     pd.testing.assert_frame_equal(coefficients(), own, rtol=1e-9, check_names=False)
     assert Path("out/summary.txt").read_text().strip() == model.summary().strip()
     assert len(pd.read_csv("out/history.csv")) == model.n_exchanges_
+
+
+def test_tests_contrasts_and_inflation_are_shown_and_written(capsys):
+    wishes = ["--contrast", "age - 2 * dose = 1", "--contrast", "age", "--vif"]
+    feddcd(*GLM, *F, "--test", "wald", *wishes, "--out", "out")
+    shown = capsys.readouterr().out
+    model = FederatedGLM("binomial", F[1]).fit(patients(), groups="hospital")
+    made = {
+        "wald_tests": model.test(), "vif": model.vif(),
+        "contrasts": model.contrast(["age - 2 * dose = 1", "age"]),
+    }  # fmt: skip
+    told, page = json.loads(Path("out/model.json").read_text()), Path("out/report.html").read_text()
+    for name, table in made.items():
+        found = pd.read_csv(f"out/{name}.csv", index_col=0)
+        pd.testing.assert_frame_equal(found, table, rtol=1e-9)
+        assert [row[table.index.name] for row in told[name]] == list(table.index)
+    for words in ("Wald test of each term", "Variance inflation", "age - 2 * dose = 1"):
+        assert words in shown
+        assert words in Path("out/summary.txt").read_text()
+        assert words in page
+
+
+@pytest.mark.parametrize("effects", ["none", "fixed"])
+def test_likelihood_ratios_are_those_of_refits(effects):
+    options = ["--site-effects", effects, "--tol", "1e-7"]
+    feddcd(*GLM, *F, *options, "--test", "lr", "--out", "out", "-q")
+    found = pd.read_csv("out/lr_tests.csv", index_col="term")
+    data = patients()
+    settings = {"site_effects": effects, "tol": 1e-7}
+    fit = lambda formula, **other: FederatedGLM("binomial", formula, **settings | other).fit(
+        data, groups="hospital"
+    )
+    whole = fit(F[1])
+    small = {
+        "age": fit("death ~ dose + C(sex)"), "dose": fit("death ~ age + C(sex)"),
+        "C(sex)": fit("death ~ age + dose"),
+    }  # fmt: skip
+    if effects == "fixed":
+        small["site effects"] = fit(F[1], site_effects="none")
+    assert list(found.index) == list(small)
+    for term, without in small.items():
+        np.testing.assert_allclose(found.loc[term], whole.compare(without).iloc[1, 2:], rtol=1e-6)
+
+
+@pytest.mark.parametrize("family", ["binomial", "gaussian", "multinomial"])
+def test_predictions_of_new_rows(family):
+    formula = {"binomial": F[1], "gaussian": "dose ~ age", "multinomial": "stage ~ age + dose"}
+    new = patients()[:7].drop(columns=["death", "stage", "hospital"])
+    new.to_csv("new.csv", index=False)
+    options = ["--family", family, "--formula", formula[family], "--predict", "new.csv"]
+    feddcd(*GLM, *options, "--out", "out", "-q")
+    found = pd.read_csv("out/predictions.csv", index_col="row")
+    model = FederatedGLM(family, formula[family]).fit(patients(), groups="hospital")
+    several = family == "multinomial"
+    wanted = model.predict(new, interval=None if several else 0.95)
+    np.testing.assert_allclose(found, wanted, rtol=1e-9)
+    assert list(found.index) == list(range(1, 8))
+    assert list(found) == (["I", "II", "III"] if several else list(wanted))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--test", "score"], "need --test in wald, lr; got 'score'"),
+        (["--test", "lr", "--covariance", "HC3"], "--test lr trusts the model, and needs --cov"),
+        (["--vif", "--covariance", "cluster"], "--vif trusts the model, and needs --covariance"),
+        (["--contrast", "agee = 0"], "cannot be read at 'agee'; did you mean 'age'"),
+        (["--predict", "nothing.csv"], "nothing.csv"),
+        (["--cluster", "stage"], "set --covariance cluster"),
+        (["--covariance", "cluster", "--cluster", "stge"], "stage"),
+    ],
+)
+def test_wishes_that_cannot_be(options, words, capsys):
+    feddcd(*GLM, *F, *options, "--out", "out", code=2)
+    assert words in capsys.readouterr().err
+
+
+def test_clusters_without_a_formula():
+    options = ["--family", "gaussian", "--label", "dose", "--covariance", "cluster"]
+    feddcd(*GLM, *options, "--cluster", "stage", "--out", "out", "-q")
+    assert "by cluster (12)" in Path("out/summary.txt").read_text()
+    assert set(coefficients().index) == {"Intercept", "age", "death", "visits", "time", "trials"}
 
 
 @pytest.mark.parametrize("level", ["0.95", "100", "-5"])

@@ -110,6 +110,7 @@ def common(family, w, cov, labels, n, sites, phi=1.0):
         n_uploads_=4 * sites, bytes_up_=4 * sites * 240, converged_=True, certified_error_=9.93e-5,
         n_rows_=n, n_dropped_=3, n_sites_=sites, sites_=np.arange(sites), history_=history(sites),
         bins_=None, residual_bins_=None, site_table_=None, choice_=choice(),
+        n_clusters_=0, more_={},
         summary=lambda: "Federated generalised linear model",
     )  # fmt: skip
 

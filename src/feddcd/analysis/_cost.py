@@ -95,6 +95,7 @@ class Log:
         self.limit, self.watch = limit, watch
         self.rows: list[dict[str, Any]] = []
         self.uploads = self.bytes_up = self.bytes_down = self.rounds = 0
+        self.reserve = 0  # exchanges that are kept for what follows
 
     @property
     def exchanges(self) -> int:
@@ -103,7 +104,7 @@ class Log:
     @property
     def left(self) -> int:
         """Exchanges that may follow; rounds of another method do not count."""
-        return self.limit - self.exchanges + self.rounds
+        return self.limit - self.reserve - self.exchanges + self.rounds
 
     @property
     def over(self) -> bool:

@@ -23,6 +23,10 @@ class Geometry(Protocol):
         ...
 
     def gradient(self, v: Array, absolute: bool = False) -> Array: ...
+    def scores(self, v: Array) -> Array:
+        """Each row's part of the gradient, n by p."""
+        ...
+
     def hessian(self, C: Array) -> Array: ...
     def leverage(self, V: Array, c: Array) -> float:
         """max over rows of c² x'Vx, V being symmetric, p by p; see `_sums`."""
@@ -46,6 +50,9 @@ class Shared(NamedTuple):
 
     def gradient(self, v: Array, absolute: bool = False) -> Array:
         return ((abs(self.X) if absolute else self.X).T @ v).reshape(-1)
+
+    def scores(self, v: Array) -> Array:
+        return (self.X[:, :, None] * v[:, None, :]).reshape(len(v), -1)
 
     def hessian(self, C: Array) -> Array:
         """sum_j C_j (x) x_j x_j', p by p, the class running fastest."""
@@ -85,6 +92,9 @@ class Arms(NamedTuple):
     def gradient(self, v: Array, absolute: bool = False) -> Array:
         each = [abs(X) if absolute else X for X in self.X]
         return np.sum([X.T @ own for X, own in zip(each, v.T, strict=True)], 0)
+
+    def scores(self, v: Array) -> Array:
+        return np.sum([X * own[:, None] for X, own in zip(self.X, v.T, strict=True)], 0)
 
     def hessian(self, C: Array) -> Array:
         H = np.zeros((self.X[0].shape[1],) * 2)

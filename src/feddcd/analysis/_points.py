@@ -114,11 +114,12 @@ class Point(NamedTuple):
     g: np.ndarray
     H: np.ndarray
     F: np.ndarray  # Fisher's information, from which standard errors come; often the same as H
-    site_g: np.ndarray  # N by p, without the penalty
     m: float
     bound: Bound
     pearson: float
     rounded: bool  # g is no more than rounding: no step can improve on w
+    meat: np.ndarray | None = None  # of robust standard errors, where it was asked for
+    clusters: int = 0
 
 
 def scales(sums: Moments) -> np.ndarray:
@@ -155,8 +156,7 @@ def point(model: Model, D: np.ndarray, w: np.ndarray, answers: Answers) -> Point
     """At w, in units of D, where all sites have answered."""
     each = [answers[site] for site in model.sites]
     E, P, p = np.repeat(D, model.k), penalties(model, D), model.p
-    site_g = np.stack([a.g for a in each]) / E
-    g = site_g.sum(0) + P * w.reshape(-1)
+    g = np.sum([a.g for a in each], 0) / E + P * w.reshape(-1)
     H = square(np.sum([a.H for a in each], 0), p) / np.outer(E, E) + np.diag(P)
     value = float(np.sum([a.value for a in each]))
     M, m = np.array([a.M for a in each]), np.array([a.m for a in each])
@@ -166,7 +166,7 @@ def point(model: Model, D: np.ndarray, w: np.ndarray, answers: Answers) -> Point
     size, rounding = decrement(g, H, float(np.max(cancelled + np.abs(P * w.reshape(-1)))))
     return Point(
         w, value, value + float(P @ w.reshape(-1) ** 2) / 2, g, H,
-        F + np.diag(P) if each[0].F.size else H, site_g, float(np.max(m)),
+        F + np.diag(P) if each[0].F.size else H, float(np.max(m)),
         claim(model.loss, size + rounding, S), float(np.sum([a.pearson for a in each])),
         size < rounding,
     )  # fmt: skip

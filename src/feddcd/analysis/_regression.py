@@ -25,11 +25,12 @@ from ._outcome import Outcome
 from ._own import own_block
 from ._points import Point, dispersion, inverse, variances
 from ._result import SETTINGS, Predictor, TableResult
+from ._robust import LEVERAGE, check, factor_of, given, meat_of, sandwich, settle
 from ._sites import own_table, site_counts
 from ._sums import KINDS, RESIDUALS, Moments, PointQuestion, answer, parts, read_answer
 from .families import ratio_of
 from .plan import ModelSettings, RegressionPlan
-from .protocol import Again, Agreement, Arrays, Blocks, Each, Kind, SiteRows, Watch, tag
+from .protocol import Again, Agreement, Arrays, Blocks, SiteRows, Watch, tag
 
 Train = Callable[[Pilot, int, Log], np.ndarray]
 
@@ -42,12 +43,7 @@ class RegressionTable:
         "the last quadratic model of an absent site": ("value", "g", "H"),
         "estimates of single sites": ("own",),
         "rows and events of single sites": ("moments.n", "moments.y"),
-        "covariance by cluster": ("g",),
     }
-
-    def kinds(self, settings: ModelSettings) -> dict[str, Kind]:
-        """The sandwich needs every site's gradient; all else can do with sums."""
-        return KINDS | {"g": Each} if settings.covariance == "cluster" else KINDS
 
     plan = staticmethod(RegressionPlan.from_dict)
     columns = staticmethod(_schema.used)
@@ -58,7 +54,8 @@ class RegressionTable:
     def question(self, arrays: Arrays, rows: SiteRows) -> PointQuestion:
         d, k = rows.data.X.shape[1], rows.data.Y.shape[1]
         p = d * k
-        shapes = {"w": (d, k), "seen": (d, k), "null": (k,), "scale": (), "pilot": ()}
+        shapes = {"w": (d, k), "seen": (d, k), "null": (k,), "scale": ()}
+        shapes |= {"pilot": (), "closing": ()}
         optional = {"basis": (d, d), "own": (d,)}
         shapes |= {name: shape for name, shape in optional.items() if arrays[name].size}
         for name, shape in shapes.items():
@@ -66,23 +63,28 @@ class RegressionTable:
                 raise Refused(f"a question whose {name} has the shape {arrays[name].shape}")
         if arrays["V"].size not in (0, p * (p + 1) // 2):
             raise Refused("a question whose V has another size")
+        if arrays["closing"] and (rows.plan.covariance == "model" or not arrays["V"].size):
+            raise Refused("a question for robust standard errors that the plan does not have")
         given = PointQuestion._make(arrays[name] for name in PointQuestion._fields)
-        return given._replace(pilot=bool(given.pilot))
+        return given._replace(pilot=bool(given.pilot), closing=bool(given.closing))
 
     def answer(self, rows: SiteRows, question: PointQuestion) -> Blocks:
-        kinds = self.kinds(rows.plan)
         loss = rows.plan.loss()
         given = answer(rows.data, loss, question, rows.least)
         if rows.alone and question.own.size:
             given = given._replace(own=own_block(rows.data, loss, question.own))
-        return {name: kinds[name](part) for name, part in parts(given).items()}
+        if question.closing:
+            given = given._replace(**meat_of(rows, question)._asdict())
+        return {name: KINDS[name](part) for name, part in parts(given).items()}
 
     def blocks(self, arrays: Arrays, plan: ModelSettings, cohort: Agreement) -> Blocks:
         model = model_for(plan, cohort)
         p, triangle = model.p, model.p * (model.p + 1) // 2
         sizes = {"value": 1, "g": p, "H": triangle, "size": p, "M": 1, "m": 1, "pearson": 1}
         sizes["F"] = 0 if model.loss.expected is None else triangle
-        blocks = tag(arrays, self.kinds(plan), sizes)
+        if "meat" in arrays:
+            sizes |= {"meat": triangle, "clusters": 1}
+        blocks = tag(arrays, KINDS, sizes)
         if arrays["own"].size not in (0, 1, 2 * p):
             raise DataError("own has another shape than asked for")
         read_answer(blocks)  # every part is there
@@ -100,6 +102,7 @@ class RegressionTable:
         """`absent` is the share of sites that is expected to be missing; `train` runs Point-SAGA,
         where there is a way to, and gives its w."""
         model, log = model_for(plan, cohort), Log(plan.max_exchanges, watch)
+        check(model, plan.covariance)
         line = LineCost(plan.latency, plan.bandwidth)
         try:
             pilot = yield from run_pilot(model, log)
@@ -114,7 +117,10 @@ class RegressionTable:
             if train is not None and choice.method == "pointsaga":
                 start = train(pilot, int(choice.predictions.exchanges["pointsaga"]), log)
             hold = choice.method == "newton" or not model.loss.canonical
+            log.reserve = int(plan.covariance != "model")
             estimate = yield from newton(pilot, judge, plan.tol, log, start, hold)
+            if plan.covariance != "model":
+                estimate = yield from settle(pilot, estimate, judge, plan.tol, log, hold)
         except Separated as lost:
             raise separation(lost.direction, model.names, model.family, model.effects) from None
         except DataError as error:
@@ -169,6 +175,7 @@ def _result(
         n_rows=int(pilot.sums.n),
         n_dropped=0,
         n_sites=len(model.sites),
+        n_clusters=estimate.point.clusters,
         **numbers,
         grouped=float(pilot.sums.weight) != float(pilot.sums.n),
         certified_error=estimate.error,
@@ -192,6 +199,7 @@ def _result(
         classes=np.array(cohort.classes) if several else None,
         sites=np.array(cohort.sites),
         outcome=None if cohort.outcome is None else Outcome(*cohort.outcome),
+        row_sums=estimate.sums.of_outcome,
         predictor=Predictor(
             settings.family,
             settings.formula,
@@ -214,17 +222,10 @@ def _deviations(pilot: Pilot) -> pd.Series:
 
 
 def _covariance(model: Model, point: Point, sums: Moments, kind: str) -> np.ndarray:
-    """Of the coefficients in units of D: φF⁻¹, or the sandwich with the sites as clusters and
-    statsmodels' factor for few of them."""
-    V = inverse(point.F)
-    if kind == "model":
-        return dispersion(model, point.value, sums, point.pearson) * V
-    return V @ (point.site_g.T @ point.site_g) @ V * _few(model, point, sums)
-
-
-def _few(model: Model, point: Point, sums: Moments) -> float:
-    N, n = len(point.site_g), float(sums.n)
-    return (N / (N - 1)) * ((n - 1) / (n - model.p))
+    """Of the coefficients in units of D: φF⁻¹, or the sandwich where its meat is known."""
+    if kind == "model" or point.meat is None:
+        return dispersion(model, point.value, sums, point.pearson) * inverse(point.F)
+    return sandwich(point, sums, kind)
 
 
 def _error(point: Point, cov: np.ndarray, shown: Shown) -> float:
@@ -237,7 +238,7 @@ def _error(point: Point, cov: np.ndarray, shown: Shown) -> float:
 def _spread(fit: Fit, kind: str, of_dispersion: float) -> float:
     """The log of the factor by which a standard error may still change: half of that of the
     dispersion, and rS/2, as the Hessian changes by e^{±rS}. Fisher's information, where it is not
-    the Hessian, has no proven bound: twice as much is taken."""
+    the Hessian, has no proven bound: twice as much is taken, as with leverages of robust ones."""
     pilot, shown, estimate, _ = fit
     model, point, (_, S, r) = pilot.model, estimate.point, estimate.point.bound
     if not r * S < 100:
@@ -246,9 +247,10 @@ def _spread(fit: Fit, kind: str, of_dispersion: float) -> float:
         own = r * S / 2 if model.loss.expected is None else r * S
         return own + of_dispersion / 2
     V, cov = inverse(point.H), _covariance(model, point, pilot.sums, kind)
-    meat = point.site_g.T @ point.site_g
-    change = sandwich_change(V, meat, r, S) * np.sqrt(_few(model, point, pilot.sums))
-    worst = float(change * worst_ratio(V, cov, shown))
+    change = sandwich_change(V, given(point.meat), r, S)
+    change *= np.sqrt(factor_of(point, pilot.sums, kind))
+    known = model.loss.expected is None and kind not in LEVERAGE
+    worst = float(change * worst_ratio(V, cov, shown)) * (1 if known else 2)
     return -float(np.log1p(-worst)) if worst < 1 else np.inf
 
 

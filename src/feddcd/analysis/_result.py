@@ -12,7 +12,10 @@ import pandas as pd
 from .._errors import DataError, SpecError
 from ..formula import INTERCEPT, DesignColumn, label, read_formula
 from ._coefficients import Statistic
+from ._contrast import contrasts
 from ._cost import Choice
+from ._inference import compare, vif, wald
+from ._intervals import with_intervals
 from ._measures import LinearFit, overdispersed
 from ._model import effect_columns
 from ._outcome import Outcome
@@ -38,6 +41,16 @@ class Predictor(NamedTuple):
     left_out: tuple[str, ...] = ()  # columns of the design that w has no row for
 
     def predict(self, X: Any, offset: Any, groups: Any, sites: np.ndarray) -> np.ndarray:
+        _, z = self.rows(X, offset, groups, sites)
+        mean = family_of(self.family, self.link or None).mean(z)
+        if self.family == "multinomial":
+            return np.hstack([1 - mean.sum(1, keepdims=True), mean])
+        return mean[:, 0]
+
+    def rows(
+        self, X: Any, offset: Any, groups: Any, sites: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Of the design matrix, and their linear predictors."""
         if self.design is None:
             raise SpecError("this result does not know how its columns are made")
         frame = as_frame(X, need_names=self.formula is not None)
@@ -51,11 +64,7 @@ class Predictor(NamedTuple):
         o = 0 if o is None else numbers_of(o, "offset")
         if self.effects:
             matrix = np.hstack([matrix, self._site_columns(frame, groups, sites)])
-        z = matrix @ self.w + (o + self.design.offset(frame))[:, None]
-        mean = family_of(self.family, self.link or None).mean(z)
-        if self.family == "multinomial":
-            return np.hstack([1 - mean.sum(1, keepdims=True), mean])
-        return mean[:, 0]
+        return matrix, matrix @ self.w + (o + self.design.offset(frame))[:, None]
 
     def _site_columns(self, frame: pd.DataFrame, groups: Any, sites: np.ndarray) -> np.ndarray:
         groups = self.group if groups is None else groups
@@ -96,6 +105,7 @@ class TableResult:
     n_rows: int
     n_dropped: int
     n_sites: int
+    n_clusters: int  # 0 where standard errors are not by cluster
     deviance: float
     null_deviance: float
     df_residual: int
@@ -126,12 +136,14 @@ class TableResult:
     intercept: np.ndarray | float
     classes: np.ndarray | None
     sites: np.ndarray
+    row_sums: tuple[float, ...]  # of weights, outcomes and offsets: the same for the same rows
     predictor: Predictor | None = field(default=None, repr=False)
     left_out: tuple[str, ...] = ()  # columns of cells without a row, or that others determine
     spread: pd.Series | None = None  # standard deviations; nan for columns of 0 and 1
     codebook: Mapping[str, Any] = field(default_factory=dict)  # where one was agreed
     refused: Mapping[str, str] = field(default_factory=dict)  # by site: why it takes no part
     outcome: Outcome | None = None  # of two words: the other, and the event that counts as 1
+    more: Mapping[str, pd.DataFrame] = field(default_factory=dict)  # tables that were asked for
 
     @property
     def used(self) -> tuple[str, ...]:
@@ -194,12 +206,33 @@ class TableResult:
         known = {c.name: c for c in design.columns} if design and self.formula else {}
         return known.get(column)
 
-    def predict(self, X: Any, offset: Any = None, groups: Any = None) -> np.ndarray:
+    def predict(
+        self, X: Any, offset: Any = None, groups: Any = None, interval: float | None = None
+    ) -> Any:
         """The mean response; for multinomial one column per class. `groups` only matters with
-        site effects."""
+        site effects. With `interval`, such as 0.95, a frame: mean, low, high."""
         if self.predictor is None:
             raise SpecError("this result does not know how its columns are made")
-        return self.predictor.predict(X, offset, groups, self.sites)
+        if interval is None:
+            return self.predictor.predict(X, offset, groups, self.sites)
+        rows, z = self.predictor.rows(X, offset, groups, self.sites)
+        return with_intervals(self, rows, z, interval)
+
+    def test(self) -> pd.DataFrame:
+        """Wald's test of each term, from the covariance of the table."""
+        return wald(self)
+
+    def compare(self, other: "TableResult | Fitted") -> pd.DataFrame:
+        """The likelihood-ratio test of two nested models of the same rows."""
+        return compare(self, result_of(other))
+
+    def contrast(self, wanted: Any, level: float = 0.95) -> pd.DataFrame:
+        """Of combinations of coefficients: "a - 2 * b = 0", {"a": 1, "b": -2}, or a list."""
+        return contrasts(self, wanted, level)
+
+    def vif(self) -> pd.DataFrame:
+        """Variance inflation factors, generalised for terms of several columns."""
+        return vif(self)
 
     def summary(self) -> str:
         from ._summary import summary

@@ -35,12 +35,14 @@ def used(plan: RegressionPlan, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _entering(plan: RegressionPlan, formula: Formula, names: Sequence[str]) -> tuple[str, ...]:
-    wanted = {*formula.left_columns, *formula.right_columns, plan.weight, plan.offset}
+    apart = (plan.weight, plan.offset, plan.cluster)
+    wanted = {*formula.left_columns, *formula.right_columns, *apart}
     return tuple(name for name in names if name in wanted)
 
 
 def _formula(plan: RegressionPlan, names: Sequence[str]) -> Formula:
-    lacking = [c for c in (plan.weight, plan.offset, *plan.levels) if c and c not in names]
+    apart = (plan.weight, plan.offset, plan.cluster)
+    lacking = [c for c in (*apart, *plan.levels) if c and c not in names]
     if lacking:
         raise Misfit(f"there is no column {lacking[0]!r}")
     try:
@@ -50,7 +52,7 @@ def _formula(plan: RegressionPlan, names: Sequence[str]) -> Formula:
 
 
 def _roles(plan: RegressionPlan, n: int) -> Roles:
-    return Roles(None, np.zeros(n), plan.weight, plan.offset)
+    return Roles(None, np.zeros(n), plan.weight, plan.offset, plan.cluster)
 
 
 def offer(table: pd.DataFrame, plan: RegressionPlan) -> ColumnsOffer:
@@ -206,6 +208,7 @@ def site_rows(table: pd.DataFrame, plan: RegressionPlan, cohort: Agreement, site
         columns=_entering(plan, formula, list(frame.columns)),
         classes=counts(rows.y) if plan.family in (*SHARES, "multinomial") else {},
         levels={c: counts(chosen.frame[c]) for c in cohort.levels},
+        cluster=rows.cluster,
     )
 
 
@@ -236,7 +239,8 @@ def prepare(rows: CompleteRows, settings: ModelSettings) -> Prepared:
     whole, own = DesignRows(X, Y, s, rows.offset), {}
     for i, site in enumerate(sites):
         part = np.flatnonzero(place == i)
-        own[site] = SiteRows(settings, DesignRows(*(x[part] for x in whole)), n=len(part))
+        data = DesignRows(*(x[part] for x in whole))
+        own[site] = SiteRows(settings, data, n=len(part), cluster=_codes(rows.cluster, part))
     return Prepared(cohort, own, labels)
 
 
@@ -249,3 +253,7 @@ def narrowed(prepared: Prepared, cohort: Agreement) -> Prepared:
         for site, rows in prepared.sites.items()
     }
     return Prepared(cohort, sites, prepared.labels)
+
+
+def _codes(cluster: np.ndarray | None, part: np.ndarray) -> np.ndarray | None:
+    return None if cluster is None else np.unique(cluster[part], return_inverse=True)[1]

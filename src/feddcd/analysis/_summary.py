@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from . import _digits as digits
+from . import _more
 from ._digits import Range, about, significant
 from ._measures import OVERDISPERSED
 from ._result import TableResult
+from ._robust import named, notes
 from .families import CHOICES
 
 WIDTH = 78
@@ -21,7 +23,9 @@ def summary(result: TableResult) -> str:
     head = [f"{_pair(a, half)}  {_pair(b, half)}" for a, b in pairs]
     title = "Federated generalised linear model".center(WIDTH)
     parts = [title, "=" * WIDTH, *head, *_linear(result), "=" * WIDTH, *_table(result), ""]
-    return "\n".join([*parts, *_notes(result), *_proof(result)])
+    robust = notes(result.covariance, result.n_clusters)
+    more = [*_proof(result), *robust, *_more.lines(result.more)]
+    return "\n".join([*parts, *_notes(result), *more])
 
 
 def shown(result: TableResult, name: str, places: int = 6) -> str:
@@ -76,13 +80,12 @@ def over_dispersion(result: TableResult) -> str:
 
 
 def _entered(result: TableResult) -> list[tuple[str, str]]:
-    kinds = {"model": "model-based", "cluster": "cluster (site)"}
     return [
         ("Family", _family(result)),
         ("Rows used", f"{result.n_rows:,}"),
         ("Rows dropped", f"{result.n_dropped:,}"),
         ("Sites", f"{result.n_sites:,}"),
-        ("Covariance", kinds.get(result.covariance, result.covariance)),
+        ("Covariance", named(result.covariance, result.n_clusters)),
         ("Penalty", _penalty(result.l2)),
         ("Exchanges", f"{result.n_exchanges}"),
     ]

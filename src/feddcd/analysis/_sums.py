@@ -47,6 +47,7 @@ class PointQuestion(NamedTuple):
     pilot: bool
     basis: np.ndarray = NONE  # X is multiplied by it, d by d; empty where X stays as it is
     own: np.ndarray = NONE  # columns of the site's own model, d; empty where it is not asked for
+    closing: bool = False  # asks for the meat of robust standard errors, too
 
     @property
     def reveals(self) -> str:
@@ -71,6 +72,12 @@ class Moments(NamedTuple):
     constant: np.ndarray  # of the log-likelihood, and sum ln s
     start: np.ndarray  # the normal equations of a first guess, if there is one
 
+    @property
+    def of_outcome(self) -> tuple[float, ...]:
+        """Of weights, outcomes and offsets: the same for the same rows, whatever explains them."""
+        each = (self.weight, self.y, self.o, self.floor)
+        return tuple(float(x) for part in each for x in np.ravel(part))
+
 
 class Answer(NamedTuple):
     value: np.ndarray
@@ -86,21 +93,23 @@ class Answer(NamedTuple):
     pearson: np.ndarray  # X²: squared residuals by their variances
     moments: Moments | None
     own: np.ndarray = NONE  # as `_own` has it
+    meat: np.ndarray | None = None  # its upper triangle, as `_robust` has it
+    clusters: np.ndarray | None = None
 
 
 KINDS: dict[str, Kind] = {  # of the parts of an answer: what is done with each
     "value": Sum, "g": Sum, "H": Sum, "F": Sum, "size": Sum, "M": partial(Max, grid=1),
     "m": partial(Max, grid=8), "null": Sum, "bins": Sum, "residuals": Sum, "pearson": Sum,
-    "own": Each, "moments.n": Count,
-    **{f"moments.{name}": Sum for name in Moments._fields[1:]},
+    "own": Each, "meat": Sum, "clusters": Count,
+    "moments.n": Count, **{f"moments.{name}": Sum for name in Moments._fields[1:]},
 }  # fmt: skip
 
 
 def parts(said: Answer) -> dict[str, np.ndarray]:
     """An answer's arrays by name, in the order of KINDS."""
-    own = {name: part for name, part in said._asdict().items() if name != "moments"}
-    moments = {} if said.moments is None else said.moments._asdict()
-    return own | {f"moments.{name}": part for name, part in moments.items()}
+    given = {name: part for name, part in said._asdict().items() if part is not None}
+    moments = {} if said.moments is None else given.pop("moments")._asdict()
+    return given | {f"moments.{name}": part for name, part in moments.items()}
 
 
 def read_answer(blocks: Blocks) -> Answer:

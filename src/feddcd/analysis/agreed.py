@@ -12,7 +12,7 @@ from .table import Roles, formula_for
 def with_codebook(plan: RegressionPlan, book: Codebook) -> RegressionPlan:
     """The plan with the codebook's part on its columns: their levels come from there."""
     named = [name for name, entry in book.columns.items() if entry.type != "identifier"]
-    roles = Roles(None, None, plan.weight, plan.offset)
+    roles = Roles(None, None, plan.weight, plan.offset, plan.cluster)
     try:
         formula = formula_for(str(plan.formula), roles, named)
     except NoColumn as error:
@@ -26,6 +26,9 @@ def with_codebook(plan: RegressionPlan, book: Codebook) -> RegressionPlan:
     for name, role in used.items():
         book.check_role(name, role)
     levels = book.levels(used)
+    if plan.cluster is not None:
+        book.check_role(plan.cluster, "group")
+        used[plan.cluster] = "group"
     classes = plan.classes
     if plan.family == "multinomial" and classes is None:
         classes = levels.pop(str(formula.outcome), None)

@@ -6,16 +6,19 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
+import pandas as pd
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from .._errors import SpecError
+from ..formula import INTERCEPT
+from ._inference import SITES, likelihood_ratio, term_of
 from ._model import model_for
 from ._regression import RegressionTable
 from ._result import TableResult, result_of
 from ._schema import Prepared, narrowed, prepare
-from .plan import ModelSettings, check_simulation
+from .plan import ModelSettings, check_cluster, check_simulation
 from .protocol import Again, converse, in_process
 from .table import CompleteRows, Roles, read
 
@@ -84,10 +87,11 @@ class FederatedGLM(BaseEstimator):
         names = [f.name for f in dataclasses.fields(ModelSettings)]
         return ModelSettings(**{name: getattr(self, name) for name in names})
 
-    def fit(self, X, y=None, groups=None, sample_weight=None, offset=None) -> "FederatedGLM":
+    def fit(self, X, y=None, groups=None, sample_weight=None, offset=None, cluster=None):
         """X is a matrix, or a DataFrame that the formula speaks of; groups says whose each row is,
-        by an array or the name of a column (sample_weight and offset may be named, too)."""
-        settings, roles = self.settings(), Roles(y, groups, sample_weight, offset)
+        by an array or the name of a column (sample_weight, offset and cluster may be named, too).
+        With covariance="cluster" the sites are the clusters, or those of `cluster` within sites."""
+        settings, roles = self.settings(), Roles(y, groups, sample_weight, offset, cluster)
         self.fit_rows(read(X, roles, settings.formula, settings.missing))
         if not self.result_.converged:
             warnings.warn(
@@ -101,6 +105,7 @@ class FederatedGLM(BaseEstimator):
     def fit_rows(self, rows: CompleteRows) -> "FederatedGLM":
         """From a table that was read and checked."""
         settings = self.settings()
+        check_cluster(settings.covariance, rows.roles.cluster)
         if settings.family == "multinomial" and rows.roles.offset is not None:
             raise SpecError("an offset has no meaning for family='multinomial'")
         prepared = prepare(rows, settings)
@@ -133,10 +138,44 @@ class FederatedGLM(BaseEstimator):
             exchange = in_process(analysis, sites, self.absent, self.random_state)
             return converse(talk, exchange)
 
-    def predict(self, X, offset=None, groups=None) -> np.ndarray:
+    def test_rows(self, rows: CompleteRows) -> pd.DataFrame:
+        """The likelihood-ratio test of each term: a fit without it, of the same rows."""
+        whole = result_of(self)
+
+        def without(term: str) -> TableResult:
+            again: Any = clone(self)
+            again.set_params(verbose=False)
+            if term == SITES:
+                return again.set_params(site_effects="none").fit_rows(rows).result_
+            there = [c for c in whole.columns if term_of(whole, c) != term]
+            keep = [j for j, name in enumerate(rows.names) if name in (INTERCEPT, *there)]
+            if not keep:
+                raise SpecError(f"without {term} nothing is left to fit: there is no intercept")
+            names = [rows.names[j] for j in keep]
+            return again.fit_rows(rows._replace(X=rows.X[:, keep], names=names)).result_
+
+        return likelihood_ratio(whole, without)
+
+    def predict(self, X, offset=None, groups=None, interval: float | None = None) -> Any:
         """The mean response; for multinomial one column per class. `groups` only matters with
-        site effects."""
-        return result_of(self).predict(X, offset, groups)
+        site effects. With `interval`, such as 0.95, a frame: mean, low, high."""
+        return result_of(self).predict(X, offset, groups, interval)
+
+    def test(self) -> pd.DataFrame:
+        """Wald's test of each term, from the covariance of the table."""
+        return result_of(self).test()
+
+    def compare(self, other: "FederatedGLM | TableResult") -> pd.DataFrame:
+        """The likelihood-ratio test of two nested models of the same rows."""
+        return result_of(self).compare(other)
+
+    def contrast(self, wanted: Any, level: float = 0.95) -> pd.DataFrame:
+        """Of combinations of coefficients: "a - 2 * b = 0", {"a": 1, "b": -2}, or a list."""
+        return result_of(self).contrast(wanted, level)
+
+    def vif(self) -> pd.DataFrame:
+        """Variance inflation factors, generalised for terms of several columns."""
+        return result_of(self).vif()
 
     def summary(self) -> str:
         return result_of(self).summary()

@@ -13,6 +13,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRe
 
 from .._errors import SpecError
 from ..formula import Part, read_formula
+from . import _more
 from ._result import Fitted, TableResult, result_of
 
 FORMAT = 1
@@ -20,8 +21,8 @@ JOBLIB = {"gaussian": "identity", "binomial": "logit", "poisson": "log", "multin
 
 
 def write(fit: TableResult | Fitted, folder: str | Path) -> list[Path]:
-    """Write coefficients.csv, model.json, summary.txt and, where scikit-learn has such a model,
-    model.joblib (all in the columns' own units); return their paths."""
+    """Write coefficients.csv, model.json, summary.txt, the tables that were asked for and, where
+    scikit-learn has such a model, model.joblib (in the columns' own units); return their paths."""
     result = result_of(fit)
     text = json.dumps(document(result), indent=1, allow_nan=False) + "\n"
     folder = Path(folder)
@@ -34,6 +35,9 @@ def write(fit: TableResult | Fitted, folder: str | Path) -> list[Path]:
     if result.columns and JOBLIB.get(result.family) == result.link:
         paths.insert(2, folder / "model.joblib")
         joblib.dump(estimator(result), paths[2])
+    for name, table in result.more.items():
+        paths.append(folder / f"{name}.csv")
+        table.to_csv(paths[-1], lineterminator="\n")
     return paths
 
 
@@ -94,6 +98,8 @@ def document(result: TableResult) -> dict[str, Any]:
         "rows": int(result.n_rows),
         "rows_dropped": int(result.n_dropped),
         "sites": int(result.n_sites),
+        "clusters": int(result.n_clusters) or None,
+        **_more.document(result.more),
         "site_counts": _by_site(result),
         "exchanges": int(result.n_exchanges),
         "design": _design(result),

@@ -37,7 +37,7 @@ def read_rows(table: Frame, roles: Roles, settings: ModelSettings) -> FileRows:
     formula = None
     if settings.formula is None:
         outcome, used = str(roles.label), _numeric(table, roles, notes)
-        kept = (*used, roles.label, roles.weight, roles.offset)
+        kept = (*used, roles.label, roles.weight, roles.offset, roles.cluster)
         frame = frame[[c for c in frame if c in kept]]
     else:
         formula = _named(table, settings.formula, roles)

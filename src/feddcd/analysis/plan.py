@@ -17,7 +17,7 @@ from .families import SHARES, Family, family_of, known, known_link
 CHOICES = {
     "algorithm": ("auto", "newton", "pointsaga"),
     "site_effects": ("none", "fixed"),
-    "covariance": ("model", "cluster"),
+    "covariance": ("model", "HC0", "HC1", "HC2", "HC3", "cluster"),
     "missing": ("drop", "error"),
 }
 
@@ -93,6 +93,7 @@ class RegressionPlan(ModelSettings):
 
     weight: str | None = None
     offset: str | None = None
+    cluster: str | None = None  # the column of clusters that lie within sites
     levels: dict[str, list] = field(default_factory=dict)
     classes: list | None = None  # of a multinomial outcome, the base first
     codebook: dict[str, Any] = field(default_factory=dict)  # of its columns, as sites check them
@@ -118,7 +119,8 @@ class RegressionPlan(ModelSettings):
             raise SpecError("glm: levels are lists by column, as in levels = {sex = ['f', 'm']}")
         if self.codebook:
             read_codebook(self.codebook, "glm: codebook")
-        for name in ("weight", "offset"):
+        check_cluster(self.covariance, self.cluster)
+        for name in ("weight", "offset", "cluster"):
             if not isinstance(getattr(self, name), str | None):
                 raise SpecError(f"glm: {name} is the name of a column")
         if self.family == "multinomial" and self.offset:
@@ -142,6 +144,13 @@ def _check_event(event: Any, family: str) -> None:
 
 def _shares() -> str:
     return " or ".join(f"family={family!r}" for family in SHARES)
+
+
+def check_cluster(covariance: str, cluster: Any) -> None:
+    """Refuses a column of clusters that nothing would look at."""
+    if cluster is not None and covariance != "cluster":
+        told = "<cluster> is given, but the standard errors are not by cluster: set <covariance>"
+        raise SpecError(told, settings={"cluster": None, "covariance": "cluster"})
 
 
 def check_simulation(absent: Any, random_state: Any) -> None:

@@ -114,6 +114,7 @@ class SiteRows(NamedTuple):
     classes: Mapping[str, int] = {}
     levels: Mapping[str, Mapping[str, int]] = {}
     least: int = 0  # rows of a cell, below which it is left empty
+    cluster: np.ndarray | None = None  # a number for each row's, where clusters lie within sites
     alone: bool = True  # whether it may be told what its rows alone would give
 
 

@@ -27,6 +27,8 @@ from ..formula import (
 )
 from ._values import WEIGHT, check_finite, check_mixed, column, numbers_of
 
+CLUSTER = {"cluster": None}  # a setting that messages name
+
 
 class Design(Protocol):
     """How rows of a frame become rows of X."""
@@ -48,6 +50,7 @@ class Roles(NamedTuple):
     group: Any = None
     weight: Any = None
     offset: Any = None
+    cluster: Any = None
 
 
 class CompleteRows(NamedTuple):
@@ -64,6 +67,7 @@ class CompleteRows(NamedTuple):
     roles: Roles
     holes: dict[str, int]  # by column: its missing values
     lacking: np.ndarray  # the sites of the rows that were dropped
+    cluster: np.ndarray | None = None  # a number for each row's
 
 
 class PlainDesign(NamedTuple):
@@ -113,6 +117,7 @@ class ChosenRows(NamedTuple):
     apart: tuple[str, ...]
     holes: dict[str, int]
     lacking: np.ndarray
+    cluster: np.ndarray | None
 
 
 def choose(data: Any, roles: Roles, formula: Formula | str | None, missing: str) -> ChosenRows:
@@ -124,7 +129,8 @@ def choose(data: Any, roles: Roles, formula: Formula | str | None, missing: str)
     s, o = pick(frame, roles.weight, "sample_weight"), pick(frame, roles.offset, "offset")
     s = _weights(s, total)
     o = np.zeros(len(frame)) if o is None else numbers_of(o, "offset")
-    named = (roles.weight, roles.group, roles.offset, y.name)
+    cluster = None if roles.cluster is None else _clusters(frame, roles.cluster)
+    named = (roles.weight, roles.group, roles.offset, roles.cluster, y.name)
     apart = tuple(name for name in named if isinstance(name, str))
     used = _used(frame, formula, apart)
     beside = pd.DataFrame({"(offset)": o}, index=frame.index)
@@ -142,6 +148,7 @@ def choose(data: Any, roles: Roles, formula: Formula | str | None, missing: str)
         frame.iloc[rows], rows, y.iloc[rows], site[rows], None if s is None else s[rows], o[rows],
         int(np.sum(~whole & counts)), formula, used, apart, holes,
         site[~whole & counts],
+        None if cluster is None else np.unique(cluster[rows], return_inverse=True)[1],
     )  # fmt: skip
 
 
@@ -165,7 +172,7 @@ def finish(
     check_finite(o[:, None], ["offset"], chosen.rows)
     return CompleteRows(
         X, design.names, chosen.y, chosen.site, chosen.weight, o, chosen.dropped, design, roles,
-        chosen.holes, chosen.lacking,
+        chosen.holes, chosen.lacking, chosen.cluster,
     )  # fmt: skip
 
 
@@ -202,6 +209,14 @@ def _sites(frame: pd.DataFrame, groups: Any) -> np.ndarray:
     if len(empty):
         raise DataError("groups has no value <row>: a row without a site", row=int(empty[0]))
     return np.asarray(site)
+
+
+def _clusters(frame: pd.DataFrame, cluster: Any) -> np.ndarray:
+    values = pick(frame, cluster, "cluster")
+    empty = np.flatnonzero(np.asarray(pd.isna(values)))
+    if len(empty):
+        raise DataError("<cluster> has no value <row>", row=int(empty[0]), settings=CLUSTER)
+    return pd.factorize(values)[0]  # pyright: ignore
 
 
 def _weights(column: pd.Series | None, total: np.ndarray | None) -> np.ndarray | None:

@@ -23,6 +23,7 @@ from ..data.conform import conform, read_agreed
 from ..data.frames import PLAIN, Frame, check_kind, composed, is_foreign, is_table
 from ..data.frames import Reading as Reading
 from ..data.libsvm import read_libsvm
+from ._glm_wishes import Wishes, extend, predictions
 from ._terminal import as_option, console, say, warn
 
 PRETENDED = "(site)"
@@ -40,6 +41,7 @@ def glm_command(
     source: Source,
     roles: Roles,
     options: dict[str, Any],
+    wishes: Wishes,
     clients: int | None,
     out: Path | None,
     force: bool,
@@ -54,6 +56,7 @@ def glm_command(
     model = FederatedGLM(**options, verbose=console.is_terminal and not quiet)
     try:
         settings = model.settings()
+        wishes.check(settings.covariance)
         book = None if source.codebook is None else load_codebook(source.codebook)
         table, roles = load_table(source, roles, clients, model.random_state, book)
         if book is not None:
@@ -65,12 +68,17 @@ def glm_command(
     try:
         data = read_rows(table, roles, settings)
         model.fit_rows(data.rows)
+        extend(model, data.rows, wishes)
     except FeddcdError as error:
         where = error.file if error.row is None else table.file
         raise error.placed(where, table.place, as_option) from None
     if not quiet:
         _show(model, table, data)
-    _write(model, _plan(model, roles, book, data.formula), folder)
+    plan = _plan(model, roles, book, data.formula)
+    _write(model, plan, folder)
+    if wishes.predict is not None:
+        table, _ = load_table(source._replace(file=wishes.predict), roles, None, 0, book)
+        _predict(model, roles, table, plan, book, folder)
     if not model.result_.converged:
         warn(f"not proven to --tol {model.tol:g} in {model.result_.n_exchanges} exchanges")
         sys.exit(1)
@@ -147,7 +155,8 @@ def _plan(
     if formula is None:
         return None
     settings = dataclasses.replace(model.settings(), formula=formula)
-    plan = RegressionPlan(**vars(settings), weight=roles.weight, offset=roles.offset)
+    columns: Any = {name: getattr(roles, name) for name in ("weight", "offset", "cluster")}
+    plan = RegressionPlan(**vars(settings), **columns)
     return plan if book is None else with_codebook(plan, book)
 
 
@@ -156,6 +165,28 @@ def _conform(table: Frame, plan: RegressionPlan | None, book: Codebook) -> Frame
     if plan is None:
         raise DataError("--codebook goes with --formula, which says which columns are used")
     return conform(table, book, plan.codebook["columns"])
+
+
+def _predict(
+    model: FederatedGLM,
+    roles: Roles,
+    table: Frame,
+    plan: RegressionPlan | None,
+    book: Codebook | None,
+    folder: Path,
+) -> None:
+    """Means of new rows, as a file beside the others."""
+    try:
+        if plan is not None and book is not None:
+            there = [name for name in plan.codebook["columns"] if name in table.frame.columns]
+            table = conform(table, book, there)
+        frame = predictions(model, table.frame, roles)
+    except FeddcdError as error:
+        raise error.placed(table.file, table.place, as_option) from None
+    with TemporaryDirectory(prefix=".", dir=folder) as new:
+        path = Path(new, "predictions.csv")
+        frame.to_csv(path, index=False, lineterminator="\n")
+        _keep(path, folder)
 
 
 def _job(plan: RegressionPlan | None, folder: str) -> list[Path]:

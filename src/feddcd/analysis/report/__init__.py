@@ -8,8 +8,10 @@ from pathlib import Path
 from ..._text import NONE, count, number, probability, ratio, size, trim
 from ...report import page
 from ...report.tables import pairs, table
+from .. import _more
 from .._digits import about, agreed, decimals
 from .._result import Fitted, TableResult, result_of
+from .._robust import named
 from .._summary import ranges
 from . import _words as words
 from ._course import course, error_of
@@ -52,6 +54,7 @@ def html(fit: TableResult, title: str) -> str:
         page.section("Effects", *drawn),
         page.section("The sites", _sites(fit)),
         page.section("The regression table", _regression(fit)),
+        _tables(fit),
         _groups(fit, [g for g in (calibration(fit), roc_curve(fit), residuals(fit)) if g]),
         page.section("The fit in numbers", _facts(fit)),
         course(fit),
@@ -91,6 +94,17 @@ def _regression(fit: TableResult) -> str:
         cells = [str(label), coef, agreed(row.std_err, forms), z, p, low, high]
         rows.append(cells + ([agreed(end, factors) for end in ends] if fit.ratio else []))
     return table("The regression table, in the units of the columns", head, ("", rows))
+
+
+def _tables(fit: TableResult) -> str:
+    """What was asked for beside the coefficients."""
+    if not fit.more:
+        return ""
+    made = []
+    for name, frame in fit.more.items():
+        head, *rows = _more.cells(frame)
+        made.append(table(_more.TITLES[name], head, ("", rows)))
+    return page.section("Tests and contrasts", *made)
 
 
 def _sites(fit: TableResult) -> str:
@@ -141,7 +155,7 @@ def _calibration(fit: TableResult) -> str:
 
 
 def _facts(fit: TableResult) -> str:
-    errors = {"cluster": "clustered by site"}.get(fit.covariance, "model-based")
+    errors = named(fit.covariance, fit.n_clusters)
     rows = [
         ("Model", words.KINDS[fit.family]),
         ("Link", fit.link),

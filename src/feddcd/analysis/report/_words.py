@@ -8,6 +8,7 @@ import numpy as np
 from ..._text import count, number, ratio, trim, upper
 from ...formula import INTERCEPT, label
 from .._result import Coefficient, TableResult
+from .._robust import notes as robust_notes
 from .._summary import over_dispersion
 from ..families import COUNTS
 from ._names import level_name, name_of, unit_of
@@ -135,7 +136,13 @@ def cautions(fit: TableResult) -> list[str]:
             "not count this pull."
         )
     if fit.covariance == "cluster":
-        notes.append("Standard errors allow rows of one site to resemble each other (clusters).")
+        notes.append("Standard errors allow rows of one cluster to resemble each other.")
+    elif fit.covariance != "model":
+        notes.append(
+            f"Standard errors are robust ({fit.covariance}): they do not trust the model's spread "
+            "of the outcome."
+        )
+    notes += robust_notes(fit.covariance, fit.n_clusters)
     if fit.site_effects == "fixed":
         notes.append("Each site has its own level; the effects are those within sites.")
     if fit.references:

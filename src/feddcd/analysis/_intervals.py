@@ -1,0 +1,35 @@
+"""Means with intervals, as R's predict(se.fit = TRUE) gives them: made on the scale of the linear
+predictor z = x'w, whose standard error is sqrt(x'Cx), and carried over to the mean."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from .._errors import SpecError
+from ._inference import reference
+from .families import family_of
+from .plan import is_real
+
+if TYPE_CHECKING:
+    from ._result import TableResult
+
+
+def with_intervals(result: "TableResult", rows: Any, z: np.ndarray, level: Any) -> pd.DataFrame:
+    """For rows of the design matrix: mean, low, high; of linear models row_low and row_high, too,
+    between which the outcome of one new row of weight 1 lies."""
+    if not (is_real(level) and 0 < level < 1):
+        raise SpecError(f"need 0 < <interval> < 1, got {level!r}", settings={"interval": None})
+    if result.classes is not None:
+        raise SpecError("the shares of several classes are predicted without <interval>",
+                        settings={"interval": None})  # fmt: skip
+    loss, factor = family_of(result.family, result.link), reference(result).within(float(level))
+    V = result.original_covariance.to_numpy()
+    variance = np.sum((rows @ V) * rows, 1)
+    half = factor * np.sqrt(np.maximum(variance, 0))
+    ends = np.stack([loss.mean(z[:, :1] + side * half[:, None])[:, 0] for side in (-1, 1)])
+    columns = {"mean": loss.mean(z)[:, 0], "low": ends.min(0), "high": ends.max(0)}
+    if loss.quadratic:
+        wide = factor * np.sqrt(np.maximum(variance, 0) + result.dispersion)
+        columns |= {"row_low": z[:, 0] - wide, "row_high": z[:, 0] + wide}
+    return pd.DataFrame(columns)

@@ -1,0 +1,55 @@
+"""Tables that were asked for beside the coefficients: how they are shown, printed and exported."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+TITLES = {
+    "wald_tests": "Wald test of each term",
+    "lr_tests": "Likelihood-ratio test of each term, by a fit without it",
+    "contrasts": "Contrasts of coefficients",
+    "vif": "Variance inflation",
+}
+Tables = Mapping[str, pd.DataFrame]
+
+
+def lines(more: Tables) -> list[str]:
+    """As a summary prints them."""
+    return [line for name, table in more.items() for line in ("", TITLES[name], *_lines(table))]
+
+
+def _lines(table: pd.DataFrame) -> list[str]:
+    head, *rows = cells(table)
+    first = max(16, *(len(row[0]) for row in rows)) if rows else 16
+    show = lambda row: row[0].ljust(first) + "".join(f"{cell:>11}" for cell in row[1:])
+    return [show(["", *head[1:]]), *map(show, rows)]
+
+
+def cells(table: pd.DataFrame) -> list[list[str]]:
+    """Words for a head, and for each row."""
+    head = [str(table.index.name), *(str(name) for name in table.columns)]
+    values = table.to_dict("index").items()
+    rows = [[str(name), *(_cell(c, x) for c, x in row.items())] for name, row in values]
+    return [head, *rows]
+
+
+def _cell(column: Any, value: float) -> str:
+    if math.isnan(value):
+        return "-"
+    if column == "p":
+        return f"{value:.3f}" if value >= 0.001 else "< 0.001"
+    return str(value) if isinstance(value, int) else f"{value:.4g}"
+
+
+def document(more: Tables) -> dict[str, Any]:
+    """As JSON has them: a list of rows for each."""
+    plain = lambda x: None if isinstance(x, float) and not math.isfinite(x) else x
+    return {
+        name: [
+            {str(k): plain(v) for k, v in row.items()}
+            for row in table.reset_index().to_dict("records")
+        ]
+        for name, table in more.items()
+    }

@@ -1,0 +1,56 @@
+"""What `feddcd glm` is asked for beside the table: tests, contrasts, VIFs, predictions."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .._errors import SpecError
+from ..analysis import FederatedGLM
+from ..analysis.table import CompleteRows, Roles
+
+TESTS = ("wald", "lr")
+
+
+class Wishes(NamedTuple):
+    test: str | None = None
+    contrasts: tuple[str, ...] = ()
+    vif: bool = False
+    predict: Path | None = None
+
+    def check(self, covariance: str) -> None:
+        """Before anything is fitted."""
+        if self.test not in (None, *TESTS):
+            told = f"need <test> in {', '.join(TESTS)}; got {self.test!r}"
+            raise SpecError(told, settings={"test": None})
+        for name, wanted in {"test": self.test == "lr", "vif": self.vif}.items():
+            if wanted and covariance != "model":
+                value = "lr" if name == "test" else None
+                told = f"<{name}> trusts the model, and needs <covariance>"
+                raise SpecError(told, settings={name: value, "covariance": "model"})
+
+
+def extend(model: FederatedGLM, rows: CompleteRows, wishes: Wishes) -> None:
+    """Puts the tables that were asked for into the model's result."""
+    more: dict[str, Any] = {}
+    if wishes.test == "wald":
+        more["wald_tests"] = model.test()
+    if wishes.test == "lr":
+        more["lr_tests"] = model.test_rows(rows)
+    if wishes.contrasts:
+        more["contrasts"] = model.contrast(list(wishes.contrasts))
+    if wishes.vif:
+        more["vif"] = model.vif()
+    model.result_ = dataclasses.replace(model.result_, more=more)
+
+
+def predictions(model: FederatedGLM, frame: Any, roles: Roles) -> Any:
+    """A row for each of the file, counted from 1."""
+    result = model.result_
+    known = result.classes is None
+    groups = roles.group if result.site_effects != "none" else None
+    found = model.predict(frame, roles.offset, groups, result.level if known else None)
+    if not known:
+        import pandas
+
+        found = pandas.DataFrame(found, columns=[str(c) for c in result.classes])  # pyright: ignore
+    return found.set_axis(range(1, len(found) + 1)).rename_axis("row").reset_index()
