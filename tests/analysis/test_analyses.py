@@ -248,4 +248,5 @@ def test_files_are_made_of_an_estimator_or_a_result(tmp_path):
     assert report.write(fit, tmp_path / "report.html").exists()
     shown = {f"{f.name}_" for f in dataclasses.fields(fit.result_)} - {"covariance_matrix_"}
     settings = {f"{name}_" for name in fit.get_params()}
-    assert {n for n in shown - settings if not hasattr(fit, n)} == {"classes_", "predictor_"}
+    assert {n for n in shown - settings if not hasattr(fit, n)} == {"predictor_"}
+    assert not hasattr(fit, "classes_")

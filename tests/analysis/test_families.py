@@ -35,9 +35,7 @@ def test_pearsons_sum_of_squares(family, Y, expected):
 
 
 FACTS = json.loads((Path(__file__).parent / "r" / "families.json").read_text())
-CASES = {
-    f"{i}-{c['family']}-{c['link']}": c for i, c in enumerate(FACTS["cases"]) if not c["theta"]
-}
+CASES = {f"{i}-{c['family']}-{c['link']}": c for i, c in enumerate(FACTS["cases"])}
 
 
 def fitted(case, **settings):
@@ -62,6 +60,69 @@ def test_the_table_that_r_prints(case):
     np.testing.assert_array_less(abs(table["coef"] - case["coef"]), 1.5e-6 * std_err)
     for name in ("dispersion", "deviance"):
         np.testing.assert_allclose(getattr(model, f"{name}_"), case[name], rtol=1e-7, err_msg=name)
+    if case["theta"]:
+        assert "theta is estimated" in model.summary()
+        np.testing.assert_allclose(
+            [model.theta_, model.theta_se_], [case["theta"], case["theta_se"]], rtol=1e-6
+        )
     for name in ("aic", "log_likelihood"):
         expected = np.nan if case[name] is None else case[name]
         np.testing.assert_allclose(getattr(model, f"{name}_"), expected, rtol=1e-7, err_msg=name)
+
+
+def test_counts_without_over_dispersion_have_no_theta():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    y = rng.binomial(6, 0.5, 300).astype(float)  # less varied than poisson's
+    with pytest.raises(ValueError, match="theta runs to infinity; give family='poisson'"):
+        FederatedGLM("negbin").fit(X, y, groups=np.arange(300) % 3)
+
+
+@pytest.mark.parametrize("theta", [0.05, 1.0, 50.0])
+def test_theta_is_found_from_far_away(theta):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(300, 2))
+    y = rng.poisson(np.exp(1 + X @ [0.5, -1.0]) * rng.gamma(theta, 1 / theta, 300)).astype(float)
+    model = FederatedGLM("negative.binomial", tol=1e-6).fit(X, y, groups=np.arange(300) % 3)
+    assert model.converged_
+    assert abs(np.log(model.theta_ / theta)) < 4 * model.theta_se_ / model.theta_
+    assert np.isnan(model.certified_error_)
+
+
+ORDINAL = {case["data"]: case for case in FACTS["ordinal"]}
+
+
+@pytest.mark.parametrize("case", ORDINAL.values(), ids=ORDINAL)
+def test_proportional_odds_as_polr(case):
+    """polr's optimiser stops at the rounding of the deviance, and its Hessian is of differences."""
+    d = pd.DataFrame(FACTS["data"][case["data"]])
+    d["site"] = np.arange(len(d)) % 3
+    formula = case["call"].split("(", 1)[1].split(",")[0].replace("factor(", "").replace(")", "", 1)
+    weight = "Freq" if "Freq" in case["call"] else None
+    model = FederatedGLM("ordinal", formula, tol=1e-9)
+    model.fit(d, groups="site", sample_weight=weight)
+    assert model.converged_
+    assert model.certified_error_ < 1e-9
+    assert list(model.table_.index) == case["names"]
+    std_err = np.array(case["std_err"])
+    np.testing.assert_allclose(model.table_["std_err"], std_err, rtol=1e-5)
+    np.testing.assert_array_less(abs(model.table_["coef"] - case["coef"]), 1e-5 * std_err)
+    np.testing.assert_allclose([model.deviance_, model.aic_], [case["deviance"], case["aic"]])
+    shown = np.reshape(case["fitted"], (-1, 3)).T
+    np.testing.assert_allclose(model.predict(d.head(3)), shown, rtol=1e-4)
+
+
+def test_words_have_no_order_unless_it_is_given():
+    d = pd.DataFrame(FACTS["data"]["visits"])
+    d["site"], words = np.arange(len(d)) % 3, np.array(["none", "one", "many"])
+    d["visits"] = words[d.ftv.astype(int)]
+    with pytest.raises(ValueError, match="cannot know the order of 'many', 'none', 'one'"):
+        FederatedGLM("ordinal", "visits ~ age + lwt").fit(d, groups="site")
+    model = lambda y, **more: FederatedGLM("ordinal", f"{y} ~ age + lwt", **more)
+    fit = lambda d, y, **more: model(y, **more).fit(d, groups="site")
+    numbers, given = fit(d, "ftv"), fit(d, "visits", classes=list(words))
+    typed = fit(d.assign(visits=pd.Categorical(d.visits, words, ordered=True)), "visits")
+    for model in (given, typed):
+        np.testing.assert_allclose(model.table_, numbers.table_)
+        assert list(model.table_.index[-2:]) == ["none|one", "one|many"]
+        assert list(model.classes_) == list(words)

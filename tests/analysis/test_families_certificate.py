@@ -17,7 +17,7 @@ THETA = 1.5
 SETTINGS = [
     (family, link, THETA if family == "negative_binomial" else None)
     for family, links in CHOICES.items()
-    if family not in ("multinomial", *QUASI)
+    if family not in ("multinomial", "ordinal", *QUASI)
     for link in links
 ]
 FAMILIES = {f"{s[0]}-{s[1]}": family_of(*s) for s in SETTINGS}
@@ -138,11 +138,11 @@ def problems(family, count, seed=0):
 
 def derivatives(problem, w):
     """g, H and value with penalty; slopes and curvatures are checked by differences above."""
-    family, (X, Y, s, _), P = problem.model.loss, problem.rows, problem.model.penalty
-    z = (X @ w)[:, None]
-    at = family.terms(z, Y)
-    H = X.T @ ((s * at.curvature[:, 0, 0])[:, None] * X) + np.diag(P)
-    return X.T @ (s * at.slope[:, 0]) + P * w, H, s @ at.value + P @ w**2 / 2
+    family, s, P = problem.model.loss, problem.rows.s, problem.model.penalty
+    geometry = family.geometry(problem.rows, len(w) - len(family.extras))
+    at = family.terms(geometry.z(w[:, None]), problem.rows.Y)
+    H = geometry.hessian(s[:, None, None] * at.curvature) + np.diag(P)
+    return geometry.gradient(s[:, None] * at.slope) + P * w, H, s @ at.value + P @ w**2 / 2
 
 
 def optimum(problem, w):
@@ -164,25 +164,72 @@ def optimum(problem, w):
 def claimed(problem, w, seen):
     model, X, s = problem.model, problem.rows.X, problem.rows.s
     D = np.sqrt(s @ X**2 / s.sum())
+    D[D == 0] = 1
     V = upper_inverse(derivatives(problem, seen)[1] / np.outer(D, D), D, 1)
     asked = PointQuestion(w[:, None], seen[:, None], V, np.zeros(1), NONE, np.ones(()), False)
     said = {site: answer(rows, model.loss, asked) for site, rows in problem.sites.items()}
     return point(model, D, (w * D)[:, None], said).bound
 
 
-@pytest.mark.parametrize("name", PROVEN)
+def ordinal_problems(count, seed=0):
+    """Four classes, one of them rare now and then, and three columns without an intercept."""
+    rng, family = np.random.default_rng(seed), family_of("ordinal", classes=("a", "b", "c", "d"))
+    while count:
+        X = np.hstack([rng.normal(size=(SITES * ROWS, 3)), np.zeros((SITES * ROWS, 3))])
+        cuts = np.cumsum(10.0 ** rng.uniform(-1.5, 0.5, 3)) - 1.5
+        z = X[:, :3] @ rng.normal(size=3) * 10.0 ** rng.uniform(-1, 0)
+        below = 1 / (1 + np.exp(z[:, None] - cuts))
+        Y = (rng.random((len(X), 1)) > below).sum(1)[:, None].astype(float)
+        if len(np.unique(Y)) < 4:
+            continue
+        count -= 1
+        s = rng.choice([1.0, 2.0], len(X))
+        rows, cut = DesignRows(X, Y, s, 0 * s), np.split(np.arange(len(s)), SITES)
+        sites = {str(i): DesignRows(*(x[part] for x in rows)) for i, part in enumerate(cut)}
+        l2 = float(rng.choice([0.0, 1e-3, 1.0]))
+        model = model_of(family, NAMES[1:], 1, l2, tuple(sites), 0, False)
+        yield Problem(model, sites, rows), np.concatenate([np.zeros(3), family.origin])
+
+
+def ordinal_value(rows, w):
+    below = 1 / (1 + np.exp((rows.X[:, :3] @ w[:3])[:, None] - w[3:]))
+    edge, y = np.ones((len(below), 1)), rows.Y[:, 0].astype(int)
+    p = np.diff(np.hstack([0 * edge, below, edge]), axis=1)
+    return -rows.s @ np.log(p[np.arange(len(y)), y])
+
+
+def test_the_ordinal_loss_is_that_of_its_probabilities():
+    """-ln(F(a) - F(b)), and gradient and Hessian by differences."""
+    for problem, start in ordinal_problems(5, seed=1):
+        w, rows = start + np.linspace(-0.1, 0.2, 6), problem.rows
+        plain = problem._replace(model=problem.model._replace(penalty=np.zeros(6)))
+        g, H, own = derivatives(plain, w)
+        np.testing.assert_allclose(own, ordinal_value(rows, w))
+        for j, e in enumerate(np.eye(6) * 1e-5):
+            slope = (ordinal_value(rows, w + e) - ordinal_value(rows, w - e)) / 2e-5
+            np.testing.assert_allclose(g[j], slope, rtol=1e-5, atol=1e-5)
+            bend = (derivatives(plain, w + e)[0] - derivatives(plain, w - e)[0]) / 2e-5
+            np.testing.assert_allclose(H[j], bend, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", [*PROVEN, "ordinal"])
 def test_never_below_the_true_error(name):
     """At Newton's points and off the optimum, along the row of most leverage and at random."""
-    family, rng, ratios, solved = PROVEN[name], np.random.default_rng(3), [], 0
-    for problem, w in problems(family, 60):
+    rng, ratios, solved = np.random.default_rng(3), [], 0
+    for problem, w in ordinal_problems(60) if name == "ordinal" else problems(PROVEN[name], 60):
         path, best = optimum(problem, w)
         if best is None or abs(problem.rows.X @ best).max() > 30:
             continue
         solved += 1
         there = derivatives(problem, best)[1]
-        V, X = inverse(there), problem.rows.X
+        V, family = inverse(there), problem.model.loss
+        arms = family.geometry(problem.rows, len(w) - len(family.extras)).X
+        X = arms[-1] if family.extras else arms
         lever = V @ X[np.argmax(np.sum((X @ V) * X, 1))]
-        away = [lever / np.sqrt(lever @ there @ lever), np.linalg.cholesky(V) @ rng.normal(size=4)]
+        away = [
+            lever / np.sqrt(lever @ there @ lever),
+            np.linalg.cholesky(V) @ rng.normal(size=len(w)),
+        ]
         off = [
             best + a * v
             for v in away

@@ -48,6 +48,11 @@ def patients(family="binomial", n=400):
         "gaussian": z + rng.normal(size=n),
         "poisson": rng.poisson(np.exp(0.5 * z)),
         "multinomial": rng.choice(["none", "some", "much"], n),
+        "gamma": np.exp(0.3 * z) * rng.gamma(2.0, 0.5, n),
+        "negative_binomial": rng.poisson(np.exp(0.5 * z) * rng.gamma(1.0, 1.0, n)),
+        "ordinal": np.array(["none", "some", "much"])[
+            np.digitize(z + rng.logistic(size=n), [0, 1])
+        ],
     }
     d["y"] = draws[family]
     d.loc[d.index % 50 == 7, "bmi"] = np.nan
@@ -91,6 +96,11 @@ def same(table, model):
         ("gaussian", {"weight": "w", "standardize": True}),
         ("poisson", {"offset": "bmi", "l2": 0.5}),
         ("multinomial", {"l2": 0.1}),
+        ("binomial", {"link": "cloglog"}),
+        ("gamma", {"link": "log", "weight": "w"}),
+        ("gamma", {"link": "inverse"}),
+        ("negative_binomial", {}),
+        ("ordinal", {"classes": ["none", "some", "much"], "site_effects": "fixed"}),
     ],
 )
 def test_the_same_table_as_in_one_process(tmp_path, family, options):

@@ -23,8 +23,8 @@ class Shown(NamedTuple):
 
 def shown_rows(settings: ModelSettings, cohort: Agreement, pilot: Pilot) -> Shown:
     names = pilot.model.names
-    labels = list(names)
-    if cohort.classes is not None:
+    labels = list(names[: pilot.model.rows])
+    if pilot.model.family == "multinomial" and cohort.classes is not None:
         labels = [f"{c}: {name}" for c in cohort.classes[1:] for name in names]
     original = user_units(pilot)
     table = _standard_deviations(pilot) @ original if settings.standardize else original
@@ -51,7 +51,7 @@ def _standard_deviations(pilot: Pilot) -> np.ndarray:
 
 def _by_class(A: np.ndarray, pilot: Pilot) -> np.ndarray:
     k = pilot.model.k
-    order = np.arange(len(A) * k).reshape(-1, k).T.ravel()
+    order = np.arange(pilot.model.rows * k).reshape(-1, k).T.ravel()
     return (np.kron(A, np.eye(k)) / np.repeat(pilot.D, k))[order]
 
 

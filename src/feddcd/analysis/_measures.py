@@ -8,6 +8,7 @@ from scipy.special import fdtrc
 from ._model import Model
 from ._newton import Estimate, Pilot
 from ._points import Point, dispersion, inverse, penalties
+from ._theta import theta_fields
 from .families import COUNTS
 
 OVERDISPERSED = 1.5  # Pearson's X² by its degrees of freedom, above which it is said
@@ -36,14 +37,15 @@ def measures(pilot: Pilot, estimate: Estimate) -> dict[str, Any]:
     fall = _fall(pearson_doubt, point.pearson) if model.loss.dispersed else 0.0
     return {
         "deviance": deviance,
-        "null_deviance": 2 * (estimate.null.value - floor),
-        "df_residual": int(n) - model.p,
+        "null_deviance": np.nan if model.loss.bare else 2 * (estimate.null.value - floor),
+        "df_residual": int(n) - model.rows * model.k,
         "df_null": int(n) - int(model.intercept is not None),
         "dispersion": phi,
         "log_likelihood": ll,
         "aic": float(-2 * ll + 2 * count),
         "bic": float(-2 * ll + np.log(n) * count),
-        "pearson": point.pearson,
+        "pearson": np.nan if model.loss.bare else point.pearson,
+        **theta_fields(model.loss, point.w, point.H),
         "linear": _linear(pilot, estimate) if model.quadratic else None,
         "doubts": {
             "deviance": doubt, "log_likelihood": ll_doubt, "aic": 2 * ll_doubt,

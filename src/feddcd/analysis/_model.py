@@ -8,7 +8,7 @@ import numpy as np
 from .._errors import Above, DataError, SpecError
 from ..formula import INTERCEPT
 from ._sums import Moments
-from .families import COUNTS, Family
+from .families import COUNTS, THETA, Family
 from .plan import ModelSettings, is_real
 from .protocol import Agreement
 
@@ -22,7 +22,7 @@ class Model(NamedTuple):
     penalty: np.ndarray  # per column, user's units
     sites: tuple[str, ...]
     intercept: int | None  # its place
-    effects: int = 0  # columns at the end that stand for sites
+    effects: int = 0  # columns at the end, before the family's extras, that stand for sites
     standardize: bool = False  # the penalty is of coefficients per standard deviation
 
     @property
@@ -32,6 +32,11 @@ class Model(NamedTuple):
     @property
     def quadratic(self) -> bool:
         return self.loss.quadratic
+
+    @property
+    def rows(self) -> int:
+        """Columns that the table shows: all but a parameter of the variance."""
+        return len(self.names) - (0 if self.loss.bare else len(self.loss.extras))
 
     @property
     def p(self) -> int:
@@ -46,18 +51,17 @@ class Model(NamedTuple):
 
 
 def model_for(settings: ModelSettings, cohort: Agreement) -> Model:
-    k = 1 if cohort.classes is None else len(cohort.classes) - 1
+    k = len(cohort.classes or ()) - 1 if settings.family == "multinomial" else 1
     effects, loss = effect_names(settings, cohort), settings.loss(cohort.classes)
-    return model_of(
-        loss, cohort.names + effects, k, settings.l2, cohort.sites, len(effects),
-        settings.standardize,
-    )  # fmt: skip
+    names = [name for name in cohort.names if name != INTERCEPT or not loss.bare] + effects
+    return model_of(loss, names, k, settings.l2, cohort.sites, len(effects), settings.standardize)
 
 
 def model_of(
     loss: Family, names: list[str], k: int, l2: Any, sites, effects: int, standardize: bool
 ) -> Model:
-    P = penalties(l2, names, effects)
+    names = [*names, *loss.extras]
+    P = penalties(l2, names, effects + len(loss.extras))
     at = names.index(INTERCEPT) if INTERCEPT in names else None
     return Model(loss, tuple(names), k, P, tuple(sites), at, effects, standardize)
 
@@ -67,6 +71,19 @@ def effect_names(settings: ModelSettings, cohort: Agreement) -> list[str]:
     if settings.site_effects != "fixed":
         return []
     return [f"site[{site}]" for site in cohort.sites[1 if INTERCEPT in cohort.names else 0 :]]
+
+
+def finished_columns(
+    X: np.ndarray, settings: ModelSettings, cohort: Agreement, code: np.ndarray
+) -> np.ndarray:
+    """The columns of a model: those of the design (thresholds stand for an intercept), of sites,
+    `code` being the place of each row's, and zeros for parameters beside them."""
+    loss, effects = settings.loss(cohort.classes), effect_names(settings, cohort)
+    kept = [name != INTERCEPT or not loss.bare for name in cohort.names]
+    parts = [X[:, kept], np.zeros((len(X), len(loss.extras)))]
+    if effects:
+        parts.insert(1, effect_columns(cohort.sites, code, len(effects)))
+    return np.hstack(parts)
 
 
 def effect_columns(sites: Sequence, code: np.ndarray, effects: int) -> np.ndarray:
@@ -130,7 +147,7 @@ def check_outcome(model: Model, sums: Moments) -> None:
         raise DataError(f"y is {share[0]:g} in every row: binomial needs both 0 and 1")
     if like in ("poisson", "negative_binomial") and share[0] == 0:
         raise DataError("y is 0 in every row: no finite model fits it")
-    if like == "multinomial" and (np.any(share == 0) or share.sum() == 1):
+    if like == "multinomial" and not model.loss.bare and (np.any(share == 0) or share.sum() == 1):
         raise DataError("a class that was declared is at no site")
 
 
@@ -143,6 +160,9 @@ def separation(
     if len(size) > 1:  # a constant tells no outcomes apart
         size = np.where([name == INTERCEPT for name in names], 0.0, size)
     heavy = [int(j) for j in np.argsort(-size) if size[j] > 0.1 * size.max()]
+    if names[heavy[0]] == THETA:
+        told = "the counts vary no more than a poisson model's, so that theta runs to infinity"
+        raise DataError(f"{told}; give <family>", settings={"family": "poisson"})
     what = "counts of 0" if family in COUNTS else "outcomes"
     remedy, settings = "leave out, merge levels, or give <l2>", {"l2": Above(0)}
     if any(j >= len(names) - effects for j in heavy):

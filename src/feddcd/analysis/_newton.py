@@ -15,6 +15,7 @@ import numpy as np
 from .._errors import SpecError
 from ._cost import Log, Talk, visit
 from ._dependence import basis, check_dependent, check_zero, column_squares
+from ._latest import Latest, add_up, is_stable
 from ._model import Model, check_outcome, check_rows
 from ._null import NullModel, first_null, next_null
 from ._points import (
@@ -32,12 +33,11 @@ from ._points import (
     upper_inverse,
     with_penalty,
 )
-from ._sums import NONE, Answer, Moments, PointQuestion, square
+from ._sums import NONE, Moments, PointQuestion
 from .families import OUTSIDE
 
 STALLS = 5  # points in a row without progress that mean separation
 NEAR = 0.1  # standard errors of a step, below which a point is held until all have answered
-STABLE = 8.0  # the largest ratio of a site's bend and its quadratic guess, as in FedNewton
 
 
 class Pilot(NamedTuple):
@@ -70,18 +70,11 @@ class Separated(Exception):
         self.direction = direction
 
 
-class _Latest(NamedTuple):
-    """A site's latest answer, and where it was given (in units of D)."""
-
-    w: np.ndarray
-    answer: Answer
-
-
 class _State(NamedTuple):
     anchor: np.ndarray  # the last point that was kept
     step: np.ndarray  # from there
     t: float  # the share of it that is tried
-    latest: Mapping[str, _Latest]
+    latest: Mapping[str, Latest]
     best: Point | None  # at the anchor, where all have answered
     begun: bool = False  # best is not the pilot's
     patient: bool = False  # the next point is held until all have answered
@@ -97,12 +90,14 @@ Judge = Callable[[Model, Point, Moments], float]
 
 
 def run_pilot(model: Model, log: Log) -> Talk[Pilot]:
-    """The exchange at w = 0 with everyone; a column that depends on others is refused, and where
-    some nearly do a second exchange asks for them in another basis."""
+    """The exchange at w = 0, but for parameters beside the columns, with everyone; a column that
+    depends on others is refused, and where some nearly do a second exchange asks for them in
+    another basis."""
     pilot = yield from _pilot(model, log, None, NONE)
     raw = column_squares(model, pilot.first.H, pilot.D)
     check_zero(model, raw)
-    if (B := basis(pilot.model, raw)).size:
+    B = NONE if model.loss.extras else basis(pilot.model, raw)
+    if B.size:
         pilot = yield from _pilot(model, log, pilot, B)
     check_dependent(model, raw, column_squares(model, pilot.first.H, pilot.D), B)
     return pilot
@@ -110,6 +105,8 @@ def run_pilot(model: Model, log: Log) -> Talk[Pilot]:
 
 def _pilot(model: Model, log: Log, before: Pilot | None, B: np.ndarray) -> Talk[Pilot]:
     zero, none = np.zeros((len(model.names), model.k)), np.zeros(0)
+    if model.loss.extras:
+        zero[-len(model.loss.extras) :, 0] = model.loss.origin
     asked = PointQuestion(zero, zero, none, np.zeros(model.k), none, np.ones(()), True, B)
     answers = yield from visit(model, log, asked, dict.fromkeys(model.sites, zero), patient=True)
     if len(answers) < len(model.sites):
@@ -149,6 +146,7 @@ def newton(
         error = judge(model, now, sums) if now.bound.decrement < np.inf else np.inf
         shown = np.nan if model.loss.unproven else error
         log.say(now.objective, shown)
+        sums = _with_floor(sums, answers)
         done = Estimate(model, now, shown, error <= tol, answers, D, sums, null, asked.edges)
         if now.rounded and error == np.inf:
             raise Separated(now.w)
@@ -170,9 +168,14 @@ def _finish_null(done: Estimate, asked: PointQuestion, at: Mapping, log: Log) ->
     return done._replace(null=null)
 
 
+def _with_floor(sums: Moments, answers: Answers) -> Moments:
+    each = [a.floor for a in answers.values()]
+    return sums._replace(floor=np.sum(each)) if each[0].size else sums
+
+
 def _begin(pilot: Pilot, steps: tuple[np.ndarray, ...], hold: bool) -> _State:
     zero = pilot.first.w
-    seen = {site: _Latest(zero, pilot.answers[site]) for site in pilot.model.sites}
+    seen = {site: Latest(zero, pilot.answers[site]) for site in pilot.model.sites}
     return _State(zero, steps[0], 1.0, seen, pilot.first, patient=hold, other=steps[1:])
 
 
@@ -189,7 +192,7 @@ def _too_few(log: Log, why: str) -> SpecError:
 def _question(model: Model, D: np.ndarray, sums: Moments, state: _State) -> PointQuestion:
     """But for the constant model and the bins."""
     w, none, step = state.trial / D[:, None], np.zeros(0), state.t * state.step.reshape(-1)
-    H = state.best.H if state.best is not None else _add_up(model, D, state.latest)[0]
+    H = state.best.H if state.best is not None else add_up(model, D, state.latest)[0]
     V = upper_inverse(H, D, model.k)
     if model.loss.expected is not None and not state.begun:
         V = none  # the pilot's H is no Hessian, so that nothing follows from it
@@ -206,37 +209,15 @@ def _move(model: Model, D: np.ndarray, state: _State, answers: Answers) -> _Stat
 
     Where that leads astray, everyone is waited for, at the last point that was kept."""
     trial = state.trial
-    if not _stable(answers, state.latest, trial, D):
+    if not is_stable(answers, state.latest, trial, D):
         back = state._replace(t=0.0) if state.best is None else _shorten(state)
         return back._replace(patient=True)
-    latest = {**state.latest, **{site: _Latest(trial, a) for site, a in answers.items()}}
-    H, b = _add_up(model, D, latest)
+    latest = {**state.latest, **{site: Latest(trial, a) for site, a in answers.items()}}
+    H, b = add_up(model, D, latest)
     step = solve(H, b - H @ trial.reshape(-1))
     near = float(step @ H @ step) <= NEAR**2
     t = min(1.0, 2 * state.t)
     return _State(trial, step.reshape(trial.shape), t, latest, None, patient=near)
-
-
-def _stable(answers: Answers, latest: Mapping[str, _Latest], w: np.ndarray, D: np.ndarray) -> bool:
-    """Whether the sites' f bend between w and where they were last as their curvature says."""
-    bend = guess = 0.0
-    for site, now in answers.items():
-        then = latest[site]
-        v, p = ((then.w - w) / D[:, None]).reshape(-1), w.size
-        bend += float(then.answer.value - now.value - now.g @ v)
-        guess += float(v @ square(now.H, p) @ v) / 2
-    slack = 1e-9 * (1 + abs(bend))
-    return bool(bend <= STABLE * guess + slack and guess <= STABLE * bend + slack)
-
-
-def _add_up(model: Model, D, latest: Mapping[str, _Latest]) -> tuple[np.ndarray, np.ndarray]:
-    """H and b of the sum of the sites' quadratic models w'Hw/2 - b'w, with the penalty."""
-    E, p = np.repeat(D, model.k), model.p
-    H, b = np.diag(penalties(model, D)), np.zeros(p)
-    for w, answer in latest.values():
-        own = square(answer.H, p) / np.outer(E, E)
-        H, b = H + own, b + own @ w.reshape(-1) - answer.g / E
-    return H, b
 
 
 def _lower(now: Point, best: Point | None) -> bool:
@@ -258,7 +239,7 @@ def _arrive(state: _State, now: Point, answers: Answers, last: bool) -> _State:
     if stalls == STALLS or (stalls >= 2 and last):
         raise Separated(now.w - state.anchor)
     step = _step(now, state.best if state.begun else None)
-    latest = {site: _Latest(now.w, a) for site, a in answers.items()}
+    latest = {site: Latest(now.w, a) for site, a in answers.items()}
     t = min(1.0, 2 * state.t) if state.t > 0 else 1.0
     return _State(now.w, step.reshape(now.w.shape), t, latest, now, True, True, stalls)
 

@@ -35,6 +35,8 @@ class OwnFit(NamedTuple):
 def own_block(rows: DesignRows, family: Family, chosen: np.ndarray) -> np.ndarray:
     """`chosen` are the columns of the site's own model."""
     kept = np.flatnonzero(chosen)
+    if family.extras:
+        return np.zeros(0)
     if not len(kept):
         return NO_ESTIMATE
     own = rows._replace(X=rows.X[:, kept])

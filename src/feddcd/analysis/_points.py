@@ -132,7 +132,7 @@ def variances(model: Model, sums: Moments) -> np.ndarray:
     """Of the columns; 1 for the intercept and the site effects."""
     mean = sums.x / sums.weight
     free = np.arange(len(mean)) != model.intercept
-    free[len(mean) - model.effects :] = False
+    free[len(mean) - model.effects - len(model.loss.extras) :] = False
     return np.where(free, np.maximum(sums.xx / sums.weight - mean**2, 0), 1.0)
 
 
@@ -244,14 +244,8 @@ def discriminant(sums: Moments, G: np.ndarray, P: np.ndarray, intercept: int) ->
 def gram(model: Model, D: np.ndarray, first: Point) -> np.ndarray:
     """sum s x x' in the user's units, from the curvature at w = 0 (exactly so without offset)."""
     curvature = {"binomial": 1 / 4, "multinomial": model.k / (model.k + 1) ** 2}
-    expected = model.loss.expected
-    each = (
-        curvature.get(model.loss.like, 1.0)
-        if expected is None
-        else float(expected(np.zeros((1, model.k)))[0, 0, 0])
-    )
     H = first.H - np.diag(penalties(model, D))
-    return H[:: model.k, :: model.k] * np.outer(D, D) / each
+    return H[:: model.k, :: model.k] * np.outer(D, D) / curvature.get(model.family, 1.0)
 
 
 def edges(model: Model, sums: Moments, G: np.ndarray, w: np.ndarray) -> np.ndarray:

@@ -160,8 +160,8 @@ def _result(
     square_of = lambda A: pd.DataFrame(A @ cov @ A.T, shown.labels, shown.labels)
     bins, residual_bins = _bin_tables(model, estimate)
     last, is_intercept = history.iloc[-1], np.array([name == INTERCEPT for name in model.names])
-    rest, first = w[~is_intercept], w[is_intercept].sum(0)
-    several = cohort.classes is not None
+    extra, several = len(model.names) - len(model.loss.extras), model.family == "multinomial"
+    rest, first = w[:extra][~is_intercept[:extra]], w[:extra][is_intercept[:extra]].sum(0)
     numbers = measures(pilot, estimate)
     spread = _spread(fit, settings.covariance, numbers["doubts"]["dispersion"])
     numbers["doubts"] |= {"coef": _error(point, cov, shown), "std_err": spread}
@@ -195,19 +195,20 @@ def _result(
         bytes_up=int(last["bytes_up"]),
         bytes_down=int(last["bytes_down"]),
         coef=rest.T if several else rest[:, 0],
-        intercept=first if several else float(first[0]),
-        classes=np.array(cohort.classes) if several else None,
+        intercept=first if several else w[extra:, 0] if model.loss.bare else float(first[0]),
+        classes=None if cohort.classes is None else np.array(cohort.classes),
         sites=np.array(cohort.sites),
         outcome=None if cohort.outcome is None else Outcome(*cohort.outcome),
         row_sums=estimate.sums.of_outcome,
         predictor=Predictor(
             settings.family,
             settings.formula,
-            w,
+            w[:extra],
             design,
             model.effects,
             link=model.loss.link,
             left_out=tuple(cohort.left_out),
+            thresholds=w[extra:, 0] if model.loss.bare else None,
         ),
         left_out=tuple(cohort.left_out),
     )

@@ -18,6 +18,7 @@ from ._inference import compare, vif, wald
 from ._intervals import with_intervals
 from ._measures import LinearFit, overdispersed
 from ._model import effect_columns
+from ._ordinal import probabilities
 from ._outcome import Outcome
 from ._values import check_finite, numbers_of
 from .families import family_of, ratio_of
@@ -39,9 +40,12 @@ class Predictor(NamedTuple):
     group: str | None = None  # the column of the sites, where it had a name
     link: str = ""
     left_out: tuple[str, ...] = ()  # columns of the design that w has no row for
+    thresholds: np.ndarray | None = None  # of an ordinal model
 
     def predict(self, X: Any, offset: Any, groups: Any, sites: np.ndarray) -> np.ndarray:
         _, z = self.rows(X, offset, groups, sites)
+        if self.thresholds is not None:
+            return probabilities(z[:, 0], self.thresholds)
         mean = family_of(self.family, self.link or None).mean(z)
         if self.family == "multinomial":
             return np.hstack([1 - mean.sum(1, keepdims=True), mean])
@@ -59,7 +63,8 @@ class Predictor(NamedTuple):
             raise DataError(f"X has no column {lacking[0]!r}, which the formula needs")
         matrix = self.design.matrix(frame)
         check_finite(matrix, self.design.names, np.arange(len(frame)))
-        matrix = matrix[:, [name not in self.left_out for name in self.design.names]]
+        apart = {*self.left_out, *([] if self.thresholds is None else [INTERCEPT])}
+        matrix = matrix[:, [name not in apart for name in self.design.names]]
         o = pick(frame, offset, "offset")
         o = 0 if o is None else numbers_of(o, "offset")
         if self.effects:
@@ -120,6 +125,8 @@ class TableResult:
     grouped: bool  # the weights are not all 1
     certified_error: float
     unproven: str
+    theta: float | None  # of a negative binomial, with a standard error where it is estimated
+    theta_se: float | None
     converged: bool
     rounded: bool  # no exchange could bring more than rounding takes away
     history: pd.DataFrame
@@ -186,16 +193,24 @@ class TableResult:
     def coefficients(self) -> list[Coefficient]:
         """Every row of the table, in its order."""
         labels = [str(label) for label in self.table.index]
-        if self.classes is None:
+        if self.classes is None or self.family != "multinomial":
             return [Coefficient(label, label, None) for label in labels]
         each = np.repeat(self.classes[1:].astype(str), len(labels) // (len(self.classes) - 1))
         pairs = zip(labels, each.tolist(), strict=True)
         return [Coefficient(label, label.removeprefix(f"{c}: "), c) for label, c in pairs]
 
     @property
+    def thresholds(self) -> list[str]:
+        """The last rows of an ordinal table, which stand for an intercept."""
+        if self.family != "ordinal" or self.classes is None:
+            return []
+        return [str(label) for label in self.table.index[1 - len(self.classes) :]]
+
+    @property
     def columns(self) -> list[str]:
         """Of the design matrix, without the intercept."""
-        return [c for c in dict.fromkeys(c.column for c in self.coefficients) if c != INTERCEPT]
+        apart = {INTERCEPT, *self.thresholds}
+        return [c for c in dict.fromkeys(c.column for c in self.coefficients) if c not in apart]
 
     def is_of_site(self, column: str) -> bool:
         return self.site_effects == "fixed" and column.startswith("site[")

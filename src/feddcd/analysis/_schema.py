@@ -1,5 +1,6 @@
 """What sites agree on before they add anything up: kinds of columns, their levels, the classes."""
 
+import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -9,6 +10,7 @@ import pandas as pd
 
 from .._errors import DataError
 from ..formula import (
+    INTERCEPT,
     ColumnKind,
     Formula,
     FormulaDesign,
@@ -19,11 +21,11 @@ from ..formula import (
     read_formula,
     sorted_levels,
 )
-from ._model import effect_columns, effect_names
+from ._model import finished_columns
 from ._outcome import Outcome, outcome_of, words_of
 from ._sums import DesignRows
-from ._targets import code, targets
-from .families import SHARES
+from ._targets import class_order, code, targets
+from .families import CLASSED, SHARES
 from .plan import ModelSettings, RegressionPlan
 from .protocol import Agreement, ColumnsOffer, Misfit, SiteRows, counts
 from .table import CompleteRows, Design, Roles, as_frame, choose, finish, formula_for
@@ -69,7 +71,7 @@ def offer(table: pd.DataFrame, plan: RegressionPlan) -> ColumnsOffer:
 
 def _classes_of(y: pd.Series, plan: RegressionPlan) -> list | None:
     """The classes of an outcome, or its two words."""
-    if plan.family == "multinomial":
+    if plan.family in CLASSED:
         return levels_of(y)
     return words_of(y, plan.event) if plan.family in SHARES else None
 
@@ -91,7 +93,7 @@ def agree(
         for c in sorted(most.levels)
     }
     words = sorted_levels({v for o in fitting.values() for v in o.classes or ()})
-    classes = (plan.classes or words) if plan.family == "multinomial" else None
+    classes = class_order(plan, words) if plan.family in CLASSED else None
     outcome = _outcome(plan, words) if plan.family in SHARES and most.words else None
     cohort = Agreement(levels, classes, [], list(fitting), sorted(most.numbers), outcome, most.all)
     made = _learn(plan, cohort)
@@ -196,17 +198,17 @@ def site_rows(table: pd.DataFrame, plan: RegressionPlan, cohort: Agreement, site
         raise Misfit("the formula makes other columns here than elsewhere")
     Y = code(plan.family, rows, cohort)
     s = np.ones(len(Y)) if rows.weight is None else rows.weight
-    X = rows.X[:, kept]
-    if effects := effect_names(plan, cohort):
-        own = np.full(len(X), cohort.sites.index(site))
-        X = np.hstack([X, effect_columns(cohort.sites, own, len(effects))])
+    own = np.full(len(Y), cohort.sites.index(site))
+    X = finished_columns(rows.X[:, kept], plan, cohort, own)
+    if cohort.classes is not None:
+        plan = dataclasses.replace(plan, classes=list(cohort.classes))
     return SiteRows(
         plan,
         DesignRows(X, Y, s, rows.offset),
         n=len(s),
         dropped=rows.dropped,
         columns=_entering(plan, formula, list(frame.columns)),
-        classes=counts(rows.y) if plan.family in (*SHARES, "multinomial") else {},
+        classes=counts(rows.y) if plan.family in (*SHARES, *CLASSED) else {},
         levels={c: counts(chosen.frame[c]) for c in cohort.levels},
         cluster=rows.cluster,
     )
@@ -233,9 +235,9 @@ def prepare(rows: CompleteRows, settings: ModelSettings) -> Prepared:
     sites = tuple(str(label) for label in labels)
     classes = None if classes is None else tuple(classes)
     cohort = Agreement({}, classes, rows.names, sites, outcome=outcome, cells=cells(rows.design))
-    X = rows.X
-    if effects := effect_names(settings, cohort):
-        X = np.hstack([X, effect_columns(sites, place, len(effects))])
+    X = finished_columns(rows.X, settings, cohort, place)
+    if classes is not None:
+        settings = dataclasses.replace(settings, classes=list(classes))
     whole, own = DesignRows(X, Y, s, rows.offset), {}
     for i, site in enumerate(sites):
         part = np.flatnonzero(place == i)
@@ -246,7 +248,8 @@ def prepare(rows: CompleteRows, settings: ModelSettings) -> Prepared:
 
 def narrowed(prepared: Prepared, cohort: Agreement) -> Prepared:
     """Without what the new agreement leaves out."""
-    names = list(prepared.cohort.names)
+    bare = any(rows.plan.loss().bare for rows in prepared.sites.values())
+    names = [name for name in prepared.cohort.names if name != INTERCEPT or not bare]
     gone = [names.index(name) for name in names if name in cohort.left_out]
     sites = {
         site: rows._replace(data=rows.data._replace(X=np.delete(rows.data.X, gone, 1)))

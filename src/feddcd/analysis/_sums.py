@@ -84,6 +84,7 @@ class Answer(NamedTuple):
     g: np.ndarray  # p
     H: np.ndarray  # its upper triangle
     F: np.ndarray  # Fisher's information, likewise; empty where it is H
+    floor: np.ndarray  # of the loss, where it changes with w
     size: np.ndarray  # of what cancels in g: sums of absolute values, p
     M: np.ndarray
     m: np.ndarray
@@ -98,9 +99,9 @@ class Answer(NamedTuple):
 
 
 KINDS: dict[str, Kind] = {  # of the parts of an answer: what is done with each
-    "value": Sum, "g": Sum, "H": Sum, "F": Sum, "size": Sum, "M": partial(Max, grid=1),
-    "m": partial(Max, grid=8), "null": Sum, "bins": Sum, "residuals": Sum, "pearson": Sum,
-    "own": Each, "meat": Sum, "clusters": Count,
+    "value": Sum, "g": Sum, "H": Sum, "F": Sum, "floor": Sum, "size": Sum,
+    "M": partial(Max, grid=1), "m": partial(Max, grid=8), "null": Sum, "bins": Sum,
+    "residuals": Sum, "pearson": Sum, "own": Each, "meat": Sum, "clusters": Count,
     "moments.n": Count, **{f"moments.{name}": Sum for name in Moments._fields[1:]},
 }  # fmt: skip
 
@@ -126,7 +127,9 @@ def answer(rows: DesignRows, family: Family, asked: PointQuestion, least: int = 
         rows = rows._replace(X=rows.X @ asked.basis)
     Y, s, p = rows.Y, rows.s, asked.w.size
     with np.errstate(all="ignore"):  # the server sees what is not finite
-        geometry = family.geometry(rows)
+        place = asked.w.shape[0] - len(family.extras)
+        geometry = family.geometry(rows, place)
+        steady = family if family.at is None else family.at(asked.w, place)
         z = geometry.z(asked.w)
         at, mean = family.terms(z, Y), family.mean(z)
         C, weight = at.curvature, s[:, None, None]
@@ -139,13 +142,14 @@ def answer(rows: DesignRows, family: Family, asked: PointQuestion, least: int = 
             g=geometry.gradient(s[:, None] * at.slope),
             H=H[upper(p)],
             F=np.zeros(0) if F is None else F[upper(p)],
+            floor=np.zeros(0) if family.floor is None else s @ family.floor(Y, asked.w, place),
             size=geometry.gradient(s[:, None] * abs(doubt), absolute=True),
             M=round_up(M, 1),
             m=round_up(m, 8),
-            null=_null(rows, family, asked.null),
+            null=_null(rows, steady, asked.null),
             bins=_bins(rows, mean, asked.edges, least),
-            residuals=_residuals(rows, mean, family.variance(mean), asked, least),
-            pearson=np.asarray(s @ _pearson(Y, mean, family.variance(mean))),
+            residuals=_residuals(rows, mean, steady.variance(mean), asked, least),
+            pearson=np.asarray(s @ _pearson(Y, mean, steady.variance(mean))),
             moments=_moments(rows, family) if asked.pilot else None,
         )
 

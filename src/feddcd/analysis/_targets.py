@@ -1,14 +1,15 @@
-"""The outcome in numbers: what each family takes, checked row by row."""
+"""The outcome of rows, checked and coded as its family takes it."""
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from .._errors import DataError
+from .._errors import DataError, SpecError
 from ._outcome import Outcome, coded, outcome_of, words_of
 from ._values import WEIGHT, label, numbers_of
-from .families import COUNTS, POSITIVE, SHARES
+from .families import CLASSED, COUNTS, POSITIVE, SHARES
 from .plan import ModelSettings
 from .protocol import Agreement
 from .table import CompleteRows
@@ -16,15 +17,15 @@ from .table import CompleteRows
 
 class Targets(NamedTuple):
     Y: np.ndarray  # n by k
-    classes: np.ndarray | None = None  # of a multinomial model, the base first
+    classes: np.ndarray | None = None  # in their order, the base first
     outcome: Outcome | None = None  # of a binary one, where it is of words
 
 
 def targets(settings: ModelSettings, rows: CompleteRows) -> Targets:
     """y of all rows, checked and coded."""
     family, name, outcome = settings.family, label(rows.y), None
-    if family == "multinomial":
-        return _classes(rows.y)
+    if family in CLASSED:
+        return _classes(rows, settings)
     if family in SHARES and (words := words_of(rows.y, settings.event)) is not None:
         outcome = outcome_of(name, words, settings.event)
     values = code(family, rows, Agreement({}, None, [], [], outcome=outcome))[:, 0]
@@ -40,9 +41,10 @@ def targets(settings: ModelSettings, rows: CompleteRows) -> Targets:
 def code(family: str, rows: CompleteRows, cohort: Agreement) -> np.ndarray:
     """Y of some rows: what one row can have wrong is refused."""
     y, classes = rows.y, cohort.classes
-    if family == "multinomial" and classes is not None:
+    if classes is not None:
         _check(y, np.asarray(~y.isin(classes)), "is a class that was not agreed")
-        return (np.asarray(y, object)[:, None] == np.array(classes[1:], object)).astype(float)
+        own = (np.asarray(y, object)[:, None] == np.array(classes, object)).astype(float)
+        return own[:, 1:] if family == "multinomial" else own @ np.arange(len(classes))[:, None]
     if cohort.outcome is not None:
         values = coded(y, cohort.outcome)
         _check(y, np.isnan(values), "is a word that was not agreed")
@@ -61,20 +63,38 @@ def code(family: str, rows: CompleteRows, cohort: Agreement) -> np.ndarray:
     return values[:, None]
 
 
-def _classes(y: pd.Series) -> Targets:
-    name = label(y)
+def class_order(settings: ModelSettings, found: Sequence[Any]) -> list[Any]:
+    """The classes in their order: as declared, or numbers by size; words have none."""
+    if settings.classes is not None:
+        return list(settings.classes)
+    if settings.family == "ordinal" and any(isinstance(c, str) for c in found):
+        shown = ", ".join(map(repr, found[:5]))
+        told = f"family='ordinal' cannot know the order of {shown}: give it, the lowest first, in"
+        raise SpecError(f"{told} <classes>", settings={"classes": None})
+    return list(found)
+
+
+def _classes(rows: CompleteRows, settings: ModelSettings) -> Targets:
+    y, name = rows.y, label(rows.y)
     try:
-        classes, codes, counts = np.unique(np.asarray(y), return_inverse=True, return_counts=True)
+        found, codes, counts = np.unique(np.asarray(y), return_inverse=True, return_counts=True)
     except TypeError:
         raise DataError(f"{name} mixes labels that cannot be ordered, such as 1 and 'a'") from None
-    if len(classes) < 2:
-        raise DataError(f"{name} is {classes[0]!s} in every row: multinomial needs two classes")
+    if len(found) < 2:
+        told = f"{name} is {found[0]!s} in every row: {settings.family} needs two classes"
+        raise DataError(told)
     if counts.min() < 2:
-        once = classes[np.argmin(counts)]
+        once = found[np.argmin(counts)]
         row = y.index[int(np.flatnonzero(codes == np.argmin(counts))[0])]
         told = f"{name}: the class {once!s} is seen once only, <row>"
         raise DataError(told, row=int(row), column=name, value=once)
-    return Targets(np.eye(len(classes))[codes][:, 1:], classes)
+    ordered = isinstance(y.dtype, pd.CategoricalDtype) and y.cat.ordered
+    own = [c for c in y.cat.categories if c in found] if ordered else None
+    classes = own or class_order(settings, found.tolist())
+    if lacking := [c for c in classes if c not in found]:
+        raise DataError(f"{name}: the class {lacking[0]!r} that was declared is in no row")
+    Y = code(settings.family, rows, Agreement({}, classes, [], []))
+    return Targets(Y, np.array(classes))
 
 
 def _check(y: pd.Series, bad: np.ndarray, why: str) -> None:

@@ -3,6 +3,7 @@
 import dataclasses
 import warnings
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,7 @@ class FederatedGLM(BaseEstimator):
         formula: str | None = None,
         link: str | None = None,
         theta: float | None = None,
+        classes: Sequence[Any] | None = None,
         l2: Any = 0.0,
         tol: float = 1e-6,
         algorithm: str = "auto",
@@ -67,7 +69,7 @@ class FederatedGLM(BaseEstimator):
         verbose: bool = False,
     ):
         self.family, self.formula, self.link, self.theta = family, formula, link, theta
-        self.l2, self.tol = l2, tol
+        self.classes, self.l2, self.tol = classes, l2, tol
         self.algorithm, self.site_effects, self.covariance = algorithm, site_effects, covariance
         self.missing, self.standardize, self.max_exchanges = missing, standardize, max_exchanges
         self.level, self.absent, self.random_state = level, absent, random_state

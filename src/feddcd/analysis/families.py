@@ -1,7 +1,7 @@
 """The families of a regression table, each with its links: one `Family` for a pair.
 
-A further distribution is a `Distribution`, a further link a `MeanLink`; a pair is proven if
-`_proofs` has a row for it.
+A further distribution is a `Distribution`, a further link a `MeanLink`; a pair that has a row in
+`_proofs` is proven.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,6 +19,7 @@ from ._links import LINKS, LOG_OF_SHARE, MeanLink
 from ._proofs import LOSSES_OF_SHARES, PROOFS, Proof, Share
 
 Array = np.ndarray
+THETA = "ln(theta)"  # the name of a parameter that no table shows
 OUTSIDE = 1e290  # the loss of a row whose z has no mean: finite, for it has to travel
 SEVERAL = "with this link the likelihood can have more than one peak"
 CHOICES: dict[str, tuple[str, ...]] = {  # the first link is the one taken unless said otherwise
@@ -31,10 +32,12 @@ CHOICES: dict[str, tuple[str, ...]] = {  # the first link is the one taken unles
     "gamma": ("inverse", "log", "identity"),
     "inverse_gaussian": ("1/mu^2", "inverse", "log", "identity"),
     "negative_binomial": ("log",),
+    "ordinal": ("logit",),
 }
 OTHER_NAMES = {"negbin": "negative_binomial", "normal": "gaussian", "polr": "ordinal"}
 COUNTS = ("poisson", "quasipoisson", "negative_binomial")
 SHARES = ("binomial", "quasibinomial")
+CLASSED = ("multinomial", "ordinal")
 POSITIVE = ("gamma", "inverse_gaussian")
 QUASI = {"quasibinomial": "binomial", "quasipoisson": "poisson"}
 DISTRIBUTIONS = {each.name: each for each in distributions.KNOWN}
@@ -67,11 +70,18 @@ class Family(NamedTuple):
     bend: Callable[[Array, Array], Array] | None = None  # c of `_proofs`; None where it is 1
     unproven: str = ""  # why no error is certified
     start: Callable[[Any], Array] = lambda rows: np.zeros(0)
-    geometry: Callable[[Any], Geometry] = lambda rows: Shared(rows.X, rows.offset)
-    origin: tuple[float, ...] = ()  # of parameters beside the columns, where the pilot is asked
+    # parameters beside the columns of X, where those of them begin being the `place`: their names,
+    # their values in the pilot, and what then depends on them
+    extras: tuple[str, ...] = ()
+    origin: tuple[float, ...] = ()
+    geometry: Callable[[Any, int], Geometry] = lambda rows, place: Shared(rows.X, rows.offset)
+    at: Callable[[Array, int], "Family"] | None = None  # the family at known parameters
+    floor: Callable[[Array, Array, int], Array] | None = None  # as `least`, at w
+    bare: bool = False  # there is no mean, so that neither X² nor a null deviance is given
     quadratic: bool = False
     dispersed: bool = False  # by Pearson's X²
     nuisance: int = 0  # parameters beside the coefficients that the AIC counts
+    theta: float | None = None  # of a negative binomial, where it is known
 
     @property
     def canonical(self) -> bool:
@@ -111,7 +121,17 @@ def ratio_of(family: str, link: str) -> str | None:
 def family_of(
     name: str, link: str | None = None, theta: float | None = None, classes: Sequence[Any] = ()
 ) -> Family:
+    """`theta` is that of a negative binomial, None where it is estimated; `classes` are those of an
+    ordinal outcome, in their order."""
     link = known_link(name, link)
+    if name == "ordinal":
+        from ._ordinal import ordered
+
+        return ordered(classes)
+    if name == "negative_binomial":
+        from ._theta import estimated
+
+        return estimated() if theta is None else _counts(theta)
     if name in QUASI:
         base = family_of(QUASI[name], link)
         return base._replace(
@@ -121,8 +141,6 @@ def family_of(
         return _canonical(name, link, LOSSES[name])
     if name == "binomial" and link in LOSSES_OF_SHARES:
         return _share(link, LOSSES_OF_SHARES[link])
-    if name == "negative_binomial" and theta is not None:
-        return _counts(theta)
     return _of(DISTRIBUTIONS[name], LINKS[link], PROOFS.get((name, link)))
 
 
@@ -132,7 +150,8 @@ def _counts(theta: float) -> Family:
     def curvature(z: Array, y: Array) -> Array:
         return (y + theta) * expit(z - np.log(theta)) * expit(np.log(theta) - z)
 
-    return _of(distributions.overdispersed_counts(theta), LINKS["log"], Proof(curvature))
+    found = _of(distributions.overdispersed_counts(theta), LINKS["log"], Proof(curvature))
+    return found._replace(theta=theta)
 
 
 def _canonical(name: str, link: str, loss: Loss) -> Family:

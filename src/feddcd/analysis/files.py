@@ -13,7 +13,7 @@ from ..data.frames import Frame, check_used, is_number, no_column
 from ..formula import Formula, NoColumn
 from ._outcome import outcome_of, words_of
 from ._values import check_mixed, column, label, numbers_of
-from .families import SHARES
+from .families import CLASSED, SHARES
 from .plan import ModelSettings
 from .table import CompleteRows, Roles, formula_for, read
 
@@ -198,7 +198,7 @@ def _numeric(table: Frame, roles: Roles, notes: list[str]) -> tuple[str, ...]:
 def _check_words(table: Frame, name: str, settings: ModelSettings, notes: list[str]) -> None:
     """An outcome of words: binomial takes two, and says which of them counts as 1."""
     values, family = column(table.frame, name), settings.family
-    if family == "multinomial":
+    if family in CLASSED:
         return
     check_mixed(table.frame, (name,))
     if not _is_text(values) and settings.event is None:
@@ -212,7 +212,7 @@ def _check_words(table: Frame, name: str, settings: ModelSettings, notes: list[s
         raise DataError(told, file=table.file, column=name)
     if len(words) > 2:
         told = (
-            f"{name} has {len(words)} different words, {listed(words, 5)}: --family binomial "
+            f"{name} has {len(words)} different words, {listed(words, 5)}: --family {family} "
             "takes two; multinomial takes more"
         )
         raise DataError(told, file=table.file, column=name)

@@ -30,6 +30,7 @@ class ModelSettings:
     family: str = "binomial"
     link: str | None = None  # the family's first
     theta: float | None = None  # of negative_binomial, where it is known
+    classes: list | None = None  # of an ordinal outcome in their order; of others, the base first
     l2: Any = 0.0
     tol: float = 1e-6
     algorithm: str = "auto"
@@ -59,6 +60,8 @@ class ModelSettings:
             value = getattr(self, name)
             if not (is_real(value) and 0 < value < np.inf):
                 raise SpecError(f"need a finite {name} > 0, got {name}={value!r}")
+        if self.standardize is True and self.family == "ordinal":
+            raise SpecError("standardize is not made for family='ordinal'")
         if self.theta is not None and self.family != "negative_binomial":
             raise SpecError("theta belongs to family='negative_binomial'")
         if self.theta is not None and not (is_real(self.theta) and 0 < self.theta < np.inf):
@@ -75,7 +78,7 @@ class ModelSettings:
             raise SpecError(f"{told}with their usual links; use algorithm='newton'")
 
     def loss(self, classes: Sequence[Any] | None = None) -> Family:
-        return family_of(self.family, self.link, self.theta)
+        return family_of(self.family, self.link, self.theta, classes or self.classes or ())
 
     def to_dict(self) -> dict[str, Any]:
         """Without what is not set."""
@@ -95,7 +98,6 @@ class RegressionPlan(ModelSettings):
     offset: str | None = None
     cluster: str | None = None  # the column of clusters that lie within sites
     levels: dict[str, list] = field(default_factory=dict)
-    classes: list | None = None  # of a multinomial outcome, the base first
     codebook: dict[str, Any] = field(default_factory=dict)  # of its columns, as sites check them
 
     @staticmethod

@@ -55,6 +55,10 @@ def glm(
         str | None,
         typer.Option(help="Such as probit, cloglog, log. (the usual one)", show_default=False),
     ] = None,
+    classes: Annotated[
+        str | None,
+        typer.Option(help="Of ordinal words, the lowest first: low,mid,high.", show_default=False),
+    ] = None,
     theta: Annotated[
         float | None,
         typer.Option(help="Of negative_binomial, if known. (estimated)", show_default=False),
@@ -117,6 +121,7 @@ def glm(
     Example: feddcd glm patients.csv --formula "death ~ age + C(sex)" --group hospital --out out
     """
     settings = {name: value for name, value in locals().items() if name not in OF_THE_COMMAND}
+    settings["classes"] = None if classes is None else classes.split(",")
     from ._glm import Reading, Roles, Source, Wishes, glm_command
 
     roles = Roles(label, group, weight, offset, cluster)

@@ -34,7 +34,13 @@ case <- function(data, family, link, call) {
     log_likelihood = num(as.numeric(logLik(fit))),
     pearson = num(sum(residuals(fit, "pearson")^2)),
     theta = num(if (is.null(fit$theta)) NA else fit$theta),
-    theta_se = num(if (is.null(fit$SE.theta)) NA else fit$SE.theta),
+    # MASS stops theta.ml at 1e-4 and takes its information one step before: here where it ends
+    theta_se = num(if (is.null(fit$theta)) NA else {
+      th <- fit$theta; mu <- fitted(fit); y <- fit$y
+      i <- sum(-trigamma(th + y) + trigamma(th) - 1/th + 2/(mu + th) - (y + th)/(mu + th)^2)
+      stopifnot(abs(fit$SE.theta * sqrt(i) - 1) < 1e-3)
+      1/sqrt(i)
+    }),
     weight = text(if (grepl("weights = lwt", call)) "lwt" else ""))
 }
 glm_case <- function(data, family, link, formula, rfamily, more = "") {
@@ -65,10 +71,32 @@ cases <- c(
        "glm.nb(Days ~ Eth + Sex + Lrn, data = days, control = exact)"),
   case("breaks", "negative_binomial", "log",
        "glm.nb(breaks ~ wool + tension, data = breaks, control = exact)"))
-frames <- list(birth = birth, cars = cars, breaks = breaks, days = days, clotting = clotting)
+homes <- with(housing, data.frame(
+  Sat = as.numeric(Sat), Freq = Freq, Infl = as.numeric(Infl) - 1,
+  Tower = as.numeric(Type == "Tower"), Terrace = as.numeric(Type == "Terrace"),
+  Cont = as.numeric(Cont) - 1))
+# polr's Hessian is of differences of 1e-3: columns of size 1 suit it
+visits <- with(birthwt, data.frame(ftv = pmin(ftv, 2), age = age / 30, lwt = lwt / 100, smoke))
+polr_case <- function(data, call) {
+  fit <- eval(parse(text = call))
+  s <- summary(fit)$coefficients  # thresholds after coefficients, as our table has them
+  fields(
+    data = text(data), call = text(call), coef = vec(s[, 1]), std_err = vec(s[, 2]),
+    names = paste0("[", paste(text(rownames(s)), collapse = ", "), "]"),
+    deviance = num(fit$deviance), aic = num(AIC(fit)), edf = num(fit$edf),
+    fitted = vec(fit$fitted.values[1:3, ]))
+}
+tight <- "Hess = TRUE, control = list(reltol = 1e-16, maxit = 2000)"
+ordinal <- c(
+  polr_case("homes", paste("polr(factor(Sat) ~ Infl + Tower + Terrace + Cont, weights = Freq,",
+                           "data = homes,", tight, ")")),
+  polr_case("visits", paste("polr(factor(ftv) ~ age + lwt + smoke, data = visits,", tight, ")")))
+frames <- list(homes = homes, visits = visits, birth = birth, cars = cars, breaks = breaks, days = days, clotting = clotting)
 sheet <- function(d) do.call(fields, lapply(d, vec))
 cat('{"data": {\n')
 cat(paste(sprintf('"%s": %s', names(frames), sapply(frames, sheet)), collapse = ",\n"))
 cat('},\n"cases": [\n')
 cat(paste(cases, collapse = ",\n"))
+cat('],\n"ordinal": [\n')
+cat(paste(ordinal, collapse = ",\n"))
 cat("]}\n")

@@ -93,7 +93,8 @@ def strongest(fit: TableResult) -> list[Coefficient]:
 
 def is_effect(fit: TableResult, c: Coefficient) -> bool:
     """Neither the intercept nor what stands for a site."""
-    return c.column != INTERCEPT and not fit.is_of_site(c.column)
+    apart = {INTERCEPT, *fit.thresholds}
+    return c.column not in apart and not fit.is_of_site(c.column)
 
 
 def effects(fit: TableResult) -> list[str]:
@@ -156,6 +157,8 @@ def cautions(fit: TableResult) -> list[str]:
 def _what(fit: TableResult, c: Coefficient, of: str) -> str:
     if fit.family in COUNTS:
         return "the expected count" if of == "the outcome" else f"the expected {of}"
+    if fit.family == "ordinal":
+        return f"the odds of a higher {of}"
     if fit.ratio in ("risk ratio", "ratio of means"):
         return f"the {'probability' if fit.ratio == 'risk ratio' else 'mean'} of {of}"
     if fit.family in ("binomial", "quasibinomial"):
