@@ -126,3 +126,31 @@ def test_words_have_no_order_unless_it_is_given():
         np.testing.assert_allclose(model.table_, numbers.table_)
         assert list(model.table_.index[-2:]) == ["none|one", "one|many"]
         assert list(model.classes_) == list(words)
+
+
+@pytest.mark.parametrize("case", FACTS["firth"], ids=range(3))
+def test_firths_penalty(case):
+    d = pd.DataFrame(FACTS["data"]["birth"])
+    d["site"], d["trials"] = np.arange(len(d)) % 3, d.ftv + 1
+    names = case["call"].split("cbind(1, ")[1].split(")")[0].replace(", ", " + ")
+    model = FederatedGLM("binomial", f"low ~ {names}", firth=True, tol=1e-9)
+    model.fit(d, groups="site", sample_weight="trials" if "ftv + 1" in case["call"] else None)
+    assert model.converged_
+    std_err = np.array(case["std_err"])
+    np.testing.assert_allclose(model.table_["std_err"], std_err, rtol=1e-7)
+    np.testing.assert_array_less(abs(model.table_["coef"] - case["coef"]), 1e-7 * std_err)
+    np.testing.assert_array_less(np.exp(abs(model.table_["coef"])), 1e3)  # finite, separated or not
+    if "ftv + 1" not in case["call"]:
+        np.testing.assert_allclose(model.log_likelihood_, case["log_likelihood"], rtol=1e-9)
+    assert "Not proven: for Firth's penalty no bound is known" in model.summary()
+
+
+def test_firth_adds_a_half_to_each_cell_of_a_table():
+    """7 of 10 and 0 of 12: log(0.5/12.5), and log(7.5/3.5) with the column."""
+    y, x = np.repeat([1.0, 0, 0], [7, 3, 12]), np.repeat([1.0, 1, 0], [7, 3, 12])
+    site = np.arange(22) % 2
+    with pytest.raises(ValueError, match="merge levels, or give firth=True or l2 > 0"):
+        FederatedGLM().fit(x[:, None], y, groups=site)
+    model = FederatedGLM(firth=True, tol=1e-9).fit(x[:, None], y, groups=site)
+    expected = [np.log(0.5 / 12.5), np.log(7.5 / 3.5) - np.log(0.5 / 12.5)]
+    np.testing.assert_allclose(model.table_["coef"], expected, rtol=1e-9)

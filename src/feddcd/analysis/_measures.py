@@ -7,7 +7,7 @@ from scipy.special import fdtrc
 
 from ._model import Model
 from ._newton import Estimate, Pilot
-from ._points import Point, dispersion, inverse, penalties
+from ._points import Point, dispersion, inverse, log_determinant, penalties
 from ._theta import theta_fields
 from .families import COUNTS
 
@@ -32,6 +32,8 @@ def measures(pilot: Pilot, estimate: Estimate) -> dict[str, Any]:
     deviance, doubt = 2 * (value - floor), _deviance_doubt(model, estimate)
     ll, count = float(model.loss.likelihood(value, sums)), model.p + model.loss.nuisance
     ll_doubt = abs(ll - float(model.loss.likelihood(max(value - doubt / 2, floor), sums)))
+    if model.loss.firth:  # penalised, as logistf has it
+        ll += log_determinant(point.H) / 2 + float(np.log(estimate.D).sum())
     phi = dispersion(model, value, sums, point.pearson)
     pearson_doubt = _pearson_doubt(model, estimate)
     fall = _fall(pearson_doubt, point.pearson) if model.loss.dispersed else 0.0

@@ -164,7 +164,8 @@ def separation(
         told = "the counts vary no more than a poisson model's, so that theta runs to infinity"
         raise DataError(f"{told}; give <family>", settings={"family": "poisson"})
     what = "counts of 0" if family in COUNTS else "outcomes"
-    remedy, settings = "leave out, merge levels, or give <l2>", {"l2": Above(0)}
+    penalty = "give <firth> or <l2>" if family == "binomial" else "give <l2>"
+    remedy, settings = f"leave out, merge levels, or {penalty}", {"firth": True, "l2": Above(0)}
     if any(j >= len(names) - effects for j in heavy):
         remedy = "leave such sites out, merge them with others, or give <site_effects>"
         settings = {"site_effects": "none"}

@@ -143,6 +143,12 @@ def newton(
             log.say(now.objective, np.inf if done is None else done.error)
             state = _shorten(state)
             continue
+        if model.loss.firth:  # whose gradient needs the Hessian of this point
+            asked = asked._replace(V=upper_inverse(now.H, D, model.k))
+            answers = yield from visit(model, log, asked, at, patient=True)
+            if len(answers) < len(model.sites):
+                break
+            now = point(model, D, state.trial, answers)
         error = judge(model, now, sums) if now.bound.decrement < np.inf else np.inf
         shown = np.nan if model.loss.unproven else error
         log.say(now.objective, shown)
@@ -152,7 +158,7 @@ def newton(
             raise Separated(now.w)
         if error <= tol or now.rounded:
             return (yield from _finish_null(done, asked, at, log))
-        state = _arrive(state, now, answers, last=log.left == 1)
+        state = _arrive(state, now, answers, log.left == 1, model.loss.firth)
     return _last(model, log, done)._replace(null=null)
 
 
@@ -234,8 +240,8 @@ def _shorten(state: _State) -> _State:
     return state._replace(t=state.t / 2)
 
 
-def _arrive(state: _State, now: Point, answers: Answers, last: bool) -> _State:
-    stalls = state.stalls + 1 if _stalled(now) else 0
+def _arrive(state: _State, now: Point, answers: Answers, last: bool, firth: bool) -> _State:
+    stalls = state.stalls + 1 if _stalled(now) and not firth else 0
     if stalls == STALLS or (stalls >= 2 and last):
         raise Separated(now.w - state.anchor)
     step = _step(now, state.best if state.begun else None)

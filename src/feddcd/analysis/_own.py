@@ -37,6 +37,8 @@ def own_block(rows: DesignRows, family: Family, chosen: np.ndarray) -> np.ndarra
     kept = np.flatnonzero(chosen)
     if family.extras:
         return np.zeros(0)
+    if family.firth:
+        family = family._replace(firth=False, unproven="")
     if not len(kept):
         return NO_ESTIMATE
     own = rows._replace(X=rows.X[:, kept])

@@ -159,17 +159,25 @@ def point(model: Model, D: np.ndarray, w: np.ndarray, answers: Answers) -> Point
     g = np.sum([a.g for a in each], 0) / E + P * w.reshape(-1)
     H = square(np.sum([a.H for a in each], 0), p) / np.outer(E, E) + np.diag(P)
     value = float(np.sum([a.value for a in each]))
+    bonus = 0.0
+    if model.loss.firth:
+        g, bonus = g - np.sum([a.firth for a in each], 0) / E, log_determinant(H) / 2
     M, m = np.array([a.M for a in each]), np.array([a.m for a in each])
     S = 0.0 if model.quadratic else leverage(M, m)
     F = square(np.sum([a.F for a in each], 0), p) / np.outer(E, E) if each[0].F.size else H
     cancelled = np.sum([a.size for a in each], 0) / E
     size, rounding = decrement(g, H, float(np.max(cancelled + np.abs(P * w.reshape(-1)))))
     return Point(
-        w, value, value + float(P @ w.reshape(-1) ** 2) / 2, g, H,
+        w, value, value + float(P @ w.reshape(-1) ** 2) / 2 - bonus, g, H,
         F + np.diag(P) if each[0].F.size else H, float(np.max(m)),
         claim(model.loss, size + rounding, S), float(np.sum([a.pearson for a in each])),
         size < rounding,
     )  # fmt: skip
+
+
+def log_determinant(H: np.ndarray) -> float:
+    sign, size = np.linalg.slogdet(H)
+    return float(size) if sign > 0 else -np.inf
 
 
 def dispersion(model: Model, value: float, sums: Moments, pearson: float = np.nan) -> float:

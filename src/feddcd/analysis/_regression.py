@@ -81,7 +81,7 @@ class RegressionTable:
         model = model_for(plan, cohort)
         p, triangle = model.p, model.p * (model.p + 1) // 2
         sizes = {"value": 1, "g": p, "H": triangle, "size": p, "M": 1, "m": 1, "pearson": 1}
-        sizes["F"] = 0 if model.loss.expected is None else triangle
+        sizes |= {"F": triangle * (model.loss.expected is not None), "firth": p * model.loss.firth}
         if "meat" in arrays:
             sizes |= {"meat": triangle, "clusters": 1}
         blocks = tag(arrays, KINDS, sizes)
@@ -165,7 +165,6 @@ def _result(
     numbers = measures(pilot, estimate)
     spread = _spread(fit, settings.covariance, numbers["doubts"]["dispersion"])
     numbers["doubts"] |= {"coef": _error(point, cov, shown), "std_err": spread}
-    design = _schema.design(settings, cohort)
     return TableResult(
         **{name: getattr(settings, name) for name in SETTINGS},
         table=table,
@@ -200,16 +199,7 @@ def _result(
         sites=np.array(cohort.sites),
         outcome=None if cohort.outcome is None else Outcome(*cohort.outcome),
         row_sums=estimate.sums.of_outcome,
-        predictor=Predictor(
-            settings.family,
-            settings.formula,
-            w[:extra],
-            design,
-            model.effects,
-            link=model.loss.link,
-            left_out=tuple(cohort.left_out),
-            thresholds=w[extra:, 0] if model.loss.bare else None,
-        ),
+        predictor=_predictor(settings, cohort, model, w),
         left_out=tuple(cohort.left_out),
     )
 
@@ -220,6 +210,15 @@ def _deviations(pilot: Pilot) -> pd.Series:
     binary = np.abs(sums.xx - sums.x) <= 1e-9 * sums.xx
     sd = np.where(binary, np.nan, np.sqrt(variances(model, sums)))
     return pd.Series(sd, index=list(model.names))
+
+
+def _predictor(settings: ModelSettings, cohort: Agreement, model: Model, w) -> Predictor:
+    extra, design = len(w) - len(model.loss.extras), _schema.design(settings, cohort)
+    return Predictor(
+        settings.family, settings.formula, w[:extra], design, model.effects,
+        link=model.loss.link, left_out=tuple(cohort.left_out),
+        thresholds=w[extra:, 0] if model.loss.bare else None,
+    )  # fmt: skip
 
 
 def _covariance(model: Model, point: Point, sums: Moments, kind: str) -> np.ndarray:
@@ -262,7 +261,7 @@ def _bin_tables(
     each = list(estimate.answers.values())
     if each[0].bins.shape[1] == 0:
         return None, None
-    first, last = (0.0, 1.0) if model.family == "binomial" else (-np.inf, np.inf)
+    first, last = (0, 1) if model.family == "binomial" else (-np.inf, np.inf)
     weight, observed, predicted = np.sum([a.bins for a in each], 0)
     values = {"weight": weight, "observed": observed, "predicted": predicted}
     by_mean = _bins(np.array([first, *estimate.edges, last]), values)

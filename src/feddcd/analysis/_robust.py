@@ -51,7 +51,7 @@ def site_meat(
     """`cluster` holds a number for each row; None: the site is one cluster."""
     if asked.basis.size:
         rows = rows._replace(X=rows.X @ asked.basis)
-    geometry = family.geometry(rows)
+    geometry = family.geometry(rows, asked.w.shape[0] - len(family.extras))
     z = geometry.z(asked.w)
     at = family.terms(z, rows.Y)
     scores = geometry.scores(rows.s[:, None] * at.slope)

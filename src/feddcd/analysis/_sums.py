@@ -85,6 +85,7 @@ class Answer(NamedTuple):
     H: np.ndarray  # its upper triangle
     F: np.ndarray  # Fisher's information, likewise; empty where it is H
     floor: np.ndarray  # of the loss, where it changes with w
+    firth: np.ndarray  # the gradient of Firth's penalty by V, p; empty without it
     size: np.ndarray  # of what cancels in g: sums of absolute values, p
     M: np.ndarray
     m: np.ndarray
@@ -99,7 +100,7 @@ class Answer(NamedTuple):
 
 
 KINDS: dict[str, Kind] = {  # of the parts of an answer: what is done with each
-    "value": Sum, "g": Sum, "H": Sum, "F": Sum, "floor": Sum, "size": Sum,
+    "value": Sum, "g": Sum, "H": Sum, "F": Sum, "floor": Sum, "firth": Sum, "size": Sum,
     "M": partial(Max, grid=1), "m": partial(Max, grid=8), "null": Sum, "bins": Sum,
     "residuals": Sum, "pearson": Sum, "own": Each, "meat": Sum, "clusters": Count,
     "moments.n": Count, **{f"moments.{name}": Sum for name in Moments._fields[1:]},
@@ -143,6 +144,7 @@ def answer(rows: DesignRows, family: Family, asked: PointQuestion, least: int = 
             H=H[upper(p)],
             F=np.zeros(0) if F is None else F[upper(p)],
             floor=np.zeros(0) if family.floor is None else s @ family.floor(Y, asked.w, place),
+            firth=_firth(rows, asked.V, mean, C) if family.firth else np.zeros(0),
             size=geometry.gradient(s[:, None] * abs(doubt), absolute=True),
             M=round_up(M, 1),
             m=round_up(m, 8),
@@ -196,6 +198,16 @@ def round_up(x: float, steps: int) -> np.ndarray:
     if not 0 < x < np.inf:
         return np.asarray(float(x))
     return np.asarray(2.0 ** (np.ceil(np.log2(x) * steps) / steps) * (1 + 1e-12))
+
+
+def _firth(rows: DesignRows, V: np.ndarray, mean: np.ndarray, C: np.ndarray) -> np.ndarray:
+    """sum_j h_j (1/2 - p_j) x_j, h_j = s_j p_j (1 - p_j) x_j'Vx_j being the leverage of a row if V
+    is the inverse of the Hessian of all rows at the same point."""
+    X, p = rows.X, rows.X.shape[1]
+    if V.size == 0:
+        return np.zeros(p)
+    h = rows.s * C[:, 0, 0] * np.sum((X @ square(V, p)) * X, 1)
+    return X.T @ (h * (0.5 - mean[:, 0]))
 
 
 def _null(rows: DesignRows, family: Family, c: np.ndarray) -> np.ndarray:

@@ -50,6 +50,7 @@ class FederatedGLM(BaseEstimator):
         family: str = "binomial",
         formula: str | None = None,
         link: str | None = None,
+        firth: bool = False,
         theta: float | None = None,
         classes: Sequence[Any] | None = None,
         l2: Any = 0.0,
@@ -69,7 +70,7 @@ class FederatedGLM(BaseEstimator):
         verbose: bool = False,
     ):
         self.family, self.formula, self.link, self.theta = family, formula, link, theta
-        self.classes, self.l2, self.tol = classes, l2, tol
+        self.firth, self.classes, self.l2, self.tol = firth, classes, l2, tol
         self.algorithm, self.site_effects, self.covariance = algorithm, site_effects, covariance
         self.missing, self.standardize, self.max_exchanges = missing, standardize, max_exchanges
         self.level, self.absent, self.random_state = level, absent, random_state

@@ -21,6 +21,7 @@ from ._proofs import LOSSES_OF_SHARES, PROOFS, Proof, Share
 Array = np.ndarray
 THETA = "ln(theta)"  # the name of a parameter that no table shows
 OUTSIDE = 1e290  # the loss of a row whose z has no mean: finite, for it has to travel
+PENALISED = "for Firth's penalty no bound is known"
 SEVERAL = "with this link the likelihood can have more than one peak"
 CHOICES: dict[str, tuple[str, ...]] = {  # the first link is the one taken unless said otherwise
     "gaussian": ("identity", "log", "inverse"),
@@ -82,10 +83,15 @@ class Family(NamedTuple):
     dispersed: bool = False  # by Pearson's X²
     nuisance: int = 0  # parameters beside the coefficients that the AIC counts
     theta: float | None = None  # of a negative binomial, where it is known
+    firth: bool = False  # with Firth's penalty: half the log-determinant of Fisher's information
 
     @property
     def canonical(self) -> bool:
-        return self.name in LOSSES and self.link == CHOICES[self.name][0]
+        """Plain, with its usual link."""
+        return self.name in LOSSES and self.link == CHOICES[self.name][0] and not self.firth
+
+    def penalised(self) -> "Family":
+        return self._replace(firth=True, unproven=PENALISED)
 
 
 def known(name: str) -> str:

@@ -29,6 +29,7 @@ class ModelSettings:
     formula: str | None = None
     family: str = "binomial"
     link: str | None = None  # the family's first
+    firth: bool = False  # of binomial with the logit link: a penalty for separated rows
     theta: float | None = None  # of negative_binomial, where it is known
     classes: list | None = None  # of an ordinal outcome in their order; of others, the base first
     l2: Any = 0.0
@@ -60,6 +61,8 @@ class ModelSettings:
             value = getattr(self, name)
             if not (is_real(value) and 0 < value < np.inf):
                 raise SpecError(f"need a finite {name} > 0, got {name}={value!r}")
+        if self.firth:
+            _check_firth(self.firth, self.family, str(self.link), self.l2)
         if self.standardize is True and self.family == "ordinal":
             raise SpecError("standardize is not made for family='ordinal'")
         if self.theta is not None and self.family != "negative_binomial":
@@ -78,7 +81,8 @@ class ModelSettings:
             raise SpecError(f"{told}with their usual links; use algorithm='newton'")
 
     def loss(self, classes: Sequence[Any] | None = None) -> Family:
-        return family_of(self.family, self.link, self.theta, classes or self.classes or ())
+        found = family_of(self.family, self.link, self.theta, classes or self.classes or ())
+        return found.penalised() if self.firth else found
 
     def to_dict(self) -> dict[str, Any]:
         """Without what is not set."""
@@ -135,6 +139,15 @@ def _check_formula(text: Any, family: str) -> None:
         raise SpecError("an offset has no meaning for family='multinomial'")
     if family not in SHARES and formula.is_counts:
         raise SpecError(f"{formula.response} is an outcome for {_shares()} alone")
+
+
+def _check_firth(firth: Any, family: str, link: str, l2: Any) -> None:
+    if firth is not True:
+        raise SpecError(f"firth is True or False, got {firth!r}")
+    if (family, link) != ("binomial", "logit"):
+        raise SpecError(f"firth is for family='binomial' with link='logit', not {family}, {link}")
+    if not (is_real(l2) and l2 == 0):
+        raise SpecError("firth is a penalty of its own: leave <l2> out", settings={"l2": None})
 
 
 def _check_event(event: Any, family: str) -> None:

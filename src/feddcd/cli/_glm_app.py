@@ -55,6 +55,9 @@ def glm(
         str | None,
         typer.Option(help="Such as probit, cloglog, log. (the usual one)", show_default=False),
     ] = None,
+    firth: Annotated[
+        bool, typer.Option("--firth", help="Firth's penalty, where outcomes are separated.")
+    ] = False,
     classes: Annotated[
         str | None,
         typer.Option(help="Of ordinal words, the lowest first: low,mid,high.", show_default=False),

@@ -34,7 +34,8 @@ def as_option(setting: str, value: Any) -> str:
     option = "--" + OPTIONS.get(setting, setting).replace("_", "-")
     if isinstance(value, Above):
         return f"{option} above {value.least:g}"  # > would write a file
-    return option if value is None else f"{option} {shlex.quote(str(value))}"
+    bare = value is None or value is True
+    return option if bare else f"{option} {shlex.quote(str(value))}"
 
 
 def option(help: str, *names: str) -> Any:

@@ -91,12 +91,43 @@ ordinal <- c(
   polr_case("homes", paste("polr(factor(Sat) ~ Infl + Tower + Terrace + Cont, weights = Freq,",
                            "data = homes,", tight, ")")),
   polr_case("visits", paste("polr(factor(ftv) ~ age + lwt + smoke, data = visits,", tight, ")")))
+# Firth (1993), written here: g = X'(w(y - p) + h(1/2 - p)), h the diagonal of the weighted hat
+# matrix, and steps by Fisher's information, whose inverse gives the standard errors as in logistf
+firth <- function(X, y, w = rep(1, length(y))) {
+  b <- rep(0, ncol(X))
+  for (step in 1:500) {
+    p <- plogis(drop(X %*% b)); W <- w * p * (1 - p)
+    I <- crossprod(X, W * X); V <- solve(I)
+    h <- W * rowSums((X %*% V) * X)
+    move <- drop(V %*% crossprod(X, w * (y - p) + h * (0.5 - p)))
+    b <- b + move * min(1, 2 / max(abs(move)))
+  }
+  stopifnot(max(abs(move)) < 1e-12)
+  list(b = b, se = sqrt(diag(V)),
+       ll = sum(w * (y * log(p) + (1 - y) * log(1 - p))) + determinant(I)$modulus / 2)
+}
+# by hand: with one column of 0 and 1 the estimate is that of the table with 1/2 in each cell added
+y <- rep(c(1, 0, 1, 0), c(7, 3, 0, 12)); x <- rep(c(1, 1, 0, 0), c(7, 3, 0, 12))
+two <- firth(unname(cbind(1, x)), y)
+stopifnot(all.equal(two$b[1], log(0.5 / 12.5)), all.equal(sum(two$b), log(7.5 / 3.5)))
+firth_case <- function(data, call) {
+  f <- eval(parse(text = call))
+  fields(data = text(data), call = text(gsub('"', "'", call)), coef = vec(f$b), std_err = vec(f$se),
+         log_likelihood = num(f$ll))
+}
+birth$none <- as.numeric(birth$ftv >= 3 & birth$low == 0)  # separates
+penalised <- c(
+  firth_case("birth", 'with(birth, firth(cbind(1, age, lwt, smoke, ht), low))'),
+  firth_case("birth", 'with(birth, firth(cbind(1, lwt, none), low))'),
+  firth_case("birth", 'with(birth, firth(cbind(1, smoke, none), low, ftv + 1))'))
 frames <- list(homes = homes, visits = visits, birth = birth, cars = cars, breaks = breaks, days = days, clotting = clotting)
 sheet <- function(d) do.call(fields, lapply(d, vec))
 cat('{"data": {\n')
 cat(paste(sprintf('"%s": %s', names(frames), sapply(frames, sheet)), collapse = ",\n"))
 cat('},\n"cases": [\n')
 cat(paste(cases, collapse = ",\n"))
+cat('],\n"firth": [\n')
+cat(paste(penalised, collapse = ",\n"))
 cat('],\n"ordinal": [\n')
 cat(paste(ordinal, collapse = ",\n"))
 cat("]}\n")
