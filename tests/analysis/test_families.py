@@ -61,6 +61,12 @@ def test_the_table_that_r_prints(case):
     for name in ("dispersion", "deviance"):
         np.testing.assert_allclose(getattr(model, f"{name}_"), case[name], rtol=1e-7, err_msg=name)
     if case["theta"]:
+        d = pd.DataFrame(FACTS["data"][case["data"]])
+        z = d[list(model.table_.index[1:])].to_numpy() @ case["coef"][1:] + case["coef"][0]
+        np.testing.assert_allclose(model.predict(d), np.exp(z), rtol=1e-6)
+        assert (
+            f"Theta {case['theta']:.4g} (standard error {case['theta_se']:.4g})" in model.summary()
+        )
         assert "theta is estimated" in model.summary()
         np.testing.assert_allclose(
             [model.theta_, model.theta_se_], [case["theta"], case["theta_se"]], rtol=1e-6

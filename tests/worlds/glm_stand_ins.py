@@ -97,7 +97,7 @@ def common(family, w, cov, labels, n, sites, phi=1.0):
     counts = {"rows": [n // sites] * sites, "missing": [1] * sites, "estimate": ["own fit"] * sites}
     return SimpleNamespace(
         family=family, link=CHOICES[family][0], unproven_="", formula=None, l2=0.0, tol=0.01,
-        site_effects="none", covariance="model", theta_=None, theta_se_=None,
+        firth=False,        site_effects="none", covariance="model", theta_=None, theta_se_=None,
         standardize=False, bytes_down_=4 * sites * 64, level=0.95, df_residual_=n - len(w),
         df_null_=n - 1, bic_=840.5, pearson_=800.25, doubts_={}, grouped_=False,
         linear_=LinearFit(1.5, 0.5, 0.4, 12.0, (3, 796), 0.01) if family == "gaussian" else None,

@@ -213,7 +213,8 @@ def _deviations(pilot: Pilot) -> pd.Series:
 
 
 def _predictor(settings: ModelSettings, cohort: Agreement, model: Model, w) -> Predictor:
-    extra, design = len(w) - len(model.loss.extras), _schema.design(settings, cohort)
+    extra = len(model.names) - len(model.loss.extras)
+    design = _schema.design(settings, cohort)
     return Predictor(
         settings.family, settings.formula, w[:extra], design, model.effects,
         link=model.loss.link, left_out=tuple(cohort.left_out),

@@ -25,7 +25,8 @@ from .families import family_of, ratio_of
 from .table import Design, as_frame, pick
 
 SETTINGS = (
-    "family", "link", "formula", "l2", "tol", "covariance", "standardize", "site_effects", "level"
+    "family", "link", "firth", "formula", "l2", "tol", "covariance", "standardize", "site_effects",
+    "level",
 )  # fmt: skip
 
 
@@ -96,6 +97,7 @@ class TableResult:
 
     family: str
     link: str
+    firth: bool
     formula: str | None
     l2: Any
     tol: float

@@ -86,7 +86,7 @@ def _entered(result: TableResult) -> list[tuple[str, str]]:
         ("Rows dropped", f"{result.n_dropped:,}"),
         ("Sites", f"{result.n_sites:,}"),
         ("Covariance", named(result.covariance, result.n_clusters)),
-        ("Penalty", _penalty(result.l2)),
+        ("Penalty", "Firth's" if result.firth else _penalty(result.l2)),
         ("Exchanges", f"{result.n_exchanges}"),
     ]
 
@@ -179,7 +179,12 @@ def _notes(result: TableResult) -> list[str]:
     if result.left_out:  # NA in R
         named = ", ".join(result.left_out)
         left_out = [f"Left out, as no row is there or other columns determine them: {named}."]
-    return [*event, *references, *left_out, *([dispersion] if dispersion else [])]
+    theta = [] if result.theta is None else [_theta(result.theta, result.theta_se)]
+    return [*event, *references, *left_out, *theta, *([dispersion] if dispersion else [])]
+
+
+def _theta(theta: float, std_err: float | None) -> str:
+    return f"Theta {theta:.4g} ({'given' if std_err is None else f'standard error {std_err:.4g}'})."
 
 
 def _proof(result: TableResult) -> list[str]:

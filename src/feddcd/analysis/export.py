@@ -89,6 +89,8 @@ def document(result: TableResult) -> dict[str, Any]:
         "covariance": np.asarray(result.original_covariance, float).tolist(),
         "covariance_kind": result.covariance,
         "dispersion": float(result.dispersion),
+        "theta": result.theta,
+        "theta_standard_error": result.theta_se,
         "fit": _fit(result),
         "penalty": _penalty(result.l2),
         "certified_error": _finite(result.certified_error),
