@@ -1,4 +1,4 @@
-# R's numbers for tests/reference/test_tables.py: facts, made once, with the code that made them.
+# R's numbers for tests/reference/test_against_r.py: facts, made once, with the code that made them.
 #
 #   Rscript tests/reference/tables.R [FOLDER]
 #

@@ -10,7 +10,8 @@ from scipy.stats import norm, t
 
 from feddcd.analysis._cost import Choice
 from feddcd.analysis._measures import LinearFit
-from feddcd.analysis._result import SETTINGS, Predictor, TableResult
+from feddcd.analysis._predictor import Predictor
+from feddcd.analysis._result import SETTINGS, TableResult
 from feddcd.analysis.families import CHOICES
 from feddcd.formula import ColumnKind, learn, read_formula
 

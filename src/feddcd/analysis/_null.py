@@ -57,6 +57,8 @@ def next_null(
     model: Model, sums: Moments, answers: Mapping[str, Answer], null: NullModel
 ) -> NullModel:
     """What the answers at null.c tell, and where to ask next."""
+    if model.loss.at is not None:
+        null = NullModel(null.c)  # of another theta, what was known before does not hold
     if null.known:
         return null
     each, k = _total(answers), model.k

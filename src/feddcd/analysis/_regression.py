@@ -24,7 +24,8 @@ from ._newton import Estimate, Pilot, Separated, newton, run_pilot
 from ._outcome import Outcome
 from ._own import own_block
 from ._points import Point, dispersion, inverse, variances
-from ._result import SETTINGS, Predictor, TableResult
+from ._predictor import Predictor
+from ._result import SETTINGS, TableResult
 from ._robust import LEVERAGE, check, factor_of, given, meat_of, sandwich, settle
 from ._sites import own_table, site_counts
 from ._sums import KINDS, RESIDUALS, Moments, PointQuestion, answer, parts, read_answer
