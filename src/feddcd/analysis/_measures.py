@@ -29,7 +29,8 @@ def measures(pilot: Pilot, estimate: Estimate) -> dict[str, Any]:
     """Fields of a TableResult."""
     model, sums, point = estimate.model, estimate.sums, estimate.point
     n, floor, value = float(sums.n), float(sums.floor), point.value
-    deviance, doubt = 2 * (value - floor), _deviance_doubt(model, estimate)
+    # never below zero but for rounding, as where every row is fitted exactly
+    deviance, doubt = max(2 * (value - floor), 0.0), _deviance_doubt(model, estimate)
     ll, count = float(model.loss.likelihood(value, sums)), model.p + model.loss.nuisance
     ll_doubt = abs(ll - float(model.loss.likelihood(max(value - doubt / 2, floor), sums)))
     if model.loss.firth:  # penalised, as logistf has it

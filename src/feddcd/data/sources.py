@@ -67,7 +67,7 @@ def load(
                 f"{name}: index_base goes with LIBSVM files, got index_base={index_base}"
             )
         return read_dataset(name, label, group, test, how)
-    if is_foreign(name) and os.path.exists(name):
+    if not generated and is_foreign(name) and os.path.exists(name):
         check_kind(name)
     for what, value in {"label": label, "group": group, **how._asdict()}.items():
         if value not in (None, ()) and not table:
