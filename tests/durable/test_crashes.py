@@ -18,7 +18,7 @@ from feddcd.durable.shapes import Compiled
 from feddcd.problems import random_quadratics
 from federations import EXACT
 
-PAIRS, PARTS = 500, 20  # a sample; make chaos follows all
+PAIRS, PARTS = 250, 20  # a sample; make chaos follows all
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -138,10 +138,9 @@ def everything() -> list[Fault]:
     return [fault for place in (*SITES, "server") for fault in points(place)]
 
 
-@pytest.mark.parametrize("part", range(2))
-def test_pairs_of_crash_points(part, folder):
+def test_pairs_of_crash_points(folder):
     faults = everything()
-    for i, j in np.random.default_rng(part).choice(len(faults), (PAIRS // 2, 2)):
+    for i, j in np.random.default_rng(0).choice(len(faults), (PAIRS, 2)):
         survives(folder, (faults[i], faults[j]))
 
 

@@ -74,7 +74,7 @@ def test_one_set_is_enough_for_accfeddcd():
     assert reached_by("phishing", OPTIMA["phishing"] + 1e-4, rounds=300, **options) is not None
 
 
-@pytest.mark.parametrize("name", ["a9a", "phishing"])
+@pytest.mark.parametrize("name", [pytest.param("a9a", marks=LONG), "phishing"])
 def test_newton_with_everyone_present_is_there_in_eight_exchanges(name):
     options = FIFTY | {"tau": 50, "weighting": "samples", "algorithm": "fednewton"}
     result = feddcd.run(data(name), rounds=8, **options)
@@ -101,7 +101,7 @@ TWENTY = {"clients": 20, "tau": 6, "l2": 1e-2}
         ("phishing", FIFTY, "iid"),
         ("phishing", FIFTY, "sorted"),
         pytest.param("digits", TWENTY, "iid", marks=LONG),
-        ("digits", TWENTY, "sorted"),
+        pytest.param("digits", TWENTY, "sorted", marks=LONG),
     ],
 )
 def test_pointsaga_needs_at_most_two_fifths_of_accfeddcds_uploads(name, shape, partition):
