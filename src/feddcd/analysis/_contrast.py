@@ -33,8 +33,10 @@ class Contrast(NamedTuple):
     against: float
 
 
-def contrasts(result: "TableResult", wanted: Any, level: float = 0.95) -> pd.DataFrame:
-    """One row for each that is wanted: a text, weights by name, or a list of such."""
+def contrasts(result: "TableResult", wanted: Any, level: float | None = None) -> pd.DataFrame:
+    """One row for each that is wanted: a text, weights by name, or a list of such. The level is
+    that of the table, and the coefficients are in the units of the columns."""
+    level = result.level if level is None else level
     if not (is_real(level) and 0 < level < 1):
         raise SpecError(f"need 0 < <level> < 1, got {level!r}", settings={"level": None})
     each = wanted if isinstance(wanted, list | tuple) else [wanted]
@@ -51,8 +53,8 @@ def contrasts(result: "TableResult", wanted: Any, level: float = 0.95) -> pd.Dat
 def _row(result: "TableResult", contrast: Contrast, level: float) -> dict[str, float]:
     names, by = list(contrast.weights), reference(result)
     a = np.array(list(contrast.weights.values()))
-    estimate = float(a @ result.table["coef"].loc[names].to_numpy())
-    V = result.covariance_matrix.loc[names, names].to_numpy()
+    estimate = float(a @ result.original_table["coef"].loc[names].to_numpy())
+    V = result.original_covariance.loc[names, names].to_numpy()
     std_err = float(np.sqrt(max(a @ V @ a, 0.0)))
     with np.errstate(divide="ignore", invalid="ignore"):
         value = np.float64(estimate - contrast.against) / std_err

@@ -59,11 +59,7 @@ class Reference(NamedTuple):
 
 def reference(result: "TableResult") -> Reference:
     estimated = family_of(result.family, result.link).dispersed
-    return Reference(float(df_residual(result)) if estimated else np.inf)
-
-
-def df_residual(result: "TableResult") -> int:
-    return result.n_rows - len(result.table)
+    return Reference(float(result.df_residual) if estimated else np.inf)
 
 
 def term_of(result: "TableResult", column: str) -> str | None:
@@ -149,7 +145,7 @@ def compare(one: "TableResult", other: "TableResult") -> pd.DataFrame:
         names = ["smaller", "larger"]
     table = pd.DataFrame(
         {
-            "df_residual": [df_residual(small), df_residual(large)],
+            "df_residual": [small.df_residual, large.df_residual],
             "deviance": [small.deviance, large.deviance],
             **{name: [np.nan, value] for name, value in gained.items()},
         },
@@ -162,6 +158,8 @@ def _ratio(small: "TableResult", large: "TableResult") -> dict[str, float]:
     check_pair(small, large)
     q = len(large.table) - len(small.table)
     fall = max(small.deviance - large.deviance, 0.0) / large.dispersion
+    if large.theta_se is not None:  # each model has a theta of its own, as in R's anova.negbin
+        fall = max(2 * (large.log_likelihood - small.log_likelihood), 0.0)
     return reference(large).test(q, fall)
 
 
@@ -189,7 +187,7 @@ def check_pair(small: "TableResult", large: "TableResult") -> None:
 
 def _check_likelihood(result: "TableResult") -> None:
     l2 = list(result.l2.values()) if isinstance(result.l2, Mapping) else result.l2
-    if np.any(np.asarray(l2)):
+    if np.any(np.asarray(l2)) or result.firth:
         raise SpecError("a likelihood ratio needs models without a penalty", settings={"l2": 0})
     if result.covariance != "model":
         told = "a likelihood ratio trusts the model: fit with <covariance>, or take Wald's test"

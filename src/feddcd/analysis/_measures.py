@@ -41,8 +41,8 @@ def measures(pilot: Pilot, estimate: Estimate) -> dict[str, Any]:
     return {
         "deviance": deviance,
         "null_deviance": np.nan if model.loss.bare else 2 * (estimate.null.value - floor),
-        "df_residual": int(n) - model.rows * model.k,
-        "df_null": int(n) - int(model.intercept is not None),
+        "df_residual": (int(n) - model.rows) * model.k,
+        "df_null": (int(n) - int(model.intercept is not None)) * model.k - len(model.loss.origin),
         "dispersion": phi,
         "log_likelihood": ll,
         "aic": float(-2 * ll + 2 * count),

@@ -23,7 +23,8 @@ def lines(more: Tables) -> list[str]:
 def _lines(table: pd.DataFrame) -> list[str]:
     head, *rows = cells(table)
     first = max(16, *(len(row[0]) for row in rows)) if rows else 16
-    show = lambda row: row[0].ljust(first) + "".join(f"{cell:>11}" for cell in row[1:])
+    width = max(11, *(len(cell) + 2 for row in [head, *rows] for cell in row[1:]))
+    show = lambda row: row[0].ljust(first) + "".join(f"{cell:>{width}}" for cell in row[1:])
     return [show(["", *head[1:]]), *map(show, rows)]
 
 

@@ -98,6 +98,13 @@ class TableResult:
     more: Mapping[str, pd.DataFrame] = field(default_factory=dict)  # tables that were asked for
 
     @property
+    def terms(self) -> list[str]:
+        """Of the formula; the intercept is none."""
+        design = None if self.predictor is None else self.predictor.design
+        found = () if design is None or self.formula is None else design.columns
+        return list(dict.fromkeys(c.term for c in found if c.name != INTERCEPT))
+
+    @property
     def used(self) -> tuple[str, ...]:
         """The columns of a table that the formula needs; the outcome apart."""
         design = None if self.predictor is None else self.predictor.design
@@ -186,7 +193,7 @@ class TableResult:
         """The likelihood-ratio test of two nested models of the same rows."""
         return compare(self, result_of(other))
 
-    def contrast(self, wanted: Any, level: float = 0.95) -> pd.DataFrame:
+    def contrast(self, wanted: Any, level: float | None = None) -> pd.DataFrame:
         """Of combinations of coefficients: "a - 2 * b = 0", {"a": 1, "b": -2}, or a list."""
         return contrasts(self, wanted, level)
 

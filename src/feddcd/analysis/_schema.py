@@ -3,7 +3,7 @@
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -93,11 +93,27 @@ def agree(
         for c in sorted(most.levels)
     }
     words = sorted_levels({v for o in fitting.values() for v in o.classes or ()})
+    for column, found in {**levels, "the outcome": words}.items():
+        _check_spelling(column, found)
     classes = class_order(plan, words) if plan.family in CLASSED else None
     outcome = _outcome(plan, words) if plan.family in SHARES and most.words else None
     cohort = Agreement(levels, classes, [], list(fitting), sorted(most.numbers), outcome, most.all)
     made = _learn(plan, cohort)
     return cohort._replace(names=made.names, cells=cells(made)), refused
+
+
+def _check_spelling(column: str, levels: Sequence[Any]) -> None:
+    """One level that sites write in two ways would be two: a codebook ends that."""
+    seen: dict[str, str] = {}
+    for level in levels:
+        other = seen.setdefault(str(level).strip().casefold(), str(level))
+        if other != str(level):
+            raise DataError(
+                f"the sites write a level of {column} in two ways, {other!r} and {str(level)!r}, "
+                "which differ by spaces or by case alone: write them in one way, or declare the "
+                "levels (a codebook does)",
+                column=column,
+            )
 
 
 class _Most(NamedTuple):

@@ -5,6 +5,7 @@ import numbers
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from .._text import upper
 from . import _digits as digits
 from . import _more
 from ._digits import Range, about, significant
@@ -172,6 +173,9 @@ def _block(names: list[str], first: int, titles: list[str], lines: Iterable) -> 
 
 
 def _notes(result: TableResult) -> list[str]:
+    scale = []
+    if result.standardize:
+        scale = ["Coefficients are for one standard deviation more of a column (with n below)."]
     event = [f"{result.response}: the event is {result.event}"] if result.event else []
     references = [f"{name}: reference {level}" for name, level in result.references.items()]
     dispersion = over_dispersion(result)
@@ -179,8 +183,17 @@ def _notes(result: TableResult) -> list[str]:
     if result.left_out:  # NA in R
         named = ", ".join(result.left_out)
         left_out = [f"Left out, as no row is there or other columns determine them: {named}."]
+    refused = [f"Not part of this table: {why}" for why in result.refused.values()]
     theta = [] if result.theta is None else [_theta(result.theta, result.theta_se)]
-    return [*event, *references, *left_out, *theta, *([dispersion] if dispersion else [])]
+    return [
+        *scale,
+        *refused,
+        *event,
+        *references,
+        *left_out,
+        *theta,
+        *([dispersion] if dispersion else []),
+    ]
 
 
 def _theta(theta: float, std_err: float | None) -> str:
@@ -198,13 +211,13 @@ def _proof(result: TableResult) -> list[str]:
         proof = f"Not proven: {result.unproven}. Newton's method {how}."
     elif result.converged:
         proof = (
-            f"Proven: no coefficient is further than {error:.2g} standard errors from that of the "
-            "pooled data."
+            f"Proven: no coefficient is further than {upper(error)} standard errors from that of "
+            "the pooled data."
         )
     else:
         remedy = "rounding allows no more" if result.rounded else "raise max_exchanges"
         proof = (
-            f"NOT proven to tol={result.tol:g}: the bound is {error:.2g} standard errors; "
+            f"NOT proven to tol={result.tol:g}: the bound is {upper(error)} standard errors; "
             f"{remedy}. Digits that are not proven are left out, ? where none is."
         )
     return [cost, proof]

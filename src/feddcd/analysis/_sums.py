@@ -75,7 +75,7 @@ class Moments(NamedTuple):
     @property
     def of_outcome(self) -> tuple[float, ...]:
         """Of weights, outcomes and offsets: the same for the same rows, whatever explains them."""
-        each = (self.weight, self.y, self.o, self.floor)
+        each = (self.weight, self.y, self.o)
         return tuple(float(x) for part in each for x in np.ravel(part))
 
 

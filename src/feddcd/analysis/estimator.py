@@ -172,7 +172,7 @@ class FederatedGLM(BaseEstimator):
         """The likelihood-ratio test of two nested models of the same rows."""
         return result_of(self).compare(other)
 
-    def contrast(self, wanted: Any, level: float = 0.95) -> pd.DataFrame:
+    def contrast(self, wanted: Any, level: float | None = None) -> pd.DataFrame:
         """Of combinations of coefficients: "a - 2 * b = 0", {"a": 1, "b": -2}, or a list."""
         return result_of(self).contrast(wanted, level)
 

@@ -103,6 +103,7 @@ def document(result: TableResult) -> dict[str, Any]:
         "clusters": int(result.n_clusters) or None,
         **_more.document(result.more),
         "site_counts": _by_site(result),
+        "sites_refused": dict(result.refused),
         "exchanges": int(result.n_exchanges),
         "design": _design(result),
         "left_out_of_joblib": _left_out(result),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -98,8 +98,28 @@ def words(cells: Sequence[str], missing: Collection[str]) -> CellColumn:
     return CellColumn([None if cell.strip() in missing else cell for cell in cells])
 
 
+def spelt(cells: Iterable[str], missing: Collection[str]) -> set[str]:
+    """The words for missing, and all other ways to write those of them that are numbers: who
+    names -9 means -9.0 as well."""
+    numbers = {float(word) for word in missing if is_number(word)}
+    if not numbers:
+        return {*missing}
+    same = lambda cell: any_number(cell) and float(cell.strip().replace(",", ".")) in numbers
+    return {*missing, *(cell.strip() for cell in {*cells} if _is_plain(cell) and same(cell))}
+
+
+def _is_plain(cell: str) -> bool:
+    return any(forms[PLAIN].fullmatch(cell.strip()) for forms in FORMS.values())
+
+
+def zeros_lost(cells: Iterable[str]) -> bool:
+    """Whether numbers begin with a zero that a number does not have: 01 becomes 1."""
+    return any(len(c) > 1 and c[0] == "0" and c.isdecimal() for c in map(str.strip, cells))
+
+
 def typed(name: str, cells: Sequence[str], missing: Collection[str], point: Notation) -> CellColumn:
     """Numbers or booleans if all fields are, else words."""
+    missing = spelt(cells, missing)
     quick = None if point.doubtful else _plain_numbers(cells, set(missing), point.sign)
     if quick is not None:
         return CellColumn(quick)

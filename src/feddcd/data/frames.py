@@ -102,7 +102,7 @@ def read_frame(
     how.check(str(path), kind)
     wanted = _Wanted({*text}, {*cells.MISSING, *how.na}, dict(missing or {}))
     if kind == ".parquet":
-        return _parquet(path)
+        return _parquet(path, wanted)
     return _excel(path, how, wanted) if kind == ".xlsx" else _csv(path, how, wanted)
 
 
@@ -138,7 +138,8 @@ def no_column(file: str, name: str, names: Sequence[str], what: str = "") -> Dat
     return DataError(told, file=file, settings={"sep": None})
 
 
-def _parquet(path: Path) -> Frame:
+def _parquet(path: Path, wanted: _Wanted) -> Frame:
+    import numpy as np
     import pandas
 
     try:
@@ -150,6 +151,12 @@ def _parquet(path: Path) -> Frame:
     except Exception as error:  # pyarrow has its own, and they are not importable without it
         raise DataError(f"{path}: cannot be read as Parquet: {error}") from None
     _check_names(str(path), list(frame.columns), rows_named=False)
+    for name in frame.columns:
+        words = wanted.own.get(name, wanted.missing)
+        numbers = [float(word) for word in words if cells.is_number(word)]
+        holes = np.asarray(frame[name].isin([*words, *numbers]), bool)
+        if holes.any():
+            frame[name] = frame[name].mask(holes)
     return Frame(str(path), frame, lambda row: f"in row {row + 1}")
 
 
@@ -201,6 +208,12 @@ def _frame(
     if grouped := [name for name, column in made.items() if column.grouped]:
         said.append(f"thousands separators in {listed(grouped, 5)}")
     told = [f"read with {sentence_list(said)}"] if said else []
+    is_number = lambda name: not isinstance(made[name].values, list)
+    if short := [n for n, c in columns.items() if is_number(n) and cells.zeros_lost(c)]:
+        told.append(
+            f"{listed(short, 5)} has numbers that begin with 0, read as numbers (01 is 1); a "
+            "codebook with type = 'category' keeps them as they are"
+        )
     note = (f"{file}: {'; '.join(told + tail)}",) if told + tail else ()
     doubts = {name: column.doubt for name, column in made.items() if column.doubt is not None}
     values = {name: column.values for name, column in made.items()}

@@ -173,7 +173,9 @@ def _labels(
         told = f"labels are {len(at) - 1} different words, one for each interval"
         raise SpecError(f"formula: {short(call)}: {told}")
     digits = next((d for d in range(3, 17) if len({_short(v, d) for v in at}) == len(at)), 17)
-    marks = [_short(v, digits) for v in at]
+    # R's formatC makes all numbers as wide as -Inf, which shows before Inf alone
+    wide = np.isneginf(at[0])
+    marks = [" Inf" if wide and np.isposinf(v) else _short(v, digits) for v in at]
     named = [f"({a},{b}]" if right else f"[{a},{b})" for a, b in pairwise(marks)]
     if lowest and right:
         named[0] = "[" + named[0][1:]
@@ -183,7 +185,7 @@ def _labels(
 
 
 def _short(value: float, digits: int) -> str:
-    """As R's formatC: 1.23e+07; it puts a space before Inf."""
+    """As R's formatC: 1.23e+07."""
     if np.isinf(value):
-        return " Inf" if value > 0 else "-Inf"
+        return "Inf" if value > 0 else "-Inf"
     return f"{value:.{digits}g}"

@@ -148,7 +148,16 @@ def levels_of(values: pd.Series) -> list[Any]:
 
 
 def sorted_levels(values: Iterable[Any]) -> list[Any]:
-    return sorted(map(plain, values), key=lambda v: (isinstance(v, str), v))
+    """Numbers first. Words as people and R sort them, whatever a machine's language: signs,
+    digits, letters without regard to case, and of two that differ by case alone the small one."""
+    return sorted(map(plain, values), key=lambda v: (isinstance(v, str), _order(v)))
+
+
+def _order(level: Any) -> Any:
+    if not isinstance(level, str):
+        return level
+    kind = lambda letter: 1 if letter.isdigit() else 2 if letter.isalpha() else 0
+    return [(kind(c), c) for c in level.casefold()], level.swapcase()
 
 
 def plain(level: Any) -> Any:

@@ -93,7 +93,8 @@ def _regression(fit: TableResult) -> str:
         z, p = decimals(row.statistic, 2).replace("-", "−"), agreed(row.p, [probability])
         cells = [str(label), coef, agreed(row.std_err, forms), z, p, low, high]
         rows.append(cells + ([agreed(end, factors) for end in ends] if fit.ratio else []))
-    return table("The regression table, in the units of the columns", head, ("", rows))
+    units = "for one standard deviation more" if fit.standardize else "in the units of the columns"
+    return table(f"The regression table, {units}", head, ("", rows))
 
 
 def _tables(fit: TableResult) -> str:

@@ -63,7 +63,7 @@ def forest(fit: TableResult) -> Forest | None:
 
 
 def _effect(fit: TableResult, c: Coefficient) -> Effect:
-    row, unit = fit.table.loc[c.label], unit_of(fit, c)
+    row, unit = fit.original_table.loc[c.label], unit_of(fit, c)
     b, low, high = (unit.size * float(row[name]) for name in ("coef", "ci_low", "ci_high"))
     return Effect(unit.label, b, low, high, float(row["p"]), _of_sites(fit, c, unit.size))
 

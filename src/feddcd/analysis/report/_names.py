@@ -4,7 +4,7 @@ them an effect is shown: a round number near their standard deviation."""
 import math
 from typing import Any, NamedTuple
 
-from ...formula import Part
+from ...formula import Part, read_formula
 from .._result import Coefficient, TableResult
 
 NEAR_ONE = (0.2, 2.5)  # standard deviations for which one unit serves well
@@ -35,6 +35,19 @@ def unit_of(fit: TableResult, c: Coefficient) -> Unit:
         return Unit(own + name, f"One more unit of {name}", 1.0)
     amount = f"{size:g} {unit}".strip()
     return Unit(f"{own}{name}, per {amount}", f"{amount} more of {name}", size)
+
+
+def stands_alone(fit: TableResult, c: Coefficient) -> bool:
+    """Whether its column of the table is in no other term, as an interaction or a power, and the
+    effect is of the column itself, not of a part of a spline."""
+    made = fit.made_of(c.column)
+    if made is None:
+        return True
+    if len(made.parts) != 1 or made.parts[0].coding not in ("number", "treatment"):
+        return False
+    columns = {term: read_formula(f"y ~ {term}").right_columns for term in fit.terms}
+    own = columns.get(made.term, ())
+    return sum(bool(set(own) & set(others)) for others in columns.values()) == 1
 
 
 def name_of(fit: TableResult, column: str) -> str:
@@ -68,7 +81,7 @@ def _step(fit: TableResult, column: str) -> float:
     if fit.spread is not None and column in fit.spread.index:
         spread = float(fit.spread[column])
     plain = fit.formula is None or column.strip("`") in fit.used
-    if not plain or fit.standardize or not 0 < spread < math.inf:
+    if not plain or not 0 < spread < math.inf:
         return 1.0
     if NEAR_ONE[0] <= spread <= NEAR_ONE[1]:
         return 1.0

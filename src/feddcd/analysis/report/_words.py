@@ -11,7 +11,7 @@ from .._result import Coefficient, TableResult
 from .._robust import notes as robust_notes
 from .._summary import over_dispersion
 from ..families import COUNTS
-from ._names import level_name, name_of, unit_of
+from ._names import level_name, name_of, stands_alone, unit_of
 
 KINDS = {
     "gaussian": "linear regression",
@@ -40,8 +40,8 @@ def lead(fit: TableResult) -> str:
         dropped = dropped.replace("row with missing values were", "row with missing values was")
     return (
         f"The model was fitted on {count(fit.n_rows, 'row')} at {count(fit.n_sites, 'site')} in "
-        f"{count(fit.n_exchanges, 'exchange')}; nobody’s rows left their site, only sums over "
-        f"them did.{_events(fit)}{dropped}"
+        f"{count(fit.n_exchanges, 'exchange')}, from sums over the rows of each site: no row was "
+        f"put together with those of another.{_events(fit)}{dropped}"
     )
 
 
@@ -98,12 +98,13 @@ def is_effect(fit: TableResult, c: Coefficient) -> bool:
 
 
 def effects(fit: TableResult) -> list[str]:
-    return [effect(fit, c) for c in strongest(fit)[:STRONGEST]]
+    """Of columns that stand in one term alone: the others have no effect of their own."""
+    return [effect(fit, c) for c in strongest(fit) if stands_alone(fit, c)][:STRONGEST]
 
 
 def effect(fit: TableResult, c: Coefficient) -> str:
     """`One more unit of age goes with 1.2 times the odds ...`"""
-    row, unit = fit.table.loc[c.label], unit_of(fit, c)
+    row, unit = fit.original_table.loc[c.label], unit_of(fit, c)
     b, low, high = (unit.size * float(row[name]) for name in ("coef", "ci_low", "ci_high"))
     none = 0 if fit.ratio is None else 1
     doubt = f" The interval includes {none}, which is no effect." if low <= 0 <= high else ""
