@@ -165,7 +165,7 @@ def test_names_are_escaped_in_the_page_and_in_the_figures(tmp_path):
 
 
 SAYS = {
-    "binomial": ["fitted on 3,000 rows at 5 sites in 4 exchanges; nobody’s rows left their site",
+    "binomial": ["on 3,000 rows at 5 sites in 4 exchanges, from sums over the rows of each site",
                  "Proven: no coefficient is further than 0.0001 standard errors from what the "
                  "pooled rows would give.", "3 rows with missing values were left out",
                  "sex = m, against f, goes with", "times the odds of y = 1"],
@@ -194,11 +194,12 @@ def test_effects_are_ordered_by_z_and_in_the_right_direction():
         index=["Intercept", "a", "b", "c"],
         columns=["coef", "std_err", "z", "p", "ci_low", "ci_high"],
     )  # fmt: skip
-    linear = stand_in("gaussian", table_=table, formula="y ~ c")
+    both = {"table_": table, "original_table_": table}
+    linear = stand_in("gaussian", formula="y ~ c", **both)
     assert _words.effects(linear.result_)[0] == (
         "One more unit of a goes with y lower by 2.00 (95 % interval 1.80 to 2.20)."
     )
-    odds = _words.effects(stand_in("binomial", table_=table).result_)
+    odds = _words.effects(stand_in("binomial", **both).result_)
     assert odds[1] == (
         "One more unit of c goes with 2.00 times the odds of the outcome "
         "(95 % interval 1.50 to 3.00)."
@@ -263,7 +264,8 @@ def test_a_site_far_away_does_not_stretch_the_figure(tmp_path):
 
 def test_columns_of_unlike_units_have_a_scale_each(tmp_path):
     fit = stand_in("gaussian")
-    fit.table_.loc["age", ["coef", "std_err", "ci_low", "ci_high"]] *= 1e-5
+    for table in (fit.table_, fit.original_table_):
+        table.loc["age", ["coef", "std_err", "ci_low", "ci_high"]] *= 1e-5
     found = page(tmp_path, fit)
     assert "each line is drawn in a scale of its own" in found.text
     row = next(row for row in found.table("Effects") if row[0] == "age")
@@ -315,6 +317,30 @@ def test_effects_are_shown_for_a_round_number_near_a_standard_deviation(sd, step
     fit = dataclasses.replace(fit, spread=pd.Series([np.nan, sd], index=["Intercept", "x"]))
     (c,) = [c for c in fit.coefficients if c.column == "x"]
     assert unit_of(fit, c).size == pytest.approx(step)
+
+
+def rows_of(n=300):
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"age": rng.normal(50, 9, n), "dose": rng.normal(size=n)})
+    frame["arm"], frame["site"] = rng.choice(["a", "b"], n), np.arange(n) % 3
+    return frame.assign(y=rng.normal(size=n) + frame.age / 20 + frame.dose)
+
+
+def test_no_sentence_on_a_column_that_stands_in_two_terms():
+    """Its coefficient is its effect where the other term is zero, and nowhere else."""
+    fit = FederatedGLM("gaussian", "y ~ age + I(age^2) + dose*arm").fit(rows_of(), groups="site")
+    assert _words.effects(fit.result_) == []
+    fit = FederatedGLM("gaussian", "y ~ age + dose + arm").fit(rows_of(), groups="site")
+    assert len(_words.effects(fit.result_)) == 3
+
+
+def test_standardised_effects_are_told_in_the_units_of_the_columns(tmp_path):
+    settings = {"family": "gaussian", "formula": "y ~ age + arm", "standardize": True}
+    fit = FederatedGLM(**settings).fit(rows_of(), groups="site")
+    b = 10 * fit.original_table_.loc["age", "coef"]
+    assert f"higher by {_text.number(b, 3)}" in _words.effects(fit.result_)[0]
+    assert "for one standard deviation more" in page(tmp_path, fit).text
+    assert "Coefficients are for one standard deviation more of a column" in fit.summary()
 
 
 def test_writing_twice_gives_the_same_bytes(tmp_path):

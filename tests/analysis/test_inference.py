@@ -1,5 +1,7 @@
 """Tests, contrasts, VIFs and intervals against those of R: r/inference.R has the calls."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -245,3 +247,39 @@ def test_few_clusters_cannot_test_a_large_term():
     data = table("birthwt").assign(five=lambda d: "l" + (d.age % 5).astype(str))
     model = FederatedGLM("binomial", "low ~ five", covariance="cluster").fit(data, groups="site")
     assert np.isnan(model.test()["p"]["five"])
+
+
+def test_negative_binomials_are_compared_each_with_its_own_theta():
+    """MASS: anova(glm.nb(Days ~ Eth + Sex + Lrn), glm.nb(Days ~ Eth + Sex + Age + Lrn)), quine."""
+    rows = pd.read_csv(Path(__file__).parents[1] / "reference" / "data" / "quine.csv.gz")
+    rows["site"] = np.arange(len(rows)) % 3
+    made = lambda formula: FederatedGLM("negative_binomial", formula).fit(rows, groups="site")
+    small, large = made("Days ~ Eth + Sex + Lrn"), made("Days ~ Eth + Sex + Age + Lrn")
+    found = large.compare(small).iloc[1]
+    assert found["df"] == 3
+    assert found["chi2"] == pytest.approx(11.52379, abs=1e-4)
+    assert found["p"] == pytest.approx(0.00920592, rel=1e-4)
+
+
+def test_a_contrast_has_the_level_of_the_table_and_the_units_of_the_columns():
+    """R: race other less race black, glm(low ~ lwt + race + smoke, binomial), 90 %."""
+    formula, weights = "low ~ lwt + race + smoke", {"race[T.other]": 1}
+    wide = fit("birthwt", formula, level=0.9).contrast(weights).iloc[0]
+    assert wide["ci_low"] == pytest.approx(-1.1841159182, abs=1e-6)
+    assert wide["ci_high"] == pytest.approx(0.5449567563, abs=1e-6)
+    plain = fit("birthwt", formula).contrast(weights).iloc[0]
+    standard = fit("birthwt", formula, standardize=True).contrast(weights).iloc[0]
+    assert standard["estimate"] == pytest.approx(plain["estimate"], abs=1e-8)
+
+
+def test_firths_penalty_has_no_likelihood_ratio():
+    large, small = fit("birthwt", firth=True), fit("birthwt", "low ~ age", firth=True)
+    with pytest.raises(SpecError, match="without a penalty"):
+        large.compare(small)
+
+
+def test_degrees_of_freedom_of_several_classes():
+    """As many as rows for each class but the base: nnet's anova counts them so."""
+    rows = table("birthwt")
+    found = FederatedGLM("multinomial", "race ~ age + lwt").fit(rows, groups="site")
+    assert (found.df_residual_, found.df_null_) == (2 * (len(rows) - 3), 2 * (len(rows) - 1))

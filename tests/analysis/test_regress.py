@@ -407,3 +407,16 @@ def test_too_few_rows_over_a_federation_are_said(tmp_path):
     home = made(tmp_path, RegressionPlan("y ~ age + bmi + w", "gaussian"), parts(d))
     with pytest.raises(DataError, match="4 coefficients need more than 4 rows, got 4"):
         run(home)
+
+
+@pytest.mark.parametrize("other", ["north ", "North"])
+def test_a_level_that_sites_write_in_two_ways_is_told(tmp_path, other):
+    """It became two levels of a table that was called proven."""
+    d = patients()
+    d["arm"] = np.where(np.arange(len(d)) % 2, "north", "south")
+    held = parts(d)
+    site = next(iter(held))
+    held[site] = held[site].assign(arm=held[site].arm.replace("north", other))
+    home = made(tmp_path, RegressionPlan("y ~ age + arm"), held)
+    with pytest.raises(DataError, match="write a level of arm in two ways"):
+        run(home)

@@ -136,7 +136,7 @@ def test_none_is_a_level_unless_it_is_named(capsys):
     """Rows of that level were lost without a word."""
     patients().replace({"race": {"other": "None"}}).to_csv("p.csv", index=False)
     assert "lack a value" not in feddcd(FORMULA, capsys)
-    assert list(coefficients().index[2:]) == ["race[T.black]", "race[T.white]"]
+    assert list(coefficients().index[2:]) == ["race[T.None]", "race[T.white]"]
     said = feddcd(f"{FORMULA} --force --na None", capsys)
     assert "rows lack a value (race " in said
 

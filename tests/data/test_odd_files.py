@@ -462,3 +462,29 @@ def test_a_hint_far_down_is_a_doubt_at_most():
     assert read(f"x;y\n{unsure}1.5;1\n").doubts.keys() == {"x"}
     assert read(f"x;y\n1.5;1\n{unsure}").frame["x"].iloc[1] == 1.0
     assert read(f"x;y\n{unsure}1.5;1,5\n").doubts.keys() == {"x"}
+
+
+@pytest.mark.parametrize("written", ["-9", "-9.0", " -9.00"])
+def test_a_number_that_means_missing_does_so_in_every_spelling(tmp_path, written):
+    """Rows with -9.0 kept a body mass of -9."""
+    path = tmp_path / "a.csv"
+    path.write_text(f"bmi,age\n21.5,30\n{written},40\n")
+    found = read_frame(path, how=Reading(na=("-9",))).frame
+    assert found["bmi"].isna().tolist() == [False, True]
+
+
+def test_parquet_has_the_same_words_for_missing(tmp_path):
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "a.parquet"
+    rows = pd.DataFrame({"bmi": [21.5, -9.0], "arm": ["NA", "b"], "ward": ["?", "c"]})
+    rows.to_parquet(path)
+    found = read_frame(path, missing={"bmi": ["-9"], "ward": ["?"]}).frame
+    assert found.isna().to_numpy().tolist() == [[False, True, True], [True, False, False]]
+
+
+def test_zeros_in_front_are_told_to_who_uses_the_column(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("ward,n\n01,0\n1,10\n")
+    assert list(read_frame(path).remarks) == ["ward"]
+    assert "01 is 1" in read_frame(path).remarks["ward"]
+    assert read_frame(path, text=["ward"]).remarks == {}

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 UNKNOWN = "?"  # no digit is proven
-NONE = "NA"  # there is no such number
 
 
 class Range(NamedTuple):
@@ -56,8 +55,6 @@ def limit(w: float, std_err: float, t: float, e: float, q: float) -> Range:
 
 def agreed(given: Range, forms: Iterable[Callable[[float], str]]) -> str:
     """In the first of the forms, from many digits to few, in which both ends are the same."""
-    if math.isnan(given.low) and math.isnan(given.high):
-        return NONE
     if math.isfinite(given.low) and math.isfinite(given.high):
         for form in forms:
             if (text := form(given.low)) == form(given.high):

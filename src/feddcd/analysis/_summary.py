@@ -32,6 +32,8 @@ def summary(result: TableResult) -> str:
 def shown(result: TableResult, name: str, places: int = 6) -> str:
     """One of the numbers beneath the table."""
     doubt = result.doubts.get(name, 0.0)
+    if math.isnan(getattr(result, name)):
+        return "NA"  # there is no such number
     return significant(about(getattr(result, name), doubt), places)
 
 
@@ -94,12 +96,13 @@ def _entered(result: TableResult) -> list[tuple[str, str]]:
 
 def _fit(result: TableResult) -> list[tuple[str, str]]:
     df = result.df_residual
-    ratio = about(result.pearson / df, result.doubts.get("pearson", 0.0) / df) if df > 0 else None
+    known = df > 0 and not math.isnan(result.pearson)
+    ratio = about(result.pearson / df, result.doubts.get("pearson", 0.0) / df) if known else None
     return [
         (f"Deviance ({df:,} df)", shown(result, "deviance")),
         (f"Null deviance ({result.df_null:,} df)", shown(result, "null_deviance")),
         ("Pearson X²", shown(result, "pearson", 5)),
-        ("Pearson X² / df", significant(ratio) if ratio else "-"),
+        ("Pearson X² / df", significant(ratio) if ratio else "NA"),
         ("Log-likelihood", shown(result, "log_likelihood")),
         ("AIC", shown(result, "aic")),
         ("BIC", shown(result, "bic")),

@@ -42,6 +42,7 @@ def read_rows(table: Frame, roles: Roles, settings: ModelSettings) -> FileRows:
     else:
         formula = _named(table, settings.formula, roles)
         outcome, used = formula.outcome, formula.right_columns
+        notes += [table.remarks[name] for name in used if name in table.remarks]
         frame = _restore(frame, group, used)
         check_words(table._replace(frame=frame), used, notes)
     if outcome is not None:

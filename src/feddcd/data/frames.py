@@ -72,6 +72,7 @@ class Frame(NamedTuple):
     place: Callable[[int], str]  # where a person finds a row, counted from 0
     notes: tuple[str, ...] = ()  # what was sniffed
     doubts: Mapping[str, DataError] = {}  # by column: why it should not be used as it is
+    remarks: Mapping[str, str] = {}  # by column: what somebody who uses it should know
 
 
 def is_table(path: str | os.PathLike[str]) -> bool:
@@ -208,16 +209,19 @@ def _frame(
     if grouped := [name for name, column in made.items() if column.grouped]:
         said.append(f"thousands separators in {listed(grouped, 5)}")
     told = [f"read with {sentence_list(said)}"] if said else []
-    is_number = lambda name: not isinstance(made[name].values, list)
-    if short := [n for n, c in columns.items() if is_number(n) and cells.zeros_lost(c)]:
-        told.append(
-            f"{listed(short, 5)} has numbers that begin with 0, read as numbers (01 is 1); a "
-            "codebook with type = 'category' keeps them as they are"
-        )
     note = (f"{file}: {'; '.join(told + tail)}",) if told + tail else ()
     doubts = {name: column.doubt for name, column in made.items() if column.doubt is not None}
     values = {name: column.values for name, column in made.items()}
-    return Frame(file, pandas.DataFrame(values), place, note, doubts)
+    lost = (
+        "{} has numbers that begin with 0, read as numbers (01 is 1); a codebook with "
+        "type = 'category' keeps them as they are"
+    )
+    remarks = {
+        name: lost.format(name)
+        for name, column in columns.items()
+        if not isinstance(values[name], list) and cells.zeros_lost(column)
+    }
+    return Frame(file, pandas.DataFrame(values), place, note, doubts, remarks)
 
 
 def _records(

@@ -186,6 +186,8 @@ def _facts(fit: TableResult) -> str:
 
 def _shown(fit: TableResult, name: str) -> str:
     """With the digits that are proven."""
+    if math.isnan(getattr(fit, name)):
+        return NONE
     forms = [lambda x, n=n: trim(x, n) for n in (6, 5, 4, 3, 2, 1)]
     return agreed(about(getattr(fit, name), fit.doubts.get(name, 0.0)), forms)
 

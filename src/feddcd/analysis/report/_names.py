@@ -79,7 +79,7 @@ def _step(fit: TableResult, column: str) -> float:
     """1 where a unit is about as large as a standard deviation, or the column is 0 and 1 alone."""
     spread = math.nan
     if fit.spread is not None and column in fit.spread.index:
-        spread = float(fit.spread[column])
+        spread = float(fit.spread.to_dict()[column])
     plain = fit.formula is None or column.strip("`") in fit.used
     if not plain or not 0 < spread < math.inf:
         return 1.0
