@@ -132,4 +132,4 @@ def test_where_rounding_allows_no_more_that_is_said():
     with pytest.warns(UserWarning, match="not certified"):
         model = FederatedGLM("gaussian").fit(x[:, None], y, groups=np.arange(300) % 3)
     assert "rounding allows no more" in model.summary()
-    assert "raise max_exchanges" not in model.summary()
+    assert "allow more exchanges" not in model.summary()

@@ -210,7 +210,7 @@ def _proof(result: TableResult) -> list[str]:
     )
     error = result.certified_error
     if result.unproven:
-        how = "has settled" if result.converged else "has NOT settled; raise max_exchanges"
+        how = "has settled" if result.converged else "has NOT settled: allow more exchanges"
         proof = f"Not proven: {result.unproven}. Newton's method {how}."
     elif result.converged:
         proof = (
@@ -218,7 +218,7 @@ def _proof(result: TableResult) -> list[str]:
             "the pooled data."
         )
     else:
-        remedy = "rounding allows no more" if result.rounded else "raise max_exchanges"
+        remedy = "rounding allows no more" if result.rounded else "allow more exchanges"
         proof = (
             f"NOT proven to tol={result.tol:g}: the bound is {upper(error)} standard errors; "
             f"{remedy}. Digits that are not proven are left out, ? where none is."

@@ -72,10 +72,12 @@ def glm_command(
     except FeddcdError as error:
         where = error.file if error.row is None else table.file
         raise error.placed(where, table.place, as_option) from None
+    plan = _plan(model, roles, book, data.formula)
+    written = _write(model, plan, folder)  # before anything is printed: `| head` ends the program
     if not quiet:
         _show(model, table, data)
-    plan = _plan(model, roles, book, data.formula)
-    _write(model, plan, folder)
+    for path in written:
+        say(str(path))
     if wishes.predict is not None:
         table, _ = load_table(source._replace(file=wishes.predict), roles, None, 0, book)
         _predict(model, roles, table, plan, book, folder)
@@ -139,13 +141,15 @@ def _show(model: FederatedGLM, table: Frame, data: FileRows) -> None:
     say(f"method: {choice.method} ({choice.reason})\n\n{model.summary()}\n")
 
 
-def _write(model: FederatedGLM, plan: RegressionPlan | None, folder: Path) -> None:
+def _write(model: FederatedGLM, plan: RegressionPlan | None, folder: Path) -> list[Path]:
     """Each file whole or not at all; the report last, as the others do not depend on it."""
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=".", dir=folder) as new:
         result = dataclasses.replace(model.result_, codebook=plan.codebook if plan else {})
-        for path in itertools.chain(_job(plan, new), result.write(Path(new))):
+        return [
             _keep(path, folder)
+            for path in itertools.chain(_job(plan, new), result.write(Path(new)))
+        ]
 
 
 def _plan(
@@ -186,7 +190,7 @@ def _predict(
     with TemporaryDirectory(prefix=".", dir=folder) as new:
         path = Path(new, "predictions.csv")
         frame.to_csv(path, index=False, lineterminator="\n")
-        _keep(path, folder)
+        say(str(_keep(path, folder)))
 
 
 def _job(plan: RegressionPlan | None, folder: str) -> list[Path]:
@@ -198,9 +202,9 @@ def _job(plan: RegressionPlan | None, folder: str) -> list[Path]:
     return [path]
 
 
-def _keep(path: Path, folder: Path) -> None:
+def _keep(path: Path, folder: Path) -> Path:
     os.replace(path, folder / path.name)
-    say(str(folder / path.name))
+    return folder / path.name
 
 
 def _usable(folder: Path, force: bool) -> Path:
