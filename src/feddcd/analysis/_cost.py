@@ -64,7 +64,7 @@ def choose(
     row = table.loc[best]
     words = "everyone answers and the Hessian is small" if absent == 0 else SHOWN["newton"]
     words = words if best == "newton" else SHOWN[best]
-    reason = f"{words}: {row.exchanges:.0f} exchanges and {row.seconds:.1f} s foretold"
+    reason = f"{words}: {row.exchanges:.0f} exchanges and {row.seconds:.1f} s expected"
     return Choice(best, reason, table)
 
 

@@ -58,6 +58,7 @@ thead th { color: var(--soft); font-weight: 600; vertical-align: bottom; line-he
 .facts, .settings { width: 100%; max-width: 34em; margin: 0 0 16px; align-self: start; }
 .facts caption, .settings caption, .facts th, .settings th { padding-left: 0; }
 .facts th, .settings th { font-weight: 400; color: var(--soft); }
+.facts th, .settings th { overflow-wrap: normal; }
 .facts td, .settings td { white-space: normal; }
 .facts td { padding-right: 0; }
 .settings td { text-align: left; }
@@ -108,7 +109,12 @@ dd { margin: 0; max-width: 46em; }
   .scroll th:first-child { max-width: 9.5em; }
   .columns th, .columns td { padding: 5px 3px; }
   .columns .scroll table { font-size: 0.75rem; }
-  .strip .tick { font-size: 20px; }
+  .strip { min-width: 80px; }
+  .strip .tick { font-size: 30px; }
+  .forest { font-size: 0.75rem; }
+  .scroll .forest th:first-child { min-width: 0; max-width: 8em; }
+  .forest td:nth-child(2) { min-width: 90px; width: 35%; padding: 0 6px; }
+  .forest td:nth-child(3) { white-space: normal; }
 }
 @media print {
   :root { --ink: #000000; --soft: #333333; --rule: #999999; color-scheme: light;
