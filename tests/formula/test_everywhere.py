@@ -60,6 +60,7 @@ def ragged(n=160, seed=3):
             "h": rng.choice(["h1", "h2", "h3", "h4"], n),
             "b": rng.random(n) < 0.4, "bp.1d": rng.integers(90, 160, n),
             "my var": rng.normal(size=n), "site": rng.choice(["one", "two", "three"], n),
+            "b2": rng.random(n) < 0.5,
         }
     )  # fmt: skip
     d = d[~((d.site == "one") & (d.f == "a")) & ~((d.site == "two") & (d.h != "h3"))]
@@ -135,7 +136,8 @@ def test_cells_without_rows_are_left_out_and_named(right, empty, left_out):
 
 
 NUMBERS = ("x", "z", "bp.1d", "`my var`", "log(t)", "I(x^2)", "poly(t, 2, raw=TRUE)",
-           "ns(t, knots=2, Boundary.knots=c(0, 6))", "I((x > 0) * z)")  # fmt: skip
+           "ns(t, knots=2, Boundary.knots=c(0, 6))", "I((x > 0) * z)",
+           "I((b != b2) * z)")  # fmt: skip
 FACTORS = ("f", "g", "h", "b", "C(n)", "C(f, ref='b')", "C(h, Sum)", "cut(t, c(0, 2, Inf))",
            "I(f == 'b')", "I(x > 0)")  # fmt: skip
 ATOMS = st.sampled_from([*NUMBERS, *FACTORS])

@@ -128,11 +128,12 @@ def _check_chain(first: Node, rest: Any, kinds: Kinds) -> None:
 
 def _check_compared(node: Node, left: Node, right: Node, kinds: Kinds) -> None:
     """A column of words with a word, or numbers with numbers."""
-    column, word = (left, right) if isinstance(left, Name) else (right, left)
-    if not isinstance(column, Name) or kinds[column.name].number or isinstance(word, Name):
+    found = _with_level(left, right)
+    if found is None or kinds[found[0].name].number:
         _check_number(left, kinds)
         _check_number(right, kinds)
         return
+    column, word = found
     levels = kinds[column.name].levels
     if not isinstance(node, Compare) or node.mark not in ("==", "!="):
         told = f"{short(node)}: categories are compared with == and !="
@@ -140,6 +141,15 @@ def _check_compared(node: Node, left: Node, right: Node, kinds: Kinds) -> None:
     if find(levels, word) is None:
         told = f"{short(node)}: {column.name} has the levels {listed(map(label, levels))}"
         raise DataError(f"formula: {told}", column=column.name)
+
+
+def _with_level(left: Node, right: Node) -> tuple[Name, Node] | None:
+    """A column and what is written down beside it. None where both sides have a value in each row:
+    these are numbers, and TRUE is 1."""
+    column, word = (left, right) if isinstance(left, Name) else (right, left)
+    number = word.inner if isinstance(word, Sign) else word
+    written = isinstance(word, Word | Flag) or isinstance(number, Number)
+    return (column, word) if isinstance(column, Name) and written else None
 
 
 def _is_flag(kind: ColumnKind) -> bool:
@@ -178,8 +188,9 @@ def _value(node: Node, frame: Any) -> Any:
 
 
 def _compared(mark: str, left: Node, right: Node, frame: Any) -> np.ndarray:
-    column, word = (left, right) if isinstance(left, Name) else (right, left)
-    if isinstance(column, Name) and not is_numeric(frame[column.name]):
+    found = _with_level(left, right)
+    if found is not None and not is_numeric(frame[found[0].name]):
+        column, word = found
         values = frame[column.name]
         unique = tuple(values.dropna().unique())
         at = find(unique, word)
