@@ -139,7 +139,7 @@ NUMBERS = ("x", "z", "bp.1d", "`my var`", "log(t)", "I(x^2)", "poly(t, 2, raw=TR
            "ns(t, knots=2, Boundary.knots=c(0, 6))", "I((x > 0) * z)",
            "I((b != b2) * z)")  # fmt: skip
 FACTORS = ("f", "g", "h", "b", "C(n)", "C(f, ref='b')", "C(h, Sum)", "cut(t, c(0, 2, Inf))",
-           "I(f == 'b')", "I(x > 0)")  # fmt: skip
+           "I(f == 'b')", "I(x > 0)", "I(b)")  # fmt: skip
 ATOMS = st.sampled_from([*NUMBERS, *FACTORS])
 
 

@@ -74,6 +74,8 @@ def is_boolean(node: Node, kinds: Kinds) -> bool:
         case Compare(_, left, right):
             _check_compared(node, left, right, kinds)
             return True
+        case Name(name) if not kinds[name].number and _is_flag(kinds[name]):
+            return True
         case _:
             check_number(node, kinds)
             return False
