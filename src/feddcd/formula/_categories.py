@@ -1,5 +1,6 @@
 """Categories: columns of words, C(x, ...) with levels and contrasts, cut(x, points)."""
 
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +12,7 @@ from .._text import listed
 from ._arguments import bind, flag, number_of, points
 from ._habits import CONTRASTS
 from ._rows import Kinds, check_number, evaluate, find, label
-from ._tree import Call, Items, Name, Node, Number, Word, short, text_of
+from ._tree import Argument, Call, Items, Name, Node, Number, Word, short, text_of
 from ._variables import CategoryVariable
 
 MOST_LEVELS = 1_000
@@ -108,8 +109,8 @@ def _levels(call: Call, given: dict[str, Node], agreed: tuple[Any, ...]) -> tupl
 
 def _contrast(call: Call, given: dict[str, Node]) -> tuple[str, Node | None]:
     node, ref = given.get("contrasts"), given.get("ref")
-    if any(key == "base" and isinstance(value, Number) for key, value in call.arguments):
-        raise _no_base(call)
+    _refuse_counts(call, call.arguments[:2], None)
+    _refuse_counts(call, call.arguments[2:], "columns")
     match node:
         case None:
             return "treatment", ref
@@ -118,17 +119,24 @@ def _contrast(call: Call, given: dict[str, Node]) -> tuple[str, Node | None]:
         case Word(text) if text in (*CONTRASTS, *CONTRASTS.values()):
             return CONTRASTS.get(text, text), ref
         case Call(function) if function in CONTRASTS:
+            _refuse_counts(call, node.arguments, "levels" if function[:6] == "contr." else None)
             inner = bind(node, ("ref",), {"reference": "ref", "base": "ref"})
-            if any(key == "base" and isinstance(v, Number) for key, v in node.arguments):
-                raise _no_base(call)
             return CONTRASTS[function], inner.get("ref", ref)
     told = f"{short(call)}: the contrasts are Treatment('a'), Sum, Helmert or Poly"
     raise SpecError(f"formula: {told}")
 
 
-def _no_base(call: Call) -> SpecError:
-    told = "R's base counts levels; write the level itself, as in ref='a'"
-    return SpecError(f"formula: {short(call)}: {told}")
+def _refuse_counts(call: Call, arguments: Iterable[Argument], counted: str | None) -> None:
+    """Numbers that R counts with, where one may expect a level: base=2, contr.treatment(3)."""
+    for key, value in arguments:
+        told = None
+        if key == "base" and isinstance(value, Number):
+            told = "R's base counts levels; write the level itself, as in ref='a'"
+        elif key is None and counted is not None and number_of(value) is not None:
+            n = short(value)
+            told = f"{n} is R's number of {counted}; for a reference write ref={n}"
+        if told is not None:
+            raise SpecError(f"formula: {short(call)}: {told}")
 
 
 def cut(call: Call, kinds: Kinds) -> CategoryVariable:
