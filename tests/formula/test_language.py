@@ -164,6 +164,14 @@ def test_which_columns_are_used_comes_from_the_tree():
     )
 
 
+def test_equal_offsets_count_once():
+    """As in R, whose terms are sets."""
+    formula = read_formula("y ~ x + offset(z) + offset( z ) + offset(log(z)) + offset(`z`)")
+    d = pd.DataFrame({"x": [0.0, 1], "z": [1.0, 3]})
+    np.testing.assert_allclose(learn(formula, KINDS).offset(d), d.z + np.log(d.z))
+    assert formula.offsets == ("z", "log(z)")
+
+
 def test_each_column_knows_what_it_is_made_of():
     made = learn(read_formula("y ~ x * C(race, ref='other')"), KINDS).columns
     *_, last = made

@@ -46,7 +46,7 @@ def expand(right: Node) -> TermList:
         tuple(expansion.variables.values()),
         tuple(sorted(found, key=int.bit_count)),
         expansion.intercept,
-        tuple(expansion.offsets),
+        tuple(expansion.offsets.values()),
     )
 
 
@@ -90,7 +90,7 @@ class _Expansion:
     def __init__(self):
         self.variables: dict[str, Node] = {}
         self.places: dict[str, int] = {}
-        self.offsets: list[Node] = []
+        self.offsets: dict[str, Node] = {}  # equal ones count once, as in R
         self.intercept, self.steps, self.alone = True, 0, 0  # alone: 0, 1 and offsets, counted
 
     def sum(self, node: Node, adds: bool) -> list[int]:
@@ -130,7 +130,7 @@ class _Expansion:
         if not adds or len(arguments) != 1 or arguments[0].key is not None:
             raise SpecError(f"formula: {short(node)}: offset() takes one value and is added")
         self.alone += 1
-        self.offsets.append(arguments[0].value)
+        self.offsets.setdefault(text_of(arguments[0].value), arguments[0].value)
         return []
 
     def product(self, node: Node) -> list[int]:

@@ -76,9 +76,11 @@ class Formula(NamedTuple):
     @property
     def offsets(self) -> tuple[str, ...]:
         return tuple(
-            text_of(node.arguments[0].value)
-            for node in _nodes(self.right)
-            if isinstance(node, Call) and node.function == "offset" and node.arguments
+            dict.fromkeys(
+                text_of(node.arguments[0].value)
+                for node in _nodes(self.right)
+                if isinstance(node, Call) and node.function == "offset" and node.arguments
+            )
         )
 
     def named(self, columns: Sequence[str], apart: Sequence[str] = ()) -> "Formula":
