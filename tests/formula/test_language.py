@@ -12,6 +12,7 @@ import pytest
 import feddcd.formula
 from feddcd import FederatedGLM
 from feddcd._errors import DataError, SpecError
+from feddcd.analysis._regression import RegressionTable
 from feddcd.analysis.plan import RegressionPlan
 from feddcd.formula import ColumnKind, kinds_of, learn, read_formula
 
@@ -105,6 +106,7 @@ REFUSED = {
     "x + 'z": "' is not closed",
     "`x": "` is not closed",
     "``": "there is no name in ``",
+    "`a``b`": "a name in backticks holds none itself: rename that column, at '`a``'",
     "(x": "( is not closed in the formula",
     "log(x": "log( is not closed in the formula",
     "x z": "this does not belong here, at 'z' (character 7) in the formula 'y ~ x z'",
@@ -162,6 +164,39 @@ def test_which_columns_are_used_comes_from_the_tree():
     assert read_formula("y ~ ns(x, knots=c(1, 2), Boundary.knots=c(0, Inf))").right_columns == (
         "x",
     )
+
+
+@pytest.mark.parametrize("name", ["a`b", "x` + log(z) + `x", "`", " "])
+def test_a_dot_never_writes_another_formula(name):
+    """It is written out and read again; a backtick in a name would end that name."""
+    told = re.escape(f"column {name!r} cannot be written in a formula; rename it")
+    with pytest.raises(DataError, match=told) as raised:
+        read_formula("y ~ .").named(["y", "x", "z", name])
+    assert raised.value.column == name
+    d = frame().rename(columns={"x": name})
+    with pytest.raises(DataError, match=told):
+        FederatedGLM("gaussian", "y ~ .").fit(d, groups="site")
+    with pytest.raises(DataError, match=told):
+        RegressionTable().offer(d.drop(columns="site"), RegressionPlan("y ~ .", "gaussian"))
+    FederatedGLM("gaussian", "y ~ `sp ort`").fit(d, groups="site")  # which does not use it
+
+
+NAMES = ("TRUE", "FALSE", "True", "False", "NA", "T", "Inf", "log", "2nd", "a b", "a\\b", "'", ".x")
+
+
+def test_a_dot_written_out_reads_as_the_same_formula():
+    formula = read_formula("y ~ . + I(x * `TRUE`)").named(["y", "x", *NAMES])
+    again = read_formula(formula.text)
+    assert again.right == formula.right
+    assert again.right_columns == ("x", *NAMES)
+
+
+@pytest.mark.parametrize("name", ["TRUE", "False", "NA"])
+def test_a_column_named_like_a_constant_is_not_the_constant(name):
+    kinds = KINDS | {name: NUMBER}
+    constant = "TRUE" if name == "TRUE" else "FALSE"
+    made = names(f"I(x * {constant}) + I(x * `{name}`)", kinds)
+    assert made == ["Intercept", f"I(x * {constant})", f"I(x * `{name}`)"]
 
 
 def test_equal_offsets_count_once():

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from .._errors import SpecError
 from ._habits import remedy
-from ._tokens import LONGEST, Token, place, shown, tokens
+from ._tokens import FLAGS, LONGEST, Token, place, shown, tokens
 from ._tree import (
     Argument,
     Bracket,
@@ -30,7 +30,6 @@ from ._tree import (
 DEEPEST = 50  # brackets within brackets
 RANKS = (("+", "-"), ("*", "/"), (":",))  # from the loosest
 COMPARED = ("==", "!=", "<", "<=", ">", ">=")
-FLAGS = {"TRUE": True, "True": True, "FALSE": False, "False": False}
 
 
 class Sides(NamedTuple):

@@ -12,6 +12,7 @@ NUMBER = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?L?")
 MARKS = ("**", "==", "!=", "<=", ">=", "~", "+", "-", "*", "/", ":", "^", "(", ")", ",", "=", "<",
          ">", "[", "]")  # fmt: skip
 BARE = re.compile(r"(?!__)(?:[^\W\d]|\.(?![\d.]|$))[\w.]*")
+FLAGS = {"TRUE": True, "True": True, "FALSE": False, "False": False}
 LOOKALIKES = {
     "−": "-", "–": "-", "—": "-", "×": "*", "∗": "*", "·": "*", "÷": "/", "∼": "~", "˜": "~",
     "‘": "'", "’": "'", "“": '"', "”": '"', "„": '"', "´": "'", "≤": "<=", "≥": ">=", "≠": "!=",
@@ -57,6 +58,8 @@ def clipped(name: str) -> str:
 
 def is_bare(name: str) -> bool:
     """Whether a name needs no backticks."""
+    if name in (*FLAGS, "NA"):
+        return False
     return BARE.fullmatch(name) is not None and unicodedata.normalize("NFKC", name) == name
 
 
@@ -141,6 +144,9 @@ def _quoted(text: str, at: int) -> Token:
         end += 1
     if end >= len(text):
         raise SpecError(f"formula: {quote} is not closed, {place(text, at, len(text))}")
+    if quote == "`" and text[end + 1 : end + 2] == "`" and letters:
+        told = "a name in backticks holds none itself: rename that column"
+        raise SpecError(f"formula: {told}, {place(text, at, end + 2)}")
     word = "".join(letters)
     if quote == "`" and not word.strip():
         raise SpecError(f"formula: there is no name in `{word}`, {place(text, at, end + 1)}")

@@ -11,7 +11,7 @@ from ._habits import BASES, CATEGORIES
 from ._parse import parse
 from ._rows import Kinds, check_number, evaluate, is_boolean
 from ._terms import expand, without_dot
-from ._tokens import shown
+from ._tokens import clipped, shown
 from ._tree import (
     Argument,
     Bracket,
@@ -88,6 +88,11 @@ class Formula(NamedTuple):
         if not self.has_dot:
             return self
         others = [c for c in columns if c not in self.left_columns and c not in apart]
+        for name in others:
+            if "`" in name or not name.strip():
+                told = f"column {clipped(name)!r} cannot be written in a formula; rename it"
+                told += ", or name the columns in place of '.'"
+                raise DataError(f"formula: {told}", column=name)
         right = without_dot(self.right, others)
         return Formula(f"{text_of(self.left)} ~ {text_of(right)}", self.left, right)
 
