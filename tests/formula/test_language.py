@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from test_design import FORMS, design, rows
 
 import feddcd.formula
 from feddcd import FederatedGLM
@@ -15,6 +16,7 @@ from feddcd._errors import DataError, SpecError
 from feddcd.analysis._regression import RegressionTable
 from feddcd.analysis.plan import RegressionPlan
 from feddcd.formula import ColumnKind, kinds_of, learn, read_formula
+from feddcd.formula._variables import CategoryVariable
 
 NUMBER = ColumnKind(True)
 KINDS = {
@@ -324,6 +326,22 @@ def test_too_many_columns_are_refused_by_name():
     many = {name: ColumnKind(False, tuple(f"l{i}" for i in range(90))) for name in ("f", "g")}
     with pytest.raises(SpecError, match="it makes more than 5,000 columns"):
         learn(read_formula("y ~ f * g"), many)
+
+
+def test_columns_are_counted_before_they_are_made(monkeypatch):
+    """3,303 terms of 1,000 levels each: not one name of a column is needed to refuse them."""
+    many = {f"v{i}": ColumnKind(False, tuple(f"l{k}" for k in range(1000))) for i in range(27)}
+    monkeypatch.setattr(CategoryVariable, "parts", lambda *_: pytest.fail("columns are made"))
+    with pytest.raises(SpecError, match="it makes more than 5,000 columns"):
+        learn(read_formula(f"y ~ ({' + '.join(many)})^3"), many)
+
+
+@pytest.mark.parametrize("right", FORMS)
+def test_as_many_columns_as_were_counted(right):
+    for variables, contrasts in design(right).blocks:
+        for each, contrast in zip(variables, contrasts, strict=True):
+            made = each.values(rows(), contrast).shape[1]
+            assert each.count(contrast) == len(each.parts(contrast)) == made
 
 
 def test_too_many_levels_are_refused_by_name():

@@ -31,6 +31,7 @@ class Part(NamedTuple):
 class Variable(Protocol):
     @property
     def is_category(self) -> bool: ...
+    def count(self, contrast: bool) -> int: ...  # of columns, without making them
     def parts(self, contrast: bool) -> tuple[Part, ...]: ...
     def values(self, frame: Any, contrast: bool) -> np.ndarray: ...
 
@@ -40,6 +41,9 @@ class NumberVariable:
     text: str
     node: Node
     is_category = False
+
+    def count(self, contrast: bool) -> int:
+        return 1
 
     def parts(self, contrast: bool) -> tuple[Part, ...]:
         return (Part(self.text),)
@@ -57,6 +61,9 @@ class BasisVariable:
     width: int
     make: Callable[[np.ndarray], np.ndarray]
     is_category = False
+
+    def count(self, contrast: bool) -> int:
+        return self.width
 
     def parts(self, contrast: bool) -> tuple[Part, ...]:
         return tuple(Part(self.text, f"[{k + 1}]", coding="basis") for k in range(self.width))
@@ -79,6 +86,9 @@ class CategoryVariable:
     contrast: str = "treatment"
     reference: int = 0
     is_category = True
+
+    def count(self, contrast: bool) -> int:
+        return len(self.levels) - contrast
 
     def parts(self, contrast: bool) -> tuple[Part, ...]:
         coding, kind = self._coding(contrast), self.contrast if contrast else "full"

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import prod
 from numbers import Number
 from typing import Any, NamedTuple
 
@@ -193,10 +194,7 @@ def _blocks(found: TermList, variables: Sequence[Variable]) -> tuple[TermBlock, 
 
 
 def _width(block: TermBlock) -> int:
-    width = 1
-    for each, contrast in zip(*block, strict=True):
-        width *= len(each.parts(contrast))
-    return width
+    return prod(each.count(contrast) for each, contrast in zip(*block, strict=True))
 
 
 def _combined(block: TermBlock) -> list[tuple[Part, ...]]:
