@@ -334,6 +334,12 @@ def test_no_sentence_on_a_column_that_stands_in_two_terms():
     assert len(_words.effects(fit.result_)) == 3
 
 
+def test_a_column_that_explains_may_be_called_y():
+    rows = rows_of().rename(columns={"y": "out", "dose": "y"})
+    fit = FederatedGLM("gaussian", "out ~ y + age").fit(rows, groups="site")
+    assert len(_words.effects(fit.result_)) == 2
+
+
 def test_standardised_effects_are_told_in_the_units_of_the_columns(tmp_path):
     settings = {"family": "gaussian", "formula": "y ~ age + arm", "standardize": True}
     fit = FederatedGLM(**settings).fit(rows_of(), groups="site")

@@ -45,7 +45,8 @@ def stands_alone(fit: TableResult, c: Coefficient) -> bool:
         return True
     if len(made.parts) != 1 or made.parts[0].coding not in ("number", "treatment"):
         return False
-    columns = {term: read_formula(f"y ~ {term}").right_columns for term in fit.terms}
+    named = lambda term: read_formula(f"`(an outcome)` ~ {term}").right_columns
+    columns = {term: named(term) for term in fit.terms}
     own = columns.get(made.term, ())
     return sum(bool(set(own) & set(others)) for others in columns.values()) == 1
 
