@@ -5,7 +5,7 @@ import gzip
 import sys
 import unicodedata
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 import pytest
@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from feddcd._errors import DataError
+from feddcd.data._cells import any_number, fits
 from feddcd.data.frames import FOREIGN, Reading, check_used, is_foreign, read_frame
 
 
@@ -268,6 +269,30 @@ def test_what_the_user_says_counts(content, how, meant):
     assert not table.doubts.keys() & {"x"}
 
 
+@pytest.mark.parametrize(
+    "codec", ["zlib", "base64", "hex", "rot13", "punycode", "undefined", "idna"]
+)
+def test_codecs_that_are_not_of_text(codec):
+    with pytest.raises(DataError, match=f"^t.csv: there is no encoding '{codec}' of text; "):
+        read(b"x,y\n1,-2\n", encoding=codec)
+
+
+@pytest.mark.parametrize("long", ["1" * 100_000, "1" * 100_000 + "a", "1,234" * 20_000, "0" * 401])
+def test_a_long_cell_is_never_a_number(long):
+    """One of 20,000 digits and a letter took half a minute."""
+    table = read(f'x,y\n"{long}",1\nb,2\n')
+    assert table.frame["x"].tolist() == [long, "b"]
+    assert not any_number(long)
+
+
+def test_no_pattern_looks_at_a_long_cell():
+    class Form:
+        def fullmatch(self, text: str) -> None:
+            raise AssertionError(len(text))
+
+    assert not fits(cast(Any, Form()), "1" * 401)
+
+
 REFUSED = {
     "a broken letter": (
         ("x,y\nä,1\n".encode() + b"\xe4,2\n"),
@@ -294,7 +319,7 @@ REFUSED = {
     "an unknown encoding": (
         b"x\n1\n",
         {"encoding": "latin1000"},
-        "t.csv: there is no encoding 'latin1000'; encoding is one of utf-8, utf-16, latin-1",
+        "t.csv: there is no encoding 'latin1000' of text; encoding is one of utf-8, utf-16",
     ),
     "a long separator": (
         b"x\n1\n",

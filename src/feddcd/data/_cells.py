@@ -31,6 +31,7 @@ AMBIGUOUS = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)
 GAP = "' \u00a0\u202f’"
 BIG, SHORT = 2**63, 18  # whole numbers of 64 bits, and so few digits that they fit
 DIGITS = 300  # more are beyond any float
+LONGEST = 400  # letters; what is longer is no number and no date, and no pattern looks at it
 BARE = {".": re.compile(r"[0-9+\-.eE]*"), ",": re.compile(r"[0-9+\-,eE]*")}  # plain numbers
 ENOUGH = 1000  # different fields of a column, to see its decimal sign
 
@@ -38,7 +39,7 @@ ENOUGH = 1000  # different fields of a column, to see its decimal sign
 def _forms(point: str, comma: str) -> tuple[re.Pattern[str], ...]:
     """Plain numbers, those in groups of three, and those that show which sign is the point."""
     p, c = re.escape(point), re.escape(comma)
-    plain = rf"[+-]?(?:\d+{p}?\d*|{p}\d+)(?:[eE][+-]?\d+)?"
+    plain = rf"[+-]?(?:\d+(?:{p}\d*)?|{p}\d+)(?:[eE][+-]?\d+)?"
     grouped = rf"[+-]?[1-9]\d{{0,2}}(?:(?:{c}\d{{3}})+|(?:[{GAP}]\d{{3}})+)(?:{p}\d*)?"
     sure = rf"[+-]?(?:\d+{p}\d*|{p}\d+)(?:[eE][+-]?\d+)?|[+-]?[1-9]\d{{0,2}}(?:{c}\d{{3}})+{p}\d*"
     sure = rf"(?:{sure}|[+-]?[1-9]\d{{0,2}}(?:{c}\d{{3}}){{2,}})"
@@ -65,7 +66,12 @@ class CellColumn(NamedTuple):
 
 def is_number(text: str, sign: str = ".") -> bool:
     text = text.strip()
-    return any(form.fullmatch(text) for form in (*FORMS[sign][:SURE], INFINITE))
+    return any(fits(form, text) for form in (*FORMS[sign][:SURE], INFINITE))
+
+
+def fits(form: re.Pattern[str], text: str) -> bool:
+    """Whether all of the text has this form; a long one has none, however long the look."""
+    return len(text) <= LONGEST and form.fullmatch(text) is not None
 
 
 def find_notation(columns: Sequence[Sequence[str]], sep: str) -> Notation:
@@ -84,8 +90,8 @@ def _hints(cells: Collection[str]) -> set[str]:
     found, like = set(), 0
     cells = list(islice(cells, ENOUGH))
     for cell in map(str.strip, cells):
-        sure = {sign for sign, forms in FORMS.items() if forms[SURE].fullmatch(cell)}
-        own = set() if AMBIGUOUS.fullmatch(cell) else sure
+        sure = {sign for sign, forms in FORMS.items() if fits(forms[SURE], cell)}
+        own = set() if fits(AMBIGUOUS, cell) else sure
         found |= own
         like += bool(sure) or cell.isdecimal() or cell in MISSING
     return found if 2 * like >= len(cells) else set()
@@ -109,7 +115,7 @@ def spelt(cells: Iterable[str], missing: Collection[str]) -> set[str]:
 
 
 def _is_plain(cell: str) -> bool:
-    return any(forms[PLAIN].fullmatch(cell.strip()) for forms in FORMS.values())
+    return any(fits(forms[PLAIN], cell.strip()) for forms in FORMS.values())
 
 
 def zeros_lost(cells: Iterable[str]) -> bool:
@@ -131,7 +137,7 @@ def typed(name: str, cells: Sequence[str], missing: Collection[str], point: Nota
         kinds, missing = kinds - {"NaN"}, {*missing, "NaN"}
     numbers = _numbers(kinds, point)
     if numbers is not None:
-        grouped = any(FORMS[point.sign][GROUPED].fullmatch(kind.strip()) for kind in kinds)
+        grouped = any(fits(FORMS[point.sign][GROUPED], kind.strip()) for kind in kinds)
         return CellColumn(_array([numbers.get(cell) for cell in cells]), grouped)
     doubt = _doubt(name, cells, kinds, point)
     if doubt is not None:
@@ -144,7 +150,7 @@ def _plain_numbers(cells: Sequence[str], missing: set[str], sign: str) -> np.nda
     whole = missing.isdisjoint(cells)
     kept = cells if whole else [cell for cell in cells if cell not in missing]
     text = "".join(kept)
-    if not kept or not BARE[sign].fullmatch(text):
+    if not kept or not BARE[sign].fullmatch(text) or max(map(len, kept)) > LONGEST:
         return None
     try:
         if whole and not any(mark in text for mark in ".,eE"):
@@ -173,7 +179,7 @@ def _numbers(kinds: Collection[str], point: Notation) -> dict[str, int | float] 
 
 
 def _is_doubtful(kind: str, point: Notation) -> bool:
-    return AMBIGUOUS.fullmatch(kind) is not None and any(sign in kind for sign in point.doubtful)
+    return fits(AMBIGUOUS, kind) and any(sign in kind for sign in point.doubtful)
 
 
 def any_number(text: str) -> bool:
@@ -209,9 +215,9 @@ def _doubt(
         both = f"{re.sub('[.,]', '', value)} or {value.replace(',', '.')}"
         why = f", which may be {both}: say with <decimal> which sign is the decimal one"
         return told(value, why, decimal=None)
-    if all(DATE.fullmatch(kind.strip()) for kind in kinds):
+    if all(fits(DATE, kind.strip()) for kind in kinds):
         return told(min(kinds), ": a date or time is no number; make days or years of it")
-    signs = [kind for kind in kinds if SIGNS.fullmatch(kind.strip())]
+    signs = [kind for kind in kinds if fits(SIGNS, kind.strip())]
     numbers = {kind for kind in kinds if is_number(kind, point.sign)}
     if signs and 2 * (len(signs) + len(numbers)) > len(kinds):
         return told(min(signs), ": write bare numbers (45% as 0.45 or as 45, at every site alike)")

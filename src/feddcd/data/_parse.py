@@ -13,7 +13,7 @@ from .._errors import DataError
 MAX_INDEX = 2**31 - 2
 MAX_FEATURES = 100_000_000
 TOKEN = re.compile(r"[^ \t]+")
-NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 LONGEST_SHOWN = 40

@@ -50,12 +50,14 @@ def decode(file: str, data: bytes, encoding: str | None) -> Decoded:
 
 
 def _codec(file: str, encoding: str) -> str:
-    try:
-        return codecs.lookup(encoding).name
-    except LookupError:
-        known = "utf-8, utf-16, latin-1, windows-1252, mac-roman, ..."
-        told = f"there is no encoding {encoding!r}; <encoding> is one of {known}"
-        raise DataError(told, file=file, settings={"encoding": None}) from None
+    """Python has codecs of other things too: zlib, names of hosts, one that fails on all text."""
+    with suppress(LookupError, ValueError):
+        "".encode(encoding)  # which refuses those that are not of text
+        if (codec := codecs.lookup(encoding).name) not in OF_HOSTS:
+            return codec
+    known = "utf-8, utf-16, latin-1, windows-1252, mac-roman, ..."
+    told = f"there is no encoding {encoding!r} of text; <encoding> is one of {known}"
+    raise DataError(told, file=file, settings={"encoding": None})
 
 
 def _other_lines_are(data: bytes) -> bool:
@@ -79,6 +81,7 @@ def _western(file: str, data: bytes) -> str:
 
 
 ENCODING = {"encoding": None}
+OF_HOSTS = ("idna", "punycode")
 
 
 class Parted(NamedTuple):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .._text import listed
-from ._cells import DATE
+from ._cells import DATE, fits
 from .frames import Frame
 
 RARE = 5  # rows: levels with fewer are marked
@@ -62,7 +62,7 @@ def _lines(name: str, values: list[Any]) -> list[str]:
 
 def _of_words(values: list[str]) -> list[str]:
     counts = Counter(values)
-    if all(DATE.fullmatch(value.strip()) for value in counts):
+    if all(fits(DATE, value.strip()) for value in counts):
         return ['type = "date"']
     if len(counts) > MOST_LEVELS or len(counts) == len(values) > RARE:
         return [f'type = "identifier"  # {len(counts)} different words: too many for a category']
