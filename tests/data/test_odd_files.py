@@ -1,7 +1,9 @@
 """Files as colleagues have them: read as they are meant, with a note of what was sniffed, or
 refused with the place, the value and the remedy."""
 
+import bz2
 import gzip
+import lzma
 import sys
 import unicodedata
 from pathlib import Path
@@ -439,6 +441,11 @@ def test_a_sheet_of_excel():
             {},
             "row 2 of 'a' holds the formula '=A2+1' without a value",
         ),
+        (
+            {"a": [["x", "y"], [1, 2], ["=A2", "=B2"]]},
+            {},
+            "row 3 of 'a' holds the formula '=A2' without a value",
+        ),
         ({"a": PATIENTS}, {"sep": ";"}, "sep goes with .csv and .tsv files"),
     ],
 )
@@ -448,6 +455,60 @@ def test_sheets_that_are_refused(sheets, how, message):
         read_frame(name, how=Reading(**how))
     assert str(error.value).startswith("t.xlsx: ")
     assert message in str(error.value)
+
+
+def test_a_value_in_the_last_corner_of_excel():
+    """A file of 5 kB, with billions of empty cells."""
+    openpyxl = pytest.importorskip("openpyxl")
+    made = openpyxl.load_workbook(book({"a": [["x", "y"], [1, 2]]}))
+    made["a"]["XFD1048576"] = 1
+    made.save("t.xlsx")
+    with pytest.raises(
+        DataError, match=r"^t\.xlsx: the sheet 'a' has more than 5,000,000 empty .*"
+    ):
+        read_frame("t.xlsx")
+    del made["a"]["XFD1048576"]
+    made["a"].cell(300_000, 2).value = 3
+    made.save("t.xlsx")
+    assert read_frame("t.xlsx").frame["y"].tolist() == [2, 3]
+
+
+def test_a_large_part_of_an_excel_file(monkeypatch):
+    monkeypatch.setattr("feddcd.data._excel.MOST_UNPACKED", 1000)
+    with pytest.raises(DataError, match=r"t\.xlsx: unpacks to .* kB, above the 1 kB .* as \.csv"):
+        read_frame(book({"a": PATIENTS}))
+
+
+def test_hidden_rows_and_percent_cells_are_told():
+    openpyxl = pytest.importorskip("openpyxl")
+    made = openpyxl.load_workbook(book({"a": [["x", "spo2"], [1, 0.97], [2, 0.9], [3, 0.8]]}))
+    made["a"].row_dimensions[3].hidden = True
+    made["a"].row_dimensions[9].hidden = True
+    made["a"]["B2"].number_format = "0%"
+    made.save("t.xlsx")
+    table = read_frame("t.xlsx")
+    assert table.frame["x"].tolist() == [1, 2, 3]
+    assert "; 1 row hidden in Excel (by a filter or by hand) used" in table.notes[0]
+    assert "; 'spo2' shown as percent in Excel, read as 0.97 for 97%" in table.notes[0]
+
+
+BOMBS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
+
+
+@pytest.mark.parametrize("end", BOMBS)
+def test_a_packed_file_that_unpacks_to_too_much(end, monkeypatch):
+    monkeypatch.setattr("feddcd.data.files.SMALL", 10_000)
+    monkeypatch.setattr("feddcd.data.files.BLOCK", 5_000)
+    packed = BOMBS[end](b"x,y\n" + b"1,2\n" * 1_000_000)
+    with pytest.raises(
+        DataError, match=rf"^t\.csv\.{end}: unpacks to more than .* unpack it first"
+    ):
+        read(packed, f"t.csv.{end}")
+    monkeypatch.setattr("feddcd.data.files.SMALL", 1 << 26)
+    monkeypatch.setattr("feddcd.data.files.MOST_UNPACKED", 100_000)
+    with pytest.raises(DataError, match=r"unpacks to more than 100 kB; if that is a table"):
+        read(packed, f"t.csv.{end}")
+    assert len(read(b"x,y\n" + b"1,2\n" * 30_000).frame) == 30_000  # a plain one is what it is
 
 
 def test_text_that_is_a_number_in_a_cell():

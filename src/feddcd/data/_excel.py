@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import datetime
-from contextlib import closing
+import zipfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
+from xml.parsers import expat
 
 from .._errors import DataError
-from .._text import listed, meant
+from .._text import listed, meant, size
+from .files import MOST_UNPACKED
+
+EMPTY, SHARE = 5_000_000, 0.9  # cells of a sheet that hold nothing, and their share, at most
+
+Row = tuple[int, list[Any]]  # as Excel counts it, and its values up to the last one
 
 
 class Sheet(NamedTuple):
@@ -16,69 +24,143 @@ class Sheet(NamedTuple):
     names: list[str]
     columns: dict[str, list[str]]
     rows: list[int]  # as Excel counts them
+    hidden: int  # so many of the rows
+    shares: list[str]  # columns with numbers that Excel shows as percent
+
+
+class _Walked(NamedTuple):
+    rows: list[Row]  # those that hold anything
+    shares: set[int]  # columns, counted from 0
 
 
 def read_cells(path: Path, wanted: str | None, sign: str) -> Sheet:
     """The sheet of this name, or the only one that holds anything; numbers get this decimal sign,
     as those have that are held as text."""
-    title, table = _choose(str(path), _sheets(path, values=True), wanted)
-    rows = [(i + 1, list(row)) for i, row in enumerate(table) if any(v is not None for v in row)]
+    with _book(path) as book:
+        sheets = {sheet.title: sheet for sheet in book.worksheets}
+        _check_name(str(path), sheets, wanted)
+        chosen = sheets if wanted is None else {wanted: sheets[wanted]}
+        walked = {title: _walk(path, sheet) for title, sheet in chosen.items()}
+        title = _choose(str(path), walked)
+        marks = _marks(sheets[title])
+    if marks.formulas:
+        _check_calculated(path, title, walked[title].rows)
+    rows, shares = walked[title]
     if not rows:
         told = f"the sheet {title!r} is empty, expected a row with the names of the columns"
         raise DataError(told, file=str(path))
-    if any(value is None for _, row in rows for value in row):
-        _check_calculated(path, title, rows)
-    width = max(len(_trimmed(row)) for _, row in rows)
-    padded = [(number, (row + [None] * width)[:width]) for number, row in rows]
-    (_, header), *body = padded
+    width = max(len(row) for _, row in rows)
+    (_, header), *body = [(number, row + [None] * (width - len(row))) for number, row in rows]
     names = ["" if value is None else str(value).strip() for value in header]
     columns = {name: [_field(row[j], sign) for _, row in body] for j, name in enumerate(names)}
-    return Sheet(title, names, columns, [number for number, _ in body])
+    numbers = [number for number, _ in body]
+    percent = [names[j] for j in sorted(shares) if names[j]]
+    return Sheet(title, names, columns, numbers, len(marks.hidden & {*numbers}), percent)
 
 
-def _sheets(path: Path, *, values: bool) -> dict[str, list[tuple[Any, ...]]]:
+@contextmanager
+def _book(path: Path, *, values: bool = True) -> Iterator[Any]:
     try:
         import openpyxl
     except ImportError:
         told = "Excel files are read by openpyxl, which is not here: pip install 'feddcd[excel]'"
         raise DataError(f"{told}; or save the sheet as .csv", file=str(path)) from None
     try:
+        _check_size(path)
         with closing(openpyxl.load_workbook(path, read_only=True, data_only=values)) as book:
-            sheets = book.worksheets
-            return {sheet.title: list(sheet.iter_rows(values_only=True)) for sheet in sheets}
+            yield book
+    except DataError:
+        raise
     except Exception as error:  # of zip files, of XML, and its own
         raise DataError(f"cannot be read as an Excel file: {error}", file=str(path)) from None
 
 
-def _choose(file: str, sheets: dict[str, Any], wanted: str | None) -> tuple[str, Any]:
-    holds = lambda rows: any(value is not None for row in rows for value in row)
-    filled = [name for name, rows in sheets.items() if holds(rows)]
-    if wanted is None and len(filled) > 1:
+def _check_size(path: Path) -> None:
+    """What the archive says of its parts is as much as will be unpacked of them."""
+    with zipfile.ZipFile(path) as archive:
+        unpacked = sum(part.file_size for part in archive.infolist())
+    if unpacked > MOST_UNPACKED:
+        told = f"unpacks to {size(unpacked)}, above the {size(MOST_UNPACKED)} that are read"
+        raise DataError(f"{told}: save the sheet as .csv", file=str(path))
+
+
+def _check_name(file: str, sheets: dict[str, Any], wanted: str | None) -> None:
+    if wanted is not None and wanted not in sheets:
+        hint = meant(wanted, sheets)
+        raise DataError(f"no sheet {wanted!r}; {hint}sheets: {listed(sheets)}", file=file)
+
+
+def _choose(file: str, walked: dict[str, _Walked]) -> str:
+    filled = [title for title, sheet in walked.items() if sheet.rows]
+    if len(filled) > 1:
         told = f"has the sheets {listed(filled)}: say which with <sheet>"
         raise DataError(told, file=file, settings={"sheet": filled[0]})
-    name = wanted if wanted is not None else (filled or list(sheets))[0]
-    if name not in sheets:
-        hint = meant(name, sheets)
-        raise DataError(f"no sheet {name!r}; {hint}sheets: {listed(sheets)}", file=file)
-    return name, sheets[name]
+    return (filled or list(walked))[0]
 
 
-def _check_calculated(path: Path, title: str, rows: list[tuple[int, list[Any]]]) -> None:
+def _walk(path: Path, sheet: Any) -> _Walked:
+    """The rows that hold anything. One value in the last corner makes a sheet of billions of empty
+    cells, so they are counted on the way."""
+    rows: list[Row] = []
+    shares: set[int] = set()
+    area = filled = 0
+    for number, cells in enumerate(sheet.iter_rows(), 1):
+        held = [j for j, cell in enumerate(cells) if cell.value is not None]
+        area, filled = area + max(len(cells), 1), filled + len(held)
+        if area - filled > max(EMPTY, SHARE * area):
+            told = f"the sheet {sheet.title!r} has more than {EMPTY:,} empty cells, up to "
+            remedy = f"row {number:,} alone: delete the empty rows and columns, or save it as .csv"
+            raise DataError(told + remedy, file=str(path))
+        if held:
+            rows.append((number, [cell.value for cell in cells[: held[-1] + 1]]))
+            shares |= {j for j in held if j not in shares and _is_share(cells[j])}
+    return _Walked(rows, shares)
+
+
+def _is_share(cell: Any) -> bool:
+    return isinstance(cell.value, int | float) and "%" in cell.number_format
+
+
+class _Marks(NamedTuple):
+    hidden: set[int]  # rows
+    formulas: bool
+
+
+def _marks(sheet: Any) -> _Marks:
+    """What openpyxl does not tell of a sheet that it does not hold as a whole."""
+    hidden: set[int] = set()
+    seen = {"row": 0, "f": 0}
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        name = tag.rpartition(":")[2]
+        if name == "row":
+            seen["row"] = int(float(attributes.get("r", seen["row"] + 1)))
+            if attributes.get("hidden") in ("1", "true"):
+                hidden.add(seen["row"])
+        elif name == "f":
+            seen["f"] += 1
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = start
+    with sheet._get_source() as source:
+        parser.ParseFile(source)
+    return _Marks(hidden, seen["f"] > 0)
+
+
+def _check_calculated(path: Path, title: str, rows: list[Row]) -> None:
     """A formula whose value was never saved looks like an empty cell."""
-    formulas = _sheets(path, values=False)[title]
-    for number, row in rows:
-        for value, formula in zip(row, formulas[number - 1], strict=False):
-            if value is None and isinstance(formula, str) and formula.startswith("="):
+    values = dict(rows)
+    with _book(path, values=False) as book:
+        formulas = _walk(path, book[title]).rows
+    for number, row in formulas:
+        known = values.get(number, [])
+        for j, formula in enumerate(row):
+            missing = j >= len(known) or known[j] is None
+            if missing and isinstance(formula, str) and formula.startswith("="):
                 told = (
                     f"row {number} of {title!r} holds the formula {formula[:40]!r} without a value"
                 )
                 raise DataError(f"{told}: open it in Excel and save it", file=str(path))
-
-
-def _trimmed(row: list[Any]) -> list[Any]:
-    while row and row[-1] is None:
-        row = row[:-1]
-    return row
 
 
 def _field(value: Any, sign: str) -> str:

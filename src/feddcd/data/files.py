@@ -18,11 +18,14 @@ import numpy as np
 
 from .._errors import DataError
 from .._files import stamp, write_atomically
+from .._text import size
 
 BLOCK = 1 << 22
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError)
 CACHE_VERSION = 1
+MOST_UNPACKED = 1 << 30  # bytes of a table, which takes some ten times as much memory
+SMALL, MOST_TIMES = 1 << 26, 200  # a larger text packed that well is no table
 
 
 class _Readable(Protocol):
@@ -65,6 +68,22 @@ def text_blocks(path: Path) -> Iterator[bytes]:
                 yield block
     except DAMAGE as error:
         raise DataError(f"{path}: {fault}: {error}") from None
+
+
+def whole_text(path: Path) -> bytes:
+    """The same in one piece, for tables; a packed file that unpacks to too much is refused on the
+    way."""
+    with open(path, "rb") as raw:
+        packed = bool(_decompressed(raw)[0])
+    length, most = 0, max(SMALL, MOST_TIMES * os.path.getsize(path))
+    blocks: list[bytes] = []
+    for block in text_blocks(path):
+        blocks.append(block)
+        length += len(block)
+        if packed and length > min(most, MOST_UNPACKED):
+            told = f"{path}: unpacks to more than {size(min(most, MOST_UNPACKED))}"
+            raise DataError(f"{told}; if that is a table, unpack it first, or write .parquet")
+    return b"".join(blocks)
 
 
 def _decompressed(raw: BinaryIO) -> tuple[str, _Readable]:

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .._errors import DataError
-from .._text import listed, meant, sentence_list
+from .._text import listed, meant, plural, sentence_list
 from . import _cells as cells
 from ._cells import Notation
 from ._cells import is_number as is_number
 from ._excel import read_cells
 from ._sniff import SEPARATORS, decode, records, separator
-from .files import check_file, text_blocks
+from .files import check_file, whole_text
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 PACKED = (".gz", ".bz2", ".xz")
@@ -169,7 +169,7 @@ class _Wanted(NamedTuple):
 
 def _csv(path: Path, how: Reading, wanted: _Wanted) -> Frame:
     file, usual = str(path), DELIMITERS[suffix(path)]
-    text, encoding = decode(file, b"".join(text_blocks(path)), how.encoding)
+    text, encoding = decode(file, whole_text(path), how.encoding)
     sep, skip = separator(file, text, how.sep, usual)
     names, lines, rows = _records(file, text, sep, skip)
     columns = dict(zip(names, zip(*rows, strict=True) if rows else [()] * len(names), strict=True))
@@ -184,7 +184,13 @@ def _excel(path: Path, how: Reading, wanted: _Wanted) -> Frame:
     _check_names(f"{path}: sheet {sheet.name!r}", sheet.names)
     columns = {composed(name): column for name, column in sheet.columns.items()}
     place, said = lambda row: f"in row {sheet.rows[row]}", [f"the sheet {sheet.name!r}"]
-    return _frame(str(path), columns, how._replace(decimal=sign), wanted, place, said, ",")
+    made = _frame(str(path), columns, how._replace(decimal=sign), wanted, place, said, ",")
+    more = []
+    if sheet.hidden:
+        more.append(f"{plural(sheet.hidden, 'row')} hidden in Excel (by a filter or by hand) used")
+    if sheet.shares:
+        more.append(f"{listed(sheet.shares, 5)} shown as percent in Excel, read as 0.97 for 97%")
+    return made._replace(notes=("; ".join([*made.notes, *more]),))
 
 
 def _frame(
