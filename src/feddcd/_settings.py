@@ -18,13 +18,20 @@ Limit = Callable[[str, Any], Any]  # a setting's name and value to the value; ra
 def read_toml(path: Path, hint: str = "", error: type[SpecError] = SpecError) -> dict[str, Any]:
     """`hint` says what to do where there is no such file."""
     try:
-        return tomllib.loads(Path(path).read_text("utf-8"))
+        return tomllib.loads(Path(path).read_text("utf-8-sig"))  # Notepad writes a mark
     except FileNotFoundError:
         raise error(f"{path}: no such file{hint}") from None
     except OSError as reason:
         raise error(f"{path}: cannot be read: {reason.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as reason:
-        raise error(f"{path}: not a TOML file: {reason}") from None
+        raise error(f"{path}: not a TOML file: {reason}{_remedy(reason)}") from None
+
+
+def _remedy(reason: ValueError) -> str:
+    if isinstance(reason, UnicodeDecodeError):
+        return "; save it as UTF-8"
+    slashed = "\\" in str(reason) or "hex" in str(reason)  # \U of C:\Users begins a letter's number
+    return "; write a path of Windows with /, as in C:/Daten/x.csv" if slashed else ""
 
 
 def check_names(

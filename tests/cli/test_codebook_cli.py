@@ -154,7 +154,10 @@ def test_names_are_found_in_either_spelling(capsys):
     [
         ("--decimal ;", "p.csv: --decimal is . or , but not ';'"),
         ("--sep ab", "--sep is one character"),
-        ("--encoding klingon", "p.csv: there is no encoding 'klingon'; --encoding is one of utf-8"),
+        (
+            "--encoding klingon",
+            "p.csv: there is no encoding 'klingon' of text; --encoding is one of",
+        ),
         ("--sheet one", "p.csv: --sheet goes with .xlsx files"),
         ("--codebook no.toml", "no.toml: no such file; `feddcd codebook DATA --out codebook.toml`"),
         ("--sep :", "p.csv: no column 'site' for --group"),

@@ -8,6 +8,7 @@ import pytest
 import tomli_w
 
 from feddcd._errors import DataError, SpecError
+from feddcd._settings import read_toml
 from feddcd.data.codebook import Codebook, ColumnEntry, load_codebook, read_codebook
 from feddcd.data.conform import CodebookError, check_table, conform, read_agreed
 from feddcd.data.draft import draft
@@ -284,6 +285,8 @@ def test_no_codebook():
             "does not allow 'id' as predictor; its roles: an identifier has no role",
         ),
         ("sex", "outcome", "does not allow 'sex' as outcome; its roles: 'predictor'"),
+        ("day", "predictor", "'day' is a date, which is no number and no category; make days"),
+        ("day", "outcome", "'day' is a date"),
         ("aeg", "outcome", "the codebook has no column 'aeg'; did you mean 'age'?"),
     ],
 )
@@ -292,6 +295,22 @@ def test_roles(name, role, message):
         book().check_role(name, role)
     assert message in str(error.value)
     book().check_role("age", role)
+
+
+def test_a_codebook_as_an_editor_saves_it():
+    text = BOOK.replace('type = "date"', 'type = "date"\nlabel = "früh"')
+    Path("b.toml").write_bytes(text.encode("utf-8-sig"))
+    assert load_codebook("b.toml").columns["day"].label == "früh"
+    Path("b.toml").write_bytes(text.encode("cp1252"))
+    with pytest.raises(SpecError, match=r"b\.toml: not a TOML file: .*; save it as UTF-8$"):
+        load_codebook("b.toml")
+
+
+@pytest.mark.parametrize("path", [r"C:\Daten\x.csv", r"C:\Users\x.csv", r"\\server\x.csv"])
+def test_a_path_of_windows(path):
+    Path("site.toml").write_text(f'data = "{path}"\n')
+    with pytest.raises(SpecError, match=r"; write a path of Windows with /, as in C:/Daten"):
+        read_toml(Path("site.toml"))
 
 
 def test_a_draft_is_a_codebook_and_its_files_fit():

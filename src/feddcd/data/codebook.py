@@ -91,6 +91,10 @@ class Codebook:
             told = f"the codebook has no column {name!r}; {hint}columns: {listed(self.columns)}"
             raise SpecError(told, column=name)
         entry = self.columns[name]
+        if entry.type == "date" and role != "group":
+            told = f"the column {name!r} is a date, which is no number and no category"
+            remedy = "make days or years of it, in a column of their own with type = 'number'"
+            raise SpecError(f"{told}; {remedy}", column=name)
         if not entry.allows(role):
             roles = "an identifier has no role" if entry.roles is None else listed(entry.roles)
             told = f"the codebook does not allow {name!r} as {role}; its roles: {roles}"
