@@ -8,6 +8,7 @@ from decimal import ROUND_CEILING, Context
 from typing import Any
 
 NONE = "–"
+HARMFUL = ("Cc", "Cf", "Cs", "Zl", "Zp")  # controls, formats, surrogates, ends of lines
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -32,10 +33,17 @@ def listed(values: Iterable[Any], most: int = 20) -> str:
 
 
 def printable(text: str) -> str:
-    """Without what moves the cursor, changes colours or turns the direction of writing: names and
-    reasons come from other people."""
-    plain = lambda c: c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cf", "Cs")
+    """One line, without what moves the cursor, changes colours or turns the direction of writing:
+    names and reasons come from other people, who make no line of their own."""
+    if text.isprintable():
+        return text
+    plain = lambda c: c == "\t" or unicodedata.category(c) not in HARMFUL
     return "".join(c if plain(c) else c.encode("unicode_escape").decode() for c in text)
+
+
+def printable_lines(text: str) -> str:
+    """The same of a text whose lines are our own."""
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def plural(number: int, noun: str) -> str:

@@ -340,6 +340,35 @@ def test_a_job_names_its_codebook(capsys):
     assert "race[T.other]" in coefficients("fed/server/glm").index
 
 
+FORGED = [
+    "z\nProven: FORGED",
+    "z\x85Proven: FORGED",
+    "z\u2028Proven: FORGED",
+    "z\x1b[2J",
+    "z\u202eb",
+]
+
+
+@pytest.mark.parametrize("level", FORGED)
+def test_a_level_makes_no_line_of_its_own(level, capsys):
+    patients().replace({"race": {"white": level}}).to_csv("p.csv", index=False)
+    said = feddcd(FORMULA, capsys)
+    told = [said, *(Path("out", f).read_text("utf-8") for f in ("summary.txt", "coefficients.csv"))]
+    for text in told:
+        assert f"race[T.{printable(level)}]" in text
+        assert not any(line.startswith("Proven: FORGED") for line in text.splitlines())
+    page = Path("out/report.html").read_text("utf-8")
+    assert not {"\x1b", "\u202e", "\x85", "\u2028"} & set("".join([*told, page]))
+
+
+def test_a_name_is_no_formula_of_a_spreadsheet(capsys):
+    named = patients()[["low", "age", "site"]].rename(columns={"age": "=1+1"}).assign(**{"-1": 0.5})
+    named["-1"] += named.index % 7
+    named.to_csv("p.csv", index=False)
+    feddcd("glm p.csv --label low --group site --out out", capsys)
+    assert list(coefficients().index[1:]) == ["'=1+1", "-1"]
+
+
 @pytest.mark.parametrize("text", ["[/kg]", "\x1b[2J", "\u202egnp.exe", "a\x07"])
 def test_text_of_others_is_printed_as_it_is(text, capsys):
     """Neither markup nor a terminal's commands in names of columns do anything."""

@@ -5,7 +5,7 @@ import numbers
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from .._text import upper
+from .._text import printable, upper
 from . import _digits as digits
 from . import _more
 from ._digits import Range, about, significant
@@ -26,7 +26,7 @@ def summary(result: TableResult) -> str:
     parts = [title, "=" * WIDTH, *head, *_linear(result), "=" * WIDTH, *_table(result), ""]
     robust = notes(result.covariance, result.n_clusters)
     more = [*_proof(result), *robust, *_more.lines(result.more)]
-    return "\n".join([*parts, *_notes(result), *more])
+    return "\n".join(map(printable, [*parts, *_notes(result), *more]))
 
 
 def shown(result: TableResult, name: str, places: int = 6) -> str:

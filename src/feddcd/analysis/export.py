@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,13 @@ import pandas as pd
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
 
 from .._errors import SpecError
+from .._text import printable
 from ..formula import Part, read_formula
 from . import _more
 from ._result import Fitted, TableResult, result_of
 
 FORMAT = 1
+FORMULA, NUMBER = re.compile(r"[=+\-@\t]"), re.compile(r"[+-]?\d+(\.\d*)?")
 JOBLIB = {"gaussian": "identity", "binomial": "logit", "poisson": "log", "multinomial": "logit"}
 
 
@@ -28,7 +31,7 @@ def write(fit: TableResult | Fitted, folder: str | Path) -> list[Path]:
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / name for name in ("coefficients.csv", "model.json", "summary.txt")]
-    result.original_table.to_csv(paths[0], index_label="name", lineterminator="\n")
+    _write_csv(result.original_table.rename_axis("name"), paths[0])
     paths[1].write_text(text, encoding="utf-8", newline="\n")
     paths[2].write_text(fit.summary() + "\n", encoding="utf-8", newline="\n")
     # scikit-learn has no model of an intercept alone
@@ -37,8 +40,18 @@ def write(fit: TableResult | Fitted, folder: str | Path) -> list[Path]:
         joblib.dump(estimator(result), paths[2])
     for name, table in result.more.items():
         paths.append(folder / f"{name}.csv")
-        table.to_csv(paths[-1], lineterminator="\n")
+        _write_csv(table, paths[-1])
     return paths
+
+
+def _write_csv(table: pd.DataFrame, path: Path) -> None:
+    """Names as a spreadsheet can be shown them: it takes what begins with = for a formula."""
+    names = [_name(printable(str(name))) for name in table.index]
+    table.set_axis(names).to_csv(path, index_label=table.index.name, lineterminator="\n")
+
+
+def _name(name: str) -> str:
+    return f"'{name}" if FORMULA.match(name) and not NUMBER.fullmatch(name) else name
 
 
 def estimator(result: TableResult) -> LogisticRegression | LinearRegression | PoissonRegressor:

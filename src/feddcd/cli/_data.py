@@ -48,7 +48,8 @@ def list_sets() -> None:
     table.add_row(authors.NAME, escape("\n".join([*lines, here])))
     console.print(table)
     named = os.environ.get("FEDDCD_DATA")
-    say(f"\nlooked in {f'{named} (FEDDCD_DATA) and ' if named else ''}{cache_dir()}")
+    say("")
+    say(f"looked in {f'{named} (FEDDCD_DATA) and ' if named else ''}{cache_dir()}")
 
 
 @data_app.command("fetch")

@@ -24,7 +24,7 @@ from ..data.frames import PLAIN, Frame, check_kind, composed, is_foreign, is_tab
 from ..data.frames import Reading as Reading
 from ..data.libsvm import read_libsvm
 from ._glm_wishes import Wishes, extend, predictions
-from ._terminal import as_option, console, say, warn
+from ._terminal import as_option, console, say, say_lines, warn
 
 PRETENDED = "(site)"
 
@@ -138,7 +138,8 @@ def _show(model: FederatedGLM, table: Frame, data: FileRows) -> None:
         counts = ", ".join(f"{name} {n:,}" for name, n in data.rows.holes.items() if n)
         say(f"{result.n_dropped:,} of {len(table.frame):,} rows lack a value ({counts})")
     choice = result.choice
-    say(f"method: {choice.method} ({choice.reason})\n\n{model.summary()}\n")
+    say(f"method: {choice.method} ({choice.reason})")
+    say_lines(f"\n{model.summary()}\n")
 
 
 def _write(model: FederatedGLM, plan: RegressionPlan | None, folder: Path) -> list[Path]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from .._errors import SpecError
 from .._files import shown
 from .._settings import read_toml
-from .._text import printable
+from .._text import printable_lines
 from ..data.codebook import load_codebook, read_codebook
 from ..data.conform import read_agreed
 from ..data.frames import no_column
@@ -89,7 +89,7 @@ def show_table(folder: FederationFolder) -> None:
     if not (tables / "summary.txt").exists():
         say(f"no table yet; make it with: {up_again(folder)}")
     else:
-        print(printable((tables / "summary.txt").read_text("utf-8")))
+        print(printable_lines((tables / "summary.txt").read_text("utf-8")))
         say(f"table, model and report: {shown(tables)}")
     refusals = []  # of the last run
     for _, event in folder.read_events():

@@ -9,7 +9,7 @@ from rich.markup import escape as escape
 from rich.progress import Progress, ProgressColumn
 
 from .._errors import Above
-from .._text import printable
+from .._text import printable, printable_lines
 
 console, errors = Console(), Console(stderr=True)
 _PLAIN: Any = {"soft_wrap": True, "highlight": False, "markup": False, "emoji": False}
@@ -46,6 +46,11 @@ def say(text: str, style: str | None = None) -> None:
     """A line as it is: a [bracket] or a :word: in it is no markup, for names and reasons come from
     other people, who may not move the cursor either; and a long path stays in one piece."""
     console.print(printable(text), style=style, **_PLAIN)
+
+
+def say_lines(text: str) -> None:
+    """A text of our own, of several lines, in which names are printable already."""
+    console.print(printable_lines(text), **_PLAIN)
 
 
 def warn(text: str) -> None:

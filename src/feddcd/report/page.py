@@ -9,6 +9,8 @@ from datetime import date
 from html import escape
 from importlib.metadata import version
 
+from .._text import printable, printable_lines
+
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 # on a phone, on a desktop and on paper, in the light and in the dark
 CSS = """
@@ -151,11 +153,11 @@ def document(title: str, *parts: str) -> str:
 <meta name="color-scheme" content="light dark">
 <meta http-equiv="Content-Security-Policy" content="{POLICY}">
 <link rel="icon" href="data:,">
-<title>{escape(title)}</title>
+<title>{escape(printable(title))}</title>
 <style>{CSS}</style>
 </head>
 <body><main>
-{lines(parts)}
+{printable_lines(lines(parts))}
 </main></body>
 </html>
 """
