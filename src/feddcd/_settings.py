@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import numbers
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -12,26 +13,32 @@ from typing import Any, get_args, get_origin
 from ._errors import SpecError
 from ._text import nearest
 
+SLASHES = "; write a path of Windows with /, as in C:/Daten/x.csv"
+LOST = re.compile(r"[A-Za-z]:\S*[\x08\t\n\f\r]")  # of C:\new, whose \n ends a line
 Limit = Callable[[str, Any], Any]  # a setting's name and value to the value; raises `SpecError`
 
 
 def read_toml(path: Path, hint: str = "", error: type[SpecError] = SpecError) -> dict[str, Any]:
     """`hint` says what to do where there is no such file."""
     try:
-        return tomllib.loads(Path(path).read_text("utf-8-sig"))  # Notepad writes a mark
+        values = tomllib.loads(Path(path).read_text("utf-8-sig"))  # Notepad writes a mark
     except FileNotFoundError:
         raise error(f"{path}: no such file{hint}") from None
     except OSError as reason:
         raise error(f"{path}: cannot be read: {reason.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as reason:
         raise error(f"{path}: not a TOML file: {reason}{_remedy(reason)}") from None
+    for name, value in values.items():
+        if isinstance(value, str) and LOST.match(value):
+            raise error(f"{path}: {name} = {value!r} has lost a backslash{SLASHES}")
+    return values
 
 
 def _remedy(reason: ValueError) -> str:
     if isinstance(reason, UnicodeDecodeError):
         return "; save it as UTF-8"
     slashed = "\\" in str(reason) or "hex" in str(reason)  # \U of C:\Users begins a letter's number
-    return "; write a path of Windows with /, as in C:/Daten/x.csv" if slashed else ""
+    return SLASHES if slashed else ""
 
 
 def check_names(

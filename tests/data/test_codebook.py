@@ -306,7 +306,9 @@ def test_a_codebook_as_an_editor_saves_it():
         load_codebook("b.toml")
 
 
-@pytest.mark.parametrize("path", [r"C:\Daten\x.csv", r"C:\Users\x.csv", r"\\server\x.csv"])
+@pytest.mark.parametrize(
+    "path", [r"C:\Daten\x.csv", r"C:\Users\x.csv", r"C:\new.csv", r"\\server\x.csv"]
+)
 def test_a_path_of_windows(path):
     Path("site.toml").write_text(f'data = "{path}"\n')
     with pytest.raises(SpecError, match=r"; write a path of Windows with /, as in C:/Daten"):
