@@ -21,6 +21,7 @@ from feddcd.analysis.protocol import (
     ColumnsOffer,
     Count,
     Max,
+    Offered,
     SiteRows,
     Sum,
     arrays,
@@ -85,7 +86,7 @@ class Means:
         return tuple(plan.columns)
 
     def offer(self, table, plan):
-        return ColumnsOffer({}, plan.columns, None)
+        return Offered(ColumnsOffer({}, plan.columns, None), {}, {})
 
     def agree(self, offers, plan):
         return Agreement({}, None, plan.columns, list(offers)), {}
@@ -125,7 +126,7 @@ def means(monkeypatch):
 def test_a_second_analysis_in_one_process(means):
     d, plan = patients(), read_plan({"analysis": "means", "columns": ["age", "bmi"]})
     rows = {site: means.rows(part, plan, None, site) for site, part in parts(d).items()}
-    cohort, _ = means.agree({site: means.offer(None, plan) for site in rows}, plan)
+    cohort, _ = means.agree({site: means.offer(None, plan).offer for site in rows}, plan)
     found = converse(means.talk(plan, cohort), in_process(means, rows, absent=0.4, seed=1))
     whole = d[["age", "bmi"]].dropna()
     np.testing.assert_allclose(list(found.means.values()), whole.mean(), rtol=1e-12)

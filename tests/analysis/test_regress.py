@@ -420,3 +420,106 @@ def test_a_level_that_sites_write_in_two_ways_is_told(tmp_path, other):
     home = made(tmp_path, RegressionPlan("y ~ age + arm"), held)
     with pytest.raises(DataError, match="write a level of arm in two ways"):
         run(home)
+
+
+def classed(n=60, odd=None):
+    """Sites p and q with an outcome w of words, one row of p being odd."""
+    rng = np.random.default_rng(4)
+    d = pd.DataFrame({"x": rng.normal(size=2 * n), "w": np.resize(["a", "b", "c"], 2 * n)})
+    d["site"] = np.repeat(["p", "q"], n)
+    if odd is not None:
+        d.loc[0, "w"] = odd
+    return d
+
+
+def told_of(home):
+    """All that reached the coordinator, what p logged as sent, and p's own log."""
+    heard = []
+
+    def listen(site, kind, data):
+        heard.append(data)
+        return data
+
+    with pytest.raises(DataError, match="a table needs 2 sites") as error:
+        run(home, lambda places: LocalNetwork(places, tamper=listen))
+    sent, noted = (list(home.site("p").glob(name)) for name in ("outgoing.jsonl", "site.log"))
+    log, own = ("".join(path.read_text() for path in paths) for paths in (sent, noted))
+    events = [str(event) for _, event in home.read_events()]
+    return "\n".join([str(error.value), *events, *map(repr, heard)]), log, own
+
+
+@pytest.mark.parametrize("options", [{}, {"family": "multinomial"}])
+def test_a_class_of_few_rows_does_not_leave_with_the_names(tmp_path, options):
+    d = classed(odd="RARE777")
+    if not options:  # two words: one of one row
+        d = d[(d.site == "q") & (d.w != "c") | d.w.isin(["a", "RARE777"])]
+    home = made(tmp_path, RegressionPlan("w ~ x", **options), parts(d))
+    policy(home, "p", "min_per_class = 5")
+    told, log, _ = told_of(home)
+    assert "p: its policy does not allow a class with fewer than 5 rows" in told
+    assert "RARE777" not in told + log
+
+
+def test_classes_that_leave_are_logged_and_shown(tmp_path):
+    home = made(tmp_path, RegressionPlan("w ~ x", "multinomial"), parts(classed()))
+    seen = []
+    run(home, ask=lambda text: seen.append(text) or "yes")
+    first = json.loads((home.site("p") / "outgoing.jsonl").read_text().splitlines()[0])
+    assert first["kind"] == "columns"
+    assert first["classes"] == {"a": 20, "b": 20, "c": 20}
+    assert "classes: 3: 'a': 20, 'b': 20, 'c': 20" in seen[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "odd", "said"),
+    [
+        (
+            {"family": "multinomial", "classes": ["a", "b", "c"]},
+            "RARE777",
+            "p: its outcome 'w' has a class that was not declared",
+        ),
+        (
+            {"levels": {"w": ["a", "b"]}},
+            "RARE777",
+            "p: its outcome 'w' has a class that was not declared",
+        ),
+        ({}, "RARE777", "p: its outcome 'w' has more than two values, and binomial takes two"),
+    ],
+)
+def test_a_class_that_does_not_fit_is_told_without_its_name(tmp_path, options, odd, said):
+    d = classed(odd=odd)
+    if "classes" not in options:
+        d = d[d.w != "c"]
+    told, log, noted = told_of(made(tmp_path, RegressionPlan("w ~ x", **options), parts(d)))
+    assert said in told
+    assert "RARE777" not in told + log
+    assert "RARE777" in noted
+
+
+def test_declared_classes_leave_as_declared(tmp_path):
+    """Which of them a site has is not told."""
+    d = classed()
+    d = d[(d.site == "q") | (d.w != "c")]
+    plan = RegressionPlan("w ~ x", "multinomial", classes=["c", "a", "b"], l2=0.1)
+    heard = []
+
+    def listen(site, kind, data):
+        heard.append(unpack_message(data))
+        return data
+
+    run(made(tmp_path, plan, parts(d)), lambda places: LocalNetwork(places, tamper=listen))
+    offers = [said.meta["classes"] for said in heard if said.kind == "columns"]
+    assert offers == [["c", "a", "b"]] * 2
+
+
+@pytest.mark.parametrize(
+    ("formula", "family", "what"),
+    [("w ~ C(x)", "multinomial", "column 'x'"), ("x ~ n", "multinomial", "outcome 'x'")],
+)
+def test_a_column_of_too_many_levels_stays_at_the_site(tmp_path, formula, family, what):
+    d = classed(1001)
+    d = d.assign(x=d.x.astype(str) if "C(" not in formula else d.x, n=d.index % 7)
+    told, log, _ = told_of(made(tmp_path, RegressionPlan(formula, family), parts(d)))
+    assert f"p: its {what} has more than 1,000 different values" in told
+    for value in map(str, d.x[:20]):
+        assert value[:12] not in told + log

@@ -18,6 +18,10 @@ from feddcd.analysis.protocol import Again, Agreement, ColumnsOffer, converse, i
 from feddcd.analysis.registry import read_plan
 
 TABLE = RegressionTable()
+WITHOUT_VALUES = {  # what a site says instead
+    "h has 4 different values, 'h1', 'h2', 'h3', 'h4': family='binomial' takes two":
+        "its outcome 'h' has more than two values, and binomial takes two",
+}  # fmt: skip
 
 
 def plain(value):
@@ -29,7 +33,9 @@ def federated(frame, plan):
     """The same table from sites that know their own rows alone."""
     plan = read_plan(plain(plan.to_dict() | {"analysis": "regression"}))
     parts = {site: rows.drop(columns="site") for site, rows in frame.groupby("site")}
-    offers = {s: ColumnsOffer(**plain(TABLE.offer(d, plan)._asdict())) for s, d in parts.items()}
+    offers = {
+        s: ColumnsOffer(**plain(TABLE.offer(d, plan).offer._asdict())) for s, d in parts.items()
+    }
     cohort, refused = TABLE.agree(offers, plan)
     assert not refused
     while True:
@@ -76,7 +82,7 @@ def agree_everywhere(right, frame, left="y", family="gaussian", tol=1e-9, **more
     fit = lambda: FederatedGLM(family, formula, **more).fit(frame, groups="site").result_
     one, why = said(fit)
     other, why_other = said(lambda: federated(frame, RegressionPlan(formula, family, **more)))
-    assert why == why_other
+    assert why_other == WITHOUT_VALUES.get(why, why)
     if one is None:
         return why
     assert list(one.table.index) == list(other.table.index)

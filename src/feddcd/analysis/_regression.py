@@ -8,7 +8,7 @@ import pandas as pd
 
 from .._errors import DataError, Refused
 from ..formula import INTERCEPT
-from . import _schema
+from . import _offer, _schema
 from ._coefficients import (
     Shown,
     sandwich_change,
@@ -47,8 +47,8 @@ class RegressionTable:
     }
 
     plan = staticmethod(RegressionPlan.from_dict)
-    columns = staticmethod(_schema.used)
-    offer = staticmethod(_schema.offer)
+    columns = staticmethod(_offer.used)
+    offer = staticmethod(_offer.offer)
     agree = staticmethod(_schema.agree)
     rows = staticmethod(_schema.site_rows)
 

@@ -14,66 +14,20 @@ from ..formula import (
     ColumnKind,
     Formula,
     FormulaDesign,
-    NoColumn,
-    kinds_of,
     learn,
     levels_of,
     read_formula,
     sorted_levels,
 )
 from ._model import finished_columns
-from ._outcome import Outcome, outcome_of, words_of
+from ._offer import entering, roles
+from ._outcome import Outcome, outcome_of
 from ._sums import DesignRows
 from ._targets import class_order, code, targets
 from .families import CLASSED, SHARES
 from .plan import ModelSettings, RegressionPlan
 from .protocol import Agreement, ColumnsOffer, Misfit, SiteRows, counts
-from .table import CompleteRows, Design, Roles, as_frame, choose, finish, formula_for
-
-
-def used(plan: RegressionPlan, names: Sequence[str]) -> tuple[str, ...]:
-    """The columns that enter; a missing one is named."""
-    return _entering(plan, _formula(plan, names), names)
-
-
-def _entering(plan: RegressionPlan, formula: Formula, names: Sequence[str]) -> tuple[str, ...]:
-    apart = (plan.weight, plan.offset, plan.cluster)
-    wanted = {*formula.left_columns, *formula.right_columns, *apart}
-    return tuple(name for name in names if name in wanted)
-
-
-def _formula(plan: RegressionPlan, names: Sequence[str]) -> Formula:
-    apart = (plan.weight, plan.offset, plan.cluster)
-    lacking = [c for c in (*apart, *plan.levels) if c and c not in names]
-    if lacking:
-        raise Misfit(f"there is no column {lacking[0]!r}")
-    try:
-        return formula_for(str(plan.formula), _roles(plan, 0), list(names))
-    except NoColumn as error:
-        raise Misfit(f"there is no column {error.column!r}, which the formula names") from error
-
-
-def _roles(plan: RegressionPlan, n: int) -> Roles:
-    return Roles(None, np.zeros(n), plan.weight, plan.offset, plan.cluster)
-
-
-def offer(table: pd.DataFrame, plan: RegressionPlan) -> ColumnsOffer:
-    """Kinds and levels over the complete rows. No column of the design is made: the reference of a
-    category may be at another site."""
-    frame = as_frame(table, need_names=True)
-    formula = _formula(plan, list(frame.columns))
-    chosen = choose(frame, _roles(plan, len(frame)), formula, plan.missing)
-    kinds = kinds_of(chosen.frame, chosen.used, {*formula.categories, *plan.levels})
-    levels = {c: list(kind.levels) for c, kind in kinds.items() if kind.levels}
-    numbers = [c for c, kind in kinds.items() if kind.number]
-    return ColumnsOffer(levels, numbers, _classes_of(chosen.y, plan), list(kinds))
-
-
-def _classes_of(y: pd.Series, plan: RegressionPlan) -> list | None:
-    """The classes of an outcome, or its two words."""
-    if plan.family in CLASSED:
-        return levels_of(y)
-    return words_of(y, plan.event) if plan.family in SHARES else None
+from .table import CompleteRows, Design, as_frame, choose, finish
 
 
 def agree(
@@ -152,14 +106,13 @@ def _misfit(offer: ColumnsOffer, most: _Most, plan: RegressionPlan) -> str:
             own, others = ("numbers", "categories")[:: 1 if column in offer.numbers else -1]
             return f"its column {column!r} holds {own}, and at most sites {others}"
     for column, declared in plan.levels.items():
-        if other := sorted_levels(set(offer.levels.get(column, ())) - set(declared)):
-            return f"its column {column!r} has the level {other[0]!r}, which was not declared"
+        if not set(offer.levels.get(column, ())) <= set(declared):
+            return f"its column {column!r} has a level that was not declared"
     if plan.family in SHARES and (offer.classes is None) == most.words:
         own, others = ("words", "numbers")[:: 1 if offer.classes is not None else -1]
         return f"its outcome is of {own}, and at most sites of {others}"
-    undeclared = set(offer.classes or ()) - set(plan.classes or offer.classes or ())
-    if other := sorted_levels(undeclared):
-        return f"it has the class {other[0]!r}, which was not declared"
+    if plan.classes is not None and not set(offer.classes or ()) <= set(plan.classes):
+        return "its outcome has a class that was not declared"
     return ""
 
 
@@ -203,19 +156,19 @@ def _kinds(cohort: Agreement) -> dict[str, ColumnKind]:
 def site_rows(table: pd.DataFrame, plan: RegressionPlan, cohort: Agreement, site: str) -> SiteRows:
     """The site's rows of the agreed design."""
     frame, formula = as_frame(table, need_names=True), _agreed(plan, cohort)
-    roles = _roles(plan, len(frame))
-    chosen = choose(frame, roles, formula, plan.missing)
+    own = roles(plan, len(frame))
+    chosen = choose(frame, own, formula, plan.missing)
     for column, levels in cohort.levels.items():
         if not set(levels_of(chosen.frame[column])) <= set(levels):  # pyright: ignore
             raise Misfit(f"its column {column!r} has a level that was not agreed")
-    rows = finish(chosen, roles, _kinds(cohort))
+    rows = finish(chosen, own, _kinds(cohort))
     kept = [i for i, name in enumerate(rows.names) if name not in cohort.left_out]
     if [rows.names[i] for i in kept] != list(cohort.names):
         raise Misfit("the formula makes other columns here than elsewhere")
     Y = code(plan.family, rows, cohort)
     s = np.ones(len(Y)) if rows.weight is None else rows.weight
-    own = np.full(len(Y), cohort.sites.index(site))
-    X = finished_columns(rows.X[:, kept], plan, cohort, own)
+    place = np.full(len(Y), cohort.sites.index(site))
+    X = finished_columns(rows.X[:, kept], plan, cohort, place)
     if cohort.classes is not None:
         plan = dataclasses.replace(plan, classes=list(cohort.classes))
     return SiteRows(
@@ -223,7 +176,7 @@ def site_rows(table: pd.DataFrame, plan: RegressionPlan, cohort: Agreement, site
         DesignRows(X, Y, s, rows.offset),
         n=len(s),
         dropped=rows.dropped,
-        columns=_entering(plan, formula, list(frame.columns)),
+        columns=entering(plan, formula, list(frame.columns)),
         classes=counts(rows.y) if plan.family in (*SHARES, *CLASSED) else {},
         levels={c: counts(chosen.frame[c]) for c in cohort.levels},
         cluster=rows.cluster,

@@ -77,6 +77,14 @@ class ColumnsOffer(NamedTuple):
     columns: list[str] | None = None  # all that explain, in the order of its table
 
 
+class Offered(NamedTuple):
+    """An offer, and the rows behind its names, which stay at the site for its rules and its log."""
+
+    offer: ColumnsOffer
+    classes: Mapping[str, int]
+    levels: Mapping[str, Mapping[str, int]]
+
+
 class Agreement(NamedTuple):
     """The sites of an analysis, and what they agreed on."""
 
@@ -157,7 +165,7 @@ class Analysis(Protocol):
     def method(self) -> str: ...
     def plan(self, values: Any) -> Any: ...
     def columns(self, plan: Any, names: Sequence[str]) -> tuple[str, ...]: ...
-    def offer(self, table: Any, plan: Any) -> ColumnsOffer: ...
+    def offer(self, table: Any, plan: Any) -> Offered: ...
     def agree(
         self, offers: Mapping[str, ColumnsOffer], plan: Any
     ) -> tuple[Agreement, dict[str, str]]: ...

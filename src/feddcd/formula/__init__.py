@@ -5,6 +5,7 @@ row alone, and what it makes of a table follows from the kinds of its columns, n
 So the plan, every site and `predict` make the same columns.
 """
 
+from ._categories import MOST_LEVELS
 from ._rows import ColumnKind, is_numeric, label
 from ._variables import Part
 from .design import (
@@ -21,7 +22,7 @@ from .design import (
 from .language import INTERCEPT, Formula, read_formula
 
 __all__ = [
-    "INTERCEPT", "ColumnKind", "DesignColumn", "Formula", "FormulaDesign", "NoColumn", "Part",
-    "check_there", "is_numeric", "kinds_of", "label", "learn", "levels_of", "plain", "read_formula",
-    "sorted_levels",
+    "INTERCEPT", "MOST_LEVELS", "ColumnKind", "DesignColumn", "Formula", "FormulaDesign",
+    "NoColumn", "Part", "check_there", "is_numeric", "kinds_of", "label", "learn", "levels_of",
+    "plain", "read_formula", "sorted_levels",
 ]  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ..._errors import DataError, FeddcdError, Refused
 from ..._files import stamp
-from ...analysis.protocol import Agreement, ColumnsOffer, Misfit, SiteRows, arrays, counts
+from ...analysis.protocol import Agreement, ColumnsOffer, Misfit, SiteRows, arrays
 from ...analysis.registry import ANALYSES, read_plan
 from ...data.codebook import read_codebook
 from ...data.conform import CodebookError, conform, read_agreed
@@ -37,10 +37,12 @@ def columns(envelope: Envelope, source: SiteTable, check: Check) -> tuple[Envelo
     out = Outgoing("columns", analysis.method, entering, len(frame), 0, {}, {}, 0, {})
     check(out)
     with _guard(source, table):
-        offer = _declared(analysis.offer(frame, plan), plan)
-    levels = {name: counts(frame[name]) for name in offer.levels}
+        offered = analysis.offer(frame, plan)
+        offer = _declared(offered.offer, plan)
     meta = {"client": source.client, **offer._asdict()}
-    return Envelope("columns", meta, {}), out._replace(levels=levels)
+    # whoever sends this asks the rules again, now with the rows behind each name
+    out = out._replace(classes=offered.classes, levels=offered.levels)
+    return Envelope("columns", meta, {}), out
 
 
 def sums(envelope: Envelope, source: SiteTable, check: Check) -> tuple[Envelope, Outgoing]:
@@ -70,7 +72,7 @@ def _guard(source: SiteTable, table: Frame) -> Iterator[None]:
     try:
         yield
     except Misfit as error:
-        raise Refused(f"{source.client}: {error}") from None
+        raise Refused(f"{source.client}: {error}") from error.__cause__  # for the own log
     except CodebookError as error:
         raise Refused(f"{source.client}: its {error.public}") from error  # which the log gets
     except FeddcdError as error:
@@ -108,8 +110,10 @@ def _agreed(table: Frame, plan: Any, entering: Sequence[str]) -> Frame:
 def _declared(offer: ColumnsOffer, plan: Any) -> ColumnsOffer:
     """Levels that the plan declares are offered as declared: which occur here is not told."""
     for column, declared in plan.levels.items():
-        if not set(offer.levels.get(column, ())) <= set(declared):
-            raise Misfit(f"its column {column!r} has a level that was not declared")
+        other = [level for level in offer.levels.get(column, ()) if level not in declared]
+        if other:
+            own = DataError(f"{column} has the level {other[0]!r}, which was not declared")
+            raise Misfit(f"its column {column!r} has a level that was not declared") from own
     entering = [c for c in plan.levels if c in (offer.columns or ())]
     return offer._replace(levels=offer.levels | {c: plan.levels[c] for c in entering})
 
