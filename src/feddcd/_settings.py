@@ -4,29 +4,40 @@ import dataclasses
 import math
 import numbers
 import re
+import stat
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin
 
-from ._errors import SpecError
+from ._errors import FeddcdError, SpecError
 from ._text import nearest
 
 SLASHES = "; write a path of Windows with /, as in C:/Daten/x.csv"
 LOST = re.compile(r"[A-Za-z]:\S*[\x08\t\n\f\r]")  # of C:\new, whose \n ends a line
 Limit = Callable[[str, Any], Any]  # a setting's name and value to the value; raises `SpecError`
+MOST_BYTES = 10_000_000
+MOST_DEPTH = 20
+TOO_DEEP = "its tables or lists are nested too deeply"
 
 
 def read_toml(path: Path, hint: str = "", error: type[SpecError] = SpecError) -> dict[str, Any]:
     """`hint` says what to do where there is no such file."""
     try:
-        values = tomllib.loads(Path(path).read_text("utf-8-sig"))  # Notepad writes a mark
+        # Notepad writes a mark; TOML itself knows LF and CR LF as ends of lines
+        text = _content(Path(path), error).decode("utf-8-sig").replace("\r\n", "\n")
+        values = tomllib.loads(text)
+        _check_sizes(values, "")
     except FileNotFoundError:
         raise error(f"{path}: no such file{hint}") from None
     except OSError as reason:
         raise error(f"{path}: cannot be read: {reason.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as reason:
+    except RecursionError:
+        raise error(f"{path}: {TOO_DEEP}") from None
+    except FeddcdError as reason:
+        raise error(f"{path}: {reason}") from None
+    except ValueError as reason:  # no TOML, no text, or more digits than Python reads
         raise error(f"{path}: not a TOML file: {reason}{_remedy(reason)}") from None
     for name, value in values.items():
         if isinstance(value, str) and LOST.match(value):
@@ -39,6 +50,36 @@ def _remedy(reason: ValueError) -> str:
         return "; save it as UTF-8"
     slashed = "\\" in str(reason) or "hex" in str(reason)  # \U of C:\Users begins a letter's number
     return SLASHES if slashed else ""
+
+
+def _content(path: Path, error: type[SpecError]) -> bytes:
+    """Of a file: a device or a pipe may never end."""
+    told = f"need a regular file of at most {MOST_BYTES // 10**6} MB"
+    if "\0" in str(path):
+        raise error("cannot be read: its name holds a zero byte")
+    mode = path.stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # opening a folder says what it is
+        raise error(told)
+    with path.open("rb") as file:
+        content = file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise error(told)
+    return content
+
+
+def _check_sizes(value: Any, name: str, depth: int = 0) -> None:
+    """What TOML allows, and what messages can carry: few levels, and whole numbers of 64 bits."""
+    if depth > MOST_DEPTH:
+        raise SpecError(TOO_DEEP)
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise SpecError(f"{name}: a whole number beyond 64 bits")
+    below = {}
+    if isinstance(value, dict):
+        below = {f"{name}.{key}".lstrip("."): inner for key, inner in value.items()}
+    elif isinstance(value, list):
+        below = {f"{name}[{i}]": inner for i, inner in enumerate(value)}
+    for key, inner in below.items():
+        _check_sizes(inner, key, depth + 1)
 
 
 def check_names(

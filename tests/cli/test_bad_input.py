@@ -1,5 +1,6 @@
 """Bad input is refused at the door: one line that names the value, exit code 2, no traceback."""
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -9,9 +10,11 @@ import pytest
 from scipy import sparse
 
 import feddcd
-from feddcd._errors import DataError, Diverged, FolderError, SpecError
+from feddcd._errors import DataError, Diverged, FolderError, PolicyError, SpecError
 from feddcd.algorithms import FedDCD
+from feddcd.cli._tables import load_job
 from feddcd.cli.app import main
+from feddcd.federation.site.policy import load_policy
 from feddcd.history import History
 from feddcd.solvers import GradientDescent
 
@@ -421,3 +424,75 @@ def test_an_algorithm_object_is_not_resumed_as_another(tmp_path):
         feddcd.resume(tmp_path / "b", rounds=4)
     with pytest.raises(FolderError, match="other data, parts or another algorithm object"):
         feddcd.resume(tmp_path / "b", rounds=4, parts=rows[::-1])
+
+
+GLM = "[glm]\nformula = 'y ~ x'\n"
+CODED = "[glm.codebook.columns.x]\ntype = 'number'\n"
+TOML = {
+    "arrays": (GLM + "l2 = " + "[" * 9000 + "]" * 9000, "nested too deeply"),
+    "tables": (GLM + "l2 = " + "{a=" * 3000 + "1" + "}" * 3000, "nested too deeply"),
+    "dotted": ("a" + ".a" * 3000 + " = 1", "nested too deeply"),
+    "digits": (GLM + "l2 = " + "9" * 5000, "not a TOML file"),
+    "integer": (GLM + "tol = " + "9" * 400, "glm.tol: a whole number beyond 64 bits"),
+    "classes": (GLM + "classes = 1", "glm: classes are different words or numbers in a list"),
+    "nested": (GLM + "classes = [[1]]", "glm: classes are different words or numbers in a list"),
+    "nan": (GLM + "classes = [nan]", "glm: classes are different words or numbers in a list"),
+    "date": (GLM + "classes = [1979-05-27]", "glm: classes are different words or numbers"),
+    "twice": (GLM + "classes = ['a', 'a']", "glm: classes are different words or numbers"),
+    "levels": (GLM + "levels = {x = [nan, 1]}", "glm: levels of 'x' are different words or"),
+    "days": (GLM + "levels = {x = [1979-05-27]}", "glm: levels of 'x' are different words or"),
+    "analysis": (GLM + "analysis = ['regression']", "no analysis ['regression']"),
+    "no l2": (GLM + "l2 = nan", "glm: l2 should hold finite numbers >= 0, got nan"),
+    "day l2": (GLM + "l2 = 1979-05-27", "glm: l2 should hold finite numbers >= 0"),
+    "l2 by name": (GLM + "l2 = {x = inf}", "glm: l2 should hold finite numbers >= 0, got inf"),
+    "event": (GLM + "event = nan", "event is a value of the outcome, got nan"),
+    "family": (GLM + "family = ['binomial']", "need family in"),
+    "link": (GLM + "link = ['logit']", "need link in"),
+    "weight": (GLM + "weight = ['w']", "glm: weight is the name of a column"),
+    "range": (GLM + CODED + "range = [0, inf]", "column 'x': range is [least, most]"),
+    "no range": (GLM + CODED + "range = [nan, 1]", "column 'x': range is [least, most]"),
+    "null": (GLM + 'codebook = "\\u0000"', "cannot be read"),
+    "device": (GLM + 'codebook = "/dev/zero"', "/dev/zero: need a regular file of at most 10 MB"),
+    "folder": (GLM + 'codebook = "."', "job.toml: .: cannot be read: Is a directory"),
+    "large": (GLM + 'codebook = "large.toml"', "large.toml: need a regular file of at most 10 MB"),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), TOML.values(), ids=TOML)
+def test_job_files(text, message, capsys):
+    Path("job.toml").write_text(text)
+    if "large" in text:
+        with Path("large.toml").open("wb") as file:
+            file.truncate(10_000_001)
+    told = refused(["federation", "init", "fed", "--job", "job.toml"], capsys)
+    assert message in told
+    assert "job.toml: " in told
+    assert len(told) < 400
+    assert not Path("fed").exists()
+
+
+@pytest.mark.parametrize("text", [TOML[name][0] for name in ("arrays", "dotted", "digits")])
+@pytest.mark.parametrize("name", ["federation.toml", "sites/site-1/site.toml"])
+def test_files_of_a_federation(name, text, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["federation", "init", "fed", "--sites", "2"])
+    capsys.readouterr()
+    Path("fed", name).write_text(text)
+    assert name in refused(["federation", "simulate", "fed"], capsys)
+
+
+def test_a_policy_that_is_too_much_stops_everything(tmp_path):
+    for text, message in (TOML[name] for name in ("arrays", "dotted", "digits")):
+        (tmp_path / "policy.toml").write_text(text + "\ncomplete = true\n")
+        with pytest.raises(PolicyError, match=message):
+            load_policy(tmp_path / "policy.toml")
+
+
+def test_a_plan_with_dates_can_be_sent():
+    """TOML's own dates in a codebook's range become words."""
+    Path("job.toml").write_text(
+        GLM + CODED + "[glm.codebook.columns.d]\ntype = 'date'\nrange = [1979-05-27, 1980-01-01]"
+    )
+    plan = load_job(Path("job.toml"))
+    assert plan.codebook["columns"]["d"]["range"] == ["1979-05-27", "1980-01-01"]
+    json.dumps(plan.to_dict(), allow_nan=False)

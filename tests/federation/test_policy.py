@@ -441,7 +441,7 @@ MUTANTS = [  # group that finds it, owner, function, text, its mutant
     ("rules", Policy, "check", "raise Refused(", "print("),
     ("files", rules, "load_policy", "if path.is_symlink():", "if False:"),
     ("files", rules, "read_toml", "except OSError", f"{_OPEN}OSError{_ELSE}{_OPEN}EOFError"),
-    ("files", rules, "read_toml", "except (tomllib", f"{_OPEN}ValueError{_ELSE}except (tomllib"),
+    ("files", rules, "read_toml", "except Value", f"{_OPEN}ValueError{_ELSE}except Value"),
     ("files", rules, "load_policy", "!= [\"complete\"] or", "== [\"complete\"] and"),
     ("files", rules, "load_policy", "is not True", "is None"),
     ("files", rules, "load_policy", "check_names(values,", f"values = {_ONLY}(values,"),

@@ -1,6 +1,7 @@
 """The settings of a model, once for the estimator, the command and a federation's plan."""
 
 import dataclasses
+import math
 import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -110,6 +111,9 @@ class RegressionPlan(ModelSettings):
             raise SpecError(f"glm: need a table of settings, got {values!r}")
         values = {name: value for name, value in values.items() if name != "analysis"}
         check_names(values, [f.name for f in dataclasses.fields(RegressionPlan)], "glm")
+        if values.get("codebook"):  # with dates as words, as a message can carry them
+            book = read_codebook(values["codebook"], "glm: codebook")
+            values["codebook"] = book.to_dict()
         return RegressionPlan(**values)
 
     def __post_init__(self):
@@ -123,6 +127,11 @@ class RegressionPlan(ModelSettings):
             isinstance(levels, list) and levels for levels in self.levels.values()
         ):
             raise SpecError("glm: levels are lists by column, as in levels = {sex = ['f', 'm']}")
+        for column, levels in self.levels.items():
+            _check_names("levels", levels, f" of {column!r}")
+        if self.classes is not None:
+            _check_names("classes", self.classes)
+        _check_l2(self.l2)
         if self.codebook:
             read_codebook(self.codebook, "glm: codebook")
         check_cluster(self.covariance, self.cluster)
@@ -131,6 +140,26 @@ class RegressionPlan(ModelSettings):
                 raise SpecError(f"glm: {name} is the name of a column")
         if self.family == "multinomial" and self.offset:
             raise SpecError("glm: an offset has no meaning for family='multinomial'")
+
+
+def _check_names(what: str, given: Any, whose: str = "") -> None:
+    """Levels or classes: what a message can carry and what can be told apart."""
+    fits = isinstance(given, list) and given and all(map(_is_plain, given))
+    if not fits or len(set(given)) < len(given):
+        told = "different words or numbers in a list, as in ['a', 'b']"
+        raise SpecError(f"glm: {what}{whose} are {told}; got {given!s:.80}")
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
+
+
+def _check_l2(l2: Any) -> None:
+    """Before the coefficients have names, so that a plan can be sent."""
+    inner = list(l2.values()) if isinstance(l2, dict) else l2
+    for value in inner if isinstance(inner, list) else [inner]:
+        if not (is_real(value) and 0 <= value < np.inf):
+            raise SpecError(f"glm: l2 should hold finite numbers >= 0, got {value!s:.80}")
 
 
 def _check_formula(text: Any, family: str) -> None:
@@ -151,7 +180,7 @@ def _check_firth(firth: Any, family: str, link: str, l2: Any) -> None:
 
 
 def _check_event(event: Any, family: str) -> None:
-    if not isinstance(event, str | int | float):
+    if not _is_plain(event):
         raise SpecError(f"event is a value of the outcome, got {event!r}")
     if family not in SHARES:
         raise SpecError(f"event={event!r} is for {_shares()} alone")

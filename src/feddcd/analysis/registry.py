@@ -18,6 +18,6 @@ def read_plan(values: Any) -> Any:
         if isinstance(values, dict)
         else RegressionTable.name
     )
-    if name not in ANALYSES:
+    if not isinstance(name, str) or name not in ANALYSES:
         raise SpecError(f"no analysis {name!r}{nearest(str(name), ANALYSES)}")
     return ANALYSES[name].plan(values)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import math
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -200,7 +201,8 @@ def _check_range(kind: str, made: dict[str, Any]) -> None:
     fits = isinstance(limits, tuple) and len(limits) == 2
     if kind == "date" and fits:
         limits = tuple(v.isoformat() if isinstance(v, datetime.date) else v for v in limits)
-    if not fits or not all(type(v) in allowed for v in limits) or not limits[0] <= limits[1]:
+    fits = fits and all(type(v) in allowed for v in limits) and limits[0] <= limits[1]
+    if not fits or any(v in (-math.inf, math.inf) for v in limits):
         raise SpecError(f"range is [least, most], as in [0, 120]; got {made['range']!r}")
     made["range"] = limits
 
