@@ -301,10 +301,10 @@ def test_clusters_without_a_formula():
     assert set(coefficients().index) == {"Intercept", "age", "death", "visits", "time", "trials"}
 
 
-@pytest.mark.parametrize("level", ["0.95", "100", "-5"])
+@pytest.mark.parametrize("level", ["0.95", "100.0", "-5.0", "99.99999999999999", "nan"])
 def test_a_level_is_in_per_cent(capsys, level):
     feddcd(*GLM, *F, "--level", level, "--out", "out", code=2)
-    told = f"need 1 <= --level < 100, in per cent as in --level 95; got {level}"
+    told = f"need 50 <= --level <= 99.99, in per cent as in --level 95; got {level}"
     assert told in capsys.readouterr().err
 
 

@@ -17,7 +17,7 @@ import pandas as pd
 from .._errors import SpecError
 from .._text import listed, meant
 from ._inference import reference
-from .plan import is_real
+from .plan import check_level, is_real
 
 if TYPE_CHECKING:
     from ._result import TableResult
@@ -37,8 +37,7 @@ def contrasts(result: "TableResult", wanted: Any, level: float | None = None) ->
     """One row for each that is wanted: a text, weights by name, or a list of such. The level is
     that of the table, and the coefficients are in the units of the columns."""
     level = result.level if level is None else level
-    if not (is_real(level) and 0 < level < 1):
-        raise SpecError(f"need 0 < <level> < 1, got {level!r}", settings={"level": None})
+    check_level("level", level)
     each = wanted if isinstance(wanted, list | tuple) else [wanted]
     labels = [str(name) for name in result.table.index]
     rows = {}

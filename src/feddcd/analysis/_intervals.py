@@ -9,7 +9,7 @@ import pandas as pd
 from .._errors import SpecError
 from ._inference import reference
 from .families import family_of
-from .plan import is_real
+from .plan import check_level
 
 if TYPE_CHECKING:
     from ._result import TableResult
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 def with_intervals(result: "TableResult", rows: Any, z: np.ndarray, level: Any) -> pd.DataFrame:
     """For rows of the design matrix: mean, low, high; of linear models row_low and row_high, too,
     between which the outcome of one new row of weight 1 lies."""
-    if not (is_real(level) and 0 < level < 1):
-        raise SpecError(f"need 0 < <interval> < 1, got {level!r}", settings={"interval": None})
+    check_level("interval", level)
     if result.classes is not None:
         raise SpecError("the shares of several classes are predicted without <interval>",
                         settings={"interval": None})  # fmt: skip

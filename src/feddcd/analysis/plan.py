@@ -55,9 +55,7 @@ class ModelSettings:
                 raise SpecError(f"need {name} in {', '.join(choices)}; got {value!r}")
         if not (is_real(self.tol) and 0 < self.tol < np.inf):
             raise SpecError(f"need a finite tol > 0, in standard errors; got tol={self.tol!r}")
-        if not (is_real(self.level) and 0 < self.level < 1):
-            told = f"need a level of the intervals between 0 and 1, as 0.95; got {self.level!r}"
-            raise SpecError(told, settings={"level": None})
+        check_level("level", self.level)
         for name in ("latency", "bandwidth"):
             value = getattr(self, name)
             if not (is_real(value) and 0 < value < np.inf):
@@ -202,6 +200,13 @@ def check_simulation(absent: Any, random_state: Any) -> None:
     if not (is_real(absent) and 0 <= absent < 1):
         raise SpecError(f"need 0 <= absent < 1, got absent={absent!r}")
     check_whole("random_state", random_state, 0)
+
+
+def check_level(name: str, value: Any) -> None:
+    """Of intervals. Beyond, they are of no use, and their quantiles come to be infinite."""
+    if not (is_real(value) and 0.5 <= value <= 0.9999):
+        told = f"need 0.5 <= <{name}> <= 0.9999, as 0.95; got {value!r}"
+        raise SpecError(told, settings={name: None})
 
 
 def check_whole(name: str, value: Any, least: int) -> None:

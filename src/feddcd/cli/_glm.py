@@ -88,8 +88,9 @@ def glm_command(
 
 def _share(percent: float) -> float:
     """0.95 is more likely meant as a share than as less than one per cent."""
-    if not 1 <= percent < 100:
-        raise SpecError(f"need 1 <= --level < 100, in per cent as in --level 95; got {percent:g}")
+    if not 50 <= percent <= 99.99:
+        told = f"need 50 <= --level <= 99.99, in per cent as in --level 95; got {percent!r}"
+        raise SpecError(told)
     return percent / 100
 
 
