@@ -3,6 +3,7 @@
 import json
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -523,3 +524,23 @@ def test_a_column_of_too_many_levels_stays_at_the_site(tmp_path, formula, family
     assert f"p: its {what} has more than 1,000 different values" in told
     for value in map(str, d.x[:20]):
         assert value[:12] not in told + log
+
+
+def test_a_site_that_gets_another_name_is_told(tmp_path):
+    job, do = Path("job.toml"), lambda *words: CliRunner().invoke(app, words)
+    job.write_text("[glm]\nformula = 'y ~ age'\n")
+    d = patients().replace({"site": {"south": "Süd 1"}})
+    d.to_csv("d.csv", index=False)
+    init = ["--job", str(job), "--data", "d.csv", "--group", "site"]
+    done = do("federation", "init", "fed", *init)
+    assert "site 'Süd 1' is called 'S-d-1'" in done.output
+    assert done.output.count("is called") == 1
+    for other in ("S-d 1", "s-D-1"):
+        d.replace({"site": {"west": other}}).to_csv("d.csv", index=False)
+        failed = do("federation", "init", "fed2", *init)
+        told = str(failed.exception)
+        assert "two values of site" in told
+        assert "'Süd 1'" in told
+        assert repr(other) in told
+    with pytest.raises(SpecError, match="two sites are called A and a"):
+        create(tmp_path / "fed3", ["A", "a"], Config("test"))

@@ -61,13 +61,23 @@ def rows_by_site(file: str, group: str | None, codebook: dict[str, Any]) -> dict
         raise SpecError("--group is missing: the column of the table that says whose a row is")
     if group not in table.frame.columns:
         raise no_column(table.file, group, list(table.frame.columns))
-    sites = {}
+    sites, labels = {}, {}
     for label, rows in table.frame.groupby(group, sort=True):
         name = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in str(label))
-        if name in sites:
-            raise SpecError(f"two values of {group} would both be the site {name}: rename one")
+        _check_other(group, str(label), name, labels)
+        if name != str(label):
+            say(f"site {str(label)!r} is called {name!r}")
+        labels[name] = str(label)
         sites[name] = rows.drop(columns=group)
     return sites
+
+
+def _check_other(group: str, label: str, name: str, labels: dict[str, str]) -> None:
+    """Refuses what would be a folder that is there: not all disks tell A from a."""
+    for other, whose in labels.items():
+        if other.casefold() == name.casefold():
+            told = f"two values of {group}, {whose!r} and {label!r}, would both be the site {name}"
+            raise SpecError(f"{told}: rename one")
 
 
 def show_event(event: dict[str, Any]) -> None:

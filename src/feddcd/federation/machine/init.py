@@ -129,9 +129,11 @@ def _check_sites(sites: list[str]) -> None:
     for name in sites:
         if not name.replace("-", "").replace("_", "").isalnum() or not name.isascii():
             raise SpecError(f"a site's name has letters, digits, - and _ only, got {name!r}")
-    if len(set(sites)) < len(sites):
-        twice = next(name for name in sites if sites.count(name) > 1)
-        raise SpecError(f"two sites are called {twice}")
+    plain = [name.casefold() for name in sites]  # not all disks tell A from a
+    if len(set(plain)) < len(plain):
+        twice = [name for name in sites if plain.count(name.casefold()) > 1]
+        told = twice[0] if twice[0] == twice[1] else f"{twice[0]} and {twice[1]}"
+        raise SpecError(f"two sites are called {told}")
 
 
 def _write_site(
