@@ -53,16 +53,28 @@ def pytest_make_parametrize_id(val, argname):
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
-    """Workers begin with parts of equal length, and steal from the ends of others' later. The
-    first begins with real processes, which mostly wait; the second with the longest tests."""
+    """Workers begin with parts of equal length, and steal from the ends of others' later: what
+    takes long stands first in a part. The first begins with real processes, which mostly wait, the
+    second with the longest tests, the third with commands as users have them."""
     workers = getattr(config, "workerinput", {}).get("workercount", 1)
-    waiting, long, rest = [], [], []
+    if workers == 1:
+        return
+    heads, rest = [[] for _ in range(workers)], []
     for item in items:
-        processes, computes = item.get_closest_marker("processes"), item.path.name in LONG
-        (waiting if processes else long if computes else rest).append(item)
-    place = max(0, len(items) // workers - len(waiting))
-    if workers > 1:
-        items[:] = [*waiting, *rest[:place], *long, *rest[place:]]
+        if item.get_closest_marker("processes"):
+            heads[0].append(item)
+        elif item.path.name in LONG:
+            heads[1].append(item)
+        elif item.get_closest_marker("smoke"):
+            heads[min(2, workers - 1)].append(item)
+        else:
+            rest.append(item)
+    size = len(items) // workers
+    for head in heads[:-1]:
+        more = max(0, size - len(head))
+        head += rest[:more]
+        rest = rest[more:]
+    items[:] = [item for head in [*heads[:-1], heads[-1] + rest] for item in head]
 
 
 def pytest_collection_finish():
