@@ -11,6 +11,7 @@ from rich.table import Table
 
 from .._errors import FolderError, SpecError
 from .._files import fresh_folder
+from .._text import printable
 from ..algorithms import ALGORITHMS
 from ..runs.api import compare, resume
 from ..runs.folder import load_race, read_history, read_spec, read_summary, save_race
@@ -146,7 +147,8 @@ def list_command(what: str | None) -> None:
                 table.add_row(f"  {key}", line)
             console.print(table)
             for key, reason in left_out().items() if name == "algorithms" else ():
-                console.print(f"  left out: {key}: {reason}", style="yellow", markup=False)
+                told = printable(f"  left out: {key}: {reason}")
+                console.print(told, style="yellow", markup=False)
             console.print()
 
 

@@ -2,6 +2,7 @@
 them an effect is shown: a round number near their standard deviation."""
 
 import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ...formula import Part, read_formula
@@ -37,7 +38,13 @@ def unit_of(fit: TableResult, c: Coefficient) -> Unit:
     return Unit(f"{own}{name}, per {amount}", f"{amount} more of {name}", size)
 
 
-def stands_alone(fit: TableResult, c: Coefficient) -> bool:
+def term_columns(fit: TableResult) -> dict[str, set[str]]:
+    """By term of the formula: the columns of the table in it."""
+    named = lambda term: read_formula(f"`(an outcome)` ~ {term}").right_columns
+    return {term: set(named(term)) for term in fit.terms}
+
+
+def stands_alone(fit: TableResult, c: Coefficient, columns: Mapping[str, set[str]]) -> bool:
     """Whether its column of the table is in no other term, as an interaction or a power, and the
     effect is of the column itself, not of a part of a spline."""
     made = fit.made_of(c.column)
@@ -45,10 +52,8 @@ def stands_alone(fit: TableResult, c: Coefficient) -> bool:
         return True
     if len(made.parts) != 1 or made.parts[0].coding not in ("number", "treatment"):
         return False
-    named = lambda term: read_formula(f"`(an outcome)` ~ {term}").right_columns
-    columns = {term: named(term) for term in fit.terms}
-    own = columns.get(made.term, ())
-    return sum(bool(set(own) & set(others)) for others in columns.values()) == 1
+    own = columns.get(made.term, set())
+    return sum(not own.isdisjoint(others) for others in columns.values()) == 1
 
 
 def name_of(fit: TableResult, column: str) -> str:

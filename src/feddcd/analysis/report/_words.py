@@ -1,6 +1,7 @@
 """The summary on top of the report: what was fitted, what is proven, what stands out."""
 
 import math
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from .._result import Coefficient, TableResult
 from .._robust import notes as robust_notes
 from .._summary import over_dispersion
 from ..families import COUNTS
-from ._names import level_name, name_of, stands_alone, unit_of
+from ._names import level_name, name_of, stands_alone, term_columns, unit_of
 
 KINDS = {
     "gaussian": "linear regression",
@@ -99,7 +100,9 @@ def is_effect(fit: TableResult, c: Coefficient) -> bool:
 
 def effects(fit: TableResult) -> list[str]:
     """Of columns that stand in one term alone: the others have no effect of their own."""
-    return [effect(fit, c) for c in strongest(fit) if stands_alone(fit, c)][:STRONGEST]
+    columns = term_columns(fit)
+    alone = (c for c in strongest(fit) if stands_alone(fit, c, columns))
+    return [effect(fit, c) for c in islice(alone, STRONGEST)]
 
 
 def effect(fit: TableResult, c: Coefficient) -> str:
