@@ -11,6 +11,7 @@ import optax
 import pytest
 import scipy.optimize
 import scipy.sparse
+from threadpoolctl import threadpool_info
 
 from feddcd.problems import (
     FAMILIES,
@@ -36,6 +37,7 @@ from feddcd.solvers import (
     Optax,
     Tolerance,
     adam,
+    newton,
 )
 from feddcd.solvers._epochs import shuffle_rows
 from feddcd.solvers._sample_space import solve_in_samples
@@ -335,6 +337,21 @@ def test_sample_space_with_fewer_rows_than_rank():
     found, steps = jit(solve_in_samples)(fi, fi.gram, w, jnp.array(1e-9), 50)
     assert steps > 0
     assert slope(fi, found) <= 1e-8
+
+
+def test_set_up_factorises_with_one_thread_and_waits_for_it(monkeypatch):
+    """With several, MNIST took a minute on a busy machine; unfinished work counted as compiling."""
+    threads, real = [], newton._ritz_pairs
+
+    def watched(*args):
+        threads.extend(pool["num_threads"] for pool in threadpool_info())
+        return real(*args)
+
+    monkeypatch.setattr(newton, "_ritz_pairs", watched)
+    f = NewtonCG(space="samples", rank=50).prepare(clients("logistic", mu=1e-4, rows=(1, 14)))
+    assert threads
+    assert set(threads) == {1}
+    assert all(leaf.is_ready() for leaf in (f.gram.vectors, f.gram.values))
 
 
 def test_what_is_refused():

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
+from threadpoolctl import threadpool_limits
 
 from .. import tree
 from .._errors import SpecError
@@ -102,7 +103,13 @@ def _gram(f: Linear, rank: int) -> Gram:
     """G of every client, with Ritz pairs where the curvature is far above l2."""
     G = gram(f.X)
     rank = rank if _stiffness(G, f.s, f.mu) > 100 else 0
-    return Gram(G, G.astype(jnp.float32), *_ritz_pairs(G, rank))
+    # several BLAS threads on small factorisations wait for each other: up to a hundred times
+    # slower. JAX takes SciPy's BLAS, which can be limited only once it is there
+    import scipy.linalg  # noqa: F401
+
+    with threadpool_limits(1, user_api="blas"):
+        pairs = jax.block_until_ready(_ritz_pairs(G, rank))
+    return Gram(G, G.astype(jnp.float32), *pairs)
 
 
 @jax.jit
