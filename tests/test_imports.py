@@ -16,6 +16,7 @@ import feddcd
 ROOT = Path(feddcd.__file__).parent
 LAYERS = (
     ("_errors", "_files", "_text", "_types"),
+    ("_memory",),
     ("_settings", "history", "losses", "formula"),
     ("tree",),
     ("problems",),

@@ -13,6 +13,7 @@ import scipy.optimize
 import scipy.sparse
 from threadpoolctl import threadpool_info
 
+from feddcd import _memory
 from feddcd.problems import (
     FAMILIES,
     MLP,
@@ -352,6 +353,15 @@ def test_set_up_factorises_with_one_thread_and_waits_for_it(monkeypatch):
     assert threads
     assert set(threads) == {1}
     assert all(leaf.is_ready() for leaf in (f.gram.vectors, f.gram.values))
+
+
+def test_gram_matrices_are_made_only_where_they_fit(monkeypatch):
+    f = clients("logistic", rows=(1, 14))
+    monkeypatch.setattr(newton, "free_memory", lambda: 100)
+    monkeypatch.setattr(_memory, "free_memory", lambda: 100)
+    assert NewtonCG().prepare(f).gram is None
+    with pytest.raises(ValueError, match=r"Gram matrices of 2 clients of up to 14 rows need"):
+        NewtonCG(space="samples").prepare(f)
 
 
 def test_what_is_refused():

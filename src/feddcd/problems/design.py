@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse
 from jaxtyping import Array, Float, Int
 
+from .._memory import check_fits
 from .._types import Scalar
 
 RUN = 8  # entries that are summed before they meet those of the same row
@@ -142,7 +143,9 @@ def stack_rows(
     if scipy.sparse.issparse(X):
         return _stack_sparse([scipy.sparse.csr_array(X[part]) for part in parts], dtype)
     rows = np.asarray(X)
-    stacked = np.zeros((len(parts), max(map(len, parts)), rows.shape[1]), dtype)
+    N, n, d = len(parts), max(map(len, parts)), rows.shape[1]
+    _check_padded(N, n, N * n * d * np.dtype(dtype).itemsize)
+    stacked = np.zeros((N, n, d), dtype)
     for i, part in enumerate(parts):
         stacked[i, : len(part)] = rows[part]
     return Dense(jax.device_put(stacked))
@@ -156,7 +159,8 @@ def _stack_sparse(blocks: Sequence[scipy.sparse.csr_array], dtype: type) -> Spar
         lengths[i, : len(block.indptr) - 1] = np.diff(block.indptr)
     runs = -(-lengths // RUN)
     starts = np.pad(RUN * np.cumsum(runs, 1), ((0, 0), (1, 0)))
-    nnz = max(RUN, starts[:, -1].max())
+    nnz = max(RUN, int(starts[:, -1].max()))
+    _check_padded(N, n, N * nnz * (np.dtype(dtype).itemsize + 4))
     values, columns = np.zeros((N, nnz), dtype), np.full((N, nnz), d, np.int32)
     owners = np.full((N, nnz // RUN), n, np.int32)
     for i, block in enumerate(blocks):
@@ -166,6 +170,12 @@ def _stack_sparse(blocks: Sequence[scipy.sparse.csr_array], dtype: type) -> Spar
         values[i, place], columns[i, place] = block.data, block.indices
     arrays = map(jax.device_put, (values, columns, owners, starts.astype(np.int32)))
     return Sparse(*arrays, d=d, widest=max(1, int(lengths.max())))  # pyright: ignore
+
+
+def _check_padded(N: int, n: int, need: int) -> None:
+    what = f"{N} clients, each padded to the {n} rows of the largest,"
+    remedy = "take fewer clients, sizes that differ less, or dtype = 'float32'"
+    check_fits(need, what, remedy)
 
 
 def _runs(lengths: Sequence[int]) -> list[np.ndarray]:

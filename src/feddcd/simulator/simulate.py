@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from .. import tree
 from .._errors import SpecError
+from .._memory import check_fits
 from .._types import Key, Params, Scalar
 from ..algorithms import AbstractAlgorithm, Upload
 from ..measure import Measure, Measures
@@ -69,7 +70,12 @@ def federation(
 
 def start(fed: Federation, w: Params) -> State:
     """The state before round 0, from the model w."""
-    clients = jax.vmap(fed.algorithm.init_client, (0, None))(fed.problem, w)
+    first = jax.vmap(fed.algorithm.init_client, (0, None))
+    size = tree.nbytes(eqx.filter_eval_shape(first, fed.problem, w))
+    remedy = "take fewer clients, or a method that keeps less for each"
+    # twice, as a new array is filled while the old one is still there
+    check_fits(2 * size, f"the states of {len(fed.weights)} clients", remedy)
+    clients = first(fed.problem, w)
     state = State(fed.algorithm.init_server(w), clients, jnp.zeros((), jnp.int32))
     return jax.tree.map(jnp.copy, state)  # `advance` takes its arrays away, so none is shared
 

@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from .. import tree
 from .._errors import SpecError
+from .._memory import check_fits, free_memory
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem, Gram, Linear, gram
 from ._base import AbstractLocalSolver, AbstractStop, LocalSolution, Tolerance
@@ -43,7 +44,7 @@ class NewtonCG(AbstractLocalSolver):
         possible = bool(np.all(np.asarray(f.mu) > 0))
         if self.space == "samples" and not possible:
             raise SpecError("the sample space divides by l2 and needs l2 > 0")
-        if not possible or (self.space == "auto" and n > 2 * d):
+        if not possible or (self.space == "auto" and (n > 2 * d or not _has_room(f))):
             return f
         found = _gram(f, min(self.rank, n // 4))
         return eqx.tree_at(lambda f: f.gram, f, found, is_leaf=lambda x: x is None)
@@ -99,8 +100,23 @@ def _solve_in_parameters(
     return LocalSolution(end.w, end.grad_norm, end.steps)
 
 
+def _has_room(f: Linear) -> bool:
+    """Whether the Gram matrices take at most half of what is free, on a GPU of its own memory."""
+    stats = jax.devices()[0].memory_stats() or {}
+    own = stats["bytes_limit"] - stats["bytes_in_use"] if "bytes_limit" in stats else None
+    free = free_memory() if own is None else own
+    return free is None or _gram_bytes(f) <= free / 2
+
+
+def _gram_bytes(f: Linear) -> int:
+    """Of G in full and in single precision."""
+    return f.s.size * f.s.shape[-1] * (f.s.dtype.itemsize + 4)
+
+
 def _gram(f: Linear, rank: int) -> Gram:
     """G of every client, with Ritz pairs where the curvature is far above l2."""
+    what = f"the Gram matrices of {len(f.s)} clients of up to {f.s.shape[-1]} rows"
+    check_fits(_gram_bytes(f), what, "give space = 'parameters'")
     G = gram(f.X)
     rank = rank if _stiffness(G, f.s, f.mu) > 100 else 0
     # several BLAS threads on small factorisations wait for each other: up to a hundred times
