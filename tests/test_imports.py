@@ -18,6 +18,7 @@ LAYERS = (
     ("_errors", "_files", "_text", "_types"),
     ("_memory",),
     ("_settings", "history", "losses", "formula"),
+    ("sums",),
     ("tree",),
     ("problems",),
     ("data", "solvers"),
@@ -39,7 +40,7 @@ WHERE = {  # third-party library: the only places that may import it when run
     "sklearn": ("data", "estimators", "analysis"),
     "matplotlib": ("report", "paper"),
     "typer": ("cli",),
-    "cryptography": ("federation/machine/keys",),
+    "cryptography": ("sums", "federation/machine/keys"),
 }
 SILENT = ("_types", "tree", "problems", "solvers", "algorithms", "participation", "measure")
 

@@ -1,0 +1,97 @@
+"""A job: what the sites of a cohort compute together, and the one name for it.
+
+    digest = SHA256(plan, agreement, codebook, package version, mode, cohort, roster)
+    id     = SHA256(digest, one fresh nonce of each site of the cohort)
+
+Each site signs its nonce for the digest: nobody can found a job for it, nor found one twice.
+"""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from .._errors import Refused
+from . import signing
+from ._canonical import canonical, digest, parse
+from .keys import SiteKeys
+from .roster import FEWEST, Roster
+
+NONCE = 32  # bytes
+MODES = ("sum", "each")
+MOST_BYTES = 2**24
+
+
+@dataclass(frozen=True)
+class Job:
+    """As plain values. `codebook` and `roster` are digests in hex, the first may be empty."""
+
+    plan: dict[str, Any]
+    agreement: dict[str, Any]
+    codebook: str
+    version: str
+    mode: str
+    cohort: tuple[str, ...]
+    roster: str
+
+    @cached_property
+    def digest(self) -> bytes:
+        return digest("feddcd-job-1", self.to_json())
+
+    def to_json(self) -> bytes:
+        return canonical(asdict(self))
+
+    @classmethod
+    def from_json(cls, data: bytes) -> "Job":
+        values = parse(data, MOST_BYTES)
+        names = set(cls.__dataclass_fields__)
+        if not isinstance(values, dict) or set(values) != names:
+            raise Refused(f"a job has {', '.join(sorted(names))}, and nothing else")
+        kinds = {"plan": dict, "agreement": dict, "cohort": list}
+        for name, value in values.items():
+            if type(value) is not kinds.get(name, str):
+                raise Refused(f"{name} of a job has another type than expected")
+        values["cohort"] = tuple(values["cohort"])
+        return cls(**values)
+
+    def check(self, roster: Roster) -> "Job":
+        """Refused unless it fits the roster."""
+        if self.mode not in MODES:
+            raise Refused(f"the mode of a job is one of {', '.join(MODES)}")
+        if self.roster != roster.digest.hex():
+            raise Refused("a job is for another roster")
+        fewest = FEWEST if self.mode == "sum" else 1
+        if roster.cohort(self.cohort, fewest) != self.cohort:
+            raise Refused("the cohort of a job is not in order")
+        return self
+
+
+class SignedNonce(NamedTuple):
+    nonce: bytes
+    signature: bytes
+
+
+def fresh_nonce(keys: SiteKeys, job: Job) -> SignedNonce:
+    nonce = secrets.token_bytes(NONCE)
+    return SignedNonce(nonce, signing.sign_nonce(keys.signing, job.digest, nonce))
+
+
+def job_id(job: Job, roster: Roster, nonces: Mapping[str, SignedNonce]) -> bytes:
+    """32 bytes. Refused unless every site of the cohort, and no other, has signed a nonce."""
+    job.check(roster)
+    if set(nonces) != set(job.cohort):
+        raise Refused("a job needs a nonce of each site of its cohort, and no other")
+    fields = []
+    for name in job.cohort:
+        nonce, signature = nonces[name]
+        if not (isinstance(nonce, bytes) and len(nonce) == NONCE):
+            raise Refused(f"the nonce of {name} does not have {NONCE} bytes")
+        try:
+            signing.verify_nonce(roster[name].signing, job.digest, nonce, signature)
+        except Refused:
+            raise Refused(f"the nonce of {name} is not signed by {name}") from None
+        fields += [name.encode(), nonce]
+    if len({nonces[name].nonce for name in job.cohort}) < len(job.cohort):
+        raise Refused("two sites have the same nonce")
+    return digest("feddcd-job-id-1", job.digest, *fields)

@@ -1,0 +1,171 @@
+"""The parts of an answer in one vector of words, in the order that all sites agree on.
+
+Numbers of 256 bits come first (`sum`), then single words: whole numbers (`count`), levels (`max`),
+and last one word that says whether any site could not tell its numbers (overflow). Such a site
+sends noise instead, so that the sum of the others stays hidden, too.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._errors import DataError, Refused, SpecError
+from . import levels, ring
+from ._canonical import canonical, parse
+from .levels import Grid
+
+KINDS = ("sum", "count", "max")
+LARGEST_COUNT = 2**50  # of one site
+MOST_SLOTS, MOST_WORDS, LONGEST_NAME = 1000, 2**24, 100
+MOST_BYTES = 2**20  # of a layout as text
+
+
+class Slot(NamedTuple):
+    """One part of an answer: what is done with it, and its shape."""
+
+    name: str
+    kind: str
+    shape: tuple[int, ...]
+    grid: Grid | None = None  # of `max` alone
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def words(self) -> int:
+        each = {"sum": ring.WORDS, "count": 1}
+        return self.size * (self.grid.levels if self.grid else each[self.kind])
+
+
+class Layout:
+    """Of parts in a given order. It is checked when it is made."""
+
+    def __init__(self, slots: Iterable[Slot]):
+        self.slots = tuple(slots)
+        if not 0 < len(self.slots) <= MOST_SLOTS:
+            raise SpecError(f"an answer has 1 to {MOST_SLOTS} parts, got {len(self.slots)}")
+        for slot in self.slots:
+            _check(slot)
+        if len({slot.name for slot in self.slots}) < len(self.slots):
+            raise SpecError("an answer has a part twice")
+        if not 0 < sum(slot.words for slot in self.slots) < MOST_WORDS:
+            raise SpecError(f"an answer has 1 to {MOST_WORDS:,} words")
+        wide = [slot for slot in self.slots if slot.kind == "sum"]
+        self.numbers = sum(slot.size for slot in wide)
+        self.ordered = (*wide, *(slot for slot in self.slots if slot.kind != "sum"))
+        self.words = sum(slot.words for slot in self.slots) + 1
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Layout) and self.slots == other.slots
+
+    def __hash__(self) -> int:
+        return hash(self.slots)
+
+    @cached_property
+    def digest(self) -> bytes:
+        return hashlib.sha256(b"feddcd-layout-1\0" + self.to_json()).digest()
+
+    def encode(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
+        """One site's answer as words. It differs each time: levels and noise are random."""
+        if set(values) != {slot.name for slot in self.slots}:
+            raise DataError("the parts of an answer are not those of its layout")
+        for slot in self.slots:
+            if np.shape(values[slot.name]) != slot.shape:
+                raise DataError(f"{slot.name} has another shape than its layout says")
+        try:
+            parts = [_encode(slot, values[slot.name]) for slot in self.ordered]
+        except _Untold:
+            return levels.noise(self.words)
+        return np.concatenate([*parts, np.zeros(1, np.uint64)])
+
+    def decode(self, words: np.ndarray) -> dict[str, np.ndarray]:
+        """A sum of answers as float64. Where a site could not tell its numbers, all are NaN, and
+        bounds are infinite."""
+        self.check(words)
+        held, at = {}, 0
+        for slot in self.ordered:
+            part = words[at : at + slot.words]
+            held[slot.name] = _decode(slot, part, bool(words[-1])).reshape(slot.shape)
+            at += slot.words
+        return {slot.name: held[slot.name] for slot in self.slots}
+
+    def total(self, vectors: Iterable[np.ndarray]) -> np.ndarray:
+        """Added up in the ring of each part."""
+        return ring.total(map(self.check, vectors), self.numbers, self.words)
+
+    def check(self, words: np.ndarray) -> np.ndarray:
+        if words.dtype != np.uint64 or words.shape != (self.words,):
+            raise Refused(f"an answer should have {self.words} words of 64 bits")
+        return words
+
+    def to_bytes(self, words: np.ndarray) -> bytes:
+        return self.check(words).astype("<u8").tobytes()
+
+    def from_bytes(self, data: bytes) -> np.ndarray:
+        if len(data) != 8 * self.words:
+            raise Refused(f"an answer should have {8 * self.words} bytes, got {len(data)}")
+        return np.frombuffer(data, "<u8").astype(np.uint64)
+
+    def to_json(self) -> bytes:
+        return canonical([[s.name, s.kind, list(s.shape), list(s.grid or [])] for s in self.slots])
+
+    @classmethod
+    def from_json(cls, data: bytes) -> "Layout":
+        try:
+            return cls(_slot(item) for item in parse(data, MOST_BYTES))
+        except (TypeError, ValueError, KeyError) as reason:
+            raise Refused(f"a layout cannot be read: {reason}") from None
+
+
+class _Untold(Exception):
+    """A number that the ring cannot hold."""
+
+
+def _slot(item: Any) -> Slot:
+    name, kind, shape, grid = item
+    if not (isinstance(shape, list) and isinstance(grid, list)):
+        raise SpecError("a shape and a grid are lists")
+    return Slot(name, kind, tuple(shape), Grid(*grid) if grid else None)
+
+
+def _check(slot: Slot) -> None:
+    if not (isinstance(slot.name, str) and 0 < len(slot.name) <= LONGEST_NAME):
+        raise SpecError(f"a part has a name of 1 to {LONGEST_NAME} letters")
+    if slot.kind not in KINDS:
+        raise SpecError(f"a part is one of {', '.join(KINDS)}")
+    sizes = isinstance(slot.shape, tuple) and all(type(n) is int for n in slot.shape)
+    if not (sizes and len(slot.shape) <= 4 and all(0 <= n < MOST_WORDS for n in slot.shape)):
+        raise SpecError("a part has at most four axes, of ordinary length")
+    if (slot.kind == "max") != (slot.grid is not None):
+        raise SpecError("a grid belongs to the kind max, and to no other")
+    if slot.grid is not None:
+        slot.grid.check()
+
+
+def _encode(slot: Slot, value: np.ndarray) -> np.ndarray:
+    x = np.asarray(value, np.float64).ravel()
+    try:
+        if slot.kind == "sum":
+            return ring.encode(x).ravel()
+        if slot.grid is not None:
+            return levels.encode(x, slot.grid).ravel()
+    except DataError:
+        raise _Untold from None
+    if not np.all((np.abs(x) <= LARGEST_COUNT) & (x == np.rint(x))):
+        raise _Untold
+    return x.astype(np.int64).view(np.uint64)
+
+
+def _decode(slot: Slot, words: np.ndarray, untold: bool) -> np.ndarray:
+    if slot.grid is not None:
+        return np.full(slot.size, np.inf) if untold else levels.decode(words, slot.grid)
+    if untold:
+        return np.full(slot.size, np.nan)
+    if slot.kind == "count":
+        return words.view(np.int64).astype(np.float64)
+    return ring.decode(words.reshape(-1, ring.WORDS))

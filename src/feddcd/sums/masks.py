@@ -1,0 +1,77 @@
+"""Masks that cancel in the sum over a cohort, and cover each answer until then.
+
+    ctx  = SHA256("feddcd-sum-1", roster, cohort, job, exchange, question)
+    m_ij = ChaCha20(HKDF(X25519(sk_i, pk_j), "feddcd-mask-1", ctx, layout, lo, hi))
+    Y_i  = q_i + sum_{j > i} m_ij - sum_{j < i} m_ij
+
+A key stream is used once, as a site answers a question of an exchange of a job once. Whoever is
+told another question, another cohort or another layout makes other masks, which cancel with none.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from .._errors import Refused, SpecError
+from ._canonical import digest, framed
+from .keys import SiteKeys
+from .layout import Layout
+from .ring import Adder
+from .roster import Roster, RosterMember
+
+CTX = 32  # bytes, as a job's id has
+MOST_EXCHANGES = 2**32
+
+
+def context(
+    roster: Roster, cohort: Iterable[str], job: bytes, exchange: int, question: bytes
+) -> bytes:
+    """What the masks of one exchange depend on; `job` is its id, with all sites' nonces in it."""
+    if not (isinstance(job, bytes) and len(job) == CTX):
+        raise SpecError(f"the id of a job has {CTX} bytes")
+    if type(exchange) is not int or not 0 <= exchange < MOST_EXCHANGES:
+        raise SpecError("an exchange has a number from 0 on")
+    names = framed("cohort", *(name.encode() for name in roster.cohort(cohort)))
+    number = exchange.to_bytes(8, "big")
+    return digest("feddcd-sum-1", roster.digest, names, job, number, question)
+
+
+def masked(
+    words: np.ndarray,
+    layout: Layout,
+    keys: SiteKeys,
+    roster: Roster,
+    cohort: Iterable[str],
+    ctx: bytes,
+) -> np.ndarray:
+    """Y_i: the words of an answer, as `layout.encode` makes them, under this site's masks."""
+    chosen, me = roster.cohort(cohort), roster.own(keys)
+    if me.name not in chosen:
+        raise Refused("this site is not in the cohort")
+    if len(ctx) != CTX:
+        raise SpecError(f"a context has {CTX} bytes")
+    plus, minus = (Adder(layout.numbers, layout.words) for _ in range(2))
+    plus.add(layout.check(words))
+    for name in chosen:
+        if name != me.name:
+            mask = _stream(mask_key(keys, me, roster[name], layout, ctx), layout.words)
+            (plus if me.name < name else minus).add(mask)
+    return plus.less(minus)
+
+
+def mask_key(
+    keys: SiteKeys, me: RosterMember, other: RosterMember, layout: Layout, ctx: bytes
+) -> bytes:
+    """The same at both sites of a pair; one for each context and layout."""
+    lo, hi = sorted((me, other), key=lambda member: member.name)
+    ends = (part for m in (lo, hi) for part in (m.name.encode(), m.agreement))
+    info = framed("feddcd-mask-1", ctx, layout.digest, *ends)
+    return HKDF(SHA256(), 32, None, info).derive(keys.secret(other.agreement))
+
+
+def _stream(key: bytes, words: int) -> np.ndarray:
+    cipher = Cipher(algorithms.ChaCha20(key, bytes(16)), None).encryptor()
+    return np.frombuffer(cipher.update(bytes(8 * words)), "<u8").astype(np.uint64, copy=False)

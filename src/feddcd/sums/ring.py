@@ -1,0 +1,155 @@
+"""Numbers whose sums are the same in any order, to the last bit: integers modulo 2^256.
+
+    x  ->  round(x / 2^-124) mod 2^256,  two's complement, as four words of 64 bits, lowest first
+
+A double of ordinary size is exact. Carries go from word to word, so that a masked number is one
+integer: words that are masked apart would tell how many summands are negative.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from .._errors import DataError
+
+WORDS = 4
+UNIT = -124  # of the last bit, as a power of two
+MOST_SITES = 1024
+LARGEST = 2.0 ** (255 + UNIT) / MOST_SITES  # of one site's numbers
+FLUSH = 255  # carries that a byte holds
+_ONE, _TOP = np.uint64(1), np.uint64(63)
+
+
+def encode(x: np.ndarray) -> np.ndarray:
+    """float64 to words (n, 4), rounded to the nearest, ties to even. DataError names no value."""
+    x = np.asarray(x, np.float64).ravel()
+    size = np.abs(x)
+    if not np.all(size < LARGEST):  # NaN, too
+        raise DataError(f"a number is not finite, or not below {LARGEST:.3g}")
+    mantissa, exponent = np.frexp(size)
+    shift = exponent.astype(np.int64) - 53 - UNIT
+    small = shift < 0  # has bits below the unit
+    held = np.where(small, np.rint(np.ldexp(size, np.where(small, -UNIT, 0))), mantissa * 2.0**53)
+    number, shift = held.astype(np.uint64), np.maximum(shift, 0).astype(np.uint64)
+    word, bit = shift // np.uint64(64), shift % np.uint64(64)
+    low, high = number << bit, (number >> _ONE) >> (_TOP - bit)
+    words = np.zeros((len(x), WORDS), np.uint64)
+    for k in range(WORDS):
+        words[:, k] = np.where(word == k, low, np.where(word + _ONE == k, high, 0))
+    negative = x < 0
+    words[negative] = negate(words[negative])
+    return words
+
+
+def decode(words: np.ndarray) -> np.ndarray:
+    """The nearest float64, ties to even, by integers alone: the same on every machine."""
+    words = _checked(words)
+    negative = words[:, -1] >> _TOP == 1
+    size = words.copy()
+    size[negative] = negate(words[negative])
+    top = np.zeros(len(size), np.int64)  # the highest word that is not zero
+    for k in range(1, WORDS):
+        top[size[:, k] != 0] = k
+    rows = np.arange(len(size))
+    high = size[rows, top]
+    low = np.where(top > 0, size[rows, top - 1], np.uint64(0))
+    length = _bit_length(high)
+    left = np.uint64(64) - np.maximum(length, _ONE)
+    first = (high << left) | ((low >> _ONE) >> (_TOP - left))  # 64 bits, the highest of them set
+    rest = (low << left) != 0
+    for k in range(WORDS - 2):
+        rest |= (size[:, k] != 0) & (k < top - 1)
+    number, cut = first >> np.uint64(11), first & np.uint64(0x7FF)
+    half = np.uint64(0x400)
+    number += (cut > half) | ((cut == half) & (rest | (number & _ONE == 1)))
+    value = np.ldexp(number.astype(np.float64), 64 * top + 64 - left.astype(np.int64) - 53 + UNIT)
+    return np.where(negative, -value, value)
+
+
+def negate(words: np.ndarray) -> np.ndarray:
+    one = np.zeros_like(words)
+    one[:, 0] = 1
+    return add(~words, one)
+
+
+def add(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a + b modulo 2^256."""
+    a, b = _checked(a), _checked(b)
+    total, carry = np.empty_like(a), np.zeros(len(a), np.uint64)
+    for k in range(WORDS):
+        part = a[:, k] + b[:, k]
+        total[:, k] = part + carry
+        carry = ((part < b[:, k]) | (total[:, k] < part)).astype(np.uint64)
+    return total
+
+
+def subtract(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a - b modulo 2^256."""
+    return add(a, negate(b))
+
+
+def rounding(sites: int) -> float:
+    """No sum of so many sites' numbers is further than this from the sum of the numbers, but for
+    the last rounding to float64."""
+    return sites * 2.0 ** (UNIT - 1)
+
+
+class Adder:
+    """Adds many vectors: words wrap at once, their carries are counted and added at the end. The
+    first 4 `numbers` words are numbers of 256 bits, those behind stand alone."""
+
+    def __init__(self, numbers: int, words: int):
+        self.wide = WORDS * numbers
+        self.words = np.zeros(words, np.uint64)
+        self._carries = np.zeros(self.wide, np.uint8)
+        self._over = np.zeros(self.wide, bool)
+        self._count = 0
+
+    def add(self, vector: np.ndarray) -> None:
+        np.add(self.words, vector, out=self.words)
+        np.less(self.words[: self.wide], vector[: self.wide], out=self._over)
+        np.add(self._carries, self._over.view(np.uint8), out=self._carries)
+        self._count += 1
+        if self._count == FLUSH:
+            self._flush()
+
+    def _flush(self) -> None:
+        carries = np.zeros((len(self._carries) // WORDS, WORDS), np.uint64)
+        carries[:, 1:] = self._carries.reshape(-1, WORDS)[:, :-1]
+        numbers = self.words[: self.wide].reshape(-1, WORDS)
+        numbers[:] = add(numbers, carries)
+        self._carries[:], self._count = 0, 0
+
+    def total(self) -> np.ndarray:
+        self._flush()
+        return self.words
+
+    def less(self, other: "Adder") -> np.ndarray:
+        """The words of this total less those of another."""
+        mine, theirs = self.total(), other.total()
+        difference = mine - theirs
+        pair = (part[: self.wide].reshape(-1, WORDS) for part in (mine, theirs))
+        difference[: self.wide] = subtract(*pair).ravel()
+        return difference
+
+
+def total(vectors: Iterable[np.ndarray], numbers: int, words: int) -> np.ndarray:
+    adder = Adder(numbers, words)
+    for vector in vectors:
+        adder.add(vector)
+    return adder.total()
+
+
+def _bit_length(x: np.ndarray) -> np.ndarray:
+    length, rest = np.zeros_like(x), x.copy()
+    for step in map(np.uint64, (32, 16, 8, 4, 2, 1)):
+        more = rest >> step != 0
+        length[more] += step
+        rest[more] >>= step
+    return length + (rest != 0)
+
+
+def _checked(words: np.ndarray) -> np.ndarray:
+    if words.dtype != np.uint64 or words.ndim != 2 or words.shape[1] != WORDS:
+        raise DataError(f"need words of 64 bits, {WORDS} for each number")
+    return words

@@ -1,0 +1,208 @@
+"""Who may take part: a name and two public keys for each site, signed by every one of them.
+
+The administrators compare six words over the phone. They follow from all names and keys, so that
+whoever relays the roster can neither add to it nor exchange a key.
+"""
+
+import hashlib
+import unicodedata
+from collections.abc import Iterable, Mapping
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+
+from .._errors import Refused
+from .._text import plural, printable
+from . import signing
+from ._canonical import canonical, digest, parse
+from .keys import SiteKeys
+from .ring import MOST_SITES
+
+FEWEST = 3  # of two sites each would know the other's part
+LONGEST_NAME = 100
+KEY = 32  # bytes
+MOST_BYTES = 2**20
+PRIME = 2**255 - 19
+CONSONANTS, VOWELS = "bdfghjklmnprstvz", "aiou"  # as in proquints
+WORD, WORDS = "cvcvcvc", 6
+
+
+class RosterMember(NamedTuple):
+    """A site: its name and its public keys, Ed25519 and X25519, 32 bytes each."""
+
+    name: str
+    signing: bytes
+    agreement: bytes
+
+    @classmethod
+    def of(cls, name: str, keys: SiteKeys) -> "RosterMember":
+        return cls(name, *keys.public())
+
+
+class Roster:
+    """Members in the order of their names, and signatures by name. Names and keys are checked when
+    it is made; `check` says whether everybody has signed."""
+
+    def __init__(self, members: Iterable[RosterMember], signatures: Mapping[str, bytes] = {}):
+        self.members = tuple(sorted(members, key=lambda member: member.name))
+        self.signatures = dict(signatures)
+        if not 0 < len(self.members) <= MOST_SITES:
+            raise Refused(f"a roster has 1 to {MOST_SITES} sites, got {len(self.members)}")
+        for member in self.members:
+            _check_member(member)
+        _check_distinct(self.members)
+        if unknown := set(self.signatures) - set(self.names):
+            raise Refused(f"{printable(min(unknown))} has signed the roster and is not in it")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(member.name for member in self.members)
+
+    @cached_property
+    def digest(self) -> bytes:
+        return digest("feddcd-roster-1", canonical(_plain(self.members)))
+
+    def __getitem__(self, name: str) -> RosterMember:
+        found = self._by_name.get(name)
+        if found is None:
+            raise Refused(f"{printable(name)} is not in the roster")
+        return found
+
+    @cached_property
+    def _by_name(self) -> dict[str, RosterMember]:
+        return {member.name: member for member in self.members}
+
+    def own(self, keys: SiteKeys) -> RosterMember:
+        """The member that these keys belong to."""
+        public = keys.public()
+        for member in self.members:
+            if (member.signing, member.agreement) == public:
+                return member
+        raise Refused("this site's keys are not in the roster")
+
+    def words(self) -> str:
+        """Six words to read out."""
+        return _spoken(self.digest)
+
+    def signed(self, keys: SiteKeys) -> "Roster":
+        """With this site's signature, too."""
+        signature = signing.sign_roster(keys.signing, self.digest)
+        return Roster(self.members, self.signatures | {self.own(keys).name: signature})
+
+    def check(self) -> "Roster":
+        """Refused unless every member has signed it."""
+        for name, member in self._by_name.items():
+            if name not in self.signatures:
+                raise Refused(f"{name} has not signed the roster")
+            try:
+                signing.verify_roster(member.signing, self.digest, self.signatures[name])
+            except Refused:
+                raise Refused(f"the roster does not have the signature of {name}") from None
+        return self
+
+    def cohort(self, names: Iterable[str], fewest: int = FEWEST) -> tuple[str, ...]:
+        """The sites of a job, in order, each of them once: for sums at least three."""
+        given = list(names)
+        if not all(isinstance(name, str) for name in given):
+            raise Refused("a cohort holds names")
+        chosen = tuple(sorted(set(given)))
+        if len(chosen) < len(given):
+            raise Refused("a site is twice in a cohort")
+        for name in chosen:
+            self[name]
+        if len(chosen) < fewest:
+            raise Refused(f"a cohort has at least {plural(fewest, 'site')}, got {len(chosen)}")
+        return chosen
+
+    def to_json(self) -> bytes:
+        signatures = {name: signature.hex() for name, signature in self.signatures.items()}
+        return canonical({"members": _plain(self.members), "signatures": signatures})
+
+    @classmethod
+    def from_json(cls, data: bytes) -> "Roster":
+        values = parse(data, MOST_BYTES)
+        try:
+            members = [RosterMember(n, _bytes(s), _bytes(a)) for n, s, a in values.pop("members")]
+            signatures = {name: _bytes(text) for name, text in values.pop("signatures").items()}
+        except (TypeError, ValueError, KeyError, AttributeError):
+            raise Refused("a roster cannot be read") from None
+        if values or [member.name for member in members] != sorted(m.name for m in members):
+            raise Refused("a roster has more than members and signatures, or is not in order")
+        return cls(members, signatures)
+
+
+def check_name(name: Any) -> str:
+    """Printable, without spaces at its ends, and the same in every spelling of Unicode."""
+    if not (isinstance(name, str) and 0 < len(name) <= LONGEST_NAME):
+        raise Refused(f"a site's name has 1 to {LONGEST_NAME} letters")
+    if not name.isprintable() or name != name.strip():
+        raise Refused(f"the site's name {printable(name)!r} has letters that cannot be shown")
+    if name != unicodedata.normalize("NFKC", name):
+        raise Refused(f"the site's name {name!r} has letters that look like others")
+    return name
+
+
+def _check_member(member: RosterMember) -> None:
+    name = check_name(member.name)
+    for key in (member.signing, member.agreement):
+        if not (isinstance(key, bytes) and len(key) == KEY):
+            raise Refused(f"a key of {name} does not have {KEY} bytes")
+    if int.from_bytes(member.agreement, "little") >= PRIME:
+        raise Refused(f"the agreement key of {name} is not in its one spelling")
+    if int.from_bytes(member.signing, "little") % 2**255 >= PRIME or _weak(member.signing):
+        raise Refused(f"the signing key of {name} is weak")
+    try:
+        Ed25519PublicKey.from_public_bytes(member.signing)
+        X25519PrivateKey.generate().exchange(X25519PublicKey.from_public_bytes(member.agreement))
+    except ValueError:
+        raise Refused(f"the agreement key of {name} is weak: all would know its masks") from None
+
+
+# y of the points of order 1, 2, 4 and 8: signatures by them fit any message
+_ORDER_8 = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+_WEAK = {0, 1, PRIME - 1, _ORDER_8, PRIME - _ORDER_8}
+
+
+def _weak(key: bytes) -> bool:
+    return int.from_bytes(key, "little") % 2**255 in _WEAK
+
+
+def _check_distinct(members: Iterable[RosterMember]) -> None:
+    names: set[str] = set()
+    keys: set[bytes] = set()
+    for member in members:
+        folded = unicodedata.normalize("NFKC", member.name.casefold())
+        if folded in names:
+            raise Refused(f"two sites are called {member.name}, or nearly so")
+        if keys & {member.signing, member.agreement} or member.signing == member.agreement:
+            raise Refused(f"{member.name} has a key that is in the roster already")
+        names.add(folded)
+        keys |= {member.signing, member.agreement}
+
+
+def _plain(members: Iterable[RosterMember]) -> list[list[str]]:
+    return [[member.name, member.signing.hex(), member.agreement.hex()] for member in members]
+
+
+def _bytes(text: Any) -> bytes:
+    if not isinstance(text, str) or text != text.lower():
+        raise ValueError
+    return bytes.fromhex(text)
+
+
+@lru_cache
+def _spoken(roster: bytes) -> str:
+    """132 bits. They are dear to compute, as whoever makes two rosters may look for equal words."""
+    held = hashlib.scrypt(roster, salt=b"feddcd-roster-words-1", n=2**14, r=8, p=1, dklen=17)
+    rest = int.from_bytes(held, "big")
+    words = []
+    for _ in range(WORDS):
+        word = ""
+        for kind in WORD:
+            letters = CONSONANTS if kind == "c" else VOWELS
+            rest, at = divmod(rest, len(letters))
+            word += letters[at]
+        words.append(word)
+    return " ".join(words)
