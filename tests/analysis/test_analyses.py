@@ -77,7 +77,7 @@ class MeansResult:
 class Means:
     """Rows and means by column, in one exchange."""
 
-    name = method = "means"
+    name = method = part = "means"
 
     def plan(self, values):
         return MeansPlan(values["columns"])
@@ -140,7 +140,7 @@ def test_a_second_analysis_over_a_federation(tmp_path, means):
     policy(home, "south", 'columns = ["age"]')
     with pytest.raises(FileNotFoundError, match=r"coefficients\.csv"):  # a table has them, this not
         run(home, loss=0.2)
-    found = json.loads((home.server / "glm" / "means.json").read_text())
+    found = json.loads((home.server / "means" / "means.json").read_text())
     whole = d.loc[d.site != "south", ["age", "bmi"]].dropna()
     np.testing.assert_allclose(list(found.values()), whole.mean(), rtol=1e-12)
     end = [event for _, event in home.read_events()][-1]

@@ -65,7 +65,7 @@ def parts(d):
 
 
 def made(folder, plan, data, **options):
-    config = Config("test", glm=plan, **{"patience": 5.0, **options})
+    config = Config("test", plan=plan, **{"patience": 5.0, **options})
     return create(folder / "fed", list(data), config, data=data)
 
 

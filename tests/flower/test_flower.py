@@ -145,7 +145,7 @@ def test_the_regression_table_of_four_sites_and_one_that_refuses(tmp_path):
     data = data.assign(benign=d.y.astype(int), site=[f"site-{1 + i % 5}" for i in range(len(d.y))])
     formula = "radius ~ benign + texture + smooth"  # least squares: few messages
     plan = RegressionPlan(formula, "gaussian")
-    config = Config("test", glm=plan, deadline=60.0, patience=300.0, port=free_port())
+    config = Config("test", plan=plan, deadline=60.0, patience=300.0, port=free_port())
     parts = {site: rows.drop(columns="site") for site, rows in data.groupby("site")}
     home = create(tmp_path / "fed", list(parts), config, data=parts)
     (home.site("site-5") / "policy.toml").write_text("min_rows = 1000\ncomplete = true\n")

@@ -29,6 +29,7 @@ from ._result import SETTINGS, TableResult
 from ._robust import LEVERAGE, check, factor_of, given, meat_of, sandwich, settle
 from ._sites import own_table, site_counts
 from ._sums import KINDS, RESIDUALS, Moments, PointQuestion, answer, parts, read_answer
+from .agreed import with_codebook
 from .families import ratio_of
 from .plan import ModelSettings, RegressionPlan
 from .protocol import Again, Agreement, Arrays, Blocks, SiteRows, Watch, tag
@@ -38,6 +39,7 @@ Train = Callable[[Pilot, int, Log], np.ndarray]
 
 class RegressionTable:
     name = "regression"
+    part = "glm"
     method = "newton"
     # what is made of single sites' blocks, and has to do without where only sums are known
     site_by_site: Mapping[str, tuple[str, ...]] = {
@@ -47,6 +49,7 @@ class RegressionTable:
     }
 
     plan = staticmethod(RegressionPlan.from_dict)
+    with_codebook = staticmethod(with_codebook)
     columns = staticmethod(_offer.used)
     offer = staticmethod(_offer.offer)
     agree = staticmethod(_schema.agree)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from .._errors import DataError
+from ..data.codebook import Codebook
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -149,8 +150,9 @@ Exchange = Callable[[Questions], Replies]
 
 class Analysis(Protocol):
     """`plan` reads plain values, as a file or a message has them; a plan has `analysis`, the name,
-    `codebook` and `levels` by column, both empty where none were agreed, and to_dict(). `method`
-    is what a site's policy allows or not.
+    `codebook` and `levels` by column, both empty where none were agreed, and to_dict(). `part` is
+    what a job file and federation.toml call its settings, and `method` what a site's policy allows
+    or not. `with_codebook` takes levels and roles from a codebook.
 
     Before: `columns` says which columns of a site enter, `offer` their kinds and levels, and from
     the sites' offers `agree` makes the agreement and says why some sites do not fit.
@@ -162,8 +164,11 @@ class Analysis(Protocol):
     @property
     def name(self) -> str: ...
     @property
+    def part(self) -> str: ...
+    @property
     def method(self) -> str: ...
     def plan(self, values: Any) -> Any: ...
+    def with_codebook(self, plan: Any, book: Codebook) -> Any: ...
     def columns(self, plan: Any, names: Sequence[str]) -> tuple[str, ...]: ...
     def offer(self, table: Any, plan: Any) -> Offered: ...
     def agree(

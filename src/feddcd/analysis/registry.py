@@ -10,9 +10,14 @@ from .protocol import Analysis
 ANALYSES: dict[str, Analysis] = {each.name: each for each in (RegressionTable(),)}
 
 
+def parts() -> dict[str, Analysis]:
+    """All analyses by what a job file and federation.toml call their settings."""
+    return {each.part: each for each in ANALYSES.values()}
+
+
 def read_plan(values: Any) -> Any:
-    """A plan from the plain values of a file or a message, which name their analysis or mean the
-    regression table."""
+    """A plan from the plain values of a message, which name their analysis or mean the regression
+    table."""
     name = (
         values.get("analysis", RegressionTable.name)
         if isinstance(values, dict)
@@ -21,3 +26,10 @@ def read_plan(values: Any) -> Any:
     if not isinstance(name, str) or name not in ANALYSES:
         raise SpecError(f"no analysis {name!r}{nearest(str(name), ANALYSES)}")
     return ANALYSES[name].plan(values)
+
+
+def read_part(name: str, values: Any) -> Any:
+    """A plan from one part of a file, such as [glm]."""
+    if isinstance(values, dict) and "analysis" in values:
+        return read_plan(values)
+    return parts()[name].plan(values)

@@ -46,7 +46,7 @@ def init_command(options: dict[str, Any]) -> None:
     config = Config(name, spec, host=options["host"], port=options["port"])
     if options["job"]:
         plan = load_job(options["job"])
-        config = dataclasses.replace(config, spec=Spec(), glm=plan)
+        config = dataclasses.replace(config, spec=Spec(), plan=plan)
         table, group = options["data"], options["group"]
         data = rows_by_site(table, group, plan.codebook) if table else None
         names = names if data is None else list(data)
@@ -68,7 +68,7 @@ def up_command(path: Path, rounds: int, sites: bool) -> None:
         except Failed as error:
             print(printable(f"error: {error}"), file=sys.stderr)
             sys.exit(1)
-    if config.glm is not None:
+    if config.plan is not None:
         show_table(folder)
         sys.exit(0 if last["converged"] else 1)
     _show(inspect(folder))
@@ -83,7 +83,7 @@ def _show_events(
     config: Config, rounds: int, note: str = "starting Flower"
 ) -> Iterator[Callable[[Event], None]]:
     """A function that shows events as lines and, in training, as a bar."""
-    if config.glm is not None:
+    if config.plan is not None:
         say(note)
         yield show_event
         return
@@ -118,7 +118,7 @@ def simulate_command(path: Path, rounds: int, loss: float, seed: int, show: bool
     exchange = LocalExchange(load_places(folder), loss=loss, seed=seed, ask=input if show else None)
     with _show_events(config, rounds, "greeting the sites") as watch:
         coordinate(exchange, {"folder": str(folder.path), "rounds": rounds}, watch)
-    if config.glm is not None:
+    if config.plan is not None:
         return show_table(folder)
     _show(inspect(folder))
     say(f"model: {shown(folder.server / 'model.npz')}")
@@ -163,7 +163,7 @@ def _last_error(group: Group, name: str) -> str:
 
 def inspect_command(path: Path) -> None:
     folder = FederationFolder(path)
-    if folder.config().glm is not None:
+    if folder.config().plan is not None:
         return show_table(folder)
     _show(inspect(folder))
 
@@ -197,7 +197,7 @@ def _show(seen: Insight) -> None:
 
 def verify_command(path: Path) -> None:
     folder = FederationFolder(path)
-    if folder.config().glm is not None:
+    if folder.config().plan is not None:
         raise SpecError(
             "a table has no ledger; what a site sent is in its own log: feddcd federation outgoing "
             "SITE_DIR --verify"
@@ -216,7 +216,7 @@ def join_command(path: Path, site: str) -> None:
 
 def depart_command(path: Path, sites: list[str], *, barred: bool) -> None:
     folder = FederationFolder(path)
-    if folder.config().glm is not None:
+    if folder.config().plan is not None:
         return uninvite(folder, sites)
     members = inspect(folder).server.members
     for site in sites:

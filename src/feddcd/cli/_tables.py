@@ -2,7 +2,7 @@
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .._errors import SpecError
 from .._files import shown
@@ -15,9 +15,6 @@ from ..federation.folder import FederationFolder
 from ..federation.site.disclosure import WAITING, approve, waiting
 from ..federation.site.log import verify_log
 from ._terminal import say, warn
-
-if TYPE_CHECKING:
-    from ..analysis.plan import RegressionPlan
 
 LINES = {  # by event: what an administrator should know
     "greeting": "waiting for the sites",
@@ -34,19 +31,20 @@ def up_again(folder: FederationFolder) -> str:
     return f"feddcd federation up {shlex.quote(shown(folder.path))}"
 
 
-def load_job(path: Path) -> "RegressionPlan":
-    """A job file, as `feddcd glm` writes it: the settings under [glm]."""
-    from ..analysis.agreed import with_codebook
-    from ..analysis.registry import read_plan
+def load_job(path: Path) -> Any:
+    """A job file, as `feddcd glm` or `feddcd describe` writes it: the plan of one analysis, under
+    the name of its part."""
+    from ..analysis.registry import ANALYSES, parts, read_part
 
     values = read_toml(path, "; `feddcd glm` writes one, job.toml")
-    given = values.get("glm")
+    name = next((name for name in parts() if name in values), next(iter(parts())))
+    given = values.get(name)
     try:
         if isinstance(given, dict) and isinstance(given.get("codebook"), str):
             book = load_codebook(path.parent / given["codebook"])  # its content goes to the sites
-            plan = read_plan({k: v for k, v in given.items() if k != "codebook"})
-            return with_codebook(plan, book)
-        return read_plan(given)
+            plan = read_part(name, {k: v for k, v in given.items() if k != "codebook"})
+            return ANALYSES[plan.analysis].with_codebook(plan, book)
+        return read_part(name, given)
     except SpecError as error:
         raise error.placed(file=str(path)) from None
 
@@ -95,7 +93,9 @@ def show_event(event: dict[str, Any]) -> None:
 
 def show_table(folder: FederationFolder) -> None:
     """The table of the last run, and whom it lacks."""
-    tables = folder.server / "glm"
+    from ..analysis.registry import ANALYSES
+
+    tables = folder.server / ANALYSES[folder.config().plan.analysis].part
     if not (tables / "summary.txt").exists():
         say(f"no table yet; make it with: {up_again(folder)}")
     else:

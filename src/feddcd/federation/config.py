@@ -3,18 +3,16 @@
 import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tomli_w
 
 from .._errors import SpecError
-from .._settings import check_names, read_toml, typed
+from .._settings import read_toml, typed
+from .._text import listed, nearest
 from ..runs import build
 from ..runs.spec import Spec
 from .terms import AGREED
-
-if TYPE_CHECKING:
-    from ..analysis.plan import RegressionPlan
 
 _OF_SPEC = (*AGREED, "tau", "rounds", "target_gap", "certify_every")
 
@@ -33,7 +31,7 @@ class Config:
     port: int = 9093
     features: tuple[str, ...] | int | None = None  # None: what most sites have
     classes: tuple[str, ...] | tuple[float, ...] | None = None
-    glm: "RegressionPlan | None" = None  # a regression table instead of training
+    plan: Any = None  # of an analysis, as [glm] or [describe] has it, instead of training
 
     def __post_init__(self):
         build.check_names(self.spec, absences=True)
@@ -50,34 +48,46 @@ class Config:
                 raise SpecError(f"need {what} > 0, got {what}={getattr(self, what)}")
 
     def to_toml(self) -> str:
-        fields = dataclasses.asdict(self) | {"spec": None, "glm": None}
-        values = {k: v for k, v in fields.items() if v is not None}
-        if self.glm is not None:
-            return tomli_w.dumps(values | {"glm": self.glm.to_dict()})
+        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        values = {k: v for k, v in fields.items() if v is not None and k not in ("spec", "plan")}
+        if self.plan is not None:
+            from ..analysis.registry import ANALYSES
+
+            return tomli_w.dumps(values | {ANALYSES[self.plan.analysis].part: self.plan.to_dict()})
         spec = {k: v for k, v in self.spec.to_dict().items() if k in _OF_SPEC}
         return tomli_w.dumps(values | spec)
 
 
 def load_config(path: Path) -> Config:
     values = read_toml(path, "; make a federation with: feddcd federation init DIR --sites N")
-    names = {f.name for f in dataclasses.fields(Config)} - {"spec"}
-    check_names(values, names | {*_OF_SPEC}, path)
+    names = {f.name for f in dataclasses.fields(Config)} - {"spec", "plan"} | {*_OF_SPEC}
+    parts = {k: v for k, v in values.items() if k not in names}
     try:
+        plan = _plan(parts, names) if parts else None
         if "name" not in values:
             raise SpecError("a federation needs a name, as in name = 'north'")
         spec: dict[str, Any] = {"weighting": "samples"}
         spec |= {k: values.pop(k) for k in _OF_SPEC if k in values}
-        own = {k: _plain(k, v) for k, v in values.items()}
-        return Config(spec=Spec(**spec), **own)
+        own = {k: _plain(k, v) for k, v in values.items() if k not in parts}
+        return Config(spec=Spec(**spec), plan=plan, **own)
     except (SpecError, TypeError) as error:
         raise SpecError(f"{path}: {error}") from None
 
 
-def _plain(name: str, value: Any) -> Any:
-    if name == "glm":
-        from ..analysis.registry import read_plan
+def _plan(parts: dict[str, Any], names: set[str]) -> Any:
+    """Of the one part that says what is made instead of training."""
+    from ..analysis import registry  # with pandas
 
-        return read_plan(value)
+    known = registry.parts()
+    for name in parts:
+        if name not in known:
+            raise SpecError(f"unknown setting {name!r}{nearest(name, {*names, *known})}")
+    if len(parts) > 1:
+        raise SpecError(f"one analysis at a time, got {listed(parts)}")
+    return registry.read_part(*next(iter(parts.items())))
+
+
+def _plain(name: str, value: Any) -> Any:
     if name in ("features", "classes"):
         return tuple(value) if isinstance(value, list) else value
     if value != value:  # nan: the checks above say what it should be

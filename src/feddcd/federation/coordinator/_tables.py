@@ -98,7 +98,7 @@ class AnalysisRun:
     def _finish(self, cohort: Agreement, result: AnalysisResult) -> AnalysisResult:
         dropped = {site: self.dropped.get(site, 0) for site in cohort.sites}
         result = result.with_sites(dropped, self.refused)
-        list(result.write(self.folder.server / "glm"))
+        list(result.write(self.folder.server / self.analysis.part))
         self.folder.note(
             "finished", committed=result.n_exchanges, unsettled=[], messages=dict(self.nodes.sent),
             **result.facts(), sites=cohort.sites, refused=sorted(self.refused),

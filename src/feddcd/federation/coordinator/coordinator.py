@@ -41,13 +41,13 @@ def coordinate(
     folder = FederationFolder(Path(str(run["folder"])), watch)
     config = folder.config()
     folder.note("greeting", pid=os.getpid())
-    kind = config.spec.model if config.glm is None else REGRESSION
+    kind = config.spec.model if config.plan is None else REGRESSION
     nodes = Nodes(exchange, folder, Hello(config.name, kind), config.deadline)
     try:
-        if config.glm is not None:
+        if config.plan is not None:
             from ._tables import AnalysisRun  # with pandas and scikit-learn
 
-            AnalysisRun(folder, nodes, config, config.glm).run()
+            AnalysisRun(folder, nodes, config, config.plan).run()
             return
         with Ledger(folder.ledger, config.name) as ledger:
             terms = agree_on_terms(folder, nodes, ledger)
