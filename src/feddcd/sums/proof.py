@@ -91,6 +91,7 @@ class JobProof:
     def check(self) -> "JobProof":
         """Every signature; Refused names the site."""
         self.roster.check()
+        job_id(self.job, self.roster, self.nonces)
         for number in range(len(self.exchanges)):
             self.sums(number)
         return self

@@ -46,12 +46,11 @@ class Roster:
     it is made; `check` says whether everybody has signed."""
 
     def __init__(self, members: Iterable[RosterMember], signatures: Mapping[str, bytes] = {}):
-        self.members = tuple(sorted(members, key=lambda member: member.name))
+        given = [_checked(member) for member in members]
+        self.members = tuple(sorted(given, key=lambda member: member.name))
         self.signatures = dict(signatures)
         if not 0 < len(self.members) <= MOST_SITES:
             raise Refused(f"a roster has 1 to {MOST_SITES} sites, got {len(self.members)}")
-        for member in self.members:
-            _check_member(member)
         _check_distinct(self.members)
         if unknown := set(self.signatures) - set(self.names):
             raise Refused(f"{printable(min(unknown))} has signed the roster and is not in it")
@@ -65,10 +64,9 @@ class Roster:
         return digest("feddcd-roster-1", canonical(_plain(self.members)))
 
     def __getitem__(self, name: str) -> RosterMember:
-        found = self._by_name.get(name)
-        if found is None:
-            raise Refused(f"{printable(name)} is not in the roster")
-        return found
+        if name not in self._by_name:
+            raise Refused(f"{printable(str(name))} is not in the roster")
+        return self._by_name[name]
 
     @cached_property
     def _by_name(self) -> dict[str, RosterMember]:
@@ -126,9 +124,10 @@ class Roster:
         try:
             members = [RosterMember(n, _bytes(s), _bytes(a)) for n, s, a in values.pop("members")]
             signatures = {name: _bytes(text) for name, text in values.pop("signatures").items()}
+            in_order = members == sorted(members)
         except (TypeError, ValueError, KeyError, AttributeError):
             raise Refused("a roster cannot be read") from None
-        if values or [member.name for member in members] != sorted(m.name for m in members):
+        if values or not in_order:
             raise Refused("a roster has more than members and signatures, or is not in order")
         return cls(members, signatures)
 
@@ -144,7 +143,7 @@ def check_name(name: Any) -> str:
     return name
 
 
-def _check_member(member: RosterMember) -> None:
+def _checked(member: RosterMember) -> RosterMember:
     name = check_name(member.name)
     for key in (member.signing, member.agreement):
         if not (isinstance(key, bytes) and len(key) == KEY):
@@ -158,6 +157,7 @@ def _check_member(member: RosterMember) -> None:
         X25519PrivateKey.generate().exchange(X25519PublicKey.from_public_bytes(member.agreement))
     except ValueError:
         raise Refused(f"the agreement key of {name} is weak: all would know its masks") from None
+    return member
 
 
 # y of the points of order 1, 2, 4 and 8: signatures by them fit any message
