@@ -40,6 +40,18 @@ def test_the_sum_is_that_of_the_plain_words_in_any_order(seed, order, size):
     assert not any(np.any(sent[name] == words[name]) for name in cohort)
 
 
+def test_long_answers_are_masked_piece_by_piece(monkeypatch):
+    """Pieces that end within the numbers, and within the words behind them."""
+    long = Layout([Slot("g", "sum", (50,)), Slot("n", "count", (70,))])
+    rng = np.random.default_rng(0)
+    words = {name: _words(rng, long) for name in COHORT}
+    whole = all_masked(words, long)
+    assert np.array_equal(long.total(whole.values()), long.total(words.values()))
+    monkeypatch.setattr(masks, "CHUNK", 256)
+    pieces = all_masked(words, long)
+    assert all(np.array_equal(whole[name], pieces[name]) for name in COHORT)
+
+
 def _words(rng, layout=PLAIN):
     return np.frombuffer(rng.bytes(8 * layout.words), np.uint64)
 
@@ -73,7 +85,7 @@ def unmasked(sent, site, friends, ctx, layout=PLAIN):
 def _pair(name, site, layout, ctx):
     """The mask of a pair with the other site's sign, so that adding it takes it away."""
     key = masks.mask_key(SITES.keys[name], SITES.roster[name], SITES.roster[site], layout, ctx)
-    stream = masks._stream(key, layout.words)
+    stream = masks._next(masks._stream(key), layout.words, bytearray(masks.CHUNK))
     plus, minus = (masks.Adder(layout.numbers, layout.words) for _ in range(2))
     (plus if name < site else minus).add(stream)
     return plus.less(minus)
@@ -144,9 +156,9 @@ class Collected:
         self.keys, self.real = {}, masks._stream
         monkeypatch.setattr(masks, "_stream", self)
 
-    def __call__(self, key, words):
+    def __call__(self, key):
         self.keys.setdefault(key, []).append(self.purpose)
-        return self.real(key, words)
+        return self.real(key)
 
 
 def test_no_key_stream_is_used_twice(monkeypatch):

@@ -11,7 +11,7 @@ told another question, another cohort or another layout makes other masks, which
 from collections.abc import Iterable
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
@@ -19,11 +19,13 @@ from .._errors import Refused, SpecError
 from ._canonical import digest, framed
 from .keys import SiteKeys
 from .layout import Layout
-from .ring import Adder
+from .ring import WORDS, Adder
 from .roster import Roster, RosterMember
 
 CTX = 32  # bytes, as a job's id has
 MOST_EXCHANGES = 2**32
+CHUNK = 2**17  # bytes that are masked at a time: they stay in the processor's cache
+_ZEROS = memoryview(bytes(CHUNK))
 
 
 def context(
@@ -53,13 +55,18 @@ def masked(
         raise Refused("this site is not in the cohort")
     if len(ctx) != CTX:
         raise SpecError(f"a context has {CTX} bytes")
-    plus, minus = (Adder(layout.numbers, layout.words) for _ in range(2))
-    plus.add(layout.check(words))
-    for name in chosen:
-        if name != me.name:
-            mask = _stream(mask_key(keys, me, roster[name], layout, ctx), layout.words)
-            (plus if me.name < name else minus).add(mask)
-    return plus.less(minus)
+    others = [roster[name] for name in chosen if name != me.name]
+    streams = [_stream(mask_key(keys, me, other, layout, ctx)) for other in others]
+    sent, wide, room = np.empty_like(layout.check(words)), WORDS * layout.numbers, bytearray(CHUNK)
+    for at in range(0, len(words), CHUNK // 8):
+        part = words[at : at + CHUNK // 8]
+        numbers = max(min(wide - at, len(part)), 0) // WORDS
+        plus, minus = (Adder(numbers, len(part)) for _ in range(2))
+        plus.add(part)
+        for other, stream in zip(others, streams, strict=True):
+            (plus if me.name < other.name else minus).add(_next(stream, len(part), room))
+        sent[at : at + len(part)] = plus.less(minus)
+    return sent
 
 
 def mask_key(
@@ -72,6 +79,11 @@ def mask_key(
     return HKDF(SHA256(), 32, None, info).derive(keys.secret(other.agreement))
 
 
-def _stream(key: bytes, words: int) -> np.ndarray:
-    cipher = Cipher(algorithms.ChaCha20(key, bytes(16)), None).encryptor()
-    return np.frombuffer(cipher.update(bytes(8 * words)), "<u8").astype(np.uint64, copy=False)
+def _stream(key: bytes) -> CipherContext:
+    return Cipher(algorithms.ChaCha20(key, bytes(16)), None).encryptor()
+
+
+def _next(stream: CipherContext, words: int, room: bytearray) -> np.ndarray:
+    """The next words of a key stream, until `room` is used again."""
+    stream.update_into(_ZEROS[: 8 * words], room)
+    return np.frombuffer(room, "<u8", words).astype(np.uint64, copy=False)

@@ -33,20 +33,18 @@ def encode(x: np.ndarray) -> np.ndarray:
     number, shift = held.astype(np.uint64), np.maximum(shift, 0).astype(np.uint64)
     word, bit = shift // np.uint64(64), shift % np.uint64(64)
     low, high = number << bit, (number >> _ONE) >> (_TOP - bit)
-    words = np.zeros((len(x), WORDS), np.uint64)
-    for k in range(WORDS):
-        words[:, k] = np.where(word == k, low, np.where(word + _ONE == k, high, 0))
-    negative = x < 0
-    words[negative] = negate(words[negative])
-    return words
+    at = WORDS * np.arange(len(x)) + word.astype(np.int64)
+    words = np.zeros(WORDS * len(x) + 1, np.uint64)
+    words[at + 1] = high  # 0 where it would be the next number's, which is written now
+    words[at] = low
+    return _turned(words[:-1].reshape(-1, WORDS), x < 0)
 
 
 def decode(words: np.ndarray) -> np.ndarray:
     """The nearest float64, ties to even, by integers alone: the same on every machine."""
     words = _checked(words)
     negative = words[:, -1] >> _TOP == 1
-    size = words.copy()
-    size[negative] = negate(words[negative])
+    size = _turned(words.copy(), negative)
     top = np.zeros(len(size), np.int64)  # the highest word that is not zero
     for k in range(1, WORDS):
         top[size[:, k] != 0] = k
@@ -67,9 +65,17 @@ def decode(words: np.ndarray) -> np.ndarray:
 
 
 def negate(words: np.ndarray) -> np.ndarray:
-    one = np.zeros_like(words)
-    one[:, 0] = 1
-    return add(~words, one)
+    return _turned(_checked(words).copy(), np.ones(len(words), bool))
+
+
+def _turned(words: np.ndarray, which: np.ndarray) -> np.ndarray:
+    """In place, the numbers at these places become their negatives: ~n + 1."""
+    words ^= np.where(which, ~np.uint64(0), np.uint64(0))[:, None]
+    carry = which.astype(np.uint64)
+    for k in range(WORDS):
+        words[:, k] += carry
+        carry &= words[:, k] == 0
+    return words
 
 
 def add(a: np.ndarray, b: np.ndarray) -> np.ndarray:
