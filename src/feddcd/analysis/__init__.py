@@ -3,7 +3,9 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from . import adding as adding
     from . import export as export
+    from . import replay as replay
     from .estimator import FederatedGLM as FederatedGLM
 
 __all__ = ["FederatedGLM"]

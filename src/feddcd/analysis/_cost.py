@@ -24,6 +24,7 @@ R = TypeVar("R")
 Talk = Generator[Mapping[str, PointQuestion], Mapping[str, Blocks], R]
 
 BYTES = 8
+MASKED = 4  # words of a masked number
 EXCHANGES = 6
 ACCURACY = 1e-8  # of the objective, for a hundredth of a standard error
 
@@ -69,7 +70,7 @@ def choose(
 
 
 def predictions(model: Model, H: np.ndarray, line: LineCost, absent: float) -> pd.DataFrame:
-    N, p = len(model.sites), model.p
+    N, p = model.summed or len(model.sites), model.p
     hessian, points = p * (p + 1) / 2, 2 if model.quadratic else EXCHANGES
     again = 1.0 if absent == 0 else 1 + np.log(N) / -np.log(absent)  # until all have answered
     each = N * 2 * (hessian + 4 * p)
@@ -91,10 +92,10 @@ def predictions(model: Model, H: np.ndarray, line: LineCost, absent: float) -> p
 class Log:
     """What the exchanges cost, one row each; `say` adds what became known by the last of them."""
 
-    def __init__(self, limit: int, watch: Watch = lambda row: None):
-        self.limit, self.watch = limit, watch
+    def __init__(self, limit: int, watch: Watch = lambda row: None, summed: int = 0):
+        self.limit, self.watch, self.summed = limit, watch, summed
         self.rows: list[dict[str, Any]] = []
-        self.uploads = self.bytes_up = self.bytes_down = self.rounds = 0
+        self.uploads = self.bytes_up = self.bytes_before = self.bytes_down = self.rounds = 0
         self.reserve = 0  # exchanges that are kept for what follows
 
     @property
@@ -112,6 +113,10 @@ class Log:
 
     def count(self, asked: Mapping[str, PointQuestion], answers: Answers) -> None:
         up, down = (sum(map(_bytes, part.values())) for part in (answers, asked))
+        if self.summed:  # masked numbers are longer, and all of them go back to every site
+            up, before = self.summed * MASKED * up, self.bytes_up - self.bytes_before
+            self.bytes_before = self.bytes_up
+            return self._add(self.summed, self.summed, up, self.summed * (down + before))
         self._add(len(asked), len(answers), up, down)
 
     def trained(self, arrived: Sequence[int], numbers: int) -> None:
@@ -151,7 +156,7 @@ def visit(
     while not log.over and len(got) < len(model.sites):
         missing = [site for site in model.sites if site not in got]
         asked = {site: question._replace(seen=seen[site]) for site in missing}
-        if question.pilot and not question.basis.size:
+        if question.pilot and not question.basis.size and not model.summed:
             own = {site: model.own_columns(site) for site in missing}
             asked = {site: each._replace(own=own[site]) for site, each in asked.items()}
         replies = yield asked

@@ -7,10 +7,11 @@ import numpy as np
 
 from .._errors import Above, DataError, SpecError
 from ..formula import INTERCEPT
+from ..sums import ring
 from ._sums import Moments
 from .families import COUNTS, THETA, Family
 from .plan import ModelSettings, is_real
-from .protocol import Agreement
+from .protocol import ALL, Agreement
 
 
 class Model(NamedTuple):
@@ -24,6 +25,7 @@ class Model(NamedTuple):
     intercept: int | None  # its place
     effects: int = 0  # columns at the end, before the family's extras, that stand for sites
     standardize: bool = False  # the penalty is of coefficients per standard deviation
+    summed: int = 0  # sites behind the one answer, where only sums over them are known
 
     @property
     def family(self) -> str:
@@ -39,6 +41,11 @@ class Model(NamedTuple):
         return len(self.names) - (0 if self.loss.bare else len(self.loss.extras))
 
     @property
+    def rounding(self) -> float:
+        """How far an entry of a sum may be off, as sums of masked numbers are rounded."""
+        return ring.rounding(self.summed) if self.summed else 0.0
+
+    @property
     def p(self) -> int:
         return len(self.names) * self.k
 
@@ -48,6 +55,14 @@ class Model(NamedTuple):
         effects = self.names[len(self.names) - self.effects :]
         alone = {f"site[{site}]"} if self.intercept is None else set()
         return np.array([float(n in alone or n not in effects) for n in self.names])
+
+
+def summed_model(model: Model) -> Model:
+    """The same of one answer, the sums over all sites."""
+    if model.effects:
+        told = "<site_effects> needs every site's own sums, and here only sums over all are known"
+        raise SpecError(told, settings={"site_effects": "fixed"})
+    return model._replace(sites=(ALL,), summed=len(model.sites))
 
 
 def model_for(settings: ModelSettings, cohort: Agreement) -> Model:

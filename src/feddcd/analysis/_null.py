@@ -62,6 +62,8 @@ def next_null(
     if null.known:
         return null
     each, k = _total(answers), model.k
+    if not np.all(np.isfinite(each)):
+        return null  # where a site could not tell its numbers nothing is learnt
     value, g, H = float(each[0]), each[1 : 1 + k], each[1 + k :].reshape(k, k)
     if k > 1 or model.quadratic:
         value -= float(g @ np.linalg.lstsq(H, g, rcond=None)[0]) / 2

@@ -31,7 +31,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from ._model import Model
-from ._sums import Answer, Moments, square, upper
+from ._sums import NONE, Answer, Moments, square, upper
 from .families import Family
 
 Answers = Mapping[str, Answer]
@@ -71,14 +71,21 @@ def claim(loss: Family, decrement: float, S: float) -> Bound:
     return found if loss.bend is None or found.r * S <= 1 else found._replace(r=np.inf)
 
 
-def decrement(g: np.ndarray, H: np.ndarray, size: float) -> tuple[float, float]:
-    """λ, and what rounding may add to it when g was summed from terms of that size."""
+def decrement(
+    g: np.ndarray, H: np.ndarray, size: float, entry: float = 0.0, E: np.ndarray = NONE
+) -> tuple[float, float]:
+    """λ, and what rounding may add to it when g was summed from terms of that size, and an entry of
+    a sum, before it is divided by E, may be off by `entry`: |Δg| <= e sqrt(s) and |ΔH| <= e s with
+    s = sum 1/E², and to first order λ changes by half of |ΔH| tr H⁻¹, too."""
     try:
         V = inverse(H)
     except np.linalg.LinAlgError:
         return np.inf, 0.0
-    rounding = np.finfo(float).eps * size * np.sqrt(len(g) * np.trace(V))
-    return float(np.sqrt(max(g @ V @ g, 0.0))), float(rounding)
+    found, trace = float(np.sqrt(max(g @ V @ g, 0.0))), np.trace(V)
+    rounding = np.finfo(float).eps * size * np.sqrt(len(g) * trace)
+    squares = float(np.sum(E**-2.0))
+    rounding += entry * (np.sqrt(squares * trace) + found * squares * trace)
+    return found, float(rounding)
 
 
 def leverage(M: np.ndarray, m: np.ndarray) -> float:
@@ -166,7 +173,9 @@ def point(model: Model, D: np.ndarray, w: np.ndarray, answers: Answers) -> Point
     S = 0.0 if model.quadratic else leverage(M, m)
     F = square(np.sum([a.F for a in each], 0), p) / np.outer(E, E) if each[0].F.size else H
     cancelled = np.sum([a.size for a in each], 0) / E
-    size, rounding = decrement(g, H, float(np.max(cancelled + np.abs(P * w.reshape(-1)))))
+    off = (2 if model.loss.firth else 1) * model.rounding
+    largest = float(np.max(cancelled + np.abs(P * w.reshape(-1))))
+    size, rounding = decrement(g, H, largest, off, E)
     return Point(
         w, value, value + float(P @ w.reshape(-1) ** 2) / 2 - bonus, g, H,
         F + np.diag(P) if each[0].F.size else H, float(np.max(m)),

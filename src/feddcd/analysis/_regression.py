@@ -19,7 +19,7 @@ from ._coefficients import (
 )
 from ._cost import Choice, LineCost, Log, Talk, choose
 from ._measures import measures
-from ._model import Model, model_for, separation
+from ._model import Model, model_for, separation, summed_model
 from ._newton import Estimate, Pilot, Separated, newton, run_pilot
 from ._outcome import Outcome
 from ._own import own_block
@@ -27,6 +27,7 @@ from ._points import Point, dispersion, inverse, variances
 from ._predictor import Predictor
 from ._result import SETTINGS, TableResult
 from ._robust import LEVERAGE, check, factor_of, given, meat_of, sandwich, settle
+from ._same import difference
 from ._sites import own_table, site_counts
 from ._sums import KINDS, RESIDUALS, Moments, PointQuestion, answer, parts, read_answer
 from .agreed import with_codebook
@@ -54,6 +55,9 @@ class RegressionTable:
     offer = staticmethod(_offer.offer)
     agree = staticmethod(_schema.agree)
     rows = staticmethod(_schema.site_rows)
+    agreement = staticmethod(_schema.read_agreement)
+    stand_in = staticmethod(_schema.stand_in)
+    matches = staticmethod(difference)
 
     def question(self, arrays: Arrays, rows: SiteRows) -> PointQuestion:
         d, k = rows.data.X.shape[1], rows.data.Y.shape[1]
@@ -100,12 +104,15 @@ class RegressionTable:
         cohort: Agreement,
         watch: Watch = lambda row: None,
         *,
+        summed: bool = False,
         absent: float = 0.0,
         train: Train | None = None,
     ) -> Talk[TableResult]:
         """`absent` is the share of sites that is expected to be missing; `train` runs Point-SAGA,
         where there is a way to, and gives its w."""
-        model, log = model_for(plan, cohort), Log(plan.max_exchanges, watch)
+        model = model_for(plan, cohort)
+        model = summed_model(model) if summed else model
+        log = Log(plan.max_exchanges, watch, model.summed)
         check(model, plan.covariance)
         line = LineCost(plan.latency, plan.bandwidth)
         try:
@@ -177,7 +184,7 @@ def _result(
         original_covariance=square_of(shown.original),
         n_rows=int(pilot.sums.n),
         n_dropped=0,
-        n_sites=len(model.sites),
+        n_sites=len(cohort.sites),
         n_clusters=estimate.point.clusters,
         **numbers,
         grouped=float(pilot.sums.weight) != float(pilot.sums.n),
@@ -188,7 +195,8 @@ def _result(
         history=history,
         choice=choice,
         site_table=own_table(settings, pilot, shown),
-        site_counts=site_counts(pilot),
+        site_counts=site_counts(pilot, cohort.sites),
+        answers="sum" if model.summed else "each",
         spread=_deviations(pilot),
         codebook=settings.codebook if isinstance(settings, RegressionPlan) else {},
         bins=bins,

@@ -94,6 +94,7 @@ class TableResult:
     spread: pd.Series | None = None  # standard deviations; nan for columns of 0 and 1
     codebook: Mapping[str, Any] = field(default_factory=dict)  # where one was agreed
     refused: Mapping[str, str] = field(default_factory=dict)  # by site: why it takes no part
+    answers: str = "each"  # as used; "sum": nothing but sums over the sites was known
     outcome: Outcome | None = None  # of two words: the other, and the event that counts as 1
     more: Mapping[str, pd.DataFrame] = field(default_factory=dict)  # tables that were asked for
 
@@ -210,7 +211,8 @@ class TableResult:
         self, dropped: Mapping[str, int], refused: Mapping[str, str] | None = None
     ) -> "TableResult":
         """With the rows that each site left out, and why sites are not part of it."""
-        missing = [int(dropped.get(str(site), 0)) for site in self.site_counts.index]
+        unknown = -1 if self.answers == "sum" else 0
+        missing = [int(dropped.get(str(site), unknown)) for site in self.site_counts.index]
         counts, total = self.site_counts.assign(missing=missing), sum(dropped.values())
         return dataclasses.replace(
             self, n_dropped=total, site_counts=counts, refused=dict(refused or {})

@@ -1,5 +1,7 @@
 """The sites side by side: what each has, and what it would estimate alone."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
@@ -8,15 +10,20 @@ from ._coefficients import Shown
 from ._newton import Pilot
 from ._own import own_words, read_own
 from ._points import variances
+from ._sums import NONE
 from .families import COUNTS, SHARES
 from .plan import ModelSettings
 
 EVENTS = (*COUNTS, *SHARES)  # families whose outcomes can be counted
 
 
-def site_counts(pilot: Pilot) -> pd.DataFrame:
+def site_counts(pilot: Pilot, sites: Sequence[str]) -> pd.DataFrame:
     """Rows, events and rows left out (-1: not known here) by site, and whether it has an estimate
-    of its own."""
+    of its own. Where only sums are known, nothing is known of a site."""
+    if pilot.model.summed:
+        names = ["rows", *["events"] * (pilot.model.family in EVENTS), "missing"]
+        told = dict.fromkeys(names, -1) | {"estimate": own_words(NONE)}
+        return pd.DataFrame(told, index=pd.Index(list(sites), name="site"))
     moments = {site: a.moments for site, a in pilot.answers.items()}
     columns: dict[str, list] = {"rows": [int(m.n) for m in moments.values()]}  # pyright: ignore
     if pilot.model.family in EVENTS:

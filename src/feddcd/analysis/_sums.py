@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ._geometry import Geometry
-from .families import Family, RowTerms
+from .families import OUTSIDE, Family, RowTerms
 from .protocol import Blocks, Count, Each, Kind, Max, Sum
 
 RESIDUALS = np.linspace(-6, 6, 49)
@@ -151,9 +151,14 @@ def answer(rows: DesignRows, family: Family, asked: PointQuestion, least: int = 
             null=_null(rows, steady, asked.null),
             bins=_bins(rows, mean, asked.edges, least),
             residuals=_residuals(rows, mean, steady.variance(mean), asked, least),
-            pearson=np.asarray(s @ _pearson(Y, mean, steady.variance(mean))),
+            pearson=_finite(float(s @ _pearson(Y, mean, steady.variance(mean)))),
             moments=_moments(rows, family) if asked.pilot else None,
         )
+
+
+def _finite(x: float) -> np.ndarray:
+    """Where a row has no mean there is no residual either: finite, for it has to travel."""
+    return np.asarray(x if abs(x) < OUTSIDE else OUTSIDE)
 
 
 def upper(p: int) -> np.ndarray:

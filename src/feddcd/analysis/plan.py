@@ -21,6 +21,7 @@ CHOICES = {
     "covariance": ("model", "HC0", "HC1", "HC2", "HC3", "cluster"),
     "missing": ("drop", "error"),
 }
+ANSWERS = ("sum", "each")
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class ModelSettings:
     latency: float = 0.1
     bandwidth: float = 1e7
     event: Any = None  # of an outcome of two words, the one that counts as 1; else the second
+    answers: str | None = None  # sum: masked, so that only sums over sites are known; or each
 
     def __post_init__(self):
         object.__setattr__(self, "family", known(self.family))
@@ -55,6 +57,8 @@ class ModelSettings:
                 raise SpecError(f"need {name} in {', '.join(choices)}; got {value!r}")
         if not (is_real(self.tol) and 0 < self.tol < np.inf):
             raise SpecError(f"need a finite tol > 0, in standard errors; got tol={self.tol!r}")
+        if self.answers not in (None, *ANSWERS):
+            raise SpecError(f"need answers in {', '.join(ANSWERS)}; got {self.answers!r}")
         check_level("level", self.level)
         for name in ("latency", "bandwidth"):
             value = getattr(self, name)

@@ -18,6 +18,7 @@ from .._errors import DataError
 from ..data.codebook import Codebook
 
 Arrays = Mapping[str, np.ndarray]
+ALL = "all"  # stands for all sites, where only sums over them are known
 
 
 class Misfit(DataError):
@@ -159,6 +160,10 @@ class Analysis(Protocol):
     At the site: `rows` makes the finished columns, `question` reads a message (or Refused),
     `answer` makes blocks that say what is done with them.
     At the coordinator: `blocks` checks what arrived (or DataError), `talk` asks and concludes.
+    Where only sums are known (`summed`) a talk asks ALL, and is sent the sums as its blocks; those
+    of kind `Each` come back empty. Then every site follows the same talk: `agreement` reads what
+    was agreed, believing nothing that can be worked out, `stand_in` makes a row of nobody, whose
+    answer has the shape of all, and `matches` says why a question is not the one that was expected.
     """
 
     @property
@@ -179,8 +184,11 @@ class Analysis(Protocol):
     def answer(self, rows: SiteRows, question: Any) -> Blocks: ...
     def blocks(self, arrays: Arrays, plan: Any, cohort: Agreement) -> Blocks: ...
     def talk(
-        self, plan: Any, cohort: Agreement, watch: Watch = ...
+        self, plan: Any, cohort: Agreement, watch: Watch = ..., *, summed: bool = ...
     ) -> Generator[Questions, Replies, AnalysisResult]: ...
+    def agreement(self, values: Any, plan: Any) -> Agreement: ...
+    def stand_in(self, plan: Any, cohort: Agreement) -> SiteRows: ...
+    def matches(self, own: Any, asked: Any) -> str: ...
 
 
 def converse(talk: Generator[Questions, Replies, Any], exchange: Exchange) -> Any:
