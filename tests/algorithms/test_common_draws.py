@@ -10,7 +10,8 @@ from chaos import World
 from feddcd.durable.shapes import shapes
 from feddcd.participation import Everyone, broadcast_key, client_key, round_keys
 from feddcd.simulator import threads
-from feddcd.simulator.simulate import advance_lanes, federation, lanes, start
+from feddcd.simulator.lanes import advance_lanes, lanes
+from feddcd.simulator.simulate import federation, start
 from feddcd.solvers import SGD, GradientDescent, adam
 from federations import N, play, quadratics, solution
 from scaffnew import Scaffnew

@@ -221,7 +221,7 @@ def test_as_many_threads_as_the_variable_says_and_the_same_numbers(tmp_path, mon
 
 
 def test_runs_with_other_shapes_are_not_put_side_by_side(tmp_path):
-    from feddcd.simulator.simulate import lanes
+    from feddcd.simulator.lanes import lanes
 
     with pytest.raises(ValueError, match="need the same method"):
         lanes([{"a": jnp.zeros(2)}, {"b": jnp.zeros(2)}])

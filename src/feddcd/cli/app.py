@@ -51,7 +51,9 @@ HELP = {
     "rounds": "Exchanges at most.",
     "target_gap": "Stop once the certified gap is at most this.",
     "certify_every": "Rounds between two certificates.",
+    "eval_every": "Rounds between two looks at the objective.",
     "seed": "Of all that is random.",
+    "split_seed": "Of how rows are shared out, where it is another.",
     "dtype": "auto, float64 or float32.",
 }
 KINDS = {"test_data": Path, "settings": list[str], "na": list[str]}  # where they are not as in Spec

@@ -27,7 +27,8 @@ from ..participation import UniformSubset
 from ..problems import AbstractProblem, mlp_params
 from ..runs.build import check_names, default_dtype, make_algorithm
 from ..runs.spec import Spec
-from ..simulator.simulate import Federation, Record, State, advance_lanes, federation, lanes, start
+from ..simulator.lanes import advance_lanes, lanes
+from ..simulator.simulate import Federation, Record, State, federation, start
 from ..simulator.threads import alone, cores
 from ..solvers import NewtonCG, Tolerance
 from .cells import PROBLEMS, Cell, is_mlp

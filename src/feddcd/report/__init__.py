@@ -1,7 +1,7 @@
 """What a run or a comparison looks like to people: figures, tables, one HTML page."""
 
 from ._curves import accuracy, curves, single
-from ._entry import RunEntry, best_bound, gap, rich_table, rows, write_csv
+from ._entry import RunEntry, best_bound, gap, latex_table, rich_table, rows, write_csv
 from .figures import save_png, svg
 from .run import write
 
@@ -11,6 +11,7 @@ __all__ = [
     "best_bound",
     "curves",
     "gap",
+    "latex_table",
     "rich_table",
     "rows",
     "save_png",

@@ -29,6 +29,11 @@ TERMINAL = (
 )
 
 
+_SPECIAL = {c: "\\" + c for c in "&%$#_{}"}
+_SPECIAL |= {"\\": r"\textbackslash{}", "^": r"\^{}", "~": r"\~{}", "–": "--"}
+_LATEX = str.maketrans(_SPECIAL)
+
+
 class RunEntry(NamedTuple):
     """A run: its name in figures and tables, its rows, its summary and its settings."""
 
@@ -113,6 +118,14 @@ def rows(entries: Sequence[RunEntry]) -> list[dict[str, str]]:
 def rich_table(entries: Sequence[RunEntry]) -> "Table":
     """The columns that fit a terminal of 80 letters."""
     return terminal_table(TERMINAL, ("", [[row[x] for x in TERMINAL] for row in rows(entries)]))
+
+
+def latex_table(entries: Sequence[RunEntry]) -> str:
+    """The same columns as LaTeX, for a paper: \\usepackage{booktabs}."""
+    line = lambda cells: " & ".join(cell.translate(_LATEX) for cell in cells) + r" \\"
+    body = [line(row[name] for name in TERMINAL) for row in rows(entries)]
+    head = [rf"\begin{{tabular}}{{l{'r' * (len(TERMINAL) - 1)}}}", r"\toprule", line(TERMINAL)]
+    return "\n".join([*head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}", ""])
 
 
 def write_csv(entries: Sequence[RunEntry], path: str | Path) -> None:

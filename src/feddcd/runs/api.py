@@ -112,11 +112,29 @@ class Comparison:
     def __getitem__(self, name: str) -> Result:
         return self.results[name]
 
+    @classmethod
+    def load(cls, folder: str | Path) -> "Comparison":
+        """From the folder that `compare` wrote, in the order of its methods."""
+        folder = Path(folder)
+        names = sorted(path.parent.name for path in folder.glob("*/summary.json"))
+        if (folder / "compare.toml").exists():
+            _, order, _ = disk.load_race(folder)
+            names = [name for name in order if name in names] + sorted(set(names) - set(order))
+        if not names:
+            raise disk.FolderError(f"{folder} holds no comparison: no summary.json lies below it")
+        return cls({name: Result.load(folder / name) for name in names})
+
     def to_pandas(self) -> "pd.DataFrame":
         """One row per method: its summary."""
         import pandas as pd
 
         return pd.DataFrame({name: r.summary for name, r in self.results.items()}).T
+
+    def to_latex(self) -> str:
+        """The table that `feddcd compare` prints, as LaTeX with booktabs."""
+        from ..report import latex_table
+
+        return latex_table([r.entry() for r in self.results.values()])
 
     def plot(self) -> "Figure":
         from ..report import curves
@@ -124,13 +142,14 @@ class Comparison:
         return curves([r.entry() for r in self.results.values()])
 
     def write(self, folder: Path) -> None:
-        """compare.csv, compare.png and report.html, beside the runs' own folders."""
-        from ..report import curves, save_png, write, write_csv
+        """compare.csv, compare.tex, compare.png and report.html, beside the runs' own folders."""
+        from ..report import curves, latex_table, save_png, write, write_csv
 
         entries = [r.entry() for r in self.results.values()]
         title = f"{len(entries)} methods on {entries[0].config['data']}"
         put = lambda name, how: write_atomically(folder / name, how)
         put("compare.csv", lambda path: write_csv(entries, path))
+        put("compare.tex", lambda path: path.write_text(latex_table(entries)))
         put("compare.png", lambda path: save_png(curves(entries), path))
         put("report.html", lambda path: write(entries, path, title=title, kind="compare"))
 

@@ -64,8 +64,9 @@ def build(spec: Spec, given: Inputs = NOTHING) -> Built:
         algorithm = make_algorithm(named, N, participation.tau, _bounded(federated, given))
     _check_step(algorithm, federated)
     fed = federation(
-        algorithm, federated.problem, participation, seed=spec.seed, test=federated.test
-    )
+        algorithm, federated.problem, participation, seed=spec.seed, test=federated.test,
+        every=spec.eval_every,
+    )  # fmt: skip
     _check_weights(fed)
     return Built(fed, federated, N, participation.tau)
 
@@ -79,7 +80,7 @@ def _federate(spec: Spec, given: Inputs) -> Federated:
         data = load_data(spec)
     if parts is None:
         parts = partition(
-            data.y, spec.partition, spec.clients, seed=spec.seed, groups=data.groups, X=data.X
+            data.y, spec.partition, spec.clients, seed=spec.sharing, groups=data.groups, X=data.X
         )
     else:
         check_parts(parts, len(data.y))
@@ -131,8 +132,9 @@ def load_data(spec: Spec) -> Dataset:
     """The data that the spec names."""
     how = Reading(spec.sep, spec.decimal, spec.encoding, spec.na, spec.sheet)
     return load(
-        spec.data, test=spec.test_data, seed=spec.seed, label=spec.label, group=spec.group, how=how
-    )
+        spec.data, test=spec.test_data, seed=spec.sharing, label=spec.label, group=spec.group,
+        how=how,
+    )  # fmt: skip
 
 
 def check_parts(parts: list[np.ndarray], rows: int) -> None:

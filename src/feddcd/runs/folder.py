@@ -78,6 +78,17 @@ def write_model(folder: Path, model: PyTree, classes: np.ndarray | None) -> None
     write_atomically(folder / "model.npz", lambda path: _savez(path, arrays))
 
 
+def read_model(folder: Path) -> tuple[PyTree, np.ndarray | None]:
+    """The model and its classes: one array, or several by the names of their places."""
+    try:
+        with np.load(folder / "model.npz", allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    except Exception as error:  # zipfile and numpy raise nearly anything on damaged bytes
+        raise FolderError(f"cannot read {folder / 'model.npz'}: {error}") from None
+    classes = arrays.pop("classes", None)
+    return (arrays["w"] if set(arrays) == {"w"} else arrays), classes
+
+
 def save_checkpoint(folder: Path, spec: Spec, state: PyTree, origin: str = "") -> None:
     arrays = tree.flatten(state)
     problem, digest = _fingerprint(spec), _digest(arrays)
@@ -122,7 +133,7 @@ def load_checkpoint(folder: Path, spec: Spec, like: PyTree, origin: str = "") ->
 def _fingerprint(spec: Spec) -> str:
     """Of all that determines the rounds; how many of them may change."""
     values = spec.to_dict()
-    for name in ("rounds", "target_gap", "given"):
+    for name in ("rounds", "target_gap", "given", "eval_every"):
         values.pop(name, None)
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 

@@ -39,6 +39,16 @@ class Result:
     classes: np.ndarray | None = None
     names: tuple[str, ...] | None = None  # of the clients, where Python gave them
 
+    @classmethod
+    def load(cls, folder: str | Path) -> "Result":
+        """A finished run from its folder. A model of several arrays comes as a dict of them."""
+        folder = Path(folder)
+        spec, history = disk.read_spec(folder), disk.read_history(folder)
+        summary = disk.read_summary(folder)
+        model, classes = disk.read_model(folder)
+        last = (history.last(name) for name in ("objective", "lower_bound", "certified_gap"))
+        return cls(spec, history, model, Certified(*last), summary, classes)
+
     def plot(self) -> "Figure":
         """The certified gap, the accuracy and the dual residual by round."""
         from ..report import single

@@ -123,7 +123,7 @@ class RunLoop:
         before = self.history.rounds
         n = int(self.state.t) - before - (not sound)
         asked, arrived, steps, worst, objective, score, residual = (
-            np.asarray(column, float)[:n] for column in trace
+            np.asarray(column, float)[:n] for column in trace[:-1]
         )
         last = lambda name: float(self.history[name][-1]) if before else 0.0
         rounds = before + 1 + np.arange(n)
@@ -156,6 +156,8 @@ class RunLoop:
         self.lower_bound = max(self.lower_bound, float(found.lower_bound))
         if math.isfinite(self.lower_bound):
             objective = self.history["objective"][-1]
+            if math.isnan(objective):  # it was not the round's turn to be looked at
+                objective = self.history["objective"][-1] = float(found.objective)
             self.history["lower_bound"][-1] = self.lower_bound
             self.history["certified_gap"][-1] = max(objective - self.lower_bound, 0.0)
 

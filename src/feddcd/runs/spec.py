@@ -20,7 +20,9 @@ class Spec:
     """What `feddcd run` runs. `tau=None` takes a quarter of the clients, at least two;
     `clients=None` one client per group; `rounds` counts exchanges. `label` and `group` name
     columns of a table: what is predicted, and the one whose every value is a client; `sep` to
-    `sheet` say how it is written, where that is not to be sniffed. `given` says
+    `sheet` say how it is written, where that is not to be sniffed. The objective is looked at in
+    every `eval_every`-th round, and wherever a certificate is made. `split_seed` shares out the
+    rows, `seed` all else that is random, and the rows too where the other is None. `given` says
     what Python gave as an object, so that only its name stands here."""
 
     data: str = "digits"
@@ -45,7 +47,9 @@ class Spec:
     rounds: int = 100
     target_gap: float | None = None
     certify_every: int = 5
+    eval_every: int = 1
     seed: int = 0
+    split_seed: int | None = None
     dtype: str = "auto"
     given: tuple[str, ...] = ()
 
@@ -57,8 +61,9 @@ class Spec:
             self._by_group()
         if self.rounds < 1:
             raise SpecError(f"need rounds >= 1, got rounds={self.rounds}")
-        if self.certify_every < 1:
-            raise SpecError(f"need certify_every >= 1, got certify_every={self.certify_every}")
+        for name in ("certify_every", "eval_every"):
+            if (every := getattr(self, name)) < 1:
+                raise SpecError(f"need {name} >= 1, got {name}={every}")
         if self.target_gap is not None and not self.target_gap > 0:
             raise SpecError(f"need target_gap > 0, got target_gap={self.target_gap}")
         if not 0 <= self.loss < 1:
@@ -68,8 +73,10 @@ class Spec:
         for name in self.given:
             if name not in OBJECTS:
                 raise SpecError(f"unknown object {name!r} in given{nearest(str(name), OBJECTS)}")
-        if not 0 <= self.seed < 2**31:
-            raise SpecError(f"need 0 <= seed < 2**31, got seed={self.seed}")
+        for name in ("seed", "split_seed"):
+            seed = getattr(self, name)
+            if seed is not None and not 0 <= seed < 2**31:
+                raise SpecError(f"need 0 <= {name} < 2**31, got {name}={seed}")
 
     def _by_group(self) -> None:
         for name, value in (("partition", "group"), ("clients", None)):
@@ -80,6 +87,11 @@ class Spec:
                     f"{name}={given!r}"
                 )
             object.__setattr__(self, name, value)
+
+    @property
+    def sharing(self) -> int:
+        """The seed by which rows are shared out."""
+        return self.seed if self.split_seed is None else self.split_seed
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, without those that are None, or lists of nothing."""

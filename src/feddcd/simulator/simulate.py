@@ -1,6 +1,6 @@
 """All clients in one process: rounds in one loop, the cohort one by one or side by side."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
@@ -10,7 +10,6 @@ from jax.extend.core import jaxpr_as_fun
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from .. import tree
-from .._errors import SpecError
 from .._memory import check_fits
 from .._types import Key, Params, Scalar
 from ..algorithms import AbstractAlgorithm, Upload
@@ -29,6 +28,7 @@ class Federation(eqx.Module):
     weights: Array
     key: Key
     side_by_side: bool = eqx.field(static=True)
+    every: int = eqx.field(static=True, default=1)  # rounds between two looks at the objective
 
 
 class State(NamedTuple):
@@ -44,9 +44,10 @@ class Record(NamedTuple):
     arrived: Int[Array, ""]
     steps: Int[Array, ""]
     grad_norm: Scalar  # the worst local solve
-    objective: Scalar
+    objective: Scalar  # nan where it was not looked at, as are those below
     score: Scalar
     dual_residual: Scalar
+    sound: Bool[Array, ""]  # the objective is finite, or was not looked at
 
 
 def federation(
@@ -57,6 +58,7 @@ def federation(
     seed: int,
     test=None,
     side_by_side: bool | None = None,
+    every: int = 1,
 ) -> Federation:
     """Puts the parts together; `side_by_side` is vmap, the default on accelerators."""
     if side_by_side is None:
@@ -65,7 +67,7 @@ def federation(
     measure = Measure(problem, test)
     problem = algorithm.prepare(problem)
     key = jax.random.key(seed)
-    return Federation(algorithm, problem, participation, measure, weights, key, side_by_side)
+    return Federation(algorithm, problem, participation, measure, weights, key, side_by_side, every)
 
 
 def start(fed: Federation, w: Params) -> State:
@@ -119,14 +121,32 @@ def close_round(fed: Federation, state: State, draw: Draw, up: Upload) -> tuple[
     if answer is not None:
         clients = _settle(fed, clients, answer, cohort.ids, draw.kept)
     server = new_server if draw.kept is None else tree.where(draw.enough, new_server, server)
+    measures, sound = _look(fed, server, clients, t + 1)
     record = Record(
         jnp.sum(cohort.asked),
         jnp.where(draw.enough, jnp.sum(cohort.arrived), 0),
         jnp.sum(jnp.where(cohort.asked, up.steps, 0)),
         jnp.max(jnp.where(cohort.arrived, up.grad_norm, 0)),
-        *fed.measure(algorithm, server, clients, fed.weights),
+        *measures,
+        sound=sound,
     )
     return State(server, clients, t + 1), record
+
+
+def _look(
+    fed: Federation, server: PyTree, clients: PyTree, t: Int[Array, ""]
+) -> tuple[Measures, Bool[Array, ""]]:
+    """What is measured after round t, nan where it is not its turn, and whether all is well."""
+    look = lambda: fed.measure(fed.algorithm, server, clients, fed.weights)
+    if fed.every == 1:
+        measures = look()
+        return measures, jnp.isfinite(measures.objective)
+    blank = lambda: jax.tree.map(
+        lambda x: jnp.full(x.shape, jnp.nan, x.dtype), jax.eval_shape(look)
+    )
+    due = t % fed.every == 0
+    measures = jax.lax.cond(due, look, blank)
+    return measures, jnp.isfinite(measures.objective) | ~due
 
 
 # on a GPU loops then go on by themselves, and do not ask the host: a tenth of a round
@@ -149,7 +169,7 @@ def advance(fed: Federation, state: State, rounds: Int[Array, ""], room: int):
         k, state, trace, _ = carry
         state, record = go(state)
         trace = jax.tree.map(lambda all_, new: all_.at[k].set(new), trace, record)
-        return k + 1, state, trace, jnp.isfinite(record.objective)
+        return k + 1, state, trace, record.sound
 
     first = (jnp.zeros((), jnp.int32), state, trace, jnp.array(True))
     _, state, trace, sound = jax.lax.while_loop(more, step, first)
@@ -254,44 +274,3 @@ def write(clients: PyTree, new: PyTree, i: Array, kept: Array | None) -> PyTree:
         return rows.at[i].set(x, unique_indices=True)
 
     return jax.tree.map(put, new, clients, is_leaf=lambda x: x is None)
-
-
-def lanes(runs: Sequence[PyTree]) -> tuple[PyTree, PyTree]:
-    """Several runs side by side, one vmap lane each (seeds, or settings that are arrays):
-    (what differs between the runs, stacked; what they share). Leaves are shared where they
-    are one object in all of them, so nothing is copied."""
-    leaves, structures = zip(*map(jax.tree.flatten, runs), strict=True)
-    if any(structure != structures[0] for structure in structures):
-        raise SpecError("runs side by side need the same method, shapes and static settings")
-    columns = list(zip(*leaves, strict=True))
-    same = [all(_equal(leaf, column[0]) for leaf in column) for column in columns]
-    stacked = [None if s else jnp.stack(c) for s, c in zip(same, columns, strict=True)]
-    shared = [c[0] if s else None for s, c in zip(same, columns, strict=True)]
-    rebuild = lambda parts: jax.tree.unflatten(structures[0], parts)
-    return rebuild(stacked), rebuild(shared)
-
-
-def _equal(a, b) -> bool:
-    return a is b or (not eqx.is_array(a) and not eqx.is_array(b) and a == b)
-
-
-@eqx.filter_jit(donate="all-except-first")
-def advance_lanes(
-    runs: tuple[Federation, Federation], states: State, rounds: Int[Array, ""], room: int
-) -> tuple[State, Record]:
-    """`rounds` rounds (at most `room`) of every lane; a lane that is no longer finite goes on."""
-    differ, shared = runs
-
-    def every_lane(states: State) -> tuple[State, Record]:
-        step = lambda own, state: one_round(eqx.combine(own, shared), state)
-        return eqx.filter_vmap(step)(differ, states)
-
-    go, (_, shapes) = traced(every_lane, states)
-    trace = rows_of_zeros(shapes, room)
-
-    def step(k, carry):
-        states, trace = carry
-        states, record = go(states)
-        return states, jax.tree.map(lambda all_, new: all_.at[k].set(new), trace, record)
-
-    return jax.lax.fori_loop(0, rounds, step, (states, trace))

@@ -85,7 +85,7 @@ class _Parts:
         while sound and len(records) < rounds:
             state, record = self._round(fed, state)
             records.append(jax.tree.map(np.asarray, record))
-            sound = bool(np.isfinite(records[-1].objective))
+            sound = bool(records[-1].sound)
         return state, jax.tree.map(lambda *column: np.stack(column), *records), sound
 
     def _round(self, fed: Federation, state: State) -> tuple[State, Record]:

@@ -1,0 +1,109 @@
+"""A researcher's habits: seeds apart, fewer looks, a folder read back, a table for a paper."""
+
+import re
+
+import numpy as np
+import pytest
+
+import feddcd
+from feddcd._errors import Diverged, FolderError
+from feddcd.runs._inputs import collect
+from feddcd.runs.build import build
+from feddcd.runs.spec import Spec
+
+SMALL = {"clients": 4, "tau": 2, "algorithm": "mbsgd", "rounds": 7, "certify_every": 5}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(40, 3))
+    return X, (X[:, 0] + random.normal(size=40) > 0).astype(int)
+
+
+@pytest.fixture(scope="module")
+def runs(rows, tmp_path_factory):
+    """The same run twice: the objective looked at in each round, and in every third."""
+    folder = tmp_path_factory.mktemp("habits")
+    return folder, [
+        feddcd.run(rows, out=folder / str(every), eval_every=every, **SMALL) for every in (1, 3)
+    ]
+
+
+def test_fewer_looks_change_nothing_else(runs):
+    all_, some = (result.history for result in runs[1])
+    looked = np.isfinite(some["objective"])
+    # rounds 3 and 6, and 5 and 7 where a certificate was made
+    assert looked.tolist() == [r in (3, 5, 6, 7) for r in range(1, 8)]
+    np.testing.assert_allclose(some["objective"][looked], all_["objective"][looked], rtol=1e-6)
+    np.testing.assert_array_equal(runs[1][0].model, runs[1][1].model)
+    assert runs[1][1].certificate.gap == pytest.approx(runs[1][0].certificate.gap, rel=1e-5)
+
+
+def test_a_run_that_diverges_is_still_noticed_with_few_looks(rows):
+    with pytest.raises(Diverged, match="not finite"):
+        feddcd.run(rows, **SMALL | {"rounds": 600}, eval_every=3, settings={"lr": 1e30})
+
+
+def test_the_split_has_a_seed_of_its_own(rows):
+    parts = lambda **seeds: np.asarray(build(*_spec(rows, **seeds)).federated.problem.Y)
+    same = parts(seed=0)
+    np.testing.assert_array_equal(parts(seed=5, split_seed=0), same)
+    assert not np.array_equal(parts(seed=0, split_seed=5), same)
+    key = lambda **seeds: build(*_spec(rows, **seeds)).federation.key
+    assert key(seed=5) == key(seed=5, split_seed=0)
+
+
+def _spec(rows, **seeds):
+    return collect(
+        rows, problem=None, model="softmax", loss=None, score=None, parts=None, w=None, names=None,
+        options={"clients": 4, "tau": 2} | seeds,
+    )  # fmt: skip
+
+
+def test_a_folder_read_back_is_the_result(runs):
+    folder, (result, _) = runs
+    again = feddcd.Result.load(folder / "1")
+    np.testing.assert_array_equal(again.model, result.model)
+    np.testing.assert_array_equal(again.classes, result.classes)
+    assert again.spec == result.spec
+    assert again.certificate == result.certificate
+    assert again.summary == result.summary
+    for name in result.history:
+        np.testing.assert_array_equal(again.history[name], result.history[name])
+    again.plot()
+
+
+def test_a_folder_without_a_model_is_refused_by_name(runs, tmp_path):
+    with pytest.raises(FolderError, match="no such run folder"):
+        feddcd.Result.load(tmp_path / "none")
+    with pytest.raises(FolderError, match="holds no comparison"):
+        feddcd.Comparison.load(tmp_path)
+    (tmp_path / "run").mkdir()
+    for name in ("config.toml", "history.csv", "summary.json"):
+        (tmp_path / "run" / name).write_bytes((runs[0] / "1" / name).read_bytes())
+    (tmp_path / "run" / "model.npz").write_bytes(b"PK damaged")
+    with pytest.raises(FolderError, match=r"cannot read .*model\.npz"):
+        feddcd.Result.load(tmp_path / "run")
+
+
+def test_a_comparison_read_back_has_its_table_in_latex(runs):
+    folder, results = runs
+    comparison = feddcd.Comparison.load(folder)
+    assert list(comparison.results) == ["1", "3"]
+    text = comparison.to_latex()
+    assert text.startswith(r"\begin{tabular}{lrrrrrrr}")
+    body = [line for line in text.splitlines() if line.endswith(r"\\")]
+    assert len(body) == 1 + len(results)
+    assert all(line.count("&") == 7 for line in body)
+    assert not re.search(r"(?<!\\)[%_#$]", text)
+    name = results[0].summary["algorithm"]
+    assert body[1].startswith(name)
+
+
+def test_what_is_refused():
+    for name in ("eval_every", "certify_every"):
+        with pytest.raises(ValueError, match=f"need {name} >= 1"):
+            Spec(**{name: 0})
+    with pytest.raises(ValueError, match="need 0 <= split_seed"):
+        Spec(split_seed=-1)
