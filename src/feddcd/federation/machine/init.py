@@ -12,6 +12,7 @@ from ...data import Dataset, partition
 from ...data.tables import write_rows
 from ..config import Config
 from ..folder import FederationFolder
+from ..roster import write_rosters
 from ..site import policy
 from . import keys
 
@@ -91,6 +92,7 @@ def create(
     write_app(folder.app)
     for name in sites:
         add_site(folder, name)
+    write_rosters(folder.server, {name: folder.site(name) for name in sites})
     if isinstance(data, Dataset):
         seed, groups = config.spec.seed, data.groups
         parts = partition(data.y, split, len(sites), seed=seed, groups=groups, X=data.X)
