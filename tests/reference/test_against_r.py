@@ -35,17 +35,10 @@ TABLES = facts().tables
 LATER = facts().later
 TIGHT = 1e-8
 UNUSED = "InsectSprays-unused-levels"
-OPEN = {UNUSED: "R takes the next level where the reference has no rows; a federation refuses"}
 CHOSEN = ("Titanic", "esoph", "Insurance-sum", "barley-nested", "survey-smoke", UNUSED)
 SLICE = [*sorted(set(TABLES) - set(CHOSEN), key=lambda id: zlib.crc32(id.encode()))[::16], *CHOSEN]
 # rounding may not allow a proof to tol (cubes of height), and the table says so
 UNPROVEN = pytest.mark.filterwarnings("ignore:not certified")
-
-
-def marked(ids, reasons):
-    """With the tables that are known to differ: one that no longer does is an error, too."""
-    fails = lambda id: [pytest.mark.xfail(reason=reasons[id], strict=True)] if id in reasons else []
-    return pytest.mark.parametrize("id", [pytest.param(id, marks=fails(id)) for id in ids])
 
 
 every = pytest.mark.parametrize("id", list(TABLES))
@@ -92,7 +85,7 @@ def close(found, table, error):
     np.testing.assert_allclose(ours[:, 3], r[:, 3], rtol=1e-5, atol=1e-300)
 
 
-@marked(SLICE, OPEN)
+@pytest.mark.parametrize("id", SLICE)
 def test_a_federation_of_sites_that_lack_levels_prints_it_too(id, tmp_path, monkeypatch):
     monkeypatch.setattr(regress, "PAUSE_S", 0.01)
     monkeypatch.chdir(tmp_path)

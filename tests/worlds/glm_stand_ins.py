@@ -81,7 +81,7 @@ def finished(fit):
     """With the result that an estimator has, from the same numbers."""
     at = {f.name: f"{f.name}_" for f in dataclasses.fields(TableResult)}
     at |= {name: name for name in SETTINGS} | {"covariance_matrix": "covariance_"}
-    none = {"codebook": {}, "refused": {}}
+    none = {"codebook": {}, "refused": {}, "left_out": (), "empty_levels": {}}
     fit.result_ = TableResult(**{name: getattr(fit, at[name], none.get(name)) for name in at})
     return fit
 

@@ -87,23 +87,24 @@ class _State(NamedTuple):
 
 
 Judge = Callable[[Model, Point, Moments], float]
+Look = Callable[[Moments], None]
 
 
-def run_pilot(model: Model, log: Log) -> Talk[Pilot]:
+def run_pilot(model: Model, log: Log, look: Look = lambda sums: None) -> Talk[Pilot]:
     """The exchange at w = 0, but for parameters beside the columns, with everyone; a column that
     depends on others is refused, and where some nearly do a second exchange asks for them in
-    another basis."""
-    pilot = yield from _pilot(model, log, None, NONE)
+    another basis. `look` is shown the first sums and may raise."""
+    pilot = yield from _pilot(model, log, None, NONE, look)
     raw = column_squares(model, pilot.first.H, pilot.D)
     check_zero(model, raw)
     B = NONE if model.loss.extras else basis(pilot.model, raw)
     if B.size:
-        pilot = yield from _pilot(model, log, pilot, B)
+        pilot = yield from _pilot(model, log, pilot, B, look)
     check_dependent(model, raw, column_squares(model, pilot.first.H, pilot.D), B)
     return pilot
 
 
-def _pilot(model: Model, log: Log, before: Pilot | None, B: np.ndarray) -> Talk[Pilot]:
+def _pilot(model: Model, log: Log, before: Pilot | None, B: np.ndarray, look: Look) -> Talk[Pilot]:
     zero, none = np.zeros((len(model.names), model.k)), np.zeros(0)
     if model.loss.extras:
         zero[-len(model.loss.extras) :, 0] = model.loss.origin
@@ -112,6 +113,8 @@ def _pilot(model: Model, log: Log, before: Pilot | None, B: np.ndarray) -> Talk[
     if len(answers) < len(model.sites):
         raise _too_few(log, f"{len(answers)} of {len(model.sites)} sites have answered")
     sums = total([a.moments for a in answers.values()])  # pyright: ignore
+    if before is None:
+        look(sums)
     raw = sums if before is None else before.raw
     own = {site: a.own for site, a in answers.items()} if before is None else before.own
     check_rows(model, sums)

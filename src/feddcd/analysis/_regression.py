@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from .._errors import DataError, Refused
-from ..formula import INTERCEPT
+from ..formula import INTERCEPT, label
 from . import _offer, _schema
 from ._coefficients import (
     Shown,
@@ -115,8 +115,14 @@ class RegressionTable:
         log = Log(plan.max_exchanges, watch, model.summed)
         check(model, plan.covariance)
         line = LineCost(plan.latency, plan.bandwidth)
+
+        def look(sums: Moments) -> None:
+            again = _schema.without_empty(plan, cohort, model.names, sums)
+            if again is not None:
+                raise Again(again)
+
         try:
-            pilot = yield from run_pilot(model, log)
+            pilot = yield from run_pilot(model, log, look)
             shown, first = shown_rows(plan, cohort, pilot), log.rows[0]
             judge = lambda model, point, sums: _error(
                 point, _covariance(model, point, sums, plan.covariance), shown
@@ -213,6 +219,7 @@ def _result(
         row_sums=estimate.sums.of_outcome,
         predictor=_predictor(settings, cohort, model, w),
         left_out=tuple(cohort.left_out),
+        empty_levels={c: tuple(map(label, found)) for c, found in cohort.empty.items()},
     )
 
 

@@ -91,6 +91,8 @@ class TableResult:
     row_sums: tuple[float, ...]  # of weights, outcomes and offsets: the same for the same rows
     predictor: Predictor | None = field(default=None, repr=False)
     left_out: tuple[str, ...] = ()  # columns of cells without a row, or that others determine
+    # by category: its levels, as they were declared, that no row has
+    empty_levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     spread: pd.Series | None = None  # standard deviations; nan for columns of 0 and 1
     codebook: Mapping[str, Any] = field(default_factory=dict)  # where one was agreed
     refused: Mapping[str, str] = field(default_factory=dict)  # by site: why it takes no part

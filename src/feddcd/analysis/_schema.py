@@ -9,11 +9,14 @@ import numpy as np
 import pandas as pd
 
 from .._errors import DataError
+from .._text import listed
 from ..formula import (
     INTERCEPT,
+    CategoryVariable,
     ColumnKind,
     Formula,
     FormulaDesign,
+    label,
     learn,
     levels_of,
     read_formula,
@@ -22,12 +25,14 @@ from ..formula import (
 from ._model import finished_columns
 from ._offer import entering, roles
 from ._outcome import Outcome, outcome_of
-from ._sums import DesignRows
+from ._sums import DesignRows, Moments
 from ._targets import class_order, code, targets
 from .families import CLASSED, SHARES
 from .plan import ModelSettings, RegressionPlan
 from .protocol import Agreement, ColumnsOffer, Misfit, SiteRows, counts
 from .table import CompleteRows, Design, as_frame, choose, finish
+
+NO_ROW = 1e-12  # of the weight of all rows: what rounding makes of nothing
 
 
 def agree(
@@ -157,6 +162,46 @@ def without(cohort: Agreement, error: DataError) -> Agreement | None:
     return cohort._replace(names=names, left_out=[*cohort.left_out, name])
 
 
+def without_empty(
+    settings: ModelSettings, cohort: Agreement, names: Sequence[str], sums: Moments
+) -> Agreement | None:
+    """As R does: without the levels that no row of any site has, so that the next one is the
+    reference; None where all have some. `names` are those of the sums. Of a category that is in
+    interactions alone nothing is known here, and of levels that a formula writes down."""
+    made, by_name = design(settings, cohort), dict(zip(names, sums.x, strict=True))
+    empty: dict[str, list[Any]] = {}
+    for block in () if made is None else made.blocks:
+        (variable, *more), contrast = block.variables, block.contrasts[0]
+        if more or not isinstance(variable, CategoryVariable):
+            continue
+        own, total = [by_name.get(p.name) for p in variable.parts(contrast)], float(sums.weight)
+        if None in own or tuple(cohort.levels.get(variable.column, ())) != variable.levels:
+            continue
+        weights = variable.weights(np.array(own, float), total, contrast)
+        if gone := [v for v, s in zip(variable.levels, weights, strict=True) if s < NO_ROW * total]:
+            empty[variable.column] = gone
+    return _dropped(settings, cohort, empty) if empty else None
+
+
+def _dropped(
+    settings: ModelSettings, cohort: Agreement, empty: Mapping[str, Sequence[Any]]
+) -> Agreement:
+    left = {
+        c: [v for v in found if v not in empty.get(c, ())] for c, found in cohort.levels.items()
+    }
+    cohort = cohort._replace(levels=left, empty={**cohort.empty, **empty})
+    try:
+        made = _learn(settings, cohort)
+    except DataError as error:
+        if error.column is None or error.column not in empty:
+            raise
+        gone = listed(label(level) for level in empty[error.column])
+        told = f"no row of any site has the level {gone} of {error.column}; without it: {error}"
+        raise DataError(told, column=error.column) from None
+    names = [name for name in made.names if name not in cohort.left_out]
+    return cohort._replace(names=names, cells=cells(made))
+
+
 def design(settings: ModelSettings, cohort: Agreement) -> FormulaDesign | None:
     """How rows become columns, where the cohort knows what columns there are."""
     if settings.formula is None or cohort.numbers is None:
@@ -239,6 +284,7 @@ def prepare(rows: CompleteRows, settings: ModelSettings) -> Prepared:
     sites = tuple(str(label) for label in labels)
     classes = None if classes is None else tuple(classes)
     cohort = Agreement({}, classes, rows.names, sites, outcome=outcome, cells=cells(rows.design))
+    cohort = cohort._replace(empty=rows.empty)
     X = finished_columns(rows.X, settings, cohort, place)
     if classes is not None:
         settings = dataclasses.replace(settings, classes=list(classes))

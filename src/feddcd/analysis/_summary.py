@@ -186,6 +186,7 @@ def _notes(result: TableResult) -> list[str]:
     if result.left_out:  # NA in R
         named = ", ".join(result.left_out)
         left_out = [f"Left out, as no row is there or other columns determine them: {named}."]
+    left_out += [f"{told}." for told in without_rows(result)]
     refused = [f"Not part of this table: {why}" for why in result.refused.values()]
     theta = [] if result.theta is None else [_theta(result.theta, result.theta_se)]
     return [
@@ -196,6 +197,14 @@ def _notes(result: TableResult) -> list[str]:
         *left_out,
         *theta,
         *([dispersion] if dispersion else []),
+    ]
+
+
+def without_rows(result: TableResult) -> list[str]:
+    """The levels that were declared and have no row, which R drops as well."""
+    return [
+        f"{name}: no row has {', '.join(levels)}: left out"
+        for name, levels in result.empty_levels.items()
     ]
 
 

@@ -91,6 +91,8 @@ def document(result: TableResult) -> dict[str, Any]:
         "classes": _classes(result),
         "event": result.event,
         "references": result.references,
+        "left_out": list(result.left_out),
+        "empty_levels": {name: list(levels) for name, levels in result.empty_levels.items()},
         "names": [str(name) for name in table.index],
         "coefficients": table["coef"].tolist(),
         "standard_errors": table["std_err"].tolist(),

@@ -87,6 +87,9 @@ class Offered(NamedTuple):
     levels: Mapping[str, Mapping[str, int]]
 
 
+OWN = ("cells", "empty")  # of an agreement: what the coordinator alone needs
+
+
 class Agreement(NamedTuple):
     """The sites of an analysis, and what they agreed on."""
 
@@ -99,11 +102,13 @@ class Agreement(NamedTuple):
     columns: Sequence[str] = ()  # all that explain
     left_out: Sequence[str] = ()  # finished columns of which the rows tell nothing
     cells: Mapping[str, bool] = {}  # columns of categories; of several, where it is True
+    empty: Mapping[str, Sequence[Any]] = {}  # by category: declared levels that no row has
 
     def to_dict(self) -> dict[str, Any]:
         """As the sites are told."""
         plain = lambda value: list(value) if isinstance(value, tuple) else value
-        return {name: plain(value) for name, value in self._asdict().items() if name != "cells"}
+        told = {name: value for name, value in self._asdict().items() if name not in OWN}
+        return {name: plain(value) for name, value in told.items()}
 
 
 class Again(Exception):

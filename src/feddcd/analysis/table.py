@@ -21,6 +21,7 @@ from ..formula import (
     Formula,
     Part,
     check_there,
+    empty_levels,
     kinds_of,
     learn,
     read_formula,
@@ -68,6 +69,7 @@ class CompleteRows(NamedTuple):
     holes: dict[str, int]  # by column: its missing values
     lacking: np.ndarray  # the sites of the rows that were dropped
     cluster: np.ndarray | None = None  # a number for each row's
+    empty: Mapping[str, list] = {}  # by category: levels that are declared, and in no row
 
 
 class PlainDesign(NamedTuple):
@@ -163,16 +165,17 @@ def finish(
     """Without `kinds` the columns are what these rows have."""
     frame, formula = chosen.frame, chosen.formula
     if formula is None:
-        design = PlainDesign(chosen.used, chosen.apart)
+        design, empty = PlainDesign(chosen.used, chosen.apart), {}
     else:
         design = learn(formula, kinds or kinds_of(frame, chosen.used, formula.categories))
+        empty = {c: gone for c in chosen.used if (gone := empty_levels(column(frame, c)))}
     X = design.matrix(frame)
     o = chosen.offset + design.offset(frame)
     check_finite(X, design.names, chosen.rows)
     check_finite(o[:, None], ["offset"], chosen.rows)
     return CompleteRows(
         X, design.names, chosen.y, chosen.site, chosen.weight, o, chosen.dropped, design, roles,
-        chosen.holes, chosen.lacking, chosen.cluster,
+        chosen.holes, chosen.lacking, chosen.cluster, empty,
     )  # fmt: skip
 
 

@@ -7,12 +7,13 @@ So the plan, every site and `predict` make the same columns.
 
 from ._categories import MOST_LEVELS
 from ._rows import ColumnKind, is_numeric, label
-from ._variables import Part
+from ._variables import CategoryVariable, Part
 from .design import (
     DesignColumn,
     FormulaDesign,
     NoColumn,
     check_there,
+    empty_levels,
     kinds_of,
     learn,
     levels_of,
@@ -22,7 +23,7 @@ from .design import (
 from .language import INTERCEPT, Formula, read_formula
 
 __all__ = [
-    "INTERCEPT", "MOST_LEVELS", "ColumnKind", "DesignColumn", "Formula", "FormulaDesign",
-    "NoColumn", "Part", "check_there", "is_numeric", "kinds_of", "label", "learn", "levels_of",
-    "plain", "read_formula", "sorted_levels",
+    "INTERCEPT", "MOST_LEVELS", "CategoryVariable", "ColumnKind", "DesignColumn", "Formula",
+    "FormulaDesign", "NoColumn", "Part", "check_there", "empty_levels", "is_numeric", "kinds_of",
+    "label", "learn", "levels_of", "plain", "read_formula", "sorted_levels",
 ]  # fmt: skip

@@ -101,6 +101,13 @@ class CategoryVariable:
     def values(self, frame: Any, contrast: bool) -> np.ndarray:
         return self._coding(contrast).matrix[self.codes(frame)]
 
+    def weights(self, sums: np.ndarray, total: float, contrast: bool) -> np.ndarray:
+        """Of the rows of each level, from the sums of its columns and the weight of all rows."""
+        if not contrast:
+            return sums
+        whole = np.column_stack([np.ones(len(self.levels)), self._contrasts.matrix])
+        return np.linalg.solve(whole.T, [total, *sums])
+
     def _coding(self, contrast: bool) -> Coding:
         return self._contrasts if contrast else self._full
 

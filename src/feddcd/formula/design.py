@@ -148,6 +148,14 @@ def levels_of(values: pd.Series) -> list[Any]:
     return sorted_levels(values.dropna().unique())
 
 
+def empty_levels(values: pd.Series) -> list[Any]:
+    """The levels that are declared and do not occur."""
+    if not isinstance(values.dtype, pd.CategoricalDtype):
+        return []
+    there = set(values.dropna().unique())
+    return [plain(level) for level in values.dtype.categories if level not in there]
+
+
 def sorted_levels(values: Iterable[Any]) -> list[Any]:
     """Numbers first. Words as people and R sort them, whatever a machine's language: signs,
     digits, letters without regard to case, and of two that differ by case alone the small one."""

@@ -10,7 +10,7 @@ from ..._text import count, number, ratio, trim, upper
 from ...formula import INTERCEPT, label
 from .._result import Coefficient, TableResult
 from .._robust import notes as robust_notes
-from .._summary import over_dispersion
+from .._summary import over_dispersion, without_rows
 from ..families import COUNTS
 from ._names import level_name, name_of, stands_alone, term_columns, unit_of
 
@@ -153,6 +153,12 @@ def cautions(fit: TableResult) -> list[str]:
     if fit.references:
         told = "; ".join(f"{name}: {level}" for name, level in fit.references.items())
         notes.append(f"Categories are compared with their reference ({told}).")
+    if fit.left_out:
+        notes.append(
+            "Left out, as no row is there or other columns determine them: "
+            f"{', '.join(fit.left_out)}."
+        )
+    notes += [f"{told}." for told in without_rows(fit)]
     if told := over_dispersion(fit):
         notes.append(told)
     return notes

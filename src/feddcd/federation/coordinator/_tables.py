@@ -70,7 +70,8 @@ class AnalysisRun:
                 return cohort, self._converse(cohort)
             except Again as again:
                 cohort = again.cohort
-                self.folder.note("left out", columns=list(cohort.left_out))
+                levels = {name: list(map(str, found)) for name, found in cohort.empty.items()}
+                self.folder.note("left out", columns=list(cohort.left_out), levels=levels)
 
     def _converse(self, cohort: Agreement) -> Any:
         heard = time.monotonic()
