@@ -212,11 +212,13 @@ def test_the_ordinal_loss_is_that_of_its_probabilities():
             np.testing.assert_allclose(H[j], bend, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("count", [18, pytest.param(60, marks=pytest.mark.chaos)])
 @pytest.mark.parametrize("name", [*PROVEN, "ordinal"])
-def test_never_below_the_true_error(name):
+def test_never_below_the_true_error(name, count):
     """At Newton's points and off the optimum, along the row of most leverage and at random."""
     rng, ratios, solved = np.random.default_rng(3), [], 0
-    for problem, w in ordinal_problems(60) if name == "ordinal" else problems(PROVEN[name], 60):
+    drawn = ordinal_problems(count) if name == "ordinal" else problems(PROVEN[name], count)
+    for problem, w in drawn:
         path, best = optimum(problem, w)
         if best is None or abs(problem.rows.X @ best).max() > 30:
             continue
@@ -249,7 +251,7 @@ def test_never_below_the_true_error(name):
                 ratios.append(np.sqrt(miss @ H @ miss) / claim.r)
                 least = np.sqrt(np.diag(inverse(H)))
                 assert np.max(abs(miss) / least) <= claim.reach * (1 + 1e-9)
-    assert solved >= 40
-    assert len(ratios) > 150
+    assert solved >= 2 * count / 3
+    assert len(ratios) > 2.5 * count
     assert max(ratios) <= 1 + 1e-9
     assert np.median(ratios) > 0.3  # and not by far above

@@ -261,7 +261,7 @@ def file_data(name):
 
 
 @needs_files
-@pytest.mark.parametrize("name", ["a9a", "phishing"])
+@pytest.mark.parametrize("name", [pytest.param("a9a", marks=pytest.mark.chaos), "phishing"])
 def test_seven_exchanges_with_fifty_sites(name):
     """Six are enough for a hundredth of a standard error."""
     X, y, site = file_data(name)
