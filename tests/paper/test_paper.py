@@ -185,7 +185,11 @@ def test_interrupted_work_is_kept(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("problem", "algorithm"),
-    [("digits-softmax", "fedavg"), ("digits-softmax", "accfeddcd"), ("digits-mlp", "feddcd")],
+    [
+        pytest.param("digits-softmax", "fedavg", marks=pytest.mark.chaos),
+        pytest.param("digits-softmax", "accfeddcd", marks=pytest.mark.chaos),
+        ("digits-mlp", "feddcd"),
+    ],
 )
 def test_lanes_run_what_threads_run(tmp_path, problem, algorithm):
     """Side by side under vmap, as on an accelerator, and one by one: the same up to the local

@@ -98,7 +98,7 @@ TWENTY = {"clients": 20, "tau": 6, "l2": 1e-2}
 @pytest.mark.parametrize(
     ("name", "shape", "partition"),
     [
-        ("phishing", FIFTY, "iid"),
+        pytest.param("phishing", FIFTY, "iid", marks=LONG),
         ("phishing", FIFTY, "sorted"),
         pytest.param("digits", TWENTY, "iid", marks=LONG),
         pytest.param("digits", TWENTY, "sorted", marks=LONG),
