@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -171,6 +172,13 @@ def test_the_code_of_a_page_runs(page, folder, tmp_path, monkeypatch):
     if "statsmodels" in page.read_text():
         pytest.importorskip("statsmodels")
     run_page(page, folder)
+
+
+def test_the_quickstart_runs(folder, capsys):
+    runpy.run_path(str(ROOT / "examples" / "quickstart.py"))
+    between = re.search(r"between (\S+) (\S+)", capsys.readouterr().out)
+    assert between
+    assert 0 < float(between[1]) <= float(between[2])
 
 
 def test_the_pages_to_begin_with_have_code_that_runs():

@@ -1,4 +1,4 @@
-"""What the README says is so; tests/test_smoke.py runs its code and the examples."""
+"""What the README says is so; test_smoke.py and test_docs.py run its code and the examples."""
 
 import re
 from pathlib import Path
@@ -44,5 +44,5 @@ def test_targets_of_make_are_there():
 
 
 def test_every_example_is_run():
-    """By tests/test_smoke.py."""
+    """By tests/test_docs.py."""
     assert [path.name for path in (ROOT / "examples").glob("*.py")] == ["quickstart.py"]
