@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tomllib
 from html.parser import HTMLParser
+from importlib.metadata import version
 from pathlib import Path
 
 import jax
@@ -455,3 +456,8 @@ def test_no_arguments_show_the_help(capsys):
         main([])
     out, err = capsys.readouterr()
     assert "compare" in out + err
+
+
+def test_the_version_is_the_package_s(capsys):
+    feddcd("--version")
+    assert capsys.readouterr().out == f"feddcd {version('feddcd')}\n"

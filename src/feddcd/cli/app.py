@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from .. import __version__
 from .._errors import FeddcdError
 from .._text import printable
 from ..runs.spec import Spec
@@ -21,13 +22,28 @@ from ._terminal import READING, Quiet, as_option, option
 
 app = typer.Typer(
     name="feddcd",
-    help="Train one model over data that stays in several places, with few exchanges and a "
-    "proof of how close to the best model it is.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"feddcd {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Train one model over data that stays in several places, with few exchanges and a proof of
+    how close to the best model it is."""
 
 
 # what each setting of a run is; its default, if Spec has one, is put behind it. Objects (`given`)
