@@ -72,9 +72,9 @@ def test_every_pair_of_inputs_with_the_same_sum_has_masks_that_give_the_same_ans
 
 
 def _negated(words):
-    zero, one = (masks.Adder(PLAIN.numbers, PLAIN.words) for _ in range(2))
-    one.add(words)
-    return zero.less(one)
+    adder = masks.Adder(PLAIN.numbers, PLAIN.words)
+    adder.subtract(words)
+    return adder.total()
 
 
 def unmasked(sent, site, friends, ctx, layout=PLAIN):
@@ -86,9 +86,9 @@ def _pair(name, site, layout, ctx):
     """The mask of a pair with the other site's sign, so that adding it takes it away."""
     key = masks.mask_key(SITES.keys[name], SITES.roster[name], SITES.roster[site], layout, ctx)
     stream = masks._next(masks._stream(key), layout.words, bytearray(masks.CHUNK))
-    plus, minus = (masks.Adder(layout.numbers, layout.words) for _ in range(2))
-    (plus if name < site else minus).add(stream)
-    return plus.less(minus)
+    adder = masks.Adder(layout.numbers, layout.words)
+    adder.add(stream) if name < site else adder.subtract(stream)
+    return adder.total()
 
 
 def test_all_others_together_can_read_a_site():

@@ -89,6 +89,21 @@ def test_an_adder_keeps_more_carries_than_a_byte_holds():
     assert int(total[-1]) == -600 % 2**64, "a word that stands alone has no carry"
 
 
+@few
+@given(st.lists(st.tuples(st.booleans(), integers, integers), max_size=12))
+@example([(False, 0, 1), (False, 0, 0), (True, 2**255, 2**64 - 1), (False, 2**64, 2**192)])
+def test_an_adder_adds_and_subtracts_as_integers_do(steps):
+    adder, expected = ring.Adder(2, 2 * ring.WORDS + 1), [0, 0, 0]
+    for plus, *numbers in steps:
+        vector = np.append(words(numbers).ravel(), np.uint64(numbers[0] % 2**64))
+        (adder.add if plus else adder.subtract)(vector)
+        numbers.append(numbers[0])
+        expected = [a + (b if plus else -b) for a, b in zip(expected, numbers, strict=True)]
+    total = adder.total()
+    assert whole(total[:-1].reshape(2, -1)) == [n % MODULUS for n in expected[:2]]
+    assert int(total[-1]) == expected[2] % 2**64
+
+
 @pytest.mark.parametrize("x", [np.nan, np.inf, -np.inf, ring.LARGEST, -ring.LARGEST, 1e300])
 def test_what_does_not_fit_is_refused_without_its_value(x):
     with pytest.raises(DataError, match="not finite, or not below") as told:
@@ -107,3 +122,10 @@ def test_there_is_room_for_all_sites():
 def test_other_words_are_refused(odd):
     with pytest.raises(DataError, match="4 for each number"):
         ring.decode(odd)
+
+
+def test_carries_reach_numbers_however_they_lie_in_memory():
+    a = np.asfortranarray(words([2**64 - 1, 2**192 - 1]))
+    assert whole(ring.add(a, words([1, 1]))) == [2**64, 2**192]
+    assert whole(ring.add(np.asfortranarray(words([1, 1])), a)) == [2**64, 2**192]
+    assert whole(ring.negate(a)) == [MODULUS - 2**64 + 1, MODULUS - 2**192 + 1]

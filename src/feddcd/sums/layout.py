@@ -78,8 +78,11 @@ class Layout:
             if np.shape(values[slot.name]) != slot.shape:
                 raise DataError(f"{slot.name} has another shape than its layout says")
         try:
-            parts = [_encode(slot, values[slot.name]) for slot in self.ordered]
-        except _Untold:
+            held = {name: np.asarray(value, np.float64).ravel() for name, value in values.items()}
+            wide = [held[slot.name] for slot in self.ordered if slot.kind == "sum"]
+            parts = [ring.encode(np.concatenate([np.zeros(0), *wide])).ravel()]
+            parts += [_encode(slot, held[slot.name]) for slot in self.ordered[len(wide) :]]
+        except DataError:
             return levels.noise(self.words)
         return np.concatenate([*parts, np.zeros(1, np.uint64)])
 
@@ -122,10 +125,6 @@ class Layout:
             raise Refused(f"a layout cannot be read: {reason}") from None
 
 
-class _Untold(Exception):
-    """A number that the ring cannot hold."""
-
-
 def _slot(item: Any) -> Slot:
     name, kind, shape, grid = item
     if not (isinstance(shape, list) and isinstance(grid, list)):
@@ -147,17 +146,11 @@ def _check(slot: Slot) -> None:
         slot.grid.check()
 
 
-def _encode(slot: Slot, value: np.ndarray) -> np.ndarray:
-    x = np.asarray(value, np.float64).ravel()
-    try:
-        if slot.kind == "sum":
-            return ring.encode(x).ravel()
-        if slot.grid is not None:
-            return levels.encode(x, slot.grid).ravel()
-    except DataError:
-        raise _Untold from None
+def _encode(slot: Slot, x: np.ndarray) -> np.ndarray:
+    if slot.grid is not None:
+        return levels.encode(x, slot.grid).ravel()
     if not np.all((np.abs(x) <= LARGEST_COUNT) & (x == np.rint(x))):
-        raise _Untold
+        raise DataError(f"{slot.name} is no whole number, or a very large one")
     return x.astype(np.int64).view(np.uint64)
 
 

@@ -61,11 +61,12 @@ def masked(
     for at in range(0, len(words), CHUNK // 8):
         part = words[at : at + CHUNK // 8]
         numbers = max(min(wide - at, len(part)), 0) // WORDS
-        plus, minus = (Adder(numbers, len(part)) for _ in range(2))
-        plus.add(part)
+        adder = Adder(numbers, len(part))
+        adder.add(part)
         for other, stream in zip(others, streams, strict=True):
-            (plus if me.name < other.name else minus).add(_next(stream, len(part), room))
-        sent[at : at + len(part)] = plus.less(minus)
+            mask = _next(stream, len(part), room)
+            adder.add(mask) if me.name < other.name else adder.subtract(mask)
+        sent[at : at + len(part)] = adder.total()
     return sent
 
 

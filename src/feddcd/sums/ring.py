@@ -65,33 +65,41 @@ def decode(words: np.ndarray) -> np.ndarray:
 
 
 def negate(words: np.ndarray) -> np.ndarray:
+    """-n = ~n + 1 modulo 2^256."""
     return _turned(_checked(words).copy(), np.ones(len(words), bool))
-
-
-def _turned(words: np.ndarray, which: np.ndarray) -> np.ndarray:
-    """In place, the numbers at these places become their negatives: ~n + 1."""
-    words ^= np.where(which, ~np.uint64(0), np.uint64(0))[:, None]
-    carry = which.astype(np.uint64)
-    for k in range(WORDS):
-        words[:, k] += carry
-        carry &= words[:, k] == 0
-    return words
 
 
 def add(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """a + b modulo 2^256."""
     a, b = _checked(a), _checked(b)
-    total, carry = np.empty_like(a), np.zeros(len(a), np.uint64)
-    for k in range(WORDS):
-        part = a[:, k] + b[:, k]
-        total[:, k] = part + carry
-        carry = ((part < b[:, k]) | (total[:, k] < part)).astype(np.uint64)
+    total = np.add(a, b, order="C")
+    _carry(total.reshape(-1), (total < b).reshape(-1))
     return total
 
 
 def subtract(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """a - b modulo 2^256."""
     return add(a, negate(b))
+
+
+def _turned(words: np.ndarray, which: np.ndarray) -> np.ndarray:
+    """In place, the numbers at these places become their negatives."""
+    words ^= np.where(which, ~np.uint64(0), np.uint64(0))[:, None]
+    words[:, 0] += which
+    over = np.zeros(words.shape, bool)
+    over[:, 0] = which & (words[:, 0] == 0)
+    _carry(words.reshape(-1), over.reshape(-1))
+    return words
+
+
+def _carry(words: np.ndarray, over: np.ndarray) -> None:
+    """Adds in place what went over to the word above, until nothing does: three times at most."""
+    while over.any():
+        up = np.zeros_like(words)
+        up[1:] = over[:-1]
+        up[::WORDS] = 0  # the next number's
+        words += up
+        over = words < up
 
 
 def rounding(sites: int) -> float:
@@ -105,38 +113,39 @@ class Adder:
     first 4 `numbers` words are numbers of 256 bits, those behind stand alone."""
 
     def __init__(self, numbers: int, words: int):
-        self.wide = WORDS * numbers
-        self.words = np.zeros(words, np.uint64)
-        self._carries = np.zeros(self.wide, np.uint8)
-        self._over = np.zeros(self.wide, bool)
-        self._count = 0
+        self._words = np.zeros(words, np.uint64)
+        self._wide = self._words[: WORDS * numbers]
+        self._carries = np.zeros(len(self._wide), np.uint8)
+        self._over = np.zeros(len(self._wide), bool)
+        self._count = self._negated = 0
 
     def add(self, vector: np.ndarray) -> None:
-        np.add(self.words, vector, out=self.words)
-        np.less(self.words[: self.wide], vector[: self.wide], out=self._over)
+        np.add(self._words, vector, out=self._words)
+        np.less(self._wide, vector[: len(self._wide)], out=self._over)
         np.add(self._carries, self._over.view(np.uint8), out=self._carries)
         self._count += 1
         if self._count == FLUSH:
             self._flush()
 
+    def subtract(self, vector: np.ndarray) -> None:
+        """-n = ~n + 1, and the ones are added at the end."""
+        self.add(~vector)
+        self._negated += 1
+
     def _flush(self) -> None:
-        carries = np.zeros((len(self._carries) // WORDS, WORDS), np.uint64)
-        carries[:, 1:] = self._carries.reshape(-1, WORDS)[:, :-1]
-        numbers = self.words[: self.wide].reshape(-1, WORDS)
-        numbers[:] = add(numbers, carries)
+        _carry(self._wide, self._carries)
         self._carries[:], self._count = 0, 0
 
     def total(self) -> np.ndarray:
         self._flush()
-        return self.words
-
-    def less(self, other: "Adder") -> np.ndarray:
-        """The words of this total less those of another."""
-        mine, theirs = self.total(), other.total()
-        difference = mine - theirs
-        pair = (part[: self.wide].reshape(-1, WORDS) for part in (mine, theirs))
-        difference[: self.wide] = subtract(*pair).ravel()
-        return difference
+        ones = np.uint64(self._negated)
+        self._words[len(self._wide) :] += ones
+        self._wide[::WORDS] += ones
+        over = np.zeros(len(self._wide), bool)
+        over[::WORDS] = self._wide[::WORDS] < ones
+        _carry(self._wide, over)
+        self._negated = 0
+        return self._words
 
 
 def total(vectors: Iterable[np.ndarray], numbers: int, words: int) -> np.ndarray:
