@@ -43,7 +43,8 @@ def init_command(options: dict[str, Any]) -> None:
         **{key: options[key] for key in keys},
     )
     name = options["name"] or f"{path.resolve().name}-{secrets.token_hex(3)}"
-    config = Config(name, spec, host=options["host"], port=options["port"])
+    said = "" if options["answers"] == "each" else options["answers"]
+    config = Config(name, spec, host=options["host"], port=options["port"], answers=said)
     if options["job"]:
         plan = load_job(options["job"])
         config = dataclasses.replace(config, spec=Spec(), plan=plan)

@@ -42,6 +42,9 @@ def init(
     target_gap: Annotated[
         float | None, option("Stop once the certified gap is at most this.")
     ] = None,
+    answers: Annotated[
+        str, option("Of training: each site's, or sum: only sums over sites can be read.")
+    ] = "each",
     host: Annotated[str, option("The server's name as sites call it.")] = "127.0.0.1",
     port: Annotated[int, option("Its port.")] = 9093,
     name: Annotated[str | None, option("Of the federation. (DIR and a number)")] = None,

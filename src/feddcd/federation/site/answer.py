@@ -28,6 +28,7 @@ from ...durable.protocol import Reply
 from ...durable.site import ClientFile, Site
 from ...measure import tangent
 from .. import wire
+from ..sealed import KINDS as MASKED
 from ..terms import Learner, Terms, joining_problem, site_learner
 from ..wire import REGRESSION, Ask, CertificatePart, Closing, Envelope, Hello, Refusal, Welcome
 from .disclosure import Release
@@ -107,11 +108,15 @@ def _answer(envelope: Envelope, place: SitePlace, check: Check) -> tuple[Message
 
         handle = tables.columns if envelope.kind == "columns" else tables.sums
         return handle(envelope, tables.SiteTable(place.client, place.data, place.how), check)
+    if envelope.kind in MASKED:
+        from . import _masked_training as masked  # with what only sums need
+
+        return masked.handle(envelope, place, check)
     if envelope.kind != "ask":
         raise Refused(f"{place.client}: a message of an unknown kind")
     meta, terms = envelope.meta, Terms.from_json(envelope.meta["terms"])
     check_method(terms, place.client)
-    site = _rows(place)
+    site = rows_of(place)
     if len(site.labels) != meta["rows"]:
         raise _changed(place, f"{len(site.labels)} rows now, {meta['rows']} then")
     with jax.enable_x64(terms.double):
@@ -119,7 +124,7 @@ def _answer(envelope: Envelope, place: SitePlace, check: Check) -> tuple[Message
         count = sum(x.size for x in jax.tree.leaves(learner.w))
         # an upload; or, in a settlement, gradients for the certificate
         kind = "gradient" if meta["number"] is None else get_method(terms.algorithm).sends
-        out = _outgoing(site, terms.model, kind, terms.algorithm, count, terms.tau)
+        out = outgoing_of(site, terms.model, kind, terms.algorithm, count, terms.tau)
         check(out)  # before the state moves: a refused round was never worked on
         ask = wire.read_ask(envelope, terms, learner.like, learner.w)
         place.folder.mkdir(parents=True, exist_ok=True)
@@ -131,7 +136,7 @@ def _answer(envelope: Envelope, place: SitePlace, check: Check) -> tuple[Message
 
 def _check_same(place: SitePlace, site: SiteData, *, fresh: bool) -> None:
     """The digest of the rows stays at the site, beside its state: who has it can test guesses."""
-    path, now = place.folder / "data.sha256", _digest(site)
+    path, now = place.folder / "data.sha256", digest_of(site)
     if fresh or not path.exists():
         path.write_text(now)
     elif path.read_text() != now:
@@ -145,7 +150,7 @@ def _changed(place: SitePlace, how: str) -> Refused:
     )
 
 
-def _digest(site: SiteData) -> str:
+def digest_of(site: SiteData) -> str:
     total = hashlib.sha256(repr((site.X.shape, site.names, site.labels.dtype.str)).encode())
     X = site.X
     parts = (X,) if isinstance(X, np.ndarray) else (X.data, X.indices, X.indptr)
@@ -164,11 +169,11 @@ def _handle(learner: Learner, file: ClientFile, ask: Ask) -> Reply | Closing:
     if ask.model is None:
         return Closing(message, None)
     point = algorithm.witness(site.client.state)
-    return Closing(message, _certify(f, ask.model, ask.model if point is None else point))
+    return Closing(message, certificate_part(f, ask.model, ask.model if point is None else point))
 
 
 @eqx.filter_jit
-def _certify(f, w, point) -> CertificatePart:
+def certificate_part(f, w, point) -> CertificatePart:
     value, score = f(w), f.score(w)
     return CertificatePart(value, score.astype(value.dtype), tangent(f, w), tangent(f, point))
 
@@ -176,8 +181,8 @@ def _certify(f, w, point) -> CertificatePart:
 def _greet(hello: Hello, place: SitePlace, check: Check) -> tuple[Welcome, Outgoing | None]:
     if hello.model == REGRESSION:
         return Welcome(Offer(place.client, 0, (), None), False), None  # its name, no more
-    site = _rows(place)
-    out = _outgoing(site, hello.model, "columns")
+    site = rows_of(place)
+    out = outgoing_of(site, hello.model, "columns")
     check(out)
     offered = offer(place.client, site, hello.model)
     place.folder.mkdir(parents=True, exist_ok=True)
@@ -186,7 +191,7 @@ def _greet(hello: Hello, place: SitePlace, check: Check) -> tuple[Welcome, Outgo
     return Welcome(offered, saved is not None and saved[0]["committed"] is not None), out
 
 
-def _rows(place: SitePlace) -> SiteData:
+def rows_of(place: SitePlace) -> SiteData:
     return _read(place.data, place.label, place.how, *stamp(place.data))
 
 
@@ -201,7 +206,7 @@ def check_method(terms: Terms, client: str) -> None:
         raise Refused(f"{client}: the method {terms.algorithm[:50]!r} is not installed here")
 
 
-def _outgoing(
+def outgoing_of(
     site: SiteData, model: str, kind: str, method: str = "", parameters: int = 0, sites: int = 0
 ) -> Outgoing:
     """An answer in the words of the policy, before there are any arrays."""
