@@ -1,6 +1,7 @@
 """Training in sums over a network: the model of training in the clear, whatever gets lost."""
 
 import copy
+import json
 import os
 import random
 import shutil
@@ -13,8 +14,11 @@ from feddcd._errors import SpecError
 from feddcd.federation.config import Config
 from feddcd.federation.coordinator.inspect import inspect, verify
 from feddcd.federation.site.answer import answer
-from feddcd.federation.wire import Envelope, pack_message, unpack_message
+from feddcd.federation.site.approval import WAITS, approve, waiting, words_of
+from feddcd.federation.site.policy import FILE
+from feddcd.federation.wire import Envelope, pack_message, read_refusal, unpack_message
 from feddcd.runs.spec import Spec
+from feddcd.sums._canonical import canonical
 from local_network import (
     LocalNetwork,
     make,
@@ -135,6 +139,56 @@ class Captured(BaseException):
     """With a request that was about to be answered."""
 
 
+def captured(home, wanted: str, after: int = 0) -> bytes:
+    """The first question of a kind for the first site, once so many rounds are over."""
+
+    class Watching(LocalNetwork):
+        def ask(self, requests, seconds, work, stop):
+            due = 1 in requests and unpack_message(requests[1]).kind == wanted
+            if due and (after == 0 or len(sums(home)) == after):
+                raise Captured(requests[1])
+            yield from super().ask(requests, seconds, work, stop)
+
+    with pytest.raises(Captured) as caught:
+        train(home, Watching(places(home)))
+    return caught.value.args[0]
+
+
+def test_a_person_agrees_to_a_job_once(tmp_path):
+    """By the careful policy, which judges the rows of the smallest cohort."""
+    home = ridge(tmp_path / "f", "sum", rounds=3)
+    request, site = captured(home, "training"), places(home)[0]
+    said = lambda data: unpack_message(answer(data, site))
+    rules = lambda text: (site.folder / FILE).write_text(f"{text}\ncomplete = true\n")
+    refused = lambda: read_refusal(said(request)).reason
+    rules("")
+    assert "13 parameters from 112 rows (max_parameters_per_row = 0.1)" in refused()
+    rules("max_parameters_per_row = 0.2\nmax_exchanges = 2")
+    assert "3 rounds (max_exchanges = 2)" in refused()
+    rules("max_parameters_per_row = 0.2\nmin_sites = 5")
+    assert "a sum over 4 sites (min_sites = 5)" in refused()
+    rules("max_parameters_per_row = 0.2")
+    assert WAITS in refused()
+    (id,) = waiting(site.folder)
+    told = "\n".join(words_of(site.folder, id))
+    assert "rounds: at most 3" in told
+    assert "who takes part: 'site-1', 'site-2', 'site-3', 'site-4'" in told
+    approve(site.folder, id)
+    first = said(request)
+    assert first.kind == "nonce"
+    assert said(request).meta == first.meta, "the same nonce again"
+    job = json.loads(unpack_message(request).meta["job"])
+    for name, wrong, why in (
+        ("version", "0", "the job is of 0"),
+        ("mode", "each", "not in the cohort of this job of sums"),
+        ("cohort", job["cohort"][:3], "the terms are not those of sums over this cohort"),
+        ("roster", "00", "a job is for another roster"),
+    ):
+        text = canonical(job | {name: wrong}).decode()
+        lie = pack_message(Envelope("training", {"job": text}, {}))
+        assert why in read_refusal(said(lie)).reason, name
+
+
 def mutants(request: bytes, count: int, seed: int):
     """Questions that differ from this one in one field: a byte of an array, a number or a text, a
     part left out or twice."""
@@ -165,20 +219,7 @@ def mutants(request: bytes, count: int, seed: int):
 @pytest.mark.chaos
 def test_no_mutant_of_a_question_gets_another_answer(tmp_path):
     home = ridge(tmp_path / "f", "sum", rounds=4, settings={"start": "model"})
-    network = LocalNetwork(places(home))
-    site = network.places[1]
-
-    class Watching(LocalNetwork):
-        def ask(self, requests, seconds, work, stop):
-            if unpack_message(requests.get(1, b"") or pack_message(Envelope("", {}, {}))).kind:
-                kind, meta, _ = unpack_message(requests[1])
-                if kind == "round" and meta["told"] and len(sums(home)) == 2:
-                    raise Captured(requests[1])
-            yield from super().ask(requests, seconds, work, stop)
-
-    with pytest.raises(Captured) as caught:
-        train(home, Watching(places(home)))
-    (request,) = caught.value.args
+    request, site = captured(home, "round", after=2), places(home)[0]
     kept = tmp_path / "kept"
     shutil.copytree(site.folder, kept)
     honest = answer(request, site)

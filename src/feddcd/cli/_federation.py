@@ -25,6 +25,7 @@ from ..federation.folder import FederationFolder, load_address, load_place, load
 from ..federation.machine.init import add_site, create
 from ..federation.machine.processes import Group
 from ..federation.machine.programs import REST_S, Event, node, up
+from ..federation.site.template import SAID as LOOSE_SAID
 from ..runs.spec import Spec, parse_setting
 from ._tables import load_job, rows_by_site, show_event, show_table, uninvite, up_again
 from ._terminal import bars, console, escape, say
@@ -57,6 +58,8 @@ def init_command(options: dict[str, Any]) -> None:
     say(f"federation {config.name} of {len(names)} sites in {shown(folder.path)}")
     if data is None:
         say("say in each sites/NAME/site.toml where that site's data are, then:")
+    else:
+        say(LOOSE_SAID)
     say(f"  {up_again(folder)}")
 
 

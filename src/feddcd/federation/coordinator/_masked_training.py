@@ -31,6 +31,7 @@ from ...sums.signing import verify_nonce
 from .. import sealed, wire
 from ..folder import FederationFolder
 from ..roster import load_roster
+from ..site.approval import WAITS
 from ..terms import Learner, Terms, server_learner, weights_of
 from ..wire import CertificatePart, Envelope
 from ._rounds import certified_measures, imbalance, write_results
@@ -214,7 +215,8 @@ class MaskedTraining:
 
     def refuse(self, client: str, reason: str) -> None:
         if self._refused.get(client) != reason:
-            self.folder.note("refused", site=client, reason=reason)
+            event = "waiting" if WAITS in reason else "refused"  # for a person
+            self.folder.note(event, site=client, reason=reason)
         self._refused[client] = reason
 
     def _turn_away(self) -> None:

@@ -3,6 +3,7 @@ answers only the question that it expects. What leaves can be read only as a sum
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from importlib.metadata import version
 from typing import Any
 
@@ -22,8 +23,16 @@ from .. import sealed
 from ..roster import load_keys, load_roster
 from ..terms import Learner, Terms, joining_problem, scale, site_learner, weights_of
 from ..wire import Envelope
-from .answer import SitePlace, certificate_part, check_method, digest_of, outgoing_of, rows_of
-from .policy import Check, Outgoing
+from .answer import (
+    SitePlace,
+    approve_training,
+    certificate_part,
+    check_method,
+    digest_of,
+    outgoing_of,
+    rows_of,
+)
+from .policy import Check, Outgoing, Policy, not_allowed
 
 Answer = tuple[Envelope, Outgoing]
 
@@ -108,7 +117,10 @@ def _agree(envelope: Envelope, place: SitePlace, check: Check) -> Answer:
         _check_weights(job, terms, learner, rows)
         what = get_method(terms.algorithm).sends
         out = _outgoing(site, terms, learner, what, terms.tau)
-    check(out)
+    policy = check(out)
+    _check_size(policy, job, out.parameters, sorted(rows.values())[: terms.tau])
+    if policy.approve == "job":
+        approve_training(place, terms, out, *_words(job))
     with _open(place, terms.federation) as file:
         vow = read_vow(file.load())
         if vow is not None and vow.job == text and vow.rows == digest_of(site):
@@ -152,8 +164,8 @@ def _check_members(job: Job, terms: Terms, client: str, rows: int) -> dict[str, 
         raise Refused(f"{client}: a training needs the number of rows of each of its members")
     if said[client] != rows:
         raise Refused(f"{client}: it has another number of rows than the job says")
-    if job.agreement.get("tau") != terms.tau:
-        raise Refused(f"{client}: the job's cohorts are not those of its terms")
+    if type(job.agreement.get("rounds")) is not int or job.agreement.get("tau") != terms.tau:
+        raise Refused(f"{client}: the job's cohorts or rounds are not those of its terms")
     return said
 
 
@@ -166,6 +178,26 @@ def _check_weights(job: Job, terms: Terms, learner: Learner, rows: dict[str, int
             raise Refused(f"the weight of {name} is not that of its rows")
 
 
+def _check_size(policy: Policy, job: Job, parameters: int, rows: list[int]) -> None:
+    """Of the job as a whole; `rows` are those of the smallest cohort that can be drawn."""
+    rounds, most = job.agreement["rounds"], policy.max_parameters_per_row
+    if policy.max_exchanges and rounds > policy.max_exchanges:
+        raise not_allowed(f"{rounds} rounds (max_exchanges = {policy.max_exchanges})")
+    if not math.isinf(most) and sum(rows) < math.ceil(parameters / Fraction(repr(most))):
+        raise not_allowed(
+            f"{parameters} parameters from {sum(rows)} rows (max_parameters_per_row = {most})"
+        )
+
+
+def _words(job: Job) -> list[str]:
+    return [
+        "  only a sum over sites can be read, and nobody chooses which sites are in a round",
+        f"  rounds: at most {job.agreement['rounds']}",
+        f"  who takes part: {', '.join(map(repr, job.cohort))}",
+        f"  job: {job.digest.hex()}",
+    ]
+
+
 def _other_rows(place: SitePlace) -> Refused:
     return Refused(
         f"{place.client}: its data changed since it signed the job. Put the old data back, or "
@@ -175,4 +207,5 @@ def _other_rows(place: SitePlace) -> Refused:
 
 def _outgoing(site: SiteData, terms: Terms, learner: Learner, kind: str, sites: int) -> Outgoing:
     count = sum(x.size for x in jax.tree.leaves(learner.w))
-    return outgoing_of(site, terms.model, kind, terms.algorithm, count, sites)
+    out = outgoing_of(site, terms.model, kind, terms.algorithm, count, sites)
+    return out._replace(mode="sum")

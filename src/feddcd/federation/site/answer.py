@@ -5,6 +5,7 @@ machine: the whole story is in the site's own log.
 """
 
 import hashlib
+import json
 import time
 import traceback
 from collections.abc import Callable
@@ -31,8 +32,9 @@ from .. import wire
 from ..sealed import KINDS as MASKED
 from ..terms import Learner, Terms, joining_problem, site_learner
 from ..wire import REGRESSION, Ask, CertificatePart, Closing, Envelope, Hello, Refusal, Welcome
+from .approval import ID_LENGTH, Waits, check_running, require
 from .disclosure import Release
-from .policy import Check, Outgoing
+from .policy import REVEALS, Check, Outgoing
 
 Message = Welcome | Reply | Closing | Envelope
 FAULTS = (  # what the server is told of an error: the first line that fits
@@ -70,17 +72,29 @@ def answer(request: bytes, place: SitePlace, ask: Callable[[str], str] | None = 
     release = Release(place.folder, place.client, ask)
     try:
         # the rules are asked twice: before the work, and by `release` with what it came to
-        check = lambda out: release.check(out, request)
-        message, out = _answer(wire.unpack_message(request), place, check)
+        message, out = _answer(wire.unpack_message(request), place, release, request)
         data = wire.pack_message(message)
         return data if out is None else release.release(data, out, request)
+    except Waits as waits:  # polls are no refusals
+        reason = str(release.named(waits))
     except Refused as refusal:
-        reason = str(refusal)
-        if refusal.__cause__ is not None:  # with the value and the place, for this site alone
-            _note(place, reason, str(refusal.__cause__))
+        reason = _refused(place, release, refusal, request)
     except Exception as error:
         reason = _log(place, error)
     return wire.pack_message(Refusal(place.client, reason))
+
+
+def _refused(place: SitePlace, release: Release, refusal: Refused, request: bytes) -> str:
+    """A refusal leaves too, so the log has it first."""
+    if refusal.__cause__ is not None:  # with the value and the place, for this site alone
+        _note(place, str(refusal), str(refusal.__cause__))
+    if refusal.logged:
+        return str(refusal)
+    try:
+        release.refuse(refusal, request)
+    except LogError as error:
+        return _log(place, error)
+    return str(release.named(refusal))
 
 
 def _log(place: SitePlace, error: Exception) -> str:
@@ -100,14 +114,18 @@ def _note(place: SitePlace, what: str, story: str) -> None:
             log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {what}: {story}\n")
 
 
-def _answer(envelope: Envelope, place: SitePlace, check: Check) -> tuple[Message, Outgoing | None]:
+def _answer(
+    envelope: Envelope, place: SitePlace, release: Release, request: bytes
+) -> tuple[Message, Outgoing | None]:
+    check = lambda out: release.check(out, request)
     if envelope.kind == "hello":
         return _greet(Hello(**envelope.meta), place, check)
+    check_running(place.folder)
     if envelope.kind in ("columns", "sums"):
         from . import _tables as tables  # with pandas, which training does without
 
         handle = tables.columns if envelope.kind == "columns" else tables.sums
-        return handle(envelope, tables.SiteTable(place.client, place.data, place.how), check)
+        return handle(envelope, tables.table_of(place), release, check)
     if envelope.kind in MASKED:
         from . import _masked_training as masked  # with what only sums need
 
@@ -125,13 +143,30 @@ def _answer(envelope: Envelope, place: SitePlace, check: Check) -> tuple[Message
         # an upload; or, in a settlement, gradients for the certificate
         kind = "gradient" if meta["number"] is None else get_method(terms.algorithm).sends
         out = outgoing_of(site, terms.model, kind, terms.algorithm, count, terms.tau)
-        check(out)  # before the state moves: a refused round was never worked on
+        policy = check(out)  # before the state moves: a refused round was never worked on
+        if policy.approve == "job":
+            approve_training(place, terms, out)
         ask = wire.read_ask(envelope, terms, learner.like, learner.w)
         place.folder.mkdir(parents=True, exist_ok=True)
         with ClientFile(place.state, federation=terms.federation, client=place.client) as file:
             _check_same(place, site, fresh=file.load() is None)
             message = _handle(learner, file, ask)
     return message, out._replace(arrays=_arrays(message))
+
+
+def approve_training(place: SitePlace, terms: Terms, out: Outgoing, *more: str) -> None:
+    """A person agrees once to these terms, and to what else is said of them."""
+    lines = [
+        "A training asks for a part of this site in many rounds:",
+        f"  federation: {terms.federation!r}, method: {terms.algorithm!r}, model: {terms.model!r}",
+        f"  columns: {', '.join(map(repr, out.columns)) or 'without names'}",
+        f"  rows: {out.rows}, parameters: {out.parameters}, sites in a sum: {out.sites}",
+        f"  what leaves each time: {out.kind!r}: {REVEALS[out.kind]}",
+        *more,
+    ]
+    held = json.dumps([terms.to_json(), *more], sort_keys=True)
+    id = hashlib.sha256(held.encode()).hexdigest()[:ID_LENGTH]
+    require(place.folder, id, "this training", {"terms": terms.to_json(), "shown": lines})
 
 
 def _check_same(place: SitePlace, site: SiteData, *, fresh: bool) -> None:
