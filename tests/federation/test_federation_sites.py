@@ -264,7 +264,7 @@ def test_the_key_must_be_the_invited_one(right, home):
     owners = {**{i: f"site-{i}" for i in (1, 2, 3)}, 4: "site-4" if right else "site-1"}
     network.keys = {node: pem(home, name) for node, name in owners.items()}
     goes_on(home, network, without=not right)
-    said = "a site that calls itself site-4 does not have the key of site-4"
+    said = "site-1: a site that calls itself site-4 does not have the key of site-4"
     assert set(reasons(home).splitlines()) == (set() if right else {said})
 
 

@@ -13,6 +13,7 @@ from disks import in_memory
 from feddcd._errors import SpecError
 from feddcd.federation.config import Config
 from feddcd.federation.coordinator.inspect import inspect, verify
+from feddcd.federation.site import _masked_training
 from feddcd.federation.site.answer import answer
 from feddcd.federation.site.approval import WAITS, approve, waiting, words_of
 from feddcd.federation.site.policy import FILE
@@ -133,6 +134,20 @@ def test_all_methods_in_sums_as_in_the_clear(algorithm, tmp_path):
     np.testing.assert_allclose(summed, clear, rtol=0, atol=1e-10)
     for name in ("objective", "lower_bound", "certified_gap"):
         np.testing.assert_allclose(masked[name], plain[name], rtol=0, atol=1e-8)
+
+
+def test_a_sum_that_proves_too_much_proves_nothing(tmp_path, monkeypatch):
+    """A site that lies cannot be named in sums, and its lie is not taken for a proof."""
+    home, honest = ridge(tmp_path / "f", "sum", rounds=1), _masked_training.certificate_part
+
+    def bent(f, w, point):
+        part = honest(f, w, point)
+        return part._replace(at_own=part.at_own._replace(constant=part.at_own.constant + 10.0))
+
+    monkeypatch.setattr(_masked_training, "certificate_part", bent)
+    train(home, LocalNetwork(places(home)))
+    assert "all sites: a tangent of its objective is above the objective" in reasons(home)
+    assert "certified_gap" not in inspect(home).summary
 
 
 class Captured(BaseException):

@@ -18,6 +18,7 @@ from ._coefficients import (
     worst_ratio,
 )
 from ._cost import Choice, LineCost, Log, Talk, choose
+from ._influence import leave_one_out
 from ._measures import measures
 from ._model import Model, model_for, separation, summed_model
 from ._newton import Estimate, Pilot, Separated, newton, run_pilot
@@ -223,6 +224,7 @@ def _result(
         predictor=_predictor(settings, cohort, model, w),
         left_out=tuple(cohort.left_out),
         empty_levels={c: tuple(map(label, found)) for c, found in cohort.empty.items()},
+        leave_one_out=leave_one_out(estimate, shown, table, settings.standardize),
     )
 
 

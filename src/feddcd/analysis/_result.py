@@ -15,6 +15,7 @@ from ._coefficients import Statistic
 from ._contrast import contrasts
 from ._cost import Choice
 from ._inference import compare, vif, wald
+from ._influence import Hinge, hinge
 from ._intervals import with_intervals
 from ._measures import LinearFit, overdispersed
 from ._outcome import Outcome
@@ -99,6 +100,14 @@ class TableResult:
     answers: str = "each"  # as used; "sum": nothing but sums over the sites was known
     outcome: Outcome | None = None  # of two words: the other, and the event that counts as 1
     more: Mapping[str, pd.DataFrame] = field(default_factory=dict)  # tables that were asked for
+    # by coefficient and site: its change without the site, in standard errors, by one step
+    leave_one_out: pd.DataFrame | None = None
+
+    @property
+    def hinge(self) -> Hinge | None:
+        """The site without which a coefficient would change most; None where it is not known."""
+        apart = {c.label: self.is_of_site(c.column) for c in self.coefficients}
+        return hinge(self.leave_one_out, apart)
 
     @property
     def terms(self) -> list[str]:

@@ -152,7 +152,7 @@ class FederatedGLM(BaseEstimator):
         if self.absent:
             raise SpecError("answers='sum' waits for every site: absent must be 0")
         analysis, watch = RegressionTable(), show if self.verbose else (lambda row: None)
-        replay: Any = Replay(analysis, settings, prepared.cohort, watch)
+        replay: Any = Replay(analysis, settings, prepared.cohort, watch, elsewhere=False)
         with threadpool_limits(1, user_api="blas"):
             while replay.result is None:
                 if replay.agreement is not prepared.cohort:

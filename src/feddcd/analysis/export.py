@@ -119,6 +119,7 @@ def document(result: TableResult) -> dict[str, Any]:
         **_more.document(result.more),
         "site_counts": _by_site(result),
         "sites_refused": dict(result.refused),
+        "leave_one_site_out": _without(result),
         "exchanges": int(result.n_exchanges),
         "design": _design(result),
         "left_out_of_joblib": _left_out(result),
@@ -128,6 +129,22 @@ def document(result: TableResult) -> dict[str, Any]:
 def _by_site(result: TableResult) -> dict[str, Any]:
     plain = result.site_counts.astype(object).to_dict("index")
     return {str(site): row for site, row in plain.items()}
+
+
+def _without(result: TableResult) -> dict[str, Any] | None:
+    """Whose numbers the table hangs on; null where only sums over all sites are known."""
+    if result.leave_one_out is None or result.hinge is None:
+        return None
+    site, name, change = result.hinge
+    by_site = {
+        str(site): [_finite(x) for x in result.leave_one_out[site]]
+        for site in result.leave_one_out.columns
+    }
+    return {
+        "unit": "standard errors, by one step; null where the other sites' rows do not tell it",
+        "largest": {"site": site, "name": name, "change": _finite(change)},
+        "changes": by_site,
+    }
 
 
 def _ratios(result: TableResult) -> list[list[float | None]] | None:

@@ -204,6 +204,13 @@ class Analysis(Protocol):
     def matches(self, own: Any, asked: Any) -> str: ...
 
 
+class Scrutiny(Protocol):
+    """What sites said in one talk; a DataError where an answer cannot be true beside it. `site` may
+    stand for all of them together, of which only the sums are known."""
+
+    def hear(self, site: str, asked: Any, blocks: Blocks) -> None: ...
+
+
 def converse(talk: Generator[Questions, Replies, Any], exchange: Exchange) -> Any:
     """To the end of the talk: `exchange` puts questions to sites and gives the answers it got."""
     questions = next(talk)

@@ -1,13 +1,24 @@
 """All analyses by name; one more is one file and one line here."""
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .._errors import SpecError
 from .._text import nearest
 from ._regression import RegressionTable
-from .protocol import Analysis
+from ._trust import TableTrust
+from .protocol import Agreement, Analysis, ColumnsOffer, Scrutiny
 
 ANALYSES: dict[str, Analysis] = {each.name: each for each in (RegressionTable(),)}
+SCRUTINIES: dict[str, Callable[..., Scrutiny]] = {RegressionTable.name: TableTrust}
+
+
+def scrutiny(
+    plan: Any, cohort: Agreement, offers: Mapping[str, ColumnsOffer] | None = None
+) -> Scrutiny | None:
+    """Who checks what sites answer to this plan; None where an analysis has nobody for it."""
+    make = SCRUTINIES.get(plan.analysis)
+    return None if make is None else make(plan, cohort, offers)
 
 
 def parts() -> dict[str, Analysis]:

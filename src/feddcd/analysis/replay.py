@@ -8,17 +8,26 @@ before it is asked. Where the talk begins anew with another agreement, so does t
 from collections.abc import Iterable
 from typing import Any
 
+from .._errors import DataError
 from .protocol import ALL, Again, Agreement, Analysis, AnalysisResult, Blocks, Watch
+from .registry import scrutiny
 
 
 class Replay:
     """`expected` is the question that comes next, None at the end, where `result` is known;
-    `agreement` is the one that the question is about."""
+    `agreement` is the one that the question is about. Sums of sites elsewhere are checked."""
 
     def __init__(
-        self, analysis: Analysis, plan: Any, agreement: Agreement, watch: Watch = lambda row: None
+        self,
+        analysis: Analysis,
+        plan: Any,
+        agreement: Agreement,
+        watch: Watch = lambda row: None,
+        *,
+        elsewhere: bool = True,
     ):
         self.analysis, self.plan, self.agreement, self.watch = analysis, plan, agreement, watch
+        self.elsewhere = elsewhere
         self.exchanges = 0
         self.result: AnalysisResult | None = None
         self._begin()
@@ -26,10 +35,18 @@ class Replay:
     def _begin(self) -> None:
         self._talk = self.analysis.talk(self.plan, self.agreement, self.watch, summed=True)
         self.expected: Any = next(self._talk)[ALL]
+        self._trust = scrutiny(self.plan, self.agreement) if self.elsewhere else None
 
     def step(self, sums: Blocks) -> None:
-        """Raises what the talk raises, as DataError where there is no table of these rows."""
+        """Raises what the talk raises, as DataError where there is no table of these rows, or no
+        rows that could have these sums."""
         self.exchanges += 1
+        try:
+            if self._trust is not None:
+                self._trust.hear(ALL, self.expected, sums)
+        except DataError as error:
+            told = "some site's numbers cannot be true, and sums do not tell whose"
+            raise DataError(f"{told}: {error}") from None
         try:
             self.expected = self._talk.send({ALL: sums})[ALL]
         except Again as again:

@@ -10,6 +10,7 @@ bytes, and only bytes that `pack` could have written are accepted.
 import hashlib
 import json
 import math
+import re
 import struct
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -26,8 +27,10 @@ LIMIT = 1 << 32  # bytes of one packed whole
 _MAGIC = b"FEDDCD"
 _START = struct.Struct("<6sHQ")
 _CHECKSUM = hashlib.sha256().digest_size
-_HEADER = 1 << 26
+_HEADER = 1 << 24
 _DIMENSIONS = 32
+_DEEPEST = 32  # lists within lists
+_STRINGS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
 _DTYPES = {
     name: np.dtype(name).newbyteorder("<")
     for name in ("float32", "float64", "int32", "int64", "uint32", "uint8", "bool")
@@ -48,8 +51,9 @@ def pack(meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
     return body + hashlib.sha256(body).digest()
 
 
-def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    size = _check_frame(data)
+def unpack(data: bytes, most: int = LIMIT) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Refuses, by CodecError, more bytes than `most` and whatever `pack` could not have made."""
+    size = _check_frame(data, most)
     view = memoryview(data)
     first, end = _START.size + size, len(data) - _CHECKSUM
     meta, shapes = _parse_header(bytes(view[_START.size : first]))
@@ -103,6 +107,7 @@ def _layout(kinds: tuple[tuple[str, str, tuple[int, ...]], ...]) -> str:
 def _text(meta: Mapping[str, Any]) -> str:
     try:
         text = _JSON.encode(meta)
+        _check_depth(text)
         # JSON would turn a tuple into a list and a key 1 into "1" without a word
         same = json.loads(text) == meta
     except (TypeError, ValueError, RecursionError) as error:
@@ -112,9 +117,19 @@ def _text(meta: Mapping[str, Any]) -> str:
     return text
 
 
-def _check_frame(data: bytes) -> int:
+def _check_depth(text: str) -> None:
+    """Who reads nested lists goes as deep as they do, and so does whoever shows them."""
+    if text.count("[") + text.count("{") <= _DEEPEST:
+        return
+    marks = np.frombuffer(_STRINGS.sub("", text).encode(), np.uint8)
+    step = np.isin(marks, (91, 123)).astype(np.int64) - np.isin(marks, (93, 125))
+    if np.max(np.cumsum(step), initial=0) > _DEEPEST:
+        raise ValueError(f"lists within lists, more than {_DEEPEST} deep")
+
+
+def _check_frame(data: bytes, most: int) -> int:
     """The length of the header, once magic, version, sizes and checksum are right."""
-    if not _START.size + _CHECKSUM <= len(data) <= LIMIT:
+    if not _START.size + _CHECKSUM <= len(data) <= min(most, LIMIT):
         raise CodecError(f"{len(data)} bytes are too few or too many")
     magic, version, size = _START.unpack_from(data)
     if magic != _MAGIC:
@@ -133,6 +148,7 @@ def _parse_header(
 ) -> tuple[dict[str, Any], dict[str, tuple[np.dtype, tuple[int, ...]]]]:
     try:
         text = header.decode()
+        _check_depth(text)
         content = json.loads(text)
         if _JSON.encode(content) != text:
             raise ValueError("not canonical")

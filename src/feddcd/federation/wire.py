@@ -14,7 +14,7 @@ from .. import tree
 from .._errors import Refused
 from .._types import Params, Scalar
 from ..data.agreement import Offer
-from ..durable.codec import pack, unpack
+from ..durable.codec import LIMIT, pack, unpack
 from ..durable.protocol import Commit, Reply, Settle, Settled, Stamp, Task
 from ..durable.shapes import Shapes
 from ..measure import Tangent
@@ -115,19 +115,22 @@ def _pack_ask(kind: dict[str, Any], ask: Ask) -> bytes:
     return pack(kind | meta, tree.flatten(content))
 
 
-def unpack_message(data: bytes) -> Envelope:
-    """Raises `CodecError` for what nobody could have packed."""
-    meta, arrays = unpack(data)
+def unpack_message(data: bytes, most: int = LIMIT) -> Envelope:
+    """Raises `CodecError` for what nobody could have packed, and for more bytes than `most`."""
+    meta, arrays = unpack(data, most)
     version, kind = meta.pop("version", None), meta.pop("kind", None)
     if version != VERSION or not isinstance(kind, str):
-        raise Refused(f"a message of version {version}; this feddcd speaks version {VERSION}")
+        said = version if isinstance(version, int | float) else "another kind"
+        raise Refused(f"a message of version {said}; this feddcd speaks version {VERSION}")
     return Envelope(kind, meta, arrays)
 
 
 def read_refusal(envelope: Envelope) -> Refusal:
     # a reason is shown in a terminal, which would obey the control characters of a stranger
-    reason = "".join(c if c.isprintable() else " " for c in str(envelope.meta["reason"]))
-    return Refusal(str(envelope.meta["client"]), reason)
+    meta, most = envelope.meta, 1000
+    told = _check_type(meta["reason"], str)[:most]
+    reason = "".join(c if c.isprintable() else " " for c in told)
+    return Refusal(_check_type(meta["client"], str)[:most], reason)
 
 
 def read_welcome(envelope: Envelope) -> Welcome:
@@ -146,7 +149,7 @@ def read_welcome(envelope: Envelope) -> Welcome:
 
 def _check_type(value: Any, *kinds: type) -> Any:
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-        raise TypeError(f"expected {kinds[0].__name__}, got {value!r}")
+        raise TypeError(f"expected {kinds[0].__name__}, got {repr(value)[:60]}")
     return value
 
 
@@ -170,7 +173,12 @@ def read_reply(envelope: Envelope, like: Shapes) -> Reply:
     meta = envelope.meta
     value = tree.restore(like.value, envelope.arrays)
     start = _check_type(meta["incarnation"], int)
-    return Reply(meta["client"], start, Stamp(*meta["stamp"]), value, meta["digest"])
+    return Reply(meta["client"], start, _read_stamp(meta), value, meta["digest"])
+
+
+def _read_stamp(meta: dict[str, Any]) -> Stamp:
+    epoch, round = _check_type(meta["stamp"], list)
+    return Stamp(_check_type(epoch, int), _check_type(round, int))
 
 
 def read_closing(envelope: Envelope, like: Shapes, w: Params) -> Closing:
@@ -179,6 +187,6 @@ def read_closing(envelope: Envelope, like: Shapes, w: Params) -> Closing:
     tangent = Tangent(number, number, w, number)
     proof = CertificatePart(number, number, tangent, tangent) if meta["proven"] else None
     content = tree.restore({"conserved": like.conserved, "proof": proof}, envelope.arrays)
-    stamp = Stamp(*meta["stamp"])
-    settled = Settled(meta["client"], meta["incarnation"], stamp, content["conserved"])
+    start = _check_type(meta["incarnation"], int)
+    settled = Settled(meta["client"], start, _read_stamp(meta), content["conserved"])
     return Closing(settled, content["proof"])

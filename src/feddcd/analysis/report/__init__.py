@@ -10,6 +10,7 @@ from ...report import page
 from ...report.tables import pairs, table
 from .. import _more
 from .._digits import about, agreed, decimals
+from .._influence import hinge
 from .._result import Fitted, TableResult, result_of
 from .._robust import named
 from .._summary import ranges
@@ -119,11 +120,26 @@ def _sites(fit: TableResult) -> str:
         for site, line in counts.to_dict("index").items()
     ]
     head = ["site", *shown.values(), "estimate from its rows alone"]
+    if fit.leave_one_out is not None:
+        head.append("largest change without it")
+        rows = [[*row, _largest(fit, row[0])] for row in rows]
     gone = [f"{site}: {why.removeprefix(f'{site}: ')}" for site, why in fit.refused.items()]
     return page.lines([
         table("What each site holds", head, ("", rows)),
         page.lines([page.paragraph("Not part of this table:"), page.bullets(gone)]) if gone else "",
+        page.paragraph("What it rests on: " + " ".join(words.trust(fit)), "note"),
     ])  # fmt: skip
+
+
+def _largest(fit: TableResult, site: str) -> str:
+    """Of a coefficient without this site, in standard errors."""
+    changes = fit.leave_one_out
+    own = None if changes is None else changes.loc[:, [str(c) == site for c in changes]]
+    found = hinge(own, {c.label: fit.is_of_site(c.column) for c in fit.coefficients})
+    if found is None:
+        return NONE
+    much = "not told by others" if math.isinf(found.change) else number(found.change, 2)
+    return f"{much} ({found.name})"
 
 
 def _groups(fit: TableResult, figures: Sequence[str]) -> str:

@@ -164,6 +164,23 @@ def cautions(fit: TableResult) -> list[str]:
     return notes
 
 
+def trust(fit: TableResult) -> list[str]:
+    """What the numbers rest on, and what a lie could still do."""
+    lie = (
+        "A site that invents rows and tells of them consistently moves this table as real rows "
+        "would: no check of sums can find that."
+    )
+    if fit.hinge is None:
+        whose = "Only sums over all sites are known, so nobody can say whose numbers it hangs on."
+        return [lie, whose]
+    site, name, change = fit.hinge
+    if math.isinf(change):
+        return [lie, f"{name} hangs on {site}: the rows of the other sites do not tell it."]
+    size = f"{number(abs(change), 2)} standard errors"
+    whose = f"Without {site}, {name} would be {'higher' if change > 0 else 'lower'} by {size}"
+    return [lie, f"{whose} (by one step); no site moves a coefficient more."]
+
+
 def _what(fit: TableResult, c: Coefficient, of: str) -> str:
     if fit.family in COUNTS:
         return "the expected count" if of == "the outcome" else f"the expected {of}"

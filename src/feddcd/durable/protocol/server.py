@@ -142,7 +142,10 @@ def _check(algorithm: AbstractAlgorithm, server: Server, reply: Reply, guard: Gu
 
 
 def _size(value: PyTree) -> float:
-    return float(np.sqrt(sum(np.sum(np.square(np.asarray(x))) for x in jax.tree.leaves(value))))
+    """inf where the squares of enormous numbers are."""
+    with np.errstate(over="ignore"):
+        squares = [np.sum(np.square(np.asarray(x), dtype=float)) for x in jax.tree.leaves(value)]
+        return float(np.sqrt(sum(squares)))
 
 
 def close(server: Server) -> Summed | None:

@@ -11,9 +11,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-import jax
-import numpy as np
-
 from ... import tree
 from ..._errors import DataError, Refused, SpecError, Stalled
 from ...data.agreement import admit
@@ -22,8 +19,6 @@ from ...durable.masked_server import MaskedServer
 from ...durable.protocol import Sealed
 from ...durable.protocol.masked import exchange_of, layout_of, read_nonce, unflat, write_nonce
 from ...durable.server import LedgerServer
-from ...measure import Tangent
-from ...sums import ring
 from ...sums.job import Job, SignedNonce
 from ...sums.proof import SignedAnswer
 from ...sums.roster import FEWEST, Roster
@@ -32,9 +27,11 @@ from .. import sealed, wire
 from ..folder import FederationFolder
 from ..roster import load_roster
 from ..site.approval import WAITS
-from ..terms import Learner, Terms, server_learner, weights_of
-from ..wire import CertificatePart, Envelope
-from ._rounds import certified_measures, imbalance, write_results
+from ..terms import Terms, server_learner, weights_of
+from ..wire import Envelope
+from ._checks import reason_of
+from ._rounds import SMALL, imbalance, write_results
+from ._summed import summed_measures
 from .nodes import Nodes
 
 PAUSE_S = 1.0
@@ -165,7 +162,7 @@ class MaskedTraining:
             self.server.agreed.check_answer(cohort, number, layout, question, client, answer)
             return answer
 
-        return self._ask_all(cohort, "masked", pack, read)
+        return self._ask_all(cohort, "masked", pack, read, SMALL + 8 * layout.words)
 
     def _ask_all(
         self,
@@ -173,8 +170,10 @@ class MaskedTraining:
         kind: str,
         pack: Callable[[str], bytes],
         read: Callable[[str, Envelope], Said],
+        most: int = SMALL,
     ) -> dict[str, Said]:
-        """The answers of all of them; who is missing is asked again, as long as patience lasts."""
+        """The answers of all of them; who is missing is asked again, as long as patience lasts.
+        More bytes than `most` are not read."""
         said: dict[str, Said] = {}
         moved, greeted = time.monotonic(), False
         while missing := [client for client in cohort if client not in said]:
@@ -182,7 +181,7 @@ class MaskedTraining:
                 time.sleep(PAUSE_S)
                 self.nodes.call(lambda: set(missing) <= self.nodes.here())
             requests = {client: pack(client) for client in missing if client in self.nodes.here()}
-            for client, envelope in self.nodes.ask(requests, work=kind == "masked"):
+            for client, envelope in self.nodes.ask(requests, work=kind == "masked", most=most):
                 if (found := self._read(client, kind, envelope, read)) is not None:
                     said[client], moved = found, time.monotonic()
             greeted = True
@@ -209,11 +208,12 @@ class MaskedTraining:
             return found
         except Refused as reason:
             self.refuse(client, str(reason))
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, ArithmeticError) as error:
             self.refuse(client, f"{client}: its answer cannot be read: {error}")
         return None
 
     def refuse(self, client: str, reason: str) -> None:
+        reason = reason_of(client, reason)
         if self._refused.get(client) != reason:
             event = "waiting" if WAITS in reason else "refused"  # for a person
             self.folder.note(event, site=client, reason=reason)
@@ -240,16 +240,20 @@ class MaskedTraining:
         question, number = server.certificate(asked), exchange_of(server.round, certificate=True)
         like = sealed.certificate_like(learner.like, learner.w)
         said = self._exchange("certificate", members, number, question, like)
-        sums = server.agreed.opened(members, number, layout_of(like), question, said)
         server.certified(said)
-        total = unflat(like, sums)
-        rows = sum(member.rows for member in server.now.members.values())
-        measures = summed_measures(learner, self.terms, total["proof"], len(members), rows)
-        held = total["conserved"]
-        audit = {"dual_residual": imbalance(learner, server.now, held)}
-        self.certified_at, self.gap = server.round, measures.get("certified_gap", math.inf)
-        self._write(measures | audit)
-        self.folder.note("certified", committed=server.round, **audit, **measures)
+        measures: dict[str, float | None] = {}
+        try:
+            sums = server.agreed.opened(members, number, layout_of(like), question, said)
+            total, rows = unflat(like, sums), [m.rows for m in server.now.members.values()]
+            proof, model = total["proof"], server.server.model
+            measures |= summed_measures(learner, self.terms, proof, model, rows)
+            measures["dual_residual"] = imbalance(learner, server.now, total["conserved"])
+            self.folder.note("certified", committed=server.round, **measures)
+        except Refused as reason:  # nothing is proven now, and it goes on
+            self.folder.note("refused", reason=str(reason))
+        gap = measures.get("certified_gap")
+        self.certified_at, self.gap = server.round, math.inf if gap is None else gap
+        self._write(measures)
 
     def _write(self, measures: Mapping[str, Any]) -> None:
         each = 8 * layout_of(self.learner.like.value).words
@@ -269,29 +273,3 @@ class MaskedTraining:
             "finished", committed=self.server.round, unsettled=unsettled,
             messages=dict(self.nodes.sent),
         )  # fmt: skip
-
-
-def summed_measures(
-    learner: Learner, terms: Terms, total: CertificatePart, N: int, rows: int
-) -> dict[str, float]:
-    """As in the clear, from sums alone; a gap holds what rounding to the ring's grid can hide."""
-    measures = certified_measures(learner, total, N)
-    if "certified_gap" in measures:
-        off = max(map(_hidden, (total.at_model, total.at_own), (N, N))) + ring.rounding(N) / N
-        measures |= {"certified_gap": measures["certified_gap"] + off, "rounding": off}
-    if terms.classes is not None:
-        measures["accuracy"] = float(total.score) / rows
-    return measures
-
-
-def _hidden(total: Tangent, N: int) -> float:
-    """How much a lower bound may be too high: each entry of the sums is off by at most δ, so that
-    constant - |slope|²/(2α) changes by at most δ + (|slope| √d δ + d δ²/2)/(α - δ) + drop δ/α."""
-    off, alpha = ring.rounding(N), float(total.alpha)
-    if not alpha > off:
-        return math.inf
-    slope = np.concatenate([np.ravel(np.asarray(x, float)) for x in jax.tree.leaves(total.slope)])
-    size, d = float(np.linalg.norm(slope)), slope.size
-    drop = size**2 / (2 * alpha)
-    moved = (size * math.sqrt(d) * off + d * off**2 / 2 + drop * off) / (alpha - off)
-    return (off + moved) / N

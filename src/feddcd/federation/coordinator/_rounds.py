@@ -26,9 +26,12 @@ from ..config import Config
 from ..folder import FederationFolder
 from ..terms import Learner, Terms, scale
 from ..wire import Ask, CertificatePart, Closing, Envelope
+from ._checks import check_proof, check_score, reason_of
 from .nodes import Nodes
 
 MOST_ROUNDS_OUT = 8
+NOT_BELOW_ZERO = ("softmax", "logistic", "ridge")  # losses
+SMALL = 1 << 20  # bytes of an answer beside its arrays
 Closings = Mapping[str, Closing]
 
 
@@ -42,7 +45,10 @@ class Rounds:
         learner: Learner,
     ):
         self.folder, self.nodes, self.server, self.terms = folder, nodes, server, terms
-        self.like, self.w = learner.like, learner.w
+        self.like, self.w, self.f = learner.like, learner.w, learner.f
+        # an answer holds an upload, or what is conserved and two tangents; names and digests
+        own = (learner.like.value, learner.like.conserved, learner.w, learner.w)
+        self._most = SMALL + 2 * tree.nbytes(own)
         self.config: Config = folder.config()
         self._guard = Guard(self.like.value, self.config.largest)
         self._refused: dict[str, str] = {}  # noted once each, not in every round
@@ -57,8 +63,8 @@ class Rounds:
         """One message to each of a cohort; the record of their sum, None if too few answered."""
         began, cohort = time.monotonic(), self._cohort()
         requests = {task.client: self._pack(task) for task in self.server.begin(cohort)}
-        for client, envelope in self.nodes.ask(requests, work=True):
-            self._handle(client, envelope, self._receive)
+        for client, envelope in self.nodes.ask(requests, work=True, most=self._most):
+            self._handle(client, envelope, "reply", self._receive)
         open_round = self.server.now.open
         # what is given up here costs nothing: those who worked go back with their next task
         enough = open_round is not None and len(open_round.replies) >= self.config.fewest
@@ -80,18 +86,26 @@ class Rounds:
         def keep(client: str, envelope: Envelope) -> None:
             closing = _read(client, wire.read_closing, envelope, self.like, self.w)
             _check_name(client, closing.settled.client)
-            _check_settled(closing, stamp)
+            self._check_proof(client, _check_settled(closing, stamp), model)
             closings[client] = closing
 
-        for client, envelope in self.nodes.ask(requests, work=False):
-            self._handle(client, envelope, keep)
+        for client, envelope in self.nodes.ask(requests, work=False, most=self._most):
+            self._handle(client, envelope, "closing", keep)
         return closings
 
     def refusals(self) -> list[str]:
         """Why sites refused, or were refused, the last time that they were asked."""
         return [self._refused[client] for client in sorted(self._refused)]
 
+    def _check_proof(self, client: str, proof: CertificatePart, model: Params) -> None:
+        if self.f.convex:
+            alpha = float(np.asarray(self.f.alpha).ravel()[0])
+            check_proof(client, proof, model, alpha, self.terms.model in NOT_BELOW_ZERO)
+        if self.terms.classes is not None:
+            check_score(client, float(proof.score))
+
     def refuse(self, client: str, reason: str) -> None:
+        reason = reason_of(client, reason)
         if self._refused.get(client) != reason:
             self.folder.note("refused", site=client, reason=reason)
         self._refused[client] = reason
@@ -108,7 +122,11 @@ class Rounds:
         return random.Random(f"{self.terms.seed} {now}").sample(pool, tau)
 
     def _handle(
-        self, client: str, envelope: Envelope | None, use: Callable[[str, Envelope], None]
+        self,
+        client: str,
+        envelope: Envelope | None,
+        kind: str,
+        use: Callable[[str, Envelope], None],
     ) -> None:
         """An answer put to use, or the reason why not; who did not answer is greeted again."""
         try:
@@ -119,6 +137,8 @@ class Rounds:
                 return
             if envelope.kind == "refusal":
                 raise Refused(_read(client, wire.read_refusal, envelope).reason)
+            if envelope.kind != kind:
+                raise Refused(f"{client}: its answer is not to the question")
             use(client, envelope)
             self._misses.pop(client, None)
             self._refused.pop(client, None)
@@ -147,17 +167,18 @@ class Rounds:
 def _read(client: str, reader: Callable[..., Any], *args: Any) -> Any:
     try:
         return reader(*args)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise Refused(f"{client}: its answer cannot be read: {error}") from None
 
 
-def _check_settled(closing: Closing, asked: Stamp) -> None:
+def _check_settled(closing: Closing, asked: Stamp) -> CertificatePart:
     """An older settlement would be a sum over other rounds: the audit would blame the ledger."""
     (client, _, stamp, conserved), proof = closing
     if stamp != asked or proof is None:
         raise Refused(f"{client}: its settlement is not the one that was asked for")
     if bad := unsound((conserved, proof.value, proof.at_model, proof.at_own)):
         raise Refused(f"{client}: its settlement {bad}")
+    return proof
 
 
 def _check_name(client: str, name: str) -> None:
@@ -186,7 +207,13 @@ def certified_measures(learner: Learner, total: CertificatePart, N: int) -> dict
     objective, bound = float(total.value) / N, float(_bound(total, N))
     measures: dict[str, float] = {"objective": objective}
     if learner.f.convex:  # a tangent bounds a convex function from below, and no other
-        measures |= {"lower_bound": bound, "certified_gap": objective - bound}
+        gap = objective - bound
+        if gap < -1e-6 * (abs(objective) + abs(bound)):
+            raise Refused(
+                "the sites' certificates contradict each other: together they prove that the model "
+                "is better than the best"
+            )
+        measures |= {"lower_bound": min(bound, objective), "certified_gap": max(gap, 0.0)}
     return measures
 
 

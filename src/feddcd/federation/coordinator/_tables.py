@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..._errors import DataError, FeddcdError, Stalled
+from ..._errors import DataError, FeddcdError, Refused, Stalled
+from ...analysis.families import SHARES
 from ...analysis.protocol import (
     Again,
     Agreement,
@@ -19,18 +20,22 @@ from ...analysis.protocol import (
     ColumnsOffer,
     Questions,
     Replies,
+    Scrutiny,
     arrays,
     converse,
 )
-from ...analysis.registry import ANALYSES
+from ...analysis.registry import ANALYSES, scrutiny
 from .. import wire
 from ..config import Config
 from ..folder import FederationFolder
 from ..site.approval import WAITS
 from ..wire import Envelope
+from ._checks import check_count, reason_of
+from ._offers import odd_spelling, odd_words, read_columns
 from .nodes import Nodes, greet
 
 PAUSE_S = 1.0
+SMALL = 1 << 24  # bytes of an answer beside matrices of its parameters
 
 
 class Withdrawn(Exception):
@@ -50,7 +55,7 @@ class AnalysisRun:
         greet(self.folder, self.nodes, self.config)
         offers = self._offers()
         while True:
-            kept = {site: offers[site] for site in sorted(offers) if site not in self.refused}
+            kept = self._kept(offers)
             cohort, misfits = self.analysis.agree(kept, self.plan)
             for site, reason in misfits.items():
                 self._refuse(site, reason)
@@ -59,22 +64,34 @@ class AnalysisRun:
                     f"a table needs {self.config.fewest} sites; {len(cohort.sites)} fit together"
                 )
             try:
-                return self._finish(*self._settled(cohort))
+                return self._finish(*self._settled(cohort, kept))
             except Withdrawn:
                 continue
 
-    def _settled(self, cohort: Agreement) -> tuple[Agreement, Any]:
+    def _kept(self, offers: Mapping[str, ColumnsOffer]) -> dict[str, ColumnsOffer]:
+        """Of sites that were not refused; one with another outcome than most is."""
+        left = lambda: {s: offers[s] for s in sorted(offers) if s not in self.refused}
+        if getattr(self.plan, "family", "") in SHARES:
+            for site, reason in odd_words(left()).items():
+                self._refuse(site, reason)
+        if reason := odd_spelling(left()):
+            raise DataError(reason)
+        return left()
+
+    def _settled(
+        self, cohort: Agreement, offers: Mapping[str, ColumnsOffer]
+    ) -> tuple[Agreement, Any]:
         """The result, and the agreement that it holds for."""
         while True:
             try:
-                return cohort, self._converse(cohort)
+                return cohort, self._converse(cohort, offers)
             except Again as again:
                 cohort = again.cohort
                 levels = {name: list(map(str, found)) for name, found in cohort.empty.items()}
                 self.folder.note("left out", columns=list(cohort.left_out), levels=levels)
 
-    def _converse(self, cohort: Agreement) -> Any:
-        heard = time.monotonic()
+    def _converse(self, cohort: Agreement, offers: Mapping[str, ColumnsOffer]) -> Any:
+        heard, trust = time.monotonic(), scrutiny(self.plan, cohort, offers)
 
         def exchange(questions: Questions) -> Replies:
             nonlocal heard
@@ -82,8 +99,12 @@ class AnalysisRun:
                 site: self._pack("sums", cohort, arrays(question))
                 for site, question in questions.items()
             }
-            replies = dict(self._approved(requests))
-            answers = {site: self._blocks(site, reply, cohort) for site, reply in replies.items()}
+            size = max(question.parameters for question in questions.values())
+            replies = dict(self._approved(requests, SMALL + 64 * size * (size + 1)))
+            answers = {
+                site: self._blocks(site, reply, cohort, questions[site], trust)
+                for site, reply in replies.items()
+            }
             if self.refused.keys() & set(cohort.sites):
                 raise Withdrawn
             heard = time.monotonic() if answers else heard
@@ -106,12 +127,12 @@ class AnalysisRun:
         )  # fmt: skip
         return result
 
-    def _approved(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, Envelope]]:
+    def _approved(self, requests: Mapping[str, bytes], most: int) -> Iterator[tuple[str, Envelope]]:
         """Replies that wait for an administrator are asked for again, as long as patience lasts."""
         until = time.monotonic() + self.config.patience
         while requests:
             self.waiting.clear()
-            yield from self._replies(requests, "sums")
+            yield from self._replies(requests, "sums", most)
             requests = {site: requests[site] for site in self.waiting}
             if requests and time.monotonic() > until:
                 raise Stalled(f"waited {self.config.patience:g} s for {', '.join(requests)}")
@@ -124,33 +145,41 @@ class AnalysisRun:
         while True:
             left = [site for site in wanted if site not in offers and site not in self.refused]
             requests = {site: self._pack("columns", None, {}) for site in left}
-            for site, envelope in self._replies(requests, "columns"):
-                offers[site] = ColumnsOffer(
-                    **{name: envelope.meta[name] for name in ColumnsOffer._fields}
-                )
+            for site, envelope in self._replies(requests, "columns", SMALL):
+                try:
+                    offers[site] = read_columns(envelope.meta)
+                except Refused as reason:
+                    self._refuse(site, f"{site}: {reason}")
             if set(wanted) <= set(offers) | self.refused.keys() or time.monotonic() > until:
                 return offers
             time.sleep(PAUSE_S)
             self.nodes.call(lambda: True)
 
-    def _replies(self, requests: Mapping[str, bytes], kind: str) -> Iterator[tuple[str, Envelope]]:
-        """The answers of this kind; silence and refusals are noted."""
-        for site, envelope in self.nodes.ask(requests, work=True):
+    def _replies(
+        self, requests: Mapping[str, bytes], kind: str, most: int
+    ) -> Iterator[tuple[str, Envelope]]:
+        """The answers of this kind, of so many bytes; silence and refusals are noted."""
+        for site, envelope in self.nodes.ask(requests, work=True, most=most):
             if envelope is None:
                 self.folder.note("silent", site=site)
                 self.nodes.lost(site)
             elif envelope.kind == "refusal":
-                self._refused(site, wire.read_refusal(envelope).reason)
+                self._refused(site, _reason(site, envelope))
             elif envelope.kind != kind or envelope.meta.get("client") != site:
                 self._refuse(site, f"{site}: its answer is not to the question")
             else:
                 yield site, envelope
 
-    def _blocks(self, site: str, reply: Envelope, cohort: Agreement) -> Blocks | None:
+    def _blocks(
+        self, site: str, reply: Envelope, cohort: Agreement, asked: Any, trust: Scrutiny | None
+    ) -> Blocks | None:
         try:
-            self.dropped[site] = int(reply.meta["dropped"])
-            return self.analysis.blocks(reply.arrays, self.plan, cohort)
-        except (FeddcdError, KeyError, TypeError, ValueError) as error:
+            self.dropped[site] = check_count(reply.meta["dropped"], "what it left out")
+            blocks = self.analysis.blocks(reply.arrays, self.plan, cohort)
+            if trust is not None:
+                trust.hear(site, asked, blocks)
+            return blocks
+        except (FeddcdError, ArithmeticError, KeyError, TypeError, ValueError) as error:
             self._refuse(site, f"{site}: its answer cannot be used: {error}")
             return None
 
@@ -176,3 +205,10 @@ class AnalysisRun:
     def _note(self, row: dict[str, Any]) -> None:
         plain = {k: None if not np.isfinite(v) else v for k, v in row.items()}
         self.folder.note("exchange", **plain)
+
+
+def _reason(site: str, envelope: Envelope) -> str:
+    try:
+        return reason_of(site, wire.read_refusal(envelope).reason)
+    except (KeyError, TypeError):
+        return f"{site}: its answer cannot be read: a refusal without a reason"

@@ -247,7 +247,11 @@ class Coordinator:
 
     def _certify(self, closings: Mapping[str, Closing]) -> None:
         server = self.server
-        measures = certify(self.learner, self.terms, server.now, closings)
+        try:
+            measures = certify(self.learner, self.terms, server.now, closings)
+        except Refused as reason:  # nothing is proven now, and it goes on
+            self.folder.note("refused", reason=str(reason))
+            measures = {}
         self.certified_at, self.gap = self.committed, measures.get("certified_gap", math.inf)
         # nobody waits for the outcome of a round any more: single uploads need not be kept
         server.ledger.prune(server.ledger.head[0])
@@ -255,7 +259,8 @@ class Coordinator:
         held = conserved(server.now, closings)
         audit = {"dual_residual": imbalance(self.learner, server.now, held)}
         write_results(self.folder, self.terms, server, measures | audit)
-        self.folder.note("certified", committed=self.committed, **audit, **measures)
+        if measures:
+            self.folder.note("certified", committed=self.committed, **audit, **measures)
 
     def finish(self) -> None:
         """Settles until every member has, or patience ends; the model is written in any case."""

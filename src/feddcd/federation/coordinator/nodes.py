@@ -12,9 +12,12 @@ from ..folder import FederationFolder
 from ..machine.keys import same_key
 from ..site.answer import SitePlace, answer
 from ..wire import Envelope, Hello, Welcome
+from ._checks import check_welcome, reason_of
 
 PAUSE_S = 1.0
 LINGER_S = 10.0  # for the rest, once enough sites have answered a greeting
+GREETING = 1 << 24  # bytes of one
+MOST = 1 << 30  # bytes of any answer
 AGAIN_S = 60.0  # after which a node that was refused is greeted again: it may have been mended
 
 
@@ -115,19 +118,27 @@ class Nodes:
             return  # lost or too late: it is greeted again next time
         self._asked.add(node)
         try:
-            envelope = wire.unpack_message(data)
+            envelope = wire.unpack_message(data, GREETING)
             if envelope.kind == "refusal":
-                raise Refused(wire.read_refusal(envelope).reason)
+                said = wire.read_refusal(envelope)
+                raise Refused(reason_of(self._name(key) or said.client or "a node", said.reason))
             welcome = wire.read_welcome(envelope)
+            check_welcome(welcome.offer)
             self._check(welcome.offer.client, node, key)
         except Refused as reason:
-            self._refuse(node, str(reason))
-        except (CodecError, KeyError, TypeError, ValueError):
-            self._refuse(node, "a node sent something that is no greeting")
+            self._refuse(node, reason_of(self._name(key), str(reason)))
+        except (CodecError, KeyError, TypeError, ValueError, ArithmeticError):
+            who = self._name(key) or "a node"
+            self._refuse(node, f"{who} sent something that is no greeting")
         else:
             self._refused.pop(node, None)
             self._node[welcome.offer.client] = node
             self.offers[welcome.offer.client] = welcome
+
+    def _name(self, key: bytes) -> str:
+        """The site that was invited with this key; nothing where it is not known."""
+        known = self.folder.invited().items() if key else ()
+        return next((name for name, own in known if same_key(key, own)), "")
 
     def _refuse(self, node: int, reason: str) -> None:
         if reason != self._refused.get(node, (0.0, ""))[1]:
@@ -147,9 +158,10 @@ class Nodes:
             raise Refused(f"{client} is there twice: stop one of the two")
 
     def ask(
-        self, requests: Mapping[str, bytes], *, work: bool
+        self, requests: Mapping[str, bytes], *, work: bool, most: int = MOST
     ) -> Iterator[tuple[str, Envelope | None]]:
-        """The sites' answers as they come, None for no answer; what cannot be read is a refusal.
+        """The sites' answers as they come, None for no answer; what cannot be read is a refusal,
+        and so are more bytes than `most`.
 
         Nodes that are new are greeted beside, and not waited for.
         """
@@ -163,7 +175,7 @@ class Nodes:
         for node, data in asked:
             waiting.discard(node)
             if node in names:
-                yield names[node], _read(names[node], data)
+                yield names[node], _read(names[node], data, most)
             else:
                 self._welcome(node, new[node], data)
         yield from ((client, None) for client in requests if client not in names.values())
@@ -186,9 +198,9 @@ def greet(folder: FederationFolder, nodes: Nodes, config: Config) -> None:
         time.sleep(PAUSE_S)
 
 
-def _read(client: str, data: bytes | None) -> Envelope | None:
+def _read(client: str, data: bytes | None, most: int) -> Envelope | None:
     try:
-        return None if data is None else wire.unpack_message(data)
+        return None if data is None else wire.unpack_message(data, most)
     except (CodecError, Refused) as error:
         reason = f"{client}: its answer cannot be read: {error}"
         return Envelope("refusal", {"client": client, "reason": reason}, {})

@@ -1,0 +1,66 @@
+"""What sites offer for a table, held against what can be offered, and against each other."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from ..._errors import Refused
+from ..._text import listed
+from ...analysis.protocol import ColumnsOffer
+from ...formula import MOST_LEVELS
+from ._checks import check_levels, check_name, check_names
+
+
+def read_columns(meta: Mapping[str, Any]) -> ColumnsOffer:
+    """An offer of columns for a table; Refused says what is none."""
+    lacking = [name for name in ColumnsOffer._fields if name not in meta]
+    if lacking:
+        raise Refused(f"it offers no {lacking[0]}")
+    levels, numbers = meta["levels"], check_names(meta["numbers"], "numbers")
+    columns, classes = check_names(meta["columns"], "columns"), meta["classes"]
+    if not isinstance(levels, dict):
+        raise Refused("its levels are not lists by column")
+    for name, found in levels.items():
+        check_name(name, "a column")
+        check_levels(found, f"its column {name!r}", MOST_LEVELS)
+    if classes is not None:
+        check_levels(classes, "its outcome", MOST_LEVELS)
+    if strange := [name for name in (*numbers, *levels) if name not in set(columns)]:
+        raise Refused(f"it tells of {strange[0]!r}, which is none of its columns")
+    return ColumnsOffer(levels, numbers, classes, columns)
+
+
+def odd_words(offers: Mapping[str, ColumnsOffer]) -> dict[str, str]:
+    """Of an outcome of two words: sites with a word that fewer sites have than the usual two."""
+    times = Counter(word for o in offers.values() for word in o.classes or ())
+    if len(times) <= 2:
+        return {}
+    (_, _), (_, second), (_, third) = times.most_common(3)
+    if second == third:
+        return {}
+    usual = {word for word, _ in times.most_common(2)}
+    return {
+        site: f"{site}: its outcome has words that are not those of most sites, {listed(usual)}"
+        for site, o in offers.items()
+        if not set(o.classes or ()) <= usual
+    }
+
+
+def odd_spelling(offers: Mapping[str, ColumnsOffer]) -> str:
+    """Which site writes a level otherwise than others, by case or spaces alone; or nothing. One
+    level would become two."""
+    for column in sorted({c for o in offers.values() for c in o.levels}):
+        times = Counter(str(v) for o in offers.values() for v in o.levels.get(column, ()))
+        usual: dict[str, str] = {}
+        for level, _ in times.most_common():
+            usual.setdefault(level.strip().casefold(), level)
+        for site, o in offers.items():
+            for level in map(str, o.levels.get(column, ())):
+                other = usual[level.strip().casefold()]
+                if other != level:
+                    return (
+                        f"the sites write a level of {column} in two ways, {site} {level!r} and "
+                        f"others {other!r}, which differ by spaces or by case alone: write them in "
+                        "one way, or declare the levels (a codebook does)"
+                    )
+    return ""
