@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import click
@@ -28,7 +29,7 @@ from docs_blocks import (
 )
 from feddcd.cli.app import app
 from feddcd.federation.site.disclosure import REVEALS
-from feddcd.federation.site.policy import RULES, methods
+from feddcd.federation.site.policy import Policy, methods
 
 PAGES = sorted(DOCS.glob("*.md"))
 READABLE = [*PAGES, ROOT / "README.md"]
@@ -73,7 +74,18 @@ MACHINES = "names machines, files and sites of an administrator"
 WORDS = "shows what may be written, with placeholders"
 FILES = "needs files that have to be fetched, and measures for minutes"
 MANY = "starts 13 processes; the page simulates the same, and test_flower.py runs four sites"
-NOT_RUN = {  # what is printed and not run, and why
+NOT_RUN = {
+    "rules.md": dict.fromkeys(
+        (
+            "feddcd federation approve SITE_DIR",
+            "feddcd federation approve SITE_DIR ID",
+            "feddcd federation deny SITE_DIR ID",
+            "feddcd federation pause SITE_DIR",
+            "feddcd federation outgoing SITE_DIR --log",
+            'feddcd federation withdraw SITE_DIR --why "one patient withdrew consent"',
+        ),
+        WORDS,
+    ),  # what is printed and not run, and why
     "README.md": {
         "make demo": f"takes a minute and {INDEX}",
         "make test": "runs this",
@@ -229,9 +241,14 @@ def slug(title: str) -> str:
     return re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", title).strip().lower())
 
 
-@pytest.mark.parametrize("name", [*methods(), *REVEALS, *RULES, "ask_before_sending"])
+@pytest.mark.parametrize("name", [*methods(), *REVEALS])
 def test_the_page_on_what_is_revealed_names(name):
     assert f"`{name}`" in (DOCS / "reveals.md").read_text()
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(Policy)])
+def test_the_page_on_rules_names_every_setting(name):
+    assert f"`{name}`" in (DOCS / "rules.md").read_text()
 
 
 def test_the_site_builds(tmp_path):

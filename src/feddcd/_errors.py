@@ -93,6 +93,8 @@ class PolicyError(SpecError):
 class Refused(FeddcdError, ValueError):
     """A message that must not be acted on; the reason is for an administrator."""
 
+    logged = False  # by the site that refuses
+
 
 class CodecError(FeddcdError, ValueError):
     """These bytes, or this value, cannot be coded."""

@@ -23,6 +23,7 @@ from feddcd.algorithms import catalogue
 from feddcd.cli.app import main
 from feddcd.federation.site import answer
 from feddcd.federation.site.policy import load_policy
+from feddcd.federation.site.template import loose_text
 from feddcd.participation import Lossy, UniformSubset
 from feddcd.report.methods import look, title
 from federations import DIRECT, TAU, D, N, play, quadratics, solution
@@ -164,7 +165,7 @@ def test_a_federation_is_the_simulator():
 def test_a_site_decides(rule, reason):
     with in_memory() as memory, quick():
         home = make(memory / "f", data=wine(), algorithm="feddyn", rounds=2, **RIDGE)
-        (places(home)[0].folder / "policy.toml").write_text(f"{rule}\ncomplete = true\n")
+        (places(home)[0].folder / "policy.toml").write_text(f"{rule}\n{loose_text()}")
         train(home, LocalNetwork(places(home)))
         assert reason in reasons(home)
         assert bool(reason) == bool(events(home, "refused"))

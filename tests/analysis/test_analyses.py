@@ -103,6 +103,15 @@ class Means:
         top = 2.0 ** np.ceil(np.log2(np.abs(X).max()))
         return {"n": Count(np.array(float(rows.n))), "x": Sum(X.sum(0)), "top": Max(top, 1)}
 
+    def columns_of(self, rows):
+        return dict(zip(rows.columns, rows.data.T, strict=True))
+
+    def contributions(self, rows, question):
+        yield "a sum", np.abs(rows.data - question.about)
+
+    def definite(self, question):
+        return True
+
     def blocks(self, arrays, plan, cohort):
         kinds = {"n": Count, "x": Sum, "top": lambda array: Max(array, 1)}
         return tag(arrays, kinds, {"n": 1, "x": len(plan.columns), "top": 1})

@@ -21,6 +21,7 @@ from feddcd.federation.coordinator import nodes
 from feddcd.federation.coordinator.inspect import inspect, verify
 from feddcd.federation.folder import FederationFolder, load_place
 from feddcd.federation.machine.init import add_site
+from feddcd.federation.site.template import loose_text
 from feddcd.runs.build import make_algorithm
 from feddcd.simulator.simulate import federation, one_round, start
 from federations import Given
@@ -317,6 +318,7 @@ def newcomer(home: FederationFolder, name: str, like) -> None:
     table.assign(label=data.y[-28:]).to_csv(folder / "data.csv", index=False, float_format="%.17g")
     told = f'client-id = "{name}"\nsuperlink = "x:1"\ndata = "data.csv"\nlabel = "label"\n'
     (folder / "site.toml").write_text(told)
+    (folder / "policy.toml").write_text(loose_text())
     assert load_place(folder) != like
 
 

@@ -19,6 +19,7 @@ from feddcd.federation.folder import FederationFolder
 from feddcd.federation.machine.init import add_site
 from feddcd.federation.site import answer as worker
 from feddcd.federation.site.answer import SitePlace, answer
+from feddcd.federation.site.template import loose_text
 from feddcd.federation.wire import Hello, pack_message, read_refusal, unpack_message
 from local_network import (
     LocalNetwork,
@@ -308,6 +309,7 @@ def invite(home: FederationFolder, data: str, label: str = 'label = "label"\n') 
     folder = add_site(home, "site-5")
     told = f'client-id = "site-5"\nsuperlink = "x:1"\ndata = "{data}"\n{label}'
     (folder / "site.toml").write_text(told)
+    (folder / "policy.toml").write_text(loose_text())
 
 
 def newcomer(home: FederationFolder, change) -> None:
@@ -569,7 +571,7 @@ def test_questions_that_nobody_asks(home):
     unknown = pack({"version": 1, "kind": "welcome"}, {})
     assert ask(unknown) == "site-4: a message of an unknown kind"
     newer = pack({"version": 2, "kind": "hello"}, {})
-    assert ask(newer) == "a message of version 2; this feddcd speaks version 1"
+    assert ask(newer) == "site-4: a message of version 2; this feddcd speaks version 1"
 
 
 def test_a_node_finds_its_place(home, capsys):

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import tomli_w
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,14 +21,26 @@ from disks import FAULTS, Crash, FailingDisk, QuickDisk
 from feddcd._errors import LogError, PolicyError, Refused, SpecError
 from feddcd._files import Disk, lock_file
 from feddcd.algorithms import ALGORITHMS
+from feddcd.federation.site import approval, template
 from feddcd.federation.site import disclosure as outgoing
 from feddcd.federation.site import log as outlog
 from feddcd.federation.site import policy as rules
-from feddcd.federation.site.disclosure import Outgoing, Release, approve, waiting
+from feddcd.federation.site.approval import Waits, approve, deny, waiting
+from feddcd.federation.site.disclosure import Outgoing, Release
 from feddcd.federation.site.log import LOG, verify_log
-from feddcd.federation.site.policy import FILE, RULES, Policy, load_policy
+from feddcd.federation.site.policy import (
+    FILE,
+    LOOSE,
+    LOOSENED,
+    OF_VALUES,
+    RULED,
+    RULES,
+    Policy,
+    Ruled,
+    load_policy,
+)
 
-log = SimpleNamespace(**vars(outgoing) | vars(outlog))
+log = SimpleNamespace(**vars(approval) | vars(outgoing) | vars(outlog))
 BASE = Outgoing(
     kind="gradient",
     method="newton",
@@ -48,6 +61,8 @@ STRICT = Policy(
     min_per_level=10,
     max_parameters_per_row=0.07,
     min_sites=3,
+    answers="each",
+    approve="none",
 )
 ALLOWED = [
     {},
@@ -78,12 +93,15 @@ REFUSED = [  # rule, change, what is told
     ("max_parameters_per_row", {"parameters": 7, "rows": 99}, FEW_ROWS),
     ("min_sites", {"sites": 2}, "a sum over 2 sites (min_sites = 3)"),
 ]
+OWN = "answers of its own, only sums over sites (answers = 'sum')"
 
 
 def refusal(act):
     """What a guard says against it; None where it lets it pass."""
     try:
         act()
+    except Ruled as error:
+        return Ruled, error.story
     except (Refused, PolicyError, LogError) as error:
         return type(error), str(error)
     return None
@@ -94,17 +112,24 @@ def check_rules():
         assert refusal(lambda c=change: STRICT.check(BASE._replace(**c))) is None, change
     for rule, change, said in REFUSED:
         told = refusal(lambda c=change: STRICT.check(BASE._replace(**c)))
-        assert told == (Refused, f"its policy does not allow {said}"), (rule, change, told)
+        kind = Ruled if rule in OF_VALUES else Refused
+        assert told == (kind, f"its policy does not allow {said}"), (rule, change, told)
+    summed = replace(STRICT, answers="sum")
+    for mode, change in (("each", {}), ("sum", {"parameters": 50})):
+        told = refusal(lambda m=mode, c=change: summed.check(BASE._replace(mode=m, **c)))
+        assert told == ((Refused, f"its policy does not allow {OWN}") if mode == "each" else None)
+    assert refusal(lambda: summed.check(BASE._replace(kind="columns"))) is None
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule != "answers"])
 def test_each_rule_alone_refuses_its_cases(rule):
     mine = [change for name, change, _ in REFUSED if name == rule]
     assert mine
     for change in mine:
         found = [name for name, why in RULES.items() if why(STRICT, BASE._replace(**change))]
         assert found == [rule], change
-        Policy().check(BASE._replace(**change))  # without a policy everything may leave
+        if rule != "min_sites":
+            LOOSE.check(BASE._replace(**change))
 
 
 WHOLE = 'columns = ["age"]\nmin_rows = 5\nmax_parameters_per_row = 0.5\ncomplete = true\n'
@@ -120,7 +145,13 @@ BAD = [  # text, what is said after the path
     ("min_rows = 5.0\ncomplete = true\n", "min_rows should be a whole number >= 0, got 5.0"),
     ("min_per_class = 'x'\ncomplete = true\n", "min_per_class should be a whole number >= 0"),
     ("max_parameters_per_row = nan\ncomplete = true\n", "should be a number > 0, got nan"),
-    ("max_parameters_per_row = inf\ncomplete = true\n", "should be a number > 0, got inf"),
+    (
+        "approve = 'jobs'\ncomplete = true\n",
+        "approve should be one of 'job', 'answer', 'none'; got",
+    ),
+    ("answers = true\ncomplete = true\n", "answers should be one of 'sum', 'each'; got True"),
+    ("constants = 1\ncomplete = true\n", "constants should be one of 'codebook', 'any'; got 1"),
+    ("min_support = -1\ncomplete = true\n", "min_support should be a whole number >= 0, got -1"),
     ("max_parameters_per_row = 0\ncomplete = true\n", "should be a number > 0, got 0"),
     ("max_parameters_per_row = true\ncomplete = true\n", "should be a number > 0, got True"),
     ("columns = 'age'\ncomplete = true\n", "columns should be a list of names, got 'age'"),
@@ -173,20 +204,39 @@ def test_a_file_cut_short_anywhere_stops_everything(tmp_path):
 
 
 def test_the_template_sets_nothing_and_explains_everything(tmp_path):
-    text, path = rules.template(), tmp_path / FILE
+    """What stands behind a # is what holds without it, or an example after "as in"."""
+    text, path = template.template(), tmp_path / FILE
     path.write_text(text)
     assert load_policy(path) == Policy()
     path.write_text(re.sub(r"^# (\w+ = )", r"\1", text, flags=re.MULTILINE))
-    policy = load_policy(path)
+    policy, examples = load_policy(path), {"columns", "identifiers", "kinds", "methods"}
     for field in fields(Policy):
-        assert getattr(policy, field.name) != field.default, field.name
+        if field.name != "ask_before_sending":
+            assert re.search(rf"^# {field.name} = ", text, re.MULTILINE), field.name
+            other = field.name in examples | {"min_rows", "min_per_class", "min_per_level"}
+            assert (getattr(policy, field.name) != getattr(Policy(), field.name)) == other
     assert all(f"#   {name} " in text for name in (*rules.methods(), *log.REVEALS))
     assert max(map(len, text.splitlines())) <= 100
 
 
+def test_a_trial_is_loose_and_says_so(tmp_path):
+    (tmp_path / FILE).write_text(template.loose_text())
+    assert load_policy(tmp_path / FILE) == LOOSE
+    assert template.loose_text().startswith("# LOOSE, for a trial")
+    assert all(getattr(Policy(), name) != value for name, value in LOOSENED.items())
+
+
+def test_the_defaults_are_careful():
+    careful = Policy()
+    assert (careful.min_support, careful.min_sites, careful.max_parameters_per_row) == (5, 3, 0.1)
+    assert (careful.answers, careful.approve, careful.constants) == ("sum", "job", "codebook")
+    assert careful.min_rows == careful.min_per_class == careful.min_per_level == 5
+    assert Policy(ask_before_sending=True).approve == "answer"
+
+
 def test_every_algorithm_and_every_rule_has_its_setting():
     assert set(rules.methods()) == set(ALGORITHMS) | {"newton"}
-    assert set(RULES) | {"ask_before_sending"} == {field.name for field in fields(Policy)}
+    assert set(RULES) <= {field.name for field in fields(Policy)}
 
 
 def lines(folder):
@@ -203,9 +253,13 @@ class Watching(QuickDisk):
         self.synced.append((Path(file.name).name, Path(file.name).read_bytes()))
 
 
+def loose(folder, **settings):
+    (folder / FILE).write_text(tomli_w.dumps(LOOSENED | settings | {"complete": True}))
+
+
 def check_door(folder):
     door = Release(folder, "north", disk=(disk := Watching()))
-    (folder / FILE).write_text('columns = ["age", "sex", "outcome"]\ncomplete = true\n')
+    loose(folder, columns=["age", "sex", "outcome"])
     assert door.release(b"answer", BASE, b"question") == b"answer"
     assert (folder / LOG).exists()
     told = lines(folder)[-1]
@@ -215,20 +269,22 @@ def check_door(folder):
     assert durable == [(folder / LOG).read_bytes()]
     assert disk.synced[-1][0].endswith(".head.tmp")
     assert json.loads(disk.synced[-1][1])["lines"] == 1
-    (folder / FILE).write_text("min_rows = 101\ncomplete = true\n")  # counts at once
-    said = "north: its policy does not allow fewer than 101 rows (min_rows = 101)"
-    assert refusal(lambda: door.release(b"", BASE, b"q")) == (Refused, said)
-    assert lines(folder)[-1].get("refused", "?") in said
+    loose(folder, min_rows=101)  # counts at once
+    assert refusal(lambda: door.release(b"", BASE, b"q")) == (Refused, f"north: {RULED}")
+    told = lines(folder)[-1]
+    assert (told.get("refused"), told.get("rule")) == (RULED, "min_rows")
+    assert told["why"] == "its policy does not allow fewer than 101 rows (min_rows = 101)"
     assert verify_log(folder).lines == 2
     (folder / FILE).write_text("min_rows = 1")
     assert (refusal(lambda: door.release(b"", BASE, b"q")) or "?")[0] is PolicyError
     assert verify_log(folder).lines == 2
-    (folder / FILE).unlink()
+    loose(folder)
     full = Release(folder, "north", disk=FailingDisk(2, "disk full"))
     assert (refusal(lambda: full.release(b"", BASE, b"q")) or "?")[0] is LogError
 
 
 def check_asking(folder):
+    loose(folder)
     prompts = []
     door = lambda said: Release(
         folder, "north", lambda text: prompts.append(text) or said, QuickDisk()
@@ -250,8 +306,8 @@ def _nobody(text):
 
 def check_holding(folder):
     door = Release(folder, "north", disk=QuickDisk())
-    (folder / FILE).write_text("ask_before_sending = true\ncomplete = true\n")
-    waits = (Refused, "north: its answer waits for approval by its administrator")
+    loose(folder, ask_before_sending=True)
+    waits = (Waits, "north: its answer waits for approval by its administrator")
     for _ in range(2):
         assert refusal(lambda: door.release(b"a", BASE, b"q")) == waits
     (id,) = waiting(folder)
@@ -264,10 +320,18 @@ def check_holding(folder):
     assert refusal(lambda: door.release(b"a", BASE, b"another")) == waits
     assert len(waiting(folder)) == 2
     assert id not in waiting(folder)
-    with limited(outgoing, "MOST_WAITING", 2):
+    with limited(approval, "MOST_WAITING", 2):
         assert refusal(lambda: door.release(b"a", BASE, b"a third")) == waits
     assert len(waiting(folder)) == 2
-    (folder / FILE).unlink()
+    logged = [line for line in lines(folder) if "waits" in line]
+    assert len(logged) == 3  # once each, however often it is asked for
+    assert not any("refused" in line for line in lines(folder))
+    deny(folder, waiting(folder)[0])
+    no = (Refused, "north: its administrator did not agree to its answer")
+    assert no in [refusal(lambda q=q: door.release(b"a", BASE, q)) for q in (b"another", b"q")] + [
+        refusal(lambda: door.release(b"a", other, b"q"))
+    ]
+    loose(folder)
     assert door.release(b"a", other, b"q") == b"a"
 
 
@@ -283,7 +347,7 @@ def limited(module, name, value):
 
 def test_only_what_waits_can_be_approved(tmp_path):
     for id in ("../site", "0123456789abcdef"):
-        with pytest.raises(SpecError, match="waits for approval; there wait"):
+        with pytest.raises(SpecError, match="does not wait for approval"):
             approve(tmp_path, id)
 
 
@@ -361,6 +425,8 @@ def test_a_line_torn_anywhere_is_cut_off_and_a_whole_one_stays(tmp_path):
 def test_whatever_fails_nothing_leaves_unlogged(tmp_path, fault):
     for at in range(40):
         folder = tmp_path / str(at)
+        folder.mkdir()
+        loose(folder)
         logged_before = Release(folder, "north", disk=QuickDisk())
         logged_before.release(b"first", BASE, b"q")
         disk, left = FailingDisk(at, fault, keep=0.5, undo=True), None
@@ -431,14 +497,16 @@ def test_a_mutant_of_a_rule_is_found(mutant, monkeypatch):
 
 
 _CHECKED, _READ = "self.check(outgoing, question)", "load_policy(self.folder / FILE)"
+_LOOSE = "__import__('feddcd.federation.site.policy', fromlist=['']).LOOSE"
 _LOGGED = "append(self.folder, record(outgoing, question) | content, self.disk)"
 _QUIET = "with __import__('contextlib').suppress(Exception): "
 _OPEN, _ELSE = "except ", ":\n        return {'complete': True}\n    "
 _OFF = "(lambda *_: None)"
 _ONLY = "(lambda v, names, *_: {k: x for k, x in v.items() if k in names})"
 MUTANTS = [  # group that finds it, owner, function, text, its mutant
-    ("rules", Policy, "check", "in RULES.values()", "in ()"),
-    ("rules", Policy, "check", "raise Refused(", "print("),
+    ("rules", Policy, "check", "in RULES.items()", "in ()"),
+    ("rules", Policy, "check", "raise Ruled(name, story) if", "str(story) if"),
+    ("rules", Policy, "check", "name in OF_VALUES else Refused(story)", "True else 0"),
     ("files", rules, "load_policy", "if path.is_symlink():", "if False:"),
     ("files", rules, "read_toml", "except OSError", f"{_OPEN}OSError{_ELSE}{_OPEN}EOFError"),
     ("files", rules, "read_toml", "except Value", f"{_OPEN}ValueError{_ELSE}except Value"),
@@ -447,7 +515,8 @@ MUTANTS = [  # group that finds it, owner, function, text, its mutant
     ("files", rules, "load_policy", "check_names(values,", f"values = {_ONLY}(values,"),
     ("files", Policy, "__post_init__", "or value < 0", ""),
     ("files", Policy, "__post_init__", "type(value) is not int or", ""),
-    ("files", Policy, "__post_init__", "not 0 < most < math.inf", "most <= 0"),
+    ("files", Policy, "__post_init__", "not most > 0", "most == 7"),
+    ("files", Policy, "__post_init__", "not in choices:", "is None:"),
     ("files", Policy, "__post_init__", "is not bool", "is None"),
     ("files", rules, "_check_names", "not isinstance(value, tuple) or", ""),
     ("files", rules, "_check_names", "not all(isinstance(v, str) for v in value)", "False"),
@@ -455,19 +524,23 @@ MUTANTS = [  # group that finds it, owner, function, text, its mutant
     ("door", Release, "release", _CHECKED, _READ),
     ("door", Release, "release", _LOGGED, "pass"),
     ("door", Release, "release", _LOGGED, _QUIET + _LOGGED),
-    ("door", Release, "check", "load_policy(self.folder / FILE)", "Policy()"),
-    ("door", Release, "_guard", 'raise Refused(f"{self.client}: {reason}") from None', "pass"),
-    ("door", Release, "_guard", "append(", f"{_OFF}("),
+    ("door", Release, "check", "self.policy()", _LOOSE),
+    ("door", Release, "_guard", "raise self.named(reason) from None", "pass"),
+    ("door", Release, "_guard", "self.refuse(", f"{_OFF}("),
+    ("door", Release, "refuse", "append(", f"{_OFF}("),
+    ("door", Release, "refuse", "if isinstance(reason, Ruled):", "if False:"),
     ("door", log, "append", "disk.fsync(file)", "pass"),
     ("door", log, "append", "save(disk, _head_file(path)", f"{_OFF}(disk, _head_file(path)"),
     ("asking", Release, "release", "if self.ask is not None:", "if self.ask is None and False:"),
     ("asking", log, "confirm", "not in (", "in ("),
     ("asking", log, "confirm", 'reply = ""', 'reply = "yes"'),
     ("asking", log, "confirm", "raise Refused(", "str("),
-    ("holding", Release, "release", "elif policy.ask_before_sending:", "elif False:"),
-    ("holding", log, "hold", "if (queue", "if not (queue"),
-    ("holding", log, "hold", "raise Refused(", "str("),
-    ("holding", log, "hold", "< MOST_WAITING", ">= 0"),
+    ("holding", Release, "release", 'elif policy.approve == "answer":', "elif False:"),
+    ("holding", log, "require", 'if (queue / f"{id}.approved"', 'if not (queue / f"{id}.approved"'),
+    ("holding", log, "require", 'if (queue / f"{id}.denied"', 'if 0 and (queue / f"{id}.denied"'),
+    ("holding", log, "require", "raise Waits(", "str("),
+    ("holding", log, "require", "append(folder", f"{_OFF}(folder"),
+    ("holding", log, "require", "< MOST_WAITING", ">= 0"),
     ("holding", log, "record", 'plain | {"question"', 'plain or {"question"'),
     ("holding", log, "_fingerprint", '"sha256": content', '"sha256": ""'),
     ("chain", log, "hash_of", "hashlib.sha256(line).hexdigest()", '"0"'),

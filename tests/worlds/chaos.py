@@ -55,6 +55,9 @@ class PlainDual:
         y, w, weight, mean = (np.asarray(x) for x in (*client, answer))
         return client._replace(y=y - weight * (w - mean))
 
+    def adjusted(self, client, down, error):
+        return client._replace(w=client.w + np.asarray(error))
+
     def model(self, server):
         return server.w
 

@@ -179,11 +179,11 @@ class _Watched(LedgerServer):
         self.plan = home.plans["server"].pop(0) if home.plans["server"] else None
         super().__init__(ledger, home.algorithm, home.w, home.like, home.key)
 
-    def write(self, record, replies=()) -> None:
+    def write(self, record, uploads=None) -> None:
         hit = self.plan is not None and self.plan.at == len(self.writes)
         self.writes.append(type(record).__name__)
         if hit and self.plan.fault == "before":
             raise Crash
-        super().write(record, replies)
+        super().write(record, uploads)
         if hit:
             raise Crash

@@ -14,7 +14,7 @@ from feddcd.durable.ledger import Ledger
 from feddcd.durable.protocol import Summed
 from feddcd.durable.server import committed_rounds, read_founding
 from feddcd.federation.config import Config
-from feddcd.federation.coordinator import coordinator, inspect, nodes
+from feddcd.federation.coordinator import _masked_training, coordinator, inspect, nodes
 from feddcd.federation.coordinator.coordinator import coordinate
 from feddcd.federation.folder import FederationFolder, load_place
 from feddcd.federation.machine.init import create
@@ -62,13 +62,15 @@ class LocalNetwork:
 
 def kind_of(request: bytes) -> str:
     kind, meta, _ = unpack_message(request)
-    return kind if kind != "ask" else "settle" if meta["number"] is None else "task"
+    if kind == "ask":
+        return "settle" if meta["number"] is None else "task"
+    return kind
 
 
 def make(
     folder: Path, sites=4, data: str | Dataset = "digits", split="iid", **settings
 ) -> FederationFolder:
-    names = ("fewest", "largest", "features", "patience")
+    names = ("fewest", "largest", "features", "patience", "answers")
     own = {k: settings.pop(k) for k in names if k in settings}
     spec = Spec(**{"weighting": "samples", "l2": 1e-2, **settings})
     config = Config("test", spec, deadline=5.0, **{"patience": 5.0, **own})
@@ -142,9 +144,10 @@ def quick() -> Iterator[None]:
     every message, as a site has to that is a new process each time."""
     with pytest.MonkeyPatch.context() as patch:
         built = _remembered(server_learner)
-        for user in (coordinator, inspect):
+        for user in (coordinator, inspect, _masked_training):
             patch.setattr(user, "server_learner", built)
         patch.setattr(files, "_flush", lambda handle: None)
         patch.setattr(coordinator, "PAUSE_S", 0.01)
         patch.setattr(nodes, "PAUSE_S", 0.01)
+        patch.setattr(_masked_training, "PAUSE_S", 0.01)
         yield

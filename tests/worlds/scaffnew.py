@@ -60,6 +60,9 @@ class Scaffnew(AbstractAlgorithm):
         h = tree.axpy(self.p / self.gamma, tree.sub(answer, client.x), client.h)
         return client._replace(h=h)
 
+    def adjusted(self, client, down, error):
+        return client._replace(x=tree.add(client.x, error))
+
     def model(self, server):
         return server
 

@@ -91,6 +91,11 @@ class AbstractAlgorithm(eqx.Module, Generic[Server, Client, Down, Answer]):
     def client_receive(self, client: Client, answer: Answer) -> Client: ...
 
     @abc.abstractmethod
+    def adjusted(self, client: Client, down: Down, error: PyTree) -> Client:
+        """The client after `client_step`, as if its upload had been larger by `error`: what left
+        was rounded, and what is conserved rests on what left."""
+
+    @abc.abstractmethod
     def model(self, server: Server) -> Params:
         """The model that the server would publish now."""
 
@@ -138,6 +143,9 @@ class AbstractStateless(AbstractAlgorithm[Server, Stateless, Down, None], Generi
         return Stateless()
 
     def client_receive(self, client: Stateless, answer: None) -> Stateless:
+        return client
+
+    def adjusted(self, client: Stateless, down: Down, error: PyTree) -> Stateless:
         return client
 
     def witness(self, client: Stateless) -> None:

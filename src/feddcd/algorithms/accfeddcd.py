@@ -149,6 +149,11 @@ class AccFedDCD(AbstractDual[AccServer, AccClient, AccDown, AccAnswer]):
         client = client._replace(dy=dy, dz=dz)
         return client if answer.excess is None else _without(client, answer.excess)
 
+    def adjusted(
+        self, client: AccClient, down: AccDown, error: tuple[Params, Curvature | None]
+    ) -> AccClient:
+        return client._replace(w=tree.add(client.w, error[0]))
+
     def residuals(self, server: AccServer, clients: AccClient, weights) -> list[Params]:
         down = self._down(server)
         now = jax.vmap(self.caught_up, (0, None))(clients, down)

@@ -101,6 +101,9 @@ class FedDCD(AbstractDual[DualServer, DualClient, Params | None, Params]):
         d = tree.scale(client.weight, tree.sub(client.w, answer))
         return client._replace(y=tree.axpy(-self.eta, d, client.y))
 
+    def adjusted(self, client: DualClient, down: Params | None, error: Params) -> DualClient:
+        return client._replace(w=tree.add(client.w, error))
+
     def residuals(self, server: DualServer, clients: DualClient, weights) -> list[Params]:
         return [tree.total(clients.y)]
 

@@ -103,6 +103,9 @@ class FedNewton(AbstractAlgorithm[NewtonServer, NewtonClient, Points, Bool[Array
         Q = tree.where(answer, client.proposed, client.Q)
         return NewtonClient(Q, Q)
 
+    def adjusted(self, client: NewtonClient, down: Points, error: NewtonUpload) -> NewtonClient:
+        return client._replace(proposed=tree.add(client.proposed, error.change))
+
     def model(self, server: NewtonServer) -> Params:
         return ravel_pytree(self.like)[1](server.points.w)
 

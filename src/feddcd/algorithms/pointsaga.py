@@ -90,6 +90,12 @@ class PointSAGA(AbstractAlgorithm[SagaServer, SagaClient, SagaDown, None]):
     def client_receive(self, client: SagaClient, answer: None) -> SagaClient:
         return client
 
+    def adjusted(
+        self, client: SagaClient, down: SagaDown, error: tuple[Params, Curvature | None]
+    ) -> SagaClient:
+        rho = jnp.where(down.t > 0, down.rho, 0)
+        return SagaClient(tree.axpy(-rho, error[0], client.g), tree.add(client.w, error[0]))
+
     def model(self, server: SagaServer) -> Params:
         return server.x
 

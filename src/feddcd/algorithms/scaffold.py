@@ -77,6 +77,11 @@ class Scaffold(AbstractAlgorithm[ScaffoldServer, ScaffoldClient, ScaffoldServer,
     def client_receive(self, client: ScaffoldClient, answer: None) -> ScaffoldClient:
         return client
 
+    def adjusted(
+        self, client: ScaffoldClient, down: ScaffoldServer, error: ScaffoldMove
+    ) -> ScaffoldClient:
+        return client._replace(c=tree.add(client.c, error.c))
+
     def model(self, server: ScaffoldServer) -> Params:
         return server.w
 

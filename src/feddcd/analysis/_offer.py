@@ -21,13 +21,13 @@ def used(plan: RegressionPlan, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def entering(plan: RegressionPlan, formula: Formula, names: Sequence[str]) -> tuple[str, ...]:
-    apart = (plan.weight, plan.offset, plan.cluster)
+    apart = (plan.weight, plan.offset, plan.cluster, *plan.complete)
     wanted = {*formula.left_columns, *formula.right_columns, *apart}
     return tuple(name for name in names if name in wanted)
 
 
 def _formula(plan: RegressionPlan, names: Sequence[str]) -> Formula:
-    apart = (plan.weight, plan.offset, plan.cluster)
+    apart = (plan.weight, plan.offset, plan.cluster, *plan.complete)
     lacking = [c for c in (*apart, *plan.levels) if c and c not in names]
     if lacking:
         raise Misfit(f"there is no column {lacking[0]!r}")
@@ -41,11 +41,20 @@ def roles(plan: RegressionPlan, n: int) -> Roles:
     return Roles(None, np.zeros(n), plan.weight, plan.offset, plan.cluster)
 
 
+def complete(frame: pd.DataFrame, plan: RegressionPlan) -> np.ndarray:
+    """The rows with a value in all columns over which the plan's set of rows was founded."""
+    whole = np.asarray(frame[plan.complete].notna().all(axis=1), bool)
+    if not whole.any():
+        raise DataError("no row has a value in all columns that the plan wants complete")
+    return whole
+
+
 def offer(table: pd.DataFrame, plan: RegressionPlan) -> Offered:
     """Kinds and levels over the complete rows. No column of the design is made: the reference of a
     category may be at another site."""
     frame = as_frame(table, need_names=True)
     formula = _formula(plan, list(frame.columns))
+    frame = frame[complete(frame, plan)].reset_index(drop=True)
     chosen = choose(frame, roles(plan, len(frame)), formula, plan.missing)
     kinds = kinds_of(chosen.frame, chosen.used, {*formula.categories, *plan.levels})
     levels = {c: list(kind.levels) for c, kind in kinds.items() if kind.levels}

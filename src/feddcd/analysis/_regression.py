@@ -8,7 +8,7 @@ import pandas as pd
 
 from .._errors import DataError, Refused
 from ..formula import INTERCEPT, label
-from . import _offer, _schema
+from . import _finished, _offer, _schema
 from ._coefficients import (
     Shown,
     sandwich_change,
@@ -58,6 +58,9 @@ class RegressionTable:
     agreement = staticmethod(_schema.read_agreement)
     stand_in = staticmethod(_schema.stand_in)
     matches = staticmethod(difference)
+    columns_of = staticmethod(_finished.columns_of)
+    contributions = staticmethod(_finished.contributions)
+    definite = staticmethod(_finished.is_definite)
 
     def question(self, arrays: Arrays, rows: SiteRows) -> PointQuestion:
         d, k = rows.data.X.shape[1], rows.data.Y.shape[1]

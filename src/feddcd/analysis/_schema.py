@@ -22,8 +22,8 @@ from ..formula import (
     read_formula,
     sorted_levels,
 )
-from ._model import finished_columns
-from ._offer import entering, roles
+from ._model import finished_columns, model_for
+from ._offer import complete, entering, roles
 from ._outcome import Outcome, outcome_of
 from ._sums import DesignRows, Moments
 from ._targets import class_order, code, targets
@@ -226,6 +226,8 @@ def _kinds(cohort: Agreement) -> dict[str, ColumnKind]:
 def site_rows(table: pd.DataFrame, plan: RegressionPlan, cohort: Agreement, site: str) -> SiteRows:
     """The site's rows of the agreed design."""
     frame, formula = as_frame(table, need_names=True), _agreed(plan, cohort)
+    kept_rows = np.flatnonzero(complete(frame, plan))
+    before, frame = len(frame), frame.iloc[kept_rows].reset_index(drop=True)
     own = roles(plan, len(frame))
     chosen = choose(frame, own, formula, plan.missing)
     for column, levels in cohort.levels.items():
@@ -245,11 +247,13 @@ def site_rows(table: pd.DataFrame, plan: RegressionPlan, cohort: Agreement, site
         plan,
         DesignRows(X, Y, s, rows.offset),
         n=len(s),
-        dropped=rows.dropped,
+        dropped=rows.dropped + before - len(frame),
         columns=entering(plan, formula, list(frame.columns)),
         classes=counts(rows.y) if plan.family in (*SHARES, *CLASSED) else {},
         levels={c: counts(chosen.frame[c]) for c in cohort.levels},
         cluster=rows.cluster,
+        names=model_for(plan, cohort).names,
+        places=kept_rows[chosen.rows],
     )
 
 

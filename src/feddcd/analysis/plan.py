@@ -90,7 +90,7 @@ class ModelSettings:
     def to_dict(self) -> dict[str, Any]:
         """Without what is not set."""
         values = dataclasses.asdict(self)
-        return {k: v for k, v in values.items() if v is not None and v != {}}
+        return {k: v for k, v in values.items() if v is not None and v not in ({}, [])}
 
 
 @dataclass(frozen=True)
@@ -104,6 +104,7 @@ class RegressionPlan(ModelSettings):
     weight: str | None = None
     offset: str | None = None
     cluster: str | None = None  # the column of clusters that lie within sites
+    complete: list[str] = field(default_factory=list)  # rows need a value there, beside the formula
     levels: dict[str, list] = field(default_factory=dict)
     codebook: dict[str, Any] = field(default_factory=dict)  # of its columns, as sites check them
 
@@ -136,6 +137,10 @@ class RegressionPlan(ModelSettings):
         _check_l2(self.l2)
         if self.codebook:
             read_codebook(self.codebook, "glm: codebook")
+        if not isinstance(self.complete, list) or not all(
+            isinstance(c, str) for c in self.complete
+        ):
+            raise SpecError("glm: complete is a list of columns, as in complete = ['age', 'crp']")
         check_cluster(self.covariance, self.cluster)
         for name in ("weight", "offset", "cluster"):
             if not isinstance(getattr(self, name), str | None):

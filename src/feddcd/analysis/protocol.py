@@ -131,6 +131,8 @@ class SiteRows(NamedTuple):
     least: int = 0  # rows of a cell, below which it is left empty
     cluster: np.ndarray | None = None  # a number for each row's, where clusters lie within sites
     alone: bool = True  # whether it may be told what its rows alone would give
+    names: tuple[str, ...] = ()  # of the finished columns
+    places: np.ndarray | None = None  # of its rows in the site's table; None: all of them
 
 
 class AnalysisResult(Protocol):
@@ -163,7 +165,10 @@ class Analysis(Protocol):
     Before: `columns` says which columns of a site enter, `offer` their kinds and levels, and from
     the sites' offers `agree` makes the agreement and says why some sites do not fit.
     At the site: `rows` makes the finished columns, `question` reads a message (or Refused),
-    `answer` makes blocks that say what is done with them.
+    `answer` makes blocks that say what is done with them. For the site's rules `columns_of` gives
+    the finished columns by name, `contributions` what each row gives to the sums of an answer, as
+    absolute values, n by m, and `definite` whether the matrices of a question are what they ought
+    to be.
     At the coordinator: `blocks` checks what arrived (or DataError), `talk` asks and concludes.
     Where only sums are known (`summed`) a talk asks ALL, and is sent the sums as its blocks; those
     of kind `Each` come back empty. Then every site follows the same talk: `agreement` reads what
@@ -187,6 +192,9 @@ class Analysis(Protocol):
     def rows(self, table: Any, plan: Any, cohort: Agreement, site: str) -> SiteRows: ...
     def question(self, arrays: Arrays, rows: SiteRows) -> Question: ...
     def answer(self, rows: SiteRows, question: Any) -> Blocks: ...
+    def columns_of(self, rows: SiteRows) -> Mapping[str, np.ndarray]: ...
+    def contributions(self, rows: SiteRows, question: Any) -> Iterator[tuple[str, np.ndarray]]: ...
+    def definite(self, question: Any) -> bool: ...
     def blocks(self, arrays: Arrays, plan: Any, cohort: Agreement) -> Blocks: ...
     def talk(
         self, plan: Any, cohort: Agreement, watch: Watch = ..., *, summed: bool = ...

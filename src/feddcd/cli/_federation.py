@@ -25,6 +25,7 @@ from ..federation.folder import FederationFolder, load_address, load_place, load
 from ..federation.machine.init import add_site, create
 from ..federation.machine.processes import Group
 from ..federation.machine.programs import REST_S, Event, node, up
+from ..federation.site.template import SAID as LOOSE_SAID
 from ..runs.spec import Spec, parse_setting
 from ._tables import load_job, rows_by_site, show_event, show_table, uninvite, up_again
 from ._terminal import bars, console, escape, say
@@ -43,7 +44,8 @@ def init_command(options: dict[str, Any]) -> None:
         **{key: options[key] for key in keys},
     )
     name = options["name"] or f"{path.resolve().name}-{secrets.token_hex(3)}"
-    config = Config(name, spec, host=options["host"], port=options["port"])
+    said = "" if options["answers"] == "each" else options["answers"]
+    config = Config(name, spec, host=options["host"], port=options["port"], answers=said)
     if options["job"]:
         plan = load_job(options["job"])
         config = dataclasses.replace(config, spec=Spec(), plan=plan)
@@ -56,6 +58,8 @@ def init_command(options: dict[str, Any]) -> None:
     say(f"federation {config.name} of {len(names)} sites in {shown(folder.path)}")
     if data is None:
         say("say in each sites/NAME/site.toml where that site's data are, then:")
+    else:
+        say(LOOSE_SAID)
     say(f"  {up_again(folder)}")
 
 

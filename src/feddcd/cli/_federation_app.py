@@ -11,6 +11,10 @@ federation_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 
 Folder = Annotated[Path, typer.Argument(help="The federation's folder.", metavar="DIR")]
 Rounds = Annotated[int, option("Go on to so many rounds. (as federation.toml says)")]
+SiteFolder = Annotated[
+    Path, typer.Argument(help="The site's own folder.", metavar="SITE_DIR", show_default=False)
+]
+Waiting = Annotated[list[str] | None, typer.Argument(help="What waits.", metavar="[ID]...")]
 SiteName = Annotated[str, typer.Argument(help="The site's name.", metavar="SITE")]
 SiteNames = Annotated[list[str], typer.Argument(help="One site or several.", metavar="SITE")]
 
@@ -42,6 +46,9 @@ def init(
     target_gap: Annotated[
         float | None, option("Stop once the certified gap is at most this.")
     ] = None,
+    answers: Annotated[
+        str, option("Of training: each site's, or sum: only sums over sites can be read.")
+    ] = "each",
     host: Annotated[str, option("The server's name as sites call it.")] = "127.0.0.1",
     port: Annotated[int, option("Its port.")] = 9093,
     name: Annotated[str | None, option("Of the federation. (DIR and a number)")] = None,
@@ -107,11 +114,54 @@ def outgoing(
     verify: Annotated[
         bool, option("Check the log of all that left this site.", "--verify")
     ] = False,
+    log: Annotated[bool, option("Show that log, in words.", "--log")] = False,
 ) -> None:
-    """At a site: what waits for its administrator (ask_before_sending in its policy.toml)."""
-    from ._tables import outgoing_command
+    """At a site: what waits for its administrator, what left, and what its budget still allows."""
+    from ._site import outgoing_command
 
-    outgoing_command(folder, approve or [], verify)
+    outgoing_command(folder, approve or [], verify, log)
+
+
+@federation_app.command("approve")
+def approve(folder: SiteFolder, ids: Waiting = None) -> None:
+    """At a site: let a job, or an answer, go on. Without ID, what waits is shown in words."""
+    from ._site import approve_command
+
+    approve_command(folder, ids or [])
+
+
+@federation_app.command("deny")
+def deny(folder: SiteFolder, ids: Waiting = None) -> None:
+    """At a site: refuse a job, or an answer, for good."""
+    from ._site import deny_command
+
+    deny_command(folder, ids or [])
+
+
+@federation_app.command("pause")
+def pause(
+    folder: SiteFolder,
+    end: Annotated[bool, option("Answer again.", "--end")] = False,
+) -> None:
+    """At a site: answer nothing for a while. Others wait."""
+    from ._site import pause_command
+
+    pause_command(folder, end)
+
+
+@federation_app.command("withdraw")
+def withdraw(
+    folder: SiteFolder,
+    why: Annotated[str, option("In a few words, for the log.")] = "",
+) -> None:
+    """At a site: rows had to leave the data, as a patient withdrew consent.
+
+    The sets of rows of earlier jobs are closed. New jobs on the rows that are left wait for a
+    person, although few rows differ.
+    """
+    from ._site import withdraw_command
+
+    withdraw_command(folder, why)
 
 
 @federation_app.command("inspect")

@@ -12,8 +12,6 @@ from ..data.codebook import load_codebook, read_codebook
 from ..data.conform import read_agreed
 from ..data.frames import no_column
 from ..federation.folder import FederationFolder
-from ..federation.site.disclosure import WAITING, approve, waiting
-from ..federation.site.log import verify_log
 from ._terminal import say, warn
 
 LINES = {  # by event: what an administrator should know
@@ -119,18 +117,3 @@ def uninvite(folder: FederationFolder, sites: list[str]) -> None:
             raise SpecError(f"{site!r} is not invited; invited: {', '.join(invited)}")
         folder.key(site).unlink()
         say(f"the next table is without {site}")
-
-
-def outgoing_command(folder: Path, ids: list[str], check: bool) -> None:
-    """What waits at a site for its administrator, approval of it, and the log of what left."""
-    if not (folder / "site.toml").exists():
-        raise SpecError(f"{folder}: not a site's folder, it has no site.toml")
-    if check:
-        head = verify_log(folder)
-        return say(f"{head.lines} answers left or were refused; the log is whole {head.hash}")
-    for id in ids:
-        approve(folder, id)
-        say(f"{id} may leave when it is next asked for")
-    for id in waiting(folder):
-        file = (folder / WAITING / f"{id}.json").resolve()
-        say(f"{id} waits; what it holds: {file}")

@@ -33,7 +33,8 @@ FILE = "codebook.toml"
 class ColumnEntry:
     """`levels` in order, of which `reference` (or else the first) is what others are compared
     with; `labels` are those of levels. `missing` are words in place of NA, `range` is from least
-    to most, and `roles` None means any but those of an identifier, which has none."""
+    to most, and `roles` None means any but those of an identifier, which has none. `cuts` are the
+    numbers that a formula may set rows apart with: in comparisons, as cut points and as knots."""
 
     type: str
     label: str = ""
@@ -42,6 +43,7 @@ class ColumnEntry:
     reference: Any = None
     labels: Mapping[str, str] = field(default_factory=dict)
     range: tuple[float, float] | None = None
+    cuts: tuple[float, ...] = ()
     missing: tuple[str, ...] | None = None
     roles: tuple[str, ...] | None = None
 
@@ -152,6 +154,7 @@ def _entry(values: Any) -> ColumnEntry:
         _check_words(name, made.get(name), known)
     _check_levels(kind, made)
     _check_range(kind, made)
+    _check_cuts(kind, made.get("cuts", ()))
     return ColumnEntry(**made)
 
 
@@ -205,6 +208,14 @@ def _check_range(kind: str, made: dict[str, Any]) -> None:
     if not fits or any(v in (-math.inf, math.inf) for v in limits):
         raise SpecError(f"range is [least, most], as in [0, 120]; got {made['range']!r}")
     made["range"] = limits
+
+
+def _check_cuts(kind: str, cuts: Any) -> None:
+    if cuts and kind not in ("number", "integer"):
+        raise SpecError(f"cuts go with numbers, not with type = {kind!r}")
+    real = lambda v: type(v) in (int, float) and math.isfinite(v)
+    if not isinstance(cuts, tuple) or not all(map(real, cuts)):
+        raise SpecError(f"cuts are numbers, as in cuts = [40, 65]; got {cuts!r}")
 
 
 def _text(text: str) -> str:

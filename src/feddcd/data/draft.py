@@ -54,10 +54,21 @@ def _lines(name: str, values: list[Any]) -> list[str]:
     if any(float(v) % 1 for v in values):
         return ['type = "number"']
     kinds = set(values)
-    if len(kinds) == len(values) > 1 and NAMED.search(name):
+    if is_identifier(name, values):
         return ['type = "identifier"']
     note = "  # or a category, with levels = [...]: few values occur" if 2 < len(kinds) < 10 else ""
     return [f'type = "integer"{note}']
+
+
+def is_identifier(name: str, values: Sequence[Any]) -> bool:
+    """Whether a column tells who somebody is: no two rows share a word, or a whole number where
+    the column's name says so, as mrn or patient_id do."""
+    if len(values) < 2 or len(set(values)) < len(values):
+        return False
+    if all(isinstance(v, str) for v in values):
+        return len(values) > RARE
+    whole = all(isinstance(v, int | float) and not float(v) % 1 for v in values)
+    return whole and NAMED.search(name) is not None
 
 
 def _of_words(values: list[str]) -> list[str]:

@@ -1,6 +1,6 @@
 """The server on its ledger: its state is the fold of what is written there."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,22 @@ from .._types import Key, Params
 from ..algorithms import AbstractAlgorithm
 from .codec import digest, pack, unpack
 from .ledger import Entry, Ledger
-from .protocol import Founded, Joined, Record, Reply, Retired, Settle, Stamp, Started, Summed, Task
+from .protocol import (
+    Asked,
+    Founded,
+    Joined,
+    Record,
+    Reply,
+    Retired,
+    Sealed,
+    Settle,
+    Stamp,
+    Started,
+    Summed,
+    Task,
+    Vouched,
+)
+from .protocol.masked import Pact, exchange_of, layout_of, read_answer, read_pact, unflat
 from .protocol.server import (
     Guard,
     Server,
@@ -49,11 +64,11 @@ class LedgerServer:
     def model(self) -> Params:
         return self.algorithm.model(self._now.state)
 
-    def write(self, record: Record, replies: Iterable[Reply] = ()) -> None:
+    def write(self, record: Record, uploads: Mapping[str, bytes] | None = None) -> None:
         """Checked, then durable, then in force."""
         after = apply(self.algorithm, self._now, record)  # refuses before anything is written
-        stamp = record.stamp if isinstance(record, Summed) else Stamp(after.epoch, 0)
-        uploads = {reply.client: pack({}, tree.flatten(reply.value)) for reply in replies}
+        stamped = isinstance(record, Summed | Asked | Vouched)
+        stamp = record.stamp if stamped else Stamp(after.epoch, 0)
         self.ledger.append(type(record).__name__.lower(), *stamp, encode(record), uploads)
         self._now = after
 
@@ -75,7 +90,8 @@ class LedgerServer:
         record, open_round = close(self._now), self._now.open
         if record is None or open_round is None:
             return None
-        self.write(record, [open_round.replies[id] for id in record.members])
+        values = {id: open_round.replies[id].value for id in record.members}
+        self.write(record, {id: pack({}, tree.flatten(value)) for id, value in values.items()})
         return record
 
 
@@ -113,10 +129,16 @@ def audit(ledger: Ledger, algorithm: AbstractAlgorithm, w: Params, like: Shapes)
     """Recomputes the chain, every kept upload's digest, every mean and share, and the fold;
     the number of records. Raises `Refused` with the record that is not what it says."""
     ledger.verify()
-    server, count = new_server(algorithm, w), 0
+    server, count, pact, question = new_server(algorithm, w), 0, None, b""
     for entry in ledger.entries():
         record = decode(entry, like)
-        if isinstance(record, Summed):
+        if isinstance(record, Sealed):
+            pact = read_pact(record)
+        elif isinstance(record, Asked) and not record.certificate:
+            question = record.question
+        elif isinstance(record, Summed) and pact is not None:
+            _check_masked(ledger, entry, record, pact, question, like)
+        elif isinstance(record, Summed):
             weights = [server.members[id].weight for id in record.members]
             _check_sum(ledger, entry, record, weights, like)
         server, count = apply(algorithm, server, record), count + 1
@@ -139,6 +161,22 @@ def _check_sum(
         raise Refused(f"record {entry.seq}: its mean is not that of its uploads")
 
 
+def _check_masked(
+    ledger: Ledger, entry: Entry, record: Summed, pact: Pact, question: bytes, like: Shapes
+) -> None:
+    """Every signature, and the sum of what was signed."""
+    round, cohort = record.stamp.round, pact.cohort(record.stamp.round)
+    said = {id: read_answer(data) for id, data in ledger.uploads(entry.epoch, round).items()}
+    layout = layout_of(like.value)
+    try:
+        sums = pact.opened(cohort, exchange_of(round), layout, question, said)
+    except Refused as reason:
+        raise Refused(f"record {entry.seq}: {reason}") from None
+    same = digest(unflat(like.value, sums)) == digest(record.mean)
+    if not same or record.members != cohort or record.share != pact.share(round):
+        raise Refused(f"record {entry.seq}: its mean is not that of its uploads")
+
+
 def encode(record: Record) -> bytes:
     match record:
         case Founded(terms):
@@ -150,6 +188,15 @@ def encode(record: Record) -> bytes:
         case Summed(stamp, members, digests, share, mean):
             meta: dict[str, Any] = {"stamp": list(stamp), "members": list(members)}
             return pack(meta | {"digests": list(digests), "share": share}, tree.flatten(mean))
+        case Sealed():
+            plain = record._asdict() | {"members": [list(member) for member in record.members]}
+            return pack(plain, {})
+        case Asked(stamp, certificate, question):
+            plain = {"stamp": list(stamp), "certificate": certificate}
+            return pack(plain, {"question": np.frombuffer(question, np.uint8)})
+        case Vouched(stamp, answers):
+            said = {id: np.frombuffer(data, np.uint8) for id, data in answers.items()}
+            return pack({"stamp": list(stamp)}, said)
         case Retired(clients, total, barred):
             arrays: dict[str, np.ndarray] = {} if total is None else tree.flatten(total)
             meta = {"clients": list(clients), "moved": total is not None, "barred": barred}
@@ -169,6 +216,15 @@ def decode(entry: Entry, like: Shapes) -> Record:
             names = (tuple(meta["members"]), tuple(meta["digests"]))
             mean = tree.restore(like.value, arrays)
             return Summed(Stamp(*meta["stamp"]), *names, meta["share"], mean)
+        case "sealed":
+            members = tuple((id, weight, rows) for id, weight, rows in meta["members"])
+            return Sealed(members, meta["roster"], meta["job"], meta["nonces"])
+        case "asked":
+            question = arrays["question"].tobytes()
+            return Asked(Stamp(*meta["stamp"]), meta["certificate"], question)
+        case "vouched":
+            said = {id: words.tobytes() for id, words in arrays.items()}
+            return Vouched(Stamp(*meta["stamp"]), said)
         case "retired":
             total = tree.restore(like.conserved, arrays) if meta["moved"] else None
             return Retired(tuple(meta["clients"]), total, meta["barred"])

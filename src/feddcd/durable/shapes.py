@@ -16,7 +16,8 @@ from ..algorithms import AbstractAlgorithm
 from ..problems import AbstractProblem
 
 NAMES = (
-    "broadcast", "client_step", "server_step", "client_receive", "conserved", "rebalance", "joined"
+    "broadcast", "client_step", "server_step", "client_receive", "adjusted", "conserved",
+    "rebalance", "joined",
 )  # fmt: skip
 
 

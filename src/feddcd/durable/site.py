@@ -174,6 +174,8 @@ class Site:
         """`joining` makes what has the weight of a new client, where that is not f's."""
         self.file, self.algorithm, self.f, self.key = file, algorithm, f, key
         saved = file.load()
+        if saved is not None and "mode" in saved[0]:
+            raise StateError(f"{file.path} is of a training in sums, which stays one")
         if saved is None:
             first = f if joining is None else joining()
             self.client = new_client(algorithm, first, w, file.client, file.incarnation)

@@ -10,10 +10,13 @@ import tomli_w
 from .._errors import SpecError
 from .._settings import read_toml, typed
 from .._text import listed, nearest
+from ..algorithms.catalogue import get_method
 from ..runs import build
 from ..runs.spec import Spec
+from ..sums.roster import FEWEST
 from .terms import AGREED
 
+ANSWERS = ("", "sum", "each")
 _OF_SPEC = (*AGREED, "tau", "rounds", "target_gap", "certify_every")
 
 
@@ -31,6 +34,7 @@ class Config:
     port: int = 9093
     features: tuple[str, ...] | int | None = None  # None: what most sites have
     classes: tuple[str, ...] | tuple[float, ...] | None = None
+    answers: str = ""  # of training: sum or each; without a word, each
     plan: Any = None  # of an analysis, as [glm] or [describe] has it, instead of training
 
     def __post_init__(self):
@@ -43,19 +47,37 @@ class Config:
             raise SpecError(f"need 0 < port < 65536, got port={self.port}")
         if self.fewest < 2:
             raise SpecError(f"a round needs at least 2 uploads, got fewest={self.fewest}")
+        if self.answers not in ANSWERS:
+            raise SpecError(f"answers is sum or each, not {self.answers!r}")
+        if self.answers and self.plan is not None:
+            raise SpecError("answers is a setting of training; of a table it stands in its plan")
+        if self.answers == "sum":
+            _check_sums(self.spec)
         for what in ("deadline", "patience", "largest"):
             if not getattr(self, what) > 0:
                 raise SpecError(f"need {what} > 0, got {what}={getattr(self, what)}")
 
     def to_toml(self) -> str:
         fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        values = {k: v for k, v in fields.items() if v is not None and k not in ("spec", "plan")}
+        values = {
+            k: v for k, v in fields.items() if v not in (None, "") and k not in ("spec", "plan")
+        }
         if self.plan is not None:
             from ..analysis.registry import ANALYSES
 
             return tomli_w.dumps(values | {ANALYSES[self.plan.analysis].part: self.plan.to_dict()})
         spec = {k: v for k, v in self.spec.to_dict().items() if k in _OF_SPEC}
         return tomli_w.dumps(values | spec)
+
+
+def _check_sums(spec: Spec) -> None:
+    if spec.tau is not None and spec.tau < FEWEST:
+        raise SpecError(f"sums are over at least {FEWEST} sites, got tau={spec.tau}")
+    if get_method(spec.algorithm).sends == "hessian":
+        raise SpecError(
+            f"{spec.algorithm} is not trained in sums: its steps cannot be followed to the last "
+            "bits. A regression table is the same in sums"
+        )
 
 
 def load_config(path: Path) -> Config:

@@ -1,6 +1,7 @@
 """What all sites of a federation agree on: part of every task, and the ledger's first record."""
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -35,12 +36,16 @@ class Terms:
     features: tuple[str, ...] | int
     classes: tuple[str, ...] | tuple[float, ...] | None
     settings: dict[str, Setting] = field(default_factory=dict)
+    answers: str = "each"  # or sum, where only sums over cohorts can be read
 
     @staticmethod
-    def make(federation: str, spec: Spec, agreed: Agreed, clients: int) -> "Terms":
+    def make(federation: str, spec: Spec, agreed: Agreed, clients: int, answers: str) -> "Terms":
         tau = clients if spec.tau is None else min(spec.tau, clients)
         fixed = {name: getattr(spec, name) for name in AGREED}
-        return Terms(federation=federation, clients=clients, tau=tau, **fixed, **agreed._asdict())
+        return Terms(
+            federation=federation, clients=clients, tau=tau, answers=answers,
+            **fixed, **agreed._asdict(),
+        )  # fmt: skip
 
     @staticmethod
     def from_json(values: dict[str, Any]) -> "Terms":
@@ -95,6 +100,13 @@ def joining_problem(terms: Terms, rows: int) -> AbstractProblem:
     """A problem with a site's weight and nothing else: the same whoever else takes part."""
     total = float(rows) if terms.weighting == "samples" else 1.0
     return tree.first(_stand_in(terms, total).problem)
+
+
+def weights_of(learner: Learner, terms: Terms, rows: Mapping[str, int]) -> dict[str, float]:
+    """Of the members' uploads in the mean, from the numbers of their rows."""
+    weigh = lambda n: float(learner.algorithm.weight(joining_problem(terms, n)))
+    known = {n: weigh(n) for n in set(rows.values())}
+    return {name: known[n] for name, n in rows.items()}
 
 
 def _stand_in(terms: Terms, row: float) -> Federated:

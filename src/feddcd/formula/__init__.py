@@ -6,6 +6,7 @@ So the plan, every site and `predict` make the same columns.
 """
 
 from ._categories import MOST_LEVELS
+from ._constants import WrittenNumber, written_numbers
 from ._rows import ColumnKind, is_numeric, label
 from ._variables import CategoryVariable, Part
 from .design import (
@@ -24,6 +25,7 @@ from .language import INTERCEPT, Formula, read_formula
 
 __all__ = [
     "INTERCEPT", "MOST_LEVELS", "CategoryVariable", "ColumnKind", "DesignColumn", "Formula",
-    "FormulaDesign", "NoColumn", "Part", "check_there", "empty_levels", "is_numeric", "kinds_of",
-    "label", "learn", "levels_of", "plain", "read_formula", "sorted_levels",
+    "FormulaDesign", "NoColumn", "Part", "WrittenNumber", "check_there", "empty_levels",
+    "is_numeric", "kinds_of", "label", "learn", "levels_of", "plain", "read_formula",
+    "sorted_levels", "written_numbers",
 ]  # fmt: skip

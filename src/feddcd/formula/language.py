@@ -148,7 +148,7 @@ def _columns(node: Node, offsets: bool = True) -> Iterator[str]:
         for argument in node.arguments[:1]:
             yield from _columns(argument.value, offsets)
     else:
-        for inner in _inner(node):
+        for inner in inner_nodes(node):
             yield from _columns(inner, offsets)
 
 
@@ -162,11 +162,12 @@ def _categories(node: Node) -> Iterator[str]:
 
 def _nodes(node: Node) -> Iterator[Node]:
     yield node
-    for inner in _inner(node):
+    for inner in inner_nodes(node):
         yield from _nodes(inner)
 
 
-def _inner(node: Node) -> tuple[Node, ...]:
+def inner_nodes(node: Node) -> tuple[Node, ...]:
+    """The parts of a node."""
     match node:
         case Bracket(inner) | Sign(_, inner):
             return (inner,)

@@ -102,4 +102,28 @@ class Retired(NamedTuple):
     barred: bool = False
 
 
-Record = Founded | Started | Joined | Summed | Retired
+class Sealed(NamedTuple):
+    """All members at once, for training in sums: the job, and the nonces that they signed."""
+
+    members: tuple[tuple[str, float, int], ...]  # name, weight, rows
+    roster: str
+    job: str
+    nonces: dict[str, str]  # with their signatures, in hex
+
+
+class Asked(NamedTuple):
+    """A question of training in sums, written down before it leaves: it is asked again as it is."""
+
+    stamp: Stamp
+    certificate: bool
+    question: bytes
+
+
+class Vouched(NamedTuple):
+    """What all members answered to the question for the certificate, masked and signed."""
+
+    stamp: Stamp
+    answers: dict[str, bytes]
+
+
+Record = Founded | Started | Joined | Summed | Retired | Sealed | Asked | Vouched

@@ -91,7 +91,7 @@ def work(
     """The answer to a task whose message was resolved; the same answer if asked again."""
     if client.pending is None:
         t = task.stamp.round - 1  # the simulator counts from 0: the same keys there
-        own = _own_key(key, np.int32(t), np.int32(task.number))
+        own = own_key(key, np.int32(t), np.int32(task.number))
         state, up = algorithm.client_step(f, client.state, task.down, own)
         bad = unsound(up.value)
         if bad:
@@ -103,7 +103,8 @@ def work(
 
 
 @jax.jit
-def _own_key(key: Key, t: Int[Array, ""], number: Int[Array, ""]) -> Key:
+def own_key(key: Key, t: Int[Array, ""], number: Int[Array, ""]) -> Key:
+    """Of a client's own draws in round t, which the simulator counts from 0."""
     _, key_clients = round_keys(key, t)
     return client_key(key_clients, number)
 

@@ -21,18 +21,21 @@ from ...algorithms import AbstractAlgorithm
 from ...participation import broadcast_key
 from ..codec import digest
 from . import (
+    Asked,
     Commit,
     Founded,
     Joined,
     Record,
     Reply,
     Retired,
+    Sealed,
     Settle,
     Settled,
     Stamp,
     Started,
     Summed,
     Task,
+    Vouched,
 )
 from .client import unsound
 
@@ -178,17 +181,16 @@ def apply(algorithm: AbstractAlgorithm, server: Server, record: Record) -> Serve
             if epoch <= server.epoch:
                 raise Refused(f"epoch {epoch} does not come after epoch {server.epoch}")
             return server._replace(epoch=epoch, open=None)
-        case Joined(id, weight, rows):
-            if id in server.members:
-                raise Refused(f"{id} is a member already")
-            if id in server.barred:
-                raise Refused(f"{id} was expelled and cannot join again")
-            before = sum(member.weight for member in server.members.values())
-            state = server.state
-            if before > 0:
-                state = algorithm.joined(state, jnp.asarray(before / (before + weight)))
-            members = {**server.members, id: Member(server.joined, weight, rows=rows)}
-            return server._replace(state=state, joined=server.joined + 1, members=members)
+        case Joined():
+            return _join(algorithm, server, record)
+        case Sealed(members):
+            if server.members:
+                raise Refused("members are sealed to one another once, and all at once")
+            for member in members:
+                server = _join(algorithm, server, Joined(*member))
+            return server
+        case Asked() | Vouched():
+            return server
         case Summed():
             return _commit(algorithm, server, record)
         case Retired(clients, total, barred):
@@ -201,6 +203,20 @@ def apply(algorithm: AbstractAlgorithm, server: Server, record: Record) -> Serve
                 state = algorithm.rebalance(state, total, jnp.asarray(weight))
             out = server.barred.union(clients if barred else ())
             return server._replace(state=state, members=members, open=None, barred=out)
+
+
+def _join(algorithm: AbstractAlgorithm, server: Server, record: Joined) -> Server:
+    id, weight, rows = record
+    if id in server.members:
+        raise Refused(f"{id} is a member already")
+    if id in server.barred:
+        raise Refused(f"{id} was expelled and cannot join again")
+    before = sum(member.weight for member in server.members.values())
+    state = server.state
+    if before > 0:
+        state = algorithm.joined(state, jnp.asarray(before / (before + weight)))
+    members = {**server.members, id: Member(server.joined, weight, rows=rows)}
+    return server._replace(state=state, joined=server.joined + 1, members=members)
 
 
 def _commit(algorithm: AbstractAlgorithm, server: Server, record: Summed) -> Server:

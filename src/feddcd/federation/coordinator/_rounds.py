@@ -5,6 +5,7 @@ import io
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import jax
@@ -167,11 +168,7 @@ def _check_name(client: str, name: str) -> None:
 def certify(learner: Learner, terms: Terms, server: Server, closings: Closings) -> dict[str, float]:
     """Objective and lower bound in mean form, from all members' parts."""
     proofs = [closings[client].proof for client in server.members]
-    value, bound = map(float, _value_and_bound(proofs))
-    objective = value / len(proofs)
-    measures: dict[str, float] = {"objective": objective}
-    if learner.f.convex:  # a tangent bounds a convex function from below, and no other
-        measures |= {"lower_bound": bound, "certified_gap": objective - bound}
+    measures = certified_measures(learner, _total(proofs), len(proofs))
     if terms.classes is not None:
         rows = np.array([member.rows for member in server.members.values()])
         right = np.array([float(proof.score) for proof in proofs if proof is not None])
@@ -180,20 +177,37 @@ def certify(learner: Learner, terms: Terms, server: Server, closings: Closings) 
 
 
 @jax.jit
-def _value_and_bound(proofs: list[CertificatePart]) -> tuple[Scalar, Scalar]:
-    total, N = tree.total(tree.stack(proofs)), len(proofs)
-    bound = jnp.fmax(lower_bound(total.at_model, N), lower_bound(total.at_own, N))
-    return total.value, bound
+def _total(proofs: list[CertificatePart]) -> CertificatePart:
+    return tree.total(tree.stack(proofs))
 
 
-def imbalance(learner: Learner, server: Server, closings: Closings) -> float | None:
+def certified_measures(learner: Learner, total: CertificatePart, N: int) -> dict[str, float]:
+    """From the sums of N members' parts."""
+    objective, bound = float(total.value) / N, float(_bound(total, N))
+    measures: dict[str, float] = {"objective": objective}
+    if learner.f.convex:  # a tangent bounds a convex function from below, and no other
+        measures |= {"lower_bound": bound, "certified_gap": objective - bound}
+    return measures
+
+
+@partial(jax.jit, static_argnums=1)
+def _bound(total: CertificatePart, N: int) -> Scalar:
+    return jnp.fmax(lower_bound(total.at_model, N), lower_bound(total.at_own, N))
+
+
+def conserved(server: Server, closings: Closings) -> PyTree | None:
+    """The sum of what all members hold; None where nothing is conserved."""
+    shares = [closings[client].settled.conserved for client in server.members]
+    return None if shares[0] is None else sum_of(shares)
+
+
+def imbalance(learner: Learner, server: Server, total: PyTree | None) -> float | None:
     """How far the members' sums are from what the server holds: rebalancing changes nothing if
     they agree. None where nothing is conserved."""
-    shares = [closings[client].settled.conserved for client in server.members]
-    if shares[0] is None:
+    if total is None:
         return None
     weight = sum(member.weight for member in server.members.values())
-    after = learner.algorithm.rebalance(server.state, sum_of(shares), jnp.asarray(weight))
+    after = learner.algorithm.rebalance(server.state, total, jnp.asarray(weight))
     return _distance(server.state, after)
 
 
@@ -205,9 +219,14 @@ def _distance(a: PyTree, b: PyTree) -> float:
 
 
 def write_results(
-    folder: FederationFolder, terms: Terms, server: LedgerServer, measures: dict[str, Any]
+    folder: FederationFolder,
+    terms: Terms,
+    server: LedgerServer,
+    measures: dict[str, Any],
+    each: int | None = None,
 ) -> None:
-    """model.npz and summary.json; what is not certified now is not in there."""
+    """model.npz and summary.json; what is not certified now is not in there. `each` are the bytes
+    of an upload, where they are not those of its numbers."""
     model = server.model
     arrays = {"w": np.asarray(model)} if isinstance(model, jax.Array) else tree.flatten(model)
     if isinstance(terms.features, tuple):
@@ -219,7 +238,7 @@ def write_results(
     folder.save(folder.server / "model.npz", file.getvalue())
     sums = committed_rounds(server.ledger, server.like)
     uploads = sum(len(record.members) for record in sums)
-    each = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(server.like.value))
+    each = tree.nbytes(server.like.value) if each is None else each
     summary: dict[str, Any] = {
         "federation": terms.federation, "algorithm": terms.algorithm, "rounds": len(sums),
         "uploads": uploads, "bytes_up": uploads * each, "epoch": server.now.epoch,

@@ -26,7 +26,7 @@ from ...analysis.registry import ANALYSES
 from .. import wire
 from ..config import Config
 from ..folder import FederationFolder
-from ..site.disclosure import WAITS
+from ..site.approval import WAITS
 from ..wire import Envelope
 from .nodes import Nodes, greet
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import jax
 
-from ..._errors import DataError, LedgerError, Refused, SpecError, Stalled
+from ..._errors import DataError, FolderError, LedgerError, Refused, SpecError, Stalled
 from ...data.agreement import admit, agree
 from ...durable.ledger import Ledger
 from ...durable.protocol import Joined
@@ -23,13 +23,14 @@ from ...durable.protocol.server import retire
 from ...durable.server import LedgerServer, read_founding, write_founding
 from ..config import Config
 from ..folder import FederationFolder, Request
+from ..roster import load_roster
 from ..terms import AGREED, Terms, joining_problem, server_learner
 from ..wire import REGRESSION, Closing, Hello
-from ._rounds import Rounds, certify, imbalance, write_results
+from ._rounds import Rounds, certify, conserved, imbalance, write_results
 from .nodes import Exchange, Nodes, greet
 
 PAUSE_S = 1.0
-FAILURES = (Stalled, DataError, SpecError, LedgerError, Refused)
+FAILURES = (Stalled, DataError, SpecError, LedgerError, FolderError, Refused)
 
 
 def coordinate(
@@ -52,7 +53,10 @@ def coordinate(
         with Ledger(folder.ledger, config.name) as ledger:
             terms = agree_on_terms(folder, nodes, ledger)
             with jax.enable_x64(terms.double):
-                Coordinator(folder, nodes, ledger, terms, int(run.get("rounds", 0))).run()
+                kind = Coordinator
+                if terms.answers == "sum":
+                    from ._masked_training import MaskedTraining as kind  # with what sums need
+                kind(folder, nodes, ledger, terms, int(run.get("rounds", 0))).run()
     except FAILURES as error:
         folder.note("failed", reason=str(error))
         raise
@@ -64,12 +68,13 @@ def agree_on_terms(folder: FederationFolder, nodes: Nodes, ledger: Ledger) -> Te
     if founding is not None:
         return _check_unchanged(Terms.from_json(founding), config)
     greet(folder, nodes, config)
-    offers = [nodes.offers[client].offer for client in sorted(nodes.here())]
+    names = _on_roster(folder, nodes.here()) if config.answers == "sum" else nodes.here()
+    offers = [nodes.offers[client].offer for client in sorted(names)]
     agreed, refused = agree(offers, config.features, config.classes, config.spec.model)
     accepted = len(offers) - len(refused)
     if accepted < config.fewest:
         raise DataError(f"only {accepted} sites fit together: {'; '.join(refused.values())}")
-    terms = Terms.make(config.name, config.spec, agreed, accepted)
+    terms = Terms.make(config.name, config.spec, agreed, accepted, config.answers or "each")
     try:  # whether the settings make an algorithm, before they are written down for ever
         with jax.enable_x64(terms.double):
             server_learner(terms)
@@ -80,10 +85,19 @@ def agree_on_terms(folder: FederationFolder, nodes: Nodes, ledger: Ledger) -> Te
     return terms
 
 
+def _on_roster(folder: FederationFolder, here: set[str]) -> set[str]:
+    """Who can be summed with the others."""
+    listed = set(load_roster(folder.server).names)
+    for client in sorted(here - listed):
+        folder.note("refused", site=client, reason=f"{client} is not in the roster")
+    return here & listed
+
+
 def _check_unchanged(terms: Terms, config: Config) -> Terms:
     """What is trained is what was agreed: a change needs a new federation."""
-    for name in AGREED:
-        then, now = getattr(terms, name), getattr(config.spec, name)
+    said = {name: getattr(config.spec, name) for name in AGREED}
+    for name, now in {**said, "answers": config.answers or "each"}.items():
+        then = getattr(terms, name)
         if then != now:
             raise SpecError(
                 f"federation.toml says {name} = {now!r}, and the sites agreed on {then!r}: put it "
@@ -238,7 +252,8 @@ class Coordinator:
         # nobody waits for the outcome of a round any more: single uploads need not be kept
         server.ledger.prune(server.ledger.head[0])
         # the files' name for the imbalance; measure.dual_residual is something else
-        audit = {"dual_residual": imbalance(self.learner, server.now, closings)}
+        held = conserved(server.now, closings)
+        audit = {"dual_residual": imbalance(self.learner, server.now, held)}
         write_results(self.folder, self.terms, server, measures | audit)
         self.folder.note("certified", committed=self.committed, **audit, **measures)
 

@@ -44,7 +44,8 @@ def inspect(folder: FederationFolder) -> Insight:
         for request in folder.requests()
     ]
     refusals = [event for _, event in folder.read_events() if event["event"] == "refused"]
-    pending = kept & set(server.members)
+    # in sums all uploads are kept, as the proof; who was away learns them with its next question
+    pending = set() if terms.answers == "sum" else kept & set(server.members)
     return Insight(terms, server, len(sums), last, pending, wishes, _summary(folder), refusals)
 
 

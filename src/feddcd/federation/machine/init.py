@@ -13,7 +13,8 @@ from ...data.tables import write_rows
 from ..config import Config
 from ..folder import FederationFolder
 from ..roster import write_rosters
-from ..site import policy
+from ..site.policy import FILE as POLICY
+from ..site.template import loose_text, template
 from . import keys
 
 _CONFIG = """\
@@ -92,6 +93,8 @@ def create(
     write_app(folder.app)
     for name in sites:
         add_site(folder, name)
+        if data is not None:  # a trial
+            (folder.site(name) / POLICY).write_text(loose_text())
     write_rosters(folder.server, {name: folder.site(name) for name in sites})
     if isinstance(data, Dataset):
         seed, groups = config.spec.seed, data.groups
@@ -122,7 +125,7 @@ def add_site(folder: FederationFolder, name: str) -> Path:
     public = keys.write_pair(path)
     shutil.copy(folder.server / "ca.crt", path / "ca.crt")
     _write_site(folder, name, folder.config(), {"data": ""}, '# label = "outcome"\n')
-    (path / policy.FILE).write_text(policy.template())
+    (path / POLICY).write_text(template())
     folder.save(folder.key(name), public)
     return path
 

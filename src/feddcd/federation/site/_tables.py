@@ -1,11 +1,14 @@
 """A site's part of an analysis: the names and levels of its columns, then blocks of its rows."""
 
+import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from ..._errors import DataError, FeddcdError, Refused
 from ..._files import stamp
@@ -15,29 +18,47 @@ from ...data.codebook import read_codebook
 from ...data.conform import CodebookError, conform, read_agreed
 from ...data.frames import PLAIN, Frame, Reading, check_used
 from ..wire import Envelope
-from .disclosure import Outgoing
-from .policy import Check
+from .disclosure import Outgoing, Release
+from .memory import Memory
+from .policy import Check, Policy, Ruled, limit
+from .rules import (
+    JobFacts,
+    check_answer,
+    check_identifiers,
+    check_job,
+    check_offer,
+    check_plan,
+)
 
 
 class SiteTable(NamedTuple):
-    """Whose data, and where they are."""
+    """Whose data, where they are, and where the site keeps what it remembers."""
 
     client: str
     data: Path
+    folder: Path
     how: Reading = PLAIN
 
 
-def columns(envelope: Envelope, source: SiteTable, check: Check) -> tuple[Envelope, Outgoing]:
+def table_of(place: Any) -> SiteTable:
+    return SiteTable(place.client, place.data, place.folder, place.how)
+
+
+def columns(
+    envelope: Envelope, source: SiteTable, release: Release, check: Check
+) -> tuple[Envelope, Outgoing]:
     """The kinds of the columns that the plan names, and their levels."""
     plan = read_plan(envelope.meta["plan"])
-    analysis, table = ANALYSES[plan.analysis], _table(source, plan)
+    analysis, policy, memory = ANALYSES[plan.analysis], release.policy(), memory_of(source)
+    table = _table(source, plan)
     with _guard(source, table):
-        entering = analysis.columns(plan, list(table.frame.columns))
-        frame = _agreed(table, plan, entering).frame
-    out = Outgoing("columns", analysis.method, entering, len(frame), 0, {}, {}, 0, {})
-    check(out)
+        names = list(table.frame.columns)
+        entering = analysis.columns(plan, names)
+        check_offer(policy, plan, analysis, names, digest_of(plan.to_dict()), memory)
+    out = Outgoing("columns", analysis.method, entering, len(table.frame), 0, {}, {}, 0, {})
+    check(out)  # before anything is evaluated
     with _guard(source, table):
-        offered = analysis.offer(frame, plan)
+        offered = analysis.offer(_agreed(table, plan, entering).frame, plan)
         offer = _declared(offered.offer, plan)
     meta = {"client": source.client, **offer._asdict()}
     # whoever sends this asks the rules again, now with the rows behind each name
@@ -45,25 +66,84 @@ def columns(envelope: Envelope, source: SiteTable, check: Check) -> tuple[Envelo
     return Envelope("columns", meta, {}), out
 
 
-def sums(envelope: Envelope, source: SiteTable, check: Check) -> tuple[Envelope, Outgoing]:
-    """What the site answers; cells of few rows are left empty if its policy wants that."""
-    meta = envelope.meta
-    table = _table(source, read_plan(meta["plan"]))
+def sums(
+    envelope: Envelope, source: SiteTable, release: Release, check: Check
+) -> tuple[Envelope, Outgoing]:
+    """What the site answers; cells of few rows are left empty."""
+    meta, policy, memory = envelope.meta, release.policy(), memory_of(source)
+    plan = read_plan(meta["plan"])
+    analysis, table = ANALYSES[plan.analysis], _table(source, plan)
+    facts = facts_of(source, meta["plan"], meta["agreed"], digest_of(meta["plan"], meta["agreed"]))
     with _guard(source, table):
-        plan, cohort = json.dumps(meta["plan"]), json.dumps(meta["agreed"])
-        rows = _rows(source, plan, cohort, *stamp(source.data))
-    analysis = ANALYSES[rows.plan.analysis]
+        check_plan(policy, plan, analysis, list(table.frame.columns), facts, memory)
+        check_identifiers(policy, plan, table.frame, analysis.columns(plan, list(table.frame)))
+        rows = _evaluated(policy, lambda: rows_of(source, facts))
+        check_job(policy, rows, analysis, identified(source, rows, facts, memory), memory)
     question = analysis.question(envelope.arrays, rows)
     out = Outgoing(
         question.reveals, analysis.method, rows.columns, rows.n, question.parameters,
         rows.classes, rows.levels, len(meta["agreed"]["sites"]), {},
     )  # fmt: skip
-    policy = check(out)
+    check(out)
+    check_answer(policy, rows, analysis, question, facts, memory)
     may = lambda kind: policy.kinds is None or kind in policy.kinds
-    least = policy.min_per_level if may("bins") else rows.n + 1
+    least = limit(policy.min_per_level) if may("bins") else rows.n + 1
     blocks = arrays(analysis.answer(rows._replace(least=least, alone=may("model")), question))
     own = {"client": source.client, "dropped": rows.dropped}
     return Envelope("sums", own, blocks), out._replace(arrays=blocks)
+
+
+def _evaluated(policy: Policy, make: Callable[[], SiteRows]) -> SiteRows:
+    """What cannot be computed here, as log(0), says something of a row: so it is not told."""
+    try:
+        return make()
+    except DataError as error:
+        if policy.min_support < 2 or isinstance(error, Misfit | CodebookError):
+            raise
+        raise Ruled("values", str(error)) from None
+
+
+def digest_of(*parts: Any) -> str:
+    """Of plain values, in any order of their names."""
+    held = json.dumps(parts, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(held.encode()).hexdigest()
+
+
+def memory_of(source: SiteTable) -> Memory:
+    return Memory(source.folder, source.data)
+
+
+def facts_of(source: SiteTable, plan: Any, agreed: Any, job: str, mode: str = "each") -> JobFacts:
+    """Of a job in plain values."""
+    most = getattr(read_plan(plan), "max_exchanges", 50)
+    rebuild = lambda plan, agreed: _rows(source, plan, agreed, *stamp(source.data))
+    return JobFacts(
+        job, tuple(agreed["sites"]), mode, int(most), json.dumps(plan), json.dumps(agreed),
+        rebuild=rebuild,
+    )  # fmt: skip
+
+
+def rows_of(source: SiteTable, facts: JobFacts) -> SiteRows:
+    """The site's rows of a job; what is wrong with them is told as `_guard` has it."""
+    return _rows(source, facts.plan, facts.agreed, *stamp(source.data))
+
+
+def identified(source: SiteTable, rows: SiteRows, facts: JobFacts, memory: Memory) -> JobFacts:
+    """With digests of the job's rows, over all columns of the file."""
+    each = _identities(source.data, source.how, memory.salt, *stamp(source.data))
+    return facts._replace(identity=each if rows.places is None else each[rows.places])
+
+
+@lru_cache(maxsize=4)
+def _identities(data: Path, how: Reading, salt: bytes, *_: int) -> np.ndarray:
+    """Of each row of the file: of its words and numbers, whatever its place."""
+    frame = _read(data, how, "{}", *stamp(data)).frame
+    lists = [frame[name].map(repr).tolist() for name in sorted(frame.columns)]
+    each = (
+        hashlib.blake2b("\x1f".join(row).encode(), digest_size=8, key=salt).digest()
+        for row in zip(*lists, strict=True)
+    )
+    return np.frombuffer(b"".join(each), "<u8")
 
 
 @contextmanager
@@ -71,6 +151,8 @@ def _guard(source: SiteTable, table: Frame) -> Iterator[None]:
     """What is wrong with the data: columns may be named to others, all else is for the own log."""
     try:
         yield
+    except Refused:
+        raise
     except Misfit as error:
         raise Refused(f"{source.client}: {error}") from error.__cause__  # for the own log
     except CodebookError as error:

@@ -5,6 +5,7 @@ machine: the whole story is in the site's own log.
 """
 
 import hashlib
+import json
 import time
 import traceback
 from collections.abc import Callable
@@ -28,10 +29,12 @@ from ...durable.protocol import Reply
 from ...durable.site import ClientFile, Site
 from ...measure import tangent
 from .. import wire
+from ..sealed import KINDS as MASKED
 from ..terms import Learner, Terms, joining_problem, site_learner
 from ..wire import REGRESSION, Ask, CertificatePart, Closing, Envelope, Hello, Refusal, Welcome
+from .approval import ID_LENGTH, Waits, check_running, require
 from .disclosure import Release
-from .policy import Check, Outgoing
+from .policy import REVEALS, Check, Outgoing
 
 Message = Welcome | Reply | Closing | Envelope
 FAULTS = (  # what the server is told of an error: the first line that fits
@@ -69,17 +72,29 @@ def answer(request: bytes, place: SitePlace, ask: Callable[[str], str] | None = 
     release = Release(place.folder, place.client, ask)
     try:
         # the rules are asked twice: before the work, and by `release` with what it came to
-        check = lambda out: release.check(out, request)
-        message, out = _answer(wire.unpack_message(request), place, check)
+        message, out = _answer(wire.unpack_message(request), place, release, request)
         data = wire.pack_message(message)
         return data if out is None else release.release(data, out, request)
+    except Waits as waits:  # polls are no refusals
+        reason = str(release.named(waits))
     except Refused as refusal:
-        reason = str(refusal)
-        if refusal.__cause__ is not None:  # with the value and the place, for this site alone
-            _note(place, reason, str(refusal.__cause__))
+        reason = _refused(place, release, refusal, request)
     except Exception as error:
         reason = _log(place, error)
     return wire.pack_message(Refusal(place.client, reason))
+
+
+def _refused(place: SitePlace, release: Release, refusal: Refused, request: bytes) -> str:
+    """A refusal leaves too, so the log has it first."""
+    if refusal.__cause__ is not None:  # with the value and the place, for this site alone
+        _note(place, str(refusal), str(refusal.__cause__))
+    if refusal.logged:
+        return str(refusal)
+    try:
+        release.refuse(refusal, request)
+    except LogError as error:
+        return _log(place, error)
+    return str(release.named(refusal))
 
 
 def _log(place: SitePlace, error: Exception) -> str:
@@ -102,19 +117,27 @@ def _note(place: SitePlace, what: str, story: str) -> None:
             log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {what}: {story}\n")
 
 
-def _answer(envelope: Envelope, place: SitePlace, check: Check) -> tuple[Message, Outgoing | None]:
+def _answer(
+    envelope: Envelope, place: SitePlace, release: Release, request: bytes
+) -> tuple[Message, Outgoing | None]:
+    check = lambda out: release.check(out, request)
     if envelope.kind == "hello":
         return _greet(Hello(**envelope.meta), place, check)
+    check_running(place.folder)
     if envelope.kind in ("columns", "sums"):
         from . import _tables as tables  # with pandas, which training does without
 
         handle = tables.columns if envelope.kind == "columns" else tables.sums
-        return handle(envelope, tables.SiteTable(place.client, place.data, place.how), check)
+        return handle(envelope, tables.table_of(place), release, check)
+    if envelope.kind in MASKED:
+        from . import _masked_training as masked  # with what only sums need
+
+        return masked.handle(envelope, place, check)
     if envelope.kind != "ask":
         raise Refused(f"{place.client}: a message of an unknown kind")
     meta, terms = envelope.meta, Terms.from_json(envelope.meta["terms"])
     check_method(terms, place.client)
-    site = _rows(place)
+    site = rows_of(place)
     if len(site.labels) != meta["rows"]:
         raise _changed(place, f"{len(site.labels)} rows now, {meta['rows']} then")
     with jax.enable_x64(terms.double):
@@ -122,8 +145,10 @@ def _answer(envelope: Envelope, place: SitePlace, check: Check) -> tuple[Message
         count = sum(x.size for x in jax.tree.leaves(learner.w))
         # an upload; or, in a settlement, gradients for the certificate
         kind = "gradient" if meta["number"] is None else get_method(terms.algorithm).sends
-        out = _outgoing(site, terms.model, kind, terms.algorithm, count, terms.tau)
-        check(out)  # before the state moves: a refused round was never worked on
+        out = outgoing_of(site, terms.model, kind, terms.algorithm, count, terms.tau)
+        policy = check(out)  # before the state moves: a refused round was never worked on
+        if policy.approve == "job":
+            approve_training(place, terms, out)
         ask = wire.read_ask(envelope, terms, learner.like, learner.w)
         place.folder.mkdir(parents=True, exist_ok=True)
         with ClientFile(place.state, federation=terms.federation, client=place.client) as file:
@@ -132,9 +157,24 @@ def _answer(envelope: Envelope, place: SitePlace, check: Check) -> tuple[Message
     return message, out._replace(arrays=_arrays(message))
 
 
+def approve_training(place: SitePlace, terms: Terms, out: Outgoing, *more: str) -> None:
+    """A person agrees once to these terms, and to what else is said of them."""
+    lines = [
+        "A training asks for a part of this site in many rounds:",
+        f"  federation: {terms.federation!r}, method: {terms.algorithm!r}, model: {terms.model!r}",
+        f"  columns: {', '.join(map(repr, out.columns)) or 'without names'}",
+        f"  rows: {out.rows}, parameters: {out.parameters}, sites in a sum: {out.sites}",
+        f"  what leaves each time: {out.kind!r}: {REVEALS[out.kind]}",
+        *more,
+    ]
+    held = json.dumps([terms.to_json(), *more], sort_keys=True)
+    id = hashlib.sha256(held.encode()).hexdigest()[:ID_LENGTH]
+    require(place.folder, id, "this training", {"terms": terms.to_json(), "shown": lines})
+
+
 def _check_same(place: SitePlace, site: SiteData, *, fresh: bool) -> None:
     """The digest of the rows stays at the site, beside its state: who has it can test guesses."""
-    path, now = place.folder / "data.sha256", _digest(site)
+    path, now = place.folder / "data.sha256", digest_of(site)
     if fresh or not path.exists():
         path.write_text(now)
     elif path.read_text() != now:
@@ -148,7 +188,7 @@ def _changed(place: SitePlace, how: str) -> Refused:
     )
 
 
-def _digest(site: SiteData) -> str:
+def digest_of(site: SiteData) -> str:
     total = hashlib.sha256(repr((site.X.shape, site.names, site.labels.dtype.str)).encode())
     X = site.X
     parts = (X,) if isinstance(X, np.ndarray) else (X.data, X.indices, X.indptr)
@@ -167,11 +207,11 @@ def _handle(learner: Learner, file: ClientFile, ask: Ask) -> Reply | Closing:
     if ask.model is None:
         return Closing(message, None)
     point = algorithm.witness(site.client.state)
-    return Closing(message, _certify(f, ask.model, ask.model if point is None else point))
+    return Closing(message, certificate_part(f, ask.model, ask.model if point is None else point))
 
 
 @eqx.filter_jit
-def _certify(f, w, point) -> CertificatePart:
+def certificate_part(f, w, point) -> CertificatePart:
     value, score = f(w), f.score(w)
     return CertificatePart(value, score.astype(value.dtype), tangent(f, w), tangent(f, point))
 
@@ -179,8 +219,8 @@ def _certify(f, w, point) -> CertificatePart:
 def _greet(hello: Hello, place: SitePlace, check: Check) -> tuple[Welcome, Outgoing | None]:
     if hello.model == REGRESSION:
         return Welcome(Offer(place.client, 0, (), None), False), None  # its name, no more
-    site = _rows(place)
-    out = _outgoing(site, hello.model, "columns")
+    site = rows_of(place)
+    out = outgoing_of(site, hello.model, "columns")
     check(out)
     offered = offer(place.client, site, hello.model)
     place.folder.mkdir(parents=True, exist_ok=True)
@@ -189,7 +229,7 @@ def _greet(hello: Hello, place: SitePlace, check: Check) -> tuple[Welcome, Outgo
     return Welcome(offered, saved is not None and saved[0]["committed"] is not None), out
 
 
-def _rows(place: SitePlace) -> SiteData:
+def rows_of(place: SitePlace) -> SiteData:
     return _read(place.data, place.label, place.how, *stamp(place.data))
 
 
@@ -204,7 +244,7 @@ def check_method(terms: Terms, client: str) -> None:
         raise Refused(f"{client}: the method {terms.algorithm[:50]!r} is not installed here")
 
 
-def _outgoing(
+def outgoing_of(
     site: SiteData, model: str, kind: str, method: str = "", parameters: int = 0, sites: int = 0
 ) -> Outgoing:
     """An answer in the words of the policy, before there are any arrays."""

@@ -1,11 +1,7 @@
-"""The way out of a site: its policy, a person where one is to be asked, and its log.
-
-outgoing/ID.json holds an answer that waits; beside ID.approved it may leave.
-"""
+"""The way out of a site: its policy, a person where one is to be asked, and its log."""
 
 import hashlib
 import json
-import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -13,15 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..._errors import LogError, Refused, SpecError
-from ..._files import Disk, save
-from ..._text import listed
-from .log import append, hash_of, lock
-from .policy import FILE, REVEALS, Outgoing, Policy, load_policy
-
-WAITING = "outgoing"
-WAITS = "its answer waits for approval by its administrator"
-MOST_WAITING = 100  # so that questions cannot fill the disk
+from ..._errors import Refused
+from ..._files import Disk
+from ..._text import listed, plural
+from .approval import ID_LENGTH, Waits, require
+from .log import append, hash_of
+from .policy import FILE, REVEALS, Outgoing, Policy, Ruled, load_policy
 
 
 def describe(outgoing: Outgoing) -> str:
@@ -33,7 +26,8 @@ def describe(outgoing: Outgoing) -> str:
         "columns": f"{len(outgoing.columns)}: {listed(outgoing.columns)}",
         "rows": outgoing.rows,
         "parameters": outgoing.parameters,
-        "sites": f"{outgoing.sites} in the sum, as the coordinator says",
+        "sites": f"{outgoing.sites} in the sum"
+        + ("" if outgoing.mode == "sum" else ", it is said"),
         "classes": f"{len(outgoing.classes)}: {counts(outgoing.classes)}",
         **{f"levels of {k!r}": f"{len(v)}: {counts(v)}" for k, v in outgoing.levels.items()},
         **{repr(name): _numbers(np.asarray(array)) for name, array in outgoing.arrays.items()},
@@ -69,6 +63,23 @@ def record(outgoing: Outgoing, question: bytes) -> dict[str, Any]:
     return plain | {"question": hashlib.sha256(question).hexdigest()}
 
 
+def told(entry: Mapping[str, Any]) -> str:
+    """A line of the log, for a person."""
+    about = f"{entry.get('kind', 'message')}" + (f" by {m}" if (m := entry.get("method")) else "")
+    if "refused" in entry:
+        why = f"; {entry['rule']}: {entry['why']}" if "why" in entry else ""
+        return f"REFUSED  {about}: {entry['refused']}{why}"
+    for word in ("waits", "approved", "denied"):
+        if word in entry:
+            return f"{word.upper():8} {entry[word]} {entry.get('what', '')}".rstrip()
+    if "paused" in entry:
+        return "PAUSED" if entry["paused"] else "RESUMED"
+    if "withdrawal" in entry:
+        return f"WITHDRAWAL  {entry['withdrawal']} ({plural(entry['closed'], 'set')} closed)"
+    size = f"{entry.get('rows', '?')} rows, {entry.get('parameters', '?')} parameters"
+    return f"LEFT     {about}: {size}, sum over {entry.get('sites', '?')} sites"
+
+
 def _plain(counts: Mapping[str, int]) -> dict[str, int]:
     return {str(key): int(count) for key, count in counts.items()}
 
@@ -87,32 +98,10 @@ def hold(folder: Path, outgoing: Outgoing, question: bytes, disk: Disk) -> None:
     The id stays here: it is a hash of the answer, against which guesses could be tried.
     """
     entry = record(outgoing, question)
-    id = hash_of(json.dumps(entry, sort_keys=True).encode())[:16]
-    queue = folder / WAITING
-    if (queue / f"{id}.approved").exists():
-        return
-    try:
-        queue.mkdir(parents=True, exist_ok=True)
-        with lock(disk, queue / "held"):
-            if id not in (ids := waiting(folder)) and len(ids) < MOST_WAITING:
-                numbers = {name: np.asarray(a).tolist() for name, a in outgoing.arrays.items()}
-                shown = {"shown": describe(outgoing).splitlines(), "numbers": numbers}
-                save(disk, queue / f"{id}.json", entry | shown)
-    except OSError as error:
-        raise LogError(f"{queue} cannot be written: {error}") from error
-    raise Refused(WAITS)
-
-
-def waiting(folder: Path) -> list[str]:
-    """The ids of the answers that nobody approved yet."""
-    paths = sorted((folder / WAITING).glob("*.json"))
-    return [path.stem for path in paths if not path.with_suffix(".approved").exists()]
-
-
-def approve(folder: Path, id: str) -> None:
-    if id not in (ids := waiting(folder)):
-        raise SpecError(f"no answer {id!r} waits for approval; there wait: {listed(ids)}")
-    save(Disk(), folder / WAITING / f"{id}.approved", {"time": time.time()})
+    id = hash_of(json.dumps(entry, sort_keys=True).encode())[:ID_LENGTH]
+    numbers = {name: np.asarray(a).tolist() for name, a in outgoing.arrays.items()}
+    shown = {"shown": describe(outgoing).splitlines(), "numbers": numbers}
+    require(folder, id, "its answer", entry | shown, disk)
 
 
 class Release(NamedTuple):
@@ -123,10 +112,13 @@ class Release(NamedTuple):
     ask: Callable[[str], str] | None = None
     disk: Disk = Disk()
 
+    def policy(self) -> Policy:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return load_policy(self.folder / FILE)
+
     def check(self, outgoing: Outgoing, question: bytes) -> Policy:
         """The rules alone, for before the work; arrays may be missing still."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        policy = load_policy(self.folder / FILE)
+        policy = self.policy()
         self._guard(lambda: policy.check(outgoing), outgoing, question)
         return policy
 
@@ -138,7 +130,7 @@ class Release(NamedTuple):
         policy = self.check(outgoing, question)
         if self.ask is not None:
             self._guard(partial(confirm, outgoing, self.ask), outgoing, question)
-        elif policy.ask_before_sending:
+        elif policy.approve == "answer":
             wait = partial(hold, self.folder, outgoing, question, self.disk)
             self._guard(wait, outgoing, question)
         # logged before it leaves: a crash in between leaves a line too many, never one too few
@@ -147,10 +139,25 @@ class Release(NamedTuple):
         return answer
 
     def _guard(self, act: Callable[[], None], outgoing: Outgoing, question: bytes) -> None:
-        """A refusal leaves too, so the log has it first."""
+        """A refusal leaves too, so the log has it first; that something waits was logged before."""
         try:
             act()
+        except Waits as reason:
+            raise Waits(f"{self.client}: {reason}") from None
         except Refused as reason:
-            line = record(outgoing._replace(classes={}, levels={}, arrays={}), question)
-            append(self.folder, line | {"refused": str(reason)}, self.disk)
-            raise Refused(f"{self.client}: {reason}") from None
+            about = record(outgoing._replace(classes={}, levels={}, arrays={}), question)
+            self.refuse(reason, question, about)
+            raise self.named(reason) from None
+
+    def refuse(self, reason: Refused, question: bytes, about: Mapping[str, Any] = {}) -> None:
+        """Logs a refusal, with the rule and the reason where others are not told."""
+        line = {"refused": str(reason), "question": hashlib.sha256(question).hexdigest(), **about}
+        if isinstance(reason, Ruled):
+            line |= {"rule": reason.rule, "why": reason.story}
+        append(self.folder, line, self.disk)
+
+    def named(self, reason: Refused) -> Refused:
+        """As others are told, with the site's name; it was logged."""
+        told = Refused(f"{self.client}: {str(reason).removeprefix(f'{self.client}: ')}")
+        told.logged = True
+        return told

@@ -1,10 +1,12 @@
 """What a site lets go: its own `policy.toml`, read anew for every question, enforced at the site.
 
-Each rule gives why something may not leave, or nothing.
+Each rule gives why something may not leave, or nothing. Without that file, and for each setting
+that is not in it, the careful value holds: what is looser has to be written down. A file that
+cannot be read, or is empty, cut short or wrong in any setting, stops every answer: its last setting
+must be `complete = true`, which a file lacks that was cut short on the way.
 
-Without that file everything may leave. A file that cannot be read, or is empty, cut short or
-wrong in any setting, stops every answer: its last setting must be `complete = true`, which a
-file lacks that was cut short on the way.
+A refusal is an answer, too. What does not depend on the rows is told by name; what does is told as
+`RULED`, and explained in the site's own log alone.
 """
 
 import dataclasses
@@ -23,6 +25,7 @@ from ..._text import listed, nearest
 from ...algorithms import catalogue
 
 FILE = "policy.toml"
+RULED = "refused by the rules of this site"
 TABLES = {"newton": "moments: a Hessian of this site's rows, at every point asked for"}
 
 REVEALS = {
@@ -47,6 +50,30 @@ class Outgoing(NamedTuple):
     levels: Mapping[str, Mapping[str, int]]  # category column: level: its rows here
     sites: int  # in the sum, as the coordinator says
     arrays: Mapping[str, np.ndarray]
+    mode: str = "each"  # or sum, where only a sum over sites can be read
+
+
+class Ruled(Refused):
+    """Refused for what the rows are. Others are not told why: `rule` and `story` stay here."""
+
+    def __init__(self, rule: str, story: str, told: str = RULED):
+        super().__init__(told)
+        self.rule, self.story = rule, story
+
+
+def not_allowed(what: str) -> Refused:
+    return Refused(f"its policy does not allow {what}")
+
+
+CHOICES = {
+    "answers": ("sum", "each"),
+    "approve": ("job", "answer", "none"),
+    "constants": ("codebook", "any"),
+}
+WIDER = ("min_rows", "min_per_class", "min_per_level")
+WHOLE = (
+    "min_support", *WIDER, "min_sites", "max_exchanges", "max_jobs_per_month", "max_parameters",
+)  # fmt: skip
 
 
 def methods() -> dict[str, str]:
@@ -57,38 +84,57 @@ def methods() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Policy:
-    """None and 0 set no limit."""
+    """The careful one, unless said otherwise. None and 0 set no limit, but for `min_rows`,
+    `min_per_class` and `min_per_level`, where None is `min_support`."""
 
     columns: tuple[str, ...] | None = None
+    identifiers: tuple[str, ...] = ()
     kinds: tuple[str, ...] | None = None
     methods: tuple[str, ...] | None = None
-    min_rows: int = 0
-    min_per_class: int = 0
-    min_per_level: int = 0
-    max_parameters_per_row: float | None = None
-    min_sites: int = 0
-    ask_before_sending: bool = False
+    answers: str = "sum"
+    approve: str = "job"
+    constants: str = "codebook"
+    min_support: int = 5
+    min_rows: int | None = None
+    min_per_class: int | None = None
+    min_per_level: int | None = None
+    min_sites: int = 3
+    max_parameters_per_row: float = 0.1
+    max_exchanges: int = 60
+    max_jobs_per_month: int = 30
+    max_parameters: int = 1000
+    ask_before_sending: bool = False  # as approve = "answer", which came later
 
     def __post_init__(self):
-        for name in ("columns", "kinds", "methods"):
+        for name in ("columns", "identifiers", "kinds", "methods"):
             _check_names(name, getattr(self, name))
-        for name in ("min_rows", "min_per_class", "min_per_level", "min_sites"):
+        for name, choices in CHOICES.items():
+            if (value := getattr(self, name)) not in choices:
+                raise PolicyError(f"{name} should be one of {listed(choices)}; got {value!r}")
+        for name in WHOLE:
             value = getattr(self, name)
+            if value is None and name in WIDER:
+                value = self.min_support
+                object.__setattr__(self, name, value)
             if type(value) is not int or value < 0:
                 raise PolicyError(f"{name} should be a whole number >= 0, got {value!r}")
         most = self.max_parameters_per_row
-        if most is not None and (type(most) not in (int, float) or not 0 < most < math.inf):
+        if type(most) not in (int, float) or not most > 0:
             raise PolicyError(f"max_parameters_per_row should be a number > 0, got {most!r}")
         if type(self.ask_before_sending) is not bool:
             raise PolicyError(
                 f"ask_before_sending should be true or false, got {self.ask_before_sending!r}"
             )
+        if self.ask_before_sending:
+            object.__setattr__(self, "approve", "answer")
 
     def check(self, outgoing: Outgoing) -> None:
-        """Raises `Refused`, in words without a value of the data: small counts are not told."""
-        for rule in RULES.values():
-            if reason := rule(self, outgoing):
-                raise Refused(f"its policy does not allow {reason}")
+        """Raises `Refused`, in words without a value of the data, or `Ruled`."""
+        for name, rule in RULES.items():
+            if not (reason := rule(self, outgoing)):
+                continue
+            story = f"its policy does not allow {reason}"
+            raise Ruled(name, story) if name in OF_VALUES else Refused(story)
 
     def visible(self, columns: Iterable[str]) -> tuple[str, ...]:
         """The columns of which a site may say that it has them."""
@@ -148,13 +194,13 @@ def _methods(policy: Policy, outgoing: Outgoing) -> str:
 
 
 def _rows(policy: Policy, outgoing: Outgoing) -> str:
-    least = policy.min_rows
+    least = limit(policy.min_rows)
     return f"fewer than {least} rows (min_rows = {least})" if outgoing.rows < least else ""
 
 
 def _classes(policy: Policy, outgoing: Outgoing) -> str:
     """Where all rows are of one class, everyone's label is told: the other one has too few."""
-    least, counts = policy.min_per_class, [n for n in outgoing.classes.values() if n > 0]
+    least, counts = limit(policy.min_per_class), [n for n in outgoing.classes.values() if n > 0]
     if not outgoing.classes or (len(counts) > 1 and min(counts) >= least) or not least:
         return ""
     return f"a class with fewer than {least} rows (min_per_class = {least})"
@@ -162,7 +208,7 @@ def _classes(policy: Policy, outgoing: Outgoing) -> str:
 
 def _levels(policy: Policy, outgoing: Outgoing) -> str:
     """A level that nobody here has tells of nobody."""
-    least = policy.min_per_level
+    least = limit(policy.min_per_level)
     few = lambda counts: any(0 < n < least for n in counts.values())
     for name, counts in outgoing.levels.items():
         if few(counts):
@@ -173,12 +219,23 @@ def _levels(policy: Policy, outgoing: Outgoing) -> str:
 
 def _parameters(policy: Policy, outgoing: Outgoing) -> str:
     most, parameters = policy.max_parameters_per_row, outgoing.parameters
-    if most is None:
+    if outgoing.mode == "sum" or math.isinf(most):  # of a sum the rows of the whole cohort count
         return ""
     least = math.ceil(parameters / Fraction(repr(most)))  # as written: 7 / 0.07 is 100, not 101
     if outgoing.rows >= least:
         return ""
     return f"{parameters} parameters from fewer than {least} rows (max_parameters_per_row = {most})"
+
+
+def _answers(policy: Policy, outgoing: Outgoing) -> str:
+    """Names of columns are no answer from rows."""
+    if outgoing.kind == "columns" or outgoing.mode == "sum" or policy.answers == "each":
+        return ""
+    return "answers of its own, only sums over sites (answers = 'sum')"
+
+
+def limit(least: int | None) -> int:
+    return 0 if least is None else least
 
 
 def _sites(policy: Policy, outgoing: Outgoing) -> str:
@@ -192,12 +249,20 @@ RULES: dict[str, Rule] = {
     "columns": _columns,
     "kinds": _kinds,
     "methods": _methods,
+    "answers": _answers,
+    "min_sites": _sites,
     "min_rows": _rows,
     "min_per_class": _classes,
     "min_per_level": _levels,
     "max_parameters_per_row": _parameters,
-    "min_sites": _sites,
 }
+OF_VALUES = ("min_rows", "min_per_class", "min_per_level", "max_parameters_per_row")
+LOOSENED: dict[str, Any] = {  # in a trial, on data that nobody has to protect
+    "answers": "each", "approve": "none", "constants": "any", "min_support": 0, "min_sites": 2,
+    "max_parameters_per_row": math.inf, "max_exchanges": 0, "max_jobs_per_month": 0,
+    "max_parameters": 0,
+}  # fmt: skip
+LOOSE = Policy(**LOOSENED)
 
 
 def load_policy(path: Path) -> Policy:
@@ -214,47 +279,3 @@ def load_policy(path: Path) -> Policy:
         return Policy(**plain)
     except PolicyError as error:
         raise error.placed(file=str(path)) from None
-
-
-def template() -> str:
-    """A policy.toml without any limit, that explains each."""
-    listing = lambda held: "\n".join(f"#   {name:10} {what}" for name, what in held.items())
-    return _TEMPLATE.format(kinds=listing(REVEALS), methods=listing(methods()))
-
-
-_TEMPLATE = """\
-# What may leave this site. It is enforced here, before anything leaves, and read anew for every
-# question. A setting behind a # sets no limit. While this file is wrong, nothing leaves.
-
-# The columns that may enter an answer, the label among them.
-# columns = ["age", "sex", "outcome"]
-
-# What may leave. A Hessian or a model of one site reveals more than a sum over sites does:
-{kinds}
-# kinds = ["columns", "gradient"]
-
-# The methods that may be used, and what each sends:
-{methods}
-# methods = ["newton"]
-
-# Rows without which nothing leaves.
-# min_rows = 50
-
-# Rows that each class here must have; one class alone would tell the label of every row.
-# min_per_class = 5
-
-# Rows that each level of a category must have, unless it has none.
-# min_per_level = 5
-
-# Parameters per row; at 1 and above a model can reveal rows, so keep it well below.
-# max_parameters_per_row = 0.2
-
-# Sites that a sum must have. The coordinator says how many there are: a promise, not a proof.
-# min_sites = 3
-
-# Every answer waits in the folder outgoing until you approve it.
-# ask_before_sending = true
-
-# Must stay the last setting: it shows that this file was not cut short.
-complete = true
-"""

@@ -1,0 +1,83 @@
+"""What a site's rules look at: the finished columns, and what each row gives to each sum.
+
+A rule that looks at finished columns cannot be tricked by how they were made; one that looks at the
+contributions of rows to an answer cannot be tricked by the point that was chosen.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ._sums import PointQuestion, square
+from .protocol import SiteRows
+
+OUTCOME, WEIGHT, OFFSET = "(outcome)", "(weight)", "(offset)"
+
+
+def columns_of(rows: SiteRows) -> dict[str, np.ndarray]:
+    """The columns of the design by name, the outcome, the weights and the offset."""
+    X, Y, s, o = rows.data
+    names = rows.names or tuple(f"column {i + 1}" for i in range(X.shape[1]))
+    found = dict(zip(names, X.T, strict=True))
+    several = Y.shape[1] > 1
+    found |= {f"{OUTCOME} {i + 1}" if several else OUTCOME: y for i, y in enumerate(Y.T)}
+    return found | {WEIGHT: s, OFFSET: o}
+
+
+def contributions(rows: SiteRows, question: PointQuestion) -> Iterator[tuple[str, np.ndarray]]:
+    """Absolute values, n by m each: of moments, gradient, diagonal of H, total curvature."""
+    data, family = rows.data, rows.plan.loss()
+    if question.basis.size:
+        data = data._replace(X=data.X @ question.basis)
+    X, Y, s, o = data
+    w = s[:, None]
+    with np.errstate(all="ignore"):
+        geometry = family.geometry(data, question.w.shape[0] - len(family.extras))
+        z = geometry.z(question.w)
+        at = family.terms(z, Y)
+        if question.pilot:
+            yield "the sum of weights", w
+            yield "a sum of a column", w * abs(X)
+            yield "a sum of squares of a column", w * X**2
+            yield "a sum of the outcome", w * abs(Y)
+            yield "a sum of the offset", w * np.stack([abs(o), o**2], 1)
+            for y in Y.T:
+                yield "a sum of a column times the outcome", w * abs(X * y[:, None])
+        scores = geometry.scores(w * at.slope)
+        yield "the gradient", abs(scores)
+        kinds = {"the Hessian": at.curvature}
+        if family.expected is not None:
+            kinds["the information"] = family.expected(z)
+        for what, C in kinds.items():
+            own = abs(np.diagonal(C, axis1=1, axis2=2))
+            yield (
+                f"the diagonal of {what}",
+                (X[:, :, None] ** 2 * (w * own)[:, None, :]).reshape(len(X), -1),
+            )
+            yield f"the curvature of {what}", w * own.sum(1, keepdims=True)
+        if question.closing:
+            yield "the meat of robust standard errors", _meat(scores, rows.cluster)
+
+
+def _meat(scores: np.ndarray, cluster: np.ndarray | None) -> np.ndarray:
+    """By row, or by cluster where there are several here."""
+    if cluster is None:
+        return scores**2
+    sums = np.zeros((int(cluster.max(initial=-1)) + 1, scores.shape[1]))
+    np.add.at(sums, cluster, scores)
+    return sums**2
+
+
+def is_definite(question: PointQuestion) -> bool:
+    """Whether V, where one is given, is positive definite: no other is an inverse Hessian."""
+    if not question.V.size:
+        return True
+    V = square(question.V, question.w.size)
+    size = np.sqrt(np.maximum(np.diag(V), 0))
+    if not np.all(np.isfinite(V)) or not np.all(size > 0):
+        return False
+    try:
+        np.linalg.cholesky(V / np.outer(size, size))
+    except np.linalg.LinAlgError:
+        return False
+    return True

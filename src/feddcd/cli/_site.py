@@ -1,0 +1,115 @@
+"""What an administrator does at a site: approve, deny, pause, withdraw, and look at the log."""
+
+import json
+from pathlib import Path
+
+from .._errors import SpecError
+from .._files import shown
+from .._text import plural, printable
+from ..federation.folder import load_place
+from ..federation.site.approval import (
+    WAITING,
+    approve,
+    deny,
+    pause,
+    resume,
+    waiting,
+    words_of,
+)
+from ..federation.site.disclosure import told
+from ..federation.site.log import LOG, append, verify_log
+from ..federation.site.memory import Memory
+from ..federation.site.policy import FILE, load_policy
+from ..federation.site.rules import budget_lines
+from ._terminal import say
+
+
+def outgoing_command(folder: Path, ids: list[str], check: bool, log: bool) -> None:
+    """What waits at a site for its administrator, approval of it, and the log of what left."""
+    _check_site(folder)
+    if check:
+        head = verify_log(folder)
+        return say(f"{head.lines} answers left or were refused; the log is whole {head.hash}")
+    if log:
+        return _show_log(folder)
+    if ids:
+        approve_command(folder, ids)
+    show_waiting(folder)
+    show_budget(folder)
+
+
+def approve_command(folder: Path, ids: list[str]) -> None:
+    _check_site(folder)
+    for id in ids:
+        approve(folder, id)
+        say(f"{id} goes on when it is next asked for")
+    if not ids:
+        show_waiting(folder)
+
+
+def deny_command(folder: Path, ids: list[str]) -> None:
+    _check_site(folder)
+    for id in ids:
+        deny(folder, id)
+        say(f"{id} is denied, and stays so")
+    if not ids:
+        show_waiting(folder)
+
+
+def pause_command(folder: Path, end: bool) -> None:
+    _check_site(folder)
+    (resume if end else pause)(folder)
+    say("this site answers again" if end else "this site answers nothing until: pause --end")
+
+
+def withdraw_command(folder: Path, why: str) -> None:
+    """Rows had to leave: the sets of rows of earlier jobs are closed."""
+    _check_site(folder)
+    if not why.strip():
+        raise SpecError("say in a few words why, for the log: --why 'one patient withdrew consent'")
+    place = load_place(folder)
+    count = Memory(place.folder, place.data).retire()
+    append(folder, {"withdrawal": why, "closed": count})
+    say(f"{plural(count, 'set')} of rows closed, and it is in the log.")
+    say(
+        "Take the rows out of the data file, if you have not. Jobs on the rows that are left may be"
+    )
+    say("founded anew; each waits for a person, who is told that few rows differ from before.")
+
+
+def show_waiting(folder: Path) -> None:
+    ids = waiting(folder)
+    if not ids:
+        say("nothing waits")
+    for id in ids:
+        for line in words_of(folder, id):
+            say(printable(line))
+        say(f"{id} waits; all of it: {shown((folder / WAITING / f'{id}.json').resolve())}")
+    if ids:
+        say(f"next: feddcd federation approve {shown(folder)} ID, or deny")
+
+
+def show_budget(folder: Path) -> None:
+    place, policy = load_place(folder), load_policy(folder / FILE)
+    for line in budget_lines(policy, Memory(place.folder, place.data)):
+        say(line)
+
+
+def _show_log(folder: Path) -> None:
+    """A line for each, as people read it; questions that were refused in a row are one line."""
+    verify_log(folder)
+    path, last = folder / LOG, ("", 0)
+    for line in path.read_text("utf-8").splitlines() if path.exists() else ():
+        entry = json.loads(line)
+        text = told(entry)
+        same = last[1] + 1 if text == last[0] else 1
+        if same == 2:
+            say("    and again, the same")
+        elif same == 1:
+            say(printable(f"{entry['time'][:19].replace('T', ' ')}  {text}"))
+        last = text, same
+
+
+def _check_site(folder: Path) -> None:
+    if not (folder / "site.toml").exists():
+        raise SpecError(f"{folder}: not a site's folder, it has no site.toml")

@@ -1,0 +1,297 @@
+"""Training in sums: the coordinator adds up masked answers, and can read nothing else.
+
+    all members sign a job  ->  rounds, each with the cohort that is drawn for it  ->  certificate
+
+A cohort is drawn once: who is missing is waited for. All that must not be lost is in the ledger;
+killed at any moment and started again, it asks the same question again.
+"""
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+
+from ... import tree
+from ..._errors import DataError, Refused, SpecError, Stalled
+from ...data.agreement import admit
+from ...durable.ledger import Ledger
+from ...durable.masked_server import MaskedServer
+from ...durable.protocol import Sealed
+from ...durable.protocol.masked import exchange_of, layout_of, read_nonce, unflat, write_nonce
+from ...durable.server import LedgerServer
+from ...measure import Tangent
+from ...sums import ring
+from ...sums.job import Job, SignedNonce
+from ...sums.proof import SignedAnswer
+from ...sums.roster import FEWEST, Roster
+from ...sums.signing import verify_nonce
+from .. import sealed, wire
+from ..folder import FederationFolder
+from ..roster import load_roster
+from ..site.approval import WAITS
+from ..terms import Learner, Terms, server_learner, weights_of
+from ..wire import CertificatePart, Envelope
+from ._rounds import certified_measures, imbalance, write_results
+from .nodes import Nodes
+
+PAUSE_S = 1.0
+A_NEW_ONE = "make a new federation: feddcd federation init DIR --sites N"
+Said = TypeVar("Said", SignedNonce, SignedAnswer)
+
+
+class MaskedTraining:
+    def __init__(
+        self, folder: FederationFolder, nodes: Nodes, ledger: Ledger, terms: Terms, rounds: int
+    ):
+        self.folder, self.nodes, self.terms, self.config = folder, nodes, terms, folder.config()
+        self.wanted, self.learner = rounds or self.config.spec.rounds, server_learner(terms)
+        learner = self.learner
+        server = LedgerServer(ledger, learner.algorithm, learner.w, learner.like, learner.key)
+        self.server = MaskedServer(server)
+        self.certified_at, self.gap = -1, math.inf
+        self._refused: dict[str, str] = {}  # noted once each
+        self._nonces: dict[str, str] = {}
+
+    def run(self) -> None:
+        spec, server = self.config.spec, self.server
+        epoch, wanted = server.now.epoch, self.wanted
+        self.folder.note("started", epoch=epoch, committed=server.round, rounds=wanted)
+        self.seal()
+        if wanted > server.agreed.rounds:
+            raise SpecError(
+                f"the sites agreed on {server.agreed.rounds} rounds, not on {wanted}: {A_NEW_ONE}"
+            )
+        while server.round < wanted and not self.reached():
+            self.next()
+            self.folder.note("progress", committed=server.round, of=wanted)
+            if spec.target_gap is not None and server.round % spec.certify_every == 0:
+                self.certify()
+        self.finish()
+
+    def reached(self) -> bool:
+        target = self.config.spec.target_gap
+        return target is not None and self.gap <= target
+
+    def seal(self) -> None:
+        """All members sign one job; the first time alone."""
+        if self.server.pact is None:
+            roster = load_roster(self.folder.server)
+            job = self._job(roster, self._members(roster))
+
+            def read(client: str, envelope: Envelope) -> SignedNonce:
+                nonce = read_nonce(envelope.meta["nonce"])
+                verify_nonce(roster[client].signing, job.digest, *nonce)
+                return nonce
+
+            asked = Envelope("training", {"job": job.to_json().decode()}, {})
+            packed = wire.pack_message(asked)
+            nonces = self._ask_all(job.cohort, "nonce", lambda _: packed, read)
+            rows, weights = job.agreement["rows"], job.agreement["weights"]
+            members = tuple((name, weights[name], rows[name]) for name in job.cohort)
+            texts = {name: write_nonce(nonces[name]) for name in job.cohort}
+            text = job.to_json().decode()
+            self.server.seal(Sealed(members, roster.to_json().decode(), text, texts))
+            self.folder.note("sealed", sites=list(job.cohort), rounds=self.wanted)
+        self._nonces = {name: write_nonce(n) for name, n in self.server.nonces.items()}
+
+    def _members(self, roster: Roster) -> dict[str, int]:
+        """The rows of those for whom the terms were made: all of them, or nobody begins."""
+        until, here = time.monotonic() + self.config.patience, {}
+        while time.monotonic() < until:
+            names = self.nodes.here() & set(roster.names)
+            offers = {name: self.nodes.offers[name].offer for name in names}
+            fit = {name: offer for name, offer in offers.items() if not self._misfit(offer)}
+            here = {name: fit[name].rows for name in sorted(fit)}
+            if len(here) == self.terms.clients:
+                if len(here) < FEWEST:
+                    raise DataError(f"sums are over at least {FEWEST} sites, got {len(here)}")
+                return here
+            time.sleep(PAUSE_S)
+            self.nodes.call(lambda: False)
+        raise Stalled(
+            f"the terms are for {self.terms.clients} sites; here: {', '.join(here) or 'none'}"
+        )
+
+    def _misfit(self, offer) -> str:
+        reason = admit(offer, self.terms.agreed)
+        if reason:
+            self.refuse(offer.client, reason)
+        return reason
+
+    def _job(self, roster: Roster, rows: dict[str, int]) -> Job:
+        weights = weights_of(self.learner, self.terms, rows)
+        return sealed.training_job(self.terms, roster, rows, weights, self.wanted).check(roster)
+
+    def next(self) -> None:
+        """One round: the same question to its whole cohort, however long that takes."""
+        began, server = time.monotonic(), self.server
+        question, round = server.question(), server.round + 1
+        cohort = server.agreed.cohort(round)
+        number, like = exchange_of(round), self.learner.like.value
+        said = self._exchange("round", cohort, number, question, like)
+        record = server.commit(said, self._check_size)
+        self.folder.note(
+            "round", round=round, asked=list(cohort), summed=list(record.members),
+            seconds=float(f"{time.monotonic() - began:.3f}"),
+        )  # fmt: skip
+
+    def _check_size(self, mean: Any) -> None:
+        """Nobody can tell who sent what, but a sum that is none is not taken."""
+        size = lambda x: float(tree.norm(x))
+        bound = self.config.largest * (1 + size(self.server.server.model))
+        if not (got := size(mean)) <= bound:
+            cohort = self.server.agreed.cohort(self.server.round + 1)
+            raise DataError(
+                f"the mean of {', '.join(cohort)} has size {got:.3g}, allowed is {bound:.3g}: one "
+                f"of them sent what is no upload; {A_NEW_ONE}"
+            )
+
+    def _exchange(
+        self, kind: str, cohort: tuple[str, ...], number: int, question: bytes, like: Any
+    ) -> dict[str, SignedAnswer]:
+        layout = layout_of(like)
+
+        def pack(client: str) -> bytes:
+            history, name = self.server.history(client), self.terms.federation
+            return wire.pack_message(
+                sealed.ask_envelope(kind, name, self._nonces, history, question)
+            )
+
+        def read(client: str, envelope: Envelope) -> SignedAnswer:
+            answer = sealed.read_signed(envelope)
+            self.server.agreed.check_answer(cohort, number, layout, question, client, answer)
+            return answer
+
+        return self._ask_all(cohort, "masked", pack, read)
+
+    def _ask_all(
+        self,
+        cohort: tuple[str, ...],
+        kind: str,
+        pack: Callable[[str], bytes],
+        read: Callable[[str, Envelope], Said],
+    ) -> dict[str, Said]:
+        """The answers of all of them; who is missing is asked again, as long as patience lasts."""
+        said: dict[str, Said] = {}
+        moved, greeted = time.monotonic(), False
+        while missing := [client for client in cohort if client not in said]:
+            if greeted:
+                time.sleep(PAUSE_S)
+                self.nodes.call(lambda: set(missing) <= self.nodes.here())
+            requests = {client: pack(client) for client in missing if client in self.nodes.here()}
+            for client, envelope in self.nodes.ask(requests, work=kind == "masked"):
+                if (found := self._read(client, kind, envelope, read)) is not None:
+                    said[client], moved = found, time.monotonic()
+            greeted = True
+            self._turn_away()
+            if time.monotonic() - moved > self.config.patience:
+                told = f"waited {self.config.patience:g} s for {', '.join(missing)}"
+                raise Stalled("; ".join([told, *(self._refused[c] for c in sorted(self._refused))]))
+        return said
+
+    def _read(
+        self, client: str, kind: str, envelope: Envelope | None, read: Callable[..., Said]
+    ) -> Said | None:
+        try:
+            if envelope is None:
+                self.folder.note("silent", site=client)
+                self.nodes.lost(client)
+                return None
+            if envelope.kind == "refusal":
+                raise Refused(wire.read_refusal(envelope).reason)
+            if envelope.kind != kind or envelope.meta["client"] != client:
+                raise Refused(f"{client}: its answer is not the one that was asked for")
+            found = read(client, envelope)
+            self._refused.pop(client, None)
+            return found
+        except Refused as reason:
+            self.refuse(client, str(reason))
+        except (KeyError, TypeError, ValueError) as error:
+            self.refuse(client, f"{client}: its answer cannot be read: {error}")
+        return None
+
+    def refuse(self, client: str, reason: str) -> None:
+        if self._refused.get(client) != reason:
+            event = "waiting" if WAITS in reason else "refused"  # for a person
+            self.folder.note(event, site=client, reason=reason)
+        self._refused[client] = reason
+
+    def _turn_away(self) -> None:
+        """Nobody joins or leaves: two sums with and without a site would tell its part."""
+        members = set(self.server.now.members)
+        if members:
+            for client in sorted(self.nodes.here() - members):
+                self.refuse(client, f"{client} cannot join a training in sums: {A_NEW_ONE}")
+        for request in self.folder.requests():
+            names = ", ".join(request.sites)
+            told = f"{names} cannot leave a training in sums; stop it and {A_NEW_ONE}"
+            self.folder.note("refused", reason=told)
+            request.path.unlink(missing_ok=True)
+
+    def certify(self) -> None:
+        """Objective, lower bound, score and conserved sums, all of them sums over all members."""
+        if self.certified_at == self.server.round:
+            return
+        server, learner, members = self.server, self.learner, self.server.agreed.members
+        asked = sealed.model_question(server.server.model, server.round)
+        question, number = server.certificate(asked), exchange_of(server.round, certificate=True)
+        like = sealed.certificate_like(learner.like, learner.w)
+        said = self._exchange("certificate", members, number, question, like)
+        sums = server.agreed.opened(members, number, layout_of(like), question, said)
+        server.certified(said)
+        total = unflat(like, sums)
+        rows = sum(member.rows for member in server.now.members.values())
+        measures = summed_measures(learner, self.terms, total["proof"], len(members), rows)
+        held = total["conserved"]
+        audit = {"dual_residual": imbalance(learner, server.now, held)}
+        self.certified_at, self.gap = server.round, measures.get("certified_gap", math.inf)
+        self._write(measures | audit)
+        self.folder.note("certified", committed=server.round, **audit, **measures)
+
+    def _write(self, measures: Mapping[str, Any]) -> None:
+        each = 8 * layout_of(self.learner.like.value).words
+        write_results(self.folder, self.terms, self.server.server, dict(measures), each)
+
+    def finish(self) -> None:
+        """The last outcome reaches every site with the certificate; the model is written in any
+        case."""
+        unsettled: list[str] = []
+        try:
+            self.certify()
+        except Stalled as reason:
+            self._write({})
+            self.folder.note("waiting", reason=str(reason))
+            unsettled = list(self.server.agreed.members)
+        self.folder.note(
+            "finished", committed=self.server.round, unsettled=unsettled,
+            messages=dict(self.nodes.sent),
+        )  # fmt: skip
+
+
+def summed_measures(
+    learner: Learner, terms: Terms, total: CertificatePart, N: int, rows: int
+) -> dict[str, float]:
+    """As in the clear, from sums alone; a gap holds what rounding to the ring's grid can hide."""
+    measures = certified_measures(learner, total, N)
+    if "certified_gap" in measures:
+        off = max(map(_hidden, (total.at_model, total.at_own), (N, N))) + ring.rounding(N) / N
+        measures |= {"certified_gap": measures["certified_gap"] + off, "rounding": off}
+    if terms.classes is not None:
+        measures["accuracy"] = float(total.score) / rows
+    return measures
+
+
+def _hidden(total: Tangent, N: int) -> float:
+    """How much a lower bound may be too high: each entry of the sums is off by at most δ, so that
+    constant - |slope|²/(2α) changes by at most δ + (|slope| √d δ + d δ²/2)/(α - δ) + drop δ/α."""
+    off, alpha = ring.rounding(N), float(total.alpha)
+    if not alpha > off:
+        return math.inf
+    slope = np.concatenate([np.ravel(np.asarray(x, float)) for x in jax.tree.leaves(total.slope)])
+    size, d = float(np.linalg.norm(slope)), slope.size
+    drop = size**2 / (2 * alpha)
+    moved = (size * math.sqrt(d) * off + d * off**2 / 2 + drop * off) / (alpha - off)
+    return (off + moved) / N

@@ -1,0 +1,116 @@
+"""The rules on numbers alone: support, dominance, joint cells, and columns that are nearly alike.
+
+k is the least number of rows that a number may speak of. Each rule gives why not, or nothing.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+FEW_VALUES = 20  # a column with at most so many different values is one of categories
+CHUNK = 2**24  # numbers at once
+RELATED = 0.5  # r²: columns that have less in common are not nearly alike
+SAME = 1e-9  # of the spread: differences below are rounding
+
+
+def unsupported(column: np.ndarray, k: int) -> bool:
+    """Whether some rows, but fewer than k, differ from the most frequent value."""
+    _, counts = np.unique(column, return_counts=True)
+    differ = len(column) - int(counts.max(initial=0))
+    return 0 < differ < k
+
+
+def dominated(parts: np.ndarray, k: int) -> np.ndarray:
+    """By column of absolute contributions: whether the k - 1 largest hold more than half. What is
+    no number counts as dominated."""
+    if k < 2 or not parts.size:
+        return np.zeros(parts.shape[1], bool)
+    n, first = len(parts), min(k - 1, len(parts))
+    with np.errstate(all="ignore"):
+        total = parts.sum(0)
+        largest = np.partition(parts, n - first, axis=0)[n - first :].sum(0)
+        return ~(largest <= total / 2 * (1 + 1e-12)) & (total != 0)
+
+
+def lonely(column: np.ndarray, k: int) -> bool:
+    """Whether fewer than k rows stand apart from all others, however the column is shifted."""
+    away = abs(column - np.median(column))[:, None]
+    spread = float(away.max(initial=0))
+    if not np.isfinite(spread):
+        return True
+    return spread > SAME * float(abs(column).max(initial=0)) and bool(dominated(away, k)[0])
+
+
+def small_cells(
+    columns: Mapping[str, np.ndarray], others: Mapping[str, np.ndarray], k: int
+) -> Iterator[tuple[str, str]]:
+    """Pairs of columns with a joint cell of some rows, but fewer than k: of the first among each
+    other, and with the others."""
+    own = {name: codes for name, x in columns.items() if (codes := _codes(x)) is not None}
+    rest = {name: codes for name, x in others.items() if (codes := _codes(x)) is not None}
+    names = list(own)
+    for i, name in enumerate(names):
+        beside = [(other, own[other]) for other in names[:i]] + list(rest.items())
+        for other, codes in beside:
+            counts = np.bincount(own[name] * FEW_VALUES + codes)
+            if np.any((counts > 0) & (counts < k)):
+                yield name, other
+
+
+def smallest_cell(columns: Mapping[str, np.ndarray]) -> int | None:
+    """The fewest rows of a value, or of a pair of values, of columns of categories."""
+    own = [codes for x in columns.values() if (codes := _codes(x)) is not None]
+    counts = [np.bincount(codes) for codes in own]
+    counts += [np.bincount(a * FEW_VALUES + b) for i, a in enumerate(own) for b in own[:i]]
+    return min((int(each[each > 0].min()) for each in counts), default=None)
+
+
+def _codes(column: np.ndarray) -> np.ndarray | None:
+    """Of a column of categories; None of others, and of constants."""
+    if len(np.unique(column[:1000])) > FEW_VALUES:
+        return None
+    values, codes = np.unique(column, return_inverse=True)
+    return codes if 1 < len(values) <= FEW_VALUES else None
+
+
+def nearly_alike(
+    columns: Mapping[str, np.ndarray], others: Mapping[str, np.ndarray], k: int
+) -> Iterator[tuple[str, str]]:
+    """Pairs of columns that are the same, up to scale and shift, but for fewer than k rows: the
+    difference of their sums would speak of these rows alone."""
+    own, rest = _standard(columns), _standard(others)
+    names, every = list(own), [*own, *rest]
+    if not names:
+        return
+    A = np.stack(list(own.values()))
+    B = np.stack([*own.values(), *rest.values()])
+    common = (A @ B.T / A.shape[1]) ** 2
+    for i, name in enumerate(names):
+        for j in np.flatnonzero(common[i] >= RELATED):
+            if (j < i or j >= len(names)) and _differ_by_few(A[i], B[j], k):
+                yield name, every[j]
+
+
+def _standard(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """With mean 0 and deviation 1; constants are left out."""
+    found = {}
+    for name, x in columns.items():
+        centred = x - x.mean()
+        deviation = np.sqrt(np.mean(centred**2))
+        if deviation > SAME * float(abs(x).max(initial=0)):
+            found[name] = centred / deviation
+    return found
+
+
+def _differ_by_few(a: np.ndarray, b: np.ndarray, k: int, steps: int = 30) -> bool:
+    """a = shift + scale b, fitted to the least absolute differences, so that a few rows do not bend
+    the line; do these hold more than half of what is left?"""
+    weight, left = np.ones(len(a)), np.zeros(len(a))
+    for _ in range(steps):
+        total = weight.sum()
+        ma, mb = weight @ a / total, weight @ b / total
+        spread = weight @ (b - mb) ** 2
+        scale = weight @ ((b - mb) * (a - ma)) / spread if spread > 0 else 0.0
+        left = abs(a - ma - scale * (b - mb))
+        weight = 1 / np.maximum(left, 1e-10)
+    return float(left.max()) > 1e-6 and bool(dominated(left[:, None], k)[0])

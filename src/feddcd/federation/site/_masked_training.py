@@ -1,0 +1,211 @@
+"""A site in training by sums: it signs a job once, follows the coordinator over proven sums, and
+answers only the question that it expects. What leaves can be read only as a sum over sites."""
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from importlib.metadata import version
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..._errors import Refused
+from ...algorithms.catalogue import get_method
+from ...data.agreement import SiteData
+from ...durable.masked_site import MaskedSite, Vow, has_answered, read_vow, write_vow
+from ...durable.protocol.masked import Pact, next_down, read_nonce, seal, write_nonce
+from ...durable.protocol.masked_client import Follower, MaskedClient
+from ...durable.site import ClientFile
+from ...sums.job import Job, fresh_nonce
+from .. import sealed
+from ..roster import load_keys, load_roster
+from ..terms import Learner, Terms, joining_problem, scale, site_learner, weights_of
+from ..wire import Envelope
+from .answer import (
+    SitePlace,
+    approve_training,
+    certificate_part,
+    check_method,
+    digest_of,
+    outgoing_of,
+    rows_of,
+)
+from .policy import Check, Outgoing, Policy, not_allowed
+
+Answer = tuple[Envelope, Outgoing]
+
+
+def handle(envelope: Envelope, place: SitePlace, check: Check) -> Answer:
+    if envelope.kind == "training":
+        return _agree(envelope, place, check)
+    ask = sealed.read_ask(envelope)
+    roster, site = load_roster(place.folder), rows_of(place)
+    with _open(place, ask.federation) as file:
+        vow = read_vow(file.load())
+        if vow is None:
+            raise Refused(f"{place.client}: it has not agreed to this training, or lost its file")
+        job = Job.from_json(vow.job.encode())
+        pact = seal(job, roster, ask.nonces)
+        if write_nonce(ask.nonces[place.client]) != vow.nonce:
+            raise Refused(f"{place.client}: the job is sealed with a nonce that is not its own")
+        if vow.rows != digest_of(site):
+            raise _other_rows(place)
+        terms = Terms.from_json(job.plan)
+        with jax.enable_x64(terms.double):
+            return _answer(envelope.kind, ask, place, check, site, terms, pact, file)
+
+
+def _answer(
+    kind: str,
+    ask: sealed.SealedAsk,
+    place: SitePlace,
+    check: Check,
+    site: SiteData,
+    terms: Terms,
+    pact: Pact,
+    file: ClientFile,
+) -> Answer:
+    rows = pact.job.agreement["rows"]
+    learner = site_learner(terms, site, scale(terms, list(rows.values())))
+    whole = kind == "certificate"
+    what = "gradient" if whole else get_method(terms.algorithm).sends
+    out = _outgoing(site, terms, learner, what, len(pact.members) if whole else pact.tau)
+    check(out)  # before the state moves: a refused round was never worked on
+    algorithm, f, w, like, key = learner
+    own = Follower(algorithm, pact, load_keys(place.folder), like, key)
+    joining = lambda: joining_problem(terms, rows[place.client])
+    member = MaskedSite(file, own, f, w, joining)
+    if whole:
+        part = _certificate(learner, terms, ask.question, len(site.labels))
+        said = member.certify(ask.history, ask.question, sealed.certificate_like(like, w), part)
+    else:
+        said = member.answer(ask.history, ask.question)
+    masked = {"masked": np.frombuffer(said.words, np.uint64)}
+    return sealed.masked_envelope(place.client, said), out._replace(arrays=masked)
+
+
+def _certificate(
+    learner: Learner, terms: Terms, question: bytes, rows: int
+) -> Callable[[MaskedClient], Any]:
+    """A site's summands: its value and tangents, its score by its rows, what it conserves."""
+    algorithm, f, _, _, key = learner
+
+    def part(client: MaskedClient) -> Any:
+        model = algorithm.model(client.replica.state)
+        model = sealed.read_model(question, client.replica.round, model)
+        point = algorithm.witness(client.state)
+        proof = certificate_part(f, model, model if point is None else point)
+        right = proof.score * rows if terms.classes is not None else jnp.zeros_like(proof.score)
+        down = next_down(algorithm, client.replica, key)
+        held = algorithm.conserved(client.state, down)
+        return {"conserved": held, "proof": proof._replace(score=right)}
+
+    return part
+
+
+def _agree(envelope: Envelope, place: SitePlace, check: Check) -> Answer:
+    """A signed nonce for a job, the first time and again; a job that has begun stays the only
+    one of its federation here."""
+    roster, text = load_roster(place.folder), str(envelope.meta["job"])
+    job = Job.from_json(text.encode()).check(roster)
+    terms, site = _read_terms(job, place), rows_of(place)
+    with jax.enable_x64(terms.double):
+        rows = _check_members(job, terms, place.client, len(site.labels))
+        learner = site_learner(terms, site, scale(terms, list(rows.values())))
+        _check_weights(job, terms, learner, rows)
+        what = get_method(terms.algorithm).sends
+        out = _outgoing(site, terms, learner, what, terms.tau)
+    policy = check(out)
+    _check_size(policy, job, out.parameters, sorted(rows.values())[: terms.tau])
+    if policy.approve == "job":
+        approve_training(place, terms, out, *_words(job))
+    with _open(place, terms.federation) as file:
+        vow = read_vow(file.load())
+        if vow is not None and vow.job == text and vow.rows == digest_of(site):
+            return sealed.nonce_envelope(place.client, read_nonce(vow.nonce)), out
+        if has_answered(file.load()):
+            raise Refused(
+                f"{place.client}: it has begun another job of this federation, which stays as it "
+                "is: found a new federation for other members, terms or rows"
+            )
+        nonce = fresh_nonce(load_keys(place.folder), job)
+        write_vow(file, Vow(text, write_nonce(nonce), digest_of(site)))
+        return sealed.nonce_envelope(place.client, nonce), out
+
+
+def _open(place: SitePlace, federation: str) -> ClientFile:
+    place.folder.mkdir(parents=True, exist_ok=True)
+    return ClientFile(place.state, federation=federation, client=place.client)
+
+
+def _read_terms(job: Job, place: SitePlace) -> Terms:
+    here = version("feddcd")
+    if job.version != here:
+        raise Refused(f"{place.client}: it has feddcd {here}, the job is of {job.version[:50]}")
+    if job.mode != "sum" or place.client not in job.cohort:
+        raise Refused(f"{place.client}: it is not in the cohort of this job of sums")
+    try:
+        terms = Terms.from_json(job.plan)
+    except TypeError:
+        raise Refused(f"{place.client}: the terms of this training cannot be read") from None
+    check_method(terms, place.client)
+    if terms.answers != "sum" or terms.clients != len(job.cohort):
+        raise Refused(f"{place.client}: the terms are not those of sums over this cohort")
+    return terms
+
+
+def _check_members(job: Job, terms: Terms, client: str, rows: int) -> dict[str, int]:
+    """The rows of each member, as all of them are told."""
+    said = job.agreement.get("rows")
+    sound = isinstance(said, dict) and all(type(n) is int and n > 0 for n in said.values())
+    if not isinstance(said, dict) or not sound or set(said) != set(job.cohort):
+        raise Refused(f"{client}: a training needs the number of rows of each of its members")
+    if said[client] != rows:
+        raise Refused(f"{client}: it has another number of rows than the job says")
+    if type(job.agreement.get("rounds")) is not int or job.agreement.get("tau") != terms.tau:
+        raise Refused(f"{client}: the job's cohorts or rounds are not those of its terms")
+    return said
+
+
+def _check_weights(job: Job, terms: Terms, learner: Learner, rows: dict[str, int]) -> None:
+    """As the method weighs so many rows: nobody's part is larger than it says."""
+    given = job.agreement.get("weights")
+    for name, own in weights_of(learner, terms, rows).items():
+        said = given.get(name) if isinstance(given, dict) else None
+        if type(said) is not float or not math.isclose(said, own, rel_tol=1e-6):
+            raise Refused(f"the weight of {name} is not that of its rows")
+
+
+def _check_size(policy: Policy, job: Job, parameters: int, rows: list[int]) -> None:
+    """Of the job as a whole; `rows` are those of the smallest cohort that can be drawn."""
+    rounds, most = job.agreement["rounds"], policy.max_parameters_per_row
+    if policy.max_exchanges and rounds > policy.max_exchanges:
+        raise not_allowed(f"{rounds} rounds (max_exchanges = {policy.max_exchanges})")
+    if not math.isinf(most) and sum(rows) < math.ceil(parameters / Fraction(repr(most))):
+        raise not_allowed(
+            f"{parameters} parameters from {sum(rows)} rows (max_parameters_per_row = {most})"
+        )
+
+
+def _words(job: Job) -> list[str]:
+    return [
+        "  only a sum over sites can be read, and nobody chooses which sites are in a round",
+        f"  rounds: at most {job.agreement['rounds']}",
+        f"  who takes part: {', '.join(map(repr, job.cohort))}",
+        f"  job: {job.digest.hex()}",
+    ]
+
+
+def _other_rows(place: SitePlace) -> Refused:
+    return Refused(
+        f"{place.client}: its data changed since it signed the job. Put the old data back, or "
+        "found a new federation"
+    )
+
+
+def _outgoing(site: SiteData, terms: Terms, learner: Learner, kind: str, sites: int) -> Outgoing:
+    count = sum(x.size for x in jax.tree.leaves(learner.w))
+    out = outgoing_of(site, terms.model, kind, terms.algorithm, count, sites)
+    return out._replace(mode="sum")

@@ -1,0 +1,58 @@
+"""Which columns a plan may take in which role, and which numbers it may write down.
+
+No value of the data is looked at, so refusals are by name.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...data.codebook import FILE as CODEBOOK
+from ...data.codebook import Codebook, load_codebook, read_codebook
+from ...formula import read_formula, written_numbers
+from .memory import Memory
+from .policy import Policy, not_allowed
+
+
+def check_roles(policy: Policy, plan: Any, entering: Sequence[str], memory: Memory) -> None:
+    """Identifiers have no role; others have those of the site's codebook, where it has one."""
+    path = memory.site / CODEBOOK
+    own = load_codebook(path) if path.exists() else None
+    sent = read_codebook(plan.codebook) if plan.codebook else None
+    for book in [each for each in (own, sent) if each is not None]:
+        for name in entering:
+            if name in book.columns and book.columns[name].type == "identifier":
+                raise not_allowed(f"the column {name[:50]!r}, an identifier, in any role")
+    for name in entering:
+        if name in policy.identifiers:
+            raise not_allowed(f"the column {name[:50]!r}, an identifier, in any role (identifiers)")
+        if own is not None and name not in own.columns:
+            raise not_allowed(f"the column {name[:50]!r}, which is not in its codebook")
+        if own is not None and sent is not None and sent.columns.get(name) != own.columns[name]:
+            raise not_allowed(f"another codebook than its own for the column {name[:50]!r}")
+    formula = getattr(plan, "formula", None)
+    if own is not None and formula is not None:
+        _check_own_roles(own, plan)
+    if policy.constants == "codebook" and policy.min_support and formula is not None:
+        _check_constants(own, formula)
+
+
+def _check_own_roles(own: Codebook, plan: Any) -> None:
+    formula = read_formula(plan.formula)
+    used = dict.fromkeys(formula.right_columns, "predictor")
+    used |= dict.fromkeys(formula.left_columns, "outcome")
+    apart = {plan.weight: "weight", plan.offset: "offset", plan.cluster: "group"}
+    for name, role in (used | {k: v for k, v in apart.items() if k}).items():
+        if name in own.columns and not own.columns[name].allows(role):
+            raise not_allowed(
+                f"the column {name[:50]!r} as {role}: its codebook gives it other roles"
+            )
+
+
+def _check_constants(own: Codebook | None, formula: str) -> None:
+    """Two thresholds may differ by one person, so they are agreed on before."""
+    for value, column, text in written_numbers(read_formula(formula)):
+        entry = own.columns.get(column) if own is not None and column is not None else None
+        if entry is None or value not in entry.cuts:
+            where = "its codebook's cuts" if own is not None else "a codebook, which it has not"
+            told = f"{text[:80]!r}: {value:g} should be one of {where}"
+            raise not_allowed(f"{told} (constants = 'codebook')")

@@ -1,0 +1,93 @@
+"""What a person has to agree to: jobs and answers that wait, in the folder outgoing.
+
+ID.json holds what waits, in plain words; beside ID.approved it may go on, beside ID.denied it never
+will. While the file `paused` is there, nothing is answered.
+"""
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..._errors import LogError, Refused, SpecError
+from ..._files import Disk, save
+from ..._text import listed
+from .log import append, lock
+
+WAITING = "outgoing"
+WAITS = "waits for approval by its administrator"
+PAUSED = "is paused by its administrator"
+MOST_WAITING = 100  # so that questions cannot fill the disk
+ID_LENGTH = 16
+
+
+class Waits(Refused):
+    """Not refused, but not answered yet either: to be asked for again."""
+
+
+def require(
+    folder: Path, id: str, what: str, entry: Mapping[str, Any], disk: Disk | None = None
+) -> None:
+    """Goes on where a person has approved; `what` waits otherwise. Logged when it begins to wait,
+    not each time it is asked for again."""
+    disk, queue = disk or Disk(), folder / WAITING
+    if (queue / f"{id}.approved").exists():
+        return
+    if (queue / f"{id}.denied").exists():
+        raise Refused(f"its administrator did not agree to {what}")
+    try:
+        queue.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with lock(disk, queue / "held"):
+            ids = waiting(folder)
+            if id not in ids and len(ids) < MOST_WAITING:
+                save(disk, queue / f"{id}.json", dict(entry))
+                append(folder, {"waits": id, "what": what}, disk)
+    except OSError as error:
+        raise LogError(f"{queue} cannot be written: {error}") from error
+    raise Waits(f"{what} {WAITS}")
+
+
+def waiting(folder: Path) -> list[str]:
+    """The ids of what nobody approved or denied yet."""
+    paths = sorted((folder / WAITING).glob("*.json"))
+    done = lambda path: any(path.with_suffix(end).exists() for end in (".approved", ".denied"))
+    return [path.stem for path in paths if not done(path)]
+
+
+def words_of(folder: Path, id: str) -> list[str]:
+    """What waits, as a person reads it."""
+    held = json.loads((folder / WAITING / f"{id}.json").read_text("utf-8"))
+    return [str(line) for line in held.get("shown", ())]
+
+
+def approve(folder: Path, id: str) -> None:
+    _decide(folder, id, "approved")
+
+
+def deny(folder: Path, id: str) -> None:
+    _decide(folder, id, "denied")
+
+
+def _decide(folder: Path, id: str, how: str) -> None:
+    if id not in (ids := waiting(folder)):
+        told = f"there wait: {listed(ids)}" if ids else "nothing waits"
+        raise SpecError(f"{id!r} does not wait for approval; {told}")
+    append(folder, {how: id})
+    save(Disk(), folder / WAITING / f"{id}.{how}", {"time": time.time()})
+
+
+def pause(folder: Path) -> None:
+    append(folder, {"paused": True})
+    (folder / "paused").touch(mode=0o600)
+
+
+def resume(folder: Path) -> None:
+    append(folder, {"paused": False})
+    (folder / "paused").unlink(missing_ok=True)
+
+
+def check_running(folder: Path) -> None:
+    """While it is paused others wait, as for an approval."""
+    if (folder / "paused").exists():
+        raise Waits(f"{PAUSED}; its next answer {WAITS}")

@@ -1,0 +1,153 @@
+"""What a site remembers of earlier jobs on a data file: sets of rows, cohorts, what was released.
+
+rules/salt          32 random bytes: without them a digest of a row tells nothing, not even a guess
+rules/memory.json   jobs by data file: when, whose rows, which sites, parameters, questions
+rules/sets/ID       the salted digests of a set's rows, sorted
+
+All of it is readable by its owner alone and stays at the site. Whoever removes it, or puts an old
+copy back, makes the site forget what it has answered: the rules on differences cannot hold then.
+"""
+
+import hashlib
+import json
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..._errors import StateError
+from ..._files import Disk, save
+from .log import lock
+
+MONTH = 30 * 86_400  # seconds
+MOST_BYTES = 64 * 2**20
+
+
+class Memory:
+    """Of one site about one data file. `clock` is for tests."""
+
+    def __init__(self, folder: Path, data: Path, clock=time.time, disk: Disk | None = None):
+        self.site, self.folder = folder, folder / "rules"
+        self.key, self.clock, self.disk = str(data.resolve()), clock, disk or Disk()
+
+    @property
+    def salt(self) -> bytes:
+        with self._locked():
+            path = self.folder / "salt"
+            found = self.disk.read(path, 1000)
+            if found is None:
+                if (self.folder / "sets").exists():
+                    raise StateError(f"{path} is lost: the rows of earlier jobs are not known")
+                found = secrets.token_bytes(32)
+                save(self.disk, path, found)
+            if len(found) != 32:
+                raise StateError(f"{path} was changed: it should hold 32 bytes")
+            return found
+
+    def jobs(self) -> dict[str, dict[str, Any]]:
+        """By id: what is known of each."""
+        return self._read().get(self.key, {}).get("jobs", {})
+
+    def offers(self) -> dict[str, float]:
+        """By plan: when names of columns were first asked for it."""
+        return self._read().get(self.key, {}).get("offers", {})
+
+    def lately(self) -> int:
+        """Jobs of the last month."""
+        return sum(job["time"] > self.clock() - MONTH for job in self.jobs().values())
+
+    def offered(self) -> int:
+        return sum(then > self.clock() - MONTH for then in self.offers().values())
+
+    def released(self) -> int:
+        """Parameters of all jobs that were answered."""
+        return sum(job.get("parameters", 0) for job in self.jobs().values() if job["questions"])
+
+    def begin(self, id: str) -> None:
+        """Counts a job, whatever becomes of it."""
+        with self._changed() as own:
+            new = {"time": self.clock(), "questions": [], "set": None}
+            own["jobs"].setdefault(id, new)
+
+    def begin_offer(self, id: str) -> None:
+        with self._changed() as own:
+            own["offers"].setdefault(id, self.clock())
+
+    def note(self, id: str, **what: Any) -> None:
+        with self._changed() as own:
+            own["jobs"][id].update(what)
+
+    def ask(self, id: str, question: str) -> None:
+        """Remembers a question; one that is asked again counts once."""
+        with self._changed() as own:
+            asked = own["jobs"][id]["questions"]
+            if question not in asked:
+                asked.append(question)
+
+    def keep(self, identity: np.ndarray) -> str:
+        """The id of a set of rows, which is kept."""
+        held = np.sort(np.asarray(identity, "<u8")).tobytes()
+        id = hashlib.sha256(held).hexdigest()[:16]
+        path = self.folder / "sets" / id
+        with self._locked():
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            if not path.exists():
+                save(self.disk, path, held)
+        return id
+
+    def rows_of(self, id: str) -> np.ndarray:
+        held = self.disk.read(self.folder / "sets" / id, 2**33)
+        if held is None or hashlib.sha256(held).hexdigest()[:16] != id:
+            raise StateError(f"{self.folder / 'sets' / id} is lost or was changed")
+        return np.frombuffer(held, "<u8")
+
+    def retired(self) -> set[str]:
+        """Sets that a person has closed, since rows had to leave them."""
+        return set(self._read().get(self.key, {}).get("retired", ()))
+
+    def retire(self) -> int:
+        """Closes all sets of this file; how many there were."""
+        with self._changed() as own:
+            found = {job["set"] for job in own["jobs"].values() if job["set"]}
+            new = found - set(own["retired"])
+            own["retired"] = sorted(found | set(own["retired"]))
+        return len(new)
+
+    @contextmanager
+    def _changed(self) -> Iterator[dict[str, Any]]:
+        with self._locked():
+            held = self._read()
+            own = held.setdefault(self.key, {"jobs": {}, "offers": {}, "retired": []})
+            yield own
+            save(self.disk, self.folder / "memory.json", held)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with lock(self.disk, self.folder / "memory.json"):
+            yield
+
+    def _read(self) -> dict[str, Any]:
+        path = self.folder / "memory.json"
+        held = self.disk.read(path, MOST_BYTES)
+        if held is None:
+            return {}
+        try:
+            found = json.loads(held)
+            for own in found.values():
+                _ = own["jobs"], own["offers"], own["retired"]
+            return found
+        except (ValueError, TypeError, KeyError, AttributeError):
+            raise StateError(f"{path} was changed or damaged: put it back") from None
+
+
+def difference(a: np.ndarray, b: np.ndarray) -> int:
+    """Rows that are in one of two sets; of rows that are alike each counts."""
+    values, place = np.unique(np.concatenate([a, b]), return_inverse=True)
+    net = np.bincount(place[: len(a)], minlength=len(values)).astype(int)
+    net -= np.bincount(place[len(a) :], minlength=len(values))
+    return int(abs(net).sum())

@@ -1,0 +1,297 @@
+"""What a site checks of a job before anything, and of every answer: in this order.
+
+    check_plan     before a row is looked at: what may be told by name, and the budget
+    check_job      on the finished columns: support, cells, sets of rows, cohorts, a person
+    check_counts   where answers are summed: rows and support of the whole cohort
+    check_answer   of every question: dominance, and how many there were
+
+What depends on the rows raises `Ruled`, which tells others nothing but that it was refused.
+"""
+
+import hashlib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..._errors import Refused
+from ...analysis.protocol import Analysis, SiteRows, arrays
+from ...data.draft import is_identifier
+from . import _columns as numbers
+from ._roles import check_roles
+from .approval import ID_LENGTH, check_running, require
+from .memory import Memory, difference
+from .policy import Policy, Ruled, not_allowed
+
+
+class JobFacts(NamedTuple):
+    """What is known of a job beside its plan. `identity` are salted digests of its rows, and
+    `rebuild` makes the finished columns of an earlier plan and agreement."""
+
+    job: str  # a digest of plan, agreement, sites and mode
+    sites: tuple[str, ...]
+    mode: str = "each"
+    exchanges: int = 50  # at most
+    plan: str = ""  # as JSON, to be remembered
+    agreed: str = ""
+    identity: np.ndarray | None = None
+    rebuild: Callable[[str, str], SiteRows] | None = None
+
+
+def check_plan(
+    policy: Policy,
+    plan: Any,
+    analysis: Analysis,
+    names: Sequence[str],
+    facts: JobFacts,
+    memory: Memory,
+) -> None:
+    """`names` are those of the site's columns. No value is looked at, so refusals are by name."""
+    check_running(memory.site)
+    entering = analysis.columns(plan, names)
+    _check_allowed(policy, analysis.method, entering)
+    if facts.mode == "each" and policy.answers != "each":
+        raise not_allowed("answers of its own, only sums over sites (answers = 'sum')")
+    if len(facts.sites) < policy.min_sites:
+        raise not_allowed(f"a sum over {len(facts.sites)} sites (min_sites = {policy.min_sites})")
+    check_roles(policy, plan, entering, memory)
+    _check_budget(policy, facts, memory)
+    memory.begin(facts.job)
+
+
+def check_offer(
+    policy: Policy, plan: Any, analysis: Analysis, names: Sequence[str], id: str, memory: Memory
+) -> None:
+    """Before names and levels of columns are told; `id` is a digest of the plan."""
+    check_running(memory.site)
+    entering = analysis.columns(plan, names)
+    if policy.columns is not None and not set(entering) <= set(policy.columns):
+        raise not_allowed("a column (columns)")
+    check_roles(policy, plan, entering, memory)
+    most = policy.max_jobs_per_month
+    if most and id not in memory.offers() and memory.offered() >= most:
+        raise not_allowed(f"more than {most} plans in a month (max_jobs_per_month = {most})")
+    memory.begin_offer(id)
+
+
+def _check_allowed(policy: Policy, method: str, entering: Sequence[str]) -> None:
+    if policy.methods is not None and method not in policy.methods:
+        raise not_allowed(f"the method {method[:50]!r} (methods = {list(policy.methods)})")
+    for name in entering:
+        if policy.columns is not None and name not in policy.columns:
+            raise not_allowed(f"the column {name[:50]!r} (columns)")
+
+
+def _check_budget(policy: Policy, facts: JobFacts, memory: Memory) -> None:
+    if facts.job in memory.jobs():
+        return
+    most = policy.max_jobs_per_month
+    if most and memory.lately() >= most:
+        raise not_allowed(f"more than {most} jobs in a month (max_jobs_per_month = {most})")
+
+
+def check_job(
+    policy: Policy, rows: SiteRows, analysis: Analysis, facts: JobFacts, memory: Memory
+) -> None:
+    """`check_plan` was before. Passes again, and at once, for a job that has passed."""
+    known = memory.jobs().get(facts.job)
+    if known is None:
+        raise Refused("a job that was never begun here")
+    id = None if facts.identity is None else memory.keep(facts.identity)
+    if known["set"] is not None and known["set"] != id:
+        raise Ruled("frozen", "the rows of this job are not those that it began with")
+    columns, k = dict(analysis.columns_of(rows)), policy.min_support
+    parameters = sum(not name.startswith("(") for name in columns)
+    if known["set"] is None or not known.get("passed"):
+        _check_parameters(policy, parameters, rows.n, facts.mode)
+        _check_release(policy, parameters, memory)
+        earlier = _earlier(analysis, facts, id, memory) if k > 1 else {}
+        check_columns(columns, earlier, rows.n, k)
+        _check_sets(k, facts, id, memory)
+        what = {"set": id, "cohort": list(facts.sites), "parameters": parameters}
+        memory.note(facts.job, **what, plan=facts.plan, agreed=facts.agreed, passed=True)
+    doubts = _doubts(k, facts, id, memory)
+    if policy.approve == "job" or doubts:
+        shown = describe_job(rows, columns, facts, doubts)
+        require(memory.site, facts.job[:ID_LENGTH], "this job", {"job": facts.job, "shown": shown})
+
+
+def check_identifiers(policy: Policy, plan: Any, frame: Any, entering: Sequence[str]) -> None:
+    """Columns that tell who somebody is, although nobody declared them."""
+    if policy.min_support < 2:
+        return
+    for name in entering:
+        if name != getattr(plan, "cluster", None):
+            values = frame[name].dropna().tolist()
+            if is_identifier(name, values):
+                raise Ruled("identifiers", f"in {name} each row has a value of its own")
+
+
+def check_columns(
+    columns: Mapping[str, np.ndarray], earlier: Mapping[str, np.ndarray], n: int, k: int
+) -> None:
+    """The finished columns of a job, and what they tell together with those of earlier jobs."""
+    if n < k:
+        raise Ruled("min_support", f"there are {n} rows, fewer than {k}")
+    if k < 2:
+        return
+    for name, column in columns.items():
+        if numbers.unsupported(column, k):
+            told = f"in {name} some rows differ from its most frequent value, but fewer than {k}"
+            raise Ruled("support", told)
+        if numbers.lonely(column, k):
+            told = f"in {name} fewer than {k} rows stand apart from all others"
+            raise Ruled("dominance", told)
+    for one, other in numbers.small_cells(columns, earlier, k):
+        raise Ruled("cells", f"{one} and {other} have a joint cell of fewer than {k} rows")
+    for one, other in numbers.nearly_alike(columns, earlier, k):
+        raise Ruled("alike", f"{one} and {other} are alike but for fewer than {k} rows")
+
+
+def _earlier(
+    analysis: Analysis, facts: JobFacts, id: str | None, memory: Memory
+) -> dict[str, np.ndarray]:
+    """The columns of earlier jobs over the same rows."""
+    found: dict[str, np.ndarray] = {}
+    if facts.rebuild is None or id is None:
+        return found
+    for job, known in memory.jobs().items():
+        if job != facts.job and known["set"] == id and known.get("plan"):
+            again = facts.rebuild(known["plan"], known["agreed"])
+            own = analysis.columns_of(again)
+            found |= {f"{name} of an earlier job ({job[:8]})": x for name, x in own.items()}
+    return found
+
+
+def _check_parameters(policy: Policy, parameters: int, n: int, mode: str) -> None:
+    most = policy.max_parameters_per_row
+    if mode == "sum" or math.isinf(most):
+        return
+    if n < math.ceil(parameters / Fraction(repr(most))):
+        told = f"{parameters} parameters from {n} rows (max_parameters_per_row = {most})"
+        raise Ruled("max_parameters_per_row", told)
+
+
+def _check_release(policy: Policy, parameters: int, memory: Memory) -> None:
+    most, before = policy.max_parameters, memory.released()
+    if most and before + parameters > most:
+        told = f"{parameters} parameters more than the {before} so far (max_parameters = {most})"
+        raise not_allowed(told)
+
+
+def _check_sets(k: int, facts: JobFacts, id: str | None, memory: Memory) -> None:
+    """A new set of rows is an earlier one, or differs from each by k rows at least."""
+    if id is None or k < 2:
+        return
+    own, retired = memory.rows_of(id), memory.retired()
+    for other in {job["set"] for job in memory.jobs().values() if job["set"]} - {id} - retired:
+        if (differ := difference(own, memory.rows_of(other))) < k:
+            told = f"its rows differ from those of an earlier job by {differ}, fewer than {k}"
+            raise Ruled("sets", f"{told}; found the set over all columns of the study at once")
+
+
+def _doubts(k: int, facts: JobFacts, id: str | None, memory: Memory) -> list[str]:
+    """What only a person can judge, whatever `approve` says."""
+    if id is None or k < 2:
+        return []
+    found, own, retired = [], memory.rows_of(id), memory.retired()
+    for job, known in memory.jobs().items():
+        if job == facts.job or not known["set"]:
+            continue
+        if known["set"] == id and set(known["cohort"]) != set(facts.sites):
+            other = sorted(set(known["cohort"]) ^ set(facts.sites))
+            found.append(f"the same rows were summed with other sites before: {other}")
+        elif known["set"] in retired - {id} and difference(own, memory.rows_of(known["set"])) < k:
+            told = f"fewer than {k} rows differ from those of a job before a withdrawal"
+            found.append(f"{told}: who has both results may learn about them")
+    return list(dict.fromkeys(found))
+
+
+def describe_job(
+    rows: SiteRows, columns: Mapping[str, np.ndarray], facts: JobFacts, doubts: Sequence[str]
+) -> list[str]:
+    """A job in plain words, for the person who decides; names are quoted."""
+    plan, cell = rows.plan, numbers.smallest_cell(columns)
+    sums = "only a sum over all sites can be read" if facts.mode == "sum" else "read by itself"
+    asked = getattr(plan, "formula", None)
+    lines = [
+        "A job asks for sums over rows of this site:",
+        f"  analysis: {plan.analysis!r}" + (f", family {plan.family!r}" if asked else ""),
+        *([f"  formula: {asked!r}"] if asked else []),
+        f"  columns of this site that enter: {', '.join(map(repr, rows.columns))}",
+        f"  rows: {rows.n}, and {rows.dropped} left out since a value is missing",
+        f"  smallest cell of categories: {'none' if cell is None else f'{cell} rows'}",
+        f"  exchanges: at most {facts.exchanges}",
+        f"  what leaves: {len(columns)} columns' sums; {sums}",
+        f"  who takes part: {', '.join(map(repr, facts.sites))}",
+    ]
+    return lines + [f"  NOTE: {doubt}" for doubt in doubts]
+
+
+def first_counts(rows: SiteRows, analysis: Analysis) -> dict[str, np.ndarray]:
+    """What a site adds to the first exchange of sums: its rows, and 1 by column that varies."""
+    columns = analysis.columns_of(rows)
+    varies = [float(np.any(x != x[0])) for name, x in columns.items() if not name.startswith("(")]
+    return {"n": np.array([float(rows.n)]), "support": np.array(varies)}
+
+
+def check_counts(
+    policy: Policy, rows: SiteRows, analysis: Analysis, sums: Mapping[str, np.ndarray]
+) -> None:
+    """With the sums of these counts, which all can read: so refusals are by name."""
+    names = [name for name in analysis.columns_of(rows) if not name.startswith("(")]
+    most, n = policy.max_parameters_per_row, float(np.ravel(sums["n"])[0])
+    if not math.isinf(most) and n < math.ceil(len(names) / Fraction(repr(most))):
+        raise not_allowed(
+            f"{len(names)} parameters from {n:.0f} rows (max_parameters_per_row = {most})"
+        )
+    for name, sites in zip(names, np.ravel(sums["support"]), strict=True):
+        if 0 < sites < policy.min_sites:
+            told = f"the column {name[:80]!r}, which varies at {sites:.0f} sites alone"
+            raise not_allowed(f"{told} (min_sites = {policy.min_sites})")
+
+
+def check_answer(
+    policy: Policy,
+    rows: SiteRows,
+    analysis: Analysis,
+    question: Any,
+    facts: JobFacts | None = None,
+    memory: Memory | None = None,
+) -> None:
+    """Of any question, whoever chose its point."""
+    if facts is not None and memory is not None:
+        _check_number(policy, question, facts, memory)
+    k = policy.min_support
+    if k < 2:
+        return
+    if not analysis.definite(question):
+        raise Refused("a question whose matrix is not positive definite")
+    for what, parts in analysis.contributions(rows, question):
+        if len(parts) and (wrong := np.flatnonzero(numbers.dominated(parts, k))).size:
+            told = f"{what}: the {k - 1} rows that give most to entry {wrong[0] + 1} hold over half"
+            raise Ruled("dominance", told)
+
+
+def _check_number(policy: Policy, question: Any, facts: JobFacts, memory: Memory) -> None:
+    """So many different questions; one that is asked again counts once."""
+    total, limit = hashlib.sha256(), policy.max_exchanges or math.inf
+    for name, array in sorted(arrays(question).items()):
+        total.update(name.encode() + repr(array.shape).encode() + np.ascontiguousarray(array).data)
+    asked, id = memory.jobs()[facts.job]["questions"], total.hexdigest()[:16]
+    if id not in asked and len(asked) >= min(limit, facts.exchanges):
+        raise not_allowed(
+            f"more than {min(limit, facts.exchanges)} questions of one job (max_exchanges)"
+        )
+    memory.ask(facts.job, id)
+
+
+def budget_lines(policy: Policy, memory: Memory) -> list[str]:
+    """For a person: what was used of it."""
+    of = lambda used, most: f"{used} of {most}" if most else f"{used}, without a limit"
+    return [
+        f"jobs in the last 30 days: {of(memory.lately(), policy.max_jobs_per_month)}",
+        f"parameters released in all: {of(memory.released(), policy.max_parameters)}",
+    ]

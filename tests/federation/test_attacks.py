@@ -1,0 +1,441 @@
+"""A coordinator that wants one patient's row, through the real door of a site, in bytes.
+
+Each attack gives what it believes to know of the patient; the test knows the truth. Everything is
+asked of `answer`, as a message from the network is. The policy here is the careful one but for
+`answers = "each"` (what the attacker reads is this site's own) and `approve = "none"` (nobody
+watches): rules have to do alone.
+"""
+
+import json
+from functools import cache
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import tomli_w
+from typer.testing import CliRunner
+
+from feddcd._errors import DataError, Refused, SpecError
+from feddcd.analysis._sums import PointQuestion, upper
+from feddcd.analysis.protocol import SiteRows, arrays
+from feddcd.analysis.registry import ANALYSES, read_plan
+from feddcd.cli.app import app
+from feddcd.federation import wire
+from feddcd.federation.site.answer import SitePlace, answer
+from feddcd.federation.site.approval import approve, deny, pause, resume, waiting, words_of
+from feddcd.federation.site.log import verify_log
+from feddcd.federation.site.policy import Policy
+from feddcd.federation.site.rules import check_counts, first_counts
+
+SITES = ["east", "north", "south"]
+TARGET = 137  # the row that everybody wants
+NONE = np.zeros(0)
+
+
+class Stopped(Exception):
+    """The site refused; the reason is what the attacker was told."""
+
+
+@cache
+def patients():
+    rng = np.random.default_rng(5)
+    n = 400
+    d = pd.DataFrame({"mrn": 100_000 + rng.permutation(9 * n)[:n]})
+    d["age"] = rng.uniform(30, 90, n).round(1)
+    d.loc[TARGET, "age"] = 93.0
+    d["bmi"] = rng.normal(26, 4, n).round(1)
+    d["crp"] = rng.gamma(4, 3, n).round(2)
+    d["sex"] = rng.choice(["f", "m"], n)
+    d["stage"] = rng.choice(["I", "II", "III"], n)
+    d.loc[d.index[:3], ["sex", "stage"]] = ["f", "rare"]
+    d["carrier"] = (d.stage == "rare").astype(int)  # a rare level, as a number
+    d["lab"] = rng.normal(size=n).round(3)
+    d.loc[TARGET, "lab"] = np.nan
+    d["y"] = (rng.random(n) < 0.4).astype(int)
+    return d
+
+
+class Site:
+    """As an attacker sees it: bytes in, bytes out."""
+
+    def __init__(self, folder, policy=None, codebook=None, frame=None):
+        self.frame = patients() if frame is None else frame
+        folder.mkdir(parents=True, exist_ok=True)
+        self.frame.to_csv(folder / "data.csv", index=False)
+        if policy is not None:
+            (folder / "policy.toml").write_text(tomli_w.dumps(policy | {"complete": True}))
+        if codebook is not None:
+            (folder / "codebook.toml").write_text(tomli_w.dumps(codebook))
+        self.place, self.questions = SitePlace("north", folder, folder / "data.csv"), 0
+
+    def ask(self, formula, w=(), family="gaussian", V=NONE, sites=SITES, pilot=True, **plan):
+        """The arrays of one answer."""
+        plan = read_plan({"formula": formula, "family": family, **plan})
+        analysis = ANALYSES["regression"]
+        offer = analysis.offer(self.frame.drop(index=[TARGET]), plan).offer
+        agreed, _ = analysis.agree(dict.fromkeys(sites, offer), plan)
+        d = len(agreed.names)
+        w = np.zeros((d, 1)) if not len(w) else np.reshape(np.asarray(w, float), (d, 1))
+        asked = PointQuestion(w, w, V, np.zeros(1), NONE, np.ones(()), pilot)
+        meta = {"plan": plan.to_dict(), "agreed": agreed.to_dict()}
+        request = wire.pack_message(wire.Envelope("sums", meta, arrays(asked)))
+        self.questions += 1
+        said = wire.unpack_message(answer(request, self.place))
+        if said.kind == "refusal":
+            raise Stopped(wire.read_refusal(said).reason)
+        return said.arrays
+
+    def log(self):
+        path = self.place.folder / "outgoing.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def truth(column):
+    return float(patients().loc[TARGET, column])
+
+
+def indicator(site):
+    mrn = int(truth("mrn"))
+    return site.ask(f"crp ~ bmi + I(mrn == {mrn})")["moments.xy"][2, 0]
+
+
+def indicator_offset(site):
+    mrn = int(truth("mrn"))
+    H = site.ask(f"y ~ bmi + offset(60 * (mrn != {mrn}))", family="binomial")["H"]
+    return H[1] / H[0]
+
+
+def by_age(site):
+    return site.ask("bmi ~ I((age == 93) * crp)")["moments.x"][1]
+
+
+def weight_column(site):
+    return site.ask("y ~ bmi", weight="mrn")["moments.weight"]
+
+
+def identifier_sum(site):
+    return site.ask("mrn ~ bmi")["moments.y"]
+
+
+def window(site):
+    """No trick in the formula: w makes the curvature of all other rows 0."""
+    H = site.ask("y ~ age + bmi", w=[-9300, 100, 0], family="binomial", pilot=False)["H"]
+    return H[2] / H[0]
+
+
+def window_offset(site):
+    H = site.ask("y ~ bmi + offset(50 * (age - 93))", family="binomial")["H"]
+    return H[1] / H[0]
+
+
+def steep(site):
+    said = site.ask("crp ~ I(1 / (age - 93.01)**8)")
+    return said["moments.xy"][1, 0] / said["moments.x"][1]
+
+
+def dent(site):
+    """One value far below, all others nearly the same, none the most frequent."""
+    said = site.ask("crp ~ I(1 / (1 + 1 / (10 * (age - 93.01))**8))")
+    return said["moments.xy"][0, 0] - said["moments.xy"][1, 0]
+
+
+def difference(site):
+    """A column that this patient lacks leaves the row out."""
+    whole = site.ask("crp ~ bmi")["moments.y"]
+    return whole - site.ask("crp ~ bmi + lab")["moments.y"]
+
+
+def thresholds(site):
+    below = sorted(patients().age)[-2]
+    a = site.ask("crp ~ I(age > 60)")["moments.xy"][1, 0]
+    b = site.ask(f"crp ~ I((age > 60) * (age <= {below}))")["moments.xy"][1, 0]
+    return a - b
+
+
+def smooth_thresholds(site):
+    """Steps without a comparison."""
+    ages = np.sort(patients().age)
+    near = ages[ages > 60][0]  # not the target: any patient will do
+    row = patients().index[patients().age == near][0]
+    made = "crp ~ I(1 / (1 + exp(-300 * (age - {:.3f}))) + bmi / 1000000)"
+    step = lambda x: site.ask(made.format(x))["moments.xy"][1, 0]
+    return step(near - 0.05) - step(near + 0.05) - patients().crp[row] + truth("crp")
+
+
+def signs(site):
+    ages = np.sort(patients().age)
+    near = ages[ages > 60][0]
+    row = patients().index[patients().age == near][0]
+    sign = lambda x: site.ask(f"crp ~ I(abs(age - {x:.3f}) / (age - {x:.3f}))")["moments.xy"][1, 0]
+    return (sign(near - 0.05) - sign(near + 0.05)) / 2 - patients().crp[row] + truth("crp")
+
+
+def within_a_job(site):
+    """Both thresholds at once."""
+    below = sorted(patients().age)[-2]
+    said = site.ask(f"crp ~ I(age > 60) + I((age > 60) * (age <= {below}))")["moments.xy"]
+    return said[1, 0] - said[2, 0]
+
+
+def bmi_of_rare(site):
+    """Three carriers: their sum is not one row, but nobody's business."""
+    said = site.ask("crp ~ carrier")
+    return said["moments.xy"][1, 0] - patients().crp[:3].sum() + truth("crp")
+
+
+def rare_outcome(site):
+    said = site.ask("carrier ~ crp")
+    return said["moments.xy"][1, 0] - patients().crp[:3].sum() + truth("crp")
+
+
+def small_cell(site):
+    rows = patients()[(patients().stage == "rare") & (patients().sex == "f")]
+    said = site.ask("crp ~ C(sex) + carrier")["moments.xy"]
+    return said[2, 0] - rows.crp.sum() + truth("crp")
+
+
+def oracle(site):
+    """An indefinite V: M tells whether a row is beyond an age, which no positive V can ask."""
+    ages = np.array([92.0, 94.0])
+    beyond = [_beyond(site, age) for age in ages]
+    return ages.mean() if beyond == [True, False] else np.nan
+
+
+def _beyond(site, age):
+    V = np.array([[-(age**2), 0.0], [0.0, 1.0]])[upper(2)]  # x'Vx = x² - age²
+    said = site.ask("y ~ age", w=[age, 0], family="binomial", V=V, pilot=False)
+    return bool(said["M"] > 0)
+
+
+ATTACKS = {  # who wants what; the rule that the site's log names
+    "A1 indicator": (indicator, "crp", "identifiers"),
+    "A1 offset": (indicator_offset, "bmi", "identifiers"),
+    "A1 by age": (by_age, "crp", "support"),
+    "A2 window": (window, "bmi", "dominance"),
+    "A3 difference": (difference, "crp", "sets"),
+    "A4 oracle": (oracle, "age", "not positive definite"),
+    "A6 weight": (weight_column, None, "identifier"),
+    "A6 identifier": (identifier_sum, None, "identifier"),
+    "A7 rare as a number": (bmi_of_rare, "crp", "support"),
+    "A7 rare outcome": (rare_outcome, "crp", "support"),
+    "A7 cell": (small_cell, "crp", "support"),
+    "window by offset": (window_offset, "bmi", "dominance"),
+    "steep function": (steep, "crp", "dominance"),
+    "dent": (dent, "crp", "dominance"),
+    "thresholds": (thresholds, "crp", "cells"),
+    "thresholds in one job": (within_a_job, "crp", "cells"),
+    "smooth thresholds": (smooth_thresholds, "crp", "alike"),
+    "signs": (signs, "crp", "cells"),
+}
+ALONE = {"answers": "each", "approve": "none", "constants": "any"}  # else careful
+
+
+def learned(attack, wanted, site):
+    """Whether the attacker has the value, or got an answer where any is too much."""
+    found = float(np.ravel(attack(site))[0])
+    return wanted is None or abs(found - truth(wanted)) < 0.02 * abs(truth(wanted))
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_an_attack_fails_and_is_logged_with_its_rule(name, tmp_path):
+    attack, wanted, rule = ATTACKS[name]
+    site = Site(tmp_path, ALONE)
+    with pytest.raises(Stopped) as stopped:
+        learned(attack, wanted, site)
+    told, logged = str(stopped.value), site.log()[-1]
+    assert rule in logged.get("rule", logged["refused"])
+    if "rule" in logged:
+        assert told == "north: refused by the rules of this site"
+    assert logged["why" if "rule" in logged else "refused"]
+
+
+def test_without_a_policy_no_answer_of_its_own_leaves(tmp_path):
+    for attack, wanted, _ in ATTACKS.values():
+        site = Site(tmp_path)
+        with pytest.raises(Stopped, match=r"only sums over sites|an identifier|constants"):
+            learned(attack, wanted, site)
+
+
+def test_an_honest_job_is_answered(tmp_path):
+    """So the attacks did not fail for another reason."""
+    site = Site(tmp_path, ALONE)
+    said = site.ask("y ~ age + bmi + crp + C(sex)", family="binomial")
+    assert said["moments.n"] == len(patients())
+    again = site.ask("y ~ age + bmi + crp + C(sex)", w=[0.1, 0, 0, 0, 0.1], family="binomial")
+    assert again["value"] != said["value"]
+    whole = {"complete": ["lab", "crp", "bmi"]}  # the set is founded over all columns at once
+    other = Site(tmp_path / "other", ALONE)
+    rows = [other.ask(f, **whole)["moments.n"] for f in ("crp ~ bmi", "crp ~ bmi + lab")]
+    assert rows == [len(patients()) - 1] * 2
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "y ~ crp",
+        "y ~ I(\uff43rp)",
+        "y ~ `\uff43rp`",
+        "y ~ log(\uff43\uff52\uff50)",
+        "y ~ offset(crp)",
+    ],
+)
+def test_a_forbidden_column_has_no_other_spelling(formula, tmp_path):
+    """A5; braces and calls of libraries are no formula at all."""
+    site = Site(tmp_path, ALONE | {"columns": ["y", "age", "bmi"]})
+    with pytest.raises((Stopped, SpecError, DataError)):
+        site.ask(formula)
+    assert not any("bytes" in line for line in (site.log() if site.questions else []))
+    for code in ("y ~ {crp}", "y ~ np.log(crp)", "y ~ __import__('os')"):
+        with pytest.raises(SpecError):
+            read_plan({"formula": code})
+
+
+def test_questions_and_jobs_are_counted(tmp_path):
+    """A8: asked again, a question counts once; a job that was refused counts."""
+    site = Site(tmp_path, ALONE | {"max_exchanges": 3, "max_jobs_per_month": 4})
+    asked = lambda w: site.ask("y ~ bmi", w=[0, w], family="binomial", pilot=False)
+    for w in (0, 0.01, 0.02, 0.02, 0.01):
+        asked(w)
+    for w in (0.03, 0.04):
+        with pytest.raises(Stopped, match="more than 3 questions of one job"):
+            asked(w)
+    for k in range(3):
+        with pytest.raises(Stopped, match="refused by the rules"):
+            site.ask(f"y ~ I(mrn == {k}) + carrier")
+    with pytest.raises(Stopped, match="more than 4 jobs in a month"):
+        site.ask("y ~ age")
+    few = Site(tmp_path / "few", ALONE | {"max_parameters": 5})
+    few.ask("y ~ age + bmi")
+    with pytest.raises(Stopped, match="max_parameters = 5"):
+        few.ask("y ~ age + crp")
+
+
+@pytest.mark.chaos
+def test_two_thousand_questions(tmp_path):
+    site, answered = Site(tmp_path, ALONE), 0
+    for k in range(2000):
+        try:
+            site.ask("y ~ bmi", w=[0, k / 1e5], family="binomial", pilot=False)
+            answered += 1
+        except Stopped:
+            pass
+    assert answered == 50  # as many as the plan has exchanges
+
+
+def test_a_refusal_is_no_oracle(tmp_path):
+    """Present and absent, computable or not, are told alike."""
+    site, told = Site(tmp_path, {"answers": "each", "approve": "none"}), []
+    for mrn in (int(truth("mrn")), 99):
+        with pytest.raises(Stopped) as stopped:
+            site.ask(f"crp ~ I(mrn == {mrn})")
+        told.append(str(stopped.value).replace(str(mrn), "x"))
+    assert told[0] == told[1]
+    for formula in ("crp ~ log(age - 93)", "crp ~ carrier", "crp ~ I(1 / (age - 93.01)**8)"):
+        with pytest.raises(Stopped, match=r"^north: refused by the rules of this site$"):
+            site.ask(formula)
+    assert {line.get("rule") for line in site.log()[2:]} == {"values", "support", "dominance"}
+
+
+def test_the_codebook_of_the_site_has_the_cut_points(tmp_path):
+    book = {"columns": {c: {"type": "number"} for c in ("age", "bmi", "crp")}}
+    book["columns"]["age"]["cuts"] = [60]
+    book["columns"]["crp"]["roles"] = ["outcome"]
+    site = Site(tmp_path, {"answers": "each", "approve": "none"}, book)
+    assert site.ask("crp ~ I(age > 60)", codebook=book)["moments.n"] == 400
+    for wrong in ("I(age > 61)", "I(61 > age)", "I(age + 1 > 60)", "cut(age, c(0, 60.5, 120))"):
+        with pytest.raises(Stopped, match="its codebook's cuts"):
+            site.ask(f"crp ~ {wrong}", codebook=book)
+    with pytest.raises(Stopped, match="'crp' as predictor: its codebook gives it other roles"):
+        site.ask("bmi ~ crp", codebook=book)
+    with pytest.raises(Stopped, match="which is not in its codebook"):
+        site.ask("crp ~ lab")
+    book["columns"]["age"]["cuts"] = [60, 61]  # as the coordinator would like it
+    with pytest.raises(Stopped, match="another codebook than its own"):
+        site.ask("crp ~ I(age > 61)", codebook=book)
+
+
+def test_a_person_agrees_once_to_a_job(tmp_path):
+    site = Site(tmp_path, {"answers": "each"})
+    ask = lambda w=0.0: site.ask("y ~ age + C(sex)", w=[w, 0, 0], family="binomial")
+    for _ in range(3):
+        with pytest.raises(Stopped, match="this job waits for approval by its administrator"):
+            ask()
+    assert [set(line) & {"waits", "refused"} for line in site.log()] == [{"waits"}]  # no polls
+    (id,) = waiting(tmp_path)
+    words = "\n".join(words_of(tmp_path, id))
+    for said in ("'y ~ age + C(sex)'", "rows: 400", "at most 50", "'east', 'north', 'south'"):
+        assert said in words
+    assert "smallest cell of categories: " in words
+    approve(tmp_path, id)
+    assert ask()["moments.n"] == ask(0.1)["moments.n"] == 400
+    pause(tmp_path)
+    with pytest.raises(Stopped, match="paused by its administrator"):
+        ask()
+    resume(tmp_path)
+    with pytest.raises(Stopped, match="waits"):
+        site.ask("y ~ bmi")
+    deny(tmp_path, *waiting(tmp_path))
+    with pytest.raises(Stopped, match="its administrator did not agree to this job"):
+        site.ask("y ~ bmi")
+    assert verify_log(tmp_path).lines == len(site.log())
+
+
+def test_the_same_rows_with_other_sites_need_a_person(tmp_path):
+    site = Site(tmp_path, ALONE)
+    site.ask("y ~ age")
+    with pytest.raises(Stopped, match="waits for approval"):
+        site.ask("y ~ age", sites=["north", "south", "west"])
+    words = "\n".join(words_of(tmp_path, *waiting(tmp_path)))
+    assert "NOTE: the same rows were summed with other sites before: ['east', 'west']" in words
+
+
+def test_a_patient_who_withdraws_consent(tmp_path):
+    site = Site(tmp_path, ALONE)
+    (tmp_path / "site.toml").write_text('client-id = "north"\ndata = "data.csv"\n')
+    site.ask("crp ~ bmi")
+    patients().drop(index=[7]).to_csv(tmp_path / "data.csv", index=False)
+    with pytest.raises(Stopped, match="refused by the rules"):
+        site.ask("crp ~ bmi")
+    assert site.log()[-1]["rule"] == "frozen"
+    with pytest.raises(Stopped, match="refused by the rules"):
+        site.ask("crp ~ age")
+    assert site.log()[-1]["rule"] == "sets"
+    command = ["federation", "withdraw", str(tmp_path), "--why", "one patient withdrew"]
+    assert "1 set of rows closed" in CliRunner().invoke(app, command).output
+    with pytest.raises(Stopped, match="waits for approval"):
+        site.ask("crp ~ age")
+    assert "before a withdrawal" in "\n".join(words_of(tmp_path, *waiting(tmp_path)))
+    done = CliRunner().invoke(app, ["federation", "approve", str(tmp_path), *waiting(tmp_path)])
+    assert done.exit_code == 0
+    assert site.ask("crp ~ age")["moments.n"] == 399
+    shown = CliRunner().invoke(app, ["federation", "outgoing", str(tmp_path), "--log"]).output
+    assert "WITHDRAWAL  one patient withdrew (1 set closed)" in shown
+    assert "sets: its rows differ from those of an earlier job by 1" in " ".join(shown.split())
+    used = CliRunner().invoke(app, ["federation", "outgoing", str(tmp_path)]).output
+    assert "jobs in the last 30 days: 2 of 30" in used
+
+
+def test_what_the_site_remembers_is_its_own(tmp_path):
+    site = Site(tmp_path, ALONE)
+    site.ask("crp ~ bmi")
+    held = [path for path in (tmp_path / "rules").rglob("*") if path.is_file()]
+    assert {path.stat().st_mode & 0o777 for path in held} == {0o600}
+    assert (tmp_path / "rules").stat().st_mode & 0o777 == 0o700
+    (tmp_path / "rules" / "salt").unlink()  # the digests of earlier rows would mean nothing
+    with pytest.raises(Stopped, match="its state file cannot be used"):
+        site.ask("crp ~ age")
+
+
+def test_a_sum_is_judged_on_the_whole_cohort(tmp_path):
+    """Parameters per row, and that each column varies at three sites."""
+    rows = SiteRows(None, None, 20)
+    columns = {"a": np.ones(20), "b": np.arange(20.0), "c": np.zeros(20), "(weight)": np.ones(20)}
+    analysis = SimpleNamespace(columns_of=lambda rows: columns)
+    told = first_counts(rows, analysis)
+    assert (told["n"].tolist(), told["support"].tolist()) == ([20], [0, 1, 0])
+    check_counts(Policy(), rows, analysis, {"n": [60], "support": [0, 3, 3]})
+    with pytest.raises(Refused, match="the column 'c', which varies at 2 sites alone"):
+        check_counts(Policy(), rows, analysis, {"n": [60], "support": [0, 3, 2]})
+    with pytest.raises(Refused, match="3 parameters from 29 rows"):
+        check_counts(Policy(), rows, analysis, {"n": [29], "support": [0, 3, 3]})

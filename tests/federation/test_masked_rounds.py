@@ -1,0 +1,244 @@
+"""Training in sums over a network: the model of training in the clear, whatever gets lost."""
+
+import copy
+import json
+import os
+import random
+import shutil
+
+import numpy as np
+import pytest
+
+from disks import in_memory
+from feddcd._errors import SpecError
+from feddcd.federation.config import Config
+from feddcd.federation.coordinator.inspect import inspect, verify
+from feddcd.federation.site.answer import answer
+from feddcd.federation.site.approval import WAITS, approve, waiting, words_of
+from feddcd.federation.site.policy import FILE
+from feddcd.federation.wire import Envelope, pack_message, read_refusal, unpack_message
+from feddcd.runs.spec import Spec
+from feddcd.sums._canonical import canonical
+from local_network import (
+    LocalNetwork,
+    make,
+    model,
+    places,
+    pooled,
+    quick,
+    reasons,
+    sums,
+    train,
+    wine,
+)
+
+MUTANTS = int(os.environ.get("MUTANTS", "2000"))
+FIVE = ["feddcd", "accfeddcd", "pointsaga", "fedavg", "scaffold"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick():
+    with quick():
+        yield
+
+
+@pytest.fixture
+def tmp_path():
+    with in_memory() as folder:
+        yield folder
+
+
+def ridge(folder, answers, **how):
+    return make(folder, answers=answers, **{"model": "ridge", "l2": 20.0, "data": wine(), **how})
+
+
+class Killed(BaseException):
+    """The coordinator's process is gone."""
+
+
+def rough(seed: int, dies: tuple[int, ...] = ()):
+    """A fifth of all messages is lost, and the coordinator dies at some of them."""
+    draw, count = random.Random(seed), iter(range(10**6))
+
+    def fault(site, kind):
+        if next(count) in dies:
+            raise Killed
+        return draw.choice(("request", "answer")) if draw.random() < 0.2 else None
+
+    return fault
+
+
+def go_on(home, network) -> int:
+    """Started again each time that it dies; how often."""
+    for deaths in range(20):
+        try:
+            train(home, network)
+            return deaths
+        except Killed:
+            continue
+    raise AssertionError("it never ends")
+
+
+def optimum(data) -> tuple[np.ndarray, float]:
+    """(X'X/n + l2) w = X'y/n, with 20 for l2, and F/N there."""
+    n, d = data.X.shape
+    w = np.linalg.solve(data.X.T @ data.X / n + 20 * np.eye(d), data.X.T @ data.y / n)
+    return w, objective(data, w)
+
+
+def objective(data, w) -> float:
+    return np.mean((data.X @ w - data.y) ** 2) / 2 + 10 * np.sum(w**2)
+
+
+def test_lost_messages_and_a_killed_coordinator_change_nothing(tmp_path):
+    """And nobody joins or leaves on the way."""
+    home = ridge(tmp_path / "sum", "sum", rounds=3)
+    network = LocalNetwork(places(home), rough(0, dies=(7, 15, 30)))
+    home.request(("site-2",), False)
+    home.save(home.key("late"), b"")
+    network.places[9] = network.places[1]._replace(client="late", folder=tmp_path / "late")
+    assert go_on(home, network) == 3
+    cohort = tuple(f"site-{i}" for i in range(1, 5))
+    assert [record.members for record in sums(home)] == [cohort] * 3
+    data, (w, best) = pooled(places(home))[0], optimum(pooled(places(home))[0])
+    summary = inspect(home).summary
+    assert abs(summary["objective"] - objective(data, model(home)[:, 0])) < 1e-12
+    assert summary["objective"] - best <= summary["certified_gap"] < 1e-2
+    assert np.abs(model(home)[:, 0] - w).max() < 0.1
+    assert summary["rounding"] > 0
+    assert summary["dual_residual"] < 1e-12
+    assert verify(home) > 4
+    assert "site-2 cannot leave a training in sums" in reasons(home)
+    assert "late is not in the roster" in reasons(home)
+    assert "late cannot join a training in sums: make a new federation" in reasons(home)
+    heard: dict[str, set[bytes]] = {}
+    for site, data in network.heard:
+        kind, _, arrays = unpack_message(data)
+        if kind == "masked":
+            heard.setdefault(site, set()).add(arrays["masked"].tobytes())
+    assert {site: len(texts) for site, texts in heard.items()} == dict.fromkeys(cohort, 4)
+    with pytest.raises(SpecError, match="agreed on 3 rounds, not on 9: make a new federation"):
+        train(home, network, 9)
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("algorithm", FIVE)
+def test_all_methods_in_sums_as_in_the_clear(algorithm, tmp_path):
+    made = {}
+    for answers in ("each", "sum"):
+        home = ridge(tmp_path / answers, answers, algorithm=algorithm, rounds=6)
+        train(home, LocalNetwork(places(home)))
+        made[answers] = model(home), inspect(home).summary
+    (clear, plain), (summed, masked) = made["each"], made["sum"]
+    np.testing.assert_allclose(summed, clear, rtol=0, atol=1e-10)
+    for name in ("objective", "lower_bound", "certified_gap"):
+        np.testing.assert_allclose(masked[name], plain[name], rtol=0, atol=1e-8)
+
+
+class Captured(BaseException):
+    """With a request that was about to be answered."""
+
+
+def captured(home, wanted: str, after: int = 0) -> bytes:
+    """The first question of a kind for the first site, once so many rounds are over."""
+
+    class Watching(LocalNetwork):
+        def ask(self, requests, seconds, work, stop):
+            due = 1 in requests and unpack_message(requests[1]).kind == wanted
+            if due and (after == 0 or len(sums(home)) == after):
+                raise Captured(requests[1])
+            yield from super().ask(requests, seconds, work, stop)
+
+    with pytest.raises(Captured) as caught:
+        train(home, Watching(places(home)))
+    return caught.value.args[0]
+
+
+def test_a_person_agrees_to_a_job_once(tmp_path):
+    """By the careful policy, which judges the rows of the smallest cohort."""
+    home = ridge(tmp_path / "f", "sum", rounds=3)
+    request, site = captured(home, "training"), places(home)[0]
+    said = lambda data: unpack_message(answer(data, site))
+    rules = lambda text: (site.folder / FILE).write_text(f"{text}\ncomplete = true\n")
+    refused = lambda: read_refusal(said(request)).reason
+    rules("")
+    assert "13 parameters from 112 rows (max_parameters_per_row = 0.1)" in refused()
+    rules("max_parameters_per_row = 0.2\nmax_exchanges = 2")
+    assert "3 rounds (max_exchanges = 2)" in refused()
+    rules("max_parameters_per_row = 0.2\nmin_sites = 5")
+    assert "a sum over 4 sites (min_sites = 5)" in refused()
+    rules("max_parameters_per_row = 0.2")
+    assert WAITS in refused()
+    (id,) = waiting(site.folder)
+    told = "\n".join(words_of(site.folder, id))
+    assert "rounds: at most 3" in told
+    assert "who takes part: 'site-1', 'site-2', 'site-3', 'site-4'" in told
+    approve(site.folder, id)
+    first = said(request)
+    assert first.kind == "nonce"
+    assert said(request).meta == first.meta, "the same nonce again"
+    job = json.loads(unpack_message(request).meta["job"])
+    for name, wrong, why in (
+        ("version", "0", "the job is of 0"),
+        ("mode", "each", "not in the cohort of this job of sums"),
+        ("cohort", job["cohort"][:3], "the terms are not those of sums over this cohort"),
+        ("roster", "00", "a job is for another roster"),
+    ):
+        text = canonical(job | {name: wrong}).decode()
+        lie = pack_message(Envelope("training", {"job": text}, {}))
+        assert why in read_refusal(said(lie)).reason, name
+
+
+def mutants(request: bytes, count: int, seed: int):
+    """Questions that differ from this one in one field: a byte of an array, a number or a text, a
+    part left out or twice."""
+    draw = random.Random(seed)
+    kind, meta, arrays = unpack_message(request)
+    for _ in range(count):
+        said, held = copy.deepcopy(meta), dict(arrays)
+        name, way = draw.choice(sorted(held)), draw.randrange(6)
+        if way < 2:
+            held[name] = held[name].copy()
+            held[name][draw.randrange(len(held[name]))] ^= 1 << draw.randrange(8)
+        elif way == 2:
+            held[name] = held[draw.choice(sorted(held))]
+        elif way == 3:
+            held[name] = held[name][: draw.randrange(len(held[name]))]
+        elif way == 4:
+            site = draw.choice(sorted(said["nonces"]))
+            text = said["nonces"][site]
+            at = draw.randrange(len(text))
+            said["nonces"][site] = text[:at] + draw.choice("0123456789abcdef") + text[at + 1 :]
+        else:
+            entry = draw.choice(said["told"])
+            odd = draw.choice([0, -1, 99, "1", None, [], ["site-1"], {}, 1.5, True])
+            entry[draw.randrange(2)] = odd
+        yield Envelope(draw.choice([kind] * 20 + ["certificate", "round"]), said, held)
+
+
+@pytest.mark.chaos
+def test_no_mutant_of_a_question_gets_another_answer(tmp_path):
+    home = ridge(tmp_path / "f", "sum", rounds=4, settings={"start": "model"})
+    request, site = captured(home, "round", after=2), places(home)[0]
+    kept = tmp_path / "kept"
+    shutil.copytree(site.folder, kept)
+    honest = answer(request, site)
+    assert unpack_message(honest).kind == "masked"
+    same = others = 0
+    for mutant in mutants(request, MUTANTS, 0):
+        shutil.rmtree(site.folder)
+        shutil.copytree(kept, site.folder)
+        said = answer(pack_message(mutant), site)
+        same += said == honest
+        others += unpack_message(said).kind == "refusal"
+        assert said == honest or unpack_message(said).kind == "refusal"
+    assert others > 0.7 * MUTANTS, (same, others)
+
+
+def test_what_cannot_be_summed_is_refused_by_name(tmp_path):
+    with pytest.raises(SpecError, match="sums are over at least 3 sites, got tau=2"):
+        Config("f", Spec(tau=2), answers="sum")
+    with pytest.raises(SpecError, match="fednewton is not trained in sums"):
+        Config("f", Spec(algorithm="fednewton"), answers="sum")
+    with pytest.raises(SpecError, match="answers is sum or each, not 'some'"):
+        Config("f", answers="some")
