@@ -8,7 +8,7 @@ import pandas as pd
 
 from .._errors import DataError, Refused
 from ..formula import INTERCEPT, label
-from . import _finished, _offer, _schema
+from . import _finished, _left_out, _offer, _schema
 from ._bin_tables import bin_tables
 from ._coefficients import (
     Shown,
@@ -122,7 +122,7 @@ class RegressionTable:
         line = LineCost(plan.latency, plan.bandwidth)
 
         def look(sums: Moments) -> None:
-            again = _schema.without_empty(plan, cohort, model.names, sums)
+            again = _left_out.without_empty(plan, cohort, model.names, sums)
             if again is not None:
                 raise Again(again)
 
@@ -146,7 +146,7 @@ class RegressionTable:
         except Separated as lost:
             raise separation(lost.direction, model.names, model.family, model.effects) from None
         except DataError as error:
-            if (again := _schema.without(cohort, error)) is None:
+            if (again := _left_out.without(cohort, error)) is None:
                 raise
             raise Again(again) from None
         except np.linalg.LinAlgError as error:

@@ -9,14 +9,11 @@ import numpy as np
 import pandas as pd
 
 from .._errors import DataError
-from .._text import listed
 from ..formula import (
     INTERCEPT,
-    CategoryVariable,
     ColumnKind,
     Formula,
     FormulaDesign,
-    label,
     learn,
     levels_of,
     read_formula,
@@ -25,14 +22,12 @@ from ..formula import (
 from ._model import finished_columns, model_for
 from ._offer import complete, entering, roles
 from ._outcome import Outcome, outcome_of
-from ._sums import DesignRows, Moments
+from ._sums import DesignRows
 from ._targets import class_order, code, targets
 from .families import CLASSED, SHARES
 from .plan import ModelSettings, RegressionPlan
 from .protocol import Agreement, ColumnsOffer, Misfit, SiteRows, counts
 from .table import CompleteRows, Design, as_frame, choose, finish
-
-NO_ROW = 1e-12  # of the weight of all rows: what rounding makes of nothing
 
 
 def agree(
@@ -57,7 +52,7 @@ def agree(
     classes = class_order(plan, words) if plan.family in CLASSED else None
     outcome = _outcome(plan, words) if plan.family in SHARES and most.words else None
     cohort = Agreement(levels, classes, [], list(fitting), sorted(most.numbers), outcome, most.all)
-    made = _learn(plan, cohort)
+    made = learn_design(plan, cohort)
     return cohort._replace(names=made.names, cells=cells(made)), refused
 
 
@@ -79,7 +74,7 @@ def read_agreement(values: Any, plan: RegressionPlan) -> Agreement:
     if values["outcome"] is not None and len(values["outcome"]) != 2:
         raise DataError("an agreement whose outcome has not two words")
     cohort = Agreement(**values)
-    made = _learn(plan, cohort)
+    made = learn_design(plan, cohort)
     names = [name for name in made.names if name not in cohort.left_out]
     if names != cohort.names or len(set(cohort.sites)) < len(cohort.sites):
         raise DataError("an agreement whose columns do not follow from the plan")
@@ -152,64 +147,14 @@ def cells(made: Design) -> dict[str, bool]:
     return {c.name: len(c.parts) > 1 for c in made.columns if of(c)}
 
 
-def without(cohort: Agreement, error: DataError) -> Agreement | None:
-    """As R does: without a cell that no row is in, or that other columns determine. A category
-    that another one determines is a mistake, and stays refused."""
-    name = str(error.column)
-    if name not in cohort.cells or not (cohort.cells[name] or error.value == 0):
-        return None
-    names = [other for other in cohort.names if other != name]
-    return cohort._replace(names=names, left_out=[*cohort.left_out, name])
-
-
-def without_empty(
-    settings: ModelSettings, cohort: Agreement, names: Sequence[str], sums: Moments
-) -> Agreement | None:
-    """As R does: without the levels that no row of any site has, so that the next one is the
-    reference; None where all have some. `names` are those of the sums. Of a category that is in
-    interactions alone nothing is known here, and of levels that a formula writes down."""
-    made, by_name = design(settings, cohort), dict(zip(names, sums.x, strict=True))
-    empty: dict[str, list[Any]] = {}
-    for block in () if made is None else made.blocks:
-        (variable, *more), contrast = block.variables, block.contrasts[0]
-        if more or not isinstance(variable, CategoryVariable):
-            continue
-        own, total = [by_name.get(p.name) for p in variable.parts(contrast)], float(sums.weight)
-        if None in own or tuple(cohort.levels.get(variable.column, ())) != variable.levels:
-            continue
-        weights = variable.weights(np.array(own, float), total, contrast)
-        if gone := [v for v, s in zip(variable.levels, weights, strict=True) if s < NO_ROW * total]:
-            empty[variable.column] = gone
-    return _dropped(settings, cohort, empty) if empty else None
-
-
-def _dropped(
-    settings: ModelSettings, cohort: Agreement, empty: Mapping[str, Sequence[Any]]
-) -> Agreement:
-    left = {
-        c: [v for v in found if v not in empty.get(c, ())] for c, found in cohort.levels.items()
-    }
-    cohort = cohort._replace(levels=left, empty={**cohort.empty, **empty})
-    try:
-        made = _learn(settings, cohort)
-    except DataError as error:
-        if error.column is None or error.column not in empty:
-            raise
-        gone = listed(label(level) for level in empty[error.column])
-        told = f"no row of any site has the level {gone} of {error.column}; without it: {error}"
-        raise DataError(told, column=error.column) from None
-    names = [name for name in made.names if name not in cohort.left_out]
-    return cohort._replace(names=names, cells=cells(made))
-
-
 def design(settings: ModelSettings, cohort: Agreement) -> FormulaDesign | None:
     """How rows become columns, where the cohort knows what columns there are."""
     if settings.formula is None or cohort.numbers is None:
         return None
-    return _learn(settings, cohort)
+    return learn_design(settings, cohort)
 
 
-def _learn(settings: ModelSettings, cohort: Agreement) -> FormulaDesign:
+def learn_design(settings: ModelSettings, cohort: Agreement) -> FormulaDesign:
     """From the cohort's kinds of columns: no row is needed for that."""
     return learn(_agreed(settings, cohort), _kinds(cohort))
 

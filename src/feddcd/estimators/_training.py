@@ -152,7 +152,7 @@ class _Training:
 
     def _record(self, trace: Record, proof: GapProof, n: int, seconds: float) -> None:
         asked, arrived, steps, _, objective, score, residual = (
-            np.array(column, float)[:n] for column in trace
+            np.array(column, float)[:n] for column in trace[:-1]
         )
         before = self.history.rounds
         last = lambda name: float(self.history[name][-1]) if before else 0.0
