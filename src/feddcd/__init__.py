@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from .runs.api import compare as compare
     from .runs.api import resume as resume
     from .runs.api import run as run
+    from .runs.repeats import Repeats as Repeats
+    from .runs.repeats import repeat as repeat
     from .runs.result import Result as Result
     from .runs.spec import Spec as Spec
 
@@ -28,6 +30,7 @@ _NAMES = {
     "estimators": "FederatedLogisticRegression FederatedPoissonRegressor FederatedRidge",
     "history": "History",
     "runs.api": "Comparison compare resume run",
+    "runs.repeats": "Repeats repeat",
     "runs.result": "Result",
     "runs.spec": "Spec",
 }

@@ -69,7 +69,17 @@ class SpecError(FeddcdError, ValueError):
 
 
 class DataError(FeddcdError, ValueError):
-    """Data that cannot be used, with the place and the value."""
+    """Data that cannot be used, with the place and the value. `public` says it to others, where it
+    does not depend on values: it may name columns, and names no value and no file."""
+
+    def __init__(self, message: str, *, public: str | None = None, **fields: Any):
+        super().__init__(message, **fields)
+        self.public = public
+
+    def told(self, public: str) -> Self:
+        """The same error with words for others, unless it has its own."""
+        self.public = self.public or public
+        return self
 
 
 class FolderError(FeddcdError, ValueError):

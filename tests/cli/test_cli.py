@@ -10,13 +10,13 @@ import subprocess
 import sys
 import tomllib
 from html.parser import HTMLParser
-from importlib.metadata import version
 from pathlib import Path
 
 import jax
 import numpy as np
 import pytest
 
+import feddcd as package
 from feddcd.algorithms import ALGORITHMS
 from feddcd.cli.app import HELP as HELP_TEXTS
 from feddcd.cli.app import main
@@ -460,4 +460,4 @@ def test_no_arguments_show_the_help(capsys):
 
 def test_the_version_is_the_package_s(capsys):
     feddcd("--version")
-    assert capsys.readouterr().out == f"feddcd {version('feddcd')}\n"
+    assert capsys.readouterr().out == f"feddcd {package.__version__}\n"

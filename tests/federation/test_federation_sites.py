@@ -102,6 +102,19 @@ def scribble(home: FederationFolder) -> None:
     table(bad(home), lambda t: t.astype({"x5": object}).replace({"x5": {t.x5[7]: SENTINEL}}))
 
 
+def pierce(home: FederationFolder) -> None:
+    table(bad(home), lambda t: t.assign(x5=t.x5.where(t.index != 7)))
+
+
+def unlabelled(home: FederationFolder) -> None:
+    table(bad(home), lambda t: t.rename(columns={"label": SENTINEL}))
+
+
+def garble(home: FederationFolder) -> None:
+    first, second, *rest = bad(home).data.read_text().splitlines()
+    bad(home).data.write_text("\n".join([first, second, f"1,{SENTINEL},2", *rest]))
+
+
 def remove(home: FederationFolder) -> None:
     bad(home).data.unlink()
 
@@ -140,8 +153,25 @@ BROKEN = {  # what happens to it, what the administrator reads, and what the sit
         "retire it and let it join again",
         None,
     ),
-    "another column": (rename, DATA, "data.csv has no column 'x3'; it has a column 'age'"),
-    "text in a column": (scribble, DATA, f"column 'x5' has '{SENTINEL}' on line "),
+    "another column": (
+        rename,
+        "site-4: it has no column 'x3'; it has a column 'age' that the federation does not have",
+        "data.csv has no column 'x3'; it has a column 'age'",
+    ),
+    "no label": (
+        unlabelled, "site-4: its data have no column 'label'", "columns: 'x0', 'x1', "
+    ),
+    "text in a column": (
+        scribble,
+        "site-4: its column 'x5' does not hold plain numbers",
+        f"column 'x5' has '{SENTINEL}' on line ",
+    ),
+    "a hole in a column": (pierce, DATA, "column 'x5' has no value on line 9"),
+    "no table": (
+        garble,
+        "site-4: its data file cannot be read as a table",
+        "data.csv:3: 3 fields, the header has 14",
+    ),
     "no data": (
         remove,
         "site-4: its data file is not there; its own log says why",
@@ -288,9 +318,9 @@ def newcomer(home: FederationFolder, change) -> None:
     table(places(home)[4], change)
 
 
-def sparse_newcomer(home: FederationFolder) -> None:
+def sparse_newcomer(home: FederationFolder, text: str = "1 1:0.5 14:2\n0 3:1\n") -> None:
     invite(home, "data.svm", "")
-    (home.site("site-5") / "data.svm").write_text("1 1:0.5 14:2\n0 3:1\n")
+    (home.site("site-5") / "data.svm").write_text(text)
 
 
 MISFITS = {
@@ -309,7 +339,19 @@ MISFITS = {
     "numbers of columns": (sparse_newcomer, "site-5 has 14 features, the federation has 13"),
     "text as labels": (
         lambda home: newcomer(home, lambda t: t.assign(label=SENTINEL)),
-        "site-5: its data cannot be used; its own log says why",
+        "site-5: its labels are words, and ridge needs numbers",
+    ),
+    "a label that is not there": (
+        lambda home: newcomer(home, lambda t: t.rename(columns={"label": "died"})),
+        "site-5: its data have no column 'label'",
+    ),
+    "no rows": (
+        lambda home: newcomer(home, lambda t: t.head(0)),
+        "site-5: its data have no rows",
+    ),
+    "lines that are not LIBSVM": (
+        lambda home: sparse_newcomer(home, "1 1:0.5 14\n"),
+        "site-5: its data file cannot be read as LIBSVM",
     ),
 }
 

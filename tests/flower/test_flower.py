@@ -106,8 +106,8 @@ def stranger(tmp_path):
 
 def test_killed_processes_do_not_move_the_model(tmp_path, stranger):
     start, group = stranger
-    home = made(tmp_path, "feddcd", 20.0, 4)
-    kills = {1: ["site-1", "app of site-2"], 2: ["coordinator"], 3: ["superlink"]}
+    home = made(tmp_path, "feddcd", 200.0, 3)
+    kills = {1: ["site-1", "app of site-2", "coordinator"], 2: ["superlink"]}
     train(home, Watcher(kills, start))
     held = check(home, "y")
     total = np.abs(np.sum(held, axis=0)).max()
@@ -117,11 +117,11 @@ def test_killed_processes_do_not_move_the_model(tmp_path, stranger):
     assert "ERROR" in (tmp_path / "stranger" / "supernode.log").read_text()
 
     # one message per participant and round; greetings and settlements apart
-    quiet = without_site_3(home, 20.0, 7)
+    quiet = without_site_3(home, 200.0, 5)
     asked = [site for event in quiet.of("round") for site in event["asked"]]
     (end,) = quiet.of("finished")
     summed = [site for event in quiet.of("round") for site in event["summed"]]
-    assert end["messages"]["task"] == len(asked) == len(summed) == 3 * 3
+    assert end["messages"]["task"] == len(asked) == len(summed) == 2 * 3
     assert end["messages"]["settle"] == 2 * 3  # for the departure, and at the end
 
 
@@ -168,7 +168,7 @@ def test_the_printed_commands_of_a_real_federation(tmp_path):
     assert pip.startswith("pip ")
     assert set(lines[:2]) < set(printed(ROOT / "README.md"))
     _, _, inspected, _ = [run_printed(line, folder, LIMIT_S) for line in lines]
-    assert ": 5 rounds, epoch 1" in inspected
+    assert ": 3 rounds, epoch 1" in inspected
     assert inspected.count("settled") == 4
     with np.load(folder / "fed" / "server" / "model.npz") as file:
         assert np.abs(file["w"]).max() > 0

@@ -44,6 +44,11 @@ UNPROVEN = pytest.mark.filterwarnings("ignore:not certified")
 every = pytest.mark.parametrize("id", list(TABLES))
 
 
+REST = pytest.mark.chaos
+by_chance = sorted(TABLES, key=lambda id: zlib.crc32(id.encode()))
+THIRD = [id if i % 3 == 0 else pytest.param(id, marks=REST) for i, id in enumerate(by_chance)]
+
+
 def seed(id):
     return zlib.crc32(id.encode())
 
@@ -61,7 +66,7 @@ def test_every_printed_digit_is_that_of_r(id):
     assert misprints(model.result_, table) == []
 
 
-@every
+@pytest.mark.parametrize("id", THIRD)
 @UNPROVEN
 def test_all_digits_from_sites_that_lack_levels(id):
     table = TABLES[id]
@@ -95,7 +100,7 @@ def test_a_federation_of_sites_that_lack_levels_prints_it_too(id, tmp_path, monk
     names = {"weight": table["weights"], "offset": table["offset"], **asked(table)}
     plan = RegressionPlan(table["formula"], table["family"], tol=TIGHT, levels=levels, **names)
     data = {each.replace(" ", "-"): rows[site == each] for each in np.unique(site)}
-    home = create(tmp_path / "fed", list(data), Config("test", glm=plan, patience=5.0), data=data)
+    home = create(tmp_path / "fed", list(data), Config("test", plan=plan, patience=5.0), data=data)
     events = []
     exchange = LocalExchange([load_place(home.site(each)) for each in home.invited()])
     coordinate(exchange, {"folder": str(home.path)}, events.append)

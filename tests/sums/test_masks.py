@@ -34,9 +34,11 @@ def test_the_sum_is_that_of_the_plain_words_in_any_order(seed, order, size):
     cohort, rng = order[:size], np.random.default_rng(seed)
     words = {name: LAYOUT.encode(v) for name, v in some_values(cohort, rng).items()}
     sent = all_masked(words, LAYOUT, CTX, cohort)
-    plain = LAYOUT.total(words.values())
-    assert np.array_equal(LAYOUT.total(sent[name] for name in order[:size]), plain)
-    assert np.array_equal(LAYOUT.total(sent.values()), plain)
+    plain, total = LAYOUT.total(words.values()), LAYOUT.total(sent.values())
+    assert np.array_equal(LAYOUT.total(sent[name] for name in order[:size]), total)
+    levels = LAYOUT.random(plain)  # of these it is told whether they are 0, and no more
+    assert np.array_equal(total[~levels], plain[~levels])
+    assert np.all(total[levels] != 0)
     assert not any(np.any(sent[name] == words[name]) for name in cohort)
 
 
@@ -44,7 +46,7 @@ def test_long_answers_are_masked_piece_by_piece(monkeypatch):
     """Pieces that end within the numbers, and within the words behind them."""
     long = Layout([Slot("g", "sum", (50,)), Slot("n", "count", (70,))])
     rng = np.random.default_rng(0)
-    words = {name: _words(rng, long) for name in COHORT}
+    words = {name: np.append(_words(rng, long)[:-1], np.uint64(0)) for name in COHORT}
     whole = all_masked(words, long)
     assert np.array_equal(long.total(whole.values()), long.total(words.values()))
     monkeypatch.setattr(masks, "CHUNK", 256)
@@ -177,6 +179,7 @@ def test_no_key_stream_is_used_twice(monkeypatch):
             masked(np.zeros(layout.words, np.uint64), layout, SITES.keys[name], SITES.roster,
                    cohort, ctx)  # fmt: skip
         made += 2 * len(cohort) - 3  # the pair of the two is used at both ends
+        made += 2  # and each site has a stream of its own
     assert len(collected.keys) == made
     assert all(len(set(purposes)) == 1 for purposes in collected.keys.values())
     assert all(len(purposes) <= 2 for purposes in collected.keys.values())
@@ -188,6 +191,33 @@ def test_a_restarted_site_makes_the_same_bytes_again(tmp_path):
     again = SiteKeys.load(tmp_path / "keys")
     sent = masked(words, PLAIN, again, Roster.from_json(SITES.roster.to_json()), COHORT, CTX)
     assert np.array_equal(sent, SITES.answer(COHORT[0], words, PLAIN, COHORT, CTX))
+
+
+@pytest.mark.parametrize("value", [1.0, np.inf, np.nan])
+def test_an_answer_that_was_lost_is_made_again_to_the_last_bit(value):
+    """As after a backup came back: new random words for levels, or new noise, under the same masks
+    would tell by their difference which levels are this site's."""
+    values = some_values(COHORT, np.random.default_rng(0))[COHORT[0]] | {"value": np.array(value)}
+    sent, again = (
+        SITES.answer(COHORT[0], LAYOUT.encode(values), LAYOUT, COHORT, CTX) for _ in range(2)
+    )
+    assert np.array_equal(sent, again)
+
+
+def test_random_words_differ_by_site_context_and_layout():
+    other = Layout([*LAYOUT.slots, Slot("more", "count", ())])
+    values = some_values(COHORT[:1], np.random.default_rng(0))[COHORT[0]]
+    words = LAYOUT.encode(values)
+    longer = other.encode(values | {"more": np.array(0.0)})
+    drawn = [
+        masks._redrawn(given, layout, SITES.keys[name], ctx)[layout.random(given)]
+        for name in COHORT[:2] for ctx in (CTX, JOB)
+        for layout, given in ((LAYOUT, words), (other, longer))
+    ]  # fmt: skip
+    assert all(len(each) for each in drawn)
+    held = np.concatenate(drawn)
+    assert len(np.unique(held)) == held.size
+    assert np.all(held != 0)
 
 
 def test_a_job_founded_twice_has_two_names():

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from rich.progress import BarColumn, TimeElapsedColumn
-from rich.table import Table
 
 from .._errors import FolderError, SpecError
 from .._files import fresh_folder
-from .._text import printable
 from ..algorithms import ALGORITHMS
-from ..runs.api import compare, resume
+from ..runs.api import Comparison, compare, resume
 from ..runs.folder import load_race, read_history, read_spec, read_summary, save_race
+from ..runs.repeats import repeat
 from ..runs.run import Progress as Step
 from ..runs.run import execute
 from ..runs.spec import Spec, load_spec, parse_setting
@@ -27,10 +26,18 @@ def run_command(
     options: dict[str, Any],
     config: Path | None,
     settings: list[str],
+    seeds: int | None,
     out: Path | None,
     folder: Path | None,
     quiet: bool,
 ) -> None:
+    if seeds is not None or (folder is not None and (folder / "compare.toml").exists()):
+        named = options.pop("algorithm")
+        if folder is None:
+            named = named or _merge(options, config, {}).get("algorithm", Spec.algorithm)
+            settings = [f"{named}.{text}" for text in settings]
+        methods = [] if named is None else [named]
+        return compare_command(options, config, methods, settings, seeds, out, folder, quiet)
     if folder is not None:
         changes = _changes(options, config, settings, out)
         with _bars(quiet) as watch:
@@ -52,17 +59,20 @@ def compare_command(
     config: Path | None,
     algorithms: list[str],
     settings: list[str],
+    seeds: int | None,
     out: Path | None,
     folder: Path | None,
     quiet: bool,
 ) -> None:
     if folder is not None:
-        given = options | {"algorithm": algorithms or None}
+        given = options | {"algorithm": algorithms or None, "seeds": seeds}
         changes = _changes(given, config, settings, out)
         base, algorithms, chosen = load_race(folder)
         base |= changes
     else:
         base = _merge(options, config, {})
+        if seeds is not None:
+            base["seeds"] = seeds
         algorithms = algorithms or [row.name for row in ALGORITHMS.values() if row.usual]
         chosen = _by_algorithm(settings, algorithms)
         owner, given = base.pop("algorithm", Spec.algorithm), base.pop("settings", {})
@@ -71,7 +81,7 @@ def compare_command(
         folder = (
             fresh_folder(f"compare-{Path(base.get('data', 'digits')).name}") if out is None else out
         )
-        if any(folder.glob("*/checkpoint.npz")):
+        if any(folder.glob("**/checkpoint.npz")):
             raise FolderError(
                 f"{folder} already holds a comparison; go on with --resume {folder}, "
                 "or choose another --out"
@@ -87,15 +97,19 @@ def race(
     folder: Path,
     quiet: bool,
 ) -> None:
+    several = "seeds" in base
     with _bars(quiet) as watch:
-        comparison = compare(
+        found = (repeat if several else compare)(
             **base, algorithms=algorithms, settings=settings, out=folder, resume=True, watch=watch
         )
     if not quiet:
-        _show([r.entry() for r in comparison.results.values()])
+        _show(found.entries())
+        if several:
+            say(f"medians over {base['seeds']} seeds; each run is in repeats.csv")
         say(f"picture: {folder / 'compare.png'}")
         say(f"report:  {folder / 'report.html'}")
-    last = list(comparison.results.values())[-1]
+    latest = found if isinstance(found, Comparison) else list(found.comparisons.values())[-1]
+    last = list(latest.results.values())[-1]
     _exit_if_stopped(last.summary, f"feddcd compare --resume {folder}")
 
 
@@ -117,39 +131,6 @@ def demo_command(out: Path, quiet: bool) -> None:
         )
     save_race(out, base, list(DEMO), {})
     race(base, list(DEMO), {}, out, quiet)
-
-
-def list_command(what: str | None) -> None:
-    from ..algorithms.catalogue import left_out, methods
-    from ..data import PARTITIONS, available
-    from ..data.federate import MODELS, WEIGHTINGS
-    from ..participation import PARTICIPATIONS
-    from ..solvers import SOLVERS
-
-    groups = {
-        "algorithms": {name: row.about for name, row in methods().items()},
-        "data": available(),
-        "models": MODELS,
-        "partitions": PARTITIONS,
-        "participation": PARTICIPATIONS,
-        "solvers": {name: row.about for name, row in SOLVERS.items()},
-        "weightings": WEIGHTINGS,
-    }
-    if what is not None and what not in groups:
-        raise SpecError(f"nothing called {what!r}; there are {', '.join(groups)}")
-    for name, entries in groups.items():
-        if what in (None, name):
-            table = Table(title=name, title_justify="left", title_style="bold", box=None)
-            table.show_header, table.pad_edge = False, False
-            table.add_column(style="cyan", no_wrap=True)
-            table.add_column()
-            for key, line in entries.items():
-                table.add_row(f"  {key}", line)
-            console.print(table)
-            for key, reason in left_out().items() if name == "algorithms" else ():
-                told = printable(f"  left out: {key}: {reason}")
-                console.print(told, style="yellow", markup=False)
-            console.print()
 
 
 def report_command(folders: list[Path], out: Path | None) -> None:

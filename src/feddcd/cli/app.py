@@ -4,12 +4,12 @@ import dataclasses
 import inspect
 import sys
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from .. import __version__
 from .._errors import FeddcdError
 from .._text import printable
 from ..runs.spec import Spec
@@ -31,7 +31,7 @@ app = typer.Typer(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"feddcd {__version__}")
+        typer.echo(f"feddcd {metadata.version('feddcd')}")
         raise typer.Exit
 
 
@@ -77,6 +77,7 @@ Config = Annotated[
     Path | None,
     typer.Argument(help="A TOML file with the settings below.", show_default=False),
 ]
+Seeds = Annotated[int | None, option("Repeat with this many seeds: medians and quartiles.")]
 Out = Annotated[Path | None, option("The folder to write. (runs/...)")]
 Resume = Annotated[Path | None, option("Go on with this folder, to --rounds if given.")]
 
@@ -85,7 +86,8 @@ def _takes_a_spec(**other: Any) -> Callable[[Any], Any]:
     """The options of a run: one for every field of Spec, so that none can be forgotten, or an
     `other` one instead."""
     fields = {f.name: _field_option(f) for f in dataclasses.fields(Spec) if f.name != "given"}
-    kinds = {"config": Config} | fields | other | {"out": Out, "resume": Resume, "quiet": Quiet}
+    own = {"seeds": Seeds, "out": Out, "resume": Resume, "quiet": Quiet}
+    kinds = {"config": Config} | fields | other | own
 
     def decorate(command: Any) -> Any:
         command.__annotations__ = kinds
@@ -113,7 +115,7 @@ def _field_option(field: dataclasses.Field) -> Any:
 
 @app.command(rich_help_panel="Commands")
 @_takes_a_spec()
-def run(config: Any, out: Any, resume: Any, quiet: bool, **options: Any) -> None:
+def run(config: Any, seeds: Any, out: Any, resume: Any, quiet: bool, **options: Any) -> None:
     """Train with one algorithm; writes a run folder with a report.
 
     Example: feddcd run --data a9a --clients 50 --tau 15 --algorithm pointsaga --weighting
@@ -122,7 +124,7 @@ def run(config: Any, out: Any, resume: Any, quiet: bool, **options: Any) -> None
     from ._run import run_command
 
     settings = options.pop("settings") or []
-    run_command(options, config, settings, out, resume, quiet)
+    run_command(options, config, settings, seeds, out, resume, quiet)
 
 
 @app.command(rich_help_panel="Commands")
@@ -130,7 +132,7 @@ def run(config: Any, out: Any, resume: Any, quiet: bool, **options: Any) -> None
     algorithm=Annotated[list[str] | None, option("Repeat for each. (all but fednewton and mbsgd)")],
     settings=Annotated[list[str] | None, option("A setting, as algorithm.key=value.", "--set")],
 )
-def compare(config: Any, out: Any, resume: Any, quiet: bool, **options: Any) -> None:
+def compare(config: Any, seeds: Any, out: Any, resume: Any, quiet: bool, **options: Any) -> None:
     """Race several algorithms on the same clients; writes curves, a table and a report.
 
     Example: feddcd compare --data digits --partition sorted --algorithm feddcd --algorithm
@@ -139,7 +141,7 @@ def compare(config: Any, out: Any, resume: Any, quiet: bool, **options: Any) -> 
     from ._run import compare_command
 
     algorithms, settings = options.pop("algorithm") or [], options.pop("settings") or []
-    compare_command(options, config, algorithms, settings, out, resume, quiet)
+    compare_command(options, config, algorithms, settings, seeds, out, resume, quiet)
 
 
 app.command("glm", rich_help_panel="Commands")(glm)
@@ -154,7 +156,7 @@ def list_(
     ] = None,
 ) -> None:
     """Show the algorithms, data sets, models, partitions and solvers by name."""
-    from ._run import list_command
+    from ._list import list_command
 
     list_command(what)
 

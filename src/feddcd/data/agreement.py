@@ -46,7 +46,8 @@ def select(site: SiteData, names: Features) -> SiteData:
     """The columns in this order; for LIBSVM, zeros up to so many features."""
     columns: Features = shape_of(site.X)[1] if site.names is None else site.names
     if not _fits(columns, names):
-        raise DataError(f"{site.file} {_misfit(columns, names)}")
+        told = _misfit(columns, names)
+        raise DataError(f"{site.file} {told}", public=f"it {told}")
     if columns == names:
         return site
     if isinstance(columns, int) or isinstance(names, int):
@@ -119,7 +120,8 @@ def is_classifier(model: str) -> bool:
 def check_targets(name: str, y: np.ndarray, model: str, what: str = "") -> None:
     """Refuse targets that a regression cannot have."""
     if y.dtype.kind not in "biuf":
-        raise DataError(f"{name}: {model} needs numbers as labels, row 0 has {str(y[0])!r}")
+        told = f"{name}: {model} needs numbers as labels, row 0 has {str(y[0])!r}"
+        raise DataError(told, public=f"its labels are words, and {model} needs numbers")
     if model == "poisson" and np.any(y < 0):
         row = int(np.argmax(y < 0))
         raise DataError(f"{name}: Poisson needs targets >= 0, {what}row {row} has {y[row]}")

@@ -21,10 +21,6 @@ WORDS = "; what means missing is listed under missing = [...]"
 class CodebookError(DataError):
     """A column does not fit the codebook; `public` says so without any value."""
 
-    def __init__(self, message: str, *, public: str, **fields: Any):
-        super().__init__(message, **fields)
-        self.public = public
-
 
 class Mismatch(NamedTuple):
     """What does not fit: `public` names the column and no value, `told` names all. What depends on

@@ -102,9 +102,12 @@ def read_frame(
     check_file(path)
     how.check(str(path), kind)
     wanted = _Wanted({*text}, {*cells.MISSING, *how.na}, dict(missing or {}))
-    if kind == ".parquet":
-        return _parquet(path, wanted)
-    return _excel(path, how, wanted) if kind == ".xlsx" else _csv(path, how, wanted)
+    try:
+        if kind == ".parquet":
+            return _parquet(path, wanted)
+        return _excel(path, how, wanted) if kind == ".xlsx" else _csv(path, how, wanted)
+    except DataError as error:
+        raise error.told("its data file cannot be read as a table") from error.__cause__
 
 
 def check_kind(path: str | os.PathLike[str]) -> None:
@@ -136,7 +139,8 @@ def no_column(file: str, name: str, names: Sequence[str], what: str = "") -> Dat
     one = len(names) == 1 and any(mark in names[0] for mark in ";|\t, ")
     parted = " (if they are several, say with <sep> what parts them)" if one else ""
     told = f"no column {name!r}{what}; {hint}columns: {listed(names)}{parted}"
-    return DataError(told, file=file, settings={"sep": None})
+    public = f"its data have no column {name!r}"
+    return DataError(told, file=file, settings={"sep": None}, public=public)
 
 
 def _parquet(path: Path, wanted: _Wanted) -> Frame:

@@ -48,7 +48,10 @@ def read_site(
                 f"{path}: label={label!r} goes with .csv, .tsv, .xlsx and .parquet; other files "
                 "are read as LIBSVM, where the label is the first number of a line"
             )
-        X, y = read_libsvm(path, index_base=index_base)
+        try:
+            X, y = read_libsvm(path, index_base=index_base)
+        except DataError as error:
+            raise error.told("its data file cannot be read as LIBSVM") from error.__cause__
         return SiteData(X.toarray() if is_dense(X) else X, y, None, str(path))
     if index_base != 1:
         raise DataError(f"{path}: index_base goes with LIBSVM files, got index_base={index_base}")
@@ -118,7 +121,8 @@ def site_of(table: Frame, label: str | None, group: str | None = None) -> SiteDa
     _check_label(file, label, names)
     features = tuple(name for name in names if name not in (label, group))
     if not features or not len(frame):
-        raise DataError(f"{file}: no {'rows' if features else f'column beside {label!r}'}")
+        lacking = "rows" if features else f"column beside {label!r}"
+        raise DataError(f"{file}: no {lacking}", public=f"its data have no {lacking}")
     absent = frame.isna().to_numpy()
     if absent.any():
         row, column = np.argwhere(absent)[0]
@@ -136,7 +140,8 @@ def _check_label(file: str, label: str | None, names: list[str]) -> None:
     if label in names:
         return
     if label is None:
-        raise DataError(f"{file}: name the column to predict, label=...; columns: {listed(names)}")
+        told = f"{file}: name the column to predict, label=...; columns: {listed(names)}"
+        raise DataError(told, public="its settings do not name the column to predict")
     raise no_column(file, label, names)
 
 
@@ -144,13 +149,15 @@ def _feature(table: Frame, name: str) -> np.ndarray:
     values = _numbers(table, name)
     if values is not None:
         return values
+    public = f"its column {name!r} does not hold plain numbers"
     if name in table.doubts:
-        raise table.doubts[name].placed(table.file, table.place)
+        raise table.doubts[name].placed(table.file, table.place).told(public)
     column = [str(value) for value in table.frame[name]]
     row = next((i for i, value in enumerate(column) if not is_number(value)), 0)
     raise DataError(
         f"{table.file}: column {name!r} should hold numbers, has {column[row][:50]!r} "
-        f"{table.place(row)}"
+        f"{table.place(row)}",
+        public=public,
     )
 
 

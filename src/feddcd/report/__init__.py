@@ -2,6 +2,7 @@
 
 from ._curves import accuracy, curves, single
 from ._entry import RunEntry, best_bound, gap, latex_table, rich_table, rows, write_csv
+from ._spread import median_entry
 from .figures import save_png, svg
 from .run import write
 
@@ -12,6 +13,7 @@ __all__ = [
     "curves",
     "gap",
     "latex_table",
+    "median_entry",
     "rich_table",
     "rows",
     "save_png",

@@ -72,6 +72,8 @@ def _of_one(entry: RunEntry) -> list[View]:
 def _of_several(entries: Sequence[RunEntry]) -> list[View]:
     proven = any(has(entry, "lower_bound") for entry in entries)
     what = "The true gap of each run is at or below its line" if proven else "The objective"
+    if (runs := max(entry.runs for entry in entries)) > 1:
+        what = f"Medians over {runs} seeds, and shaded where half of the runs lie. {what}"
     cost = f"{what}, against the bytes that the clients sent: what it cost them."
     views = [
         _progress(entries, "round", f"{what}, against rounds; lower is better."),
@@ -113,10 +115,12 @@ def _draw_progress(ax: "Axes", entries: Sequence[RunEntry], x: str) -> list[Labe
     best = best_bound(entries)
     if np.isnan(best):
         lines = _draw(ax, entries, x, [entry.history["objective"] for entry in entries])
+        _shade(ax, entries, lines, x, "objective", lambda y: y)
         name = "objective F(w)/N"
     else:
         values = [np.maximum(gap(entry, best), SMALLEST) for entry in entries]
         lines = _draw(ax, entries, x, values)
+        _shade(ax, entries, lines, x, "objective", lambda y: np.maximum(y - best, SMALLEST))
         name = "proven bound on F(w)/N − F*/N"
     values = np.concatenate([line.y for line in lines])
     if len(values) and values.min() > 0:
@@ -128,6 +132,7 @@ def _draw_progress(ax: "Axes", entries: Sequence[RunEntry], x: str) -> list[Labe
 
 def _draw_accuracy(ax: "Axes", entries: Sequence[RunEntry]) -> list[LabelledLine]:
     lines = _draw(ax, entries, "round", [100 * entry.history["accuracy"] for entry in entries])
+    _shade(ax, entries, lines, "round", "accuracy", lambda y: 100 * y)
     if not any(len(line.y) for line in lines):
         note = "no accuracy was recorded"
         ax.text(0.5, 0.5, note, color=figures.INK, ha="center", transform=ax.transAxes)
@@ -178,6 +183,19 @@ def _draw(
     else:
         figures.counts(ax)
     return lines
+
+
+def _shade(
+    ax: "Axes", entries: Sequence[RunEntry], lines: Sequence[LabelledLine], x: str, name: str, shown
+) -> None:
+    """Between the quartiles of several runs, in the colour of their line."""
+    for entry, line in zip(entries, lines, strict=True):
+        if name in entry.bands:
+            low, high = map(shown, entry.bands[name])
+            known = np.isfinite(low) & np.isfinite(high)
+            at = entry.history[x][known] / (1e6 if x == "bytes_up" else 1)
+            style = {"color": line.artist.get_color(), "alpha": 0.2, "linewidth": 0}
+            ax.fill_between(at, low[known], high[known], **style)
 
 
 def _lower_ceiling(ax: "Axes", lines: Sequence[LabelledLine]) -> None:

@@ -41,6 +41,8 @@ class RunEntry(NamedTuple):
     history: History
     summary: dict[str, Any]
     config: dict[str, Any]
+    bands: Mapping[str, tuple[np.ndarray, np.ndarray]] = {}  # quartiles, where it is several runs
+    runs: int = 1  # of which the history has the medians
 
 
 class Cost(NamedTuple):

@@ -1,5 +1,6 @@
 """`feddcd.run` and `feddcd.compare`: the whole library in two functions."""
 
+import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +23,8 @@ from .spec import Setting
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
+
+    from ..report import RunEntry
 
 Watch = Callable[[str, Progress], None]
 Algorithms = Sequence[str | AbstractAlgorithm] | Mapping[str, str | AbstractAlgorithm]
@@ -117,12 +120,16 @@ class Comparison:
         """From the folder that `compare` wrote, in the order of its methods."""
         folder = Path(folder)
         names = sorted(path.parent.name for path in folder.glob("*/summary.json"))
-        if (folder / "compare.toml").exists():
-            _, order, _ = disk.load_race(folder)
-            names = [name for name in order if name in names] + sorted(set(names) - set(order))
+        if (folder / "compare.csv").exists():  # in their order
+            with open(folder / "compare.csv", newline="", encoding="utf-8") as file:
+                order = [row[0] for row in csv.reader(file) if row]
+            names.sort(key=lambda name: order.index(name) if name in order else len(order))
         if not names:
             raise disk.FolderError(f"{folder} holds no comparison: no summary.json lies below it")
         return cls({name: Result.load(folder / name) for name in names})
+
+    def entries(self) -> "list[RunEntry]":
+        return [result.entry() for result in self.results.values()]
 
     def to_pandas(self) -> "pd.DataFrame":
         """One row per method: its summary."""
@@ -134,18 +141,18 @@ class Comparison:
         """The table that `feddcd compare` prints, as LaTeX with booktabs."""
         from ..report import latex_table
 
-        return latex_table([r.entry() for r in self.results.values()])
+        return latex_table(self.entries())
 
     def plot(self) -> "Figure":
         from ..report import curves
 
-        return curves([r.entry() for r in self.results.values()])
+        return curves(self.entries())
 
     def write(self, folder: Path) -> None:
         """compare.csv, compare.tex, compare.png and report.html, beside the runs' own folders."""
         from ..report import curves, latex_table, save_png, write, write_csv
 
-        entries = [r.entry() for r in self.results.values()]
+        entries = self.entries()
         title = f"{len(entries)} methods on {entries[0].config['data']}"
         put = lambda name, how: write_atomically(folder / name, how)
         put("compare.csv", lambda path: write_csv(entries, path))

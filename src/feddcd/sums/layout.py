@@ -71,7 +71,7 @@ class Layout:
         return hashlib.sha256(b"feddcd-layout-1\0" + self.to_json()).digest()
 
     def encode(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
-        """One site's answer as words. It differs each time: levels and noise are random."""
+        """One site's answer as words. Levels and noise are random, and drawn again by `masked`."""
         if set(values) != {slot.name for slot in self.slots}:
             raise DataError("the parts of an answer are not those of its layout")
         for slot in self.slots:
@@ -96,6 +96,17 @@ class Layout:
             held[slot.name] = _decode(slot, part, bool(words[-1])).reshape(slot.shape)
             at += slot.words
         return {slot.name: held[slot.name] for slot in self.slots}
+
+    def random(self, words: np.ndarray) -> np.ndarray:
+        """Where an answer, as `encode` makes it, holds random words: at levels that are reached,
+        or everywhere."""
+        found = np.full(self.words, bool(words[-1]))
+        at = 0
+        for slot in self.ordered:
+            if slot.kind == "max":
+                found[at : at + slot.words] |= words[at : at + slot.words] != 0
+            at += slot.words
+        return found
 
     def total(self, vectors: Iterable[np.ndarray]) -> np.ndarray:
         """Added up in the ring of each part."""

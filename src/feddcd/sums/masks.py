@@ -6,6 +6,8 @@
 
 A key stream is used once, as a site answers a question of an exchange of a job once. Whoever is
 told another question, another cohort or another layout makes other masks, which cancel with none.
+The random words of levels are drawn from a stream of the site's own, ChaCha20(HKDF(sk_i, ctx)): a
+site that has lost its answer, and makes it again, makes the same bytes.
 """
 
 from collections.abc import Iterable
@@ -57,7 +59,8 @@ def masked(
         raise SpecError(f"a context has {CTX} bytes")
     others = [roster[name] for name in chosen if name != me.name]
     streams = [_stream(mask_key(keys, me, other, layout, ctx)) for other in others]
-    sent, wide, room = np.empty_like(layout.check(words)), WORDS * layout.numbers, bytearray(CHUNK)
+    words = _redrawn(layout.check(words), layout, keys, ctx)
+    sent, wide, room = np.empty_like(words), WORDS * layout.numbers, bytearray(CHUNK)
     for at in range(0, len(words), CHUNK // 8):
         part = words[at : at + CHUNK // 8]
         numbers = max(min(wide - at, len(part)), 0) // WORDS
@@ -78,6 +81,18 @@ def mask_key(
     ends = (part for m in (lo, hi) for part in (m.name.encode(), m.agreement))
     info = framed("feddcd-mask-1", ctx, layout.digest, *ends)
     return HKDF(SHA256(), 32, None, info).derive(keys.secret(other.agreement))
+
+
+def _redrawn(words: np.ndarray, layout: Layout, keys: SiteKeys, ctx: bytes) -> np.ndarray:
+    """With random words of the site's own stream for this context, none of them 0."""
+    where = np.flatnonzero(layout.random(words))
+    first = 0 if words[-1] else WORDS * layout.numbers  # the numbers are random all or none
+    info = framed("feddcd-noise-1", ctx, layout.digest)
+    key = HKDF(SHA256(), 32, None, info).derive(keys.agreement.private_bytes_raw())
+    drawn = _stream(key).update(bytes(8 * (layout.words - first)))
+    words = words.copy()
+    words[where] = np.maximum(np.frombuffer(drawn, "<u8")[where - first], 1)
+    return words
 
 
 def _stream(key: bytes) -> CipherContext:

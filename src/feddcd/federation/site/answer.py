@@ -99,6 +99,9 @@ def _refused(place: SitePlace, release: Release, refusal: Refused, request: byte
 
 def _log(place: SitePlace, error: Exception) -> str:
     """One line without values for the server; everything for the site's administrator."""
+    if isinstance(error, DataError) and error.public is not None:
+        _note(place, error.public, str(error))
+        return f"{place.client}: {error.public}"
     what = next(words for kinds, words in FAULTS if isinstance(error, kinds))
     plain = isinstance(error, DataError | StateError | FileNotFoundError | SpecError | LogError)
     story = str(error) if plain else "".join(traceback.format_exception(error))

@@ -1,0 +1,40 @@
+"""`feddcd list`: everything that has a name."""
+
+from rich.table import Table
+
+from .._errors import SpecError
+from .._text import printable
+from ._terminal import console
+
+
+def list_command(what: str | None) -> None:
+    from ..algorithms.catalogue import left_out, methods
+    from ..data import PARTITIONS, available
+    from ..data.federate import MODELS, WEIGHTINGS
+    from ..participation import PARTICIPATIONS
+    from ..solvers import SOLVERS
+
+    groups = {
+        "algorithms": {name: row.about for name, row in methods().items()},
+        "data": available(),
+        "models": MODELS,
+        "partitions": PARTITIONS,
+        "participation": PARTICIPATIONS,
+        "solvers": {name: row.about for name, row in SOLVERS.items()},
+        "weightings": WEIGHTINGS,
+    }
+    if what is not None and what not in groups:
+        raise SpecError(f"nothing called {what!r}; there are {', '.join(groups)}")
+    for name, entries in groups.items():
+        if what in (None, name):
+            table = Table(title=name, title_justify="left", title_style="bold", box=None)
+            table.show_header, table.pad_edge = False, False
+            table.add_column(style="cyan", no_wrap=True)
+            table.add_column()
+            for key, line in entries.items():
+                table.add_row(f"  {key}", line)
+            console.print(table)
+            for key, reason in left_out().items() if name == "algorithms" else ():
+                told = printable(f"  left out: {key}: {reason}")
+                console.print(told, style="yellow", markup=False)
+            console.print()

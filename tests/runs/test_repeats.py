@@ -1,0 +1,88 @@
+"""Several seeds: medians and quartiles over runs on one split."""
+
+import shlex
+
+import numpy as np
+import pytest
+
+import feddcd
+from feddcd.cli.app import main
+from feddcd.report import median_entry
+from feddcd.runs.api import Comparison
+
+SMALL = {"clients": 4, "tau": 2, "rounds": 4, "certify_every": 2, "algorithms": ("mbsgd", "fedavg")}
+
+
+@pytest.fixture(scope="module")
+def repeats(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("repeats") / "race"
+    return folder, feddcd.repeat("wine", seeds=3, seed=7, out=folder, **SMALL)
+
+
+def test_medians_and_quartiles_are_those_of_the_runs(repeats):
+    _, found = repeats
+    for name, entry in zip(("mbsgd", "fedavg"), found.entries(), strict=True):
+        each = np.stack([found[seed][name].history["objective"] for seed in (7, 8, 9)])
+        assert entry.runs == 3
+        np.testing.assert_allclose(entry.history["objective"], np.median(each, 0), rtol=1e-12)
+        low, high = entry.bands["objective"]
+        np.testing.assert_allclose(low, np.quantile(each, 0.25, axis=0), rtol=1e-12)
+        np.testing.assert_allclose(high, np.quantile(each, 0.75, axis=0), rtol=1e-12)
+
+
+def test_all_seeds_share_one_split_and_draw_other_cohorts(repeats):
+    _, found = repeats
+    specs = [found[seed]["mbsgd"].spec for seed in (7, 8, 9)]
+    assert {spec.split_seed for spec in specs} == {7}
+    models = [found[seed]["mbsgd"].model for seed in (7, 8, 9)]
+    assert not np.array_equal(models[0], models[1])
+
+
+def test_a_run_that_ended_early_keeps_its_last_values(repeats):
+    entry = repeats[1][7]["mbsgd"].entry()
+    short = entry._replace(
+        history=type(entry.history)({k: v[:2] for k, v in entry.history.items()})
+    )
+    both = median_entry([entry, short])
+    assert both.history.rounds == 4
+    last = (entry.history["objective"][3] + short.history["objective"][1]) / 2
+    assert both.history["objective"][3] == pytest.approx(last, rel=1e-12)
+
+
+def test_the_files_hold_every_run_and_the_medians(repeats):
+    folder, found = repeats
+    table = found.to_pandas()
+    assert len(table) == 6
+    assert len((folder / "repeats.csv").read_text().splitlines()) == 7
+    assert (folder / "compare.png").stat().st_size > 5000
+    assert "3 seeds" in (folder / "report.html").read_text()
+    assert (folder / "compare.tex").read_text() == found.to_latex()
+    again = feddcd.Repeats.load(folder)
+    assert again.to_latex() == found.to_latex()
+    assert isinstance(again[8], Comparison)
+
+
+def test_the_command_goes_on_where_it_was(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    quick = "--data wine --clients 4 --tau 2 --rounds 4 --certify-every 2"
+    feddcd_cli(f"run {quick} --algorithm mbsgd --set lr=0.1 --seeds 2 --out runs/a")
+    told = capsys.readouterr().out
+    assert "medians over 2 seeds" in told
+    made = (tmp_path / "runs/a/seed-1/mbsgd/checkpoint.npz").stat().st_mtime_ns
+    assert "lr = 0.1" in (tmp_path / "runs/a/seed-0/mbsgd/config.toml").read_text()
+    feddcd_cli("run --resume runs/a --quiet")
+    assert (tmp_path / "runs/a/seed-1/mbsgd/checkpoint.npz").stat().st_mtime_ns >= made
+    feddcd_cli(f"compare {quick} --algorithm mbsgd --out runs/a", code=2)
+    assert "already holds" in capsys.readouterr().err
+
+
+def feddcd_cli(command, code=0):
+    with pytest.raises(SystemExit) as stop:
+        main(shlex.split(command))
+    assert stop.value.code == code
+
+
+@pytest.mark.parametrize("seeds", [0, 1, -3, True, 2.5, 10**9])
+def test_odd_numbers_of_seeds_are_refused(seeds):
+    with pytest.raises(ValueError, match="need 2 <= seeds"):
+        feddcd.repeat("wine", seeds=seeds)
