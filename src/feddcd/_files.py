@@ -59,7 +59,7 @@ class Disk:
                 size = os.fstat(file.fileno()).st_size
                 if size > limit:
                     raise OSError(f"{size} bytes are more than it could hold")
-                return file.read(size + 1)  # a buffer of that size is made first
+                return file.read(limit + 1)
         except FileNotFoundError:
             return None
 

@@ -9,6 +9,7 @@ import pandas as pd
 from .._errors import DataError, Refused
 from ..formula import INTERCEPT, label
 from . import _finished, _offer, _schema
+from ._bin_tables import bin_tables
 from ._coefficients import (
     Shown,
     sandwich_change,
@@ -30,7 +31,7 @@ from ._result import SETTINGS, TableResult
 from ._robust import LEVERAGE, check, factor_of, given, meat_of, sandwich, settle
 from ._same import difference
 from ._sites import own_table, site_counts
-from ._sums import KINDS, RESIDUALS, Moments, PointQuestion, answer, parts, read_answer
+from ._sums import KINDS, Moments, PointQuestion, answer, parts, read_answer
 from .agreed import with_codebook
 from .families import ratio_of
 from .plan import ModelSettings, RegressionPlan
@@ -179,7 +180,7 @@ def _result(
         for A in (shown.table, shown.original)
     )  # fmt: skip
     square_of = lambda A: pd.DataFrame(A @ cov @ A.T, shown.labels, shown.labels)
-    bins, residual_bins = _bin_tables(model, estimate)
+    bins, residual_bins = bin_tables(model, estimate)
     last, is_intercept = history.iloc[-1], np.array([name == INTERCEPT for name in model.names])
     extra, several = len(model.names) - len(model.loss.extras), model.family == "multinomial"
     rest, first = w[:extra][~is_intercept[:extra]], w[:extra][is_intercept[:extra]].sum(0)
@@ -277,24 +278,3 @@ def _spread(fit: Fit, kind: str, of_dispersion: float) -> float:
     known = model.loss.expected is None and kind not in LEVERAGE
     worst = float(change * worst_ratio(V, cov, shown)) * (1 if known else 2)
     return -float(np.log1p(-worst)) if worst < 1 else np.inf
-
-
-def _bin_tables(
-    model: Model, estimate: Estimate
-) -> tuple[pd.DataFrame | None, pd.DataFrame | None]:
-    """Rows by bins of the predicted mean, and by bins of Pearson's residuals."""
-    each = list(estimate.answers.values())
-    if each[0].bins.shape[1] == 0:
-        return None, None
-    first, last = (0, 1) if model.family == "binomial" else (-np.inf, np.inf)
-    weight, observed, predicted = np.sum([a.bins for a in each], 0)
-    values = {"weight": weight, "observed": observed, "predicted": predicted}
-    by_mean = _bins(np.array([first, *estimate.edges, last]), values)
-    if model.family == "binomial":
-        return by_mean, None
-    rest = {"weight": np.sum([a.residuals for a in each], 0)}
-    return by_mean, _bins(np.array([-np.inf, *RESIDUALS, np.inf]), rest)
-
-
-def _bins(edges: np.ndarray, values: dict[str, np.ndarray]) -> pd.DataFrame:
-    return pd.DataFrame({"low": edges[:-1], "high": edges[1:], **values})
