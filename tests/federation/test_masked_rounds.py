@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from disks import in_memory
-from feddcd._errors import SpecError
+from feddcd._errors import Refused, SpecError
 from feddcd.federation.config import Config
 from feddcd.federation.coordinator.inspect import inspect, verify
 from feddcd.federation.site import _masked_training
@@ -120,6 +120,10 @@ def test_lost_messages_and_a_killed_coordinator_change_nothing(tmp_path):
     assert {site: len(texts) for site, texts in heard.items()} == dict.fromkeys(cohort, 4)
     with pytest.raises(SpecError, match="agreed on 3 rounds, not on 9: make a new federation"):
         train(home, network, 9)
+    better = summary | {"certified_gap": summary["certified_gap"] / 2}
+    (home.server / "summary.json").write_text(json.dumps(better))
+    with pytest.raises(Refused, match=r"summary.json: certified_gap is not what the sites signed"):
+        verify(home)
 
 
 @pytest.mark.chaos

@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import shlex
 import zlib
 from collections.abc import Iterator
@@ -15,11 +16,14 @@ import numpy as np
 from ..._errors import LedgerError, Refused
 from ..._files import shown
 from ...durable.ledger import Ledger
-from ...durable.protocol import Stamp
+from ...durable.protocol import Asked, Sealed, Stamp, Vouched
+from ...durable.protocol.masked import exchange_of, layout_of, read_answer, read_pact, unflat
 from ...durable.protocol.server import Server
-from ...durable.server import audit, committed_rounds, read_founding, replay
+from ...durable.server import audit, committed_rounds, decode, read_founding, replay
+from .. import sealed
 from ..folder import FederationFolder
 from ..terms import Learner, Terms, server_learner
+from ._summed import summed_measures
 
 
 class Insight(NamedTuple):
@@ -51,7 +55,7 @@ def inspect(folder: FederationFolder) -> Insight:
 
 def verify(folder: FederationFolder) -> int:
     """The number of records, all of which are what they say, as is the model beside them."""
-    with _open(folder) as (ledger, _, learner):
+    with _open(folder) as (ledger, terms, learner):
         count = audit(ledger, learner.algorithm, learner.w, learner.like)
         server = replay(ledger.entries(), learner.algorithm, learner.w, learner.like)
         model = learner.algorithm.model(server.state)
@@ -59,7 +63,38 @@ def verify(folder: FederationFolder) -> int:
         path = folder.server / "model.npz"
         if path.exists() and _summary(folder).get("rounds") == rounds:
             _check_model(path, model)
+            if terms.answers == "sum":
+                _check_certificate(folder, ledger, terms, learner, server, rounds)
     return count
+
+
+def _check_certificate(
+    folder: FederationFolder,
+    ledger: Ledger,
+    terms: Terms,
+    learner: Learner,
+    server: Server,
+    rounds: int,
+) -> None:
+    """What summary.json says, from what all members signed after the last round."""
+    like, said = sealed.certificate_like(learner.like, learner.w), _summary(folder)
+    kinds = ("sealed", "asked", "vouched")
+    records = [decode(e, learner.like) for e in ledger.entries() if e.kind in kinds]
+    pact = next(read_pact(record) for record in records if isinstance(record, Sealed))
+    number, question = exchange_of(rounds, certificate=True), b""
+    for record in records:
+        if isinstance(record, Asked) and record.certificate and record.stamp.round == rounds:
+            question = record.question
+        if not isinstance(record, Vouched) or record.stamp.round != rounds:
+            continue
+        answers = {id: read_answer(data) for id, data in record.answers.items()}
+        sums = pact.opened(pact.members, number, layout_of(like), question, answers)
+        model = learner.algorithm.model(server.state)
+        rows = [member.rows for member in server.members.values()]
+        proof = unflat(like, sums)["proof"]
+        for name, value in summed_measures(learner, terms, proof, model, rows).items():
+            if not math.isclose(said.get(name, value), value, rel_tol=1e-9, abs_tol=1e-12):
+                raise Refused(f"summary.json: {name} is not what the sites signed")
 
 
 @contextmanager
