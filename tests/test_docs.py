@@ -100,9 +100,7 @@ NOT_RUN = {
     "deploy.md": {
         "pip install 'feddcd[flower]'": INDEX,
         "feddcd federation site NAME": MACHINES,
-        "flower-supernode --superlink fed.example.org:9093 --root-certificates ca.crt "
-        '--auth-supernode-private-key key --node-config \'client-id="north" '
-        'data="/data/north.csv" label="outcome" state="/var/lib/feddcd/north"\'': MACHINES,
+        "feddcd federation certify fed --authority /media/stick": MACHINES,
         "feddcd federation up fed --no-sites": MACHINES,
     },
     "paper.md": {
