@@ -136,9 +136,11 @@ def simulate(home: FederationFolder, seconds: float = 600) -> None:
     environment = {**os.environ, **QUIET, "FLWR_HOME": str(folder), "PATH": f"{bin}:/usr/bin:/bin"}
     group = Group(home.server / "simulation.json")
     try:
-        group.start(program._replace(extra={"FLWR_HOME": str(folder)}))
+        path = f"{bin}{os.pathsep}{os.environ['PATH']}"  # Flower looks there for its programs
+        group.start(program._replace(extra={"FLWR_HOME": str(folder), "PATH": path}))
         until = time.monotonic() + seconds
         while not answers("127.0.0.1", port):
+            assert not group.dead(), program.log.read_text()[-4000:]
             time.sleep(0.2)
         app = Path(__file__).parents[2] / "examples" / "flower"
         run = [str(bin / "flwr"), "run", str(app), "sim", "--run-config"]
