@@ -99,6 +99,8 @@ NOT_RUN = {
     "choosing.md": {"FEDDCD_DATA=folder-of-a9a-and-phishing python benchmarks/choosing.py": FILES},
     "deploy.md": {
         "pip install 'feddcd[flower]'": INDEX,
+        "pip install --require-hashes -r requirements-site.lock": INDEX,
+        "pip install --no-deps --no-build-isolation .": INDEX,
         "feddcd federation site NAME": MACHINES,
         "feddcd federation certify fed --authority /media/stick": MACHINES,
         "feddcd federation up fed --no-sites": MACHINES,
