@@ -190,5 +190,10 @@ def test_why_a_site_is_not_let_in(monkeypatch):
     clock = "host:1 does not let this site in: this machine's clock is (3999|400.) s ahead of"
     with pytest.raises(FlowerError, match=clock):
         off.serve(echo)
-    with pytest.raises(FlowerError, match="does not know the key of this site"):
+    with pytest.raises(FlowerError, match="its key or its number is not known there"):
         Link(monkeypatch, statuses=[401]).serve(echo)
+    with pytest.raises(Over):  # a node of this site was killed just now
+        Link(monkeypatch, statuses=[409, 409]).serve(echo)
+    monkeypatch.setattr(node, "PATIENCE_S", 0.0)
+    with pytest.raises(FlowerError, match="does not know the key of this site, or another node"):
+        Link(monkeypatch, statuses=[409] * 100).serve(echo)

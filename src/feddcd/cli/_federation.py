@@ -134,7 +134,7 @@ def simulate_command(path: Path, rounds: int, loss: float, seed: int, show: bool
     folder = FederationFolder(path)
     config = folder.config()
     exchange = LocalExchange(load_places(folder), loss=loss, seed=seed, ask=input if show else None)
-    with _show_events(config, rounds, "greeting the sites") as watch:
+    with _show_events(config, rounds, "greeting the sites") as watch, owner_only():
         coordinate(exchange, {"folder": str(folder.path), "rounds": rounds}, watch)
     if config.plan is not None:
         return show_table(folder)
@@ -175,8 +175,8 @@ def site_command(path: Path) -> None:
 
 def _last_error(group: Group, name: str) -> str:
     log = group.programs[name].log
-    lines = [line for line in log.read_text(errors="replace").splitlines() if "ERROR" in line]
-    return lines[-1].partition(":")[2].strip() if lines else f"see {log}"
+    lines = [line for line in log.read_text(errors="replace").splitlines() if "ERROR:" in line]
+    return printable(lines[-1].partition("ERROR:")[2].strip()) if lines else f"see {log}"
 
 
 def inspect_command(path: Path) -> None:

@@ -53,6 +53,7 @@ from .answering import Ended, Overrun, Packed, packed
 
 PARTS = 10_000  # of one message
 SOONEST_S, LATEST_S = 0.2, 2.0  # between two looks for a message
+PATIENCE_S = 30.0  # until a node that is not let in gives up
 BUNDLE = "feddcd/no-code"  # the name that the coordinator gives to one without code
 Say = Callable[[str], None]
 Answerer = Callable[[str, dict[str, bytes]], Packed]
@@ -94,9 +95,21 @@ class SiteNode:
                 self._client.DeactivateNode(DeactivateNodeRequest(node_id=self._node.node_id))
 
     def _activate(self) -> None:
-        beat = HEARTBEAT_DEFAULT_INTERVAL
+        """A link holds on to a node that was killed for up to a minute: it is asked again."""
+        beat, until = HEARTBEAT_DEFAULT_INTERVAL, time.monotonic() + PATIENCE_S
         request = ActivateNodeRequest(public_key=self._public, heartbeat_interval=beat)
-        self._node = Node(node_id=self._patiently(self._client.ActivateNode, request).node_id)
+        while True:
+            try:
+                answer = self._patiently(self._client.ActivateNode, request)
+                break
+            except httpx.HTTPStatusError as error:
+                if time.monotonic() > until:
+                    raise _errors.FlowerError(
+                        f"{self._address} does not let this site in: it does not know the key of "
+                        f"this site, or another node has it ({_reason(error)})"
+                    ) from None
+            time.sleep(LATEST_S)
+        self._node = Node(node_id=answer.node_id)
         self._say(f"let in by {self._address}, as node {self._node.node_id}")
         if said := self.clock.problem():
             self._say(f"WARNING: {said}")
@@ -209,15 +222,10 @@ class SiteNode:
             pause = min(1.5 * pause, 5 * LATEST_S)
 
     def _check(self, error: Exception) -> None:
-        """Whether this site is let in at all."""
-        if not isinstance(error, httpx.HTTPStatusError):
-            return
-        said = FlowerError.from_json(error.response.text)
-        if error.response.status_code == 401 or (said is not None and said.code == 2004):
-            why = "the coordinator does not know the key of this site"
-            raise _errors.FlowerError(
-                f"{self._address} does not let this site in: {self.clock.problem() or why}"
-            ) from None
+        """Whether the link believes who this is."""
+        if isinstance(error, httpx.HTTPStatusError) and error.response.status_code == 401:
+            why = self.clock.problem() or "its key or its number is not known there"
+            raise _errors.FlowerError(f"{self._address} does not let this site in: {why}") from None
 
     def _beat(self) -> bool:
         beat = HEARTBEAT_DEFAULT_INTERVAL

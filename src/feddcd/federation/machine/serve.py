@@ -3,6 +3,7 @@
 Everything that it needs is in the site's folder: nothing secret stands in the list of processes.
 """
 
+import signal
 import sys
 import time
 from functools import partial
@@ -28,6 +29,7 @@ def main() -> None:
         for name in NEEDED:
             import_module(name)
         answering = start_answering(partial(answer, place=place), seconds, memory)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the link is told
         refuse = lambda reason: pack_message(Refusal(place.client, f"{place.client}: {reason}"))
         authority, key = (folder / "ca.crt").read_bytes(), load_private(folder / "key")
         address = load_address(folder)
