@@ -8,11 +8,16 @@ READY := .venv/.ready
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/make \1\t\2/'
 
-$(READY): pyproject.toml constraints.txt
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+
+$(READY): pyproject.toml constraints.txt requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "feddcd needs Python 3.11 or newer; set PYTHON=path/to/python3.11"; exit 1; }
 	@echo "setting up .venv (once, a minute or two) ..."
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(PIP) --require-hashes -r requirements.lock 2> .venv/pip.log && $(PIP) --no-deps --no-build-isolation -e . || { \
+		if grep -q 'DO NOT MATCH THE HASHES' .venv/pip.log; then cat .venv/pip.log; exit 1; fi; \
+		echo "pip cannot check hashes here (.venv/pip.log says why): installing by versions alone"; \
+		$(PIP) -c constraints.txt -e '.[dev]'; }
 	@touch $(READY)
 
 demo: $(READY)  ## seven methods race on real data: a table, a picture, a report

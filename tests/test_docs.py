@@ -99,10 +99,10 @@ NOT_RUN = {
     "choosing.md": {"FEDDCD_DATA=folder-of-a9a-and-phishing python benchmarks/choosing.py": FILES},
     "deploy.md": {
         "pip install 'feddcd[flower]'": INDEX,
+        "pip install --require-hashes -r requirements-site.lock": INDEX,
+        "pip install --no-deps --no-build-isolation .": INDEX,
         "feddcd federation site NAME": MACHINES,
-        "flower-supernode --superlink fed.example.org:9093 --root-certificates ca.crt "
-        '--auth-supernode-private-key key --node-config \'client-id="north" '
-        'data="/data/north.csv" label="outcome" state="/var/lib/feddcd/north"\'': MACHINES,
+        "feddcd federation certify fed --authority /media/stick": MACHINES,
         "feddcd federation up fed --no-sites": MACHINES,
     },
     "paper.md": {

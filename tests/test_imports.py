@@ -148,7 +148,10 @@ def room(file):
     return str(Path(file).parent)
 
 
-ENTRIES = {"__main__.py", "cli/app.py", "flower/warm.py"}  # started from outside
+MACHINE = ("conduct", "serve")
+# started from outside
+ENTRIES = {"__main__.py", "cli/app.py", "flower/link.py"}
+ENTRIES |= {f"federation/machine/{name}.py" for name in MACHINE}
 # an algorithm, a solver or a problem has a name of its own, by which docs and errors call it
 NAMED = ("algorithms/", "solvers/", "problems/")
 

@@ -8,8 +8,8 @@ import fcntl
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -59,7 +59,7 @@ class Disk:
                 size = os.fstat(file.fileno()).st_size
                 if size > limit:
                     raise OSError(f"{size} bytes are more than it could hold")
-                return file.read(limit + 1)
+                return file.read(size)  # read(limit) would take that much memory at once
         except FileNotFoundError:
             return None
 
@@ -150,6 +150,16 @@ def stamp(path: Path) -> tuple[int, int]:
     """Tells one state of a file from another: when it was written, and its size."""
     state = path.stat()
     return state.st_mtime_ns, state.st_size
+
+
+@contextmanager
+def owner_only() -> Iterator[None]:
+    """Whatever is made meanwhile, by libraries too, only its owner may read."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def private(path: str, flags: int) -> int:

@@ -2,13 +2,15 @@
 
 import itertools
 import os
+import tracemalloc
 
 import numpy as np
 import pytest
 
 from disks import CRASHES, ERRORS, LOSSES, Crash, FailingDisk, QuickDisk, in_memory
 from feddcd._errors import StateError
-from feddcd.durable.codec import pack
+from feddcd._files import Disk
+from feddcd.durable.codec import LIMIT, pack
 from feddcd.durable.site import ClientFile
 
 OWNER = {"federation": "north", "client": "a"}
@@ -279,3 +281,14 @@ def test_a_file_that_changes_hands_is_noticed(tmp_path):
         file.save(*NEW)
     with pytest.raises(StateError, match="does its folder exist"):
         opened(tmp_path / "nowhere" / "state")
+
+
+def test_a_small_file_is_read_in_little_memory(tmp_path):
+    """Whatever the largest may be: a buffer for that would be taken at once."""
+    (tmp_path / "state").write_bytes(b"small")
+    tracemalloc.start()
+    try:
+        assert Disk().read(tmp_path / "state", LIMIT) == b"small"
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()

@@ -9,7 +9,6 @@ import re
 import shlex
 import sqlite3
 import stat
-import tomllib
 from pathlib import Path
 
 import jax
@@ -20,7 +19,7 @@ from cryptography.x509.verification import PolicyBuilder, Store, VerificationErr
 
 import feddcd
 from feddcd import algorithms
-from feddcd._errors import FlowerError, LedgerError, Refused, SpecError
+from feddcd._errors import LedgerError, Refused, SpecError
 from feddcd.algorithms import AbstractAlgorithm
 from feddcd.cli._federation import _show_events, join_command
 from feddcd.data.frames import Reading
@@ -31,13 +30,13 @@ from feddcd.federation.coordinator.inspect import inspect, verify
 from feddcd.federation.folder import (
     FederationFolder,
     load_address,
+    load_limits,
     load_place,
-    node_config,
-    place_of_node,
 )
 from feddcd.federation.machine import programs
-from feddcd.federation.machine.init import add_site, create
-from feddcd.federation.machine.keys import same_key
+from feddcd.federation.machine._inner import make_door
+from feddcd.federation.machine.init import add_site, certify, create
+from feddcd.federation.machine.keys import same_key, serves
 from feddcd.federation.site.answer import SitePlace
 from feddcd.federation.terms import Terms, server_learner
 from feddcd.runs.spec import Spec
@@ -102,6 +101,8 @@ BAD_SITE = {
     "empty data": (SITE + "data = ''", r"say where this site's data are"),
     "misspelt": (SITE + "data = 'x.csv'\nlable = 'y'", r"'lable'; did you mean 'label'"),
     "number": (SITE + "data = 3", r"site.toml: data should be text, got 3"),
+    "no time": (SITE + "answer_seconds = 0", r"answer_seconds should be a number above 0, got 0"),
+    "no number": (SITE + "answer_memory = nan", r"answer_memory should be a number above 0"),
 }
 
 
@@ -119,13 +120,13 @@ def test_a_site_file_is_read(tmp_path):
     place = load_place(tmp_path)
     assert place == SitePlace("a", tmp_path.resolve(), tmp_path.resolve() / "x.csv", "y")
     assert load_address(tmp_path) == "host:9093"
-    assert f'data="{place.data}"' in node_config(place)
     more = "data = 'x.csv'\nsep = ';'\ndecimal = ','\nencoding = 'latin-1'\nna = ['n/a', '-']\n"
     (tmp_path / "site.toml").write_text(SITE + more)
     place = load_place(tmp_path)
     assert place.how == Reading(";", ",", "latin-1", ("n/a", "-"))
-    lines = re.sub(r' (?=[a-z-]+=")', "\n", node_config(place))
-    assert place_of_node(tomllib.loads(lines), {}) == place
+    assert load_limits(tmp_path)[0] == 600
+    (tmp_path / "site.toml").write_text(SITE + "answer_seconds = 1.5\nanswer_memory = 2\n")
+    assert load_limits(tmp_path) == (1.5, 2 << 30)
     (tmp_path / "site.toml").write_text("superlink = 'host'\n")
     with pytest.raises(SpecError, match="need superlink = 'host:port', got 'host'"):
         load_address(tmp_path)
@@ -174,47 +175,31 @@ def test_a_folder_is_absolute_wherever_it_was_named(spaced, monkeypatch):
     assert load_place(Path("../sites/a")) == load_place(spaced.site("a"))
 
 
-def test_what_flower_is_told_are_absolute_paths(spaced, monkeypatch):
-    monkeypatch.setattr(programs, "_binary", lambda name: name)
-    link, place = programs.link(spaced), load_place(Path("fed/sites/a"))
-    node = programs.node(place, "host:1", place.folder / "ca.crt", place.folder / "key")
-    files = ("--ssl-certfile", "--ssl-keyfile", "--ssl-ca-certfile", "--root-certificates")
-    files += ("--auth-supernode-private-key",)
-    for program in (link, node):
-        named = [b for a, b in itertools.pairwise(program.command) if a in files]
-        assert named
-        assert all(Path(path).is_absolute() and Path(path).exists() for path in named)
+def test_what_programs_are_told_are_absolute_paths(spaced):
+    make_door(spaced, 4711)
+    started = [programs.link(spaced), programs.node(Path("fed/sites/a"))]
+    started += [programs.coordinator(spaced, 1, 0)]
+    files = ("--ssl-certfile", "--ssl-keyfile", "--ssl-ca-certfile", "--secret")
+    named = [b for a, b in itertools.pairwise(started[0].command) if a in files]
+    assert len(named) == len(files)
+    named += [started[1].command[-1], started[2].command[-3]]
+    assert all(Path(path).is_absolute() and Path(path).exists() for path in named)
+    for program in started:
         assert program.log.is_absolute()
         assert Path(program.extra["FLWR_HOME"]).is_absolute()
-    written = tomllib.loads((spaced.server / "flower" / "config.toml").read_text("utf-8"))
-    assert written["superlink"]["feddcd"]["root-certificates"] == str(spaced.server / "ca.crt")
-    settings = node.command[node.command.index("--node-config") + 1]
-    assert tomllib.loads(re.sub(r'" (?=[a-z-]+=")', '"\n', settings)) == {
-        "client-id": "a", "data": str(spaced.site("a") / "x.csv"), "state": str(spaced.site("a")),
-    }  # fmt: skip
 
 
-def test_the_app_of_an_earlier_version_is_written_again(spaced, monkeypatch):
-    old = spaced.app / "feddcd_app" / "server.py"
-    new = old.read_text()
-    old.write_text("from feddcd.engines.flower import server_app\n")
-    calls = []
-
-    def flwr(folder, *arguments):
-        calls.append((arguments, old.read_text()))
-        raise FlowerError("enough")
-
-    monkeypatch.setattr(programs, "_binary", lambda name: "true")
-    monkeypatch.setattr(programs, "_wait_for_link", lambda *_: None)
-    monkeypatch.setattr(programs, "flwr", flwr)
-    monkeypatch.setattr(programs, "register", lambda folder: None)
-    monkeypatch.setattr(programs, "answers", lambda host, port: False)
-    with pytest.raises(FlowerError, match="enough"):
-        programs.up(FederationFolder(Path("fed")), print)
-    ((command, app),) = calls
-    assert app == new
-    assert command[:2] == ("run", str(spaced.app))
-    assert f'folder="{spaced.path}"' in command[-1]
+def test_no_secret_is_in_the_list_of_processes(spaced):
+    make_door(spaced, 4711)
+    secret = (spaced.server / "inner.secret").read_text()
+    make_door(spaced, 4712)
+    assert (spaced.server / "inner.secret").read_text() != secret, "each start has its own"
+    secret = (spaced.server / "inner.secret").read_text()
+    assert len(secret) == 64
+    for program in (programs.link(spaced), programs.coordinator(spaced, 1, 0)):
+        assert secret not in " ".join([*program.command, *program.extra.values()])
+    inner = programs.link(spaced).command
+    assert inner[inner.index("--host") + 1] == "127.0.0.1"
 
 
 def test_printed_commands_can_be_pasted(spaced, capsys, monkeypatch):
@@ -238,7 +223,9 @@ def test_texts_from_outside_are_printed_as_they_are(capsys):
 
 def test_private_keys_are_private(fresh):
     found = [*fresh.path.rglob("key"), *fresh.path.rglob("*.key")]
-    assert len(found) == 4  # the authority's, the server's, and one per site
+    assert len(found) == 3  # the server's, and one per site: the authority's is nowhere
+    for path in fresh.path.rglob("*"):
+        assert not stat.S_IMODE(path.stat().st_mode) & 0o077, path
     for path in found:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
         assert b"PRIVATE KEY" in path.read_bytes()
@@ -270,6 +257,24 @@ def test_the_servers_certificate_is_the_authoritys(fresh, tmp_path):
     other = create(tmp_path / "other", ["a"], Config("north"))
     with pytest.raises(VerificationError):
         verifier(other.server / "ca.crt", x509.DNSName("localhost")).verify(server, [])
+
+
+def test_another_host_needs_another_certificate(tmp_path):
+    """With the authority's key, kept elsewhere, the sites believe it as they did."""
+    config, safe = Config("north", host="old.example"), tmp_path / "stick"
+    home = create(tmp_path / "f", ["a", "b"], config, authority=safe)
+    toml, ca = home.path / "federation.toml", home.site("a") / "ca.crt"
+    toml.write_text(toml.read_text().replace("old.example", "new.example"))
+    with pytest.raises(SpecError, match=r"not for new.example, .* feddcd federation certify "):
+        programs.up(home, print, sites=False)
+    before = ca.read_bytes()
+    assert not certify(home, safe)
+    assert ca.read_bytes() == before
+    assert serves(home.server, "new.example")
+    assert not serves(home.server, "old.example")
+    assert certify(home, None), "without it the sites need the new one"
+    assert ca.read_bytes() == (home.server / "ca.crt").read_bytes() != before
+    assert not list(home.path.rglob("ca.key"))
 
 
 def test_a_folder_in_use_is_left_alone(fresh):

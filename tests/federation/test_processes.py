@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -58,6 +59,18 @@ def test_a_program_ends_with_what_it_started(tmp_path):
     assert not (tmp_path / "ids.json").exists()
 
 
+def test_what_a_program_writes_only_its_owner_reads(tmp_path):
+    code = f"print(1); open({str(tmp_path / 'made')!r}, 'w')"
+    group = Group(tmp_path / "ids.json")
+    group.start(program(tmp_path, code=code))
+    group.running["one"].wait()
+    for name in ("made", "one.log"):
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600, name
+    group.stop("one")
+    assert group.dead() == []
+    group.end()
+
+
 def test_a_program_that_died_is_started_again_without_its_orphans(tmp_path):
     group = Group(tmp_path / "ids.json")
     try:
@@ -102,7 +115,7 @@ def test_a_stranger_with_an_old_id_is_left_alone(tmp_path):
     ("node", "run"),
     [
         ({}, {}),
-        ({"client-id": "a"}, {}),
+        ({"partition-id": "one"}, {"folder": "/"}),
         ({"partition-id": 0}, {"folder": "/no/such/folder"}),
         ({"partition-id": 0}, {}),
     ],

@@ -3,7 +3,7 @@
 The short version is part of `make test`; `make chaos` runs the long one.
 """
 
-from pathlib import Path
+import shutil
 
 import numpy as np
 import pandas
@@ -16,13 +16,15 @@ from feddcd import FederatedGLM
 from feddcd.analysis.plan import RegressionPlan
 from feddcd.data import load
 from feddcd.federation.config import Config
-from feddcd.federation.folder import load_place
-from feddcd.federation.machine.init import app_files, create
+from feddcd.federation.machine._inner import inside
+from feddcd.federation.machine.init import create
 from feddcd.federation.machine.keys import write_pair
 from feddcd.federation.machine.processes import Group
 from feddcd.federation.machine.programs import free_port, node
+from feddcd.federation.wire import read_refusal, unpack_message
 from feddcd.runs.spec import Spec
 from flower_world import Up, duals, feddcd, model, optimum, run_printed, simulate, simulated
+from hostile import CALLS, attempts, bundle, send_bundle
 
 pytestmark = pytest.mark.processes
 LIMIT_S = 900  # the machine may be busy
@@ -51,8 +53,8 @@ class Watcher:
         for what in self.plan.pop(event["committed"], ()):
             if what == "coordinator":
                 up.kill_coordinator()
-            elif what.startswith("app of "):
-                assert up.kill_client_app(what.removeprefix("app of "))
+            elif what.startswith("answer of "):
+                assert up.kill_answer(what.removeprefix("answer of "))
             else:
                 up.kill(what)
 
@@ -89,32 +91,56 @@ def without_site_3(home, l2, rounds):
 @pytest.fixture
 def stranger(tmp_path):
     """A SuperNode whose key nobody registered."""
-    folder = tmp_path / "stranger"
-    folder.mkdir()
-    write_pair(folder)
-    group = Group(folder / "process.json")
+    folder = tmp_path / "site-5"
+    group = Group(tmp_path / "process.json")
 
     def start(up):
-        place = load_place(up.home.site("site-1"))._replace(folder=folder, client="site-5")
-        config = up.home.config()
-        address = f"{config.host}:{config.port}"
-        group.start(node(place, address, up.home.server / "ca.crt", folder / "key"))
+        folder.mkdir()
+        for name in ("site.toml", "ca.crt", "data.csv"):
+            shutil.copy(up.home.site("site-1") / name, folder / name)
+        write_pair(folder)
+        group.start(node(folder))
 
     yield start, group
     group.end()
 
 
+def attack(up, trace, said):
+    """An outsider with ca.crt, and a coordinator whose bundle is hostile."""
+    fab, config = bundle(trace), up.home.config()
+    authority = (up.home.server / "ca.crt").read_bytes()
+    said |= attempts(f"127.0.0.1:{config.port}", authority, fab)
+    said["answers"] = send_bundle(inside(up.home), fab)
+
+
 def test_killed_processes_do_not_move_the_model(tmp_path, stranger):
     start, group = stranger
     home = made(tmp_path, "feddcd", 200.0, 3)
-    kills = {1: ["site-1", "app of site-2", "coordinator"], 2: ["superlink"]}
-    train(home, Watcher(kills, start))
+    kills = {1: ["answer of site-2", "site-1", "coordinator"], 2: ["superlink"]}
+    trace, said = tmp_path / "trace", {}
+    trace.mkdir()
+    train(home, Watcher(kills, lambda up: (start(up), attack(up, trace, said))))
+
+    # nobody but sites is let in, and no code from outside ran, not even the coordinator's
+    answers = said.pop("answers")
+    assert said == dict.fromkeys(said, "403")
+    assert len(said) == len(CALLS)
+    assert list(trace.iterdir()) == []
+    assert [read_refusal(unpack_message(answer)).reason for answer in answers] == [
+        f"{site}: it could not read the message; its own log says why" for site in SITES
+    ]
+    for site in SITES:
+        noted = (home.site(site) / "site.log").read_text()
+        assert "code from outside was not fetched and not run" in noted
+        assert "came with the bundle outsider/hostile 1.0.0, sha256 " in noted
+    assert (
+        "refused: POST /v1/control/start-run from 127.0.0.2: 403"
+        in (home.server / "superlink.log").read_text()
+    )
+
     held = check(home, "y")
     total = np.abs(np.sum(held, axis=0)).max()
     assert total <= 1e-10 * (1 + np.abs(held).max())
-
-    assert group.dead() == ["site-5"]  # it was turned away, and the others went on
-    assert "ERROR" in (tmp_path / "stranger" / "supernode.log").read_text()
 
     # one message per participant and round; greetings and settlements apart
     quiet = without_site_3(home, 200.0, 5)
@@ -124,14 +150,17 @@ def test_killed_processes_do_not_move_the_model(tmp_path, stranger):
     assert end["messages"]["task"] == len(asked) == len(summed) == 2 * 3
     assert end["messages"]["settle"] == 2 * 3  # for the departure, and at the end
 
+    group.running["site-5"].wait(LIMIT_S)  # it was turned away, and the others went on
+    assert "ERROR: 127.0.0.1" in (tmp_path / "site-5" / "supernode.log").read_text()
+
 
 @pytest.mark.chaos
 @pytest.mark.parametrize(("algorithm", "conserved"), [("feddcd", "y"), ("pointsaga", "g")])
 def test_twelve_rounds_with_many_kills(tmp_path, algorithm, conserved):
     home = made(tmp_path, algorithm, 1.0, 12)
     kills = {
-        1: ["site-1"], 3: ["app of site-2"], 4: ["coordinator"], 6: ["superlink"],
-        7: ["app of site-4", "site-3"], 9: ["superlink", "coordinator"], 10: ["site-2"],
+        1: ["site-1"], 3: ["answer of site-2"], 4: ["coordinator"], 6: ["superlink"],
+        7: ["answer of site-4", "site-3"], 9: ["superlink", "coordinator"], 10: ["site-2"],
     }  # fmt: skip
     train(home, Watcher(kills))
     check(home, conserved)
@@ -174,13 +203,7 @@ def test_the_printed_commands_of_a_real_federation(tmp_path):
         assert np.abs(file["w"]).max() > 0
 
 
-def test_the_example_is_what_init_writes():
-    example = Path(__file__).parents[2] / "examples" / "flower"
-    for name, text in app_files().items():
-        assert (example / name).read_text() == text, name
-
-
-def test_the_same_app_in_flowers_simulation_engine(tmp_path):
+def test_the_example_in_flowers_simulation_engine(tmp_path):
     pytest.importorskip("ray")
     home = made(tmp_path, "feddcd", 1.0, 3)
     simulate(home)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -106,20 +107,22 @@ class Up:
         events = [event for _, event in self.home.read_events() if event["event"] == "greeting"]
         os.kill(events[-1]["pid"], signal.SIGKILL)
 
-    def kill_client_app(self, site: str, seconds: float = 30) -> bool:
-        """The next process that begins to work for this site; False if none came."""
-        before, until = self._processes(site), time.monotonic() + seconds
+    def kill_answer(self, site: str, seconds: float = 90) -> bool:
+        """A process that works on an answer of this site; False if none came."""
+        until = time.monotonic() + seconds
         while time.monotonic() < until:
-            if new := self._processes(site) - before:
-                time.sleep(0.3)  # so that it is at work, not only starting
-                os.kill(new.pop(), signal.SIGKILL)
-                return True
-            time.sleep(0.05)
+            for pid in self._answers(site):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                    return True
+            time.sleep(0.02)
         return False
 
-    def _processes(self, site: str) -> set[int]:
+    def _answers(self, site: str) -> list[int]:
+        """All processes of a site but the oldest two: its node, and the server of its forks."""
         group = self.pid(site)
-        return {p.pid for p in processes() if p.group == group and not p.state.startswith("Z")}
+        there = [p for p in processes() if p.group == group and p.at_work]
+        return [p.pid for p in sorted(there, key=lambda p: (int(p.began), p.pid))[2:]]
 
 
 def simulate(home: FederationFolder, seconds: float = 600) -> None:
@@ -133,11 +136,14 @@ def simulate(home: FederationFolder, seconds: float = 600) -> None:
     environment = {**os.environ, **QUIET, "FLWR_HOME": str(folder), "PATH": f"{bin}:/usr/bin:/bin"}
     group = Group(home.server / "simulation.json")
     try:
-        group.start(program._replace(extra={"FLWR_HOME": str(folder)}))
+        path = f"{bin}{os.pathsep}{os.environ['PATH']}"  # Flower looks there for its programs
+        group.start(program._replace(extra={"FLWR_HOME": str(folder), "PATH": path}))
         until = time.monotonic() + seconds
         while not answers("127.0.0.1", port):
+            assert not group.dead(), program.log.read_text()[-4000:]
             time.sleep(0.2)
-        run = [str(bin / "flwr"), "run", str(home.app), "sim", "--run-config"]
+        app = Path(__file__).parents[2] / "examples" / "flower"
+        run = [str(bin / "flwr"), "run", str(app), "sim", "--run-config"]
         nodes = ["--federation-config", "num-supernodes=4"]
         subprocess.run([*run, f'folder="{home.path}"', *nodes], env=environment, check=True)
         while not any(event["event"] == "finished" for _, event in home.read_events()):

@@ -15,14 +15,14 @@ from rich.progress import BarColumn, TimeElapsedColumn
 from rich.table import Table
 
 from .._errors import Failed, SpecError
-from .._files import shown
+from .._files import owner_only, shown
 from .._text import printable
 from ..federation.config import Config
 from ..federation.coordinator.coordinator import coordinate
 from ..federation.coordinator.inspect import Insight, inspect, verify
 from ..federation.coordinator.nodes import LocalExchange
 from ..federation.folder import FederationFolder, load_address, load_place, load_places
-from ..federation.machine.init import add_site, create
+from ..federation.machine.init import add_site, certify, create
 from ..federation.machine.processes import Group
 from ..federation.machine.programs import REST_S, Event, node, up
 from ..federation.site.template import SAID as LOOSE_SAID
@@ -54,8 +54,12 @@ def init_command(options: dict[str, Any]) -> None:
         names = names if data is None else list(data)
     else:
         data = load(options["data"]) if options["data"] else None
-    folder = create(path, names, config, data=data, split=options["partition"])
+    folder = create(
+        path, names, config, data=data, split=options["partition"], authority=options["authority"]
+    )
     say(f"federation {config.name} of {len(names)} sites in {shown(folder.path)}")
+    if options["authority"]:
+        say(f"keep {options['authority']} off this machine: who has its ca.key can play the server")
     if data is None:
         say("say in each sites/NAME/site.toml where that site's data are, then:")
     else:
@@ -63,9 +67,19 @@ def init_command(options: dict[str, Any]) -> None:
     say(f"  {up_again(folder)}")
 
 
+def certify_command(path: Path, authority: Path | None) -> None:
+    folder = FederationFolder(path)
+    told = certify(folder, authority)
+    say(f"a new certificate for {folder.config().host}; it is used from the next `up` on")
+    if told:
+        say(f"hand every site the new {shown(folder.server / 'ca.crt')}: the old one ends")
+
+
 def up_command(path: Path, rounds: int, sites: bool) -> None:
     folder = FederationFolder(path)
     config = folder.config()
+    if (folder.path / "authority" / "ca.key").exists():  # earlier versions left it there
+        say("take authority/ca.key off this machine: who has it can play the server")
     with _show_events(config, rounds) as watch, _terminable():
         try:
             last = up(folder, watch, rounds=rounds, sites=sites)
@@ -120,7 +134,7 @@ def simulate_command(path: Path, rounds: int, loss: float, seed: int, show: bool
     folder = FederationFolder(path)
     config = folder.config()
     exchange = LocalExchange(load_places(folder), loss=loss, seed=seed, ask=input if show else None)
-    with _show_events(config, rounds, "greeting the sites") as watch:
+    with _show_events(config, rounds, "greeting the sites") as watch, owner_only():
         coordinate(exchange, {"folder": str(folder.path), "rounds": rounds}, watch)
     if config.plan is not None:
         return show_table(folder)
@@ -142,9 +156,9 @@ def site_command(path: Path) -> None:
     """Until Ctrl-C; a SuperNode that dies is started again."""
     place, address = load_place(path), load_address(path)
     group = Group(place.folder / "process.json")
-    with _terminable():
+    with _terminable(), owner_only():
         try:
-            group.start(node(place, address, place.folder / "ca.crt", place.folder / "key"))
+            group.start(node(place.folder))
             say(f"{place.client} serves {address}; its log: {place.folder}")
             while True:
                 for name in group.dead():
@@ -161,8 +175,8 @@ def site_command(path: Path) -> None:
 
 def _last_error(group: Group, name: str) -> str:
     log = group.programs[name].log
-    lines = [line for line in log.read_text(errors="replace").splitlines() if "ERROR" in line]
-    return lines[-1].partition(":")[2].strip() if lines else f"see {log}"
+    lines = [line for line in log.read_text(errors="replace").splitlines() if "ERROR:" in line]
+    return printable(lines[-1].partition("ERROR:")[2].strip()) if lines else f"see {log}"
 
 
 def inspect_command(path: Path) -> None:

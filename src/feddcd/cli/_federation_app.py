@@ -52,6 +52,9 @@ def init(
     host: Annotated[str, option("The server's name as sites call it.")] = "127.0.0.1",
     port: Annotated[int, option("Its port.")] = 9093,
     name: Annotated[str | None, option("Of the federation. (DIR and a number)")] = None,
+    authority: Annotated[
+        Path | None, option("Keep the key that signs certificates in this folder. (nowhere)")
+    ] = None,
 ) -> None:
     """Make a federation's folder: configuration, certificates, a key pair per site.
 
@@ -61,6 +64,19 @@ def init(
     from ._federation import init_command
 
     init_command(dict(locals()))
+
+
+@federation_app.command("certify")
+def certify(
+    folder: Folder,
+    authority: Annotated[
+        Path | None, option("The folder of `init --authority`. (a new authority)")
+    ] = None,
+) -> None:
+    """Make a new certificate for the server, after a change of host in federation.toml."""
+    from ._federation import certify_command
+
+    certify_command(folder, authority)
 
 
 @federation_app.command("up")

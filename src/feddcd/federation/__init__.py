@@ -24,10 +24,10 @@ def coordinate(exchange: Exchange, run: Mapping[str, Any]) -> None:
 
 
 def answer_node(request: bytes, node: Mapping[str, Any], run: Mapping[str, Any]) -> bytes:
-    """A site's answer, wherever its network says that the site is."""
+    """A site's answer in Flower's simulation engine, which says where the site is."""
     try:
         place = place_of_node(node, run)
-    except (SpecError, OSError, LookupError) as error:
+    except (SpecError, OSError, LookupError, ValueError) as error:
         print(f"this site cannot start: {error}", file=sys.stderr, flush=True)  # paths stay here
         reason = "a site's node config cannot be used; its SuperNode's log says why"
         return pack_message(Refusal("?", reason))

@@ -1,10 +1,8 @@
 """The folder of a federation: the coordinator's part, and one folder per site to hand out.
 
 federation.toml            what is trained
-authority/                 ca.key, which signs the server's certificate, and ca.crt
 server/                    ledger, certificates, keys of invited sites, results, events
 sites/NAME/                site.toml, policy.toml, key pair, ca.crt; later state and log
-app/                       the Flower app
 """
 
 import json
@@ -17,11 +15,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .._errors import SpecError
-from .._files import Disk, save
+from .._files import Disk, private, save
 from .._settings import check_names, read_toml
 from ..data.frames import Reading
 from .config import Config, load_config
 from .site.answer import SitePlace
+
+GIB = 1 << 30
+LIMITS = ("answer_seconds", "answer_memory")  # the second in GiB
 
 
 class Request(NamedTuple):
@@ -53,10 +54,6 @@ class FederationFolder:
     @property
     def events(self) -> Path:
         return self.server / "events.jsonl"
-
-    @property
-    def app(self) -> Path:
-        return self.path / "app"
 
     def config(self) -> Config:
         return load_config(self.path / "federation.toml")
@@ -92,7 +89,7 @@ class FederationFolder:
     def note(self, event: str, **what: Any) -> None:
         """A line of events.jsonl."""
         line = {"time": round(time.time(), 3), "event": event, **what}
-        with self.events.open("a") as file:
+        with open(self.events, "a", opener=private) as file:
             file.write(json.dumps(line) + "\n")
         self.watch(line)
 
@@ -142,44 +139,39 @@ def load_address(folder: Path) -> str:
     return address
 
 
+def load_limits(folder: Path) -> tuple[float, int]:
+    """The most seconds and bytes of memory for one answer; without a word, ten minutes and half
+    of this machine's memory."""
+    values = _site_toml(folder)
+    half = _memory() / 2 / GIB
+    seconds, memory = (float(values.get(k, d)) for k, d in zip(LIMITS, (600, half), strict=True))
+    return seconds, int(memory * GIB)
+
+
+def _memory() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # not told on this system: no limit
+        return 0
+
+
 def _site_toml(folder: Path) -> dict[str, Any]:
     path = folder / "site.toml"
     values = read_toml(path)
-    check_names(values, ("client-id", "superlink", "data", "label", *Reading._fields), path)
+    known = ("client-id", "superlink", "data", "label", *Reading._fields, *LIMITS)
+    check_names(values, known, path)
     for name, value in values.items():
+        if name in LIMITS:
+            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+                raise SpecError(f"{path}: {name} should be a number above 0, got {value!r}")
+            continue
         words = value if name == "na" and isinstance(value, list) else [value]
         if not all(isinstance(word, str) for word in words):
             raise SpecError(f"{path}: {name} should be text, got {value!r}")
     return values
 
 
-def node_config(place: SitePlace) -> str:
-    """The same for `flower-supernode --node-config`."""
-    values = {"client-id": place.client, "data": str(place.data), "state": str(place.folder)}
-    if place.label is not None:
-        values["label"] = place.label
-    values |= {name: value for name, value in place.how._asdict().items() if value}
-    if place.how.na:
-        values["na"] = json.dumps(place.how.na)
-    return " ".join(f"{key}={quote(value)}" for key, value in values.items())
-
-
-def quote(text: str | Path) -> str:
-    """As a TOML string: JSON's is one, but for what it escapes beyond the basic plane."""
-    return json.dumps(str(text), ensure_ascii=False)
-
-
 def place_of_node(node: Mapping[str, Any], run: Mapping[str, Any]) -> SitePlace:
-    """A site from Flower's node config; in Flower's simulation, from the federation's folder."""
-    if "client-id" in node:
-        missing = [key for key in ("data", "state") if not node.get(key)]
-        if missing:
-            raise SpecError(f"the node config of {node['client-id']} lacks {', '.join(missing)}")
-        label = str(node["label"]) if "label" in node else None
-        folder, data = Path(str(node["state"])), Path(str(node["data"]))
-        words = {"na": json.loads(str(node["na"]))} if "na" in node else {}
-        return SitePlace(str(node["client-id"]), folder, data, label, _reading({**node, **words}))
-    if "partition-id" not in node:
-        raise SpecError("the node config lacks client-id, data and state")
+    """A site of Flower's simulation engine, from the federation's folder."""
     names = sorted(os.listdir(Path(str(run["folder"])) / "sites"))
     return load_place(Path(str(run["folder"])) / "sites" / names[int(node["partition-id"])])

@@ -3,24 +3,26 @@
     app = server_app(coordinate)       coordinate(exchange, run_config)
     app = client_app(answer)           answer(request, node_config, run_config) -> bytes
 
-What the bytes say is `feddcd.federation`'s business, and the algorithms are the simulator's. Bytes
-travel as one array of them, which Flower sends in chunks, never pickled.
+What the bytes say is `feddcd.federation`'s business, and the algorithms are the simulator's.
+
+These two are for Flower's simulation engine. In a real federation no app is sent or started:
+`link` is Flower's SuperLink behind two doors, `inside` the coordinator's way to it, `node` a site.
 """
 
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import numpy as np
-from flwr.app import Array, ArrayRecord, Context, Message, MessageType, RecordDict
+from flwr.app import Context, Message, MessageType
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
+
+from ._messages import unwrap, wrap
 
 __all__ = ["FlowerExchange", "client_app", "server_app"]
 
 Answer = Callable[[bytes, Mapping[str, Any], Mapping[str, Any]], bytes]
 POLL_S = 0.5  # nodes themselves look every three seconds
-_RECORD, _ARRAY = "feddcd", "packed"
 
 
 def client_app(answer: Answer) -> ClientApp:
@@ -29,8 +31,8 @@ def client_app(answer: Answer) -> ClientApp:
     @app.train()
     @app.query()
     def handle(message: Message, context: Context) -> Message:
-        data = answer(_unwrap(message) or b"", context.node_config, context.run_config)
-        return Message(_wrap(data), reply_to=message)
+        data = answer(unwrap(message) or b"", context.node_config, context.run_config)
+        return Message(wrap(data), reply_to=message)
 
     return app
 
@@ -55,9 +57,7 @@ class FlowerExchange:
         """One message to each; the answers as they come, None where there is none before the
         time is over or `stop` says so."""
         kind = MessageType.TRAIN if work else MessageType.QUERY
-        messages = [
-            Message(_wrap(data), node, kind, ttl=seconds) for node, data in requests.items()
-        ]
+        messages = [Message(wrap(data), node, kind, ttl=seconds) for node, data in requests.items()]
         # error replies name the SuperLink as their source, so an answer is known by its question
         sent = zip(self._grid.push_messages(messages), requests, strict=False)
         waiting = {id: node for id, node in sent if id}
@@ -67,7 +67,7 @@ class FlowerExchange:
                 node = waiting.pop(reply.metadata.reply_to_message_id, None)
                 if node is not None:
                     silent.discard(node)
-                    yield node, _unwrap(reply)
+                    yield node, unwrap(reply)
             time.sleep(POLL_S)
         yield from ((node, None) for node in sorted(silent))
 
@@ -80,19 +80,3 @@ def server_app(coordinate: Callable[[FlowerExchange, Mapping[str, Any]], None]) 
         coordinate(FlowerExchange(grid), context.run_config)
 
     return app
-
-
-def _wrap(data: bytes) -> RecordDict:
-    array = Array(np.frombuffer(data, np.uint8))
-    return RecordDict({_RECORD: ArrayRecord({_ARRAY: array})})
-
-
-def _unwrap(message: Message) -> bytes | None:
-    """None for an error, and for what is no message of ours."""
-    if message.has_error():
-        return None
-    try:
-        array = message.content.array_records[_RECORD][_ARRAY].numpy()
-    except (KeyError, TypeError, ValueError):
-        return None
-    return array.tobytes() if array.dtype == np.uint8 and array.ndim == 1 else None

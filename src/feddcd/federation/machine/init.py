@@ -1,13 +1,12 @@
 """Makes the folder of a federation: configuration, certificates, one folder per site."""
 
 import shlex
-import shutil
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from ..._errors import SpecError
+from ..._files import owner_only
 from ...data import Dataset, partition
 from ...data.tables import write_rows
 from ..config import Config
@@ -24,48 +23,6 @@ _SITE = """\
 # Where this site's data are: a CSV or Parquet file with the name of its label column, or a
 # LIBSVM file. They are read here and never leave this machine.
 """
-# the Flower app: a few lines over this package; `examples/flower` is the same
-_PROJECT = """\
-[build-system]
-requires = ["hatchling"]
-build-backend = "hatchling.build"
-
-[project]
-name = "feddcd-app"
-version = "{version}"
-description = "Federated optimisation from the dual side, on Flower."
-license = "MIT"
-dependencies = ["feddcd[flower]"]
-
-[tool.flwr.app]
-publisher = "feddcd"
-
-[tool.flwr.app.components]
-serverapp = "feddcd_app.server:app"
-clientapp = "feddcd_app.client:app"
-
-# folder: that of the federation, made by `feddcd federation init`
-# rounds: 0 takes what its federation.toml says
-[tool.flwr.app.config]
-folder = ""
-rounds = 0
-"""
-_SERVER = '''\
-"""The coordinator as a Flower ServerApp."""
-
-from feddcd.federation import coordinate
-from feddcd.flower import server_app
-
-app = server_app(coordinate)
-'''
-_CLIENT = '''\
-"""A site as a Flower ClientApp; its data and its state come from the node config."""
-
-from feddcd.federation import answer_node
-from feddcd.flower import client_app
-
-app = client_app(answer_node)
-'''
 
 
 def create(
@@ -75,22 +32,26 @@ def create(
     *,
     data: Dataset | Mapping[str, Any] | None = None,
     split: str = "iid",
+    authority: Path | None = None,
 ) -> FederationFolder:
     """A new folder; with `data`, every site gets its part of them (or its own frame) to try things
-    out."""
+    out. The authority's key is written to the folder `authority`, or nowhere."""
     if path.exists() and any(path.iterdir()):
         again = f"up {shlex.quote(str(path))}"
         raise SpecError(f"{path} is not empty; choose another folder, or go on with it: {again}")
     _check_sites(sites)
-    folder = FederationFolder(path)
-    for new in (path / "authority", folder.server / "keys", folder.server / "flower"):
+    with owner_only():
+        return _create(FederationFolder(path), sites, config, data, split, authority)
+
+
+def _create(
+    folder: FederationFolder, sites: list[str], config: Config,
+    data: Dataset | Mapping[str, Any] | None, split: str, authority: Path | None,
+) -> FederationFolder:  # fmt: skip
+    for new in (folder.server / "keys", folder.server / "flower", folder.path / "sites"):
         new.mkdir(parents=True)
-    (path / "federation.toml").write_text(_CONFIG + config.to_toml())
-    keys.write_authority(path / "authority", config.name)
-    hosts = list(dict.fromkeys([config.host, "localhost", "127.0.0.1"]))
-    keys.write_server(path / "authority", folder.server, hosts)
-    shutil.copy(path / "authority" / "ca.crt", folder.server / "ca.crt")
-    write_app(folder.app)
+    (folder.path / "federation.toml").write_text(_CONFIG + config.to_toml())
+    _new_certificate(folder, keys.Authority.new(config.name), authority)
     for name in sites:
         add_site(folder, name)
         if data is not None:  # a trial
@@ -109,6 +70,36 @@ def create(
     return folder
 
 
+def certify(folder: FederationFolder, authority: Path | None) -> bool:
+    """A new certificate for the host of federation.toml; whether the sites need the new ca.crt.
+
+    With the authority's key the sites believe it as they did; without it there is a new authority.
+    """
+    before = _authority(folder)
+    with owner_only():
+        if authority is not None and (authority / "ca.key").exists():
+            _new_certificate(folder, keys.Authority.load(authority), None)
+        else:
+            _new_certificate(folder, keys.Authority.new(folder.config().name), authority)
+        for path in folder.path.glob("sites/*/ca.crt"):
+            path.write_bytes(_authority(folder))
+    return _authority(folder) != before
+
+
+def _new_certificate(
+    folder: FederationFolder, signer: keys.Authority, authority: Path | None
+) -> None:
+    hosts = list(dict.fromkeys([folder.config().host, "localhost", "127.0.0.1"]))
+    keys.write_server(signer, folder.server, hosts)
+    if authority is not None:
+        authority.mkdir(parents=True, exist_ok=True)
+        signer.save(authority)
+
+
+def _authority(folder: FederationFolder) -> bytes:
+    return (folder.server / "ca.crt").read_bytes()
+
+
 def add_site(folder: FederationFolder, name: str) -> Path:
     """A folder with a new key pair, and the invitation: its public key at the server.
 
@@ -121,12 +112,13 @@ def add_site(folder: FederationFolder, name: str) -> Path:
     if (path / "key.pub").exists():
         folder.save(folder.key(name), (path / "key.pub").read_bytes())
         return path
-    path.mkdir(parents=True)
-    public = keys.write_pair(path)
-    shutil.copy(folder.server / "ca.crt", path / "ca.crt")
-    _write_site(folder, name, folder.config(), {"data": ""}, '# label = "outcome"\n')
-    (path / POLICY).write_text(template())
-    folder.save(folder.key(name), public)
+    with owner_only():
+        path.mkdir(parents=True)
+        public = keys.write_pair(path)
+        (path / "ca.crt").write_bytes(_authority(folder))
+        _write_site(folder, name, folder.config(), {"data": ""}, '# label = "outcome"\n')
+        (path / POLICY).write_text(template())
+        folder.save(folder.key(name), public)
     return path
 
 
@@ -147,18 +139,3 @@ def _write_site(
     settings = {"client-id": name, "superlink": f"{config.host}:{config.port}"} | data
     lines = [f'{key} = "{value}"\n' for key, value in settings.items()]
     (folder.site(name) / "site.toml").write_text("".join([_SITE, *lines, more]))
-
-
-def app_files() -> dict[str, str]:
-    return {
-        "pyproject.toml": _PROJECT.format(version=version("feddcd")),
-        "feddcd_app/__init__.py": "",
-        "feddcd_app/server.py": _SERVER,
-        "feddcd_app/client.py": _CLIENT,
-    }
-
-
-def write_app(path: Path) -> None:
-    for name, text in app_files().items():
-        (path / name).parent.mkdir(parents=True, exist_ok=True)
-        (path / name).write_text(text)

@@ -3,6 +3,7 @@
 import datetime
 import ipaddress
 from pathlib import Path
+from typing import NamedTuple
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -10,6 +11,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from ..._errors import SpecError
 from ..._files import private
 
 YEARS = 10
@@ -17,24 +19,42 @@ _PEM, _SSH = serialization.Encoding.PEM, serialization.Encoding.OpenSSH
 _PLAIN = serialization.NoEncryption()
 
 
-def write_authority(folder: Path, name: str) -> None:
-    """ca.key and ca.crt: who has the first can make servers that the sites believe."""
-    key, subject = _new_key(), _subject(f"{name} authority")
-    ca = x509.BasicConstraints(ca=True, path_length=0)
-    usage = _usage(sign=True)
-    builder = _builder(subject, subject, key.public_key())
-    builder = builder.add_extension(ca, critical=True).add_extension(usage, critical=True)
-    identity = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
-    certificate = builder.add_extension(identity, critical=False).sign(key, hashes.SHA256())
-    _private(folder / "ca.key", key.private_bytes(_PEM, serialization.PrivateFormat.PKCS8, _PLAIN))
-    (folder / "ca.crt").write_bytes(certificate.public_bytes(_PEM))
+class Authority(NamedTuple):
+    """Who has its key can make servers that the sites believe."""
+
+    key: ec.EllipticCurvePrivateKey
+    certificate: x509.Certificate
+
+    @classmethod
+    def new(cls, name: str) -> "Authority":
+        key, subject = _new_key(), _subject(f"{name} authority")
+        ca = x509.BasicConstraints(ca=True, path_length=0)
+        builder = _builder(subject, subject, key.public_key())
+        builder = builder.add_extension(ca, critical=True)
+        builder = builder.add_extension(_usage(sign=True), critical=True)
+        identity = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+        builder = builder.add_extension(identity, critical=False)
+        return cls(key, builder.sign(key, hashes.SHA256()))
+
+    @classmethod
+    def load(cls, folder: Path) -> "Authority":
+        key = serialization.load_pem_private_key((folder / "ca.key").read_bytes(), None)
+        if not isinstance(key, ec.EllipticCurvePrivateKey):
+            raise SpecError(f"{folder / 'ca.key'}: not the key of an authority of ours")
+        return cls(key, x509.load_pem_x509_certificate((folder / "ca.crt").read_bytes()))
+
+    def save(self, folder: Path) -> None:
+        form = serialization.PrivateFormat.PKCS8
+        _private(folder / "ca.key", self.key.private_bytes(_PEM, form, _PLAIN))
+        (folder / "ca.crt").write_bytes(self.pem())
+
+    def pem(self) -> bytes:
+        return self.certificate.public_bytes(_PEM)
 
 
-def write_server(authority: Path, folder: Path, hosts: list[str]) -> None:
-    """server.key and server.crt for these names and addresses."""
-    signer = serialization.load_pem_private_key((authority / "ca.key").read_bytes(), None)
-    assert isinstance(signer, ec.EllipticCurvePrivateKey)
-    ca = x509.load_pem_x509_certificate((authority / "ca.crt").read_bytes())
+def write_server(authority: Authority, folder: Path, hosts: list[str]) -> None:
+    """server.key and server.crt for these names and addresses, and the authority's ca.crt."""
+    signer, ca = authority
     key = _new_key()
     builder = _builder(_subject(hosts[0]), ca.subject, key.public_key())
     for extension, critical in (
@@ -49,6 +69,14 @@ def write_server(authority: Path, folder: Path, hosts: list[str]) -> None:
     plain = key.private_bytes(_PEM, serialization.PrivateFormat.PKCS8, _PLAIN)
     _private(folder / "server.key", plain)
     (folder / "server.crt").write_bytes(certificate.public_bytes(_PEM))
+    (folder / "ca.crt").write_bytes(authority.pem())
+
+
+def serves(folder: Path, host: str) -> bool:
+    """Whether the server's certificate holds this name or address."""
+    certificate = x509.load_pem_x509_certificate((folder / "server.crt").read_bytes())
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return _host(host) in list(names)
 
 
 def write_pair(folder: Path) -> bytes:
@@ -60,6 +88,23 @@ def write_pair(folder: Path) -> bytes:
     return public
 
 
+def load_private(path: Path) -> ec.EllipticCurvePrivateKey:
+    """A site's own key."""
+    try:
+        key = serialization.load_ssh_private_key(path.read_bytes(), None)
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise SpecError(f"{path}: not a private key without a password: {error}") from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise SpecError(f"{path}: need a key made by ssh-keygen -t ecdsa")
+    return key
+
+
+def public_pem(key: bytes) -> bytes:
+    """A public key, in whatever form, as Flower writes it."""
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    return _load(key).public_bytes(_PEM, form)
+
+
 def same_key(a: bytes, b: bytes) -> bool:
     """Whether two public keys, in whatever form, are one."""
     try:
@@ -69,11 +114,14 @@ def same_key(a: bytes, b: bytes) -> bool:
 
 
 def _plain(key: bytes) -> bytes:
-    load = serialization.load_ssh_public_key
-    if key.lstrip().startswith(b"-----"):
-        load = serialization.load_pem_public_key
     form = serialization.PublicFormat.SubjectPublicKeyInfo
-    return load(key).public_bytes(serialization.Encoding.DER, form)
+    return _load(key).public_bytes(serialization.Encoding.DER, form)
+
+
+def _load(key: bytes):
+    if key.lstrip().startswith(b"-----"):
+        return serialization.load_pem_public_key(key)
+    return serialization.load_ssh_public_key(key)
 
 
 def _new_key() -> ec.EllipticCurvePrivateKey:

@@ -4,14 +4,13 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from ..._files import write_atomically
+from ..._files import private, write_atomically
 
 QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
@@ -43,10 +42,10 @@ class Group:
 
     def start(self, program: Program) -> None:
         program.log.parent.mkdir(parents=True, exist_ok=True)
-        with program.log.open("ab") as log:
+        with open(program.log, "ab", opener=private) as log:
             self.running[program.name] = subprocess.Popen(
                 program.command, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-                env=environment(program.extra), start_new_session=True,
+                env=environment(program.extra), start_new_session=True, umask=0o077,
             )  # fmt: skip
         self.programs[program.name] = program
         self._write()
@@ -58,6 +57,11 @@ class Group:
         """A program that died, once more, after the rest of its group is gone."""
         _end([self.running[name].pid], grace=0)
         self.start(self.programs[name])
+
+    def stop(self, name: str) -> None:
+        process = self.running.pop(name)
+        _end([process.pid], grace=0)
+        process.wait()
 
     def end(self) -> None:
         """The sites first, so that what they answered can still be delivered."""
@@ -84,13 +88,7 @@ class Group:
 
 
 def environment(extra: Mapping[str, str]) -> dict[str, str]:
-    return {**os.environ, **QUIET, "PATH": search_path(), **extra}
-
-
-def search_path(*first: Path) -> str:
-    """Where programs are looked for: in these folders, beside this Python, then as always."""
-    folders = [*first, Path(sys.executable).parent, os.environ.get("PATH", "")]
-    return os.pathsep.join(map(str, folders))
+    return {**os.environ, **QUIET, **extra}
 
 
 class Process(NamedTuple):

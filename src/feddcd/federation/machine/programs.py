@@ -1,23 +1,22 @@
-"""Flower's programs and commands for a federation's folder: link, nodes, training, and what to do
-when one of them dies."""
+"""The programs of a federation's folder: link, coordinator, sites, and what to do when one of them
+dies."""
 
-import json
 import shlex
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from ..._errors import Failed, FlowerError, SpecError
-from ..._files import Disk, Locked
-from ..folder import FederationFolder, load_places, node_config, quote
-from ..site.answer import SitePlace
-from .init import write_app
-from .processes import Group, Program, environment, processes, search_path
+from ..._files import Disk, Locked, owner_only
+from ..folder import FederationFolder, load_places
+from ._inner import inner_port, inside, make_door, register
+from .keys import serves
+from .processes import Group, Program
 
 Event = dict[str, Any]
 START_S = 60.0
@@ -29,14 +28,24 @@ ATTEMPTS = 5  # without a committed round in between
 def link(folder: FederationFolder) -> Program:
     """The SuperLink: TLS, and only nodes whose keys are registered; by the key a site is known."""
     config, server = folder.config(), folder.server
-    command = [
-        _binary("flower-superlink"), "--enable-supernode-auth",
+    arguments = [
+        "--door", f"{_bind(config.host)}:{config.port}", "--secret", str(server / "inner.secret"),
+        "--enable-supernode-auth", "--isolation", "process",
         "--ssl-certfile", str(server / "server.crt"), "--ssl-keyfile", str(server / "server.key"),
-        "--ssl-ca-certfile", str(server / "ca.crt"), "--host", _bind(config.host),
-        "--port", str(config.port), "--database", str(server / "flower" / "link.db"),
+        "--ssl-ca-certfile", str(server / "ca.crt"), "--host", "127.0.0.1",
+        "--port", str(inner_port(folder)), "--database", str(server / "flower" / "link.db"),
         "--disable-runtime-dependency-installation",
     ]  # fmt: skip
-    return Program("superlink", command, server / "superlink.log", _flower_home(folder))
+    extra = _settings(server / "flower", server / "flower" / "compiled")
+    log = server / "superlink.log"
+    return Program("superlink", _python("feddcd.flower.link", *arguments), log, extra)
+
+
+def coordinator(folder: FederationFolder, run: int, rounds: int) -> Program:
+    command = _python("feddcd.federation.machine.conduct", str(folder.path), str(run), str(rounds))
+    flower = folder.server / "flower"
+    log = folder.server / "coordinator.log"
+    return Program("coordinator", command, log, _settings(flower, flower / "compiled"))
 
 
 def forget_link(folder: FederationFolder) -> None:
@@ -45,40 +54,19 @@ def forget_link(folder: FederationFolder) -> None:
         path.unlink()
 
 
-def node(place: SitePlace, address: str, authority: Path, key: Path) -> Program:
-    """The SuperNode of one site."""
-    command = [
-        _binary("flower-supernode"), "--root-certificates", str(authority),
-        "--superlink", address, "--auth-supernode-private-key", str(key),
-        "--host", "127.0.0.1", "--port", str(free_port()), "--node-config", node_config(place),
-    ]  # fmt: skip
-    extra = _settings(place.folder / "flower", place.folder / "compiled")
-    if sys.platform == "linux":  # forks are not safe with macOS's libraries, and Windows has none
-        extra["PATH"] = search_path(_warm(place.folder.resolve() / "flower" / "bin"))
-    return Program(place.client, command, place.folder / "supernode.log", extra)
+def node(folder: Path) -> Program:
+    """The node of a site, from its folder."""
+    folder = folder.resolve()
+    command = _python("feddcd.federation.machine.serve", str(folder))
+    extra = _settings(folder / "flower", folder / "compiled")
+    return Program(folder.name, command, folder / "supernode.log", extra)
 
 
-def _warm(path: Path) -> Path:
-    """A folder with a `flower-superexec` that forks client apps; a SuperNode calls it by name."""
-    path.mkdir(parents=True, exist_ok=True)
-    script = path / "flower-superexec"
-    python = shlex.quote(sys.executable)
-    script.write_text(f'#!/bin/sh\nexec {python} -m feddcd.flower.warm "$@"\n')
-    script.chmod(0o755)
-    return path
-
-
-def _flower_home(folder: FederationFolder) -> dict[str, str]:
-    """Flower's own folder, with the address of our link in its configuration."""
-    config, path = folder.config(), folder.server / "flower"
-    path.mkdir(exist_ok=True)
-    text = (
-        '[superlink]\ndefault = "feddcd"\n\n[superlink.feddcd]\n'
-        f'address = "{config.host}:{config.port}"\n'
-        f"root-certificates = {quote(folder.server / 'ca.crt')}\n"
-    )
-    (path / "config.toml").write_text(text, encoding="utf-8")
-    return _settings(path, path / "compiled")
+def _python(module: str, *arguments: str) -> list[str]:
+    """A module of this package in a Python that imports nothing from the current folder."""
+    if find_spec("flwr") is None:
+        raise FlowerError("Flower is not installed; install it with: pip install 'feddcd[flower]'")
+    return [sys.executable, "-P", "-m", module, *arguments]
 
 
 def _settings(flower: Path, compiled: Path) -> dict[str, str]:
@@ -91,58 +79,10 @@ def _settings(flower: Path, compiled: Path) -> dict[str, str]:
     }
 
 
-def flwr(folder: FederationFolder, *arguments: str) -> dict:
-    """One of Flower's commands, with its answer in JSON."""
-    command = [_binary("flwr"), *arguments, "--format", "json"]
-    done = subprocess.run(
-        command, env=environment(_flower_home(folder)), capture_output=True, text=True, timeout=120
-    )
-    start = done.stdout.find("{")
-    try:
-        reply = json.loads(done.stdout[start:]) if start >= 0 else {}
-    except ValueError:
-        reply = {}
-    if done.returncode != 0 or not reply.get("success", True):
-        reason = reply.get("error-message") or done.stderr.strip() or done.stdout.strip()
-        raise FlowerError(f"flwr {' '.join(arguments[:2])}: {reason}")
-    return reply
-
-
-def register(folder: FederationFolder) -> None:
-    """Makes the invited sites' keys known to the link; those it knows already stay."""
-    for name in folder.invited():
-        try:
-            flwr(folder, "supernode", "register", str(folder.key(name)), "feddcd", "--name", name)
-        except FlowerError as error:
-            if "already in use" not in str(error):
-                raise
-
-
-def submit(folder: FederationFolder, rounds: int) -> str:
-    """Hands the app to the link; the number of the run."""
-    settings = f"folder={quote(folder.path)} rounds={rounds}"
-    reply = flwr(folder, "run", str(folder.app), "feddcd", "--run-config", settings)
-    return str(reply.get("run-id", ""))
-
-
-def stop(folder: FederationFolder, run: str) -> None:
-    """A run whose coordinator died: until the link knows, its nodes wait for messages that were
-    half sent."""
-    with suppress(FlowerError):
-        flwr(folder, "stop", run, "feddcd")
-
-
 def answers(host: str, port: int) -> bool:
     with suppress(OSError), socket.create_connection((host, port), timeout=1):
         return True
     return False
-
-
-def _binary(name: str) -> str:
-    path = Path(sys.executable).parent / name
-    if not path.exists():
-        raise FlowerError(f"{name} is not installed; install it with: pip install 'feddcd[flower]'")
-    return str(path)
 
 
 def _bind(host: str) -> str:
@@ -169,23 +109,26 @@ def up(
         lock = Disk().lock(folder.server / ".up.lock")
     except Locked as error:
         raise SpecError(f"{folder.path} is up already, by {error.holder}") from None
-    with lock:
+    with lock, owner_only():
         group = Group(folder.server / "processes.json")
         if answers(config.host, config.port):
             raise FlowerError(
                 f"port {config.port} of {config.host} is in use; set another in federation.toml"
             )
-        write_app(folder.app)  # one of an earlier version may import what is gone
+        if not serves(folder.server, config.host):
+            raise SpecError(
+                f"the certificate is not for {config.host}, the host in federation.toml; make a "
+                f"new one: feddcd federation certify {shlex.quote(str(folder.path))}"
+            )
         if sites:  # nobody else is connected, so nobody waits for what the link remembers
             forget_link(folder)
+        make_door(folder, free_port())
         try:
             group.start(link(folder))
             _wait_for_link(folder, group)
             register(folder)
-            address = f"{config.host}:{config.port}"
             for place in places:
-                key = place.folder / "key"
-                group.start(node(place, address, place.folder / "ca.crt", key))
+                group.start(node(place.folder))
             return _Supervisor(folder, group, watch, rounds).to_the_end()
         finally:
             group.end()
@@ -211,8 +154,7 @@ class _Supervisor:
     ):
         self.folder, self.group, self.watch, self.rounds = folder, group, watch, rounds
         self.place = folder.events.stat().st_size if folder.events.exists() else 0
-        self.coordinator, self.submitted, self.attempts = 0, 0.0, 0
-        self.run = ""
+        self.attempts, self.run, self.gone = 0, 0, False
         self.rest: dict[str, float] = {}
 
     def to_the_end(self) -> Event:
@@ -221,9 +163,7 @@ class _Supervisor:
             for place, event in list(self.folder.read_events(self.place)):
                 self.place = place
                 self.watch(event)
-                if event["event"] == "greeting":
-                    self.coordinator = event["pid"]
-                elif event["event"] == "round" and event["summed"]:
+                if event["event"] == "round" and event["summed"]:
                     self.attempts = 0
                 elif event["event"] == "failed":
                     raise Failed(event["reason"])
@@ -237,16 +177,21 @@ class _Supervisor:
         if self.attempts > ATTEMPTS:
             raise Failed(
                 f"the coordinator died {ATTEMPTS} times without a round in between; see "
-                f"{self.folder.server / 'superlink.log'}"
+                f"{self.folder.server / 'coordinator.log'}"
             )
+        link = inside(self.folder)
         if self.run:
-            stop(self.folder, self.run)
-        self.run = submit(self.folder, self.rounds)
-        self.coordinator, self.submitted = 0, time.monotonic()
+            self.group.stop("coordinator")
+            link.stop(self.run)
+        self.run, self.gone = link.start(), False
+        self.group.start(coordinator(self.folder, self.run, self.rounds))
 
     def restart(self) -> None:
-        """Starts again what died; a run that lost its coordinator is submitted anew."""
-        for name in self.group.dead():
+        """Starts again what died; a run that lost its coordinator, or its link, begins anew."""
+        dead = self.group.dead()
+        lost = "coordinator" in dead and self.gone  # its last event may have come just now
+        self.gone = "coordinator" in dead
+        for name in set(dead) - {"coordinator"}:
             if time.monotonic() < self.rest.get(name, 0.0):
                 continue
             self.watch({"event": "died", "program": name})
@@ -254,13 +199,8 @@ class _Supervisor:
             self.group.again(name)
             if name == "superlink":
                 _wait_for_link(self.folder, self.group)
-                self.coordinator = -1
-        late = self.coordinator == 0 and time.monotonic() - self.submitted > START_S
-        if late or (self.coordinator != 0 and not _alive(self.coordinator)):
+                lost = True
+        if lost:
             self.watch({"event": "died", "program": "coordinator"})
             with suppress(FlowerError):
                 self.submit()
-
-
-def _alive(pid: int) -> bool:
-    return any(process.pid == pid and process.at_work for process in processes())

@@ -20,7 +20,7 @@ import numpy as np
 
 from ... import tree
 from ..._errors import CodecError, DataError, LogError, PolicyError, Refused, SpecError, StateError
-from ..._files import stamp
+from ..._files import private, stamp
 from ...algorithms.catalogue import find_method, get_method
 from ...data.agreement import CLASSIFIERS, Offer, SiteData, offer
 from ...data.frames import PLAIN, Reading
@@ -45,6 +45,7 @@ FAULTS = (  # what the server is told of an error: the first line that fits
     (DataError, "its data cannot be used"),
     (StateError, "its state file cannot be used"),
     (CodecError, "it could not read the message"),
+    (MemoryError, "it would need more memory than this site gives to an answer"),
     (Exception, "it failed"),
 )
 
@@ -87,7 +88,7 @@ def answer(request: bytes, place: SitePlace, ask: Callable[[str], str] | None = 
 def _refused(place: SitePlace, release: Release, refusal: Refused, request: bytes) -> str:
     """A refusal leaves too, so the log has it first."""
     if refusal.__cause__ is not None:  # with the value and the place, for this site alone
-        _note(place, str(refusal), str(refusal.__cause__))
+        note(place, str(refusal), str(refusal.__cause__))
     if refusal.logged:
         return str(refusal)
     try:
@@ -100,20 +101,20 @@ def _refused(place: SitePlace, release: Release, refusal: Refused, request: byte
 def _log(place: SitePlace, error: Exception) -> str:
     """One line without values for the server; everything for the site's administrator."""
     if isinstance(error, DataError) and error.public is not None:
-        _note(place, error.public, str(error))
+        note(place, error.public, str(error))
         return f"{place.client}: {error.public}"
     what = next(words for kinds, words in FAULTS if isinstance(error, kinds))
     plain = isinstance(error, DataError | StateError | FileNotFoundError | SpecError | LogError)
     story = str(error) if plain else "".join(traceback.format_exception(error))
-    _note(place, what, story)
+    note(place, what, story)
     return f"{place.client}: {what}; its own log says why"
 
 
-def _note(place: SitePlace, what: str, story: str) -> None:
+def note(place: SitePlace, what: str, story: str) -> None:
     """In the site's own log; the answer leaves in any case."""
     with suppress(OSError):
         place.folder.mkdir(parents=True, exist_ok=True)
-        with place.log.open("a", encoding="utf-8") as log:
+        with open(place.log, "a", encoding="utf-8", opener=private) as log:
             log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {what}: {story}\n")
 
 

@@ -1,0 +1,18 @@
+"""The coordinator's program: `python -m feddcd.federation.machine.conduct FOLDER RUN ROUNDS`."""
+
+import sys
+from pathlib import Path
+
+from ..coordinator.coordinator import coordinate
+from ..folder import FederationFolder
+from ._inner import inside
+
+
+def main() -> None:
+    folder, run, rounds = FederationFolder(Path(sys.argv[1])), int(sys.argv[2]), int(sys.argv[3])
+    settings = {"folder": str(folder.path), "rounds": rounds}
+    inside(folder).conduct(run, lambda exchange: coordinate(exchange, settings))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""The program of a site: `python -m feddcd.federation.machine.serve SITE_DIR`.
+
+Everything that it needs is in the site's folder: nothing secret stands in the list of processes.
+"""
+
+import signal
+import sys
+import time
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+
+from ..._errors import FeddcdError
+from ..folder import load_address, load_limits, load_place
+from ..site.answer import answer, note
+from ..wire import Refusal, pack_message
+from .keys import load_private
+
+NEEDED = ("feddcd.federation.site._tables",)  # what an answer may import
+
+
+def main() -> None:
+    from ...flower.answering import start_answering
+    from ...flower.node import SiteNode
+
+    try:
+        folder = Path(sys.argv[1])
+        place, (seconds, memory) = load_place(folder), load_limits(folder)
+        for name in NEEDED:
+            import_module(name)
+        answering = start_answering(partial(answer, place=place), seconds, memory)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the link is told
+        refuse = lambda reason: pack_message(Refusal(place.client, f"{place.client}: {reason}"))
+        authority, key = (folder / "ca.crt").read_bytes(), load_private(folder / "key")
+        address = load_address(folder)
+        SiteNode(address, authority, key, answering, refuse, partial(note, place), _say).serve()
+    except (FeddcdError, OSError) as error:
+        _say(f"ERROR: {error}")
+        sys.exit(1)
+
+
+def _say(text: str) -> None:
+    print(time.strftime("%Y-%m-%d %H:%M:%S"), text, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""What a node looks at in each answer of the link: its date, and its size."""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import httpx
+from flwr.common.constant import SYSTEM_TIME_TOLERANCE, TIMESTAMP_TOLERANCE
+
+LARGEST = 256 << 20  # bytes of one message
+
+
+class TooLarge(Exception):
+    """More than is taken."""
+
+
+class Clock:
+    """How far this machine's clock is from the coordinator's, from the dates of its answers."""
+
+    def __init__(self, now: Callable[[], float] = time.time):
+        self._now, self.ahead = now, 0.0
+
+    def __call__(self, response: httpx.Response) -> None:
+        with suppress(KeyError, TypeError, ValueError):
+            told = parsedate_to_datetime(response.headers["date"]).timestamp()
+            self.ahead = self._now() - told - 0.5  # a date has whole seconds
+
+    def problem(self) -> str:
+        """In plain words; empty if a site with this clock is let in."""
+        fast, slow = SYSTEM_TIME_TOLERANCE, TIMESTAMP_TOLERANCE + SYSTEM_TIME_TOLERANCE
+        if -slow + 1 < self.ahead < fast - 1:
+            return ""
+        off = f"{abs(self.ahead):.0f} s {'ahead of' if self.ahead > 0 else 'behind'}"
+        return (
+            f"this machine's clock is {off} the coordinator's; a site may be {fast} s ahead and "
+            f"{slow} s behind. Set both clocks, as with NTP"
+        )
+
+
+def bound(response: httpx.Response, largest: int = LARGEST) -> None:
+    """Stops reading an answer that is too large, or packed."""
+    if response.headers.get("content-encoding", "identity") != "identity":
+        raise httpx.DecodingError("a packed answer was not asked for", request=response.request)
+    response.stream = _Bounded(response.stream, largest)
+
+
+class _Bounded(httpx.SyncByteStream):
+    def __init__(self, stream: Any, left: int):
+        self._stream, self._left = stream, left
+
+    def __iter__(self):
+        for chunk in self._stream:
+            self._left -= len(chunk)
+            if self._left < 0:
+                raise TooLarge("an answer of the SuperLink is too large")
+            yield chunk
+
+    def close(self) -> None:
+        self._stream.close()

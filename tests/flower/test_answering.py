@@ -1,0 +1,59 @@
+"""A process for each message, with limits; nothing but our own function is called."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("flwr")
+
+# in a process of its own: this one has threads, which forks do not survive
+SCRIPT = """
+import json, os, sys, time
+import numpy as np
+from flwr.app import Message
+from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
+from flwr.supercore.task_identity import TaskIdentity
+from feddcd.flower._messages import unwrap, wrap
+from feddcd.flower.answering import Ended, Overrun, packed, start_answering
+
+def answer(question):
+    if question == b"endless":
+        time.sleep(60)
+    if question == b"dies":
+        os.kill(os.getpid(), 9)
+    if question == b"large":
+        try:
+            return str(np.ones(1 << 27).sum()).encode()  # 1 GiB
+        except MemoryError:
+            return b"too large"
+    return b"%d answers %s" % (os.getpid(), question)
+
+TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
+answering = start_answering(answer, 3.0, 1 << 28)
+said = []
+for question in (b"one", b"endless", b"dies", b"large", b"two"):
+    message = packed(Message(wrap(question), 1, "train"))
+    id = next(id for id, part in message.parts.items() if part.startswith(b"Message"))
+    try:
+        reply = answering(id, message.parts)
+        id = next(id for id, part in reply.parts.items() if part.startswith(b"Message"))
+        said.append(unwrap(inflate_object_from_contents(id, reply.parts)).decode())
+    except (Overrun, Ended) as error:
+        said.append(f"{type(error).__name__}: {error}")
+print(json.dumps([os.getpid(), said]))
+"""
+
+
+def test_one_process_for_each_message():
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    parent, (one, endless, dies, large, two) = json.loads(done.stdout)
+    first, second = (int(said.split(" ")[0]) for said in (one, two))
+    assert len({parent, first, second}) == 3
+    assert one.endswith("answers one")
+    assert two.endswith("answers two"), "after one was killed, and one too slow"
+    assert endless == "Overrun: it would take longer than 3 s"
+    assert dies == "Ended: its process ended with -9"
+    assert large == ("too large" if sys.platform == "linux" else large)

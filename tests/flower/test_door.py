@@ -1,0 +1,103 @@
+"""The two doors of the SuperLink, what a node reads of its answers, and who answers a message."""
+
+import asyncio
+import time
+from datetime import UTC, datetime
+from email.utils import format_datetime
+
+import httpx
+import pytest
+
+pytest.importorskip("flwr")
+
+from feddcd.flower._responses import Clock, TooLarge, bound
+from feddcd.flower.link import LARGEST, SECRET, SITES, Doors
+
+INSIDE, SITE = 4711, "/v1/fleet/pull-messages"
+PASSWORD = b"s" * 32
+
+
+def ask(port=9093, path=SITE, method="POST", kind="http", length=b"5", secret=None):
+    """The status with which the guard refuses; 0 if Flower is called."""
+    headers = [] if length is None else [(b"content-length", length)]
+    headers += [] if secret is None else [(SECRET.encode(), secret)]
+    scope = {"type": kind, "path": path, "method": method, "headers": headers}
+    scope |= {"server": ("127.0.0.1", port), "client": ("127.0.0.2", 1)}
+    said = []
+
+    async def send(message):
+        said.append(message)
+
+    async def app(scope, receive, send):
+        said.append({"status": 0})
+
+    asyncio.run(Doors(app, INSIDE, PASSWORD)(scope, None, send))
+    return said[0]["status"] if said else None
+
+
+def test_a_site_may_do_what_a_site_does():
+    assert [ask(path=path) for path in sorted(SITES)] == [0] * len(SITES)
+    assert ask(path="/any", kind="lifespan") == 0
+
+
+ELSEWHERE = """
+/ /docs /openapi.json /health /v1/control/start-run /v1/runtime/acquire-task /v1/runtime/responses
+/v1/fleet/ /v1/fleet/get-fab /v1/fleet/register-node /v1/fleet/unregister-node
+/v1/fleet/pull-messages/ //v1/fleet/pull-messages /V1/FLEET/PULL-MESSAGES
+/v1/fleet/../control/start-run /v1/fleet/pull-messages/../../control/start-run
+"""
+
+
+@pytest.mark.parametrize("path", [*ELSEWHERE.split(), SITE + "\x00", "\x1b[31m", SITE + " "])
+def test_from_the_network_everything_else_is_refused(path):
+    assert ask(path=path) == 403
+    assert ask(path=path, secret=PASSWORD) == 403, "the secret is of the other door"
+
+
+def test_how_a_call_looks_from_the_network():
+    assert ask(method="GET") == 403
+    assert ask(length=None) == 411
+    assert ask(length=b"-1") == 411
+    assert ask(length=b"%d" % (LARGEST + 1)) == 413
+    assert ask(kind="websocket") is None  # closed without a word
+
+
+def test_the_inner_door_has_a_secret():
+    assert ask(INSIDE, "/v1/control/start-run", secret=PASSWORD) == 0
+    for wrong in (None, b"", PASSWORD[:-1], PASSWORD + b"s"):
+        assert ask(INSIDE, "/v1/control/start-run", secret=wrong) == 403
+        assert ask(INSIDE, SITE, secret=wrong) == 403
+    with pytest.raises(ValueError, match="too short"):
+        Doors(None, INSIDE, b"")
+
+
+def answered(ahead):
+    told = format_datetime(datetime.fromtimestamp(1_000_000, UTC), usegmt=True)
+    clock = Clock(lambda: 1_000_000.5 + ahead)
+    clock(httpx.Response(401, headers={"date": told}))
+    return clock.problem()
+
+
+def test_a_clock_that_is_off_is_named():
+    assert [answered(ahead) for ahead in (0, 3, -100, -300)] == [""] * 4
+    assert answered(61).startswith(
+        "this machine's clock is 61 s ahead of the coordinator's; a site"
+    )
+    assert answered(5).startswith("this machine's clock is 5 s ahead")
+    assert answered(-3600).startswith("this machine's clock is 3600 s behind the coordinator's")
+    clock = Clock(time.time)
+    clock(httpx.Response(401, headers={"date": "yesterday"}))
+    clock(httpx.Response(401))
+    assert clock.problem() == ""
+
+
+def test_an_answer_of_the_link_has_an_end():
+    request = httpx.Request("POST", "https://host/")
+    endless = (b"x" * 1000 for _ in iter(int, 1))
+    response = httpx.Response(200, content=endless, request=request)
+    bound(response, 10_000)
+    with pytest.raises(TooLarge):
+        response.read()
+    packed = httpx.Response(200, headers={"content-encoding": "gzip"}, request=request)
+    with pytest.raises(httpx.DecodingError):
+        bound(packed)

@@ -1,0 +1,199 @@
+"""A site's node against a link of this process, which is not always what it should be."""
+
+import time
+from email.utils import formatdate
+
+import httpx
+import pytest
+
+pytest.importorskip("flwr")
+
+from cryptography.hazmat.primitives.asymmetric import ec
+from flwr.app import Message
+from flwr.common.serde import message_from_proto
+from flwr.proto.fleet_pb2 import (
+    ActivateNodeResponse,
+    PullMessagesResponse,
+    PushMessagesRequest,
+    PushMessagesResponse,
+)
+from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatResponse
+from flwr.proto.message_pb2 import (
+    ConfirmMessageReceivedResponse,
+    ObjectTree,
+    PullObjectRequest,
+    PullObjectResponse,
+    PushObjectRequest,
+    PushObjectResponse,
+)
+from flwr.proto.message_pb2 import Message as ProtoMessage
+from flwr.proto.run_pb2 import GetRunResponse, Run
+from flwr.supercore.task_identity import TaskIdentity
+
+from feddcd._errors import FlowerError
+from feddcd.federation.machine.keys import Authority
+from feddcd.flower import node
+from feddcd.flower._messages import unwrap, wrap
+from feddcd.flower.answering import Ended, Overrun, _reply, packed
+from feddcd.flower.node import BUNDLE, SiteNode
+
+
+class Over(Exception):
+    """The link has no more to say."""
+
+
+class Link:
+    """One question; the calls, and the bytes of the reply."""
+
+    def __init__(self, monkeypatch, bundle=BUNDLE, statuses=(), ahead=0.0):
+        for name, value in {"run_id": 1, "node_id": 0, "task_id": 1}.items():
+            monkeypatch.setattr(TaskIdentity, f"_{name}", value)
+        monkeypatch.setattr(node, "SOONEST_S", 0.0)
+        monkeypatch.setattr(node, "LATEST_S", 0.0)
+        monkeypatch.setattr(node, "HeartbeatSender", lambda beat: Silent())
+        self.bundle, self.statuses, self.ahead = bundle, list(statuses), ahead
+        self.question = packed(Message(wrap(b"question"), 7, "train"))
+        self.tree = ObjectTree.FromString(self.question.tree)
+        self.calls, self.pushed, self.reply = [], {}, None
+        self.noted, self.said = [], []
+
+    def serve(self, answering):
+        key = ec.generate_private_key(ec.SECP384R1())
+        authority = Authority.new("test").pem()
+        refuse = lambda reason: f"refused: {reason}".encode()
+        note = lambda what, story: self.noted.append((what, story))
+        made = SiteNode("host:1", authority, key, answering, refuse, note, self.said.append)
+        hooks = made._client._client.event_hooks
+        transport = httpx.MockTransport(self.handle)
+        made._client._client = httpx.Client(transport=transport, event_hooks=hooks)
+        made.serve()
+
+    def handle(self, request):
+        call = request.url.path.removeprefix("/v1/fleet/")
+        self.calls.append(call)
+        date = {"date": formatdate(time.time() - self.ahead, usegmt=True)} if self.ahead else {}
+        if self.statuses:
+            status = self.statuses.pop(0)
+            if status is None:
+                raise httpx.ConnectError("nobody there")
+            return httpx.Response(status, headers=date)
+        message = getattr(self, call.replace("-", "_"))(request.content)
+        return httpx.Response(200, content=message.SerializeToString())
+
+    def activate_node(self, data):
+        return ActivateNodeResponse(node_id=7)
+
+    def deactivate_node(self, data):
+        return SendNodeHeartbeatResponse()
+
+    def pull_messages(self, data):
+        if self.reply is not None:
+            raise Over
+        head = ProtoMessage.FromString(self.question.message)
+        return PullMessagesResponse(messages_list=[head], message_object_trees=[self.tree])
+
+    def get_run(self, data):
+        run = Run(run_id=1, fab_id=self.bundle, fab_version="1.0.0", fab_hash="f" * 64)
+        return GetRunResponse(run=run)
+
+    def pull_object(self, data):
+        content = self.question.parts[PullObjectRequest.FromString(data).object_id]
+        return PullObjectResponse(object_found=True, object_available=True, object_content=content)
+
+    def confirm_message_received(self, data):
+        return ConfirmMessageReceivedResponse()
+
+    def push_messages(self, data):
+        request = PushMessagesRequest.FromString(data)
+        self.reply, self.wanted = request.messages_list[0], request.message_object_trees[0]
+        ids = _ids(self.wanted)
+        return PushMessagesResponse(objects_to_push=ids, session_id="s")
+
+    def push_object(self, data):
+        part = PushObjectRequest.FromString(data)
+        self.pushed[part.object_id] = part.object_content
+        return PushObjectResponse(stored=True)
+
+    def text(self):
+        """What the reply says."""
+        from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
+
+        return unwrap(inflate_object_from_contents(self.wanted.object_id, self.pushed))
+
+
+def _ids(tree):
+    return [tree.object_id, *(id for child in tree.children for id in _ids(child))]
+
+
+class Silent:
+    def start(self):
+        pass
+
+    def stop(self):
+        pass
+
+
+def echo(id, parts):
+    return _reply(id, parts, lambda question: b"answer to " + question)
+
+
+def raising(error):
+    def answering(id, parts):
+        raise error
+
+    return answering
+
+
+def test_a_question_is_answered_by_our_function(monkeypatch):
+    link = Link(monkeypatch, statuses=[None, 503, None])
+    with pytest.raises(Over):
+        link.serve(echo)
+    assert link.text() == b"answer to question"
+    assert link.noted == []
+    assert sum("no connection to host:1" in said for said in link.said) == 1, "said once"
+
+
+def test_a_bundle_of_code_is_named_and_not_fetched(monkeypatch):
+    link = Link(monkeypatch, "outsider/\x1b[31mhostile")
+    with pytest.raises(Over):
+        link.serve(echo)
+    ((what, story),) = link.noted
+    assert what == "code from outside was not fetched and not run"
+    assert "the bundle outsider/\\x1b[31mhostile 1.0.0, sha256 fff" in story
+    assert "get-fab" not in link.calls
+    assert link.text() == b"answer to question", "by the package of this machine, as ever"
+
+
+@pytest.mark.parametrize("error", [Overrun("it would take longer than 3 s"), Ended("killed")])
+def test_a_question_that_cannot_be_answered(error, monkeypatch):
+    link = Link(monkeypatch)
+    with pytest.raises(Over):
+        link.serve(raising(error))
+    if isinstance(error, Overrun):
+        assert link.text() == b"refused: it would take longer than 3 s"
+        assert link.noted == [("a question was not answered", str(error))]
+    else:  # it may work the next time
+        assert message_from_proto(link.reply).has_error()
+
+
+@pytest.mark.parametrize("limit", ["LARGEST", "PARTS"])
+def test_a_question_that_is_too_large_is_not_read(limit, monkeypatch):
+    link = Link(monkeypatch)
+    monkeypatch.setattr(node, limit, 3)
+    with pytest.raises(Over):
+        link.serve(raising(AssertionError("it was read")))
+    assert link.text().startswith(b"refused: the question has ")
+
+
+def test_why_a_site_is_not_let_in(monkeypatch):
+    off = Link(monkeypatch, statuses=[401], ahead=4000)
+    clock = "host:1 does not let this site in: this machine's clock is (3999|400.) s ahead of"
+    with pytest.raises(FlowerError, match=clock):
+        off.serve(echo)
+    with pytest.raises(FlowerError, match="its key or its number is not known there"):
+        Link(monkeypatch, statuses=[401]).serve(echo)
+    with pytest.raises(Over):  # a node of this site was killed just now
+        Link(monkeypatch, statuses=[409, 409]).serve(echo)
+    monkeypatch.setattr(node, "PATIENCE_S", 0.0)
+    with pytest.raises(FlowerError, match="does not know the key of this site, or another node"):
+        Link(monkeypatch, statuses=[409] * 100).serve(echo)
