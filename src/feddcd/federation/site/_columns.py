@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-FEW_VALUES = 20  # a column with at most so many different values is one of categories
-CHUNK = 2**24  # numbers at once
+HALF = 0.5
 RELATED = 0.5  # r²: columns that have less in common are not nearly alike
 SAME = 1e-9  # of the spread: differences below are rounding
 
@@ -20,39 +19,41 @@ def unsupported(column: np.ndarray, k: int) -> bool:
     return 0 < differ < k
 
 
-def dominated(parts: np.ndarray, k: int) -> np.ndarray:
-    """By column of absolute contributions: whether the k - 1 largest hold more than half. What is
-    no number counts as dominated."""
+def dominated(parts: np.ndarray, k: int, share: float = HALF) -> np.ndarray:
+    """By column of absolute contributions: whether the k - 1 largest hold more than this share, or
+    the largest more than half. What is no number counts as dominated."""
     if k < 2 or not parts.size:
         return np.zeros(parts.shape[1], bool)
     n, first = len(parts), min(k - 1, len(parts))
     with np.errstate(all="ignore"):
         total = parts.sum(0)
         largest = np.partition(parts, n - first, axis=0)[n - first :].sum(0)
-        return ~(largest <= total / 2 * (1 + 1e-12)) & (total != 0)
+        few = largest <= total * share * (1 + 1e-12)
+        one = parts.max(0) <= total * HALF * (1 + 1e-12)
+        return ~(few & one) & (total != 0)
 
 
-def lonely(column: np.ndarray, k: int) -> bool:
+def lonely(column: np.ndarray, k: int, share: float = HALF) -> bool:
     """Whether fewer than k rows stand apart from all others, however the column is shifted."""
     away = abs(column - np.median(column))[:, None]
     spread = float(away.max(initial=0))
     if not np.isfinite(spread):
         return True
-    return spread > SAME * float(abs(column).max(initial=0)) and bool(dominated(away, k)[0])
+    return spread > SAME * float(abs(column).max(initial=0)) and bool(dominated(away, k, share)[0])
 
 
 def small_cells(
     columns: Mapping[str, np.ndarray], others: Mapping[str, np.ndarray], k: int
 ) -> Iterator[tuple[str, str]]:
-    """Pairs of columns with a joint cell of some rows, but fewer than k: of the first among each
-    other, and with the others."""
+    """Pairs of columns of two values each with a joint cell of some rows, but fewer than k: of the
+    first among each other, and with the others. Categories are such columns, one for each level."""
     own = {name: codes for name, x in columns.items() if (codes := _codes(x)) is not None}
     rest = {name: codes for name, x in others.items() if (codes := _codes(x)) is not None}
     names = list(own)
     for i, name in enumerate(names):
         beside = [(other, own[other]) for other in names[:i]] + list(rest.items())
         for other, codes in beside:
-            counts = np.bincount(own[name] * FEW_VALUES + codes)
+            counts = np.bincount(own[name] * 2 + codes)
             if np.any((counts > 0) & (counts < k)):
                 yield name, other
 
@@ -61,16 +62,14 @@ def smallest_cell(columns: Mapping[str, np.ndarray]) -> int | None:
     """The fewest rows of a value, or of a pair of values, of columns of categories."""
     own = [codes for x in columns.values() if (codes := _codes(x)) is not None]
     counts = [np.bincount(codes) for codes in own]
-    counts += [np.bincount(a * FEW_VALUES + b) for i, a in enumerate(own) for b in own[:i]]
+    counts += [np.bincount(a * 2 + b) for i, a in enumerate(own) for b in own[:i]]
     return min((int(each[each > 0].min()) for each in counts), default=None)
 
 
 def _codes(column: np.ndarray) -> np.ndarray | None:
-    """Of a column of categories; None of others, and of constants."""
-    if len(np.unique(column[:1000])) > FEW_VALUES:
-        return None
-    values, codes = np.unique(column, return_inverse=True)
-    return codes if 1 < len(values) <= FEW_VALUES else None
+    """0 and 1 of a column of two values; None of others."""
+    codes = (column != column[0]).astype(int)
+    return codes if codes.any() and np.all(column[codes == 1] == column[codes.argmax()]) else None
 
 
 def nearly_alike(
