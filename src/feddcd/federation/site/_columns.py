@@ -6,10 +6,11 @@ k is the least number of rows that a number may speak of. Each rule gives why no
 from collections.abc import Iterator, Mapping
 
 import numpy as np
+import scipy.linalg
 
 HALF = 0.5
 RELATED = 0.5  # r²: columns that have less in common are not nearly alike
-SAME = 1e-9  # of the spread: differences below are rounding
+SAME = 1e-12  # of the size: differences below are rounding
 
 
 def unsupported(column: np.ndarray, k: int) -> bool:
@@ -111,5 +112,29 @@ def _differ_by_few(a: np.ndarray, b: np.ndarray, k: int, steps: int = 30) -> boo
         spread = weight @ (b - mb) ** 2
         scale = weight @ ((b - mb) * (a - ma)) / spread if spread > 0 else 0.0
         left = abs(a - ma - scale * (b - mb))
-        weight = 1 / np.maximum(left, 1e-10)
-    return float(left.max()) > 1e-6 and bool(dominated(left[:, None], k)[0])
+        weight = 1 / np.maximum(left, 1e-14)
+    return float(left.max()) > SAME and bool(dominated(left[:, None], k)[0])
+
+
+def singled_out(
+    columns: Mapping[str, np.ndarray], others: Mapping[str, np.ndarray], mode: str
+) -> str:
+    """Why some combination of all columns may speak of one row or two. What a row can hold of the
+    sum of squares of any combination is its leverage: 1 if a combination is 0 in all other rows,
+    1/2 if in all but two. A site of few rows has high leverages anyway, and may take part in a sum,
+    where nobody reads its own."""
+    Z = [np.ones(len(x)) for x in [*columns.values()][:1]] + [
+        *_standard(columns).values(),
+        *_standard(others).values(),
+    ]
+    if not Z:
+        return ""
+    Q, R, _ = scipy.linalg.qr(np.stack(Z, 1), mode="economic", pivoting=True)  # pyright: ignore
+    Q, size = np.asarray(Q), abs(np.diag(np.asarray(R)))
+    Q = Q[:, size > 1e-11 * size.max()]
+    n, p = Q.shape
+    if mode != "sum" and 4 * p > n:
+        return f"{p} columns of this job and earlier ones, from {n} rows"
+    limit = HALF - 1e-9 if mode != "sum" else 0.9 if 2 * p < n else np.inf
+    most = float(np.sum(Q**2, 1).max())
+    return f"a row has a leverage of {most:.2f} in the columns of all jobs" if most > limit else ""

@@ -156,6 +156,8 @@ def check_columns(
         raise Ruled("cells", f"{one} and {other} have a joint cell of fewer than {k} rows")
     for one, other in numbers.nearly_alike(columns, earlier, k):
         raise Ruled("alike", f"{one} and {other} are alike but for fewer than {k} rows")
+    if why := numbers.singled_out(columns, earlier, mode):
+        raise Ruled("combinations", why)
 
 
 def hides_cells(policy: Policy, mode: str) -> bool:
