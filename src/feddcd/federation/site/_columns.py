@@ -9,6 +9,7 @@ import numpy as np
 import scipy.linalg
 
 HALF = 0.5
+MOST_PAIRS = 4000  # of columns that have much in common: each takes a fit
 RELATED = 0.5  # r²: columns that have less in common are not nearly alike
 SAME = 1e-12  # of the size: differences below are rounding
 
@@ -48,23 +49,32 @@ def small_cells(
 ) -> Iterator[tuple[str, str]]:
     """Pairs of columns of two values each with a joint cell of some rows, but fewer than k: of the
     first among each other, and with the others. Categories are such columns, one for each level."""
+    names, every, counts = _joint(columns, others)
+    wrong = np.any((counts > 0) & (counts < k), axis=0)
+    for i, j in np.argwhere(wrong):
+        if j < i or j >= len(names):
+            yield names[i], every[j]
+
+
+def _joint(columns: Mapping[str, np.ndarray], others: Mapping[str, np.ndarray]):
+    """Rows of the four joint cells of columns of two values: of the first with each."""
     own = {name: codes for name, x in columns.items() if (codes := _codes(x)) is not None}
     rest = {name: codes for name, x in others.items() if (codes := _codes(x)) is not None}
-    names = list(own)
-    for i, name in enumerate(names):
-        beside = [(other, own[other]) for other in names[:i]] + list(rest.items())
-        for other, codes in beside:
-            counts = np.bincount(own[name] * 2 + codes)
-            if np.any((counts > 0) & (counts < k)):
-                yield name, other
+    if not own:
+        return [], [], np.zeros((4, 0, 0))
+    A = np.stack(list(own.values())).astype(np.float32)
+    B = np.stack([*own.values(), *rest.values()]).astype(np.float32)
+    n, step = A.shape[1], 2**16  # exact in 32 bits
+    both = sum((A[:, i : i + step] @ B[:, i : i + step].T).astype(float) for i in range(0, n, step))
+    first, second = A.sum(1, dtype=float)[:, None], B.sum(1, dtype=float)[None, :]
+    counts = np.stack([both, first - both, second - both, n - first - second + both])
+    return list(own), [*own, *rest], counts
 
 
 def smallest_cell(columns: Mapping[str, np.ndarray]) -> int | None:
-    """The fewest rows of a value, or of a pair of values, of columns of categories."""
-    own = [codes for x in columns.values() if (codes := _codes(x)) is not None]
-    counts = [np.bincount(codes) for codes in own]
-    counts += [np.bincount(a * 2 + b) for i, a in enumerate(own) for b in own[:i]]
-    return min((int(each[each > 0].min()) for each in counts), default=None)
+    """The fewest rows of a value, or of a pair of values, of columns of two values."""
+    counts = _joint(columns, {})[2]
+    return int(counts[counts > 0].min()) if counts.size else None
 
 
 def _codes(column: np.ndarray) -> np.ndarray | None:
@@ -85,6 +95,9 @@ def nearly_alike(
     A = np.stack(list(own.values()))
     B = np.stack([*own.values(), *rest.values()])
     common = (A @ B.T / A.shape[1]) ** 2
+    if np.count_nonzero(common >= RELATED) > MOST_PAIRS + len(names):
+        yield "more columns than can be looked at", "others that are like them"
+        return
     for i, name in enumerate(names):
         for j in np.flatnonzero(common[i] >= RELATED):
             if (j < i or j >= len(names)) and _differ_by_few(A[i], B[j], k):

@@ -204,9 +204,10 @@ def _rows(policy: Policy, outgoing: Outgoing) -> str:
 
 
 def _classes(policy: Policy, outgoing: Outgoing) -> str:
-    """Where all rows are of one class, everyone's label is told: the other one has too few."""
+    """Where all rows are of one class, everyone's label is told, unless only sums are read."""
     least, counts = limit(policy.min_per_class), [n for n in outgoing.classes.values() if n > 0]
-    if not outgoing.classes or (len(counts) > 1 and min(counts) >= least) or not least:
+    alone = len(counts) < 2 and outgoing.mode != "sum"
+    if not outgoing.classes or not least or (not alone and min(counts, default=least) >= least):
         return ""
     return f"a class with fewer than {least} rows (min_per_class = {least})"
 
