@@ -74,7 +74,7 @@ MACHINES = "names machines, files and sites of an administrator"
 WORDS = "shows what may be written, with placeholders"
 FILES = "needs files that have to be fetched, and measures for minutes"
 MANY = "starts 13 processes; the page simulates the same, and test_flower.py runs four sites"
-NOT_RUN = {
+NOT_RUN = {  # what is printed and not run, and why
     "rules.md": dict.fromkeys(
         (
             "feddcd federation approve SITE_DIR",
@@ -85,7 +85,7 @@ NOT_RUN = {
             'feddcd federation withdraw SITE_DIR --why "one patient withdrew consent"',
         ),
         WORDS,
-    ),  # what is printed and not run, and why
+    ),
     "README.md": {
         "make demo": f"takes a minute and {INDEX}",
         "make test": "runs this",

@@ -8,6 +8,7 @@ watches): rules have to do alone.
 
 import json
 from functools import cache
+from itertools import combinations
 from types import SimpleNamespace
 
 import numpy as np
@@ -22,9 +23,12 @@ from feddcd.analysis.protocol import SiteRows, arrays
 from feddcd.analysis.registry import ANALYSES, read_plan
 from feddcd.cli.app import app
 from feddcd.federation import wire
+from feddcd.federation.site import _columns as numbers
+from feddcd.federation.site import _tables
 from feddcd.federation.site.answer import SitePlace, answer
 from feddcd.federation.site.approval import approve, deny, pause, resume, waiting, words_of
 from feddcd.federation.site.log import verify_log
+from feddcd.federation.site.memory import difference as difference_of
 from feddcd.federation.site.policy import Policy
 from feddcd.federation.site.rules import check_counts, first_counts
 
@@ -178,6 +182,28 @@ def within_a_job(site):
     return said[1, 0] - said[2, 0]
 
 
+def three_columns(site):
+    """No two of them are alike, and their difference is one patient."""
+    row, near = alone_in_the_middle()
+    c = f"I((age > 60) * (age <= 75) - (age == {near}))"
+    said = site.ask(f"crp ~ I(age > 60) + I(age > 75) + {c}")["moments.xy"][:, 0]
+    return said[1] - said[2] - said[3] - patients().crp[row] + truth("crp")
+
+
+def alone_in_the_middle():
+    """A patient between 60 and 75 whose age nobody shares."""
+    ages = patients().age
+    near = next(x for x in np.sort(ages) if x > 60 and (ages == x).sum() == 1)
+    return patients().index[ages == near][0], near
+
+
+def faint(site):
+    """A difference far below what anybody would see."""
+    a = site.ask("crp ~ I(age > 60)")["moments.xy"][1, 0]
+    b = site.ask("crp ~ I((age > 60) + 0.00000001 * (age == 93))")["moments.xy"][1, 0]
+    return (b - a) * 1e8
+
+
 def bmi_of_rare(site):
     """Three carriers: their sum is not one row, but nobody's business."""
     said = site.ask("crp ~ carrier")
@@ -226,6 +252,8 @@ ATTACKS = {  # who wants what; the rule that the site's log names
     "thresholds": (thresholds, "crp", "cells"),
     "thresholds in one job": (within_a_job, "crp", "cells"),
     "smooth thresholds": (smooth_thresholds, "crp", "alike"),
+    "three columns": (three_columns, "crp", "combinations"),
+    "faint": (faint, "crp", "alike"),
     "signs": (signs, "crp", "cells"),
 }
 ALONE = {"answers": "each", "approve": "none", "constants": "any"}  # else careful
@@ -439,3 +467,44 @@ def test_a_sum_is_judged_on_the_whole_cohort(tmp_path):
         check_counts(Policy(), rows, analysis, {"n": [60], "support": [0, 3, 2]})
     with pytest.raises(Refused, match="3 parameters from 29 rows"):
         check_counts(Policy(), rows, analysis, {"n": [29], "support": [0, 3, 3]})
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("name", ATTACKS)
+def test_an_attack_fails_where_small_cells_may_enter_a_sum(name, tmp_path, monkeypatch):
+    """As a masked job is judged, with the two settings that let small hospitals take part."""
+    real = _tables.facts_of
+    monkeypatch.setattr(_tables, "facts_of", lambda *a: real(*a)._replace(mode="sum"))
+    attack, wanted, _ = ATTACKS[name]
+    with pytest.raises(Stopped):
+        learned(attack, wanted, Site(tmp_path, ALONE | {"small_cells": "sum", "max_share": 0.8}))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_rules_on_numbers_are_what_they_say(seed):
+    rng = np.random.default_rng(seed)
+    k, n = int(rng.integers(2, 7)), int(rng.integers(8, 40))
+    parts = rng.gamma(0.3, 1, (n, 3)) * (rng.random((n, 3)) < 0.7)
+    for column, found in zip(parts.T, numbers.dominated(parts, k), strict=True):
+        most = max(sum(c) for c in combinations(sorted(column)[-6:], k - 1))
+        assert found == (most > column.sum() / 2)
+    column = np.repeat([0.0, 1.0], [n - k + 1, k - 1])
+    assert numbers.unsupported(rng.permutation(column), k)
+    assert not numbers.unsupported(np.repeat([0.0, 1.0], [n, k]), k)
+    assert not numbers.unsupported(np.ones(n), k)
+    x = rng.normal(size=200)
+    other = 3 * x - 7 + np.where(np.arange(200) < k - 1, rng.choice([-1, 1], 200), 0)
+    assert list(numbers.nearly_alike({"x": x}, {"other": other}, k)) == [("x", "other")]
+    assert not list(numbers.nearly_alike({"x": x}, {"twice": 2 * x + 1, "square": x**2}, k))
+    a, b = np.repeat([0.0, 1.0], 100), np.zeros(200)
+    b[100 - (k - 1) : 150] = 1
+    assert list(numbers.small_cells({"a": a, "b": b}, {}, k)) == [("b", "a")]
+    b[100 - k : 150] = 1
+    assert not list(numbers.small_cells({"a": a, "b": b}, {}, k))
+
+
+def test_rows_are_known_again_wherever_they_stand():
+    rows = np.array([3, 1, 4, 1, 5], "u8")
+    assert difference_of(rows, rows[::-1]) == 0
+    assert difference_of(rows, rows[1:]) == 1  # of rows that are alike each counts
+    assert difference_of(rows, np.array([3, 1, 4, 5, 9], "u8")) == 2

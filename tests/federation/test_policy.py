@@ -119,6 +119,8 @@ def check_rules():
         told = refusal(lambda m=mode, c=change: summed.check(BASE._replace(mode=m, **c)))
         assert told == ((Refused, f"its policy does not allow {OWN}") if mode == "each" else None)
     assert refusal(lambda: summed.check(BASE._replace(kind="columns"))) is None
+    one = BASE._replace(classes={"ill": 0, "well": 100}, mode="sum")
+    assert refusal(lambda: summed.check(one)) is None
 
 
 @pytest.mark.parametrize("rule", [rule for rule in RULES if rule != "answers"])

@@ -25,6 +25,8 @@ from ..federation.folder import FederationFolder, load_address, load_place, load
 from ..federation.machine.init import add_site, certify, create
 from ..federation.machine.processes import Group
 from ..federation.machine.programs import REST_S, Event, node, up
+from ..federation.site.policy import FILE as POLICY
+from ..federation.site.policy import LOOSE, load_policy
 from ..federation.site.template import SAID as LOOSE_SAID
 from ..runs.spec import Spec, parse_setting
 from ._tables import load_job, rows_by_site, show_event, show_table, uninvite, up_again
@@ -133,7 +135,10 @@ def simulate_command(path: Path, rounds: int, loss: float, seed: int, show: bool
         raise SpecError(f"need 0 <= loss < 1, got loss={loss}")
     folder = FederationFolder(path)
     config = folder.config()
-    exchange = LocalExchange(load_places(folder), loss=loss, seed=seed, ask=input if show else None)
+    places = load_places(folder)
+    if any(load_policy(place.folder / POLICY) == LOOSE for place in places):
+        say(LOOSE_SAID)
+    exchange = LocalExchange(places, loss=loss, seed=seed, ask=input if show else None)
     with _show_events(config, rounds, "greeting the sites") as watch, owner_only():
         coordinate(exchange, {"folder": str(folder.path), "rounds": rounds}, watch)
     if config.plan is not None:

@@ -69,11 +69,15 @@ class Memory:
 
     def begin(self, id: str) -> None:
         """Counts a job, whatever becomes of it."""
+        if id in self.jobs():
+            return
         with self._changed() as own:
             new = {"time": self.clock(), "questions": [], "set": None}
             own["jobs"].setdefault(id, new)
 
     def begin_offer(self, id: str) -> None:
+        if id in self.offers():
+            return
         with self._changed() as own:
             own["offers"].setdefault(id, self.clock())
 
@@ -83,6 +87,8 @@ class Memory:
 
     def ask(self, id: str, question: str) -> None:
         """Remembers a question; one that is asked again counts once."""
+        if question in self.jobs()[id]["questions"]:
+            return
         with self._changed() as own:
             asked = own["jobs"][id]["questions"]
             if question not in asked:

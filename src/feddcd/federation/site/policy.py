@@ -69,6 +69,7 @@ CHOICES = {
     "answers": ("sum", "each"),
     "approve": ("job", "answer", "none"),
     "constants": ("codebook", "any"),
+    "small_cells": ("refuse", "sum"),
 }
 WIDER = ("min_rows", "min_per_class", "min_per_level")
 WHOLE = (
@@ -94,6 +95,8 @@ class Policy:
     answers: str = "sum"
     approve: str = "job"
     constants: str = "codebook"
+    small_cells: str = "refuse"
+    max_share: float = 0.5
     min_support: int = 5
     min_rows: int | None = None
     min_per_class: int | None = None
@@ -118,6 +121,8 @@ class Policy:
                 object.__setattr__(self, name, value)
             if type(value) is not int or value < 0:
                 raise PolicyError(f"{name} should be a whole number >= 0, got {value!r}")
+        if type(self.max_share) not in (int, float) or not 0 < self.max_share <= 1:
+            raise PolicyError(f"need 0 < max_share <= 1, got max_share = {self.max_share!r}")
         most = self.max_parameters_per_row
         if type(most) not in (int, float) or not most > 0:
             raise PolicyError(f"max_parameters_per_row should be a number > 0, got {most!r}")
@@ -199,9 +204,10 @@ def _rows(policy: Policy, outgoing: Outgoing) -> str:
 
 
 def _classes(policy: Policy, outgoing: Outgoing) -> str:
-    """Where all rows are of one class, everyone's label is told: the other one has too few."""
+    """Where all rows are of one class, everyone's label is told, unless only sums are read."""
     least, counts = limit(policy.min_per_class), [n for n in outgoing.classes.values() if n > 0]
-    if not outgoing.classes or (len(counts) > 1 and min(counts) >= least) or not least:
+    alone = len(counts) < 2 and outgoing.mode != "sum"
+    if not outgoing.classes or not least or (not alone and min(counts, default=least) >= least):
         return ""
     return f"a class with fewer than {least} rows (min_per_class = {least})"
 

@@ -21,9 +21,12 @@ from ...analysis.protocol import Analysis, SiteRows, arrays
 from ...data.draft import is_identifier
 from . import _columns as numbers
 from ._roles import check_roles
+from ._words import describe_job
 from .approval import ID_LENGTH, check_running, require
 from .memory import Memory, difference
 from .policy import Policy, Ruled, not_allowed
+
+OF_CELLS = "times the outcome"  # sums that are counts of cells where both are categories
 
 
 class JobFacts(NamedTuple):
@@ -108,13 +111,13 @@ def check_job(
         _check_parameters(policy, parameters, rows.n, facts.mode)
         _check_release(policy, parameters, memory)
         earlier = _earlier(analysis, facts, id, memory) if k > 1 else {}
-        check_columns(columns, earlier, rows.n, k)
+        check_columns(columns, earlier, rows.n, policy, facts.mode)
         _check_sets(k, facts, id, memory)
         what = {"set": id, "cohort": list(facts.sites), "parameters": parameters}
         memory.note(facts.job, **what, plan=facts.plan, agreed=facts.agreed, passed=True)
     doubts = _doubts(k, facts, id, memory)
     if policy.approve == "job" or doubts:
-        shown = describe_job(rows, columns, facts, doubts)
+        shown = describe_job(rows, columns, facts.mode, facts.exchanges, facts.sites, doubts)
         require(memory.site, facts.job[:ID_LENGTH], "this job", {"job": facts.job, "shown": shown})
 
 
@@ -130,9 +133,14 @@ def check_identifiers(policy: Policy, plan: Any, frame: Any, entering: Sequence[
 
 
 def check_columns(
-    columns: Mapping[str, np.ndarray], earlier: Mapping[str, np.ndarray], n: int, k: int
+    columns: Mapping[str, np.ndarray],
+    earlier: Mapping[str, np.ndarray],
+    n: int,
+    policy: Policy,
+    mode: str,
 ) -> None:
     """The finished columns of a job, and what they tell together with those of earlier jobs."""
+    k = policy.min_support
     if n < k:
         raise Ruled("min_support", f"there are {n} rows, fewer than {k}")
     if k < 2:
@@ -141,13 +149,20 @@ def check_columns(
         if numbers.unsupported(column, k):
             told = f"in {name} some rows differ from its most frequent value, but fewer than {k}"
             raise Ruled("support", told)
-        if numbers.lonely(column, k):
+        if numbers.lonely(column, k, policy.max_share):
             told = f"in {name} fewer than {k} rows stand apart from all others"
             raise Ruled("dominance", told)
-    for one, other in numbers.small_cells(columns, earlier, k):
+    for one, other in () if hides_cells(policy, mode) else numbers.small_cells(columns, earlier, k):
         raise Ruled("cells", f"{one} and {other} have a joint cell of fewer than {k} rows")
     for one, other in numbers.nearly_alike(columns, earlier, k):
         raise Ruled("alike", f"{one} and {other} are alike but for fewer than {k} rows")
+    if why := numbers.singled_out(columns, earlier, mode):
+        raise Ruled("combinations", why)
+
+
+def hides_cells(policy: Policy, mode: str) -> bool:
+    """Whether small cells may enter a sum over sites, in which nobody can read them."""
+    return mode == "sum" and policy.small_cells == "sum"
 
 
 def _earlier(
@@ -209,27 +224,6 @@ def _doubts(k: int, facts: JobFacts, id: str | None, memory: Memory) -> list[str
     return list(dict.fromkeys(found))
 
 
-def describe_job(
-    rows: SiteRows, columns: Mapping[str, np.ndarray], facts: JobFacts, doubts: Sequence[str]
-) -> list[str]:
-    """A job in plain words, for the person who decides; names are quoted."""
-    plan, cell = rows.plan, numbers.smallest_cell(columns)
-    sums = "only a sum over all sites can be read" if facts.mode == "sum" else "read by itself"
-    asked = getattr(plan, "formula", None)
-    lines = [
-        "A job asks for sums over rows of this site:",
-        f"  analysis: {plan.analysis!r}" + (f", family {plan.family!r}" if asked else ""),
-        *([f"  formula: {asked!r}"] if asked else []),
-        f"  columns of this site that enter: {', '.join(map(repr, rows.columns))}",
-        f"  rows: {rows.n}, and {rows.dropped} left out since a value is missing",
-        f"  smallest cell of categories: {'none' if cell is None else f'{cell} rows'}",
-        f"  exchanges: at most {facts.exchanges}",
-        f"  what leaves: {len(columns)} columns' sums; {sums}",
-        f"  who takes part: {', '.join(map(repr, facts.sites))}",
-    ]
-    return lines + [f"  NOTE: {doubt}" for doubt in doubts]
-
-
 def first_counts(rows: SiteRows, analysis: Analysis) -> dict[str, np.ndarray]:
     """What a site adds to the first exchange of sums: its rows, and 1 by column that varies."""
     columns = analysis.columns_of(rows)
@@ -269,10 +263,14 @@ def check_answer(
         return
     if not analysis.definite(question):
         raise Refused("a question whose matrix is not positive definite")
+    hidden = facts is not None and hides_cells(policy, facts.mode)
     for what, parts in analysis.contributions(rows, question):
-        if len(parts) and (wrong := np.flatnonzero(numbers.dominated(parts, k))).size:
-            told = f"{what}: the {k - 1} rows that give most to entry {wrong[0] + 1} hold over half"
-            raise Ruled("dominance", told)
+        if hidden and what.endswith(OF_CELLS):
+            continue
+        wrong = np.flatnonzero(numbers.dominated(parts, k, policy.max_share))
+        if wrong.size:
+            told = f"{what}: of entry {wrong[0] + 1} too much comes from {k - 1} rows"
+            raise Ruled("dominance", f"{told} (max_share = {policy.max_share})")
 
 
 def _check_number(policy: Policy, question: Any, facts: JobFacts, memory: Memory) -> None:

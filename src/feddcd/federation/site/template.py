@@ -46,6 +46,13 @@ _TEMPLATE = """\
 # Numbers in comparisons, cut points and knots: those of codebook.toml in this folder, or any.
 # constants = "codebook"
 
+# Joint cells of categories with fewer than min_support rows are refused, or may enter a sum over
+# sites ("sum"), in which nobody can read them; small hospitals often have such cells.
+# small_cells = "refuse"
+
+# What the min_support - 1 rows that give most to a sum may hold of it; 0.8 lets 5 like rows pass.
+# max_share = 0.5
+
 # Parameters per row: of the sum's rows, or of this site's rows where its own numbers leave.
 # max_parameters_per_row = 0.1
 
