@@ -83,6 +83,11 @@ class ModelSettings:
             told = "algorithm='pointsaga' takes gaussian, binomial, poisson and multinomial models "
             raise SpecError(f"{told}with their usual links; use algorithm='newton'")
 
+    @property
+    def needs_each(self) -> str:
+        """What sums over all sites are not enough for, if anything."""
+        return "site_effects" if self.site_effects == "fixed" else ""
+
     def loss(self, classes: Sequence[Any] | None = None) -> Family:
         found = family_of(self.family, self.link, self.theta, classes or self.classes or ())
         return found.penalised() if self.firth else found
