@@ -1,17 +1,20 @@
 """The coordinator's part of an analysis: the result over all sites' rows, from their blocks.
 
-Sites remember nothing between two questions and the coordinator needs six or so of them: killed,
-it begins anew. A site that refuses is named, and the result is that of the others.
+Where answers are summed (`_masked`) nothing is known of a site, and the coordinator goes on where
+it was killed. Where each site is read by itself, sites remember nothing between two questions and
+the coordinator begins anew. A site that refuses is named, and the result is that of the others.
 """
 
+import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..._errors import DataError, FeddcdError, Stalled
 from ...analysis.protocol import (
+    ALL,
     Again,
     Agreement,
     AnalysisResult,
@@ -23,11 +26,14 @@ from ...analysis.protocol import (
     converse,
 )
 from ...analysis.registry import ANALYSES
+from ...sums.roster import FEWEST
 from .. import wire
 from ..config import Config
 from ..folder import FederationFolder
+from ..roster import ROSTER
 from ..site.approval import WAITS
 from ..wire import Envelope
+from ._masked import PROOF, MaskedRun, begin, unfinished
 from .nodes import Nodes, greet
 
 PAUSE_S = 1.0
@@ -48,6 +54,10 @@ class AnalysisRun:
 
     def run(self) -> AnalysisResult:
         greet(self.folder, self.nodes, self.config)
+        kept = unfinished(self.folder, self.plan, self._ask_all, self.config.patience)
+        if kept is not None:
+            self.folder.note("goes on", job=kept.folder.id)
+            return self._finish_sums(kept)
         offers = self._offers()
         while True:
             kept = {site: offers[site] for site in sorted(offers) if site not in self.refused}
@@ -59,9 +69,59 @@ class AnalysisRun:
                     f"a table needs {self.config.fewest} sites; {len(cohort.sites)} fit together"
                 )
             try:
+                if self._mode(cohort) == "sum":
+                    return self._summed(cohort)
                 return self._finish(*self._settled(cohort))
             except Withdrawn:
                 continue
+
+    def _mode(self, cohort: Agreement) -> str:
+        """Sums where they are asked for, and where nothing is said from three sites on."""
+        said = getattr(self.plan, "answers", None) or getattr(self.config, "answers", "")
+        few = len(cohort.sites) < FEWEST or not (self.folder.server / ROSTER).exists()
+        each = getattr(self.plan, "needs_each", "")
+        return said or ("each" if few or each else "sum")
+
+    def _summed(self, cohort: Agreement) -> AnalysisResult:
+        run = begin(self.folder, self.plan, cohort, self._ask_all, self.config.patience)
+        self.folder.note("job", job=run.folder.id, sites=list(run.job.cohort))
+        return self._finish_sums(run)
+
+    def _finish_sums(self, run: MaskedRun) -> AnalysisResult:
+        """Who refuses before anything was answered is left out, in a job without it; after that
+        the job ends by its name."""
+        try:
+            result = run.run(self._note)
+        except Withdrawn:
+            run.folder.close()
+            if run.exchanges and not getattr(self.plan, "go_on_without", False):
+                gone = [self.refused[s] for s in run.job.cohort if s in self.refused]
+                raise DataError(f"the job ends: {'; '.join(gone)}") from None
+            if run.exchanges or len(set(run.job.cohort) - set(self.refused)) >= FEWEST:
+                raise
+            raise DataError(f"a table of sums needs {FEWEST} sites") from None
+        except Stalled:
+            raise
+        except FeddcdError:
+            run.folder.close()
+            raise
+        run.folder.close()
+        cohort = run.job.cohort
+        shutil.copy(run.folder.path / PROOF, self.folder.server / PROOF)
+        return self._write(result.with_sites({ALL: result.n_dropped}, self.refused), cohort)
+
+    def _ask_all(self, requests: Mapping[str, bytes], kind: str) -> Iterator[tuple[str, Envelope]]:
+        """Of a cohort that is all or nothing, as they come: who refuses ends it."""
+        self.waiting.clear()
+        left = set(requests)
+        for site, reply in self._replies(requests, kind):
+            left.discard(site)
+            yield site, reply
+        if self.refused.keys() & set(requests):
+            raise Withdrawn
+        if left:
+            time.sleep(PAUSE_S)
+            self.nodes.call(lambda: True)
 
     def _settled(self, cohort: Agreement) -> tuple[Agreement, Any]:
         """The result, and the agreement that it holds for."""
@@ -98,11 +158,13 @@ class AnalysisRun:
 
     def _finish(self, cohort: Agreement, result: AnalysisResult) -> AnalysisResult:
         dropped = {site: self.dropped.get(site, 0) for site in cohort.sites}
-        result = result.with_sites(dropped, self.refused)
+        return self._write(result.with_sites(dropped, self.refused), cohort.sites)
+
+    def _write(self, result: AnalysisResult, sites: Sequence[str]) -> AnalysisResult:
         list(result.write(self.folder.server / self.analysis.part))
         self.folder.note(
             "finished", committed=result.n_exchanges, unsettled=[], messages=dict(self.nodes.sent),
-            **result.facts(), sites=cohort.sites, refused=sorted(self.refused),
+            **result.facts(), sites=list(sites), refused=sorted(self.refused),
         )  # fmt: skip
         return result
 
