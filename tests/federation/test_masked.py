@@ -273,16 +273,33 @@ def test_a_site_that_is_killed_at_any_step_goes_on(tmp_path, monkeypatch, step):
         verify_log(home.site(site))
 
 
+def change(place, request):
+    """The data of one site, in the midst of a job."""
+    envelope = unpack_message(request)
+    if envelope.kind == "exchange" and envelope.meta["number"] == 2 and place.client == "east":
+        d = pd.read_csv(place.data)
+        d.loc[0, "age"] += 1
+        d.to_csv(place.data, index=False)
+
+
+def four_sites():
+    d = patients(160)
+    return d.assign(site=np.array([*SITES, "west"])[np.arange(160) % 4])
+
+
+def test_a_job_without_a_site_that_refused_is_founded_where_the_plan_says_so(tmp_path):
+    d = four_sites()
+    plan = RegressionPlan(FORMULA, "gaussian", go_on_without=True)
+    home = made(tmp_path, plan, parts(d))
+    run(home, Network(places(home), change=change))
+    [ended] = events(home, "finished")
+    assert (ended["sites"], ended["refused"]) == (["north", "south", "west"], ["east"])
+    model = FederatedGLM("gaussian", FORMULA).fit(d[d.site != "east"], groups="site")
+    np.testing.assert_allclose(table(home), model.original_table_, rtol=1e-9)
+
+
 def test_changed_data_are_refused(tmp_path):
-    home = made(tmp_path)
-
-    def change(place, request):
-        envelope = unpack_message(request)
-        if envelope.kind == "exchange" and envelope.meta["number"] == 2 and place.client == "east":
-            d = pd.read_csv(place.data)
-            d.loc[0, "age"] += 1
-            d.to_csv(place.data, index=False)
-
+    home = made(tmp_path, data=parts(four_sites()))
     with pytest.raises(DataError, match=r"the job ends: east: its data are not those"):
         run(home, Network(places(home), change=change))
     assert not (home.server / "glm").exists()
@@ -301,8 +318,7 @@ def test_a_site_that_is_away_is_waited_for(tmp_path):
 
 
 def test_a_site_that_refuses_at_the_founding_is_left_out(tmp_path):
-    d = patients(160)
-    d["site"] = np.array([*SITES, "west"])[np.arange(160) % 4]
+    d = four_sites()
     home = made(tmp_path, data=parts(d))
     (home.site("west") / "policy.toml").write_text('methods = ["feddcd"]\ncomplete = true\n')
     run(home)

@@ -111,6 +111,7 @@ class RegressionPlan(ModelSettings):
     cluster: str | None = None  # the column of clusters that lie within sites
     complete: list[str] = field(default_factory=list)  # rows need a value there, beside the formula
     levels: dict[str, list] = field(default_factory=dict)
+    go_on_without: bool = False  # sites that refuse in the midst of a job: a new one is founded
     codebook: dict[str, Any] = field(default_factory=dict)  # of its columns, as sites check them
 
     @staticmethod
@@ -147,6 +148,8 @@ class RegressionPlan(ModelSettings):
         ):
             raise SpecError("glm: complete is a list of columns, as in complete = ['age', 'crp']")
         check_cluster(self.covariance, self.cluster)
+        if type(self.go_on_without) is not bool:
+            raise SpecError("glm: go_on_without is true or false")
         for name in ("weight", "offset", "cluster"):
             if not isinstance(getattr(self, name), str | None):
                 raise SpecError(f"glm: {name} is the name of a column")

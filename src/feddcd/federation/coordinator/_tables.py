@@ -8,6 +8,7 @@ the coordinator begins anew. A site that refuses is named, and the result is tha
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,8 @@ class AnalysisRun:
         kept = unfinished(self.folder, self.plan, self._ask_all, self.config.patience)
         if kept is not None:
             self.folder.note("goes on", job=kept.folder.id)
-            return self._finish_sums(kept)
+            with suppress(Withdrawn):
+                return self._finish_sums(kept)
         offers = self._offers()
         while True:
             kept = {site: offers[site] for site in sorted(offers) if site not in self.refused}
@@ -94,12 +96,12 @@ class AnalysisRun:
             result = run.run(self._note)
         except Withdrawn:
             run.folder.close()
-            if run.exchanges and not getattr(self.plan, "go_on_without", False):
-                gone = [self.refused[s] for s in run.job.cohort if s in self.refused]
-                raise DataError(f"the job ends: {'; '.join(gone)}") from None
-            if run.exchanges or len(set(run.job.cohort) - set(self.refused)) >= FEWEST:
-                raise
-            raise DataError(f"a table of sums needs {FEWEST} sites") from None
+            gone = [self.refused[site] for site in run.job.cohort if site in self.refused]
+            few = len(run.job.cohort) - len(gone) < FEWEST
+            if few or (run.exchanges and not getattr(self.plan, "go_on_without", False)):
+                more = f"; sums need {FEWEST} sites" if few else ""
+                raise DataError(f"the job ends: {'; '.join(gone)}{more}") from None
+            raise
         except Stalled:
             raise
         except FeddcdError:
