@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from contextlib import suppress
 
 import numpy as np
 import pandas as pd
@@ -19,8 +20,9 @@ from feddcd.federation.coordinator import _tables as tables
 from feddcd.federation.coordinator.coordinator import coordinate
 from feddcd.federation.folder import FederationFolder, load_place
 from feddcd.federation.machine.init import create
-from feddcd.federation.site import job
+from feddcd.federation.site import _job_file as job
 from feddcd.federation.site.answer import answer
+from feddcd.federation.site.approval import approve, waiting
 from feddcd.federation.site.log import verify_log
 from feddcd.federation.verify import check_table, verify_proof
 from feddcd.federation.wire import pack_message, unpack_message
@@ -315,6 +317,45 @@ def test_a_site_that_is_away_is_waited_for(tmp_path):
     assert ("south", "exchange") in there
     assert not [each for each in there if each[1] in ("columns", "job")]
     assert events(home, "goes on")
+
+
+@pytest.mark.parametrize("how", ["job", pytest.param("answer", marks=pytest.mark.chaos)])
+def test_a_site_that_waits_for_its_administrator_is_waited_for(tmp_path, how):
+    home, approved = made(tmp_path, patience=0.05), 0
+    loose = (home.site("east") / "policy.toml").read_text()
+    assert 'approve = "none"' in loose
+    (home.site("east") / "policy.toml").write_text(loose.replace('"none"', f'"{how}"'))
+    while not (home.server / "proof").exists():
+        with suppress(Stalled):
+            run(home)
+        for id in waiting(home.site("east")):
+            approve(home.site("east"), id)
+            approved += 1
+    assert approved == (1 if how == "job" else 3)
+    assert len(list((home.server / "jobs").glob("*/job"))) == 1
+    assert not [line for line in log_of(home, "east") if "refused" in line]
+
+
+def test_a_table_under_the_careful_rules(tmp_path):
+    """Of all that is not written in a policy; only the person is left out."""
+    home = made(tmp_path, RegressionPlan(FORMULA, "gaussian"))
+    for site in SITES:
+        (home.site(site) / "policy.toml").write_text('approve = "none"\ncomplete = true\n')
+    run(home)
+    model = FederatedGLM("gaussian", FORMULA).fit(patients(), groups="site")
+    np.testing.assert_allclose(table(home), model.original_table_, rtol=1e-9)
+    shutil.rmtree(home.path)
+    home = made(tmp_path, RegressionPlan(FORMULA, "gaussian"))
+    careful = 'approve = "none"\nmax_parameters_per_row = 0.02\ncomplete = true\n'
+    (home.site("north") / "policy.toml").write_text(careful)
+    with pytest.raises(DataError, match=r"north: .* 3 parameters from 119 rows \(max_parameters"):
+        run(home)  # which it judges by the rows of all sites
+
+
+def log_of(home, site):
+    return [
+        json.loads(line) for line in (home.site(site) / "outgoing.jsonl").read_bytes().splitlines()
+    ]
 
 
 def test_a_site_that_refuses_at_the_founding_is_left_out(tmp_path):

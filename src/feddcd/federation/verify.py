@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pandas as pd
-
 from .._errors import FeddcdError, Refused
 from ..sums.proof import JobProof
 from .following import FollowedJob
@@ -49,6 +47,8 @@ def verify_proof(proof: JobProof) -> Verified:
 
 def check_table(found: Verified, csv: Path) -> None:
     """The table that lies beside a proof is the one that follows from it, to the last digits."""
+    import pandas as pd
+
     written = pd.read_csv(csv, index_col="name")
     own = found.result.original_table
     same = [str(name) for name in own.index] == [str(name) for name in written.index]

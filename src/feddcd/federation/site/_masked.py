@@ -32,15 +32,15 @@ from ...sums.roster import Roster
 from ..following import FollowedJob, counts_layout, version
 from ..roster import load_keys, load_roster
 from ..wire import Envelope, pack_message
+from ._job_file import NONCE, FoundedJob, HeldAnswer, JobFile
 from ._job_rules import JobRules
 from .disclosure import Release
-from .job import NONCE, Founded, HeldAnswer, JobFile
 from .log import lock
 
 ID = 32  # hex digits of the name that a coordinator gives to a job
 
 
-class Member(NamedTuple):
+class MaskingSite(NamedTuple):
     """This site as others know it."""
 
     name: str
@@ -67,14 +67,14 @@ def _private(folder: Path) -> Path:
     return made
 
 
-def _member(place: Any) -> Member:
+def _member(place: Any) -> MaskingSite:
     try:
         keys, roster = load_keys(place.folder), load_roster(place.folder)
     except FolderError as error:
         raise Refused("its keys or its roster cannot be used") from error
     if roster.own(keys).name != place.client:
         raise Refused("its keys belong to another name in its roster")
-    return Member(place.client, keys, roster)
+    return MaskingSite(place.client, keys, roster)
 
 
 def _id(envelope: Envelope) -> str:
@@ -84,7 +84,7 @@ def _id(envelope: Envelope) -> str:
     return id
 
 
-def _found(envelope: Envelope, me: Member, file: JobFile, rules: JobRules) -> bytes:
+def _found(envelope: Envelope, me: MaskingSite, file: JobFile, rules: JobRules) -> bytes:
     """The nonce, once the rules allow the job; asked again, the same one."""
     _only(envelope, {"id", "job"}, set())
     job = Job.from_json(_text(envelope.meta["job"])).check(me.roster)
@@ -92,7 +92,7 @@ def _found(envelope: Envelope, me: Member, file: JobFile, rules: JobRules) -> by
     if founded is None:
         _check_job(job, me)
         rules.judge(job, FollowedJob(job))
-        founded = Founded(job, fresh_nonce(me.keys, job), data_digest(rules.place))
+        founded = FoundedJob(job, fresh_nonce(me.keys, job), data_digest(rules.place))
         file.found(founded)
     elif founded.job != job:
         raise Refused("a job under the name of another one")
@@ -104,7 +104,7 @@ def _found(envelope: Envelope, me: Member, file: JobFile, rules: JobRules) -> by
     return pack_message(Envelope("job", meta, {}))
 
 
-def _check_job(job: Job, me: Member) -> None:
+def _check_job(job: Job, me: MaskingSite) -> None:
     if job.mode != "sum" or me.name not in job.cohort:
         raise Refused("a job of sums that this site is no part of")
     if job.version != version("feddcd"):
@@ -112,7 +112,7 @@ def _check_job(job: Job, me: Member) -> None:
         raise Refused(f"{told}: all need the same version")
 
 
-def _exchange(envelope: Envelope, me: Member, file: JobFile, rules: JobRules) -> bytes:
+def _exchange(envelope: Envelope, me: MaskingSite, file: JobFile, rules: JobRules) -> bytes:
     meta = envelope.meta
     _only(envelope, {"id", "nonces", "number", "signatures"}, None)
     founded = file.load()
@@ -140,8 +140,8 @@ def _exchange(envelope: Envelope, me: Member, file: JobFile, rules: JobRules) ->
     asked = follow.read(question)
     rows = rules.judge(job, follow)
     rules.check_question(rows, follow, asked)
+    values, layout = _said(follow, asked, rows, rules)  # for a person, even where it is held
     if held is None:
-        values, layout = _said(follow, asked, rows, rules)
         held = _made(values, layout, follow, me, identity, question)
         file.hold(number, held)
     data = _reply(me, number, held)
@@ -168,7 +168,7 @@ def _made(
     values: Mapping[str, np.ndarray],
     layout: Layout,
     follow: FollowedJob,
-    me: Member,
+    me: MaskingSite,
     identity: bytes,
     question: bytes,
 ) -> HeldAnswer:
@@ -181,7 +181,7 @@ def _made(
     return HeldAnswer(identity, question, layout, SignedAnswer(words, signature))
 
 
-def _reply(me: Member, number: int, held: HeldAnswer) -> bytes:
+def _reply(me: MaskingSite, number: int, held: HeldAnswer) -> bytes:
     meta = {
         "client": me.name, "number": number, "signature": held.answer.signature.hex(),
         "layout": held.layout.to_json().decode(),
@@ -190,7 +190,7 @@ def _reply(me: Member, number: int, held: HeldAnswer) -> bytes:
     return pack_message(Envelope("exchange", meta, {"words": words}))
 
 
-def _identity(job: Job, me: Member, given: Any, founded: Founded) -> bytes:
+def _identity(job: Job, me: MaskingSite, given: Any, founded: FoundedJob) -> bytes:
     """The id of the job, from all nonces; this site's is the one that it gave."""
     nonces = {name: SignedNonce(_hex(nonce), _hex(mark)) for name, (nonce, mark) in given.items()}
     if nonces.get(me.name) != founded.nonce:
@@ -209,7 +209,7 @@ def _last(envelope: Envelope, job: Job, number: int) -> dict[str, SignedAnswer]:
 
 
 def _follow(
-    job: Job, me: Member, identity: bytes, file: JobFile, number: int, last: Mapping[str, Any]
+    job: Job, me: MaskingSite, identity: bytes, file: JobFile, number: int, last: Mapping[str, Any]
 ) -> FollowedJob:
     """The job up to this exchange. The sums of the last one are proven first, and then kept."""
     if number:

@@ -29,7 +29,7 @@ NONCE = -1  # the number under which the log has that this site joined
 MOST_BYTES = 2**31
 
 
-class Founded(NamedTuple):
+class FoundedJob(NamedTuple):
     job: Job
     nonce: SignedNonce
     frozen: str  # the digest of the data file
@@ -49,7 +49,7 @@ class JobFile:
         self.site, self.id, self.disk = site, id, disk or Disk()
         self.path = site / FOLDER / id
 
-    def found(self, founded: Founded) -> None:
+    def found(self, founded: FoundedJob) -> None:
         """Before the nonce leaves."""
         if self.logged() is not None:
             raise self._lost()
@@ -59,7 +59,7 @@ class JobFile:
         parts = {"job": job.to_json(), "nonce": nonce.nonce, "signature": nonce.signature}
         self._save("job", {"frozen": frozen}, parts)
 
-    def load(self) -> Founded | None:
+    def load(self) -> FoundedJob | None:
         """None where there was none ever; Refused where it was lost."""
         held = self._load("job")
         if held is None:
@@ -69,7 +69,7 @@ class JobFile:
         meta, parts = held
         try:
             nonce = SignedNonce(parts["nonce"], parts["signature"])
-            return Founded(Job.from_json(parts["job"]), nonce, str(meta["frozen"]))
+            return FoundedJob(Job.from_json(parts["job"]), nonce, str(meta["frozen"]))
         except (FeddcdError, LookupError):
             self._damaged("job")
 
