@@ -38,6 +38,7 @@ from feddcd.federation.coordinator._tables import AnalysisRun
 class MeansPlan:
     columns: list
     analysis = "means"
+    answers = "each"
     codebook: ClassVar[dict] = {}  # none was agreed
     levels: ClassVar[dict] = {}
 

@@ -1,5 +1,6 @@
 """A regression over a federation: the table of `FederatedGLM`, whatever gets lost or refused."""
 
+import dataclasses
 import json
 import threading
 import time
@@ -13,7 +14,7 @@ import tomli_w
 from typer.testing import CliRunner
 
 from feddcd import FederatedGLM
-from feddcd._errors import DataError, SpecError
+from feddcd._errors import DataError, Refused, SpecError
 from feddcd.analysis.plan import RegressionPlan
 from feddcd.cli.app import app
 from feddcd.federation.config import Config, load_config
@@ -68,6 +69,9 @@ def parts(d):
 
 
 def made(folder, plan, data, **options):
+    """Read site by site, unless the plan says otherwise."""
+    if isinstance(plan, RegressionPlan) and plan.answers is None:
+        plan = dataclasses.replace(plan, answers="each")
     config = Config("test", plan=plan, **{"patience": 5.0, **options})
     return create(folder / "fed", list(data), config, data=data)
 
@@ -375,8 +379,9 @@ def test_separation_over_a_federation_is_said(tmp_path):
 
 
 def test_from_one_file_to_a_federation_by_commands(tmp_path):
-    """The plan that `feddcd glm` writes is the federation's, and its table the same."""
-    d = patients()
+    """The plan that `feddcd glm` writes is the federation's, and its table the same: of masked
+    sums, with a proof."""
+    d = patients().replace({"ward": {"only west": "a"}})  # one site's column is not summed
     d.to_csv("patients.csv", index=False)
     do = lambda *words: CliRunner().invoke(app, words, catch_exceptions=False)
     planned = do("glm", "patients.csv", "--formula", FORMULA, "--group", "site", "--out", "plan")
@@ -392,6 +397,15 @@ def test_from_one_file_to_a_federation_by_commands(tmp_path):
     said = do("federation", "outgoing", "fed/sites/west", "--verify")
     assert "the log is whole" in said.output
     assert "no table yet" not in do("federation", "inspect", "fed").output
+    words = do("federation", "roster", "fed").output
+    assert words.count(": signed") == 4
+    for proof in ("fed", "fed/server/proof"):
+        said = do("federation", "verify", proof).output
+        assert "west: signed the roster, a nonce for this job, and 5 masked answers" in said
+        assert "the table and its certificate are what they say" in " ".join(said.split())
+    Path("fed/server/glm/coefficients.csv").write_text(theirs.mul(1.001).to_csv())
+    with pytest.raises(Refused, match="is not the table that follows from the proof"):
+        do("federation", "verify", "fed")
 
 
 def test_a_site_retires_from_the_next_table(tmp_path):
@@ -403,7 +417,7 @@ def test_a_site_retires_from_the_next_table(tmp_path):
     table, _ = run(home)
     same(table, FederatedGLM("binomial", "y ~ age + bmi").fit(d[d.site != "south"], groups="site"))
     assert not home.ledger.exists()
-    assert "a table has no ledger" in str(do("verify", str(home.path)).exception)
+    assert "there is no proof" in str(do("verify", str(home.path)).exception)
     assert do("join", str(home.path), "south").exit_code == 0
     table, _ = run(home)
     same(table, FederatedGLM("binomial", "y ~ age + bmi").fit(d, groups="site"))

@@ -168,7 +168,8 @@ def test_twelve_rounds_with_many_kills(tmp_path, algorithm, conserved):
 
 
 def test_the_regression_table_of_four_sites_and_one_that_refuses(tmp_path):
-    """TLS and keys as above; the table is that of one process, and the refusal is shown."""
+    """TLS and keys as above; the table is that of one process, and the refusal is shown. Sums are
+    masked, and after the first of them the coordinator and a site are killed."""
     d = load("breast-cancer")
     data = pandas.DataFrame(d.X[:, [0, 1, 4]], columns=["radius", "texture", "smooth"])
     data = data.assign(benign=d.y.astype(int), site=[f"site-{1 + i % 5}" for i in range(len(d.y))])
@@ -178,15 +179,26 @@ def test_the_regression_table_of_four_sites_and_one_that_refuses(tmp_path):
     parts = {site: rows.drop(columns="site") for site, rows in data.groupby("site")}
     home = create(tmp_path / "fed", list(parts), config, data=parts)
     (home.site("site-5") / "policy.toml").write_text("min_rows = 1000\ncomplete = true\n")
-    watcher, up = Watcher(), Up(home)
-    assert up.watch(watcher, LIMIT_S) == 0, up.said()
+    watcher, up, killed = Watcher(), Up(home), []
+
+    def kill(up, event):
+        watcher(up, event)
+        if event["event"] == "exchange" and not killed:
+            killed.append(event)
+            up.kill("site-1")
+            up.kill_coordinator()
+
+    assert up.watch(kill, LIMIT_S) == 0, up.said()
     model = FederatedGLM("gaussian", formula).fit(data[data.site != "site-5"], groups="site")
     table = pandas.read_csv(home.server / "glm" / "coefficients.csv", index_col="name")
     np.testing.assert_allclose(table, model.table_, rtol=1e-8)
     assert "refused: site-5: its policy does not allow fewer than 1000 rows" in up.said()
     (end,) = watcher.of("finished")
     assert end["sites"] == SITES
-    assert end["messages"]["task"] == 5 + 4 * model.n_exchanges_
+    assert watcher.of("goes on")
+    said = feddcd("verify", str(home.path))
+    assert said.returncode == 0, said.stderr
+    assert "site-5: signed the roster; it takes no part in this job" in said.stdout
 
 
 def test_the_printed_commands_of_a_real_federation(tmp_path):

@@ -8,7 +8,7 @@ import numpy as np
 from .._errors import DataError
 from .._text import listed
 from ..formula import CategoryVariable, label
-from ._schema import cells, design, learn_design
+from ._schema import cells, design, learned
 from ._sums import Moments
 from .plan import ModelSettings
 from .protocol import Agreement
@@ -55,7 +55,7 @@ def _dropped(
     }
     cohort = cohort._replace(levels=left, empty={**cohort.empty, **empty})
     try:
-        made = learn_design(settings, cohort)
+        made = learned(settings, cohort)
     except DataError as error:
         if error.column is None or error.column not in empty:
             raise

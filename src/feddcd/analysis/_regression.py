@@ -9,6 +9,7 @@ import pandas as pd
 from .._errors import DataError, Refused
 from ..formula import INTERCEPT, label
 from . import _finished, _left_out, _offer, _schema
+from ._agreement import read_agreement, stand_in
 from ._bin_tables import bin_tables
 from ._coefficients import (
     Shown,
@@ -57,8 +58,8 @@ class RegressionTable:
     offer = staticmethod(_offer.offer)
     agree = staticmethod(_schema.agree)
     rows = staticmethod(_schema.site_rows)
-    agreement = staticmethod(_schema.read_agreement)
-    stand_in = staticmethod(_schema.stand_in)
+    agreement = staticmethod(read_agreement)
+    stand_in = staticmethod(stand_in)
     matches = staticmethod(difference)
     columns_of = staticmethod(_finished.columns_of)
     contributions = staticmethod(_finished.contributions)

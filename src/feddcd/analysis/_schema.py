@@ -52,33 +52,8 @@ def agree(
     classes = class_order(plan, words) if plan.family in CLASSED else None
     outcome = _outcome(plan, words) if plan.family in SHARES and most.words else None
     cohort = Agreement(levels, classes, [], list(fitting), sorted(most.numbers), outcome, most.all)
-    made = learn_design(plan, cohort)
+    made = learned(plan, cohort)
     return cohort._replace(names=made.names, cells=cells(made)), refused
-
-
-def read_agreement(values: Any, plan: RegressionPlan) -> Agreement:
-    """From a message: names of columns follow from the rest, and are not believed."""
-    lists = ("names", "sites", "columns", "left_out")
-    optional = ("classes", "numbers", "outcome")
-    if not isinstance(values, dict) or set(values) != {"levels", *lists, *optional}:
-        raise DataError("an agreement that lacks something, or has too much")
-    plain = [values[name] for name in lists]
-    plain += [values[name] for name in optional if values[name] is not None]
-    if not isinstance(values["levels"], dict):
-        raise DataError("an agreement whose levels are not by column")
-    for part in (*plain, *values["levels"].values()):
-        if not isinstance(part, list) or not all(isinstance(v, str | int | float) for v in part):
-            raise DataError("an agreement that holds other things than lists of names")
-    if not all(isinstance(v, str) for name in lists for v in values[name]):
-        raise DataError("an agreement whose names are no words")
-    if values["outcome"] is not None and len(values["outcome"]) != 2:
-        raise DataError("an agreement whose outcome has not two words")
-    cohort = Agreement(**values)
-    made = learn_design(plan, cohort)
-    names = [name for name in made.names if name not in cohort.left_out]
-    if names != cohort.names or len(set(cohort.sites)) < len(cohort.sites):
-        raise DataError("an agreement whose columns do not follow from the plan")
-    return cohort._replace(cells=cells(made))
 
 
 def _check_spelling(column: str, levels: Sequence[Any]) -> None:
@@ -151,10 +126,10 @@ def design(settings: ModelSettings, cohort: Agreement) -> FormulaDesign | None:
     """How rows become columns, where the cohort knows what columns there are."""
     if settings.formula is None or cohort.numbers is None:
         return None
-    return learn_design(settings, cohort)
+    return learned(settings, cohort)
 
 
-def learn_design(settings: ModelSettings, cohort: Agreement) -> FormulaDesign:
+def learned(settings: ModelSettings, cohort: Agreement) -> FormulaDesign:
     """From the cohort's kinds of columns: no row is needed for that."""
     return learn(_agreed(settings, cohort), _kinds(cohort))
 
@@ -200,16 +175,6 @@ def site_rows(table: pd.DataFrame, plan: RegressionPlan, cohort: Agreement, site
         names=model_for(plan, cohort).names,
         places=kept_rows[chosen.rows],
     )
-
-
-def stand_in(plan: ModelSettings, cohort: Agreement) -> SiteRows:
-    """A row of nobody: what is answered of it has the shape of every answer."""
-    if cohort.classes is not None:
-        plan = dataclasses.replace(plan, classes=list(cohort.classes))
-    k = len(cohort.classes or ()) - 1 if plan.family == "multinomial" else 1
-    X = finished_columns(np.zeros((1, len(cohort.names))), plan, cohort, np.zeros(1, int))
-    Y = np.zeros((1, k)) if plan.family in CLASSED else np.ones((1, k))
-    return SiteRows(plan, DesignRows(X, Y, np.ones(1), np.zeros(1)), n=1, alone=False)
 
 
 class Prepared(NamedTuple):

@@ -83,6 +83,11 @@ class ModelSettings:
             told = "algorithm='pointsaga' takes gaussian, binomial, poisson and multinomial models "
             raise SpecError(f"{told}with their usual links; use algorithm='newton'")
 
+    @property
+    def needs_each(self) -> str:
+        """What sums over all sites are not enough for, if anything."""
+        return "site_effects" if self.site_effects == "fixed" else ""
+
     def loss(self, classes: Sequence[Any] | None = None) -> Family:
         found = family_of(self.family, self.link, self.theta, classes or self.classes or ())
         return found.penalised() if self.firth else found
@@ -106,6 +111,7 @@ class RegressionPlan(ModelSettings):
     cluster: str | None = None  # the column of clusters that lie within sites
     complete: list[str] = field(default_factory=list)  # rows need a value there, beside the formula
     levels: dict[str, list] = field(default_factory=dict)
+    go_on_without: bool = False  # sites that refuse in the midst of a job: a new one is founded
     codebook: dict[str, Any] = field(default_factory=dict)  # of its columns, as sites check them
 
     @staticmethod
@@ -142,6 +148,8 @@ class RegressionPlan(ModelSettings):
         ):
             raise SpecError("glm: complete is a list of columns, as in complete = ['age', 'crp']")
         check_cluster(self.covariance, self.cluster)
+        if type(self.go_on_without) is not bool:
+            raise SpecError("glm: go_on_without is true or false")
         for name in ("weight", "offset", "cluster"):
             if not isinstance(getattr(self, name), str | None):
                 raise SpecError(f"glm: {name} is the name of a column")

@@ -28,11 +28,12 @@ class Replay:
     ):
         self.analysis, self.plan, self.agreement, self.watch = analysis, plan, agreement, watch
         self.elsewhere = elsewhere
-        self.exchanges = 0
+        self.exchanges = self.begun = 0
         self.result: AnalysisResult | None = None
         self._begin()
 
     def _begin(self) -> None:
+        self.begun += 1
         self._talk = self.analysis.talk(self.plan, self.agreement, self.watch, summed=True)
         self.expected: Any = next(self._talk)[ALL]
         self._trust = scrutiny(self.plan, self.agreement) if self.elsewhere else None

@@ -25,6 +25,7 @@ from ..federation.folder import FederationFolder, load_address, load_place, load
 from ..federation.machine.init import add_site, certify, create
 from ..federation.machine.processes import Group
 from ..federation.machine.programs import REST_S, Event, node, up
+from ..federation.sign_up import renew
 from ..federation.site.policy import FILE as POLICY
 from ..federation.site.policy import LOOSE, load_policy
 from ..federation.site.template import SAID as LOOSE_SAID
@@ -219,12 +220,11 @@ def _show(seen: Insight) -> None:
 
 
 def verify_command(path: Path) -> None:
+    if path.is_file() or FederationFolder(path).config().plan is not None:
+        from ._proofs import verify_job_command
+
+        return verify_job_command(path)
     folder = FederationFolder(path)
-    if folder.config().plan is not None:
-        raise SpecError(
-            "a table has no ledger; what a site sent is in its own log: feddcd federation outgoing "
-            "SITE_DIR --verify"
-        )
     say(f"{verify(folder)} records: the chain, the sums and the model are what they say")
 
 
@@ -233,6 +233,7 @@ def join_command(path: Path, site: str) -> None:
     if folder.ledger.exists() and site in inspect(folder).server.barred:
         raise SpecError(f"{site} was expelled and cannot join again; give the site another name")
     hand = f"hand {shown(add_site(folder, site))} to {site}"
+    renew(folder.server, {name: folder.site(name) for name in folder.invited()})
     say(f"{hand}, and let it say in site.toml where its data are;")
     say(f"it joins with the next: {up_again(folder)}")
 

@@ -189,11 +189,41 @@ def inspect(folder: Folder) -> None:
 
 
 @federation_app.command("verify")
-def verify(folder: Folder) -> None:
-    """Replay the ledger: its chain, every mean that can still be checked, and the model."""
+def verify(
+    folder: Annotated[
+        Path, typer.Argument(help="The federation's folder, or a proof.", metavar="DIR|PROOF")
+    ],
+) -> None:
+    """Work everything out again: of training the ledger, of a table of sums its proof.
+
+    A proof holds no data: it can be checked by anybody who has it.
+    """
     from ._federation import verify_command
 
     verify_command(folder)
+
+
+@federation_app.command("roster")
+def roster(
+    folder: Annotated[
+        Path, typer.Argument(help="A site's folder, or the federation's.", metavar="DIR")
+    ],
+    key: Annotated[bool, option("At a site: make new keys for masked sums.", "--key")] = False,
+    member: Annotated[
+        list[Path] | None, option("At the coordinator: a site's member.json; repeat for more.")
+    ] = None,
+    sign: Annotated[Path | None, option("At a site: sign the roster in this file.")] = None,
+    merge: Annotated[
+        list[Path] | None, option("At the coordinator: a signed roster; repeat for more.")
+    ] = None,
+) -> None:
+    """Show the six words of the roster, and who has signed it; or make a new one.
+
+    Sites of one roster can be summed with each other. Compare the words by phone.
+    """
+    from ._proofs import roster_command
+
+    roster_command(folder, key, member or [], sign, merge or [])
 
 
 @federation_app.command("join")

@@ -1,11 +1,14 @@
 """The coordinator's part of an analysis: the result over all sites' rows, from their blocks.
 
-Sites remember nothing between two questions and the coordinator needs six or so of them: killed,
-it begins anew. A site that refuses is named, and the result is that of the others.
+Where answers are summed (`_masked`) nothing is known of a site, and the coordinator goes on where
+it was killed. Where each site is read by itself, sites remember nothing between two questions and
+the coordinator begins anew. A site that refuses is named, and the result is that of the others.
 """
 
+import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -13,6 +16,7 @@ import numpy as np
 from ..._errors import DataError, FeddcdError, Refused, Stalled
 from ...analysis.families import SHARES
 from ...analysis.protocol import (
+    ALL,
     Again,
     Agreement,
     AnalysisResult,
@@ -25,14 +29,17 @@ from ...analysis.protocol import (
     converse,
 )
 from ...analysis.registry import ANALYSES, scrutiny
+from ...sums.roster import FEWEST
 from .. import wire
 from ..config import Config
 from ..folder import FederationFolder
+from ..roster import ROSTER
 from ..site.approval import WAITS
 from ..wire import Envelope
 from ._checks import check_count, reason_of
+from ._masked import PROOF, MaskedRun, begin, unfinished
 from ._offers import odd_spelling, odd_words, read_columns
-from .nodes import Nodes, greet
+from .nodes import MOST, Nodes, greet
 
 PAUSE_S = 1.0
 SMALL = 1 << 24  # bytes of an answer beside matrices of its parameters
@@ -53,6 +60,11 @@ class AnalysisRun:
 
     def run(self) -> AnalysisResult:
         greet(self.folder, self.nodes, self.config)
+        kept = unfinished(self.folder, self.plan, self._ask_all, self.config.patience)
+        if kept is not None:
+            self.folder.note("goes on", job=kept.folder.id)
+            with suppress(Withdrawn):
+                return self._finish_sums(kept)
         offers = self._offers()
         while True:
             kept = self._kept(offers)
@@ -64,6 +76,8 @@ class AnalysisRun:
                     f"a table needs {self.config.fewest} sites; {len(cohort.sites)} fit together"
                 )
             try:
+                if self._mode(cohort) == "sum":
+                    return self._summed(cohort)
                 return self._finish(*self._settled(cohort, kept))
             except Withdrawn:
                 continue
@@ -77,6 +91,54 @@ class AnalysisRun:
         if reason := odd_spelling(left()):
             raise DataError(reason)
         return left()
+
+    def _mode(self, cohort: Agreement) -> str:
+        """Sums where they are asked for, and where nothing is said from three sites on."""
+        said = getattr(self.plan, "answers", None) or getattr(self.config, "answers", "")
+        few = len(cohort.sites) < FEWEST or not (self.folder.server / ROSTER).exists()
+        each = getattr(self.plan, "needs_each", "")
+        return said or ("each" if few or each else "sum")
+
+    def _summed(self, cohort: Agreement) -> AnalysisResult:
+        run = begin(self.folder, self.plan, cohort, self._ask_all, self.config.patience)
+        self.folder.note("job", job=run.folder.id, sites=list(run.job.cohort))
+        return self._finish_sums(run)
+
+    def _finish_sums(self, run: MaskedRun) -> AnalysisResult:
+        """Who refuses before anything was answered is left out, in a job without it; after that
+        the job ends by its name."""
+        try:
+            result = run.run(self._note)
+        except Withdrawn:
+            run.folder.close()
+            gone = [self.refused[site] for site in run.job.cohort if site in self.refused]
+            few = len(run.job.cohort) - len(gone) < FEWEST
+            if few or (run.exchanges and not getattr(self.plan, "go_on_without", False)):
+                more = f"; sums need {FEWEST} sites" if few else ""
+                raise DataError(f"the job ends: {'; '.join(gone)}{more}") from None
+            raise
+        except Stalled:
+            raise
+        except FeddcdError:
+            run.folder.close()
+            raise
+        run.folder.close()
+        cohort = run.job.cohort
+        shutil.copy(run.folder.path / PROOF, self.folder.server / PROOF)
+        return self._write(result.with_sites({ALL: result.n_dropped}, self.refused), cohort)
+
+    def _ask_all(self, requests: Mapping[str, bytes], kind: str) -> Iterator[tuple[str, Envelope]]:
+        """Of a cohort that is all or nothing, as they come: who refuses ends it."""
+        self.waiting.clear()
+        left = set(requests)
+        for site, reply in self._replies(requests, kind, MOST):
+            left.discard(site)
+            yield site, reply
+        if self.refused.keys() & set(requests):
+            raise Withdrawn
+        if left:
+            time.sleep(PAUSE_S)
+            self.nodes.call(lambda: True)
 
     def _settled(
         self, cohort: Agreement, offers: Mapping[str, ColumnsOffer]
@@ -119,11 +181,13 @@ class AnalysisRun:
 
     def _finish(self, cohort: Agreement, result: AnalysisResult) -> AnalysisResult:
         dropped = {site: self.dropped.get(site, 0) for site in cohort.sites}
-        result = result.with_sites(dropped, self.refused)
+        return self._write(result.with_sites(dropped, self.refused), cohort.sites)
+
+    def _write(self, result: AnalysisResult, sites: Sequence[str]) -> AnalysisResult:
         list(result.write(self.folder.server / self.analysis.part))
         self.folder.note(
             "finished", committed=result.n_exchanges, unsettled=[], messages=dict(self.nodes.sent),
-            **result.facts(), sites=cohort.sites, refused=sorted(self.refused),
+            **result.facts(), sites=list(sites), refused=sorted(self.refused),
         )  # fmt: skip
         return result
 

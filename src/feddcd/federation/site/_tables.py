@@ -72,13 +72,9 @@ def sums(
     """What the site answers; cells of few rows are left empty."""
     meta, policy, memory = envelope.meta, release.policy(), memory_of(source)
     plan = read_plan(meta["plan"])
-    analysis, table = ANALYSES[plan.analysis], _table(source, plan)
+    analysis = ANALYSES[plan.analysis]
     facts = facts_of(source, meta["plan"], meta["agreed"], digest_of(meta["plan"], meta["agreed"]))
-    with _guard(source, table):
-        check_plan(policy, plan, analysis, list(table.frame.columns), facts, memory)
-        check_identifiers(policy, plan, table.frame, analysis.columns(plan, list(table.frame)))
-        rows = _evaluated(policy, lambda: rows_of(source, facts))
-        check_job(policy, rows, analysis, identified(source, rows, facts, memory), memory)
+    rows = judged_rows(source, policy, facts, memory)
     question = analysis.question(envelope.arrays, rows)
     out = Outgoing(
         question.reveals, analysis.method, rows.columns, rows.n, question.parameters,
@@ -91,6 +87,18 @@ def sums(
     blocks = arrays(analysis.answer(rows._replace(least=least, alone=may("model")), question))
     own = {"client": source.client, "dropped": rows.dropped}
     return Envelope("sums", own, blocks), out._replace(arrays=blocks)
+
+
+def judged_rows(source: SiteTable, policy: Policy, facts: JobFacts, memory: Memory) -> SiteRows:
+    """The rows of a job, once the rules allow it."""
+    plan = read_plan(json.loads(facts.plan))
+    analysis, table = ANALYSES[plan.analysis], _table(source, plan)
+    with _guard(source, table):
+        check_plan(policy, plan, analysis, list(table.frame.columns), facts, memory)
+        check_identifiers(policy, plan, table.frame, analysis.columns(plan, list(table.frame)))
+        rows = _evaluated(policy, lambda: rows_of(source, facts))
+        check_job(policy, rows, analysis, identified(source, rows, facts, memory), memory)
+    return rows
 
 
 def _evaluated(policy: Policy, make: Callable[[], SiteRows]) -> SiteRows:

@@ -1,0 +1,66 @@
+"""What `feddcd federation roster` and `verify` do where sums are masked."""
+
+from pathlib import Path
+
+from .._errors import SpecError
+from .._files import shown
+from .._text import printable, printable_lines
+from ..federation import sign_up
+from ..federation.folder import FederationFolder, load_place
+from ..federation.roster import ROSTER
+from ..federation.verify import check_table, verify_proof
+from ..sums.proof import JobProof
+from ..sums.roster import Roster
+from ._terminal import say
+
+
+def roster_command(
+    folder: Path, key: bool, members: list[Path], sign: Path | None, merge: list[Path]
+) -> None:
+    at_site = (folder / "site.toml").exists()
+    if (key or sign) and not at_site:
+        raise SpecError(f"{folder}: --key and --sign are for a site's own folder")
+    if (members or merge) and at_site:
+        raise SpecError(f"{folder}: --member and --merge are for the coordinator's folder")
+    if key:
+        sign_up.new_member(folder, load_place(folder).client)
+        return say(f"send {shown(folder / sign_up.MEMBER)} to the coordinator; it holds no secret")
+    server = folder if at_site else FederationFolder(folder).server
+    if members:
+        _show(sign_up.propose(server, map(sign_up.read_member, members)))
+    elif sign:
+        _show(sign_up.sign(folder, sign))
+    elif merge:
+        _show(sign_up.merge(server, merge))
+    else:
+        _show(sign_up.read_roster(server / ROSTER))
+
+
+def _show(roster: Roster) -> None:
+    say("read these words to the other sites by phone; all must have the same:")
+    say(f"  {roster.words()}")
+    missing = sign_up.unsigned(roster)
+    for name in roster.names:
+        say(f"  {printable(name)}: {'has not signed' if name in missing else 'signed'}")
+    if missing:
+        say("nothing is summed until all have: feddcd federation roster SITE_DIR --sign FILE")
+
+
+def verify_job_command(path: Path) -> None:
+    """Of a proof, or of a federation's folder, whose table is looked at, too."""
+    file = path if path.is_file() else FederationFolder(path).server / "proof"
+    if not file.exists():
+        raise SpecError(f"{file}: there is no proof; a job of sums leaves one when it is done")
+    found = verify_proof(JobProof.read(file))
+    if file != path:
+        check_table(found, file.parent / "glm" / "coefficients.csv")
+    job, result = found.proof.job, found.result
+    print(printable_lines(result.summary()))
+    say(f"job {found.proof.id.hex()} of feddcd {printable(job.version)}")
+    say(f"roster: {found.proof.roster.words()}")
+    for line in found.said():
+        say(f"  {printable(line)}")
+    say(
+        f"{len(found.proof.exchanges)} exchanges: signatures, sums, every question, the table and "
+        "its certificate are what they say"
+    )

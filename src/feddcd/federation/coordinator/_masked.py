@@ -1,0 +1,216 @@
+"""The coordinator's part of a job of masked sums: it relays, waits, adds up, and keeps everything.
+
+server/jobs/current      the name of the job that is not finished yet
+server/jobs/ID/job       the job as its sites were told
+server/jobs/ID/SITE      a site's nonce
+server/jobs/ID/0007      a question;  0007 SITE  a site's masked answer to it
+server/jobs/ID/proof     all of it in one file, at the end
+
+Each answer is on disk before the next question leaves. Killed at any moment, the coordinator asks
+again for what it lacks, and sites send the same bytes. The cohort is fixed: whoever is away is
+waited for.
+"""
+
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..._errors import CodecError, DataError, FolderError, Refused, SpecError, Stalled
+from ..._files import Disk, save
+from ...analysis.protocol import ALL, Agreement, AnalysisResult, Watch
+from ...durable.codec import pack, unpack
+from ...sums import signing
+from ...sums.job import Job, SignedNonce, job_id
+from ...sums.layout import Layout
+from ...sums.masks import context
+from ...sums.proof import JobProof, ProvenExchange, SignedAnswer, check_exchange
+from ...sums.roster import Roster
+from .. import wire
+from ..folder import FederationFolder
+from ..following import FollowedJob, make_job
+from ..roster import load_roster
+from ..wire import Envelope
+
+MOST_BYTES = 2**31
+PROOF = "proof"
+Ask = Callable[[Mapping[str, bytes], str], Iterator[tuple[str, Envelope]]]  # as they come
+
+
+class JobFolder:
+    """What the coordinator keeps of one job."""
+
+    def __init__(self, folder: FederationFolder, id: str):
+        self.folder, self.id, self.path = folder, id, folder.server / "jobs" / id
+
+    @staticmethod
+    def current(folder: FederationFolder) -> "JobFolder | None":
+        data = Disk().read(folder.server / "jobs" / "current", 100)
+        return None if data is None else JobFolder(folder, data.decode("ascii", "replace"))
+
+    @staticmethod
+    def found(folder: FederationFolder, job: Job) -> "JobFolder":
+        new = JobFolder(folder, secrets.token_hex(16))
+        new.path.mkdir(mode=0o700, parents=True)
+        new.save("job", {}, {"job": job.to_json()})
+        save(Disk(), folder.server / "jobs" / "current", new.id.encode())
+        return new
+
+    def close(self) -> None:
+        (self.folder.server / "jobs" / "current").unlink(missing_ok=True)
+
+    def save(self, name: str, meta: Mapping[str, Any], parts: Mapping[str, bytes]) -> None:
+        plain = {key: np.frombuffer(value, np.uint8) for key, value in parts.items()}
+        save(Disk(), self.path / name, pack(meta, plain))
+
+    def load(self, name: str) -> dict[str, bytes] | None:
+        """None where there is nothing, or what a crash left of it."""
+        data = Disk().read(self.path / name, MOST_BYTES)
+        try:
+            parts = None if data is None else unpack(data)[1]
+        except CodecError:
+            return None
+        return None if parts is None else {key: part.tobytes() for key, part in parts.items()}
+
+    def job(self) -> Job | None:
+        held = self.load("job")
+        return None if held is None else Job.from_json(held["job"])
+
+
+class MaskedRun:
+    """`ask` puts one message to each of some sites and gives the answers of the right kind; it
+    raises where a site refuses. `patience` is how long nobody may answer."""
+
+    def __init__(self, folder: JobFolder, job: Job, roster: Roster, ask: Ask, patience: float):
+        self.folder, self.job, self.roster, self.ask = folder, job, roster, ask
+        self.patience, self.exchanges = patience, []
+
+    def run(self, watch: Watch) -> AnalysisResult:
+        """The result of the whole cohort. The proof is there when this returns."""
+        nonces = self._nonces()
+        identity, follow = job_id(self.job, self.roster, nonces), FollowedJob(self.job, watch)
+        while (question := follow.question) is not None:
+            proven = self._exchange(follow, question, identity, nonces)
+            self.exchanges.append(proven)
+            follow.take(check_exchange(self.roster, self.job, identity, follow.number, proven))
+        proof = JobProof(self.roster, self.job, nonces, tuple(self.exchanges))
+        proof.write(self.folder.path / PROOF)
+        result: Any = follow.result
+        return result.with_sites({ALL: follow.dropped}, {})
+
+    def _nonces(self) -> dict[str, SignedNonce]:
+        request = wire.pack_message(
+            Envelope("job", {"id": self.folder.id, "job": self.job.to_json().decode()}, {})
+        )
+
+        def read(site: str, reply: Envelope) -> dict[str, bytes]:
+            nonce, mark = (bytes.fromhex(reply.meta[name]) for name in ("nonce", "signature"))
+            signing.verify_nonce(self.roster[site].signing, self.job.digest, nonce, mark)
+            return {"nonce": nonce, "signature": mark}
+
+        held = self._gather("", dict.fromkeys(self.job.cohort, request), "job", read)
+        return {site: SignedNonce(h["nonce"], h["signature"]) for site, h in held.items()}
+
+    def _exchange(
+        self,
+        follow: FollowedJob,
+        question: bytes,
+        identity: bytes,
+        nonces: Mapping[str, SignedNonce],
+    ) -> ProvenExchange:
+        number = follow.number
+        asked = self.folder.load(f"{number:04}")
+        if asked is None:
+            self.folder.save(f"{number:04}", {}, {"question": question})
+        else:  # that of before it was stopped: on another machine the last bits may differ
+            question = asked["question"]
+            follow.read(question)
+        ctx = context(self.roster, self.job.cohort, identity, number, question)
+
+        def read(site: str, reply: Envelope) -> dict[str, bytes]:
+            layout = Layout.from_json(str(reply.meta["layout"]).encode())
+            follow.check_layout(layout)
+            words, mark = reply.arrays["words"].tobytes(), bytes.fromhex(reply.meta["signature"])
+            layout.from_bytes(words)
+            key = self.roster[site].signing
+            signing.verify_answer(key, ctx, layout.digest, words, mark)
+            return {"words": words, "signature": mark, "layout": layout.to_json()}
+
+        request = self._question(number, question, nonces)
+        requests = dict.fromkeys(self.job.cohort, request)
+        held = self._gather(f"{number:04} ", requests, "exchange", read)
+        forms = {h["layout"] for h in held.values()}
+        if len(forms) > 1:
+            raise DataError("the sites' answers have different forms, and cannot be added up")
+        answers = {site: SignedAnswer(h["words"], h["signature"]) for site, h in held.items()}
+        return ProvenExchange(question, Layout.from_json(forms.pop()), answers)
+
+    def _question(self, number: int, question: bytes, nonces: Mapping[str, SignedNonce]) -> bytes:
+        last = self.exchanges[-1].answers if self.exchanges else {}
+        meta = {
+            "id": self.folder.id, "number": number,
+            "nonces": {site: [part.hex() for part in pair] for site, pair in nonces.items()},
+            "signatures": {site: answer.signature.hex() for site, answer in last.items()},
+        }  # fmt: skip
+        parts = {"question": question, **{f"of {site}": a.words for site, a in last.items()}}
+        arrays = {name: np.frombuffer(part, np.uint8) for name, part in parts.items()}
+        return wire.pack_message(Envelope("exchange", meta, arrays))
+
+    def _gather(
+        self,
+        prefix: str,
+        requests: Mapping[str, bytes],
+        kind: str,
+        read: Callable[[str, Envelope], dict[str, bytes]],
+    ) -> dict[str, dict[str, bytes]]:
+        """Of every site, from disk or by asking, as long as patience lasts."""
+        found = {site: self.folder.load(f"{prefix}{site}") for site in requests}
+        held = {site: parts for site, parts in found.items() if parts is not None}
+        heard = time.monotonic()
+        while missing := {s: r for s, r in requests.items() if s not in held}:
+            for site, reply in self.ask(missing, kind):
+                try:
+                    parts = read(site, reply)
+                except (Refused, LookupError, TypeError, ValueError) as error:
+                    raise DataError(f"{site}: its answer cannot be used: {error}") from None
+                self.folder.save(f"{prefix}{site}", {}, parts)
+                held[site], heard = parts, time.monotonic()
+            if time.monotonic() - heard > self.patience and len(held) < len(requests):
+                away = ", ".join(sorted(set(requests) - set(held)))
+                raise Stalled(
+                    f"waited {self.patience:g} s for {away}; the job goes on when started"
+                )
+        return {site: held[site] for site in sorted(held)}
+
+
+def begin(
+    folder: FederationFolder, plan: Any, agreement: Agreement, ask: Ask, patience: float
+) -> MaskedRun:
+    roster = _roster(folder)
+    job = make_job(plan, agreement, roster).check(roster)
+    return MaskedRun(JobFolder.found(folder, job), job, roster, ask, patience)
+
+
+def unfinished(folder: FederationFolder, plan: Any, ask: Ask, patience: float) -> MaskedRun | None:
+    """The job that was not finished, if it is of this plan and of the roster that is there."""
+    kept = JobFolder.current(folder)
+    job = None if kept is None else kept.job()
+    if kept is None or job is None:
+        return None
+    roster = _roster(folder)
+    if (
+        job.plan != plan.to_dict() | {"analysis": plan.analysis}
+        or job.roster != roster.digest.hex()
+    ):
+        return None
+    return MaskedRun(kept, job, roster, ask, patience)
+
+
+def _roster(folder: FederationFolder) -> Roster:
+    try:
+        return load_roster(folder.server)
+    except FolderError as error:
+        told = f"{error}; feddcd federation roster shows what is missing"
+        raise SpecError(told) from None

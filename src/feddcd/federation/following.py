@@ -1,0 +1,132 @@
+"""A job of masked sums as everybody can follow it: coordinator, sites, and who checks a proof.
+
+Exchange 0 counts rows, and sites by column; the exchanges after it are those of the analysis. From
+the sums of one exchange follows the question of the next, so that none has to be believed.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from .._errors import FeddcdError, Refused
+from ..analysis.adding import layout_of, opened, template
+from ..analysis.protocol import Agreement, AnalysisResult, Watch, arrays
+from ..analysis.registry import ANALYSES, read_plan
+from ..analysis.replay import Replay
+from ..durable.codec import pack, unpack
+from ..sums.job import Job
+from ..sums.layout import Layout, Slot
+from ..sums.roster import Roster
+
+COUNTS = b"feddcd-counts-1"  # the question of exchange 0
+COUNTED = ("n", "support", "dropped")
+
+
+def make_job(plan: Any, agreement: Agreement, roster: Roster) -> Job:
+    cohort = tuple(sorted(agreement.sites))
+    agreed = agreement._replace(sites=list(cohort)).to_dict()
+    values = plan.to_dict() | {"analysis": plan.analysis}
+    book = _codebook(plan)
+    return Job(values, agreed, book, version("feddcd"), "sum", cohort, roster.digest.hex())
+
+
+def _codebook(plan: Any) -> str:
+    return hashlib.sha256(pack(plan.codebook, {})).hexdigest() if plan.codebook else ""
+
+
+class FollowedJob:
+    """`number` is the exchange that comes next; `question` the one that the sums imply for it,
+    None at the end."""
+
+    def __init__(self, job: Job, watch: Watch = lambda row: None):
+        self.job, self.number, self.counts = job, 0, {}
+        try:
+            self.plan = read_plan(job.plan)
+            self.analysis = ANALYSES[self.plan.analysis]
+            agreement = self.analysis.agreement(job.agreement, self.plan)
+            if job.plan != self.plan.to_dict() | {"analysis": self.plan.analysis}:
+                raise Refused("its plan is not written as plans are")
+            if tuple(agreement.sites) != job.cohort or agreement.left_out:
+                raise Refused("its agreement is of other sites, or leaves something out")
+            if job.codebook != _codebook(self.plan) or job.mode != "sum":
+                raise Refused("its codebook or its mode is another one")
+            self._replay = Replay(self.analysis, self.plan, agreement, watch)
+        except (FeddcdError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise Refused(f"a job that cannot be followed: {error}") from None
+
+    @property
+    def agreement(self) -> Agreement:
+        return self._replay.agreement
+
+    @property
+    def begun(self) -> int:
+        """How often the analysis has begun: anew, where it has to leave something out."""
+        return self._replay.begun
+
+    @property
+    def result(self) -> AnalysisResult | None:
+        return self._replay.result
+
+    @property
+    def question(self) -> bytes | None:
+        if self.number == 0:
+            return COUNTS
+        asked = self._replay.expected
+        return None if asked is None else pack({}, arrays(asked))
+
+    def read(self, question: bytes) -> Any:
+        """A question of this exchange, once it is the one that the sums imply; else Refused."""
+        if self.question is None:
+            raise Refused("this job has come to its end")
+        if self.number == 0:
+            if question != COUNTS:
+                raise Refused("the first exchange of a job counts, and asks for nothing else")
+            return None
+        try:
+            meta, given = unpack(question)
+            if meta:
+                raise Refused("a question that says more than it asks")
+            like = self.analysis.stand_in(self.plan, self.agreement)
+            if set(given) != set(arrays(self._replay.expected)):
+                raise Refused("a question with other parts than expected")
+            asked = self.analysis.question(given, like)
+        except (FeddcdError, LookupError, TypeError, ValueError) as error:
+            raise Refused(f"a question that cannot be read: {error}") from None
+        if why := self.analysis.matches(self._replay.expected, asked):
+            raise Refused(f"a question that does not follow from the sums: {why}")
+        return asked
+
+    @property
+    def layout(self) -> Layout:
+        """Of the answers to the question that comes next; that of exchange 0 is the sites'."""
+        return layout_of(self._like())
+
+    def check_layout(self, layout: Layout) -> None:
+        if self.number == 0:
+            if [(slot.name, slot.kind) for slot in layout.slots] != [(n, "count") for n in COUNTED]:
+                raise Refused("the first exchange of a job counts, and does nothing else")
+        elif layout != self.layout:
+            raise Refused("an answer of another form than the question asks for")
+
+    def _like(self) -> Any:
+        return template(self.analysis, self.plan, self.agreement, self._replay.expected)
+
+    def take(self, sums: Mapping[str, np.ndarray]) -> None:
+        """The sums of this exchange. Raises what the analysis raises where there is no result."""
+        self.number += 1
+        if self.number == 1:
+            self.counts = dict(sums)
+        else:
+            self._replay.step(opened(sums, self._like()))
+
+    @property
+    def dropped(self) -> int:
+        """Rows that all sites left out."""
+        return int(np.sum(self.counts["dropped"]))
+
+
+def counts_layout(values: Mapping[str, np.ndarray]) -> Layout:
+    return Layout(Slot(name, "count", np.shape(values[name])) for name in COUNTED)

@@ -1,0 +1,182 @@
+"""A site's file of a job of masked sums: what it answered, before it leaves.
+
+jobs/ID/job        the job, this site's nonce, the digest of its data file: frozen
+jobs/ID/0007.held  an answer that is about to leave
+jobs/ID/0007       the same, once it may: asked again, the same bytes leave
+jobs/ID/0007.sums  what all sites' answers to it came to
+
+A mask must never cover two texts. So whoever has lost this folder, or has it from a backup, does
+not go on: the log of what left says how far the job had come.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+import numpy as np
+
+from ..._errors import CodecError, FeddcdError, Refused, StateError
+from ..._files import Disk, save
+from ...durable.codec import pack, unpack
+from ...sums.job import Job, SignedNonce
+from ...sums.layout import Layout
+from ...sums.proof import SignedAnswer
+from .log import LOG, append
+
+FOLDER = "jobs"
+NONCE = -1  # the number under which the log has that this site joined
+MOST_BYTES = 2**31
+
+
+class FoundedJob(NamedTuple):
+    job: Job
+    nonce: SignedNonce
+    frozen: str  # the digest of the data file
+
+
+class HeldAnswer(NamedTuple):
+    """`identity` is the id of the job, with all sites' nonces in it."""
+
+    identity: bytes
+    question: bytes
+    layout: Layout
+    answer: SignedAnswer
+
+
+class JobFile:
+    def __init__(self, site: Path, id: str, disk: Disk | None = None):
+        self.site, self.id, self.disk = site, id, disk or Disk()
+        self.path = site / FOLDER / id
+
+    def found(self, founded: FoundedJob) -> None:
+        """Before the nonce leaves."""
+        if self.logged() is not None:
+            raise self._lost()
+        for folder in (self.path.parent, self.path):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        job, nonce, frozen = founded
+        parts = {"job": job.to_json(), "nonce": nonce.nonce, "signature": nonce.signature}
+        self._save("job", {"frozen": frozen}, parts)
+
+    def load(self) -> FoundedJob | None:
+        """None where there was none ever; Refused where it was lost."""
+        held = self._load("job")
+        if held is None:
+            if self.logged() is not None:
+                raise self._lost()
+            return None
+        meta, parts = held
+        try:
+            nonce = SignedNonce(parts["nonce"], parts["signature"])
+            return FoundedJob(Job.from_json(parts["job"]), nonce, str(meta["frozen"]))
+        except (FeddcdError, LookupError):
+            self._damaged("job")
+
+    def note(self, number: int, **what: str) -> None:
+        """In the log of what leaves, which a backup of this folder does not have."""
+        append(self.site, {"job": self.id, "exchange": number, **what}, self.disk)
+
+    def logged(self) -> int | None:
+        """The last exchange of this job that the log has, None where it has none."""
+        try:
+            lines = (self.site / LOG).read_bytes().splitlines()
+        except FileNotFoundError:
+            return None
+        own = [json.loads(line) for line in lines if self.id.encode() in line]
+        found = [line["exchange"] for line in own if line.get("job") == self.id]
+        return max(found, default=None)
+
+    @property
+    def answered(self) -> int:
+        """Exchanges, from 0 on without a gap."""
+        number = 0
+        while (self.path / f"{number:04}").exists():
+            number += 1
+        return number
+
+    def check_age(self) -> int:
+        """How many exchanges were answered, once folder and log agree on it."""
+        last, logged = self.answered - 1, self.logged()
+        logged = NONCE if logged is None and last == NONCE else logged
+        about_to = logged == last + 1 and self.held(last + 1) is not None
+        if logged != last and not about_to:
+            raise self._lost()
+        return last + 1
+
+    def held(self, number: int) -> HeldAnswer | None:
+        """What is about to leave."""
+        return self._answer(f"{number:04}.held")
+
+    def sent(self, number: int) -> HeldAnswer | None:
+        return self._answer(f"{number:04}")
+
+    def hold(self, number: int, held: HeldAnswer) -> None:
+        parts = {
+            "identity": held.identity, "question": held.question, "layout": held.layout.to_json(),
+            "words": held.answer.words, "signature": held.answer.signature,
+        }  # fmt: skip
+        self._save(f"{number:04}.held", {"number": number}, parts)
+
+    def let_go(self, number: int) -> None:
+        self.disk.replace(self.path / f"{number:04}.held", self.path / f"{number:04}")
+        self.disk.fsync_dir(self.path)
+
+    def keep_sums(self, number: int, sums: Mapping[str, np.ndarray]) -> None:
+        save(self.disk, self.path / f"{number:04}.sums", pack({"number": number}, sums))
+
+    def sums(self, number: int) -> dict[str, np.ndarray] | None:
+        name = f"{number:04}.sums"
+        data = self.disk.read(self.path / name, MOST_BYTES)
+        if data is None:
+            return None
+        try:
+            meta, found = unpack(data)
+        except CodecError:
+            self._damaged(name)
+        if meta != {"number": number}:
+            self._damaged(name)
+        return found
+
+    def _answer(self, name: str) -> HeldAnswer | None:
+        loaded = self._load(name)
+        if loaded is None:
+            return None
+        meta, parts = loaded
+        try:
+            if meta != {"number": int(name[:4])}:
+                self._damaged(name)
+            signed = SignedAnswer(parts["words"], parts["signature"])
+            layout = Layout.from_json(parts["layout"])
+            return HeldAnswer(parts["identity"], parts["question"], layout, signed)
+        except (Refused, LookupError):
+            self._damaged(name)
+
+    def _save(self, name: str, meta: Mapping, parts: Mapping[str, bytes]) -> None:
+        plain = {key: np.frombuffer(value, np.uint8) for key, value in parts.items()}
+        try:
+            save(self.disk, self.path / name, pack({**meta, "id": self.id}, plain))
+        except OSError as error:
+            raise StateError(f"{self.path / name} cannot be written: {error}") from error
+
+    def _load(self, name: str) -> tuple[dict, dict[str, bytes]] | None:
+        data = self.disk.read(self.path / name, MOST_BYTES)
+        if data is None:
+            return None
+        try:
+            meta, parts = unpack(data)
+        except CodecError:
+            self._damaged(name)
+        if meta.pop("id", None) != self.id:
+            self._damaged(name)
+        return meta, {key: part.tobytes() for key, part in parts.items()}
+
+    def _lost(self) -> Refused:
+        return Refused(
+            "its file of this job was lost, or is an older one: it does not go on, as a mask must "
+            "not be used twice. Found a new job"
+        )
+
+    def _damaged(self, name: str) -> NoReturn:
+        own = StateError(f"{self.path / name} is damaged")
+        raise Refused("its file of this job is damaged: found a new job") from own

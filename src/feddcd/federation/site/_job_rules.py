@@ -1,0 +1,66 @@
+"""What the rules of a site say of a job of masked sums, and its rows of it."""
+
+import json
+from typing import Any
+
+import numpy as np
+
+from ...analysis.protocol import Blocks, SiteRows, arrays
+from ...sums.job import Job
+from ..following import FollowedJob
+from ._tables import facts_of, judged_rows, memory_of, rows_of, table_of
+from .disclosure import Outgoing, Release
+from .policy import limit
+from .rules import check_answer, check_counts, first_counts
+
+
+class JobRules:
+    """For one message. `judge` comes first: the rows are made and held against the rules."""
+
+    def __init__(self, place: Any, release: Release, request: bytes):
+        self.place, self._release, self._request = place, release, request
+        self._policy, self._source = release.policy(), table_of(place)
+        self._memory = memory_of(self._source)
+
+    def judge(self, job: Job, follow: FollowedJob) -> SiteRows:
+        """The rows of the job as the talk has them now: without columns that it left out."""
+        self._analysis, self._sites = follow.analysis, len(job.cohort)
+        facts = facts_of(self._source, job.plan, job.agreement, job.digest.hex(), "sum")
+        self._facts = facts._replace(exchanges=follow.begun * facts.exchanges)
+        rows = judged_rows(self._source, self._policy, self._facts, self._memory)
+        if follow.begun > 1:
+            left = json.dumps(follow.agreement.to_dict())
+            rows = rows_of(self._source, facts._replace(agreed=left))
+        return rows
+
+    def check_question(self, rows: SiteRows, follow: FollowedJob, asked: Any) -> None:
+        if asked is None:
+            return self._check(rows, "moments", 0)
+        if follow.number == 1:
+            check_counts(self._policy, rows, self._analysis, follow.counts)
+        self._check(rows, asked.reveals, asked.parameters)
+        check_answer(self._policy, rows, self._analysis, asked, self._facts, self._memory)
+
+    def _check(self, rows: SiteRows, kind: str, parameters: int) -> None:
+        self._out = Outgoing(
+            kind, self._analysis.method, rows.columns, rows.n, parameters,
+            rows.classes, rows.levels, self._sites, {}, mode="sum",
+        )  # fmt: skip
+        self._release.check(self._out, self._request)
+
+    def counts(self, rows: SiteRows) -> dict[str, np.ndarray]:
+        """What exchange 0 adds up."""
+        told = first_counts(rows, self._analysis) | {"dropped": np.array([float(rows.dropped)])}
+        self._out = self._out._replace(arrays=told)
+        return told
+
+    def answer(self, rows: SiteRows, asked: Any) -> Blocks:
+        may = self._policy.kinds is None or "bins" in self._policy.kinds
+        least = limit(self._policy.min_per_level) if may else rows.n + 1
+        blocks = self._analysis.answer(rows._replace(least=least, alone=False), asked)
+        self._out = self._out._replace(arrays=arrays(blocks))
+        return blocks
+
+    def release(self, data: bytes) -> None:
+        """Once a person agrees, where one is to be asked, and the log has it."""
+        self._release.release(data, self._out, self._request)

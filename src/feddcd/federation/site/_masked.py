@@ -1,0 +1,265 @@
+"""A site's part of a job of masked sums.
+
+    job       plan, agreement and cohort, in words of its own  ->  this site's nonce, signed
+    exchange  all nonces, the question, and every site's answer to the last one with its signature
+              ->  this site's masked answer, signed
+
+Nothing is believed. The site looks at the roster that it signed itself, at every signature, and
+whether its own last answer is among those that were added up. From their sum it works out the
+question that comes next: it answers that one, and no other.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..._errors import FeddcdError, FolderError, Refused
+from ..._files import stamp
+from ..._text import printable
+from ...analysis.adding import layout_of, values_of
+from ...analysis.protocol import SiteRows
+from ...sums import signing
+from ...sums.job import Job, SignedNonce, fresh_nonce, job_id
+from ...sums.keys import SiteKeys
+from ...sums.layout import Layout
+from ...sums.masks import context, masked
+from ...sums.proof import ProvenExchange, SignedAnswer, check_exchange
+from ...sums.roster import Roster
+from ..following import FollowedJob, counts_layout, version
+from ..roster import load_keys, load_roster
+from ..wire import Envelope, pack_message
+from ._job_file import NONCE, FoundedJob, HeldAnswer, JobFile
+from ._job_rules import JobRules
+from .disclosure import Release
+from .log import lock
+
+ID = 32  # hex digits of the name that a coordinator gives to a job
+
+
+class MaskingSite(NamedTuple):
+    """This site as others know it."""
+
+    name: str
+    keys: SiteKeys
+    roster: Roster
+
+
+def respond(envelope: Envelope, place: Any, release: Release, request: bytes) -> bytes:
+    """Answers `job` and `exchange`; who calls logs refusals."""
+    me, file = _member(place), JobFile(place.folder, _id(envelope), release.disk)
+    try:
+        with lock(release.disk, _private(place.folder) / "jobs"):
+            handle = _found if envelope.kind == "job" else _exchange
+            return handle(envelope, me, file, JobRules(place, release, request))
+    except (LookupError, TypeError, ValueError) as error:
+        if isinstance(error, FeddcdError):
+            raise
+        raise Refused(f"a message that cannot be read: {printable(repr(error))[:200]}") from error
+
+
+def _private(folder: Path) -> Path:
+    made = folder / "jobs"
+    made.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return made
+
+
+def _member(place: Any) -> MaskingSite:
+    try:
+        keys, roster = load_keys(place.folder), load_roster(place.folder)
+    except FolderError as error:
+        raise Refused("its keys or its roster cannot be used") from error
+    if roster.own(keys).name != place.client:
+        raise Refused("its keys belong to another name in its roster")
+    return MaskingSite(place.client, keys, roster)
+
+
+def _id(envelope: Envelope) -> str:
+    id = envelope.meta.get("id")
+    if not isinstance(id, str) or len(id) != ID or set(id) - set("0123456789abcdef"):
+        raise Refused("a job without a proper name")
+    return id
+
+
+def _found(envelope: Envelope, me: MaskingSite, file: JobFile, rules: JobRules) -> bytes:
+    """The nonce, once the rules allow the job; asked again, the same one."""
+    _only(envelope, {"id", "job"}, set())
+    job = Job.from_json(_text(envelope.meta["job"])).check(me.roster)
+    founded = file.load()
+    if founded is None:
+        _check_job(job, me)
+        rules.judge(job, FollowedJob(job))
+        founded = FoundedJob(job, fresh_nonce(me.keys, job), data_digest(rules.place))
+        file.found(founded)
+    elif founded.job != job:
+        raise Refused("a job under the name of another one")
+    elif file.answered:
+        raise Refused("a job that has begun is not founded again")
+    nonce, signature = founded.nonce
+    meta = {"client": me.name, "nonce": nonce.hex(), "signature": signature.hex()}
+    file.note(NONCE, digest=job.digest.hex())
+    return pack_message(Envelope("job", meta, {}))
+
+
+def _check_job(job: Job, me: MaskingSite) -> None:
+    if job.mode != "sum" or me.name not in job.cohort:
+        raise Refused("a job of sums that this site is no part of")
+    if job.version != version("feddcd"):
+        told = f"a job of feddcd {job.version}, and this site has {version('feddcd')}"
+        raise Refused(f"{told}: all need the same version")
+
+
+def _exchange(envelope: Envelope, me: MaskingSite, file: JobFile, rules: JobRules) -> bytes:
+    meta = envelope.meta
+    _only(envelope, {"id", "nonces", "number", "signatures"}, None)
+    founded = file.load()
+    if founded is None:
+        raise Refused("a job that this site does not know: it may have lost its file of it")
+    job, number = founded.job.check(me.roster), meta["number"]
+    if type(number) is not int or number < 0:
+        raise Refused("an exchange without a number")
+    identity = _identity(job, me, meta["nonces"], founded)
+    question = _bytes(envelope.arrays["question"])
+    done = file.check_age()
+    if number > done:
+        raise Refused(f"exchange {number} comes before exchange {done}")
+    last = _last(envelope, job, number)
+    held = file.sent(number) if number < done else file.held(number)
+    if held is not None:
+        if (held.identity, held.question) != (identity, question):
+            raise Refused("another question than was answered in this exchange")
+        if number < done:
+            file.note(number, again=hashlib.sha256(held.answer.words).hexdigest())
+            return _reply(me, number, held)
+    if data_digest(rules.place) != founded.frozen:
+        raise Refused("its data are not those with which the job began: found a new job")
+    follow = _follow(job, me, identity, file, number, last)
+    asked = follow.read(question)
+    rows = rules.judge(job, follow)
+    rules.check_question(rows, follow, asked)
+    values, layout = _said(follow, asked, rows, rules)  # for a person, even where it is held
+    if held is None:
+        held = _made(values, layout, follow, me, identity, question)
+        file.hold(number, held)
+    data = _reply(me, number, held)
+    rules.release(data)
+    file.note(number, sha256=hashlib.sha256(held.answer.words).hexdigest())
+    file.let_go(number)
+    return data
+
+
+def _said(
+    follow: FollowedJob, asked: Any, rows: SiteRows, rules: JobRules
+) -> tuple[dict[str, np.ndarray], Layout]:
+    """The answer and its form. A form that depended on the rows would tell of them."""
+    if asked is None:
+        values = rules.counts(rows)
+        return values, counts_layout(values)
+    blocks = rules.answer(rows, asked)
+    layout = layout_of(blocks)
+    follow.check_layout(layout)
+    return values_of(blocks), layout
+
+
+def _made(
+    values: Mapping[str, np.ndarray],
+    layout: Layout,
+    follow: FollowedJob,
+    me: MaskingSite,
+    identity: bytes,
+    question: bytes,
+) -> HeldAnswer:
+    """Under this site's masks, and signed."""
+    cohort = follow.job.cohort
+    ctx = context(me.roster, cohort, identity, follow.number, question)
+    covered = masked(layout.encode(values), layout, me.keys, me.roster, cohort, ctx)
+    words = layout.to_bytes(covered)
+    signature = signing.sign_answer(me.keys.signing, ctx, layout.digest, words)
+    return HeldAnswer(identity, question, layout, SignedAnswer(words, signature))
+
+
+def _reply(me: MaskingSite, number: int, held: HeldAnswer) -> bytes:
+    meta = {
+        "client": me.name, "number": number, "signature": held.answer.signature.hex(),
+        "layout": held.layout.to_json().decode(),
+    }  # fmt: skip
+    words = np.frombuffer(held.answer.words, np.uint8)
+    return pack_message(Envelope("exchange", meta, {"words": words}))
+
+
+def _identity(job: Job, me: MaskingSite, given: Any, founded: FoundedJob) -> bytes:
+    """The id of the job, from all nonces; this site's is the one that it gave."""
+    nonces = {name: SignedNonce(_hex(nonce), _hex(mark)) for name, (nonce, mark) in given.items()}
+    if nonces.get(me.name) != founded.nonce:
+        raise Refused("a nonce that this site did not give")
+    return job_id(job, me.roster, nonces)
+
+
+def _last(envelope: Envelope, job: Job, number: int) -> dict[str, SignedAnswer]:
+    """Every site's answer to the last question; there is none before the first."""
+    marks = envelope.meta["signatures"]
+    names = set(job.cohort) if number else set()
+    if set(marks) != names or set(envelope.arrays) != {"question", *(f"of {n}" for n in names)}:
+        raise Refused("the answers to the last question are not those of the cohort")
+    arrays = envelope.arrays
+    return {name: SignedAnswer(_bytes(arrays[f"of {name}"]), _hex(marks[name])) for name in names}
+
+
+def _follow(
+    job: Job, me: MaskingSite, identity: bytes, file: JobFile, number: int, last: Mapping[str, Any]
+) -> FollowedJob:
+    """The job up to this exchange. The sums of the last one are proven first, and then kept."""
+    if number:
+        own = file.sent(number - 1)
+        if own is None or own.identity != identity or last[me.name] != own.answer:
+            raise Refused("the answer of this site to the last question is another one")
+        proven = ProvenExchange(own.question, own.layout, last)
+        sums = check_exchange(me.roster, job, identity, number - 1, proven)
+        file.keep_sums(number - 1, sums)
+    follow = FollowedJob(job)
+    try:
+        for earlier in range(number):
+            if (sums := file.sums(earlier)) is None:
+                raise Refused("its file of this job lacks the sums of an exchange")
+            follow.take(sums)
+    except Refused:
+        raise
+    except (FeddcdError, ArithmeticError) as error:
+        raise Refused(f"from these sums no question follows: {error}") from None
+    return follow
+
+
+def data_digest(place: Any) -> str:
+    return _digest(place.data, *stamp(place.data))
+
+
+@lru_cache(maxsize=32)
+def _digest(data: Path, *_: int) -> str:
+    with data.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _only(envelope: Envelope, names: set[str], arrays: set[str] | None) -> None:
+    if set(envelope.meta) != names or (arrays is not None and set(envelope.arrays) != arrays):
+        raise Refused("a message with other parts than it should have")
+
+
+def _text(value: Any) -> bytes:
+    if not isinstance(value, str):
+        raise Refused("a job that is no text")
+    return value.encode()
+
+
+def _hex(value: Any) -> bytes:
+    if not isinstance(value, str) or value != value.lower():
+        raise Refused("a nonce or a signature that cannot be read")
+    return bytes.fromhex(value)
+
+
+def _bytes(array: np.ndarray) -> bytes:
+    if array.dtype != np.uint8 or array.ndim != 1:
+        raise Refused("a part of a message that is no bytes")
+    return array.tobytes()

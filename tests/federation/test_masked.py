@@ -1,0 +1,444 @@
+"""Jobs of masked sums: sites that believe nothing, a coordinator that is only an adder."""
+
+import json
+import shutil
+from contextlib import suppress
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from disks import Crash, in_memory
+from feddcd import FederatedGLM
+from feddcd import _files as files
+from feddcd._errors import DataError, Refused, SpecError, Stalled
+from feddcd.analysis.plan import RegressionPlan
+from feddcd.durable.codec import pack, unpack
+from feddcd.federation import sign_up
+from feddcd.federation.config import Config
+from feddcd.federation.coordinator import _tables as tables
+from feddcd.federation.coordinator.coordinator import coordinate
+from feddcd.federation.folder import FederationFolder, load_place
+from feddcd.federation.machine.init import create
+from feddcd.federation.site import _job_file as job
+from feddcd.federation.site.answer import answer
+from feddcd.federation.site.approval import approve, waiting
+from feddcd.federation.site.log import verify_log
+from feddcd.federation.verify import check_table, verify_proof
+from feddcd.federation.wire import pack_message, unpack_message
+from feddcd.sums.proof import JobProof
+from local_network import LocalNetwork, events
+
+SITES = ("east", "north", "south")
+FORMULA = "y ~ age + sex"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables, "PAUSE_S", 0.01)
+        patch.setattr(files, "_flush", lambda handle: None)
+        yield
+
+
+@pytest.fixture
+def tmp_path():
+    with in_memory() as folder:
+        yield folder
+
+
+def patients(n=120):
+    rng = np.random.default_rng(1)
+    d = pd.DataFrame({"age": rng.normal(60, 10, n), "sex": rng.choice(["f", "m"], n)})
+    d["y"] = 0.1 * d.age + (d.sex == "m") + rng.normal(size=n)
+    d.loc[5, "age"] = np.nan
+    return d.assign(site=np.array(SITES)[np.arange(n) % 3])
+
+
+def parts(d):
+    return {site: rows.drop(columns="site") for site, rows in d.groupby("site")}
+
+
+def made(folder, plan=None, data=None, **options):
+    plan = plan or RegressionPlan(FORMULA, "gaussian", answers="sum")
+    data = parts(patients()) if data is None else data
+    config = Config("test", plan=plan, **{"patience": 5.0, **options})
+    return create(folder / "fed", list(data), config, data=data)
+
+
+def places(home):
+    return [load_place(home.site(site)) for site in home.invited()]
+
+
+def run(home, network=None):
+    network = network or LocalNetwork(places(home))
+    coordinate(network, {"folder": str(home.path)}, lambda event: None)
+    return network
+
+
+def table(home):
+    return pd.read_csv(home.server / "glm" / "coefficients.csv", index_col="name")
+
+
+@pytest.fixture(scope="module")
+def finished():
+    """A job that was run, all that was said in it (site, request, answer), and each site's folder
+    as it was before it was asked."""
+    with in_memory() as folder:
+        home, said, before = made(folder), [], {}
+        network = LocalNetwork(places(home))
+
+        def ask(requests, seconds, work, stop):
+            for node, request in requests.items():
+                place = network.places[node]
+                kept = folder / "before" / str(len(said))
+                shutil.copytree(place.folder, kept)
+                before[request, place.client] = kept
+                data = answer(request, place)
+                said.append((place.client, request, data))
+                yield node, data
+
+        network.ask = ask
+        run(home, network)
+        yield home, said, before
+
+
+@pytest.fixture
+def home(finished, tmp_path):
+    """A copy of it."""
+    shutil.copytree(finished[0].path, tmp_path / "fed")
+    return FederationFolder(tmp_path / "fed")
+
+
+def kinds(said, kind):
+    return [each for each in said if unpack_message(each[1]).kind == kind]
+
+
+def reason(data):
+    envelope = unpack_message(data)
+    return envelope.meta["reason"] if envelope.kind == "refusal" else ""
+
+
+def test_the_table_is_that_of_pooled_rows_and_the_proof_shows_it(finished):
+    home, said, _ = finished
+    model = FederatedGLM("gaussian", FORMULA).fit(patients(), groups="site")
+    np.testing.assert_allclose(table(home), model.original_table_, rtol=1e-9)
+    found = verify_proof(JobProof.read(home.server / "proof"))
+    check_table(found, home.server / "glm" / "coefficients.csv")
+    assert found.result.n_dropped == 1
+    assert found.result.n_rows == 119
+    assert [line.split(":")[0] for line in found.said()] == list(SITES)
+    assert {unpack_message(r).kind for _, r, _ in said} == {"hello", "columns", "job", "exchange"}
+    ended = json.loads((home.server / "glm" / "model.json").read_text())
+    assert {row["rows"] for row in ended["site_counts"].values()} == {-1}
+
+
+def test_what_a_site_says_is_noise_without_the_others(finished):
+    """No number of a site's answer in any request or reply, and no two masked texts alike."""
+    _, said, _ = finished
+    words = [unpack_message(data).arrays["words"].tobytes() for *_, data in kinds(said, "exchange")]
+    assert len(set(words)) == len(words)
+    each = np.concatenate([np.frombuffer(w, np.uint8) for w in words])
+    share = np.bincount(each, minlength=256) / len(each)
+    assert abs(share - 1 / 256).max() < 6 * np.sqrt(1 / 256 / len(each))
+
+
+def test_asked_again_a_site_sends_the_same_bytes(home, finished):
+    for site, request, data in kinds(finished[1], "exchange"):
+        assert answer(request, load_place(home.site(site))) == data
+    assert verify_log(home.site("east")).lines > 6
+
+
+LOST = "its file of this job was lost, or is an older one"
+
+
+def last(finished, site="east"):
+    return [each[1:] for each in kinds(finished[1], "exchange") if each[0] == site][-1]
+
+
+def forget(home, number=2):
+    """As if exchange `number` had not been yet."""
+    for path in (home.site("east") / "jobs").glob(f"*/{number:04}*"):
+        path.unlink()
+
+
+def cut_log(home, lines):
+    path = home.site("east") / "outgoing.jsonl"
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:lines]))
+
+
+def test_a_site_with_an_older_or_lost_file_refuses(home, finished):
+    request, _ = last(finished)
+    place = load_place(home.site("east"))
+    forget(home)
+    assert LOST in reason(answer(request, place))
+    shutil.rmtree(home.site("east") / "jobs")
+    assert LOST in reason(answer(request, place))
+    [founding] = [r for site, r, _ in kinds(finished[1], "job") if site == "east"]
+    assert LOST in reason(answer(founding, place))
+
+
+def test_a_site_whose_log_is_older_than_its_file_refuses(home, finished):
+    """As after a backup of the log alone."""
+    place = load_place(home.site("east"))
+    for path in home.site("east").glob("*outgoing.jsonl*"):
+        path.unlink()
+    assert LOST in reason(answer(last(finished)[0], place))
+
+
+def test_a_damaged_file_is_refused(home, finished):
+    place = load_place(home.site("east"))
+    [path] = (home.site("east") / "jobs").glob("*/0002")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-40] + b"x" + whole[-39:])
+    assert "its file of this job is damaged" in reason(answer(last(finished)[0], place))
+    assert "0002 is damaged" in place.log.read_text()
+
+
+def test_another_question_in_an_answered_exchange_is_refused(home, finished):
+    request, _ = last(finished)
+    envelope = unpack_message(request)
+    question = envelope.arrays["question"].tobytes()
+    meta, arrays = unpack(question)
+    arrays["w"] = arrays["w"] + 1e-12
+    other = envelope.arrays | {"question": np.frombuffer(pack(meta, arrays), np.uint8)}
+    asked = pack_message(envelope._replace(arrays=other))
+    said = reason(answer(asked, load_place(home.site("east"))))
+    assert "another question than was answered" in said
+
+
+class Network(LocalNetwork):
+    """Whose coordinator is killed at the n-th message."""
+
+    def __init__(self, places, kill=10**9, change=lambda site, request: None):
+        super().__init__(places)
+        self.kill, self.count, self.change, self.crashes = kill, 0, change, 0
+
+    def ask(self, requests, seconds, work, stop):
+        for node, request in requests.items():
+            place = self.places[node]
+            self.count += 1
+            if self.count == self.kill:
+                raise Crash
+            self.change(place, request)
+            try:
+                data = answer(request, place)
+                self.heard.append((place.client, data))
+            except Crash:
+                data, self.crashes = None, self.crashes + 1
+            yield node, data
+
+
+def test_a_coordinator_that_is_killed_at_any_message_goes_on(tmp_path):
+    home = made(tmp_path)
+    whole = FederationFolder(tmp_path / "whole")
+    shutil.copytree(home.path, whole.path)
+    run(whole, Network([load_place(whole.site(s)) for s in SITES]))
+    kill, starts = 7, 0  # after greetings and columns
+    while True:
+        starts += 1
+        try:
+            run(home, Network(places(home), kill=kill))
+            break
+        except Crash:
+            kill = 5  # three greetings, and one answer more
+    assert starts > 5
+    assert len(list((home.server / "jobs").glob("*/job"))) == 1
+    pd.testing.assert_frame_equal(table(home), table(whole))
+    verify_proof(JobProof.read(home.server / "proof"))
+
+
+STEPS = ("let_go", "found", "hold", "note", "keep_sums")
+LATER = [pytest.param(step, marks=pytest.mark.chaos) for step in STEPS[1:]]
+
+
+@pytest.mark.parametrize("step", [STEPS[0], *LATER])
+def test_a_site_that_is_killed_at_any_step_goes_on(tmp_path, monkeypatch, step):
+    """After the step, or before it: what was about to leave is what leaves."""
+    home, kept, crashes = made(tmp_path), getattr(job.JobFile, step), []
+
+    def crash(self, *args, **options):
+        crashes.append(self.site.name)
+        if len(crashes) % 3 == 1:
+            raise Crash
+        kept(self, *args, **options)
+        if len(crashes) % 3 == 2:
+            raise Crash
+
+    monkeypatch.setattr(job.JobFile, step, crash)
+    network = Network(places(home))
+    run(home, network)
+    assert crashes
+    assert network.crashes > 3
+    verify_proof(JobProof.read(home.server / "proof"))
+    for site in SITES:
+        verify_log(home.site(site))
+
+
+def change(place, request):
+    """The data of one site, in the midst of a job."""
+    envelope = unpack_message(request)
+    if envelope.kind == "exchange" and envelope.meta["number"] == 2 and place.client == "east":
+        d = pd.read_csv(place.data)
+        d.loc[0, "age"] += 1
+        d.to_csv(place.data, index=False)
+
+
+def four_sites():
+    d = patients(160)
+    return d.assign(site=np.array([*SITES, "west"])[np.arange(160) % 4])
+
+
+def test_a_job_without_a_site_that_refused_is_founded_where_the_plan_says_so(tmp_path):
+    d = four_sites()
+    plan = RegressionPlan(FORMULA, "gaussian", go_on_without=True)
+    home = made(tmp_path, plan, parts(d))
+    run(home, Network(places(home), change=change))
+    [ended] = events(home, "finished")
+    assert (ended["sites"], ended["refused"]) == (["north", "south", "west"], ["east"])
+    model = FederatedGLM("gaussian", FORMULA).fit(d[d.site != "east"], groups="site")
+    np.testing.assert_allclose(table(home), model.original_table_, rtol=1e-9)
+
+
+def test_changed_data_are_refused(tmp_path):
+    home = made(tmp_path, data=parts(four_sites()))
+    with pytest.raises(DataError, match=r"the job ends: east: its data are not those"):
+        run(home, Network(places(home), change=change))
+    assert not (home.server / "glm").exists()
+
+
+def test_a_site_that_is_away_is_waited_for(tmp_path):
+    home, there = made(tmp_path, patience=0.05), []
+    fault = lambda site, kind: "request" if kind == "exchange" and site == "south" else None
+    with pytest.raises(Stalled, match="for south; the job goes on"):
+        run(home, LocalNetwork(places(home), fault))
+    again = LocalNetwork(places(home), lambda site, kind: there.append((site, kind)))
+    run(home, again)
+    assert ("south", "exchange") in there
+    assert not [each for each in there if each[1] in ("columns", "job")]
+    assert events(home, "goes on")
+
+
+@pytest.mark.parametrize("how", ["job", pytest.param("answer", marks=pytest.mark.chaos)])
+def test_a_site_that_waits_for_its_administrator_is_waited_for(tmp_path, how):
+    home, approved = made(tmp_path, patience=0.05), 0
+    loose = (home.site("east") / "policy.toml").read_text()
+    assert 'approve = "none"' in loose
+    (home.site("east") / "policy.toml").write_text(loose.replace('"none"', f'"{how}"'))
+    while not (home.server / "proof").exists():
+        with suppress(Stalled):
+            run(home)
+        for id in waiting(home.site("east")):
+            approve(home.site("east"), id)
+            approved += 1
+    assert approved == (1 if how == "job" else 3)
+    assert len(list((home.server / "jobs").glob("*/job"))) == 1
+    assert not [line for line in log_of(home, "east") if "refused" in line]
+
+
+def test_a_table_under_the_careful_rules(tmp_path):
+    """Of all that is not written in a policy; only the person is left out."""
+    home = made(tmp_path, RegressionPlan(FORMULA, "gaussian"))
+    for site in SITES:
+        (home.site(site) / "policy.toml").write_text('approve = "none"\ncomplete = true\n')
+    run(home)
+    model = FederatedGLM("gaussian", FORMULA).fit(patients(), groups="site")
+    np.testing.assert_allclose(table(home), model.original_table_, rtol=1e-9)
+    shutil.rmtree(home.path)
+    home = made(tmp_path, RegressionPlan(FORMULA, "gaussian"))
+    careful = 'approve = "none"\nmax_parameters_per_row = 0.02\ncomplete = true\n'
+    (home.site("north") / "policy.toml").write_text(careful)
+    with pytest.raises(DataError, match=r"north: .* 3 parameters from 119 rows \(max_parameters"):
+        run(home)  # which it judges by the rows of all sites
+
+
+def log_of(home, site):
+    return [
+        json.loads(line) for line in (home.site(site) / "outgoing.jsonl").read_bytes().splitlines()
+    ]
+
+
+def test_a_site_that_refuses_at_the_founding_is_left_out(tmp_path):
+    d = four_sites()
+    home = made(tmp_path, data=parts(d))
+    (home.site("west") / "policy.toml").write_text('methods = ["feddcd"]\ncomplete = true\n')
+    run(home)
+    [ended] = events(home, "finished")
+    assert (ended["sites"], ended["refused"]) == (list(SITES), ["west"])
+    model = FederatedGLM("gaussian", FORMULA).fit(d[d.site != "west"], groups="site")
+    np.testing.assert_allclose(table(home), model.original_table_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("lost", [("sum.keys", False), ("roster.json", True)])
+def test_a_site_with_other_keys_or_another_roster_takes_no_part(home, finished, lost):
+    """New keys are in no roster until all have signed one; then old jobs do not go on."""
+    name, new = lost
+    place = load_place(home.site("east"))
+    sign_up.new_member(place.folder, "east")
+    request, _ = last(finished)
+    assert "keys are not in the roster" in reason(answer(request, place))
+    if new:
+        sign_up.propose(home.server, [sign_up.read_member(place.folder / sign_up.MEMBER)])
+        for site in SITES:
+            roster = sign_up.sign(home.site(site), home.server / name)
+        assert sign_up.unsigned(roster) == []
+        for site in SITES:
+            assert sign_up.sign(home.site(site), home.server / name).check()
+        assert "a job is for another roster" in reason(answer(request, place))
+        words = roster.words()
+        run(home)
+        found = verify_proof(JobProof.read(home.server / "proof"))
+        assert found.proof.roster.words() == words
+
+
+def test_a_roster_that_lacks_a_signature_founds_nothing(home):
+    sign_up.new_member(home.site("east"), "east")
+    sign_up.propose(home.server, [sign_up.read_member(home.site("east") / sign_up.MEMBER)])
+    sign_up.sign(home.site("north"), home.server / "roster.json")
+    with pytest.raises(SpecError, match="east has not signed the roster"):
+        run(home)
+
+
+def test_sums_are_the_default_from_three_sites_on(tmp_path):
+    plan = RegressionPlan(FORMULA, "gaussian")
+    home = made(tmp_path, plan)
+    run(home)
+    assert (home.server / "proof").exists()
+    two = {site: rows for site, rows in parts(patients()).items() if site != "east"}
+    run(other := made(tmp_path / "two", plan, two))
+    assert not (other.server / "proof").exists()
+    assert (table(other).index == table(home).index).all()
+
+
+def changed_bytes(data, places):
+    for place in places:
+        yield place, data[:place] + bytes([data[place] ^ (1 << place % 8)]) + data[place + 1 :]
+
+
+def is_refused(data):
+    try:
+        verify_proof(JobProof.from_bytes(data))
+    except Refused:
+        return True
+    return False
+
+
+@pytest.mark.parametrize(
+    "every", [97, pytest.param(1, marks=pytest.mark.chaos)], ids=["some", "every byte"]
+)
+def test_one_flipped_bit_of_a_proof_is_found(finished, every):
+    data = (finished[0].server / "proof").read_bytes()
+    places = np.random.default_rng(0).permutation(len(data))[::every]
+    places = places[:300] if every > 1 else places
+    for place, damaged in changed_bytes(data, [int(p) for p in places]):
+        assert is_refused(damaged), f"byte {place}"
+
+
+def test_a_proof_that_ends_early_or_late_is_refused(finished):
+    proof = JobProof.read(finished[0].server / "proof")
+    short = JobProof(proof.roster, proof.job, proof.nonces, proof.exchanges[:-1])
+    with pytest.raises(Refused, match="ends before the job does"):
+        verify_proof(short)
+    longer = (*proof.exchanges, proof.exchanges[-1])
+    with pytest.raises(Refused):
+        verify_proof(JobProof(proof.roster, proof.job, proof.nonces, longer))
