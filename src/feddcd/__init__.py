@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .analysis import FederatedGLM as FederatedGLM
+    from .analysis import describe as describe
     from .data import DataError as DataError
     from .data import Dataset as Dataset
     from .data import load as load
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _NAMES = {
-    "analysis": "FederatedGLM",
+    "analysis": "FederatedGLM describe",
     "data": "DataError Dataset load partition",
     "estimators": "FederatedLogisticRegression FederatedPoissonRegressor FederatedRidge",
     "history": "History",

@@ -2,8 +2,8 @@
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,7 @@ from ._offer import complete, entering, roles
 from ._outcome import Outcome, outcome_of
 from ._sums import DesignRows
 from ._targets import class_order, code, targets
+from ._values import check_spelling, codes_within
 from .families import CLASSED, SHARES
 from .plan import ModelSettings, RegressionPlan
 from .protocol import Agreement, ColumnsOffer, Misfit, SiteRows, counts
@@ -48,26 +49,12 @@ def agree(
     }
     words = sorted_levels({v for o in fitting.values() for v in o.classes or ()})
     for column, found in {**levels, "the outcome": words}.items():
-        _check_spelling(column, found)
+        check_spelling(column, found)
     classes = class_order(plan, words) if plan.family in CLASSED else None
     outcome = _outcome(plan, words) if plan.family in SHARES and most.words else None
     cohort = Agreement(levels, classes, [], list(fitting), sorted(most.numbers), outcome, most.all)
     made = learned(plan, cohort)
     return cohort._replace(names=made.names, cells=cells(made)), refused
-
-
-def _check_spelling(column: str, levels: Sequence[Any]) -> None:
-    """One level that sites write in two ways would be two: a codebook ends that."""
-    seen: dict[str, str] = {}
-    for level in levels:
-        other = seen.setdefault(str(level).strip().casefold(), str(level))
-        if other != str(level):
-            raise DataError(
-                f"the sites write a level of {column} in two ways, {other!r} and {str(level)!r}, "
-                "which differ by spaces or by case alone: write them in one way, or declare the "
-                "levels (a codebook does)",
-                column=column,
-            )
 
 
 class _Most(NamedTuple):
@@ -206,7 +193,7 @@ def prepare(rows: CompleteRows, settings: ModelSettings) -> Prepared:
     for i, site in enumerate(sites):
         part = np.flatnonzero(place == i)
         data = DesignRows(*(x[part] for x in whole))
-        own[site] = SiteRows(settings, data, n=len(part), cluster=_codes(rows.cluster, part))
+        own[site] = SiteRows(settings, data, n=len(part), cluster=codes_within(rows.cluster, part))
     return Prepared(cohort, own, labels)
 
 
@@ -220,7 +207,3 @@ def narrowed(prepared: Prepared, cohort: Agreement) -> Prepared:
         for site, rows in prepared.sites.items()
     }
     return Prepared(cohort, sites, prepared.labels)
-
-
-def _codes(cluster: np.ndarray | None, part: np.ndarray) -> np.ndarray | None:
-    return None if cluster is None else np.unique(cluster[part], return_inverse=True)[1]

@@ -1,6 +1,7 @@
 """Values of a column: numbers, finite, not mixed with words; errors name the row."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -57,3 +58,22 @@ def _not_a_number(name: str, values: pd.Series) -> DataError:
 
 def column(frame: pd.DataFrame, name: str) -> pd.Series:
     return frame[name]  # pyright: ignore
+
+
+def check_spelling(column: str, levels: Sequence[Any]) -> None:
+    """One level that sites write in two ways would be two: a codebook ends that."""
+    seen: dict[str, str] = {}
+    for level in levels:
+        other = seen.setdefault(str(level).strip().casefold(), str(level))
+        if other != str(level):
+            raise DataError(
+                f"the sites write a level of {column} in two ways, {other!r} and {str(level)!r}, "
+                "which differ by spaces or by case alone: write them in one way, or declare the "
+                "levels (a codebook does)",
+                column=column,
+            )
+
+
+def codes_within(cluster: np.ndarray | None, part: np.ndarray) -> np.ndarray | None:
+    """Clusters of these rows, counted anew."""
+    return None if cluster is None else np.unique(cluster[part], return_inverse=True)[1]

@@ -50,6 +50,12 @@ def _write_csv(table: pd.DataFrame, path: Path) -> None:
     table.set_axis(names).to_csv(path, index_label=table.index.name, lineterminator="\n")
 
 
+def for_spreadsheets(table: pd.DataFrame) -> pd.DataFrame:
+    """The same of all words in a table, and of the names of its columns."""
+    plain = lambda value: _name(printable(value)) if isinstance(value, str) else value
+    return table.map(plain).rename(columns=plain)
+
+
 def _name(name: str) -> str:
     return f"'{name}" if FORMULA.match(name) and not NUMBER.fullmatch(name) else name
 

@@ -5,11 +5,12 @@ from typing import Any
 
 from .._errors import SpecError
 from .._text import nearest
+from ._describe import Describe
 from ._regression import RegressionTable
 from ._trust import TableTrust
 from .protocol import Agreement, Analysis, ColumnsOffer, Scrutiny
 
-ANALYSES: dict[str, Analysis] = {each.name: each for each in (RegressionTable(),)}
+ANALYSES: dict[str, Analysis] = {each.name: each for each in (RegressionTable(), Describe())}
 SCRUTINIES: dict[str, Callable[..., Scrutiny]] = {RegressionTable.name: TableTrust}
 
 

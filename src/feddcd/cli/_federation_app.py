@@ -28,7 +28,8 @@ def init(
         str | None, option("Share this data set out among the sites, to try things out.")
     ] = None,
     job: Annotated[
-        Path | None, option("Make a regression table: job.toml, as `feddcd glm` writes it.")
+        Path | None,
+        option("Make a table: job.toml, as `feddcd glm` or `feddcd describe` writes it."),
     ] = None,
     group: Annotated[
         str | None, option("With --job and --data: the column that names the sites.")

@@ -50,7 +50,7 @@ def glm_command(
     folder = (
         fresh_folder(f"glm-{source.file.name.split('.')[0] or 'table'}")
         if out is None
-        else _usable(out, force)
+        else usable(out, force)
     )
     options = options | {"level": _share(options["level"])}
     model = FederatedGLM(**options, verbose=console.is_terminal and not quiet)
@@ -209,7 +209,7 @@ def _keep(path: Path, folder: Path) -> Path:
     return folder / path.name
 
 
-def _usable(folder: Path, force: bool) -> Path:
+def usable(folder: Path, force: bool) -> Path:
     if folder.exists() and not folder.is_dir():
         raise DataError(f"{folder} is a file, not a folder")
     if not force and folder.is_dir() and any(folder.iterdir()):

@@ -98,7 +98,8 @@ def show_table(folder: FederationFolder) -> None:
         say(f"no table yet; make it with: {up_again(folder)}")
     else:
         print(printable_lines((tables / "summary.txt").read_text("utf-8")))
-        say(f"table, model and report: {shown(tables)}")
+        what = "table, model" if (tables / "model.json").exists() else "table"
+        say(f"{what} and report: {shown(tables)}")
     refusals = []  # of the last run
     for _, event in folder.read_events():
         if event["event"] == "greeting":

@@ -15,6 +15,7 @@ from .._text import printable
 from ..runs.spec import Spec
 from ._codebook import codebook, site_app
 from ._data import data_app
+from ._describe_app import describe
 from ._federation_app import federation_app
 from ._glm_app import glm
 from ._paper import reproduce, theory, tune
@@ -145,6 +146,7 @@ def compare(config: Any, seeds: Any, out: Any, resume: Any, quiet: bool, **optio
 
 
 app.command("glm", rich_help_panel="Commands")(glm)
+app.command("describe", rich_help_panel="Commands")(describe)
 app.command("codebook", rich_help_panel="Commands")(codebook)
 
 

@@ -97,7 +97,7 @@ figcaption { max-width: 49em; margin: 6px 0 14px; }
 .pale { color: #8a94a2; opacity: 0.65; }
 .soft { color: var(--soft); }
 .strip { display: block; width: 100%; min-width: 150px; height: auto; overflow: visible; }
-.scroll:has(.forest) { max-height: none; }
+.scroll:has(.forest), .scroll:has(.whole) { max-height: none; }
 .forest td:nth-child(2) { min-width: 170px; width: 42%; padding: 0 14px; }
 
 details { border-top: 1px solid var(--rule); padding: 4px 0; }

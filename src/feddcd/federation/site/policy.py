@@ -26,7 +26,10 @@ from ...algorithms import catalogue
 
 FILE = "policy.toml"
 RULED = "refused by the rules of this site"
-TABLES = {"newton": "moments: a Hessian of this site's rows, at every point asked for"}
+TABLES = {
+    "newton": "moments: a Hessian of this site's rows, at every point asked for",
+    "describe": "counts, means and parts: rows by level and group, sums, counts in ranges",
+}
 
 REVEALS = {
     "columns": "names of columns, classes and category levels, and counts of rows",
@@ -34,6 +37,10 @@ REVEALS = {
     "bins": "counts of rows by prediction; a bin of one row tells of that row",
     "moments": "a gradient and a Hessian: more than a gradient, see hessian",
     "hessian": "sums of products of columns: spreads, correlations, counts of pairs of levels",
+    "counts": "rows by level and group, missing values; a count of one points to a row",
+    "means": "sums and sums of squares of a column, by group",
+    "parts": "counts of rows in ranges, of which those with enough rows are parted further",
+    "values": "the same until a range is one value: exact quantiles, which are rows' values",
     "model": "what fits this site's rows alone; with fewer rows than parameters it can tell rows",
 }
 
@@ -78,7 +85,7 @@ WHOLE = (
 
 
 def methods() -> dict[str, str]:
-    """What may be used here, and what each sends: regression tables, and the catalogue."""
+    """What may be used here, and what each sends: tables, and the catalogue."""
     rows = catalogue.methods().values()
     return TABLES | {row.name: f"{row.sends}: {row.reveals}" for row in rows}
 

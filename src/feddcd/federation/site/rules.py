@@ -110,7 +110,7 @@ def check_job(
     if known["set"] is None or not known.get("passed"):
         _check_parameters(policy, parameters, rows.n, facts.mode)
         _check_release(policy, parameters, memory)
-        earlier = _earlier(analysis, facts, id, memory) if k > 1 else {}
+        earlier = _earlier(facts, id, memory) if k > 1 else {}
         check_columns(columns, earlier, rows.n, policy, facts.mode)
         _check_sets(k, facts, id, memory)
         what = {"set": id, "cohort": list(facts.sites), "parameters": parameters}
@@ -165,17 +165,17 @@ def hides_cells(policy: Policy, mode: str) -> bool:
     return mode == "sum" and policy.small_cells == "sum"
 
 
-def _earlier(
-    analysis: Analysis, facts: JobFacts, id: str | None, memory: Memory
-) -> dict[str, np.ndarray]:
-    """The columns of earlier jobs over the same rows."""
+def _earlier(facts: JobFacts, id: str | None, memory: Memory) -> dict[str, np.ndarray]:
+    """The columns of earlier jobs over the same rows, be they of another analysis."""
+    from ...analysis.registry import ANALYSES
+
     found: dict[str, np.ndarray] = {}
     if facts.rebuild is None or id is None:
         return found
     for job, known in memory.jobs().items():
         if job != facts.job and known["set"] == id and known.get("plan"):
             again = facts.rebuild(known["plan"], known["agreed"])
-            own = analysis.columns_of(again)
+            own = ANALYSES[again.plan.analysis].columns_of(again)
             found |= {f"{name} of an earlier job ({job[:8]})": x for name, x in own.items()}
     return found
 

@@ -1,0 +1,143 @@
+"""The settings of a description, as a job file and [describe] of federation.toml hold them."""
+
+import dataclasses
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from .._errors import SpecError
+from .._settings import check_names
+from ..data.codebook import Codebook, read_codebook
+from .plan import check_whole, is_real
+
+QUANTILES = ("rounded", "exact", "none")
+QUARTILES = (0.25, 0.5, 0.75)
+AS_LEVELS = re.compile(r"(?:C|factor)\((.+)\)")
+MOST_COLUMNS = 500
+
+
+@dataclass(frozen=True)
+class DescribePlan:
+    """`columns` are names, or C(name) for numbers that are to be counted as levels. The defaults
+    are careful ones, for a federation; in one process `describe` has its own."""
+
+    analysis: ClassVar[str] = "describe"
+
+    columns: list[str]
+    by: str | None = None  # the column of groups
+    least: int = 5  # rows of a cell, below which it is not shown
+    quantiles: str = "rounded"
+    shares: list[float] = field(default_factory=lambda: list(QUARTILES))  # of which quantiles
+    by_site: bool = False  # asks each site for its own numbers
+    levels: dict[str, list] = field(default_factory=dict)
+    codebook: dict[str, Any] = field(default_factory=dict)
+
+    @staticmethod
+    def from_dict(values: Any) -> "DescribePlan":
+        if not isinstance(values, dict):
+            raise SpecError(f"describe: need a table of settings, got {values!s:.80}")
+        values = {name: value for name, value in values.items() if name != "analysis"}
+        check_names(values, [f.name for f in dataclasses.fields(DescribePlan)], "describe")
+        if "columns" not in values:
+            raise SpecError("describe: name the columns, as in columns = ['age', 'C(grade)']")
+        if values.get("codebook"):
+            values["codebook"] = read_codebook(values["codebook"], "describe: codebook").to_dict()
+        return DescribePlan(**values)
+
+    def __post_init__(self):
+        _check_columns(self.columns, self.by)
+        if self.quantiles not in QUANTILES:
+            raise SpecError(f"need quantiles in {', '.join(QUANTILES)}; got {self.quantiles!r}")
+        check_whole("least", self.least, 0)
+        _check_shares(self.shares)
+        if not isinstance(self.by_site, bool):
+            raise SpecError(f"describe: by_site is true or false, got {self.by_site!r}")
+        _check_levels(self.levels)
+        if self.codebook:
+            read_codebook(self.codebook, "describe: codebook")
+
+    @property
+    def names(self) -> list[str]:
+        """The columns of the table that are described."""
+        return [column_of(term) for term in self.columns]
+
+    @property
+    def used(self) -> list[str]:
+        return [*self.names, *([] if self.by is None else [self.by])]
+
+    @property
+    def as_levels(self) -> set[str]:
+        """Columns that are counted by level, be they numbers."""
+        asked = {column_of(term) for term in self.columns if column_of(term) != term}
+        return asked | {*self.levels} | ({self.by} if self.by is not None else set())
+
+    @property
+    def ranges(self) -> dict[str, tuple[float, float]]:
+        """Of columns whose plausible range a codebook has."""
+        entries = read_codebook(self.codebook).columns if self.codebook else {}
+        known = {name: e.range for name, e in entries.items() if e.type in ("number", "integer")}
+        return {name: limits for name, limits in known.items() if limits is not None}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Without what is not set; it names its analysis."""
+        values = {k: v for k, v in dataclasses.asdict(self).items() if v is not None and v != {}}
+        return {"analysis": self.analysis, **values}
+
+
+def column_of(term: str) -> str:
+    """C(grade) -> grade"""
+    found = AS_LEVELS.fullmatch(term.strip())
+    return found[1].strip().strip("`") if found else term
+
+
+def _check_columns(columns: Any, by: Any) -> None:
+    named = isinstance(columns, list) and all(isinstance(c, str) and c for c in columns)
+    if not named or not columns:
+        raise SpecError(f"describe: columns is a list of names, got {columns!s:.80}")
+    if len(columns) > MOST_COLUMNS:
+        raise SpecError(f"describe: at most {MOST_COLUMNS} columns, got {len(columns):,}")
+    if by is not None and not isinstance(by, str):
+        raise SpecError(f"describe: by is the name of a column, got {by!s:.80}")
+    names = [column_of(term) for term in columns]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise SpecError(f"describe: the column {twice!r} is there twice")
+    if by in names:
+        raise SpecError(f"describe: {by!r} is the group, so it cannot be described, too")
+
+
+def _check_shares(shares: Any) -> None:
+    fits = isinstance(shares, list) and 0 < len(shares) <= 20
+    if not fits or not all(is_real(x) and 0 < x < 1 for x in shares):
+        raise SpecError(f"need shares between 0 and 1, as in [0.25, 0.5, 0.75]; got {shares!s:.80}")
+    if sorted(set(shares)) != shares:
+        raise SpecError(f"need shares in order, each once; got {shares!s:.80}")
+
+
+def _check_levels(levels: Any) -> None:
+    fits = isinstance(levels, dict) and all(isinstance(v, list) and v for v in levels.values())
+    plain = lambda v: isinstance(v, str | bool | int) or (isinstance(v, float) and v == v)
+    if not fits or not all(all(map(plain, v)) and len({*v}) == len(v) for v in levels.values()):
+        told = "lists of different values by column, as in levels = {sex = ['f', 'm']}"
+        raise SpecError(f"describe: levels are {told}; got {levels!s:.80}")
+
+
+def with_codebook(plan: DescribePlan, book: Codebook) -> DescribePlan:
+    """The plan with the codebook's part on its columns: levels and ranges come from there."""
+    for name in plan.names:
+        book.check_role(name, "predictor" if book_allows(book, name, "predictor") else "outcome")
+    if plan.by is not None:
+        book.check_role(plan.by, "group" if book_allows(book, plan.by, "group") else "predictor")
+    part = Codebook({name: book.columns[name] for name in plan.used}).to_dict()
+    levels = {name: _ordered(book, name) for name in book.levels(plan.used)}
+    return dataclasses.replace(plan, levels=levels | plan.levels, codebook=part)
+
+
+def _ordered(book: Codebook, name: str) -> Sequence[Any]:
+    """As the codebook has them: a table has no reference."""
+    return list(book.columns[name].levels) or [False, True]
+
+
+def book_allows(book: Codebook, name: str, role: str) -> bool:
+    return name in book.columns and book.columns[name].allows(role)

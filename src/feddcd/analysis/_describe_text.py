@@ -1,0 +1,177 @@
+"""A description as Table 1: lines for the terminal, and CSV files."""
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .._text import NONE, count, number, plural, printable, trim
+from ..report.tables import Group, terminal_table
+from ._bins import Quantile
+from ._describe_plan import QUARTILES
+from ._description import DescribeResult, LevelSummary, NumberSummary, Section
+
+WIDTH = 118
+ABOUT = "≈ "
+
+
+def head(section: Section) -> list[str]:
+    return ["", *(printable(name) for name in section.cells)]
+
+
+def groups(result: DescribeResult, section: Section) -> list[Group]:
+    """The rows of Table 1, one group of them for each column of the data."""
+    found: list[Group] = [("", [("rows", *(_count(x) for x in section.rows))])]
+    numbers = {each.name: each for each in section.numbers}
+    levels = {each.name: each for each in section.levels}
+    for name in result.plan.names:
+        if name in numbers:
+            found.append((printable(name), _number_rows(numbers[name], result.plan.shares)))
+        else:
+            found.append((printable(name), _level_rows(levels[name])))
+    return found
+
+
+def _number_rows(each: NumberSummary, shares: list[float]) -> list[tuple[str, ...]]:
+    rows = [("mean (SD)", *map(_mean, each.mean, each.sd))]
+    if any(each.quantiles):
+        if tuple(shares) == QUARTILES:
+            rows.append(("median [quartiles]", *map(_median, each.quantiles)))
+        else:
+            rows += [
+                (f"{100 * share:g} %", *(_quantile(q[i] if q else None) for q in each.quantiles))
+                for i, share in enumerate(shares)
+            ]
+    if np.any(each.missing != 0):
+        rows.append(("missing", *map(_count, each.missing)))
+    return rows
+
+
+def _level_rows(each: LevelSummary) -> list[tuple[str, ...]]:
+    rows = [
+        (printable(level), *map(_share, counts, shares))
+        for level, counts, shares in zip(each.levels, each.counts, each.share, strict=True)
+    ]
+    if np.any(each.missing != 0):
+        rows.append(("missing", *map(_count, each.missing)))
+    return rows
+
+
+def _count(x: float) -> str:
+    return NONE if np.isnan(x) else count(x)
+
+
+def _mean(mean: float, sd: float) -> str:
+    return NONE if np.isnan(mean) else f"{number(mean)} ({number(sd)})"
+
+
+def _share(rows: float, share: float) -> str:
+    if np.isnan(rows):
+        return NONE
+    return count(rows) if np.isnan(share) else f"{count(rows)} ({100 * share:.1f} %)"
+
+
+def _quantile(q: Quantile | None) -> str:
+    if q is None:
+        return NONE
+    return trim(q.value, 6) if q.low == q.high else f"{ABOUT}{trim(q.value, 3)}"
+
+
+def _median(each: tuple[Quantile | None, ...]) -> str:
+    if not each or all(q is None for q in each):
+        return NONE
+    rounded = [q is None or q.low != q.high for q in each]
+    low, middle, high = map(_quantile, each)
+    if all(rounded):  # said once
+        low, high = (x.removeprefix(ABOUT) for x in (low, high))
+    return f"{middle} [{low}, {high}]"
+
+
+def notes(result: DescribeResult) -> list[str]:
+    """What a reader of the table has to know."""
+    plan, found = result.plan, []
+    if plan.least > 1:
+        why = f"fewer than {plan.least} rows, or it would follow from what is shown"
+        found.append(f"{NONE} stands for what is not shown: {why}.")
+    if plan.quantiles == "rounded" and result.table.numbers:
+        found.append(f"{ABOUT}is the middle of a range that holds at least {plan.least} rows.")
+    if result.table.levels:
+        found.append("Percentages are of the rows without a missing value.")
+    return found
+
+
+def pattern_rows(result: DescribeResult) -> tuple[list[str], list[list[str]]]:
+    """Columns that are missing together, and in how many rows."""
+    pairs = zip(result.patterns["missing"], result.patterns["rows"], strict=True)
+    return ["missing together", "rows"], [[printable(name), count(n)] for name, n in pairs]
+
+
+def summary(result: DescribeResult) -> str:
+    where = f" at {plural(result.n_sites, 'site')}" if result.n_sites > 1 else ""
+    spent = plural(result.n_exchanges, "exchange")
+    of = plural(len(result.plan.names), "column")
+    parts = [
+        f"{plural(result.n_rows, 'row')}{where}, {of}; {spent}",
+        _drawn(head(result.table), *groups(result, result.table)),
+    ]
+    if len(result.patterns) > 1:
+        names, rows = pattern_rows(result)
+        parts.append(_drawn(names, ("", rows)))
+    if result.sites is not None:
+        parts.append("By site")
+        parts.append(_drawn(head(result.sites), *groups(result, result.sites)))
+    parts += notes(result)
+    return "\n".join(line.rstrip() for line in "\n".join(parts).splitlines())
+
+
+def _drawn(names: list[str], *each: Group) -> str:
+    from rich.console import Console
+
+    file = io.StringIO()
+    wide = max(WIDTH, 22 * len(names))
+    Console(file=file, width=wide, color_system=None).print(terminal_table(names, *each))
+    return file.getvalue().rstrip("\n")
+
+
+def numbers(result: DescribeResult) -> pd.DataFrame:
+    """Columns: table, column, level, cell, statistic, value, low, high."""
+    lines: list[tuple[Any, ...]] = []
+    tables = {"all": result.table} | ({"sites": result.sites} if result.sites else {})
+    for name, section in tables.items():
+        for i, cell in enumerate(section.cells):
+            add = lambda *line, n=name, c=cell: lines.append((n, *line[:2], c, *line[2:]))
+            add("", "", "rows", section.rows[i])
+            for each in section.numbers:
+                for statistic in ("present", "missing", "mean", "sd"):
+                    add(each.name, "", statistic, getattr(each, statistic)[i])
+                for share, q in zip(result.plan.shares, each.quantiles[i], strict=False):
+                    add(each.name, "", f"q{share:g}", *(q or (np.nan, np.nan, np.nan)))
+            for each in section.levels:
+                add(each.name, "", "missing", each.missing[i])
+                for k, level in enumerate(each.levels):
+                    add(each.name, level, "count", each.counts[k, i])
+                    add(each.name, level, "share", each.share[k, i])
+    names = ["table", "column", "level", "cell", "statistic", "value", "low", "high"]
+    return pd.DataFrame([(*line, *[np.nan] * (8 - len(line))) for line in lines], columns=names)
+
+
+def write(result: DescribeResult, folder: Path) -> Iterator[Path]:
+    from .export import for_spreadsheets
+
+    table = folder / "table1.csv"
+    lines = [[heading, *row] for heading, rows in groups(result, result.table) for row in rows]
+    shown = pd.DataFrame(lines, columns=["column", "statistic", *result.table.cells])
+    for frame, name in (
+        (shown, "table1"),
+        (result.numbers(), "numbers"),
+        (result.patterns, "patterns"),
+    ):
+        table = folder / f"{name}.csv"
+        for_spreadsheets(frame).to_csv(table, index=False, lineterminator="\n")
+        yield table
+    text = folder / "summary.txt"
+    text.write_text(result.summary() + "\n", encoding="utf-8", newline="\n")
+    yield text

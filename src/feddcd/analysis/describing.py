@@ -1,0 +1,106 @@
+"""`describe`: Table 1 of a data frame whose rows belong to sites, in one process."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .._errors import DataError, SpecError
+from .._text import meant
+from ..formula import is_numeric
+from ._describe import Describe
+from ._describe_plan import QUARTILES
+from ._describe_plan import DescribePlan as DescribePlan
+from ._describe_plan import column_of as column_of
+from ._describe_plan import with_codebook as with_codebook
+from ._description import DescribeResult as DescribeResult
+from ._values import column
+from .protocol import ALL, converse, in_process
+from .table import as_frame
+
+MOST_WORDS = 50  # levels of a column that nobody asked for by name
+
+
+def describe(
+    frame: pd.DataFrame,
+    columns: Sequence[str] | None = None,
+    *,
+    by: str | None = None,
+    site: str | None = None,
+    least: int = 0,
+    quantiles: str = "exact",
+    shares: Sequence[float] = QUARTILES,
+) -> DescribeResult:
+    """Rows, missing values, means, counts by level and quantiles: Table 1, with `print(
+    result.summary())`.
+
+    Args:
+        frame: One row for each patient, or whatever is described.
+        columns: Names; `C(name)` counts the values of a number as levels. All, if not given.
+        by: A column of groups, each of which gets a column of the table.
+        site: A column that says whose a row is: then the same exchanges are made as in a
+            federation, and a second table has the numbers of each site.
+        least: Rows below which a count is not shown, nor what it would follow from.
+        quantiles: "exact", "rounded" to a range of at least `least` rows, or "none".
+        shares: Of which quantiles: the quartiles, if not given.
+    """
+    frame = as_frame(frame, need_names=True)
+    for name in (by, site):
+        if name is not None and name not in frame.columns:
+            names = list(frame.columns)
+            raise DataError(
+                f"no column {name!r}; {meant(name, names)}there are {', '.join(names[:30])}"
+            )
+    if columns is None:
+        columns, _ = usual_columns(frame, apart=(by, site))
+    plan = DescribePlan(
+        list(columns), by, least, quantiles, [float(x) for x in shares], by_site=site is not None
+    )
+    return describe_plan(frame, plan, site)
+
+
+def usual_columns(
+    frame: pd.DataFrame, apart: Sequence[str | None] = ()
+) -> tuple[list[str], list[str]]:
+    """All columns, and those that are left out: words of which there are too many kinds."""
+    names = [name for name in frame.columns if name not in apart]
+    worded = [name for name in names if not is_numeric(column(frame, name))]
+    many = [name for name in worded if column(frame, name).nunique() > MOST_WORDS]
+    kept = [name for name in names if name not in many]
+    if not kept:
+        raise DataError("there is no column to describe")
+    return kept, many
+
+
+def describe_plan(frame: pd.DataFrame, plan: DescribePlan, site: str | None) -> DescribeResult:
+    """All sites in this process."""
+    analysis = Describe()
+    missing = [name for name in plan.used if name not in frame.columns]
+    if missing:
+        names = list(frame.columns)
+        told = f"no column {missing[0]!r}; {meant(missing[0], names)}there are "
+        raise DataError(told + ", ".join(map(str, names[:30])), column=missing[0])
+    if site in plan.used:
+        raise SpecError(f"{site!r} says whose a row is, so it cannot be described, too")
+    parts = {ALL: frame} if site is None else _by_site(frame, site)
+    offers = {name: analysis.offer(frame, plan).offer for name in parts}  # one frame, one kind
+    cohort, _ = analysis.agree(offers, plan)
+    rows = {name: analysis.rows(part, plan, cohort, name) for name, part in parts.items()}
+    return converse(analysis.talk(plan, cohort), in_process(analysis, rows))
+
+
+def _by_site(frame: pd.DataFrame, site: str) -> dict[str, pd.DataFrame]:
+    empty = np.flatnonzero(frame[site].isna())
+    if len(empty):
+        told = f"{site} is empty <row>: a row without a site"
+        raise DataError(told, row=int(empty[0]), column=site)
+    return {str(label): part for label, part in frame.groupby(site, sort=True, observed=True)}
+
+
+def careful(plan: DescribePlan, **given: Any) -> DescribePlan:
+    """The same for a federation, where settings that nobody chose are careful ones."""
+    fields = {f.name: f for f in dataclasses.fields(plan)}
+    usual = {"least": fields["least"].default, "quantiles": fields["quantiles"].default}
+    return dataclasses.replace(plan, **(usual | {k: v for k, v in given.items() if v is not None}))

@@ -1,0 +1,106 @@
+"""What `feddcd describe` does."""
+
+import dataclasses
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import tomli_w
+
+from .._errors import DataError, FeddcdError
+from .._files import fresh_folder
+from .._text import listed
+from ..analysis.describing import (
+    DescribePlan,
+    careful,
+    describe_plan,
+    usual_columns,
+    with_codebook,
+)
+from ..data.codebook import Codebook, load_codebook
+from ..data.conform import conform, read_agreed
+from ..data.frames import Frame, check_used, composed
+from ._glm import Source, usable
+from ._terminal import as_option, say, say_lines, warn
+
+QUARTILES = (0.25, 0.5, 0.75)
+
+
+class Wanted(NamedTuple):
+    """What was asked for; None is not."""
+
+    columns: tuple[str, ...]
+    by: str | None
+    site: str | None
+    least: int | None
+    quantiles: str | None
+    shares: tuple[float, ...] | None
+
+
+def describe_command(
+    source: Source, wanted: Wanted, out: Path | None, force: bool, quiet: bool
+) -> None:
+    name = source.file.name.split(".")[0] or "table"
+    folder = fresh_folder(f"describe-{name}") if out is None else usable(out, force)
+    try:
+        book = None if source.codebook is None else load_codebook(source.codebook)
+        text = () if wanted.site is None else (composed(wanted.site),)
+        table = read_agreed(source.file, book, text, source.how)
+        plan, site = _plan(table, wanted, book, quiet)
+        if book is not None:
+            table = conform(table, book, plan.used)
+        check_used(table, plan.used)
+    except FeddcdError as error:
+        raise error.placed(spell=as_option) from None
+    for note in () if quiet else table.notes:
+        warn(note)
+    try:
+        result = describe_plan(table.frame, plan, site)
+    except FeddcdError as error:
+        where = error.file if error.row is None else table.file
+        raise error.placed(where, table.place, as_option) from None
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=".", dir=folder) as new:
+        job = Path(new, "job.toml")
+        job.write_text(_job(plan, wanted), "utf-8")
+        made = [job, *result.write(Path(new))]
+        written = [folder / path.name for path in made]
+        for path, end in zip(made, written, strict=True):
+            os.replace(path, end)
+    if not quiet:
+        say_lines(f"\n{result.summary()}\n")
+    for path in written:
+        say(str(path))
+
+
+def _plan(
+    table: Frame, wanted: Wanted, book: Codebook | None, quiet: bool
+) -> tuple[DescribePlan, str | None]:
+    by, site = (None if name is None else composed(name) for name in (wanted.by, wanted.site))
+    for option, name in (("by", by), ("site", site)):
+        if name is not None and name not in table.frame.columns:
+            names = listed(list(table.frame.columns))
+            raise DataError(
+                f"<{option}>: no column {name!r}; there are {names}", settings={option: None}
+            )
+    columns = [composed(term) for term in wanted.columns]
+    if not columns:
+        columns, many = usual_columns(table.frame, (by, site))
+        if book is not None:
+            columns = [c for c in columns if c in book.columns and book.columns[c].roles != ()]
+            columns = [c for c in columns if book.columns[c].type not in ("identifier", "date")]
+        if many and not quiet:
+            warn(f"left out, as they hold too many different words: {listed(many)}")
+    plan = DescribePlan(
+        columns, by, wanted.least or 0, wanted.quantiles or "exact",
+        list(wanted.shares or QUARTILES), by_site=site is not None,
+    )  # fmt: skip
+    return (plan if book is None else with_codebook(plan, book)), site
+
+
+def _job(plan: DescribePlan, wanted: Wanted) -> str:
+    """For a federation: settings that were not asked for are the careful ones."""
+    plan = careful(plan, least=wanted.least, quantiles=wanted.quantiles)
+    plan = dataclasses.replace(plan, by_site=False)
+    return tomli_w.dumps({"describe": {k: v for k, v in plan.to_dict().items() if k != "analysis"}})

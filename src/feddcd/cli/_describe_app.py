@@ -1,0 +1,68 @@
+"""`feddcd describe`: a table in, Table 1 and a report out."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ._terminal import Decimal, Encoding, Missing, Sep, SheetName
+
+
+def describe(
+    file: Annotated[
+        Path,
+        typer.Argument(help="A .csv, .tsv (also packed), .xlsx or .parquet file.", metavar="FILE"),
+    ],
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A column, or C(NAME) to count a number by its values; repeat for each. (all)",
+            show_default=False,
+        ),
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option(help="A column of groups.", metavar="COLUMN", show_default=False)
+    ] = None,
+    site: Annotated[
+        str | None,
+        typer.Option(help="Which site holds the row.", metavar="COLUMN", show_default=False),
+    ] = None,
+    least: Annotated[
+        int | None,
+        typer.Option(help="Rows below which a count is not shown. (0)", show_default=False),
+    ] = None,
+    quantiles: Annotated[
+        str | None, typer.Option(help="exact, rounded or none. (exact)", show_default=False)
+    ] = None,
+    share: Annotated[
+        list[float] | None,
+        typer.Option(help="Of which quantiles; repeat for each. (quartiles)", show_default=False),
+    ] = None,
+    codebook: Annotated[
+        Path | None, typer.Option(help="Types and levels of the columns.", show_default=False)
+    ] = None,
+    sep: Sep = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    na: Missing = None,
+    sheet: SheetName = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The folder to write. (runs/...)", show_default=False)
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Into a folder that has files.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print the paths written, no more.")
+    ] = False,
+) -> None:
+    """Describe a table: rows, missing values, means, counts by level, quantiles.
+
+    Writes table1.csv, numbers.csv, a report, and job.toml, the same for a federation.
+    Example: feddcd describe patients.csv --by sex --site hospital --out table1
+    """
+    from ._describe import Wanted, describe_command
+    from ._glm import Reading, Source
+
+    how = Reading(sep, decimal, encoding, tuple(na or ()), sheet)
+    shares = tuple(share) if share else None
+    wanted = Wanted(tuple(column or ()), by, site, least, quantiles, shares)
+    describe_command(Source(file, how, codebook), wanted, out, force, quiet)

@@ -1,0 +1,475 @@
+"""Table 1 over sites: the same in one process, over a federation and from sums alone; small counts
+cannot be worked out; quantiles are exact, or rounded to ranges of enough rows."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+from test_regress import policy
+from typer.testing import CliRunner
+
+import feddcd
+from feddcd._errors import DataError, Refused, SpecError
+from feddcd.analysis import _bins as bins
+from feddcd.analysis import adding
+from feddcd.analysis._cells import Grouped, hide_groups, hide_levels
+from feddcd.analysis._describe import Describe
+from feddcd.analysis._describe_plan import DescribePlan
+from feddcd.analysis.protocol import Count, Each, Max, Sum, arrays, converse
+from feddcd.analysis.registry import read_plan
+from feddcd.analysis.replay import Replay
+from feddcd.cli.app import app
+from feddcd.federation.config import Config, load_config
+from feddcd.federation.coordinator import _tables as tables
+from feddcd.federation.coordinator.coordinator import coordinate
+from feddcd.federation.coordinator.nodes import LocalExchange
+from feddcd.federation.folder import load_place
+from feddcd.federation.machine.init import create
+
+NAMES = ["age", "crp", "ward", "C(grade)"]
+
+
+def patients(n=400, seed=0):
+    """Whole numbers, decimals, words and grades; missing values, and a ward of three rows."""
+    rng = np.random.default_rng(seed)
+    d = pd.DataFrame({"age": rng.integers(20, 90, n), "crp": rng.lognormal(1, 1, n).round(2)})
+    d["ward"] = rng.choice(["a", "b", "c"], n)
+    d.loc[[3, 50, 200], "ward"] = "rare"
+    d["grade"] = rng.integers(1, 4, n)
+    d["sex"] = rng.choice(["f", "m"], n)
+    d["site"] = rng.choice(["east", "north", "south"], n)
+    d.loc[rng.random(n) < 0.1, "crp"] = np.nan
+    d.loc[rng.random(n) < 0.1, "ward"] = None
+    return d
+
+
+def parts(d):
+    return {str(site): rows.drop(columns="site") for site, rows in d.groupby("site")}
+
+
+def same(one, other):
+    pd.testing.assert_frame_equal(
+        one.numbers().query("table == 'all'"), other.numbers().query("table == 'all'"), rtol=1e-12
+    )
+    pd.testing.assert_frame_equal(one.patterns, other.patterns)
+
+
+def test_the_numbers_of_pandas():
+    d = patients()
+    result = feddcd.describe(d, NAMES, by="sex", site="site")
+    crp = result.table.numbers[1]
+    groups = [d.crp, d.crp[d.sex == "f"], d.crp[d.sex == "m"]]
+    np.testing.assert_allclose(crp.mean, [x.mean() for x in groups], rtol=1e-13)
+    np.testing.assert_allclose(crp.sd, [x.std() for x in groups], rtol=1e-13)
+    own = [[q.value for q in each] for each in crp.quantiles]
+    assert own == [x.quantile([0.25, 0.5, 0.75]).tolist() for x in groups]
+    ward = result.table.levels[0]
+    assert (ward.levels, ward.missing[0]) == (("a", "b", "c", "rare"), d.ward.isna().sum())
+    assert ward.counts[:, 0].tolist() == d.ward.value_counts().sort_index().tolist()
+    counts = pd.crosstab(d.grade, d.site).to_numpy()
+    assert (result.sites.levels[1].counts[:, 1:] == counts).all()
+    np.testing.assert_allclose(result.sites.numbers[0].mean[1:], d.groupby("site").age.mean())
+    lacking = result.patterns.set_index("missing")["rows"]
+    assert lacking["crp, ward"] == (d.crp.isna() & d.ward.isna()).sum()
+    assert lacking["(none)"] == d[["crp", "ward"]].notna().all(axis=1).sum()
+    assert crp.histogram.rows.sum() == d.crp.notna().sum()
+
+
+@pytest.mark.parametrize("options", [{}, {"least": 5, "quantiles": "rounded"}])
+def test_one_site_or_several(options):
+    d = patients()
+    same(
+        feddcd.describe(d, NAMES, by="sex", **options),
+        feddcd.describe(d, NAMES, by="sex", site="site", **options),
+    )
+
+
+def test_sums_are_enough():
+    """Every site can follow the talk over the sums, as masks let them through."""
+    d = patients()
+    d["raw"] = np.random.default_rng(1).normal(size=len(d)) * 1e6
+    names, analysis = [*NAMES, "raw"], Describe()
+    plan = DescribePlan(names, "sex", quantiles="exact", by_site=True)
+    offers = {site: analysis.offer(own, plan).offer for site, own in parts(d).items()}
+    cohort, _ = analysis.agree(offers, plan)
+    rows = [analysis.rows(own, plan, cohort, site) for site, own in parts(d).items()]
+    replay, kinds = Replay(analysis, plan, analysis.agreement(cohort.to_dict(), plan)), set()
+    while replay.expected is not None:
+        asked = analysis.question(arrays(replay.expected), rows[0])
+        assert analysis.matches(replay.expected, asked) == ""
+        each = [analysis.answer(own, asked) for own in rows]
+        kinds |= {type(block) for block in each[0].values()}
+        like = adding.template(analysis, plan, cohort, asked)
+        assert adding.layout_of(like).digest == adding.layout_of(each[0]).digest
+        sums = adding.add_up(each)
+        analysis.blocks({k: v for k, v in arrays(sums).items() if k != "own"}, plan, cohort)
+        replay.step(sums)
+    assert kinds == {Sum, Count, Max, Each}
+    assert replay.result.sites is None
+    same(replay.result, feddcd.describe(d, names, by="sex", least=5, quantiles="exact"))
+
+
+def made(folder, plan, data):
+    return create(folder / "fed", list(data), Config("test", plan=plan, patience=5.0), data=data)
+
+
+def simulated(home, **options):
+    places = [load_place(home.site(site)) for site in home.invited()]
+    events = []
+    coordinate(LocalExchange(places, **options), {"folder": str(home.path)}, events.append)
+    return pd.read_csv(home.server / "describe" / "numbers.csv", keep_default_na=False), events
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    monkeypatch.setattr(tables, "PAUSE_S", 0.01)
+
+
+def test_over_a_federation(tmp_path, quick):
+    """With lost messages, the settings of its file, and a site that refuses."""
+    d = patients()
+    home = made(tmp_path, DescribePlan(NAMES, "sex"), parts(d))
+    assert "[describe]" in (home.path / "federation.toml").read_text()
+    told, events = simulated(home, loss=0.2)
+    own = feddcd.describe(d, NAMES, by="sex", least=5, quantiles="rounded").numbers()
+    value = pd.to_numeric(told.value, errors="coerce")
+    np.testing.assert_allclose(value, own.value, rtol=1e-12)
+    assert events[-1]["event"] == "finished"
+    assert (home.server / "describe" / "report.html").exists()
+    policy(home, "south", 'columns = ["age"]')
+    less, events = simulated(home)
+    assert events[-1]["refused"] == ["south"]
+    rows = less.query("cell == 'all' and statistic == 'rows'").value.astype(float)
+    assert rows.tolist() == [(d.site != "south").sum()]
+
+
+@pytest.mark.parametrize(
+    ("plan", "lines", "reason"),
+    [
+        ({"least": 3}, "min_per_level = 5", "shows cells from least = 3"),
+        (
+            {"quantiles": "exact"},
+            'kinds = ["columns", "counts", "means", "parts"]',
+            "the kind 'values'",
+        ),
+        ({}, 'methods = ["newton"]', "the method 'describe'"),
+    ],
+)
+def test_a_site_refuses_what_its_policy_does_not_allow(tmp_path, quick, plan, lines, reason):
+    d = patients().assign(ward="a")
+    d.loc[::2, "ward"] = "b"
+    home = made(tmp_path, DescribePlan(NAMES, **plan), parts(d))
+    policy(home, "south", lines)
+    _, events = simulated(home)
+    assert events[-1]["refused"] == ["south"]
+    assert any(reason in str(event.get("reason")) for event in events)
+
+
+def test_the_numbers_of_sites_need_every_site(tmp_path, quick):
+    home = made(tmp_path, DescribePlan(["age"], by_site=True), parts(patients()))
+    told, _ = simulated(home)
+    assert set(told[told.table == "sites"].cell) == {"all", "east", "north", "south"}
+    policy(home, "south", 'kinds = ["columns", "counts", "means", "parts"]')
+    told, _ = simulated(home)
+    assert set(told.table) == {"all"}
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=20, deadline=None)
+def test_no_small_count_can_be_worked_out(seed):
+    """From all that is shown of two tables over the same levels: levels by group and by site."""
+    rng, least = np.random.default_rng(seed), 5
+    levels, width = int(rng.integers(2, 6)), int(rng.integers(1, 4))
+    rows = rng.multinomial(int(rng.integers(20, 120)), rng.dirichlet(np.full(levels, 0.7)))
+    each = [
+        np.array([rng.multinomial(n, rng.dirichlet(np.ones(k))) for n in rows]) for k in (width, 3)
+    ]
+    hidden = [hide_groups(counts.sum(0), least) for counts in each]
+    found = hide_levels([Grouped(*pair) for pair in zip(each, hidden, strict=True)], least)
+    # unknown: all cells of both tables; what is shown are equations
+    size = sum(counts.size for counts in each)
+    A, b, start = [], [], 0
+    for counts, gone, own in zip(each, hidden, found, strict=True):
+        at = np.arange(counts.size).reshape(counts.shape) + start
+        start += counts.size
+        known = [(at[i, j], counts[i, j]) for i, j in np.argwhere(~own.cells)]
+        known += [(at[i], rows[i]) for i in np.flatnonzero(~own.totals)]
+        known += [(at[:, j], counts[:, j].sum()) for j in np.flatnonzero(~gone)]
+        known.append((at.ravel(), counts.sum()))
+        for places, value in known:
+            A.append(np.isin(np.arange(size), places).astype(float))
+            b.append(value)
+    first, second = (np.arange(c.size).reshape(c.shape) for c in each)
+    for i in range(levels):  # both tables are of the same rows
+        line = np.zeros(size)
+        line[first[i]] = 1
+        line[second[i] + first.size] = -1
+        A.append(line)
+        b.append(0)
+    sensitive = [
+        k for k, n in enumerate(np.concatenate([c.ravel() for c in each])) if 0 < n < least
+    ]
+    for k in sensitive[:4]:
+        aim = np.eye(size)[k]
+        ends = [s * linprog(s * aim, A_eq=A, b_eq=b, bounds=(0, None)).fun for s in (1, -1)]
+        assert ends[1] - ends[0] > 0.5, (each, found, k)
+
+
+def test_the_next_smallest_goes_with_a_small_count():
+    """By hand: c has 2 rows of 100, so b with 8 is hidden, too; with groups, in both of them."""
+    alone = hide_levels([Grouped(np.array([[90], [8], [2]]), np.array([False]))], 5)[0]
+    assert alone.totals.tolist() == [False, True, True]
+    both = hide_levels([Grouped(np.array([[40, 50], [6, 2], [20, 30]]), np.zeros(2, bool))], 5)[0]
+    assert both.cells.tolist() == [[False, False], [True, True], [True, True]]
+    assert both.totals.tolist() == [False, False, False]
+    assert hide_groups(np.array([50, 3, 9]), 5).tolist() == [False, True, True]
+
+
+def test_what_is_small_is_not_shown():
+    d = patients()
+    result = feddcd.describe(d, NAMES, by="sex", site="site", least=5, quantiles="rounded")
+    ward = result.table.levels[0]
+    assert np.isnan(ward.counts[3, 0])
+    assert not ((ward.counts > 0) & (ward.counts < 5)).any()
+    assert np.isnan([*ward.counts[:, 0], ward.missing[0]]).sum() == 2  # the next smallest, too
+    told = result.summary()
+    assert "rare" in told
+    assert "fewer than 5 rows" in told
+    few = d.assign(sex=np.where(d.index < 3, "x", d.sex))
+    table = feddcd.describe(few, ["age"], by="sex", least=5).table
+    assert len(table.cells) == 2  # all, and the larger group: the smaller one goes with x
+
+
+@given(st.lists(st.floats(-1e6, 1e6) | st.integers(-20, 20).map(float), min_size=1, max_size=60))
+@settings(max_examples=60, deadline=None)
+def test_quantiles_are_those_of_the_sorted_rows(values):
+    x = np.array(values)
+    table = feddcd.describe(pd.DataFrame({"x": x}), ["x"], shares=[0.1, 0.5, 0.9]).table
+    own = [q.value for q in table.numbers[0].quantiles[0]]
+    np.testing.assert_allclose(own, np.quantile(x, [0.1, 0.5, 0.9]), rtol=1e-14, atol=1e-300)
+
+
+@pytest.mark.parametrize("decimals", [0, 2, bins.AS_BITS])
+def test_keys_keep_the_order_and_come_back(decimals):
+    x = np.sort(
+        np.random.default_rng(0)
+        .normal(0, 100, 200)
+        .round(max(decimals, 0) if decimals >= 0 else 12)
+    )
+    keys = bins.keys_of(x, decimals)
+    assert (np.diff(keys) >= 0).all()
+    assert [bins.value_of(int(k), decimals) for k in keys] == x.tolist()
+
+
+def test_a_rounded_quantile_is_the_middle_of_a_range_with_enough_rows():
+    x = np.random.default_rng(1).normal(50, 10, 300)
+    d = pd.DataFrame({"x": x})
+    for share, q in zip(
+        [0.1, 0.5, 0.9],
+        feddcd.describe(d, ["x"], shares=[0.1, 0.5, 0.9], least=7, quantiles="rounded")
+        .table.numbers[0]
+        .quantiles[0],
+        strict=True,
+    ):
+        assert np.sum((x >= q.low) & (x <= q.high)) >= 7
+        assert q.low <= np.quantile(x, share) <= q.high
+        assert q.value == (q.low + q.high) / 2
+    shares = {"shares": [0.01, 0.5], "least": 7, "quantiles": "rounded"}
+    low, _ = feddcd.describe(d, ["x"], **shares).table.numbers[0].quantiles[0]
+    assert low is None  # three rows lie below
+
+
+def test_no_range_of_few_rows_is_opened():
+    """Over all questions of a talk: each range that is asked for holds none or enough rows."""
+    d, analysis, plan = patients(), Describe(), DescribePlan(["age", "crp"], "sex")
+    cohort, _ = analysis.agree({"a": analysis.offer(d, plan).offer}, plan)
+    rows, seen = analysis.rows(d, plan, cohort, "a"), []
+
+    def exchange(questions):
+        asked = questions["a"]
+        assert analysis.question(arrays(asked), rows)._asdict().keys() == asked._asdict().keys()
+        if asked.first.size:
+            blocks = analysis.answer(rows, asked)
+            seen.extend(np.asarray(blocks["parts"].value).reshape(-1, 256).sum(1))
+        return {"a": analysis.answer(rows, asked)}
+
+    converse(analysis.talk(plan, cohort), exchange)
+    assert len(seen) > 10
+    assert min(seen) >= 5
+
+
+def test_questions_that_the_plan_does_not_have():
+    d, analysis, plan = patients(), Describe(), DescribePlan(["age", "crp"], "sex")
+    cohort, _ = analysis.agree({"a": analysis.offer(d, plan).offer}, plan)
+    rows = analysis.rows(d, plan, cohort, "a")
+    talk = analysis.talk(plan, cohort)
+    talk_first = next(talk)["a"]
+    second = talk.send({"a": analysis.answer(rows, talk_first)})["a"]
+    assert analysis.matches(second, second) == ""
+    wrong = {
+        "exact": True, "open": np.ones((9, 9), bool), "column": second.column + 9,
+        "width": second.width * 0, "pattern": np.array([99]), "edges": np.ones(3),
+    }  # fmt: skip
+    for name, value in wrong.items():
+        with pytest.raises(Refused):
+            analysis.question(arrays(second._replace(**{name: np.asarray(value)})), rows)
+        assert name in analysis.matches(second, second._replace(**{name: value}))
+    assert "first" in analysis.matches(second, second._replace(first=second.first + 1))
+    told = json.loads(json.dumps(cohort.to_dict()))
+    assert analysis.agreement(told, plan).to_dict() == cohort.to_dict()
+    for name, value in {"levels": {}, "numbers": ["age"], "sites": [1], "sites ": None}.items():
+        lie = {k: v for k, v in told.items() if k != name.strip()} | {name: value}
+        with pytest.raises(DataError, match="an agreement"):
+            analysis.agreement(lie, plan)
+    for what in analysis.contributions(rows, second):
+        assert len(what[1]) in (400, d.crp.notna().sum())
+    assert {len(x) for x in analysis.columns_of(rows).values()} == {400}
+    blocks = analysis.answer(analysis.stand_in(plan, cohort), second)
+    own = analysis.answer(rows, second)
+    assert {k: b.value.shape for k, b in blocks.items()} == {
+        k: b.value.shape for k, b in own.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "reason"),
+    [
+        ("n", -1.0, "else than counts"),
+        ("present", 0.5, "else than counts"),
+        ("n", np.nan, "not finite"),
+    ],
+)
+def test_counts_are_whole(part, value, reason):
+    d, analysis, plan = patients(), Describe(), DescribePlan(["age"], "sex")
+    cohort, _ = analysis.agree({"a": analysis.offer(d, plan).offer}, plan)
+    first = next(analysis.talk(plan, cohort))["a"]
+    given = arrays(analysis.answer(analysis.rows(d, plan, cohort, "a"), first))
+    bad = given | {part: np.full(given[part].shape, value)}
+    with pytest.raises(DataError, match=reason):
+        analysis.blocks(bad, plan, cohort)
+    with pytest.raises(DataError, match="unknown part 'more'"):
+        analysis.blocks(given | {"more": np.zeros(1)}, plan, cohort)
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({}, "name the columns"),
+        ({"columns": []}, "columns is a list of names"),
+        ({"columns": ["age", "C(age)"]}, "'age' is there twice"),
+        ({"columns": ["age"], "by": "age"}, "is the group"),
+        ({"columns": ["age"], "least": -1}, "whole number least >= 0"),
+        ({"columns": ["age"], "quantiles": "some"}, "need quantiles in rounded, exact, none"),
+        ({"columns": ["age"], "shares": [0.5, 0.1]}, "shares in order"),
+        ({"columns": ["age"], "shares": [1.5]}, "shares between 0 and 1"),
+        ({"columns": ["age"], "colums": 1}, "did you mean 'columns'"),
+        ({"columns": ["age"], "levels": {"age": []}}, "levels are lists"),
+    ],
+)
+def test_a_plan_that_cannot_be_used(values, reason, tmp_path):
+    with pytest.raises(SpecError, match=reason):
+        read_plan({"analysis": "describe", **values})
+
+
+def test_a_federation_has_one_analysis(tmp_path):
+    path = tmp_path / "federation.toml"
+    path.write_text("name = 'a'\n[describe]\ncolumns = ['age']\n")
+    assert load_config(path).plan == DescribePlan(["age"])
+    path.write_text("name = 'a'\n[describe]\ncolumns = ['age']\n[glm]\nformula = 'y ~ x'\n")
+    with pytest.raises(SpecError, match="one analysis at a time"):
+        load_config(path)
+    path.write_text("name = 'a'\n[descrbe]\ncolumns = ['age']\n")
+    with pytest.raises(SpecError, match="did you mean 'describe'"):
+        load_config(path)
+
+
+def cli(*words):
+    return CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=True)
+
+
+def test_the_command(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    d = patients().assign(name=[f"patient {i}" for i in range(400)])
+    d.to_csv("p.csv", index=False)
+    done = cli("describe", "p.csv", "--by", "sex", "--site", "site", "--out", "out")
+    assert done.exit_code == 0, done.output
+    assert "400 rows at 3 sites" in done.output
+    assert "left out, as they hold too many different words: 'name'" in done.output
+    files = ["job.toml", "numbers.csv", "patterns.csv", "report.html", "summary.txt", "table1.csv"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == files
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "Table 1, by sex" in page
+    assert page.count('class="chart"') == 3
+    done = cli(
+        "federation", "init", "fed", "--job", "out/job.toml", "--data", "p.csv", "--group", "site"
+    )
+    assert done.exit_code == 0, done.output
+    plan = load_config(tmp_path / "fed" / "federation.toml").plan
+    assert (plan.least, plan.quantiles, plan.by) == (5, "rounded", "sex")  # careful ones
+    for words, reason in (
+        (["--by", "sx"], "no column 'sx'"),
+        (["--column", "agee"], "did you mean 'age'"),
+        (["--column", "site", "--site", "site"], "says whose a row is"),
+        (["--least", "-1"], "least"),
+    ):
+        done = cli("describe", "p.csv", *words, "--out", "other")
+        assert type(done.exception).__name__ in ("DataError", "SpecError"), done.output
+        assert reason in str(done.exception)
+
+
+def test_ranges_and_levels_of_a_codebook(tmp_path, monkeypatch):
+    """Then nobody tells how large its largest value is, nor which levels occur."""
+    monkeypatch.chdir(tmp_path)
+    patients().to_csv("p.csv", index=False)
+    (tmp_path / "codebook.toml").write_text(
+        '[columns.age]\ntype = "integer"\nrange = [0, 120]\n[columns.ward]\ntype = "category"\n'
+        'levels = ["c", "b", "a", "rare", "none"]\n[columns.site]\ntype = "category"\n'
+        'levels = ["east", "north", "south"]\nroles = ["group"]\n'
+    )
+    done = cli(
+        "describe",
+        "p.csv",
+        "--column",
+        "age",
+        "--column",
+        "ward",
+        "--codebook",
+        "codebook.toml",
+        "--out",
+        "out",
+    )
+    assert done.exit_code == 0, done.output
+    plan = DescribePlan.from_dict(
+        {"columns": ["age", "ward"], "levels": {"ward": ["c", "b", "a", "rare", "none"]},
+         "codebook": {"columns": {"age": {"type": "integer", "range": [0, 120]}}}}
+    )  # fmt: skip
+    analysis, d = Describe(), patients()
+    offered = analysis.offer(d, plan)
+    assert offered.levels == {}
+    cohort, _ = analysis.agree({"a": offered.offer}, plan)
+    first = next(analysis.talk(plan, cohort))["a"]
+    blocks = analysis.answer(analysis.rows(d, plan, cohort, "a"), first)
+    assert blocks["top"].value.tolist() == [0.0]
+    told = json.loads(
+        pd.read_csv("out/numbers.csv", keep_default_na=False).level.to_json(orient="values")
+    )
+    assert [level for level in dict.fromkeys(told) if level] == ["c", "b", "a", "rare", "none"]
+
+
+def test_odd_columns():
+    """None with a value, one value only, TRUE and FALSE, no numbers at all, inf."""
+    d = pd.DataFrame({"gone": [np.nan] * 4, "one": [2.5] * 4, "flag": [True, False, True, True]})
+    table = feddcd.describe(d).table
+    assert np.isnan(table.numbers[0].mean[0])
+    assert (table.numbers[1].mean[0], table.numbers[1].sd[0]) == (2.5, 0.0)
+    assert [q.value for q in table.numbers[1].quantiles[0]] == [2.5] * 3
+    assert table.levels[0].levels == ("False", "True")
+    assert feddcd.describe(d, ["flag"]).n_exchanges == 1
+    with pytest.raises(DataError, match="x is inf at row 1; it must be finite"):
+        feddcd.describe(pd.DataFrame({"x": [1.0, np.inf]}))
+    huge = pd.DataFrame({"x": [1e300, -1e-300, 5e-324, 3.0, 1e22 + 0.1]})
+    assert feddcd.describe(huge).table.numbers[0].quantiles[0][1].value == 3.0
