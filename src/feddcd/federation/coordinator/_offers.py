@@ -17,7 +17,9 @@ def read_columns(meta: Mapping[str, Any]) -> ColumnsOffer:
     if lacking:
         raise Refused(f"it offers no {lacking[0]}")
     levels, numbers = meta["levels"], check_names(meta["numbers"], "numbers")
-    columns, classes = check_names(meta["columns"], "columns"), meta["classes"]
+    columns, classes = meta["columns"], meta["classes"]
+    if columns is not None:  # an analysis that asks for some by name need not hear of all
+        check_names(columns, "columns")
     if not isinstance(levels, dict):
         raise Refused("its levels are not lists by column")
     for name, found in levels.items():
@@ -25,7 +27,8 @@ def read_columns(meta: Mapping[str, Any]) -> ColumnsOffer:
         check_levels(found, f"its column {name!r}", MOST_LEVELS)
     if classes is not None:
         check_levels(classes, "its outcome", MOST_LEVELS)
-    if strange := [name for name in (*numbers, *levels) if name not in set(columns)]:
+    told = (*numbers, *levels) if columns is not None else ()
+    if strange := [name for name in told if name not in set(columns or ())]:
         raise Refused(f"it tells of {strange[0]!r}, which is none of its columns")
     return ColumnsOffer(levels, numbers, classes, columns)
 
