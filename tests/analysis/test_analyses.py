@@ -87,7 +87,7 @@ class Means:
         return tuple(plan.columns)
 
     def offer(self, table, plan):
-        return Offered(ColumnsOffer({}, plan.columns, None), {}, {})
+        return Offered(ColumnsOffer({}, plan.columns, None, plan.columns), {}, {})
 
     def agree(self, offers, plan):
         return Agreement({}, None, plan.columns, list(offers)), {}

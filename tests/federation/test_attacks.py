@@ -73,7 +73,9 @@ class Site:
             (folder / "codebook.toml").write_text(tomli_w.dumps(codebook))
         self.place, self.questions = SitePlace("north", folder, folder / "data.csv"), 0
 
-    def ask(self, formula, w=(), family="gaussian", V=NONE, sites=SITES, pilot=True, **plan):
+    def ask(
+        self, formula, w=(), family="gaussian", V=NONE, sites=SITES, pilot=True, edges=NONE, **plan
+    ):
         """The arrays of one answer."""
         plan = read_plan({"formula": formula, "family": family, **plan})
         analysis = ANALYSES["regression"]
@@ -81,7 +83,7 @@ class Site:
         agreed, _ = analysis.agree(dict.fromkeys(sites, offer), plan)
         d = len(agreed.names)
         w = np.zeros((d, 1)) if not len(w) else np.reshape(np.asarray(w, float), (d, 1))
-        asked = PointQuestion(w, w, V, np.zeros(1), NONE, np.ones(()), pilot)
+        asked = PointQuestion(w, w, V, np.zeros(1), edges, np.ones(()), pilot)
         meta = {"plan": plan.to_dict(), "agreed": agreed.to_dict()}
         request = wire.pack_message(wire.Envelope("sums", meta, arrays(asked)))
         self.questions += 1
@@ -204,6 +206,14 @@ def faint(site):
     return (b - a) * 1e8
 
 
+def edges(site):
+    """Two edges of bins with one patient between."""
+    row, near = alone_in_the_middle()
+    ask = lambda x: site.ask("crp ~ age", w=[0, 1], pilot=False, edges=np.array([x]))["bins"]
+    found = ask(near + 0.01)[1, 0] - ask(near - 0.01)[1, 0]
+    return found - patients().crp[row] + truth("crp")
+
+
 def bmi_of_rare(site):
     """Three carriers: their sum is not one row, but nobody's business."""
     said = site.ask("crp ~ carrier")
@@ -283,6 +293,25 @@ def test_without_a_policy_no_answer_of_its_own_leaves(tmp_path):
         site = Site(tmp_path)
         with pytest.raises(Stopped, match=r"only sums over sites|an identifier|constants"):
             learned(attack, wanted, site)
+
+
+def test_bins_and_small_counts_stay(tmp_path):
+    """Whoever chooses the edges of bins could read one patient from two choices."""
+    site = Site(tmp_path, ALONE)
+    assert abs(edges(site) - truth("crp")) > 0.1
+    assert not site.ask("crp ~ age", pilot=False, edges=np.array([1.0]))["bins"].any()
+
+
+def test_levels_are_no_oracle(tmp_path):
+    """Is somebody 93? A list of levels without 93 would tell."""
+    site, told = Site(tmp_path, ALONE), []
+    ages = sorted(set(patients().age))
+    for left_out in (93.0, ages[0]):
+        plan = read_plan({"formula": "crp ~ C(age)", "family": "gaussian",
+                          "levels": {"age": [a for a in ages if a != left_out]}})  # fmt: skip
+        request = wire.pack_message(wire.Envelope("columns", {"plan": plan.to_dict()}, {}))
+        told.append(wire.read_refusal(wire.unpack_message(answer(request, site.place))).reason)
+    assert set(told) == {"north: refused by the rules of this site"}
 
 
 def test_an_honest_job_is_answered(tmp_path):

@@ -237,7 +237,7 @@ def test_the_defaults_are_careful():
 
 
 def test_every_algorithm_and_every_rule_has_its_setting():
-    assert set(rules.methods()) == set(ALGORITHMS) | {"newton"}
+    assert set(rules.methods()) == set(ALGORITHMS) | set(rules.TABLES)
     assert set(RULES) <= {field.name for field in fields(Policy)}
 
 

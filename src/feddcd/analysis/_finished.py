@@ -55,6 +55,10 @@ def contributions(rows: SiteRows, question: PointQuestion) -> Iterator[tuple[str
                 (X[:, :, None] ** 2 * (w * own)[:, None, :]).reshape(len(X), -1),
             )
             yield f"the curvature of {what}", w * own.sum(1, keepdims=True)
+        if family.firth and question.V.size:
+            V, mean = square(question.V, question.w.size), family.mean(z)
+            h = s * at.curvature[:, 0, 0] * np.sum((X @ V) * X, 1)
+            yield "the gradient of Firth's penalty", abs(X * (h * (0.5 - mean[:, 0]))[:, None])
         if question.closing:
             yield "the meat of robust standard errors", _meat(scores, rows.cluster)
 

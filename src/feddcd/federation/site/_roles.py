@@ -6,6 +6,7 @@ No value of the data is looked at, so refusals are by name.
 from collections.abc import Sequence
 from typing import Any
 
+from ..._errors import Refused
 from ...data.codebook import FILE as CODEBOOK
 from ...data.codebook import Codebook, load_codebook, read_codebook
 from ...formula import read_formula, written_numbers
@@ -21,7 +22,7 @@ def check_roles(policy: Policy, plan: Any, entering: Sequence[str], memory: Memo
     for book in [each for each in (own, sent) if each is not None]:
         for name in entering:
             if name in book.columns and book.columns[name].type == "identifier":
-                raise not_allowed(f"the column {name[:50]!r}, an identifier, in any role")
+                raise Refused(f"the codebook gives its column {name[:50]!r} no role")
     for name in entering:
         if name in policy.identifiers:
             raise not_allowed(f"the column {name[:50]!r}, an identifier, in any role (identifiers)")

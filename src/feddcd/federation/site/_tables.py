@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from ..._errors import DataError, FeddcdError, Refused
 from ..._files import stamp
 from ...analysis.protocol import Agreement, ColumnsOffer, Misfit, SiteRows, arrays
 from ...analysis.registry import ANALYSES, read_plan
+from ...data.codebook import FILE as CODEBOOK
 from ...data.codebook import read_codebook
 from ...data.conform import CodebookError, conform, read_agreed
 from ...data.frames import PLAIN, Frame, Reading, check_used
@@ -29,6 +30,8 @@ from .rules import (
     check_offer,
     check_plan,
 )
+
+Made = TypeVar("Made")
 
 
 class SiteTable(NamedTuple):
@@ -58,8 +61,9 @@ def columns(
     out = Outgoing("columns", analysis.method, entering, len(table.frame), 0, {}, {}, 0, {})
     check(out)  # before anything is evaluated
     with _guard(source, table):
-        offered = analysis.offer(_agreed(table, plan, entering).frame, plan)
-        offer = _declared(offered.offer, plan)
+        make = lambda: analysis.offer(_agreed(table, plan, entering).frame, plan)
+        offered = _evaluated(policy, source, make)
+        offer = _evaluated(policy, source, lambda: _declared(offered.offer, plan))
     meta = {"client": source.client, **offer._asdict()}
     # whoever sends this asks the rules again, now with the rows behind each name
     out = out._replace(classes=offered.classes, levels=offered.levels)
@@ -83,9 +87,12 @@ def sums(
     check(out)
     check_answer(policy, rows, analysis, question, facts, memory)
     may = lambda kind: policy.kinds is None or kind in policy.kinds
-    least = limit(policy.min_per_level) if may("bins") else rows.n + 1
+    # whoever chooses edges learns a row from two choices, so no bins leave by themselves
+    bins = may("bins") and policy.min_support < 2
+    least = limit(policy.min_per_level) if bins else rows.n + 1
     blocks = arrays(analysis.answer(rows._replace(least=least, alone=may("model")), question))
-    own = {"client": source.client, "dropped": rows.dropped}
+    told = rows.dropped if rows.dropped >= policy.min_support else 0  # no small count
+    own = {"client": source.client, "dropped": told}
     return Envelope("sums", own, blocks), out._replace(arrays=blocks)
 
 
@@ -96,19 +103,22 @@ def judged_rows(source: SiteTable, policy: Policy, facts: JobFacts, memory: Memo
     with _guard(source, table):
         check_plan(policy, plan, analysis, list(table.frame.columns), facts, memory)
         check_identifiers(policy, plan, table.frame, analysis.columns(plan, list(table.frame)))
-        rows = _evaluated(policy, lambda: rows_of(source, facts))
+        rows = _evaluated(policy, source, lambda: rows_of(source, facts))
         check_job(policy, rows, analysis, identified(source, rows, facts, memory), memory)
     return rows
 
 
-def _evaluated(policy: Policy, make: Callable[[], SiteRows]) -> SiteRows:
-    """What cannot be computed here, as log(0), says something of a row: so it is not told."""
+def _evaluated(policy: Policy, source: SiteTable, make: Callable[[], Made]) -> Made:
+    """What cannot be computed here, as log(0), or a level that was not declared, says something of
+    a row: so it is not told. Where the site has a codebook, what does not fit it is told: others
+    cannot choose what is in it."""
     try:
         return make()
     except DataError as error:
-        if policy.min_support < 2 or isinstance(error, Misfit | CodebookError):
+        known = isinstance(error, CodebookError) and (source.folder / CODEBOOK).exists()
+        if policy.min_support < 2 or known:
             raise
-        raise Ruled("values", str(error)) from None
+        raise Ruled("values", f"{error}; {error.__cause__ or ''}") from None
 
 
 def digest_of(*parts: Any) -> str:
