@@ -19,7 +19,7 @@ from feddcd.analysis import adding
 from feddcd.analysis._cells import Grouped, hide_groups, hide_levels
 from feddcd.analysis._describe import Describe
 from feddcd.analysis._describe_plan import DescribePlan
-from feddcd.analysis.protocol import Count, Each, Max, Sum, arrays, converse
+from feddcd.analysis.protocol import Count, Max, Sum, arrays, converse
 from feddcd.analysis.registry import read_plan
 from feddcd.analysis.replay import Replay
 from feddcd.cli.app import app
@@ -93,7 +93,7 @@ def test_sums_are_enough():
     d = patients()
     d["raw"] = np.random.default_rng(1).normal(size=len(d)) * 1e6
     names, analysis = [*NAMES, "raw"], Describe()
-    plan = DescribePlan(names, "sex", quantiles="exact", by_site=True)
+    plan = DescribePlan(names, "sex", quantiles="exact")
     offers = {site: analysis.offer(own, plan).offer for site, own in parts(d).items()}
     cohort, _ = analysis.agree(offers, plan)
     rows = [analysis.rows(own, plan, cohort, site) for site, own in parts(d).items()]
@@ -108,7 +108,7 @@ def test_sums_are_enough():
         sums = adding.add_up(each)
         analysis.blocks({k: v for k, v in arrays(sums).items() if k != "own"}, plan, cohort)
         replay.step(sums)
-    assert kinds == {Sum, Count, Max, Each}
+    assert kinds == {Sum, Count, Max}
     assert replay.result.sites is None
     same(replay.result, feddcd.describe(d, names, by="sex", least=5, quantiles="exact"))
 
@@ -130,7 +130,7 @@ def quick(monkeypatch):
 
 
 def test_over_a_federation(tmp_path, quick):
-    """With lost messages, the settings of its file, and a site that refuses."""
+    """Masked, with lost messages, the settings of its file; and each, with a site that refuses."""
     d = patients()
     home = made(tmp_path, DescribePlan(NAMES, "sex"), parts(d))
     assert "[describe]" in (home.path / "federation.toml").read_text()
@@ -140,6 +140,7 @@ def test_over_a_federation(tmp_path, quick):
     np.testing.assert_allclose(value, own.value, rtol=1e-12)
     assert events[-1]["event"] == "finished"
     assert (home.server / "describe" / "report.html").exists()
+    home = made(tmp_path / "each", DescribePlan(NAMES, "sex", answers="each"), parts(d))
     policy(home, "south", 'columns = ["age"]')
     less, events = simulated(home)
     assert events[-1]["refused"] == ["south"]
@@ -162,7 +163,7 @@ def test_over_a_federation(tmp_path, quick):
 def test_a_site_refuses_what_its_policy_does_not_allow(tmp_path, quick, plan, lines, reason):
     d = patients().assign(ward="a")
     d.loc[::2, "ward"] = "b"
-    home = made(tmp_path, DescribePlan(NAMES, **plan), parts(d))
+    home = made(tmp_path, DescribePlan(NAMES, answers="each", **plan), parts(d))
     policy(home, "south", lines)
     _, events = simulated(home)
     assert events[-1]["refused"] == ["south"]
@@ -368,6 +369,7 @@ def test_counts_are_whole(part, value, reason):
         ({"columns": ["age"], "shares": [1.5]}, "shares between 0 and 1"),
         ({"columns": ["age"], "colums": 1}, "did you mean 'columns'"),
         ({"columns": ["age"], "levels": {"age": []}}, "levels are lists"),
+        ({"columns": ["age"], "by_site": True, "answers": "sum"}, "by_site asks for the numbers"),
     ],
 )
 def test_a_plan_that_cannot_be_used(values, reason, tmp_path):

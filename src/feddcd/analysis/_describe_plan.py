@@ -30,6 +30,7 @@ class DescribePlan:
     quantiles: str = "rounded"
     shares: list[float] = field(default_factory=lambda: list(QUARTILES))  # of which quantiles
     by_site: bool = False  # asks each site for its own numbers
+    answers: str | None = None  # sum: masked, so that only sums over sites are known; or each
     levels: dict[str, list] = field(default_factory=dict)
     codebook: dict[str, Any] = field(default_factory=dict)
 
@@ -53,6 +54,12 @@ class DescribePlan:
         _check_shares(self.shares)
         if not isinstance(self.by_site, bool):
             raise SpecError(f"describe: by_site is true or false, got {self.by_site!r}")
+        if self.answers not in (None, "sum", "each"):
+            raise SpecError(f"need answers in sum, each; got {self.answers!r}")
+        if self.by_site and self.answers == "sum":
+            raise SpecError("by_site asks for the numbers of single sites: set answers = 'each'")
+        if self.by_site:
+            object.__setattr__(self, "answers", "each")
         _check_levels(self.levels)
         if self.codebook:
             read_codebook(self.codebook, "describe: codebook")

@@ -102,5 +102,5 @@ def _plan(
 def _job(plan: DescribePlan, wanted: Wanted) -> str:
     """For a federation: settings that were not asked for are the careful ones."""
     plan = careful(plan, least=wanted.least, quantiles=wanted.quantiles)
-    plan = dataclasses.replace(plan, by_site=False)
+    plan = dataclasses.replace(plan, by_site=False, answers=None)
     return tomli_w.dumps({"describe": {k: v for k, v in plan.to_dict().items() if k != "analysis"}})
