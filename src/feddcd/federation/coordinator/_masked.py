@@ -36,7 +36,8 @@ from ..wire import Envelope
 
 MOST_BYTES = 2**31
 PROOF = "proof"
-Ask = Callable[[Mapping[str, bytes], str], Iterator[tuple[str, Envelope]]]  # as they come
+SMALL = 1 << 24  # bytes of an answer beside its masked words
+Ask = Callable[[Mapping[str, bytes], str, int], Iterator[tuple[str, Envelope]]]  # as they come
 
 
 class JobFolder:
@@ -80,8 +81,8 @@ class JobFolder:
 
 
 class MaskedRun:
-    """`ask` puts one message to each of some sites and gives the answers of the right kind; it
-    raises where a site refuses. `patience` is how long nobody may answer."""
+    """`ask` puts one message to each of some sites and gives the answers of the right kind, of so
+    many bytes at most; it raises where a site refuses. `patience` is how long nobody may answer."""
 
     def __init__(self, folder: JobFolder, job: Job, roster: Roster, ask: Ask, patience: float):
         self.folder, self.job, self.roster, self.ask = folder, job, roster, ask
@@ -110,7 +111,7 @@ class MaskedRun:
             signing.verify_nonce(self.roster[site].signing, self.job.digest, nonce, mark)
             return {"nonce": nonce, "signature": mark}
 
-        held = self._gather("", dict.fromkeys(self.job.cohort, request), "job", read)
+        held = self._gather("", dict.fromkeys(self.job.cohort, request), "job", SMALL, read)
         return {site: SignedNonce(h["nonce"], h["signature"]) for site, h in held.items()}
 
     def _exchange(
@@ -139,8 +140,9 @@ class MaskedRun:
             return {"words": words, "signature": mark, "layout": layout.to_json()}
 
         request = self._question(number, question, nonces)
+        most = SMALL + (8 * follow.layout.words if number else 0)
         requests = dict.fromkeys(self.job.cohort, request)
-        held = self._gather(f"{number:04} ", requests, "exchange", read)
+        held = self._gather(f"{number:04} ", requests, "exchange", most, read)
         forms = {h["layout"] for h in held.values()}
         if len(forms) > 1:
             raise DataError("the sites' answers have different forms, and cannot be added up")
@@ -163,6 +165,7 @@ class MaskedRun:
         prefix: str,
         requests: Mapping[str, bytes],
         kind: str,
+        most: int,
         read: Callable[[str, Envelope], dict[str, bytes]],
     ) -> dict[str, dict[str, bytes]]:
         """Of every site, from disk or by asking, as long as patience lasts."""
@@ -170,7 +173,7 @@ class MaskedRun:
         held = {site: parts for site, parts in found.items() if parts is not None}
         heard = time.monotonic()
         while missing := {s: r for s, r in requests.items() if s not in held}:
-            for site, reply in self.ask(missing, kind):
+            for site, reply in self.ask(missing, kind, most):
                 try:
                     parts = read(site, reply)
                 except (Refused, LookupError, TypeError, ValueError) as error:

@@ -39,7 +39,7 @@ from ..wire import Envelope
 from ._checks import check_count, reason_of
 from ._masked import PROOF, MaskedRun, begin, unfinished
 from ._offers import odd_spelling, odd_words, read_columns
-from .nodes import MOST, Nodes, greet
+from .nodes import Nodes, greet
 
 PAUSE_S = 1.0
 SMALL = 1 << 24  # bytes of an answer beside matrices of its parameters
@@ -127,11 +127,13 @@ class AnalysisRun:
         shutil.copy(run.folder.path / PROOF, self.folder.server / PROOF)
         return self._write(result.with_sites({ALL: result.n_dropped}, self.refused), cohort)
 
-    def _ask_all(self, requests: Mapping[str, bytes], kind: str) -> Iterator[tuple[str, Envelope]]:
+    def _ask_all(
+        self, requests: Mapping[str, bytes], kind: str, most: int = SMALL
+    ) -> Iterator[tuple[str, Envelope]]:
         """Of a cohort that is all or nothing, as they come: who refuses ends it."""
         self.waiting.clear()
         left = set(requests)
-        for site, reply in self._replies(requests, kind, MOST):
+        for site, reply in self._replies(requests, kind, most):
             left.discard(site)
             yield site, reply
         if self.refused.keys() & set(requests):
