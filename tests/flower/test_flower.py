@@ -192,7 +192,7 @@ def test_the_regression_table_of_four_sites_and_one_that_refuses(tmp_path):
     model = FederatedGLM("gaussian", formula).fit(data[data.site != "site-5"], groups="site")
     table = pandas.read_csv(home.server / "glm" / "coefficients.csv", index_col="name")
     np.testing.assert_allclose(table, model.table_, rtol=1e-8)
-    assert "refused: site-5: its policy does not allow fewer than 1000 rows" in up.said()
+    assert "refused: site-5: refused by the rules of this site" in up.said(), "without the number"
     (end,) = watcher.of("finished")
     assert end["sites"] == SITES
     assert watcher.of("goes on")
