@@ -44,6 +44,7 @@ Train = Callable[[Pilot, int, Log], np.ndarray]
 class RegressionTable:
     name = "regression"
     part = "glm"
+    proven = "coefficients.csv"
     method = "newton"
     # what is made of single sites' blocks, and has to do without where only sums are known
     site_by_site: Mapping[str, tuple[str, ...]] = {

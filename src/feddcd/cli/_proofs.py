@@ -51,9 +51,12 @@ def verify_job_command(path: Path) -> None:
     file = path if path.is_file() else FederationFolder(path).server / "proof"
     if not file.exists():
         raise SpecError(f"{file}: there is no proof; a job of sums leaves one when it is done")
+    from ..analysis.registry import ANALYSES
+
     found = verify_proof(JobProof.read(file))
     if file != path:
-        check_table(found, file.parent / "glm" / "coefficients.csv")
+        analysis = ANALYSES[FederationFolder(path).config().plan.analysis]
+        check_table(found, file.parent / analysis.part / analysis.proven)
     job, result = found.proof.job, found.result
     print(printable_lines(result.summary()))
     say(f"job {found.proof.id.hex()} of feddcd {printable(job.version)}")
