@@ -243,7 +243,7 @@ def slug(title: str) -> str:
 
 @pytest.mark.parametrize("name", [*methods(), *REVEALS])
 def test_the_page_on_what_is_revealed_names(name):
-    assert f"`{name}`" in (DOCS / "reveals.md").read_text()
+    assert f"`{name}`" in (DOCS / "security.md").read_text()
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Policy)])

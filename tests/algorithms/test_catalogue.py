@@ -47,8 +47,8 @@ def test_the_readme_has_a_row_for_each():
 
 
 def test_what_is_revealed_has_a_row_for_each():
-    rows = {code(row[0])[0]: row for row in table(DOCS / "reveals.md", "`mbsgd`")}
-    assert set(rows) == {*ALGORITHMS, "newton"}
+    rows = {code(row[0])[0]: row for row in table(DOCS / "security.md", "`mbsgd`")}
+    assert set(rows) == {*ALGORITHMS, "newton", "describe"}
     assert {name: code(rows[name][2]) for name in ALGORITHMS} == {
         name: [row.sends] for name, row in ALGORITHMS.items()
     }
