@@ -5,10 +5,12 @@ from typing import Any
 
 from .._errors import SpecError
 from .._text import nearest
+from . import _finished
 from ._describe import Describe
 from ._regression import RegressionTable
+from ._sums import PointQuestion
 from ._trust import TableTrust
-from .protocol import Agreement, Analysis, ColumnsOffer, Scrutiny
+from .protocol import Agreement, Analysis, ColumnsOffer, Scrutiny, SiteRows
 
 ANALYSES: dict[str, Analysis] = {each.name: each for each in (RegressionTable(), Describe())}
 SCRUTINIES: dict[str, Callable[..., Scrutiny]] = {RegressionTable.name: TableTrust}
@@ -20,6 +22,12 @@ def scrutiny(
     """Who checks what sites answer to this plan; None where an analysis has nobody for it."""
     make = SCRUTINIES.get(plan.analysis)
     return None if make is None else make(plan, cohort, offers)
+
+
+def is_steep(rows: SiteRows, question: Any) -> bool:
+    """Whether a question cuts rows in two where it should weigh them."""
+    asks = isinstance(question, PointQuestion)
+    return asks and _finished.is_steep(rows, question)
 
 
 def parts() -> dict[str, Analysis]:

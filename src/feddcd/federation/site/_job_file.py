@@ -4,6 +4,7 @@ jobs/ID/job        the job, this site's nonce, the digest of its data file: froz
 jobs/ID/0007.held  an answer that is about to leave
 jobs/ID/0007       the same, once it may: asked again, the same bytes leave
 jobs/ID/0007.sums  what all sites' answers to it came to
+jobs/ID/ended      the rules refused a question: nothing more is answered
 
 A mask must never cover two texts. So whoever has lost this folder, or has it from a backup, does
 not go on: the log of what left says how far the job had come.
@@ -27,6 +28,7 @@ from .log import LOG, append
 FOLDER = "jobs"
 NONCE = -1  # the number under which the log has that this site joined
 MOST_BYTES = 2**31
+ENDED = "ended"  # beside the answers, where the rules refused one
 
 
 class FoundedJob(NamedTuple):
@@ -94,6 +96,20 @@ class JobFile:
         while (self.path / f"{number:04}").exists():
             number += 1
         return number
+
+    def twins(self, job: Job) -> list[str]:
+        """Other jobs of the same plan, agreement and cohort that were answered."""
+        others = [JobFile(self.site, path.name, self.disk) for path in self.path.parent.glob("*/")]
+        answered = [file for file in others if file.id != self.id and file.answered > 1]
+        return [file.id for file in answered if (known := file.load()) and known.job == job]
+
+    @property
+    def ended(self) -> bool:
+        return (self.path / ENDED).exists()
+
+    def end(self) -> None:
+        """The rules refused a question of this job: it is not gone on with."""
+        save(self.disk, self.path / ENDED, b"refused by the rules of this site")
 
     def check_age(self) -> int:
         """How many exchanges were answered, once folder and log agree on it."""

@@ -8,6 +8,8 @@ import numpy as np
 from ...analysis.protocol import Blocks, SiteRows, arrays
 from ...sums.job import Job
 from ..following import FollowedJob
+from ._again import check_steep, once
+from ._job_file import JobFile
 from ._tables import facts_of, judged_rows, memory_of, rows_of, table_of
 from .disclosure import Outgoing, Release
 from .policy import limit
@@ -33,6 +35,9 @@ class JobRules:
             rows = rows_of(self._source, facts._replace(agreed=left))
         return rows
 
+    def once(self, job: Job, file: JobFile) -> None:
+        once(self._policy, job, file)
+
     def check_question(self, rows: SiteRows, follow: FollowedJob, asked: Any) -> None:
         if asked is None:
             return self._check(rows, "moments", 0)
@@ -40,6 +45,7 @@ class JobRules:
             check_counts(self._policy, rows, self._analysis, follow.counts)
         self._check(rows, asked.reveals, asked.parameters)
         check_answer(self._policy, rows, self._analysis, asked, self._facts, self._memory)
+        check_steep(self._policy, rows, asked)
 
     def _check(self, rows: SiteRows, kind: str, parameters: int) -> None:
         self._out = Outgoing(

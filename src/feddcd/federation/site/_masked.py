@@ -36,6 +36,7 @@ from ._job_file import NONCE, FoundedJob, HeldAnswer, JobFile
 from ._job_rules import JobRules
 from .disclosure import Release
 from .log import lock
+from .policy import RULED, Ruled
 
 ID = 32  # hex digits of the name that a coordinator gives to a job
 
@@ -92,6 +93,7 @@ def _found(envelope: Envelope, me: MaskingSite, file: JobFile, rules: JobRules) 
     if founded is None:
         _check_job(job, me)
         rules.judge(job, FollowedJob(job))
+        rules.once(job, file)
         founded = FoundedJob(job, fresh_nonce(me.keys, job), data_digest(rules.place))
         file.found(founded)
     elif founded.job != job:
@@ -138,8 +140,14 @@ def _exchange(envelope: Envelope, me: MaskingSite, file: JobFile, rules: JobRule
         raise Refused("its data are not those with which the job began: found a new job")
     follow = _follow(job, me, identity, file, number, last)
     asked = follow.read(question)
+    if file.ended:
+        raise Refused(RULED)
     rows = rules.judge(job, follow)
-    rules.check_question(rows, follow, asked)
+    try:
+        rules.check_question(rows, follow, asked)
+    except Ruled:  # for good: who owns a site could try again with other sums
+        file.end()
+        raise
     values, layout = _said(follow, asked, rows, rules)  # for a person, even where it is held
     if held is None:
         held = _made(values, layout, follow, me, identity, question)

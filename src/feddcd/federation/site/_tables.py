@@ -19,6 +19,7 @@ from ...data.codebook import read_codebook
 from ...data.conform import CodebookError, conform, read_agreed
 from ...data.frames import PLAIN, Frame, Reading, check_used
 from ..wire import Envelope
+from ._again import check_steep
 from .disclosure import Outgoing, Release
 from .memory import Memory
 from .policy import Check, Policy, Ruled, limit
@@ -86,6 +87,7 @@ def sums(
     )  # fmt: skip
     check(out)
     check_answer(policy, rows, analysis, question, facts, memory)
+    check_steep(policy, rows, question)
     may = lambda kind: policy.kinds is None or kind in policy.kinds
     # whoever chooses edges learns a row from two choices, so no bins leave by themselves
     bins = may("bins") and policy.min_support < 2

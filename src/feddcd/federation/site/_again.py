@@ -1,0 +1,33 @@
+"""Against a coordinator that owns a site and so steers the sums: no steps, and no second try."""
+
+import hashlib
+from typing import Any
+
+from ...analysis.protocol import SiteRows
+from ...analysis.registry import is_steep
+from ...sums.job import Job
+from ._job_file import JobFile
+from .approval import ID_LENGTH, require
+from .policy import Policy, Ruled
+
+
+def check_steep(policy: Policy, rows: SiteRows, question: Any) -> None:
+    if policy.min_support > 1 and is_steep(rows, question):
+        told = "for most rows here the class would be all but certain at this point"
+        raise Ruled("steep", f"{told}: the answer would cut the rows in two")
+
+
+def once(policy: Policy, job: Job, file: JobFile) -> None:
+    """A job that was answered before waits for a person, under whatever new name it comes: with
+    other sums it would ask other questions about the same rows."""
+    if policy.min_support < 2 or not file.twins(job):
+        return
+    id = hashlib.sha256(job.digest + file.id.encode()).hexdigest()[:ID_LENGTH]
+    lines = [
+        "The very same job was answered here before, and is asked for again from its beginning:",
+        f"  formula: {job.plan.get('formula')!r}",
+        f"  sites: {', '.join(map(repr, job.cohort))}",
+        "  An honest coordinator does this where a job broke off. One that owns a site could use",
+        "  it to ask other questions about the same rows.",
+    ]
+    require(file.site, id, "this job again", {"job": job.digest.hex(), "shown": lines}, file.disk)

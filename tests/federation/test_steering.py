@@ -1,0 +1,84 @@
+"""A coordinator that owns a site steers the sums: steps are refused, and there is no second try."""
+
+import numpy as np
+import pytest
+
+from feddcd._errors import Refused
+from feddcd.analysis._sums import NONE, DesignRows, PointQuestion
+from feddcd.analysis.plan import RegressionPlan
+from feddcd.analysis.protocol import SiteRows
+from feddcd.federation.site._again import check_steep, once
+from feddcd.federation.site._job_file import FoundedJob, HeldAnswer, JobFile
+from feddcd.federation.site.approval import Waits, approve, waiting
+from feddcd.federation.site.policy import Policy, Ruled
+from feddcd.sums.job import Job, SignedNonce
+from feddcd.sums.layout import Layout, Slot
+from feddcd.sums.proof import SignedAnswer
+
+CAREFUL = Policy()
+
+
+def asked(slope: float, at: float = 60.0, pilot: bool = False) -> PointQuestion:
+    w = np.array([[-slope * at], [slope]])
+    return PointQuestion(w, w, NONE, np.zeros(1), NONE, np.ones(()), pilot)
+
+
+def rows(family: str) -> SiteRows:
+    age = np.random.default_rng(0).integers(20, 95, 200).astype(float)
+    X = np.column_stack([np.ones(200), age])
+    Y = (age > 58).astype(float)[:, None]
+    data = DesignRows(X, Y, np.ones(200), np.zeros(200))
+    return SiteRows(RegressionPlan(formula="y ~ age", family=family), data, 200)
+
+
+def test_a_step_is_refused_by_a_rule_of_its_own():
+    """At a slope of 7460 all curvature is 0, so that dominance has nothing to look at."""
+    check_steep(CAREFUL, rows("binomial"), asked(0.1))
+    check_steep(CAREFUL, rows("binomial"), asked(0.0, pilot=True))
+    for slope in (5.0, 7460.0, 1e300):
+        with pytest.raises(Ruled) as refusal:
+            check_steep(CAREFUL, rows("binomial"), asked(slope))
+        assert refusal.value.rule == "steep"
+        assert str(refusal.value) == "refused by the rules of this site"
+    check_steep(CAREFUL, rows("gaussian"), asked(5.0))  # which has no steps
+
+
+def job(formula: str = "y ~ age") -> Job:
+    cohort = ("east", "north", "west")
+    return Job({"formula": formula}, {}, "", "1", "sum", cohort, "00")
+
+
+def begun(site, id: str, exchanges: int, plan: Job) -> JobFile:
+    file = JobFile(site, id * 32)
+    file.found(FoundedJob(plan, SignedNonce(b"n" * 32, b"s" * 64), "digest"))
+    layout = Layout([Slot("n", "count", (1,))])
+    for number in range(exchanges):
+        answer = SignedAnswer(b"", b"s" * 64)
+        file.hold(number, HeldAnswer(b"i" * 32, b"q", layout, answer))
+        file.let_go(number)
+    return file
+
+
+def test_a_job_that_was_answered_waits_for_a_person_under_a_new_name(tmp_path):
+    """Only counts were told of b, so it is no second try; another plan is another job."""
+    once(CAREFUL, job(), JobFile(tmp_path, "a" * 32))
+    begun(tmp_path, "b", 1, job())
+    begun(tmp_path, "c", 3, job("y ~ bmi"))
+    once(CAREFUL, job(), JobFile(tmp_path, "a" * 32))
+    begun(tmp_path, "d", 2, job())
+    new = JobFile(tmp_path, "a" * 32)
+    with pytest.raises(Waits, match="this job again waits for approval"):
+        once(CAREFUL, job(), new)
+    (id,) = waiting(tmp_path)
+    approve(tmp_path, id)
+    once(CAREFUL, job(), new)
+    with pytest.raises(Waits):  # each new name is asked for
+        once(CAREFUL, job(), JobFile(tmp_path, "e" * 32))
+
+
+def test_a_refused_question_ends_the_job_here(tmp_path):
+    file = begun(tmp_path, "b", 2, job())
+    assert not file.ended
+    file.end()
+    assert JobFile(tmp_path, "b" * 32).ended
+    assert issubclass(Ruled, Refused)
