@@ -58,7 +58,14 @@ def residual(made: World) -> tuple[float, float]:
     return float(np.linalg.norm(sum(held))), max(float(np.abs(y).max()) for y in held)
 
 
-@pytest.mark.parametrize("name", EXACT_ALGORITHMS)
+# what the first two change is local, and the second two differ from the others in numbers
+VARIANTS = ("feddcd-model", "accfeddcd-model", "pointsaga-rho", "scaffold-1")
+NAMES = [
+    pytest.param(name, marks=[pytest.mark.chaos] * (name in VARIANTS)) for name in EXACT_ALGORITHMS
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_every_algorithm_reaches_the_optimum_of_who_remains(name):
     """Random cohort sizes, a tenth of the messages lost, two late joiners, one retired client;
     the second joins right after the departure, before any answer could even it out."""
@@ -71,10 +78,10 @@ def test_every_algorithm_reaches_the_optimum_of_who_remains(name):
     for _ in range(12):
         made.round(made.cohort())
     made.join("later", N - 1)
-    for _ in range(60):
-        for _ in range(15):
+    for _ in range(180):
+        for _ in range(5):
             made.round(made.cohort())
-        if error(made) <= 1e-10:
+        if error(made) <= 1e-8:
             break
     assert error(made) <= 1e-8
     assert made.count["lost"] > 20
