@@ -13,6 +13,14 @@ from feddcd.runs.api import Comparison
 SMALL = {"clients": 4, "tau": 2, "rounds": 4, "certify_every": 2, "algorithms": ("mbsgd", "fedavg")}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _no_pictures_of_single_runs():
+    """They take most of the time, and tests/report/test_report.py looks at them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("feddcd.report.run.panels", lambda *a: [])
+        yield
+
+
 @pytest.fixture(scope="module")
 def repeats(tmp_path_factory):
     folder = tmp_path_factory.mktemp("repeats") / "race"
