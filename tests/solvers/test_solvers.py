@@ -246,7 +246,19 @@ TABLE = [
 ]
 
 
-@pytest.mark.parametrize(("solver", "name"), TABLE)
+# make chaos alone: families differ in what every solver asks of them alike, and another solver
+# asks here; programs of logistic serve the tests below as well
+REPEATS = {
+    *(("newton", name) for name in ("ridge", "poisson")),
+    *(("gd", name) for name in ("poisson", "quadratic")),
+    *(("lbfgs", name) for name in ("ridge", "quadratic")),
+    *(("svrg", name) for name in ("ridge", "poisson")),
+    ("saga", "ridge"),
+}
+CASES = [pytest.param(*case, marks=[pytest.mark.chaos] * (case in REPEATS)) for case in TABLE]
+
+
+@pytest.mark.parametrize(("solver", "name"), CASES)
 def test_reaches_the_optimum(solver, name):
     f, w = problem(name), begin(name)
     out = solve(suited(EXACT[solver], name), f, w, jax.random.key(KEY))
