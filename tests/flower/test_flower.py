@@ -3,6 +3,8 @@
 The short version is part of `make test`; `make chaos` runs the long one.
 """
 
+import re
+import shlex
 import shutil
 
 import numpy as np
@@ -11,11 +13,12 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from docs_blocks import DOCS, ROOT, printed
+from docs_blocks import DOCS, ROOT, printed, run_line
 from feddcd import FederatedGLM
 from feddcd.analysis.plan import RegressionPlan
 from feddcd.data import load
 from feddcd.federation.config import Config
+from feddcd.federation.folder import FederationFolder
 from feddcd.federation.machine._inner import inside
 from feddcd.federation.machine.init import create
 from feddcd.federation.machine.keys import write_pair
@@ -23,7 +26,7 @@ from feddcd.federation.machine.processes import Group
 from feddcd.federation.machine.programs import free_port, node
 from feddcd.federation.wire import read_refusal, unpack_message
 from feddcd.runs.spec import Spec
-from flower_world import Up, duals, feddcd, model, optimum, run_printed, simulate, simulated
+from flower_world import Up, duals, model, optimum, share_compiled, simulate, simulated
 from hostile import CALLS, attempts, bundle, send_bundle
 
 pytestmark = pytest.mark.processes
@@ -35,7 +38,34 @@ REST = [site for site in SITES if site != "site-3"]
 def made(folder, algorithm, l2, rounds):
     spec = Spec(weighting="samples", l2=l2, algorithm=algorithm, rounds=rounds)
     config = Config("test", spec, deadline=30.0, patience=300.0, port=free_port())
-    return create(folder / "fed", SITES, config, data=load("digits"))
+    home = create(folder / "fed", SITES, config, data=load("digits"))
+    share_compiled(home)
+    return home
+
+
+def feddcd(what, home, *more):
+    """A command on a federation, in this process."""
+    line = shlex.join(["feddcd", "federation", what, home.path.name, *more])
+    return run_line(DOCS / "deploy.md", line, home.path.parent)
+
+
+def as_printed(folder):
+    """Commands as they stand in the README and on the page on deployment, on the port that they
+    take: what `init` makes, and what is to follow."""
+    folder.mkdir()
+    pip, init, *later = printed(DOCS / "deploy.md")[:5]
+    assert pip.startswith("pip ")
+    assert {init, later[0]} < set(printed(ROOT / "README.md"))
+    run_line(DOCS / "deploy.md", init, folder)
+    home = FederationFolder(folder / "fed")
+    share_compiled(home)
+    settings = (home.path / "federation.toml").read_text()
+    assert "rounds = 3\n" in settings
+    for name, value in {"deadline": 30.0, "patience": 300.0, "l2": 200.0}.items():
+        settings, found = re.subn(rf"^{name} = .*$", f"{name} = {value}", settings, flags=re.M)
+        assert found == 1
+    (home.path / "federation.toml").write_text(settings)
+    return home, later
 
 
 class Watcher:
@@ -66,8 +96,8 @@ def train(home, watcher, *options):
     up = Up(home, *options)
     assert up.watch(watcher, LIMIT_S) == 0, up.said()
     assert not watcher.plan
-    said = feddcd("verify", str(home.path))
-    assert said.returncode == 0, said.stderr
+    feddcd("verify", home)
+    return up.line
 
 
 def check(home, conserved):
@@ -81,7 +111,7 @@ def check(home, conserved):
 def without_site_3(home, l2, rounds):
     """Its state is gone for ever and it is retired: the others' own optimum is reached."""
     (home.site("site-3") / "state").unlink()
-    assert feddcd("retire", str(home.path), "site-3").returncode == 0
+    feddcd("retire", home, "site-3")
     watcher = Watcher()
     train(home, watcher, "--rounds", str(rounds))
     np.testing.assert_allclose(model(home), optimum(home, REST, l2), rtol=0, atol=1e-8)
@@ -114,12 +144,18 @@ def attack(up, trace, said):
 
 
 def test_killed_processes_do_not_move_the_model(tmp_path, stranger):
+    """Of the federation that the README and the page on deployment make."""
     start, group = stranger
-    home = made(tmp_path, "feddcd", 200.0, 3)
+    home, (up, inspect, verify) = as_printed(tmp_path / "a folder")
     kills = {1: ["answer of site-2", "site-1", "coordinator"], 2: ["superlink"]}
     trace, said = tmp_path / "trace", {}
     trace.mkdir()
-    train(home, Watcher(kills, lambda up: (start(up), attack(up, trace, said))))
+    line = train(home, Watcher(kills, lambda up: (start(up), attack(up, trace, said))))
+    assert line == up
+    inspected = run_line(DOCS / "deploy.md", inspect, home.path.parent)
+    assert ": 3 rounds, epoch " in inspected
+    assert inspected.count("settled") == 4
+    assert verify == "feddcd federation verify fed"  # which `train` ran
 
     # nobody but sites is let in, and no code from outside ran, not even the coordinator's
     answers = said.pop("answers")
@@ -167,18 +203,19 @@ def test_twelve_rounds_with_many_kills(tmp_path, algorithm, conserved):
     without_site_3(home, 1.0, 12 + 30)
 
 
-def test_the_regression_table_of_four_sites_and_one_that_refuses(tmp_path):
+def test_the_regression_table_of_three_sites_and_one_that_refuses(tmp_path):
     """TLS and keys as above; the table is that of one process, and the refusal is shown. Sums are
     masked, and after the first of them the coordinator and a site are killed."""
     d = load("breast-cancer")
     data = pandas.DataFrame(d.X[:, [0, 1, 4]], columns=["radius", "texture", "smooth"])
-    data = data.assign(benign=d.y.astype(int), site=[f"site-{1 + i % 5}" for i in range(len(d.y))])
+    data = data.assign(benign=d.y.astype(int), site=[f"site-{1 + i % 4}" for i in range(len(d.y))])
     formula = "radius ~ benign + texture + smooth"  # least squares: few messages
     plan = RegressionPlan(formula, "gaussian")
     config = Config("test", plan=plan, deadline=60.0, patience=300.0, port=free_port())
     parts = {site: rows.drop(columns="site") for site, rows in data.groupby("site")}
     home = create(tmp_path / "fed", list(parts), config, data=parts)
-    (home.site("site-5") / "policy.toml").write_text("min_rows = 1000\ncomplete = true\n")
+    share_compiled(home)
+    (home.site("site-4") / "policy.toml").write_text("min_rows = 1000\ncomplete = true\n")
     watcher, up, killed = Watcher(), Up(home), []
 
     def kill(up, event):
@@ -189,30 +226,14 @@ def test_the_regression_table_of_four_sites_and_one_that_refuses(tmp_path):
             up.kill_coordinator()
 
     assert up.watch(kill, LIMIT_S) == 0, up.said()
-    model = FederatedGLM("gaussian", formula).fit(data[data.site != "site-5"], groups="site")
+    model = FederatedGLM("gaussian", formula).fit(data[data.site != "site-4"], groups="site")
     table = pandas.read_csv(home.server / "glm" / "coefficients.csv", index_col="name")
     np.testing.assert_allclose(table, model.table_, rtol=1e-8)
-    assert "refused: site-5: refused by the rules of this site" in up.said(), "without the number"
+    assert "refused: site-4: refused by the rules of this site" in up.said(), "without the number"
     (end,) = watcher.of("finished")
-    assert end["sites"] == SITES
+    assert end["sites"] == SITES[:3]
     assert watcher.of("goes on")
-    said = feddcd("verify", str(home.path))
-    assert said.returncode == 0, said.stderr
-    assert "site-5: signed the roster; it takes no part in this job" in said.stdout
-
-
-def test_the_printed_commands_of_a_real_federation(tmp_path):
-    """As they stand in the README and on the page on deployment, on the port that they take."""
-    folder = tmp_path / "a folder"
-    folder.mkdir()
-    pip, *lines = printed(DOCS / "deploy.md")[:5]
-    assert pip.startswith("pip ")
-    assert set(lines[:2]) < set(printed(ROOT / "README.md"))
-    _, _, inspected, _ = [run_printed(line, folder, LIMIT_S) for line in lines]
-    assert ": 3 rounds, epoch 1" in inspected
-    assert inspected.count("settled") == 4
-    with np.load(folder / "fed" / "server" / "model.npz") as file:
-        assert np.abs(file["w"]).max() > 0
+    assert "site-4: signed the roster; it takes no part in this job" in feddcd("verify", home)
 
 
 def test_the_example_in_flowers_simulation_engine(tmp_path):

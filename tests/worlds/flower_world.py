@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -32,37 +33,29 @@ from feddcd.simulator.simulate import federation, one_round, start
 from feddcd.solvers import NewtonCG, Tolerance
 
 
-def feddcd(*arguments: str, **how) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "feddcd", "federation", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, **how)
-
-
-def run_printed(line: str, folder: Path, seconds: float) -> str:
-    """What a printed command shows; it and what it started are gone afterwards."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    process = subprocess.Popen(
-        ["bash", "-c", f"exec {line}"], cwd=folder, env=os.environ | {"PATH": path},
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
-    try:
-        shown = process.communicate(timeout=seconds)[0]
-    finally:
-        if process.poll() is None:
-            process.terminate()  # `up` takes its processes with it
-            process.wait(60)
-    assert process.returncode == 0, f"{line}: {shown}"
-    return shown
+def share_compiled(home: FederationFolder) -> None:
+    """What XLA makes at one of them serves all: each has a folder of its own, here the same."""
+    shared = Path(os.environ["JAX_COMPILATION_CACHE_DIR"])
+    shared.mkdir(parents=True, exist_ok=True)
+    for folder in (home.server / "flower", *(home.path / "sites").iterdir()):
+        (folder / "compiled").symlink_to(shared, target_is_directory=True)
 
 
 class Up:
-    """`feddcd federation up`; `when(event)` is called for each event, and may kill."""
+    """`feddcd federation up`, as it is printed, beside the folder; `when(event)` is called for
+    each event, and may kill."""
 
     def __init__(self, home: FederationFolder, *options: str):
         self.home = home
-        command = [sys.executable, "-m", "feddcd", "federation", "up", str(home.path), *options]
+        line = shlex.join(["feddcd", "federation", "up", home.path.name, *options])
         self.place = home.events.stat().st_size if home.events.exists() else 0
         self.log = (home.path / "up.log").open("ab")
-        self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log)
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        self.process = subprocess.Popen(
+            ["bash", "-c", f"exec {line}"], cwd=home.path.parent, env=os.environ | {"PATH": path},
+            stdout=self.log, stderr=self.log,
+        )  # fmt: skip
+        self.line = line
 
     def watch(self, when: Callable[["Up", dict], None], seconds: float) -> int:
         """To the end of the process; its exit code."""
