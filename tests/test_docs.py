@@ -24,6 +24,7 @@ from docs_blocks import (
     printed,
     run_line,
     run_page,
+    run_python,
     runs,
     write_patients,
 )
@@ -191,6 +192,14 @@ def test_the_quickstart_runs(folder, capsys):
     between = re.search(r"between (\S+) (\S+)", capsys.readouterr().out)
     assert between
     assert 0 < float(between[1]) <= float(between[2])
+
+
+def test_the_first_example_of_the_readme(folder):
+    first = next(block for block in blocks(ROOT / "README.md") if block.language == "python")
+    shown = run_python(first, {})
+    assert "lower_bound=" in shown
+    assert "objective" in shown
+    assert (folder / "digits.png").stat().st_size > 10_000
 
 
 def test_the_pages_to_begin_with_have_code_that_runs():

@@ -1,4 +1,4 @@
-"""What the README says is so; test_smoke.py and test_docs.py run its code and the examples."""
+"""What the README says is so; test_docs.py and test_smoke.py run its code and commands."""
 
 import re
 from pathlib import Path

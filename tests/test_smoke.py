@@ -70,15 +70,6 @@ def shell(tmp_path, plain_environment):
     return Shell(folder, plain_environment | {"FEDDCD_CACHE": str(tmp_path / "cache")})
 
 
-def test_the_first_example_of_the_readme(shell):
-    found = re.search(r"```python\n(.*?)```", README, re.DOTALL)
-    assert found
-    shown = shell.python(found[1])
-    assert "lower_bound=" in shown
-    assert "objective" in shown
-    assert (shell.folder / "digits.png").stat().st_size > 10_000
-
-
 def test_a_table_and_its_federation(shell):
     """The README's commands as they stand: over sites the table is that of one process."""
     write_patients(shell.folder)
