@@ -451,10 +451,11 @@ class TestNetwork:
     @pytest.mark.parametrize(
         ("algorithm", "settings"),
         [
-            ("fedavg", {"lr": 0.1, "batch_size": 16}),
             ("fedavg", {"solver": "adam", "lr": 0.01}),
             ("scaffold", {"lr": 0.1, "batch_size": 16}),
-            ("feddcd", {"lr": 0.01}),
+            # the page on own models trains with these, too
+            pytest.param("fedavg", {"lr": 0.1, "batch_size": 16}, marks=pytest.mark.chaos),
+            pytest.param("feddcd", {"lr": 0.01}, marks=pytest.mark.chaos),
             ("feddcd", {"solver": "sgd", "lr": 0.1, "batch_size": 16}),
         ],
     )
