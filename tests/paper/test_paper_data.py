@@ -81,8 +81,12 @@ def mnist(tmp_path, monkeypatch):
 
 
 def test_feddcd_on_mnist_is_where_the_authors_were(mnist):
-    assert 24 <= to_a_thousandth(mnist, "feddcd", 34) <= 34
     as_the_authors_began(mnist, {"feddcd": (3, 5)})
+
+
+@pytest.mark.chaos
+def test_feddcd_on_mnist_is_at_a_thousandth_with_the_authors(mnist):
+    assert 24 <= to_a_thousandth(mnist, "feddcd", 34) <= 34
 
 
 @pytest.mark.chaos
