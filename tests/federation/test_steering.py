@@ -43,6 +43,13 @@ def test_a_step_is_refused_by_a_rule_of_its_own():
     check_steep(CAREFUL, rows("gaussian"), asked(5.0))  # which has no steps
 
 
+def test_an_offset_is_no_way_to_a_step():
+    own = rows("binomial")
+    steep = own._replace(data=own.data._replace(offset=5000 * (own.data.X[:, 1] - 60.5)))
+    with pytest.raises(Ruled):
+        check_steep(CAREFUL, steep, asked(0.0, pilot=True))
+
+
 def job(formula: str = "y ~ age") -> Job:
     cohort = ("east", "north", "west")
     return Job({"formula": formula}, {}, "", "1", "sum", cohort, "00")
@@ -82,3 +89,21 @@ def test_a_refused_question_ends_the_job_here(tmp_path):
     file.end()
     assert JobFile(tmp_path, "b" * 32).ended
     assert issubclass(Ruled, Refused)
+
+
+def test_training_in_sums_is_held_against_the_rules_of_columns():
+    """A column that one row has is told by one gradient; so is a site alone in a cohort."""
+    masked = pytest.importorskip("feddcd.federation.site._masked_training")
+    X = np.random.default_rng(1).normal(size=(60, 3))
+    terms = lambda tau: type("Terms", (), {"tau": tau})()
+    check = lambda X, tau=3: masked._check_columns(
+        CAREFUL, masked.SiteData(X, np.arange(60) % 2, None), terms(tau), job()
+    )
+    check(X)
+    with pytest.raises(Refused, match="sums over 2 of 3 sites; leave tau out"):
+        check(X, tau=2)
+    rare = np.zeros(60)
+    rare[7] = 12.7
+    with pytest.raises(Ruled) as refusal:
+        check(np.column_stack([X, rare]))
+    assert refusal.value.rule == "support"

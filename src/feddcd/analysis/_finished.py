@@ -78,7 +78,7 @@ def is_steep(rows: SiteRows, question: PointQuestion) -> bool:
     at two steps differ by the rows between them, however well the points look as a fit. Only who
     owns a site can steer the sums so far; an honest fit that steep is a separated one."""
     data, family = rows.data, rows.plan.loss()
-    if family.like not in ("binomial", "multinomial") or question.pilot:
+    if family.like not in ("binomial", "multinomial"):
         return False
     if question.basis.size:
         data = data._replace(X=data.X @ question.basis)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._errors import Refused
 from ...analysis.protocol import Blocks, SiteRows, arrays
 from ...sums.job import Job
 from ..following import FollowedJob
@@ -12,7 +13,7 @@ from ._again import check_steep, once
 from ._job_file import JobFile
 from ._tables import facts_of, judged_rows, memory_of, rows_of, table_of
 from .disclosure import Outgoing, Release
-from .policy import limit
+from .policy import Ruled, limit
 from .rules import check_answer, check_counts, first_counts
 
 
@@ -63,7 +64,10 @@ class JobRules:
     def answer(self, rows: SiteRows, asked: Any) -> Blocks:
         may = self._policy.kinds is None or "bins" in self._policy.kinds
         least = limit(self._policy.min_per_level) if may else rows.n + 1
-        blocks = self._analysis.answer(rows._replace(least=least, alone=False), asked)
+        try:
+            blocks = self._analysis.answer(rows._replace(least=least, alone=False), asked)
+        except Refused as error:  # it looked at rows: that it refuses would tell of them
+            raise Ruled("answer", str(error)) from None
         self._out = self._out._replace(arrays=arrays(blocks))
         return blocks
 

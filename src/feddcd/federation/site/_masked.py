@@ -145,10 +145,10 @@ def _exchange(envelope: Envelope, me: MaskingSite, file: JobFile, rules: JobRule
     rows = rules.judge(job, follow)
     try:
         rules.check_question(rows, follow, asked)
+        values, layout = _said(follow, asked, rows, rules)  # for a person, even where it is held
     except Ruled:  # for good: who owns a site could try again with other sums
         file.end()
         raise
-    values, layout = _said(follow, asked, rows, rules)  # for a person, even where it is held
     if held is None:
         held = _made(values, layout, follow, me, identity, question)
         file.hold(number, held)

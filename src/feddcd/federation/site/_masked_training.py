@@ -33,6 +33,7 @@ from .answer import (
     rows_of,
 )
 from .policy import Check, Outgoing, Policy, not_allowed
+from .rules import check_columns
 
 Answer = tuple[Envelope, Outgoing]
 
@@ -121,6 +122,7 @@ def _agree(envelope: Envelope, place: SitePlace, check: Check) -> Answer:
     _check_size(policy, job, out.parameters, sorted(rows.values())[: terms.tau])
     if policy.approve == "job":
         approve_training(place, terms, out, *_words(job))
+    _check_columns(policy, site, terms, job)
     with _open(place, terms.federation) as file:
         vow = read_vow(file.load())
         if vow is not None and vow.job == text and vow.rows == digest_of(site):
@@ -133,6 +135,20 @@ def _agree(envelope: Envelope, place: SitePlace, check: Check) -> Answer:
         nonce = fresh_nonce(load_keys(place.folder), job)
         write_vow(file, Vow(text, write_nonce(nonce), digest_of(site)))
         return sealed.nonce_envelope(place.client, nonce), out
+
+
+def _check_columns(policy: Policy, site: SiteData, terms: Terms, job: Job) -> None:
+    """The columns as those of a table, as sums of gradients tell as much. A cohort smaller than
+    all sites may have one honest site alone."""
+    if policy.min_support < 2:
+        return
+    if terms.tau < len(job.cohort):
+        raise not_allowed(f"sums over {terms.tau} of {len(job.cohort)} sites; leave tau out")
+    X = site.X if isinstance(site.X, np.ndarray) else site.X.toarray()
+    names = site.names or tuple(f"column {i + 1}" for i in range(X.shape[1]))
+    columns = dict(zip(names, X.T, strict=True))
+    _, codes = np.unique(site.labels, return_inverse=True)
+    check_columns(columns | {"(outcome)": codes.astype(float)}, {}, len(X), policy, "sum")
 
 
 def _open(place: SitePlace, federation: str) -> ClientFile:
