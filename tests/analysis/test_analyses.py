@@ -96,6 +96,9 @@ class Means:
         X = table[list(plan.columns)].dropna()
         return SiteRows(plan, X.to_numpy(float), len(X), len(table) - len(X), tuple(plan.columns))
 
+    def guarded(self, rows, k):
+        return rows
+
     def question(self, arrays, rows):
         return MeansQuestion(arrays["about"])
 

@@ -19,11 +19,14 @@ WHOLE = 2.0**53
 
 def decimals_of(x: np.ndarray) -> float:
     """The fewest decimals that write all values; inf where none do."""
-    for d in range(MOST_DECIMALS + 1):
-        scaled = np.rint(x * 10.0**d)
-        if np.all((np.abs(scaled) < WHOLE) & (scaled / 10.0**d == x)):
-            return float(d)
-    return np.inf
+    each = (d for d in range(MOST_DECIMALS + 1) if np.all(has_decimals(x, d)))
+    return float(next(each, np.inf))
+
+
+def has_decimals(x: np.ndarray, d: int) -> np.ndarray:
+    """Whether d decimals write a value."""
+    scaled = np.rint(x * 10.0**d)
+    return (np.abs(scaled) < WHOLE) & (scaled / 10.0**d == x)
 
 
 def keys_of(x: np.ndarray, decimals: int) -> np.ndarray:

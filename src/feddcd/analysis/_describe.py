@@ -17,6 +17,7 @@ import pandas as pd
 from .._errors import DataError, Refused
 from ..formula import MOST_LEVELS, kinds_of, sorted_levels
 from ._bars import edges_of
+from ._describe_few import guarded
 from ._describe_plan import DescribePlan, with_codebook
 from ._describe_rows import (
     KINDS,
@@ -131,6 +132,13 @@ class Describe:
         used = self.columns(plan, list(frame.columns))
         return SiteRows(plan, data, len(frame), columns=used, levels=levels)
 
+    def guarded(self, rows: SiteRows, k: int) -> SiteRows:
+        """Small levels are no reason to refuse then: their counts do not leave."""
+        if k < 2:
+            return rows
+        data = guarded(rows.data, k)
+        return rows._replace(data=data, n=len(data.group), levels={})
+
     def stand_in(self, plan: DescribePlan, cohort: Agreement) -> SiteRows:
         return SiteRows(plan, stand_in(shape_of(plan, cohort)), 1, columns=tuple(plan.used))
 
@@ -196,7 +204,7 @@ class Describe:
         shape = shape_of(plan, cohort)
         p, cells = len(shape.numbers), shape.cells
         sizes = {"n": shape.parted, "present": p * shape.parted, "levels": shape.counted}
-        sizes |= {"top": p, "digits": p, "s1": p * cells, "s2": p * cells}
+        sizes |= {"top": p, "digits": p, "s1": p * cells, "s2": p * cells, "few": 2}
         unknown = [name for name in arrays if name not in KINDS]
         if unknown:
             raise DataError(f"it has an unknown part {unknown[0][:50]!r}")
@@ -254,7 +262,7 @@ class Describe:
             patterns=second.of("patterns") if pattern.size else NONE,
             own={site: blocks["own"].value for site, blocks in each.items() if "own" in blocks},
         )
-        return conclude(plan, cohort, known, found, line.rows)
+        return conclude(plan, cohort, known, found, line.rows, first.of("few"))
 
 
 @np.errstate(all="ignore")

@@ -3,7 +3,7 @@
 A cell is a group, the rows without a group, or all rows, which is the last one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ import pandas as pd
 from .._errors import DataError
 from ..formula import levels_of
 from ._bins import AS_BITS, PARTS, count_parts, decimals_of, keys_of
+from ._cells import hide_patterns
 from ._describe_plan import DescribePlan
 from ._sums import round_up
 from ._values import numbers_of
@@ -22,7 +23,7 @@ NONE = np.zeros(0)
 KINDS: dict[str, Kind] = {  # of the parts of an answer: what is done with each
     "n": Count, "present": Count, "levels": Count, "top": partial(Max, grid=1),
     "digits": partial(Max, grid=1), "s1": Sum, "s2": Sum, "parts": Count, "bins": Count,
-    "patterns": Count, "own": Each,
+    "patterns": Count, "few": Count, "own": Each,
 }  # fmt: skip
 REVEALS = ("counts", "means", "parts", "values")
 
@@ -74,6 +75,13 @@ class DescribedRows(NamedTuple):
     codes: np.ndarray
     group: np.ndarray  # the last number where it is missing
     shape: Shape
+    near: np.ndarray | None = None  # numbers as quantiles and histograms take them, if not X
+    k: int = 0  # no number may speak of fewer rows
+    few: bool = False  # whether rows were left out for it, or count as missing
+
+    @property
+    def placed(self) -> np.ndarray:
+        return self.X if self.near is None else self.near
 
     @property
     def cells(self) -> Iterator[np.ndarray]:
@@ -161,12 +169,11 @@ def answer(rows: SiteRows, asked: DescribeQuestion) -> dict[str, Block]:
     if asked.open.size:
         found |= _sums(data, asked)
     if asked.first.size:
-        found["parts"] = _parts(data, asked)
+        found["parts"] = _parts(data, asked, rows.plan.ranges)
     if asked.edges.size:
         found["bins"] = _histograms(data, asked)
     if asked.pattern.size:
-        bits = data.missing[:, asked.pattern.astype(int)] @ (1 << np.arange(asked.pattern.size))
-        found["patterns"] = np.bincount(bits, minlength=1 << asked.pattern.size)
+        found["patterns"] = _patterns(data, asked.pattern.astype(int))
     if asked.own:
         found["own"] = own_numbers(data) if rows.alone else NONE
     return {name: KINDS[name](np.asarray(part, float)) for name, part in found.items()}
@@ -181,7 +188,7 @@ def _counts(data: DescribedRows, ranged: set[str]) -> dict[str, np.ndarray]:
         for j, each in enumerate(shape.levels.values())
         for code in (*range(len(each)), -1)
     ]
-    each = [(name, data.X[there[:, j], j]) for j, name in enumerate(shape.numbers)]
+    each = [(name, data.placed[there[:, j], j]) for j, name in enumerate(shape.numbers)]
     top = [0.0 if name in ranged else np.abs(x).max(initial=0) for name, x in each]
     return {
         "n": by_group(slice(None)),
@@ -189,6 +196,7 @@ def _counts(data: DescribedRows, ranged: set[str]) -> dict[str, np.ndarray]:
         "levels": np.array(levels).ravel(),
         "top": np.array([round_up(float(x), 1) for x in top]),
         "digits": np.array([2.0 ** decimals_of(x) if len(x) else 0.0 for _, x in each]),
+        "few": np.array([data.k > 1, data.few]),
     }
 
 
@@ -214,11 +222,15 @@ def deviations(
         )
 
 
-def _parts(data: DescribedRows, asked: DescribeQuestion) -> np.ndarray:
+def _parts(
+    data: DescribedRows, asked: DescribeQuestion, ranges: Mapping[str, tuple[float, float]]
+) -> np.ndarray:
+    """A value beyond the range of its column counts at the end of it."""
     cells, found, keys = list(data.cells), [], {}
     for j, c, first, width in zip(asked.column, asked.cell, asked.first, asked.width, strict=True):
         if (j, c) not in keys:
-            x = data.X[cells[c], j]
+            low, high = ranges.get(data.shape.numbers[j], (-np.inf, np.inf))
+            x = np.clip(data.placed[cells[c], j], low, high)
             keys[j, c] = np.sort(keys_of(x[~np.isnan(x)], int(asked.decimals[j])))
         own = keys[j, c]
         last = min(int(first) + PARTS * int(width) - 1, 2**63 - 1)
@@ -233,11 +245,22 @@ def _histograms(data: DescribedRows, asked: DescribeQuestion) -> np.ndarray:
     for j, size in enumerate(asked.breaks.astype(int)):
         if not size:
             continue
-        edges, x = asked.edges[start : start + size], data.X[:, j]
+        edges, x = asked.edges[start : start + size], data.placed[:, j]
         place = np.searchsorted(edges, x[~np.isnan(x)], side="right")
         found.append(np.bincount(place, minlength=size + 1))
         start += size
     return np.concatenate(found) if found else NONE
+
+
+def _patterns(data: DescribedRows, columns: np.ndarray) -> np.ndarray:
+    """Patterns of few rows are not told, nor those from which one would follow."""
+    lacking = data.missing[:, columns]
+    rows = np.bincount(lacking @ (1 << np.arange(len(columns))), minlength=1 << len(columns))
+    bits = np.flatnonzero(rows)
+    members = (bits[:, None] >> np.arange(len(columns))) & 1 == 1
+    known = np.zeros(len(columns), bool)
+    rows[bits[hide_patterns(rows[bits], members, lacking.sum(0), known, data.k)]] = 0
+    return rows
 
 
 def own_numbers(data: DescribedRows) -> np.ndarray:

@@ -66,7 +66,8 @@ class Line:
 
 def _check_sizes(site: str, blocks: Blocks, asked: DescribeQuestion) -> None:
     """Sums need equal shapes; a part that nobody asked for is not looked at."""
-    sizes = {"n": 0, "present": 0, "levels": 0, "top": 0, "digits": 0} if asked.counts else {}
+    sizes = {"n": 0, "present": 0, "levels": 0, "top": 0, "digits": 0, "few": 2}
+    sizes = sizes if asked.counts else {}
     if asked.open.size:
         sizes |= {"s1": asked.open.size, "s2": asked.open.size}
     if asked.first.size:

@@ -100,6 +100,13 @@ def notes(result: DescribeResult) -> list[str]:
         found.append(f"{ABOUT}is the middle of a range that holds at least {plan.least} rows.")
     if result.table.levels:
         found.append("Percentages are of the rows without a missing value.")
+    careful, left = result.careful
+    if careful and result.table.numbers:
+        told = "like values are joined at each site, so they are off by a few rows"
+        found.append(f"In quantiles and histograms {told}.")
+    if left:
+        told = "rows of small groups are left out, and what few rows have counts as missing"
+        found.append(f"At {plural(left, 'site')} {told}.")
     return found
 
 

@@ -150,6 +150,8 @@ class DescribeResult:
     n_rows: int
     n_sites: int
     history: pd.DataFrame
+    # sites that say nothing of few rows; those that left such rows out, or count them as missing
+    careful: tuple[int, int] = (0, 0)
     n_dropped: int = 0
     refused: Mapping[str, str] = field(default_factory=dict)
 
@@ -191,6 +193,7 @@ def conclude(
     known: CellCounts,
     found: Found,
     history: list[dict[str, Any]],
+    careful: np.ndarray,
 ) -> DescribeResult:
     shape = shape_of(plan, cohort)
     names = (*map(label, shape.groups), NO_GROUP) if shape.groups is not None else ()
@@ -214,6 +217,7 @@ def conclude(
         int(known.n.sum()),
         len(cohort.sites),
         pd.DataFrame(history),
+        (int(careful[0]), int(careful[1])),
     )
 
 
@@ -290,6 +294,7 @@ def _pattern_table(
     unseen = hide_patterns(counts, members, gaps, hidden, plan.least)
     order = [i for i in np.lexsort((bits, -counts)) if not unseen[i]]
     told = [", ".join(c for c, m in zip(columns, members[i], strict=True) if m) for i in order]
-    rest = [("(others)", int(counts[unseen].sum()))] if unseen.any() else []
+    others = int(known.n.sum() - counts[order].sum()) if columns else 0  # sites hide some, too
+    rest = [("(others)", others)] if others > 0 else []
     lines = [*zip([name or "(none)" for name in told], counts[order].tolist(), strict=True), *rest]
     return pd.DataFrame(lines, columns=["missing", "rows"])

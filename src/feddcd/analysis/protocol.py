@@ -164,11 +164,12 @@ class Analysis(Protocol):
 
     Before: `columns` says which columns of a site enter, `offer` their kinds and levels, and from
     the sites' offers `agree` makes the agreement and says why some sites do not fit.
-    At the site: `rows` makes the finished columns, `question` reads a message (or Refused),
-    `answer` makes blocks that say what is done with them. For the site's rules `columns_of` gives
-    the finished columns by name, `contributions` what each row gives to the sums of an answer, as
-    absolute values, n by m, and `definite` whether the matrices of a question are what they ought
-    to be.
+    At the site: `rows` makes the finished columns, `guarded` the rows as they are told where no
+    number may speak of fewer than k (the same, where other rules see to it), `question` reads a
+    message (or Refused), `answer` makes blocks that say what is done with them. For the site's
+    rules `columns_of` gives the finished columns by name, `contributions` what each row gives to
+    the sums of an answer, as absolute values, n by m, and `definite` whether the matrices of a
+    question are what they ought to be.
     At the coordinator: `blocks` checks what arrived (or DataError), `talk` asks and concludes.
     Where only sums are known (`summed`) a talk asks ALL, and is sent the sums as its blocks; those
     of kind `Each` come back empty. Then every site follows the same talk: `agreement` reads what
@@ -192,6 +193,7 @@ class Analysis(Protocol):
         self, offers: Mapping[str, ColumnsOffer], plan: Any
     ) -> tuple[Agreement, dict[str, str]]: ...
     def rows(self, table: Any, plan: Any, cohort: Agreement, site: str) -> SiteRows: ...
+    def guarded(self, rows: SiteRows, k: int) -> SiteRows: ...
     def question(self, arrays: Arrays, rows: SiteRows) -> Question: ...
     def answer(self, rows: SiteRows, question: Any) -> Blocks: ...
     def columns_of(self, rows: SiteRows) -> Mapping[str, np.ndarray]: ...

@@ -11,7 +11,7 @@ from ...sums.job import Job
 from ..following import FollowedJob
 from ._again import check_steep, once
 from ._job_file import JobFile
-from ._tables import facts_of, judged_rows, memory_of, rows_of, table_of
+from ._tables import facts_of, guarded, judged_rows, memory_of, rows_of, table_of
 from .disclosure import Outgoing, Release
 from .policy import Ruled, limit
 from .rules import check_answer, check_counts, first_counts
@@ -34,7 +34,7 @@ class JobRules:
         if follow.begun > 1:
             left = json.dumps(follow.agreement.to_dict())
             rows = rows_of(self._source, facts._replace(agreed=left))
-        return rows
+        return guarded(rows, self._analysis, self._policy)
 
     def once(self, job: Job, file: JobFile) -> None:
         once(self._policy, job, file)

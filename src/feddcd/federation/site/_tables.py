@@ -12,7 +12,7 @@ import numpy as np
 
 from ..._errors import DataError, FeddcdError, Refused
 from ..._files import stamp
-from ...analysis.protocol import Agreement, ColumnsOffer, Misfit, SiteRows, arrays
+from ...analysis.protocol import Agreement, Analysis, ColumnsOffer, Misfit, SiteRows, arrays
 from ...analysis.registry import ANALYSES, read_plan
 from ...data.codebook import FILE as CODEBOOK
 from ...data.codebook import read_codebook
@@ -79,7 +79,7 @@ def sums(
     plan = read_plan(meta["plan"])
     analysis = ANALYSES[plan.analysis]
     facts = facts_of(source, meta["plan"], meta["agreed"], digest_of(meta["plan"], meta["agreed"]))
-    rows = judged_rows(source, policy, facts, memory)
+    rows = guarded(judged_rows(source, policy, facts, memory), analysis, policy)
     question = analysis.question(envelope.arrays, rows)
     out = Outgoing(
         question.reveals, analysis.method, rows.columns, rows.n, question.parameters,
@@ -108,6 +108,12 @@ def judged_rows(source: SiteTable, policy: Policy, facts: JobFacts, memory: Memo
         rows = _evaluated(policy, source, lambda: rows_of(source, facts))
         check_job(policy, rows, analysis, identified(source, rows, facts, memory), memory)
     return rows
+
+
+def guarded(rows: SiteRows, analysis: Analysis, policy: Policy) -> SiteRows:
+    """The rows as they are told: where the policy is careful, never about fewer than k."""
+    k = policy.min_support
+    return analysis.guarded(rows, max(k, limit(policy.min_per_level)) if k > 1 else 0)
 
 
 def _evaluated(policy: Policy, source: SiteTable, make: Callable[[], Made]) -> Made:

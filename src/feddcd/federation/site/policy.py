@@ -193,6 +193,8 @@ def _column(outgoing: Outgoing, *names: str) -> str:
 
 
 def _kinds(policy: Policy, outgoing: Outgoing) -> str:
+    if policy.kinds is None and outgoing.kind == "values" and policy.min_support > 1:
+        return "the kind 'values', unless kinds names it"
     if policy.kinds is None or outgoing.kind in policy.kinds:
         return ""
     return f"the kind {outgoing.kind[:50]!r} (kinds = {list(policy.kinds)})"

@@ -1,0 +1,102 @@
+"""What a careful site says of its rows in a description: nothing about fewer than k of them.
+
+    groups    rows of a group that has fewer than k here are left out of everything
+    levels    a level that fewer than k rows of a group have counts as missing there
+    sums      a number counts as missing in a group where its sum would speak of few rows
+    missing   where 1 to k - 1 rows of a group lack a value, more count as missing, until k do
+    values    for quantiles and histograms k neighbours by size are joined: each gets their mean
+
+The rows are changed, and then counted as always. So no difference of two counts tells what was
+taken out, and it does not matter what other sites add to them.
+"""
+
+import numpy as np
+
+from ._bins import MOST_DECIMALS, has_decimals
+from ._describe_rows import DescribedRows
+
+
+def guarded(data: DescribedRows, k: int) -> DescribedRows:
+    """Every count of the result is 0 or at least k, whatever is counted."""
+    if k < 2:
+        return data
+    kept = np.bincount(data.group, minlength=data.shape.parted)[data.group] >= k
+    X, codes, group = data.X[kept], data.codes[kept], data.group[kept]  # copies
+    groups = [np.flatnonzero(group == g) for g in np.unique(group)]
+    for here in groups:
+        for j in range(X.shape[1]):
+            there = _enough(np.where(np.isnan(X[here, j]), -1, 0), k)
+            X[here[there < 0], j] = np.nan
+            if _tells(X[here[there >= 0], j], k):
+                X[here, j] = np.nan
+        for j in range(codes.shape[1]):
+            codes[here, j] = _enough(codes[here, j], k)
+    near = X.copy()
+    for j, x in enumerate(X.T):
+        decimals = _decimals(x[~np.isnan(x)], k)
+        for here in groups:
+            rows = here[~np.isnan(x[here])]
+            near[rows, j] = _joined(x[rows], k, decimals)
+    same = kept.all() and np.array_equal(X, data.X, equal_nan=True)
+    few = not (same and np.array_equal(codes, data.codes))
+    return data._replace(X=X, codes=codes, group=group, near=near, k=k, few=few)
+
+
+def _enough(codes: np.ndarray, k: int) -> np.ndarray:
+    """Codes of at least k rows, -1 where they are missing: each with k rows, or none."""
+    codes = codes.copy()
+    levels, rows = np.unique(codes[codes >= 0], return_counts=True)
+    codes[np.isin(codes, levels[rows < k])] = -1
+    missing = int(np.sum(codes < 0))
+    if 0 < missing < k:
+        largest = np.flatnonzero(codes == levels[rows.argmax()])
+        # drawn in the same way in each exchange; all of them where too few would be left
+        draw = np.random.default_rng(0).permutation(largest)
+        codes[draw[: k - missing] if len(draw) + missing >= 2 * k else draw] = -1
+    return codes
+
+
+def _tells(x: np.ndarray, k: int) -> bool:
+    """Whether fewer than k rows differ from what half of them have, as the ones of zeros and ones,
+    or one row is further from the middle than all others together."""
+    if not len(x):
+        return False
+    usual = np.unique(x, return_counts=True)[1].max()
+    away = np.abs(x - np.median(x))
+    few = 0 < len(x) - usual < k and 2 * usual >= len(x)
+    return bool(few or 2 * away.max() > away.sum() * (1 + 1e-12))
+
+
+def _joined(x: np.ndarray, k: int, decimals: float) -> np.ndarray:
+    """Equal values stay together; with fewer than k of them they are joined with the next."""
+    if not len(x):
+        return x
+    order = np.argsort(x, kind="stable")
+    ordered, ends, need = x[order], [], k
+    for end in (np.flatnonzero(np.append(np.diff(ordered) != 0, True)) + 1).tolist():
+        if end >= need:
+            ends.append(end)
+            need = end + k
+    ends[-1] = len(x)
+    starts = np.array([0, *ends[:-1]])
+    sizes = np.diff([0, *ends])
+    with np.errstate(over="ignore"):
+        means = np.add.reduceat(ordered, starts) / sizes
+    means = np.clip(means, ordered[starts], ordered[np.array(ends) - 1])
+    if np.isfinite(decimals):
+        means = np.rint(means * 10.0**decimals) / 10.0**decimals
+    found = np.empty(len(x))
+    found[order] = np.repeat(means, sizes)
+    return found
+
+
+def _decimals(x: np.ndarray, k: int) -> float:
+    """The fewest that write all values but those of less than k rows; inf where none do."""
+    if len(x) < k:
+        return 0.0
+    left = x
+    for d in range(MOST_DECIMALS + 1):
+        left = left[~has_decimals(left, d)]
+        if len(left) < k:
+            return float(d)
+    return np.inf
