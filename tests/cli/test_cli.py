@@ -424,9 +424,9 @@ def test_every_field_of_a_spec_is_an_option_and_arrives(command, monkeypatch):
     settings, algorithm = expected.pop("settings"), expected["algorithm"]
     if command == "compare":
         expected.pop("algorithm")
-        assert arrived == [expected, None, [algorithm], settings, None, None, False]
+        assert arrived == [expected, None, [algorithm], settings, None, None, None, False]
     else:
-        assert arrived == [expected, None, settings, None, None, False]
+        assert arrived == [expected, None, settings, None, None, None, False]
 
 
 def test_help_has_the_defaults_of_a_spec(capsys):

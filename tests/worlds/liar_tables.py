@@ -41,7 +41,9 @@ def patients(n: int = 70) -> dict[str, pd.DataFrame]:
 
 
 def founded(folder) -> FederationFolder:
-    config = Config("test", plan=RegressionPlan(**PLANS["binary"]), patience=0.2, deadline=1.0)
+    config = Config(
+        "test", plan=RegressionPlan(**PLANS["binary"], answers="each"), patience=0.2, deadline=1.0
+    )
     return create(folder / "fed", SITES, config, data=patients())
 
 
@@ -100,7 +102,9 @@ class LyingNetwork:
 def table(home: FederationFolder, lie: Lie | None, plan: str | None = None, **settings) -> Told:
     told: list[dict] = []
     watched = FederationFolder(home.path, told.append)
-    chosen = RegressionPlan(**PLANS[plan or (lie.plan if lie else "binary")], **settings)
+    chosen = RegressionPlan(
+        **PLANS[plan or (lie.plan if lie else "binary")], answers="each", **settings
+    )
     config = Config("test", plan=chosen, patience=0.2, deadline=1.0)
     network = LyingNetwork(home, lie)
     nodes = Nodes(network, watched, Hello("test", REGRESSION), 1.0)
