@@ -18,6 +18,7 @@ import tomli_w
 from typer.testing import CliRunner
 
 from feddcd._errors import DataError, Refused, SpecError
+from feddcd.analysis import _finished
 from feddcd.analysis._sums import PointQuestion, upper
 from feddcd.analysis.protocol import SiteRows, arrays
 from feddcd.analysis.registry import ANALYSES, read_plan
@@ -29,8 +30,9 @@ from feddcd.federation.site.answer import SitePlace, answer
 from feddcd.federation.site.approval import approve, deny, pause, resume, waiting, words_of
 from feddcd.federation.site.log import verify_log
 from feddcd.federation.site.memory import difference as difference_of
-from feddcd.federation.site.policy import Policy
-from feddcd.federation.site.rules import check_counts, first_counts
+from feddcd.federation.site.memory import smallest_atom
+from feddcd.federation.site.policy import Policy, Ruled
+from feddcd.federation.site.rules import check_columns, check_counts, first_counts
 
 SITES = ["east", "north", "south"]
 TARGET = 137  # the row that everybody wants
@@ -79,7 +81,7 @@ class Site:
         """The arrays of one answer."""
         plan = read_plan({"formula": formula, "family": family, **plan})
         analysis = ANALYSES["regression"]
-        offer = analysis.offer(self.frame.drop(index=[TARGET]), plan).offer
+        offer = analysis.offer(self.frame.drop(index=[TARGET], errors="ignore"), plan).offer
         agreed, _ = analysis.agree(dict.fromkeys(sites, offer), plan)
         d = len(agreed.names)
         w = np.zeros((d, 1)) if not len(w) else np.reshape(np.asarray(w, float), (d, 1))
@@ -263,7 +265,7 @@ ATTACKS = {  # who wants what; the rule that the site's log names
     "thresholds in one job": (within_a_job, "crp", "cells"),
     "smooth thresholds": (smooth_thresholds, "crp", "alike"),
     "three columns": (three_columns, "crp", "combinations"),
-    "faint": (faint, "crp", "alike"),
+    "faint": (faint, "crp", "cells"),
     "signs": (signs, "crp", "cells"),
 }
 ALONE = {"answers": "each", "approve": "none", "constants": "any"}  # else careful
@@ -388,10 +390,22 @@ def test_a_refusal_is_no_oracle(tmp_path):
             site.ask(f"crp ~ I(mrn == {mrn})")
         told.append(str(stopped.value).replace(str(mrn), "x"))
     assert told[0] == told[1]
+    site = Site(tmp_path / "any", ALONE)
     for formula in ("crp ~ log(age - 93)", "crp ~ carrier", "crp ~ I(1 / (age - 93.01)**8)"):
         with pytest.raises(Stopped, match=r"^north: refused by the rules of this site$"):
             site.ask(formula)
-    assert {line.get("rule") for line in site.log()[2:]} == {"values", "support", "dominance"}
+    assert {line.get("rule") for line in site.log()} == {"values", "support", "dominance"}
+
+
+SHIFTS = (  # all ways to say 61, which is no cut
+    "abs(age - 61)", "I(61 - age)", "I((age - 61)^2)", "I(age - 60 - 1)", "I((age - 60) - (2 - 1))",
+    "abs(age / 61 - 1)", "abs(log(age / 61))", "abs(age - 61 * bmi / bmi)", "abs(age - 61^1)",
+    "abs(abs(age - 60) - 1)", "I(1 / (1 + exp(-9 * (age - 61))))", "log(age + bmi - 61)",
+    "offset(abs(age - 61))", "I(age * (age - 61))", "I(61 * (age == age) - age)", "I(age^1.61)",
+    "I(age + 0 * log(abs(age - 61) + bmi))", "abs(age - sqrt(3721))", "poly(age - 61, 2, raw=TRUE)",
+    "I(age - 61 * (bmi + 1) + 61 * bmi)", "I(exp(age - 61)):bmi", "I(age - 61 * bmi^0)",
+)  # fmt: skip
+FREE = "age + I((age - 60) / 10) + I(bmi^2) + log(bmi + 1) + I(2 * age - bmi / 3) + (age + bmi)^2"
 
 
 def test_the_codebook_of_the_site_has_the_cut_points(tmp_path):
@@ -400,9 +414,11 @@ def test_the_codebook_of_the_site_has_the_cut_points(tmp_path):
     book["columns"]["crp"]["roles"] = ["outcome"]
     site = Site(tmp_path, {"answers": "each", "approve": "none"}, book)
     assert site.ask("crp ~ I(age > 60)", codebook=book)["moments.n"] == 400
-    for wrong in ("I(age > 61)", "I(61 > age)", "I(age + 1 > 60)", "cut(age, c(0, 60.5, 120))"):
+    compared = ("I(age > 61)", "I(61 > age)", "I(age + 1 > 60)", "cut(age, c(0, 60.5, 120))")
+    for wrong in (*compared, *SHIFTS):
         with pytest.raises(Stopped, match="its codebook's cuts"):
             site.ask(f"crp ~ {wrong}", codebook=book)
+    assert site.ask(f"crp ~ {FREE}", codebook=book)["moments.n"] == 400
     with pytest.raises(Stopped, match="'crp' as predictor: its codebook gives it other roles"):
         site.ask("bmi ~ crp", codebook=book)
     with pytest.raises(Stopped, match="which is not in its codebook"):
@@ -468,7 +484,7 @@ def test_a_patient_who_withdraws_consent(tmp_path):
     assert site.ask("crp ~ age")["moments.n"] == 399
     shown = CliRunner().invoke(app, ["federation", "outgoing", str(tmp_path), "--log"]).output
     assert "WITHDRAWAL  one patient withdrew (1 set closed)" in shown
-    assert "sets: its rows differ from those of an earlier job by 1" in " ".join(shown.split())
+    assert "sets: 1 rows, fewer than 20, are in some of the jobs" in " ".join(shown.split())
     used = CliRunner().invoke(app, ["federation", "outgoing", str(tmp_path)]).output
     assert "jobs in the last 30 days: 2 of 30" in used
 
@@ -496,6 +512,101 @@ def test_a_sum_is_judged_on_the_whole_cohort(tmp_path):
         check_counts(Policy(), rows, analysis, {"n": [60], "support": [0, 3, 2]})
     with pytest.raises(Refused, match="3 parameters from 29 rows"):
         check_counts(Policy(), rows, analysis, {"n": [29], "support": [0, 3, 3]})
+
+
+def ward(n=100, alike=(17, 40)):
+    """Only the rows `alike` are 61 years old; row 17 is alone in its ward and clinic; `lac` and
+    `trop` are missing in eleven rows each, in one of them both, `five` in five."""
+    rng = np.random.default_rng(0)
+    d = pd.DataFrame({"age": rng.integers(30, 90, n).astype(float)})
+    d.loc[d.age == 61, "age"] = 63
+    d.loc[list(alike), "age"] = 61
+    d["bmi"] = rng.normal(27, 4, n).round(1)
+    d["ward"] = rng.choice(["A", "B", "C"], n)
+    d["clinic"] = np.where(d.ward == "C", rng.choice(["v", "x"], n), rng.choice(list("vxz"), n))
+    d.loc[17, ["ward", "clinic"]] = ["C", "z"]
+    for name in ("lac", "trop", "five", *(f"lab{i}" for i in range(7))):
+        d[name] = rng.uniform(1, 9, n).round(2)
+    d["y"] = (0.05 * d.age + rng.normal(size=n)).round(2)
+    if n >= 100:
+        d.loc[10:20, "lac"] = d.loc[20:30, "trop"] = np.nan
+        d.loc[[3, 14, 15, 62, 88], "five"] = np.nan
+    return d
+
+
+KINKS = "y ~ abs(age - 60) + abs(age - 61) + abs(age - 62) + bmi"
+LABS = " + ".join(f"lab{i}" for i in range(7))
+POWERS = "y ~ age + I(age**2) + I(age**3)"
+NO_LIMIT = {"max_parameters_per_row": float("inf")}
+SMALL = {"small_cells": "sum", "max_share": 0.8}
+TOGETHER = {  # data, settings, jobs of which the last is too much, the rule and what the log says
+    "product": (ward(), {}, ["y ~ age:ward + age:clinic"], "cells", "age:clinic[T.z] and"),
+    "product in a sum": (ward(), SMALL, ["y ~ age:ward + age:clinic"], "dominance", "two columns"),
+    "four sets": (
+        ward(), NO_LIMIT, ["y ~ age", "y ~ age + lac", "y ~ age + trop"], "sets", "1 rows, fewer"
+    ),
+    "powers": (ward(), {}, [POWERS, f"{POWERS} + five"], "sets", "5 rows, fewer than 50"),
+    "kinks": (ward(), {}, [f"{KINKS} + I(bmi^2)"], "combinations", "a leverage of 0.5"),
+    "kinks of four": (
+        ward(alike=(17, 40, 50, 60)), {}, [f"{KINKS} + I(bmi^2)"], "combinations", "in 4 rows"
+    ),
+    "more columns": (
+        ward(24, (17,)), SMALL | NO_LIMIT, [f"{KINKS} + {LABS}"], "combinations", "from 24 rows"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_sums_that_tell_of_few_rows_together(name, tmp_path, monkeypatch):
+    """As a masked job is judged: products of columns, sums over sets of rows that are added and
+    taken from each other, combinations of columns."""
+    real = _tables.facts_of
+    monkeypatch.setattr(_tables, "facts_of", lambda *a: real(*a)._replace(mode="sum"))
+    frame, more, jobs, rule, why = TOGETHER[name]
+    site = Site(tmp_path, ALONE | {"small_cells": "sum"} | more, frame=frame)
+    if name == "product":
+        site = Site(tmp_path / "strict", ALONE, frame=frame)
+    for formula in jobs[:-1]:
+        site.ask(formula)
+    with pytest.raises(Stopped, match=r"^north: refused by the rules of this site$"):
+        site.ask(jobs[-1])
+    logged = site.log()[-1]
+    assert logged["rule"] == rule
+    assert why in logged["why"]
+    assert rule != "sets" or "complete in the plan" in logged["why"]
+
+
+def test_a_small_site_takes_part_where_its_policy_says_so():
+    rng = np.random.default_rng(1)
+    columns = {f"x{i}": x for i, x in enumerate(rng.uniform(1, 9, (12, 24)))}
+    with pytest.raises(Ruled) as ruled:
+        check_columns(columns, {}, 24, Policy(), "sum")
+    assert (ruled.value.rule, ruled.value.story[:10]) == ("combinations", "13 columns")
+    check_columns(columns, {}, 24, Policy(max_leverage=1), "sum")
+    with pytest.raises(Ruled):
+        check_columns(columns, {}, 24, Policy(max_leverage=1), "each")
+
+
+def test_rows_by_the_sets_that_they_are_in():
+    sets = [np.array(rows, "u8") for rows in ([1, 2, 3, 4], [2, 3, 4, 5], [4, 5, 6, 7])]
+    assert smallest_atom(sets[:1]) == 4
+    assert smallest_atom(sets[:2]) == smallest_atom(sets) == 1
+    assert smallest_atom([sets[0], sets[0][:2]]) == 2
+    assert smallest_atom([np.array([8, 8, 8, 9], "u8"), np.array([8, 9], "u8")]) == 2
+
+
+def test_products_of_a_large_table_are_those_of_few_rows(monkeypatch):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(3000, 6))
+    X[40:, 0], X[:37, 1] = 0, 0  # three rows have both
+    curvature = rng.random(3000)
+    found = []
+    for most in (_finished.MOST_PRODUCTS, 0):
+        monkeypatch.setattr(_finished, "MOST_PRODUCTS", most)
+        parts = [x for _, x in _finished._products("H", X, curvature)]
+        found.append([numbers.dominated(x, 5).sum() for x in parts])
+    assert sum(found[0]) == sum(found[1]) > 0
+    assert len(found[1]) == 5  # pairs of the column of forty rows
 
 
 @pytest.mark.chaos

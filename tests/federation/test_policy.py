@@ -153,6 +153,8 @@ BAD = [  # text, what is said after the path
     ),
     ("answers = true\ncomplete = true\n", "answers should be one of 'sum', 'each'; got True"),
     ("constants = 1\ncomplete = true\n", "constants should be one of 'codebook', 'any'; got 1"),
+    ("max_leverage = 1.5\ncomplete = true\n", "need 0 < max_leverage <= 1, got max_leverage = 1.5"),
+    ("max_share = 0\ncomplete = true\n", "need 0 < max_share <= 1, got max_share = 0"),
     ("min_support = -1\ncomplete = true\n", "min_support should be a whole number >= 0, got -1"),
     ("max_parameters_per_row = 0\ncomplete = true\n", "should be a number > 0, got 0"),
     ("max_parameters_per_row = true\ncomplete = true\n", "should be a number > 0, got True"),
@@ -232,6 +234,7 @@ def test_the_defaults_are_careful():
     careful = Policy()
     assert (careful.min_support, careful.min_sites, careful.max_parameters_per_row) == (5, 3, 0.1)
     assert (careful.answers, careful.approve, careful.constants) == ("sum", "job", "codebook")
+    assert (careful.max_share, careful.max_leverage) == (0.5, 0.5)
     assert careful.min_rows == careful.min_per_class == careful.min_per_level == 5
     assert Policy(ask_before_sending=True).approve == "answer"
 

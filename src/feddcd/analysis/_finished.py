@@ -12,6 +12,8 @@ from ._sums import PointQuestion, square
 from .protocol import SiteRows
 
 CERTAIN = 1e-3 / 4  # of the variance of a class, a thousandth of the largest
+MOST_PRODUCTS = 200_000_000  # of entries that are looked at one by one
+RARE = 1000  # rows; of a sum over more, a few hold little
 OUTCOME, WEIGHT, OFFSET = "(outcome)", "(weight)", "(offset)"
 
 
@@ -26,7 +28,7 @@ def columns_of(rows: SiteRows) -> dict[str, np.ndarray]:
 
 
 def contributions(rows: SiteRows, question: PointQuestion) -> Iterator[tuple[str, np.ndarray]]:
-    """Absolute values, n by m each: of moments, gradient, diagonal of H, total curvature."""
+    """Absolute values, n by m each: of moments, gradient, H, total curvature."""
     data, family = rows.data, rows.plan.loss()
     if question.basis.size:
         data = data._replace(X=data.X @ question.basis)
@@ -56,12 +58,36 @@ def contributions(rows: SiteRows, question: PointQuestion) -> Iterator[tuple[str
                 (X[:, :, None] ** 2 * (w * own)[:, None, :]).reshape(len(X), -1),
             )
             yield f"the curvature of {what}", w * own.sum(1, keepdims=True)
+            for curvature in (w * own).T:
+                yield from _products(what, X, curvature)
         if family.firth and question.V.size:
             V, mean = square(question.V, question.w.size), family.mean(z)
             h = s * at.curvature[:, 0, 0] * np.sum((X @ V) * X, 1)
             yield "the gradient of Firth's penalty", abs(X * (h * (0.5 - mean[:, 0]))[:, None])
         if question.closing:
             yield "the meat of robust standard errors", _meat(scores, rows.cluster)
+
+
+def _products(what: str, X: np.ndarray, curvature: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    """Off the diagonal: |x_j x_k| times the curvature, for each pair of columns. Of a table that is
+    too large for that, the pairs that few rows have a product of."""
+    n, p = X.shape
+    size, two = abs(X), np.all((X.min(0) == X) | (X.max(0) == X), axis=0)
+    kinds = {
+        f"an entry of {what} of two columns": False,
+        f"an entry of {what} of two categories": True,
+    }
+    if n * p**2 <= MOST_PRODUCTS:
+        for j in range(p - 1):
+            parts = size[:, j + 1 :] * (size[:, j] * curvature)[:, None]
+            for name, both in kinds.items():
+                yield name, parts[:, (two[j] & two[j + 1 :]) == both]
+        return
+    there = (size * curvature[:, None] > 0).astype(np.float32)
+    counts = np.triu(there.T @ there, 1)
+    for j, k in np.argwhere((counts > 0) & (counts < RARE)):
+        parts = size[:, j] * size[:, k] * curvature
+        yield [*kinds][int(two[j] and two[k])], parts[parts > 0][:, None]
 
 
 def _meat(scores: np.ndarray, cluster: np.ndarray | None) -> np.ndarray:

@@ -3,12 +3,13 @@
 k is the least number of rows that a number may speak of. Each rule gives why not, or nothing.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import scipy.linalg
 
 HALF = 0.5
+FEW = 0.9  # of a combination, in fewer than k rows: it speaks of them
 MOST_PAIRS = 4000  # of columns that have much in common: each takes a fit
 RELATED = 0.5  # r²: columns that have less in common are not nearly alike
 SAME = 1e-12  # of the size: differences below are rounding
@@ -26,13 +27,21 @@ def dominated(parts: np.ndarray, k: int, share: float = HALF) -> np.ndarray:
     the largest more than half. What is no number counts as dominated."""
     if k < 2 or not parts.size:
         return np.zeros(parts.shape[1], bool)
-    n, first = len(parts), min(k - 1, len(parts))
     with np.errstate(all="ignore"):
-        total = parts.sum(0)
-        largest = np.partition(parts, n - first, axis=0)[n - first :].sum(0)
-        few = largest <= total * share * (1 + 1e-12)
-        one = parts.max(0) <= total * HALF * (1 + 1e-12)
-        return ~(few & one) & (total != 0)
+        total, most = parts.sum(0), parts.max(0)
+        open_ = ~((k - 1) * most <= total * min(share, HALF))  # all others cannot be dominated
+        found = np.zeros(parts.shape[1], bool)
+        found[open_] = _is_dominated(parts[:, open_], total[open_], most[open_], k, share)
+        return (found & (total != 0)) | ~np.isfinite(total)
+
+
+def _is_dominated(
+    parts: np.ndarray, total: np.ndarray, most: np.ndarray, k: int, share: float
+) -> np.ndarray:
+    n, first = len(parts), min(k - 1, len(parts))
+    largest = np.partition(parts, n - first, axis=0)[n - first :].sum(0)
+    few = largest <= total * share * (1 + 1e-12)
+    return ~(few & (most <= total * HALF * (1 + 1e-12)))
 
 
 def lonely(column: np.ndarray, k: int, share: float = HALF) -> bool:
@@ -47,40 +56,46 @@ def lonely(column: np.ndarray, k: int, share: float = HALF) -> bool:
 def small_cells(
     columns: Mapping[str, np.ndarray], others: Mapping[str, np.ndarray], k: int
 ) -> Iterator[tuple[str, str]]:
-    """Pairs of columns of two values each with a joint cell of some rows, but fewer than k: of the
-    first among each other, and with the others. Categories are such columns, one for each level."""
-    names, every, counts = _joint(columns, others)
-    wrong = np.any((counts > 0) & (counts < k), axis=0)
-    for i, j in np.argwhere(wrong):
-        if j < i or j >= len(names):
+    """Pairs of columns with a joint cell of some rows, but fewer than k: of the first among each
+    other, and with the others. The cells of a column are its rows that differ from its most
+    frequent value, and those that differ from 0: products of two columns, shifted so, are sums over
+    the joint cell. A column of two values, as that of a level is, has a cell for each of them."""
+    own, rest = _cells(columns), _cells(others)
+    if not own:
+        return
+    names, every = [name for name, _ in own], [name for name, _ in own + rest]
+    counts = _common([cell for _, cell in own], [cell for _, cell in own + rest])
+    for i, j in np.argwhere((counts > 0) & (counts < k)):
+        if (j < i or j >= len(names)) and names[i] != every[j]:
             yield names[i], every[j]
 
 
-def _joint(columns: Mapping[str, np.ndarray], others: Mapping[str, np.ndarray]):
-    """Rows of the four joint cells of columns of two values: of the first with each."""
-    own = {name: codes for name, x in columns.items() if (codes := _codes(x)) is not None}
-    rest = {name: codes for name, x in others.items() if (codes := _codes(x)) is not None}
-    if not own:
-        return [], [], np.zeros((4, 0, 0))
-    A = np.stack(list(own.values())).astype(np.float32)
-    B = np.stack([*own.values(), *rest.values()]).astype(np.float32)
-    n, step = A.shape[1], 2**16  # exact in 32 bits
-    both = sum((A[:, i : i + step] @ B[:, i : i + step].T).astype(float) for i in range(0, n, step))
-    first, second = A.sum(1, dtype=float)[:, None], B.sum(1, dtype=float)[None, :]
-    counts = np.stack([both, first - both, second - both, n - first - second + both])
-    return list(own), [*own, *rest], counts
+def _cells(columns: Mapping[str, np.ndarray]) -> list[tuple[str, np.ndarray]]:
+    """The rows of each cell of each column."""
+    found = []
+    for name, x in columns.items():
+        values, counts = np.unique(x, return_counts=True)
+        shifts = values if len(values) == 2 else [values[counts.argmax()], 0.0]
+        cells = {cell.tobytes(): cell for cell in (x != shift for shift in shifts)}
+        found += [(name, cell) for cell in cells.values() if len(values) > 1]
+    return found
+
+
+def _common(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> np.ndarray:
+    """Rows that each of the first has in common with each of the second."""
+    A, B, step = np.stack(a).astype(np.float32), np.stack(b).astype(np.float32), 2**16
+    parts = range(0, A.shape[1], step)  # exact in 32 bits
+    return sum((A[:, i : i + step] @ B[:, i : i + step].T).astype(float) for i in parts)  # pyright: ignore
 
 
 def smallest_cell(columns: Mapping[str, np.ndarray]) -> int | None:
     """The fewest rows of a value, or of a pair of values, of columns of two values."""
-    counts = _joint(columns, {})[2]
-    return int(counts[counts > 0].min()) if counts.size else None
-
-
-def _codes(column: np.ndarray) -> np.ndarray | None:
-    """0 and 1 of a column of two values; None of others."""
-    codes = (column != column[0]).astype(int)
-    return codes if codes.any() and np.all(column[codes == 1] == column[codes.argmax()]) else None
+    two = {name: x for name, x in columns.items() if len(np.unique(x)) == 2}
+    cells = [cell for _, cell in _cells(two)]
+    if not cells:
+        return None
+    counts = _common(cells, cells)
+    return int(counts[counts > 0].min())
 
 
 def nearly_alike(
@@ -130,12 +145,16 @@ def _differ_by_few(a: np.ndarray, b: np.ndarray, k: int, steps: int = 30) -> boo
 
 
 def singled_out(
-    columns: Mapping[str, np.ndarray], others: Mapping[str, np.ndarray], mode: str
+    columns: Mapping[str, np.ndarray],
+    others: Mapping[str, np.ndarray],
+    k: int,
+    mode: str,
+    most: float = HALF,
 ) -> str:
-    """Why some combination of all columns may speak of one row or two. What a row can hold of the
-    sum of squares of any combination is its leverage: 1 if a combination is 0 in all other rows,
-    1/2 if in all but two. A site of few rows has high leverages anyway, and may take part in a sum,
-    where nobody reads its own."""
+    """Why some combination of all columns may speak of fewer than k rows. What a row can hold of
+    the sum of squares of any combination is its leverage: 1 if a combination is 0 in all other
+    rows, 1/2 if in all but two. A site of few rows has high leverages anyway: whoever wants it to
+    take part in sums allows more than a half."""
     Z = [np.ones(len(x)) for x in [*columns.values()][:1]] + [
         *_standard(columns).values(),
         *_standard(others).values(),
@@ -146,8 +165,30 @@ def singled_out(
     Q, size = np.asarray(Q), abs(np.diag(np.asarray(R)))
     Q = Q[:, size > 1e-11 * size.max()]
     n, p = Q.shape
-    if mode != "sum" and 4 * p > n:
+    most = most if mode == "sum" else min(most, HALF)
+    if (mode != "sum" and 4 * p > n) or (most <= HALF and 2 * p >= n):
         return f"{p} columns of this job and earlier ones, from {n} rows"
-    limit = HALF - 1e-9 if mode != "sum" else 0.9 if 2 * p < n else np.inf
-    most = float(np.sum(Q**2, 1).max())
-    return f"a row has a leverage of {most:.2f} in the columns of all jobs" if most > limit else ""
+    if most >= 1:
+        return ""
+    highest = float(np.sum(Q**2, 1).max())
+    if highest > most - 1e-9:
+        return f"a row has a leverage of {highest:.2f} in the columns of all jobs"
+    if (share := _held_by_few(Q, k)) > max(FEW, most):
+        return f"a combination of the columns of all jobs has {share:.2f} of it in {k - 1} rows"
+    return ""
+
+
+def _held_by_few(Q: np.ndarray, k: int, steps: int = 3) -> float:
+    """The most that some k - 1 rows are found to hold of a combination: it begins near each row of
+    some leverage, and goes on with what the rows that hold most of it allow."""
+    n, few, found = len(Q), min(k - 1, len(Q)), 0.0
+    near = np.flatnonzero(np.sum(Q**2, 1) > 1 / (2 * k))
+    step = max(1, 10**7 // n)
+    for start in range(0, len(near), step):
+        ways = Q[near[start : start + step]]
+        for _ in range(steps):
+            rows = np.argpartition((Q @ ways.T) ** 2, n - few, axis=0)[n - few :].T
+            held, vectors = np.linalg.eigh(np.einsum("rip,rjp->rij", Q[rows], Q[rows]))
+            ways = np.einsum("rip,ri->rp", Q[rows], vectors[:, :, -1])
+            found = max(found, float(held[:, -1].max()))
+    return found

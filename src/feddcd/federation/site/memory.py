@@ -12,7 +12,7 @@ import hashlib
 import json
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -157,3 +157,18 @@ def difference(a: np.ndarray, b: np.ndarray) -> int:
     net = np.bincount(place[: len(a)], minlength=len(values)).astype(int)
     net -= np.bincount(place[len(a) :], minlength=len(values))
     return int(abs(net).sum())
+
+
+def smallest_atom(sets: Sequence[np.ndarray]) -> int:
+    """The fewest rows that are in the same ones of these sets: any sum or difference of sums over
+    sets is one over such groups. Of rows that are alike each counts."""
+    values, place = np.unique(np.concatenate(sets), return_inverse=True)
+    ends = np.cumsum([len(rows) for rows in sets])[:-1]
+    counts = [np.bincount(part, minlength=len(values)) for part in np.split(place, ends)]
+    copies = np.max(counts, axis=0)
+    which = np.repeat(np.arange(len(values)), copies)
+    nth = np.arange(len(which)) - np.repeat(np.cumsum(copies) - copies, copies)
+    group = np.zeros(len(which), int)
+    for count in counts:
+        group = np.unique(2 * group + (nth < count[which]), return_inverse=True)[1]
+    return int(np.bincount(group).min())

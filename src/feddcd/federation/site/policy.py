@@ -104,6 +104,7 @@ class Policy:
     constants: str = "codebook"
     small_cells: str = "refuse"
     max_share: float = 0.5
+    max_leverage: float = 0.5
     min_support: int = 5
     min_rows: int | None = None
     min_per_class: int | None = None
@@ -128,8 +129,10 @@ class Policy:
                 object.__setattr__(self, name, value)
             if type(value) is not int or value < 0:
                 raise PolicyError(f"{name} should be a whole number >= 0, got {value!r}")
-        if type(self.max_share) not in (int, float) or not 0 < self.max_share <= 1:
-            raise PolicyError(f"need 0 < max_share <= 1, got max_share = {self.max_share!r}")
+        for name in ("max_share", "max_leverage"):
+            value = getattr(self, name)
+            if type(value) not in (int, float) or not 0 < value <= 1:
+                raise PolicyError(f"need 0 < {name} <= 1, got {name} = {value!r}")
         most = self.max_parameters_per_row
         if type(most) not in (int, float) or not most > 0:
             raise PolicyError(f"max_parameters_per_row should be a number > 0, got {most!r}")

@@ -21,12 +21,13 @@ from ...analysis.protocol import Analysis, SiteRows, arrays
 from ...data.draft import is_identifier
 from . import _columns as numbers
 from ._roles import check_roles
+from ._sets import check_sets, doubts_of
 from ._words import describe_job
 from .approval import ID_LENGTH, check_running, require
-from .memory import Memory, difference
+from .memory import Memory
 from .policy import Policy, Ruled, not_allowed
 
-OF_CELLS = "times the outcome"  # sums that are counts of cells where both are categories
+OF_CELLS = ("times the outcome", "of two categories")  # counts of cells, of categories
 
 
 class JobFacts(NamedTuple):
@@ -112,10 +113,10 @@ def check_job(
         _check_release(policy, parameters, memory)
         earlier = _earlier(facts, id, memory) if k > 1 else {}
         check_columns(columns, earlier, rows.n, policy, facts.mode)
-        _check_sets(k, facts, id, memory)
+        check_sets(policy, facts, parameters, id, memory)
         what = {"set": id, "cohort": list(facts.sites), "parameters": parameters}
         memory.note(facts.job, **what, plan=facts.plan, agreed=facts.agreed, passed=True)
-    doubts = _doubts(k, facts, id, memory)
+    doubts = doubts_of(k, facts, id, memory)
     if policy.approve == "job" or doubts:
         shown = describe_job(rows, columns, facts.mode, facts.exchanges, facts.sites, doubts)
         require(memory.site, facts.job[:ID_LENGTH], "this job", {"job": facts.job, "shown": shown})
@@ -156,7 +157,7 @@ def check_columns(
         raise Ruled("cells", f"{one} and {other} have a joint cell of fewer than {k} rows")
     for one, other in numbers.nearly_alike(columns, earlier, k):
         raise Ruled("alike", f"{one} and {other} are alike but for fewer than {k} rows")
-    if why := numbers.singled_out(columns, earlier, mode):
+    if why := numbers.singled_out(columns, earlier, k, mode, policy.max_leverage):
         raise Ruled("combinations", why)
 
 
@@ -194,34 +195,6 @@ def _check_release(policy: Policy, parameters: int, memory: Memory) -> None:
     if most and before + parameters > most:
         told = f"{parameters} parameters more than the {before} so far (max_parameters = {most})"
         raise not_allowed(told)
-
-
-def _check_sets(k: int, facts: JobFacts, id: str | None, memory: Memory) -> None:
-    """A new set of rows is an earlier one, or differs from each by k rows at least."""
-    if id is None or k < 2:
-        return
-    own, retired = memory.rows_of(id), memory.retired()
-    for other in {job["set"] for job in memory.jobs().values() if job["set"]} - {id} - retired:
-        if (differ := difference(own, memory.rows_of(other))) < k:
-            told = f"its rows differ from those of an earlier job by {differ}, fewer than {k}"
-            raise Ruled("sets", f"{told}; found the set over all columns of the study at once")
-
-
-def _doubts(k: int, facts: JobFacts, id: str | None, memory: Memory) -> list[str]:
-    """What only a person can judge, whatever `approve` says."""
-    if id is None or k < 2:
-        return []
-    found, own, retired = [], memory.rows_of(id), memory.retired()
-    for job, known in memory.jobs().items():
-        if job == facts.job or not known["set"]:
-            continue
-        if known["set"] == id and set(known["cohort"]) != set(facts.sites):
-            other = sorted(set(known["cohort"]) ^ set(facts.sites))
-            found.append(f"the same rows were summed with other sites before: {other}")
-        elif known["set"] in retired - {id} and difference(own, memory.rows_of(known["set"])) < k:
-            told = f"fewer than {k} rows differ from those of a job before a withdrawal"
-            found.append(f"{told}: who has both results may learn about them")
-    return list(dict.fromkeys(found))
 
 
 def first_counts(rows: SiteRows, analysis: Analysis) -> dict[str, np.ndarray]:

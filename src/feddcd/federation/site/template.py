@@ -31,7 +31,7 @@ _TEMPLATE = """\
 
 # The least number of rows that a number may speak of, k. In every column some k rows differ from
 # the most frequent value, or none do; cells of categories have k rows, or none; the k - 1 rows that
-# give most to a sum hold at most half of it; two sets of rows differ by k rows, or by none.
+# give most to a sum hold at most half of it; rows that some jobs have and others not are k rows.
 # min_support = 5
 
 # "sum": what leaves can be read only as a sum over sites. "each": this site's own numbers, too.
@@ -43,7 +43,8 @@ _TEMPLATE = """\
 # Who agrees: a person once for each job, a person for each answer, or nobody.
 # approve = "job"
 
-# Numbers in comparisons, cut points and knots: those of codebook.toml in this folder, or any.
+# Numbers in comparisons, cut points and knots, and those added to a column: cuts of codebook.toml
+# in this folder, or any.
 # constants = "codebook"
 
 # Joint cells of categories with fewer than min_support rows are refused, or may enter a sum over
@@ -52,6 +53,10 @@ _TEMPLATE = """\
 
 # What the min_support - 1 rows that give most to a sum may hold of it; 0.8 lets 5 like rows pass.
 # max_share = 0.5
+
+# What one row may hold of any combination of columns; the columns are fewer than half the rows
+# here. More than 0.5 lifts both, up to 1, which checks nothing: for small hospitals in a sum.
+# max_leverage = 0.5
 
 # Parameters per row: of the sum's rows, or of this site's rows where its own numbers leave.
 # max_parameters_per_row = 0.1

@@ -1,0 +1,43 @@
+"""Sets of rows of several jobs: what their sums tell together."""
+
+import math
+from fractions import Fraction
+from typing import Any
+
+from .memory import Memory, difference, smallest_atom
+from .policy import Policy, Ruled
+
+
+def check_sets(policy: Policy, facts: Any, parameters: int, id: str | None, memory: Memory) -> None:
+    """Rows that are in some sets and not in others are many: sums over sets, added and taken from
+    each other, are sums over such a group, and from enough sums its rows can be computed."""
+    k, most = policy.min_support, policy.max_parameters_per_row
+    if id is None or k < 2:
+        return
+    known = [job for job in memory.jobs().values() if job["set"] not in {None, *memory.retired()}]
+    sets = {job["set"] for job in known} | {id}
+    if len(sets) < 2:
+        return
+    parameters = max([parameters, *(job.get("parameters", 0) for job in known)])
+    least = k if math.isinf(most) else max(k, math.ceil(parameters / Fraction(repr(most))))
+    if (rows := smallest_atom([memory.rows_of(each) for each in sorted(sets)])) < least:
+        told = f"{rows} rows, fewer than {least}, are in some of the jobs so far and not in others"
+        remedy = "name all columns of the study under complete in the plan of every job"
+        raise Ruled("sets", f"{told}: {remedy}, so that all have the same rows")
+
+
+def doubts_of(k: int, facts: Any, id: str | None, memory: Memory) -> list[str]:
+    """What only a person can judge, whatever `approve` says."""
+    if id is None or k < 2:
+        return []
+    found, own, retired = [], memory.rows_of(id), memory.retired()
+    for job, known in memory.jobs().items():
+        if job == facts.job or not known["set"]:
+            continue
+        if known["set"] == id and set(known["cohort"]) != set(facts.sites):
+            other = sorted(set(known["cohort"]) ^ set(facts.sites))
+            found.append(f"the same rows were summed with other sites before: {other}")
+        elif known["set"] in retired - {id} and difference(own, memory.rows_of(known["set"])) < k:
+            told = f"fewer than {k} rows differ from those of a job before a withdrawal"
+            found.append(f"{told}: who has both results may learn about them")
+    return list(dict.fromkeys(found))
