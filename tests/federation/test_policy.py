@@ -296,7 +296,7 @@ def check_asking(folder):
     )
     for word in ("yes", " Y\n"):
         assert door(word).release(b"a", BASE, b"q") == b"a"
-    no = (Refused, "north: its administrator did not agree to send this answer")
+    no = (Refused, f"north: {RULED}")
     for word in ("", "no", "yesterday"):
         assert refusal(lambda w=word: door(w).release(b"a", BASE, b"q")) == no
     assert all("'g': float64 (4,), from 0 to 3: 0, 1, 2, 3\n" in text for text in prompts)
@@ -332,7 +332,7 @@ def check_holding(folder):
     assert len(logged) == 3  # once each, however often it is asked for
     assert not any("refused" in line for line in lines(folder))
     deny(folder, waiting(folder)[0])
-    no = (Refused, "north: its administrator did not agree to its answer")
+    no = (Refused, f"north: {RULED}")
     assert no in [refusal(lambda q=q: door.release(b"a", BASE, q)) for q in (b"another", b"q")] + [
         refusal(lambda: door.release(b"a", other, b"q"))
     ]
@@ -539,10 +539,10 @@ MUTANTS = [  # group that finds it, owner, function, text, its mutant
     ("asking", Release, "release", "if self.ask is not None:", "if self.ask is None and False:"),
     ("asking", log, "confirm", "not in (", "in ("),
     ("asking", log, "confirm", 'reply = ""', 'reply = "yes"'),
-    ("asking", log, "confirm", "raise Refused(", "str("),
+    ("asking", log, "confirm", "raise Ruled(", "max("),
     ("holding", Release, "release", 'elif policy.approve == "answer":', "elif False:"),
     ("holding", log, "require", 'if (queue / f"{id}.approved"', 'if not (queue / f"{id}.approved"'),
-    ("holding", log, "require", 'if (queue / f"{id}.denied"', 'if 0 and (queue / f"{id}.denied"'),
+    ("holding", approval, "_check_denied", "raise Ruled(", "max("),
     ("holding", log, "require", "raise Waits(", "str("),
     ("holding", log, "require", "append(folder", f"{_OFF}(folder"),
     ("holding", log, "require", "< MOST_WAITING", ">= 0"),

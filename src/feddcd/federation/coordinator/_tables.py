@@ -209,6 +209,7 @@ class AnalysisRun:
         wanted, offers = sorted(self.nodes.here()), {}
         until = time.monotonic() + self.config.patience
         while True:
+            self.waiting.clear()
             left = [site for site in wanted if site not in offers and site not in self.refused]
             requests = {site: self._pack("columns", None, {}) for site in left}
             for site, envelope in self._replies(requests, "columns", SMALL):
@@ -216,7 +217,11 @@ class AnalysisRun:
                     offers[site] = read_columns(envelope.meta)
                 except Refused as reason:
                     self._refuse(site, f"{site}: {reason}")
-            if set(wanted) <= set(offers) | self.refused.keys() or time.monotonic() > until:
+            late = time.monotonic() > until
+            if late and self.waiting and len(offers) < max(FEWEST, self.config.fewest):
+                told = ", ".join(sorted(self.waiting))  # too few are left without them
+                raise Stalled(f"waited {self.config.patience:g} s for {told}")
+            if late or set(wanted) <= set(offers) | self.refused.keys():
                 return offers
             time.sleep(PAUSE_S)
             self.nodes.call(lambda: True)

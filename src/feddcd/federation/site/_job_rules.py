@@ -11,7 +11,8 @@ from ...sums.job import Job
 from ..following import FollowedJob
 from ._again import check_steep, once
 from ._job_file import JobFile
-from ._tables import facts_of, guarded, judged_rows, memory_of, rows_of, table_of
+from ._own_table import table_of
+from ._tables import facts_of, guarded, judged_rows, memory_of, rows_of
 from .disclosure import Outgoing, Release
 from .policy import Ruled, limit
 from .rules import check_answer, check_counts, first_counts

@@ -4,6 +4,7 @@ No value of the data is looked at, so refusals are by name.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from ..._errors import Refused
@@ -14,10 +15,14 @@ from .memory import Memory
 from .policy import Policy, not_allowed
 
 
+def own_codebook(site: Path) -> Codebook | None:
+    path = site / CODEBOOK
+    return load_codebook(path) if path.exists() else None
+
+
 def check_roles(policy: Policy, plan: Any, entering: Sequence[str], memory: Memory) -> None:
     """Identifiers have no role; others have those of the site's codebook, where it has one."""
-    path = memory.site / CODEBOOK
-    own = load_codebook(path) if path.exists() else None
+    own = own_codebook(memory.site)
     sent = read_codebook(plan.codebook) if plan.codebook else None
     for book in [each for each in (own, sent) if each is not None]:
         for name in entering:
@@ -31,6 +36,11 @@ def check_roles(policy: Policy, plan: Any, entering: Sequence[str], memory: Memo
         if own is not None and sent is not None and sent.columns.get(name) != own.columns[name]:
             raise not_allowed(f"another codebook than its own for the column {name[:50]!r}")
     formula = getattr(plan, "formula", None)
+    if policy.min_support >= 2:
+        if own is not None:
+            _check_declared(own, plan)
+        elif sent is not None and policy.constants == "codebook":
+            _check_sent(sent)
     if own is not None and formula is not None:
         _check_own_roles(own, plan)
     if policy.constants == "codebook" and policy.min_support and formula is not None:
@@ -47,6 +57,27 @@ def _check_own_roles(own: Codebook, plan: Any) -> None:
             raise not_allowed(
                 f"the column {name[:50]!r} as {role}: its codebook gives it other roles"
             )
+
+
+def _check_declared(own: Codebook, plan: Any) -> None:
+    """Another list of levels would ask whether a value occurs; the order is free."""
+    declared = dict(plan.levels)
+    if getattr(plan, "classes", None) is not None:
+        declared[str(read_formula(plan.formula).outcome)] = plan.classes
+    known = own.levels(declared)
+    for name, levels in declared.items():
+        if name not in known or len(levels) != len(known[name]) or set(levels) != set(known[name]):
+            raise not_allowed(f"other levels than its codebook's for the column {name[:50]!r}")
+
+
+def _check_sent(sent: Codebook) -> None:
+    """A range judges rows by value, and words for missing drop them: whoever chooses both could
+    find out one row."""
+    for name, entry in sent.columns.items():
+        if entry.range is not None or entry.missing is not None:
+            what = "range" if entry.range is not None else "missing"
+            told = f"{what} of the column {name[:50]!r}"
+            raise Refused(f"the codebook of this plan is not the one of this site: {told}")
 
 
 def _check_constants(own: Codebook | None, formula: str) -> None:

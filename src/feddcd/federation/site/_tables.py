@@ -2,24 +2,44 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from ..._errors import DataError, FeddcdError, Refused
+from ..._errors import DataError, FeddcdError
 from ..._files import stamp
-from ...analysis.protocol import Agreement, Analysis, ColumnsOffer, Misfit, SiteRows, arrays
+from ...analysis.protocol import (
+    Agreement,
+    Analysis,
+    ColumnsOffer,
+    Misfit,
+    Offered,
+    SiteRows,
+    arrays,
+)
 from ...analysis.registry import ANALYSES, read_plan
 from ...data.codebook import FILE as CODEBOOK
-from ...data.codebook import read_codebook
-from ...data.conform import CodebookError, conform, read_agreed
-from ...data.frames import PLAIN, Frame, Reading, check_used
+from ...data.conform import CodebookError
+from ...data.frames import Frame, Reading
 from ..wire import Envelope
 from ._again import check_steep
+from ._offers import offer_of, plain_numbers
+from ._own_table import (
+    SiteTable,
+    as_agreed,
+    book_of,
+    errors_told,
+    named_table,
+    read_own,
+    stamps,
+    whole_table,
+)
+from ._roles import own_codebook
+from ._words import describe_job, describe_offer, describe_plan, describe_refused
+from .approval import ID_LENGTH, asks_first, held, require
 from .disclosure import Outgoing, Release
 from .memory import Memory
 from .policy import Check, Policy, Ruled, limit
@@ -33,19 +53,9 @@ from .rules import (
 )
 
 Made = TypeVar("Made")
-
-
-class SiteTable(NamedTuple):
-    """Whose data, where they are, and where the site keeps what it remembers."""
-
-    client: str
-    data: Path
-    folder: Path
-    how: Reading = PLAIN
-
-
-def table_of(place: Any) -> SiteTable:
-    return SiteTable(place.client, place.data, place.folder, place.how)
+MANY = 2**62  # rows, where none were counted
+NAMES = "this question for names and levels of columns"
+JOB = "this job"
 
 
 def columns(
@@ -54,21 +64,62 @@ def columns(
     """The kinds of the columns that the plan names, and their levels."""
     plan = read_plan(envelope.meta["plan"])
     analysis, policy, memory = ANALYSES[plan.analysis], release.policy(), memory_of(source)
-    table = _table(source, plan)
-    with _guard(source, table):
+    table, id = named_table(source, policy, plan), digest_of(plan.to_dict())
+    with errors_told(source, table):
         names = list(table.frame.columns)
         entering = analysis.columns(plan, names)
-        check_offer(policy, plan, analysis, names, digest_of(plan.to_dict()), memory)
+        check_offer(policy, plan, analysis, names, id, memory)
+        offered = _without_values(policy, source, table, plan, entering)
     out = Outgoing("columns", analysis.method, entering, len(table.frame), 0, {}, {}, 0, {})
-    check(out)  # before anything is evaluated
-    with _guard(source, table):
-        make = lambda: analysis.offer(_agreed(table, plan, entering).frame, plan)
-        offered = _evaluated(policy, source, make)
-        offer = _evaluated(policy, source, lambda: _declared(offered.offer, plan))
-    meta = {"client": source.client, **offer._asdict()}
+    behind = lambda of: out._replace(classes=of.classes, levels=of.levels)
+
+    def judged() -> Offered:
+        policy.check(out)
+        made = _offered(policy, source, plan, entering)
+        policy.check(behind(made))
+        return made
+
+    if offered is None and not asks_first(policy):
+        check(out)  # before anything is evaluated
+        offered = _offered(policy, source, plan, entering)
+    elif offered is None:
+        policy.check(out._replace(rows=MANY))  # what is told by name
+        declared = _plan_words(source, plan)
+        shown = lambda found: describe_offer(plan, entering, found) + declared
+        key = digest_of("columns", id)[:ID_LENGTH]
+        offered = held(source.folder, key, NAMES, judged, shown)
+    meta = {"client": source.client, **offered.offer._asdict()}
     # whoever sends this asks the rules again, now with the rows behind each name
-    out = out._replace(classes=offered.classes, levels=offered.levels)
-    return Envelope("columns", meta, {}), out
+    return Envelope("columns", meta, {}), behind(offered)
+
+
+def _without_values(
+    policy: Policy, source: SiteTable, table: Frame, plan: Any, entering: Sequence[str]
+) -> Offered | None:
+    """An offer for which no value was looked at; None where there can be none."""
+    analysis, own = ANALYSES[plan.analysis], own_codebook(source.folder)
+    if own is not None and policy.min_support >= 2:
+        offered = offer_of(own, plan, analysis, entering)
+    elif not asks_first(policy) or (book := plain_numbers(table, plan, entering)) is None:
+        return None
+    else:
+        try:
+            offered = offer_of(book, plan, analysis, entering)
+        except FeddcdError:
+            return None
+    return offered._replace(offer=_declared(offered.offer, plan))
+
+
+def _offered(policy: Policy, source: SiteTable, plan: Any, entering: Sequence[str]) -> Offered:
+    """Of the values; a person decides about it where one is asked."""
+    table = whole_table(source, plan)
+
+    def make() -> Offered:
+        made = ANALYSES[plan.analysis].offer(as_agreed(source, table, plan, entering).frame, plan)
+        return made._replace(offer=_declared(made.offer, plan))
+
+    with errors_told(source, table):
+        return _evaluated(policy, source, make)
 
 
 def sums(
@@ -99,14 +150,38 @@ def sums(
 
 
 def judged_rows(source: SiteTable, policy: Policy, facts: JobFacts, memory: Memory) -> SiteRows:
-    """The rows of a job, once the rules allow it."""
+    """The rows of a job, once the rules allow it. Where a person is asked, nothing that depends on
+    values is told before."""
     plan = read_plan(json.loads(facts.plan))
-    analysis, table = ANALYSES[plan.analysis], _table(source, plan)
-    with _guard(source, table):
-        check_plan(policy, plan, analysis, list(table.frame.columns), facts, memory)
-        check_identifiers(policy, plan, table.frame, analysis.columns(plan, list(table.frame)))
-        rows = _evaluated(policy, source, lambda: rows_of(source, facts))
-        check_job(policy, rows, analysis, identified(source, rows, facts, memory), memory)
+    analysis, table = ANALYSES[plan.analysis], named_table(source, policy, plan)
+    with errors_told(source, table):
+        names = list(table.frame.columns)
+        check_plan(policy, plan, analysis, names, facts, memory)
+        entering = analysis.columns(plan, names)
+
+    def judge() -> tuple[SiteRows, list[str]]:
+        whole = whole_table(source, plan)
+        with errors_told(source, whole):
+            check_identifiers(policy, plan, whole.frame, entering)
+            rows = _evaluated(policy, source, lambda: rows_of(source, facts))
+            known = identified(source, rows, facts, memory)
+            return rows, check_job(policy, rows, analysis, known, memory)
+
+    def shown(found: tuple[SiteRows, list[str]] | Exception) -> list[str]:
+        declared = _plan_words(source, plan)
+        if isinstance(found, Exception):
+            return describe_refused(plan, entering, facts.sites, found) + declared
+        rows, doubts = found
+        columns = analysis.columns_of(rows)
+        job = describe_job(rows, columns, facts.mode, facts.exchanges, facts.sites, doubts)
+        return job + declared
+
+    id = facts.job[:ID_LENGTH]
+    if asks_first(policy):
+        return held(source.folder, id, JOB, judge, shown)[0]
+    rows, doubts = judge()
+    if doubts or policy.approve == "job":
+        require(source.folder, id, JOB, {"id": id, "shown": shown((rows, doubts))})
     return rows
 
 
@@ -114,6 +189,11 @@ def guarded(rows: SiteRows, analysis: Analysis, policy: Policy) -> SiteRows:
     """The rows as they are told: where the policy is careful, never about fewer than k."""
     k = policy.min_support
     return analysis.guarded(rows, max(k, limit(policy.min_per_level)) if k > 1 else 0)
+
+
+def _plan_words(source: SiteTable, plan: Any) -> list[str]:
+    own = (source.folder / CODEBOOK).exists()
+    return describe_plan(plan, book_of(source, plan), own, source.how.na)
 
 
 def _evaluated(policy: Policy, source: SiteTable, make: Callable[[], Made]) -> Made:
@@ -142,7 +222,7 @@ def memory_of(source: SiteTable) -> Memory:
 def facts_of(source: SiteTable, plan: Any, agreed: Any, job: str, mode: str = "each") -> JobFacts:
     """Of a job in plain values."""
     most = getattr(read_plan(plan), "max_exchanges", 50)
-    rebuild = lambda plan, agreed: _rows(source, plan, agreed, *stamp(source.data))
+    rebuild = lambda plan, agreed: _rows(source, plan, agreed, *stamps(source))
     return JobFacts(
         job, tuple(agreed["sites"]), mode, int(most), json.dumps(plan), json.dumps(agreed),
         rebuild=rebuild,
@@ -151,7 +231,7 @@ def facts_of(source: SiteTable, plan: Any, agreed: Any, job: str, mode: str = "e
 
 def rows_of(source: SiteTable, facts: JobFacts) -> SiteRows:
     """The site's rows of a job; what is wrong with them is told as `_guard` has it."""
-    return _rows(source, facts.plan, facts.agreed, *stamp(source.data))
+    return _rows(source, facts.plan, facts.agreed, *stamps(source))
 
 
 def identified(source: SiteTable, rows: SiteRows, facts: JobFacts, memory: Memory) -> JobFacts:
@@ -163,56 +243,13 @@ def identified(source: SiteTable, rows: SiteRows, facts: JobFacts, memory: Memor
 @lru_cache(maxsize=4)
 def _identities(data: Path, how: Reading, salt: bytes, *_: int) -> np.ndarray:
     """Of each row of the file: of its words and numbers, whatever its place."""
-    frame = _read(data, how, "{}", *stamp(data)).frame
+    frame = read_own(data, how, "{}", *stamp(data)).frame
     lists = [frame[name].map(repr).tolist() for name in sorted(frame.columns)]
     each = (
         hashlib.blake2b("\x1f".join(row).encode(), digest_size=8, key=salt).digest()
         for row in zip(*lists, strict=True)
     )
     return np.frombuffer(b"".join(each), "<u8")
-
-
-@contextmanager
-def _guard(source: SiteTable, table: Frame) -> Iterator[None]:
-    """What is wrong with the data: columns may be named to others, all else is for the own log."""
-    try:
-        yield
-    except Refused:
-        raise
-    except Misfit as error:
-        raise Refused(f"{source.client}: {error}") from error.__cause__  # for the own log
-    except CodebookError as error:
-        raise Refused(f"{source.client}: its {error.public}") from error  # which the log gets
-    except FeddcdError as error:
-        raise error.placed(str(source.data), table.place) from None
-    except ValueError as error:
-        raise DataError(str(error), file=str(source.data)) from None
-
-
-def _table(source: SiteTable, plan: Any) -> Frame:
-    return _read(source.data, source.how, json.dumps(plan.codebook), *stamp(source.data))
-
-
-@lru_cache(maxsize=2)
-def _read(data: Path, how: Reading, codebook: str, *_: int) -> Frame:
-    book = json.loads(codebook)
-    return read_agreed(data, read_codebook(book) if book else None, how=how)
-
-
-def _agreed(table: Frame, plan: Any, entering: Sequence[str]) -> Frame:
-    """The columns that enter as the plan's codebook has them."""
-    if plan.codebook:
-        book = read_codebook(plan.codebook)
-        for name in entering:
-            if name not in book.columns or book.columns[name].type == "identifier":
-                raise Misfit(f"the codebook gives its column {name!r} no role")
-        table = conform(table, book, entering)
-    try:
-        check_used(table, entering)
-    except DataError as error:
-        public = f"column {error.column!r} holds neither plain numbers nor categories"
-        raise CodebookError(str(error), public=public, column=error.column) from None
-    return table
 
 
 def _declared(offer: ColumnsOffer, plan: Any) -> ColumnsOffer:
@@ -230,6 +267,6 @@ def _declared(offer: ColumnsOffer, plan: Any) -> ColumnsOffer:
 def _rows(source: SiteTable, plan: str, cohort: str, *_: int) -> SiteRows:
     read = read_plan(json.loads(plan))
     agreed = Agreement(**json.loads(cohort))
-    analysis, table = ANALYSES[read.analysis], _table(source, read)
-    frame = _agreed(table, read, analysis.columns(read, list(table.frame.columns))).frame
+    analysis, table = ANALYSES[read.analysis], whole_table(source, read)
+    frame = as_agreed(source, table, read, analysis.columns(read, list(table.frame.columns))).frame
     return analysis.rows(frame, read, agreed, source.client)

@@ -133,9 +133,10 @@ def _answer(
     check_running(place.folder)
     if envelope.kind in ("columns", "sums"):
         from . import _tables as tables  # with pandas, which training does without
+        from ._own_table import table_of
 
         handle = tables.columns if envelope.kind == "columns" else tables.sums
-        return handle(envelope, tables.table_of(place), release, check)
+        return handle(envelope, table_of(place), release, check)
     if envelope.kind in MASKED:
         from . import _masked_training as masked  # with what only sums need
 

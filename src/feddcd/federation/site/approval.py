@@ -6,20 +6,22 @@ will. While the file `paused` is there, nothing is answered.
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ..._errors import LogError, Refused, SpecError
 from ..._files import Disk, save
 from ..._text import listed
 from .log import append, lock
+from .policy import Policy, Ruled
 
 WAITING = "outgoing"
 WAITS = "waits for approval by its administrator"
 PAUSED = "is paused by its administrator"
 MOST_WAITING = 100  # so that questions cannot fill the disk
 ID_LENGTH = 16
+Made = TypeVar("Made")
 
 
 class Waits(Refused):
@@ -34,8 +36,7 @@ def require(
     disk, queue = disk or Disk(), folder / WAITING
     if (queue / f"{id}.approved").exists():
         return
-    if (queue / f"{id}.denied").exists():
-        raise Refused(f"its administrator did not agree to {what}")
+    _check_denied(folder, id, what)
     try:
         queue.mkdir(mode=0o700, parents=True, exist_ok=True)
         with lock(disk, queue / "held"):
@@ -46,6 +47,39 @@ def require(
     except OSError as error:
         raise LogError(f"{queue} cannot be written: {error}") from error
     raise Waits(f"{what} {WAITS}")
+
+
+def asks_first(policy: Policy) -> bool:
+    """Whether nothing that depends on values is told before a person has decided. Where the rules
+    on rows are off there is nothing to keep back: then only what leaves is shown to a person."""
+    return policy.approve != "none" and policy.min_support >= 2
+
+
+def held(
+    folder: Path,
+    id: str,
+    what: str,
+    judge: Callable[[], Made],
+    shown: Callable[[Made | Exception], Sequence[str]],
+) -> Made:
+    """What `judge` makes of values, or its refusal, once a person agrees. Until then others hear
+    that it waits, whatever was found; the person reads it."""
+    _check_denied(folder, id, what)
+    if (folder / WAITING / f"{id}.approved").exists():
+        return judge()
+    if id not in waiting(folder):
+        try:
+            found = judge()
+        except Exception as error:
+            found = error
+        require(folder, id, what, {"id": id, "shown": list(shown(found))})
+    raise Waits(f"{what} {WAITS}")
+
+
+def _check_denied(folder: Path, id: str, what: str) -> None:
+    """Told as what the rules refuse: others do not hear which of the two it was."""
+    if (folder / WAITING / f"{id}.denied").exists():
+        raise Ruled("denied", f"its administrator did not agree to {what}")
 
 
 def waiting(folder: Path) -> list[str]:

@@ -48,7 +48,7 @@ def confirm(outgoing: Outgoing, ask: Callable[[str], str]) -> None:
     except EOFError:
         reply = ""
     if reply.strip().lower() not in ("y", "yes"):
-        raise Refused("its administrator did not agree to send this answer")
+        raise Ruled("denied", "its administrator did not agree to send this answer")
 
 
 def record(outgoing: Outgoing, question: bytes) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """What a site checks of a job before anything, and of every answer: in this order.
 
     check_plan     before a row is looked at: what may be told by name, and the budget
-    check_job      on the finished columns: support, cells, sets of rows, cohorts, a person
+    check_job      on the finished columns: support, cells, sets of rows, cohorts
     check_counts   where answers are summed: rows and support of the whole cohort
     check_answer   of every question: dominance, and how many there were
 
@@ -22,8 +22,7 @@ from ...data.draft import is_identifier
 from . import _columns as numbers
 from ._roles import check_roles
 from ._sets import check_sets, doubts_of
-from ._words import describe_job
-from .approval import ID_LENGTH, check_running, require
+from .approval import check_running
 from .memory import Memory
 from .policy import Policy, Ruled, not_allowed
 
@@ -98,8 +97,9 @@ def _check_budget(policy: Policy, facts: JobFacts, memory: Memory) -> None:
 
 def check_job(
     policy: Policy, rows: SiteRows, analysis: Analysis, facts: JobFacts, memory: Memory
-) -> None:
-    """`check_plan` was before. Passes again, and at once, for a job that has passed."""
+) -> list[str]:
+    """`check_plan` was before. Passes again, and at once, for a job that has passed. What only a
+    person can judge is given back."""
     known = memory.jobs().get(facts.job)
     if known is None:
         raise Refused("a job that was never begun here")
@@ -116,10 +116,7 @@ def check_job(
         check_sets(policy, facts, parameters, id, memory)
         what = {"set": id, "cohort": list(facts.sites), "parameters": parameters}
         memory.note(facts.job, **what, plan=facts.plan, agreed=facts.agreed, passed=True)
-    doubts = doubts_of(k, facts, id, memory)
-    if policy.approve == "job" or doubts:
-        shown = describe_job(rows, columns, facts.mode, facts.exchanges, facts.sites, doubts)
-        require(memory.site, facts.job[:ID_LENGTH], "this job", {"job": facts.job, "shown": shown})
+    return doubts_of(k, facts, id, memory)
 
 
 def check_identifiers(policy: Policy, plan: Any, frame: Any, entering: Sequence[str]) -> None:
