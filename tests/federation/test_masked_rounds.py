@@ -16,7 +16,7 @@ from feddcd.federation.coordinator.inspect import inspect, verify
 from feddcd.federation.site import _masked_training
 from feddcd.federation.site.answer import answer
 from feddcd.federation.site.approval import WAITS, approve, waiting, words_of
-from feddcd.federation.site.policy import FILE
+from feddcd.federation.site.policy import FILE, RULED
 from feddcd.federation.wire import Envelope, pack_message, read_refusal, unpack_message
 from feddcd.runs.spec import Spec
 from feddcd.sums._canonical import canonical
@@ -193,6 +193,8 @@ def test_a_person_agrees_to_a_job_once(tmp_path):
     assert "rounds: at most 3" in told
     assert "who takes part: 'site-1', 'site-2', 'site-3', 'site-4'" in told
     approve(site.folder, id)
+    assert RULED in refused()  # 14 columns of few rows
+    rules("max_parameters_per_row = 0.2\nmax_leverage = 1")
     first = said(request)
     assert first.kind == "nonce"
     assert said(request).meta == first.meta, "the same nonce again"
