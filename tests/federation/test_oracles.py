@@ -115,7 +115,7 @@ DECLARED = {
     "a codebook": plan(codebook=book(dx={"levels": ["flu", "copd"]}, y={})),
     "classes": plan("dx ~ age", family="multinomial", classes=["flu", "copd"]),
     "describe": read_plan({"analysis": "describe", "columns": ["C(code)", "age"], "by": "dx"}),
-    "a response": plan("log(94 - crp) ~ age", levels={"dx": ["flu", "copd", "HIV"]}),
+    "a response": plan("log(age - crp) ~ y", levels={"dx": ["flu", "copd", "HIV"]}),
 }
 
 
