@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from feddcd._errors import Refused
+from feddcd._errors import Refused, SpecError
 from feddcd.analysis._sums import NONE, DesignRows, PointQuestion
 from feddcd.analysis.plan import RegressionPlan
 from feddcd.analysis.protocol import SiteRows
@@ -77,7 +77,11 @@ def test_a_job_that_was_answered_waits_for_a_person_under_a_new_name(tmp_path):
     with pytest.raises(Waits, match="this job again waits for approval"):
         once(CAREFUL, job(), new)
     (id,) = waiting(tmp_path)
-    approve(tmp_path, id)
+    assert len(id) == 32  # 128 bits: nobody finds two jobs with one id
+    for wrong in (id[:3], "0000" if id[0] != "0" else "1111"):
+        with pytest.raises(SpecError, match="does not wait"):
+            approve(tmp_path, wrong)
+    approve(tmp_path, id[:8])  # its beginning is enough
     once(CAREFUL, job(), new)
     with pytest.raises(Waits):  # each new name is asked for
         once(CAREFUL, job(), JobFile(tmp_path, "e" * 32))

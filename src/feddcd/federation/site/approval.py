@@ -20,7 +20,8 @@ WAITING = "outgoing"
 WAITS = "waits for approval by its administrator"
 PAUSED = "is paused by its administrator"
 MOST_WAITING = 100  # so that questions cannot fill the disk
-ID_LENGTH = 16
+ID_LENGTH = 32  # hex digits: of 64 bits two jobs with one id could be found by trying
+FEWEST_LETTERS = 4  # by which a person may name what waits
 Made = TypeVar("Made")
 
 
@@ -104,7 +105,11 @@ def deny(folder: Path, id: str) -> None:
 
 
 def _decide(folder: Path, id: str, how: str) -> None:
-    if id not in (ids := waiting(folder)):
+    ids = waiting(folder)
+    named = [one for one in ids if one.startswith(id)]
+    if len(id) >= FEWEST_LETTERS and len(named) == 1:  # its beginning is enough
+        id = named[0]
+    if id not in ids:
         told = f"there wait: {listed(ids)}" if ids else "nothing waits"
         raise SpecError(f"{id!r} does not wait for approval; {told}")
     append(folder, {how: id})
