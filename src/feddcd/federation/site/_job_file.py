@@ -3,6 +3,7 @@
 jobs/ID/job        the job, this site's nonce, the digest of its data file: frozen
 jobs/ID/0007.held  an answer that is about to leave
 jobs/ID/0007       the same, once it may: asked again, the same bytes leave
+jobs/ID/0007.own   its own part in the open, which stays here
 jobs/ID/0007.sums  what all sites' answers to it came to
 jobs/ID/ended      the rules refused a question: nothing more is answered
 
@@ -141,8 +142,17 @@ class JobFile:
     def keep_sums(self, number: int, sums: Mapping[str, np.ndarray]) -> None:
         save(self.disk, self.path / f"{number:04}.sums", pack({"number": number}, sums))
 
+    def keep_own(self, number: int, values: Mapping[str, np.ndarray]) -> None:
+        """Its own part of the sums: it stays here."""
+        save(self.disk, self.path / f"{number:04}.own", pack({"number": number}, values))
+
+    def own(self, number: int) -> dict[str, np.ndarray] | None:
+        return self._numbers(f"{number:04}.own", number)
+
     def sums(self, number: int) -> dict[str, np.ndarray] | None:
-        name = f"{number:04}.sums"
+        return self._numbers(f"{number:04}.sums", number)
+
+    def _numbers(self, name: str, number: int) -> dict[str, np.ndarray] | None:
         data = self.disk.read(self.path / name, MOST_BYTES)
         if data is None:
             return None

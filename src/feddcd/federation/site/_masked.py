@@ -22,6 +22,7 @@ from ..._files import stamp
 from ..._text import printable
 from ...analysis.adding import layout_of, values_of
 from ...analysis.protocol import SiteRows
+from ...analysis.rest import impossible
 from ...sums import signing
 from ...sums.job import Job, SignedNonce, fresh_nonce, job_id
 from ...sums.keys import SiteKeys
@@ -150,6 +151,7 @@ def _exchange(envelope: Envelope, me: MaskingSite, file: JobFile, rules: JobRule
         file.end()
         raise
     if held is None:
+        file.keep_own(number, values)
         held = _made(values, layout, follow, me, identity, question)
         file.hold(number, held)
     data = _reply(me, number, held)
@@ -226,6 +228,7 @@ def _follow(
             raise Refused("the answer of this site to the last question is another one")
         proven = ProvenExchange(own.question, own.layout, last)
         sums = check_exchange(me.roster, job, identity, number - 1, proven)
+        _check_rest(file, number - 1, sums, own.layout)
         file.keep_sums(number - 1, sums)
     follow = FollowedJob(job)
     try:
@@ -238,6 +241,17 @@ def _follow(
     except (FeddcdError, ArithmeticError) as error:
         raise Refused(f"from these sums no question follows: {error}") from None
     return follow
+
+
+def _check_rest(file: JobFile, number: int, sums: Mapping[str, np.ndarray], layout: Layout) -> None:
+    """The sum holds this site's part. That it does not fit would tell of that part, and so ends
+    the job as any refusal by the rules does."""
+    mine = file.own(number)
+    if mine is None:
+        raise Refused("its file of this job lacks its own answer")
+    if why := impossible(sums, mine, layout):
+        file.end()
+        raise Ruled("rest", f"the other sites would have added {why}: somebody bends the sums")
 
 
 def data_digest(place: Any) -> str:
