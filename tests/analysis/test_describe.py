@@ -476,3 +476,18 @@ def test_odd_columns():
         feddcd.describe(pd.DataFrame({"x": [1.0, np.inf]}))
     huge = pd.DataFrame({"x": [1e300, -1e-300, 5e-324, 3.0, 1e22 + 0.1]})
     assert feddcd.describe(huge).table.numbers[0].quantiles[0][1].value == 3.0
+
+
+@pytest.mark.parametrize("option", ["--group", "--site"])
+def test_whose_a_row_is_is_said_as_for_a_table(option, tmp_path, monkeypatch, capsys):
+    """`feddcd glm` calls it --group."""
+    from feddcd.cli.app import main
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "d.csv").write_text(
+        "x,h\n" + "".join(f"{i % 7},{'ab'[i % 2]}\n" for i in range(40))
+    )
+    with pytest.raises(SystemExit) as stop:
+        main(["describe", "d.csv", option, "h", "--out", "out"])
+    assert stop.value.code == 0
+    assert "mean (SD)" in capsys.readouterr().out

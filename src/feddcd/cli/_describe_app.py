@@ -25,7 +25,13 @@ def describe(
     ] = None,
     site: Annotated[
         str | None,
-        typer.Option(help="Which site holds the row.", metavar="COLUMN", show_default=False),
+        typer.Option(
+            "--group",
+            "--site",
+            help="Which site holds the row.",
+            metavar="COLUMN",
+            show_default=False,
+        ),
     ] = None,
     least: Annotated[
         int | None,
@@ -57,7 +63,7 @@ def describe(
     """Describe a table: rows, missing values, means, counts by level, quantiles.
 
     Writes table1.csv, numbers.csv, a report, and job.toml, the same for a federation.
-    Example: feddcd describe patients.csv --by sex --site hospital --out table1
+    Example: feddcd describe patients.csv --by sex --group hospital --out table1
     """
     from ._describe import Wanted, describe_command
     from ._glm import Reading, Source
