@@ -5,7 +5,17 @@ from typing import Annotated
 
 import typer
 
-from ._terminal import Decimal, Encoding, Missing, Sep, SheetName
+from ._terminal import (
+    CodebookFile,
+    Decimal,
+    Encoding,
+    Force,
+    Missing,
+    OutFolder,
+    PathsOnly,
+    Sep,
+    SheetName,
+)
 
 
 def describe(
@@ -44,21 +54,15 @@ def describe(
         list[float] | None,
         typer.Option(help="Of which quantiles; repeat for each. (quartiles)", show_default=False),
     ] = None,
-    codebook: Annotated[
-        Path | None, typer.Option(help="Types and levels of the columns.", show_default=False)
-    ] = None,
+    codebook: CodebookFile = None,
     sep: Sep = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
     na: Missing = None,
     sheet: SheetName = None,
-    out: Annotated[
-        Path | None, typer.Option(help="The folder to write. (runs/...)", show_default=False)
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Into a folder that has files.")] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print the paths written, no more.")
-    ] = False,
+    out: OutFolder = None,
+    force: Force = False,
+    quiet: PathsOnly = False,
 ) -> None:
     """Describe a table: rows, missing values, means, counts by level, quantiles.
 

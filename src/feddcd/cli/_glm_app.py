@@ -5,7 +5,17 @@ from typing import Annotated, Any
 
 import typer
 
-from ._terminal import Decimal, Encoding, Missing, Sep, SheetName
+from ._terminal import (
+    CodebookFile,
+    Decimal,
+    Encoding,
+    Force,
+    Missing,
+    OutFolder,
+    PathsOnly,
+    Sep,
+    SheetName,
+)
 
 # all other options are parameters of the model, under its own names
 OF_THE_COMMAND = {
@@ -101,21 +111,15 @@ def glm(
     bandwidth: Annotated[float, _option("Bytes a second of the server's line.")] = 1e7,
     max_exchanges: Annotated[int, _option("Exchanges at most.")] = 50,
     seed: Annotated[int, _option("Of who is absent.")] = 0,
-    codebook: Annotated[
-        Path | None, typer.Option(help="Types and levels of the columns.", show_default=False)
-    ] = None,
+    codebook: CodebookFile = None,
     sep: Sep = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
     na: Missing = None,
     sheet: SheetName = None,
-    out: Annotated[
-        Path | None, typer.Option(help="The folder to write. (runs/...)", show_default=False)
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Into a folder that has files.")] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print the paths written, no more.")
-    ] = False,
+    out: OutFolder = None,
+    force: Force = False,
+    quiet: PathsOnly = False,
 ) -> None:
     """Fit a regression over sites; writes the table, the model and a report.
 

@@ -1,6 +1,7 @@
 """What an administrator does at a site: approve, deny, pause, withdraw, and look at the log."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 from .._errors import SpecError
@@ -39,19 +40,19 @@ def outgoing_command(folder: Path, ids: list[str], check: bool, log: bool) -> No
 
 
 def approve_command(folder: Path, ids: list[str]) -> None:
-    _check_site(folder)
-    for id in ids:
-        approve(folder, id)
-        say(f"{id} goes on when it is next asked for")
-    if not ids:
-        show_waiting(folder)
+    _decide(folder, ids, approve, "goes on when it is next asked for")
 
 
 def deny_command(folder: Path, ids: list[str]) -> None:
+    _decide(folder, ids, deny, "is denied, and stays so")
+
+
+def _decide(folder: Path, ids: list[str], how: Callable[[Path, str], None], outcome: str) -> None:
+    """Without ids what waits is shown."""
     _check_site(folder)
     for id in ids:
-        deny(folder, id)
-        say(f"{id} is denied, and stays so")
+        how(folder, id)
+        say(f"{id} {outcome}")
     if not ids:
         show_waiting(folder)
 

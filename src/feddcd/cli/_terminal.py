@@ -1,6 +1,7 @@
 """The terminal: one console for results, one for notes; lines of text and bars of progress."""
 
 import shlex
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -27,6 +28,14 @@ Encoding = Annotated[str | None, typer.Option(help=READING["encoding"], show_def
 SheetName = Annotated[str | None, typer.Option(help=READING["sheet"], show_default=False)]
 Missing = Annotated[list[str] | None, typer.Option("--na", help=READING["na"], show_default=False)]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no table.")]
+CodebookFile = Annotated[
+    Path | None, typer.Option(help="Types and levels of the columns.", show_default=False)
+]
+OutFolder = Annotated[
+    Path | None, typer.Option(help="The folder to write. (runs/...)", show_default=False)
+]
+Force = Annotated[bool, typer.Option("--force", help="Into a folder that has files.")]
+PathsOnly = Annotated[bool, typer.Option("--quiet", "-q", help="Print the paths written, no more.")]
 
 
 def as_option(setting: str, value: Any) -> str:

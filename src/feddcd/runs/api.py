@@ -1,5 +1,6 @@
 """`feddcd.run` and `feddcd.compare`: the whole library in two functions."""
 
+import abc
 import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -106,8 +107,36 @@ def resume(
     return execute(spec, folder=folder, resume=True, watch=watch, given=given)
 
 
+class AbstractComparison(abc.ABC):
+    """What is made of several methods' entries, be they single runs or medians."""
+
+    @abc.abstractmethod
+    def entries(self) -> "list[RunEntry]": ...
+
+    def to_latex(self) -> str:
+        """The table that `feddcd compare` prints, as LaTeX with booktabs."""
+        from ..report import latex_table
+
+        return latex_table(self.entries())
+
+    def plot(self) -> "Figure":
+        from ..report import curves
+
+        return curves(self.entries())
+
+    def write_shown(self, folder: Path, title: str) -> None:
+        """compare.tex, compare.png and report.html."""
+        from ..report import curves, latex_table, save_png, write
+
+        entries = self.entries()
+        put = lambda name, how: write_atomically(folder / name, how)
+        put("compare.tex", lambda path: path.write_text(latex_table(entries)))
+        put("compare.png", lambda path: save_png(curves(entries), path))
+        put("report.html", lambda path: write(entries, path, title=title, kind="compare"))
+
+
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(AbstractComparison):
     """Several methods on the same clients, by name."""
 
     results: dict[str, Result]
@@ -137,28 +166,13 @@ class Comparison:
 
         return pd.DataFrame({name: r.summary for name, r in self.results.items()}).T
 
-    def to_latex(self) -> str:
-        """The table that `feddcd compare` prints, as LaTeX with booktabs."""
-        from ..report import latex_table
-
-        return latex_table(self.entries())
-
-    def plot(self) -> "Figure":
-        from ..report import curves
-
-        return curves(self.entries())
-
     def write(self, folder: Path) -> None:
         """compare.csv, compare.tex, compare.png and report.html, beside the runs' own folders."""
-        from ..report import curves, latex_table, save_png, write, write_csv
+        from ..report import write_csv
 
         entries = self.entries()
-        title = f"{len(entries)} methods on {entries[0].config['data']}"
-        put = lambda name, how: write_atomically(folder / name, how)
-        put("compare.csv", lambda path: write_csv(entries, path))
-        put("compare.tex", lambda path: path.write_text(latex_table(entries)))
-        put("compare.png", lambda path: save_png(curves(entries), path))
-        put("report.html", lambda path: write(entries, path, title=title, kind="compare"))
+        write_atomically(folder / "compare.csv", lambda path: write_csv(entries, path))
+        self.write_shown(folder, f"{len(entries)} methods on {entries[0].config['data']}")
 
 
 def compare(

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from .._errors import SpecError
 from .._files import write_atomically
-from .api import Comparison, compare
+from .api import AbstractComparison, Comparison, compare
 from .folder import FolderError
 from .run import Progress
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
     from ..report import RunEntry
 
@@ -21,7 +20,7 @@ MOST = 1000
 
 
 @dataclass(frozen=True, eq=False)
-class Repeats:
+class Repeats(AbstractComparison):
     """The comparisons by seed, all on one split of the rows."""
 
     comparisons: dict[int, Comparison]
@@ -53,29 +52,13 @@ class Repeats:
         each = [one.to_pandas().assign(seed=seed) for seed, one in self.comparisons.items()]
         return pd.concat(each).rename_axis("method").set_index("seed", append=True)
 
-    def to_latex(self) -> str:
-        """The table of medians, as LaTeX with booktabs."""
-        from ..report import latex_table
-
-        return latex_table(self.entries())
-
-    def plot(self) -> "Figure":
-        from ..report import curves
-
-        return curves(self.entries())
-
     def write(self, folder: Path) -> None:
         """repeats.csv, compare.tex, compare.png and report.html, above the seeds' own folders."""
-        from ..report import curves, latex_table, save_png, write
-
         entries = self.entries()
         methods = f"{len(entries)} methods" if len(entries) > 1 else entries[0].label
-        title = f"{methods} on {entries[0].config['data']}, {len(self.comparisons)} seeds"
-        put = lambda name, how: write_atomically(folder / name, how)
-        put("repeats.csv", lambda path: self.to_pandas().to_csv(path))
-        put("compare.tex", lambda path: path.write_text(latex_table(entries)))
-        put("compare.png", lambda path: save_png(curves(entries), path))
-        put("report.html", lambda path: write(entries, path, title=title, kind="compare"))
+        write_atomically(folder / "repeats.csv", lambda path: self.to_pandas().to_csv(path))
+        data = entries[0].config["data"]
+        self.write_shown(folder, f"{methods} on {data}, {len(self.comparisons)} seeds")
 
 
 def repeat(
