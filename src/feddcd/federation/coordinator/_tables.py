@@ -55,7 +55,7 @@ class AnalysisRun:
         self.analysis = ANALYSES[plan.analysis]
         self.refused: dict[str, str] = {}  # by site: why
         self.waiting: set[str] = set()  # for their administrators, in this exchange
-        self.waited: set[str] = set()  # in any
+        self.waited: set[tuple[str, str]] = set()  # in any, and for what
         self.dropped: dict[str, int] = {}
 
     def run(self) -> AnalysisResult:
@@ -257,9 +257,9 @@ class AnalysisRun:
     def _refused(self, site: str, reason: str) -> None:
         if WAITS not in reason:
             return self._refuse(site, reason)
-        if site not in self.waited:
+        if (site, reason) not in self.waited:  # names first, and then the job
             self.folder.note("waiting", reason=reason)
-        self.waited.add(site)
+        self.waited.add((site, reason))
         self.waiting.add(site)
 
     def _refuse(self, site: str, reason: str) -> None:
