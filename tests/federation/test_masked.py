@@ -411,6 +411,45 @@ def test_sums_are_the_default_from_three_sites_on(tmp_path):
     assert (table(other).index == table(home).index).all()
 
 
+ALLOWED = 'answers = "each"\napprove = "none"\nmin_sites = 2\ncomplete = true\n'
+LEFT = r"only north and south are left, and sums need 3 sites.*--mode each"
+
+
+@pytest.mark.parametrize("how", ["denied", "uninvited", "away"])
+def test_sums_never_become_answers_of_single_sites_without_a_word(tmp_path, how):
+    """Who asked for nothing gets no table of two sites, whatever their policies allow."""
+    home = made(tmp_path, RegressionPlan(FORMULA, "gaussian"), patience=0.05)
+    lost = lambda site, kind: "request" if how == "away" and site == "east" else None
+    if how == "denied":
+        (home.site("east") / "policy.toml").write_text("columns = ['y']\ncomplete = true\n")
+    elif how == "uninvited":
+        home.key("east").unlink()
+    network = LocalNetwork(places(home), lost)
+    with pytest.raises(DataError, match=LEFT):
+        run(home, network)
+    assert "sums" not in {kind for _, kind in network.messages}
+    assert not (home.server / "glm").exists()
+
+
+def test_answers_of_single_sites_are_asked_for_by_name_and_said(tmp_path):
+    """And an older proof does not lie beside a table that it does not prove."""
+    home = made(tmp_path, RegressionPlan(FORMULA, "gaussian"))
+    run(home)
+    home.key("east").unlink()
+    network = LocalNetwork(places(home))
+    coordinate(network, {"folder": str(home.path), "mode": "each"}, lambda event: None)
+    told = (home.server / "glm" / "summary.txt").read_text()
+    assert "read by itself (mode each): there is no proof of this table" in told
+    assert "there is no proof of this table" in (home.server / "glm" / "report.html").read_text()
+    assert json.loads((home.server / "glm" / "model.json").read_text())["answers"] == "each"
+    assert not (home.server / "proof").exists()
+    assert "by itself" in events(home, "each")[-1]["reason"]
+    careful = ALLOWED.replace('"each"', '"sum"')
+    (home.site("north") / "policy.toml").write_text(careful)
+    with pytest.raises(DataError, match="a table needs 2 sites"):
+        coordinate(network, {"folder": str(home.path), "mode": "each"}, lambda event: None)
+
+
 def changed_bytes(data, places):
     for place in places:
         yield place, data[:place] + bytes([data[place] ^ (1 << place % 8)]) + data[place + 1 :]

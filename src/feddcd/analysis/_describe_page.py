@@ -11,6 +11,7 @@ from ..report.tables import pairs, table
 from ._bars import Histogram
 from ._describe_text import groups, head, notes, pattern_rows
 from ._description import DescribeResult, NumberSummary, Section
+from .protocol import APART
 
 TERMS = {
     "Mean, SD": "the average, and the standard deviation about it (divided by rows less one).",
@@ -121,6 +122,7 @@ def _missing(result: DescribeResult) -> str:
 def _sites(result: DescribeResult) -> str:
     gone = [f"{site}: {why.removeprefix(f'{site}: ')}" for site, why in result.refused.items()]
     left = [page.paragraph("Not part of this table:"), page.bullets(gone)] if gone else []
+    left += [page.paragraph(APART)] if result.apart else []
     if result.sites is None and not left:
         return ""
     own = [] if result.sites is None else [_table1(result, result.sites, "By site")]

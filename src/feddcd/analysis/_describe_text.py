@@ -13,6 +13,7 @@ from ..report.tables import Group, terminal_table
 from ._bins import Quantile
 from ._describe_plan import QUARTILES
 from ._description import DescribeResult, LevelSummary, NumberSummary, Section
+from .protocol import APART
 
 WIDTH = 118
 ABOUT = "≈ "
@@ -130,7 +131,7 @@ def summary(result: DescribeResult) -> str:
     if result.sites is not None:
         parts.append("By site")
         parts.append(_drawn(head(result.sites), *groups(result, result.sites)))
-    parts += notes(result)
+    parts += [*notes(result), *([APART] if result.apart else [])]
     return "\n".join(line.rstrip() for line in "\n".join(parts).splitlines())
 
 

@@ -59,8 +59,7 @@ class Visible(NamedTuple):
 def visible(known: CellCounts, least: int) -> Visible:
     groups = hide_groups(known.n, least) if known.parted else np.zeros(len(known.n), bool)
     opened = [_open(there, groups, least, known.parted) for there in known.present]
-    width = len(known.n) + known.parted
-    return Visible(groups, np.array(opened, bool).reshape(len(opened), width))
+    return Visible(groups, np.array(opened, bool).reshape(-1, len(known.n) + known.parted))
 
 
 class Masks(NamedTuple):
@@ -154,15 +153,16 @@ class DescribeResult:
     careful: tuple[int, int] = (0, 0)
     n_dropped: int = 0
     refused: Mapping[str, str] = field(default_factory=dict)
+    apart: bool = False  # a coordinator read each site's answers
 
     @property
     def n_exchanges(self) -> int:
         return len(self.history)
 
     def with_sites(
-        self, dropped: Mapping[str, int], refused: Mapping[str, str]
+        self, dropped: Mapping[str, int], refused: Mapping[str, str], apart: bool = False
     ) -> "DescribeResult":
-        return dataclasses.replace(self, refused=dict(refused))
+        return dataclasses.replace(self, refused=dict(refused), apart=apart)
 
     def facts(self) -> dict[str, Any]:
         return {"converged": True, "rows": self.n_rows}
@@ -234,7 +234,7 @@ class CellTable(NamedTuple):
 
 def _section(shape: Shape, told: CellTable, gone: Masks) -> Section:
     """Cells without any row are left out, and those that are hidden."""
-    known, seen, names = told.known, told.seen, told.names
+    known, seen, names = told[:3]
     cells = [i for i in range(len(names)) if known.n[i] > 0 and not seen.groups[i]]
     places = [told.mean.shape[1] - 1, *cells]
     shown = lambda x, hidden: np.where(hidden, np.nan, x)
@@ -257,8 +257,8 @@ def _section(shape: Shape, told: CellTable, gone: Masks) -> Section:
         own = counts[:-1].sum(0)
         present = np.array([own.sum(), *own[cells]], float)
         present[(present == 0) | np.isnan(lines[-1])] = np.nan  # a share would tell the missing
-        share = lines[:-1] / present
-        levels.append(LevelSummary(name, tuple(map(label, each)), lines[:-1], share, lines[-1]))
+        named, shares = tuple(map(label, each)), lines[:-1] / present
+        levels.append(LevelSummary(name, named, lines[:-1], shares, lines[-1]))
     rows = np.array([known.n.sum(), *known.n[cells]], float)
     return Section((ALL, *(names[i] for i in cells)), rows, tuple(numbers), tuple(levels))
 

@@ -97,6 +97,7 @@ class TableResult:
     spread: pd.Series | None = None  # standard deviations; nan for columns of 0 and 1
     codebook: Mapping[str, Any] = field(default_factory=dict)  # where one was agreed
     refused: Mapping[str, str] = field(default_factory=dict)  # by site: why it takes no part
+    apart: bool = False  # a coordinator read each site's answers: nothing of it is proven later
     answers: str = "each"  # as used; "sum": nothing but sums over the sites was known
     outcome: Outcome | None = None  # of two words: the other, and the event that counts as 1
     more: Mapping[str, pd.DataFrame] = field(default_factory=dict)  # tables that were asked for
@@ -219,14 +220,17 @@ class TableResult:
         return summary(self)
 
     def with_sites(
-        self, dropped: Mapping[str, int], refused: Mapping[str, str] | None = None
+        self,
+        dropped: Mapping[str, int],
+        refused: Mapping[str, str] | None = None,
+        apart: bool = False,
     ) -> "TableResult":
         """With the rows that each site left out, and why sites are not part of it."""
         unknown = -1 if self.answers == "sum" else 0
         missing = [int(dropped.get(str(site), unknown)) for site in self.site_counts.index]
         counts, total = self.site_counts.assign(missing=missing), sum(dropped.values())
         return dataclasses.replace(
-            self, n_dropped=total, site_counts=counts, refused=dict(refused or {})
+            self, n_dropped=total, site_counts=counts, refused=dict(refused or {}), apart=apart
         )
 
     def facts(self) -> dict[str, Any]:

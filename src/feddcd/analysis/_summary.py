@@ -13,6 +13,7 @@ from ._measures import OVERDISPERSED
 from ._result import TableResult
 from ._robust import named, notes
 from .families import CHOICES
+from .protocol import APART
 
 WIDTH = 78
 CELL = 11
@@ -191,6 +192,7 @@ def _notes(result: TableResult) -> list[str]:
     theta = [] if result.theta is None else [_theta(result.theta, result.theta_se)]
     return [
         *scale,
+        *([APART] if result.apart else []),
         *refused,
         *event,
         *references,

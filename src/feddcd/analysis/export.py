@@ -125,6 +125,7 @@ def document(result: TableResult) -> dict[str, Any]:
         **_more.document(result.more),
         "site_counts": _by_site(result),
         "sites_refused": dict(result.refused),
+        "answers": result.answers,
         "leave_one_site_out": _without(result),
         "exchanges": int(result.n_exchanges),
         "design": _design(result),

@@ -19,6 +19,7 @@ from ..data.codebook import Codebook
 
 Arrays = Mapping[str, np.ndarray]
 ALL = "all"  # stands for all sites, where only sums over them are known
+APART = "Each site was read by itself (mode each): there is no proof of this table."
 
 
 class Misfit(DataError):
@@ -137,15 +138,15 @@ class SiteRows(NamedTuple):
 
 class AnalysisResult(Protocol):
     """A frozen dataclass: what an analysis found. `with_sites` is told the rows that each site
-    left out, and why sites take no part; `facts` are noted where it ends; `write` makes all files
-    and yields each as it is done."""
+    left out, why sites take no part, and whether a coordinator read each `apart`; `facts` are
+    noted where it ends; `write` makes all files and yields each as it is done."""
 
     @property
     def n_dropped(self) -> int: ...
     @property
     def n_exchanges(self) -> int: ...
     def with_sites(
-        self, dropped: Mapping[str, int], refused: Mapping[str, str]
+        self, dropped: Mapping[str, int], refused: Mapping[str, str], apart: bool = ...
     ) -> "AnalysisResult": ...
     def facts(self) -> dict[str, Any]: ...
     def write(self, folder: Path) -> Iterator[Path]: ...

@@ -18,7 +18,7 @@ from .._errors import Failed, SpecError
 from .._files import owner_only, shown
 from .._text import printable
 from ..federation.config import Config
-from ..federation.coordinator.coordinator import coordinate
+from ..federation.coordinator.coordinator import coordinate, in_mode
 from ..federation.coordinator.inspect import Insight, inspect, verify
 from ..federation.coordinator.nodes import LocalExchange
 from ..federation.folder import FederationFolder, load_address, load_place, load_places
@@ -78,14 +78,14 @@ def certify_command(path: Path, authority: Path | None) -> None:
         say(f"hand every site the new {shown(folder.server / 'ca.crt')}: the old one ends")
 
 
-def up_command(path: Path, rounds: int, sites: bool) -> None:
+def up_command(path: Path, rounds: int, sites: bool, mode: str = "") -> None:
     folder = FederationFolder(path)
-    config = folder.config()
+    config = in_mode(folder.config(), mode)  # said before anything is started
     if (folder.path / "authority" / "ca.key").exists():  # earlier versions left it there
         say("take authority/ca.key off this machine: who has it can play the server")
     with _show_events(config, rounds) as watch, _terminable():
         try:
-            last = up(folder, watch, rounds=rounds, sites=sites)
+            last = up(folder, watch, rounds=rounds, sites=sites, mode=mode)
         except Failed as error:
             print(printable(f"error: {error}"), file=sys.stderr)
             sys.exit(1)
@@ -131,7 +131,9 @@ def _show_events(
         yield watch
 
 
-def simulate_command(path: Path, rounds: int, loss: float, seed: int, show: bool = False) -> None:
+def simulate_command(
+    path: Path, rounds: int, loss: float, seed: int, show: bool = False, mode: str = ""
+) -> None:
     if not 0 <= loss < 1:
         raise SpecError(f"need 0 <= loss < 1, got loss={loss}")
     folder = FederationFolder(path)
@@ -141,7 +143,8 @@ def simulate_command(path: Path, rounds: int, loss: float, seed: int, show: bool
         say(LOOSE_SAID)
     exchange = LocalExchange(places, loss=loss, seed=seed, ask=input if show else None)
     with _show_events(config, rounds, "greeting the sites") as watch, owner_only():
-        coordinate(exchange, {"folder": str(folder.path), "rounds": rounds}, watch)
+        given = {"folder": str(folder.path), "rounds": rounds, "mode": mode}
+        coordinate(exchange, given, watch)
     if config.plan is not None:
         return show_table(folder)
     _show(inspect(folder))

@@ -11,6 +11,10 @@ federation_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 
 Folder = Annotated[Path, typer.Argument(help="The federation's folder.", metavar="DIR")]
 Rounds = Annotated[int, option("Go on to so many rounds. (as federation.toml says)")]
+Mode = Annotated[
+    str | None,
+    option("Of a table: sum, or each: the coordinator reads each site's own numbers; no proof."),
+]
 SiteFolder = Annotated[
     Path, typer.Argument(help="The site's own folder.", metavar="SITE_DIR", show_default=False)
 ]
@@ -85,6 +89,7 @@ def up(
     folder: Folder,
     rounds: Rounds = 0,
     sites: Annotated[bool, option("Start the sites on this machine too.")] = True,
+    mode: Mode = None,
 ) -> None:
     """Start the link and the sites with TLS, train, show progress, take everything down.
 
@@ -92,7 +97,7 @@ def up(
     """
     from ._federation import up_command
 
-    up_command(folder, rounds, sites)
+    up_command(folder, rounds, sites, mode or "")
 
 
 @federation_app.command("simulate")
@@ -104,6 +109,7 @@ def simulate(
     show_outgoing: Annotated[
         bool, option("Show all that would leave a site, and ask.", "--show-outgoing")
     ] = False,
+    mode: Mode = None,
 ) -> None:
     """Run coordinator and sites in one process, without Flower: the same ledger and files.
 
@@ -111,7 +117,7 @@ def simulate(
     """
     from ._federation import simulate_command
 
-    simulate_command(folder, rounds, loss, seed, show_outgoing)
+    simulate_command(folder, rounds, loss, seed, show_outgoing, mode or "")
 
 
 @federation_app.command("site")

@@ -19,6 +19,7 @@ LINES = {  # by event: what an administrator should know
     "refused": "refused: {reason}",
     "waiting": "waiting: {reason}",
     "silent": "no answer from {site}",
+    "each": "{reason}",
     "joined": "{site} joined with {rows} rows",
     "died": "{program} died and is started again",
 }

@@ -14,6 +14,7 @@ from .._influence import hinge
 from .._result import Fitted, TableResult, result_of
 from .._robust import named
 from .._summary import ranges
+from ..protocol import APART
 from . import _words as words
 from ._course import course, error_of
 from ._effects import forest
@@ -127,6 +128,7 @@ def _sites(fit: TableResult) -> str:
     return page.lines([
         table("What each site holds", head, ("", rows)),
         page.lines([page.paragraph("Not part of this table:"), page.bullets(gone)]) if gone else "",
+        page.paragraph(APART) if fit.apart else "",
         page.paragraph("What it rests on: " + " ".join(words.trust(fit)), "note"),
     ])  # fmt: skip
 

@@ -43,6 +43,10 @@ from .nodes import Nodes, greet
 
 PAUSE_S = 1.0
 SMALL = 1 << 24  # bytes of an answer beside matrices of its parameters
+EACH = (
+    "with --mode each the coordinator reads each site's own numbers, where every site's policy "
+    "allows it (answers = 'each'), and there is no proof"
+)
 
 
 class Withdrawn(Exception):
@@ -78,6 +82,7 @@ class AnalysisRun:
             try:
                 if self._mode(cohort) == "sum":
                     return self._summed(cohort)
+                self.folder.note("each", reason="each site's answers are read by itself: no proof")
                 return self._finish(*self._settled(cohort, kept))
             except Withdrawn:
                 continue
@@ -93,11 +98,16 @@ class AnalysisRun:
         return left()
 
     def _mode(self, cohort: Agreement) -> str:
-        """Sums where they are asked for, and where nothing is said from three sites on."""
-        said = getattr(self.plan, "answers", None) or getattr(self.config, "answers", "")
-        few = len(cohort.sites) < FEWEST or not (self.folder.server / ROSTER).exists()
-        each = getattr(self.plan, "needs_each", "")
-        return said or ("each" if few or each else "sum")
+        """Sums where nothing is said. Where sites of a roster went and left too few of them, nobody
+        is read by itself unless who asked for the table says so."""
+        said, sites = getattr(self.plan, "answers", None), cohort.sites
+        never = not (self.folder.server / ROSTER).exists()  # two sites from the beginning
+        if said or never or getattr(self.plan, "needs_each", ""):
+            return said or "each"
+        if len(sites) < FEWEST:
+            told = f"only {' and '.join(sorted(sites))} are left, and sums need {FEWEST} sites"
+            raise DataError(f"{told}; {EACH}")
+        return "sum"
 
     def _summed(self, cohort: Agreement) -> AnalysisResult:
         run = begin(self.folder, self.plan, cohort, self._ask_all, self.config.patience)
@@ -183,7 +193,8 @@ class AnalysisRun:
 
     def _finish(self, cohort: Agreement, result: AnalysisResult) -> AnalysisResult:
         dropped = {site: self.dropped.get(site, 0) for site in cohort.sites}
-        return self._write(result.with_sites(dropped, self.refused), cohort.sites)
+        (self.folder.server / PROOF).unlink(missing_ok=True)  # that of an earlier table
+        return self._write(result.with_sites(dropped, self.refused, True), cohort.sites)
 
     def _write(self, result: AnalysisResult, sites: Sequence[str]) -> AnalysisResult:
         list(result.write(self.folder.server / self.analysis.part))

@@ -5,6 +5,7 @@
 All that must not be lost is in the ledger. Killed at any moment and started again, it goes on.
 """
 
+import dataclasses
 import json
 import math
 import os
@@ -40,7 +41,7 @@ def coordinate(
 ) -> None:
     """The whole run of a federation whose folder the run's configuration names."""
     folder = FederationFolder(Path(str(run["folder"])), watch)
-    config = folder.config()
+    config = in_mode(folder.config(), str(run.get("mode", "")))
     folder.note("greeting", pid=os.getpid())
     kind = config.spec.model if config.plan is None else REGRESSION
     nodes = Nodes(exchange, folder, Hello(config.name, kind), config.deadline)
@@ -60,6 +61,15 @@ def coordinate(
     except FAILURES as error:
         folder.note("failed", reason=str(error))
         raise
+
+
+def in_mode(config: Config, mode: str) -> Config:
+    """With what the person who asks says for this run alone."""
+    if not mode:
+        return config
+    if config.plan is None:
+        raise SpecError("--mode is for tables; of training, answers stands in federation.toml")
+    return dataclasses.replace(config, plan=dataclasses.replace(config.plan, answers=mode))
 
 
 def agree_on_terms(folder: FederationFolder, nodes: Nodes, ledger: Ledger) -> Terms:

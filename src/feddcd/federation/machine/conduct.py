@@ -1,4 +1,5 @@
-"""The coordinator's program: `python -m feddcd.federation.machine.conduct FOLDER RUN ROUNDS`."""
+"""The coordinator's program: `python -m feddcd.federation.machine.conduct FOLDER RUN ROUNDS`, and
+the mode where one was given."""
 
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from ._inner import inside
 
 def main() -> None:
     folder, run, rounds = FederationFolder(Path(sys.argv[1])), int(sys.argv[2]), int(sys.argv[3])
-    settings = {"folder": str(folder.path), "rounds": rounds}
+    settings = {"folder": str(folder.path), "rounds": rounds, "mode": "".join(sys.argv[4:5])}
     inside(folder).conduct(run, lambda exchange: coordinate(exchange, settings))
 
 

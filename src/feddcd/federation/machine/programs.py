@@ -41,8 +41,9 @@ def link(folder: FederationFolder) -> Program:
     return Program("superlink", _python("feddcd.flower.link", *arguments), log, extra)
 
 
-def coordinator(folder: FederationFolder, run: int, rounds: int) -> Program:
-    command = _python("feddcd.federation.machine.conduct", str(folder.path), str(run), str(rounds))
+def coordinator(folder: FederationFolder, run: int, rounds: int, mode: str = "") -> Program:
+    given = (str(folder.path), str(run), str(rounds), *([mode] if mode else []))
+    command = _python("feddcd.federation.machine.conduct", *given)
     flower = folder.server / "flower"
     log = folder.server / "coordinator.log"
     return Program("coordinator", command, log, _settings(flower, flower / "compiled"))
@@ -102,6 +103,7 @@ def up(
     *,
     rounds: int = 0,
     sites: bool = True,
+    mode: str = "",
 ) -> Event:
     """Trains to the end, starting again whatever dies; returns the last event."""
     config, places = folder.config(), load_places(folder) if sites else []
@@ -129,7 +131,7 @@ def up(
             register(folder)
             for place in places:
                 group.start(node(place.folder))
-            return _Supervisor(folder, group, watch, rounds).to_the_end()
+            return _Supervisor(folder, group, watch, rounds, mode).to_the_end()
         finally:
             group.end()
 
@@ -151,8 +153,10 @@ class _Supervisor:
         group: Group,
         watch: Callable[[Event], None],
         rounds: int,
+        mode: str = "",
     ):
-        self.folder, self.group, self.watch, self.rounds = folder, group, watch, rounds
+        self.folder, self.group, self.watch = folder, group, watch
+        self.rounds, self.mode = rounds, mode
         self.place = folder.events.stat().st_size if folder.events.exists() else 0
         self.attempts, self.run, self.gone = 0, 0, False
         self.rest: dict[str, float] = {}
@@ -184,7 +188,7 @@ class _Supervisor:
             self.group.stop("coordinator")
             link.stop(self.run)
         self.run, self.gone = link.start(), False
-        self.group.start(coordinator(self.folder, self.run, self.rounds))
+        self.group.start(coordinator(self.folder, self.run, self.rounds, self.mode))
 
     def restart(self) -> None:
         """Starts again what died; a run that lost its coordinator, or its link, begins anew."""
