@@ -12,6 +12,9 @@ from jaxtyping import Array, Bool, Float, Int
 from ._errors import SpecError
 from ._types import Key
 
+LARGE = 4096  # clients, from which on a permutation of all of them takes too long
+FEW = 8  # a cohort is small beside N if this many times as large
+
 
 def round_keys(key: Key, t: Int[Array, ""]) -> tuple[Key, Key]:
     """(cohort key, client key) of round t: the same in every engine."""
@@ -59,7 +62,7 @@ class UniformSubset(AbstractParticipation):
         check_tau(self.tau, self.N)
 
     def __call__(self, key: Key) -> Cohort:
-        return _present(jax.random.choice(key, self.N, (self.tau,), replace=False))
+        return _present(_distinct(key, self.N, self.tau))
 
 
 class Everyone(AbstractParticipation):
@@ -84,6 +87,7 @@ class ImportanceSubset(AbstractParticipation):
 
     certain: ClassVar[bool] = True
     alpha: Float[Array, " N"]
+    cumulated: Float[Array, " N"] | None  # sums of α, where N is large
     N: int
     tau: int
 
@@ -93,12 +97,19 @@ class ImportanceSubset(AbstractParticipation):
         given = np.asarray(self.alpha)
         if not np.all((given > 0) & np.isfinite(given)):
             raise SpecError(f"every alpha must be positive and finite, got {self.alpha}")
+        self.cumulated = None if self.N < LARGE else jnp.asarray(np.cumsum(given / given.sum()))
 
     def __call__(self, key: Key) -> Cohort:
         k_first, k_others = jax.random.split(key)
-        first = jax.random.categorical(k_first, jnp.log(self.alpha))
-        others = jax.random.choice(k_others, self.N - 1, (self.tau - 1,), replace=False)
+        first = self._first(k_first)
+        others = _distinct(k_others, self.N - 1, self.tau - 1)
         return _present(jnp.append(others + (others >= first), first))
+
+    def _first(self, key: Key) -> Int[Array, ""]:
+        if self.cumulated is None:
+            return jax.random.categorical(key, jnp.log(self.alpha))
+        u = jax.random.uniform(key, (), self.cumulated.dtype)
+        return jnp.minimum(jnp.searchsorted(self.cumulated, u, side="right"), self.N - 1)
 
 
 class Available(AbstractParticipation):
@@ -154,6 +165,33 @@ PARTICIPATIONS: dict[str, str] = {
 def check_tau(tau: int, N: int) -> None:
     if not 2 <= tau <= N:
         raise SpecError(f"need 2 <= tau <= N, got tau={tau}, N={N}")
+
+
+def _distinct(key: Key, N: int, count: int) -> Int[Array, " count"]:
+    """`count` different numbers below N, every set equally likely.
+
+    Where N is large, by draws with replacement of which repeats are left out, so that the price
+    does not grow with N. A permutation of all N stays where it is cheap: recorded seeds hold.
+    """
+    if N < LARGE or FEW * count > N:
+        return jax.random.choice(key, N, (count,), replace=False)
+
+    def draw(key: Key) -> tuple[Int[Array, " count"], Bool[Array, ""]]:
+        """The first `count` different ones of twice as many; whether there are so many."""
+        drawn = jax.random.randint(key, (2 * count,), 0, N)
+        order = jnp.argsort(drawn, stable=True)
+        again = jnp.append(False, jnp.diff(drawn[order]) == 0)
+        new = jnp.ones_like(again).at[order].set(~again)
+        kept = jnp.argsort(~new, stable=True)[:count]
+        return drawn[kept], jnp.sum(new) >= count
+
+    def once_more(carry):
+        key, _, _ = carry
+        key, now = jax.random.split(key)
+        return key, *draw(now)
+
+    first = (key, jnp.zeros(count, int), jnp.array(False))
+    return jax.lax.while_loop(lambda carry: ~carry[2], once_more, first)[1]
 
 
 def _present(ids: Int[Array, " m"]) -> Cohort:

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, PyTree
 
 from .._errors import SpecError
-from .simulate import Federation, Record, State, one_round, rows_of_zeros, traced
+from ._rows import rows_of_zeros, traced
+from .simulate import Federation, Record, State, one_round
 
 
 def lanes(runs: Sequence[PyTree]) -> tuple[PyTree, PyTree]:

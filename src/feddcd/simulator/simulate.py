@@ -6,7 +6,6 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.extend.core import jaxpr_as_fun
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from .. import tree
@@ -16,6 +15,7 @@ from ..algorithms import AbstractAlgorithm, Upload
 from ..measure import Measure, Measures
 from ..participation import AbstractParticipation, Cohort, broadcast_key, client_key, round_keys
 from ..problems import AbstractProblem
+from ._rows import changed, many, only, rows_of_zeros, traced, write, write_all
 
 
 class Federation(eqx.Module):
@@ -181,10 +181,10 @@ def _ask(fed: Federation, clients: PyTree, down: PyTree, draw: Draw) -> tuple[Py
     ids = draw.cohort.ids
     if fed.side_by_side:
         new, up = jax.vmap(lambda i: _client_step(fed, clients, down, draw.key, i))(ids)
-        mean = tree.weighted_mean(_only(draw.kept, up.value), draw.p)
+        mean = tree.weighted_mean(only(draw.kept, up.value), draw.p)
         return write(clients, new, ids, draw.kept), up._replace(value=mean)
 
-    step, (_, nothing) = asking(fed, clients, down, draw)
+    step, (one, nothing) = asking(fed, clients, down, draw)
 
     def ask(carry, k):
         clients, mean = carry
@@ -192,6 +192,13 @@ def _ask(fed: Federation, clients: PyTree, down: PyTree, draw: Draw) -> tuple[Py
         kept = None if draw.kept is None else draw.kept[k]
         return (write(clients, new, ids[k], kept), mean), (up.grad_norm, up.steps)
 
+    def ask_only(mean, k):
+        new, up, mean = step(clients, k, mean)
+        return mean, (new, up.grad_norm, up.steps)
+
+    if many(one):
+        mean, (new, *numbers) = jax.lax.scan(ask_only, nothing.value, jnp.arange(len(ids)))
+        return write_all(clients, new, ids, draw.kept), Upload(mean, *numbers)
     (clients, mean), numbers = jax.lax.scan(ask, (clients, nothing.value), jnp.arange(len(ids)))
     return clients, Upload(mean, *numbers)
 
@@ -213,7 +220,7 @@ def asking(
         else:
             asked = draw.cohort.asked[k]
             new, up = jax.lax.cond(asked, step, lambda *_: nothing, clients, i)
-            value = _only(draw.kept[k], up.value)
+            value = only(draw.kept[k], up.value)
         add = lambda m, x: m + draw.p[k].astype(x.dtype) * x
         return new, up, jax.tree.map(add, mean, value)
 
@@ -225,18 +232,7 @@ def _client_step(
 ) -> tuple[PyTree, Upload]:
     f, old = tree.take((fed.problem, clients), i)
     new, up = fed.algorithm.client_step(f, old, down, client_key(key, i))
-    return _changed(old, new), up
-
-
-def traced(function: Callable, *args: PyTree) -> tuple[Callable, PyTree]:
-    """`function`, whose Python runs this once only, and the shapes of what it gives."""
-    closed, shapes = jax.make_jaxpr(function, return_shape=True)(*args)
-    flat, structure = jaxpr_as_fun(closed), jax.tree.structure(shapes)
-    return lambda *args: jax.tree.unflatten(structure, flat(*jax.tree.leaves(args))), shapes
-
-
-def rows_of_zeros(shapes: PyTree, rows: int) -> PyTree:
-    return jax.tree.map(lambda x: jnp.zeros((rows, *x.shape), x.dtype), shapes)
+    return changed(old, new), up
 
 
 def _settle(fed: Federation, clients: PyTree, answer, ids: Array, kept: Array | None) -> PyTree:
@@ -244,33 +240,11 @@ def _settle(fed: Federation, clients: PyTree, answer, ids: Array, kept: Array | 
 
     def receive(clients, i) -> PyTree:
         old = tree.take(clients, i)
-        return _changed(old, fed.algorithm.client_receive(old, answer))
+        return changed(old, fed.algorithm.client_receive(old, answer))
 
     if fed.side_by_side:
         return write(clients, jax.vmap(receive, (None, 0))(clients, ids), ids, kept)
+    if many(jax.eval_shape(receive, clients, ids[0])):
+        return write_all(clients, jax.lax.map(lambda i: receive(clients, i), ids), ids, kept)
     settle = lambda clients, one: (write(clients, receive(clients, one[0]), *one), None)
     return jax.lax.scan(settle, clients, (ids, kept))[0]
-
-
-def _only(kept: Array | None, values: PyTree) -> PyTree:
-    """Zero in place of what did not arrive, which may be anything, nan included."""
-    return values if kept is None else tree.where(kept, values, tree.zeros(values))
-
-
-def _changed(old: PyTree, new: PyTree) -> PyTree:
-    """`new` with None in place of what is passed on as it was, so that nobody copies it."""
-    return jax.tree.map(lambda x, y: None if y is x else y, old, new)
-
-
-def write(clients: PyTree, new: PyTree, i: Array, kept: Array | None) -> PyTree:
-    """All clients' states with client i's (or the clients' i) replaced where it is kept."""
-
-    def put(x, rows):
-        if x is None:
-            return rows
-        x = x if kept is None else tree.where(kept, x, rows[i])
-        if i.ndim == 0:  # on a CPU a scatter is ten times slower
-            return jax.lax.dynamic_update_index_in_dim(rows, x, i, 0)
-        return rows.at[i].set(x, unique_indices=True)
-
-    return jax.tree.map(put, new, clients, is_leaf=lambda x: x is None)

@@ -21,6 +21,7 @@ from .. import tree
 from .._errors import SpecError
 from ..algorithms import Upload
 from . import simulate
+from ._rows import rows_of_zeros, write_all
 from .simulate import Draw, Federation, Record, State
 
 THREADS = "FEDDCD_THREADS"
@@ -118,7 +119,7 @@ def _ask_part(
     """New states and numbers of clients first to last of the cohort, in `size` rows; the sum of
     their parts of the mean."""
     step, (new, up) = simulate.asking(fed, clients, down, draw)
-    rows = simulate.rows_of_zeros((new, up.grad_norm, up.steps), size)
+    rows = rows_of_zeros((new, up.grad_norm, up.steps), size)
 
     def ask(k, carry):
         rows, mean = carry
@@ -139,11 +140,10 @@ def _end(
     """The round, when every part's answers are there."""
     fed, draw, parts = known
     clients, numbers = state.clients, []
-    put = lambda clients, one: (simulate.write(clients, *one), None)
     for (new, up), a, b in zip(parts, ends[:-1], ends[1:], strict=True):
         kept = None if draw.kept is None else draw.kept[a:b]
         new, *each = tree.take((new, up.grad_norm, up.steps), slice(b - a))
-        clients, _ = jax.lax.scan(put, clients, (new, draw.cohort.ids[a:b], kept))
+        clients = write_all(clients, new, draw.cohort.ids[a:b], kept)
         numbers.append(each)
     mean = functools.reduce(tree.add, (up.value for _, up in parts))
     grad_norm, steps = map(jnp.concatenate, zip(*numbers, strict=True))
