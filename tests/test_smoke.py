@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ import pandas
 import pytest
 
 from docs_blocks import ROOT, write_patients
+from feddcd._extras import EXTRAS
 
 pytestmark = pytest.mark.smoke
 README = (ROOT / "README.md").read_text()
@@ -44,6 +46,20 @@ class Shell:
         assert done.returncode == 0, f"{line}: {done.stderr}"
         return done.stdout
 
+    def fails(self, line: str) -> str:
+        done = subprocess.run(["bash", "-c", line], capture_output=True, timeout=600, **self.how)
+        assert done.returncode == 2, f"{line}: {done.stderr}"
+        return done.stderr
+
+    def hide(self, libraries: Iterable[str]) -> None:
+        """As if these were not installed."""
+        start = self.folder.parent / "start"
+        start.mkdir()
+        code = f"import sys\nsys.modules.update(dict.fromkeys({list(libraries)}))\n"
+        (start / "sitecustomize.py").write_text(code)
+        paths = filter(None, (str(start), self.how["env"].get("PYTHONPATH")))
+        self.how["env"] |= {"PYTHONPATH": os.pathsep.join(paths)}
+
     def python(self, code: str) -> str:
         (self.folder / "script.py").write_text(code)
         return self("python script.py")
@@ -70,14 +86,17 @@ def shell(tmp_path, plain_environment):
     return Shell(folder, plain_environment | {"FEDDCD_CACHE": str(tmp_path / "cache")})
 
 
-def test_a_table_and_its_federation(shell):
-    """The README's commands as they stand: over sites the table is that of one process."""
+def test_a_table_and_its_federation_need_no_extra(shell):
+    """The README's commands as they stand: over sites the table is that of one process. They run
+    with nothing but what `pip install feddcd` brings; what lacks is named by its extra."""
     write_patients(shell.folder)
+    shell.hide(EXTRAS)
     for start in ("glm ", "federation init fed --job ", "federation simulate "):
         (line,) = re.findall(rf"^ {{4}}(feddcd {start}.*)$", README, re.MULTILINE)
         shell(line)
     read = lambda path: pandas.read_csv(shell.folder / path / "coefficients.csv", index_col="name")
     pandas.testing.assert_frame_equal(read("fed/server/glm"), read("plan"), rtol=1e-8)
+    assert "pip install 'feddcd[train]'" in shell.fails("feddcd run --data digits")
 
 
 def test_a_run_that_was_stopped_goes_on_bit_for_bit(shell):

@@ -40,10 +40,15 @@ _MODULES = ("algorithms", "data", "measure", "participation", "problems", "simul
 
 
 def __getattr__(name: str) -> Any:
-    if name in _WHERE:
-        return getattr(import_module(f".{_WHERE[name]}", __name__), name)
-    if name in _MODULES:
-        return import_module(f".{name}", __name__)
+    try:
+        if name in _WHERE:
+            return getattr(import_module(f".{_WHERE[name]}", __name__), name)
+        if name in _MODULES:
+            return import_module(f".{name}", __name__)
+    except ModuleNotFoundError as error:
+        from ._extras import explained
+
+        raise explained(error) or error from None
     raise AttributeError(f"module 'feddcd' has no attribute {name!r}")
 
 

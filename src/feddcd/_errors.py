@@ -82,6 +82,10 @@ class DataError(FeddcdError, ValueError):
         return self
 
 
+class MissingExtra(FeddcdError, ImportError):
+    """A library that comes with an extra of this package is not installed; says which."""
+
+
 class FolderError(FeddcdError, ValueError):
     """A run folder, or a file in it, cannot be used."""
 

@@ -21,7 +21,7 @@ from docs_blocks import DOCS, blocks
 from feddcd._errors import PolicyError, SpecError
 from feddcd.algorithms import catalogue
 from feddcd.cli.app import main
-from feddcd.federation.site import answer
+from feddcd.federation.site import _training as answer
 from feddcd.federation.site.policy import load_policy
 from feddcd.federation.site.template import loose_text
 from feddcd.participation import Lossy, UniformSubset

@@ -17,7 +17,7 @@ from feddcd.federation import answer_node
 from feddcd.federation.coordinator.inspect import inspect
 from feddcd.federation.folder import FederationFolder
 from feddcd.federation.machine.init import add_site
-from feddcd.federation.site import answer as worker
+from feddcd.federation.site import _training as worker
 from feddcd.federation.site.answer import SitePlace, answer
 from feddcd.federation.site.template import loose_text
 from feddcd.federation.wire import Hello, pack_message, read_refusal, unpack_message

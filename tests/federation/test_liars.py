@@ -20,8 +20,8 @@ from feddcd.analysis.plan import RegressionPlan
 from feddcd.analysis.registry import ANALYSES
 from feddcd.analysis.replay import Replay
 from feddcd.durable.codec import CodecError, pack, unpack
-from feddcd.federation.coordinator import _checks
-from feddcd.federation.wire import CertificatePart
+from feddcd.federation.coordinator import _checks, _proof_checks
+from feddcd.federation.training_wire import CertificatePart
 from feddcd.measure import Tangent
 from liar_tables import LIAR, SITES, distance, patients, table
 from lies import PLANS, TABLES, Lie
@@ -225,10 +225,10 @@ def test_the_parts_of_a_certificate_fit_together(wrong):
         w = draw.normal(size=4) * 10 ** draw.uniform(-3, 1)
         proof = squares(w + draw.normal(size=4), w)
         if wrong is None:
-            _checks.check_proof("south", proof, w, 0.5, True)
+            _proof_checks.check_proof("south", proof, w, 0.5, True)
         else:
             with pytest.raises(Refused, match="south: "):
-                _checks.check_proof("south", PROOFS[wrong](proof), w, 0.5, True)
+                _proof_checks.check_proof("south", PROOFS[wrong](proof), w, 0.5, True)
 
 
 def test_messages_are_small_and_flat():

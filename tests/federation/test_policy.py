@@ -21,7 +21,7 @@ from disks import FAULTS, Crash, FailingDisk, QuickDisk
 from feddcd._errors import LogError, PolicyError, Refused, SpecError
 from feddcd._files import Disk, lock_file
 from feddcd.algorithms import ALGORITHMS
-from feddcd.federation.site import approval, template
+from feddcd.federation.site import _methods, approval, template
 from feddcd.federation.site import disclosure as outgoing
 from feddcd.federation.site import log as outlog
 from feddcd.federation.site import policy as rules
@@ -240,7 +240,7 @@ def test_the_defaults_are_careful():
 
 
 def test_every_algorithm_and_every_rule_has_its_setting():
-    assert set(rules.methods()) == set(ALGORITHMS) | set(rules.TABLES)
+    assert set(rules.methods()) == set(ALGORITHMS) | set(_methods.TABLES)
     assert set(RULES) <= {field.name for field in fields(Policy)}
 
 

@@ -16,7 +16,7 @@ from feddcd.cli._federation import simulate_command
 from feddcd.data import load
 from feddcd.federation import answer_node
 from feddcd.federation.config import Config
-from feddcd.federation.coordinator import coordinator, nodes
+from feddcd.federation.coordinator import _training, nodes
 from feddcd.federation.coordinator.inspect import verify
 from feddcd.federation.machine.init import create
 from feddcd.federation.machine.processes import Group, Program, processes
@@ -127,7 +127,7 @@ def test_a_site_that_cannot_start_says_so_without_paths(node, run, capsys):
 
 
 def test_a_federation_in_one_process_whose_messages_get_lost(tmp_path, capsys, monkeypatch):
-    for waiting in (coordinator, nodes):
+    for waiting in (_training, nodes):
         monkeypatch.setattr(waiting, "PAUSE_S", 0.01)
     spec = Spec(model="ridge", l2=1.0, weighting="samples", rounds=60)
     config = Config("test", spec, patience=5.0, deadline=5.0)

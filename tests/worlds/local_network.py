@@ -14,7 +14,7 @@ from feddcd.durable.ledger import Ledger
 from feddcd.durable.protocol import Summed
 from feddcd.durable.server import committed_rounds, read_founding
 from feddcd.federation.config import Config
-from feddcd.federation.coordinator import _masked_training, coordinator, inspect, nodes
+from feddcd.federation.coordinator import _masked_training, _training, inspect, nodes
 from feddcd.federation.coordinator.coordinator import coordinate
 from feddcd.federation.folder import FederationFolder, load_place
 from feddcd.federation.machine.init import create
@@ -144,10 +144,10 @@ def quick() -> Iterator[None]:
     every message, as a site has to that is a new process each time."""
     with pytest.MonkeyPatch.context() as patch:
         built = _remembered(server_learner)
-        for user in (coordinator, inspect, _masked_training):
+        for user in (_training, inspect, _masked_training):
             patch.setattr(user, "server_learner", built)
         patch.setattr(files, "_flush", lambda handle: None)
-        patch.setattr(coordinator, "PAUSE_S", 0.01)
+        patch.setattr(_training, "PAUSE_S", 0.01)
         patch.setattr(nodes, "PAUSE_S", 0.01)
         patch.setattr(_masked_training, "PAUSE_S", 0.01)
         yield

@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator, clone
-from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from .._errors import SpecError
 from ..formula import INTERCEPT
 from ._inference import SITES, likelihood_ratio, term_of
 from ._model import model_for
+from ._parameters import BaseEstimator, ConvergenceWarning
 from ._regression import RegressionTable
 from ._result import TableResult, result_of
 from ._schema import Prepared, narrowed, prepare
@@ -166,8 +165,8 @@ class FederatedGLM(BaseEstimator):
         whole = result_of(self)
 
         def without(term: str) -> TableResult:
-            again: Any = clone(self)
-            again.set_params(verbose=False)
+            settings: dict[str, Any] = self.get_params() | {"verbose": False}
+            again = type(self)(**settings)
             if term == SITES:
                 return again.set_params(site_effects="none").fit_rows(rows).result_
             there = [c for c in whole.columns if term_of(whole, c) != term]

@@ -4,19 +4,22 @@ import json
 import math
 import re
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import joblib
 import numpy as np
 import pandas as pd
-from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
 
 from .._errors import SpecError
+from .._extras import needs
 from .._text import printable
 from ..formula import Part, read_formula
 from . import _more
 from ._result import Fitted, TableResult, result_of
+
+if TYPE_CHECKING:
+    from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
 
 FORMAT = 1
 FORMULA, NUMBER = re.compile(r"[=+\-@\t]"), re.compile(r"[+-]?\d+(\.\d*)?")
@@ -34,8 +37,10 @@ def write(fit: TableResult | Fitted, folder: str | Path) -> list[Path]:
     _write_csv(result.original_table.rename_axis("name"), paths[0])
     paths[1].write_text(text, encoding="utf-8", newline="\n")
     paths[2].write_text(fit.summary() + "\n", encoding="utf-8", newline="\n")
-    # scikit-learn has no model of an intercept alone
-    if result.columns and JOBLIB.get(result.family) == result.link:
+    # scikit-learn has no model of an intercept alone, and need not be installed
+    if result.columns and JOBLIB.get(result.family) == result.link and find_spec("sklearn"):
+        import joblib
+
         paths.insert(2, folder / "model.joblib")
         joblib.dump(estimator(result), paths[2])
     for name, table in result.more.items():
@@ -60,11 +65,16 @@ def _name(name: str) -> str:
     return f"'{name}" if FORMULA.match(name) and not NUMBER.fullmatch(name) else name
 
 
-def estimator(result: TableResult) -> LogisticRegression | LinearRegression | PoissonRegressor:
+def estimator(
+    result: TableResult,
+) -> "LogisticRegression | LinearRegression | PoissonRegressor":
     """A plain scikit-learn model on the columns of the design matrix.
 
     It is fitted to two rows or so of zeros, for all that a fit sets beside the coefficients.
     """
+    with needs("train"):
+        from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
+
     columns = result.columns
     if not columns:
         raise SpecError("a scikit-learn model needs a column, but this one has an intercept only")

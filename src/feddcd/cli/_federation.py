@@ -1,6 +1,5 @@
 """What `feddcd federation ...` does."""
 
-import dataclasses
 import math
 import secrets
 import signal
@@ -9,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.progress import BarColumn, TimeElapsedColumn
 from rich.table import Table
@@ -19,7 +18,6 @@ from .._files import owner_only, shown
 from .._text import printable
 from ..federation.config import Config
 from ..federation.coordinator.coordinator import coordinate, in_mode
-from ..federation.coordinator.inspect import Insight, inspect, verify
 from ..federation.coordinator.nodes import LocalExchange
 from ..federation.folder import FederationFolder, load_address, load_place, load_places
 from ..federation.machine.init import add_site, certify, create
@@ -32,6 +30,9 @@ from ..federation.site.template import SAID as LOOSE_SAID
 from ..runs.spec import Spec, parse_setting
 from ._tables import load_job, rows_by_site, show_event, show_table, uninvite, up_again
 from ._terminal import bars, console, escape, say
+
+if TYPE_CHECKING:
+    from ..federation.coordinator.inspect import Insight
 
 
 def init_command(options: dict[str, Any]) -> None:
@@ -48,14 +49,15 @@ def init_command(options: dict[str, Any]) -> None:
     )
     name = options["name"] or f"{path.resolve().name}-{secrets.token_hex(3)}"
     said = "" if options["answers"] == "each" else options["answers"]
-    config = Config(name, spec, host=options["host"], port=options["port"], answers=said)
+    where = {"host": options["host"], "port": options["port"]}
     if options["job"]:
         plan = load_job(options["job"])
-        config = dataclasses.replace(config, spec=Spec(), plan=plan)
+        config = Config(name, Spec(), answers=said, plan=plan, **where)
         table, group = options["data"], options["group"]
         data = rows_by_site(table, group, plan.codebook) if table else None
         names = names if data is None else list(data)
     else:
+        config = Config(name, spec, answers=said, **where)
         data = load(options["data"]) if options["data"] else None
     folder = create(
         path, names, config, data=data, split=options["partition"], authority=options["authority"]
@@ -92,7 +94,7 @@ def up_command(path: Path, rounds: int, sites: bool, mode: str = "") -> None:
     if config.plan is not None:
         show_table(folder)
         sys.exit(0 if last["converged"] else 1)
-    _show(inspect(folder))
+    _show(_look(folder))
     say(f"model: {shown(folder.server / 'model.npz')}")
     if last["unsettled"]:
         away = ", ".join(last["unsettled"])
@@ -147,7 +149,7 @@ def simulate_command(
         coordinate(exchange, given, watch)
     if config.plan is not None:
         return show_table(folder)
-    _show(inspect(folder))
+    _show(_look(folder))
     say(f"model: {shown(folder.server / 'model.npz')}")
 
 
@@ -192,10 +194,16 @@ def inspect_command(path: Path) -> None:
     folder = FederationFolder(path)
     if folder.config().plan is not None:
         return show_table(folder)
-    _show(inspect(folder))
+    _show(_look(folder))
 
 
-def _show(seen: Insight) -> None:
+def _look(folder: FederationFolder) -> "Insight":
+    from ..federation.coordinator.inspect import inspect  # with JAX, which tables do without
+
+    return inspect(folder)
+
+
+def _show(seen: "Insight") -> None:
     terms, server = seen.terms, seen.server
     title = f"{terms.federation}: {seen.rounds} rounds, epoch {server.epoch}"
     members = Table("site", "rows", "last in a sum", "state", title=escape(printable(title)))
@@ -228,12 +236,14 @@ def verify_command(path: Path) -> None:
 
         return verify_job_command(path)
     folder = FederationFolder(path)
+    from ..federation.coordinator.inspect import verify
+
     say(f"{verify(folder)} records: the chain, the sums and the model are what they say")
 
 
 def join_command(path: Path, site: str) -> None:
     folder = FederationFolder(path)
-    if folder.ledger.exists() and site in inspect(folder).server.barred:
+    if folder.ledger.exists() and site in _look(folder).server.barred:
         raise SpecError(f"{site} was expelled and cannot join again; give the site another name")
     hand = f"hand {shown(add_site(folder, site))} to {site}"
     renew(folder.server, {name: folder.site(name) for name in folder.invited()})
@@ -245,7 +255,7 @@ def depart_command(path: Path, sites: list[str], *, barred: bool) -> None:
     folder = FederationFolder(path)
     if folder.config().plan is not None:
         return uninvite(folder, sites)
-    members = inspect(folder).server.members
+    members = _look(folder).server.members
     for site in sites:
         if site not in members:
             raise SpecError(f"{site!r} is not a member; members: {', '.join(members)}")

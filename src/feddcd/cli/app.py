@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from .._errors import FeddcdError
+from .._extras import explained
 from .._text import printable
 from ..runs.spec import Spec
 from ._codebook import codebook, site_app
@@ -215,9 +216,9 @@ def main(arguments: list[str] | None = None) -> Any:
     except KeyboardInterrupt:
         sys.exit(130)
     except ModuleNotFoundError as error:
-        if error.name not in ("cryptography", "flwr"):
+        if (missing := explained(error)) is None:
             raise
-        print("error: a federation needs Flower: pip install 'feddcd[flower]'", file=sys.stderr)
+        print(f"error: {missing}", file=sys.stderr)
         sys.exit(2)
     except (FeddcdError, OSError) as error:
         told = error.placed(spell=as_option) if isinstance(error, FeddcdError) else error

@@ -14,13 +14,14 @@ import re
 import struct
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import PyTree
 
-from .. import tree
 from .._errors import CodecError, VersionError
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
 
 VERSION = 1
 LIMIT = 1 << 32  # bytes of one packed whole
@@ -68,8 +69,10 @@ def unpack(data: bytes, most: int = LIMIT) -> tuple[dict[str, Any], dict[str, np
     return meta, arrays
 
 
-def digest(x: PyTree) -> str:
+def digest(x: "PyTree") -> str:
     """sha256 over names, dtypes, shapes and bytes; the structure around the leaves is not seen."""
+    from .. import tree  # with JAX, which tables do without
+
     plain = _in_order(tree.flatten(x))
     total = hashlib.sha256(_header("{}", plain))
     for content in _contents(plain):

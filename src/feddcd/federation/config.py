@@ -10,13 +10,12 @@ import tomli_w
 from .._errors import SpecError
 from .._settings import read_toml, typed
 from .._text import listed, nearest
-from ..algorithms.catalogue import get_method
-from ..runs import build
 from ..runs.spec import Spec
 from ..sums.roster import FEWEST
-from .terms import AGREED
 
 ANSWERS = ("", "sum", "each")
+# the settings of a Spec that are agreed on; all others may change while a federation lives
+AGREED = ("algorithm", "model", "l2", "weighting", "seed", "dtype", "settings")
 _OF_SPEC = (*AGREED, "tau", "rounds", "target_gap", "certify_every")
 
 
@@ -38,7 +37,10 @@ class Config:
     plan: Any = None  # of an analysis, as [glm] or [describe] has it, instead of training
 
     def __post_init__(self):
-        build.check_names(self.spec, absences=True)
+        if self.plan is None:  # with JAX, which tables do without
+            from ..runs import build
+
+            build.check_names(self.spec, absences=True)
         if not self.name or not self.name.isprintable():
             raise SpecError(f"a federation needs a name, got {self.name!r}")
         if self.spec.tau is not None and self.spec.tau < 2:
@@ -73,6 +75,8 @@ class Config:
 def _check_sums(spec: Spec) -> None:
     if spec.tau is not None and spec.tau < FEWEST:
         raise SpecError(f"sums are over at least {FEWEST} sites, got tau={spec.tau}")
+    from ..algorithms.catalogue import get_method
+
     if get_method(spec.algorithm).sends == "hessian":
         raise SpecError(
             f"{spec.algorithm} is not trained in sums: its steps cannot be followed to the last "

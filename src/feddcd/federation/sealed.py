@@ -30,7 +30,8 @@ from ..sums.job import Job, SignedNonce
 from ..sums.proof import SignedAnswer
 from ..sums.roster import Roster
 from .terms import Terms
-from .wire import CertificatePart, Envelope
+from .training_wire import CertificatePart
+from .wire import Envelope
 
 KINDS = ("training", "round", "certificate")
 

@@ -17,9 +17,8 @@ from ..durable.shapes import Compiled, Shapes, shapes
 from ..problems import AbstractProblem
 from ..runs.build import default_dtype, make_algorithm
 from ..runs.spec import Setting, Spec
-
-# the settings of a Spec that are agreed on; all others may change while a federation lives
-AGREED = ("algorithm", "model", "l2", "weighting", "seed", "dtype", "settings")
+from .config import AGREED
+from .wire import lists, tuples
 
 
 @dataclass(frozen=True)
@@ -65,15 +64,6 @@ class Terms:
     @property
     def double(self) -> bool:
         return _dtype(self.spec) is np.float64
-
-
-def tuples(value: Any) -> Any:
-    """As it was before JSON made it a list."""
-    return tuple(value) if isinstance(value, list) else value
-
-
-def lists(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
 
 
 def _dtype(spec: Spec) -> type:

@@ -1,22 +1,16 @@
 """What a site says, held against what a site can say, before anything is made of it.
 
-Types and sizes of what it offers, names that are names, numbers that can be counts; of training,
-whether the parts of its certificate fit together. Whatever does not is refused by the site's name.
+Types and sizes of what it offers, names that are names, numbers that can be counts. Whatever does
+not fit is refused by the site's name. Training's certificate is held in `_proof_checks`.
 The mathematics of a table's answers is in `analysis`, which knows what they are sums of.
 """
 
 import math
 from typing import Any
 
-import numpy as np
-
-from ... import tree
 from ..._errors import Refused
 from ..._text import printable
-from ..._types import Params
 from ...data.agreement import MAX_CLASSES, Offer
-from ...measure import Tangent
-from ..wire import CertificatePart
 
 LONGEST = 600  # letters of a reason that is shown
 MOST_LETTERS = 500  # of a name or a level
@@ -24,7 +18,6 @@ MOST_COLUMNS = 20_000
 MOST_FEATURES = 10**7
 MOST_ROWS = 10**9
 EXACT = 2**53  # whole numbers beyond it are not told apart
-ROUNDING = 4096  # units in the last place of what was added up
 
 
 def reason_of(client: str, reason: str) -> str:
@@ -95,38 +88,3 @@ def check_welcome(offer: Offer) -> None:
             check_levels(list(offer.classes), "its outcome", MAX_CLASSES)
     except Refused as error:
         raise Refused(f"{name}: {error}") from None
-
-
-def check_proof(
-    client: str, proof: CertificatePart, w: Params, alpha: float, at_least_zero: bool
-) -> None:
-    """A site's part of the certificate. With α known, value and slope at the model w give the
-    tangent there, and no tangent of a convex f is above f at w. `at_least_zero` is the loss."""
-    flat = np.concatenate([np.ravel(x) for x in tree.flatten(w).values()]).astype(float)
-    unit = float(np.finfo(np.asarray(proof.value).dtype).eps)
-    value, square = float(proof.value), alpha * float(flat @ flat) / 2
-    if at_least_zero and value < square - ROUNDING * unit * (abs(value) + square):
-        raise Refused(f"{client}: its objective is below its least")
-    for tangent in (proof.at_model, proof.at_own):
-        if not math.isclose(float(tangent.alpha), alpha, rel_tol=64 * unit):
-            raise Refused(f"{client}: its certificate has another curvature than agreed on")
-        height, size = _height(tangent, flat)
-        slack = ROUNDING * unit * (size + abs(value) + 2 * square)
-        if height + square > value + slack:
-            raise Refused(f"{client}: a tangent of its objective is above the objective")
-        if tangent is proof.at_model and height + square < value - slack:
-            raise Refused(f"{client}: its objective and its tangent at the model do not meet")
-
-
-def _height(tangent: Tangent, w: np.ndarray) -> tuple[float, float]:
-    """constant - <slope, w>, and what was added up for it."""
-    slope = np.concatenate([np.ravel(x) for x in tree.flatten(tangent.slope).values()])
-    slope, constant = slope.astype(float), float(tangent.constant)
-    size = abs(constant) + float(np.abs(slope) @ np.abs(w))
-    said = float(tangent.size)
-    return constant - float(slope @ w), size + min(max(said, 0.0), 1e3 * size)
-
-
-def check_score(client: str, score: float) -> None:
-    if not 0 <= score <= 1 + 1e-5:
-        raise Refused(f"{client}: its accuracy is not between 0 and 1")

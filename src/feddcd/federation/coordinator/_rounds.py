@@ -21,12 +21,14 @@ from ...durable.protocol.client import unsound
 from ...durable.protocol.server import Guard, Server, sum_of
 from ...durable.server import LedgerServer, committed_rounds
 from ...measure import lower_bound
-from .. import wire
+from .. import training_wire, wire
 from ..config import Config
 from ..folder import FederationFolder
 from ..terms import Learner, Terms, scale
-from ..wire import Ask, CertificatePart, Closing, Envelope
-from ._checks import check_proof, check_score, reason_of
+from ..training_wire import Ask, CertificatePart, Closing
+from ..wire import Envelope
+from ._checks import reason_of
+from ._proof_checks import check_proof, check_score
 from .nodes import Nodes
 
 MOST_ROUNDS_OUT = 8
@@ -84,7 +86,7 @@ class Rounds:
         closings: dict[str, Closing] = {}
 
         def keep(client: str, envelope: Envelope) -> None:
-            closing = _read(client, wire.read_closing, envelope, self.like, self.w)
+            closing = _read(client, training_wire.read_closing, envelope, self.like, self.w)
             _check_name(client, closing.settled.client)
             self._check_proof(client, _check_settled(closing, stamp), model)
             closings[client] = closing
@@ -147,7 +149,7 @@ class Rounds:
             self._rest(client)
 
     def _receive(self, client: str, envelope: Envelope) -> None:
-        reply = _read(client, wire.read_reply, envelope, self.like)
+        reply = _read(client, training_wire.read_reply, envelope, self.like)
         _check_name(client, reply.client)
         self.server.receive(reply, self._guard)
 
@@ -161,7 +163,7 @@ class Rounds:
         members = self.server.now.members
         row = scale(self.terms, [member.rows for member in members.values()])
         ask = Ask(self.terms, members[message.client].rows, row, message, model)
-        return wire.pack_message(ask)
+        return training_wire.pack_training(ask)
 
 
 def _read(client: str, reader: Callable[..., Any], *args: Any) -> Any:

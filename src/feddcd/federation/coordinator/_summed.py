@@ -9,8 +9,8 @@ from ..._types import Params
 from ...measure import Tangent
 from ...sums import ring
 from ..terms import Learner, Terms
-from ..wire import CertificatePart
-from ._checks import check_proof, check_score
+from ..training_wire import CertificatePart
+from ._proof_checks import check_proof, check_score
 from ._rounds import NOT_BELOW_ZERO, certified_measures
 
 

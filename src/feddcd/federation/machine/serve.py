@@ -6,6 +6,7 @@ Everything that it needs is in the site's folder: nothing secret stands in the l
 import signal
 import sys
 import time
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -16,7 +17,8 @@ from ..site.answer import answer, note
 from ..wire import Refusal, pack_message
 from .keys import load_private
 
-NEEDED = ("feddcd.federation.site._tables",)  # what an answer may import
+# what an answer may import: the second needs JAX, which a site for tables can lack
+NEEDED = ("feddcd.federation.site._tables", "feddcd.federation.site._training")
 
 
 def main() -> None:
@@ -27,7 +29,8 @@ def main() -> None:
         folder = Path(sys.argv[1])
         place, (seconds, memory) = load_place(folder), load_limits(folder)
         for name in NEEDED:
-            import_module(name)
+            with suppress(ModuleNotFoundError):
+                import_module(name)
         answering = start_answering(partial(answer, place=place), seconds, memory)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the link is told
         refuse = lambda reason: pack_message(Refusal(place.client, f"{place.client}: {reason}"))

@@ -23,8 +23,7 @@ from .. import sealed
 from ..roster import load_keys, load_roster
 from ..terms import Learner, Terms, joining_problem, scale, site_learner, weights_of
 from ..wire import Envelope
-from .answer import (
-    SitePlace,
+from ._training import (
     approve_training,
     certificate_part,
     check_method,
@@ -32,6 +31,7 @@ from .answer import (
     outgoing_of,
     rows_of,
 )
+from .answer import SitePlace
 from .policy import Check, Outgoing, Policy, not_allowed
 from .rules import check_columns
 

@@ -22,15 +22,11 @@ import numpy as np
 from ..._errors import PolicyError, Refused
 from ..._settings import check_names, read_toml
 from ..._text import listed, nearest
-from ...algorithms import catalogue
+from ._methods import is_method
+from ._methods import methods as methods
 
 FILE = "policy.toml"
 RULED = "refused by the rules of this site"
-TABLES = {
-    "newton": "moments: a Hessian of this site's rows, at every point asked for",
-    "describe": "counts, means and parts: rows by level and group, sums, counts in ranges",
-}
-
 REVEALS = {
     "columns": "names of columns, classes and category levels, and counts of rows",
     "gradient": "one sum over the rows per parameter; of very few rows it tells the rows",
@@ -82,12 +78,6 @@ WIDER = ("min_rows", "min_per_class", "min_per_level")
 WHOLE = (
     "min_support", *WIDER, "min_sites", "max_exchanges", "max_jobs_per_month", "max_parameters",
 )  # fmt: skip
-
-
-def methods() -> dict[str, str]:
-    """What may be used here, and what each sends: tables, and the catalogue."""
-    rows = catalogue.methods().values()
-    return TABLES | {row.name: f"{row.sends}: {row.reveals}" for row in rows}
 
 
 @dataclass(frozen=True)
@@ -173,7 +163,7 @@ def _check_names(name: str, value: Any) -> None:
 def _is_known(name: str, item: str) -> bool:
     """Any column may be named. Other packages are asked only for what is not ours."""
     if name == "methods":
-        return item in TABLES or catalogue.find_method(item) is not None
+        return is_method(item)
     return name != "kinds" or item in REVEALS
 
 

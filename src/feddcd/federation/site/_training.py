@@ -1,0 +1,162 @@
+"""A site in training: it greets, works on rounds and settles, over its rows and its state file."""
+
+import hashlib
+import json
+from functools import lru_cache
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from ... import tree
+from ..._errors import Refused
+from ..._files import stamp
+from ...algorithms.catalogue import find_method, get_method
+from ...data.agreement import CLASSIFIERS, SiteData, offer
+from ...data.frames import Reading
+from ...data.tables import read_site
+from ...durable.protocol import Reply
+from ...durable.site import ClientFile, Site
+from ...measure import tangent
+from ..sealed import KINDS as MASKED
+from ..terms import Learner, Terms, joining_problem, site_learner
+from ..training_wire import Ask, CertificatePart, Closing, pack_training, read_ask
+from ..wire import Envelope, Hello, Welcome, pack_message
+from .answer import SitePlace
+from .approval import ID_LENGTH, require
+from .policy import REVEALS, Check, Outgoing
+
+
+def greet(hello: Hello, place: SitePlace, check: Check) -> tuple[bytes, Outgoing]:
+    site = rows_of(place)
+    out = outgoing_of(site, hello.model, "columns")
+    check(out)
+    offered = offer(place.client, site, hello.model)
+    place.folder.mkdir(parents=True, exist_ok=True)
+    with ClientFile(place.state, federation=hello.federation, client=place.client) as file:
+        saved = file.load()
+    known = saved is not None and saved[0]["committed"] is not None
+    return pack_message(Welcome(offered, known)), out
+
+
+def answer_round(envelope: Envelope, place: SitePlace, check: Check) -> tuple[bytes, Outgoing]:
+    if envelope.kind in MASKED:
+        from . import _masked_training as masked  # with what only sums need
+
+        message, out = masked.handle(envelope, place, check)
+        return pack_message(message), out
+    if envelope.kind != "ask":
+        raise Refused(f"{place.client}: a message of an unknown kind")
+    meta, terms = envelope.meta, Terms.from_json(envelope.meta["terms"])
+    check_method(terms, place.client)
+    site = rows_of(place)
+    if len(site.labels) != meta["rows"]:
+        raise _changed(place, f"{len(site.labels)} rows now, {meta['rows']} then")
+    with jax.enable_x64(terms.double):
+        learner = site_learner(terms, site, meta["scale"])
+        count = sum(x.size for x in jax.tree.leaves(learner.w))
+        # an upload; or, in a settlement, gradients for the certificate
+        kind = "gradient" if meta["number"] is None else get_method(terms.algorithm).sends
+        out = outgoing_of(site, terms.model, kind, terms.algorithm, count, terms.tau)
+        policy = check(out)  # before the state moves: a refused round was never worked on
+        if policy.approve == "job":
+            approve_training(place, terms, out)
+        ask = read_ask(envelope, terms, learner.like, learner.w)
+        place.folder.mkdir(parents=True, exist_ok=True)
+        with ClientFile(place.state, federation=terms.federation, client=place.client) as file:
+            _check_same(place, site, fresh=file.load() is None)
+            message = _handle(learner, file, ask)
+    return pack_training(message), out._replace(arrays=_arrays(message))
+
+
+def approve_training(place: SitePlace, terms: Terms, out: Outgoing, *more: str) -> None:
+    """A person agrees once to these terms, and to what else is said of them."""
+    lines = [
+        "A training asks for a part of this site in many rounds:",
+        f"  federation: {terms.federation!r}, method: {terms.algorithm!r}, model: {terms.model!r}",
+        f"  columns: {', '.join(map(repr, out.columns)) or 'without names'}",
+        f"  rows: {out.rows}, parameters: {out.parameters}, sites in a sum: {out.sites}",
+        f"  what leaves each time: {out.kind!r}: {REVEALS[out.kind]}",
+        *more,
+    ]
+    held = json.dumps([terms.to_json(), *more], sort_keys=True)
+    id = hashlib.sha256(held.encode()).hexdigest()[:ID_LENGTH]
+    require(place.folder, id, "this training", {"terms": terms.to_json(), "shown": lines})
+
+
+def _check_same(place: SitePlace, site: SiteData, *, fresh: bool) -> None:
+    """The digest of the rows stays at the site, beside its state: who has it can test guesses."""
+    path, now = place.folder / "data.sha256", digest_of(site)
+    if fresh or not path.exists():
+        path.write_text(now)
+    elif path.read_text() != now:
+        raise _changed(place, "as many rows, other values")
+
+
+def _changed(place: SitePlace, how: str) -> Refused:
+    return Refused(
+        f"{place.client}: its data changed since it joined: {how}. Put the old data back, or "
+        "retire it and let it join again"
+    )
+
+
+def digest_of(site: SiteData) -> str:
+    total = hashlib.sha256(repr((site.X.shape, site.names, site.labels.dtype.str)).encode())
+    X = site.X
+    parts = (X,) if isinstance(X, np.ndarray) else (X.data, X.indices, X.indptr)
+    for array in (*parts, site.labels):
+        total.update(np.ascontiguousarray(array).view(np.uint8).data)
+    return total.hexdigest()
+
+
+def _handle(learner: Learner, file: ClientFile, ask: Ask) -> Reply | Closing:
+    algorithm, f, w, like, key = learner
+    first = lambda: joining_problem(ask.terms, ask.rows)
+    site = Site(file, algorithm, f, w, key, like, first)
+    message = site.handle(ask.message)
+    if isinstance(message, Reply):
+        return message
+    if ask.model is None:
+        return Closing(message, None)
+    point = algorithm.witness(site.client.state)
+    return Closing(message, certificate_part(f, ask.model, ask.model if point is None else point))
+
+
+@eqx.filter_jit
+def certificate_part(f, w, point) -> CertificatePart:
+    value, score = f(w), f.score(w)
+    return CertificatePart(value, score.astype(value.dtype), tangent(f, w), tangent(f, point))
+
+
+def rows_of(place: SitePlace) -> SiteData:
+    return _read(place.data, place.label, place.how, *stamp(place.data))
+
+
+@lru_cache(maxsize=4)
+def _read(data: Path, label: str | None, how: Reading, *_: int) -> SiteData:
+    return read_site(data, label, how=how)
+
+
+def check_method(terms: Terms, client: str) -> None:
+    """A method of another package has to be installed here, too: its policy is checked here."""
+    if find_method(terms.algorithm) is None:
+        raise Refused(f"{client}: the method {terms.algorithm[:50]!r} is not installed here")
+
+
+def outgoing_of(
+    site: SiteData, model: str, kind: str, method: str = "", parameters: int = 0, sites: int = 0
+) -> Outgoing:
+    """An answer in the words of the policy, before there are any arrays."""
+    classes = {}
+    if model in CLASSIFIERS:
+        values, counts = np.unique(site.labels, return_counts=True)
+        classes = {str(value): int(count) for value, count in zip(values, counts, strict=True)}
+    rows, columns = len(site.labels), site.names or ()
+    return Outgoing(kind, method, columns, rows, parameters, classes, {}, sites, {})
+
+
+def _arrays(message: Reply | Closing) -> dict[str, np.ndarray]:
+    if isinstance(message, Reply):
+        return tree.flatten({"value": message.value})
+    return tree.flatten({"conserved": message.settled.conserved, "proof": message.proof})
