@@ -19,6 +19,7 @@ from feddcd._extras import EXTRAS
 
 pytestmark = pytest.mark.smoke
 README = (ROOT / "README.md").read_text()
+FEDERATION = ("init fed --job", "simulate", "verify")
 SMALL = "--data synthetic:n=80,d=3,groups=4 --clients 4 --tau 2 --l2 0.1 --loss 0.2 --quiet"
 
 
@@ -91,7 +92,7 @@ def test_a_table_and_its_federation_need_no_extra(shell):
     with nothing but what `pip install feddcd` brings; what lacks is named by its extra."""
     write_patients(shell.folder)
     shell.hide(EXTRAS)
-    for start in ("glm ", "federation init fed --job ", "federation simulate "):
+    for start in ("describe ", "glm ", *(f"federation {c} " for c in FEDERATION)):
         (line,) = re.findall(rf"^ {{4}}(feddcd {start}.*)$", README, re.MULTILINE)
         shell(line)
     read = lambda path: pandas.read_csv(shell.folder / path / "coefficients.csv", index_col="name")
