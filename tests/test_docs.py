@@ -33,6 +33,7 @@ from feddcd.federation.site.disclosure import REVEALS
 from feddcd.federation.site.policy import Policy, methods
 
 PAGES = sorted(DOCS.glob("*.md"))
+MADE = ("cli.md", "changelog.md")  # by tools/site_pages.py, when the site is built
 READABLE = [*PAGES, ROOT / "README.md"]
 SHOWN = [block for page in READABLE for block in blocks(page)]
 RUNNABLE = [page for page in PAGES if any(map(runs, blocks(page)))]
@@ -46,6 +47,7 @@ HERE = {  # the commands of a page that run below, in this order
         "feddcd federation expel ",
     ),
     "paper.md": ("feddcd theory",),
+    "install.md": ("feddcd --",),
 }
 ELSEWHERE = {  # and those that other tests run, as they stand
     "README.md": {
@@ -109,6 +111,12 @@ NOT_RUN = {  # what is printed and not run, and why
         "feddcd federation site NAME": MACHINES,
         "feddcd federation certify fed --authority /media/stick": MACHINES,
         "feddcd federation up fed --no-sites": MACHINES,
+    },
+    "install.md": {
+        "pip install --require-hashes -r requirements-site.lock": INDEX,
+        "pip install --no-deps --no-build-isolation .": INDEX,
+        "pip download 'feddcd[flower]' -d wheelhouse": INDEX,
+        "pip install --no-index --find-links wheelhouse 'feddcd[flower]'": INDEX,
     },
     "paper.md": {
         "feddcd theory --out theory": "takes a minute; test_theory.py draws smaller figures",
@@ -178,6 +186,27 @@ def test_the_commands_on_members_run(folder):
         shutil.copytree(folder / "begun", folder / "fed")
 
 
+def test_the_commands_that_check_an_installation_run(folder):
+    version, help = (run_line(DOCS / "install.md", line, folder) for line in commands("install.md"))
+    assert version.startswith("feddcd ")
+    assert "describe" in help
+
+
+def _source() -> str:
+    """All texts of the package in one line: strings that were broken are joined."""
+    text = " ".join(path.read_text() for path in sorted((ROOT / "src").rglob("*.py")))
+    return re.sub(r"""["']\s+f?["']""", "", text)
+
+
+def test_messages_that_are_explained_are_messages():
+    text = (DOCS / "troubleshooting.md").read_text()
+    source = _source()
+    for cell in re.findall(r"^\| (`.*?) \| ", text, re.MULTILINE):
+        for message in re.findall(r"`([^`]+)`", cell):
+            for part in message.split("…"):
+                assert len(part.strip()) < 5 or part.strip() in source, message
+
+
 def test_the_commands_on_theory_run(folder):
     (line,) = commands("paper.md")
     assert "FedDCD" in run_line(DOCS / "paper.md", line, folder)
@@ -225,17 +254,19 @@ COMMANDS = [
 def test_commands_that_are_shown_exist(line):
     words = shlex.split(re.split(r"\s{3,}|[|>]", line)[0], comments=True)[1:]
     command = typer.main.get_command(app)
-    while isinstance(command, click.Group):
+    while isinstance(command, click.Group) and not words[0].startswith("--"):
         assert words[0] in command.commands, line
         command = command.commands[words.pop(0)]
-    known = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
+    known = {"--help"} | {
+        name for option in command.params for name in (*option.opts, *option.secondary_opts)
+    }
     assert {word.split("=")[0] for word in words if re.match(r"--?[a-z]", word)} <= known
 
 
 def test_every_page_is_in_the_navigation():
     nav = (ROOT / "mkdocs.yml").read_text().partition("\nnav:")[2]
     inside = re.findall(r"[\w-]+\.md", nav)
-    assert sorted(inside) == [page.name for page in PAGES]
+    assert sorted(inside) == sorted([*MADE, *(page.name for page in PAGES)])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -247,6 +278,8 @@ def test_links_lead_somewhere(page):
         name, _, heading = link.partition("#")
         target = DOCS / name if name else page
         assert target.exists(), link
+        if target.suffix == ".png":  # the heading says whether it is for dark pages
+            continue
         titles = re.findall(r"^#+ (.*)$", target.read_text(), re.MULTILINE) if heading else []
         assert not heading or heading in map(slug, titles), link
 
@@ -274,7 +307,9 @@ def test_the_site_builds(tmp_path):
         cwd=ROOT, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert {page.stem for page in PAGES} <= {path.stem for path in (tmp_path / "site").iterdir()}
+    made = {path.stem for path in (tmp_path / "site").iterdir()}
+    assert {page.stem for page in PAGES} | {"cli", "changelog"} <= made
+    assert "--formula" in (tmp_path / "site" / "cli.html").read_text()
     reference = (tmp_path / "site" / "api.html").read_text()
     for name in ("FederatedGLM", "FederatedLogisticRegression", "feddcd.run", "feddcd.compare"):
         assert name in reference

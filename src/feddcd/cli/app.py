@@ -25,7 +25,6 @@ from ._terminal import READING, Quiet, as_option, option
 app = typer.Typer(
     name="feddcd",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )

@@ -1,0 +1,77 @@
+"""Pages that mkdocs makes when it builds the site: every command with its options, as the program
+itself explains them, and the changelog."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import typer
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+from feddcd.cli.app import app
+
+CHANGELOG = Path(__file__).parents[1] / "CHANGELOG.md"
+HEAD = """# Command line
+
+`feddcd COMMAND --help` says the same. This page is made from it.
+
+| exit code | meaning |
+|---|---|
+| 0 | done |
+| 2 | something that you can mend: one line on stderr says what |
+| 130 | stopped by Ctrl-C; what was computed is saved |
+
+`NO_COLOR=1` switches colours off. Notes go to stderr, results to stdout.
+"""
+
+
+def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
+    if isinstance(command, click.Group):
+        for part, child in command.commands.items():
+            if not child.hidden:
+                yield from commands(child, f"{name} {part}")
+    else:
+        yield name, command
+
+
+def cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
+
+
+def usual(option: click.Parameter) -> str:
+    shown = isinstance(option, click.Option) and option.show_default is not False
+    value = option.default
+    if not shown or callable(value) or value in (None, False, (), [], ""):
+        return ""
+    return f" ({value})"
+
+
+def rows(command: click.Command) -> Iterator[str]:
+    for option in command.params:
+        if getattr(option, "hidden", False):
+            continue
+        if isinstance(option, click.Argument):
+            name = f"`{option.human_readable_name.upper()}`"
+        else:
+            name = ", ".join(f"`{word}`" for word in (*option.opts, *option.secondary_opts))
+        said = cell(getattr(option, "help", None) or "")
+        yield f"| {name} | {said}{cell(usual(option))} |"
+
+
+def page() -> str:
+    lines = [HEAD]
+    for name, command in commands(typer.main.get_command(app), "feddcd"):
+        about, _, example = " ".join((command.help or "").split()).partition("Example: ")
+        lines += [f"\n## {name}\n", about.strip(), ""]
+        lines += [f"    {example}", ""] if example else []
+        if found := list(rows(command)):
+            lines += ["| option | meaning |", "|---|---|", *found]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """mkdocs calls it with the pages that it found."""
+    files.append(File.generated(config, "cli.md", content=page()))
+    files.append(File.generated(config, "changelog.md", content=CHANGELOG.read_text()))
+    return files
