@@ -95,6 +95,11 @@ def flatten(x: PyTree) -> dict[str, np.ndarray]:
     return dict(zip(_names(structure), map(np.asarray, leaves), strict=True))
 
 
+def names(x: PyTree) -> tuple[str, ...]:
+    """Of the leaves, as `flatten` calls them; they may be shapes."""
+    return _names(jax.tree.structure(x))
+
+
 def restore(like: PyTree, arrays: Mapping[str, np.ndarray]) -> PyTree:
     """The inverse of `flatten`, with the structure of `like`; the first mismatch is named."""
     leaves, structure = jax.tree.flatten(like)

@@ -14,7 +14,7 @@ from feddcd.data.federate import federate
 from feddcd.history import COLUMNS, History
 from feddcd.participation import Available, UniformSubset
 from feddcd.problems import Dense
-from feddcd.runs.run import message_sizes
+from feddcd.runs.sizes import message_sizes
 from feddcd.simulator.simulate import federation
 from feddcd.solvers import SGD
 from federations import ALGORITHMS, TAU, D, N, play, quadratics

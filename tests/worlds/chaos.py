@@ -42,6 +42,15 @@ class PlainDual:
     def broadcast(self, server, key):
         return None
 
+    def first_note(self, w):
+        return None
+
+    def addressed(self, down, place):
+        return down
+
+    def parts(self, down, note):
+        return ()
+
     def client_step(self, f, client, down, key):
         A, b, y = (np.asarray(x) for x in (f.A, f.b, client.y))
         w = np.linalg.solve(A, b + y)

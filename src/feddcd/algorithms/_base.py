@@ -21,6 +21,13 @@ When a member leaves for ever the others go on without its help, once their answ
     server = rebalance(server, total, sum_i weight_i)                   server
 
 and when one comes, server = joined(server, old weight / new weight).
+
+What the server can work out by itself does not travel. A method may have the engine keep a note of
+each member, and gets the mean of what it makes of the cohort's notes beside that of the uploads:
+
+    known       = sum_I weight_i reminder(server, note_i) / sum_I weight_i
+    server, ans = server_step(server, Recalled(mean, known), share)
+    note_i      = noted(server, note_i, value_i)         for i in I     server, as it was before
 """
 
 import abc
@@ -32,7 +39,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int, PyTree
+from jaxtyping import Array, Bool, Int, PyTree
 
 from .. import tree
 from .._errors import SpecError
@@ -44,9 +51,12 @@ from ..solvers import SOLVERS
 
 
 class Upload(NamedTuple):
-    value: PyTree  # what travels
+    """`value` is what travels: its arrays may be `Coded`, and a part of it `Extra`."""
+
+    value: PyTree
     grad_norm: Scalar  # how well the client solved its local problem; for the log
     steps: Int[Array, ""]
+    extra: Int[Array, ""] | None = None  # bytes of extra parts; engines fill it in
 
 
 Sends = Literal["model", "gradient", "hessian"]  # kinds of a site's policy
@@ -131,6 +141,22 @@ class AbstractAlgorithm(eqx.Module, Generic[Server, Client, Down, Answer]):
     def prepare(self, f: AbstractProblem) -> AbstractProblem:
         """The stacked problems with whatever the local solver computes once."""
 
+    def first_note(self, w: Params) -> PyTree | None:
+        """The note of a member that was in no sum yet; None: the method needs no notes."""
+        return None
+
+    def told(self, client: Client) -> PyTree | None:
+        """A member's note from the client's own state: the two never differ."""
+        return None
+
+    def addressed(self, down: Down, place: Int[Array, ""]) -> Down:
+        """What the member at this place of the cohort is sent, counted from 0."""
+        return down
+
+    def parts(self, down: Down, note: PyTree) -> tuple[Bool[Array, ""], ...]:
+        """Which extra parts an upload has, of the member with this note that is sent this."""
+        return ()
+
 
 class Stateless(NamedTuple):
     """A client that keeps nothing between rounds."""
@@ -211,6 +237,7 @@ class Given(NamedTuple):
     N: int
     w: Params  # any model, for its structure
     mlp: bool  # the model is a perceptron: no bounds, not convex
+    l2: float | None = None  # of every client, where the weights sum to N; None: not known
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,6 +256,7 @@ class Method:
     solver_mlp: str | None = None  # the usual one for perceptrons, if another
     needs_everyone: bool = False  # every client in every round
     needs_l2: bool = False  # strongly convex clients
+    sums: bool | None = None  # may be trained in masked sums; None: unless it sends a Hessian
     needs_rate: bool = False  # its step comes from a bound on the curvature, or is given as lr
     matrix_up_to: int | None = None  # parameters: it keeps a matrix of them per client
     look: tuple[str, str] | None = None  # colour and dash of its lines; None: any that is free
@@ -251,6 +279,10 @@ class Method:
     @property
     def sends(self) -> Sends:
         return self.algorithm.sends
+
+    @property
+    def in_sums(self) -> bool:
+        return self.sends != "hessian" if self.sums is None else self.sums
 
 
 _SENDS = " or ".join(get_args(Sends))

@@ -32,10 +32,8 @@ _HEADER = 1 << 24
 _DIMENSIONS = 32
 _DEEPEST = 32  # lists within lists
 _STRINGS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
-_DTYPES = {
-    name: np.dtype(name).newbyteorder("<")
-    for name in ("float32", "float64", "int32", "int64", "uint32", "uint8", "bool")
-}
+_KINDS = ("float32", "float64", "int8", "int16", "int32", "int64", "uint32", "uint8", "bool")
+_DTYPES = {name: np.dtype(name).newbyteorder("<") for name in _KINDS}
 # in either order of bytes; the property dtype.name is slow
 _NAMES = {kind: name for name, x in _DTYPES.items() for kind in (x, x.newbyteorder(">"))}
 _JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)

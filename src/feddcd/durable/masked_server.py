@@ -8,6 +8,7 @@ from hashlib import sha256
 from jaxtyping import PyTree
 
 from .._errors import Refused
+from ..algorithms import no_parts, with_parts
 from ..sums.job import SignedNonce
 from ..sums.proof import SignedAnswer
 from .protocol import Asked, Sealed, Stamp, Summed, Vouched
@@ -18,14 +19,22 @@ from .protocol.masked import (
     ask,
     exchange_of,
     layout_of,
+    mean_from,
     read_answer,
     read_nonce,
     read_pact,
-    unflat,
+    summed_parts,
     write_answer,
 )
 from .protocol.server import Server
 from .server import LedgerServer, decode
+
+WORD = 8  # bytes
+
+
+def usual_masked(mean: PyTree) -> int:
+    """Bytes of a masked upload without its extra parts."""
+    return WORD * layout_of(no_parts(mean)).words
 
 
 class MaskedServer:
@@ -71,20 +80,30 @@ class MaskedServer:
             self._write(Asked(Stamp(self.now.epoch, round), False, question))
         return self._questions[round]
 
+    def parts(self) -> tuple[float, ...]:
+        """Of each extra part, how much of the next round's cohort sends it."""
+        own, replica = self.server, Replica(self.now.state, self.round, self.now.notes)
+        return summed_parts(own.algorithm, self.agreed, replica, own.like, self.question())
+
+    def summed(self) -> PyTree:
+        """What the answers of the next round look like."""
+        return with_parts(self.server.like.mean, self.parts())
+
     def commit(
         self, answers: Mapping[str, SignedAnswer], check: Callable[[PyTree], None] = lambda _: None
     ) -> Summed:
         """The next round, with the answers of its whole cohort; `check` may refuse their mean."""
-        round, like = self.round + 1, self.server.like.value
+        round, like = self.round + 1, self.server.like.mean
         cohort, question = self.agreed.cohort(round), self.question()
-        number, layout = exchange_of(round), layout_of(like)
+        number, layout = exchange_of(round), layout_of(self.summed())
         sums = self.agreed.opened(cohort, number, layout, question, answers)
-        mean = unflat(like, sums)
+        mean = mean_from(like, self.parts(), sums)
         check(mean)
         uploads = {id: write_answer(answers[id]) for id in cohort}
         digests = tuple(sha256(answers[id].words).hexdigest() for id in cohort)
         stamp, share = Stamp(self.now.epoch, round), self.agreed.share(round)
-        record = Summed(stamp, cohort, digests, share, mean)
+        extra = len(cohort) * (WORD * layout.words - usual_masked(like))
+        record = Summed(stamp, cohort, digests, share, mean, extra)
         self._write(record, uploads)
         return record
 

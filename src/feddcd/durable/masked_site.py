@@ -22,6 +22,7 @@ from .protocol.masked_client import (
     new_masked_client,
     work,
 )
+from .protocol.notes import new_notes
 from .shapes import Shapes
 from .site import ClientFile
 
@@ -113,6 +114,9 @@ def _pack(client: MaskedClient, vow: Vow) -> tuple[dict[str, Any], dict[str, np.
     replica, pending, proof = client.replica, client.pending, client.certificate
     content: dict[str, Any] = {"state": client.state, "server": replica.state}
     meta = {"mode": MODE, "vow": list(vow), "round": replica.round, **_NOTHING}
+    if replica.notes is not None:
+        content["notes"] = dict(replica.notes.kept)
+        meta["notes"] = {"kept": sorted(replica.notes.kept), "last": dict(replica.notes.last)}
     meta["committed"] = replica.round or None
     for name, sent in (("pending", pending), ("certificate", proof)):
         if sent is not None:
@@ -135,11 +139,16 @@ def _unpack(
     shape: dict[str, Any] = {"state": like.state, "server": algorithm.init_server(w)}
     if meta["pending"] is not None:
         shape["proposed"] = like.state
+    notes, known = new_notes(algorithm, w), meta.get("notes")
+    if notes is not None and known is not None:
+        shape["notes"] = dict.fromkeys(known["kept"], notes.first)
     content = tree.restore(shape, {k: v for k, v in arrays.items() if k not in masked})
+    if notes is not None and known is not None:
+        notes = notes._replace(kept=content["notes"], last=known["last"])
     sent: dict[str, Sent] = {}
     for name, words in masked.items():
         exchange, question = meta[name]
         state = content.get("proposed") if name == "pending" else None
         sent[name] = Sent(exchange, question, read_answer(words.tobytes()), state)
-    replica = Replica(content["server"], meta["round"])
+    replica = Replica(content["server"], meta["round"], notes)
     return MaskedClient(id, content["state"], replica, sent.get("pending"), sent.get("certificate"))

@@ -4,11 +4,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+from jaxtyping import PyTree
 
 from .. import tree
 from .._errors import Refused
 from .._types import Key, Params
-from ..algorithms import AbstractAlgorithm
+from ..algorithms import AbstractAlgorithm, arrived, travelling, with_parts
 from .codec import digest, pack, unpack
 from .ledger import Entry, Ledger
 from .protocol import (
@@ -26,7 +27,16 @@ from .protocol import (
     Task,
     Vouched,
 )
-from .protocol.masked import Pact, exchange_of, layout_of, read_answer, read_pact, unflat
+from .protocol.masked import (
+    Pact,
+    Replica,
+    exchange_of,
+    layout_of,
+    mean_from,
+    read_answer,
+    read_pact,
+    summed_parts,
+)
 from .protocol.server import (
     Guard,
     Server,
@@ -91,7 +101,7 @@ class LedgerServer:
         if record is None or open_round is None:
             return None
         values = {id: open_round.replies[id].value for id in record.members}
-        self.write(record, {id: pack({}, tree.flatten(value)) for id, value in values.items()})
+        self.write(record, {id: pack({}, travelling(value)) for id, value in values.items()})
         return record
 
 
@@ -137,7 +147,9 @@ def audit(ledger: Ledger, algorithm: AbstractAlgorithm, w: Params, like: Shapes)
         elif isinstance(record, Asked) and not record.certificate:
             question = record.question
         elif isinstance(record, Summed) and pact is not None:
-            _check_masked(ledger, entry, record, pact, question, like)
+            replica = Replica(server.state, record.stamp.round - 1, server.notes)
+            parts = summed_parts(algorithm, pact, replica, like, question)
+            _check_masked(ledger, entry, record, pact, question, like.mean, parts)
         elif isinstance(record, Summed):
             weights = [server.members[id].weight for id in record.members]
             _check_sum(ledger, entry, record, weights, like)
@@ -153,7 +165,7 @@ def _check_sum(
         return  # pruned: every member has settled
     values = []
     for id, expected in zip(record.members, record.digests, strict=True):
-        value = tree.restore(like.value, unpack(kept[id])[1]) if id in kept else None
+        value = arrived(like.value, unpack(kept[id])[1]) if id in kept else None
         if value is None or digest(value) != expected:
             raise Refused(f"record {entry.seq}: the upload of {id} is not the one that was summed")
         values.append(value)
@@ -162,17 +174,23 @@ def _check_sum(
 
 
 def _check_masked(
-    ledger: Ledger, entry: Entry, record: Summed, pact: Pact, question: bytes, like: Shapes
+    ledger: Ledger,
+    entry: Entry,
+    record: Summed,
+    pact: Pact,
+    question: bytes,
+    like: PyTree,
+    parts: tuple[float, ...],
 ) -> None:
     """Every signature, and the sum of what was signed."""
     round, cohort = record.stamp.round, pact.cohort(record.stamp.round)
     said = {id: read_answer(data) for id, data in ledger.uploads(entry.epoch, round).items()}
-    layout = layout_of(like.value)
+    layout = layout_of(with_parts(like, parts))
     try:
         sums = pact.opened(cohort, exchange_of(round), layout, question, said)
     except Refused as reason:
         raise Refused(f"record {entry.seq}: {reason}") from None
-    same = digest(unflat(like.value, sums)) == digest(record.mean)
+    same = digest(mean_from(like, parts, sums)) == digest(record.mean)
     if not same or record.members != cohort or record.share != pact.share(round):
         raise Refused(f"record {entry.seq}: its mean is not that of its uploads")
 
@@ -185,9 +203,11 @@ def encode(record: Record) -> bytes:
             return pack({"epoch": epoch}, {})
         case Joined(client, weight, rows):
             return pack({"client": client, "weight": weight, "rows": rows}, {})
-        case Summed(stamp, members, digests, share, mean):
+        case Summed(stamp, members, digests, share, mean, extra, sent):
             meta: dict[str, Any] = {"stamp": list(stamp), "members": list(members)}
-            return pack(meta | {"digests": list(digests), "share": share}, tree.flatten(mean))
+            meta |= {"digests": list(digests), "share": share, "extra": extra}
+            held = {"mean": mean, "sent": list(sent)} if sent else mean
+            return pack(meta | {"each": bool(sent)}, tree.flatten(held))
         case Sealed():
             plain = record._asdict() | {"members": [list(member) for member in record.members]}
             return pack(plain, {})
@@ -214,8 +234,13 @@ def decode(entry: Entry, like: Shapes) -> Record:
             return Joined(meta["client"], meta["weight"], meta["rows"])
         case "summed":
             names = (tuple(meta["members"]), tuple(meta["digests"]))
-            mean = tree.restore(like.value, arrays)
-            return Summed(Stamp(*meta["stamp"]), *names, meta["share"], mean)
+            sent = [like.value] * len(names[0]) if meta.get("each") else []
+            held = {"mean": like.mean, "sent": sent} if sent else like.mean
+            mean = tree.restore(held, arrays)
+            if sent:
+                mean, sent = mean["mean"], mean["sent"]
+            extra = meta.get("extra", 0)  # an older ledger does not have it
+            return Summed(Stamp(*meta["stamp"]), *names, meta["share"], mean, extra, tuple(sent))
         case "sealed":
             members = tuple((id, weight, rows) for id, weight, rows in meta["members"])
             return Sealed(members, meta["roster"], meta["job"], meta["nonces"])

@@ -12,12 +12,12 @@ from jaxtyping import PyTree
 
 from .. import tree
 from .._types import Params
-from ..algorithms import AbstractAlgorithm
+from ..algorithms import AbstractAlgorithm, first_mean, opened
 from ..problems import AbstractProblem
 
 NAMES = (
     "broadcast", "client_step", "server_step", "client_receive", "adjusted", "conserved",
-    "rebalance", "joined",
+    "rebalance", "joined", "noted", "reminder",
 )  # fmt: skip
 
 
@@ -47,6 +47,7 @@ class Shapes(NamedTuple):
     conserved: PyTree
     down: PyTree
     answer: PyTree
+    mean: PyTree  # of uploads, opened
 
 
 def shapes(algorithm: AbstractAlgorithm, f: AbstractProblem, w: Params) -> Shapes:
@@ -65,5 +66,7 @@ def _all_of_them(algorithm: AbstractAlgorithm, f: AbstractProblem, w: Params) ->
     down = algorithm.broadcast(server, key)
     state = algorithm.init_client(f, w)
     after, up = algorithm.client_step(f, state, down, key)
-    _, answer = algorithm.server_step(server, up.value, jnp.ones_like(f.mu))
-    return Shapes(after, up.value, algorithm.conserved(state, down), down, answer)
+    mean = first_mean(algorithm, server, w, up.value)
+    _, answer = algorithm.server_step(server, mean, jnp.ones_like(f.mu))
+    held = algorithm.conserved(state, down)
+    return Shapes(after, up.value, held, down, answer, opened(up.value))

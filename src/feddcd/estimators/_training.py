@@ -17,7 +17,7 @@ from ..history import COLUMNS, History
 from ..measure import Measure
 from ..participation import Everyone, UniformSubset
 from ..problems import FAMILIES, Dense, Linear
-from ..runs.run import message_sizes
+from ..runs.sizes import message_sizes
 from ..simulator.simulate import Federation, Record, advance, federation, start
 from ._gap import GapProof, prove
 from ._rows import EstimatorRows, Stacked, for_duals, for_newton

@@ -77,7 +77,7 @@ def _check_sums(spec: Spec) -> None:
         raise SpecError(f"sums are over at least {FEWEST} sites, got tau={spec.tau}")
     from ..algorithms.catalogue import get_method
 
-    if get_method(spec.algorithm).sends == "hessian":
+    if not get_method(spec.algorithm).in_sums:
         raise SpecError(
             f"{spec.algorithm} is not trained in sums: its steps cannot be followed to the last "
             "bits. A regression table is the same in sums"

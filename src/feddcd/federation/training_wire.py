@@ -10,6 +10,7 @@ from jaxtyping import PyTree
 
 from .. import tree
 from .._types import Params, Scalar
+from ..algorithms import arrived, travelling
 from ..durable.codec import pack
 from ..durable.protocol import Commit, Reply, Settle, Settled, Stamp, Task
 from ..durable.shapes import Shapes
@@ -48,7 +49,7 @@ def pack_training(message: Ask | Reply | Closing) -> bytes:
         case Ask():
             return _pack_ask(kind, message)
         case Reply(value=value):
-            return pack(kind | _meta(message, "value"), tree.flatten(value))
+            return pack(kind | _meta(message, "value"), travelling(value))
         case Closing(settled, proof):
             arrays = tree.flatten({"conserved": settled.conserved, "proof": proof})
             return pack(kind | _meta(settled, "conserved") | {"proven": proof is not None}, arrays)
@@ -93,7 +94,7 @@ def read_ask(envelope: Envelope, terms: Terms, like: Shapes, w: Params) -> Ask:
 
 def read_reply(envelope: Envelope, like: Shapes) -> Reply:
     meta = envelope.meta
-    value = tree.restore(like.value, envelope.arrays)
+    value = arrived(like.value, envelope.arrays)
     start = check_type(meta["incarnation"], int)
     return Reply(meta["client"], start, _read_stamp(meta), value, meta["digest"])
 

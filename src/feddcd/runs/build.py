@@ -61,7 +61,9 @@ def build(spec: Spec, given: Inputs = NOTHING) -> Built:
     participation = make_participation(spec, N, federated)
     algorithm = given.algorithm
     if algorithm is None:
-        algorithm = make_algorithm(named, N, participation.tau, _bounded(federated, given))
+        algorithm = make_algorithm(
+            named, N, participation.tau, _bounded(federated, given), own=given.problem is not None
+        )
     _check_step(algorithm, federated)
     fed = federation(
         algorithm, federated.problem, participation, seed=spec.seed, test=federated.test,
@@ -217,17 +219,21 @@ def check_names(spec: Spec, *, absences: bool = False) -> None:
             raise SpecError(f"{spec.algorithm} has no setting {key!r}{nearest(key, known)}")
 
 
-def make_algorithm(spec: Spec, N: int, tau: int, federated: Federated) -> AbstractAlgorithm:
+def make_algorithm(
+    spec: Spec, N: int, tau: int, federated: Federated, *, own: bool = False
+) -> AbstractAlgorithm:
+    """`own` says that the problem was given, and not made with the spec's l2."""
     row = get_method(spec.algorithm)
-    own = {k: row.settings[k](k, v) for k, v in spec.settings.items() if k in row.settings}
+    settings = {k: row.settings[k](k, v) for k, v in spec.settings.items() if k in row.settings}
     if row.needs_everyone:
         _check_everyone(spec, N, tau)
     if row.matrix_up_to is not None:
         _check_size(row, row.matrix_up_to, federated)
     if row.needs_rate:
-        _check_rate(spec, federated, own)
+        _check_rate(spec, federated, settings)
     solver = None if row.solver is None else _make_solver(spec, _solver(spec, row), federated)
-    return row.make(Given(own, solver, tau, N, federated.w, _is_mlp(spec)))
+    l2 = None if own else spec.l2
+    return row.make(Given(settings, solver, tau, N, federated.w, _is_mlp(spec), l2))
 
 
 def _solver(spec: Spec, row: Method) -> Solver:

@@ -1,6 +1,5 @@
 """Run one method: chunks of rounds, certificates and files between them."""
 
-import functools
 import hashlib
 import math
 import signal
@@ -15,7 +14,6 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from .. import tree
 from .._errors import Diverged
 from .._files import write_atomically
 from ..history import COLUMNS, History
@@ -27,6 +25,7 @@ from . import folder as disk
 from ._inputs import Inputs
 from .build import NOTHING, Built, build, choose_dtype
 from .result import Certified, Result
+from .sizes import message_sizes
 from .spec import Spec
 
 SAVE_EVERY_S = 5.0
@@ -122,7 +121,7 @@ class RunLoop:
         """Append the rounds of a chunk; a last one that is not finite is left out."""
         before = self.history.rounds
         n = int(self.state.t) - before - (not sound)
-        asked, arrived, steps, worst, objective, score, residual = (
+        asked, arrived, steps, extra, worst, objective, score, residual = (
             np.asarray(column, float)[:n] for column in trace[:-1]
         )
         last = lambda name: float(self.history[name][-1]) if before else 0.0
@@ -132,7 +131,7 @@ class RunLoop:
             "round": rounds,
             "iteration": -(-rounds // self.fed.algorithm.rounds_per_iteration),
             "uploads": last("uploads") + np.cumsum(arrived),
-            "bytes_up": last("bytes_up") + np.cumsum(arrived) * self.bytes.up,
+            "bytes_up": last("bytes_up") + np.cumsum(arrived * self.bytes.up + extra),
             "bytes_down": last("bytes_down")
             + np.cumsum(asked * self.bytes.down + arrived * self.bytes.answer),
             "objective": objective,
@@ -261,37 +260,6 @@ def origin(built: Built) -> str:
     for array in map(np.asarray, arrays):
         digest.update(f"{array.dtype}{array.shape}".encode() + array.tobytes())
     return digest.hexdigest()
-
-
-class MessageSizes(NamedTuple):
-    """Bytes of one message of each kind."""
-
-    down: int
-    up: int
-    answer: int
-    certificate: int
-
-
-def message_sizes(fed: Federation, w) -> MessageSizes:
-    leaves, structure = jax.tree.flatten(jax.tree.map(tree.alike, (fed, w)))
-    return _message_sizes(structure, *leaves)
-
-
-@functools.lru_cache(typed=True)
-def _message_sizes(structure: Any, *shapes: Any) -> MessageSizes:
-    """Traces a client's step, once for all runs of these shapes."""
-
-    def exchange(fed: Federation, w):
-        algorithm, f = fed.algorithm, tree.take(fed.problem, 0)
-        server = algorithm.init_server(w)
-        client, down = algorithm.init_client(f, w), algorithm.broadcast(server, fed.key)
-        client, up = algorithm.client_step(f, client, down, fed.key)
-        _, answer = algorithm.server_step(server, up.value, fed.weights[0])
-        tangents = 1 if algorithm.witness(client) is None else 2
-        return down, up.value, answer, [(w, fed.weights[0])] * tangents
-
-    fed, w = jax.tree.unflatten(structure, shapes)
-    return MessageSizes(*map(tree.nbytes, eqx.filter_eval_shape(exchange, fed, w)))
 
 
 def _number(value: float) -> float | None:

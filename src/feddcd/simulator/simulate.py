@@ -11,10 +11,11 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from .. import tree
 from .._memory import check_fits
 from .._types import Key, Params, Scalar
-from ..algorithms import AbstractAlgorithm, Upload
+from ..algorithms import AbstractAlgorithm, Recalled, Upload, extra_bytes, opened
 from ..measure import Measure, Measures
 from ..participation import AbstractParticipation, Cohort, broadcast_key, client_key, round_keys
 from ..problems import AbstractProblem
+from ._reminders import mean_reminder
 from ._rows import changed, many, only, rows_of_zeros, traced, write, write_all
 
 
@@ -43,6 +44,7 @@ class Record(NamedTuple):
     asked: Int[Array, ""]
     arrived: Int[Array, ""]
     steps: Int[Array, ""]
+    extra: Int[Array, ""]  # bytes of what only some of the uploads had
     grad_norm: Scalar  # the worst local solve
     objective: Scalar  # nan where it was not looked at, as are those below
     score: Scalar
@@ -91,12 +93,14 @@ class Draw(NamedTuple):
     share: Scalar  # of all clients' weight
     enough: Bool[Array, ""]
     key: Key
+    places: Int[Array, " m"]  # in the order of who was asked
 
 
 def one_round(fed: Federation, state: State) -> tuple[State, Record]:
     draw = draw_cohort(fed, state.t)
+    known = recall(fed, state, draw)
     clients, up = _ask(fed, state.clients, broadcast(fed, state), draw)
-    return close_round(fed, state._replace(clients=clients), draw, up)
+    return close_round(fed, state._replace(clients=clients), draw, up, known)
 
 
 def broadcast(fed: Federation, state: State) -> PyTree:
@@ -111,13 +115,24 @@ def draw_cohort(fed: Federation, t: Int[Array, ""]) -> Draw:
     enough = jnp.sum(cohort.arrived) >= 2  # one upload alone cannot move a dual method
     kept = None if fed.participation.certain else cohort.arrived & enough
     p = weights / jnp.where(enough, jnp.sum(weights), 1)
-    return Draw(cohort, kept, p, jnp.sum(weights) / jnp.sum(fed.weights), enough, key_clients)
+    share = jnp.sum(weights) / jnp.sum(fed.weights)
+    places = jnp.cumsum(cohort.asked, dtype=jnp.int32) - 1
+    return Draw(cohort, kept, p, share, enough, key_clients, places)
 
 
-def close_round(fed: Federation, state: State, draw: Draw, up: Upload) -> tuple[State, Record]:
+def recall(fed: Federation, state: State, draw: Draw) -> PyTree | None:
+    """The mean of the server's reminders of who sends in this round; None without notes."""
+    clients = tree.take(state.clients, draw.cohort.ids)
+    return mean_reminder(fed.algorithm, state.server, clients, draw.p, draw.kept)
+
+
+def close_round(
+    fed: Federation, state: State, draw: Draw, up: Upload, known: PyTree | None
+) -> tuple[State, Record]:
     """What follows when all uploads are there: `up` has their mean, and each one's numbers."""
     algorithm, (server, clients, t), cohort = fed.algorithm, state, draw.cohort
-    new_server, answer = algorithm.server_step(server, up.value, draw.share)
+    mean = up.value if known is None else Recalled(up.value, known)
+    new_server, answer = algorithm.server_step(server, mean, draw.share)
     if answer is not None:
         clients = _settle(fed, clients, answer, cohort.ids, draw.kept)
     server = new_server if draw.kept is None else tree.where(draw.enough, new_server, server)
@@ -126,6 +141,7 @@ def close_round(fed: Federation, state: State, draw: Draw, up: Upload) -> tuple[
         jnp.sum(cohort.asked),
         jnp.where(draw.enough, jnp.sum(cohort.arrived), 0),
         jnp.sum(jnp.where(cohort.asked, up.steps, 0)),
+        jnp.zeros((), jnp.int32) if up.extra is None else jnp.sum(only(draw.kept, up.extra)),
         jnp.max(jnp.where(cohort.arrived, up.grad_norm, 0)),
         *measures,
         sound=sound,
@@ -180,7 +196,8 @@ def _ask(fed: Federation, clients: PyTree, down: PyTree, draw: Draw) -> tuple[Py
     """All clients' states, new where the upload is kept; the mean upload, each one's numbers."""
     ids = draw.cohort.ids
     if fed.side_by_side:
-        new, up = jax.vmap(lambda i: _client_step(fed, clients, down, draw.key, i))(ids)
+        step = lambda i, place: _client_step(fed, clients, down, draw.key, i, place)
+        new, up = jax.vmap(step)(ids, draw.places)
         mean = tree.weighted_mean(only(draw.kept, up.value), draw.p)
         return write(clients, new, ids, draw.kept), up._replace(value=mean)
 
@@ -190,11 +207,11 @@ def _ask(fed: Federation, clients: PyTree, down: PyTree, draw: Draw) -> tuple[Py
         clients, mean = carry
         new, up, mean = step(clients, k, mean)
         kept = None if draw.kept is None else draw.kept[k]
-        return (write(clients, new, ids[k], kept), mean), (up.grad_norm, up.steps)
+        return (write(clients, new, ids[k], kept), mean), (up.grad_norm, up.steps, up.extra)
 
     def ask_only(mean, k):
         new, up, mean = step(clients, k, mean)
-        return mean, (new, up.grad_norm, up.steps)
+        return mean, (new, up.grad_norm, up.steps, up.extra)
 
     if many(one):
         mean, (new, *numbers) = jax.lax.scan(ask_only, nothing.value, jnp.arange(len(ids)))
@@ -208,18 +225,18 @@ def asking(
 ) -> tuple[Callable[[PyTree, Int[Array, ""], PyTree], tuple], tuple[PyTree, Upload]]:
     """(clients, k, mean) -> the new state and the upload of the k-th of the cohort, and the mean
     with that; and a client's part of nothing, all zeros."""
-    call = lambda clients, i: _client_step(fed, clients, down, draw.key, i)
-    step, shapes = traced(call, clients, draw.cohort.ids[0])
+    call = lambda clients, i, place: _client_step(fed, clients, down, draw.key, i, place)
+    step, shapes = traced(call, clients, draw.cohort.ids[0], draw.places[0])
     nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
 
     def ask(clients, k, mean):
-        i = draw.cohort.ids[k]
+        i, place = draw.cohort.ids[k], draw.places[k]
         if draw.kept is None:
-            new, up = step(clients, i)
+            new, up = step(clients, i, place)
             value = up.value
         else:
             asked = draw.cohort.asked[k]
-            new, up = jax.lax.cond(asked, step, lambda *_: nothing, clients, i)
+            new, up = jax.lax.cond(asked, step, lambda *_: nothing, clients, i, place)
             value = only(draw.kept[k], up.value)
         add = lambda m, x: m + draw.p[k].astype(x.dtype) * x
         return new, up, jax.tree.map(add, mean, value)
@@ -228,10 +245,18 @@ def asking(
 
 
 def _client_step(
-    fed: Federation, clients: PyTree, down: PyTree, key: Key, i: Int[Array, ""]
+    fed: Federation,
+    clients: PyTree,
+    down: PyTree,
+    key: Key,
+    i: Int[Array, ""],
+    place: Int[Array, ""],
 ) -> tuple[PyTree, Upload]:
+    """Its new state and its upload, opened."""
     f, old = tree.take((fed.problem, clients), i)
+    down = fed.algorithm.addressed(down, place)
     new, up = fed.algorithm.client_step(f, old, down, client_key(key, i))
+    up = up._replace(value=opened(up.value), extra=extra_bytes(up.value))
     return changed(old, new), up
 
 

@@ -119,36 +119,38 @@ def _ask_part(
     """New states and numbers of clients first to last of the cohort, in `size` rows; the sum of
     their parts of the mean."""
     step, (new, up) = simulate.asking(fed, clients, down, draw)
-    rows = rows_of_zeros((new, up.grad_norm, up.steps), size)
+    rows = rows_of_zeros((new, up.grad_norm, up.steps, up.extra), size)
 
     def ask(k, carry):
         rows, mean = carry
         new, up, mean = step(clients, k, mean)
         put = lambda all_, x: jax.lax.dynamic_update_index_in_dim(all_, x, k - first, 0)
-        return jax.tree.map(put, rows, (new, up.grad_norm, up.steps)), mean
+        return jax.tree.map(put, rows, (new, up.grad_norm, up.steps, up.extra)), mean
 
-    (new, grad_norm, steps), mean = jax.lax.fori_loop(first, last, ask, (rows, up.value))
-    return new, Upload(mean, grad_norm, steps)
+    (new, *numbers), mean = jax.lax.fori_loop(first, last, ask, (rows, up.value))
+    return new, Upload(mean, *numbers)
 
 
 @eqx.filter_jit(donate="all-except-first")
 def _end(
-    known: tuple[Federation, Draw, tuple[tuple[PyTree, Upload], ...]],
+    given: tuple[Federation, Draw, tuple[tuple[PyTree, Upload], ...]],
     state: State,
     ends: tuple[int, ...],
 ) -> tuple[State, Record]:
     """The round, when every part's answers are there."""
-    fed, draw, parts = known
+    fed, draw, parts = given
+    known = simulate.recall(fed, state, draw)
     clients, numbers = state.clients, []
     for (new, up), a, b in zip(parts, ends[:-1], ends[1:], strict=True):
         kept = None if draw.kept is None else draw.kept[a:b]
-        new, *each = tree.take((new, up.grad_norm, up.steps), slice(b - a))
+        new, *each = tree.take((new, up.grad_norm, up.steps, up.extra), slice(b - a))
         clients = write_all(clients, new, draw.cohort.ids[a:b], kept)
         numbers.append(each)
     mean = functools.reduce(tree.add, (up.value for _, up in parts))
-    grad_norm, steps = map(jnp.concatenate, zip(*numbers, strict=True))
-    up = Upload(mean, grad_norm, steps)
-    return simulate.close_round(fed, state._replace(clients=clients), draw, up)
+    together = jax.tree.map(lambda *parts: jnp.concatenate(parts), *numbers)
+    return simulate.close_round(
+        fed, state._replace(clients=clients), draw, Upload(mean, *together), known
+    )
 
 
 def _count(rounds: int) -> jax.Array:

@@ -92,6 +92,8 @@ class Summed(NamedTuple):
     digests: tuple[str, ...]
     share: float  # of all members' weight
     mean: PyTree
+    extra: int = 0  # bytes of what only some of the uploads had
+    sent: tuple[PyTree, ...] = ()  # the uploads, where the server's notes follow from them
 
 
 class Retired(NamedTuple):

@@ -18,13 +18,14 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
 from ... import tree
 from ..._errors import Refused
 from ..._types import Key
-from ...algorithms import AbstractAlgorithm
+from ...algorithms import AbstractAlgorithm, filled, with_parts
 from ...participation import broadcast_key
 from ...sums import ring
 from ...sums.job import NONCE, Job, SignedNonce, job_id
@@ -34,7 +35,9 @@ from ...sums.proof import ProvenExchange, SignedAnswer, check_exchange
 from ...sums.roster import FEWEST, Roster
 from ...sums.signing import SIGNATURE, verify_answer
 from ..codec import pack, unpack
+from ..shapes import Shapes
 from . import Sealed
+from .notes import Notes, after_round, asked_parts, recalled
 
 Answers = Mapping[str, SignedAnswer]
 _down_key = jax.jit(broadcast_key)
@@ -143,6 +146,7 @@ class Replica(NamedTuple):
 
     state: PyTree
     round: int
+    notes: Notes | None = None
 
 
 class Told(NamedTuple):
@@ -200,6 +204,25 @@ def on_grid(value: PyTree, part: float) -> tuple[dict[str, np.ndarray], PyTree |
     return scaled, tree.restore(value, errors)
 
 
+def summed_parts(
+    algorithm: AbstractAlgorithm, pact: Pact, replica: Replica, like: Shapes, question: bytes
+) -> tuple[float, ...]:
+    """Of each extra part, how much of the next round's cohort sends it. What one of them sends all
+    send, most of them zeros: masks show what all send alike."""
+    down, round = tree.restore(like.down, unpack(question)[1]), replica.round + 1
+    shares = []
+    for place, id in enumerate(pact.cohort(round)):
+        own = algorithm.addressed(down, jnp.asarray(place))
+        parts = asked_parts(algorithm, replica.notes, id, own)
+        shares.append([pact.part(round, id) * there for there in parts])
+    return tuple(math.fsum(column) for column in zip(*shares, strict=True))
+
+
+def mean_from(like: PyTree, parts: tuple[float, ...], sums: Mapping[str, np.ndarray]) -> PyTree:
+    """The mean of a round's uploads, from its opened sums."""
+    return filled(like, unflat(with_parts(like, parts), sums), parts)
+
+
 def ask(algorithm: AbstractAlgorithm, replica: Replica, key: Key) -> bytes:
     """The question of the next round."""
     down = next_down(algorithm, replica, key)
@@ -241,7 +264,12 @@ def check_follows(own: PyTree, asked: PyTree, model: PyTree) -> None:
 
 
 def advance(
-    algorithm: AbstractAlgorithm, replica: Replica, mean: PyTree, share: float
+    algorithm: AbstractAlgorithm, pact: Pact, replica: Replica, mean: PyTree
 ) -> tuple[Replica, PyTree]:
-    state, answer = algorithm.server_step(replica.state, mean, jax.numpy.asarray(share))
-    return Replica(state, replica.round + 1), answer
+    """The server after the next round."""
+    before, round, notes = replica.state, replica.round + 1, replica.notes
+    cohort, share = pact.cohort(round), jnp.asarray(pact.share(round))
+    weights = [pact.weights[name] for name in cohort]
+    heard = recalled(algorithm, before, notes, mean, cohort, weights)
+    state, answer = algorithm.server_step(before, heard, share)
+    return Replica(state, round, after_round(algorithm, before, notes, round, cohort, ())), answer

@@ -10,12 +10,13 @@ import hashlib
 from collections.abc import Callable
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
 from ..._errors import DataError, Refused
 from ..._types import Key, Params
-from ...algorithms import AbstractAlgorithm
+from ...algorithms import AbstractAlgorithm, filled, opened, with_parts
 from ...problems import AbstractProblem
 from ...sums import signing
 from ...sums.keys import SiteKeys
@@ -31,10 +32,12 @@ from .masked import (
     exchange_of,
     flat,
     layout_of,
+    mean_from,
     on_grid,
     read_question,
-    unflat,
+    summed_parts,
 )
+from .notes import new_notes
 
 
 class Sent(NamedTuple):
@@ -67,7 +70,8 @@ class Follower(NamedTuple):
 def new_masked_client(
     algorithm: AbstractAlgorithm, f: AbstractProblem, w: Params, id: str
 ) -> MaskedClient:
-    return MaskedClient(id, algorithm.init_client(f, w), Replica(algorithm.init_server(w), 0))
+    server = Replica(algorithm.init_server(w), 0, new_notes(algorithm, w))
+    return MaskedClient(id, algorithm.init_client(f, w), server)
 
 
 def learn(own: Follower, client: MaskedClient, told: Told) -> MaskedClient:
@@ -78,11 +82,11 @@ def learn(own: Follower, client: MaskedClient, told: Told) -> MaskedClient:
     if told.round != client.replica.round + 1:
         raise _older(client, told.round)
     read_question(algorithm, client.replica, key, like.down, told.question)
-    cohort, layout = pact.cohort(told.round), layout_of(like.value)
-    number = exchange_of(told.round)
+    cohort, number = pact.cohort(told.round), exchange_of(told.round)
+    parts = summed_parts(algorithm, pact, client.replica, like, told.question)
+    layout = layout_of(with_parts(like.mean, parts))
     sums = pact.opened(cohort, number, layout, told.question, told.answers)
-    share = pact.share(told.round)
-    replica, answer = advance(algorithm, client.replica, unflat(like.value, sums), share)
+    replica, answer = advance(algorithm, pact, client.replica, mean_from(like.mean, parts, sums))
     if client.id not in cohort:
         return client._replace(replica=replica)
     pending = client.pending
@@ -117,16 +121,19 @@ def work(own: Follower, f: AbstractProblem, client: MaskedClient, question: byte
         raise Refused(f"{client.id} is not in the cohort of round {round}")
     down = read_question(algorithm, client.replica, key, like.down, question)
     mine = own_key(key, np.int32(round - 1), np.int32(pact.members.index(client.id)))
+    parts = summed_parts(algorithm, pact, client.replica, like, question)
+    down = algorithm.addressed(down, jnp.asarray(cohort.index(client.id)))
     state, up = algorithm.client_step(f, client.state, down, mine)
     if bad := unsound(up.value):
         raise Refused(f"{client.id}: its own result in round {round} {bad}")
+    summed = with_parts(opened(up.value), parts)
     try:
-        parts, error = on_grid(up.value, pact.part(round, client.id))
+        scaled, error = on_grid(summed, pact.part(round, client.id))
     except DataError:
         raise Refused(f"{client.id}: its own result in round {round} is too large") from None
     if error is not None:  # what left is what the site goes on with
-        state = algorithm.adjusted(state, down, error)
-    answer = _mask(own, client.id, cohort, number, like.value, question, parts)
+        state = algorithm.adjusted(state, down, filled(like.mean, error, parts))
+    answer = _mask(own, client.id, cohort, number, summed, question, scaled)
     return client._replace(pending=Sent(number, _digest(question), answer, state))
 
 

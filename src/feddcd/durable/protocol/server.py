@@ -7,6 +7,7 @@ before anything that follows from it leaves. Faults change only who took part in
 """
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import jax
@@ -17,7 +18,7 @@ from jaxtyping import Array, Float, PyTree
 from ... import tree
 from ..._errors import Refused
 from ..._types import Key, Params
-from ...algorithms import AbstractAlgorithm
+from ...algorithms import AbstractAlgorithm, extra_bytes, opened, parts_of
 from ...participation import broadcast_key
 from ..codec import digest
 from . import (
@@ -38,6 +39,7 @@ from . import (
     Vouched,
 )
 from .client import unsound
+from .notes import Notes, after_round, asked_parts, new_notes, recalled, without
 
 FEWEST = 2  # one upload alone cannot move a dual method
 _down_key = jax.jit(broadcast_key)
@@ -55,6 +57,7 @@ class Open(NamedTuple):
     stamp: Stamp
     asked: tuple[str, ...]
     replies: Mapping[str, Reply]
+    parts: Mapping[str, tuple[bool, ...]] = MappingProxyType({})  # extra ones, of each upload
 
 
 class Server(NamedTuple):
@@ -65,6 +68,7 @@ class Server(NamedTuple):
     members: Mapping[str, Member]
     open: Open | None
     barred: frozenset[str] = frozenset()
+    notes: Notes | None = None
 
 
 class Guard(NamedTuple):
@@ -75,7 +79,7 @@ class Guard(NamedTuple):
 
 
 def new_server(algorithm: AbstractAlgorithm, w: Params) -> Server:
-    return Server(algorithm.init_server(w), 0, 0, 0, {}, None)
+    return Server(algorithm.init_server(w), 0, 0, 0, {}, None, notes=new_notes(algorithm, w))
 
 
 def begin(
@@ -87,11 +91,14 @@ def begin(
         raise Refused(f"a round needs at least {FEWEST} members, got {list(asked)}")
     stamp = Stamp(server.epoch, server.round + 1)
     down = _down(algorithm, server, stamp, key)
-    tasks = [
-        Task(id, server.members[id].number, stamp, down, server.members[id].commit)
-        for id in asked
-    ]  # fmt: skip
-    return server._replace(round=stamp.round, open=Open(stamp, asked, {})), tasks
+    tasks, members = [], server.members
+    for place, id in enumerate(asked):
+        own = algorithm.addressed(down, jnp.asarray(place))
+        tasks.append(Task(id, members[id].number, stamp, own, members[id].commit))
+    parts = {
+        task.client: asked_parts(algorithm, server.notes, task.client, task.down) for task in tasks
+    }
+    return server._replace(round=stamp.round, open=Open(stamp, asked, {}, parts)), tasks
 
 
 def _down(algorithm: AbstractAlgorithm, server: Server, stamp: Stamp, key: Key) -> PyTree:
@@ -117,6 +124,8 @@ def receive(algorithm: AbstractAlgorithm, server: Server, reply: Reply, guard: G
             raise Refused(f"{reply.client} sent two different uploads in one round")
         return server
     _check(algorithm, server, reply, guard)
+    if parts_of(reply.value) != now.parts[reply.client]:
+        raise Refused(f"{reply.client} sent other parts than it was asked for")
     members = {**server.members, reply.client: member._replace(incarnation=reply.incarnation)}
     replies = {**now.replies, reply.client: reply}
     return server._replace(members=members, open=now._replace(replies=replies))
@@ -136,7 +145,7 @@ def _check(algorithm: AbstractAlgorithm, server: Server, reply: Reply, guard: Gu
     if digest(reply.value) != reply.digest:
         raise Refused(f"{reply.client}: its upload was damaged on the way")
     bound = guard.largest * (1 + _size(algorithm.model(server.state)))
-    size = _size(reply.value)
+    size = _size(opened(reply.value))
     if size > bound:
         raise Refused(f"{reply.client}: its upload has size {size:.3g}, allowed is {bound:.3g}")
 
@@ -158,13 +167,20 @@ def close(server: Server) -> Summed | None:
     weights = [server.members[id].weight for id in members]
     share = sum(weights) / sum(member.weight for member in server.members.values())
     digests = tuple(now.replies[id].digest for id in members)
-    return Summed(now.stamp, members, digests, share, mean_of(values, np.asarray(weights)))
+    mean, extra = mean_of(values, np.asarray(weights)), sum(map(_extra, values))
+    sent = tuple(values) if server.notes is not None and server.notes.each else ()
+    return Summed(now.stamp, members, digests, share, mean, extra, sent)
+
+
+def _extra(value: PyTree) -> int:
+    size = extra_bytes(value)
+    return 0 if size is None else int(size)
 
 
 @jax.jit
 def mean_of(values: list[PyTree], weights: Float[Array, " n"]) -> PyTree:
     """The uploads' weighted mean, summed in the order of the list."""
-    return tree.weighted_mean(tree.stack(values), weights)
+    return tree.weighted_mean(tree.stack([opened(value) for value in values]), weights)
 
 
 @jax.jit
@@ -204,8 +220,9 @@ def apply(algorithm: AbstractAlgorithm, server: Server, record: Record) -> Serve
             if total is not None:
                 weight = sum(member.weight for member in members.values())
                 state = algorithm.rebalance(state, total, jnp.asarray(weight))
-            out = server.barred.union(clients if barred else ())
-            return server._replace(state=state, members=members, open=None, barred=out)
+            out, notes = server.barred.union(clients if barred else ()), server.notes
+            server = server._replace(state=state, members=members, open=None, barred=out)
+            return server._replace(notes=without(notes, clients))
 
 
 def _join(algorithm: AbstractAlgorithm, server: Server, record: Joined) -> Server:
@@ -223,14 +240,17 @@ def _join(algorithm: AbstractAlgorithm, server: Server, record: Joined) -> Serve
 
 
 def _commit(algorithm: AbstractAlgorithm, server: Server, record: Summed) -> Server:
-    share = jnp.asarray(record.share)
-    state, answer = algorithm.server_step(server.state, record.mean, share)
+    share, before, names = jnp.asarray(record.share), server.state, record.members
+    weights = [_member(server, id).weight for id in names]
+    mean = recalled(algorithm, before, server.notes, record.mean, names, weights)
+    state, answer = algorithm.server_step(before, mean, share)
+    notes = after_round(algorithm, before, server.notes, record.stamp.round, names, record.sent)
     members = dict(server.members)
     for id, upload in zip(record.members, record.digests, strict=True):
         commit = Commit(record.stamp, upload, answer)
         members[id] = _member(server, id)._replace(commit=commit)
     latest = max(server.round, record.stamp.round)
-    return server._replace(state=state, round=latest, members=members, open=None)
+    return server._replace(state=state, round=latest, members=members, open=None, notes=notes)
 
 
 def settle(algorithm: AbstractAlgorithm, server: Server, key: Key) -> tuple[Server, list[Settle]]:

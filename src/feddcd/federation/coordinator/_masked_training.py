@@ -15,7 +15,7 @@ from ... import tree
 from ..._errors import DataError, Refused, SpecError, Stalled
 from ...data.agreement import admit
 from ...durable.ledger import Ledger
-from ...durable.masked_server import MaskedServer
+from ...durable.masked_server import WORD, MaskedServer, usual_masked
 from ...durable.protocol import Sealed
 from ...durable.protocol.masked import exchange_of, layout_of, read_nonce, unflat, write_nonce
 from ...durable.server import LedgerServer
@@ -127,8 +127,8 @@ class MaskedTraining:
         began, server = time.monotonic(), self.server
         question, round = server.question(), server.round + 1
         cohort = server.agreed.cohort(round)
-        number, like = exchange_of(round), self.learner.like.value
-        said = self._exchange("round", cohort, number, question, like)
+        number, summed = exchange_of(round), server.summed()
+        said = self._exchange("round", cohort, number, question, summed)
         record = server.commit(said, self._check_size)
         self.folder.note(
             "round", round=round, asked=list(cohort), summed=list(record.members),
@@ -162,7 +162,7 @@ class MaskedTraining:
             self.server.agreed.check_answer(cohort, number, layout, question, client, answer)
             return answer
 
-        return self._ask_all(cohort, "masked", pack, read, SMALL + 8 * layout.words)
+        return self._ask_all(cohort, "masked", pack, read, SMALL + WORD * layout.words)
 
     def _ask_all(
         self,
@@ -256,7 +256,7 @@ class MaskedTraining:
         self._write(measures)
 
     def _write(self, measures: Mapping[str, Any]) -> None:
-        each = 8 * layout_of(self.learner.like.value).words
+        each = usual_masked(self.learner.like.mean)
         write_results(self.folder, self.terms, self.server.server, dict(measures), each)
 
     def finish(self) -> None:

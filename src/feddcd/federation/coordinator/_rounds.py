@@ -16,6 +16,7 @@ from jaxtyping import PyTree
 from ... import tree
 from ..._errors import Refused
 from ..._types import Params, Scalar
+from ...algorithms import usual_bytes
 from ...durable.protocol import Settle, Stamp, Summed, Task
 from ...durable.protocol.client import unsound
 from ...durable.protocol.server import Guard, Server, sum_of
@@ -267,10 +268,11 @@ def write_results(
     folder.save(folder.server / "model.npz", file.getvalue())
     sums = committed_rounds(server.ledger, server.like)
     uploads = sum(len(record.members) for record in sums)
-    each = tree.nbytes(server.like.value) if each is None else each
+    each = usual_bytes(server.like.value) if each is None else each
+    extra = sum(record.extra for record in sums)
     summary: dict[str, Any] = {
         "federation": terms.federation, "algorithm": terms.algorithm, "rounds": len(sums),
-        "uploads": uploads, "bytes_up": uploads * each, "epoch": server.now.epoch,
+        "uploads": uploads, "bytes_up": uploads * each + extra, "epoch": server.now.epoch,
         "members": {client: member.rows for client, member in server.now.members.items()},
     }  # fmt: skip
     folder.save(folder.server / "summary.json", summary | measures)

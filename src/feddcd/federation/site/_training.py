@@ -12,6 +12,7 @@ import numpy as np
 from ... import tree
 from ..._errors import Refused
 from ..._files import stamp
+from ...algorithms import travelling
 from ...algorithms.catalogue import find_method, get_method
 from ...data.agreement import CLASSIFIERS, SiteData, offer
 from ...data.frames import Reading
@@ -158,5 +159,6 @@ def outgoing_of(
 
 def _arrays(message: Reply | Closing) -> dict[str, np.ndarray]:
     if isinstance(message, Reply):
-        return tree.flatten({"value": message.value})
+        named = travelling(message.value).items()
+        return {f"value.{name}".rstrip("."): array for name, array in named}
     return tree.flatten({"conserved": message.settled.conserved, "proof": message.proof})
