@@ -1,4 +1,4 @@
-.PHONY: demo test docs lint bench chaos clean help
+.PHONY: demo test docs lint bench chaos release clean help
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -43,5 +43,14 @@ bench: $(READY)  ## speed against plain NumPy, as ratios of one run
 chaos: $(READY)  ## all pairs of crash points, 100,000 faults, mutants, many kills (hours)
 	@$(PYTEST) -m chaos
 
+RELEASE := build/release/bin
+
+release:  ## source and wheel in dist/, and a bill of materials of what a site installs
+	@rm -rf dist && $(PYTHON) -m venv build/release
+	@$(RELEASE)/pip --disable-pip-version-check install --quiet build==1.6.1 cyclonedx-bom==7.5.0 twine==7.0.0
+	@$(RELEASE)/python -m build --outdir dist .
+	@$(RELEASE)/cyclonedx-py requirements requirements-site.lock --output-reproducible --of JSON -o dist/feddcd-site.cdx.json
+	@$(RELEASE)/twine check --strict dist/*.whl dist/*.tar.gz
+
 clean:  ## remove the environment and what the demo wrote
-	rm -rf .venv demo build .pytest_cache .ruff_cache
+	rm -rf .venv demo build dist .pytest_cache .ruff_cache
