@@ -5,6 +5,7 @@ import fcntl
 import gc
 import itertools
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,9 @@ SETTINGS = {
 }
 for name, value in SETTINGS.items():
     os.environ.setdefault(name, value)  # before anybody imports JAX, which reads them then
+# where images forbid byte code, each worker and each process would compile this package anew
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 settings.register_profile("patient", deadline=None)  # machines are busy at times

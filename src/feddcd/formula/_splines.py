@@ -1,7 +1,6 @@
 """Splines with written knots: the columns of R's splines::bs and ns, and of rms::rcs."""
 
 import numpy as np
-from scipy.interpolate import BSpline
 
 
 def bs(
@@ -39,6 +38,8 @@ def rcs(x: np.ndarray, knots: np.ndarray) -> np.ndarray:
 def _basis(
     x: np.ndarray, knots: np.ndarray, degree: int, bounds: np.ndarray, derivative: int = 0
 ) -> np.ndarray:
+    from scipy.interpolate import BSpline  # a third of a second, and few formulas have splines
+
     low, high = bounds
     t = np.concatenate([[low] * (degree + 1), knots, [high] * (degree + 1)])
     spline = BSpline(t, np.eye(len(t) - degree - 1), degree)
