@@ -18,6 +18,7 @@ from feddcd.algorithms import (
     MinibatchSGD,
     PointSAGA,
     Scaffold,
+    catalogue,
 )
 from feddcd.algorithms.feddcd import strong_convexity
 from feddcd.data import Dataset
@@ -26,9 +27,11 @@ from feddcd.participation import Available, Everyone, Lossy, UniformSubset, roun
 from feddcd.simulator.simulate import advance, federation, start
 from federations import (
     ALGORITHMS,
+    ALL,
     DIRECT,
     EXACT_ALGORITHMS,
     FEW_STEPS,
+    FIELD,
     ROOM,
     SHORT_STEPS,
     TAU,
@@ -64,7 +67,7 @@ def flexible(algorithm):
 
 
 def make(name, d=D):
-    return flexible(ALGORITHMS[name].make(N, TAU, jnp.zeros(d)))
+    return flexible(ALL[name].make(N, TAU, jnp.zeros(d)))
 
 
 @eqx.filter_jit
@@ -85,6 +88,16 @@ def same(x, y):
     )
 
 
+def _of_others(name):
+    """Exact with a part of the clients; all of it in `make chaos` alone."""
+    row = catalogue.ALGORITHMS[name.partition("-")[0]]
+    return row.exact and not row.needs_everyone
+
+
+EXACT = [
+    *EXACT_ALGORITHMS,
+    *(pytest.param(name, marks=pytest.mark.chaos) for name in FIELD if _of_others(name)),
+]
 ONE_EACH = [
     pytest.param(name, marks=[pytest.mark.chaos] * ("-" in name and name != "scaffold-2"))
     for name in EXACT_ALGORITHMS
@@ -98,7 +111,7 @@ class TestOptimum:
     @staticmethod
     def check(name, participation, federations):
         """Within the rounds that `federations` thinks are enough, and then it stays there."""
-        row = ALGORITHMS[name]
+        row = ALL[name]
         for federation_name in federations:
             f, best = quadratics(federation_name), solution(federation_name)
             fed = federation(make(name, len(best)), f, participation, seed=1)
@@ -118,7 +131,7 @@ class TestOptimum:
             else:
                 assert np.all(np.isnan(residuals))
 
-    @pytest.mark.parametrize("name", EXACT_ALGORITHMS)
+    @pytest.mark.parametrize("name", EXACT)
     def test_some_clients(self, name):
         self.check(name, draw(SOME), ("equal", "unequal", "identical", "stiff"))
 
@@ -127,7 +140,7 @@ class TestOptimum:
         """And cohorts that are certain to be full, for which the engine has a shorter way."""
         self.check(name, SOME, ("scalar",))
 
-    @pytest.mark.parametrize("name", EXACT_ALGORITHMS)
+    @pytest.mark.parametrize("name", EXACT)
     def test_random_cohorts_and_lost_uploads(self, name):
         self.check(name, draw(THERE_LOST), ("equal", "unequal", "stiff"))
 
@@ -487,6 +500,7 @@ class TestRetire:
     """A member leaves for ever and takes its state along: the others reach their own optimum."""
 
     CONSERVING = tuple(name for name, row in ALGORITHMS.items() if row.conserves)
+    CONSERVING += tuple(one for one in EXACT if not isinstance(one, str))
 
     @staticmethod
     def after(name, rounds, federation_name="unequal"):
@@ -497,23 +511,23 @@ class TestRetire:
     @staticmethod
     def go_on(members, name):
         """To the optimum, or as long as `federations` thinks is enough."""
-        for _ in range(0, ALGORITHMS[name].rounds, 50):
+        for _ in range(0, ALL[name].rounds, 50):
             members.rounds(50)
             if members.error() < 1e-8:
                 break
 
     @pytest.mark.parametrize("federation_name", ["unequal"])
-    @pytest.mark.parametrize("name", EXACT_ALGORITHMS)
+    @pytest.mark.parametrize("name", EXACT)
     def test_the_others_reach_their_optimum(self, name, federation_name):
         members = self.after(name, 13, federation_name)
         members.leave(5)
         members.rebalance()
         self.go_on(members, name)
         assert members.error() < 1e-8
-        if ALGORITHMS[name].conserves:
+        if ALL[name].conserves:
             assert members.residual() < 1e-10
 
-    @pytest.mark.parametrize("name", EXACT_ALGORITHMS)
+    @pytest.mark.parametrize("name", EXACT)
     def test_they_would_not_without(self, name):
         members = self.after(name, 13)
         members.leave(5)
@@ -522,7 +536,7 @@ class TestRetire:
         assert lost > 1e-2
         members.rounds(50)
         assert members.error() > lost / 2
-        if ALGORITHMS[name].conserves:
+        if ALL[name].conserves:
             assert members.residual() > 1e-2
 
     @pytest.mark.parametrize("rounds", [1, 2, 8])
@@ -537,7 +551,7 @@ class TestRetire:
             members.rounds(1, tau)
             assert members.residual() < 1e-12
 
-    @pytest.mark.parametrize("name", EXACT_ALGORITHMS)
+    @pytest.mark.parametrize("name", EXACT)
     def test_two_in_a_row_and_one_more_a_round_later(self, name):
         members = self.after(name, 12)
         for left in (6, 1):
@@ -547,7 +561,7 @@ class TestRetire:
         members.leave(2)
         members.rebalance()
         members.rounds(1)
-        if ALGORITHMS[name].conserves:
+        if ALL[name].conserves:
             assert members.residual() < 1e-12
         self.go_on(members, name)
         assert members.error() < 1e-8

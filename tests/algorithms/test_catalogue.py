@@ -18,7 +18,7 @@ from feddcd.federation.config import Config
 from feddcd.runs.spec import Spec
 from feddcd.solvers import SOLVERS
 from federations import ALGORITHMS as ROWS
-from federations import TAU, D, N
+from federations import FIELD, TAU, D, N
 
 
 def tables(path) -> list[list[list[str]]]:
@@ -82,7 +82,7 @@ def test_the_page_on_methods_names_the_solvers():
 def test_every_method_is_tried():
     """By `tests/worlds/federations.py`, under its name or the name and a variant."""
     for name, row in ALGORITHMS.items():
-        tried = [r for key, r in ROWS.items() if key.split("-")[0] == name]
+        tried = [r for key, r in (ROWS | FIELD).items() if key.split("-")[0] == name]
         assert tried, name
         made = [r.make(N, TAU, jnp.zeros(D)) for r in tried]
         assert {type(algorithm) for algorithm in made} == {row.algorithm}, name
@@ -99,8 +99,8 @@ def test_names_and_looks_are_told_apart():
 def test_help_says_what_compare_takes():
     options = typer.main.get_command(app).commands["compare"].params
     (shown,) = [option.help for option in options if option.name == "algorithm"]
-    left = [name for name, row in ALGORITHMS.items() if not row.usual]
-    assert f"all but {' and '.join(left)}" in shown
+    usual = [name for name, row in ALGORITHMS.items() if row.usual]
+    assert f"{', '.join(usual[:-1])} and {usual[-1]}" in shown
 
 
 def test_what_a_method_sends_is_stated_not_guessed():

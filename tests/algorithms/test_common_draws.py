@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from chaos import World
+from feddcd.algorithms import Scaffnew
 from feddcd.durable.shapes import shapes
 from feddcd.participation import Everyone, broadcast_key, client_key, round_keys
 from feddcd.simulator import threads
@@ -14,10 +15,9 @@ from feddcd.simulator.lanes import advance_lanes, lanes
 from feddcd.simulator.simulate import federation, start
 from feddcd.solvers import SGD, GradientDescent, adam
 from federations import N, play, quadratics, solution
-from scaffnew import Scaffnew
 
 # γ = 1/β and p = sqrt(α/β) of the federation "equal"
-SKIP, F, ROUNDS = Scaffnew(1.0, 0.45), "equal", 20
+SKIP, F, ROUNDS = Scaffnew(lr=1.0, p=0.45), "equal", 20
 FEW = 5  # where every step of every site is on its own
 
 

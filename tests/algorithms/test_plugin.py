@@ -30,6 +30,7 @@ from federations import DIRECT, TAU, D, N, play, quadratics, solution
 from local_network import LocalNetwork, events, make, model, places, quick, reasons, train, wine
 from test_federation import RIDGE, optimum, simulated
 
+FIT = RIDGE | {"settings": {"a": 8.0}}
 PAGE = DOCS / "adding.md"
 COMMANDS = [line for b in blocks(PAGE) if not b.language for line in b.code.splitlines()]
 SETUP = "import setuptools; setuptools.setup()"
@@ -46,9 +47,9 @@ def run(*command, cwd, **more):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     """The page's package, installed in a folder of its own."""
-    source, target = tmp_path_factory.mktemp("feddyn"), tmp_path_factory.mktemp("installed")
+    source, target = tmp_path_factory.mktemp("fedsplit"), tmp_path_factory.mktemp("installed")
     files = {block.title: block.code for block in blocks(PAGE) if block.title}
-    assert set(files) == {"feddyn.py", "pyproject.toml", "test_feddyn.py"}
+    assert set(files) == {"fedsplit.py", "pyproject.toml", "test_fedsplit.py"}
     for name, code in files.items():
         (source / name).write_text(code)
     pip = ("-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation")
@@ -68,82 +69,82 @@ def _makes_wheels() -> bool:
 
 
 @pytest.fixture
-def feddyn(folder, monkeypatch, tmp_path):
+def fedsplit(folder, monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(folder)
     monkeypatch.chdir(tmp_path)
     catalogue._installed.cache_clear()
-    yield catalogue.get_method("feddyn")
+    yield catalogue.get_method("fedsplit")
     catalogue._installed.cache_clear()
-    sys.modules.pop("feddyn", None)
+    sys.modules.pop("fedsplit", None)
 
 
 def test_a_new_process_lists_it(folder):
     path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
     shown = run("-m", "feddcd", "list", "algorithms", cwd=folder, PYTHONPATH=path)
-    assert "feddyn     local losses bent by their own past gradients" in shown
+    assert "fedsplit    reflections between local solutions and their mean" in shown
     assert "left out" not in shown
 
 
-@pytest.mark.usefixtures("feddyn")
+@pytest.mark.usefixtures("fedsplit")
 def test_the_page_tests_it_well(folder):
     """The page's own test, and that it would find a wrong sign."""
-    (code,) = [block.code for block in blocks(PAGE) if block.title == "test_feddyn.py"]
+    (code,) = [block.code for block in blocks(PAGE) if block.title == "test_fedsplit.py"]
     names: dict = {}
-    exec(compile(code, "test_feddyn.py", "exec"), names)
+    exec(compile(code, "test_fedsplit.py", "exec"), names)
     names["test_it_reaches_the_optimum"]()
-    cls = names["FedDyn"]
-    names["FedDyn"] = lambda: type("Wrong", (cls,), {"joined": cls.joined})(a=-0.3)
+    cls = names["FedSplit"]
+    names["FedSplit"] = lambda: type("Wrong", (cls,), {"joined": cls.joined})(a=-0.5)
     with pytest.raises(AssertionError):
         names["test_it_reaches_the_optimum"]()
 
 
-def test_it_ends_at_the_known_optimum(feddyn):
+def test_it_ends_at_the_known_optimum(fedsplit):
     """w* = (sum A_i)^-1 sum b_i."""
     with jax.enable_x64(True):
         for name in ("equal", "unequal"):
             who = Lossy(UniformSubset(N, TAU), 0.1)
-            played = play(feddyn.algorithm(DIRECT), quadratics(name), who, 1000, w0=np.zeros(D))
+            played = play(fedsplit.algorithm(DIRECT), quadratics(name), who, 1000, w0=np.zeros(D))
             assert np.linalg.norm(played.model - solution(name)) < 1e-8
             assert np.max(played.records.dual_residual) < 1e-10
 
 
-@pytest.mark.usefixtures("feddyn")
+@pytest.mark.usefixtures("fedsplit")
 @pytest.mark.parametrize("command", ["run", "compare"])
 def test_the_commands_of_the_page(command):
     (line,) = [line for line in COMMANDS if line.strip().startswith(f"feddcd {command} ")]
     with pytest.raises(SystemExit) as stop:
         main([*shlex.split(line)[1:], "--quiet"])
     assert not stop.value.code
-    out = Path("runs/dyn" if command == "run" else "runs/race/feddyn")
+    out = Path("runs/split" if command == "run" else "runs/race/fedsplit")
     summary = json.loads((out / "summary.json").read_text())
-    assert summary["algorithm"] == "feddyn"
+    assert summary["algorithm"] == "fedsplit"
     assert summary["certified_gap"] <= (1e-6 if command == "run" else 1e-2)
     assert summary["dual_residual"] < 1e-10
-    assert "FedDyn" in (out / "report.html").read_text()
+    assert "FedSplit" in (out / "report.html").read_text()
     if command == "compare":
-        assert "#332288" in Path("runs/race/report.html").read_text()
+        assert "#000000" in Path("runs/race/report.html").read_text()
 
 
-def test_it_is_known_by_its_name(feddyn):
-    assert "feddyn" in catalogue.methods()
-    assert title("feddyn") == "FedDyn"
-    assert look("feddyn") == ("FedDyn", "#332288", "-")
-    result = feddcd.run("wine", algorithm="feddyn", clients=6, l2=0.01, rounds=2)
-    assert result.summary["algorithm"] == "feddyn"
+def test_it_is_known_by_its_name(fedsplit):
+    assert "fedsplit" in catalogue.methods()
+    assert title("fedsplit") == "FedSplit"
+    assert look("fedsplit") == ("FedSplit", "#000000", "-")
+    result = feddcd.run("wine", algorithm="fedsplit", clients=6, l2=0.01, rounds=2)
+    assert result.summary["algorithm"] == "fedsplit"
     for settings, reason in (
         ({"a": -1}, "a should be a finite number > 0, got -1"),
-        ({"b": 1}, "feddyn has no setting 'b'"),
+        ({"b": 1}, "fedsplit has no setting 'b'"),
     ):
         with pytest.raises(SpecError, match=reason):
-            feddcd.run("wine", algorithm="feddyn", settings=settings, clients=6, rounds=2)
-    with pytest.raises(SpecError, match="feddyn needs strongly convex clients"):
-        feddcd.run("wine", algorithm="feddyn", l2=0.0)
+            feddcd.run("wine", algorithm="fedsplit", settings=settings, clients=6, rounds=2)
+    with pytest.raises(SpecError, match="fedsplit needs strongly convex clients"):
+        feddcd.run("wine", algorithm="fedsplit", l2=0.0)
 
 
-@pytest.mark.usefixtures("feddyn")
+@pytest.mark.usefixtures("fedsplit")
 def test_a_federation_is_the_simulator():
     with in_memory() as memory, quick():
-        home = make(memory / "f", data=wine(), algorithm="feddyn", rounds=6, **RIDGE)
+        home = make(memory / "f", data=wine(), algorithm="fedsplit", rounds=6, **FIT)
         train(home, LocalNetwork(places(home)))
         expected, residual = simulated(home)
         np.testing.assert_allclose(model(home), expected, rtol=0, atol=1e-8)
@@ -152,26 +153,26 @@ def test_a_federation_is_the_simulator():
         assert np.linalg.norm(model(home) - best) < 0.2 * np.linalg.norm(best)
 
 
-@pytest.mark.usefixtures("feddyn")
+@pytest.mark.usefixtures("fedsplit")
 @pytest.mark.parametrize(
     ("rule", "reason"),
     [
-        ('methods = ["feddyn"]', ""),
+        ('methods = ["fedsplit"]', ""),
         ('kinds = ["columns", "model", "gradient"]', ""),
-        ('methods = ["feddcd"]', "does not allow the method 'feddyn'"),
+        ('methods = ["feddcd"]', "does not allow the method 'fedsplit'"),
         ('kinds = ["columns", "gradient"]', "does not allow the kind 'model'"),
     ],
 )
 def test_a_site_decides(rule, reason):
     with in_memory() as memory, quick():
-        home = make(memory / "f", data=wine(), algorithm="feddyn", rounds=2, **RIDGE)
+        home = make(memory / "f", data=wine(), algorithm="fedsplit", rounds=2, **RIDGE)
         (places(home)[0].folder / "policy.toml").write_text(f"{rule}\n{loose_text()}")
         train(home, LocalNetwork(places(home)))
         assert reason in reasons(home)
         assert bool(reason) == bool(events(home, "refused"))
 
 
-@pytest.mark.usefixtures("feddyn")
+@pytest.mark.usefixtures("fedsplit")
 def test_a_site_without_the_package_says_so(monkeypatch):
     real = answer.check_method
 
@@ -180,38 +181,38 @@ def test_a_site_without_the_package_says_so(monkeypatch):
 
     monkeypatch.setattr(answer, "check_method", check)
     with in_memory() as memory, quick():
-        home = make(memory / "f", data=wine(), algorithm="feddyn", rounds=2, **RIDGE)
+        home = make(memory / "f", data=wine(), algorithm="fedsplit", rounds=2, **RIDGE)
         train(home, LocalNetwork(places(home)))
         assert reasons(home) == "site-1: the method 'missing' is not installed here"
 
 
 def test_without_the_package_it_is_unknown(tmp_path):
     catalogue._installed.cache_clear()
-    (tmp_path / "policy.toml").write_text('methods = ["feddyn"]\ncomplete = true\n')
-    with pytest.raises(PolicyError, match="methods has an unknown 'feddyn'"):
+    (tmp_path / "policy.toml").write_text('methods = ["fedsplit"]\ncomplete = true\n')
+    with pytest.raises(PolicyError, match="methods has an unknown 'fedsplit'"):
         load_policy(tmp_path / "policy.toml")
-    with pytest.raises(SpecError, match="unknown algorithm 'feddyn'"):
-        catalogue.get_method("feddyn")
+    with pytest.raises(SpecError, match="unknown algorithm 'fedsplit'"):
+        catalogue.get_method("fedsplit")
 
 
 BROKEN = {
     "gone": ("nowhere:ROW", "ModuleNotFoundError: No module named 'nowhere'"),
-    "feddcd": ("feddyn:FEDDYN", "feddcd is a method of feddcd itself and is not replaced"),
-    "other": ("feddyn:FEDDYN", "its entry point is called other, its method feddyn"),
+    "feddcd": ("fedsplit:FEDSPLIT", "feddcd is a method of feddcd itself and is not replaced"),
+    "other": ("fedsplit:FEDSPLIT", "its entry point is called other, its method fedsplit"),
     "number": ("math:pi", "TypeError: 'float' object is not callable"),
     "text": ("builtins:str", "builtins:str is a str, not a feddcd.algorithms.Method"),
 }
 
 
-@pytest.mark.usefixtures("feddyn")
+@pytest.mark.usefixtures("fedsplit")
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_package_is_left_out_and_named(name, monkeypatch, capsys):
     value, reason = BROKEN[name]
     points = [EntryPoint(name, value, catalogue.GROUP)]
-    points += [EntryPoint("feddyn", "feddyn:FEDDYN", catalogue.GROUP)]
+    points += [EntryPoint("fedsplit", "fedsplit:FEDSPLIT", catalogue.GROUP)]
     monkeypatch.setattr(catalogue, "entry_points", lambda group: points)
     catalogue._installed.cache_clear()
-    assert set(catalogue.methods()) == {*catalogue.ALGORITHMS, "feddyn"}
+    assert set(catalogue.methods()) == {*catalogue.ALGORITHMS, "fedsplit"}
     assert catalogue.get_method("feddcd") is catalogue.ALGORITHMS["feddcd"]
     assert catalogue.left_out() == {name: f"{reason} (package {value})"}
     with pytest.raises(SystemExit):
@@ -223,9 +224,9 @@ def test_a_broken_package_is_left_out_and_named(name, monkeypatch, capsys):
             feddcd.run("wine", algorithm=name)
 
 
-def test_a_function_may_give_the_row(feddyn, monkeypatch):
-    sys.modules["feddyn"].row = lambda: feddyn
-    points = [EntryPoint("feddyn", "feddyn:row", catalogue.GROUP)]
+def test_a_function_may_give_the_row(fedsplit, monkeypatch):
+    sys.modules["fedsplit"].row = lambda: fedsplit
+    points = [EntryPoint("fedsplit", "fedsplit:row", catalogue.GROUP)]
     monkeypatch.setattr(catalogue, "entry_points", lambda group: points)
     catalogue._installed.cache_clear()
-    assert catalogue.get_method("feddyn") is feddyn
+    assert catalogue.get_method("fedsplit") is fedsplit

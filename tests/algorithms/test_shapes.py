@@ -1,11 +1,14 @@
 """The shapes in annotations are the shapes that are there: jaxtyping and beartype look at every
 call while rounds are traced. Nothing is compiled or run, so all of it takes seconds.
 
-The hook has to be there before the package, hence another process: `python tests/test_shapes.py`.
+The hook has to be there before the package, hence another process:
+`python tests/algorithms/test_shapes.py all`.
 """
 
 import subprocess
 import sys
+
+import pytest
 
 PURE = ("tree", "problems", "solvers", "algorithms", "participation", "measure", "simulator")
 CASES = (  # algorithm, settings, model, participation
@@ -21,10 +24,25 @@ CASES = (  # algorithm, settings, model, participation
     ("scaffold", {"lr": 0.1}, "softmax", "uniform"),
     ("mbsgd", {"lr": 0.1}, "ridge", "uniform"),
 )
+FIELD = (  # all of them in `make chaos`, one of them here
+    ("feddyn", {"solver": "gd"}, "ridge", "uniform"),
+    ("fedadmm", {"solver": "gd"}, "ridge", "uniform"),
+    ("fivegcs", {"solver": "gd"}, "ridge", "uniform"),
+    ("tamuna", {"s": 2}, "softmax", "uniform"),
+    ("scaffnew", {}, "ridge", "everyone"),
+    ("fednlpp", {}, "softmax", "uniform"),
+    ("giant", {}, "softmax", "everyone"),
+    ("fedlbfgs", {}, "softmax", "everyone"),
+    ("sdane", {"solver": "gd"}, "ridge", "everyone"),
+    ("accsdane", {"solver": "gd"}, "ridge", "everyone"),
+    ("mime", {"solver": "gd"}, "softmax", "uniform"),
+    ("feddualavg", {}, "ridge", "uniform"),
+)
 
 
-def test_shapes_are_as_annotated():
-    done = subprocess.run([sys.executable, __file__], capture_output=True, text=True)
+@pytest.mark.parametrize("more", ["tamuna", pytest.param("all", marks=pytest.mark.chaos)])
+def test_shapes_are_as_annotated(more):
+    done = subprocess.run([sys.executable, __file__, more], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
@@ -32,7 +50,7 @@ def test_every_algorithm_and_solver_is_looked_at():
     from feddcd.algorithms import ALGORITHMS
     from feddcd.solvers import SOLVERS
 
-    assert {name for name, *_ in CASES} == set(ALGORITHMS)
+    assert {name for name, *_ in CASES + FIELD} == set(ALGORITHMS)
     usual = {"newton", "sgd"}  # of feddcd and of fedavg
     assert usual | {case[1]["solver"] for case in CASES if "solver" in case[1]} == set(SOLVERS)
 
@@ -72,8 +90,10 @@ def main() -> None:
     else:
         sys.exit("nothing is checked")
     jax.config.update("jax_enable_x64", True)
+    more = tuple(case for case in FIELD if sys.argv[1] in (case[0], "all"))
+    chosen = CASES + more if more != FIELD else FIELD
     X = np.random.default_rng(0).standard_normal((12, 4))
-    for number, (algorithm, settings, model, participation) in enumerate(CASES):
+    for number, (algorithm, settings, model, participation) in enumerate(chosen):
         rows = csr_array(np.where(X > 0, X, 0.0)) if number % 2 else X
         data = Dataset("tiny", rows, np.arange(12) % 2).with_test(rows, np.arange(12) % 2)
         spec = Spec(

@@ -525,7 +525,9 @@ def test_algorithms_live_in_one_place():
     assert {cls.__module__.split(".")[1] for cls in ours} == {"algorithms"}
 
 
-@pytest.mark.parametrize("name", sorted(algorithms.ALGORITHMS))
+@pytest.mark.parametrize(
+    "name", sorted(name for name, row in algorithms.ALGORITHMS.items() if not row.needs_everyone)
+)
 def test_sites_and_server_run_the_simulators_classes(name):
     terms = Terms("f", name, "ridge", 1.0, "samples", 0, "auto", 4, 3, 2, None)
     with jax.enable_x64(True):

@@ -11,15 +11,27 @@ import numpy as np
 
 from feddcd import tree
 from feddcd.algorithms import (
+    SDANE,
     AbstractAlgorithm,
     AccFedDCD,
+    AccSDANE,
+    FedADMM,
     FedAvg,
     FedDCD,
+    FedDualAvg,
+    FedDyn,
+    FedLBFGS,
     FedNewton,
+    FedNLPP,
     FedProx,
+    FiveGCS,
+    Giant,
+    Mime,
     MinibatchSGD,
     PointSAGA,
+    Scaffnew,
     Scaffold,
+    Tamuna,
     catalogue,
 )
 from feddcd.participation import AbstractParticipation, Cohort
@@ -103,6 +115,24 @@ ALGORITHMS: dict[str, Row] = {
     "fedprox": Row(lambda N, tau, w: FedProx(FEW_STEPS, m=0.1), 200),
     "mbsgd": Row(lambda N, tau, w: MinibatchSGD(), 200),
 }
+# methods of others: tried by `test_field.py`, by fewer tests of the usual suite than ours
+FIELD: dict[str, Row] = {
+    "feddyn": Row(lambda N, tau, w: FedDyn(tau, N, DIRECT), 500, True),
+    "fedadmm": Row(lambda N, tau, w: FedADMM(DIRECT), 1000, True),
+    "fivegcs": Row(lambda N, tau, w: FiveGCS(tau, N, DIRECT), 1000, True),
+    "tamuna": Row(lambda N, tau, w: Tamuna(tau=tau, N=N), 1000, True),
+    "tamuna-part": Row(lambda N, tau, w: Tamuna(tau=tau, N=N, s=2), 3000, True),
+    "scaffnew": Row(lambda N, tau, w: Scaffnew(), 500, True),
+    "fednlpp": Row(lambda N, tau, w: FedNLPP(w), 100, True),
+    "fednlpp-top": Row(lambda N, tau, w: FedNLPP(w, top=3 if w.size > 1 else 1), 100, True),
+    "giant": Row(lambda N, tau, w: Giant(), 500),
+    "fedlbfgs": Row(lambda N, tau, w: FedLBFGS(), 100),
+    "sdane": Row(lambda N, tau, w: SDANE(DIRECT), 500),
+    "accsdane": Row(lambda N, tau, w: AccSDANE(DIRECT), 500),
+    "mime": Row(lambda N, tau, w: Mime(FEW_STEPS), 500),
+    "feddualavg": Row(lambda N, tau, w: FedDualAvg(), 500),
+}
+ALL = ALGORITHMS | FIELD
 EXACT_ALGORITHMS = tuple(
     name for name in ALGORITHMS if catalogue.ALGORITHMS[name.partition("-")[0]].exact
 )

@@ -12,12 +12,24 @@ from .._errors import SpecError
 from .._text import nearest
 from ._base import Method
 from .accfeddcd import ACCFEDDCD
+from .accsdane import ACCSDANE
+from .fedadmm import FEDADMM
 from .fedavg import FEDAVG, FEDPROX
 from .feddcd import FEDDCD
+from .feddualavg import FEDDUALAVG
+from .feddyn import FEDDYN
+from .fedlbfgs import FEDLBFGS
 from .fednewton import FEDNEWTON
+from .fednlpp import FEDNLPP
+from .fivegcs import FIVEGCS
+from .giant import GIANT
 from .mbsgd import MBSGD
+from .mime import MIME
 from .pointsaga import POINTSAGA
+from .scaffnew import SCAFFNEW
 from .scaffold import SCAFFOLD
+from .sdane import SDANE_ROW
+from .tamuna import TAMUNA
 
 GROUP = "feddcd.algorithms"
 ALGORITHMS: dict[str, Method] = {
@@ -31,6 +43,18 @@ ALGORITHMS: dict[str, Method] = {
         FEDPROX,
         SCAFFOLD,
         MBSGD,
+        FEDDYN,
+        FEDADMM,
+        FIVEGCS,
+        TAMUNA,
+        SCAFFNEW,
+        FEDNLPP,
+        GIANT,
+        FEDLBFGS,
+        SDANE_ROW,
+        ACCSDANE,
+        MIME,
+        FEDDUALAVG,
     )
 }
 

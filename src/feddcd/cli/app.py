@@ -47,6 +47,7 @@ def _main(
     how close to the best model it is."""
 
 
+USUAL = "feddcd, accfeddcd, pointsaga, fedavg, fedprox and scaffold"
 # what each setting of a run is; its default, if Spec has one, is put behind it. Objects (`given`)
 # are for Python alone
 HELP = {
@@ -130,7 +131,7 @@ def run(config: Any, seeds: Any, out: Any, resume: Any, quiet: bool, **options: 
 
 @app.command(rich_help_panel="Commands")
 @_takes_a_spec(
-    algorithm=Annotated[list[str] | None, option("Repeat for each. (all but fednewton and mbsgd)")],
+    algorithm=Annotated[list[str] | None, option(f"Repeat for each. ({USUAL})")],
     settings=Annotated[list[str] | None, option("A setting, as algorithm.key=value.", "--set")],
 )
 def compare(config: Any, seeds: Any, out: Any, resume: Any, quiet: bool, **options: Any) -> None:

@@ -38,7 +38,7 @@ class GradientDescent(_AbstractRated):
     """w ← w - η ∇f(w), η = 1/β where `lr` is None; a step is one full gradient."""
 
     lr: float | None = None
-    steps: int = 100  # at most; all of them where `stop` is None
+    steps: int | Int[Array, ""] = 100  # at most; all of them where `stop` is None
     stop: AbstractStop | None = None
 
     def __call__(self, f: AbstractProblem, w: Params, key: Key) -> LocalSolution:

@@ -1,0 +1,108 @@
+"""The methods of others: deployed as simulated, whatever crashes, and what they refuse."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import feddcd
+from chaos import NONE, Faults, World
+from feddcd._errors import SpecError
+from feddcd.algorithms import ALGORITHMS, Tamuna
+from feddcd.durable.protocol import Summed
+from feddcd.durable.shapes import Compiled
+from feddcd.participation import Everyone
+from feddcd.report.methods import look
+from federations import FIELD, TAU, D, N, play, quadratics, solution
+
+WILD = Faults(lost=0.05, late=0.05, doubled=0.05, crash=0.05, restart=0.03)
+F, ROUNDS = "equal", 6
+
+
+@pytest.fixture(autouse=True)
+def x64():
+    with jax.enable_x64(True):
+        yield
+
+
+def everyone(name):
+    return ALGORITHMS[name.partition("-")[0]].needs_everyone
+
+
+def slow(names, usual):
+    return [pytest.param(name, marks=[pytest.mark.chaos] * (name not in usual)) for name in names]
+
+
+def make(name):
+    return FIELD[name].make(N, TAU, jnp.zeros(D))
+
+
+def world(algorithm, faults=NONE, seed=0):
+    made = World(algorithm, quadratics(F), seed=seed, faults=faults)
+    for row in range(N):
+        made.join(f"site{row}", row)
+    return made
+
+
+@pytest.mark.parametrize("name", slow(FIELD, ("tamuna-part",)))
+def test_deployed_as_simulated(name):
+    algorithm = make(name)
+    made = world(Compiled(algorithm))
+    for _ in range(ROUNDS):
+        made.round(list(made.server.members))
+    played = play(algorithm, quadratics(F), Everyone(N), ROUNDS)
+    np.testing.assert_allclose(made.model(), played.model, rtol=0, atol=1e-10)
+    assert np.abs(played.model).max() > 1e-2
+
+
+@pytest.mark.parametrize("name", slow([n for n in FIELD if not everyone(n)], ("fedadmm",)))
+def test_faults_change_only_who_took_part(name):
+    """A fault-free run over the committed cohorts, by the same functions: the same bits."""
+    algorithm = Compiled(make(name))
+    made, clean = world(algorithm, WILD, seed=5), world(algorithm, seed=5)
+    for _ in range(25):
+        made.round(made.cohort())
+    for record in made.ledger:
+        if isinstance(record, Summed):
+            clean.server = clean.server._replace(round=record.stamp.round - 1)
+            clean.round(record.members)
+    assert made.count["crash"] + made.count["restart"] > 0
+    assert np.array_equal(np.asarray(made.model()), np.asarray(clean.model()))
+
+
+@pytest.mark.parametrize("name", slow([n for n in FIELD if everyone(n)], ("sdane",)))
+def test_with_everyone_to_the_optimum_and_nothing_without(name):
+    """w* = (sum A_i)^-1 sum b_i. A round in which one is missing changes nothing, but for Scaffnew,
+    whose sum of h_i stays 0."""
+    algorithm = make(name)
+    for federation in (F, "stiff") if name != "sdane" else (F,):
+        played = play(algorithm, quadratics(federation), Everyone(N), 500)
+        assert np.linalg.norm(played.model - solution(federation)) < 1e-8
+    f, server = quadratics(F), played.state.server
+    client = jax.tree.map(lambda x: x[0], played.state.clients)
+    down = algorithm.broadcast(server, jax.random.key(0))
+    one = jax.tree.map(lambda x: x[0], f)
+    _, up = algorithm.client_step(one, client, down, jax.random.key(0))
+    after, _ = algorithm.server_step(server, up.value, jnp.asarray(7 / 8))
+    if name != "scaffnew":
+        assert all(map(np.array_equal, jax.tree.leaves(server), jax.tree.leaves(after)))
+
+
+def test_they_say_what_they_need():
+    everybody = {name for name, row in ALGORITHMS.items() if row.needs_everyone}
+    assert everybody == {"scaffnew", "giant", "fedlbfgs", "sdane", "accsdane"}
+    for options, reason in (
+        ({"algorithm": "giant", "tau": 3}, "giant needs everyone in every round"),
+        ({"algorithm": "tamuna", "l2": 0.0}, "tamuna needs strongly convex clients"),
+        ({"algorithm": "tamuna", "model": "mlp:3"}, "no bound on its curvature"),
+        ({"algorithm": "tamuna", "settings": {"s": 9}}, "need 2 <= s <= tau, got s=9, tau=3"),
+        ({"algorithm": "mime", "settings": {"momentum": 1}}, "need 0 <= momentum < 1"),
+        ({"algorithm": "mime", "settings": {"solver": "newton"}}, "steps of one length"),
+        ({"algorithm": "fednlpp", "settings": {"rank": 99}}, "need rank <= 39, the number of"),
+    ):
+        with pytest.raises(SpecError, match=reason):
+            feddcd.run("wine", clients=4, rounds=1, **({"tau": 3} | options))
+    with pytest.raises(SpecError, match="need 2 <= s <= tau"):
+        Tamuna(tau=3, N=4, s=1)
+    shown = {look(name)[1:] for name in ALGORITHMS}
+    assert len(shown) == len(ALGORITHMS)
