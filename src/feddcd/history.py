@@ -71,6 +71,13 @@ class History(Mapping[str, np.ndarray]):
         column = self[name][~np.isnan(self[name].astype(float))]
         return float(column[-1]) if len(column) else float("nan")
 
+    def rows(self, first: int = 0) -> list[dict[str, float]]:
+        """What each round from the `first` on (counted from 0) has a value for."""
+        row = lambda i: {name: self[name][i].item() for name in COLUMNS}
+        return [
+            {name: x for name, x in row(i).items() if x == x} for i in range(first, self.rounds)
+        ]
+
     def to_pandas(self) -> "pd.DataFrame":
         import pandas as pd
 

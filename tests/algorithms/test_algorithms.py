@@ -179,17 +179,31 @@ class TestPaper:
     def test_algorithm_2(self, sets):
         """A client that was absent follows in closed form: eager and lazy must agree. κ is far
         from 1, so that the catching-up matters."""
-        f, iterations, kappa = quadratics("equal"), 40, 0.04
+        f, kappa = quadratics("equal"), 0.04
         algorithm = flexible(AccFedDCD(3, N, DIRECT, kappa=kappa, sets=sets))
-        who = draw(UniformSubset(N, 3))
+        self.check_algorithm_2(algorithm, f, UniformSubset(N, 3), sets, lambda k, server: kappa)
+
+    @pytest.mark.parametrize("sets", [1, 2])
+    def test_algorithm_2_with_a_kappa_that_changes(self, sets):
+        """Chosen anew for iterations 1, 2-3, 4-7, ...; the absent follow every change."""
+        algorithm = eqx.tree_at(lambda a: a.sets, make("accfeddcd"), jnp.int32(sets))
+        chosen = lambda k, server: float(server.kappas[k.bit_length()])
+        server = self.check_algorithm_2(algorithm, quadratics("unequal"), SOME, sets, chosen)
+        assert len(np.unique(server.kappas)) >= 4
+
+    @staticmethod
+    def check_algorithm_2(algorithm, f, who, sets, kappa_of):
+        iterations, tau, who = 40, who.tau, draw(who)
         played = play(algorithm, f, who, sets * iterations, seed=4)
 
         A, b, alpha = np.asarray(f.A), np.asarray(f.b), np.asarray(f.alpha)
         y, z = np.zeros((N, D)), np.zeros((N, D))
-        r = 2 / 7
-        a = np.sqrt(kappa) / (1 / r + np.sqrt(kappa))
-        bb = kappa * a * r**2
-        for pair in np.reshape(cohorts(who, 4, sets * iterations), (iterations, sets, 3)):
+        r = (tau - 1) / (N - 1)
+        pairs = np.reshape(cohorts(who, 4, sets * iterations), (iterations, sets, tau))
+        for k, pair in enumerate(pairs):
+            kappa = kappa_of(k, played.state.server)
+            a = np.sqrt(kappa) / (1 / r + np.sqrt(kappa))
+            bb = kappa * a * r**2
             v = (1 - a) * y + a * z
             u = a**2 / (a**2 + bb) * z + bb / (a**2 + bb) * v
             y, z = v.copy(), u.copy()
@@ -205,6 +219,7 @@ class TestPaper:
         np.testing.assert_allclose(now.y, y, rtol=0, atol=1e-8)
         np.testing.assert_allclose(now.z, z, rtol=0, atol=1e-8)
         np.testing.assert_allclose(played.model, center, rtol=0, atol=1e-8)
+        return played.state.server
 
     def test_point_saga(self):
         """In the first round no proximal term; then g_i += ρ(x̂ - w_i) and ḡ stays their mean."""
@@ -225,20 +240,57 @@ class TestPaper:
         np.testing.assert_allclose(played.model, x, rtol=0, atol=1e-9)
 
     def test_point_saga_chooses_rho_by_the_formula(self):
-        """From L and α of the cohorts of the first two rounds; everyone is asked here. The power
-        iteration is from below, so L may be a little short."""
+        """At first, from L and α of the cohorts; everyone is asked here. The power iteration is
+        from below, so L may be a little short."""
         f, algorithm = quadratics("equal"), make("pointsaga")
-        played = play(algorithm, f, draw(Everyone(N)), 3)
+        played = play(algorithm, f, draw(Everyone(N)), 2)
         chosen = algorithm.chosen(played.state.server)
         L, alpha, n = float(chosen["curvature"]), 0.2, N / TAU
         assert 0.97 < L <= 1.0 + 1e-12
         expected = 2 * L * n / (np.sqrt((n - 1) ** 2 + 4 * n * L / alpha) - (n - 1))
         np.testing.assert_allclose(chosen["rho"], expected, rtol=1e-12)
 
+    def test_point_saga_follows_the_curvature_it_meets(self):
+        """ρ = Σ|y|²/Σ<y, s>, y and s the changes of g_i and w_i since the client was last asked,
+        half as much for every round that passed; before round 3 the formula's."""
+        f, rounds, algorithm = quadratics("stiff"), 30, make("pointsaga")
+        who = draw(SOME)
+        *early, played = (play(algorithm, f, who, t, seed=5) for t in (1, 2, rounds))
+        chosen_rho = lambda played: float(algorithm.chosen(played.state.server)["rho"])
+        rho = [1.0, *map(chosen_rho, early)]
+
+        A, b = np.asarray(f.A), np.asarray(f.b)
+        g, w, x = np.zeros((N, D)), np.zeros((N, D)), np.zeros(D)
+        met, bend = np.zeros(N, bool), np.zeros(2)
+        for t, chosen in enumerate(cohorts(who, 5, rounds)):
+            m = rho[t] if t else 0.0
+            center = x - g.mean(0) / rho[t]
+            right = b[chosen] + g[chosen] + m * center
+            new = np.linalg.solve(A[chosen] + m * np.eye(D), right[..., None])[..., 0]
+            y, s, known = m * (center - new), new - w[chosen], met[chosen]
+            sums = np.array([np.sum(y * s, 1), np.sum(y * y, 1)])
+            bend = bend / 2 + np.sum(sums[:, known], 1) / len(chosen)
+            g[chosen], w[chosen], met[chosen], x = g[chosen] + y, new, True, new.mean(0)
+            if t >= 2:
+                rho.append(bend[1] / bend[0])
+        assert min(rho[3:]) > 2 * rho[2]  # it really changes
+        np.testing.assert_allclose(chosen_rho(played), rho[-1], rtol=1e-6)
+        np.testing.assert_allclose(played.model, x, rtol=0, atol=1e-9)
+
+    def test_point_saga_keeps_rho_in_bounds(self):
+        """Where moves are so small that rounding speaks, or say nothing."""
+        algorithm = make("pointsaga")
+        server = algorithm.init_server(jnp.zeros(D))._replace(t=jnp.int32(9))
+        first = float(algorithm.chosen(server)["rho"])
+        for bend, expected in (((1.0, 1e-9), 0.5), ((1e-9, 1.0), 100), ((0.0, 0.0), 1)):
+            bent = server._replace(bend=server.bend._make(map(jnp.asarray, bend)))
+            np.testing.assert_allclose(algorithm.chosen(bent)["rho"], expected * first)
+
     def test_accfeddcd_chooses_kappa(self):
+        """Half of α/β, to be on the safe side."""
         algorithm = make("accfeddcd")
         played = play(algorithm, quadratics("equal"), draw(Everyone(N)), 4)
-        assert 0.2 <= float(algorithm.chosen(played.state.server)["kappa"]) < 0.2 / 0.97
+        assert 0.1 <= float(algorithm.chosen(played.state.server)["kappa"]) < 0.1 / 0.97
 
 
 class TestShare:

@@ -40,6 +40,24 @@ def test_fewer_looks_change_nothing_else(runs):
     assert runs[1][1].certificate.gap == pytest.approx(runs[1][0].certificate.gap, rel=1e-5)
 
 
+def test_a_logger_gets_every_round_once(rows):
+    """Also where a run goes on: what was shown before is not shown again."""
+    calls, log = [], []
+
+    def watch(progress):
+        calls.append(progress.round)
+        log.extend((row["round"], row) for row in progress.rows)
+
+    result = feddcd.run(rows, **SMALL, eval_every=3, watch=watch)
+    assert calls == [5, 7]
+    assert [step for step, _ in log] == list(range(1, 8))
+    assert [("objective" in row, "certified_gap" in row) for _, row in log] == [
+        (r in (3, 5, 6, 7), r in (5, 7)) for r in range(1, 8)
+    ]
+    assert log[-1][1]["objective"] == result.certificate.objective
+    assert all(type(x) in (int, float) for _, row in log for x in row.values())
+
+
 def test_a_run_that_diverges_is_still_noticed_with_few_looks(rows):
     with pytest.raises(Diverged, match="not finite"):
         feddcd.run(rows, **SMALL | {"rounds": 600}, eval_every=3, settings={"lr": 1e30})

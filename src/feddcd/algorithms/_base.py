@@ -41,7 +41,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PyTree
 
-from .. import tree
 from .._errors import SpecError
 from .._settings import Limit
 from .._types import Key, Params, Scalar
@@ -216,16 +215,16 @@ class Curvature(NamedTuple):
     L: Scalar
 
 
-def probe(f: AbstractProblem, w: Params, t: Int[Array, ""], key: Key) -> Curvature:
-    """f's curvature at w, asked for in the first two rounds only: 20 power steps."""
+def probing(k: Int[Array, ""]) -> Bool[Array, ""]:
+    """Whether curvature is asked for in round (or iteration) k: in 0, 1, 3, 7, 15, ... Far from the
+    optimum it can be very different, and asking costs as much as a local solve."""
+    return (k & (k + 1)) == 0
+
+
+def probe(f: AbstractProblem, w: Params, asked: Bool[Array, ""], key: Key) -> Curvature:
+    """f's curvature at w by 20 power steps, 0 where it is not asked for."""
     estimate = lambda: power_iteration(f, w, key).astype(f.mu.dtype)
-    return Curvature(f.alpha, jax.lax.cond(t < 2, estimate, lambda: jnp.zeros_like(f.mu)))
-
-
-def later_curvature(known: Curvature, mean: Curvature | None, t: Int[Array, ""]) -> Curvature:
-    """The server's view: of w0 after round 0, of the first model from round 1 on; as it was
-    where nothing is probed."""
-    return known if mean is None else tree.where(t < 2, mean, known)
+    return Curvature(f.alpha, jax.lax.cond(asked, estimate, lambda: jnp.zeros_like(f.mu)))
 
 
 class Given(NamedTuple):

@@ -8,7 +8,10 @@
 
 Clients outside a set follow with y = v and z = u. That needs no data, so a client does it
 when it is next called: (y, z) -> (v, u) conserves m = π_y y + π_z z and shrinks the rest
-by φ = (1-a)(1-s), so k missed iterations are one step in closed form.
+by φ = (1-a)(1-s), so k missed iterations of one κ are one step in closed form.
+
+κ is chosen anew before iterations 1, 2, 4, 8, ...: a client that was absent has to follow every
+change, so they are few.
 
 Both sets see the same v. With `sets=2` they are two rounds, with `sets=1` one cohort moves
 both y and z. The model is w̄ of the last round.
@@ -22,7 +25,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int
+from jaxtyping import Array, Float, Int
 
 from .. import tree
 from .._errors import SpecError
@@ -30,7 +33,7 @@ from .._settings import number, whole, word
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
 from ..solvers import AbstractLocalSolver, NewtonCG
-from ._base import Curvature, Method, Sends, Upload, later_curvature, probe
+from ._base import Curvature, Method, Sends, Upload, probe, probing
 from .feddcd import AbstractDual, dual_settings, strong_convexity
 
 
@@ -40,16 +43,21 @@ class Duals(NamedTuple):
     dy: Params
 
 
+EPOCHS = 16  # with iterations 0, 1, 2-3, 4-7, ...; the last one never ends
+CAUTION = 2.0  # over the mean of β_i: too small a κ costs its root, too large a κ more
+
+
 class AccServer(NamedTuple):
     w: Params
     t: Int[Array, ""]  # committed rounds
-    curvature: Curvature
+    curvature: Curvature  # as the last cohort that was asked for it has it
+    kappas: Float[Array, " epochs"]
     excess: Duals | None = None  # the sums over the weights', from `rebalance` to the next answer
 
 
 class AccDown(NamedTuple):
     t: Int[Array, ""]
-    kappa: Scalar
+    kappas: Float[Array, " epochs"]
     w: Params | None  # where to start, if not at the client's own last w
 
 
@@ -71,8 +79,9 @@ class AccClient(NamedTuple):
 
 
 class AccFedDCD(AbstractDual[AccServer, AccClient, AccDown, AccAnswer]):
-    """κ is α over the mean local curvature, probed at the cohort's own solutions in the first
-    two rounds, unless given; r is (τ-1)/(N-1) unless given; `start` and `weights` as in FedDCD.
+    """κ is α over `CAUTION` times the mean local curvature, probed at the cohort's own solutions
+    from time to time, unless given; r is (τ-1)/(N-1) unless given; `start` and
+    `weights` as in FedDCD.
     """
 
     sends: ClassVar[Sends] = "model"
@@ -107,7 +116,10 @@ class AccFedDCD(AbstractDual[AccServer, AccClient, AccDown, AccAnswer]):
 
     def init_server(self, w: Params) -> AccServer:
         one = jnp.ones((), tree.dot(w, w).dtype)
-        return AccServer(w, jnp.zeros((), jnp.int32), Curvature(one, one))
+        kappas = jnp.ones(EPOCHS, one.dtype)
+        if self.kappa is not None:
+            kappas = jnp.full(1, self.kappa, one.dtype)
+        return AccServer(w, jnp.zeros((), jnp.int32), Curvature(one, one), kappas)
 
     def init_client(self, f: AbstractProblem, w: Params) -> AccClient:
         zero = tree.zeros(w)
@@ -121,23 +133,42 @@ class AccFedDCD(AbstractDual[AccServer, AccClient, AccDown, AccAnswer]):
 
     def _down(self, server: AccServer) -> AccDown:
         w = server.w if self.start == "model" else None
-        return AccDown(server.t, self._kappa(server.curvature), w)
+        return AccDown(server.t, server.kappas, w)
 
     def client_step(self, f, client: AccClient, down: AccDown, key: Key):
         client = self.caught_up(client, down)
-        a, _, _ = self.coefficients(down.kappa)
+        a, _, _ = self.coefficients(self._kappa(down.kappas, client.k))
         v = tree.lerp(a, client.y, client.z)
         start = client.w if down.w is None else down.w
         w, grad_norm, steps = self.solver(f.tilted(v), start, key)
-        found = None if self.kappa is not None else probe(f, w, down.t, key)
+        found = (
+            None if self.kappa is not None else probe(f, w, probing(self._iteration(down.t)), key)
+        )
         return client._replace(w=w), Upload((w, found), grad_norm, steps)
 
     def server_step(self, server: AccServer, mean: tuple[Params, Curvature | None], share: Scalar):
         w, found = mean
-        known = later_curvature(server.curvature, found, server.t)
         excess = None if server.excess is None else tree.scale(1 / share, server.excess)
-        answer = AccAnswer(w, server.t, self._kappa(known), excess)
-        return AccServer(w, server.t + 1, known), answer
+        server = server._replace(w=w, t=server.t + 1, excess=None)
+        if found is not None:
+            server = self._chosen_anew(server, found)
+        t = server.t - 1
+        kappa = self._kappa(server.kappas, self._iteration(t))
+        return server, AccAnswer(w, t, kappa, excess)
+
+    def _chosen_anew(self, server: AccServer, found: Curvature) -> AccServer:
+        """κ for the epochs to come. Iteration 0 begins at y = z = 0: all that κ does there is
+        the length of z's step, so that it may come from the same round."""
+        t = server.t - 1
+        k = self._iteration(t)
+        asked = probing(k)
+        both = (self.sets == 2) & (t % 2 == 1)  # the mean of the iteration's two cohorts
+        known = tree.where(both, tree.lerp(0.5, server.curvature, found), found)
+        known = tree.where(asked, known, server.curvature)
+        kappa = jnp.minimum(known.alpha / (CAUTION * known.L), 1)
+        later = (jnp.arange(EPOCHS) > epoch(k)) | (k == 0)
+        kappas = jnp.where(asked & later, kappa, server.kappas)
+        return server._replace(curvature=known, kappas=kappas)
 
     def client_receive(self, client: AccClient, answer: AccAnswer) -> AccClient:
         _, _, length = self.coefficients(answer.kappa)
@@ -156,8 +187,8 @@ class AccFedDCD(AbstractDual[AccServer, AccClient, AccDown, AccAnswer]):
 
     def residuals(self, server: AccServer, clients: AccClient, weights) -> list[Params]:
         down = self._down(server)
-        now = jax.vmap(self.caught_up, (0, None))(clients, down)
-        y, z = self._finish(now, down)
+        ended = lambda client: self._finish(self.caught_up(client, down), down)
+        y, z = jax.vmap(ended)(clients)
         return [tree.total(y), tree.total(z)]
 
     def conserved(self, client: AccClient, down: AccDown) -> Duals:
@@ -166,34 +197,56 @@ class AccFedDCD(AbstractDual[AccServer, AccClient, AccDown, AccAnswer]):
         return Duals(now.y, now.z, now.dy)
 
     def chosen(self, server: AccServer) -> dict[str, Scalar]:
-        return {"kappa": self._kappa(server.curvature)}
+        return {"kappa": self._kappa(server.kappas, self._iteration(server.t))}
 
     def prepare(self, f: AbstractProblem) -> AbstractProblem:
         return self.solver.prepare(f)
 
     def caught_up(self, client: AccClient, down: AccDown) -> AccClient:
         """The client at the start of the iteration that `down.t` belongs to."""
-        now = down.t // self.sets
-        missed = now - client.k - 1
-        a, s, _ = self.coefficients(down.kappa)
-        phi = (1 - a) * (1 - s)
-        pi_y, pi_z = s * (1 - a) / (1 - phi), a / (1 - phi)
+        now = self._iteration(down.t)
         y, z = self._finish(client, down)
-        m = tree.add(tree.scale(pi_y, y), tree.scale(pi_z, z))
-        fade = phi ** missed.astype(phi.dtype)
-        y, z = tree.lerp(fade, m, y), tree.lerp(fade, m, z)
+        p, q = self._followed(down.kappas, client.k + 1, now)
+        y, z = tree.lerp(p, y, z), tree.lerp(q, z, y)
         zero = tree.zeros(y)
-        return tree.where(missed < 0, client, client._replace(y=y, z=z, dy=zero, dz=zero, k=now))
+        behind = client._replace(y=y, z=z, dy=zero, dz=zero, k=now)
+        return tree.where(now <= client.k, client, behind)
+
+    def _followed(
+        self, kappas: Float[Array, " epochs"], first: Int[Array, ""], now: Int[Array, ""]
+    ) -> tuple[Scalar, Scalar]:
+        """Iterations `first` to `now` - 1 without this client: y + p (z - y), z + q (y - z)."""
+        ends = jnp.append(2 ** jnp.arange(len(kappas) - 1), jnp.iinfo(jnp.int32).max)
+        begins = jnp.append(0, ends[:-1])
+        missed = jnp.clip(jnp.minimum(ends, now) - jnp.maximum(begins, first), 0)
+        a, s, _ = self.coefficients(kappas)
+        phi = (1 - a) * (1 - s)
+        gone = (1 - phi ** missed.astype(phi.dtype)) / (1 - phi)
+
+        def follow(moved, steps):
+            (p, q), (py, qz) = moved, steps
+            return (p + py * (1 - p - q), q + qz * (1 - p - q)), None
+
+        none = jnp.zeros((), phi.dtype)
+        steps = (gone * a, gone * s * (1 - a))
+        return jax.lax.scan(follow, (none, none), steps)[0]
 
     def _finish(self, client: AccClient, down: AccDown) -> tuple[Params, Params]:
         """(y, z) at the end of the client's iteration."""
-        a, s, _ = self.coefficients(down.kappa)
+        a, s, _ = self.coefficients(self._kappa(down.kappas, client.k))
         v = tree.lerp(a, client.y, client.z)
         return tree.add(v, client.dy), tree.add(tree.lerp(s, client.z, v), client.dz)
 
-    def _kappa(self, known: Curvature) -> Scalar:
-        found = known.alpha / known.L
-        return found if self.kappa is None else jnp.full_like(found, self.kappa)
+    def _iteration(self, t: Int[Array, ""]) -> Int[Array, ""]:
+        return t // self.sets
+
+    def _kappa(self, kappas: Float[Array, " epochs"], k: Int[Array, ""]) -> Scalar:
+        return kappas[jnp.minimum(epoch(k), len(kappas) - 1)]
+
+
+def epoch(k: Int[Array, ""]) -> Int[Array, ""]:
+    """0 for iteration 0, then as many as the binary digits of k."""
+    return 32 - jax.lax.clz(k)
 
 
 def _without(client: AccClient, excess: Duals) -> AccClient:

@@ -5,14 +5,25 @@ The server holds x and ḡ = (1/N) sum_i g_i and sends x̂ = x - ḡ/ρ; then
     w_i = argmin f_i(w) - <g_i, w> + (ρ/2)|w - x̂|²,    g_i = g_i + ρ (x̂ - w_i),    i in I
     ḡ = ḡ + ρ share (x̂ - mean_I w_i),    x = mean_I w_i
 
-with 1/ρ = (sqrt((n-1)² + 4 n L/α) - (n-1)) / (2 L n), n = N/τ, L the mean largest local
-curvature. In the first round there is no proximal term and g_i stays 0. The model is x.
+In the first round there is no proximal term and g_i stays 0. The model is x.
+
+ρ is the curvature that the cohorts met (Barzilai and Borwein): g_i is ∇f_i(w_i), so with
+s_i, y_i the changes of w_i and g_i since client i was last asked,
+
+    ρ = sum |y_i|² / sum <y_i, s_i>,    a round counting half as much as the next.
+
+g_i and ḡ do not depend on ρ, so that it may change in every round. It starts with, and is never
+below half of or `MOST` times, the value for the worst case,
+
+    1/ρ = (sqrt((n-1)² + 4 n L/α) - (n-1)) / (2 L n),    n = N/τ, L the mean largest curvature
+
+of the local problems at the model, probed from time to time.
 """
 
 from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Int
+from jaxtyping import Array, Bool, Int
 
 from .. import tree
 from .._errors import SpecError
@@ -20,7 +31,16 @@ from .._settings import number
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
 from ..solvers import AbstractLocalSolver, NewtonCG
-from ._base import AbstractAlgorithm, Curvature, Method, Sends, Upload, later_curvature, probe
+from ._base import AbstractAlgorithm, Curvature, Method, Sends, Upload, probe, probing
+
+FADING, LEAST, MOST = 0.5, 0.5, 100.0
+
+
+class Bend(NamedTuple):
+    """How much steeper f_i became along the clients' last moves, in sum: <y, s> and |y|²."""
+
+    ys: Scalar
+    yy: Scalar
 
 
 class SagaServer(NamedTuple):
@@ -28,6 +48,7 @@ class SagaServer(NamedTuple):
     g: Params  # mean of the clients' g
     t: Int[Array, ""]
     curvature: Curvature
+    bend: Bend
 
 
 class SagaDown(NamedTuple):
@@ -39,10 +60,16 @@ class SagaDown(NamedTuple):
 class SagaClient(NamedTuple):
     g: Params
     w: Params
+    asked: Bool[Array, ""]  # before: g is the gradient at w
+
+
+class SagaFound(NamedTuple):
+    curvature: Curvature
+    bend: Bend
 
 
 class PointSAGA(AbstractAlgorithm[SagaServer, SagaClient, SagaDown, None]):
-    """ρ follows the formula, from curvature probed in the first two rounds, unless given."""
+    """ρ follows the curvature that the cohorts meet, unless given."""
 
     sends: ClassVar[Sends] = "model"
     tau: int
@@ -56,10 +83,12 @@ class PointSAGA(AbstractAlgorithm[SagaServer, SagaClient, SagaDown, None]):
 
     def init_server(self, w: Params) -> SagaServer:
         one = jnp.ones((), tree.dot(w, w).dtype)
-        return SagaServer(w, tree.zeros(w), jnp.zeros((), jnp.int32), Curvature(one, one))
+        none = jnp.zeros_like(one)
+        start = jnp.zeros((), jnp.int32)
+        return SagaServer(w, tree.zeros(w), start, Curvature(one, one), Bend(none, none))
 
     def init_client(self, f: AbstractProblem, w: Params) -> SagaClient:
-        return SagaClient(tree.zeros(w), w)
+        return SagaClient(tree.zeros(w), w, jnp.zeros((), bool))
 
     def weight(self, f: AbstractProblem) -> Scalar:
         return jnp.ones_like(f.mu)
@@ -68,7 +97,7 @@ class PointSAGA(AbstractAlgorithm[SagaServer, SagaClient, SagaDown, None]):
         return self._down(server)
 
     def _down(self, server: SagaServer) -> SagaDown:
-        rho = self._rho(server.curvature)
+        rho = self._current_rho(server)
         return SagaDown(tree.axpy(-1 / rho, server.g, server.x), rho, server.t)
 
     def client_step(self, f, client: SagaClient, down: SagaDown, key: Key):
@@ -76,25 +105,32 @@ class PointSAGA(AbstractAlgorithm[SagaServer, SagaClient, SagaDown, None]):
         local = f.tilted(client.g).proximal(rho, down.center)
         w, grad_norm, steps = self.solver(local, down.center, key)
         g = tree.axpy(rho, tree.sub(down.center, w), client.g)
-        found = None if self.rho is not None else probe(f, down.center, down.t, key)
-        return SagaClient(g, w), Upload((w, found), grad_norm, steps)
+        new = SagaClient(g, w, jnp.ones((), bool))
+        found = None
+        if self.rho is None:
+            found = SagaFound(probe(f, down.center, probing(down.t), key), _bend(client, new))
+        return new, Upload((w, found), grad_norm, steps)
 
-    def server_step(self, server: SagaServer, mean: tuple[Params, Curvature | None], share: Scalar):
+    def server_step(self, server: SagaServer, mean: tuple[Params, SagaFound | None], share: Scalar):
         w, found = mean
         down = self._down(server)
         rho = jnp.where(server.t > 0, down.rho, 0)
         g = tree.axpy(rho * share, tree.sub(down.center, w), server.g)
-        known = later_curvature(server.curvature, found, server.t)
-        return SagaServer(w, g, server.t + 1, known), None
+        if found is None:
+            return server._replace(x=w, g=g, t=server.t + 1), None
+        known = tree.where(probing(server.t), found.curvature, server.curvature)
+        bend = tree.axpy(FADING, server.bend, found.bend)
+        return SagaServer(w, g, server.t + 1, known, bend), None
 
     def client_receive(self, client: SagaClient, answer: None) -> SagaClient:
         return client
 
     def adjusted(
-        self, client: SagaClient, down: SagaDown, error: tuple[Params, Curvature | None]
+        self, client: SagaClient, down: SagaDown, error: tuple[Params, SagaFound | None]
     ) -> SagaClient:
         rho = jnp.where(down.t > 0, down.rho, 0)
-        return SagaClient(tree.axpy(-rho, error[0], client.g), tree.add(client.w, error[0]))
+        g = tree.axpy(-rho, error[0], client.g)
+        return client._replace(g=g, w=tree.add(client.w, error[0]))
 
     def model(self, server: SagaServer) -> Params:
         return server.x
@@ -117,16 +153,30 @@ class PointSAGA(AbstractAlgorithm[SagaServer, SagaClient, SagaDown, None]):
     def chosen(self, server: SagaServer) -> dict[str, Scalar]:
         # where rho is given nothing is probed, so no curvature is known
         curvature = {} if self.rho is not None else {"curvature": server.curvature.L}
-        return {"rho": self._rho(server.curvature), **curvature}
+        return {"rho": self._current_rho(server), **curvature}
 
     def prepare(self, f: AbstractProblem) -> AbstractProblem:
         return self.solver.prepare(f)
 
-    def _rho(self, known: Curvature) -> Scalar:
+    def _current_rho(self, server: SagaServer) -> Scalar:
         if self.rho is not None:
-            return jnp.full_like(known.L, self.rho)
+            return jnp.full_like(server.curvature.L, self.rho)
+        first, (ys, yy) = self._rho(server.curvature), server.bend
+        met = (server.t > 2) & (ys > 0)
+        rho = yy / jnp.where(met, ys, 1)
+        return jnp.where(met, jnp.clip(rho, LEAST * first, MOST * first), first)
+
+    def _rho(self, known: Curvature) -> Scalar:
+        """The best for the worst case."""
         n, L = self.N / self.tau, known.L
         return 2 * L * n / (jnp.sqrt((n - 1) ** 2 + 4 * n * L / known.alpha) - (n - 1))
+
+
+def _bend(old: SagaClient, new: SagaClient) -> Bend:
+    """Nothing where the client is asked for the first time, or f_i is not convex on the way."""
+    y = tree.sub(new.g, old.g)
+    ys, yy = tree.dot(y, tree.sub(new.w, old.w)), tree.dot(y, y)
+    return tree.where(old.asked & (ys > 0), Bend(ys, yy), Bend(0 * ys, 0 * yy))
 
 
 POINTSAGA = Method(

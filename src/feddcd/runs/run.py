@@ -36,6 +36,7 @@ class Progress(NamedTuple):
     rounds: int
     objective: float
     certified_gap: float
+    rows: list[dict[str, float]]  # of history.csv, since the last time
 
 
 def execute(
@@ -103,8 +104,8 @@ class RunLoop:
                 if not sound:
                     self._give_up()
                 self._certify()
+                watch(self._progress(at))
                 at = self.history.rounds
-                watch(self._progress())
                 self._save(at_once=False)
             self.status = "stopped" if stop() and at < self.spec.rounds else "finished"
         result = self._result()
@@ -160,11 +161,12 @@ class RunLoop:
             self.history["lower_bound"][-1] = self.lower_bound
             self.history["certified_gap"][-1] = max(objective - self.lower_bound, 0.0)
 
-    def _progress(self) -> Progress:
-        last = self.history.last
+    def _progress(self, shown: int) -> Progress:
+        history, last = self.history, self.history.last
         return Progress(
-            self.history.rounds, self.spec.rounds, last("objective"), last("certified_gap")
-        )
+            history.rounds, self.spec.rounds, last("objective"), last("certified_gap"),
+            history.rows(shown),
+        )  # fmt: skip
 
     def _save(self, *, at_once: bool) -> None:
         now = time.perf_counter()
