@@ -8,19 +8,26 @@ is mini-batch Point-SAGA, with another constant. So it is one here, too.
 """
 
 import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int
 
 from .._settings import number
 from .._types import Scalar
 from ._base import Curvature, Given, Method
-from .pointsaga import PointSAGA
+from .pointsaga import PointSAGA, SagaServer
 
 
 class FedDyn(PointSAGA):
-    """Point-SAGA's ρ is FedDyn's a."""
+    """Point-SAGA's ρ is FedDyn's a, which does not change once the first two rounds have told L."""
 
     def chosen(self, server):
         numbers = super().chosen(server)
         return {"a": numbers.pop("rho"), **numbers}
+
+    def _asks(self, t: Int[Array, ""]) -> Bool[Array, ""]:
+        return t < 2
+
+    def _current_rho(self, server: SagaServer) -> Scalar:
+        return self._rho(server.curvature)
 
     def _rho(self, known: Curvature) -> Scalar:
         if self.rho is not None:

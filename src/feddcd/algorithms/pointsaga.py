@@ -108,7 +108,7 @@ class PointSAGA(AbstractAlgorithm[SagaServer, SagaClient, SagaDown, None]):
         new = SagaClient(g, w, jnp.ones((), bool))
         found = None
         if self.rho is None:
-            found = SagaFound(probe(f, down.center, probing(down.t), key), _bend(client, new))
+            found = SagaFound(probe(f, down.center, self._asks(down.t), key), _bend(client, new))
         return new, Upload((w, found), grad_norm, steps)
 
     def server_step(self, server: SagaServer, mean: tuple[Params, SagaFound | None], share: Scalar):
@@ -118,7 +118,7 @@ class PointSAGA(AbstractAlgorithm[SagaServer, SagaClient, SagaDown, None]):
         g = tree.axpy(rho * share, tree.sub(down.center, w), server.g)
         if found is None:
             return server._replace(x=w, g=g, t=server.t + 1), None
-        known = tree.where(probing(server.t), found.curvature, server.curvature)
+        known = tree.where(self._asks(server.t), found.curvature, server.curvature)
         bend = tree.axpy(FADING, server.bend, found.bend)
         return SagaServer(w, g, server.t + 1, known, bend), None
 
@@ -157,6 +157,9 @@ class PointSAGA(AbstractAlgorithm[SagaServer, SagaClient, SagaDown, None]):
 
     def prepare(self, f: AbstractProblem) -> AbstractProblem:
         return self.solver.prepare(f)
+
+    def _asks(self, t: Int[Array, ""]) -> Bool[Array, ""]:
+        return probing(t)
 
     def _current_rho(self, server: SagaServer) -> Scalar:
         if self.rho is not None:
