@@ -276,6 +276,8 @@ def test_a_greeting_in_anothers_name(home):
 
 def test_who_is_not_invited(home, tmp_path):
     stranger = SitePlace("intruder", tmp_path / "stranger", bad(home).data, "label")
+    stranger.folder.mkdir()
+    (stranger.folder / "policy.toml").write_text(loose_text())  # else a person is asked first
     goes_on(home, LocalNetwork([*places(home), stranger]), without=False)
     assert set(reasons(home).splitlines()) == {
         "'intruder' is not invited; invite it with: feddcd federation join DIR intruder"

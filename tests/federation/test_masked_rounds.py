@@ -17,6 +17,7 @@ from feddcd.federation.site import _masked_training
 from feddcd.federation.site.answer import answer
 from feddcd.federation.site.approval import WAITS, approve, waiting, words_of
 from feddcd.federation.site.policy import FILE, RULED
+from feddcd.federation.site.template import loose_text
 from feddcd.federation.wire import Envelope, pack_message, read_refusal, unpack_message
 from feddcd.runs.spec import Spec
 from feddcd.sums._canonical import canonical
@@ -97,6 +98,8 @@ def test_lost_messages_and_a_killed_coordinator_change_nothing(tmp_path):
     network = LocalNetwork(places(home), rough(0, dies=(7, 15, 30)))
     home.request(("site-2",), False)
     home.save(home.key("late"), b"")
+    (tmp_path / "late").mkdir()
+    (tmp_path / "late" / FILE).write_text(loose_text())  # else a person is asked for its greeting
     network.places[9] = network.places[1]._replace(client="late", folder=tmp_path / "late")
     assert go_on(home, network) == 3
     cohort = tuple(f"site-{i}" for i in range(1, 5))

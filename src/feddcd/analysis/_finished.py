@@ -13,6 +13,7 @@ from .protocol import SiteRows
 
 CERTAIN = 1e-3 / 4  # of the variance of a class, a thousandth of the largest
 MOST_PRODUCTS = 200_000_000  # of entries that are looked at one by one
+SAME = 1e-9  # of the size: what changes less is rounding
 RARE = 1000  # rows; of a sum over more, a few hold little
 OUTCOME, WEIGHT, OFFSET = "(outcome)", "(weight)", "(offset)"
 
@@ -66,6 +67,33 @@ def contributions(rows: SiteRows, question: PointQuestion) -> Iterator[tuple[str
             yield "the gradient of Firth's penalty", abs(X * (h * (0.5 - mean[:, 0]))[:, None])
         if question.closing:
             yield "the meat of robust standard errors", _meat(scores, rows.cluster)
+
+
+def changes(rows: SiteRows, question: PointQuestion) -> Iterator[tuple[str, np.ndarray]]:
+    """Absolute values, n by m, for each question before: of the gradient, and the diagonal of H."""
+    if not any(each.w.shape == question.w.shape for each in rows.before):
+        return
+    now = _parts(rows, question)
+    for each in rows.before:
+        if each.w.shape == question.w.shape and each.basis.shape == question.basis.shape:
+            for (what, a), (_, b) in zip(now, _parts(rows, each), strict=True):
+                change = abs(a - b)
+                change[:, change.max(0, initial=0) <= SAME * abs(a).max(0, initial=0)] = 0
+                yield f"the change of {what}", change
+
+
+def _parts(rows: SiteRows, question: PointQuestion) -> list[tuple[str, np.ndarray]]:
+    data, family = rows.data, rows.plan.loss()
+    if question.basis.size:
+        data = data._replace(X=data.X @ question.basis)
+    w = data.s[:, None]
+    with np.errstate(all="ignore"):
+        geometry = family.geometry(data, question.w.shape[0] - len(family.extras))
+        at = family.terms(geometry.z(question.w), data.Y)
+        own = w * np.diagonal(at.curvature, axis1=1, axis2=2)
+        squares = (data.X[:, :, None] ** 2 * own[:, None, :]).reshape(len(w), -1)
+        scores = geometry.scores(w * at.slope)
+    return [("the gradient", scores), ("the diagonal of the Hessian", squares)]
 
 
 def _products(what: str, X: np.ndarray, curvature: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:

@@ -28,8 +28,8 @@ class Geometry(Protocol):
         ...
 
     def hessian(self, C: Array) -> Array: ...
-    def leverage(self, V: Array, c: Array) -> float:
-        """max over rows of c² x'Vx, V being symmetric, p by p; see `_sums`."""
+    def leverage(self, V: Array, c: Array) -> Array:
+        """By row: the largest c² x'Vx, V being symmetric, p by p; see `_sums`."""
         ...
 
 
@@ -64,7 +64,7 @@ class Shared(NamedTuple):
                 H[:, b, :, a] = H[:, a, :, b]
         return H.reshape(d * k, d * k)
 
-    def leverage(self, V: Array, c: Array) -> float:
+    def leverage(self, V: Array, c: Array) -> Array:
         X, d, k = self.X, self.X.shape[1], c.shape[1]
         V = V.reshape(d, k, d, k)
         T = np.zeros((len(X), k + 1, k + 1))  # the base class is the first
@@ -73,7 +73,7 @@ class Shared(NamedTuple):
                 T[:, a + 1, b + 1] = np.sum((X @ V[:, a, :, b]) * X, 1)
         own = np.diagonal(T, axis1=1, axis2=2)
         pairs = own[:, :, None] + own[:, None, :] - T - np.swapaxes(T, 1, 2)
-        return float(np.max(c.max(1)[:, None, None] ** 2 * pairs, initial=0))
+        return np.max(c.max(1)[:, None, None] ** 2 * pairs, (1, 2), initial=0)
 
 
 class Arms(NamedTuple):
@@ -104,6 +104,6 @@ class Arms(NamedTuple):
                     H += left.T @ (C[:, a, b, None] * right)
         return (H + H.T) / 2
 
-    def leverage(self, V: Array, c: Array) -> float:
+    def leverage(self, V: Array, c: Array) -> Array:
         each = [np.sum((X @ V) * X, 1) for X in self.X]
-        return float(np.max(c**2 * np.column_stack(each), initial=0))
+        return np.max(c**2 * np.column_stack(each), 1, initial=0)

@@ -13,12 +13,14 @@ so that they say little about the row they come from. With several classes x_j' 
 so that the same holds. At the pilot H is Fisher's information, which is positive for every family.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from ._geometry import Geometry
+from ._many import counted, of_many, settled
 from .families import OUTSIDE, Family, RowTerms
 from .protocol import Blocks, Count, Each, Kind, Max, Sum
 
@@ -122,8 +124,18 @@ def read_answer(blocks: Blocks) -> Answer:
     return Answer(**own, moments=Moments(**moments) if moments else None)  # pyright: ignore
 
 
-def answer(rows: DesignRows, family: Family, asked: PointQuestion, least: int = 0) -> Answer:
-    """Cells of bins with fewer than `least` rows are left empty."""
+def answer(
+    rows: DesignRows,
+    family: Family,
+    asked: PointQuestion,
+    least: int = 0,
+    k: int = 0,
+    before: Sequence[PointQuestion] = (),
+) -> Answer:
+    """Cells of bins with fewer than `least` rows are left empty. From k = 2 on, bounds and changes
+    of bins since the questions `before` speak of k rows at least."""
+    past = [each for each in before if each.edges.size] if k > 1 else []
+    places = [_places(rows, family, each) for each in [*past, asked] if asked.edges.size]
     if asked.basis.size:
         rows = rows._replace(X=rows.X @ asked.basis)
     Y, s, p = rows.Y, rows.s, asked.w.size
@@ -137,7 +149,11 @@ def answer(rows: DesignRows, family: Family, asked: PointQuestion, least: int = 
         F = None if family.expected is None else geometry.hessian(weight * family.expected(z))
         H = F if asked.pilot and F is not None else geometry.hessian(weight * C)
         doubt = at.size + np.diagonal(C, axis1=1, axis2=2) * geometry.size(asked.w)
-        M, m = _leverage(geometry, family, z, Y, asked), _moved(geometry, family, at, asked, Y)
+        M, m = (
+            of_many(_leverage(geometry, family, z, Y, asked), k, min(4.0, k)),
+            _moved(geometry, family, at, asked, Y, k),
+        )
+        bins, residuals = _binned(rows, mean, places, asked.edges.size, least, k)
         return Answer(
             value=np.asarray(s @ at.value),
             g=geometry.gradient(s[:, None] * at.slope),
@@ -149,8 +165,8 @@ def answer(rows: DesignRows, family: Family, asked: PointQuestion, least: int = 
             M=round_up(M, 1),
             m=round_up(m, 8),
             null=_null(rows, steady, asked.null),
-            bins=_bins(rows, mean, asked.edges, least),
-            residuals=_residuals(rows, mean, steady.variance(mean), asked, least),
+            bins=bins,
+            residuals=residuals,
             pearson=_finite(float(s @ _pearson(Y, mean, steady.variance(mean)))),
             moments=_moments(rows, family) if asked.pilot else None,
         )
@@ -175,19 +191,19 @@ def square(triangle: np.ndarray, p: int) -> np.ndarray:
 
 def _leverage(
     geometry: Geometry, family: Family, z: np.ndarray, Y: np.ndarray, asked: PointQuestion
-) -> float:
-    """M, with the family's c: max c² x'Vx."""
+) -> np.ndarray:
+    """M, with the family's c, by row: c² x'Vx."""
     if asked.V.size == 0:
-        return np.inf
+        return np.full(1, np.inf)
     c = np.ones_like(z) if family.bend is None else family.bend(z, Y)
     return geometry.leverage(square(asked.V, asked.w.size), c)
 
 
 def _moved(
-    geometry: Geometry, family: Family, at: RowTerms, asked: PointQuestion, Y: np.ndarray
+    geometry: Geometry, family: Family, at: RowTerms, asked: PointQuestion, Y: np.ndarray, k: int
 ) -> float:
     """m; where c changes with z, the largest ln of f'' there by f'' here, if that is more."""
-    m = float(np.max(geometry.moved(asked.w - asked.seen), initial=0))
+    m = of_many(geometry.moved(asked.w - asked.seen), k, min(2.0, np.sqrt(k)))
     if family.bend is None or asked.pilot:
         return m
     then, now = (
@@ -229,26 +245,39 @@ def _pearson(Y: np.ndarray, mean: np.ndarray, V: np.ndarray) -> np.ndarray:
     return np.sum(np.column_stack([r.sum(1), r]) ** 2 / np.maximum(p, least), 1)
 
 
-def _bins(rows: DesignRows, mean: np.ndarray, edges: np.ndarray, least: int) -> np.ndarray:
-    if not edges.size:
-        return np.zeros((3, 0))
-    place, size = np.searchsorted(edges, mean[:, 0]), len(edges) + 1
+def _binned(
+    rows: DesignRows, mean: np.ndarray, places: Sequence[tuple], size: int, least: int, k: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Of predictions and of residuals; `places` are those of each question, the last being now."""
+    if not size:
+        return np.zeros((3, 0)), np.zeros(0)
+    place, own = (settled([each[i] for each in places], k) for i in (0, 1))
     held = (rows.s, rows.s * rows.Y[:, 0], rows.s * mean[:, 0])
-    enough = np.bincount(place, minlength=size) >= least
-    return np.stack([np.bincount(place, x, minlength=size) * enough for x in held])
+    return counted(place, held, size + 1, least), counted(
+        own, (rows.s,), len(RESIDUALS) + 1, least
+    )[0]
 
 
-def _residuals(
-    rows: DesignRows, mean: np.ndarray, V: np.ndarray, asked: PointQuestion, least: int
+def _residual_places(
+    rows: DesignRows, mean: np.ndarray, V: np.ndarray, asked: PointQuestion
 ) -> np.ndarray:
-    if not asked.edges.size:
-        return np.zeros(0)
     spread = float(asked.scale) * np.sqrt(np.maximum(V[:, 0, 0], 1e-300))
     r = np.sqrt(rows.s) * (rows.Y - mean)[:, 0] / spread
-    place = np.searchsorted(RESIDUALS, np.nan_to_num(r))
-    size = len(RESIDUALS) + 1
-    enough = np.bincount(place, minlength=size) >= least
-    return np.bincount(place, rows.s, minlength=size) * enough
+    return np.searchsorted(RESIDUALS, np.nan_to_num(r))
+
+
+def _places(
+    rows: DesignRows, family: Family, asked: PointQuestion
+) -> tuple[np.ndarray, np.ndarray]:
+    """The bins of each row at an earlier question: of its prediction, and of its residual."""
+    if asked.basis.size:
+        rows = rows._replace(X=rows.X @ asked.basis)
+    with np.errstate(all="ignore"):
+        place = asked.w.shape[0] - len(family.extras)
+        steady = family if family.at is None else family.at(asked.w, place)
+        mean = family.mean(family.geometry(rows, place).z(asked.w))
+        own = _residual_places(rows, mean, steady.variance(mean), asked)
+    return np.searchsorted(asked.edges, mean[:, 0]), own
 
 
 def _moments(rows: DesignRows, family: Family) -> Moments:

@@ -131,6 +131,8 @@ class SiteRows(NamedTuple):
     levels: Mapping[str, Mapping[str, int]] = {}
     least: int = 0  # rows of a cell, below which it is left empty
     cluster: np.ndarray | None = None  # a number for each row's, where clusters lie within sites
+    k: int = 0  # rows of which bounds, and changes since the questions before, speak at least
+    before: tuple[Any, ...] = ()  # that were answered in the same job
     alone: bool = True  # whether it may be told what its rows alone would give
     names: tuple[str, ...] = ()  # of the finished columns
     places: np.ndarray | None = None  # of its rows in the site's table; None: all of them

@@ -1,11 +1,13 @@
 """All analyses by name; one more is one file and one line here."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+
+import numpy as np
 
 from .._errors import SpecError
 from .._text import nearest
-from . import _finished
+from . import _finished, _numbers
 from ._describe import Describe
 from ._regression import RegressionTable
 from ._sums import PointQuestion
@@ -28,6 +30,22 @@ def is_steep(rows: SiteRows, question: Any) -> bool:
     """Whether a question cuts rows in two where it should weigh them."""
     asks = isinstance(question, PointQuestion)
     return asks and _finished.is_steep(rows, question)
+
+
+def changes(rows: SiteRows, question: Any) -> Iterator[tuple[str, np.ndarray]]:
+    """What each row gives to the change of each sum since the questions before."""
+    if isinstance(question, PointQuestion):
+        yield from _finished.changes(rows, question)
+
+
+def numbers_told(rows: SiteRows, question: Any) -> int:
+    """By the answer to a question, of rows of this site."""
+    return _numbers.told(rows, question)
+
+
+def numbers_expected(rows: SiteRows, k: int) -> int:
+    """By a whole job, as jobs usually are."""
+    return _numbers.expected(rows, k)
 
 
 def parts() -> dict[str, Analysis]:

@@ -11,6 +11,7 @@ from ..config import Config
 from ..folder import FederationFolder
 from ..machine.keys import same_key
 from ..site.answer import SitePlace, answer
+from ..site.approval import WAITS
 from ..wire import Envelope, Hello, Welcome
 from ._checks import check_welcome, reason_of
 
@@ -108,7 +109,8 @@ class Nodes:
     def _new(self) -> dict[int, bytes]:
         nodes = self.exchange.nodes()
         now = time.monotonic()
-        again = {node for node, (when, _) in self._refused.items() if now - when > AGAIN_S}
+        late = lambda when, why: now - when > (PAUSE_S if WAITS in why else AGAIN_S)
+        again = {node for node, refused in self._refused.items() if late(*refused)}
         self._asked = (self._asked & set(nodes)) - again
         self._node = {client: node for client, node in self._node.items() if node in nodes}
         return {node: key for node, key in nodes.items() if node not in self._asked}
@@ -142,7 +144,7 @@ class Nodes:
 
     def _refuse(self, node: int, reason: str) -> None:
         if reason != self._refused.get(node, (0.0, ""))[1]:
-            self.folder.note("refused", reason=reason)
+            self.folder.note("waiting" if WAITS in reason else "refused", reason=reason)
         self._refused[node] = time.monotonic(), reason
 
     def _check(self, client: str, node: int, key: bytes) -> None:

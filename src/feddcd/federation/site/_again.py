@@ -3,9 +3,12 @@
 import hashlib
 from typing import Any
 
+import numpy as np
+
 from ...analysis.protocol import SiteRows
-from ...analysis.registry import is_steep
+from ...analysis.registry import changes, is_steep
 from ...sums.job import Job
+from ._columns import FEW, dominated
 from ._job_file import JobFile
 from .approval import ID_LENGTH, require
 from .policy import Policy, Ruled
@@ -15,6 +18,17 @@ def check_steep(policy: Policy, rows: SiteRows, question: Any) -> None:
     if policy.min_support > 1 and is_steep(rows, question):
         told = "for most rows here the class would be all but certain at this point"
         raise Ruled("steep", f"{told}: the answer would cut the rows in two")
+
+
+def check_changes(policy: Policy, rows: SiteRows, question: Any) -> None:
+    """What the answer tells beside those before it: who subtracts two of them has the change, and
+    few rows must not hold nearly all of it."""
+    k = policy.min_support
+    for what, parts in changes(rows, question) if k > 1 else ():
+        wrong = np.flatnonzero(dominated(parts, k, max(FEW, policy.max_share), FEW))
+        if wrong.size:
+            told = f"of entry {wrong[0] + 1} nearly all comes from {k - 1} rows"
+            raise Ruled("changes", f"{what} since an earlier question: {told}")
 
 
 def once(policy: Policy, job: Job, file: JobFile) -> None:

@@ -22,26 +22,26 @@ def unsupported(column: np.ndarray, k: int) -> bool:
     return 0 < differ < k
 
 
-def dominated(parts: np.ndarray, k: int, share: float = HALF) -> np.ndarray:
+def dominated(parts: np.ndarray, k: int, share: float = HALF, alone: float = HALF) -> np.ndarray:
     """By column of absolute contributions: whether the k - 1 largest hold more than this share, or
-    the largest more than half. What is no number counts as dominated."""
+    the largest more than `alone`, a half. What is no number counts as dominated."""
     if k < 2 or not parts.size:
         return np.zeros(parts.shape[1], bool)
     with np.errstate(all="ignore"):
         total, most = parts.sum(0), parts.max(0)
-        open_ = ~((k - 1) * most <= total * min(share, HALF))  # all others cannot be dominated
+        open_ = ~((k - 1) * most <= total * min(share, alone))  # all others cannot be dominated
         found = np.zeros(parts.shape[1], bool)
-        found[open_] = _is_dominated(parts[:, open_], total[open_], most[open_], k, share)
+        found[open_] = _is_dominated(parts[:, open_], total[open_], most[open_], k, share, alone)
         return (found & (total != 0)) | ~np.isfinite(total)
 
 
 def _is_dominated(
-    parts: np.ndarray, total: np.ndarray, most: np.ndarray, k: int, share: float
+    parts: np.ndarray, total: np.ndarray, most: np.ndarray, k: int, share: float, alone: float
 ) -> np.ndarray:
     n, first = len(parts), min(k - 1, len(parts))
     largest = np.partition(parts, n - first, axis=0)[n - first :].sum(0)
     few = largest <= total * share * (1 + 1e-12)
-    return ~(few & (most <= total * HALF * (1 + 1e-12)))
+    return ~(few & (most <= total * alone * (1 + 1e-12)))
 
 
 def lonely(column: np.ndarray, k: int, share: float = HALF) -> bool:

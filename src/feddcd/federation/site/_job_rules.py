@@ -1,15 +1,17 @@
 """What the rules of a site say of a job of masked sums, and its rows of it."""
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from ..._errors import Refused
 from ...analysis.protocol import Blocks, SiteRows, arrays
+from ...durable.codec import unpack
 from ...sums.job import Job
 from ..following import FollowedJob
-from ._again import check_steep, once
+from ._again import check_changes, check_steep, once
 from ._job_file import JobFile
 from ._own_table import table_of
 from ._tables import facts_of, guarded, judged_rows, memory_of, rows_of
@@ -40,6 +42,16 @@ class JobRules:
     def once(self, job: Job, file: JobFile) -> None:
         once(self._policy, job, file)
 
+    def before(self, file: JobFile, number: int, rows: SiteRows) -> SiteRows:
+        """With the questions that were answered before this one, where the columns were those of
+        now: what changed since then would tell of rows, too."""
+        found = []
+        for earlier in range(1, number) if self._policy.min_support > 1 else ():
+            if (held := file.sent(earlier)) is not None:
+                with suppress(Refused, LookupError, TypeError, ValueError):
+                    found.append(self._analysis.question(unpack(held.question)[1], rows))
+        return rows._replace(k=self._policy.min_support, before=tuple(found))
+
     def check_question(self, rows: SiteRows, follow: FollowedJob, asked: Any) -> None:
         if asked is None:
             return self._check(rows, "moments", 0)
@@ -48,6 +60,7 @@ class JobRules:
         self._check(rows, asked.reveals, asked.parameters)
         check_answer(self._policy, rows, self._analysis, asked, self._facts, self._memory)
         check_steep(self._policy, rows, asked)
+        check_changes(self._policy, rows, asked)
 
     def _check(self, rows: SiteRows, kind: str, parameters: int) -> None:
         self._out = Outgoing(

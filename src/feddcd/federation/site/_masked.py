@@ -143,7 +143,7 @@ def _exchange(envelope: Envelope, me: MaskingSite, file: JobFile, rules: JobRule
     asked = follow.read(question)
     if file.ended:
         raise Refused(RULED)
-    rows = rules.judge(job, follow)
+    rows = rules.before(file, number, rules.judge(job, follow))
     try:
         rules.check_question(rows, follow, asked)
         values, layout = _said(follow, asked, rows, rules)  # for a person, even where it is held

@@ -30,12 +30,15 @@ from ._training import (
     digest_of,
     outgoing_of,
     rows_of,
+    training_facts,
 )
+from ._training_rules import begin_training, check_training, tell
 from .answer import SitePlace
 from .policy import Check, Outgoing, Policy, not_allowed
 from .rules import check_columns
 
 Answer = tuple[Envelope, Outgoing]
+CERTIFICATES = 2  # at the end: two gradients
 
 
 def handle(envelope: Envelope, place: SitePlace, check: Check) -> Answer:
@@ -120,9 +123,14 @@ def _agree(envelope: Envelope, place: SitePlace, check: Check) -> Answer:
         out = _outgoing(site, terms, learner, what, terms.tau)
     policy = check(out)
     _check_size(policy, job, out.parameters, sorted(rows.values())[: terms.tau])
+    facts = training_facts(job.plan, (*job.cohort, job.digest.hex()), out)
+    memory = begin_training(policy, place, facts)
     if policy.approve == "job":
         approve_training(place, terms, out, *_words(job))
     _check_columns(policy, site, terms, job)
+    rounds = job.agreement["rounds"]
+    check_training(policy, place, facts, site, memory, rounds)
+    tell(policy, facts, site, memory, "all rounds", rounds + CERTIFICATES)
     with _open(place, terms.federation) as file:
         vow = read_vow(file.load())
         if vow is not None and vow.job == text and vow.rows == digest_of(site):

@@ -30,7 +30,7 @@ def doubts_of(k: int, facts: Any, id: str | None, memory: Memory) -> list[str]:
     """What only a person can judge, whatever `approve` says."""
     if id is None or k < 2:
         return []
-    found, own, retired = [], memory.rows_of(id), memory.retired()
+    found, own, retired = _other_file(facts, memory), memory.rows_of(id), memory.retired()
     for job, known in memory.jobs().items():
         if job == facts.job or not known["set"]:
             continue
@@ -41,3 +41,13 @@ def doubts_of(k: int, facts: Any, id: str | None, memory: Memory) -> list[str]:
             told = f"fewer than {k} rows differ from those of a job before a withdrawal"
             found.append(f"{told}: who has both results may learn about them")
     return list(dict.fromkeys(found))
+
+
+def _other_file(facts: Any, memory: Memory) -> list[str]:
+    """Until a person has let one job run on the file of today."""
+    others = [job for name, job in memory.jobs().items() if name != facts.job and job["set"]]
+    before = [job for job in others if job.get("file", facts.file) != facts.file]
+    if not before or any(job.get("file") == facts.file and job["questions"] for job in others):
+        return []
+    told = f"the data file changed since the last job ({facts.story})"
+    return [f"{told}: who has the results of both may learn about the rows that changed"]

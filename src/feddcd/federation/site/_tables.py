@@ -4,13 +4,9 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
 from ..._errors import DataError, FeddcdError
-from ..._files import stamp
 from ...analysis.protocol import (
     Agreement,
     Analysis,
@@ -23,9 +19,10 @@ from ...analysis.protocol import (
 from ...analysis.registry import ANALYSES, read_plan
 from ...data.codebook import FILE as CODEBOOK
 from ...data.conform import CodebookError
-from ...data.frames import Frame, Reading
+from ...data.frames import Frame
 from ..wire import Envelope
 from ._again import check_steep
+from ._identity import known_rows
 from ._offers import offer_of, plain_numbers
 from ._own_table import (
     SiteTable,
@@ -33,7 +30,6 @@ from ._own_table import (
     book_of,
     errors_told,
     named_table,
-    read_own,
     stamps,
     whole_table,
 )
@@ -236,20 +232,9 @@ def rows_of(source: SiteTable, facts: JobFacts) -> SiteRows:
 
 def identified(source: SiteTable, rows: SiteRows, facts: JobFacts, memory: Memory) -> JobFacts:
     """With digests of the job's rows, over all columns of the file."""
-    each = _identities(source.data, source.how, memory.salt, *stamp(source.data))
-    return facts._replace(identity=each if rows.places is None else each[rows.places])
-
-
-@lru_cache(maxsize=4)
-def _identities(data: Path, how: Reading, salt: bytes, *_: int) -> np.ndarray:
-    """Of each row of the file: of its words and numbers, whatever its place."""
-    frame = read_own(data, how, "{}", *stamp(data)).frame
-    lists = [frame[name].map(repr).tolist() for name in sorted(frame.columns)]
-    each = (
-        hashlib.blake2b("\x1f".join(row).encode(), digest_size=8, key=salt).digest()
-        for row in zip(*lists, strict=True)
-    )
-    return np.frombuffer(b"".join(each), "<u8")
+    ids, file, story = known_rows(source, memory)
+    own = ids if rows.places is None else ids[rows.places]
+    return facts._replace(identity=own, file=file, story=story)
 
 
 def _declared(offer: ColumnsOffer, plan: Any) -> ColumnsOffer:

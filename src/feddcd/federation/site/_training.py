@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -24,6 +25,13 @@ from ..sealed import KINDS as MASKED
 from ..terms import Learner, Terms, joining_problem, site_learner
 from ..training_wire import Ask, CertificatePart, Closing, pack_training, read_ask
 from ..wire import Envelope, Hello, Welcome, pack_message
+from ._training_rules import (
+    TrainingFacts,
+    begin_training,
+    check_greeting,
+    check_training,
+    tell,
+)
 from .answer import SitePlace
 from .approval import ID_LENGTH, require
 from .policy import REVEALS, Check, Outgoing
@@ -32,7 +40,7 @@ from .policy import REVEALS, Check, Outgoing
 def greet(hello: Hello, place: SitePlace, check: Check) -> tuple[bytes, Outgoing]:
     site = rows_of(place)
     out = outgoing_of(site, hello.model, "columns")
-    check(out)
+    check_greeting(check(out), place, hello.federation, site)
     offered = offer(place.client, site, hello.model)
     place.folder.mkdir(parents=True, exist_ok=True)
     with ClientFile(place.state, federation=hello.federation, client=place.client) as file:
@@ -61,14 +69,24 @@ def answer_round(envelope: Envelope, place: SitePlace, check: Check) -> tuple[by
         kind = "gradient" if meta["number"] is None else get_method(terms.algorithm).sends
         out = outgoing_of(site, terms.model, kind, terms.algorithm, count, terms.tau)
         policy = check(out)  # before the state moves: a refused round was never worked on
+        facts = training_facts(terms.to_json(), (), out)
+        memory = begin_training(policy, place, facts)
         if policy.approve == "job":
             approve_training(place, terms, out)
+        check_training(policy, place, facts, site, memory, 1)
+        number = meta["number"]
+        tell(policy, facts, site, memory, str(number), 1 if number is not None else 2)
         ask = read_ask(envelope, terms, learner.like, learner.w)
         place.folder.mkdir(parents=True, exist_ok=True)
         with ClientFile(place.state, federation=terms.federation, client=place.client) as file:
             _check_same(place, site, fresh=file.load() is None)
             message = _handle(learner, file, ask)
     return pack_training(message), out._replace(arrays=_arrays(message))
+
+
+def training_facts(terms: dict, sites: Sequence[str], out: Outgoing) -> TrainingFacts:
+    held = json.dumps([terms, *sites], sort_keys=True)
+    return TrainingFacts(hashlib.sha256(held.encode()).hexdigest(), tuple(sites), out.parameters)
 
 
 def approve_training(place: SitePlace, terms: Terms, out: Outgoing, *more: str) -> None:

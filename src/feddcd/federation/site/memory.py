@@ -3,6 +3,7 @@
 rules/salt          32 random bytes: without them a digest of a row tells nothing, not even a guess
 rules/memory.json   jobs by data file: when, whose rows, which sites, parameters, questions
 rules/sets/ID       the salted digests of a set's rows, sorted
+rules/exports/ID    of the data file as it was last: salted digests of its rows and values
 
 All of it is readable by its owner alone and stays at the site. Whoever removes it, or puts an old
 copy back, makes the site forget what it has answered: the rules on differences cannot hold then.
@@ -15,16 +16,27 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..._errors import StateError
+from ..._errors import CodecError, StateError
 from ..._files import Disk, save
+from ...durable.codec import pack, unpack
 from .log import lock
 
 MONTH = 30 * 86_400  # seconds
 MOST_BYTES = 64 * 2**20
+
+
+class Export(NamedTuple):
+    """A data file: identities of its rows, and digests of their values by column."""
+
+    file: str
+    names: tuple[str, ...]
+    ids: np.ndarray
+    cells: np.ndarray  # rows by columns
+    story: str  # what became of the one before
 
 
 class Memory:
@@ -67,6 +79,14 @@ class Memory:
         """Parameters of all jobs that were answered."""
         return sum(job.get("parameters", 0) for job in self.jobs().values() if job["questions"])
 
+    def told(self) -> int:
+        """Numbers that all jobs have told of rows of this file."""
+        return sum(job.get("numbers", 0) for job in self.jobs().values())
+
+    def columns(self) -> set[str]:
+        """That entered any job."""
+        return {name for job in self.jobs().values() for name in job.get("columns", ())}
+
     def begin(self, id: str) -> None:
         """Counts a job, whatever becomes of it."""
         if id in self.jobs():
@@ -85,14 +105,16 @@ class Memory:
         with self._changed() as own:
             own["jobs"][id].update(what)
 
-    def ask(self, id: str, question: str) -> None:
-        """Remembers a question; one that is asked again counts once."""
+    def ask(self, id: str, question: str, numbers: int = 0) -> None:
+        """Remembers a question, and how many numbers it tells; one that is asked again counts
+        once."""
         if question in self.jobs()[id]["questions"]:
             return
         with self._changed() as own:
             asked = own["jobs"][id]["questions"]
             if question not in asked:
                 asked.append(question)
+                own["jobs"][id]["numbers"] = own["jobs"][id].get("numbers", 0) + numbers
 
     def keep(self, identity: np.ndarray) -> str:
         """The id of a set of rows, which is kept."""
@@ -110,6 +132,34 @@ class Memory:
         if held is None or hashlib.sha256(held).hexdigest()[:16] != id:
             raise StateError(f"{self.folder / 'sets' / id} is lost or was changed")
         return np.frombuffer(held, "<u8")
+
+    def export(self) -> Export | None:
+        """The data file as it was when a job last looked at it."""
+        path = self._export
+        held = self.disk.read(path, 2**33)
+        if held is None:
+            return None
+        try:
+            meta, parts = unpack(held)
+            names = tuple(map(str, meta["names"]))
+            ids, cells = (np.frombuffer(parts[name].tobytes(), "<u8") for name in ("ids", "cells"))
+            cells = cells.reshape(len(ids), len(names))
+            return Export(str(meta["file"]), names, ids, cells, str(meta["story"]))
+        except (CodecError, LookupError, TypeError, ValueError):
+            raise StateError(f"{path} is damaged: put it back") from None
+
+    def keep_export(self, export: Export) -> None:
+        file, names, ids, cells, story = export
+        meta = {"file": file, "names": list(names), "story": story}
+        with self._locked():
+            self._export.parent.mkdir(mode=0o700, exist_ok=True)
+            plain = {"ids": ids, "cells": cells}
+            parts = {k: np.frombuffer(v.astype("<u8").tobytes(), "u1") for k, v in plain.items()}
+            save(self.disk, self._export, pack(meta, parts))
+
+    @property
+    def _export(self) -> Path:
+        return self.folder / "exports" / hashlib.sha256(self.key.encode()).hexdigest()[:16]
 
     def retired(self) -> set[str]:
         """Sets that a person has closed, since rows had to leave them."""

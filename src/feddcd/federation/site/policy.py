@@ -101,6 +101,7 @@ class Policy:
     min_per_level: int | None = None
     min_sites: int = 3
     max_parameters_per_row: float = 0.1
+    max_numbers_per_value: float = 1.0
     max_exchanges: int = 60
     max_jobs_per_month: int = 30
     max_parameters: int = 1000
@@ -123,9 +124,10 @@ class Policy:
             value = getattr(self, name)
             if type(value) not in (int, float) or not 0 < value <= 1:
                 raise PolicyError(f"need 0 < {name} <= 1, got {name} = {value!r}")
-        most = self.max_parameters_per_row
-        if type(most) not in (int, float) or not most > 0:
-            raise PolicyError(f"max_parameters_per_row should be a number > 0, got {most!r}")
+        for name in ("max_parameters_per_row", "max_numbers_per_value"):
+            most = getattr(self, name)
+            if type(most) not in (int, float) or not most > 0:
+                raise PolicyError(f"{name} should be a number > 0, got {most!r}")
         if type(self.ask_before_sending) is not bool:
             raise PolicyError(
                 f"ask_before_sending should be true or false, got {self.ask_before_sending!r}"
@@ -267,8 +269,8 @@ RULES: dict[str, Rule] = {
 OF_VALUES = ("min_rows", "min_per_class", "min_per_level", "max_parameters_per_row")
 LOOSENED: dict[str, Any] = {  # in a trial, on data that nobody has to protect
     "answers": "each", "approve": "none", "constants": "any", "min_support": 0, "min_sites": 2,
-    "max_parameters_per_row": math.inf, "max_exchanges": 0, "max_jobs_per_month": 0,
-    "max_parameters": 0,
+    "max_parameters_per_row": math.inf, "max_numbers_per_value": math.inf,
+    "max_exchanges": 0, "max_jobs_per_month": 0, "max_parameters": 0,
 }  # fmt: skip
 LOOSE = Policy(**LOOSENED)
 

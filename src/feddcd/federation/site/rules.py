@@ -16,10 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..._errors import Refused
+from ..._errors import FeddcdError, Refused
 from ...analysis.protocol import Analysis, SiteRows, arrays
+from ...analysis.registry import ANALYSES, numbers_expected, numbers_told
 from ...data.draft import is_identifier
 from . import _columns as numbers
+from ._ledger import check_room
 from ._roles import check_roles
 from ._sets import check_sets, doubts_of
 from .approval import check_running
@@ -40,6 +42,8 @@ class JobFacts(NamedTuple):
     plan: str = ""  # as JSON, to be remembered
     agreed: str = ""
     identity: np.ndarray | None = None
+    file: str = ""  # a digest of the data file, and what became of the one before
+    story: str = ""
     rebuild: Callable[[str, str], SiteRows] | None = None
 
 
@@ -104,19 +108,27 @@ def check_job(
     if known is None:
         raise Refused("a job that was never begun here")
     id = None if facts.identity is None else memory.keep(facts.identity)
-    if known["set"] is not None and known["set"] != id:
+    if known["set"] is not None and (known["set"], known.get("file")) != (id, facts.file):
         raise Ruled("frozen", "the rows of this job are not those that it began with")
     columns, k = dict(analysis.columns_of(rows)), policy.min_support
-    parameters = sum(not name.startswith("(") for name in columns)
+    parameters = parameters_of(columns)
     if known["set"] is None or not known.get("passed"):
         _check_parameters(policy, parameters, rows.n, facts.mode)
         _check_release(policy, parameters, memory)
+        check_room(policy, rows.n, rows.columns, numbers_expected(rows, k), memory)
         earlier = _earlier(facts, id, memory) if k > 1 else {}
         check_columns(columns, earlier, rows.n, policy, facts.mode)
         check_sets(policy, facts, parameters, id, memory)
         what = {"set": id, "cohort": list(facts.sites), "parameters": parameters}
+        what |= {"file": facts.file, "columns": list(rows.columns)}
         memory.note(facts.job, **what, plan=facts.plan, agreed=facts.agreed, passed=True)
     return doubts_of(k, facts, id, memory)
+
+
+def parameters_of(columns: Mapping[str, Any]) -> int:
+    """Of a model: its columns, for each class but the first where there are several."""
+    outcomes = sum(name.startswith("(outcome)") for name in columns)
+    return sum(not name.startswith("(") for name in columns) * max(outcomes, 1)
 
 
 def check_identifiers(policy: Policy, plan: Any, frame: Any, entering: Sequence[str]) -> None:
@@ -165,14 +177,15 @@ def hides_cells(policy: Policy, mode: str) -> bool:
 
 def _earlier(facts: JobFacts, id: str | None, memory: Memory) -> dict[str, np.ndarray]:
     """The columns of earlier jobs over the same rows, be they of another analysis."""
-    from ...analysis.registry import ANALYSES
-
     found: dict[str, np.ndarray] = {}
     if facts.rebuild is None or id is None:
         return found
     for job, known in memory.jobs().items():
         if job != facts.job and known["set"] == id and known.get("plan"):
-            again = facts.rebuild(known["plan"], known["agreed"])
+            try:
+                again = facts.rebuild(known["plan"], known["agreed"])
+            except FeddcdError:  # the export of today lacks what it was made of
+                continue
             own = ANALYSES[again.plan.analysis].columns_of(again)
             found |= {f"{name} of an earlier job ({job[:8]})": x for name, x in own.items()}
     return found
@@ -205,11 +218,13 @@ def check_counts(
     policy: Policy, rows: SiteRows, analysis: Analysis, sums: Mapping[str, np.ndarray]
 ) -> None:
     """With the sums of these counts, which all can read: so refusals are by name."""
-    names = [name for name in analysis.columns_of(rows) if not name.startswith("(")]
+    columns = analysis.columns_of(rows)
+    names = [name for name in columns if not name.startswith("(")]
     most, n = policy.max_parameters_per_row, float(np.ravel(sums["n"])[0])
-    if not math.isinf(most) and n < math.ceil(len(names) / Fraction(repr(most))):
+    parameters = parameters_of(columns)
+    if not math.isinf(most) and n < math.ceil(parameters / Fraction(repr(most))):
         raise not_allowed(
-            f"{len(names)} parameters from {n:.0f} rows (max_parameters_per_row = {most})"
+            f"{parameters} parameters from {n:.0f} rows (max_parameters_per_row = {most})"
         )
     for name, sites in zip(names, np.ravel(sums["support"]), strict=True):
         if 0 < sites < policy.min_sites:
@@ -227,7 +242,7 @@ def check_answer(
 ) -> None:
     """Of any question, whoever chose its point."""
     if facts is not None and memory is not None:
-        _check_number(policy, question, facts, memory)
+        _check_number(policy, rows, question, facts, memory)
     k = policy.min_support
     if k < 2:
         return
@@ -243,8 +258,10 @@ def check_answer(
             raise Ruled("dominance", f"{told} (max_share = {policy.max_share})")
 
 
-def _check_number(policy: Policy, question: Any, facts: JobFacts, memory: Memory) -> None:
-    """So many different questions; one that is asked again counts once."""
+def _check_number(
+    policy: Policy, rows: SiteRows, question: Any, facts: JobFacts, memory: Memory
+) -> None:
+    """So many different questions, and numbers in all; one that is asked again counts once."""
     total, limit = hashlib.sha256(), policy.max_exchanges or math.inf
     for name, array in sorted(arrays(question).items()):
         total.update(name.encode() + repr(array.shape).encode() + np.ascontiguousarray(array).data)
@@ -253,7 +270,10 @@ def _check_number(policy: Policy, question: Any, facts: JobFacts, memory: Memory
         raise not_allowed(
             f"more than {min(limit, facts.exchanges)} questions of one job (max_exchanges)"
         )
-    memory.ask(facts.job, id)
+    numbers = numbers_told(rows, question)
+    if id not in asked:
+        check_room(policy, rows.n, rows.columns, numbers, memory)
+    memory.ask(facts.job, id, numbers)
 
 
 def budget_lines(policy: Policy, memory: Memory) -> list[str]:
@@ -262,4 +282,5 @@ def budget_lines(policy: Policy, memory: Memory) -> list[str]:
     return [
         f"jobs in the last 30 days: {of(memory.lately(), policy.max_jobs_per_month)}",
         f"parameters released in all: {of(memory.released(), policy.max_parameters)}",
+        f"numbers told of all rows: {memory.told()}, by {len(memory.columns())} columns",
     ]

@@ -61,6 +61,10 @@ _TEMPLATE = """\
 # Parameters per row: of the sum's rows, or of this site's rows where its own numbers leave.
 # max_parameters_per_row = 0.1
 
+# Numbers that all jobs together tell, by values that are here: rows times columns that entered.
+# With fewer equations than unknowns rows cannot be worked out, though all others work together.
+# max_numbers_per_value = 1.0
+
 # Questions of one job; jobs in a month; parameters of all jobs together; each for one data file.
 # 0 sets no limit.
 # max_exchanges = 60

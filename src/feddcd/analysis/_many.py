@@ -1,0 +1,51 @@
+"""Of k rows at least: bounds, and changes of bins from one question of a job to the next."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def of_many(x: np.ndarray, k: int, times: float) -> float:
+    """An upper bound of all rows: so many times the k-th largest, unless one is above even that.
+    Up to k times it is at most the sum of all rows, up to the root of k that of their squares, as a
+    bound that comes from rows has to be."""
+    top = float(np.max(x, initial=0))
+    if k < 2 or len(x) < k or not np.isfinite(top):
+        return top
+    usual = float(np.partition(x, len(x) - k)[len(x) - k])
+    return max(top, times * usual)
+
+
+def settled(places: Sequence[np.ndarray], k: int) -> np.ndarray:
+    """The last of these places of rows in bins, so that no sum of counts, over all questions, tells
+    fewer than k rows apart: rows whose like go elsewhere with fewer than k go where most of them
+    go. In a bin that had fewer than k rows at first a row is left out, -1, for good."""
+    if k < 2 or not len(places):
+        return places[-1]
+    first, *later = places
+    sizes = np.bincount(first)
+    now = np.where(sizes[first] >= k, first, -1)
+    like = now  # rows that were together so far have one number
+    for place in later:
+        now, like = _moved(like, place, k)
+    return now
+
+
+def _moved(like: np.ndarray, place: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    now = np.full(len(place), -1)
+    for group in np.unique(like[like >= 0]):
+        rows = np.flatnonzero(like == group)
+        bins, at, sizes = np.unique(place[rows], return_inverse=True, return_counts=True)
+        many = sizes >= k
+        many[sizes.argmax()] = True
+        now[rows] = np.where(many[at], bins[at], bins[sizes.argmax()])
+    both = np.where(now < 0, -1, like * (int(place.max(initial=0)) + 1) + now)
+    numbers = np.unique(both, return_inverse=True)[1]
+    return now, np.where(now < 0, -1, numbers)
+
+
+def counted(place: np.ndarray, held: Sequence[np.ndarray], size: int, least: int) -> np.ndarray:
+    """Sums by place; rows at -1 are in none of them, and places of fewer than `least` are empty."""
+    there = place >= 0
+    enough = np.bincount(place[there], minlength=size) >= least
+    return np.stack([np.bincount(place[there], x[there], minlength=size) * enough for x in held])

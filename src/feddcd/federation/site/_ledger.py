@@ -1,0 +1,31 @@
+"""The numbers that all jobs on a data file tell together, against the values that are in it.
+
+Every number that leaves is an equation between values of rows. Each answer obeys the rules, but
+many answers about a small set of rows may be solved for them. So there are fewer equations than
+unknowns: numbers told <= max_numbers_per_value x rows x columns that entered. In a sum with other
+sites this holds even if all others work together.
+"""
+
+import math
+from collections.abc import Iterable
+
+from .memory import Memory
+from .policy import Policy, Ruled
+
+RULE = "max_numbers_per_value"
+
+
+def room(policy: Policy, rows: int, columns: Iterable[str], memory: Memory) -> float:
+    """How many numbers may be told in all, by all jobs."""
+    values = rows * len({*columns, *memory.columns()})
+    return policy.max_numbers_per_value * values
+
+
+def check_room(
+    policy: Policy, rows: int, columns: Iterable[str], more: int, memory: Memory
+) -> None:
+    """Before so many numbers more are told."""
+    most = room(policy, rows, columns, memory)
+    if policy.min_support > 1 and not math.isinf(most) and memory.told() + more > most:
+        told = f"{memory.told()} numbers were told of these rows, and {more} more"
+        raise Ruled(RULE, f"{told} are above {most:.0f} ({RULE} = {policy.max_numbers_per_value})")

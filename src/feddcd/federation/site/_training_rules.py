@@ -1,0 +1,112 @@
+"""What a site's rules say of a training: a budget of jobs, sets of rows, and all numbers told.
+
+As of tables: a training is a job on a data file, its rows are a set that may not differ by few from
+that of another job, and each round tells numbers.
+"""
+
+import hashlib
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...data.agreement import SiteData
+from ._ledger import check_room
+from ._sets import check_sets, doubts_of
+from .approval import asks_first, require
+from .memory import Memory
+from .policy import Policy, not_allowed
+
+GREETING = "this greeting, which is answered with names of columns and the number of rows,"
+
+
+class TrainingFacts(NamedTuple):
+    """As `JobFacts` of a table, as far as rules on sets look at them."""
+
+    job: str
+    sites: tuple[str, ...]
+    parameters: int
+    file: str = ""
+    story: str = ""
+
+
+def begin_training(policy: Policy, place: Any, facts: TrainingFacts) -> Memory:
+    """Counts it, once; no value is looked at, so a refusal is by name."""
+    memory, most = Memory(place.folder, place.data), policy.max_jobs_per_month
+    if policy.min_support < 2 and not most:
+        return memory
+    if facts.job not in memory.jobs() and most and memory.lately() >= most:
+        raise not_allowed(f"more than {most} jobs in a month (max_jobs_per_month = {most})")
+    memory.begin(facts.job)
+    return memory
+
+
+def check_training(
+    policy: Policy, place: Any, facts: TrainingFacts, site: SiteData, memory: Memory, rounds: int
+) -> None:
+    """Once a person has agreed; `rounds` are those that are to come."""
+    if policy.min_support < 2 or memory.jobs()[facts.job]["set"]:
+        return
+    identity, file, story = _identity(place, site, memory)
+    facts, id = facts._replace(file=file, story=story), memory.keep(identity)
+    columns, numbers = columns_of(site), rounds * facts.parameters
+    check_room(policy, len(site.labels), columns, numbers, memory)
+    check_sets(policy, facts, facts.parameters, id, memory)
+    what = {"set": id, "cohort": list(facts.sites), "parameters": facts.parameters}
+    memory.note(facts.job, **what, file=file, columns=list(columns))
+    if doubts := doubts_of(policy.min_support, facts, id, memory):
+        shown = ["A training that was agreed to needs one look more:", *doubts]
+        key = hashlib.sha256(f"{facts.job} {file}".encode()).hexdigest()[:32]
+        require(place.folder, key, "this training", {"id": key, "shown": shown})
+
+
+def tell(
+    policy: Policy, facts: TrainingFacts, site: SiteData, memory: Memory, question: str, times: int
+) -> None:
+    """Before a round is answered, or `times` numbers for each parameter."""
+    if policy.min_support < 2 or question in memory.jobs()[facts.job]["questions"]:
+        return
+    numbers = times * facts.parameters
+    check_room(policy, len(site.labels), columns_of(site), numbers, memory)
+    memory.ask(facts.job, question, numbers)
+
+
+def check_greeting(policy: Policy, place: Any, federation: str, site: SiteData) -> None:
+    """How many rows there are is told once a person agrees."""
+    if not asks_first(policy):
+        return
+    names = columns_of(site)
+    key = hashlib.sha256(f"greeting {federation} {names}".encode()).hexdigest()[:32]
+    lines = [
+        "A federation asks for what this site has, before a training:",
+        f"  federation: {federation[:100]!r}",
+        f"  columns that are named: {', '.join(map(repr, names[:50]))}",
+        f"  and the number of rows, {len(site.labels)}",
+        "  The training itself is asked for next, if you agree.",
+    ]
+    require(place.folder, key, GREETING, {"id": key, "shown": lines})
+
+
+def columns_of(site: SiteData) -> tuple[str, ...]:
+    width = (site.X.shape or (0, 0))[1]
+    return (*(site.names or (f"column {i + 1}" for i in range(width))), "(outcome)")
+
+
+def _identity(place: Any, site: SiteData, memory: Memory) -> tuple[np.ndarray, str, str]:
+    """Of its rows: of a table as jobs of tables know them; of another file from its numbers."""
+    if place.label is not None:
+        from ._identity import known_rows  # with pandas, which training does without
+        from ._own_table import table_of
+
+        known = known_rows(table_of(place), memory)
+        if len(known.ids) == len(site.labels):
+            return known
+    X = site.X if isinstance(site.X, np.ndarray) else site.X.toarray()
+    rows, labels = np.ascontiguousarray(X), np.asarray(site.labels)
+    salt = memory.salt
+    each = (
+        hashlib.blake2b(row.tobytes() + repr(y).encode(), digest_size=8, key=salt).digest()
+        for row, y in zip(rows, labels.tolist(), strict=True)
+    )
+    ids = np.frombuffer(b"".join(each), "<u8")
+    file = hashlib.blake2b(ids.tobytes(), digest_size=16, key=salt).hexdigest()
+    return ids, file, "its rows are others"

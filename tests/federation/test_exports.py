@@ -1,0 +1,127 @@
+"""A new export of a site's file: rows are known again, and a person hears that it changed."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from feddcd.federation import wire
+from feddcd.federation.site._identity import found_again
+from feddcd.federation.site.answer import SitePlace, answer
+from feddcd.federation.site.approval import approve, waiting, words_of
+from feddcd.federation.site.memory import Export, Memory, difference
+from site_world import asked
+
+POLICY = 'answers = "each"\napprove = "none"\ncomplete = true\n'
+
+
+def patients(n=200):
+    rng = np.random.default_rng(7)
+    d = pd.DataFrame({"age": rng.integers(20, 95, n), "bmi": rng.normal(26, 4, n).round(1)})
+    d["crp"], d["y"] = rng.gamma(4, 3, n).round(2), rng.normal(size=n).round(3)
+    return d
+
+
+@pytest.fixture
+def place(tmp_path):
+    (tmp_path / "policy.toml").write_text(POLICY)
+    patients().to_csv(tmp_path / "data.csv", index=False)
+    return SitePlace("north", tmp_path, tmp_path / "data.csv")
+
+
+def says(place, formula="y ~ age + bmi", **plan):
+    """The sums of one question, or the reason why there are none."""
+    said = wire.unpack_message(answer(asked(place, formula, **plan), place))
+    return wire.read_refusal(said).reason if said.kind == "refusal" else said.arrays
+
+
+def last_line(place):
+    return json.loads((place.folder / "outgoing.jsonl").read_text().splitlines()[-1])
+
+
+NEW = pd.DataFrame({"age": [44], "bmi": [31.2], "crp": [7.7], "y": [5.55]})
+EXPORTS = {
+    "one patient more": lambda d: d,
+    "a new column": lambda d: d.assign(exported="2026-12"),
+    "a column that changed in all rows": lambda d: d.assign(age=d.age + 1),
+    "both": lambda d: d.assign(crp=d.crp + 0.5, exported="2026-12"),
+    "in another order": lambda d: d.sample(frac=1, random_state=0).assign(visit=range(len(d))),
+}
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_a_new_export_does_not_hide_that_one_patient_came(place, name):
+    """The difference of the two sums would be this patient."""
+    assert not isinstance(says(place), str)
+    EXPORTS[name](pd.concat([patients(), NEW], ignore_index=True)).to_csv(place.data, index=False)
+    assert says(place, latency=0.2) == "north: refused by the rules of this site"
+    assert last_line(place)["rule"] == "sets"
+
+
+def test_a_changed_file_waits_for_a_person_once(place):
+    """Although nobody is asked otherwise; many rows came, so that the rules allow it."""
+    says(place)
+    more = patients(260).assign(exported="2026-12")
+    more[: len(patients())] = patients().assign(exported="2026-12")
+    more.to_csv(place.data, index=False)
+    assert "waits for approval" in says(place, latency=0.2)
+    [id] = waiting(place.folder)
+    told = "\n".join(words_of(place.folder, id))
+    assert "the data file changed since the last job (60 rows new, 0 gone, 200 known" in told
+    assert "columns that are new: 'exported'" in told
+    approve(place.folder, id)
+    assert not isinstance(says(place, latency=0.2), str)
+    assert not isinstance(says(place, latency=0.3), str)  # of this file one job has run
+
+
+def test_a_job_does_not_go_on_over_another_file(place):
+    says(place)
+    patients().assign(exported="2026-12").to_csv(place.data, index=False)
+    says(place, w=(0.1, 0, 0))
+    assert last_line(place)["rule"] == "frozen"
+
+
+def export(frame, names=None):
+    cells = frame.to_numpy().astype(np.uint64)
+    ids = cells @ np.array([31**i for i in range(cells.shape[1])], np.uint64)
+    return Export(str(hash(ids.tobytes())), tuple(names or frame.columns), ids, cells, "")
+
+
+def table(n, columns="abcde"):
+    draw = np.random.default_rng(3).integers(0, 2**40, (n, len(columns)))
+    return pd.DataFrame(draw, columns=list(columns))
+
+
+def test_rows_are_found_by_the_columns_that_stayed():
+    old = table(50)
+    before = export(old)
+    new = old.assign(a=old.a + 1, c=old.c + 1, f=7).sample(frac=1, random_state=1)
+    again = found_again(before, export(new))
+    assert difference(before.ids, again.ids) == 0
+    assert (again.ids == before.ids[new.index]).all()
+    assert "columns that changed in most rows: 'a', 'c'" in again.story
+    corrected = old.copy()
+    corrected.loc[:2, "b"] += 1  # three rows: other rows, as what is told of them is
+    assert difference(before.ids, found_again(before, export(corrected)).ids) == 6
+
+
+def test_strangers_are_not_taken_for_known_rows():
+    """Columns that do not tell rows apart are no help."""
+    old = table(60).assign(sex=np.arange(60) % 2)
+    other = pd.DataFrame(table(200)[140:].to_numpy(), columns=list("abcde"))
+    again = found_again(export(old), export(other.assign(sex=np.arange(60) % 2)))
+    assert difference(export(old).ids, again.ids) == 120
+    assert "0 known from before" in again.story
+
+
+def test_the_memory_of_an_export_is_whole_or_none(tmp_path):
+    memory = Memory(tmp_path, tmp_path / "data.csv")
+    assert memory.export() is None
+    kept = export(table(20))._replace(story="20 rows new")
+    memory.keep_export(kept)
+    found = memory.export()
+    assert found is not None
+    assert found[:2] == kept[:2]
+    assert (found.cells == kept.cells).all()
+    assert (found.ids == kept.ids).all()
