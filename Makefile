@@ -8,7 +8,7 @@ READY := .venv/.ready
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/make \1\t\2/'
 
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-compile
 
 $(READY): pyproject.toml constraints.txt requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "feddcd needs Python 3.11 or newer; set PYTHON=path/to/python3.11"; exit 1; }
@@ -18,6 +18,7 @@ $(READY): pyproject.toml constraints.txt requirements.lock
 		if grep -q 'DO NOT MATCH THE HASHES' .venv/pip.log; then cat .venv/pip.log; exit 1; fi; \
 		echo "pip cannot check hashes here (.venv/pip.log says why): installing by versions alone"; \
 		$(PIP) -c constraints.txt -e '.[dev]'; }
+	@$(BIN)/python -m compileall -qq -j 0 .venv/lib || true  # on all cores, which pip does on one
 	@touch $(READY)
 
 demo: $(READY)  ## seven methods race on real data: a table, a picture, a report

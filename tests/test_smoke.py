@@ -1,6 +1,7 @@
 """As users have it: XLA at its own level of optimisation, on all cores, nothing kept from other
 tests. Each command is a process, in a folder with a space in its name."""
 
+import json
 import os
 import re
 import signal
@@ -20,9 +21,11 @@ from feddcd._extras import EXTRAS
 pytestmark = pytest.mark.smoke
 README = (ROOT / "README.md").read_text()
 FEDERATION = ("init fed --job", "simulate", "verify")
-SMALL = "--data synthetic:n=80,d=3,groups=4 --clients 4 --tau 2 --l2 0.1 --loss 0.2 --quiet"
+SMALL = "--data synthetic:n=80,d=3,groups=4 --clients 4 --tau 2 --l2 0.1 --loss 0.2"
+SMALL += " --certify-every 10"
 
 
+CHECKPOINT = "checkpoint.npz"
 # one process for two commands, as it takes long to start
 IN_ONE = """
 from feddcd.cli import main
@@ -65,16 +68,19 @@ class Shell:
         (self.folder / "script.py").write_text(code)
         return self("python script.py")
 
-    def stopped(self, line: str, sign: str) -> None:
-        """Ctrl-C, once the file `sign` is there."""
-        process = subprocess.Popen(["bash", "-c", f"exec {line}"], **self.how)
+    def stopped(self, line: str, sign: Path) -> str:
+        """Ctrl-C, once the file `sign` is there; what was said."""
+        both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        process = subprocess.Popen(["bash", "-c", f"exec {line}"], **self.how, **both)
         try:
             until = time.monotonic() + 300
-            while not (self.folder / sign).exists() and process.poll() is None:
+            while not sign.exists() and process.poll() is None:
                 assert time.monotonic() < until
                 time.sleep(0.05)
             process.send_signal(signal.SIGINT)
-            assert process.wait(60) == 130
+            said, _ = process.communicate(timeout=60)
+            assert process.returncode == 130
+            return said
         finally:
             process.kill()
             process.wait()
@@ -101,13 +107,25 @@ def test_a_table_and_its_federation_need_no_extra(shell):
 
 
 def test_a_run_that_was_stopped_goes_on_bit_for_bit(shell):
-    shell.stopped(f"feddcd run {SMALL} --rounds 1000000 --out stopped", "stopped/checkpoint.npz")
-    with np.load(shell.folder / "stopped" / "checkpoint.npz", allow_pickle=False) as arrays:
-        total = int(arrays["t"]) + 30
+    left = shell.folder / "stopped"
+    said = shell.stopped(f"feddcd run {SMALL} --rounds 1000000 --out stopped", left / CHECKPOINT)
+    with np.load(left / CHECKPOINT, allow_pickle=False) as arrays:
+        done = int(arrays["t"])
+    assert done > 0
+    assert "Traceback" not in said
+    assert f"stopped after round {done}; go on with: feddcd run --resume stopped" in said
+    found = json.loads((left / "summary.json").read_text())
+    assert (found["status"], found["rounds"]) == ("stopped", done)
+    assert len(pandas.read_csv(left / "history.csv")) == done
+    assert {"model.npz", "report.html"} <= {path.name for path in left.iterdir()}
+
+    total = done + 30
     again = f"run --resume stopped --rounds {total} --quiet"
-    shell.python(IN_ONE.format(lines=(again, f"run {SMALL} --rounds {total} --out whole")))
+    shell.python(IN_ONE.format(lines=(again, f"run {SMALL} --quiet --rounds {total} --out whole")))
     one, other = (pandas.read_csv(shell.folder / f / "history.csv") for f in ("stopped", "whole"))
     assert list(one["round"]) == list(range(1, total + 1))
+    assert (one["seconds"].diff().dropna() >= 0).all()
+    assert json.loads((left / "summary.json").read_text())["status"] == "finished"
     pandas.testing.assert_frame_equal(
         one.drop(columns="seconds"), other.drop(columns="seconds"), check_exact=True
     )

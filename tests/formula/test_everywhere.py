@@ -162,9 +162,19 @@ def rights():
     return st.tuples(st.sampled_from(["", "0 + ", "offset(z / 3) + "]), whole).map("".join)
 
 
-@settings(max_examples=60, derandomize=True)
-@given(right=rights(), seed=st.integers(0, 50), n=st.integers(60, 200))
+RANDOM = {"right": rights(), "seed": st.integers(0, 50), "n": st.integers(60, 200)}
+
+
+@settings(max_examples=20, derandomize=True)
+@given(**RANDOM)
 def test_random_formulas_over_random_sites(right, seed, n):
+    agree_everywhere(right, ragged(n, seed), tol=0.01)
+
+
+@pytest.mark.chaos
+@settings(max_examples=400, derandomize=True)
+@given(**RANDOM)
+def test_many_random_formulas_over_random_sites(right, seed, n):
     agree_everywhere(right, ragged(n, seed), tol=0.01)
 
 

@@ -1,4 +1,5 @@
-"""Run folders: stopped and killed runs go on bit for bit, damaged files are named."""
+"""Run folders: killed runs go on bit for bit, damaged files are named. tests/test_smoke.py stops a
+run with Ctrl-C."""
 
 import json
 import os
@@ -86,23 +87,6 @@ def goes_on_as_if_nothing_had_happened(folder: str) -> None:
     with np.load(f"{folder}/model.npz") as x, np.load("whole/model.npz") as y:
         assert np.array_equal(x["w"], y["w"])
     assert disk.read_summary(Path(folder))["status"] == "finished"
-
-
-def test_ctrl_c_leaves_a_run_that_goes_on():
-    process = started(
-        f"run {SMALL} --loss 0.2 --certify-every 10 --rounds 1000000 --out a",
-        "a/checkpoint.npz",
-    )
-    shown = ended(process, signal.SIGINT)
-    assert process.returncode == 130
-    assert "Traceback" not in shown
-    found, rows = disk.read_summary(Path("a")), disk.read_history(Path("a"))
-    assert found["status"] == "stopped"
-    assert found["rounds"] == rows.rounds == rounds_done("a") > 0
-    assert f"stopped after round {rows.rounds}; go on with: feddcd run --resume a" in shown
-    assert Path("a/model.npz").exists()
-    assert Path("a/report.html").exists()
-    goes_on_as_if_nothing_had_happened("a")
 
 
 def test_a_killed_run_goes_on_from_its_last_checkpoint():
