@@ -28,7 +28,7 @@ LAYERS = (
     ("flower",),
     ("durable", "runs"),
     ("report",),
-    ("paper",),
+    ("paper", "race"),
     ("estimators", "analysis"),
     ("federation",),
     ("cli",),
@@ -38,7 +38,7 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 WHERE = {  # third-party library: the only places that may import it when run
     "flwr": ("flower",),
     "sklearn": ("data", "estimators", "analysis"),
-    "matplotlib": ("report", "paper"),
+    "matplotlib": ("report", "paper", "race"),
     "typer": ("cli",),
     "cryptography": ("sums", "federation/machine/keys"),
 }

@@ -186,6 +186,34 @@ def demo(
     demo_command(out, quiet)
 
 
+@app.command(rich_help_panel="Commands")
+def race(
+    problem: Annotated[list[str] | None, option("A problem by name; repeat. (all)")] = None,
+    problem_file: Annotated[list[Path] | None, option("A problem of your own, in TOML.")] = None,
+    algorithm: Annotated[list[str] | None, option("A method by name; repeat.")] = None,
+    share: Annotated[list[float] | None, option("Share of the clients in a round; repeat.")] = None,
+    bits: Annotated[list[int] | None, option("Bits a number: 64 or 8; repeat.")] = None,
+    seeds: Annotated[int, option("Runs of each; medians are shown.")] = 5,
+    tune: Annotated[bool, typer.Option("--tune", help="Each method also tuned on a grid.")] = False,
+    gap: Annotated[float, option("The gap that is raced to in figures and tables.")] = 1e-6,
+    jobs: Annotated[int, option("Processes at once.")] = 1,
+    out: Annotated[Path, option("The folder to write, or to go on with.")] = Path("race"),
+    quiet: Quiet = False,
+) -> None:
+    """Race methods over many problems, in bytes and in rounds; goes on where it stopped.
+
+    Example: feddcd race --problem cancer-dirichlet-2 --algorithm pointsaga --algorithm fedavg
+    """
+    from ..race.cells import BITS, SHARES
+    from ._race import RaceWishes, race_command
+
+    wish = RaceWishes(
+        problem or [], problem_file or [], algorithm or [], share or list(SHARES),
+        bits or list(BITS), seeds, tune, gap, jobs,
+    )  # fmt: skip
+    race_command(wish, out, quiet)
+
+
 for _command in (theory, reproduce, tune):
     app.command(rich_help_panel="Commands")(_command)
 

@@ -1,0 +1,46 @@
+"""What `feddcd race` does."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from ..race.cells import METHODS, cells
+from ..race.grid import jobs, run_race
+from ..race.page import write_race
+from ..race.problems import choose
+from ..race.profile import gather
+from ._terminal import bars, say, warn
+
+
+class RaceWishes(NamedTuple):
+    """What was asked for; empty lists mean all."""
+
+    problems: list[str]
+    files: list[Path]
+    methods: list[str]
+    shares: list[float]
+    bits: list[int]
+    seeds: int
+    tune: bool
+    target: float
+    processes: int
+
+
+def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
+    chosen = choose(wish.problems, wish.files)
+    todo = list(cells(chosen, wish.methods or METHODS, wish.shares, wish.bits, wish.seeds))
+    found = jobs(out, todo, wish.tune)
+    say(f"{len(chosen)} problems, {len(found)} races, {len(todo)} runs, in {out}")
+    (out / "cells").mkdir(parents=True, exist_ok=True)
+    with bars("{task.description}", quiet=quiet) as shown:
+        line = shown.add_task("starting")
+
+        def watch(done: int, of: int, name: str) -> None:
+            shown.update(line, description=f"{done} of {of}: {name}")
+
+        missing = run_race(found, wish.processes, watch)
+    for reason in missing:
+        warn(f"left out: {reason}")
+    results = gather(out, todo, tuned=wish.tune)
+    notes = [f"Left out: {reason}" for reason in missing]
+    for path in write_race(out, results, target=wish.target, notes=notes):
+        say(str(path))

@@ -1,0 +1,141 @@
+"""One run of the race as data: a method, with its bits and settings, on a problem at a share of
+the clients, with one seed. Its result is a small file named by all that determines it."""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._files import write_atomically
+from ..algorithms import Method
+from ..algorithms.catalogue import get_method
+from ..runs.spec import Setting
+from .problems import RaceProblem
+
+VERSION = 1  # of the numbers: raise it when a change of the code changes them
+SHARES = (0.1, 0.3, 1.0)
+BITS = (64, 8)
+TARGETS = (1e-3, 1e-6, 1e-9)
+SEEDS = 5
+TUNING_SEED = 1_000  # no result is made with it
+METHODS = (
+    "fedqn", "pointsaga", "accfeddcd", "feddcd", "fivegcs", "feddyn", "fedadmm", "tamuna",
+    "fednlpp", "fednewton", "scaffold", "fedavg", "giant", "fedlbfgs", "scaffnew", "sdane",
+    "accsdane",
+)  # fmt: skip
+FACTORS = (0.01, 0.03, 0.1, 0.3, 3.0, 10.0)  # of the number that a method would choose by itself
+TUNED = {  # by method: the setting, and where a run records what was chosen
+    "pointsaga": ("rho", "rho"),
+    "accfeddcd": ("kappa", "kappa"),
+    "fivegcs": ("gamma", "gamma"),
+    "feddyn": ("a", "a"),
+    "fedadmm": ("rho", "rho"),
+    "sdane": ("lam", "lam"),
+    "accsdane": ("lam", "lam"),
+}
+GRIDS: dict[str, tuple[dict[str, Setting], ...]] = {  # where the default has another scale
+    "feddcd": tuple({"eta": eta} for eta in (1.25, 1.5, 1.75)),
+    "fedavg": tuple({"lr": lr, "epochs": e} for lr in (0.01, 0.1, 1.0) for e in (1, 5)),
+    "scaffold": tuple({"lr": lr, "epochs": e} for lr in (0.01, 0.1, 1.0) for e in (1, 5)),
+    "tamuna": tuple({"p": p} for p in (0.01, 0.03, 0.1, 0.3, 1.0)),
+    "scaffnew": tuple({"p": p} for p in (0.01, 0.03, 0.1, 0.3, 1.0)),
+    "fednlpp": ({"rank": 2}, {"rank": 4}, {"rank": 8}),
+    "fedlbfgs": ({"memory": 5}, {"memory": 20}, {"memory": 100}),
+}
+
+
+@dataclass(frozen=True)
+class RaceCell:
+    problem: RaceProblem
+    share: float  # of the clients, in a round
+    method: str
+    bits: int = 64
+    settings: tuple[tuple[str, Setting], ...] = ()
+    seed: int = 0
+    tuned: bool = False  # its settings are the best of a grid
+
+    @property
+    def id(self) -> str:
+        content: dict[str, Any] = dataclasses.asdict(self) | {"version": VERSION}
+        content["problem"].pop("half")
+        content.pop("tuned")
+        digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
+        return f"{self.problem.name}-{self.share:g}-{self.method}-{self.bits}-{self.seed}-{digest}"
+
+    def file(self, folder: Path) -> Path:
+        return folder / "cells" / f"{self.id}.json"
+
+
+@dataclass(frozen=True)
+class RaceOutcome:
+    """Where a run was when its gap first fell below each of a row of levels: rounds, bytes up and
+    down, uploads, steps of local solvers. `ended` says why it stopped."""
+
+    ended: str
+    chosen: dict[str, float]
+    gap: list[float]
+    rounds: list[int]
+    up: list[float]
+    down: list[float]
+    uploads: list[int]
+    steps: list[float]
+    seconds: float
+    size: int  # numbers in a model
+
+    def to(self, target: float, what: str = "up") -> float:
+        """What it cost to come to this gap; infinite where it did not."""
+        found = [k for k, gap in enumerate(self.gap) if gap <= target]
+        return float(getattr(self, what)[found[0]]) if found else np.inf
+
+    def save(self, file: Path) -> None:
+        text = json.dumps(dataclasses.asdict(self))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(file, lambda path: path.write_text(text + "\n"))
+
+
+def read_outcome(file: Path) -> RaceOutcome | None:
+    try:
+        values: Any = json.loads(file.read_text())
+        return RaceOutcome(**values)
+    except (OSError, ValueError, TypeError):  # not there, or of a run that was cut short
+        return None
+
+
+def allowed(method: Method, share: float, size: int) -> bool:
+    if method.needs_everyone and share < 1:
+        return False
+    return method.matrix_up_to is None or size <= method.matrix_up_to
+
+
+def cells(
+    problems: Sequence[RaceProblem], methods: Sequence[str], shares, bits, seeds: int
+) -> Iterator[RaceCell]:
+    """By their defaults."""
+    for problem in problems:
+        for share in shares:
+            for method in methods:
+                if get_method(method).needs_everyone and share < 1:
+                    continue
+                for width in bits:
+                    for seed in range(1, seeds + 1):
+                        yield RaceCell(problem, share, method, width, (), seed)
+
+
+def trials(cell: RaceCell, chosen: dict[str, float]) -> list[RaceCell]:
+    """The grid of a method, with a seed of its own: at most twenty runs."""
+    if cell.method in GRIDS:
+        grid = GRIDS[cell.method]
+    elif cell.method in TUNED and (base := chosen.get(TUNED[cell.method][1])):
+        grid = tuple({TUNED[cell.method][0]: base * factor} for factor in FACTORS)
+    else:
+        return []
+    given = [tuple(sorted(settings.items())) for settings in grid]
+    return [
+        dataclasses.replace(cell, settings=settings, seed=TUNING_SEED, tuned=True)
+        for settings in ((), *given)
+    ]

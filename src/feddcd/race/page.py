@@ -1,0 +1,131 @@
+"""The race as one page: profiles in bytes and in rounds, and the tables of medians."""
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..report import methods
+from ..report.figures import amounts, blank, save_png, settle, short, svg, titles
+from ..report.page import bullets, document, figure, grid, header, paragraph, section
+from ..report.tables import Bold, table
+from .cells import TARGETS
+from .profile import RaceEntry, Results, costs, median, profile, ratios
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FACTORS = np.geomspace(1, 100, 200)
+TITLE = "The race"
+WHAT = {"up": "bytes sent by the clients", "rounds": "rounds"}
+COLUMNS = ("rounds", "up", "down", "uploads", "steps")
+ABOUT = (
+    "A line shows, for each factor, the share of the places (a problem at a share of its clients) "
+    "where a method needs at most that many times what the best method of the figure needs. "
+    "Higher, and further to the left, is better."
+)
+
+
+def write_race(
+    folder: Path, results: Results, *, target: float, notes: Sequence[str]
+) -> list[Path]:
+    """race.csv, the profiles as pictures, and report.html."""
+    drawings, paths = [], [_write_csv(folder / "race.csv", results)]
+    for name, entries in _fields(results):
+        for what, words in WHAT.items():
+            shown, title = _figure(results, entries, target, what), f"{words}, {name}"
+            paths.append(folder / f"{title.replace(', ', '-').replace(' ', '-')}.png")
+            save_png(shown, paths[-1])
+            drawing = svg(shown, label=title, prefix=f"p{len(drawings)}-")
+            drawings.append(figure(drawing, title))
+    text = document(
+        TITLE,
+        header(TITLE, _lead(results, target)),
+        bullets([*_findings(results, target), *notes]),
+        section("Profiles", paragraph(ABOUT), grid(drawings, "figures panels")),
+        section("Medians", *_tables(results, target)),
+    )
+    (folder / "report.html").write_text(text, encoding="utf-8", newline="\n")
+    return [*paths, folder / "report.html"]
+
+
+def _fields(results: Results) -> Iterator[tuple[str, list[RaceEntry]]]:
+    """Who is compared with whom: equal bits, and all by default or all tuned."""
+    entries = sorted({entry for _, entry in results}, key=lambda e: e.method)
+    for bits, tuned in sorted({(e.bits, e.tuned) for e in entries}):
+        name = f"{bits} bits a number, {'each method tuned' if tuned else 'by default'}"
+        yield name, [e for e in entries if (e.bits, e.tuned) == (bits, tuned)]
+
+
+def _lead(results: Results, target: float) -> str:
+    places = {place for place, _ in results}
+    count = len({entry.method for _, entry in results})
+    return (
+        f"{count} methods on {len({place.problem for place in places})} problems, at "
+        f"{len(places)} places, to a gap of {target:g} above an optimum that was computed "
+        "beforehand. Medians over seeds; all methods had the same cohorts."
+    )
+
+
+def _findings(results: Results, target: float) -> Iterator[str]:
+    table_of = costs(results, target, "up")
+    for name, entries in _fields(results):
+        found = {e: r for e, r in ratios(table_of, entries).items() if len(r)}
+        shares = {e: (np.mean(r <= 1 + 1e-12), np.mean(r <= 2)) for e, r in found.items()}
+        for entry in sorted(shares, key=lambda e: shares[e], reverse=True)[:3]:
+            first, second = shares[entry]
+            yield (
+                f"{name}: {methods.title(entry.method)} sends the fewest bytes at {first:.0%} of "
+                f"{len(found[entry])} places, and at most twice the fewest at {second:.0%}."
+            )
+
+
+def _figure(results: Results, entries: Sequence[RaceEntry], target: float, what: str) -> "Figure":
+    found = ratios(costs(results, target, what), entries)
+    whole, (ax,) = blank(1, extra=0.9)
+    for entry in entries:
+        look, share = methods.look(entry.method), profile(found[entry], FACTORS)
+        label = methods.title(entry.method)
+        ax.step(FACTORS, share, where="post", color=look.colour, ls=look.dash, lw=2, label=label)
+    ax.set_xscale("log")
+    ax.set_ylim(-0.02, 1.02)
+    amounts(ax, [1.0, 100.0])
+    titles(ax, f"times the fewest {WHAT[what]}", "share of the places")
+    ax.legend(fontsize=7, ncols=2, loc="lower right", frameon=False)
+    return settle(whole)
+
+
+def _tables(results: Results, target: float) -> Iterator[str]:
+    sizes = {
+        place: max((outcome.size for outcome in outcomes), default=1)
+        for (place, _), outcomes in results.items()
+    }
+    table_of = costs(results, target, "up")
+    for name, entries in _fields(results):
+        head = ["problem, share of clients", *(methods.title(e.method) for e in entries)]
+        rows = [
+            [f"{place.problem}, {place.share:.0%}", *_row(table_of[place], entries, sizes[place])]
+            for place in sorted(table_of)
+        ]
+        yield table(f"Uploads, in models of doubles, to {target:g}: {name}", head, ("", rows))
+
+
+def _row(row: Mapping[RaceEntry, float], entries: Sequence[RaceEntry], size: int) -> list[str]:
+    values = [row.get(entry, np.inf) / (8 * max(size, 1)) for entry in entries]
+    words = [short(float(f"{v:.3g}")) if np.isfinite(v) else "-" for v in values]
+    best = [np.isfinite(v) and v == min(values) for v in values]
+    return [Bold(word) if first else word for word, first in zip(words, best, strict=True)]
+
+
+def _write_csv(path: Path, results: Results) -> Path:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        out = csv.writer(file, lineterminator="\n")
+        first = ("problem", "share", "half", "method", "bits", "tuned", "gap", "seeds")
+        out.writerow([*first, *COLUMNS])
+        for (place, entry), outcomes in sorted(results.items()):
+            for target in TARGETS:
+                numbers = [f"{median(outcomes, target, what):g}" for what in COLUMNS]
+                out.writerow([*place, *entry, f"{target:g}", len(outcomes), *numbers])
+    return path

@@ -1,0 +1,158 @@
+"""The race: which runs, what is kept, who is compared with whom, and the page."""
+
+import csv
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from feddcd._errors import DataError, SpecError
+from feddcd.race import _play as play
+from feddcd.race import grid
+from feddcd.race.cells import (
+    SHARES,
+    TUNING_SEED,
+    RaceCell,
+    RaceOutcome,
+    cells,
+    read_outcome,
+    trials,
+)
+from feddcd.race.page import write_race
+from feddcd.race.problems import PROBLEMS, RaceProblem, choose
+from feddcd.race.profile import RaceEntry, costs, gather, profile, ratios
+
+WINE = next(p for p in PROBLEMS if p.name == "wine-iid-2")
+
+
+def outcome(up, **more) -> RaceOutcome:
+    levels = [1e-3, 1e-6, 1e-9]
+    given = {"chosen": {}, "seconds": 0.0, "size": 10, "ended": "reached"} | more
+    counts = [1, 2, 3]
+    return RaceOutcome(
+        gap=levels, rounds=counts, up=up, down=up, uploads=counts, steps=counts, **given
+    )
+
+
+def test_there_are_problems_enough_and_rules_are_scored_on_others():
+    assert len(PROBLEMS) >= 20
+    assert len({p.name for p in PROBLEMS}) == len(PROBLEMS)
+    assert len(SHARES) == 3
+    halves = [p.half for p in PROBLEMS]
+    assert halves.count("scored") >= 10
+    assert halves.count("made") >= 10
+
+
+def test_a_file_adds_a_problem(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text('data = "wine"\nmodel = "softmax"\nl2 = 0.1\nclients = 4\n')
+    (found,) = choose([], [file])
+    assert found == RaceProblem("mine", "wine", "softmax", 0.1, clients=4)
+    file.write_text('data = "wine"\nmodel = "softmax"\nl2 = 0.1\nclient = 4\n')
+    with pytest.raises(SpecError, match="client"):
+        choose([], [file])
+    with pytest.raises(SpecError, match="phishing-iid-3"):
+        choose(["phishing-iid-4"], [])
+
+
+def test_everyone_is_asked_only_where_everyone_is_there():
+    found = list(cells([WINE], ["giant", "pointsaga"], SHARES, (64,), 1))
+    assert [(c.method, c.share) for c in found] == [
+        ("pointsaga", 0.1), ("pointsaga", 0.3), ("giant", 1.0), ("pointsaga", 1.0),
+    ]  # fmt: skip
+
+
+def test_a_cell_is_named_by_what_determines_its_numbers():
+    cell = RaceCell(WINE, 0.3, "pointsaga")
+    assert cell.id == dataclasses.replace(cell, tuned=True).id
+    half = dataclasses.replace(WINE, half="made")
+    assert cell.id == dataclasses.replace(cell, problem=half).id
+    others = [
+        dataclasses.replace(cell, seed=2),
+        dataclasses.replace(cell, bits=8),
+        dataclasses.replace(cell, settings=(("rho", 1.0),)),
+        dataclasses.replace(cell, problem=dataclasses.replace(WINE, l2=1.0)),
+    ]
+    assert len({cell.id, *(c.id for c in others)}) == 5
+
+
+def test_what_is_finished_is_not_run_again(tmp_path, monkeypatch):
+    played = []
+
+    def run(cell):
+        played.append(cell.seed)
+        return outcome([10.0, 20.0, 30.0])
+
+    monkeypatch.setattr(play, "play", run)
+    found = grid.jobs(tmp_path, cells([WINE], ["pointsaga"], (0.3,), (64,), 3), False)
+    assert grid.run_race(found, 1, lambda *_: None) == []
+    assert played == [1, 2, 3]
+    broken = found[0].cells[1].file(tmp_path)
+    broken.write_text(broken.read_text()[:-20])  # as a full disk leaves it
+    grid.run_race(found, 1, lambda *_: None)
+    assert played == [1, 2, 3, 2]
+    assert read_outcome(broken) is not None
+
+
+def test_tuning_has_a_seed_of_its_own_and_takes_the_best(tmp_path, monkeypatch):
+    def run(cell):
+        rho = dict(cell.settings).get("rho", 1.0)
+        return outcome([1.0, 100 * rho, 1000.0], chosen={"rho": 1.0})
+
+    monkeypatch.setattr(play, "play", run)
+    todo = list(cells([WINE], ["pointsaga"], (0.3,), (64, 8), 2))
+    grid.run_race(grid.jobs(tmp_path, todo, True), 1, lambda *_: None)
+    tried = trials(todo[0], {"rho": 1.0})
+    assert len(tried) <= 20
+    assert {c.seed for c in tried} == {TUNING_SEED}
+    results = gather(tmp_path, todo, tuned=True)
+    best = costs(results, 1e-6, "up")
+    (row,) = best.values()
+    assert row[RaceEntry("pointsaga", 64, False)] == 100
+    assert row[RaceEntry("pointsaga", 64, True)] == pytest.approx(1.0)
+    assert row[RaceEntry("pointsaga", 8, True)] == pytest.approx(1.0)
+
+
+def test_data_that_are_not_at_hand_are_named_and_the_race_goes_on(tmp_path, monkeypatch):
+    def run(cell):
+        raise DataError("mnist is not here")
+
+    monkeypatch.setattr(play, "play", run)
+    found = grid.jobs(tmp_path, cells([WINE], ["pointsaga"], (0.3,), (64,), 1), False)
+    assert grid.run_race(found, 1, lambda *_: None) == ["mnist is not here"]
+
+
+def test_profiles_by_hand():
+    a, b = RaceEntry("pointsaga", 64, False), RaceEntry("fedavg", 64, False)
+    table = {1: {a: 10.0, b: 20.0}, 2: {a: 30.0, b: 10.0}, 3: {a: 5.0, b: np.inf}, 4: {a: np.inf}}
+    found = ratios(table, [a, b])
+    np.testing.assert_allclose(found[a], [1, 3, 1])
+    np.testing.assert_allclose(found[b], [2, 1, np.inf])
+    np.testing.assert_allclose(profile(found[a], np.array([1, 2, 3])), [2 / 3, 2 / 3, 1])
+    np.testing.assert_allclose(profile(found[b], np.array([1, 2, 100])), [1 / 3, 2 / 3, 2 / 3])
+
+
+def test_the_page_says_who_sent_the_fewest_bytes(tmp_path):
+    todo = list(cells([WINE], ["pointsaga", "fedavg"], (0.3, 1.0), (64,), 1))
+    for cell in todo:
+        cost = 80.0 if cell.method == "pointsaga" else 800.0
+        outcome([cost, cost, cost]).save(cell.file(tmp_path))
+    results = gather(tmp_path, todo, tuned=False)
+    *_, page = write_race(tmp_path, results, target=1e-6, notes=["<b>left out</b>"])
+    text = page.read_text()
+    assert "Point-SAGA sends the fewest bytes at 100% of 2 places" in text
+    assert "&lt;b&gt;left out" in text
+    with (tmp_path / "race.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 2 * 2 * 3
+    assert {row["up"] for row in rows} == {"80", "800"}
+    assert json.loads(todo[0].file(tmp_path).read_text())["ended"] == "reached"
+
+
+@pytest.mark.chaos
+def test_a_race_comes_to_an_optimum_that_another_solver_finds():
+    found = play.play(RaceCell(WINE, 1.0, "giant", seed=1))
+    other = play.play(RaceCell(WINE, 1.0, "pointsaga", seed=1))
+    assert found.ended == other.ended == "reached"
+    assert found.to(1e-9) < np.inf
