@@ -281,7 +281,7 @@ REASONS = {  # what the coordinator reads, and what the site's own log has
 def test_a_reason_reaches_the_coordinator_and_a_value_does_not(change, public, logged, capsys):
     federation(capsys)
     site("west", change)
-    said = feddcd("federation simulate fed", capsys)
+    said = feddcd("federation simulate fed --mode each", capsys)
     assert f"refused: west: {public}" in said
     events = Path("fed/server/events.jsonl").read_text()
     assert "s3cret" not in said + events
