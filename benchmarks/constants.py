@@ -164,8 +164,8 @@ def uploads(
 ) -> tuple[float, int]:
     """Uploads until one of the values reaches the gap (inf: more than `most`), and which."""
     size = 1 if values is None else len(values)
-    first = start(fed, made.w)
-    states = jax.tree.map(lambda x: jnp.broadcast_to(x, (size, *jnp.shape(x))), first)
+    begin = lambda value: start(fed if where is None else eqx.tree_at(where, fed, value), made.w)
+    states = jax.vmap(begin, axis_size=size)(values)
     tau, done = made.shape.tau, 0
     while done < MOST and done * tau < most:
         states, objective = go_on(fed, where, values, states)
