@@ -4,7 +4,6 @@ A crash may fall before, within or after each of them; only `replace` is atomic,
 durable before its fsync.
 """
 
-import fcntl
 import json
 import os
 import sys
@@ -13,6 +12,14 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+
+LOCKED_BYTE = 2**30
 
 
 class Locked(Exception):
@@ -46,6 +53,8 @@ class Disk:
         os.replace(source, target)
 
     def fsync_dir(self, folder: Path) -> None:
+        if sys.platform == "win32":  # which has no handles of folders, and renames durably
+            return
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
             _flush(handle)
@@ -71,10 +80,10 @@ class Disk:
         removing it would let two processes hold a lock of one name."""
         file = open(path, "a+b", buffering=0, opener=private)  # noqa: SIM115
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(file)
             file.truncate(0)
             file.write(b"%d\n" % os.getpid())
-        except BlockingIOError:
+        except (BlockingIOError, PermissionError):  # as Windows says it
             file.seek(0)
             holder = file.read(20).decode("ascii", "replace").strip()
             file.close()
@@ -165,6 +174,17 @@ def owner_only() -> Iterator[None]:
 def private(path: str, flags: int) -> int:
     """An opener: what it makes only its owner reads."""
     return os.open(path, flags, 0o600)
+
+
+def _lock(file: BinaryIO) -> None:
+    """At once, or BlockingIOError, on Windows PermissionError. There a byte far behind the end of
+    the file is locked, so that others can read who holds it."""
+    if sys.platform == "win32":
+        file.seek(LOCKED_BYTE)
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        file.seek(0)
+    else:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _flush(handle: int) -> None:

@@ -23,6 +23,7 @@ from ._tree import (
     Power,
     Sequel,
     Sign,
+    Word,
     short,
 )
 from .language import Formula, inner_nodes
@@ -33,7 +34,8 @@ LOGS = ("log", "log10", "log1p", "log2")  # where a factor is a number that is a
 
 
 class WrittenNumber(NamedTuple):
-    """`column` is what it is compared with; None where that is no column as it stands."""
+    """`column` is what it is compared with; None where that is no column as it stands. The value is
+    nan where it is computed, from columns or flags, and so is not known."""
 
     value: float
     column: str | None
@@ -179,10 +181,13 @@ def _is_degree(function: str, argument: Argument) -> bool:
 
 
 def _compared(node: Node, left: Node, right: Node) -> Iterator[WrittenNumber]:
-    """A column beside a number; any other way to write one has no column."""
+    """A column beside a number; any other way to write one has no column. Beside a word or a flag
+    there is no number; what is computed stands for one that nobody wrote, nan."""
     column = _column(left) or _column(right)
     value = _value(left) if _value(right) is None else _value(right)
     plain = column is not None and value is not None
+    if not plain and not (column and any(isinstance(x, Word | Flag) for x in (left, right))):
+        yield WrittenNumber(math.nan, None, short(node))
     for number in [value] if plain else [*_numbers(left), *_numbers(right)]:
         yield WrittenNumber(float(number), column if plain else None, short(node))  # pyright: ignore
 

@@ -3,6 +3,7 @@
 No value of the data is looked at, so refusals are by name.
 """
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -87,4 +88,6 @@ def _check_constants(own: Codebook | None, formula: str) -> None:
         if entry is None or value not in entry.cuts:
             where = "its codebook's cuts" if own is not None else "a codebook, which it has not"
             told = f"{text[:80]!r}: {value:g} should be one of {where}"
+            if math.isnan(value):
+                told = f"{text[:80]!r}: compare a column with one of {where}"
             raise not_allowed(f"{told} (constants = 'codebook')")
