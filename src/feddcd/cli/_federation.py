@@ -146,11 +146,18 @@ def simulate_command(
     exchange = LocalExchange(places, loss=loss, seed=seed, ask=input if show else None)
     with _show_events(config, rounds, "greeting the sites") as watch, owner_only():
         given = {"folder": str(folder.path), "rounds": rounds, "mode": mode}
-        coordinate(exchange, given, watch)
+        coordinate(exchange, given, lambda event: _show_waiting(folder, event, watch))
     if config.plan is not None:
         return show_table(folder)
     _show(_look(folder))
     say(f"model: {shown(folder.server / 'model.npz')}")
+
+
+def _show_waiting(folder: FederationFolder, event: Event, watch: Callable[[Event], None]) -> None:
+    """All sites are on this machine, so the next command can be said."""
+    watch(event)
+    if event["event"] == "waiting" and event.get("site") in folder.invited():
+        say(f"  next: feddcd federation approve {shown(folder.site(event['site']))}")
 
 
 @contextmanager

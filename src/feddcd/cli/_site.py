@@ -40,7 +40,15 @@ def outgoing_command(folder: Path, ids: list[str], check: bool, log: bool) -> No
 
 
 def approve_command(folder: Path, ids: list[str]) -> None:
+    named = [any("names and levels" in line for line in _words(folder, id)) for id in ids]
     _decide(folder, ids, approve, "goes on when it is next asked for")
+    if any(named):
+        say("these were names alone: the job itself is asked for next, and waits for you again")
+
+
+def _words(folder: Path, id: str) -> list[str]:
+    found = [one for one in waiting(folder) if one.startswith(id)] if id else []
+    return words_of(folder, found[0]) if len(found) == 1 else []
 
 
 def deny_command(folder: Path, ids: list[str]) -> None:

@@ -269,7 +269,7 @@ class AnalysisRun:
         if WAITS not in reason:
             return self._refuse(site, reason)
         if (site, reason) not in self.waited:  # names first, and then the job
-            self.folder.note("waiting", reason=reason)
+            self.folder.note("waiting", reason=reason, site=site)
         self.waited.add((site, reason))
         self.waiting.add(site)
 

@@ -19,7 +19,6 @@ import numpy as np
 
 from ..._errors import FeddcdError, FolderError, Refused
 from ..._files import stamp
-from ..._text import printable
 from ...analysis.adding import layout_of, values_of
 from ...analysis.protocol import SiteRows
 from ...analysis.rest import impossible
@@ -60,7 +59,7 @@ def respond(envelope: Envelope, place: Any, release: Release, request: bytes) ->
     except (LookupError, TypeError, ValueError) as error:
         if isinstance(error, FeddcdError):
             raise
-        raise Refused(f"a message that cannot be read: {printable(repr(error))[:200]}") from error
+        raise Refused("a message that cannot be read; its own log says why") from error
 
 
 def _private(folder: Path) -> Path:

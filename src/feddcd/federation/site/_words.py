@@ -7,11 +7,27 @@ from typing import Any
 
 import numpy as np
 
-from ..._text import listed, printable
+from ..._text import listed, plural, printable
 from ...analysis.protocol import Offered, SiteRows
 from ...data.codebook import Codebook
 from ._columns import smallest_cell
 from .policy import Ruled
+
+ASKED = {  # settings of plans, and what a person reads
+    "weight": "the column of weights",
+    "offset": "the column of an offset",
+    "cluster": "the column of clusters",
+    "covariance": "standard errors",
+    "complete": "rows need a value in these columns, too",
+    "event": "what counts as 1",
+    "site_effects": "effects of sites",
+    "by": "by groups of the column",
+    "quantiles": "quantiles",
+    "shares": "of which shares",
+    "least": "counts are shown from so many rows on",
+    "by_site": "numbers of this site alone",
+    "go_on_without": "goes on without sites that refuse",
+}
 
 
 def describe_job(
@@ -31,10 +47,18 @@ def describe_job(
         f"  rows: {rows.n}, and {rows.dropped} left out since a value is missing",
         f"  smallest cell of categories: {'none' if cell is None else f'{cell} rows'}",
         f"  exchanges: at most {exchanges}",
-        f"  what leaves: {len(columns)} columns' sums; {sums}",
+        f"  what leaves: {_leaves(columns)}; {sums}",
         _who(sites),
     ]
     return lines + [f"  NOTE: {doubt}" for doubt in doubts]
+
+
+def _leaves(columns: Mapping[str, np.ndarray]) -> str:
+    """Of columns that a person counts as coefficients, and those beside them."""
+    model = [name for name in columns if not name.startswith("(")]
+    beside = [name.strip("()") for name in columns if name.startswith("(")]
+    told = f"sums over {plural(len(model), 'column')} of the model"
+    return f"{told}, and over {listed(beside)} beside them" if beside else told
 
 
 def describe_refused(
@@ -79,7 +103,14 @@ def _asked(plan: Any, entering: Sequence[str]) -> list[str]:
         f"  analysis: {plan.analysis!r}" + (f", family {plan.family!r}" if formula else ""),
         *([f"  formula: {formula!r}"] if formula else []),
         f"  columns of this site that enter: {', '.join(map(repr, entering))}",
+        *(f"  {words}: {value!r}" for name, words in ASKED.items() if (value := _of(plan, name))),
     ]
+
+
+def _of(plan: Any, name: str) -> Any:
+    """What a plan says otherwise than plans do without a word."""
+    value = getattr(plan, name, None)
+    return None if value in ([], "drop", "none", "model", "newton") else value
 
 
 def _who(sites: Sequence[str]) -> str:

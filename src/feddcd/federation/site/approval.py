@@ -111,9 +111,18 @@ def _decide(folder: Path, id: str, how: str) -> None:
         id = named[0]
     if id not in ids:
         told = f"there wait: {listed(ids)}" if ids else "nothing waits"
-        raise SpecError(f"{id!r} does not wait for approval; {told}")
+        raise SpecError(f"{id!r} {_decided(folder, id)}; {told}")
     append(folder, {how: id})
     save(Disk(), folder / WAITING / f"{id}.{how}", {"time": time.time()})
+
+
+def _decided(folder: Path, id: str) -> str:
+    """What became of it, if a person has decided before."""
+    for how in ("approved", "denied") if len(id) >= FEWEST_LETTERS and id.isalnum() else ():
+        if any(path.stem.startswith(id) for path in (folder / WAITING).glob(f"*.{how}")):
+            stays = "was denied here, and stays so: it has to be asked for under another plan"
+            return stays if how == "denied" else "was approved here before"
+    return "does not wait for approval"
 
 
 def pause(folder: Path) -> None:

@@ -76,6 +76,12 @@ def told(entry: Mapping[str, Any]) -> str:
         return "PAUSED" if entry["paused"] else "RESUMED"
     if "withdrawal" in entry:
         return f"WITHDRAWAL  {entry['withdrawal']} ({plural(entry['closed'], 'set')} closed)"
+    if "job" in entry:
+        number, job = entry.get("exchange"), str(entry["job"])[:8]
+        if "digest" in entry:
+            return f"LEFT     this site's part in job {job}: a random number and a signature"
+        again = ", the same bytes as before" if "again" in entry else ""
+        return f"SIGNED   exchange {number} of job {job}: a masked answer{again}"
     size = f"{entry.get('rows', '?')} rows, {entry.get('parameters', '?')} parameters"
     return f"LEFT     {about}: {size}, sum over {entry.get('sites', '?')} sites"
 
