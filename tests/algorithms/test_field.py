@@ -7,6 +7,7 @@ import pytest
 
 import feddcd
 from chaos import NONE, Faults, World
+from feddcd import tree
 from feddcd._errors import SpecError
 from feddcd.algorithms import ALGORITHMS, Tamuna
 from feddcd.durable.protocol import Summed
@@ -86,6 +87,26 @@ def test_with_everyone_to_the_optimum_and_nothing_without(name):
     after, _ = algorithm.server_step(server, up.value, jnp.asarray(7 / 8))
     if name != "scaffnew":
         assert all(map(np.array_equal, jax.tree.leaves(server), jax.tree.leaves(after)))
+
+
+def test_parts_travel_as_parts():
+    """FedNL-PP: a direction and its curvature, or entries and their places, with a gradient and a
+    number; TAMUNA: two of five coordinates with their places, a byte a coordinate, and a number."""
+    f = jax.tree.map(lambda x: x[0], quadratics(F))
+    for name, bytes_ in (
+        ("fednlpp", 8 * (D + 1) + 8 * D + 8),
+        ("fednlpp-top", 3 * (8 + 4) + 8 * D + 8),
+        ("tamuna-part", 2 * (8 + 4) + D + 8),
+        ("tamuna", 8 * D + 8),
+    ):
+        algorithm = make(name)
+
+        def upload(f, key, algorithm=algorithm):
+            w = jnp.zeros(D)
+            down = algorithm.broadcast(algorithm.init_server(w), key)
+            return algorithm.client_step(f, algorithm.init_client(f, w), down, key)[1].value
+
+        assert tree.nbytes(jax.eval_shape(upload, f, jax.random.key(0))) == bytes_, name
 
 
 def test_they_say_what_they_need():

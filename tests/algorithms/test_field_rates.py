@@ -23,6 +23,7 @@ from feddcd.algorithms import (
     PointSAGA,
     Scaffnew,
     Tamuna,
+    opened,
 )
 from feddcd.participation import broadcast_key, client_key
 from feddcd.problems import random_quadratics
@@ -70,7 +71,8 @@ def _run(algorithm, f, cohorts, key):
         keys = jax.vmap(client_key, (None, 0))(jax.random.fold_in(key, t), ids)
         step = lambda f, client, key: algorithm.client_step(f, client, down, key)
         new, up = jax.vmap(step)(tree.take(f, ids), tree.take(clients, ids), keys)
-        mean, share = tree.weighted_mean(up.value, weights[ids]), weights[ids].sum() / weights.sum()
+        mean = tree.weighted_mean(jax.vmap(opened)(up.value), weights[ids])
+        share = weights[ids].sum() / weights.sum()
         server, answer = algorithm.server_step(server, mean, share)
         if answer is not None:
             new = jax.vmap(algorithm.client_receive, (0, None))(new, answer)

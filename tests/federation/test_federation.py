@@ -169,7 +169,9 @@ RUN = [
 
 @pytest.mark.parametrize("algorithm", RUN)
 def test_every_algorithm_runs(algorithm, tmp_path):
-    home = make(tmp_path / "f", data=wine(), algorithm=algorithm, rounds=3, **RIDGE)
+    whole = {"rank": 13} if algorithm == "fednlpp" else {}  # else it learns for 13 rounds
+    own = RIDGE | {"settings": whole}
+    home = make(tmp_path / "f", data=wine(), algorithm=algorithm, rounds=3, **own)
     train(home, LocalNetwork(places(home)))
     assert [len(record.members) for record in sums(home)] == [4, 4, 4]
     (said,) = events(home, "certified")

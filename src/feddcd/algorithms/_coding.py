@@ -8,6 +8,7 @@ is right on average. A site goes on with what it sent, `opened(code(x))`, not wi
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -42,6 +43,21 @@ class Square(NamedTuple):
 
     diagonal: Float[Array, " d"]
     q: Array  # correlations, times the largest whole number of their kind
+
+
+class Ranked(NamedTuple):
+    """A symmetric matrix V diag(values) V'; opened, the upper triangle row by row."""
+
+    V: Float[Array, "d r"]
+    values: Float[Array, " r"]
+
+
+class Picked(eqx.Module):
+    """Some entries of a vector; opened, all of it, with zeros elsewhere."""
+
+    values: Float[Array, " k"]
+    places: Int[Array, " k"]
+    size: int = eqx.field(static=True)
 
 
 def code(x: PyTree, bits: Bits, key: Key | None = None, *, columns: bool = False) -> PyTree:
@@ -102,6 +118,10 @@ def _open(x: Any) -> Any:
         return q if x.unit is None else q * x.unit.astype(q.dtype)
     if isinstance(x, Square):
         return _open_square(x)
+    if isinstance(x, Ranked):
+        return ((x.V * x.values) @ x.V.T)[jnp.triu_indices(len(x.V))]
+    if isinstance(x, Picked):
+        return jnp.zeros(x.size, x.values.dtype).at[x.places].set(x.values)
     if isinstance(x, Extra):
         value = opened(x.value)
         there = jnp.asarray(x.there)
@@ -111,7 +131,7 @@ def _open(x: Any) -> Any:
 
 
 def _is_marked(x: Any) -> bool:
-    return isinstance(x, Coded | Square | Extra)
+    return isinstance(x, Coded | Square | Ranked | Picked | Extra)
 
 
 def _is_extra(x: Any) -> bool:

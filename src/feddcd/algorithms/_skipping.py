@@ -9,10 +9,11 @@ the mean of β_i/α_i and not the largest β over the smallest α. Sum h_i is 0.
 """
 
 import abc
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Int
 
 from .. import tree
@@ -20,6 +21,7 @@ from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
 from ..solvers import GradientDescent
 from ._base import AbstractAlgorithm, Upload
+from ._coding import Coded, Picked
 
 
 class SkipServer(NamedTuple):
@@ -43,13 +45,16 @@ class SkipAnswer(NamedTuple):
 class SkipClient(NamedTuple):
     h: Params
     x: Params
-    part: Params | None  # 1 where the coordinate was sent; None where all are
+    part: Array | None  # flat, 1 where the coordinate was sent; None where all are
     weight: Scalar  # 1/γ
 
 
 class SkipUpload(NamedTuple):
-    x: Params
-    part: Params | None
+    """Where only a part is sent, x is flat and zero elsewhere, and `part` says where: the mean of
+    the one over that of the other is the mean over those who sent a coordinate."""
+
+    x: Any
+    part: Any
     kappa: Scalar
 
 
@@ -68,15 +73,17 @@ class AbstractSkipping(AbstractAlgorithm[SkipServer, SkipClient, SkipDown, SkipA
         """η = χ p."""
 
     @abc.abstractmethod
-    def chosen_part(self, w: Params, key: Key) -> Params | None:
-        """1 for the coordinates that a client sends; None: all."""
+    def places(self, size: int, key: Key) -> Int[Array, " k"] | None:
+        """The coordinates that a client sends; None: all."""
 
     def init_server(self, w: Params) -> SkipServer:
         one = jnp.ones((), tree.dot(w, w).dtype)
         return SkipServer(w, one, jnp.zeros((), jnp.int32), tree.zeros(w))
 
     def init_client(self, f: AbstractProblem, w: Params) -> SkipClient:
-        part = self.chosen_part(w, jax.random.key(0))
+        flat = ravel_pytree(w)[0]
+        some = self.places(flat.size, jax.random.key(0)) is not None
+        part = jnp.zeros_like(flat) if some else None
         return SkipClient(tree.zeros(w), w, part, self.weight(f))
 
     def weight(self, f: AbstractProblem) -> Scalar:
@@ -89,10 +96,14 @@ class AbstractSkipping(AbstractAlgorithm[SkipServer, SkipClient, SkipDown, SkipA
     def client_step(self, f, client: SkipClient, down: SkipDown, key: Key):
         solver = GradientDescent(self.lr, steps=down.steps)
         x, grad_norm, steps = solver(f.tilted(client.h), down.w, key)
-        part = self.chosen_part(x, key)
-        sent = x if part is None else jax.tree.map(jnp.multiply, part, x)
-        upload = SkipUpload(sent, part, client.weight / f.alpha)
-        return client._replace(x=x, part=part), Upload(upload, grad_norm, steps)
+        flat, kappa = ravel_pytree(x)[0], client.weight / f.alpha
+        places = self.places(flat.size, key)
+        if places is None:
+            return client._replace(x=x), Upload(SkipUpload(x, None, kappa), grad_norm, steps)
+        part = jnp.zeros(flat.size, jnp.int8).at[places].set(1)
+        sent = SkipUpload(Picked(flat[places], places, flat.size), Coded(part, None), kappa)
+        new = client._replace(x=x, part=part.astype(flat.dtype))
+        return new, Upload(sent, grad_norm, steps)
 
     def server_step(self, server: SkipServer, mean: SkipUpload, share: Scalar):
         eta, part = self.chi * self._p(server), mean.part
@@ -100,22 +111,26 @@ class AbstractSkipping(AbstractAlgorithm[SkipServer, SkipClient, SkipDown, SkipA
             w, excess = mean.x, tree.zeros(server.excess)
             shift = server.excess
         else:  # what nobody sent stays as it was
-            over = lambda a, b, c: jnp.where(c > 0, a / jnp.where(c > 0, c, 1), b)
-            w = jax.tree.map(over, mean.x, server.w, part)
-            shift = jax.tree.map(over, server.excess, tree.zeros(w), part)
-            excess = jax.tree.map(lambda e, c: jnp.where(c > 0, 0, e), server.excess, part)
+            (old, back), left = ravel_pytree(server.w), ravel_pytree(server.excess)[0]
+            over = lambda a, b: jnp.where(part > 0, a / jnp.where(part > 0, part, 1), b)
+            w, shift = back(over(mean.x, old)), back(over(left, jnp.zeros_like(left)))
+            excess = back(jnp.where(part > 0, 0, left))
         answer = SkipAnswer(tree.axpy(-1 / (eta * share), shift, w), eta)
         kappa = jnp.where(server.t == 0, mean.kappa, server.kappa)
         return SkipServer(w, kappa, server.t + 1, excess), answer
 
     def client_receive(self, client: SkipClient, answer: SkipAnswer) -> SkipClient:
         d = tree.sub(answer.w, client.x)
-        d = d if client.part is None else jax.tree.map(jnp.multiply, client.part, d)
+        if client.part is not None:
+            flat, back = ravel_pytree(d)
+            d = back(client.part * flat)
         return client._replace(h=tree.axpy(answer.eta * client.weight, d, client.h))
 
     def adjusted(self, client: SkipClient, down: SkipDown, error: SkipUpload) -> SkipClient:
-        part = None if client.part is None else tree.add(client.part, error.part)
-        return client._replace(x=tree.add(client.x, error.x), part=part)
+        if client.part is None:
+            return client._replace(x=tree.add(client.x, error.x))
+        flat, back = ravel_pytree(client.x)
+        return client._replace(x=back(flat + error.x), part=client.part + error.part)
 
     def model(self, server: SkipServer) -> Params:
         return server.w

@@ -5,10 +5,11 @@
     x = (H + l I)⁻¹ g,    H, l, g the means of what clients hold, kept by their changes
 
 C keeps the `rank` leading directions of D, found by subspace iteration, or its `top` largest
-entries. A client that was never asked has no part in the means. The model is x.
+entries. They travel as such: rank (d + 1) numbers, or `top` numbers and their places. A client
+that was never asked has no part in the means. The model is x.
 """
 
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +22,7 @@ from .._settings import whole
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
 from ._base import AbstractAlgorithm, Method, Sends, Upload
+from ._coding import Picked, Ranked, opened
 
 MAX_PARAMETERS = 1000
 SWEEPS = 20  # of subspace iteration: fewer compress a little worse, and stay true
@@ -29,6 +31,12 @@ SWEEPS = 20  # of subspace iteration: fewer compress a little worse, and stay tr
 class Learned(NamedTuple):
     H: Float[Array, " p_p_1_2"]  # the upper triangle
     shift: Scalar  # l
+    g: Float[Array, " p"]
+
+
+class LearnUpload(NamedTuple):
+    H: Any  # Ranked or Picked; opened, a change of the upper triangle
+    shift: Scalar
     g: Float[Array, " p"]
 
 
@@ -68,29 +76,31 @@ class FedNLPP(AbstractAlgorithm[LearnServer, Learned, Float[Array, " p"], None])
         flat = lambda w: f(ravel_pytree(self.like)[1](w))
         grad = jax.grad(flat)(down)
         D = jax.hessian(flat)(down) - _full(client.H, down.size)
-        S = self._kept(D, key)
-        H, shift = client.H + _triangle(S), jnp.linalg.norm(D - S)
+        sent = self._kept(D, key)
+        S = opened(sent)
+        H, shift = client.H + S, jnp.linalg.norm(D - _full(S, down.size))
         new = Learned(H, shift, _full(H, down.size) @ down + shift * down - grad)
-        change = tree.sub(new, client)
+        change = LearnUpload(sent, shift - client.shift, new.g - client.g)
         return new, Upload(change, jnp.linalg.norm(grad), jnp.ones((), jnp.int32))
 
-    def _kept(self, D: Float[Array, "p p"], key: Key) -> Float[Array, "p p"]:
+    def _kept(self, D: Float[Array, "p p"], key: Key) -> Ranked | Picked:
         if self.top is not None:
-            upper = _triangle(D)
+            upper = D[jnp.triu_indices(len(D))]
             _, places = jax.lax.top_k(jnp.abs(upper), self.top)
-            return _full(jnp.zeros_like(upper).at[places].set(upper[places]), len(D))
+            return Picked(upper[places], places.astype(jnp.int32), upper.size)
         start = jax.random.normal(key, (len(D), self.rank), D.dtype)
         V = jax.lax.fori_loop(0, SWEEPS, lambda _, V: jnp.linalg.qr(D @ V)[0], start)
-        return V @ (V.T @ D @ V) @ V.T
+        values, turn = jnp.linalg.eigh(V.T @ D @ V)
+        return Ranked(V @ turn, values)
 
-    def server_step(self, server: LearnServer, mean: Learned, share: Scalar):
-        return _solved(tree.axpy(share, mean, server.means), server.t + 1), None
+    def server_step(self, server: LearnServer, mean: LearnUpload, share: Scalar):
+        return _solved(tree.axpy(share, Learned(*mean), server.means), server.t + 1), None
 
     def client_receive(self, client: Learned, answer: None) -> Learned:
         return client
 
-    def adjusted(self, client: Learned, down: Float[Array, " p"], error: Learned) -> Learned:
-        return tree.add(client, error)
+    def adjusted(self, client: Learned, down: Float[Array, " p"], error: LearnUpload) -> Learned:
+        return tree.add(client, Learned(*error))
 
     def model(self, server: LearnServer) -> Params:
         return ravel_pytree(self.like)[1](server.x)
@@ -122,10 +132,6 @@ class FedNLPP(AbstractAlgorithm[LearnServer, Learned, Float[Array, " p"], None])
 def _nothing(w: Float[Array, " p"]) -> Learned:
     triangle = jnp.zeros(w.size * (w.size + 1) // 2, w.dtype)
     return Learned(triangle, jnp.zeros((), w.dtype), jnp.zeros_like(w))
-
-
-def _triangle(H: Float[Array, "p p"]) -> Float[Array, " p_p_1_2"]:
-    return H[jnp.triu_indices(len(H))]
 
 
 def _full(triangle: Float[Array, " p_p_1_2"], p: int) -> Float[Array, "p p"]:

@@ -9,7 +9,7 @@ with γ_i = 1/β_i and p = 1/sqrt(κ), κ the mean of β_i/α_i. It needs everyo
 from typing import ClassVar
 
 from .._settings import number
-from .._types import Key, Params
+from .._types import Key
 from ._base import Method, Sends
 from ._skipping import AbstractSkipping
 
@@ -25,7 +25,7 @@ class Scaffnew(AbstractSkipping):
     def chi(self) -> float:
         return 1.0
 
-    def chosen_part(self, w: Params, key: Key) -> None:
+    def places(self, size: int, key: Key) -> None:
         return None
 
 

@@ -7,18 +7,20 @@ which each may send a part of its coordinates.
 
 with p = min(1, sqrt(N/(s κ))) and η = p N (s-1)/(s (N-1)), if s of the cohort's τ send each
 coordinate. A client does not know who else was asked, so it draws its s d/τ coordinates by
-itself: s of τ holds in the mean, where the paper has it in each round.
+itself: s of τ holds in the mean, where the paper has it in each round. A coordinate travels with
+its place.
 """
 
 import math
 from typing import ClassVar
 
 import jax
-from jax.flatten_util import ravel_pytree
+import jax.numpy as jnp
+from jaxtyping import Array, Int
 
 from .._errors import SpecError
 from .._settings import number, whole
-from .._types import Key, Params
+from .._types import Key
 from ._base import Method, Sends
 from ._skipping import AbstractSkipping
 
@@ -47,12 +49,11 @@ class Tamuna(AbstractSkipping):
     def chi(self) -> float:
         return self.N * (self._s - 1) / (self._s * (self.N - 1))
 
-    def chosen_part(self, w: Params, key: Key) -> Params | None:
+    def places(self, size: int, key: Key) -> Int[Array, " k"] | None:
         if self._s == self.tau:
             return None
-        flat, shaped = ravel_pytree(w)
-        order = jax.random.permutation(key, flat.size)
-        return shaped((order < math.ceil(flat.size * self._s / self.tau)).astype(flat.dtype))
+        few = math.ceil(size * self._s / self.tau)
+        return jax.random.permutation(key, size)[:few].astype(jnp.int32)
 
 
 TAMUNA = Method(
