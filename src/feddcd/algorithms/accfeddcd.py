@@ -36,6 +36,8 @@ from ..solvers import AbstractLocalSolver, NewtonCG
 from ._base import Curvature, Method, Sends, Upload, probe, probing
 from .feddcd import AbstractDual, dual_settings, strong_convexity
 
+Several = Float[Array, "*rounds"]  # one κ, or one for each round that was missed
+
 
 class Duals(NamedTuple):
     y: Params
@@ -107,7 +109,7 @@ class AccFedDCD(AbstractDual[AccServer, AccClient, AccDown, AccAnswer]):
     def rounds_per_iteration(self) -> int:
         return self.sets
 
-    def coefficients(self, kappa: Scalar) -> tuple[Scalar, Scalar, Scalar]:
+    def coefficients(self, kappa: Several) -> tuple[Several, Several, Several]:
         """a, s and the length of z's step."""
         r = (self.tau - 1) / (self.N - 1) if self.r is None else self.r
         a = jnp.sqrt(kappa) / (1 / r + jnp.sqrt(kappa))
