@@ -1,5 +1,6 @@
 """What is said of a model: objective, score, certificate, dual residual."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import equinox as eqx
@@ -10,7 +11,7 @@ from jaxtyping import Array, PyTree
 from . import tree
 from ._types import Params, Scalar
 from .algorithms import AbstractAlgorithm
-from .problems import AbstractProblem, AbstractSamples
+from .problems import AbstractProblem, AbstractSamples, Clients, each, stacks_of, summed
 
 
 class Measures(NamedTuple):
@@ -23,14 +24,14 @@ class Measure(eqx.Module):
     """F/N on the clients' data (stacked), the score on the test data or else on the clients',
     and the dual residual."""
 
-    problem: AbstractProblem
+    problem: Clients
     test: AbstractProblem | None = None
 
     def __call__(
         self, algorithm: AbstractAlgorithm, server: PyTree, clients: PyTree, weights: Array
     ) -> Measures:
         w = algorithm.model(server)
-        objective = jnp.mean(jax.vmap(lambda f: f(w))(self.problem))
+        objective = jnp.mean(each(lambda f: f(w), self.problem))
         residual = dual_residual(algorithm, server, clients, weights)
         cast = lambda x: x.astype(objective.dtype)
         return Measures(objective, cast(self._score(w)), cast(residual))
@@ -38,17 +39,19 @@ class Measure(eqx.Module):
     def _score(self, w: Params) -> Scalar:
         if self.test is not None:
             return self.test.score(w)
-        if isinstance(self.problem, AbstractSamples):
-            return training_score(self.problem, w)
-        weights, scores = jax.vmap(lambda f: (f.weight, f.score(w)))(self.problem)
+        stacks = stacks_of(self.problem)
+        if all(isinstance(f, AbstractSamples) for f in stacks):
+            return training_score(stacks, w)  # pyright: ignore
+        weights, scores = each(lambda f: (f.weight, f.score(w)), self.problem)
         return jnp.sum(weights * scores) / jnp.sum(weights)
 
 
-def training_score(problem: AbstractSamples, w: Params) -> Scalar:
+def training_score(stacks: Sequence[AbstractSamples], w: Params) -> Scalar:
     """The score on all clients' rows together."""
-    z = jax.vmap(lambda f: f.predict(f.X, w))(problem)
-    flat = lambda x: x.reshape(-1, *x.shape[2:])
-    return problem.family.score(flat(z), flat(problem.Y), problem.s.reshape(-1))
+    z = [jax.vmap(lambda f: f.predict(f.X, w))(f) for f in stacks]
+    flat = lambda parts: jnp.concatenate([x.reshape(-1, *x.shape[2:]) for x in parts])
+    Y, s = flat([f.Y for f in stacks]), flat([f.s for f in stacks])
+    return stacks[0].family.score(flat(z), Y, s)
 
 
 class Certificate(NamedTuple):
@@ -62,18 +65,19 @@ class Certificate(NamedTuple):
         return self.objective - self.lower_bound
 
 
-def is_convex(problem: AbstractProblem) -> bool:
+def is_convex(problem: Clients) -> bool:
     """Whether tangents lie below it, so that they prove something."""
-    family = problem.family.convex if isinstance(problem, AbstractSamples) else True
-    return problem.convex and family
+    f = stacks_of(problem)[0]
+    family = f.family.convex if isinstance(f, AbstractSamples) else True
+    return f.convex and family
 
 
 @eqx.filter_jit
-def certify(problem: AbstractProblem, w: Params, points: Params | None) -> Certificate:
+def certify(problem: Clients, w: Params, points: Params | None) -> Certificate:
     """The better of two lower bounds on F*/N, from one scalar and one vector sum each:
     tangents of every f_i at its own client's point, and at the model w."""
     at_model = tangent_bound(problem, w, stacked=False)
-    F = jnp.mean(jax.vmap(lambda f: f(w))(problem))
+    F = jnp.mean(each(lambda f: f(w), problem))
     if points is None:
         return Certificate(F, at_model)
     return Certificate(F, jnp.fmax(at_model, tangent_bound(problem, points, stacked=True)))
@@ -96,13 +100,11 @@ def tangent(f: AbstractProblem, w: Params) -> Tangent:
     return Tangent(jnp.sum(parts), jnp.sum(jnp.abs(parts)), slope, f.alpha)
 
 
-def tangent_bound(problem: AbstractProblem, w: Params, *, stacked: bool) -> Scalar:
+def tangent_bound(problem: Clients, w: Params, *, stacked: bool) -> Scalar:
     """The bound from one tangent per client, at its own point or all at one."""
-    if stacked:
-        tangents = jax.lax.map(lambda fw: tangent(*fw), (problem, w))
-    else:
-        tangents = jax.lax.map(lambda f: tangent(f, w), problem)
-    return lower_bound(tree.total(tangents), problem.alpha.shape[0])
+    at_model = lambda f: tangent(f, w)
+    total = summed(tangent, problem, w) if stacked else summed(at_model, problem)
+    return lower_bound(total, problem.alpha.shape[0])
 
 
 def lower_bound(total: Tangent, N: int) -> Scalar:

@@ -1,4 +1,4 @@
-"""From rows to one stacked problem: clients padded to one size, row weights, labels coded."""
+"""From rows to stacked problems: clients padded to few sizes, row weights, labels coded."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -18,10 +18,13 @@ from ..problems import (
     AbstractFamily,
     AbstractProblem,
     Architecture,
+    Clients,
     Linear,
     Network,
     Targets,
+    grouped,
     mlp_params,
+    size_groups,
     stack_rows,
 )
 from ._dataset import Dataset, shape_of
@@ -39,6 +42,7 @@ WEIGHTINGS: dict[str, str] = {
     "samples": "each row counts equally: the model is that of the pooled data",
 }
 MAX_WIDTH = 100_000
+WORTH = 16e6  # bytes of padding, below which compiling several shapes costs more
 Model = str | AbstractFamily | Architecture
 
 
@@ -47,7 +51,7 @@ def _as_it_is(w: Params) -> Params:
 
 
 class Federated(NamedTuple):
-    problem: AbstractProblem  # leading axis N
+    problem: Clients  # all N of them
     test: AbstractProblem | None  # one problem, for the score alone
     w: Params  # where a run starts
     classes: np.ndarray | None
@@ -77,7 +81,9 @@ def federate(
     sizes = np.array([len(part) for part in parts])
     scale = 1 / sizes if weighting == "clients" else np.full(len(parts), len(parts) / sizes.sum())
     make = functools.partial(_stack, model, l2, dtype)
-    problem = make(data.X, Y, parts, scale)
+    groups = _groups(data.X, sizes, np.dtype(dtype).itemsize)
+    stacks = [make(data.X, Y, [parts[i] for i in ids], scale[ids]) for ids in groups]
+    problem = grouped(stacks, groups)
     test = None
     if data.y_test is not None:
         Y_test = targets(data.y_test, "test ")
@@ -189,6 +195,13 @@ def _stack(model: Model, l2: float, dtype: type, X, targets, parts, scale) -> Ab
         X=stack_rows(X, parts, dtype), Y=put(Y), s=s, family=family, mu=mu, rows=rows,
         loss_alpha=zero, loss_beta=full(beta),
     )  # fmt: skip
+
+
+def _groups(X, sizes: np.ndarray, itemsize: int) -> list[np.ndarray]:
+    """The clients that are padded to one size: all, unless that padding is worth a few shapes."""
+    row = X.nnz / X.shape[0] * (itemsize + 4) if scipy.sparse.issparse(X) else X[0].size * itemsize
+    padding = (len(sizes) * sizes.max() - sizes.sum()) * row
+    return [np.arange(len(sizes))] if padding < WORTH else size_groups(sizes)
 
 
 def _examples(model: Architecture, X, targets, parts, inside) -> tuple[np.ndarray, np.ndarray]:

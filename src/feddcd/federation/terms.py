@@ -14,7 +14,7 @@ from ..algorithms import AbstractAlgorithm
 from ..data.agreement import Agreed, SiteData, select
 from ..data.federate import Federated, dimensions, phantom, site_problem
 from ..durable.shapes import Compiled, Shapes, shapes
-from ..problems import AbstractProblem
+from ..problems import AbstractProblem, with_stacks
 from ..runs.build import default_dtype, make_algorithm
 from ..runs.spec import Setting, Spec
 from .config import AGREED
@@ -117,7 +117,7 @@ def site_learner(terms: Terms, site: SiteData, scale: float | None) -> Learner:
 
 def _learner(terms: Terms, federated: Federated) -> Learner:
     algorithm = make_algorithm(terms.spec, terms.clients, terms.tau, federated)
-    f = tree.first(algorithm.prepare(federated.problem))
+    f = tree.first(with_stacks(federated.problem, algorithm.prepare))
     like = shapes(algorithm, f, federated.w)
     compiled: Any = Compiled(algorithm)
     return Learner(compiled, f, federated.w, like, jax.random.key(terms.seed))

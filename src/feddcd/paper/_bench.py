@@ -24,7 +24,7 @@ from ..algorithms import AbstractAlgorithm
 from ..data import Dataset, load, partition
 from ..data.federate import Federated, federate
 from ..participation import UniformSubset
-from ..problems import AbstractProblem, mlp_params
+from ..problems import AbstractProblem, Clients, mlp_params, with_stacks
 from ..runs.build import check_names, default_dtype, make_algorithm
 from ..runs.spec import Spec
 from ..simulator.lanes import advance_lanes, lanes
@@ -44,7 +44,7 @@ class Bench:
     federated: Federated
     optimum: float  # or what stands in for it
     double: bool
-    prepared: dict[str, AbstractProblem] = field(default_factory=dict)
+    prepared: dict[str, Clients] = field(default_factory=dict)
 
     @classmethod
     def build(cls, problem: str, data: str, split: str, folder: Path) -> "Bench":
@@ -74,11 +74,11 @@ class Bench:
         problem, test = self.problem(algorithm), self.federated.test
         return federation(algorithm, problem, participation, seed=0, test=test)
 
-    def problem(self, algorithm: AbstractAlgorithm) -> AbstractProblem:
+    def problem(self, algorithm: AbstractAlgorithm) -> Clients:
         """The clients with what the local solver computes once, which is kept."""
         key = eqx.tree_pformat(getattr(algorithm, "solver", None))
         if key not in self.prepared:
-            self.prepared[key] = algorithm.prepare(self.federated.problem)
+            self.prepared[key] = with_stacks(self.federated.problem, algorithm.prepare)
         return self.prepared[key]
 
     def start(self, cell: Cell, seed: int):

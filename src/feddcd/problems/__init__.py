@@ -14,6 +14,16 @@ from .family import AbstractCanonical as AbstractCanonical
 from .family import AbstractFamily as AbstractFamily
 from .family import BaseSoftmax as BaseSoftmax
 from .family import Targets as Targets
+from .groups import Clients as Clients
+from .groups import Stacks as Stacks
+from .groups import each as each
+from .groups import grouped as grouped
+from .groups import of_client as of_client
+from .groups import of_some as of_some
+from .groups import size_groups as size_groups
+from .groups import stacks_of as stacks_of
+from .groups import summed as summed
+from .groups import with_stacks as with_stacks
 from .quadratic import Quadratic as Quadratic
 from .quadratic import optimum as optimum
 from .quadratic import random_quadratics as random_quadratics

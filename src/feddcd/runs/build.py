@@ -26,7 +26,7 @@ from ..participation import (
     UniformSubset,
     check_tau,
 )
-from ..problems import MLP, Architecture, Linear
+from ..problems import MLP, Architecture, Linear, stacks_of, with_stacks
 from ..simulator.simulate import Federation, federation
 from ..solvers import SOLVERS, Solver
 from ._inputs import Inputs, start_of
@@ -105,18 +105,16 @@ def _bounded(federated: Federated, given: Inputs) -> Federated:
     that model's name."""
     if not given.own_model:
         return federated
-    beta = jnp.nan_to_num(federated.problem.loss_beta, posinf=0.0)
-    problem = eqx.tree_at(lambda f: f.loss_beta, federated.problem, beta)
-    return federated._replace(problem=problem)
+    bound = lambda f: eqx.tree_at(lambda f: f.loss_beta, f, jnp.nan_to_num(f.loss_beta, posinf=0.0))
+    return federated._replace(problem=with_stacks(federated.problem, bound))
 
 
 def _check_step(algorithm: AbstractAlgorithm, federated: Federated) -> None:
     """1/β would be a step of no length."""
     asks = isinstance(algorithm, MinibatchSGD) and algorithm.lr is None
     if asks and not np.isfinite(federated.problem.loss_beta).all():
-        raise SpecError(
-            f"{type(federated.problem).__name__} has no bound on its curvature here: give lr"
-        )
+        kind = type(stacks_of(federated.problem)[0])
+        raise SpecError(f"{kind.__name__} has no bound on its curvature here: give lr")
 
 
 def _check_weights(fed: Federation) -> None:
@@ -247,8 +245,8 @@ def _solver(spec: Spec, row: Method) -> Solver:
 def _make_solver(spec: Spec, solver: Solver, federated: Federated) -> Any:
     limits = solver.settings
     own = {k: limits[k](k, v) for k, v in spec.settings.items() if k in limits}
-    if solver.linear and not isinstance(federated.problem, Linear):
-        kind = type(federated.problem)
+    kind = type(stacks_of(federated.problem)[0])
+    if solver.linear and not issubclass(kind, Linear):
         model = spec.model if kind is MLP else kind.__name__
         raise SpecError(f"saga works with linear models, not {model}: use svrg or adam")
     if solver.needs_rate:

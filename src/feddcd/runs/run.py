@@ -18,7 +18,7 @@ from .._errors import Diverged
 from .._files import write_atomically
 from ..history import COLUMNS, History
 from ..measure import certify, is_convex
-from ..problems import AbstractSamples
+from ..problems import AbstractSamples, stacks_of
 from ..simulator.simulate import Federation, Record, start
 from ..simulator.threads import compiled
 from . import folder as disk
@@ -255,8 +255,9 @@ def origin(built: Built) -> str:
     problem that is no table all that it holds counts, as does the start w."""
     problem, digest = built.federated.problem, hashlib.sha256()
     digest.update(eqx.tree_pformat(built.federation.algorithm).encode())
-    if isinstance(problem, AbstractSamples):
-        arrays = [problem.Y, problem.s, problem.rows]
+    stacks = stacks_of(problem)
+    if isinstance(stacks[0], AbstractSamples):
+        arrays = [x for f in stacks for x in (f.Y, f.s, f.rows)]  # pyright: ignore
     else:
         arrays = jax.tree.leaves((problem, built.federated.w))
     for array in map(np.asarray, arrays):

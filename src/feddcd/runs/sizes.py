@@ -8,6 +8,7 @@ import jax
 
 from .. import tree
 from ..algorithms import first_mean, usual_bytes
+from ..problems import stacks_of
 from ..simulator.simulate import Federation
 
 
@@ -30,7 +31,7 @@ def _message_sizes(structure: Any, *shapes: Any) -> MessageSizes:
     """Traces a client's step, once for all runs of these shapes."""
 
     def exchange(fed: Federation, w):
-        algorithm, f = fed.algorithm, tree.take(fed.problem, 0)
+        algorithm, f = fed.algorithm, tree.take(stacks_of(fed.problem)[0], 0)
         server = algorithm.init_server(w)
         client, down = algorithm.init_client(f, w), algorithm.broadcast(server, fed.key)
         client, up = algorithm.client_step(f, client, down, fed.key)

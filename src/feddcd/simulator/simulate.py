@@ -14,16 +14,16 @@ from .._types import Key, Params, Scalar
 from ..algorithms import AbstractAlgorithm, Recalled, Upload, extra_bytes, opened
 from ..measure import Measure, Measures
 from ..participation import AbstractParticipation, Cohort, broadcast_key, client_key, round_keys
-from ..problems import AbstractProblem
+from ..problems import AbstractProblem, Clients, each, of_client, of_some, with_stacks
 from ._reminders import mean_reminder
 from ._rows import changed, many, only, rows_of_zeros, traced, write, write_all
 
 
 class Federation(eqx.Module):
-    """What does not change during a run. `problem` has a leading axis N."""
+    """What does not change during a run. `problem` is all N clients'."""
 
     algorithm: AbstractAlgorithm
-    problem: AbstractProblem
+    problem: Clients
     participation: AbstractParticipation
     measure: Callable[[AbstractAlgorithm, PyTree, PyTree, Array], Measures]
     weights: Array
@@ -54,7 +54,7 @@ class Record(NamedTuple):
 
 def federation(
     algorithm: AbstractAlgorithm,
-    problem: AbstractProblem,
+    problem: Clients,
     participation: AbstractParticipation,
     *,
     seed: int,
@@ -65,16 +65,16 @@ def federation(
     """Puts the parts together; `side_by_side` is vmap, the default on accelerators."""
     if side_by_side is None:
         side_by_side = jax.default_backend() != "cpu"
-    weights = jax.vmap(algorithm.weight)(problem)
+    weights = each(algorithm.weight, problem)
     measure = Measure(problem, test)
-    problem = algorithm.prepare(problem)
+    problem = with_stacks(problem, algorithm.prepare)
     key = jax.random.key(seed)
     return Federation(algorithm, problem, participation, measure, weights, key, side_by_side, every)
 
 
 def start(fed: Federation, w: Params) -> State:
     """The state before round 0, from the model w."""
-    first = jax.vmap(fed.algorithm.init_client, (0, None))
+    first = lambda problem, w: each(lambda f: fed.algorithm.init_client(f, w), problem)
     size = tree.nbytes(eqx.filter_eval_shape(first, fed.problem, w))
     remedy = "take fewer clients, or a method that keeps less for each"
     # twice, as a new array is filled while the old one is still there
@@ -196,8 +196,10 @@ def _ask(fed: Federation, clients: PyTree, down: PyTree, draw: Draw) -> tuple[Py
     """All clients' states, new where the upload is kept; the mean upload, each one's numbers."""
     ids = draw.cohort.ids
     if fed.side_by_side:
-        step = lambda i, place: _client_step(fed, clients, down, draw.key, i, place)
-        new, up = jax.vmap(step)(ids, draw.places)
+        step = lambda f, i, place: _own_step(
+            fed, f, tree.take(clients, i), down, draw.key, i, place
+        )
+        new, up = of_some(step, fed.problem, ids, draw.places)
         mean = tree.weighted_mean(only(draw.kept, up.value), draw.p)
         return write(clients, new, ids, draw.kept), up._replace(value=mean)
 
@@ -252,8 +254,21 @@ def _client_step(
     i: Int[Array, ""],
     place: Int[Array, ""],
 ) -> tuple[PyTree, Upload]:
+    old = tree.take(clients, i)
+    step = lambda f: _own_step(fed, f, old, down, key, i, place)
+    return of_client(step, fed.problem, i)
+
+
+def _own_step(
+    fed: Federation,
+    f: AbstractProblem,
+    old: PyTree,
+    down: PyTree,
+    key: Key,
+    i: Int[Array, ""],
+    place: Int[Array, ""],
+) -> tuple[PyTree, Upload]:
     """Its new state and its upload, opened."""
-    f, old = tree.take((fed.problem, clients), i)
     down = fed.algorithm.addressed(down, place)
     new, up = fed.algorithm.client_step(f, old, down, client_key(key, i))
     up = up._replace(value=opened(up.value), extra=extra_bytes(up.value))
