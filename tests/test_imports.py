@@ -148,9 +148,9 @@ def room(file):
     return str(Path(file).parent)
 
 
-MACHINE = ("conduct", "serve")
+MACHINE = ("conduct", "gate", "serve")
 # started from outside
-ENTRIES = {"__main__.py", "cli/app.py", "flower/link.py"}
+ENTRIES = {"__main__.py", "cli/app.py"}
 ENTRIES |= {f"federation/machine/{name}.py" for name in MACHINE}
 # an algorithm, a solver or a problem has a name of its own, by which docs and errors call it
 NAMED = ("algorithms/", "solvers/", "problems/")

@@ -182,7 +182,7 @@ def test_what_programs_are_told_are_absolute_paths(spaced):
     files = ("--ssl-certfile", "--ssl-keyfile", "--ssl-ca-certfile", "--secret")
     named = [b for a, b in itertools.pairwise(started[0].command) if a in files]
     assert len(named) == len(files)
-    named += [started[1].command[-1], started[2].command[-3]]
+    named += [started[1].command[-1], started[2].command[-5]]
     assert all(Path(path).is_absolute() and Path(path).exists() for path in named)
     for program in started:
         assert program.log.is_absolute()

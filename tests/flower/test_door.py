@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("flwr")
 
 from feddcd.flower._responses import Clock, TooLarge, bound
-from feddcd.flower.link import LARGEST, SECRET, SITES, Doors
+from feddcd.flower.link import LARGEST, SECRET, SITES, DeskRoute, Doors, Pace
 
 INSIDE, SITE = 4711, "/v1/fleet/pull-messages"
 PASSWORD = b"s" * 32
@@ -69,6 +69,59 @@ def test_the_inner_door_has_a_secret():
         assert ask(INSIDE, SITE, secret=wrong) == 403
     with pytest.raises(ValueError, match="too short"):
         Doors(None, INSIDE, b"")
+
+
+DESK = "/v1/feddcd/enrol"
+
+
+def at_desk(path=DESK, method="POST", length=b"5", port=9093, body=(b"hello",), doors=None):
+    """The status, and what the desk was given."""
+    given = []
+    take = lambda data, host: (given.append((data, host)), (200, b"yes"))[1]
+    doors = doors or Doors(None, INSIDE, PASSWORD, DeskRoute(DESK, take, 100))
+    headers = [] if length is None else [(b"content-length", length)]
+    scope = {"type": "http", "path": path, "method": method, "headers": headers}
+    scope |= {"server": ("127.0.0.1", port), "client": ("127.0.0.2", 1)}
+    said, parts = [], list(body)
+
+    async def send(message):
+        said.append(message)
+
+    async def receive():
+        if not parts:
+            return {"type": "http.disconnect"}
+        return {"type": "http.request", "body": parts.pop(0), "more_body": bool(parts)}
+
+    asyncio.run(doors(scope, receive, send))
+    return said[0]["status"], given
+
+
+def test_the_desk_is_one_narrow_call():
+    assert at_desk() == (200, [(b"hello", "127.0.0.2")])
+    assert at_desk(body=(b"he", b"llo")) == (200, [(b"hello", "127.0.0.2")])
+    for path in (DESK + "/", DESK + "/x", "/" + DESK, DESK.upper(), "/v1/feddcd/", DESK + "\x00"):
+        assert at_desk(path) == (403, [])
+    assert at_desk(method="GET") == (403, [])
+    assert at_desk(method="PUT") == (403, [])
+    assert at_desk(port=INSIDE) == (403, []), "the inner door has no desk"
+    assert at_desk(length=None) == (411, [])
+    assert at_desk(length=b"-1") == (411, [])
+    assert at_desk(length=b"9" * 5000) == (411, [])
+    assert at_desk(length=b"101") == (413, [])
+    assert at_desk(body=(b"x" * 60, b"x" * 60)) == (408, []), "longer than it said"
+    assert at_desk(body=()) == (408, []), "gone before it was whole"
+    assert ask(path=DESK) == 403, "without a desk the port is as it was"
+
+
+def test_the_desk_is_called_seldom():
+    now = [0.0]
+    pace = Pace(2, 3, lambda: now[0])
+    assert [pace.let(host) for host in "aaabc"] == [True, True, False, True, False]
+    now[0] = 61.0
+    assert pace.let("a")
+    doors = Doors(None, INSIDE, PASSWORD, DeskRoute(DESK, lambda *_: (200, b""), 100, 1))
+    assert at_desk(doors=doors)[0] == 200
+    assert at_desk(doors=doors)[0] == 429
 
 
 def answered(ahead):

@@ -3,13 +3,17 @@ against it. Both are run where the data are."""
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .._errors import DataError, SpecError
 from .._text import listed, plural
 from ._terminal import Decimal, Encoding, Missing, Sep, SheetName, say, warn
+
+if TYPE_CHECKING:
+    from ..data.codebook import Codebook
+    from ..data.frames import Reading
 
 site_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 
@@ -61,11 +65,17 @@ def check(
     Example: feddcd site check patients.csv --codebook codebook.toml
     """
     from ..data.codebook import load_codebook
-    from ..data.conform import check_table, read_agreed
     from ..data.frames import Reading
 
-    book = load_codebook(codebook)
     how = Reading(sep, decimal, encoding, tuple(na or ()), sheet)
+    if not check_data(data, load_codebook(codebook), str(codebook), how):
+        sys.exit(1)
+
+
+def check_data(data: Path, book: "Codebook", where: str, how: "Reading") -> bool:
+    """Whether a file fits a codebook; says what does not."""
+    from ..data.conform import check_table, read_agreed
+
     table = read_agreed(data, book, how=how)
     for note in table.notes:
         warn(note)
@@ -79,7 +89,8 @@ def check(
         say(str(finding.error(table)))
     if findings:
         wrong = len({finding.column for finding in findings})
-        say(f"{wrong} of {plural(len(book.columns), 'column')} do not fit {codebook}")
-        sys.exit(1)
+        say(f"{wrong} of {plural(len(book.columns), 'column')} do not fit {where}")
+        return False
     rows, columns = plural(len(table.frame), "row"), plural(len(book.columns), "column")
-    say(f"{data} fits {codebook}: {rows}, {columns}")
+    say(f"{data} fits {where}: {rows}, {columns}")
+    return True

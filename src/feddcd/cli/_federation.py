@@ -2,6 +2,7 @@
 
 import math
 import secrets
+import shlex
 import signal
 import sys
 import time
@@ -39,8 +40,10 @@ def init_command(options: dict[str, Any]) -> None:
     from ..data import load
 
     path: Path = options["folder"]
-    names = options["site"] or [f"site-{i + 1}" for i in range(options["sites"])]
-    if len(names) < 2:
+    trial = options["data"] is not None or options["sites"] is not None or options["site"]
+    count = 4 if options["sites"] is None else options["sites"]
+    names = options["site"] or [f"site-{i + 1}" for i in range(count)] if trial else []
+    if trial and len(names) < 2:
         raise SpecError(f"a federation needs at least 2 sites, got {len(names)}")
     keys = ("algorithm", "model", "l2", "weighting", "rounds", "tau", "target_gap")
     spec = Spec(
@@ -49,7 +52,7 @@ def init_command(options: dict[str, Any]) -> None:
     )
     name = options["name"] or f"{path.resolve().name}-{secrets.token_hex(3)}"
     said = "" if options["answers"] == "each" else options["answers"]
-    where = {"host": options["host"], "port": options["port"]}
+    where = {key: options[key] for key in ("host", "port", "bind")}
     if options["job"]:
         plan = load_job(options["job"])
         config = Config(name, Spec(), answers=said, plan=plan, **where)
@@ -62,9 +65,13 @@ def init_command(options: dict[str, Any]) -> None:
     folder = create(
         path, names, config, data=data, split=options["partition"], authority=options["authority"]
     )
-    say(f"federation {config.name} of {len(names)} sites in {shown(folder.path)}")
+    of = f" of {len(names)} sites" if names else ""
+    say(f"federation {config.name}{of} in {shown(folder.path)}")
     if options["authority"]:
         say(f"keep {options['authority']} off this machine: who has its ca.key can play the server")
+    if not names:
+        say(f"next, for each site: feddcd federation invite {shlex.quote(shown(folder.path))} NAME")
+        return
     if data is None:
         say("say in each sites/NAME/site.toml where that site's data are, then:")
     else:
@@ -85,7 +92,7 @@ def up_command(path: Path, rounds: int, sites: bool, mode: str = "") -> None:
     config = in_mode(folder.config(), mode)  # said before anything is started
     if (folder.path / "authority" / "ca.key").exists():  # earlier versions left it there
         say("take authority/ca.key off this machine: who has it can play the server")
-    with _show_events(config, rounds) as watch, _terminable():
+    with _show_events(config, rounds) as watch, terminable():
         try:
             last = up(folder, watch, rounds=rounds, sites=sites, mode=mode)
         except Failed as error:
@@ -95,7 +102,7 @@ def up_command(path: Path, rounds: int, sites: bool, mode: str = "") -> None:
         show_table(folder)
         sys.exit(0 if last["converged"] else 1)
     _show(_look(folder))
-    say(f"model: {shown(folder.server / 'model.npz')}")
+    say(f"model: {shown(folder.results / 'model.npz')}")
     if last["unsettled"]:
         away = ", ".join(last["unsettled"])
         say(f"not settled yet: {away}; they will when they are next asked", style="yellow")
@@ -150,7 +157,7 @@ def simulate_command(
     if config.plan is not None:
         return show_table(folder)
     _show(_look(folder))
-    say(f"model: {shown(folder.server / 'model.npz')}")
+    say(f"model: {shown(folder.results / 'model.npz')}")
 
 
 def _show_waiting(folder: FederationFolder, event: Event, watch: Callable[[Event], None]) -> None:
@@ -161,7 +168,7 @@ def _show_waiting(folder: FederationFolder, event: Event, watch: Callable[[Event
 
 
 @contextmanager
-def _terminable() -> Iterator[None]:
+def terminable() -> Iterator[None]:
     """SIGTERM ends as Ctrl-C does, so that the processes are taken down."""
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
@@ -174,7 +181,7 @@ def site_command(path: Path) -> None:
     """Until Ctrl-C; a SuperNode that dies is started again."""
     place, address = load_place(path), load_address(path)
     group = Group(place.folder / "process.json")
-    with _terminable(), owner_only():
+    with terminable(), owner_only():
         try:
             group.start(node(place.folder))
             say(f"{place.client} serves {address}; its log: {place.folder}")

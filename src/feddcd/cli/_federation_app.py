@@ -26,7 +26,10 @@ SiteNames = Annotated[list[str], typer.Argument(help="One site or several.", met
 @federation_app.command("init")
 def init(
     folder: Folder,
-    sites: Annotated[int, option("How many sites: site-1, site-2, ...")] = 4,
+    sites: Annotated[
+        int | None,
+        option("Make keys and folders for sites on this machine: site-1, ... (4 for --data)"),
+    ] = None,
     site: Annotated[list[str] | None, option("A site's name instead; repeat for each.")] = None,
     data: Annotated[
         str | None, option("Share this data set out among the sites, to try things out.")
@@ -56,14 +59,18 @@ def init(
     ] = "each",
     host: Annotated[str, option("The server's name as sites call it.")] = "127.0.0.1",
     port: Annotated[int, option("Its port.")] = 9093,
+    bind: Annotated[
+        str, option("The address to listen on, behind a router. (all, or loopback)")
+    ] = "",
     name: Annotated[str | None, option("Of the federation. (DIR and a number)")] = None,
     authority: Annotated[
         Path | None, option("Keep the key that signs certificates in this folder. (nowhere)")
     ] = None,
 ) -> None:
-    """Make a federation's folder: configuration, certificates, a key pair per site.
+    """Make a federation's folder: configuration and certificates. Sites are invited next.
 
-    Example, all on this machine: feddcd federation init fed --sites 4 --data digits, then
+    Example: feddcd federation init fed --host fed.example.org, then feddcd federation invite.
+    All on one machine, to try it: feddcd federation init fed --sites 4 --data digits, then
     feddcd federation up fed
     """
     from ._federation import init_command

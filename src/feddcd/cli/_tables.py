@@ -22,6 +22,12 @@ LINES = {  # by event: what an administrator should know
     "each": "{reason}",
     "joined": "{site} joined with {rows} rows",
     "died": "{program} died and is started again",
+    "enrolled": "{site} enrolled; confirm it",
+    "not enrolled": "enrolment of {site} from {host} refused: {reason}",
+    "confirmed": "{site} is let in",
+    "study": "study {study} begins",
+    "study done": "study {study} is done",
+    "study failed": "study {study} failed: {reason}",
 }
 
 
@@ -94,7 +100,7 @@ def show_table(folder: FederationFolder) -> None:
     """The table of the last run, and whom it lacks."""
     from ..analysis.registry import ANALYSES
 
-    tables = folder.server / ANALYSES[folder.config().plan.analysis].part
+    tables = folder.results / ANALYSES[folder.config().plan.analysis].part
     if not (tables / "summary.txt").exists():
         say(f"no table yet; make it with: {up_again(folder)}")
     else:

@@ -17,7 +17,7 @@ from ..runs.spec import Spec
 from ._codebook import codebook, site_app
 from ._data import data_app
 from ._describe_app import describe
-from ._federation_app import federation_app
+from ._enrolment_app import federation_app
 from ._glm_app import glm
 from ._paper import reproduce, theory, tune
 from ._terminal import READING, Quiet, as_option, option

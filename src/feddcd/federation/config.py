@@ -1,6 +1,7 @@
 """What a federation trains and how it deals with its sites: `federation.toml`."""
 
 import dataclasses
+import ipaddress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ class Config:
     largest: float = 1e6  # |upload| <= largest (1 + |model|)
     host: str = "127.0.0.1"  # of the SuperLink, as the sites call it
     port: int = 9093
+    bind: str = ""  # the address on which it listens; without a word, loopback or all
     features: tuple[str, ...] | int | None = None  # None: what most sites have
     classes: tuple[str, ...] | tuple[float, ...] | None = None
     answers: str = ""  # of training: sum or each; without a word, each
@@ -47,6 +49,8 @@ class Config:
             raise SpecError(f"need tau >= 2, got tau={self.spec.tau}")
         if not 0 < self.port < 2**16:
             raise SpecError(f"need 0 < port < 65536, got port={self.port}")
+        if self.bind and not _is_address(self.bind):
+            raise SpecError(f"bind is an address of this machine, got bind={self.bind!r}")
         if self.fewest < 2:
             raise SpecError(f"a round needs at least 2 uploads, got fewest={self.fewest}")
         if self.answers not in ANSWERS:
@@ -72,6 +76,14 @@ class Config:
         return tomli_w.dumps(values | spec)
 
 
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _check_sums(spec: Spec) -> None:
     if spec.tau is not None and spec.tau < FEWEST:
         raise SpecError(f"sums are over at least {FEWEST} sites, got tau={spec.tau}")
@@ -85,7 +97,12 @@ def _check_sums(spec: Spec) -> None:
 
 
 def load_config(path: Path) -> Config:
-    values = read_toml(path, "; make a federation with: feddcd federation init DIR --sites N")
+    return _read(
+        path, read_toml(path, "; make a federation with: feddcd federation init DIR --sites N")
+    )
+
+
+def _read(path: Path, values: dict[str, Any]) -> Config:
     names = {f.name for f in dataclasses.fields(Config)} - {"spec", "plan"} | {*_OF_SPEC}
     parts = {k: v for k, v in values.items() if k not in names}
     try:
@@ -98,6 +115,17 @@ def load_config(path: Path) -> Config:
         return Config(spec=Spec(**spec), plan=plan, **own)
     except (SpecError, TypeError) as error:
         raise SpecError(f"{path}: {error}") from None
+
+
+def load_study(path: Path, federation: Config, study: str) -> Config:
+    """What a study says in its own file; where the sites call is the federation's."""
+    values = read_toml(path, "; begin a study with: feddcd federation study")
+    for name in values:
+        if name in ("name", "host", "port", "bind"):
+            raise SpecError(f"{path}: {name} is a setting of the federation, not of a study")
+    kept = {n: getattr(federation, n) for n in ("deadline", "patience", "fewest")}
+    kept |= {"host": federation.host, "port": federation.port, "bind": federation.bind}
+    return _read(path, {"name": f"{federation.name}/{study}", **kept, **values})
 
 
 def _plan(parts: dict[str, Any], names: set[str]) -> Any:

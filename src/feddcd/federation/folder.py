@@ -1,7 +1,8 @@
 """The folder of a federation: the coordinator's part, and one folder per site to hand out.
 
-federation.toml            what is trained
+federation.toml            what is trained, and where the sites call
 server/                    ledger, certificates, keys of invited sites, results, events
+studies/NAME/              another study: study.toml, and its own ledger, results and events
 sites/NAME/                site.toml, policy.toml, key pair, ca.crt; later state and log
 """
 
@@ -10,7 +11,7 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,10 +19,11 @@ from .._errors import SpecError
 from .._files import Disk, private, save
 from .._settings import check_names, read_toml
 from ..data.frames import Reading
-from .config import Config, load_config
+from .config import Config, load_config, load_study
 from .site.answer import SitePlace
 
 GIB = 1 << 30
+STUDY = "study.toml"
 LIMITS = ("answer_seconds", "answer_memory")  # the second in GiB
 
 
@@ -39,6 +41,7 @@ class FederationFolder:
 
     path: Path
     watch: Callable[[dict[str, Any]], None] = lambda event: None  # called with every event
+    study: str = ""  # one of several; without a word, what federation.toml says
 
     def __post_init__(self):
         object.__setattr__(self, "path", self.path.resolve())
@@ -48,15 +51,28 @@ class FederationFolder:
         return self.path / "server"
 
     @property
+    def results(self) -> Path:
+        return self.path / "studies" / self.study if self.study else self.server
+
+    @property
     def ledger(self) -> Path:
-        return self.server / "ledger.db"
+        return self.results / "ledger.db"
 
     @property
     def events(self) -> Path:
-        return self.server / "events.jsonl"
+        return self.results / "events.jsonl"
 
     def config(self) -> Config:
-        return load_config(self.path / "federation.toml")
+        own = load_config(self.path / "federation.toml")
+        return load_study(self.results / STUDY, own, self.study) if self.study else own
+
+    def studies(self) -> list[str]:
+        """Those with a name, the oldest first."""
+        paths = (self.path / "studies").glob(f"*/{STUDY}")
+        return [path.parent.name for path in sorted(paths, key=lambda p: p.stat().st_mtime_ns)]
+
+    def of_study(self, name: str) -> "FederationFolder":
+        return replace(self, study=name)
 
     def site(self, name: str) -> Path:
         return self.path / "sites" / name
@@ -69,7 +85,7 @@ class FederationFolder:
         return {path.stem: path.read_bytes() for path in sorted(self.server.glob("keys/*.pub"))}
 
     def requests(self) -> list[Request]:
-        paths = sorted(self.server.glob("requests/*.json"))
+        paths = sorted(self.results.glob("requests/*.json"))
         wishes = [(path, json.loads(path.read_text())) for path in paths]
         return [Request(path, tuple(wish["sites"]), wish["barred"]) for path, wish in wishes]
 
@@ -77,7 +93,7 @@ class FederationFolder:
         return {site for request in self.requests() for site in request.sites}
 
     def request(self, sites: tuple[str, ...], barred: bool) -> None:
-        folder = self.server / "requests"
+        folder = self.results / "requests"
         folder.mkdir(parents=True, exist_ok=True)
         name = f"{time.time_ns()}-{uuid.uuid4().hex[:8]}.json"
         self.save(folder / name, {"sites": list(sites), "barred": barred})

@@ -32,9 +32,13 @@ def new_member(site: Path, name: str) -> RosterMember:
     keys = SiteKeys.generate()
     keys.save(path)
     member = RosterMember.of(name, keys)
-    plain = {"name": name, "signing": member.signing.hex(), "agreement": member.agreement.hex()}
-    save(Disk(), site / MEMBER, plain)
+    write_member(site / MEMBER, member)
     return member
+
+
+def write_member(path: Path, member: RosterMember) -> None:
+    keys = {"signing": member.signing.hex(), "agreement": member.agreement.hex()}
+    save(Disk(), path, {"name": member.name, **keys})
 
 
 def read_member(path: Path) -> RosterMember:

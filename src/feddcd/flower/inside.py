@@ -1,6 +1,6 @@
 """The coordinator's way to the SuperLink of its machine, through the inner door.
 
-    register(...)      the keys of the sites that are let in
+    register(...)      the keys of the sites that are let in; unregister(...), nodes()
     start(), stop()    a run; its bundle is a name and a version, and holds no code
     conduct(...)       takes the run's task and calls our own function with an exchange
 
@@ -18,7 +18,13 @@ from typing import Any, NamedTuple
 import httpx
 from flwr.common.constant import SubStatus
 from flwr.common.serde import fab_to_proto, run_from_proto
-from flwr.proto.control_pb2 import RegisterNodeRequest, StartRunRequest, StopRunRequest
+from flwr.proto.control_pb2 import (
+    ListNodesRequest,
+    RegisterNodeRequest,
+    StartRunRequest,
+    StopRunRequest,
+    UnregisterNodeRequest,
+)
 from flwr.proto.runtime_pb2 import AcquireTaskRequest, PullTaskInputRequest, PushTaskOutputRequest
 from flwr.supercore.constant import TaskType
 from flwr.supercore.control import ControlHttpClient
@@ -62,6 +68,23 @@ class _Secret:
         return call_next(context)
 
 
+class LinkNode(NamedTuple):
+    """A node as the link knows it. The key of one that was taken out stays in its memory."""
+
+    id: int
+    key: bytes  # PEM
+    status: str  # registered, online, offline or unregistered
+    since: str  # when it came last, as ISO 8601 writes it
+
+    @property
+    def online(self) -> bool:
+        return self.status == "online"
+
+    @property
+    def taken_out(self) -> bool:
+        return self.status == "unregistered"
+
+
 class Inside(NamedTuple):
     address: str
     authority: bytes  # certificates, PEM
@@ -71,6 +94,19 @@ class Inside(NamedTuple):
         """Lets a site in by its public key (PEM); one that is known already stays."""
         with self._client(ControlHttpClient) as client:
             _call(client.RegisterNode, RegisterNodeRequest(public_key=key, name=name))
+
+    def unregister(self, node: int) -> None:
+        """Its key is refused from now on."""
+        with self._client(ControlHttpClient) as client:
+            _call(client.UnregisterNode, UnregisterNodeRequest(node_id=node))
+
+    def nodes(self) -> list[LinkNode]:
+        with self._client(ControlHttpClient) as client:
+            said = _call(client.ListNodes, ListNodesRequest())
+        return [
+            LinkNode(node.node_id, node.public_key, node.status, node.last_activated_at)
+            for node in said.nodes_info
+        ]
 
     def start(self) -> int:
         """The number of a new run."""

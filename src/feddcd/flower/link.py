@@ -1,6 +1,7 @@
 """Flower's SuperLink behind two doors, in one process.
 
-    network    TLS; the calls of a site (`SITES`), of a bounded size; everything else: 403
+    network    TLS; the calls of a site (`SITES`), of a bounded size; the desk at which a new site
+               asks to be let in, a small call and few of them; everything else: 403
     loopback   TLS and a secret, for the coordinator of this machine: everything
 
 Flower 1.41 serves the fleet, control and runtime API on one port, and its control API lets
@@ -10,13 +11,17 @@ readers can differ about where one ends; here the path that is checked is the pa
 """
 
 import argparse
+import asyncio
 import hmac
 import socket
 import sys
+import time
+from collections import deque
+from collections.abc import Callable
 from functools import partial
 from logging import WARNING
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import uvicorn
 from flwr.supercore import log
@@ -34,20 +39,86 @@ SITES = frozenset(
 SECRET = "x-feddcd-inside"
 LARGEST = 16 << 20  # bytes of one request; Flower cuts arrays into pieces of 5 MiB
 CONNECTIONS = 1000
+DESK_S = 10.0  # in which a call at the desk has come whole
+MINUTE_S = 60.0
+
+
+class DeskRoute(NamedTuple):
+    """Where a new site asks: `take` makes a status and an answer of its bytes and its address."""
+
+    path: str
+    take: Callable[[bytes, str], tuple[int, bytes]]
+    largest: int  # bytes
+    of_host: int = 20  # calls in a minute
+    of_all: int = 100
+
+
+class Pace:
+    """How often somebody may call; only calls that were let in count."""
+
+    def __init__(self, of_host: int, of_all: int, now: Callable[[], float] = time.monotonic):
+        self._of_host, self._now = of_host, now
+        self._calls: deque[tuple[float, str]] = deque(maxlen=of_all)
+
+    def let(self, host: str) -> bool:
+        now, calls = self._now(), self._calls
+        while calls and now - calls[0][0] > MINUTE_S:
+            calls.popleft()
+        same = sum(other == host for _, other in calls)
+        if len(calls) == calls.maxlen or same >= self._of_host:
+            return False
+        calls.append((now, host))
+        return True
 
 
 class Doors:
     """An ASGI app around Flower's."""
 
-    def __init__(self, app: Any, inside: int, secret: bytes):
+    def __init__(self, app: Any, inside: int, secret: bytes, desk: DeskRoute | None = None):
         if len(secret) < 32:
             raise ValueError("the secret of the inner door is too short")
-        self._app, self._inside, self._secret = app, inside, secret
+        self._app, self._inside, self._secret, self._desk = app, inside, secret, desk
+        self._pace = Pace(desk.of_host, desk.of_all) if desk else None
+        self._one = asyncio.Lock()  # at the desk
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if self._desk is not None and self._pace is not None and self._at_desk(scope, self._desk):
+            return await self._take(self._desk, self._pace, scope, receive, send)
         status = 0 if scope["type"] == "lifespan" else self._refusal(scope)
         if not status:
             return await self._app(scope, receive, send)
+        await self._refuse(status, scope, send)
+
+    def _at_desk(self, scope: Any, desk: DeskRoute) -> bool:
+        if scope["type"] != "http" or scope["server"][1] == self._inside:
+            return False
+        return scope["path"] == desk.path and scope["method"] == "POST"
+
+    async def _take(self, desk: DeskRoute, pace: Pace, scope: Any, receive: Any, send: Any) -> None:
+        """A call at the desk: small, whole within seconds, one at a time. Flower never sees it."""
+        host, _ = scope.get("client") or ("?", 0)
+        length = dict(scope["headers"]).get(b"content-length", b"")
+        status = 0
+        if not (length.isdigit() and len(length) < 10):
+            status = 411
+        elif int(length) > desk.largest:
+            status = 413
+        elif not pace.let(host):
+            status = 429
+        if status:
+            return await self._refuse(status, scope, send)
+        try:
+            data = await asyncio.wait_for(_body(receive, desk.largest), DESK_S)
+        except (TimeoutError, ValueError):
+            return await self._refuse(408, scope, send)
+        async with self._one:
+            status, said = await asyncio.to_thread(desk.take, data, host)
+        head = [(b"content-length", b"%d" % len(said)), (b"content-type", b"application/json")]
+        head.append((b"connection", b"close"))
+        await send({"type": "http.response.start", "status": status, "headers": head})
+        await send({"type": "http.response.body", "body": said})
+
+    async def _refuse(self, status: int, scope: Any, send: Any) -> None:
         host, _ = scope.get("client") or ("?", 0)
         what = printable(f"{scope.get('method', '')} {scope['path']}"[:200])
         log(WARNING, "refused: %s from %s: %d", what, host, status)
@@ -72,7 +143,20 @@ class Doors:
         return 0 if int(length) <= LARGEST else 413
 
 
-def main() -> None:
+async def _body(receive: Any, largest: int) -> bytes:
+    """Raises ValueError for one that is too long, or whose sender has gone."""
+    data, more = b"", True
+    while more:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise ValueError
+        data, more = data + message.get("body", b""), message.get("more_body", False)
+        if len(data) > largest:
+            raise ValueError
+    return data
+
+
+def main(desk: DeskRoute | None = None) -> None:
     """Its own arguments, and those of `flower-superlink`; `--host` and `--port` are the inner
     door's."""
     parser = argparse.ArgumentParser(allow_abbrev=False)
@@ -81,23 +165,22 @@ def main() -> None:
     own, flowers = parser.parse_known_args()
     sys.argv = ["flower-superlink", *flowers]
     # Flower has no setting for what it serves, and where
-    uvicorn.run = partial(_serve, own.door, own.secret.read_bytes())  # pyright: ignore
+    uvicorn.run = partial(_serve, own.door, own.secret.read_bytes(), desk)  # pyright: ignore
     flower_superlink()
 
 
-def _serve(door: str, secret: bytes, app: Any, host: str, port: int, **settings: Any) -> None:
+def _serve(
+    door: str, secret: bytes, desk: DeskRoute | None, app: Any, host: str, port: int,
+    **settings: Any,
+) -> None:  # fmt: skip
     name, _, number = door.rpartition(":")
     sockets = [_listen(name.strip("[]"), int(number)), _listen(host, port)]
     settings |= {"ws": "none", "proxy_headers": False, "server_header": False}
     settings |= {"limit_concurrency": CONNECTIONS}
-    config = uvicorn.Config(Doors(app, port, secret), host=host, port=port, **settings)
+    config = uvicorn.Config(Doors(app, port, secret, desk), host=host, port=port, **settings)
     uvicorn.Server(config).run(sockets=sockets)
 
 
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     return socket.create_server((host, port), family=family, backlog=256)
-
-
-if __name__ == "__main__":
-    main()

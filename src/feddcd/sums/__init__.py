@@ -16,3 +16,4 @@ if TYPE_CHECKING:
     from . import ring as ring
     from . import roster as roster
     from . import signing as signing
+    from . import token as token

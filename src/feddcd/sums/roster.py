@@ -192,6 +192,13 @@ def _bytes(text: Any) -> bytes:
     return bytes.fromhex(text)
 
 
+def member_words(member: RosterMember, *more: bytes) -> str:
+    """Six words of one site, its keys and what else both sides must have alike: for the day on
+    which it enrols, before there is a roster with it."""
+    held = canonical([*_plain([_checked(member)]), *(part.hex() for part in more)])
+    return _spoken(digest("feddcd-enrolment-1", held))
+
+
 @lru_cache
 def _spoken(roster: bytes) -> str:
     """132 bits. They are dear to compute, as whoever makes two rosters may look for equal words."""

@@ -9,6 +9,7 @@ from .._errors import Refused
 from ._canonical import framed
 
 ROSTER, NONCE, ANSWER = "feddcd-sign-roster-1", "feddcd-sign-nonce-1", "feddcd-sign-answer-1"
+CLAIM = "feddcd-sign-claim-1"
 SIGNATURE = 64  # bytes
 
 
@@ -38,6 +39,15 @@ def verify_answer(
     public: bytes, ctx: bytes, layout: bytes, answer: bytes, signature: bytes
 ) -> None:
     _verify(public, signature, framed(ANSWER, ctx, layout, hashlib.sha256(answer).digest()))
+
+
+def sign_claim(key: Ed25519PrivateKey, claim: bytes) -> bytes:
+    """What a site asks for when it enrols, with the key that follows from its token."""
+    return key.sign(framed(CLAIM, claim))
+
+
+def verify_claim(public: bytes, claim: bytes, signature: bytes) -> None:
+    _verify(public, signature, framed(CLAIM, claim))
 
 
 def _verify(public: bytes, signature: bytes, signed: bytes) -> None:

@@ -44,11 +44,11 @@ class JobFolder:
     """What the coordinator keeps of one job."""
 
     def __init__(self, folder: FederationFolder, id: str):
-        self.folder, self.id, self.path = folder, id, folder.server / "jobs" / id
+        self.folder, self.id, self.path = folder, id, folder.results / "jobs" / id
 
     @staticmethod
     def current(folder: FederationFolder) -> "JobFolder | None":
-        data = Disk().read(folder.server / "jobs" / "current", 100)
+        data = Disk().read(folder.results / "jobs" / "current", 100)
         return None if data is None else JobFolder(folder, data.decode("ascii", "replace"))
 
     @staticmethod
@@ -56,11 +56,11 @@ class JobFolder:
         new = JobFolder(folder, secrets.token_hex(16))
         new.path.mkdir(mode=0o700, parents=True)
         new.save("job", {}, {"job": job.to_json()})
-        save(Disk(), folder.server / "jobs" / "current", new.id.encode())
+        save(Disk(), folder.results / "jobs" / "current", new.id.encode())
         return new
 
     def close(self) -> None:
-        (self.folder.server / "jobs" / "current").unlink(missing_ok=True)
+        (self.folder.results / "jobs" / "current").unlink(missing_ok=True)
 
     def save(self, name: str, meta: Mapping[str, Any], parts: Mapping[str, bytes]) -> None:
         plain = {key: np.frombuffer(value, np.uint8) for key, value in parts.items()}

@@ -265,7 +265,7 @@ def write_results(
         arrays["classes"] = np.array(terms.classes)
     file = io.BytesIO()
     np.savez(file, allow_pickle=False, **arrays)
-    folder.save(folder.server / "model.npz", file.getvalue())
+    folder.save(folder.results / "model.npz", file.getvalue())
     sums = committed_rounds(server.ledger, server.like)
     uploads = sum(len(record.members) for record in sums)
     each = usual_bytes(server.like.value) if each is None else each
@@ -275,4 +275,4 @@ def write_results(
         "uploads": uploads, "bytes_up": uploads * each + extra, "epoch": server.now.epoch,
         "members": {client: member.rows for client, member in server.now.members.items()},
     }  # fmt: skip
-    folder.save(folder.server / "summary.json", summary | measures)
+    folder.save(folder.results / "summary.json", summary | measures)

@@ -134,7 +134,7 @@ class AnalysisRun:
             raise
         run.folder.close()
         cohort = run.job.cohort
-        shutil.copy(run.folder.path / PROOF, self.folder.server / PROOF)
+        shutil.copy(run.folder.path / PROOF, self.folder.results / PROOF)
         return self._write(result.with_sites({ALL: result.n_dropped}, self.refused), cohort)
 
     def _ask_all(
@@ -197,7 +197,7 @@ class AnalysisRun:
         return self._write(result.with_sites(dropped, self.refused, True), cohort.sites)
 
     def _write(self, result: AnalysisResult, sites: Sequence[str]) -> AnalysisResult:
-        list(result.write(self.folder.server / self.analysis.part))
+        list(result.write(self.folder.results / self.analysis.part))
         self.folder.note(
             "finished", committed=result.n_exchanges, unsettled=[], messages=dict(self.nodes.sent),
             **result.facts(), sites=list(sites), refused=sorted(self.refused),

@@ -36,7 +36,7 @@ def coordinate(
     watch: Callable[[dict[str, Any]], None] = lambda event: print(json.dumps(event), flush=True),
 ) -> None:
     """The whole run of a federation whose folder the run's configuration names."""
-    folder = FederationFolder(Path(str(run["folder"])), watch)
+    folder = FederationFolder(Path(str(run["folder"])), watch, str(run.get("study", "")))
     config = in_mode(folder.config(), str(run.get("mode", "")))
     folder.note("greeting", pid=os.getpid())
     kind = config.spec.model if config.plan is None else REGRESSION

@@ -60,7 +60,7 @@ def verify(folder: FederationFolder) -> int:
         server = replay(ledger.entries(), learner.algorithm, learner.w, learner.like)
         model = learner.algorithm.model(server.state)
         rounds = len(committed_rounds(ledger, learner.like))
-        path = folder.server / "model.npz"
+        path = folder.results / "model.npz"
         if path.exists() and _summary(folder).get("rounds") == rounds:
             _check_model(path, model)
             if terms.answers == "sum":
@@ -127,5 +127,5 @@ def _check_model(path, model) -> None:
 
 
 def _summary(folder: FederationFolder) -> dict[str, Any]:
-    path = folder.server / "summary.json"
+    path = folder.results / "summary.json"
     return json.loads(path.read_text()) if path.exists() else {}

@@ -1,5 +1,4 @@
-"""The coordinator's program: `python -m feddcd.federation.machine.conduct FOLDER RUN ROUNDS`, and
-the mode where one was given."""
+"""The coordinator: `python -m feddcd.federation.machine.conduct FOLDER RUN ROUNDS MODE STUDY`."""
 
 import sys
 from pathlib import Path
@@ -11,7 +10,8 @@ from ._inner import inside
 
 def main() -> None:
     folder, run, rounds = FederationFolder(Path(sys.argv[1])), int(sys.argv[2]), int(sys.argv[3])
-    settings = {"folder": str(folder.path), "rounds": rounds, "mode": "".join(sys.argv[4:5])}
+    mode, study = sys.argv[4:6]
+    settings = {"folder": str(folder.path), "rounds": rounds, "mode": mode, "study": study}
     inside(folder).conduct(run, lambda exchange: coordinate(exchange, settings))
 
 

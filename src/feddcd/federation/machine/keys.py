@@ -11,10 +11,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from ..._errors import SpecError
+from ..._errors import Refused, SpecError
 from ..._files import private
 
 YEARS = 10
+CURVE = ec.SECP384R1()
 _PEM, _SSH = serialization.Encoding.PEM, serialization.Encoding.OpenSSH
 _PLAIN = serialization.NoEncryption()
 
@@ -113,6 +114,18 @@ def same_key(a: bytes, b: bytes) -> bool:
         return False
 
 
+def check_node_key(key: bytes) -> None:
+    """Refused unless it is a public key of the one kind that sites have."""
+    try:
+        if not key.decode("ascii").strip().isprintable():  # one line
+            raise ValueError
+        found = _load(key)
+    except (ValueError, UnsupportedAlgorithm):
+        raise Refused("the key of a node is no public key") from None
+    if not isinstance(found, ec.EllipticCurvePublicKey) or found.curve.name != CURVE.name:
+        raise Refused(f"the key of a node is not on the curve {CURVE.name}")
+
+
 def _plain(key: bytes) -> bytes:
     form = serialization.PublicFormat.SubjectPublicKeyInfo
     return _load(key).public_bytes(serialization.Encoding.DER, form)
@@ -125,7 +138,7 @@ def _load(key: bytes):
 
 
 def _new_key() -> ec.EllipticCurvePrivateKey:
-    return ec.generate_private_key(ec.SECP384R1())
+    return ec.generate_private_key(CURVE)
 
 
 def _subject(name: str) -> x509.Name:

@@ -5,16 +5,18 @@ import shlex
 import socket
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from ..._errors import Failed, FlowerError, SpecError
 from ..._files import Disk, Locked, owner_only
+from ..config import Config
 from ..folder import FederationFolder, load_places
 from ._inner import inner_port, inside, make_door, register
+from ._keeper import Keeper
 from .keys import serves
 from .processes import Group, Program
 
@@ -23,13 +25,14 @@ START_S = 60.0
 POLL_S = 0.3
 REST_S = 10.0  # between two starts: a link lets a killed node back in after up to a minute
 ATTEMPTS = 5  # without a committed round in between
+UP = ".up.lock"
 
 
 def link(folder: FederationFolder) -> Program:
     """The SuperLink: TLS, and only nodes whose keys are registered; by the key a site is known."""
     config, server = folder.config(), folder.server
     arguments = [
-        "--door", f"{_bind(config.host)}:{config.port}", "--secret", str(server / "inner.secret"),
+        "--door", f"{_bind(config)}:{config.port}", "--secret", str(server / "inner.secret"),
         "--enable-supernode-auth", "--isolation", "process",
         "--ssl-certfile", str(server / "server.crt"), "--ssl-keyfile", str(server / "server.key"),
         "--ssl-ca-certfile", str(server / "ca.crt"), "--host", "127.0.0.1",
@@ -38,14 +41,15 @@ def link(folder: FederationFolder) -> Program:
     ]  # fmt: skip
     extra = _settings(server / "flower", server / "flower" / "compiled")
     log = server / "superlink.log"
-    return Program("superlink", _python("feddcd.flower.link", *arguments), log, extra)
+    command = _python("feddcd.federation.machine.gate", str(folder.path), *arguments)
+    return Program("superlink", command, log, extra)
 
 
 def coordinator(folder: FederationFolder, run: int, rounds: int, mode: str = "") -> Program:
-    given = (str(folder.path), str(run), str(rounds), *([mode] if mode else []))
+    given = (str(folder.path), str(run), str(rounds), mode, folder.study)
     command = _python("feddcd.federation.machine.conduct", *given)
     flower = folder.server / "flower"
-    log = folder.server / "coordinator.log"
+    log = folder.results / "coordinator.log"
     return Program("coordinator", command, log, _settings(flower, flower / "compiled"))
 
 
@@ -86,9 +90,18 @@ def answers(host: str, port: int) -> bool:
     return False
 
 
-def _bind(host: str) -> str:
-    """Loopback stays loopback; any other name means all interfaces."""
-    return host if host in ("127.0.0.1", "localhost") else "0.0.0.0"
+def _bind(config: Config) -> str:
+    """Where the link listens. Loopback stays loopback; any other name means all interfaces: it may
+    be that of a router in front, or be another one in this network."""
+    if config.bind:
+        return f"[{config.bind}]" if ":" in config.bind else config.bind
+    return "127.0.0.1" if config.host in ("127.0.0.1", "localhost") else "0.0.0.0"
+
+
+def _here(config: Config) -> str:
+    """An address of this machine at which the link answers, whatever the sites call it."""
+    bound = _bind(config).strip("[]")
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(bound, bound)
 
 
 def free_port() -> int:
@@ -106,45 +119,66 @@ def up(
     mode: str = "",
 ) -> Event:
     """Trains to the end, starting again whatever dies; returns the last event."""
-    config, places = folder.config(), load_places(folder) if sites else []
+    places = load_places(folder) if sites else []
+    with opened(folder, forget=sites) as group:
+        for place in places:
+            group.start(node(place.folder))
+        return Supervisor(folder, group, watch, rounds, mode).to_the_end()
+
+
+@contextmanager
+def opened(folder: FederationFolder, *, forget: bool) -> Iterator[Group]:
+    """The link is up and knows the invited sites' keys; at the end all that was started ends.
+
+    `forget` what the link remembers, where nobody waits for it."""
+    config = folder.config()
     try:
-        lock = Disk().lock(folder.server / ".up.lock")
+        lock = Disk().lock(folder.server / UP)
     except Locked as error:
         raise SpecError(f"{folder.path} is up already, by {error.holder}") from None
     with lock, owner_only():
         group = Group(folder.server / "processes.json")
-        if answers(config.host, config.port):
+        if answers(_here(config), config.port):
             raise FlowerError(
-                f"port {config.port} of {config.host} is in use; set another in federation.toml"
+                f"port {config.port} of {_here(config)} is in use; set another in federation.toml"
             )
         if not serves(folder.server, config.host):
             raise SpecError(
                 f"the certificate is not for {config.host}, the host in federation.toml; make a "
                 f"new one: feddcd federation certify {shlex.quote(str(folder.path))}"
             )
-        if sites:  # nobody else is connected, so nobody waits for what the link remembers
+        if forget:
             forget_link(folder)
         make_door(folder, free_port())
         try:
             group.start(link(folder))
-            _wait_for_link(folder, group)
+            wait_for_link(folder, group)
             register(folder)
-            for place in places:
-                group.start(node(place.folder))
-            return _Supervisor(folder, group, watch, rounds, mode).to_the_end()
+            yield group
         finally:
             group.end()
 
 
-def _wait_for_link(folder: FederationFolder, group: Group) -> None:
+def is_up(folder: FederationFolder) -> bool:
+    """Whether a process holds the federation's port open."""
+    try:
+        Disk().lock(folder.server / UP).close()
+    except Locked:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def wait_for_link(folder: FederationFolder, group: Group) -> None:
     config, until = folder.config(), time.monotonic() + START_S
-    while not answers(config.host, config.port):
+    while not answers(_here(config), config.port):
         if "superlink" in group.dead() or time.monotonic() > until:
             raise FlowerError(f"the SuperLink did not start; see {group.programs['superlink'].log}")
         time.sleep(0.2)
 
 
-class _Supervisor:
+class Supervisor:
     """Follows the events of one run, and starts again what dies meanwhile."""
 
     def __init__(
@@ -156,7 +190,7 @@ class _Supervisor:
         mode: str = "",
     ):
         self.folder, self.group, self.watch = folder, group, watch
-        self.rounds, self.mode = rounds, mode
+        self.rounds, self.mode, self.keeper = rounds, mode, Keeper(folder, group)
         self.place = folder.events.stat().st_size if folder.events.exists() else 0
         self.attempts, self.run, self.gone = 0, 0, False
         self.rest: dict[str, float] = {}
@@ -174,6 +208,7 @@ class _Supervisor:
                 elif event["event"] == "finished":
                     return event
             self.restart()
+            self.keeper.look()
             time.sleep(POLL_S)
 
     def submit(self) -> None:
@@ -181,7 +216,7 @@ class _Supervisor:
         if self.attempts > ATTEMPTS:
             raise Failed(
                 f"the coordinator died {ATTEMPTS} times without a round in between; see "
-                f"{self.folder.server / 'coordinator.log'}"
+                f"{self.folder.results / 'coordinator.log'}"
             )
         link = inside(self.folder)
         if self.run:
@@ -202,7 +237,7 @@ class _Supervisor:
             self.rest[name] = time.monotonic() + REST_S
             self.group.again(name)
             if name == "superlink":
-                _wait_for_link(self.folder, self.group)
+                wait_for_link(self.folder, self.group)
                 lost = True
         if lost:
             self.watch({"event": "died", "program": "coordinator"})

@@ -1,0 +1,121 @@
+"""What `feddcd federation invite`, `enrol` and `confirm` do."""
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from .._errors import SpecError
+from .._files import owner_only, private, shown
+from .._text import plural, printable
+from ..data.codebook import FILE as CODEBOOK
+from ..data.codebook import Codebook, load_codebook, read_codebook
+from ..data.frames import Reading, is_table, read_frame
+from ..data.tables import read_site
+from ..federation.enrolment import desk
+from ..federation.enrolment.invitation import Invitation, read_invitation, when
+from ..federation.enrolment.site import enrol, look
+from ..federation.enrolment.unit import write_dockerfile, write_unit
+from ..federation.folder import FederationFolder
+from ._codebook import check_data
+from ._terminal import say, say_lines, warn
+
+HALF = 3  # words that each of the two people reads out
+
+
+def invite_command(path: Path, site: str, out: Path | None, days: float, show: bool) -> None:
+    folder = FederationFolder(path)
+    made = desk.invite(folder, site, days)
+    if show:
+        return say_lines(made.text())
+    file = out or Path(f"{site}.invite")
+    with open(file, "w", encoding="utf-8", opener=private) as text:
+        text.write(made.text())
+    say(f"{shown(file)}: send it to {site}. It works once, until {when(made.expires)}.")
+    say(f"authority: {made.authority}")
+    say(f"next, at {site}: feddcd federation enrol {file.name} --data FILE")
+    say(f"the port must be open meanwhile: feddcd federation serve {_quoted(folder.path)}")
+
+
+def enrol_command(file: Path, data: Path, options: dict[str, Any]) -> None:
+    invitation = read_invitation(file)
+    folder: Path = options["out"] or Path(invitation.site)
+    reading = {name: options[name] for name in Reading._fields if options.get(name)}
+    plain: dict[str, Any] = reading | {"na": tuple(options.get("na") or ())}
+    how = Reading(**plain)
+    book = _check(invitation, data, options["codebook"], options["label"], how)
+    settings = {name: list(v) if name == "na" else v for name, v in reading.items()}
+    settings |= {"label": options["label"]} if options["label"] else {}
+    made = enrol(invitation, folder, data, settings, options["codebook"])
+    with owner_only():
+        if book is not None:
+            _write_proposed(folder, book)
+        unit = write_unit(folder, invitation.site, data)
+        if options["docker"]:
+            file = write_dockerfile(folder, invitation.site, data)
+            say(f"{shown(file)}: how to run it in Docker")
+    say(f"{invitation.site} is enrolled at {invitation.address}; its folder: {shown(folder)}")
+    say(f"{shown(unit)}: lets the system start it; its first lines say how")
+    if not made.confirmed:
+        say(f"Call the coordinator. You read the first {HALF} words, they read the rest:")
+        say(f"  {made.words}")
+        say("If a word differs, stop: somebody is between the two of you.")
+    say(f"next: feddcd federation site {_quoted(folder)}")
+
+
+def _check(
+    invitation: Invitation, data: Path, own: Path | None, label: str | None, how: Reading
+) -> Codebook | None:
+    """The data, before the token is used. The codebook that the coordinator proposes, unless the
+    site brings its own."""
+    if not data.exists():
+        raise SpecError(f"{data}: no such file")
+    if own is not None:
+        book, where = load_codebook(own), str(own)
+    else:
+        sent = look(invitation)
+        where = "the codebook of the federation"
+        book = read_codebook(sent, where) if sent else None
+    if book is not None:
+        if not check_data(data, book, where, how):
+            raise SpecError(f"{data} does not fit; nothing was sent, and the invitation is unused")
+    elif is_table(data):
+        table = read_frame(data, how=how)
+        for note in table.notes:
+            warn(note)
+        rows, columns = len(table.frame), len(table.frame.columns)
+        say(f"{data}: {plural(rows, 'row')}, {plural(columns, 'column')}; there is no codebook")
+    else:
+        read_site(data, label, how=how)
+    return None if own is not None else book
+
+
+def _write_proposed(folder: Path, book: Codebook) -> None:
+    """Beside the site's own place for it: a person adopts it."""
+    path = folder / f"proposed-{CODEBOOK}"
+    path.write_text(tomli_w.dumps(book.to_dict()), "utf-8")
+    say(f"{shown(path)}: the codebook of the federation. Read it; to make it this site's own:")
+    say(f"  mv {_quoted(path)} {_quoted(folder / CODEBOOK)}")
+
+
+def confirm_command(path: Path, site: str, words: str) -> None:
+    folder = FederationFolder(path)
+    expected = desk.words_of(folder, site).split()
+    if not words:
+        say(f"{site} has enrolled. Call its administrator on a number that you know.")
+        words = input(f"The first {HALF} words that {printable(site)} reads to you: ")
+    given = words.lower().split()
+    if len(given) not in (HALF, len(expected)) or given != expected[: len(given)]:
+        folder.note("not confirmed", site=site)
+        raise SpecError(
+            f"these are not the words of {site}: nothing was let in. If they were read well, "
+            "somebody is between the two of you: invite the site again, in another way"
+        )
+    say(f"The same here. Now read these to {site}: {' '.join(expected[HALF:])}")
+    desk.confirm(folder, site)
+    say(f"{site} is let in. next: feddcd federation status {_quoted(folder.path)}")
+
+
+def _quoted(path: Path) -> str:
+    return shlex.quote(shown(path))

@@ -1,0 +1,98 @@
+"""The signatures of the commands by which a site comes into a federation, and of `status`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ._federation_app import Folder, SiteName, federation_app
+from ._terminal import Decimal, Encoding, Missing, Sep, SheetName, option
+
+
+@federation_app.command("invite")
+def invite(
+    folder: Folder,
+    site: SiteName,
+    out: Annotated[Path | None, option("The file to write. (SITE.invite)")] = None,
+    days: Annotated[float, option("How long it can be used.")] = 7.0,
+    show: Annotated[bool, option("Print the text, write no file.", "--print")] = False,
+) -> None:
+    """At the coordinator: write an invitation for one site, to be sent to it.
+
+    It names the address and the authority, and has a token that works once.
+    Example: feddcd federation invite fed north
+    """
+    from ._enrolment import invite_command
+
+    invite_command(folder, site, out, days, show)
+
+
+@federation_app.command("enrol")
+def enrol(
+    invitation: Annotated[
+        Path, typer.Argument(help="The file from the coordinator.", metavar="INVITATION")
+    ],
+    data: Annotated[Path, option("The site's data: CSV, TSV, Excel, Parquet or LIBSVM.")],
+    out: Annotated[Path | None, option("The site's folder. (its name)")] = None,
+    codebook: Annotated[
+        Path | None, option("Hold the data against this codebook, and keep it as the site's own.")
+    ] = None,
+    label: Annotated[str | None, option("The label column, for training.")] = None,
+    docker: Annotated[bool, option("Write a Dockerfile, too.", "--docker")] = False,
+    sep: Sep = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    na: Missing = None,
+    sheet: SheetName = None,
+) -> None:
+    """At a site: check the data, make the keys here, and register their public halves.
+
+    Private keys and data stay on this machine. The policy is the careful one.
+    Example: feddcd federation enrol north.invite --data patients.csv
+    """
+    from ._enrolment import enrol_command
+
+    enrol_command(invitation, data, dict(locals()))
+
+
+@federation_app.command("confirm")
+def confirm(
+    folder: Folder,
+    site: SiteName,
+    words: Annotated[str, option("What the site reads, instead of being asked for it.")] = "",
+) -> None:
+    """At the coordinator: let a site in, after both people compared six words by phone.
+
+    Example: feddcd federation confirm fed north
+    """
+    from ._enrolment import confirm_command
+
+    confirm_command(folder, site, words)
+
+
+@federation_app.command("serve")
+def serve(folder: Folder) -> None:
+    """At the coordinator: keep the port open. Sites enrol and connect, and studies are run.
+
+    It serves until it is stopped. Killed at any moment, the same command goes on.
+    """
+    from ._serving import serve_command
+
+    serve_command(folder)
+
+
+@federation_app.command("study")
+def study(
+    folder: Folder,
+    name: Annotated[str, typer.Argument(help="The study's name.", metavar="NAME")],
+    job: Annotated[Path, option("What is made: job.toml, as `feddcd glm` writes it.")],
+    follow: Annotated[bool, option("Show its events until it is done.")] = True,
+) -> None:
+    """At the coordinator: run a study, with a folder and a report of its own: studies/NAME.
+
+    A second study needs no new federation. It is run by `feddcd federation serve`.
+    Example: feddcd federation study fed readmission --job plan/job.toml
+    """
+    from ._serving import study_command
+
+    study_command(folder, name, job, follow)

@@ -1,0 +1,1 @@
+"""How a site comes into a federation: an invitation, keys made at the site, six words compared."""

@@ -1,0 +1,236 @@
+"""The coordinator's side of enrolment.
+
+    invite     server/invitations/NAME.json: the token's public half, when it ends
+    take       a claim from the network: the keys that the site made
+    confirm    a person compared the words: the site's key is let in, its keys for sums are kept
+
+    server/keys/NAME.pub        the key of its node, as before
+    server/members/NAME.json    its public keys for masked sums
+
+Nothing of a claim is believed before a person confirms it. Every claim that is refused is noted.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..._errors import FeddcdError, Refused, SpecError
+from ..._files import Disk, Locked, shown
+from ..._text import printable
+from ...data.codebook import FILE as CODEBOOK
+from ...data.codebook import load_codebook
+from ...sums.roster import Roster
+from ...sums.token import new_token, public_half
+from ..folder import FederationFolder
+from ..machine.keys import check_node_key, same_key
+from ..sign_up import read_member, write_member
+from .claim import LARGEST, Claim, answer_text, read_claim
+from .invitation import DAYS, Invitation, check_address, check_site, fingerprint, when
+
+WAIT_S = 10.0
+DAY_S = 86400
+
+
+@dataclass(frozen=True)
+class InvitationRecord:
+    """Of one invitation; `claim` is what a site made of it."""
+
+    site: str
+    public: str  # half of the token
+    digest: str
+    made: float
+    expires: int
+    claim: dict[str, str] | None = None
+    used: float | None = None
+    confirmed: float | None = None
+
+    def claimed(self) -> Claim | None:
+        return None if self.claim is None else Claim(**self.claim)
+
+
+def records(folder: FederationFolder) -> dict[str, InvitationRecord]:
+    paths = sorted((folder.server / "invitations").glob("*.json"))
+    return {path.stem: found for path in paths if (found := _load(folder, path.stem)) is not None}
+
+
+def invite(folder: FederationFolder, site: str, days: float = DAYS) -> Invitation:
+    """A new invitation; one that the site has not used yet ends by it."""
+    if not check_site(site):
+        raise SpecError(f"a site's name has letters, digits, - and _ only, got {site!r}")
+    if not 0 < days <= 365:
+        raise SpecError(f"need 0 < days <= 365, got days={days:g}")
+    for other in {*folder.invited(), *records(folder)} - {site}:
+        if other.casefold() == site.casefold():
+            raise SpecError(f"there is a site {other}: choose a name that differs by more")
+    if folder.key(site).exists():
+        raise SpecError(f"the site {site} is in the federation already")
+    config, now = folder.config(), time.time()
+    address = check_address(f"{config.host}:{config.port}")
+    certificate = (folder.server / "ca.crt").read_text()
+    expires = int(now + days * DAY_S)
+    made = Invitation(config.name, site, address, expires, certificate, new_token())
+    public = public_half(made.token).hex()
+    with _held(folder):
+        _save(folder, InvitationRecord(site, public, made.digest, round(now, 3), expires))
+    folder.note("invited", site=site, until=when(expires))
+    return made
+
+
+class Desk:
+    """Takes claims from the network: bytes to a status and bytes. It raises nothing."""
+
+    def __init__(self, folder: FederationFolder, now: Callable[[], float] = time.time):
+        self.folder, self._now = folder, now
+
+    def __call__(self, data: bytes, host: str) -> tuple[int, bytes]:
+        site = "?"
+        try:
+            if len(data) > LARGEST:
+                raise Refused("not a claim of a site")
+            signed = read_claim(data)
+            site = signed.claim.site
+            with _held(self.folder):
+                record = _load(self.folder, site)
+                if record is None:  # in the words of a wrong token: who is invited is not told
+                    raise Refused("the token is not that of an invitation")
+                claim = signed.check(bytes.fromhex(record.public))
+                return 200, answer_text(self._take(record, claim))
+        except Refused as reason:
+            self._refuse(site, host, str(reason))
+            return 403, answer_text({"refused": str(reason)})
+        except (FeddcdError, OSError, ValueError) as error:  # ours: its reason stays here
+            self._refuse(site, host, f"the coordinator failed: {error}")
+            return 500, answer_text({"refused": "the coordinator failed; its log says why"})
+
+    def _take(self, record: InvitationRecord, claim: Claim) -> dict[str, Any]:
+        own = fingerprint((self.folder.server / "ca.crt").read_text())
+        if claim.authority != own:
+            raise Refused("the invitation is of another authority than this coordinator's")
+        if claim.invitation != record.digest:
+            raise Refused("the invitation was changed on its way, or a newer one was made")
+        told = {"site": record.site, "codebook": _codebook(self.folder)}
+        if claim.ask == "look":
+            _check_open(record, self._now())
+            return told
+        if record.claim is not None and claim == record.claimed():  # its answer was lost
+            return told | {"confirmed": record.confirmed is not None}
+        _check_open(record, self._now())
+        _check_keys(self.folder, claim)
+        now = round(self._now(), 3)
+        _save(self.folder, replace(record, claim=claim._asdict(), used=now))
+        self.folder.note("enrolled", site=record.site)
+        return told | {"confirmed": False}
+
+    def _refuse(self, site: str, host: str, reason: str) -> None:
+        with suppress(OSError):
+            self.folder.note(
+                "not enrolled", site=printable(site[:64]), host=host, reason=printable(reason)
+            )
+
+
+def words_of(folder: FederationFolder, site: str) -> str:
+    return _claimed(folder, site).words()
+
+
+def confirm(folder: FederationFolder, site: str) -> None:
+    """After both people compared the words: this site is let in."""
+    with _held(folder):
+        claim = _claimed(folder, site)
+        _check_keys(folder, claim)
+        for part in ("keys", "members"):
+            (folder.server / part).mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_member(folder.server / "members" / f"{site}.json", claim.member())
+        folder.save(folder.key(site), claim.key.encode())
+        record = replace(records(folder)[site], confirmed=round(time.time(), 3))
+        _save(folder, record)
+    folder.note("confirmed", site=site)
+
+
+def withdraw(folder: FederationFolder, site: str) -> None:
+    """An invitation, and what was made of it, as if it had not been."""
+    (folder.server / "members" / f"{site}.json").unlink(missing_ok=True)
+    _path(folder, site).unlink(missing_ok=True)
+
+
+def members(folder: FederationFolder) -> Roster | None:
+    """Of all sites that are let in and whose keys for sums are known; signed by nobody."""
+    paths = sorted((folder.server / "members").glob("*.json"))
+    held = [read_member(path) for path in paths if folder.key(path.stem).exists()]
+    return Roster(held) if held else None
+
+
+def _claimed(folder: FederationFolder, site: str) -> Claim:
+    record = _load(folder, site) if check_site(site) else None
+    if record is None:
+        raise SpecError(f"{site!r} is not invited: feddcd federation invite {shown(folder.path)}")
+    if record.confirmed is not None and folder.key(site).exists():
+        raise SpecError(f"{site} is confirmed already")
+    claim = record.claimed()
+    if claim is None:
+        raise SpecError(f"{site} has not enrolled yet: it was invited until {when(record.expires)}")
+    return claim
+
+
+def _check_open(record: InvitationRecord, now: float) -> None:
+    if record.claim is not None:
+        raise Refused("this invitation was used already, with other keys; ask for a new one")
+    if record.expires < now:
+        raise Refused(f"this invitation ended at {when(record.expires)}; ask for a new one")
+
+
+def _check_keys(folder: FederationFolder, claim: Claim) -> None:
+    """Keys that nobody else here has."""
+    check_node_key(claim.key.encode())
+    Roster([claim.member()])  # refuses weak ones
+    for name, key in folder.invited().items():
+        if name != claim.site and same_key(key, claim.key.encode()):
+            raise Refused("another site has this key already")
+    known = members(folder)
+    Roster([*(known.members if known else ()), claim.member()])
+
+
+def _codebook(folder: FederationFolder) -> dict[str, Any] | None:
+    """Of the federation, or of what it makes."""
+    path = folder.path / CODEBOOK
+    if path.exists():
+        return load_codebook(path).to_dict()
+    plan = folder.config().plan
+    return dict(plan.codebook) if getattr(plan, "codebook", None) else None
+
+
+def _path(folder: FederationFolder, site: str) -> Path:
+    return folder.server / "invitations" / f"{site}.json"
+
+
+def _load(folder: FederationFolder, site: str) -> InvitationRecord | None:
+    data = Disk().read(_path(folder, site), 100_000)
+    try:
+        return None if data is None else InvitationRecord(**json.loads(data))
+    except (ValueError, TypeError):
+        raise SpecError(f"{_path(folder, site)}: cannot be read; invite {site} again") from None
+
+
+def _save(folder: FederationFolder, record: InvitationRecord) -> None:
+    path = _path(folder, record.site)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.save(path, asdict(record))
+
+
+@contextmanager
+def _held(folder: FederationFolder) -> Iterator[None]:
+    """One at a time, in whatever process."""
+    until = time.monotonic() + WAIT_S
+    while True:
+        try:
+            lock = Disk().lock(folder.server / ".invitations.lock")
+            break
+        except Locked as error:
+            if time.monotonic() > until:
+                raise SpecError(f"the invitations are held by {error.holder}") from None
+            time.sleep(0.05)
+    with lock:
+        yield

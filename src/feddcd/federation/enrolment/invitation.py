@@ -1,0 +1,126 @@
+"""An invitation: one text for one site, with all that it needs to enrol.
+
+It names the address, the authority whose certificate the coordinator has, and a token that works
+once. Whoever has the text can enrol in the site's place until it is used, so the two people compare
+six words afterwards. What was changed on the way is found by the coordinator: see `claim`.
+"""
+
+import hashlib
+import json
+import re
+import ssl
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import tomli_w
+
+from ..._errors import Refused, SpecError
+from ..._settings import read_toml
+from ..._text import printable
+
+VERSION = 1
+DAYS = 7.0
+_ADDRESS = re.compile(r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]{1,253}):[0-9]{1,5}")
+_HEAD = """\
+# An invitation for {site} to the federation {federation}. It works once, until {until}.
+# Keep it to yourself. At the site:
+#   feddcd federation enrol {site}.invite --data FILE
+"""
+
+
+class Invitation(NamedTuple):
+    federation: str
+    site: str
+    address: str  # host:port, as the site calls it
+    expires: int  # seconds since 1970
+    certificate: str  # of the authority, PEM
+    token: str
+
+    @property
+    def authority(self) -> str:
+        """The fingerprint of the authority's certificate: SHA-256 in hexadecimal digits."""
+        return fingerprint(self.certificate)
+
+    @property
+    def digest(self) -> str:
+        """Of all but the token: both sides must have the same."""
+        plain = {k: v for k, v in self._asdict().items() if k not in ("token", "certificate")}
+        return _hash(plain | {"authority": self.authority})
+
+    def text(self) -> str:
+        head = _HEAD.format(site=self.site, federation=self.federation, until=when(self.expires))
+        return head + tomli_w.dumps({"invitation": VERSION, **self._plain(), "check": self._check})
+
+    def _plain(self) -> dict[str, Any]:
+        body = "".join(self.certificate.strip().splitlines()[1:-1])
+        return {
+            "federation": self.federation, "site": self.site, "address": self.address,
+            "expires": self.expires, "authority": self.authority, "token": self.token,
+            "certificate": body,
+        }  # fmt: skip
+
+    @property
+    def _check(self) -> str:
+        return _hash(self._plain())[:16]
+
+
+def read_invitation(path: Path, now: float | None = None) -> Invitation:
+    """Refused, by name, if it is no invitation, was changed, or is too old."""
+    values = read_toml(path, "; the coordinator writes one with: feddcd federation invite")
+    if values.get("invitation") != VERSION:
+        raise SpecError(f"{path}: not an invitation of this version of feddcd")
+    kinds = {"federation": str, "site": str, "address": str, "expires": int, "authority": str,
+             "token": str, "certificate": str, "check": str}  # fmt: skip
+    for name, kind in kinds.items():
+        if type(values.get(name)) is not kind:
+            raise SpecError(f"{path}: the invitation is not whole: {name} is missing")
+    try:
+        pem = ssl.DER_cert_to_PEM_cert(ssl.PEM_cert_to_DER_cert(_pem(values["certificate"])))
+        given = [values[name] for name in ("federation", "site", "address", "expires")]
+        found = Invitation._make([*given, pem, values["token"]])
+        same = found.authority == values["authority"]
+    except ValueError:
+        raise SpecError(f"{path}: the certificate in the invitation cannot be read") from None
+    if not same:
+        raise SpecError(
+            f"{path}: its certificate is of another authority than the one that it names; ask "
+            "for a new invitation"
+        )
+    if found._check != values["check"] or set(values) != {"invitation", *kinds}:
+        raise SpecError(f"{path}: the invitation was changed on its way; ask for a new one")
+    if not _ADDRESS.fullmatch(found.address) or not check_site(found.site):
+        raise SpecError(f"{path}: the address or the name in the invitation cannot be used")
+    if not printable(found.federation) == found.federation or len(found.federation) > 200:
+        raise SpecError(f"{path}: the federation's name cannot be shown")
+    if found.expires < (time.time() if now is None else now):
+        raise SpecError(f"{path}: the invitation ended at {when(found.expires)}; ask for a new one")
+    return found
+
+
+def fingerprint(certificate: str) -> str:
+    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(certificate)).hexdigest()
+
+
+def check_site(name: Any) -> bool:
+    """Letters, digits, - and _: it is the name of folders and files."""
+    return isinstance(name, str) and bool(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name))
+
+
+def check_address(address: str) -> str:
+    if not _ADDRESS.fullmatch(address):
+        raise Refused(f"{address!r} is no address, as in fed.example.org:9093")
+    return address
+
+
+def when(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(seconds))
+
+
+def _pem(body: str) -> str:
+    return f"{ssl.PEM_HEADER}\n{body}\n{ssl.PEM_FOOTER}\n"
+
+
+def _hash(plain: dict[str, Any]) -> str:
+    text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,158 @@
+"""The site's side of enrolment: keys are made here, and only their public halves leave.
+
+NAME/              the site's folder, made where the command is run
+    key            of its node, private
+    sum.keys       for masked sums, private
+    ca.crt         the authority of the invitation, the only one that this site believes
+    site.toml      where the data are, and the coordinator
+    policy.toml    careful
+"""
+
+import http.client
+import json
+import shutil
+import ssl
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import tomli_w
+
+from ..._errors import FolderError, Refused, SpecError
+from ..._files import Disk, owner_only, save, shown
+from ..._text import printable
+from ...data.codebook import FILE as CODEBOOK
+from ...sums.keys import SiteKeys
+from ...sums.roster import RosterMember
+from ..machine.keys import write_pair
+from ..roster import KEYS
+from ..sign_up import MEMBER, write_member
+from ..site.policy import FILE as POLICY
+from ..site.template import template
+from .claim import LARGEST_ANSWER, PATH, Claim, claim_of
+from .invitation import Invitation
+
+TIMEOUT_S = 20.0
+ENROLLED = "enrolled.json"
+_SITE = """\
+# This site, as it enrolled. Its data are read here and never leave this machine.
+"""
+Post = Callable[[Invitation, bytes], tuple[int, bytes]]
+
+
+class Enrolled(NamedTuple):
+    folder: Path
+    words: str
+    confirmed: bool
+
+
+def look(invitation: Invitation, post: Post | None = None) -> dict[str, Any] | None:
+    """The codebook of the federation, if it has one; the token stays unused."""
+    return _ask(invitation, claim_of(invitation, "look"), post).get("codebook")
+
+
+def enrol(
+    invitation: Invitation,
+    folder: Path,
+    data: Path,
+    settings: Mapping[str, Any],
+    codebook: Path | None = None,
+    post: Post | None = None,
+) -> Enrolled:
+    """Makes the site's folder and tells the coordinator its public keys.
+
+    Called again after a failure it goes on with the keys that it made.
+    """
+    with owner_only():
+        claim = _prepare(invitation, folder)
+        own = {"client-id": invitation.site, "superlink": invitation.address}
+        own |= {"data": str(data.resolve()), **settings}
+        (folder / "site.toml").write_text(_SITE + tomli_w.dumps(own), "utf-8")
+        if not (folder / POLICY).exists():
+            (folder / POLICY).write_text(template(), "utf-8")
+        if codebook is not None:
+            shutil.copyfile(codebook, folder / CODEBOOK)
+        said = _ask(invitation, claim, post)
+        held = {"federation": invitation.federation, "words": claim.words()}
+        save(Disk(), folder / ENROLLED, held | {"authority": invitation.authority})
+    return Enrolled(folder, claim.words(), said.get("confirmed") is True)
+
+
+def enrolment_words(folder: Path) -> str:
+    """Those that the site was enrolled with; none where its keys came with its folder."""
+    try:
+        return str(json.loads((folder / ENROLLED).read_text())["words"])
+    except (OSError, ValueError, LookupError):
+        return ""
+
+
+def _prepare(invitation: Invitation, folder: Path) -> Claim:
+    """Keys, made once."""
+    if folder.exists() and any(folder.iterdir()) and not _ours(folder, invitation):
+        raise FolderError("is not empty; choose another --out", file=shown(folder))
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (folder / "ca.crt").write_text(invitation.certificate)
+    if not (folder / "key.pub").exists():
+        write_pair(folder)
+    if not (folder / KEYS).exists():
+        SiteKeys.generate().save(folder / KEYS)
+    member = RosterMember.of(invitation.site, SiteKeys.load(folder / KEYS))
+    write_member(folder / MEMBER, member)
+    key = (folder / "key.pub").read_text().strip()
+    return claim_of(invitation, "enrol", key, member.signing.hex(), member.agreement.hex())
+
+
+def _ours(folder: Path, invitation: Invitation) -> bool:
+    """Whether an enrolment with this authority was begun here."""
+    held = folder / "ca.crt"
+    return (
+        (folder / "key").exists() and held.exists() and held.read_text() == invitation.certificate
+    )
+
+
+def _ask(invitation: Invitation, claim: Claim, post: Post | None) -> dict[str, Any]:
+    status, data = (post or over_tls)(invitation, claim.sealed(invitation.token))
+    try:
+        said = json.loads(data) if data else {}
+        if not isinstance(said, dict):
+            raise ValueError
+    except (ValueError, RecursionError):
+        raise Refused(f"{invitation.address} does not answer as a coordinator does") from None
+    if status == 200:
+        return said
+    told = {
+        403: "it knows no enrolment: its feddcd may be older",
+        413: "the request is too large",
+        429: "too many requests; try again in a minute",
+    }
+    reason = said.get("refused") or told.get(status, f"it says {status}")
+    raise Refused(f"{invitation.address} refused: {printable(str(reason)[:300])}")
+
+
+def over_tls(invitation: Invitation, data: bytes) -> tuple[int, bytes]:
+    """One call over TLS that believes the authority of the invitation and no other."""
+    host, _, port = invitation.address.rpartition(":")
+    trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    trust.minimum_version = ssl.TLSVersion.TLSv1_2
+    trust.load_verify_locations(cadata=invitation.certificate)
+    call = http.client.HTTPSConnection(
+        host.strip("[]"), int(port), timeout=TIMEOUT_S, context=trust
+    )
+    try:
+        call.request("POST", PATH, data, {"content-type": "application/json"})
+        answer = call.getresponse()
+        held = answer.read(LARGEST_ANSWER + 1)
+    except ssl.SSLCertVerificationError as error:
+        raise Refused(
+            f"{invitation.address} is not whom the invitation names: {error.verify_message}"
+        ) from None
+    except (OSError, http.client.HTTPException) as error:
+        raise SpecError(
+            f"no answer from {invitation.address}: {error or type(error).__name__}; the "
+            "coordinator must be up, and its port open to this machine"
+        ) from None
+    finally:
+        call.close()
+    if len(held) > LARGEST_ANSWER:
+        raise Refused(f"the answer of {invitation.address} is too large")
+    return answer.status, held

@@ -1,0 +1,22 @@
+"""The program of the link: `python -m feddcd.federation.machine.gate FOLDER ...`.
+
+Flower's SuperLink behind its two doors, and beside them the desk at which invited sites enrol.
+"""
+
+import sys
+from pathlib import Path
+
+from ...flower.link import DeskRoute
+from ...flower.link import main as serve_link
+from ..enrolment.claim import LARGEST, PATH
+from ..enrolment.desk import Desk
+from ..folder import FederationFolder
+
+
+def main() -> None:
+    folder = FederationFolder(Path(sys.argv.pop(1)))
+    serve_link(DeskRoute(PATH, Desk(folder), LARGEST))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,389 @@
+"""Invitation, enrolment, confirmation: what passes, and what is refused by name."""
+
+import json
+import re
+import shutil
+import ssl
+import stat
+import subprocess
+import tomllib
+from contextlib import contextmanager
+
+import pytest
+
+from disks import in_memory
+from feddcd._errors import FolderError, Refused, SpecError
+from feddcd.cli.app import main
+from feddcd.federation.config import Config
+from feddcd.federation.enrolment import desk, site
+from feddcd.federation.enrolment.claim import LARGEST, Claim, claim_of
+from feddcd.federation.enrolment.desk import Desk
+from feddcd.federation.enrolment.invitation import DAYS, read_invitation
+from feddcd.federation.enrolment.unit import write_dockerfile, write_unit
+from feddcd.federation.folder import FederationFolder, load_address, load_place
+from feddcd.federation.machine.init import create
+from feddcd.federation.machine.keys import Authority, same_key
+from feddcd.federation.site.policy import FILE, Policy, load_policy
+from feddcd.sums.keys import SiteKeys
+from feddcd.sums.roster import Roster
+from feddcd.sums.token import new_token
+
+NAMES = ("north", "south", "east")
+
+
+@pytest.fixture(scope="module")
+def first():
+    """Made once: keys and certificates take their time."""
+    with in_memory() as folder:
+        create(folder / "fed", [], Config("demo", host="fed.example.org"))
+        yield folder
+
+
+@pytest.fixture
+def home(first, tmp_path):
+    shutil.copytree(first / "fed", tmp_path / "fed")
+    return FederationFolder(tmp_path / "fed")
+
+
+@pytest.fixture
+def data(tmp_path):
+    path = tmp_path / "patients.csv"
+    path.write_text("age,sex,y\n60,f,1\n61,m,0\n")
+    return path
+
+
+def invited(home, name, folder, days=DAYS):
+    """The invitation as it arrives at the site."""
+    path = folder / f"{name}.invite"
+    path.write_text(desk.invite(home, name, days).text())
+    return read_invitation(path)
+
+
+def by(take):
+    """Instead of the network: what is posted goes to this desk."""
+    return lambda invitation, sent: take(sent, "192.0.2.1")
+
+
+def enrolled(home, name, folder, data):
+    given = invited(home, name, folder)
+    return site.enrol(given, folder / name, data, {}, post=by(Desk(home)))
+
+
+def events(home, kind):
+    return [event for _, event in home.read_events() if event["event"] == kind]
+
+
+def test_a_site_enrols_and_is_let_in_when_the_words_were_compared(home, tmp_path, data):
+    made = enrolled(home, "north", tmp_path, data)
+    assert not made.confirmed
+    assert len(made.words.split()) == 6
+    assert home.invited() == {}, "nobody is let in before a person says so"
+    assert desk.words_of(home, "north") == made.words, "both people see the same words"
+    desk.confirm(home, "north")
+    assert same_key(home.invited()["north"], (made.folder / "key.pub").read_bytes())
+    held = desk.members(home)
+    assert held is not None
+    assert held.names == ("north",)
+    place = load_place(made.folder)
+    assert (place.client, place.data) == ("north", data)
+    assert load_address(made.folder) == "fed.example.org:9093"
+    assert load_policy(made.folder / FILE) == Policy(), "careful"
+    assert [e["event"] for _, e in home.read_events()] == ["invited", "enrolled", "confirmed"]
+    with pytest.raises(SpecError, match="confirmed already"):
+        desk.words_of(home, "north")
+    with pytest.raises(SpecError, match="is in the federation already"):
+        desk.invite(home, "north")
+
+
+def test_private_keys_and_the_token_stay_where_they_are(home, tmp_path, data):
+    """Nothing that travels, and no file of the coordinator, holds a secret of the site."""
+    sent = []
+    given = invited(home, "north", tmp_path)
+    post = lambda invitation, body: (sent.append(body), Desk(home)(body, "h"))[1]
+    made = site.enrol(given, tmp_path / "north", data, {}, post=post)
+    secrets = [given.token.encode(), *(made.folder / "sum.keys").read_bytes().split()[4:]]
+    secrets += (made.folder / "key").read_bytes().splitlines()[2:-1]
+    assert len(secrets) >= 6
+    kept = [p.read_bytes() for p in home.path.rglob("*") if p.is_file()]
+    for secret in secrets:
+        assert not any(secret in text for text in [*sent, *kept])
+    for name in ("key", "sum.keys", "site.toml", "policy.toml"):
+        assert stat.S_IMODE((made.folder / name).stat().st_mode) == 0o600, name
+    assert stat.S_IMODE(made.folder.stat().st_mode) == 0o700
+
+
+def refused(home, given, folder, data, reason, host="192.0.2.1"):
+    before = len(events(home, "not enrolled"))
+    with pytest.raises(Refused, match=reason):
+        site.enrol(given, folder, data, {}, post=by(Desk(home)))
+    noted = events(home, "not enrolled")
+    assert len(noted) == before + 1, "it is logged"
+    assert noted[-1]["host"] == host
+    return noted[-1]["reason"]
+
+
+def test_a_token_works_once(home, tmp_path, data):
+    given = invited(home, "north", tmp_path)
+    first = site.enrol(given, tmp_path / "a", data, {}, post=by(Desk(home)))
+    refused(home, given, tmp_path / "b", data, "this invitation was used already, with other keys")
+    again = site.enrol(given, tmp_path / "a", data, {}, post=by(Desk(home)))
+    assert again.words == first.words, "its answer was lost: the same keys are the same claim"
+    desk.confirm(home, "north")
+    assert site.enrol(given, tmp_path / "a", data, {}, post=by(Desk(home))).confirmed
+    refused(home, given, tmp_path / "b", data, "was used already")
+
+
+def test_who_is_not_invited_learns_nothing(home, tmp_path, data):
+    given = invited(home, "north", tmp_path)
+    wrong = refused(home, given._replace(token=new_token()), tmp_path / "a", data, "the token")
+    other = refused(home, given._replace(site="south"), tmp_path / "b", data, "the token")
+    assert wrong == other == "the token is not that of an invitation"
+    made = site.enrol(given, tmp_path / "c", data, {}, post=by(Desk(home)))
+    assert not made.confirmed, "the token is still good"
+
+
+def test_an_invitation_ends(home, tmp_path, data):
+    given = invited(home, "north", tmp_path)
+    late = Desk(home, now=lambda: given.expires + 1.0)
+    with pytest.raises(Refused, match=r"this invitation ended at 20\d\d-\d\d-\d\d"):
+        site.enrol(given, tmp_path / "a", data, {}, post=by(late))
+    with pytest.raises(Refused, match="ended at"):
+        site.look(given, by(late))
+    with pytest.raises(SpecError, match="the invitation ended at"):
+        read_invitation(tmp_path / "north.invite", now=given.expires + 1.0)
+    newer = invited(home, "north", tmp_path)
+    refused(home, given, tmp_path / "b", data, "the token")  # the older one ended by the newer
+    site.enrol(newer, tmp_path / "c", data, {}, post=by(Desk(home)))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("address", "evil.example.org:9093"), ("expires", 9_999_999_999), ("federation", "other")],
+)
+def test_a_changed_invitation_is_refused(home, tmp_path, data, field, value):
+    """By the site, as its check does not fit; and by the coordinator, if somebody makes it fit."""
+    given = invited(home, "north", tmp_path)
+    path = tmp_path / "north.invite"
+    plain = tomllib.loads(path.read_text())
+    path.write_text(path.read_text().replace(str(plain[field]), str(value)))
+    with pytest.raises(SpecError, match="the invitation was changed on its way"):
+        read_invitation(path)
+    changed = given._replace(**{field: value})
+    path.write_text(changed.text())
+    assert read_invitation(path) == changed
+    refused(home, changed, tmp_path / "a", data, "the invitation was changed on its way")
+
+
+def test_another_authority_is_refused(home, tmp_path, data):
+    """An invitation whose certificate was exchanged, as by somebody between the two."""
+    given = invited(home, "north", tmp_path)
+    other = Authority.new("other").pem().decode()
+    path = tmp_path / "north.invite"
+    mine, theirs = given._plain(), given._replace(certificate=other)._plain()
+    path.write_text(path.read_text().replace(mine["certificate"], theirs["certificate"]))
+    with pytest.raises(SpecError, match="its certificate is of another authority"):
+        read_invitation(path)
+    refused(home, given._replace(certificate=other), tmp_path / "a", data, "another authority")
+    path.write_text("invitation = 2\n")
+    with pytest.raises(SpecError, match="not an invitation of this version"):
+        read_invitation(path)
+    path.write_text("invitation = 1\n")
+    with pytest.raises(SpecError, match="not whole: federation is missing"):
+        read_invitation(path)
+
+
+def test_words_follow_from_every_part(home, tmp_path):
+    """Another key, another authority, another name: other words. Six are as many as a roster's."""
+    given = invited(home, "north", tmp_path)
+    key = "ecdsa-sha2-nistp384 AAAA"
+    claim = claim_of(given, "enrol", key, *_public())
+    other = [
+        claim._replace(site="south"), claim._replace(authority="0" * 64),
+        claim._replace(invitation="0" * 64), claim._replace(key=key + "B"),
+        claim._replace(signing=_public()[0]), claim._replace(agreement=_public()[1]),
+    ]  # fmt: skip
+    assert len({claim.words(), *(one.words() for one in other)}) == 7
+
+
+def _public():
+    return [half.hex() for half in SiteKeys.generate().public()]
+
+
+BAD = [
+    b"", b"{}", b"[]", b"null", b"\xff", b"[" * 5000, b'{"signature": 1}', b"x" * (LARGEST + 1),
+    json.dumps({**dict.fromkeys(Claim._fields, "x"), "signature": "00"}).encode(),
+    json.dumps({**dict.fromkeys(Claim._fields, ""), "ask": "look", "signature": ""}).encode(),
+    json.dumps({**Claim("look", "../x", "", "")._asdict(), "signature": ""}).encode(),
+    json.dumps({**Claim("look", "north", "", "")._asdict(), "more": 1, "signature": ""}).encode(),
+    json.dumps({**Claim("look", "north", "", "")._asdict(), "signature": "0" * 128}).encode(),
+    json.dumps({**Claim("look", "a\x1b[31m", "", "")._asdict(), "signature": "00"}).encode(),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("body", BAD, ids=range(len(BAD)))
+def test_the_desk_takes_nothing_else(home, tmp_path, body):
+    invited(home, "north", tmp_path)
+    status, said = Desk(home)(body, "192.0.2.1")
+    assert status == 403
+    assert set(json.loads(said)) == {"refused"}
+    (event,) = events(home, "not enrolled")
+    assert event["site"].isprintable()
+    assert desk.records(home)["north"].claim is None
+
+
+def test_keys_that_are_no_keys_are_refused(home, tmp_path, data):
+    north = enrolled(home, "north", tmp_path, data)
+    desk.confirm(home, "north")
+    given = invited(home, "south", tmp_path)
+    key, good = (north.folder / "key.pub").read_text().strip(), _public()
+    rsa = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGPKSUTyz1HwHReFVvD5obVsALAgJRNarH4TRpNePnAS"
+    tried = {
+        "another site has this key": (key, *good), "no public key": ("x", *good),
+        "not on the curve": (rsa, *good), "does not have 32 bytes": (key, "00", "00"),
+    }  # fmt: skip
+    for reason, keys in tried.items():
+        body = claim_of(given, "enrol", *keys).sealed(given.token)
+        status, said = Desk(home)(body, "h")
+        assert status == 403
+        assert reason in json.loads(said)["refused"]
+    assert desk.records(home)["south"].claim is None
+
+
+def test_three_sites_make_one_roster_that_nobody_signed_yet(home, tmp_path, data):
+    for name in NAMES:
+        enrolled(home, name, tmp_path, data)
+        desk.confirm(home, name)
+    held = desk.members(home)
+    assert isinstance(held, Roster)
+    assert held.names == tuple(sorted(NAMES))
+    assert held.signatures == {}
+    with pytest.raises(SpecError, match="differs by more"):
+        desk.invite(home, "NORTH")
+    with pytest.raises(SpecError, match=r"letters, digits, - and _ only"):
+        desk.invite(home, "../x")
+    with pytest.raises(SpecError, match="is not invited"):
+        desk.words_of(home, "west")
+    desk.invite(home, "west")
+    with pytest.raises(SpecError, match="has not enrolled yet"):
+        desk.words_of(home, "west")
+
+
+def test_a_folder_of_somebody_else_is_not_written_to(home, tmp_path, data):
+    given = invited(home, "north", tmp_path)
+    (tmp_path / "north").mkdir()
+    (tmp_path / "north" / "mine").write_text("mine")
+    with pytest.raises(FolderError, match="is not empty"):
+        site.enrol(given, tmp_path / "north", data, {}, post=by(Desk(home)))
+    assert desk.records(home)["north"].claim is None
+
+
+@contextmanager
+def listening(home, tmp_path):
+    """The desk behind TLS with the coordinator's certificate, as the link has it."""
+    import threading
+    from http.server import BaseHTTPRequestHandler, HTTPServer
+
+    take = Desk(home)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            status, said = take(self.rfile.read(int(self.headers["content-length"])), "h")
+            self.send_response(status)
+            self.send_header("content-length", str(len(said)))
+            self.end_headers()
+            self.wfile.write(said)
+
+        def log_message(self, *_):
+            pass
+
+    class Quiet(HTTPServer):
+        def handle_error(self, *_):
+            pass
+
+    server = Quiet(("127.0.0.1", 0), Handler)
+    trust = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trust.load_cert_chain(home.server / "server.crt", home.server / "server.key")
+    server.socket = trust.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def at(home, port):
+    path = home.path / "federation.toml"
+    here = path.read_text().replace("9093", str(port)).replace("fed.example.org", "127.0.0.1")
+    path.write_text(here)
+
+
+def test_the_three_commands_over_tls(home, tmp_path, data, monkeypatch, capsys):
+    """As people type them: invite, enrol, confirm. The codebook comes from the coordinator."""
+    monkeypatch.chdir(tmp_path)
+    book = home.path / "codebook.toml"
+    sex = '[columns.sex]\ntype = "category"\nlevels = ["f", "m"]\n'
+    book.write_text(f'[columns.age]\ntype = "number"\n{sex}')
+    with listening(home, tmp_path) as port:
+        at(home, port)
+        assert _code(["federation", "invite", "fed", "north"]) == 0
+        bad = tmp_path / "bad.csv"
+        bad.write_text("age,sex\n60,x\n")
+        for file, code in ((bad, 2), (data, 0)):
+            words = ["federation", "enrol", "north.invite", "--data", file.name, "--docker"]
+            assert _code(words) == code
+            assert (tmp_path / "north").exists() is (code == 0), "nothing is made of bad data"
+        said = capsys.readouterr()
+        assert "the invitation is unused" in said.err
+        assert "patients.csv fits the codebook of the federation: 2 rows, 2 columns" in said.out
+        other = Authority.new("demo").pem().decode()
+        given = read_invitation(tmp_path / "north.invite")
+        with pytest.raises(Refused, match="is not whom the invitation names"):
+            site.look(given._replace(certificate=other))
+    with pytest.raises(SpecError, match="no answer from"):
+        site.look(given)
+    words = site.enrolment_words(tmp_path / "north")
+    assert words in said.out
+    assert _code(["federation", "confirm", "fed", "north", "--words", "one two three"]) == 2
+    assert events(home, "not confirmed")
+    assert home.invited() == {}
+    read = words.split()
+    monkeypatch.setattr("builtins.input", lambda _: " ".join(read[:3]).upper())
+    assert _code(["federation", "confirm", "fed", "north"]) == 0
+    assert " ".join(read[3:]) in capsys.readouterr().out
+    assert list(home.invited()) == ["north"]
+    assert (tmp_path / "north" / "proposed-codebook.toml").exists()
+    assert not (tmp_path / "north" / "codebook.toml").exists(), "a person adopts it"
+
+
+def _code(words):
+    try:
+        main(words)
+    except SystemExit as stop:
+        return stop.code or 0
+    return 0
+
+
+def test_units_are_hardened_and_survive_odd_paths(tmp_path):
+    folder = tmp_path / 'a "b" 100%'
+    folder.mkdir()
+    data = tmp_path / "my data.csv"
+    text = write_unit(folder, "north", data).read_text()
+    assert "NoNewPrivileges=yes" in text
+    assert "ProtectSystem=strict" in text
+    assert "100%%" in text
+    assert f'ReadOnlyPaths="{data}"' in text
+    docker = write_dockerfile(folder, "north", data).read_text()
+    assert json.loads(docker.rpartition("CMD ")[2])[-1] == str(folder)
+    assert (folder / ".dockerignore").read_text() == "*\n", "keys go into no image"
+    if shutil.which("systemd-analyze"):
+        (tmp_path / "plain").mkdir()
+        unit = write_unit(tmp_path / "plain", "north", data)
+        unit.write_text(re.sub(r"ExecStart=\S+", "ExecStart=/bin/true", unit.read_text()))
+        done = subprocess.run(
+            ["systemd-analyze", "--user", "verify", str(unit)], capture_output=True, text=True,
+            env={"XDG_RUNTIME_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        )  # fmt: skip
+        assert "north.service" not in done.stderr, done.stderr
