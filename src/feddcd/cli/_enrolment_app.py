@@ -96,3 +96,21 @@ def study(
     from ._serving import study_command
 
     study_command(folder, name, job, follow)
+
+
+@federation_app.command("status")
+def status(
+    folder: Annotated[
+        Path, typer.Argument(help="The federation's folder, or a site's.", metavar="DIR")
+    ],
+    plain: Annotated[bool, option("As JSON, for programs.", "--json")] = False,
+    serve: Annotated[bool, option("As a page on this machine, until Ctrl-C.", "--serve")] = False,
+    port: Annotated[int, option("Of that page.")] = 8093,
+) -> None:
+    """At both ends: who is connected, what runs, what left, what waits, and what to do next.
+
+    Example: feddcd federation status fed
+    """
+    from ._status import status_command
+
+    status_command(folder, plain, serve, port)

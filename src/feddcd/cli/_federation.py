@@ -5,7 +5,6 @@ import secrets
 import shlex
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,10 +19,9 @@ from .._text import printable
 from ..federation.config import Config
 from ..federation.coordinator.coordinator import coordinate, in_mode
 from ..federation.coordinator.nodes import LocalExchange
-from ..federation.folder import FederationFolder, load_address, load_place, load_places
+from ..federation.folder import FederationFolder, load_places
 from ..federation.machine.init import add_site, certify, create
-from ..federation.machine.processes import Group
-from ..federation.machine.programs import REST_S, Event, node, up
+from ..federation.machine.programs import Event, up
 from ..federation.sign_up import renew
 from ..federation.site.policy import FILE as POLICY
 from ..federation.site.policy import LOOSE, load_policy
@@ -175,33 +173,6 @@ def terminable() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def site_command(path: Path) -> None:
-    """Until Ctrl-C; a SuperNode that dies is started again."""
-    place, address = load_place(path), load_address(path)
-    group = Group(place.folder / "process.json")
-    with terminable(), owner_only():
-        try:
-            group.start(node(place.folder))
-            say(f"{place.client} serves {address}; its log: {place.folder}")
-            while True:
-                for name in group.dead():
-                    say(f"its SuperNode ended ({_last_error(group, name)})")
-                    say(f"it is started again in {REST_S:g} s")
-                    time.sleep(REST_S)
-                    group.again(name)
-                time.sleep(1)
-        except KeyboardInterrupt:
-            say("stopped")
-        finally:
-            group.end()
-
-
-def _last_error(group: Group, name: str) -> str:
-    log = group.programs[name].log
-    lines = [line for line in log.read_text(errors="replace").splitlines() if "ERROR:" in line]
-    return printable(lines[-1].partition("ERROR:")[2].strip()) if lines else f"see {log}"
 
 
 def inspect_command(path: Path) -> None:

@@ -132,7 +132,7 @@ def site(
     folder: Annotated[Path, typer.Argument(help="The site's own folder.", metavar="SITE_DIR")],
 ) -> None:
     """Run one site, on the machine that holds its data, until it is stopped."""
-    from ._federation import site_command
+    from ._serving import site_command
 
     site_command(folder)
 

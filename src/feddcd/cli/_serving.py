@@ -1,4 +1,4 @@
-"""What `feddcd federation serve` and `study` do."""
+"""What `feddcd federation serve`, `site` and `study` do."""
 
 import shlex
 import sys
@@ -12,8 +12,10 @@ from .._errors import SpecError
 from .._files import owner_only, shown
 from .._settings import read_toml
 from .._text import printable
-from ..federation.folder import FederationFolder
-from ..federation.machine.programs import POLL_S, is_up
+from ..federation.folder import FederationFolder, load_address, load_limits, load_place
+from ..federation.machine.link_state import hangs, link_of
+from ..federation.machine.processes import Group
+from ..federation.machine.programs import POLL_S, REST_S, is_up, node
 from ..federation.machine.serving import EventTail, serve, state_of, want
 from ._federation import terminable
 from ._tables import load_job, show_event, show_table
@@ -66,6 +68,49 @@ def study_command(path: Path, name: str, job: Path, follow: bool) -> None:
         show_table(study)
     else:
         say(f"model: {shown(study.results / 'model.npz')}")
+
+
+def site_command(path: Path) -> None:
+    """Until Ctrl-C. A node that dies, or hangs, is started again."""
+    place, address, (longest, _) = load_place(path), load_address(path), load_limits(path)
+    group, shown_state = Group(place.folder / "process.json"), ("", "")
+    with terminable(), owner_only():
+        try:
+            say(f"{place.client}: its log is in {place.folder}")
+            group.start(node(place.folder))
+            while True:
+                shown_state = _show_link(place.folder, address, shown_state)
+                for name in group.dead():
+                    say(f"not connected: {_last_error(group, name)}")
+                    say(f"it is tried again in {REST_S:g} s")
+                    time.sleep(REST_S)
+                    group.again(name)
+                if hangs(link_of(place.folder), longest):
+                    say("it gave no sign of life for too long, and is started again")
+                    for name in list(group.running):
+                        group.again(name)
+                    time.sleep(REST_S)
+                time.sleep(1)
+        except KeyboardInterrupt:
+            say("stopped")
+        finally:
+            group.end()
+
+
+def _show_link(folder: Path, address: str, before: tuple[str, str]) -> tuple[str, str]:
+    """A line when it changes."""
+    held = link_of(folder)
+    now = "connected" if held["state"] == "answering" else held["state"], str(held["why"])
+    if now != before and now[0] in ("connecting", "connected"):
+        to = f"{now[0]} {'to' if now[0] == 'connected' else 'with'} {address}"
+        say(f"{to}: {now[1]}" if now[1] else to)
+    return now
+
+
+def _last_error(group: Group, name: str) -> str:
+    log = group.programs[name].log
+    lines = [line for line in log.read_text(errors="replace").splitlines() if "ERROR:" in line]
+    return printable(lines[-1].partition("ERROR:")[2].strip()) if lines else f"see {log}"
 
 
 def _text(job: Path) -> str:

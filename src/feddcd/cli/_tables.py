@@ -11,6 +11,7 @@ from .._text import printable_lines
 from ..data.codebook import load_codebook, read_codebook
 from ..data.conform import read_agreed
 from ..data.frames import no_column
+from ..federation.enrolment.desk import withdraw
 from ..federation.folder import FederationFolder
 from ._terminal import say, warn
 
@@ -124,4 +125,6 @@ def uninvite(folder: FederationFolder, sites: list[str]) -> None:
         if site not in invited:
             raise SpecError(f"{site!r} is not invited; invited: {', '.join(invited)}")
         folder.key(site).unlink()
-        say(f"the next table is without {site}")
+        withdraw(folder, site)
+        folder.note("retired", sites=[site], barred=False)
+        say(f"the next table is without {site}; its key is not let in any more")

@@ -61,14 +61,15 @@ Answerer = Callable[[str, dict[str, bytes]], Packed]
 
 class SiteNode:
     """`refuse` makes the answer to a question that cannot be answered here; `note` writes to the
-    site's own log."""
+    site's own log; `tell` hears how it stands: connecting (and why), connected, answering."""
 
     def __init__(
         self, address: str, authority: bytes, key: Any, answering: Answerer,
         refuse: Callable[[str], bytes], note: Callable[[str, str], None], say: Say,
+        tell: Callable[[str, str], None] = lambda state, why: None,
     ):  # fmt: skip
         self._address, self.answering = address, answering
-        self._refuse, self._note, self._say = refuse, note, say
+        self._refuse, self._note, self._say, self._tell = refuse, note, say, tell
         self._public = public_key_to_bytes(key.public_key())
         auth = NodeAuthHttpInterceptor(key, key.public_key())
         chain = [RuntimeVersionHttpInterceptor(component_name="SuperNode"), auth]
@@ -84,6 +85,7 @@ class SiteNode:
 
     def serve(self) -> None:
         """For ever; raises FlowerError, in plain words, when the link does not let it in."""
+        self._tell("connecting", "")
         self._activate()
         beat = HeartbeatSender(self._beat)
         beat.start()
@@ -103,10 +105,11 @@ class SiteNode:
                 answer = self._patiently(self._client.ActivateNode, request)
                 break
             except httpx.HTTPStatusError as error:
+                why = "it does not know the key of this site, or another node has it"
+                self._tell("connecting", why)
                 if time.monotonic() > until:
                     raise _errors.FlowerError(
-                        f"{self._address} does not let this site in: it does not know the key of "
-                        f"this site, or another node has it ({_reason(error)})"
+                        f"{self._address} does not let this site in: {why} ({_reason(error)})"
                     ) from None
             time.sleep(LATEST_S)
         self._node = Node(node_id=answer.node_id)
@@ -120,6 +123,7 @@ class SiteNode:
             pulled = self._patiently(
                 self._client.PullMessages, PullMessagesRequest(node=self._node)
             )
+            self._tell("connected", "")
             if not pulled.messages_list:
                 time.sleep(pause)
                 pause = min(1.5 * pause, LATEST_S)
@@ -138,6 +142,7 @@ class SiteNode:
         self._look_at(run)
         try:
             parts = self._pull(run, tree)
+            self._tell("answering", "")
             reply = self.answering(id, parts)
         except (TooLarge, Overrun) as error:
             self._say(f"ERROR: a question was not answered: {error}")
@@ -215,6 +220,7 @@ class SiteNode:
                     raise _errors.FlowerError(
                         f"{self._address} is not whom this site expects: {why}"
                     ) from None
+            self._tell("connecting", why)
             if not told:
                 self._say(f"no connection to {self._address} ({why}); trying again")
                 told = True

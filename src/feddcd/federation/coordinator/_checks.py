@@ -11,6 +11,7 @@ from typing import Any
 from ..._errors import Refused
 from ..._text import printable
 from ...data.agreement import MAX_CLASSES, Offer
+from ..wire import Envelope, read_refusal
 
 LONGEST = 600  # letters of a reason that is shown
 MOST_LETTERS = 500  # of a name or a level
@@ -88,3 +89,10 @@ def check_welcome(offer: Offer) -> None:
             check_levels(list(offer.classes), "its outcome", MAX_CLASSES)
     except Refused as error:
         raise Refused(f"{name}: {error}") from None
+
+
+def refusal_of(site: str, envelope: Envelope) -> str:
+    try:
+        return reason_of(site, read_refusal(envelope).reason)
+    except (KeyError, TypeError):
+        return f"{site}: its answer cannot be read: a refusal without a reason"

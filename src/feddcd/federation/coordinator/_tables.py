@@ -36,9 +36,10 @@ from ..folder import FederationFolder
 from ..roster import ROSTER
 from ..site.approval import WAITS
 from ..wire import Envelope
-from ._checks import check_count, reason_of
+from ._checks import check_count, refusal_of
 from ._masked import PROOF, MaskedRun, begin, unfinished
 from ._offers import odd_spelling, odd_words, read_columns
+from ._rosters import settle_roster
 from .nodes import Nodes, greet
 
 PAUSE_S = 1.0
@@ -64,6 +65,7 @@ class AnalysisRun:
 
     def run(self) -> AnalysisResult:
         greet(self.folder, self.nodes, self.config)
+        settle_roster(self.folder, self._signatures, self.refused, self.config.patience)
         kept = unfinished(self.folder, self.plan, self._ask_all, self.config.patience)
         if kept is not None:
             self.folder.note("goes on", job=kept.folder.id)
@@ -86,6 +88,12 @@ class AnalysisRun:
                 return self._finish(*self._settled(cohort, kept))
             except Withdrawn:
                 continue
+
+    def _signatures(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, Envelope]]:
+        """Of those who are here; who came meanwhile is greeted."""
+        self.nodes.call(lambda: True)
+        here = {site: data for site, data in requests.items() if site in self.nodes.here()}
+        yield from self._replies(here, "roster", SMALL)
 
     def _kept(self, offers: Mapping[str, ColumnsOffer]) -> dict[str, ColumnsOffer]:
         """Of sites that were not refused; one with another outcome than most is."""
@@ -193,7 +201,7 @@ class AnalysisRun:
 
     def _finish(self, cohort: Agreement, result: AnalysisResult) -> AnalysisResult:
         dropped = {site: self.dropped.get(site, 0) for site in cohort.sites}
-        (self.folder.server / PROOF).unlink(missing_ok=True)  # that of an earlier table
+        (self.folder.results / PROOF).unlink(missing_ok=True)  # that of an earlier table
         return self._write(result.with_sites(dropped, self.refused, True), cohort.sites)
 
     def _write(self, result: AnalysisResult, sites: Sequence[str]) -> AnalysisResult:
@@ -246,7 +254,7 @@ class AnalysisRun:
                 self.folder.note("silent", site=site)
                 self.nodes.lost(site)
             elif envelope.kind == "refusal":
-                self._refused(site, _reason(site, envelope))
+                self._refused(site, refusal_of(site, envelope))
             elif envelope.kind != kind or envelope.meta.get("client") != site:
                 self._refuse(site, f"{site}: its answer is not to the question")
             else:
@@ -287,10 +295,3 @@ class AnalysisRun:
     def _note(self, row: dict[str, Any]) -> None:
         plain = {k: None if not np.isfinite(v) else v for k, v in row.items()}
         self.folder.note("exchange", **plain)
-
-
-def _reason(site: str, envelope: Envelope) -> str:
-    try:
-        return reason_of(site, wire.read_refusal(envelope).reason)
-    except (KeyError, TypeError):
-        return f"{site}: its answer cannot be read: a refusal without a reason"

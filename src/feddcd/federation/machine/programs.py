@@ -17,6 +17,7 @@ from ..config import Config
 from ..folder import FederationFolder, load_places
 from ._inner import inner_port, inside, make_door, register
 from ._keeper import Keeper
+from ._keeper import connected as connected
 from .keys import serves
 from .processes import Group, Program
 

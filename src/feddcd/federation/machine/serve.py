@@ -16,6 +16,7 @@ from ..folder import load_address, load_limits, load_place
 from ..site.answer import answer, note
 from ..wire import Refusal, pack_message
 from .keys import load_private
+from .link_state import LinkState
 
 # what an answer may import: the second needs JAX, which a site for tables can lack
 NEEDED = ("feddcd.federation.site._tables", "feddcd.federation.site._training")
@@ -36,7 +37,9 @@ def main() -> None:
         refuse = lambda reason: pack_message(Refusal(place.client, f"{place.client}: {reason}"))
         authority, key = (folder / "ca.crt").read_bytes(), load_private(folder / "key")
         address = load_address(folder)
-        SiteNode(address, authority, key, answering, refuse, partial(note, place), _say).serve()
+        state = LinkState(folder, address)
+        noting = partial(note, place)
+        SiteNode(address, authority, key, answering, refuse, noting, _say, state.tell).serve()
     except (FeddcdError, OSError) as error:
         _say(f"ERROR: {error}")
         sys.exit(1)

@@ -74,6 +74,11 @@ def answer(request: bytes, place: SitePlace, ask: Callable[[str], str] | None = 
 
             check_running(place.folder)
             return respond(envelope, place, release, request)
+        if envelope.kind == "roster":
+            from ._signing import sign_roster
+
+            check_running(place.folder)
+            return wire.pack_message(sign_roster(envelope, place))
         data, out = _answer(envelope, place, release, request)
         return data if out is None else release.release(data, out, request)
     except Waits as waits:  # polls are no refusals

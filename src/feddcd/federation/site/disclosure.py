@@ -74,6 +74,8 @@ def told(entry: Mapping[str, Any]) -> str:
             return f"{word.upper():8} {entry[word]} {entry.get('what', '')}".rstrip()
     if "paused" in entry:
         return "PAUSED" if entry["paused"] else "RESUMED"
+    if "roster" in entry:
+        return f"SIGNED   the list of sites: {entry['roster']}"
     if "withdrawal" in entry:
         return f"WITHDRAWAL  {entry['withdrawal']} ({plural(entry['closed'], 'set')} closed)"
     if "job" in entry:

@@ -1,0 +1,126 @@
+"""What `feddcd federation status` shows: lines, JSON, or a page on loopback."""
+
+import json
+from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from .._errors import FeddcdError
+from .._text import plural
+from ..federation.folder import FederationFolder
+from ..federation.status import federation_status, site_status
+from ._terminal import say
+
+REFRESH_S = 5
+HOSTS = ("127.0.0.1", "localhost")  # other names lead here only by a trick of a stranger's page
+
+
+def status_command(path: Path, plain: bool, serve: bool, port: int) -> None:
+    status_of(path)
+    if serve:
+        return _serve(path, port)
+    held = status_of(path)
+    if plain:
+        return print(json.dumps(held, indent=1))
+    for line in lines_of(held):
+        say(line)
+
+
+def status_of(path: Path) -> dict[str, Any]:
+    """Of a site's folder, or of a federation's."""
+    if (path / "site.toml").exists():
+        return site_status(path)
+    return federation_status(FederationFolder(path))
+
+
+def lines_of(held: Mapping[str, Any]) -> list[str]:
+    lines = [f"{name}: {value}" for name, value in _facts(held)]
+    for _, rows in _tables(held):
+        lines += ["  ".join(part for part in row if part) for row in rows]
+    return [*lines, f"next: {held['next']}"]
+
+
+def _facts(held: Mapping[str, Any]) -> list[tuple[str, str]]:
+    if "sites" in held:
+        port = f"open at {held['address']}" if held["open"] else "closed"
+        here = sum(site["state"] == "connected" for site in held["sites"])
+        facts = [("federation", held["federation"]), ("port", port)]
+        facts += [("connected", f"{here} of {plural(len(held['sites']), 'site')}")]
+        return facts + ([("missing", ", ".join(held["missing"]))] if held["missing"] else [])
+    link = held["state"] + (f" since {held['since']}" if held["since"] else "")
+    facts = [("site", held["site"]), ("coordinator", held["coordinator"]), ("link", link)]
+    facts += [("why", held["why"])] if held["why"] else []
+    facts += [("left this site", plural(held["left"], "answer"))]
+    facts += [("refused", plural(held["refused"], "question"))]
+    facts += [("waits for you", ", ".join(held["waits"]) or "nothing")]
+    facts += [("summed with", held["roster"] or "nobody yet: no list of sites is signed")]
+    return facts + ([("results", ", ".join(held["results"]))] if held["results"] else [])
+
+
+def _tables(held: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, ...]]]]:
+    if "sites" not in held:
+        return [("last in the log", [("", line) for line in held["last"]])]
+    sites = [(s["site"], s["state"], str(s["since"] or "")) for s in held["sites"]]
+    studies = [
+        (f"study {s['study']}", s["state"], "; ".join(filter(None, [s["reason"], *s["heard"]])))
+        for s in held["studies"]
+    ]
+    return [("sites", sites), ("studies", studies)]
+
+
+def page_of(held: Mapping[str, Any]) -> str:
+    """The same as a page: every word escaped, nothing loaded from anywhere."""
+    from ..report.page import document, header, paragraph
+    from ..report.tables import pairs, table
+
+    title = str(held.get("federation") or held.get("site"))
+    parts = [header(title, f"Next: {held['next']}"), pairs("Now", _facts(held), "settings")]
+    for name, rows in _tables(held):
+        if rows:
+            parts.append(table(name, ("", *[""] * (len(rows[0]) - 1)), ("", rows)))
+    parts.append(paragraph(f"This page loads itself again every {REFRESH_S} s.", "note"))
+    return document(f"{title}: status", *parts)
+
+
+def _serve(path: Path, port: int) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", port), handler_of(path)) as server:
+        say(f"http://127.0.0.1:{server.server_address[1]}/ until Ctrl-C")
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            say("stopped")
+
+
+def handler_of(path: Path) -> type[BaseHTTPRequestHandler]:
+    """Answers GET / and /status.json, to programs of this machine."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            host = (self.headers.get("host") or "").rpartition(":")[0] or self.headers.get("host")
+            kind, body, code = "text/plain", b"", 200
+            try:
+                if host not in HOSTS:
+                    code = 403
+                elif self.path == "/":
+                    kind, body = "text/html; charset=utf-8", page_of(status_of(path)).encode()
+                elif self.path == "/status.json":
+                    kind, body = "application/json", json.dumps(status_of(path)).encode()
+                else:
+                    code = 404
+            except (FeddcdError, OSError) as error:
+                code, body = 500, str(error).encode()
+            self.send_response(code)
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(len(body)))
+            self.send_header("cache-control", "no-store")
+            self.send_header("x-content-type-options", "nosniff")
+            self.send_header("x-frame-options", "DENY")
+            self.send_header("refresh", str(REFRESH_S))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    return Handler

@@ -1,0 +1,95 @@
+"""One roster of all sites that enrolled: proposed to them, signed by each, then given to all.
+
+server/roster.proposed.json    with the signatures so far; it becomes roster.json when all have
+                               signed. Until then the roster of before holds.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+from ..._errors import DataError, FolderError, Refused, Stalled
+from ..._files import Disk, save
+from ...sums.roster import FEWEST, Roster
+from ...sums.signing import verify_roster
+from .. import wire
+from ..enrolment.desk import members
+from ..folder import FederationFolder
+from ..roster import ROSTER, load_roster
+from ..sign_up import read_roster, unsigned
+from ..wire import Envelope
+
+PROPOSED = "roster.proposed.json"
+PAUSE_S = 1.0
+Replies = Callable[[Mapping[str, bytes]], Iterator[tuple[str, Envelope]]]
+
+
+def settle_roster(
+    folder: FederationFolder, ask: Replies, refused: Mapping[str, str], patience: float
+) -> None:
+    """Where sites enrolled: waits, as long as patience lasts, until all of them have signed."""
+    wanted = _wanted(folder)
+    if wanted is None:
+        return
+    current = _current(folder)
+    if current is None or current.digest != wanted.digest:
+        current = _collect(folder, wanted, ask, refused, patience)
+        save(Disk(), folder.server / ROSTER, current.to_json())
+        (folder.server / PROPOSED).unlink(missing_ok=True)
+        folder.note("roster", sites=list(current.names), words=current.words())
+    for _ in ask(_message(current, current.names)):  # who was away when it was complete has it now
+        pass
+
+
+def _wanted(folder: FederationFolder) -> Roster | None:
+    """All who enrolled, and who were in the roster before and still are invited."""
+    enrolled = members(folder)
+    if enrolled is None:
+        return None
+    known, current = set(enrolled.names), _current(folder)
+    before = current.members if current else ()
+    kept = [m for m in before if m.name not in known and folder.key(m.name).exists()]
+    wanted = Roster([*enrolled.members, *kept])
+    return wanted if len(wanted.names) >= FEWEST else None
+
+
+def _current(folder: FederationFolder) -> Roster | None:
+    try:
+        return load_roster(folder.server)
+    except FolderError:
+        return None
+
+
+def _collect(
+    folder: FederationFolder,
+    wanted: Roster,
+    ask: Replies,
+    refused: Mapping[str, str],
+    patience: float,
+) -> Roster:
+    path, until = folder.server / PROPOSED, time.monotonic() + patience
+    proposed = read_roster(path) if path.exists() else wanted
+    if proposed.digest != wanted.digest:
+        proposed = wanted
+    save(Disk(), path, proposed.to_json())
+    while left := unsigned(proposed):
+        for site, reply in ask(_message(proposed, left)):
+            try:
+                mark = bytes.fromhex(str(reply.meta["signature"]))
+                verify_roster(proposed[site].signing, proposed.digest, mark)
+            except (Refused, LookupError, ValueError):
+                raise DataError(f"{site} did not sign the roster that it was given") from None
+            proposed = Roster(proposed.members, proposed.signatures | {site: mark})
+            save(Disk(), path, proposed.to_json())
+        denied = [refused[site] for site in left if site in refused]
+        if denied:
+            raise DataError(f"nothing can be summed without its signature: {'; '.join(denied)}")
+        if unsigned(proposed) and time.monotonic() > until:
+            told = ", ".join(unsigned(proposed))
+            raise Stalled(f"waited {patience:g} s for {told} to sign the list of sites")
+        time.sleep(PAUSE_S if unsigned(proposed) else 0)
+    return proposed.check()
+
+
+def _message(roster: Roster, sites: tuple[str, ...] | list[str]) -> dict[str, bytes]:
+    held = wire.pack_message(Envelope("roster", {"roster": roster.to_json().decode()}, {}))
+    return dict.fromkeys(sites, held)

@@ -1,0 +1,49 @@
+"""How a site's node stands with the coordinator, in a file that others may look at: link.json."""
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from ..._files import Disk, save
+from .processes import processes
+
+FILE = "link.json"
+SEEN_S = 10.0  # between two signs of life
+STALE_S = 150.0  # without one: it hangs
+STATES = ("connecting", "connected", "answering", "refused")
+
+
+class LinkState:
+    """Written by the node: when its state changes, and every few seconds to show that it lives."""
+
+    def __init__(self, folder: Path, address: str):
+        self._path, self._address = folder / FILE, address
+        self._now, self._since, self._seen = ("", ""), 0.0, 0.0
+
+    def tell(self, state: str, why: str = "") -> None:
+        now, same = time.time(), (state, why) == self._now
+        if same and now - self._seen < SEEN_S:
+            return
+        self._since = self._since if same else now
+        self._now, self._seen = (state, why), now
+        held = {"state": state, "why": why, "since": round(self._since, 3), "seen": round(now, 3)}
+        save(Disk(), self._path, held | {"address": self._address, "pid": os.getpid()})
+
+
+def link_of(folder: Path) -> dict[str, Any]:
+    """What the node said last; it is "down" where nothing was said or its process has gone."""
+    try:
+        held = json.loads((folder / FILE).read_text())
+        if any(process.pid == held["pid"] and process.at_work for process in processes()):
+            return held
+    except (OSError, ValueError, LookupError, TypeError):
+        pass
+    return {"state": "down", "why": "", "since": None}
+
+
+def hangs(held: dict[str, Any], longest: float) -> bool:
+    """Whether a node that runs gave no sign of life for too long; an answer may take `longest`."""
+    limit = STALE_S + (longest if held.get("state") == "answering" else 0.0)
+    return held.get("state") in STATES and time.time() - held["seen"] > limit

@@ -1,0 +1,166 @@
+"""How a federation stands, at both ends, as plain values: from files alone, so it can be asked at
+any time. Nothing of the data is in it."""
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .._errors import FeddcdError
+from .._text import printable
+from ..sums.roster import FEWEST
+from .enrolment import desk
+from .enrolment.invitation import when
+from .enrolment.site import enrolment_words
+from .folder import FederationFolder, load_address, load_place
+from .machine.link_state import link_of
+from .machine.programs import connected, is_up
+from .machine.serving import state_of
+from .roster import load_roster
+from .site.approval import waiting
+from .site.disclosure import told
+from .site.log import LOG
+
+LAST = 5  # lines of the log, or of events, that are shown
+HEARD = ("waiting", "refused", "silent", "failed", "each")
+
+
+def federation_status(folder: FederationFolder) -> dict[str, Any]:
+    """At the coordinator."""
+    config, up = folder.config(), is_up(folder)
+    sites = _sites(folder, up)
+    studies = [_study(folder.of_study(name)) for name in folder.studies()]
+    if folder.events.exists() and (alone := _study(folder))["state"] != "wanted":
+        studies.insert(0, alone)
+    missing = [site["site"] for site in sites if site["state"] == "not connected"]
+    held = {
+        "federation": config.name, "address": f"{config.host}:{config.port}", "open": up,
+        "sites": sites, "missing": missing, "studies": studies,
+    }  # fmt: skip
+    return held | {"next": _next(folder, held)}
+
+
+def _sites(folder: FederationFolder, up: bool) -> list[dict[str, Any]]:
+    here, invited = connected(folder) if up else {}, set(folder.invited())
+    made, found = desk.records(folder), []
+    for name in sorted(invited | set(made)):
+        record, state, since = made.get(name), "not connected", None
+        if name in invited:
+            node = here.get(name, {})
+            if node.get("online"):
+                state, since = "connected", node.get("since")
+        elif record is not None and record.claim is not None:
+            state, since = "waits for confirm", when(record.used or 0.0)
+        elif record is not None:
+            state = "invited" if record.expires > time.time() else "invitation ended"
+            since = when(record.made)
+        found.append({"site": name, "state": state, "since": since})
+    return found
+
+
+def _study(study: FederationFolder) -> dict[str, Any]:
+    """Its state, and what was heard of it last."""
+    heard: list[str] = []
+    state: dict[str, Any] = state_of(study) if study.study else {"state": "wanted"}
+    for _, event in study.read_events():
+        if event["event"] == "greeting":
+            heard.clear()
+            state = state if study.study else {"state": "running"}
+        elif event["event"] in HEARD:
+            heard.append(printable(str(event.get("reason") or event.get("site") or "")))
+        elif event["event"] == "finished" and not study.study:
+            state = {"state": "done"}
+        if event["event"] == "failed" and not study.study:
+            state = {"state": "failed", "reason": event.get("reason", "")}
+    told = {"study": study.study or "federation.toml", "state": state["state"]}
+    since = state.get("time")
+    told |= {"since": when(since) if since else None, "reason": state.get("reason", "")}
+    return told | {"heard": list(dict.fromkeys(heard))[-LAST:], "folder": str(study.results)}
+
+
+def _next(folder: FederationFolder, held: Mapping[str, Any]) -> str:
+    """The one thing to do now."""
+    by_state: dict[str, list[str]] = {}
+    for site in held["sites"]:
+        by_state.setdefault(site["state"], []).append(site["site"])
+    at = folder.path.name
+    if waits := by_state.get("waits for confirm"):
+        return f"call {waits[0]}, then: feddcd federation confirm {at} {waits[0]}"
+    if not held["sites"]:
+        return f"feddcd federation invite {at} NAME"
+    if not held["open"]:
+        return f"open the port: feddcd federation serve {at}"
+    if ended := by_state.get("invitation ended"):
+        return f"feddcd federation invite {at} {ended[0]}"
+    if invited := by_state.get("invited"):
+        return f"wait until {', '.join(invited)} enrol with their invitations"
+    if away := by_state.get("not connected"):
+        return f"ask {', '.join(away)} to start: feddcd federation site"
+    running = [s["study"] for s in held["studies"] if s["state"] in ("running", "wanted")]
+    if running:
+        return f"wait for {running[0]}: {_waits(folder, running[0])}"
+    if len(by_state.get("connected", ())) < FEWEST:
+        return f"invite more sites: sums need {FEWEST}"
+    return f"feddcd federation study {at} NAME --job job.toml"
+
+
+def _waits(folder: FederationFolder, study: str) -> str:
+    name = "" if study == "federation.toml" else study
+    heard = _study(folder.of_study(name))["heard"]
+    return heard[-1] if heard else "it is at work"
+
+
+def site_status(folder: Path) -> dict[str, Any]:
+    """At a site."""
+    place, link = load_place(folder), link_of(folder)
+    state = "connected" if link["state"] == "answering" else link["state"]
+    left, refused, last = _log(folder)
+    ids = waiting(folder)
+    held = {
+        "site": place.client, "coordinator": load_address(folder), "state": state,
+        "why": printable(str(link["why"])), "since": when(link["since"]) if link["since"] else None,
+        "left": left, "refused": refused, "last": last, "waits": ids,
+        "paused": (folder / "paused").exists(), "roster": _roster(folder),
+        "results": sorted(path.name for path in (folder / "results").glob("*")),
+    }  # fmt: skip
+    return held | {"next": _next_at_site(folder, held)}
+
+
+def _log(folder: Path) -> tuple[int, int, list[str]]:
+    """How many answers left, how many were refused, and the last lines, for a person."""
+    path = folder / LOG
+    lines = path.read_text("utf-8").splitlines() if path.exists() else []
+    entries = []
+    for line in lines:
+        try:
+            entries.append(json.loads(line))
+        except ValueError:  # torn: `outgoing --verify` says so
+            continue
+    refused = sum("refused" in entry for entry in entries)
+    left = sum("kind" in entry and "refused" not in entry for entry in entries)
+    shown = [f"{e.get('time', '')[:19].replace('T', ' ')}  {told(e)}" for e in entries[-LAST:]]
+    return left, refused, list(map(printable, shown))
+
+
+def _roster(folder: Path) -> str | None:
+    """The six words of the sites with which this one may be summed."""
+    try:
+        return load_roster(folder).words()
+    except FeddcdError:
+        return None
+
+
+def _next_at_site(folder: Path, held: Mapping[str, Any]) -> str:
+    if held["paused"]:
+        return f"this site is paused; to answer again: feddcd federation pause {folder} --end"
+    if held["waits"]:
+        return f"decide on what waits: feddcd federation approve {folder}"
+    if held["state"] == "down":
+        return f"start it: feddcd federation site {folder}"
+    if held["state"] == "connecting" and "does not know the key" in held["why"]:
+        words = enrolment_words(folder)
+        return f"call the coordinator, who has to confirm these words: {words}"
+    if held["state"] == "connecting":
+        return "wait; if it lasts, ask the coordinator whether its port is open"
+    return "nothing: this site answers when it is asked"
