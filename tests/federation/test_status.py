@@ -1,0 +1,209 @@
+"""How a federation stands at both ends, and the list of sites that each of them signs."""
+
+import http.client
+import json
+import os
+import shutil
+import threading
+import time
+from http.server import ThreadingHTTPServer
+
+import pytest
+
+from disks import in_memory
+from feddcd._errors import DataError, SpecError, Stalled
+from feddcd.cli._status import handler_of, lines_of, page_of, status_of
+from feddcd.cli._tables import uninvite
+from feddcd.federation.config import Config
+from feddcd.federation.coordinator._rosters import settle_roster
+from feddcd.federation.enrolment import desk, site
+from feddcd.federation.enrolment.desk import Desk
+from feddcd.federation.folder import FederationFolder, load_place
+from feddcd.federation.machine.init import create
+from feddcd.federation.machine.link_state import FILE, STALE_S, LinkState, hangs, link_of
+from feddcd.federation.machine.serving import state_of, want
+from feddcd.federation.roster import load_roster
+from feddcd.federation.site.answer import answer
+from feddcd.federation.site.approval import approve, deny, waiting, words_of
+from feddcd.federation.wire import unpack_message
+
+NAMES = ("east", "north", "south")
+JOB = '[glm]\nformula = "y ~ age"\nfamily = "gaussian"\n'
+
+
+@pytest.fixture(scope="module")
+def made():
+    """A federation of three sites that enrolled, made once."""
+    with in_memory() as folder:
+        home = create(folder / "fed", [], Config("demo", host="fed.example.org"))
+        (folder / "p.csv").write_text("age,y\n60,1\n61,0\n")
+        for name in NAMES:
+            given = desk.invite(home, name)
+            post = lambda invitation, sent: Desk(home)(sent, "h")
+            site.enrol(given, folder / name, folder / "p.csv", {}, post=post)
+            desk.confirm(home, name)
+        yield folder
+
+
+@pytest.fixture
+def folder(made, tmp_path):
+    shutil.copytree(made, tmp_path / "all")
+    return tmp_path / "all"
+
+
+def home_of(folder):
+    return FederationFolder(folder / "fed")
+
+
+def asker(folder, refused):
+    """As the coordinator asks: those whose answers wait, or who refuse, give nothing."""
+
+    def ask(requests):
+        for name, request in requests.items():
+            said = unpack_message(answer(request, load_place(folder / name)))
+            if said.kind == "roster":
+                yield name, said
+            elif "waits for approval" not in said.meta["reason"]:
+                refused[name] = said.meta["reason"]
+
+    return ask
+
+
+def settle(folder):
+    refused = {}
+    settle_roster(home_of(folder), asker(folder, refused), refused, 0.0)
+
+
+def test_every_site_signs_the_list_of_sites_once_a_person_agreed(folder):
+    with pytest.raises(Stalled, match=r"for east, north, south to sign the list of sites"):
+        settle(folder)
+    words = set()
+    for name in NAMES:
+        (id,) = waiting(folder / name)
+        lines = words_of(folder / name, id)
+        assert [line for line in lines if line.endswith(": new")] == [f"  {n}: new" for n in NAMES]
+        words.add(lines[-1].strip())
+        assert "decide on what waits" in status_of(folder / name)["next"]
+        approve(folder / name, id)
+    assert len(words) == 1, "all people read the same six words"
+    settle(folder)
+    rosters = [load_roster(folder / name) for name in NAMES]
+    assert {roster.digest for roster in rosters} == {load_roster(folder / "fed/server").digest}
+    assert {roster.words() for roster in rosters} == words
+    settle(folder)
+    assert not any(waiting(folder / name) for name in NAMES), "nobody is asked again"
+    assert status_of(folder / "north")["roster"] == words.pop()
+
+
+def test_without_one_signature_there_is_no_list(folder):
+    with pytest.raises(Stalled):
+        settle(folder)
+    for name in NAMES:
+        (deny if name == "north" else approve)(folder / name, waiting(folder / name)[0])
+    with pytest.raises(DataError, match="nothing can be summed without its signature: north: "):
+        settle(folder)
+    assert not (folder / "fed/server/roster.json").exists()
+
+
+def test_a_list_with_other_keys_for_this_site_is_refused(folder):
+    path = folder / "fed/server/members/north.json"
+    plain = json.loads(path.read_text())
+    other = json.loads((folder / "fed/server/members/south.json").read_text())
+    plain |= {"signing": other["agreement"]}
+    path.write_text(json.dumps(plain))
+    refused = {}
+    with pytest.raises((DataError, Stalled, ValueError)):
+        settle_roster(home_of(folder), asker(folder, refused), refused, 0.0)
+    assert not waiting(folder / "north"), "nobody is asked for it"
+
+
+def test_what_comes_next_is_said_at_every_step(folder):
+    home = home_of(folder)
+    said = status_of(home.path)
+    assert [one["state"] for one in said["sites"]] == ["not connected"] * 3
+    assert said["missing"] == list(NAMES)
+    assert not said["open"]
+    assert said["next"] == "open the port: feddcd federation serve fed"
+    given = desk.invite(home, "west")
+    assert status_of(home.path)["sites"][-1]["state"] == "invited"
+    post = lambda invitation, sent: Desk(home)(sent, "h")
+    site.enrol(given, folder / "west", folder / "p.csv", {}, post=post)
+    assert status_of(home.path)["next"].endswith("feddcd federation confirm fed west")
+    uninvite(home, ["north"])
+    assert "north" not in home.invited()
+    assert "north" not in [one["site"] for one in status_of(home.path)["sites"]]
+    assert "north" not in desk.members(home).names
+    desk.invite(home, "north")  # it may come back, with new keys
+
+
+def test_several_studies_have_a_folder_each(folder):
+    home = home_of(folder)
+    one, two = want(home, "first", JOB), want(home, "second", JOB.replace("age", "1"))
+    assert one.results == home.path / "studies" / "first"
+    assert home.studies() == ["first", "second"]
+    assert one.config().name == "demo/first"
+    assert one.config().plan.formula != two.config().plan.formula
+    assert state_of(one)["state"] == "wanted"
+    for bad, reason in (("nothing = 1\n", "unknown setting"), ("port = 1\n", "of the federation")):
+        with pytest.raises(SpecError, match=reason):
+            want(home, "third", bad)
+    assert home.studies() == ["first", "second"], "nothing is left of a study that is refused"
+    with pytest.raises(SpecError, match="there is another study first"):
+        want(home, "first", JOB.replace("age", "1"))
+    with pytest.raises(SpecError, match="letters, digits"):
+        want(home, "../x", JOB)
+    one.note("refused", reason="north: <script>alert(1)</script>\x1b[31m")
+    held = status_of(home.path)
+    page, lines = page_of(held), "\n".join(lines_of(held))
+    assert "&lt;script&gt;" in page
+    assert "<script" not in page
+    assert "\x1b" not in page + lines
+    assert "study first  wanted  north: " in lines
+
+
+def test_how_a_site_stands_with_the_coordinator(folder, monkeypatch):
+    north = folder / "north"
+    assert status_of(north)["state"] == "down"
+    assert status_of(north)["next"].startswith("start it: feddcd federation site ")
+    link = LinkState(north, "fed.example.org:9093")
+    link.tell("connecting", "it does not know the key of this site")
+    said = status_of(north)
+    assert said["state"] == "connecting"
+    assert site.enrolment_words(north) in said["next"], "so that both can compare them"
+    link.tell("connected")
+    held = link_of(north)
+    assert held["state"] == "connected"
+    assert not hangs(held, 600.0)
+    assert hangs(held | {"seen": time.time() - STALE_S - 1}, 600.0)
+    long = held | {"state": "answering", "seen": time.time() - STALE_S - 1}
+    assert not hangs(long, 600.0), "it may work for so long"
+    assert hangs(long | {"seen": time.time() - STALE_S - 601}, 600.0)
+    assert "connected" in "\n".join(lines_of(status_of(north)))
+    plain = json.loads((north / FILE).read_text())
+    (north / FILE).write_text(json.dumps(plain | {"pid": 2**22 + os.getpid()}))
+    assert status_of(north)["state"] == "down", "its process has gone"
+
+
+def test_the_page_is_for_this_machine_alone(folder):
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler_of(folder / "fed"))
+    port = server.server_address[1]
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+
+        def get(path, host=f"127.0.0.1:{port}"):
+            call = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+            call.request("GET", path, headers={"host": host})
+            said = call.getresponse()
+            return said.status, said.read().decode()
+
+        assert json.loads(get("/status.json")[1])["federation"] == "demo"
+        code, page = get("/")
+        assert code == 200
+        assert "fed.example.org:9093" in page or "closed" in page
+        assert get("/", "evil.example.org")[0] == 403, "a page of a stranger cannot read it"
+        assert get("/../fed/server/server.key")[0] == 404
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
