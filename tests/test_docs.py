@@ -29,6 +29,9 @@ from docs_blocks import (
     write_patients,
 )
 from feddcd.cli.app import app
+from feddcd.federation.enrolment import site
+from feddcd.federation.enrolment.desk import Desk
+from feddcd.federation.folder import FederationFolder
 from feddcd.federation.site.disclosure import REVEALS
 from feddcd.federation.site.policy import Policy, methods
 
@@ -41,10 +44,16 @@ PRINTED = {page.name: printed(page) for page in READABLE}
 HERE = {  # the commands of a page that run below, in this order
     "README.md": ("feddcd run ", "feddcd compare "),
     "deploy.md": (
-        "feddcd federation init fed --site north",
-        "feddcd federation join ",
+        "feddcd federation init fed --host ",
+        "feddcd federation invite ",
+        "feddcd federation enrol ",
+        "feddcd federation confirm ",
+        "feddcd federation status ",
+        "feddcd federation study ",
         "feddcd federation retire ",
         "feddcd federation expel ",
+        "feddcd federation init fed --site north",
+        "feddcd federation join ",
     ),
     "paper.md": ("feddcd theory",),
     "install.md": ("feddcd --",),
@@ -76,6 +85,7 @@ INDEX = "asks the package index"
 HOURS = "takes hours; tests/test_paper*.py run the like"
 NETWORK = "asks the publishers of data; tests/data/test_fetch.py asks a server of its own"
 MACHINES = "names machines, files and sites of an administrator"
+SERVES = "serves until it is stopped; benchmarks/enrol.py, which make chaos plays, starts it"
 WORDS = "shows what may be written, with placeholders"
 FILES = "needs files that have to be fetched, and measures for minutes"
 MANY = "starts 13 processes; the page simulates the same, and test_flower.py runs four sites"
@@ -108,9 +118,9 @@ NOT_RUN = {  # what is printed and not run, and why
         "pip install 'feddcd[flower]'": INDEX,
         "pip install --require-hashes -r requirements-site.lock": INDEX,
         "pip install --no-deps --no-build-isolation .": INDEX,
-        "feddcd federation site NAME": MACHINES,
+        "feddcd federation serve fed": SERVES,
+        "feddcd federation site north": SERVES,
         "feddcd federation certify fed --authority /media/stick": MACHINES,
-        "feddcd federation up fed --no-sites": MACHINES,
     },
     "install.md": {
         "pip install --require-hashes -r requirements-site.lock": INDEX,
@@ -170,7 +180,7 @@ def test_the_commands_of_the_readme_run(folder):
 def test_the_commands_on_members_run(folder):
     """`retire` and `expel` need a federation that has begun: one with the sites of the page."""
     run = lambda line: run_line(DOCS / "deploy.md", line, folder)
-    init, join, *leave = commands("deploy.md")
+    *leave, init, join = commands("deploy.md")[-4:]
     run(init)
     run(join)
     sites = [path.name for path in (folder / "fed" / "sites").iterdir()]
@@ -206,6 +216,28 @@ def test_messages_that_are_explained_are_messages():
         for message in re.findall(r"`([^`]+)`", cell):
             for part in message.split("…"):
                 assert len(part.strip()) < 5 or part.strip() in source, message
+
+
+def test_the_commands_on_enrolment_run(folder, monkeypatch):
+    """As two people type them; what the site sends comes to the coordinator without a network, and
+    the words are read by phone."""
+    lines = commands("deploy.md")[:-4]
+    home = FederationFolder(folder / "fed")
+    monkeypatch.setattr(site, "over_tls", lambda _, sent: Desk(home)(sent, "192.0.2.1"))
+    first = lambda _: " ".join(site.enrolment_words(folder / "north").split()[:3])
+    monkeypatch.setattr("builtins.input", first)
+    write_patients(folder)
+    (folder / "plan").mkdir()
+    plan = '[glm]\nformula = "death ~ age + C(sex)"\nfamily = "binomial"\n'
+    (folder / "plan" / "job.toml").write_text(plan)
+    said = {line: run_line(DOCS / "deploy.md", line, folder) for line in lines}
+    begins = [line.split()[2] for line in lines]
+    order = ["init", "invite", "enrol", "confirm", "status", "status", "study"]
+    assert begins == order
+    assert list(home.invited()) == ["north"]
+    assert "connected: 0 of 1 site" in said["feddcd federation status fed"]
+    assert "link: down" in said["feddcd federation status north"]
+    assert (folder / "fed" / "studies" / "readmission" / "study.toml").exists()
 
 
 def test_the_commands_on_theory_run(folder):
