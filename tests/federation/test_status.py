@@ -25,7 +25,7 @@ from feddcd.federation.machine.serving import state_of, want
 from feddcd.federation.roster import load_roster
 from feddcd.federation.site.answer import answer
 from feddcd.federation.site.approval import approve, deny, waiting, words_of
-from feddcd.federation.wire import unpack_message
+from feddcd.federation.wire import Envelope, pack_message, unpack_message
 
 NAMES = ("east", "north", "south")
 JOB = '[glm]\nformula = "y ~ age"\nfamily = "gaussian"\n'
@@ -159,6 +159,24 @@ def test_several_studies_have_a_folder_each(folder):
     assert "<script" not in page
     assert "\x1b" not in page + lines
     assert "study first  wanted  north: " in lines
+
+
+def test_a_result_comes_back_as_plain_text(folder):
+    """Of known names and sizes; whatever else somebody sends is refused."""
+    place = load_place(folder / "north")
+    ask = lambda **meta: unpack_message(answer(pack_message(Envelope("result", meta, {})), place))
+    said = ask(study="first", files={"summary.txt": "a table\x1b[31m\nage 0.1"})
+    assert said.kind == "result"
+    assert (place.folder / "results/first/summary.txt").read_text() == "a table\\x1b[31m\nage 0.1"
+    assert status_of(place.folder)["results"] == ["first"]
+    assert "CAME     the result of first" in status_of(place.folder)["last"][-1]
+    for bad in (
+        {"study": "../x", "files": {"summary.txt": ""}}, {"study": "a", "files": {}}, {},
+        {"study": "a", "files": {"policy.toml": ""}}, {"study": "a", "files": {"summary.txt": 1}},
+        {"study": "a", "files": {"../key": ""}}, {"study": 1, "files": []},
+    ):  # fmt: skip
+        assert ask(**bad).kind == "refusal"
+    assert [path.name for path in (place.folder / "results").iterdir()] == ["first"]
 
 
 def test_how_a_site_stands_with_the_coordinator(folder, monkeypatch):

@@ -238,7 +238,10 @@ def join_command(path: Path, site: str) -> None:
 
 def depart_command(path: Path, sites: list[str], *, barred: bool) -> None:
     folder = FederationFolder(path)
-    if folder.config().plan is not None:
+    if folder.config().plan is not None or not folder.ledger.exists():
+        for study in map(folder.of_study, folder.studies()):
+            if study.ledger.exists():  # of a training: its sums are made right without them
+                study.request(tuple(sites), barred)
         return uninvite(folder, sites)
     members = _look(folder).server.members
     for site in sites:

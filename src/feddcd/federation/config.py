@@ -15,6 +15,7 @@ from ..runs.spec import Spec
 from ..sums.roster import FEWEST
 
 ANSWERS = ("", "sum", "each")
+SHARED = ("nobody", "cohort")
 # the settings of a Spec that are agreed on; all others may change while a federation lives
 AGREED = ("algorithm", "model", "l2", "weighting", "seed", "dtype", "settings")
 _OF_SPEC = (*AGREED, "tau", "rounds", "target_gap", "certify_every")
@@ -36,6 +37,7 @@ class Config:
     features: tuple[str, ...] | int | None = None  # None: what most sites have
     classes: tuple[str, ...] | tuple[float, ...] | None = None
     answers: str = ""  # of training: sum or each; without a word, each
+    share: str = "nobody"  # or cohort: the sites of a table get it, too
     plan: Any = None  # of an analysis, as [glm] or [describe] has it, instead of training
 
     def __post_init__(self):
@@ -53,6 +55,8 @@ class Config:
             raise SpecError(f"bind is an address of this machine, got bind={self.bind!r}")
         if self.fewest < 2:
             raise SpecError(f"a round needs at least 2 uploads, got fewest={self.fewest}")
+        if self.share not in SHARED:
+            raise SpecError(f"share is {' or '.join(SHARED)}, not {self.share!r}")
         if self.answers not in ANSWERS:
             raise SpecError(f"answers is sum or each, not {self.answers!r}")
         if self.answers and self.plan is not None:
@@ -125,6 +129,7 @@ def load_study(path: Path, federation: Config, study: str) -> Config:
             raise SpecError(f"{path}: {name} is a setting of the federation, not of a study")
     kept = {n: getattr(federation, n) for n in ("deadline", "patience", "fewest")}
     kept |= {"host": federation.host, "port": federation.port, "bind": federation.bind}
+    kept["share"] = "cohort"  # who took part may see what came of it, unless the study says no
     return _read(path, {"name": f"{federation.name}/{study}", **kept, **values})
 
 

@@ -12,6 +12,7 @@ from ..data.agreement import Offer
 from ..durable.codec import LIMIT, pack, unpack
 
 VERSION = 1
+RESULT_FILES = ("summary.txt", "coefficients.csv")  # of a table, which go back to sites
 REGRESSION = "regression"  # what is said for a model where a table is asked for
 
 

@@ -40,6 +40,7 @@ from ._checks import check_count, refusal_of
 from ._masked import PROOF, MaskedRun, begin, unfinished
 from ._offers import odd_spelling, odd_words, read_columns
 from ._rosters import settle_roster
+from ._sharing import share
 from .nodes import Nodes, greet
 
 PAUSE_S = 1.0
@@ -206,6 +207,7 @@ class AnalysisRun:
 
     def _write(self, result: AnalysisResult, sites: Sequence[str]) -> AnalysisResult:
         list(result.write(self.folder.results / self.analysis.part))
+        share(self.folder, self.nodes, self.folder.results / self.analysis.part, sites)
         self.folder.note(
             "finished", committed=result.n_exchanges, unsettled=[], messages=dict(self.nodes.sent),
             **result.facts(), sites=list(sites), refused=sorted(self.refused),

@@ -79,6 +79,10 @@ def answer(request: bytes, place: SitePlace, ask: Callable[[str], str] | None = 
 
             check_running(place.folder)
             return wire.pack_message(sign_roster(envelope, place))
+        if envelope.kind == "result":
+            from ._results import keep_result
+
+            return wire.pack_message(keep_result(envelope, place))
         data, out = _answer(envelope, place, release, request)
         return data if out is None else release.release(data, out, request)
     except Waits as waits:  # polls are no refusals

@@ -76,6 +76,8 @@ def told(entry: Mapping[str, Any]) -> str:
         return "PAUSED" if entry["paused"] else "RESUMED"
     if "roster" in entry:
         return f"SIGNED   the list of sites: {entry['roster']}"
+    if "result" in entry:
+        return f"CAME     the result of {entry['result']}"
     if "withdrawal" in entry:
         return f"WITHDRAWAL  {entry['withdrawal']} ({plural(entry['closed'], 'set')} closed)"
     if "job" in entry:

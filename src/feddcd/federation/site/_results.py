@@ -1,0 +1,34 @@
+"""What comes back to a site: the table of a study in which it took part, as text."""
+
+import re
+from typing import Any
+
+from ..._errors import Refused
+from ..._files import Disk, owner_only, save
+from ..._text import printable_lines
+from ..wire import RESULT_FILES, Envelope
+from .log import append
+
+FOLDER = "results"
+MOST_STUDIES = 1000
+MOST_LETTERS = 1 << 21
+
+
+def keep_result(envelope: Envelope, place: Any) -> Envelope:
+    """results/STUDY/: only text of known names, of a bounded size, without what moves a cursor."""
+    study, files = envelope.meta.get("study"), envelope.meta.get("files")
+    if not isinstance(study, str) or not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", study):
+        raise Refused(f"{place.client}: a result without the name of a study")
+    if not isinstance(files, dict) or not files or not set(files) <= set(RESULT_FILES):
+        raise Refused(f"{place.client}: a result with files that are not asked for")
+    if not all(isinstance(text, str) and len(text) <= MOST_LETTERS for text in files.values()):
+        raise Refused(f"{place.client}: a result that is no text, or too long")
+    there = place.folder / FOLDER
+    if not (there / study).exists() and len(list(there.glob("*"))) >= MOST_STUDIES:
+        raise Refused(f"{place.client}: it has results of too many studies")
+    with owner_only():
+        (there / study).mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            save(Disk(), there / study / name, printable_lines(text).encode())
+    append(place.folder, {"result": study})
+    return Envelope("result", {"client": place.client}, {})
