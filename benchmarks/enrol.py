@@ -159,7 +159,10 @@ def play(folder: Path, say=print, study: bool = True) -> dict[str, float]:
         wait("the study", done)
         table = center.folder / "fed" / "studies" / "first" / "glm" / "summary.txt"
         say(table.read_text("utf-8"))
-        say(f"{minutes():.1f} min: the first table")
+        for name in SITES:
+            if machines[name].status(name)["results"] != ["first"]:
+                raise SystemExit(f"the table did not come back to {name}")
+        say(f"{minutes():.1f} min: the first table, at the coordinator and at the sites")
         return {"connected": connected, "table": minutes()}
     finally:
         for machine in reversed(machines.values()):

@@ -4,6 +4,7 @@ any time. Nothing of the data is in it."""
 import json
 import time
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ def _sites(folder: FederationFolder, up: bool) -> list[dict[str, Any]]:
         if name in invited:
             node = here.get(name, {})
             if node.get("online"):
-                state, since = "connected", node.get("since")
+                state, since = "connected", _spoken_time(node.get("since"))
         elif record is not None and record.claim is not None:
             state, since = "waits for confirm", when(record.used or 0.0)
         elif record is not None:
@@ -57,6 +58,14 @@ def _sites(folder: FederationFolder, up: bool) -> list[dict[str, Any]]:
             since = when(record.made)
         found.append({"site": name, "state": state, "since": since})
     return found
+
+
+def _spoken_time(text: Any) -> str | None:
+    """As the link writes it, in the words of all other times."""
+    try:
+        return when(datetime.fromisoformat(str(text)).timestamp())
+    except ValueError:
+        return None
 
 
 def _study(study: FederationFolder) -> dict[str, Any]:
