@@ -74,12 +74,15 @@ def federation(
 
 def start(fed: Federation, w: Params) -> State:
     """The state before round 0, from the model w."""
-    first = lambda problem, w: each(lambda f: fed.algorithm.init_client(f, w), problem)
-    size = tree.nbytes(eqx.filter_eval_shape(first, fed.problem, w))
+    size = tree.nbytes(eqx.filter_eval_shape(_first_state, fed, w))
     remedy = "take fewer clients, or a method that keeps less for each"
-    # twice, as a new array is filled while the old one is still there
-    check_fits(2 * size, f"the states of {len(fed.weights)} clients", remedy)
-    clients = first(fed.problem, w)
+    check_fits(size, f"the states of {len(fed.weights)} clients", remedy)
+    return eqx.filter_jit(_first_state)(fed, w)
+
+
+def _first_state(fed: Federation, w: Params) -> State:
+    """In one program, every array is filled once and where it stays."""
+    clients = each(lambda f: fed.algorithm.init_client(f, w), fed.problem)
     state = State(fed.algorithm.init_server(w), clients, jnp.zeros((), jnp.int32))
     return jax.tree.map(jnp.copy, state)  # `advance` takes its arrays away, so none is shared
 
