@@ -20,11 +20,12 @@ from feddcd.federation.coordinator import _tables as tables
 from feddcd.federation.coordinator.coordinator import coordinate
 from feddcd.federation.folder import FederationFolder, load_place
 from feddcd.federation.machine.init import create
+from feddcd.federation.roster import load_roster
 from feddcd.federation.site import _job_file as job
 from feddcd.federation.site.answer import answer
 from feddcd.federation.site.approval import approve, waiting
 from feddcd.federation.site.log import verify_log
-from feddcd.federation.verify import check_table, verify_proof
+from feddcd.federation.verify import check_roster, check_table, verify_proof
 from feddcd.federation.wire import pack_message, unpack_message
 from feddcd.sums.proof import JobProof
 from local_network import LocalNetwork, events
@@ -472,6 +473,25 @@ def test_one_flipped_bit_of_a_proof_is_found(finished, every):
     places = places[:300] if every > 1 else places
     for place, damaged in changed_bytes(data, [int(p) for p in places]):
         assert is_refused(damaged), f"byte {place}"
+
+
+def test_what_lies_beside_a_proof_is_looked_at(home):
+    found = verify_proof(JobProof.read(home.server / "proof"))
+    csv, model = (home.server / "glm" / name for name in ("coefficients.csv", "model.json"))
+    check_table(found, csv)
+    check_roster(found, load_roster(home.server))
+    whole = model.read_text()
+    for wrong in ({"certified_error": 1e-30}, {"rows": 118}, {"more": 1}, {"family": "poisson"}):
+        model.write_text(json.dumps(json.loads(whole) | wrong))
+        with pytest.raises(Refused, match=r"model.json is not the one .* it was changed"):
+            check_table(found, csv)
+    model.write_text(whole)
+    sign_up.new_member(home.site("east"), "east")
+    sign_up.propose(home.server, [sign_up.read_member(home.site("east") / sign_up.MEMBER)])
+    for site in SITES:
+        roster = sign_up.sign(home.site(site), home.server / "roster.json")
+    with pytest.raises(Refused, match="of another roster than the one that lies here"):
+        check_roster(found, roster)
 
 
 def test_a_proof_that_ends_early_or_late_is_refused(finished):

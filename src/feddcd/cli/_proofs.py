@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from .._errors import SpecError
+from .._errors import Refused, SpecError
 from .._files import shown
 from .._text import printable, printable_lines
 from ..federation import sign_up
 from ..federation.folder import FederationFolder, load_place
-from ..federation.roster import ROSTER
-from ..federation.verify import check_table, verify_proof
+from ..federation.roster import ROSTER, load_roster
+from ..federation.verify import check_roster, check_table, verify_proof
 from ..sums.proof import JobProof
 from ..sums.roster import Roster
 from ._terminal import say
@@ -53,8 +53,13 @@ def verify_job_command(path: Path) -> None:
         raise SpecError(f"{file}: there is no proof; a job of sums leaves one when it is done")
     from ..analysis.registry import ANALYSES
 
-    found = verify_proof(JobProof.read(file))
+    try:
+        found = verify_proof(JobProof.read(file))
+    except Refused as reason:
+        raise Refused(f"this proof was changed, or is no whole one: {reason}") from None
     if file != path:
+        if (file.parent / ROSTER).exists():
+            check_roster(found, load_roster(file.parent))
         analysis = ANALYSES[FederationFolder(path).config().plan.analysis]
         check_table(found, file.parent / analysis.part / analysis.proven)
     job, result = found.proof.job, found.result
