@@ -17,6 +17,7 @@ from feddcd.algorithms import (
     FedProx,
     MinibatchSGD,
     PointSAGA,
+    Recalled,
     Scaffold,
     catalogue,
     opened,
@@ -436,7 +437,16 @@ class TestScaffold:
 
 
 class TestLostUploads:
-    NAMES = ("feddcd", "accfeddcd", "pointsaga", "fednewton", "scaffold-2", "fedavg", "mbsgd")
+    NAMES = (
+        "feddcd",
+        "accfeddcd",
+        "pointsaga",
+        "fednewton",
+        "fedqn",
+        "scaffold-2",
+        "fedavg",
+        "mbsgd",
+    )
 
     @pytest.mark.parametrize("name", NAMES)
     def test_only_those_that_arrive_change_anything(self, name):
@@ -476,6 +486,10 @@ def one_exchange(algorithm, f, weights, server, clients, cohort):
     new, up = jax.vmap(step)(tree.take(f, ids), tree.take(clients, ids))
     p = jnp.where(there, weights[ids], 0)
     mean, share = tree.weighted_mean(jax.vmap(opened)(up.value), p), jnp.sum(p) / jnp.sum(weights)
+    notes = algorithm.told(tree.take(clients, ids))
+    if notes is not None:
+        each = jax.vmap(lambda note: algorithm.reminder(server, note))(notes)
+        mean = Recalled(mean, tree.weighted_mean(each, p))
     server, answer = algorithm.server_step(server, mean, share)
     if answer is not None:
         new = jax.vmap(algorithm.client_receive, (0, None))(new, answer)

@@ -19,6 +19,8 @@ CASES = (  # algorithm, settings, model, participation
     ("accfeddcd", {"solver": "svrg"}, "logistic", "uniform"),
     ("pointsaga", {"solver": "saga"}, "ridge", "available:0.5"),
     ("fednewton", {}, "softmax", "everyone"),
+    ("fedqn", {}, "poisson", "available:0.5"),
+    ("fedqn", {"bits": 64}, "softmax", "uniform"),
     ("fedavg", {"lr": 0.1}, "softmax", "uniform"),
     ("fedprox", {"lr": 0.1, "batch_size": 2}, "mlp:3", "uniform"),
     ("scaffold", {"lr": 0.1}, "softmax", "uniform"),

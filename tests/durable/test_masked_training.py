@@ -29,7 +29,7 @@ from federations import ALGORITHMS, DIRECT
 from masked_world import ROUNDS, SITES, MaskedDeployment, job, keys, roster
 
 TRIED = 12  # of all crash points; make chaos follows each
-FIVE = ("feddcd", "accfeddcd", "pointsaga", "fedavg", "scaffold-2")
+SIX = ("feddcd", "accfeddcd", "pointsaga", "fedavg", "scaffold-2", "fedqn")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -78,7 +78,7 @@ def coarse(value, part):
     return {k or "value": x for k, x in scaled.items()}, tree.restore(value, errors)
 
 
-@pytest.mark.parametrize("name", FIVE)
+@pytest.mark.parametrize("name", SIX)
 def test_in_sums_as_in_the_clear(name, folder, monkeypatch):
     """And whatever the rounding, sums that are conserved stay so: what left is what counts."""
     algorithm = ALGORITHMS[name].make(4, 3, jnp.zeros(2))
@@ -97,7 +97,8 @@ def test_in_sums_as_in_the_clear(name, folder, monkeypatch):
     rough = MaskedDeployment(folder / "rough", given, algorithm=compiled, rounds=5)
     rough.run()
     one, other = (algorithm.model(run.server().now.state) for run in (made, rough))
-    assert 1e-4 < np.abs(one - other).max() < 1e-1
+    # FedQN is nearly there after five rounds, whatever the rounding
+    assert (1e-7 if name == "fedqn" else 1e-4) < np.abs(one - other).max() < 1e-1
     server, states = rough.server().now.state, tree.stack(list(rough.states().values()))
     for sum in algorithm.residuals(server, states, jnp.array(list(weights.values()))):
         assert np.abs(sum).max() < 1e-14

@@ -39,6 +39,7 @@ from .feddyn import FedDyn as FedDyn
 from .fedlbfgs import FedLBFGS as FedLBFGS
 from .fednewton import FedNewton as FedNewton
 from .fednlpp import FedNLPP as FedNLPP
+from .fedqn import FedQN as FedQN
 from .fivegcs import FiveGCS as FiveGCS
 from .giant import Giant as Giant
 from .mbsgd import MinibatchSGD as MinibatchSGD

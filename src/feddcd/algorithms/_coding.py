@@ -201,4 +201,4 @@ def usual_bytes(value: PyTree) -> int:
 def extra_bytes(value: PyTree) -> Int[Array, ""] | None:
     """Of the extra parts that are there; None where the method has none."""
     sizes = [jnp.where(x.there, tree.nbytes(x.value), 0) for x in _extras(value)]
-    return jnp.sum(jnp.array(sizes, jnp.int32)) if sizes else None
+    return jnp.sum(jnp.array(sizes), dtype=jnp.int32) if sizes else None

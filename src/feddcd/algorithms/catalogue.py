@@ -21,6 +21,7 @@ from .feddyn import FEDDYN
 from .fedlbfgs import FEDLBFGS
 from .fednewton import FEDNEWTON
 from .fednlpp import FEDNLPP
+from .fedqn import FEDQN
 from .fivegcs import FIVEGCS
 from .giant import GIANT
 from .mbsgd import MBSGD
@@ -39,6 +40,7 @@ ALGORITHMS: dict[str, Method] = {
         ACCFEDDCD,
         POINTSAGA,
         FEDNEWTON,
+        FEDQN,
         FEDAVG,
         FEDPROX,
         SCAFFOLD,

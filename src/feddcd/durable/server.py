@@ -166,7 +166,7 @@ def _check_sum(
     values = []
     for id, expected in zip(record.members, record.digests, strict=True):
         value = arrived(like.value, unpack(kept[id])[1]) if id in kept else None
-        if value is None or digest(value) != expected:
+        if value is None or digest(travelling(value)) != expected:
             raise Refused(f"record {entry.seq}: the upload of {id} is not the one that was summed")
         values.append(value)
     if digest(mean_of(values, np.asarray(weights))) != digest(record.mean):

@@ -144,12 +144,16 @@ def close_round(
         jnp.sum(cohort.asked),
         jnp.where(draw.enough, jnp.sum(cohort.arrived), 0),
         jnp.sum(jnp.where(cohort.asked, up.steps, 0)),
-        jnp.zeros((), jnp.int32) if up.extra is None else jnp.sum(only(draw.kept, up.extra)),
+        jnp.zeros((), jnp.int32) if up.extra is None else _counted(draw.kept, up.extra),
         jnp.max(jnp.where(cohort.arrived, up.grad_norm, 0)),
         *measures,
         sound=sound,
     )
     return State(server, clients, t + 1), record
+
+
+def _counted(kept: Bool[Array, " m"] | None, each: Int[Array, " m"]) -> Int[Array, ""]:
+    return jnp.sum(each if kept is None else jnp.where(kept, each, 0), dtype=jnp.int32)
 
 
 def _look(

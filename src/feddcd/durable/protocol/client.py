@@ -15,7 +15,7 @@ from jaxtyping import Array, Int, PyTree
 
 from ..._errors import Refused
 from ..._types import Key, Params
-from ...algorithms import AbstractAlgorithm
+from ...algorithms import AbstractAlgorithm, travelling
 from ...participation import client_key, round_keys
 from ...problems import AbstractProblem
 from ..codec import digest
@@ -96,7 +96,9 @@ def work(
         bad = unsound(up.value)
         if bad:
             raise Refused(f"{client.id}: its own result in round {task.stamp.round} {bad}")
-        client = client._replace(pending=Pending(task.stamp, state, up.value, digest(up.value)))
+        client = client._replace(
+            pending=Pending(task.stamp, state, up.value, digest(travelling(up.value)))
+        )
     done = client.pending
     assert done is not None
     return client, Reply(client.id, client.incarnation, done.stamp, done.value, done.digest)

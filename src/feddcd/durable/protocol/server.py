@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, PyTree
 from ... import tree
 from ..._errors import Refused
 from ..._types import Key, Params
-from ...algorithms import AbstractAlgorithm, extra_bytes, opened, parts_of
+from ...algorithms import AbstractAlgorithm, extra_bytes, opened, parts_of, travelling
 from ...participation import broadcast_key
 from ..codec import digest
 from . import (
@@ -142,7 +142,7 @@ def _check(algorithm: AbstractAlgorithm, server: Server, reply: Reply, guard: Gu
             )
     if bad := unsound(reply.value):
         raise Refused(f"{reply.client}: its upload {bad}")
-    if digest(reply.value) != reply.digest:
+    if digest(travelling(reply.value)) != reply.digest:
         raise Refused(f"{reply.client}: its upload was damaged on the way")
     bound = guard.largest * (1 + _size(algorithm.model(server.state)))
     size = _size(opened(reply.value))

@@ -1,0 +1,112 @@
+"""FedQN: its metric against matrices, and the bytes that really travel."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.linalg
+
+import feddcd
+from feddcd._errors import SpecError
+from feddcd.algorithms import FedQN
+from feddcd.algorithms import _guard as guards
+from feddcd.algorithms import _metric as metrics
+from feddcd.algorithms import _start as starts
+from feddcd.algorithms._coding import code_square, opened
+
+D, L2 = 6, 0.01
+
+
+@pytest.fixture(scope="module", autouse=True)
+def x64():
+    with jax.enable_x64(True):
+        yield
+
+
+def matrix(seed: int = 0, scale: np.ndarray | float = 1.0) -> np.ndarray:
+    root = np.random.default_rng(seed).standard_normal((3 * D, D)) * scale
+    return root.T @ root / (3 * D)
+
+
+def learned(pairs: int):
+    """A metric from a Hessian and some pairs, and the same by matrices."""
+    random, A = np.random.default_rng(1), matrix(3)
+    upper = jnp.asarray(matrix()[np.triu_indices(D)])
+    base, _ = starts.base_from(upper, D, 64, jnp.asarray(1e9))
+    held = metrics.no_pairs(D, 4, jnp.float64)
+    put = jax.jit(lambda held, s, y: metrics.put_pair(held, base, s, y, L2))
+    kept = []
+    for _ in range(pairs):
+        s = random.standard_normal(D)
+        kept = [*kept, (s, A @ s)][-4:]
+        held = put(held, jnp.asarray(s), jnp.asarray(A @ s))
+    metric = jax.jit(lambda held: metrics.assembled(base, held, L2))(held)
+    H0 = np.asarray(base.C @ base.C.T + jnp.diag(base.rest))
+    M = float(metrics.gamma_of(held)) * H0 + L2 * np.eye(D)
+    for s, y in kept:
+        y, u = y + L2 * s, M @ s
+        if s @ y < 0.2 * s @ u:
+            t = 0.8 * (s @ u) / (s @ u - s @ y)
+            y = t * y + (1 - t) * u
+        M = M - np.outer(u, u) / (s @ u) + np.outer(y, y) / (s @ y)
+    return metric, M
+
+
+@pytest.mark.parametrize("pairs", [0, 3, 7])
+def test_the_metric_is_the_matrix(pairs):
+    """BFGS by matrices, damped; the oldest of more than four pairs are forgotten."""
+    metric, M = learned(pairs)
+    v = np.random.default_rng(5).standard_normal(D)
+    product = jax.jit(lambda v: metrics.product(metric, v, L2))(v)
+    np.testing.assert_allclose(product, M @ v, rtol=1e-9)
+    solved = jax.jit(lambda v: metrics.solve(metric, v, L2))(v)
+    np.testing.assert_allclose(solved, np.linalg.solve(M, v), rtol=1e-7)
+
+
+def test_a_start_of_eight_bits_is_positive_and_near():
+    H = matrix(scale=np.array([1e-4, 1e-2, 1.0, 1.0, 1e2, 1e4]))
+    sent = opened(code_square(jnp.asarray(H), 8))
+    (C, rest), diagonal = starts.base_from(sent, D, 8, jnp.asarray(1e9))
+    H0 = np.asarray(C @ C.T + jnp.diag(rest))
+    root = np.sqrt(np.diag(H))
+    values = scipy.linalg.eigvalsh(H0 / root / root[:, None], H / root / root[:, None])
+    assert 0.9 < values.min() <= values.max() < 1.1
+    np.testing.assert_allclose(diagonal, np.diag(H), rtol=1e-6)
+
+
+def test_columns_that_nobody_has_get_the_usual_curvature():
+    H = np.diag([1.0, 0.0, 4.0, 0.0, 9.0, 4.0])
+    _, diagonal = starts.base_from(jnp.asarray(H[np.triu_indices(D)]), D, 64, jnp.asarray(1e9))
+    assert list(np.asarray(diagonal)) == [1.0, 4.0, 4.0, 4.0, 9.0, 4.0]
+
+
+def test_trouble_makes_the_guard_grow_and_three_times_in_a_row_the_metric():
+    calm = guards.new_guard(jnp.float64)
+    once = guards.judged(calm, jnp.asarray(50.0))
+    assert float(once.c) == 50.0
+    assert float(once.room) < float(calm.room)
+    third = guards.judged(guards.judged(once, jnp.asarray(50.0)), jnp.asarray(50.0))
+    assert (float(third.c), float(third.lift)) == (1.0, 10.0)
+    eased = guards.judged(once, jnp.asarray(1.0))
+    assert 1.0 < float(eased.c) < 50.0
+    idle = calm._replace(low=jnp.asarray(0.0))
+    for _ in range(25):
+        idle = guards.watched(idle, jnp.asarray(1.0), jnp.asarray(1.0))
+    assert bool(guards.stalled(idle))
+    assert float(idle.least) > 1.0
+
+
+def test_bytes_are_those_that_travel():
+    """Of 13 x 3 parameters: the first cohort in single precision, five of them with 39 numbers of
+    32 bits, 39 38 / 2 correlations of 8 and the number of rows; later 8 bits a number and a unit.
+    A number of 32 bits goes with each."""
+    run = feddcd.run("wine", algorithm="fedqn", clients=10, tau=6, rounds=3, l2=0.01)
+    d = 13 * 3
+    first = 6 * (4 * d + 4) + 5 * (4 * d + d * (d - 1) // 2 + 4)
+    later = 6 * (d + 4 + 4)
+    assert list(run.history["bytes_up"]) == [first, first + later, first + 2 * later]
+
+
+def test_bits_are_powers_of_two():
+    with pytest.raises(SpecError, match="need bits of 8, 16, 32 or 64, got bits=12"):
+        FedQN(jnp.zeros(3), bits=12)  # pyright: ignore
