@@ -15,12 +15,13 @@ from .._types import Scalar
 BENT = 2.0  # a ratio above it is trouble
 MOST = 1e6  # of c
 FALL = 0.7  # of c, where nothing was wrong for long
-ROOM = (1e-4, 4.0)  # least and most
+ROOM = (1e-4, 1.0)  # least and most
 TROUBLES = 3.0  # in a row: the whole metric is too small
 BETTER = 0.9  # of the least energy
 PATIENCE = 5.0  # visits of everybody without a better energy, then c stays above more
 GIVEN_UP = 20.0  # such visits: it says that it does not converge
 LARGEST_LEAST = 1000.0
+FAR = 1e-4  # of the first loss: an energy above it is not convergence
 
 
 class Caution(NamedTuple):
@@ -30,6 +31,7 @@ class Caution(NamedTuple):
     troubles: Scalar  # in a row
     lift: Scalar  # by which the first metric is to grow, now
     least: Scalar  # of c
+    energy: Scalar  # of the last round: about the gap that is left
     low: Scalar  # the least energy
     idle: Scalar  # visits of everybody since
     stuck: Scalar  # the same, since c's least grew
@@ -38,9 +40,8 @@ class Caution(NamedTuple):
 
 def new_guard(dtype) -> Caution:
     one = jnp.ones((), dtype)
-    return Caution(
-        one, FALL * one, 0.1 * one, 0 * one, one, one, jnp.inf * one, 0 * one, 0 * one, one
-    )
+    zero, never = 0 * one, jnp.inf * one
+    return Caution(one, FALL * one, 0.1 * one, zero, one, one, never, never, zero, zero, one)
 
 
 def judged(guard: Caution, ratio: Scalar) -> Caution:
@@ -72,7 +73,9 @@ def watched(guard: Caution, energy: Scalar, share: Scalar) -> Caution:
     least = jnp.where(better, jnp.maximum(1.0, 0.95 * guard.least), guard.least)
     least = jnp.where(more, jnp.minimum(2 * least, LARGEST_LEAST), least)
     low = jnp.where(better, energy, guard.low)
-    return guard._replace(low=low, idle=idle, least=least, stuck=jnp.where(more, 0.0, stuck))
+    return guard._replace(
+        energy=energy, low=low, idle=idle, least=least, stuck=jnp.where(more, 0.0, stuck)
+    )
 
 
 def measured(guard: Caution, energy: Scalar) -> Caution:
@@ -88,6 +91,11 @@ def shortened(guard: Caution, energy: Scalar) -> Scalar:
 
 def stalled(guard: Caution) -> Bool[Array, ""]:
     return guard.idle > GIVEN_UP
+
+
+def far(guard: Caution) -> Bool[Array, ""]:
+    """The model is not to be believed yet, or is not finite."""
+    return ~(guard.energy <= FAR * guard.loss)
 
 
 def within_reach(value: Scalar, change: Float[Array, " d"]) -> Bool[Array, ""]:

@@ -262,7 +262,8 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
     def chosen(self, server: QNServer) -> dict[str, Scalar]:
         guard, number = server.guard, lambda x: x.astype(server.x.dtype)
         pairs, stalled = number(server.learned.pairs.n), number(guards.stalled(guard))
-        return {"guard": guard.c, "room": guard.room, "pairs": pairs, "stalled": stalled}
+        known = {"guard": guard.c, "room": guard.room, "pairs": pairs, "stalled": stalled}
+        return known | {"far": number(guards.far(guard))}
 
     def prepare(self, f: AbstractProblem) -> AbstractProblem:
         return f
