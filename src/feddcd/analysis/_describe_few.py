@@ -39,7 +39,7 @@ def guarded(data: DescribedRows, k: int) -> DescribedRows:
             near[rows, j] = _joined(x[rows], k, decimals)
     same = kept.all() and np.array_equal(X, data.X, equal_nan=True)
     few = not (same and np.array_equal(codes, data.codes))
-    return data._replace(X=X, codes=codes, group=group, near=near, k=k, few=few)
+    return data._replace(X=X, codes=codes, group=group, near=near, k=k, few=few, kept=kept)
 
 
 def _enough(codes: np.ndarray, k: int) -> np.ndarray:

@@ -78,6 +78,7 @@ class DescribedRows(NamedTuple):
     near: np.ndarray | None = None  # numbers as quantiles and histograms take them, if not X
     k: int = 0  # no number may speak of fewer rows
     few: bool = False  # whether rows were left out for it, or count as missing
+    kept: np.ndarray | None = None  # which of the site's rows these are; None: all of them
 
     @property
     def placed(self) -> np.ndarray:

@@ -7,7 +7,7 @@ import numpy as np
 
 from .._errors import SpecError
 from .._text import nearest
-from . import _finished, _numbers
+from . import _counted, _finished, _numbers
 from ._describe import Describe
 from ._regression import RegressionTable
 from ._sums import PointQuestion
@@ -46,6 +46,21 @@ def numbers_told(rows: SiteRows, question: Any) -> int:
 def numbers_expected(rows: SiteRows, k: int) -> int:
     """By a whole job, as jobs usually are."""
     return _numbers.expected(rows, k)
+
+
+def counted(rows: SiteRows) -> dict[str, np.ndarray]:
+    """Which rows are counted together, by what is told of them."""
+    return _counted.counted(rows, ANALYSES[rows.plan.analysis].columns_of(rows))
+
+
+def counted_alone(n: int, columns: tuple[str, ...]) -> dict[str, np.ndarray]:
+    """The same for a job of which its set and its columns are known alone."""
+    return _counted.alone(n, columns)
+
+
+def comparable(one: str, other: str) -> bool:
+    """Whether what is told of both could be subtracted."""
+    return _counted.comparable(one, other)
 
 
 def parts() -> dict[str, Analysis]:

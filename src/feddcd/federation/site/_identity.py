@@ -54,6 +54,11 @@ def found_again(before: Export, now: Export) -> Export:
     return now._replace(ids=ids, story=_story(before, now, len(pairs[0]), dropped))
 
 
+def same_rows(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Places of the rows that both have, by their identities."""
+    return _pairs(a, b)
+
+
 def _matched(before: Export, now: Export) -> tuple[tuple[np.ndarray, np.ndarray], list[str]]:
     """By the columns that both have, less those that changed in most rows: by one at a time, first
     the one without which most rows are found, else the one that has fewest values of before."""

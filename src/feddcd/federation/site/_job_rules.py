@@ -13,8 +13,9 @@ from ...sums.job import Job
 from ..following import FollowedJob
 from ._again import check_changes, check_steep, once
 from ._job_file import JobFile
+from ._overlaps import as_told
 from ._own_table import table_of
-from ._tables import facts_of, guarded, judged_rows, memory_of, rows_of
+from ._tables import facts_of, judged_rows, memory_of, rows_of
 from .disclosure import Outgoing, Release
 from .policy import Ruled, limit
 from .rules import check_answer, check_counts, first_counts
@@ -37,7 +38,7 @@ class JobRules:
         if follow.begun > 1:
             left = json.dumps(follow.agreement.to_dict())
             rows = rows_of(self._source, facts._replace(agreed=left))
-        return guarded(rows, self._analysis, self._policy)
+        return as_told(self._policy, rows, self._analysis)
 
     def once(self, job: Job, file: JobFile) -> None:
         once(self._policy, job, file)

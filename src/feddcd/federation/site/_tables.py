@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 from ..._errors import DataError, FeddcdError
 from ...analysis.protocol import (
     Agreement,
-    Analysis,
     ColumnsOffer,
     Misfit,
     Offered,
@@ -24,6 +23,7 @@ from ..wire import Envelope
 from ._again import check_steep
 from ._identity import known_rows
 from ._offers import offer_of, plain_numbers
+from ._overlaps import as_told
 from ._own_table import (
     SiteTable,
     as_agreed,
@@ -126,7 +126,7 @@ def sums(
     plan = read_plan(meta["plan"])
     analysis = ANALYSES[plan.analysis]
     facts = facts_of(source, meta["plan"], meta["agreed"], digest_of(meta["plan"], meta["agreed"]))
-    rows = guarded(judged_rows(source, policy, facts, memory), analysis, policy)
+    rows = as_told(policy, judged_rows(source, policy, facts, memory), analysis)
     question = analysis.question(envelope.arrays, rows)
     out = Outgoing(
         question.reveals, analysis.method, rows.columns, rows.n, question.parameters,
@@ -179,12 +179,6 @@ def judged_rows(source: SiteTable, policy: Policy, facts: JobFacts, memory: Memo
     if doubts or policy.approve == "job":
         require(source.folder, id, JOB, {"id": id, "shown": shown((rows, doubts))})
     return rows
-
-
-def guarded(rows: SiteRows, analysis: Analysis, policy: Policy) -> SiteRows:
-    """The rows as they are told: where the policy is careful, never about fewer than k."""
-    k = policy.min_support
-    return analysis.guarded(rows, max(k, limit(policy.min_per_level)) if k > 1 else 0)
 
 
 def _plan_words(source: SiteTable, plan: Any) -> list[str]:

@@ -3,6 +3,7 @@
 rules/salt          32 random bytes: without them a digest of a row tells nothing, not even a guess
 rules/memory.json   jobs by data file: when, whose rows, which sites, parameters, questions
 rules/sets/ID       the salted digests of a set's rows, sorted
+rules/told/JOB      which rows a job counts together, as a number by row
 rules/exports/ID    of the data file as it was last: salted digests of its rows and values
 
 All of it is readable by its owner alone and stays at the site. Whoever removes it, or puts an old
@@ -37,6 +38,13 @@ class Export(NamedTuple):
     ids: np.ndarray
     cells: np.ndarray  # rows by columns
     story: str  # what became of the one before
+
+
+class ToldSets(NamedTuple):
+    """Identities of rows, and by what is told of them the number of each one's cell."""
+
+    ids: np.ndarray
+    sets: dict[str, np.ndarray]
 
 
 class Memory:
@@ -132,6 +140,26 @@ class Memory:
         if held is None or hashlib.sha256(held).hexdigest()[:16] != id:
             raise StateError(f"{self.folder / 'sets' / id} is lost or was changed")
         return np.frombuffer(held, "<u8")
+
+    def keep_told(self, job: str, told: ToldSets) -> None:
+        names = sorted(told.sets)
+        cells = [told.sets[name] for name in names]
+        plain = {"ids": np.asarray(told.ids, "<u8"), "cells": np.asarray(cells, "<i4")}
+        parts = {k: np.frombuffer(v.tobytes(), "u1") for k, v in plain.items()}
+        path = self.folder / "told" / job
+        with self._locked():
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            save(self.disk, path, pack({"names": names}, parts))
+
+    def told_sets(self, job: str) -> ToldSets:
+        path = self.folder / "told" / job
+        try:
+            meta, parts = unpack(self.disk.read(path, 2**33) or b"")
+            ids = np.frombuffer(parts["ids"].tobytes(), "<u8")
+            cells = np.frombuffer(parts["cells"].tobytes(), "<i4").reshape(-1, len(ids))
+            return ToldSets(ids, dict(zip(meta["names"], cells, strict=True)))
+        except (CodecError, LookupError, TypeError, ValueError):
+            raise StateError(f"{path} is lost or was changed: put it back") from None
 
     def export(self) -> Export | None:
         """The data file as it was when a job last looked at it."""

@@ -22,6 +22,7 @@ from ...analysis.registry import ANALYSES, numbers_expected, numbers_told
 from ...data.draft import is_identifier
 from . import _columns as numbers
 from ._ledger import check_room
+from ._overlaps import check_told
 from ._roles import check_roles
 from ._sets import check_sets, doubts_of
 from .approval import check_running
@@ -119,8 +120,10 @@ def check_job(
         earlier = _earlier(facts, id, memory) if k > 1 else {}
         check_columns(columns, earlier, rows.n, policy, facts.mode)
         check_sets(policy, facts, parameters, id, memory)
+        hidden = hides_cells(policy, facts.mode)
+        described = check_told(policy, rows, analysis, facts, hidden, memory)
         what = {"set": id, "cohort": list(facts.sites), "parameters": parameters}
-        what |= {"file": facts.file, "columns": list(rows.columns)}
+        what |= {"file": facts.file, "columns": list(rows.columns)} | described
         memory.note(facts.job, **what, plan=facts.plan, agreed=facts.agreed, passed=True)
     return doubts_of(k, facts, id, memory)
 
