@@ -165,7 +165,7 @@ def test_names_are_escaped_in_the_page_and_in_the_figures(tmp_path):
 
 
 SAYS = {
-    "binomial": ["on 3,000 rows at 5 sites in 4 exchanges, from sums over the rows of each site",
+    "binomial": ["on 3,000 rows at 5 sites in 4 exchanges. It uses only sums over the rows of each",
                  "Proven: no coefficient is further than 0.0001 standard errors from what the "
                  "pooled rows would give.", "3 rows with missing values were left out",
                  "sex = m, against f, goes with", "times the odds of y = 1"],
@@ -175,7 +175,7 @@ SAYS = {
     "multinomial": ["the odds of mid against low", "no groups of predictions are kept"],
     "nine rows": ["too few rows to show any group"],
     "proven to rounding": ["no coefficient is further than 1e-15 standard errors"],
-    "site effects": ["the effects are those within sites"],
+    "site effects": ["The effects are those within sites"],
 }  # fmt: skip
 
 
@@ -257,7 +257,7 @@ def test_a_site_far_away_does_not_stretch_the_figure(tmp_path):
     fit = stand_in("binomial")
     fit.site_table_.iloc[5, 0] = 1e6
     found = page(tmp_path, fit)
-    assert "1 estimate of single sites lie" in found.text
+    assert "Outside the figure: 1 estimate of single sites" in found.text
     diamonds = sum(a.get("class") == "dot pale" for _, a in found.tags)
     assert diamonds == 3 * 5 - 1
 
@@ -267,7 +267,7 @@ def test_columns_of_unlike_units_have_a_scale_each(tmp_path):
     for table in (fit.table_, fit.original_table_):
         table.loc["age", ["coef", "std_err", "ci_low", "ci_high"]] *= 1e-5
     found = page(tmp_path, fit)
-    assert "each line is drawn in a scale of its own" in found.text
+    assert "each line has its own scale" in found.text
     row = next(row for row in found.table("Effects") if row[0] == "age")
     assert math.isclose(number(row[2].split()[0]), fit.table_.loc["age", "coef"], rel_tol=1e-3)
 

@@ -75,5 +75,5 @@ def test_the_site_that_it_hangs_on_is_named(tmp_path):
     alone = FederatedGLM("gaussian", "gaussian ~ x + late").fit(d, groups="site").result_
     assert alone.hinge == ("b", "late", np.inf)
     assert np.isnan(alone.leave_one_out.loc["late", "b"])
-    assert "late hangs on b" in report.write(alone, tmp_path / "other.html").read_text()
+    assert "late depends on b" in report.write(alone, tmp_path / "other.html").read_text()
     assert export.document(alone)["leave_one_site_out"]["largest"]["change"] is None

@@ -15,14 +15,14 @@ from .protocol import APART
 
 TERMS = {
     "Mean, SD": "the average, and the standard deviation about it (divided by rows less one).",
-    "Median, quartiles": "half of the rows, a quarter and three quarters lie below; between two "
+    "Median, quartiles": "half of the rows, a quarter and three quarters are below; between two "
     "rows the value is interpolated, as R does by default (type 7).",
-    "Missing": "rows without a value in this column. All other numbers of the column are of the "
+    "Missing": "rows without a value in this column. All other numbers of the column are for the "
     "rows that have one.",
     "Missing together": "rows that lack a value in these columns, and in no other one.",
-    "Not shown": "a count of few rows could point to a person. So it is left out, and so is what "
-    "it could be worked out from.",
-    "Exchange": "in an exchange the sites are asked for counts or sums over their rows.",
+    "Not shown": "a count of few rows could point to a person. So it is left out. Counts from "
+    "which it would follow are left out, too.",
+    "Exchange": "in an exchange the coordinator asks the sites for counts or sums over rows.",
 }
 
 

@@ -19,7 +19,7 @@ site_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 
 
 def codebook(
-    data: Annotated[list[Path], typer.Argument(help="One file or several.", metavar="DATA...")],
+    data: Annotated[list[Path], typer.Argument(help="One or more files.", metavar="DATA...")],
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("codebook.toml"),
     sep: Sep = None,
     decimal: Decimal = None,
@@ -27,7 +27,7 @@ def codebook(
     na: Missing = None,
     sheet: SheetName = None,
 ) -> None:
-    """Draft codebook.toml from your files: columns, types and levels, to be read and completed.
+    """Draft codebook.toml from your files. Read it, and complete columns, types and levels.
 
     Example: feddcd codebook patients.csv --out codebook.toml
     """
@@ -59,7 +59,7 @@ def check(
     na: Missing = None,
     sheet: SheetName = None,
 ) -> None:
-    """Say what does not fit the codebook: how many values, which is the first, where it is.
+    """Check a file against the codebook: which values do not fit, how many, and where.
 
     Exit code 0 if all fits, 1 if not. Nothing leaves this machine.
     Example: feddcd site check patients.csv --codebook codebook.toml

@@ -28,7 +28,7 @@ DataName = Annotated[str, typer.Argument(help="A name from `feddcd data list`.",
 
 @data_app.command("list")
 def list_sets() -> None:
-    """Show the sets: size, licence, and where their files are."""
+    """Show the data sets: size, licence, and where their files are."""
     from ..data.files import cache_dir
     from ..data.known import KNOWN, find
     from ..paper import authors
@@ -56,12 +56,12 @@ def list_sets() -> None:
 def fetch_set(
     name: DataName,
     test: Annotated[
-        bool | None, typer.Option(help="With the test file or not. (with it; rcv1: without)")
+        bool | None, typer.Option(help="Fetch the test file, too. (yes; rcv1: no)")
     ] = None,
 ) -> None:
-    """Download a set from its publisher into FEDDCD_DATA, or else into the cache folder.
+    """Download a data set from its publisher into FEDDCD_DATA, or into the cache folder.
 
-    A download that was cut goes on where it stopped; a file that is here already is left alone.
+    An interrupted download continues. A file that is already here is not changed.
     """
     from ..data.fetch import fetch
     from ..data.known import find
@@ -102,7 +102,7 @@ def fetch_set(
 
 @data_app.command("check")
 def check_set(name: DataName) -> None:
-    """Compare the files that are here with what is known of the set."""
+    """Compare the files of a data set with their known sizes and checksums."""
     from ..data.check import check
     from ..paper import authors
 

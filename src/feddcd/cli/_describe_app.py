@@ -31,28 +31,31 @@ def describe(
         ),
     ] = None,
     by: Annotated[
-        str | None, typer.Option(help="A column of groups.", metavar="COLUMN", show_default=False)
+        str | None, typer.Option(help="The column of groups.", metavar="COLUMN", show_default=False)
     ] = None,
     site: Annotated[
         str | None,
         typer.Option(
             "--group",
             "--site",
-            help="Which site holds the row.",
+            help="The column that names the site of a row.",
             metavar="COLUMN",
             show_default=False,
         ),
     ] = None,
     least: Annotated[
         int | None,
-        typer.Option(help="Rows below which a count is not shown. (0)", show_default=False),
+        typer.Option(help="Do not show counts of fewer rows. (0)", show_default=False),
     ] = None,
     quantiles: Annotated[
-        str | None, typer.Option(help="exact, rounded or none. (exact)", show_default=False)
+        str | None,
+        typer.Option(help="Quantiles: exact, rounded or none. (exact)", show_default=False),
     ] = None,
     share: Annotated[
         list[float] | None,
-        typer.Option(help="Of which quantiles; repeat for each. (quartiles)", show_default=False),
+        typer.Option(
+            help="A quantile, such as 0.9; repeat for each. (quartiles)", show_default=False
+        ),
     ] = None,
     codebook: CodebookFile = None,
     sep: Sep = None,
@@ -66,7 +69,7 @@ def describe(
 ) -> None:
     """Describe a table: rows, missing values, means, counts by level, quantiles.
 
-    Writes table1.csv, numbers.csv, a report, and job.toml, the same for a federation.
+    Writes table1.csv, numbers.csv, a report, and job.toml for a federation.
     Example: feddcd describe patients.csv --by sex --group hospital --out table1
     """
     from ._describe import Wanted, describe_command

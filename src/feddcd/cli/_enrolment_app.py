@@ -14,12 +14,12 @@ def invite(
     folder: Folder,
     site: SiteName,
     out: Annotated[Path | None, option("The file to write. (SITE.invite)")] = None,
-    days: Annotated[float, option("How long it can be used.")] = 7.0,
+    days: Annotated[float, option("How long the invitation is valid.")] = 7.0,
     show: Annotated[bool, option("Print the text, write no file.", "--print")] = False,
 ) -> None:
     """At the coordinator: write an invitation for one site, to be sent to it.
 
-    It names the address and the authority, and has a token that works once.
+    It contains the address, the authority and a token that works once.
     Example: feddcd federation invite fed north
     """
     from ._enrolment import invite_command
@@ -35,7 +35,7 @@ def enrol(
     data: Annotated[Path, option("The site's data: CSV, TSV, Excel, Parquet or LIBSVM.")],
     out: Annotated[Path | None, option("The site's folder. (its name)")] = None,
     codebook: Annotated[
-        Path | None, option("Hold the data against this codebook, and keep it as the site's own.")
+        Path | None, option("Check the data against this codebook, and keep it as the site's own.")
     ] = None,
     label: Annotated[str | None, option("The label column, for training.")] = None,
     docker: Annotated[bool, option("Write a Dockerfile, too.", "--docker")] = False,
@@ -59,7 +59,9 @@ def enrol(
 def confirm(
     folder: Folder,
     site: SiteName,
-    words: Annotated[str, option("What the site reads, instead of being asked for it.")] = "",
+    words: Annotated[
+        str, option("The words that the site reads to you; without it you are asked.")
+    ] = "",
 ) -> None:
     """At the coordinator: let a site in, after both people compared six words by phone.
 
@@ -72,9 +74,9 @@ def confirm(
 
 @federation_app.command("serve")
 def serve(folder: Folder) -> None:
-    """At the coordinator: keep the port open. Sites enrol and connect, and studies are run.
+    """At the coordinator: keep the port open, so that sites can connect and studies can run.
 
-    It serves until it is stopped. Killed at any moment, the same command goes on.
+    It serves until you stop it. If it was killed, the same command continues.
     """
     from ._serving import serve_command
 
@@ -85,12 +87,12 @@ def serve(folder: Folder) -> None:
 def study(
     folder: Folder,
     name: Annotated[str, typer.Argument(help="The study's name.", metavar="NAME")],
-    job: Annotated[Path, option("What is made: job.toml, as `feddcd glm` writes it.")],
-    follow: Annotated[bool, option("Show its events until it is done.")] = True,
+    job: Annotated[Path, option("The job: job.toml, as `feddcd glm` writes it.")],
+    follow: Annotated[bool, option("Show its events until it ends.")] = True,
 ) -> None:
     """At the coordinator: run a study, with a folder and a report of its own: studies/NAME.
 
-    A second study needs no new federation. It is run by `feddcd federation serve`.
+    A second study needs no new federation. `feddcd federation serve` runs it.
     Example: feddcd federation study fed readmission --job plan/job.toml
     """
     from ._serving import study_command
@@ -103,8 +105,8 @@ def status(
     folder: Annotated[
         Path, typer.Argument(help="The federation's folder, or a site's.", metavar="DIR")
     ],
-    plain: Annotated[bool, option("As JSON, for programs.", "--json")] = False,
-    serve: Annotated[bool, option("As a page on this machine, until Ctrl-C.", "--serve")] = False,
+    plain: Annotated[bool, option("Print JSON, for programs.", "--json")] = False,
+    serve: Annotated[bool, option("Show a page on this machine, until Ctrl-C.", "--serve")] = False,
     port: Annotated[int, option("Of that page.")] = 8093,
 ) -> None:
     """At both ends: who is connected, what runs, what left, what waits, and what to do next.

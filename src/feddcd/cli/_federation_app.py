@@ -10,17 +10,19 @@ from ._terminal import option
 federation_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 
 Folder = Annotated[Path, typer.Argument(help="The federation's folder.", metavar="DIR")]
-Rounds = Annotated[int, option("Go on to so many rounds. (as federation.toml says)")]
+Rounds = Annotated[int, option("Continue to this number of rounds. (as federation.toml says)")]
 Mode = Annotated[
     str | None,
-    option("Of a table: sum, or each: the coordinator reads each site's own numbers; no proof."),
+    option(
+        "For a table: sum; or each: the coordinator reads each site's sums, and there is no proof."
+    ),
 ]
 SiteFolder = Annotated[
     Path, typer.Argument(help="The site's own folder.", metavar="SITE_DIR", show_default=False)
 ]
 Waiting = Annotated[list[str] | None, typer.Argument(help="What waits.", metavar="[ID]...")]
 SiteName = Annotated[str, typer.Argument(help="The site's name.", metavar="SITE")]
-SiteNames = Annotated[list[str], typer.Argument(help="One site or several.", metavar="SITE")]
+SiteNames = Annotated[list[str], typer.Argument(help="One or more sites.", metavar="SITE")]
 
 
 @federation_app.command("init")
@@ -30,9 +32,11 @@ def init(
         int | None,
         option("Make keys and folders for sites on this machine: site-1, ... (4 for --data)"),
     ] = None,
-    site: Annotated[list[str] | None, option("A site's name instead; repeat for each.")] = None,
+    site: Annotated[
+        list[str] | None, option("The name of a site, in place of --sites; repeat for each.")
+    ] = None,
     data: Annotated[
-        str | None, option("Share this data set out among the sites, to try things out.")
+        str | None, option("Divide this data set among the sites, for a trial.")
     ] = None,
     job: Annotated[
         Path | None,
@@ -41,7 +45,7 @@ def init(
     group: Annotated[
         str | None, option("With --job and --data: the column that names the sites.")
     ] = None,
-    partition: Annotated[str, option("How it is shared out.")] = "iid",
+    partition: Annotated[str, option("How to divide the rows.")] = "iid",
     algorithm: Annotated[str, option("A name from `feddcd list`.")] = "feddcd",
     settings: Annotated[
         list[str] | None, option("A setting of the algorithm, key=value.", "--set")
@@ -50,24 +54,24 @@ def init(
     l2: Annotated[float, option("Strength of the penalty.", "--l2")] = 1e-3,
     weighting: Annotated[str, option("Count samples or clients.")] = "samples",
     rounds: Annotated[int, option("Rounds to commit.")] = 30,
-    tau: Annotated[int | None, option("Sites asked in a round. (all)")] = None,
+    tau: Annotated[int | None, option("Number of sites in a round. (all)")] = None,
     target_gap: Annotated[
-        float | None, option("Stop once the certified gap is at most this.")
+        float | None, option("Stop when the certified gap is at most this.")
     ] = None,
     answers: Annotated[
-        str, option("Of training: each site's, or sum: only sums over sites can be read.")
+        str, option("For training: each; or sum: only sums over sites can be read.")
     ] = "each",
-    host: Annotated[str, option("The server's name as sites call it.")] = "127.0.0.1",
+    host: Annotated[str, option("The server's name for the sites.")] = "127.0.0.1",
     port: Annotated[int, option("Its port.")] = 9093,
     bind: Annotated[
         str, option("The address to listen on, behind a router. (all, or loopback)")
     ] = "",
-    name: Annotated[str | None, option("Of the federation. (DIR and a number)")] = None,
+    name: Annotated[str | None, option("The name of the federation. (DIR and a number)")] = None,
     authority: Annotated[
-        Path | None, option("Keep the key that signs certificates in this folder. (nowhere)")
+        Path | None, option("Keep the key that signs certificates in this folder. (it is deleted)")
     ] = None,
 ) -> None:
-    """Make a federation's folder: configuration and certificates. Sites are invited next.
+    """Make the folder of a federation: configuration and certificates. Then invite sites.
 
     Example: feddcd federation init fed --host fed.example.org, then feddcd federation invite.
     All on one machine, to try it: feddcd federation init fed --sites 4 --data digits, then
@@ -98,9 +102,9 @@ def up(
     sites: Annotated[bool, option("Start the sites on this machine too.")] = True,
     mode: Mode = None,
 ) -> None:
-    """Start the link and the sites with TLS, train, show progress, take everything down.
+    """Start the link and the sites with TLS, run the job, show progress, stop everything.
 
-    Stopped or killed at any moment, the same command goes on from the ledger.
+    If it was stopped or killed, the same command continues from the ledger.
     """
     from ._federation import up_command
 
@@ -111,16 +115,18 @@ def up(
 def simulate(
     folder: Folder,
     rounds: Rounds = 0,
-    loss: Annotated[float, option("Share of requests, and of answers, that get lost.")] = 0.0,
-    seed: Annotated[int, option("Of what gets lost.")] = 0,
+    loss: Annotated[
+        float, option("Share of the questions, and of the answers, that are lost.")
+    ] = 0.0,
+    seed: Annotated[int, option("The seed of the losses.")] = 0,
     show_outgoing: Annotated[
-        bool, option("Show all that would leave a site, and ask.", "--show-outgoing")
+        bool, option("Show everything that would leave a site, and ask.", "--show-outgoing")
     ] = False,
     mode: Mode = None,
 ) -> None:
     """Run coordinator and sites in one process, without Flower: the same ledger and files.
 
-    With --loss messages get lost at random, and the model does not care.
+    With --loss messages are lost at random. The result stays correct.
     """
     from ._federation import simulate_command
 
@@ -131,7 +137,7 @@ def simulate(
 def site(
     folder: Annotated[Path, typer.Argument(help="The site's own folder.", metavar="SITE_DIR")],
 ) -> None:
-    """Run one site, on the machine that holds its data, until it is stopped."""
+    """Run one site, on the machine that holds its data, until you stop it."""
     from ._serving import site_command
 
     site_command(folder)
@@ -142,9 +148,9 @@ def outgoing(
     folder: Annotated[Path, typer.Argument(help="The site's own folder.", metavar="SITE_DIR")],
     approve: Annotated[list[str] | None, option("Let this answer leave; repeat for more.")] = None,
     verify: Annotated[
-        bool, option("Check the log of all that left this site.", "--verify")
+        bool, option("Check the log of everything that left this site.", "--verify")
     ] = False,
-    log: Annotated[bool, option("Show that log, in words.", "--log")] = False,
+    log: Annotated[bool, option("Show this log, in words.", "--log")] = False,
 ) -> None:
     """At a site: what waits for its administrator, what left, and what its budget still allows."""
     from ._site import outgoing_command
@@ -154,7 +160,7 @@ def outgoing(
 
 @federation_app.command("approve")
 def approve(folder: SiteFolder, ids: Waiting = None) -> None:
-    """At a site: let a job, or an answer, go on. Without ID, what waits is shown in words."""
+    """At a site: approve a job or an answer. Without ID, show what waits, in words."""
     from ._site import approve_command
 
     approve_command(folder, ids or [])
@@ -173,7 +179,7 @@ def pause(
     folder: SiteFolder,
     end: Annotated[bool, option("Answer again.", "--end")] = False,
 ) -> None:
-    """At a site: answer nothing for a while. Others wait."""
+    """At a site: answer nothing for some time. The other sites wait."""
     from ._site import pause_command
 
     pause_command(folder, end)
@@ -182,12 +188,12 @@ def pause(
 @federation_app.command("withdraw")
 def withdraw(
     folder: SiteFolder,
-    why: Annotated[str, option("In a few words, for the log.")] = "",
+    why: Annotated[str, option("The reason in a few words, for the log.")] = "",
 ) -> None:
-    """At a site: rows had to leave the data, as a patient withdrew consent.
+    """At a site: say that rows were removed, because a patient withdrew consent.
 
-    The sets of rows of earlier jobs are closed. New jobs on the rows that are left wait for a
-    person, although few rows differ.
+    This closes the sets of rows of earlier jobs. New jobs on the remaining rows wait for a
+    person. Few rows differ, and this one time it is no refusal.
     """
     from ._site import withdraw_command
 
@@ -196,7 +202,7 @@ def withdraw(
 
 @federation_app.command("inspect")
 def inspect(folder: Folder) -> None:
-    """Show rounds, members, who is pending, the audit of sums and the certificate."""
+    """Show rounds, members, pending sites, the audit of sums and the certificate."""
     from ._federation import inspect_command
 
     inspect_command(folder)
@@ -208,9 +214,9 @@ def verify(
         Path, typer.Argument(help="The federation's folder, or a proof.", metavar="DIR|PROOF")
     ],
 ) -> None:
-    """Work everything out again: of training the ledger, of a table of sums its proof.
+    """Calculate everything again: a training from its ledger, a table of sums from its proof.
 
-    A proof holds no data: it can be checked by anybody who has it.
+    A proof holds no data. Everybody who has it can check it.
     """
     from ._federation import verify_command
 
@@ -233,7 +239,7 @@ def roster(
 ) -> None:
     """Show the six words of the roster, and who has signed it; or make a new one.
 
-    Sites of one roster can be summed with each other. Compare the words by phone.
+    Sums are possible over sites of one roster. Compare the words by phone.
     """
     from ._proofs import roster_command
 
@@ -242,7 +248,7 @@ def roster(
 
 @federation_app.command("join")
 def join(folder: Folder, site: SiteName) -> None:
-    """Invite one more site: a folder with its keys, to be handed to it."""
+    """Add one more site: make a folder with its keys. Give this folder to the site."""
     from ._federation import join_command
 
     join_command(folder, site)
@@ -250,9 +256,9 @@ def join(folder: Folder, site: SiteName) -> None:
 
 @federation_app.command("retire")
 def retire(folder: Folder, sites: SiteNames) -> None:
-    """Let sites go: the model becomes the one without them. They need not answer any more.
+    """Remove sites: the model becomes the one without them. They need not answer any more.
 
-    Sites that lost their state, or came back with an old one, are retired together.
+    Retire sites together if they lost their state or came back with an old one.
     """
     from ._federation import depart_command
 
@@ -261,7 +267,7 @@ def retire(folder: Folder, sites: SiteNames) -> None:
 
 @federation_app.command("expel")
 def expel(folder: Folder, sites: SiteNames) -> None:
-    """Retire sites that may not come back."""
+    """Retire sites for ever: they may not come back."""
     from ._federation import depart_command
 
     depart_command(folder, sites, barred=True)

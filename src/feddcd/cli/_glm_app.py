@@ -45,12 +45,17 @@ def glm(
         typer.Option(help="Such as 'death ~ age + C(sex) + offset(log(t))'.", show_default=False),
     ] = None,
     label: Annotated[
-        str | None, _column("Without a formula: the outcome; all other numbers explain it.")
+        str | None,
+        _column("Without a formula: the outcome. All other columns of numbers explain it."),
     ] = None,
-    group: Annotated[str | None, _column("Which site holds the row: hospital, bank, ...")] = None,
+    group: Annotated[
+        str | None, _column("The column that names the site of a row: hospital, bank, ...")
+    ] = None,
     clients: Annotated[
         int | None,
-        typer.Option(help="No --group: rows at random to so many.", show_default=False),
+        typer.Option(
+            help="Without --group: divide the rows at random among N sites.", show_default=False
+        ),
     ] = None,
     family: Annotated[
         str, _option("binomial, gaussian, poisson, multinomial, gamma, ... (docs/glm.md).")
@@ -58,59 +63,78 @@ def glm(
     event: Annotated[
         str | None,
         typer.Option(
-            help="Of two words the one that counts as 1.", metavar="WORD", show_default=False
+            help="If the outcome has two words: the word that counts as 1.",
+            metavar="WORD",
+            show_default=False,
         ),
     ] = None,
     link: Annotated[
         str | None,
-        typer.Option(help="Such as probit, cloglog, log. (the usual one)", show_default=False),
+        typer.Option(
+            help="The link, such as probit, cloglog, log. (the usual one)", show_default=False
+        ),
     ] = None,
     firth: Annotated[
-        bool, typer.Option("--firth", help="Firth's penalty, where outcomes are separated.")
+        bool, typer.Option("--firth", help="Use Firth's penalty, for separated outcomes.")
     ] = False,
     classes: Annotated[
         str | None,
-        typer.Option(help="Of ordinal words, the lowest first: low,mid,high.", show_default=False),
+        typer.Option(
+            help="The words of ordinal, the lowest first: low,mid,high.", show_default=False
+        ),
     ] = None,
     theta: Annotated[
         float | None,
-        typer.Option(help="Of negative_binomial, if known. (estimated)", show_default=False),
+        typer.Option(help="Theta of negative_binomial, if known. (estimated)", show_default=False),
     ] = None,
     l2: Annotated[float, _option("Penalty l2/2 |w|², not on the intercept.", "--l2")] = 0.0,
-    tol: Annotated[float, _option("Proven error of any coefficient, in standard errors.")] = 1e-6,
-    weight: Annotated[str | None, _column("Weights; for shares, the number of trials.")] = None,
-    offset: Annotated[str | None, _column("Added to the linear predictor.")] = None,
-    site_effects: Annotated[str, _option("none, or fixed: an intercept per site.")] = "none",
+    tol: Annotated[
+        float, _option("Largest proven error of a coefficient, in standard errors.")
+    ] = 1e-6,
+    weight: Annotated[
+        str | None, _column("The column of weights; for shares, the number of trials.")
+    ] = None,
+    offset: Annotated[str | None, _column("A column to add to the linear predictor.")] = None,
+    site_effects: Annotated[str, _option("none; or fixed: one intercept for each site.")] = "none",
     covariance: Annotated[
         str, _option("model; robust: HC0, HC1, HC2, HC3; or cluster: by site, or by --cluster.")
     ] = "model",
     cluster: Annotated[
-        str | None, _column("Of --covariance cluster: clusters that lie within sites.")
+        str | None, _column("For --covariance cluster: the column of clusters within sites.")
     ] = None,
     test: Annotated[
         str | None,
-        typer.Option(help="Of each term: wald, or lr (a fit without each).", show_default=False),
+        typer.Option(
+            help="Test each term: wald, or lr (fits again without it).", show_default=False
+        ),
     ] = None,
     contrast: Annotated[
         list[str] | None,
-        typer.Option(help="Such as 'a - 2 * b = 0'; may be repeated.", show_default=False),
+        typer.Option(
+            help="A contrast, such as 'a - 2 * b = 0'; repeat for each.", show_default=False
+        ),
     ] = None,
-    vif: Annotated[bool, typer.Option("--vif", help="Variance inflation factors.")] = False,
+    vif: Annotated[bool, typer.Option("--vif", help="Show variance inflation factors.")] = False,
     predict: Annotated[
         Path | None,
-        typer.Option(help="A table of new rows: their means, with intervals.", show_default=False),
+        typer.Option(help="A file of new rows: predict means with intervals.", show_default=False),
     ] = None,
-    missing: Annotated[str, _option("drop rows with missing values, or error.")] = "drop",
+    missing: Annotated[
+        str, _option("drop: leave out rows with missing values; or error.")
+    ] = "drop",
     standardize: Annotated[
-        bool, typer.Option("--standardize", help="Coefficients per standard deviation.")
+        bool,
+        typer.Option("--standardize", help="Coefficients for one standard deviation of a column."),
     ] = False,
-    level: Annotated[float, _option("Of the intervals, in per cent.")] = 95,
+    level: Annotated[float, _option("Level of the intervals, in per cent.")] = 95,
     algorithm: Annotated[str, _option("auto, newton or pointsaga.")] = "auto",
-    absent: Annotated[float, _option("Share of the sites that miss an exchange.")] = 0.0,
+    absent: Annotated[
+        float, _option("Share of the sites that miss an exchange, in simulation.")
+    ] = 0.0,
     latency: Annotated[float, _option("Seconds that an exchange takes.")] = 0.1,
-    bandwidth: Annotated[float, _option("Bytes a second of the server's line.")] = 1e7,
-    max_exchanges: Annotated[int, _option("Exchanges at most.")] = 50,
-    seed: Annotated[int, _option("Of who is absent.")] = 0,
+    bandwidth: Annotated[float, _option("Bytes per second of the server's line.")] = 1e7,
+    max_exchanges: Annotated[int, _option("Largest number of exchanges.")] = 50,
+    seed: Annotated[int, _option("The seed that decides which sites are absent.")] = 0,
     codebook: CodebookFile = None,
     sep: Sep = None,
     decimal: Decimal = None,
@@ -123,8 +147,8 @@ def glm(
 ) -> None:
     """Fit a regression over sites; writes the table, the model and a report.
 
-    An outcome of two words is taken by binomial: --event, or the second in sorted order, counts
-    as 1. Exit code 1 if the coefficients are not proven to --tol; all is written then, too.
+    The outcome of binomial may have two words: --event, or the second in sorted order, is 1.
+    Exit code 1 means that the coefficients are not proven to --tol. The files are written, too.
     Example: feddcd glm patients.csv --formula "death ~ age + C(sex)" --group hospital --out out
     """
     settings = {name: value for name, value in locals().items() if name not in OF_THE_COMMAND}

@@ -38,15 +38,15 @@ def reproduce(
     what: Annotated[str, typer.Argument(help="figure1, table2, figure3, table3 or all.")],
     problem: Problems = None,
     variant: Annotated[
-        str, option("paper follows the text, authors their code where it differs.")
+        str, option("paper follows the text; authors follows their code where it differs.")
     ] = "paper",
     seeds: Annotated[int, typer.Option(help="Seeds 1 to K.", metavar="K")] = 3,
     out: Annotated[Path | None, option("The folder to write. (reproduced/VARIANT)")] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Run the paper's experiments again: figures, tables and a report beside its own numbers.
+    """Run the paper's experiments again: figures, tables and a report with the paper's numbers.
 
-    What is finished is kept: the same command goes on after an interruption, with more seeds
+    Finished work is kept: the same command continues after an interruption, with more seeds
     or with other parts. Example: feddcd reproduce table2 --problem mnist-softmax --variant
     authors --seeds 3
     """
@@ -106,8 +106,8 @@ def tune(
     """Find step sizes and local epochs of FedAvg, FedProx and SCAFFOLD, and the η of FedDCD on
     linear models, over the stated grid.
 
-    Hours on a CPU, minutes on an accelerator. The result that `reproduce --variant paper` uses
-    is kept with the code, in paper/tuned.toml.
+    It takes hours on a CPU, minutes on an accelerator. `reproduce --variant paper` uses the
+    result in paper/tuned.toml.
     """
     from ..paper import tune as paper
     from ..paper.cells import PAPER_PROBLEMS
@@ -134,7 +134,7 @@ def tune(
 
 NOTES = """\
 c = β/α, r = (τ-1)/(N-1), L = ln 1/ε, S = σ²/ταε, q = (s-1)/(s+1), s² = β/Nα.
-bound  After so many rounds the expected error is at most ε of the start.
+bound  After this number of rounds the expected error is at most ε of the start.
 order  The paper's O(...) without its hidden constant: only how it grows.
 lower  On the worst case no method needs fewer. Trivial unless β > Nα.
 A round of AccFedDCD has two cohorts. Inexact FedDCD's first solve is exact."""
@@ -145,12 +145,14 @@ def theory(
     tau: Annotated[int, typer.Option("--tau", help="Clients in a round, 2 to N.")] = 30,
     alpha: Annotated[float, typer.Option("--alpha", help="Strong convexity.")] = 0.01,
     beta: Annotated[float, typer.Option("--beta", help="Smoothness.")] = 2.5,
-    eps: Annotated[float, typer.Option("--eps", help="Accuracy, of the start.")] = 1e-3,
+    eps: Annotated[
+        float, typer.Option("--eps", help="Accuracy, as a share of the error at the start.")
+    ] = 1e-3,
     zeta: Annotated[float, option("How much the clients differ.")] = 1.0,
     sigma: Annotated[float, option("Noise of the primal methods' gradients.")] = 0.0,
     local_steps: Annotated[int, option("K of FedAvg and SCAFFOLD.")] = 1,
     out: Annotated[
-        Path | None, option("Measure the rates too, and draw them in this folder.")
+        Path | None, option("Also measure the rates, and draw them in this folder.")
     ] = None,
 ) -> None:
     """Show how many rounds the theorems promise, and the fewest that any method needs.

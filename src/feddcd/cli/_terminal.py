@@ -16,10 +16,10 @@ console, errors = Console(), Console(stderr=True)
 _PLAIN: Any = {"soft_wrap": True, "highlight": False, "markup": False, "emoji": False}
 OPTIONS = {"sample_weight": "weight", "random_state": "seed"}  # where they have other names
 READING = {  # how a file with a table is written, where that is not to be sniffed
-    "sep": "What parts the fields of a .csv, such as ';'.",
-    "decimal": "The decimal sign, . or ,",
-    "encoding": "Of the text, such as latin-1.",
-    "na": "A word for a missing value, beside NA; repeat for each.",
+    "sep": "The separator of the fields of a .csv, such as ';'.",
+    "decimal": "The decimal sign: . or ,",
+    "encoding": "The encoding of the text, such as latin-1.",
+    "na": "A word that means missing, beside NA; repeat for each.",
     "sheet": "The sheet of an .xlsx file.",
 }
 Sep = Annotated[str | None, typer.Option(help=READING["sep"], show_default=False)]
@@ -29,13 +29,16 @@ SheetName = Annotated[str | None, typer.Option(help=READING["sheet"], show_defau
 Missing = Annotated[list[str] | None, typer.Option("--na", help=READING["na"], show_default=False)]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no table.")]
 CodebookFile = Annotated[
-    Path | None, typer.Option(help="Types and levels of the columns.", show_default=False)
+    Path | None,
+    typer.Option(help="A codebook: types and levels of the columns.", show_default=False),
 ]
 OutFolder = Annotated[
     Path | None, typer.Option(help="The folder to write. (runs/...)", show_default=False)
 ]
-Force = Annotated[bool, typer.Option("--force", help="Into a folder that has files.")]
-PathsOnly = Annotated[bool, typer.Option("--quiet", "-q", help="Print the paths written, no more.")]
+Force = Annotated[bool, typer.Option("--force", help="Write into a folder that has files.")]
+PathsOnly = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print only the paths of the written files.")
+]
 
 
 def as_option(setting: str, value: Any) -> str:

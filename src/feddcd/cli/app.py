@@ -43,8 +43,8 @@ def _main(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Train one model over data that stays in several places, with few exchanges and a proof of
-    how close to the best model it is."""
+    """Tables and models over sites that keep their data, with few exchanges and a proof of how
+    close the result is to the best one."""
 
 
 USUAL = "feddcd, accfeddcd, pointsaga, fedavg, fedprox and scaffold"
@@ -52,26 +52,26 @@ USUAL = "feddcd, accfeddcd, pointsaga, fedavg, fedprox and scaffold"
 # are for Python alone
 HELP = {
     "data": "A name from `feddcd list`, or a LIBSVM, CSV or Parquet file.",
-    "test_data": "A file of the same kind to score the model on.",
-    "label": "The column of a CSV or Parquet file to predict.",
-    "group": "Its column whose every value is a client.",
+    "test_data": "A file of the same kind, to score the model.",
+    "label": "The column to predict, in a CSV or Parquet file.",
+    "group": "The column that names the client of a row.",
     **READING,
     "model": "softmax, logistic, ridge, poisson or mlp.",
-    "partition": "How rows are shared among clients.",
+    "partition": "How to divide the rows among clients.",
     "clients": "Number of clients N.",
     "tau": "Clients that take part in a round, 2 to N. (N/4)",
     "algorithm": "A name from `feddcd list`.",
     "settings": "A setting of the algorithm, as key=value.",
     "l2": "Strength of the penalty (l2/2)|w|².",
-    "weighting": "Count clients or samples equally.",
+    "weighting": "Give each client, or each sample, the same weight.",
     "participation": "uniform, everyone, importance or available:0.5.",
-    "loss": "Share of uploads that get lost.",
-    "rounds": "Exchanges at most.",
-    "target_gap": "Stop once the certified gap is at most this.",
+    "loss": "Share of the uploads that are lost.",
+    "rounds": "Largest number of rounds.",
+    "target_gap": "Stop when the certified gap is at most this.",
     "certify_every": "Rounds between two certificates.",
-    "eval_every": "Rounds between two looks at the objective.",
-    "seed": "Of all that is random.",
-    "split_seed": "Of how rows are shared out, where it is another.",
+    "eval_every": "Rounds between two measurements of the objective.",
+    "seed": "The seed of all random numbers.",
+    "split_seed": "The seed of the split, if it differs.",
     "dtype": "auto, float64 or float32.",
 }
 KINDS = {"test_data": Path, "settings": list[str], "na": list[str]}  # where they are not as in Spec
@@ -79,9 +79,11 @@ Config = Annotated[
     Path | None,
     typer.Argument(help="A TOML file with the settings below.", show_default=False),
 ]
-Seeds = Annotated[int | None, option("Repeat with this many seeds: medians and quartiles.")]
+Seeds = Annotated[
+    int | None, option("Repeat with this number of seeds; show medians and quartiles.")
+]
 Out = Annotated[Path | None, option("The folder to write. (runs/...)")]
-Resume = Annotated[Path | None, option("Go on with this folder, to --rounds if given.")]
+Resume = Annotated[Path | None, option("Continue the run in this folder, to --rounds if given.")]
 
 
 def _takes_a_spec(**other: Any) -> Callable[[Any], Any]:
@@ -166,10 +168,12 @@ def list_(
 
 @app.command(rich_help_panel="Commands")
 def report(
-    folders: Annotated[list[Path], typer.Argument(help="Run folders, or one of compare.")],
+    folders: Annotated[
+        list[Path], typer.Argument(help="Run folders, or the folder of a comparison.")
+    ],
     out: Annotated[Path | None, typer.Option(help="The HTML file to write.")] = None,
 ) -> None:
-    """Write the report of one run again, or one report that compares several."""
+    """Write the report of a run again, or one report that compares several runs."""
     from ._run import report_command
 
     report_command(folders, out)
@@ -188,19 +192,25 @@ def demo(
 
 @app.command(rich_help_panel="Commands")
 def race(
-    problem: Annotated[list[str] | None, option("A problem by name; repeat. (all)")] = None,
-    problem_file: Annotated[list[Path] | None, option("A problem of your own, in TOML.")] = None,
-    algorithm: Annotated[list[str] | None, option("A method by name; repeat.")] = None,
-    share: Annotated[list[float] | None, option("Share of the clients in a round; repeat.")] = None,
-    bits: Annotated[list[int] | None, option("Bits a number: 64 or 8; repeat.")] = None,
-    seeds: Annotated[int, option("Runs of each; medians are shown.")] = 5,
-    tune: Annotated[bool, typer.Option("--tune", help="Each method also tuned on a grid.")] = False,
-    gap: Annotated[float, option("The gap that is raced to in figures and tables.")] = 1e-6,
+    problem: Annotated[
+        list[str] | None, option("The name of a problem; repeat for each. (all)")
+    ] = None,
+    problem_file: Annotated[list[Path] | None, option("Your own problem, in TOML.")] = None,
+    algorithm: Annotated[list[str] | None, option("The name of a method; repeat for each.")] = None,
+    share: Annotated[
+        list[float] | None, option("Share of the clients in a round; repeat for each.")
+    ] = None,
+    bits: Annotated[
+        list[int] | None, option("Bits for each number: 64 or 8; repeat for each.")
+    ] = None,
+    seeds: Annotated[int, option("Number of runs of each; the medians are shown.")] = 5,
+    tune: Annotated[bool, typer.Option("--tune", help="Tune each method on a grid, too.")] = False,
+    gap: Annotated[float, option("The gap to reach, in figures and tables.")] = 1e-6,
     jobs: Annotated[int, option("Processes at once.")] = 1,
-    out: Annotated[Path, option("The folder to write, or to go on with.")] = Path("race"),
+    out: Annotated[Path, option("The folder to write, or to continue.")] = Path("race"),
     quiet: Quiet = False,
 ) -> None:
-    """Race methods over many problems, in bytes and in rounds; goes on where it stopped.
+    """Race methods over many problems, in bytes and in rounds. Continues where it stopped.
 
     Example: feddcd race --problem cancer-dirichlet-2 --algorithm pointsaga --algorithm fedavg
     """
@@ -226,13 +236,13 @@ app.add_typer(
 app.add_typer(
     site_app,
     name="site",
-    help="At a site: hold its data against the codebook of a study.",
+    help="At a site: check its data against the codebook of a study.",
     rich_help_panel="Commands",
 )
 app.add_typer(
     federation_app,
     name="federation",
-    help="Train across machines: sites keep their data, and crashes cannot spoil the model.",
+    help="Tables and training across machines: sites keep their data.",
     rich_help_panel="Commands",
 )
 

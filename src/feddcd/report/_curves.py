@@ -55,8 +55,8 @@ def accuracy_means(entry: RunEntry) -> str:
 def _of_one(entry: RunEntry) -> list[View]:
     if has(entry, "lower_bound"):
         caption = (
-            "How far the model can be from the best possible one. The truth lies in the shaded "
-            "band; the dotted line is what was already proven in that round."
+            "How far the model can be from the best possible one. The true value is in the shaded "
+            "band. The dotted line is the bound that was proven in that round."
         )
     else:
         caption = "The objective after each round; lower is better."
@@ -64,7 +64,7 @@ def _of_one(entry: RunEntry) -> list[View]:
     if has(entry, "accuracy"):
         views.append(_accuracy([entry], f"Accuracy: {accuracy_means(entry)}."))
     if has(entry, "dual_residual"):
-        caption = "How exactly the clients’ memories still balance; it should stay near zero."
+        caption = "How far the clients’ memories are from balance. It should stay near zero."
         views.append(View("round", lambda ax: _draw_residual(ax, entry), caption))
     return views
 
@@ -73,7 +73,7 @@ def _of_several(entries: Sequence[RunEntry]) -> list[View]:
     proven = any(has(entry, "lower_bound") for entry in entries)
     what = "The true gap of each run is at or below its line" if proven else "The objective"
     if (runs := max(entry.runs for entry in entries)) > 1:
-        what = f"Medians over {runs} seeds, and shaded where half of the runs lie. {what}"
+        what = f"Medians over {runs} seeds. Half of the runs are in the shaded band. {what}"
     cost = f"{what}, against the bytes that the clients sent: what it cost them."
     views = [
         _progress(entries, "round", f"{what}, against rounds; lower is better."),

@@ -26,18 +26,17 @@ from .page import details, document, figure, footer, grid, header
 from .tables import pairs, table
 
 TERMS = {
-    "Round": "one exchange: the server sends its model to some clients, they work on their own "
-    "data, and send one answer each.",
-    "Upload, MB up": "an upload is one answer of one client. Some methods send a number per "
-    "weight, others a whole matrix, so what a federation pays for is counted in bytes as well: "
-    "1 MB is a million of them. They cost the clients’ network and patience; fewer is better.",
+    "Round": "one exchange: the server sends its model to some clients. They work on their own "
+    "data and send one answer each.",
+    "Upload, MB up": "an upload is one answer of one client. Some methods send one number per "
+    "weight, others a whole matrix. So the report also counts bytes: 1 MB is a million bytes. "
+    "Fewer is better.",
     "Objective": "the number that training makes small: the average error over the clients, "
     "plus a small penalty on large weights.",
     "Certified gap": "a proven limit. No model of this kind, however it is trained, has an "
     "objective more than this much lower. The true distance may be smaller, never larger.",
-    "Dual residual": "each client keeps a memory of how its data pulls the model, and these pulls "
-    "must cancel out in total. This is how far they are from cancelling; only rounding should "
-    "be left.",
+    "Dual residual": "each client remembers how its data pull the model. The sum of these pulls "
+    "must be zero. This is how far the sum is from zero. Only rounding should be left.",
     "1e-3, 1e-6": "0.001 and 0.000001. “Uploads to 1e-3” is how many uploads were needed until "
     "the gap was proven to be at most 0.001. A dash means: not reached, or not known.",
 }

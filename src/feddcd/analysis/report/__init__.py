@@ -22,9 +22,9 @@ from ._quality import calibration, calibration_table, residuals, roc_curve
 
 __all__ = ["write"]
 TERMS = {
-    "Coefficient": "the change that goes with one more unit of a column while the others stay as "
-    "they are: of the outcome itself (linear), of the logarithm of the odds (logistic) or of the "
-    "expected count (Poisson). It describes; it does not say what causes what.",
+    "Coefficient": "the change for one more unit of a column, while the others do not change. It "
+    "is a change of the outcome (linear), of the logarithm of the odds (logistic) or of the "
+    "expected count (Poisson). It does not say what causes what.",
     "Odds ratio, rate ratio": "the same as a factor: 1 is no effect, 2 is twice the odds (or the "
     "expected count), 0.5 half of it.",
     "Standard error, interval": "how much chance alone would move a coefficient. Intervals of "
@@ -33,8 +33,8 @@ TERMS = {
     "put it as far from zero. Neither says how large or how important an effect is.",
     "Certified error": "a proven limit on how far any coefficient is from that of all rows in "
     "one place, in standard errors. The true distance may be smaller, never larger.",
-    "Exchange, upload": "in an exchange the sites are asked for sums over their rows; each answer "
-    "of one site is an upload.",
+    "Exchange, upload": "in an exchange the coordinator asks the sites for sums over their rows. "
+    "Each answer of one site is an upload.",
 }
 
 
@@ -129,7 +129,7 @@ def _sites(fit: TableResult) -> str:
         table("What each site holds", head, ("", rows)),
         page.lines([page.paragraph("Not part of this table:"), page.bullets(gone)]) if gone else "",
         page.paragraph(APART) if fit.apart else "",
-        page.paragraph("What it rests on: " + " ".join(words.trust(fit)), "note"),
+        page.paragraph("What the table depends on: " + " ".join(words.trust(fit)), "note"),
     ])  # fmt: skip
 
 
@@ -140,7 +140,7 @@ def _largest(fit: TableResult, site: str) -> str:
     found = hinge(own, {c.label: fit.is_of_site(c.column) for c in fit.coefficients})
     if found is None:
         return NONE
-    much = "not told by others" if math.isinf(found.change) else number(found.change, 2)
+    much = "not determined" if math.isinf(found.change) else number(found.change, 2)
     return f"{much} ({found.name})"
 
 
@@ -151,7 +151,7 @@ def _groups(fit: TableResult, figures: Sequence[str]) -> str:
         if fit.bins is None:
             why = "with several classes no groups of predictions are kept"
         return page.section(name, page.paragraph(f"No figure here: {why}.", "note"))
-    note = "Drawn from sums over groups of rows; no single row is in this file."
+    note = "Drawn from sums over groups of rows. No single row is in this file."
     return page.section(
         name,
         page.paragraph(note, "note"),

@@ -20,9 +20,9 @@ def course(fit: TableResult) -> str:
     note = "Nothing was proven at any exchange, so there is no curve."
     if drawn:
         note = (
-            "Below the line is where the error can be: at most this much for any coefficient, in "
-            "standard errors. The dashed line is what was asked for. Time is predicted from the "
-            "number of exchanges and the bytes, not measured."
+            "The line is the largest possible error of any coefficient, in standard errors. The "
+            "dashed line is the requested error. Time is predicted from the number of exchanges "
+            "and the bytes, not measured."
         )
         if not np.isfinite(fit.history["certified_error"]).all():
             note += " At exchanges without a dot nothing was proven yet."

@@ -115,21 +115,20 @@ def _row(fit: TableResult, e: Effect, width: float, scale, draw, none: float):
 def _reading(fit: TableResult, total: int, unlike: bool, outside: int) -> str:
     what = "there is no difference" if fit.ratio is None else "the ratio is 1: no effect"
     sentences = [
-        f"Each blue dot is an effect in all rows, its line the interval; at the dotted line {what}."
+        "Each blue dot is an effect in all rows. Its line is the interval. "
+        f"At the dotted line {what}."
     ]
     if total > MOST:
-        sentences.append(f"The {MOST} clearest of {count(total)} are drawn, the table has all.")
+        sentences.append(f"The {MOST} clearest of {count(total)} are drawn. The table has all.")
     if unlike:
-        sentences.append(
-            "The columns have very different units, so each line is drawn in a scale of its own."
-        )
+        sentences.append("The columns have very different units. So each line has its own scale.")
     if fit.site_table is None:
         sentences.append("The sites’ own estimates are not shown.")
     else:
         sentences.append(
-            "Grey diamonds: what each site would estimate from its rows alone, its own fit without "
-            "a penalty; sites without a finite estimate, or that do not tell theirs, have none."
+            "A grey diamond is the estimate from the rows of one site alone, without a penalty. "
+            "Sites without a finite estimate, or that do not send theirs, have none."
         )
     if outside:
-        sentences.append(f"{count(outside, 'estimate')} of single sites lie outside the figure.")
+        sentences.append(f"Outside the figure: {count(outside, 'estimate')} of single sites.")
     return " ".join(sentences)

@@ -41,8 +41,8 @@ def lead(fit: TableResult) -> str:
         dropped = dropped.replace("row with missing values were", "row with missing values was")
     return (
         f"The model was fitted on {count(fit.n_rows, 'row')} at {count(fit.n_sites, 'site')} in "
-        f"{count(fit.n_exchanges, 'exchange')}, from sums over the rows of each site: no row was "
-        f"put together with those of another.{_events(fit)}{dropped}"
+        f"{count(fit.n_exchanges, 'exchange')}. It uses only sums over the rows of each site. No "
+        f"row left its site.{_events(fit)}{dropped}"
     )
 
 
@@ -75,13 +75,13 @@ def proof(fit: TableResult) -> str:
         bound = f"the best proven bound is {upper(error)} standard errors"
     if fit.rounded:
         return (
-            f"NOT proven to the {trim(fit.tol, 2)} standard errors that were asked for: rounding "
-            f"allows no more; {bound}. The digits shown are those that follow from it."
+            f"NOT proven to the requested {trim(fit.tol, 2)} standard errors: rounding does not "
+            f"allow more; {bound}. Only digits that follow from it are shown."
         )
     return (
-        f"NOT proven: the fit stopped before it was shown that every coefficient is within "
-        f"{trim(fit.tol, 2)} standard errors of what the pooled rows would give; {bound}. "
-        "Do not rely on these numbers; allow more exchanges."
+        f"NOT proven: the fit stopped too early. It was not shown that every coefficient is within "
+        f"{trim(fit.tol, 2)} standard errors of the pooled rows; {bound}. "
+        "Do not rely on these numbers. Allow more exchanges."
     )
 
 
@@ -137,25 +137,25 @@ def cautions(fit: TableResult) -> list[str]:
     notes = []
     if _is_penalised(fit.l2):
         notes.append(
-            "A penalty pulls the coefficients towards zero; the standard errors and intervals do "
-            "not count this pull."
+            "The penalty moves the coefficients towards zero. The standard errors and intervals do "
+            "not include this move."
         )
     if fit.covariance == "cluster":
-        notes.append("Standard errors allow rows of one cluster to resemble each other.")
+        notes.append("The standard errors allow for similar rows within a cluster.")
     elif fit.covariance != "model":
         notes.append(
-            f"Standard errors are robust ({fit.covariance}): they do not trust the model's spread "
-            "of the outcome."
+            f"The standard errors are robust ({fit.covariance}): they do not assume the model's "
+            "variance of the outcome."
         )
     notes += robust_notes(fit.covariance, fit.n_clusters)
     if fit.site_effects == "fixed":
-        notes.append("Each site has its own level; the effects are those within sites.")
+        notes.append("Each site has its own intercept. The effects are those within sites.")
     if fit.references:
         told = "; ".join(f"{name}: {level}" for name, level in fit.references.items())
         notes.append(f"Categories are compared with their reference ({told}).")
     if fit.left_out:
         notes.append(
-            "Left out, as no row is there or other columns determine them: "
+            "Left out, because no row is there or other columns determine them: "
             f"{', '.join(fit.left_out)}."
         )
     notes += [f"{told}." for told in without_rows(fit)]
@@ -165,20 +165,20 @@ def cautions(fit: TableResult) -> list[str]:
 
 
 def trust(fit: TableResult) -> list[str]:
-    """What the numbers rest on, and what a lie could still do."""
+    """What the numbers depend on, and what a dishonest site could still do."""
     lie = (
-        "A site that invents rows and tells of them consistently moves this table as real rows "
-        "would: no check of sums can find that."
+        "If a site invents rows and sends consistent sums of them, it moves this table as real "
+        "rows would. No check of sums can find that."
     )
     if fit.hinge is None:
-        whose = "Only sums over all sites are known, so nobody can say whose numbers it hangs on."
+        whose = "Only sums over all sites are known. So nobody can say which site moves it most."
         return [lie, whose]
     site, name, change = fit.hinge
     if math.isinf(change):
-        return [lie, f"{name} hangs on {site}: the rows of the other sites do not tell it."]
+        return [lie, f"{name} depends on {site}: the rows of the other sites do not determine it."]
     size = f"{number(abs(change), 2)} standard errors"
     whose = f"Without {site}, {name} would be {'higher' if change > 0 else 'lower'} by {size}"
-    return [lie, f"{whose} (by one step); no site moves a coefficient more."]
+    return [lie, f"{whose} (one step). No site moves a coefficient more."]
 
 
 def _what(fit: TableResult, c: Coefficient, of: str) -> str:
