@@ -17,7 +17,7 @@ from feddcd.durable.protocol import client as client_side
 from feddcd.durable.protocol import server as server_side
 from feddcd.durable.protocol.server import Guard
 from feddcd.durable.shapes import Compiled
-from federations import ALGORITHMS, EXACT_ALGORITHMS, TAU, D, N, quadratics
+from federations import ALGORITHMS, EXACT_ALGORITHMS, TAU, VARIANTS, D, N, quadratics
 
 MILD = Faults(lost=0.1)
 WILD = Faults(lost=0.05, late=0.05, doubled=0.05, crash=0.05, restart=0.03)
@@ -58,8 +58,6 @@ def residual(made: World) -> tuple[float, float]:
     return float(np.linalg.norm(sum(held))), max(float(np.abs(y).max()) for y in held)
 
 
-# what the first two change is local, and the second two differ from the others in numbers
-VARIANTS = ("feddcd-model", "accfeddcd-model", "pointsaga-rho", "scaffold-1")
 NAMES = [
     pytest.param(name, marks=[pytest.mark.chaos] * (name in VARIANTS)) for name in EXACT_ALGORITHMS
 ]

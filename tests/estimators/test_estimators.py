@@ -33,8 +33,14 @@ REFERENCE = {
 N_ROWS, N_SITES = 160, 10
 
 
-@parametrize_with_checks([make() for make in ALL])
+@parametrize_with_checks([make() for make in ALL[:2]])
 def test_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.chaos  # it is FederatedRidge but for its loss and the sign of y
+@parametrize_with_checks([make() for make in ALL[2:]])
+def test_scikit_learns_checks_of_the_third(estimator, check):
     check(estimator)
 
 

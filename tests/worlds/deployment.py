@@ -78,8 +78,10 @@ class Deployment:
 
     def site(self, id: str) -> Site:
         """The running process of a site, started if need be."""
+        starts = 0
         while (running := self.sites[id]) is None:
-            self.moment += 1
+            self.moment, starts = self.moment + 1, starts + 1
+            assert starts < 20, f"{id} does not start any more"
             disk = self.disk(id)
             try:
                 file = ClientFile(self.folder / f"{id}.state", federation="f", client=id, disk=disk)
