@@ -151,8 +151,9 @@ class _Training:
         self.fed = eqx.tree_at(lambda fed: fed.problem.q, self.fed, jax.device_put(q))
 
     def _record(self, trace: Record, proof: GapProof, n: int, seconds: float) -> None:
-        asked, arrived, steps, _, objective, score, residual = (
-            np.array(column, float)[:n] for column in trace[:-1]
+        taken = (trace.asked, trace.arrived, trace.steps, trace.objective, trace.score)
+        asked, arrived, steps, objective, score, residual = (
+            np.array(column, float)[:n] for column in (*taken, trace.dual_residual)
         )
         before = self.history.rounds
         last = lambda name: float(self.history[name][-1]) if before else 0.0
