@@ -12,6 +12,7 @@ from .._errors import FolderError, SpecError
 from .._files import fresh_folder
 from ..algorithms import ALGORITHMS
 from ..runs.api import Comparison, compare, resume
+from ..runs.auto import AUTO
 from ..runs.folder import load_race, read_history, read_spec, read_summary, save_race
 from ..runs.repeats import repeat
 from ..runs.run import Progress as Step
@@ -34,7 +35,7 @@ def run_command(
     if seeds is not None or (folder is not None and (folder / "compare.toml").exists()):
         named = options.pop("algorithm")
         if folder is None:
-            named = named or _merge(options, config, {}).get("algorithm", Spec.algorithm)
+            named = named or _with_method(_merge(options, config, {}))["algorithm"]
             settings = [f"{named}.{text}" for text in settings]
         methods = [] if named is None else [named]
         return compare_command(options, config, methods, settings, seeds, out, folder, quiet)
@@ -44,14 +45,22 @@ def run_command(
             name = read_spec(folder).algorithm
             result = resume(folder, watch=lambda step: watch(name, step), **changes)
     else:
-        spec = Spec(**_merge(options, config, dict(map(parse_setting, settings))))
+        spec = Spec(**_with_method(_merge(options, config, dict(map(parse_setting, settings)))))
         folder = fresh_folder(f"{spec.algorithm}-{Path(spec.data).name}") if out is None else out
         with _bars(quiet) as watch:
             result = execute(spec, folder=folder, watch=lambda step: watch(spec.algorithm, step))
     if not quiet:
         _show([result.entry()])
+        if why := result.summary.get("why"):
+            say(f"method: {result.spec.algorithm}: {why}")
         say(f"report: {folder / 'report.html'}")
     _exit_if_stopped(result.summary, f"feddcd run --resume {folder}")
+
+
+def _with_method(values: dict[str, Any]) -> dict[str, Any]:
+    """Where no method is named, it is chosen when the data are known; settings are of a method, and
+    without a name of FedDCD."""
+    return {"algorithm": Spec.algorithm if values.get("settings") else AUTO} | values
 
 
 def compare_command(

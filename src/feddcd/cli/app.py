@@ -60,7 +60,7 @@ HELP = {
     "partition": "How to divide the rows among clients.",
     "clients": "Number of clients N.",
     "tau": "Clients that take part in a round, 2 to N. (N/4)",
-    "algorithm": "A name from `feddcd list`.",
+    "algorithm": "A name from `feddcd list`, or auto.",
     "settings": "A setting of the algorithm, as key=value.",
     "l2": "Strength of the penalty (l2/2)|w|².",
     "weighting": "Give each client, or each sample, the same weight.",

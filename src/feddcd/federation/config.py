@@ -93,7 +93,10 @@ def _check_sums(spec: Spec) -> None:
         raise SpecError(f"sums are over at least {FEWEST} sites, got tau={spec.tau}")
     from ..algorithms.catalogue import get_method
 
-    if not get_method(spec.algorithm).in_sums:
+    row = get_method(spec.algorithm)
+    if "bits" in spec.settings and "bits" not in row.settings:
+        raise SpecError(f"{spec.algorithm} has no bits in sums: its server would have to read each")
+    if not row.in_sums:
         raise SpecError(
             f"{spec.algorithm} is not trained in sums: its steps cannot be followed to the last "
             "bits. A regression table is the same in sums"

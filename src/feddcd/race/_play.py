@@ -46,7 +46,8 @@ class Track:
         return max(2, round(share * self.N))
 
     def built(self, cell: RaceCell) -> Built:
-        settings = dict(cell.settings) | ({} if cell.bits == 64 else {"bits": cell.bits})
+        own = "bits" in get_method(cell.method).settings
+        settings = dict(cell.settings) | ({"bits": cell.bits} if own or cell.bits != 64 else {})
         spec = Spec(
             data=self.problem.data, model=self.problem.model, l2=self.problem.l2,
             partition=self.problem.partition, clients=self.N, tau=self.tau(cell.share),

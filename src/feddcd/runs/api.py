@@ -16,10 +16,11 @@ from ..algorithms import AbstractAlgorithm
 from ..problems import AbstractProblem
 from . import folder as disk
 from ._inputs import choose, collect
+from .auto import AUTO
 from .build import check_names, load_data
 from .result import Result
 from .run import Progress, execute
-from .spec import Setting
+from .spec import Setting, Spec
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +35,7 @@ Algorithms = Sequence[str | AbstractAlgorithm] | Mapping[str, str | AbstractAlgo
 def run(
     data: Any = "digits",
     *,
-    algorithm: str | AbstractAlgorithm = "feddcd",
+    algorithm: str | AbstractAlgorithm | None = None,
     settings: Mapping[str, Setting] | None = None,
     model: Any = "softmax",
     loss: float | Callable | None = None,
@@ -55,7 +56,8 @@ def run(
     of a partition scheme, and `names` what the clients are called. `model` is a name, a family,
     or an equinox module together with `loss` (and `score`), functions of (model, x, y) for one
     example. `problem`, all clients' objectives stacked, is in place of data and model; `w` is
-    where the run starts. `algorithm` is a name, with `settings`, or an object. With `resume` the
+    where the run starts. `algorithm` is a name, with `settings`, or an object; without one and
+    without settings the method is chosen (`auto`), and `summary` says why. With `resume` the
     run in the folder `out` goes on. `options` are the fields of `Spec`: partition, clients, tau,
     l2, weighting, rounds, target_gap, seed, ...; `loss=0.1` as a number loses a tenth of the
     uploads.
@@ -64,6 +66,8 @@ def run(
         data, problem=problem, model=model, loss=loss, score=score, parts=parts, w=w,
         names=names, options=options,
     )  # fmt: skip
+    if algorithm is None:  # settings without a name are FedDCD's
+        algorithm = Spec.algorithm if settings else AUTO
     spec, given = choose(spec, given, algorithm, settings)
     if resume and out is None:
         raise SpecError("resume=True goes on with the run in a folder: give out=...")

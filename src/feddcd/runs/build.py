@@ -1,6 +1,6 @@
 """From a spec to the objects that run; names and settings are checked by the catalogue's rows."""
 
-import math
+import dataclasses
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -11,25 +11,19 @@ import numpy as np
 from .._errors import SpecError
 from .._text import nearest
 from .._types import Params
-from ..algorithms import AbstractAlgorithm, Given, Method, MinibatchSGD
+from ..algorithms import AbstractAlgorithm, Given, Method, MinibatchSGD, shortened
 from ..algorithms.catalogue import get_method
 from ..data import PARTITIONS, Dataset, load, partition
 from ..data.federate import MODELS, WEIGHTINGS, Federated, federate
 from ..data.frames import Reading
-from ..participation import (
-    PARTICIPATIONS,
-    AbstractParticipation,
-    Available,
-    Everyone,
-    ImportanceSubset,
-    Lossy,
-    UniformSubset,
-    check_tau,
-)
+from ..measure import is_convex
+from ..participation import PARTICIPATIONS, AbstractParticipation
 from ..problems import MLP, Architecture, Linear, stacks_of, with_stacks
 from ..simulator.simulate import Federation, federation
 from ..solvers import SOLVERS, Solver
 from ._inputs import Inputs, start_of
+from ._participants import make_participation
+from .auto import AUTO, STAND_IN, choose_method
 from .spec import Spec
 
 NAMES: dict[str, set[str]] = {
@@ -38,6 +32,7 @@ NAMES: dict[str, set[str]] = {
     "partition": set(PARTITIONS),
     "participation": {name.partition(":")[0] for name in PARTICIPATIONS},
 }
+BITS_SETTING = "bits"  # of every method, where it has none of its own
 WITH_PARAMETER = ("mlp", "dirichlet", "group", "available")
 
 
@@ -46,6 +41,8 @@ class Built(NamedTuple):
     federated: Federated
     N: int
     tau: int
+    spec: Spec  # with the method that was chosen, where it was left open
+    why: str = ""  # that method
 
 
 NOTHING = Inputs()
@@ -54,11 +51,12 @@ NOTHING = Inputs()
 def build(spec: Spec, given: Inputs = NOTHING) -> Built:
     """Everything a run needs; what is given counts in place of what the spec names."""
     given.check(spec)
-    named = given.named(spec)
-    check_names(named)
+    check_names(given.named(spec))
     federated = _federate(spec, given)
     N = len(federated.problem.mu)
     participation = make_participation(spec, N, federated)
+    spec, why = _settled(spec, given, federated, participation)
+    named = given.named(spec)
     algorithm = given.algorithm
     if algorithm is None:
         algorithm = make_algorithm(
@@ -70,7 +68,24 @@ def build(spec: Spec, given: Inputs = NOTHING) -> Built:
         every=spec.eval_every,
     )  # fmt: skip
     _check_weights(fed)
-    return Built(fed, federated, N, participation.tau)
+    return Built(fed, federated, N, participation.tau, spec, why)
+
+
+def _settled(
+    spec: Spec, given: Inputs, federated: Federated, participation: AbstractParticipation
+) -> tuple[Spec, str]:
+    """With a method, where `auto` stands for one, and why it was taken."""
+    if spec.algorithm != AUTO or given.algorithm is not None:
+        return spec, ""
+    size = sum(np.size(x) for x in jax.tree.leaves(federated.w))
+    choice = choose_method(
+        convex=is_convex(federated.problem), l2=spec.l2, size=size, N=participation.N,
+        tau=participation.tau,
+    )  # fmt: skip
+    settings = choice.settings | spec.settings
+    spec = dataclasses.replace(spec, algorithm=choice.algorithm, settings=settings)
+    check_names(given.named(spec))
+    return spec, choice.why
 
 
 def _federate(spec: Spec, given: Inputs) -> Federated:
@@ -168,33 +183,15 @@ def choose_dtype(spec: Spec, given: Inputs) -> type:
     return np.float32 if isinstance(given.model, Architecture) else default_dtype(spec)
 
 
-def make_participation(spec: Spec, N: int, federated: Federated) -> AbstractParticipation:
-    tau = max(2, math.ceil(N / 4)) if spec.tau is None else spec.tau
-    kind, _, argument = spec.participation.partition(":")
-    if N < 2:
-        raise SpecError(f"need at least 2 clients, got N={N}")
-    check_tau(tau, N)
-    if kind == "uniform":
-        chosen: AbstractParticipation = UniformSubset(N, tau)
-    elif kind == "everyone":
-        chosen = Everyone(N)
-    elif kind == "importance":
-        chosen = ImportanceSubset(federated.problem.alpha, tau)
-    else:
-        chosen = Available(N, _probability(argument, tau / N))
-    return Lossy(chosen, spec.loss) if spec.loss > 0 else chosen
-
-
-def _probability(text: str, default: float) -> float:
-    try:
-        return float(text) if text else default
-    except ValueError:
-        raise SpecError(f"participation looks like available:0.5, not available:{text}") from None
-
-
 def check_names(spec: Spec, *, absences: bool = False) -> None:
     """Names, and the settings that each algorithm takes, before any data is read; `absences`
     says that clients may be away."""
+    if spec.algorithm == AUTO and absences:
+        raise SpecError(
+            "sites agree on a method by its name: algorithm = 'auto' is for one machine"
+        )
+    if spec.algorithm == AUTO:  # looked at again when the method is chosen
+        spec = dataclasses.replace(spec, algorithm=STAND_IN, settings={})
     row = get_method(spec.algorithm.partition(":")[0])
     for kind, known in {"algorithm": {row.name}, **NAMES}.items():
         name, colon, _ = getattr(spec, kind).partition(":")
@@ -209,7 +206,7 @@ def check_names(spec: Spec, *, absences: bool = False) -> None:
         )
     if absences and row.needs_everyone:
         raise SpecError(f"{row.name} needs everyone in every round, and sites come and go")
-    known = {*row.settings}
+    known = {BITS_SETTING, *row.settings}
     if row.solver is not None:
         known |= {"solver", *_solver(spec, row).settings}
     for key in spec.settings:
@@ -231,7 +228,11 @@ def make_algorithm(
         _check_rate(spec, federated, settings)
     solver = None if row.solver is None else _make_solver(spec, _solver(spec, row), federated)
     l2 = None if own else spec.l2
-    return row.make(Given(settings, solver, tau, N, federated.w, _is_mlp(spec), l2))
+    made = row.make(Given(settings, solver, tau, N, federated.w, _is_mlp(spec), l2))
+    bits = spec.settings.get(BITS_SETTING, 64)
+    if BITS_SETTING in row.settings or bits == 64:
+        return made
+    return shortened(made, bits, stacks_of(federated.problem)[0], federated.w)
 
 
 def _solver(spec: Spec, row: Method) -> Solver:

@@ -53,6 +53,7 @@ def execute(
     with jax.enable_x64(choose_dtype(spec, given) is np.float64):
         began = time.perf_counter()
         built = build(spec, given)
+        spec = built.spec
         if folder is not None and not resume:
             disk.create(folder, spec)
         run = RunLoop(spec, built, folder, given, label or spec.algorithm)
@@ -203,6 +204,7 @@ class RunLoop:
         chosen = self.fed.algorithm.chosen(self.state.server)
         return {
             "algorithm": self.name,
+            **({"why": self.built.why} if self.built.why else {}),
             "status": self.status,
             "rounds": self.history.rounds,
             "iterations": int(self.history["iteration"][-1]) if self.history.rounds else 0,

@@ -1,0 +1,139 @@
+"""Any method in fewer bits: changes of what a client sent before, rounded.
+
+    q_i = code(value_i - h_i),    h_i = h_i + opened(q_i)        client, and the server's note of it
+    mean = sum_I weight_i (h_i + q_i) / sum_I weight_i           server
+
+h_i is what the server takes for the client's value. The client goes on as if it had sent just that
+(`adjusted`), so that what a method conserves stays so. Single numbers travel as they are.
+"""
+
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int, PyTree
+
+from .. import tree
+from .._errors import SpecError
+from .._types import Key, Params, Scalar
+from ..problems import AbstractProblem
+from ._base import AbstractAlgorithm, Sends
+from ._coding import BITS, Bits, Coded, Extra, Picked, Ranked, Square, code, opened
+from ._recalling import AbstractRecalling, Recalled
+
+
+class ShortClient(NamedTuple):
+    own: PyTree
+    h: PyTree
+
+
+class Shortened(AbstractRecalling[PyTree, ShortClient, PyTree, PyTree]):
+    sends: ClassVar[Sends] = "model"  # who asks for the kind asks the method's row
+    follows: ClassVar[Literal["rounds", "uploads"]] = "uploads"
+    method: AbstractAlgorithm
+    bits: Bits
+    nothing: PyTree  # an upload of zeros
+
+    @property
+    def rounds_per_iteration(self) -> int:
+        return self.method.rounds_per_iteration
+
+    def init_server(self, w: Params) -> PyTree:
+        return self.method.init_server(w)
+
+    def init_client(self, f: AbstractProblem, w: Params) -> ShortClient:
+        return ShortClient(self.method.init_client(f, w), self.nothing)
+
+    def weight(self, f: AbstractProblem) -> Scalar:
+        return self.method.weight(f)
+
+    def broadcast(self, server: PyTree, key: Key) -> PyTree:
+        return self.method.broadcast(server, key)
+
+    def addressed(self, down: PyTree, place: Int[Array, ""]) -> PyTree:
+        return self.method.addressed(down, place)
+
+    def client_step(self, f, client: ShortClient, down: PyTree, key: Key):
+        own, up = self.method.client_step(f, client.own, down, key)
+        coded = jax.tree.map(self._code, up.value, client.h)
+        h = self._follow(client.h, opened(coded))
+        error = jax.tree.map(lambda h, x: h - x if x.ndim else jnp.zeros_like(x), h, up.value)
+        return ShortClient(self.method.adjusted(own, down, error), h), up._replace(value=coded)
+
+    def _code(self, x: Array, h: Array) -> PyTree:
+        return code(x - h, self.bits) if x.ndim else x
+
+    def _follow(self, h: PyTree, sent: PyTree) -> PyTree:
+        return jax.tree.map(lambda h, x: h + x if x.ndim else h, h, sent)
+
+    def first_note(self, w: Params) -> PyTree:
+        return self.nothing
+
+    def noted(self, server: PyTree, note: PyTree, sent: PyTree) -> PyTree:
+        return self._follow(note, sent)
+
+    def told(self, client: ShortClient) -> PyTree:
+        return client.h
+
+    def reminder(self, server: PyTree, note: PyTree) -> PyTree:
+        return note
+
+    def server_step(self, server: PyTree, mean: Recalled, share: Scalar):
+        return self.method.server_step(server, tree.add(mean.sent, mean.known), share)
+
+    def client_receive(self, client: ShortClient, answer: PyTree) -> ShortClient:
+        return client._replace(own=self.method.client_receive(client.own, answer))
+
+    def adjusted(self, client: ShortClient, down: PyTree, error: PyTree) -> ShortClient:
+        own = self.method.adjusted(client.own, down, error)
+        return ShortClient(own, self._follow(client.h, error))
+
+    def model(self, server: PyTree) -> Params:
+        return self.method.model(server)
+
+    def witness(self, client: ShortClient) -> Params | None:
+        return self.method.witness(client.own)
+
+    def residuals(self, server: PyTree, clients: ShortClient, weights: Array) -> list[Params]:
+        return self.method.residuals(server, clients.own, weights)
+
+    def conserved(self, client: ShortClient, down: PyTree) -> PyTree | None:
+        return self.method.conserved(client.own, down)
+
+    def rebalance(self, server: PyTree, total: PyTree, weight: Scalar) -> PyTree:
+        return self.method.rebalance(server, total, weight)
+
+    def joined(self, server: PyTree, ratio: Scalar) -> PyTree:
+        return self.method.joined(server, ratio)
+
+    def chosen(self, server: PyTree) -> dict[str, Scalar]:
+        return self.method.chosen(server)
+
+    def prepare(self, f: AbstractProblem) -> AbstractProblem:
+        return self.method.prepare(f)
+
+
+def _is_plain(value: PyTree) -> bool:
+    """Whether an upload is numbers, none of which is coded or a part already."""
+    coded = lambda x: isinstance(x, Coded | Extra | Picked | Ranked | Square)
+    leaves = jax.tree.leaves(value, is_leaf=coded)
+    real = lambda x: jnp.issubdtype(x.dtype, jnp.floating)
+    return not any(map(coded, leaves)) and all(map(real, leaves))
+
+
+def shortened(method: AbstractAlgorithm, bits: Any, f: AbstractProblem, w: Params) -> Shortened:
+    """The method in so many bits; f are problems like those it is for, stacked."""
+    if bits not in BITS:
+        raise SpecError(f"need bits of 8, 16, 32 or 64, got bits={bits}")
+
+    def upload(f: AbstractProblem, w: Params) -> PyTree:
+        one, key = tree.take(f, 0), jax.random.key(0)
+        down = method.broadcast(method.init_server(w), key)
+        return method.client_step(one, method.init_client(one, w), down, key)[1].value
+
+    like = eqx.filter_eval_shape(upload, f, w)
+    if isinstance(method, AbstractRecalling) or not _is_plain(like):
+        name = type(method).__name__
+        raise SpecError(f"{name} takes no bits: what it sends is not made of plain vectors")
+    return Shortened(method, bits, jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), like))

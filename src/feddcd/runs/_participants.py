@@ -1,0 +1,40 @@
+"""Who takes part in the rounds of a run, from its spec."""
+
+import math
+
+from .._errors import SpecError
+from ..data.federate import Federated
+from ..participation import (
+    AbstractParticipation,
+    Available,
+    Everyone,
+    ImportanceSubset,
+    Lossy,
+    UniformSubset,
+    check_tau,
+)
+from .spec import Spec
+
+
+def make_participation(spec: Spec, N: int, federated: Federated) -> AbstractParticipation:
+    tau = max(2, math.ceil(N / 4)) if spec.tau is None else spec.tau
+    kind, _, argument = spec.participation.partition(":")
+    if N < 2:
+        raise SpecError(f"need at least 2 clients, got N={N}")
+    check_tau(tau, N)
+    if kind == "uniform":
+        chosen: AbstractParticipation = UniformSubset(N, tau)
+    elif kind == "everyone":
+        chosen = Everyone(N)
+    elif kind == "importance":
+        chosen = ImportanceSubset(federated.problem.alpha, tau)
+    else:
+        chosen = Available(N, _probability(argument, tau / N))
+    return Lossy(chosen, spec.loss) if spec.loss > 0 else chosen
+
+
+def _probability(text: str, default: float) -> float:
+    try:
+        return float(text) if text else default
+    except ValueError:
+        raise SpecError(f"participation looks like available:0.5, not available:{text}") from None
