@@ -100,11 +100,15 @@ class LyingNetwork:
 
 
 def table(home: FederationFolder, lie: Lie | None, plan: str | None = None, **settings) -> Told:
-    told: list[dict] = []
-    watched = FederationFolder(home.path, told.append)
     chosen = RegressionPlan(
         **PLANS[plan or (lie.plan if lie else "binary")], answers="each", **settings
     )
+    return analysed(home, lie, chosen)
+
+
+def analysed(home: FederationFolder, lie: Lie | None, chosen: Any) -> Told:
+    told: list[dict] = []
+    watched = FederationFolder(home.path, told.append)
     config = Config("test", plan=chosen, patience=0.2, deadline=1.0)
     network = LyingNetwork(home, lie)
     nodes = Nodes(network, watched, Hello("test", REGRESSION), 1.0)

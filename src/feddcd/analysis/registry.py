@@ -12,10 +12,14 @@ from ._describe import Describe
 from ._regression import RegressionTable
 from ._sums import PointQuestion
 from ._trust import TableTrust
+from ._trust_described import DescriptionTrust
 from .protocol import Agreement, Analysis, ColumnsOffer, Scrutiny, SiteRows
 
 ANALYSES: dict[str, Analysis] = {each.name: each for each in (RegressionTable(), Describe())}
-SCRUTINIES: dict[str, Callable[..., Scrutiny]] = {RegressionTable.name: TableTrust}
+SCRUTINIES: dict[str, Callable[..., Scrutiny]] = {
+    RegressionTable.name: TableTrust,
+    Describe.name: DescriptionTrust,
+}
 
 
 def scrutiny(
