@@ -62,7 +62,7 @@ class MeansResult:
     n_dropped: int = 0
     n_exchanges: int = 1
 
-    def with_sites(self, by_site, refused):
+    def with_sites(self, by_site, refused, apart=False):
         return dataclasses.replace(self, n_dropped=sum(by_site.values()))
 
     def facts(self):

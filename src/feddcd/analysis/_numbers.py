@@ -6,7 +6,7 @@ the first answer.
 
 from typing import Any
 
-from ._describe_rows import DescribeQuestion
+from ._describe_rows import DescribedRows, DescribeQuestion
 from ._sums import PointQuestion
 from .protocol import SiteRows
 
@@ -23,8 +23,10 @@ def told(rows: SiteRows, question: Any) -> int:
 
 def expected(rows: SiteRows, k: int) -> int:
     """By a whole job, as jobs usually are; values of a description are joined, k at a time."""
-    if not hasattr(rows.plan, "formula"):
+    if isinstance(rows.data, DescribedRows):
         return _of_description(rows, k)
+    if not hasattr(rows.plan, "formula"):  # an analysis of another package: sums of its columns
+        return 1 + 2 * len(rows.columns)
     p = rows.data.X.shape[1] * max(rows.data.Y.shape[1], 1)
     return _moments(rows) + (1 if _linear(rows) else USUAL) * (p + p * (p + 1) // 2)
 
