@@ -101,3 +101,14 @@ def test_a_change_that_few_rows_hold_is_refused():
     assert "comes from 4 rows" in refusal.value.story
     check_changes(Policy(), own._replace(before=before), asked(-3, 0.05, 0.1))
     check_changes(Policy(min_support=0), lonely._replace(before=before), asked(-3, 0.05, 0.1))
+
+
+def test_a_row_that_stays_with_its_like_is_told_within_their_bin():
+    """Else an honest site's bins would hold predictions that they cannot hold, and it would be
+    refused as one that lies."""
+    own = rows()
+    first = asked(-3, 0.05, 0)
+    for w in ((-3.2, 0.055, 0), (-2.5, 0.06, -0.02), (-4, 0.04, 0.05)):
+        weight, _, predicted = bins(own, asked(*w), (first,)).bins
+        low, high = np.append(0, EDGES) * weight, np.append(EDGES, 1) * weight
+        assert np.all((low - 1e-9 <= predicted) & (predicted <= high + 1e-9))

@@ -153,7 +153,7 @@ def answer(
             of_many(_leverage(geometry, family, z, Y, asked), k, min(4.0, k)),
             _moved(geometry, family, at, asked, Y, k),
         )
-        bins, residuals = _binned(rows, mean, places, asked.edges.size, least, k)
+        bins, residuals = _binned(rows, mean, places, asked.edges, least, k)
         return Answer(
             value=np.asarray(s @ at.value),
             g=geometry.gradient(s[:, None] * at.slope),
@@ -246,13 +246,22 @@ def _pearson(Y: np.ndarray, mean: np.ndarray, V: np.ndarray) -> np.ndarray:
 
 
 def _binned(
-    rows: DesignRows, mean: np.ndarray, places: Sequence[tuple], size: int, least: int, k: int
+    rows: DesignRows,
+    mean: np.ndarray,
+    places: Sequence[tuple],
+    edges: np.ndarray,
+    least: int,
+    k: int,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Of predictions and of residuals; `places` are those of each question, the last being now."""
+    size = len(edges)
     if not size:
         return np.zeros((3, 0)), np.zeros(0)
     place, own = (settled([each[i] for each in places], k) for i in (0, 1))
-    held = (rows.s, rows.s * rows.Y[:, 0], rows.s * mean[:, 0])
+    # a row that stays with its like is told with the nearest value of their bin
+    ends = np.concatenate([[-np.inf], edges, [np.inf]])
+    told = np.clip(mean[:, 0], ends[place], ends[place + 1])
+    held = (rows.s, rows.s * rows.Y[:, 0], rows.s * told)
     return counted(place, held, size + 1, least), counted(
         own, (rows.s,), len(RESIDUALS) + 1, least
     )[0]
