@@ -112,6 +112,33 @@ def test_a_federation_of_sites_that_lack_levels_prints_it_too(id, tmp_path, monk
     close(pd.read_csv(made / "coefficients.csv", index_col="name"), table, proven)
 
 
+MASKED = ("Pima-missing", "ships", "crabs", "warpbreaks", "stagec", "survey-smoke")
+SUMMED = ["birthwt", *(pytest.param(id, marks=REST) for id in MASKED)]
+
+
+@pytest.mark.parametrize("id", SUMMED)
+@UNPROVEN
+def test_masked_sums_print_it_too(id, tmp_path, monkeypatch):
+    """Three sites with rows by chance, of which nobody can read a single one's answers."""
+    monkeypatch.setattr(regress, "PAUSE_S", 0.01)
+    monkeypatch.chdir(tmp_path)
+    table = TABLES[id]
+    rows, levels = frame(table["data"]), as_files_have(facts().datasets[table["data"]]["levels"])
+    site = np.random.default_rng(seed(id)).permutation(np.arange(len(rows)) % 3)
+    names = {"weight": table["weights"], "offset": table["offset"], **asked(table)}
+    plan = RegressionPlan(
+        table["formula"], table["family"], tol=TIGHT, levels=levels, answers="sum", **names
+    )
+    data = {name: rows[site == i] for i, name in enumerate(("east", "north", "south"))}
+    home = create(tmp_path / "fed", list(data), Config("test", plan=plan, patience=5.0), data=data)
+    exchange = LocalExchange([load_place(home.site(each)) for each in home.invited()])
+    coordinate(exchange, {"folder": str(home.path)}, lambda event: None)
+    made = home.server / "glm"
+    assert (home.server / "proof").exists()
+    proven = json.loads((made / "model.json").read_text())["certified_error"]
+    close(pd.read_csv(made / "coefficients.csv", index_col="name"), table, proven)
+
+
 @pytest.mark.parametrize("id", [id for id in LATER if LATER[id]["family"] != "ordinal"])
 @UNPROVEN
 def test_other_families_links_and_covariances(id):
