@@ -16,7 +16,7 @@ import feddcd
 ROOT = Path(feddcd.__file__).parent
 LAYERS = (
     ("_errors", "_files", "_text", "_types"),
-    ("_memory", "_extras"),
+    ("_memory", "_extras", "_pace"),
     ("_settings", "history", "losses", "formula"),
     ("sums",),
     ("tree",),

@@ -231,6 +231,33 @@ def test_the_desk_takes_nothing_else(home, tmp_path, body):
     assert desk.records(home)["north"].claim is None
 
 
+def test_who_has_a_token_is_known_before_anything_is_counted(home, tmp_path):
+    given, take = invited(home, "north", tmp_path), Desk(home)
+    claim = claim_of(given, "look")
+    assert take.known(claim.sealed(given.token))
+    assert not take.known(claim.sealed(new_token()))
+    assert not take.known(claim._replace(site="south").sealed(given.token))
+    assert not any(map(take.known, BAD))
+    assert events(home, "not enrolled") == [], "it is only a look"
+
+
+def test_a_disk_that_does_not_tell_north_from_NORTH(home, tmp_path):
+    given = invited(home, "north", tmp_path)
+    folder = home.server / "invitations"
+    shutil.copy(folder / "north.json", folder / "NORTH.json")  # as such a disk finds it
+    body = claim_of(given, "enrol", "x", *_public())._replace(site="NORTH").sealed(given.token)
+    status, said = Desk(home)(body, "h")
+    assert status == 403
+    assert json.loads(said)["refused"] == "the token is not that of an invitation"
+
+
+def test_refused_claims_fill_no_disk(home):
+    take = Desk(home)
+    for _ in range(3 * desk.NOTES):
+        take(b"", "192.0.2.1")
+    assert len(events(home, "not enrolled")) == desk.NOTES
+
+
 def test_keys_that_are_no_keys_are_refused(home, tmp_path, data):
     north = enrolled(home, "north", tmp_path, data)
     desk.confirm(home, "north")

@@ -48,6 +48,24 @@ def wait(condition):
         time.sleep(0.05)
 
 
+def test_a_log_does_not_grow_for_ever(tmp_path, monkeypatch):
+    """Nor while its program has it open."""
+    monkeypatch.setattr("feddcd.federation.machine.processes.LARGEST_LOG", 10)
+    group, one = Group(tmp_path / "ids.json"), program(tmp_path)
+    group.programs["one"] = one
+    with open(one.log, "ab", buffering=0) as log:
+        log.write(b"short\n")
+        group.dead()
+        assert one.log.read_bytes() == b"short\n"
+        log.write(b"and then long\n")
+        group.dead()
+        log.write(b"new\n")
+    assert one.log.read_bytes() == b"new\n"
+    older = tmp_path / "one.log.1"
+    assert older.read_bytes() == b"then long\n"
+    assert stat.S_IMODE(older.stat().st_mode) == 0o600
+
+
 def test_a_program_ends_with_what_it_started(tmp_path):
     group = Group(tmp_path / "ids.json")
     group.start(program(tmp_path))

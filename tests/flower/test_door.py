@@ -10,8 +10,12 @@ import pytest
 
 pytest.importorskip("flwr")
 
+import uvicorn
+
+from feddcd._pace import LinePace, Pace, network_of
+from feddcd.flower import link
 from feddcd.flower._responses import Clock, TooLarge, bound
-from feddcd.flower.link import LARGEST, SECRET, SITES, DeskRoute, Doors, Pace
+from feddcd.flower.link import LARGEST, SECRET, SETTINGS, SITES, DeskRoute, Doors
 
 INSIDE, SITE = 4711, "/v1/fleet/pull-messages"
 PASSWORD = b"s" * 32
@@ -60,6 +64,95 @@ def test_how_a_call_looks_from_the_network():
     assert ask(length=b"-1") == 411
     assert ask(length=b"%d" % (LARGEST + 1)) == 413
     assert ask(kind="websocket") is None  # closed without a word
+
+
+async def told(sent):
+    """The first line of the answer of the server as it is set up, with doors and without Flower;
+    and the sizes of the bodies that came through."""
+    sizes = []
+
+    async def app(scope, receive, send):
+        size, more = 0, True
+        while more:
+            message = await receive()
+            size += len(message.get("body", b""))
+            more = message.get("more_body", False)
+        sizes.append(size)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    listening = link._listen("127.0.0.1", 0)
+    config = uvicorn.Config(
+        Doors(app, INSIDE, PASSWORD), lifespan="off", log_config=None, **SETTINGS
+    )
+    server = uvicorn.Server(config)
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    lines = []
+    for data in sent:
+        reader, writer = await asyncio.open_connection(*listening.getsockname())
+        try:
+            writer.write(data)
+            await writer.drain()
+            lines.append(await reader.readline())
+        except ConnectionError:  # cut off before all was sent
+            lines.append(b"HTTP/1.1 400")
+        writer.close()
+    server.should_exit = True
+    await serving
+    return [int(line.split()[1]) for line in lines], sizes
+
+
+def test_a_request_is_as_long_as_it_says():
+    """An endless header, and a body of another length than the one that is checked."""
+    head = f"POST {SITE} HTTP/1.1\r\nHost: x\r\n".encode()
+    five, chunked = b"Content-Length: 5\r\n", b"Transfer-Encoding: chunked\r\n"
+    long = b"6\r\nlonger\r\n0\r\n\r\n"
+    statuses, sizes = asyncio.run(
+        told(
+            [
+                head + b"X: " + b"a" * (1 << 20), head + b"a: b\r\n" * 20_000,
+                head + five + chunked + b"\r\n" + long, head + chunked + five + b"\r\n" + long,
+                head + chunked + b"\r\n" + long, head + b"Content-Length: 6\r\n" + five + b"\r\n",
+                head + five + b"\r\nhello",
+            ]
+        )
+    )  # fmt: skip
+    assert statuses == [400] * 6 + [200]
+    assert sizes == [5], "nothing else came to Flower"
+    assert SETTINGS["access_log"] is False, "strangers write no lines of any length"
+
+
+def test_a_body_ends_at_the_limit_whatever_was_said(monkeypatch):
+    monkeypatch.setattr(link, "LARGEST", 7)
+    parts, taken = [b"12345", b"67890"], []
+
+    async def receive():
+        return {"type": "http.request", "body": parts.pop(0), "more_body": True}
+
+    async def app(scope, receive, send):
+        taken.extend([await receive(), await receive()])
+
+    scope = {"type": "http", "path": SITE, "method": "POST", "server": ("127.0.0.1", 9093)}
+    scope["headers"] = [(b"content-length", b"5")]
+    asyncio.run(Doors(app, INSIDE, PASSWORD)(scope, receive, None))
+    assert taken == [
+        {"type": "http.request", "body": b"12345", "more_body": True}, {"type": "http.disconnect"}
+    ]  # fmt: skip
+
+
+def test_refusals_fill_no_disk(monkeypatch):
+    """Of 100 strangers' calls within a minute a few short lines are left, and then their number."""
+    lines, now = [], [0.0]
+    monkeypatch.setattr(link, "log", lambda level, text, *parts: lines.append(text % parts))
+    monkeypatch.setattr(link, "LinePace", lambda most: LinePace(most, lambda: now[0]))
+    doors = Doors(None, INSIDE, PASSWORD, DeskRoute(DESK, lambda *_: (200, b""), 100))
+    for _ in range(100):
+        assert at_desk("/" + "\x1b" * 4000, doors=doors)[0] == 403
+    assert len(lines) == link.REFUSALS
+    assert max(map(len, lines)) < 300
+    now[0] = 61.0
+    at_desk("/x", doors=doors)
+    assert lines[-1].endswith(": 403 (and 40 more were refused before)")
 
 
 def test_the_inner_door_has_a_secret():
@@ -122,6 +215,26 @@ def test_the_desk_is_called_seldom():
     doors = Doors(None, INSIDE, PASSWORD, DeskRoute(DESK, lambda *_: (200, b""), 100, 1))
     assert at_desk(doors=doors)[0] == 200
     assert at_desk(doors=doors)[0] == 429
+
+
+def test_strangers_do_not_hold_up_who_has_a_token():
+    """100 calls a minute of strangers, from however many addresses: a hospital still enrols."""
+    take = lambda data, host: (200, b"yes")
+    route = DeskRoute(DESK, take, 100, 2, 3, known=lambda data: data == b"token")
+    doors = Doors(None, INSIDE, PASSWORD, route)
+    assert [at_desk(doors=doors)[0] for _ in range(3)] == [200, 200, 429]
+    assert [at_desk(doors=doors, body=(b"token",))[0] for _ in range(3)] == [200, 200, 429]
+
+
+def test_a_network_of_ipv6_is_one_caller():
+    hosts = ("2001:db8::1", "2001:db8::ffff:1", "2001:db8:0:0:9::")
+    assert {network_of(host) for host in hosts} == {"2001:db8::/64"}
+    assert network_of("2001:db8:0:1::1") == "2001:db8:0:1::/64"
+    assert network_of("fe80::1%eth0") == "fe80::/64"
+    assert network_of("::ffff:192.0.2.1") == network_of("192.0.2.1") == "192.0.2.1"
+    assert network_of("?") == "?"
+    pace = Pace(2, 100)
+    assert [pace.let(host) for host in hosts] == [True, True, False]
 
 
 def answered(ahead):

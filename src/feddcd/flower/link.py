@@ -15,8 +15,6 @@ import asyncio
 import hmac
 import socket
 import sys
-import time
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 from logging import WARNING
@@ -27,6 +25,7 @@ import uvicorn
 from flwr.supercore import log
 from flwr.superlink.cli import flower_superlink
 
+from .._pace import LinePace, Pace
 from .._text import printable
 
 SITES = frozenset(
@@ -38,37 +37,30 @@ SITES = frozenset(
 )  # fmt: skip
 SECRET = "x-feddcd-inside"
 LARGEST = 16 << 20  # bytes of one request; Flower cuts arrays into pieces of 5 MiB
+LARGEST_HEAD = 16 << 10  # bytes of its headers
+LONGEST_LINE = 200  # letters of a stranger's path in the log
+REFUSALS = 60  # lines about them in a minute
 CONNECTIONS = 1000
 DESK_S = 10.0  # in which a call at the desk has come whole
-MINUTE_S = 60.0
+# httptools, which uvicorn takes by itself, has no limit on headers; an access log is as long as
+# strangers want it to be
+SETTINGS = {
+    "http": "h11", "h11_max_incomplete_event_size": LARGEST_HEAD, "access_log": False,
+    "ws": "none", "proxy_headers": False, "server_header": False,
+    "limit_concurrency": CONNECTIONS,
+}  # fmt: skip
 
 
 class DeskRoute(NamedTuple):
-    """Where a new site asks: `take` makes a status and an answer of its bytes and its address."""
+    """Where a new site asks: `take` makes a status and an answer of its bytes and its address.
+    Calls that `known` finds signed by a token are not held up by those of strangers."""
 
     path: str
     take: Callable[[bytes, str], tuple[int, bytes]]
     largest: int  # bytes
     of_host: int = 20  # calls in a minute
     of_all: int = 100
-
-
-class Pace:
-    """How often somebody may call; only calls that were let in count."""
-
-    def __init__(self, of_host: int, of_all: int, now: Callable[[], float] = time.monotonic):
-        self._of_host, self._now = of_host, now
-        self._calls: deque[tuple[float, str]] = deque(maxlen=of_all)
-
-    def let(self, host: str) -> bool:
-        now, calls = self._now(), self._calls
-        while calls and now - calls[0][0] > MINUTE_S:
-            calls.popleft()
-        same = sum(other == host for _, other in calls)
-        if len(calls) == calls.maxlen or same >= self._of_host:
-            return False
-        calls.append((now, host))
-        return True
+    known: Callable[[bytes], bool] = lambda data: False
 
 
 class Doors:
@@ -78,39 +70,39 @@ class Doors:
         if len(secret) < 32:
             raise ValueError("the secret of the inner door is too short")
         self._app, self._inside, self._secret, self._desk = app, inside, secret, desk
-        self._pace = Pace(desk.of_host, desk.of_all) if desk else None
+        self._lines = LinePace(REFUSALS)
+        of_host, of_all = (desk.of_host, desk.of_all) if desk else (0, 0)
+        self._strangers, self._invited = Pace(of_host, of_all), Pace(of_host, of_all)
         self._one = asyncio.Lock()  # at the desk
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if self._desk is not None and self._pace is not None and self._at_desk(scope, self._desk):
-            return await self._take(self._desk, self._pace, scope, receive, send)
-        status = 0 if scope["type"] == "lifespan" else self._refusal(scope)
-        if not status:
+        if self._desk is not None and self._at_desk(scope, self._desk):
+            return await self._take(self._desk, scope, receive, send)
+        if scope["type"] == "lifespan":
             return await self._app(scope, receive, send)
-        await self._refuse(status, scope, send)
+        status = self._refusal(scope)
+        if status:
+            return await self._refuse(status, scope, send)
+        outside = scope["server"][1] != self._inside
+        await self._app(scope, _counted(receive, LARGEST) if outside else receive, send)
 
     def _at_desk(self, scope: Any, desk: DeskRoute) -> bool:
         if scope["type"] != "http" or scope["server"][1] == self._inside:
             return False
         return scope["path"] == desk.path and scope["method"] == "POST"
 
-    async def _take(self, desk: DeskRoute, pace: Pace, scope: Any, receive: Any, send: Any) -> None:
+    async def _take(self, desk: DeskRoute, scope: Any, receive: Any, send: Any) -> None:
         """A call at the desk: small, whole within seconds, one at a time. Flower never sees it."""
         host, _ = scope.get("client") or ("?", 0)
-        length = dict(scope["headers"]).get(b"content-length", b"")
-        status = 0
-        if not (length.isdigit() and len(length) < 10):
-            status = 411
-        elif int(length) > desk.largest:
-            status = 413
-        elif not pace.let(host):
-            status = 429
-        if status:
+        if status := _misfit(scope, desk.largest):
             return await self._refuse(status, scope, send)
         try:
             data = await asyncio.wait_for(_body(receive, desk.largest), DESK_S)
         except (TimeoutError, ValueError):
             return await self._refuse(408, scope, send)
+        known = await asyncio.to_thread(desk.known, data)
+        if not (self._invited if known else self._strangers).let(host):
+            return await self._refuse(429, scope, send)
         async with self._one:
             status, said = await asyncio.to_thread(desk.take, data, host)
         head = [(b"content-length", b"%d" % len(said)), (b"content-type", b"application/json")]
@@ -120,8 +112,9 @@ class Doors:
 
     async def _refuse(self, status: int, scope: Any, send: Any) -> None:
         host, _ = scope.get("client") or ("?", 0)
-        what = printable(f"{scope.get('method', '')} {scope['path']}"[:200])
-        log(WARNING, "refused: %s from %s: %d", what, host, status)
+        if (before := self._lines.let()) is not None:
+            what = printable(f"{scope.get('method', '')} {scope['path']}"[:LONGEST_LINE])
+            log(WARNING, "refused: %s from %s: %d%s", what[:LONGEST_LINE], host, status, before)
         if scope["type"] == "http":
             head = [(b"content-length", b"0"), (b"connection", b"close")]
             await send({"type": "http.response.start", "status": status, "headers": head})
@@ -137,10 +130,31 @@ class Doors:
             return 0 if hmac.compare_digest(given, self._secret) else 403
         if scope["path"] not in SITES or scope["method"] != "POST":
             return 403
-        length = headers.get(b"content-length", b"")
-        if not length.isdigit():
-            return 411
-        return 0 if int(length) <= LARGEST else 413
+        return _misfit(scope, LARGEST)
+
+
+def _misfit(scope: Any, largest: int) -> int:
+    """The status for a request that does not say its size once, and nothing else about it."""
+    names = [name.lower() for name, _ in scope["headers"]]
+    if b"transfer-encoding" in names or names.count(b"content-length") > 1:
+        return 400
+    length = dict(scope["headers"]).get(b"content-length", b"")
+    if not (length.isdigit() and len(length) < 10):
+        return 411
+    return 0 if int(length) <= largest else 413
+
+
+def _counted(receive: Any, largest: int) -> Any:
+    """Whatever the headers said: after so many bytes the caller has gone."""
+    left = largest
+
+    async def bounded() -> Any:
+        nonlocal left
+        message = await receive()
+        left -= len(message.get("body", b""))
+        return message if left >= 0 else {"type": "http.disconnect"}
+
+    return bounded
 
 
 async def _body(receive: Any, largest: int) -> bytes:
@@ -175,9 +189,8 @@ def _serve(
 ) -> None:  # fmt: skip
     name, _, number = door.rpartition(":")
     sockets = [_listen(name.strip("[]"), int(number)), _listen(host, port)]
-    settings |= {"ws": "none", "proxy_headers": False, "server_header": False}
-    settings |= {"limit_concurrency": CONNECTIONS}
-    config = uvicorn.Config(Doors(app, port, secret, desk), host=host, port=port, **settings)
+    doors = Doors(app, port, secret, desk)
+    config = uvicorn.Config(doors, host=host, port=port, **(settings | SETTINGS))
     uvicorn.Server(config).run(sockets=sockets)
 
 

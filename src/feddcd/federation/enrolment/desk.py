@@ -20,6 +20,7 @@ from typing import Any
 
 from ..._errors import FeddcdError, Refused, SpecError
 from ..._files import Disk, Locked, shown
+from ..._pace import LinePace
 from ..._text import printable
 from ...data.codebook import FILE as CODEBOOK
 from ...data.codebook import load_codebook
@@ -33,6 +34,8 @@ from .invitation import DAYS, Invitation, check_address, check_site, fingerprint
 
 WAIT_S = 10.0
 DAY_S = 86400
+NOTES = 10  # of refused claims in a minute
+LONGEST_REASON = 500
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,19 @@ class Desk:
 
     def __init__(self, folder: FederationFolder, now: Callable[[], float] = time.time):
         self.folder, self._now = folder, now
+        self._lines = LinePace(NOTES)
+
+    def known(self, data: bytes) -> bool:
+        """Whether a claim is signed by the token of an invitation: then it waits for nobody. It
+        is cheap, and changes nothing."""
+        try:
+            if len(data) > LARGEST:
+                return False
+            signed = read_claim(data)
+            record = _load(self.folder, signed.claim.site)
+            return record is not None and bool(signed.check(bytes.fromhex(record.public)))
+        except (FeddcdError, OSError, ValueError):
+            return False
 
     def __call__(self, data: bytes, host: str) -> tuple[int, bytes]:
         site = "?"
@@ -107,6 +123,8 @@ class Desk:
             return 500, answer_text({"refused": "the coordinator failed; its log says why"})
 
     def _take(self, record: InvitationRecord, claim: Claim) -> dict[str, Any]:
+        if claim.site != record.site:  # a file system may not tell north from NORTH
+            raise Refused("the token is not that of an invitation")
         own = fingerprint((self.folder.server / "ca.crt").read_text())
         if claim.authority != own:
             raise Refused("the invitation is of another authority than this coordinator's")
@@ -126,10 +144,11 @@ class Desk:
         return told | {"confirmed": False}
 
     def _refuse(self, site: str, host: str, reason: str) -> None:
+        if (before := self._lines.let()) is None:
+            return
+        told = printable(reason[:LONGEST_REASON]) + before
         with suppress(OSError):
-            self.folder.note(
-                "not enrolled", site=printable(site[:64]), host=host, reason=printable(reason)
-            )
+            self.folder.note("not enrolled", site=printable(site[:64]), host=host, reason=told)
 
 
 def words_of(folder: FederationFolder, site: str) -> str:

@@ -15,7 +15,8 @@ from ..folder import FederationFolder
 
 def main() -> None:
     folder = FederationFolder(Path(sys.argv.pop(1)))
-    serve_link(DeskRoute(PATH, Desk(folder), LARGEST))
+    desk = Desk(folder)
+    serve_link(DeskRoute(PATH, desk, LARGEST, known=desk.known))
 
 
 if __name__ == "__main__":

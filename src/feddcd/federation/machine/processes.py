@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -19,6 +20,7 @@ QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
 }
 GRACE_S = 10.0
+LARGEST_LOG = 10_000_000  # bytes; as many again in the log before it
 
 
 class Program(NamedTuple):
@@ -42,6 +44,7 @@ class Group:
 
     def start(self, program: Program) -> None:
         program.log.parent.mkdir(parents=True, exist_ok=True)
+        _turn(program.log)
         with open(program.log, "ab", opener=private) as log:
             self.running[program.name] = subprocess.Popen(
                 program.command, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
@@ -51,6 +54,9 @@ class Group:
         self._write()
 
     def dead(self) -> list[str]:
+        """Who ended. Asked for again and again, so that logs are looked after here, too."""
+        for program in self.programs.values():
+            _turn(program.log)
         return [name for name, process in self.running.items() if process.poll() is not None]
 
     def again(self, name: str) -> None:
@@ -85,6 +91,18 @@ class Group:
         # an id may have been given to a stranger since: then the time of its start differs
         _end([pid for pid, began in left.values() if _began(pid) in (began, "")])
         self.record.unlink(missing_ok=True)
+
+
+def _turn(log: Path) -> None:
+    """A log that has grown too long becomes the older one. Its program has it open and writes at
+    its end, wherever that is."""
+    with suppress(OSError):
+        if log.stat().st_size > LARGEST_LOG:
+            older = log.with_name(f"{log.name}.1")
+            with open(log, "rb") as source, open(older, "wb", opener=private) as kept:
+                source.seek(-LARGEST_LOG, os.SEEK_END)
+                shutil.copyfileobj(source, kept)
+            os.truncate(log, 0)
 
 
 def environment(extra: Mapping[str, str]) -> dict[str, str]:
