@@ -24,6 +24,7 @@ from feddcd.federation.folder import FederationFolder, load_address, load_place
 from feddcd.federation.machine.init import create
 from feddcd.federation.machine.keys import Authority, same_key
 from feddcd.federation.site.policy import FILE, Policy, load_policy
+from feddcd.federation.status import federation_status
 from feddcd.sums.keys import SiteKeys
 from feddcd.sums.roster import Roster
 from feddcd.sums.token import new_token
@@ -293,6 +294,68 @@ def test_three_sites_make_one_roster_that_nobody_signed_yet(home, tmp_path, data
     desk.invite(home, "west")
     with pytest.raises(SpecError, match="has not enrolled yet"):
         desk.words_of(home, "west")
+
+
+@pytest.mark.parametrize("torn", ["{", '{"site": "west", "newer": 1}', '{"public": 5}', "[" * 9999])
+def test_one_bad_invitation_does_not_stop_the_others(home, tmp_path, data, torn):
+    made = enrolled(home, "east", tmp_path, data)
+    (home.server / "invitations" / "west.json").write_text(torn)
+    desk.invite(home, "south")
+    desk.confirm(home, "east")
+    assert site.enrol(
+        read_invitation(tmp_path / "east.invite"), made.folder, data, {}, post=by(Desk(home))
+    ).confirmed
+    held = federation_status(home)
+    states = {one["site"]: one["state"] for one in held["sites"]}
+    assert states["west"] == "invitation cannot be read"
+    assert held["next"].endswith("invite fed west")
+    claim = Claim("look", "west", "", "").sealed(new_token())
+    assert Desk(home)(claim, "h")[0] == 500
+    assert not Desk(home).known(claim)
+    enrolled(home, "west", tmp_path, data)  # as it was told
+
+
+def test_a_site_is_let_in_at_the_last_step_of_confirm(home, tmp_path, data, monkeypatch):
+    """Wherever it breaks off, the site is out, and confirm can be asked for again."""
+    made = enrolled(home, "north", tmp_path, data)
+    given, steps = read_invitation(tmp_path / "north.invite"), []
+    again = lambda: site.enrol(given, made.folder, data, {}, post=by(Desk(home))).confirmed
+
+    def breaking(folder, path, values):
+        steps.append(path.name)
+        if len(steps) in broken:
+            raise OSError("no space left")
+        return saved(folder, path, values)
+
+    saved = FederationFolder.save
+    monkeypatch.setattr(FederationFolder, "save", breaking)
+    for step in (1, 2):
+        steps.clear()
+        broken = (step,)
+        with pytest.raises(OSError, match="no space"):
+            desk.confirm(home, "north")
+        assert home.invited() == {}
+        assert desk.members(home) is None
+        assert not again()
+    steps.clear()
+    broken = ()
+    desk.confirm(home, "north")
+    assert steps == ["north.json", "north.pub"]
+    assert again()
+
+
+def test_who_was_expelled_is_not_invited_again(home, tmp_path, data, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name in ("north", "south"):
+        enrolled(home, name, tmp_path, data)
+        desk.confirm(home, name)
+    assert _code(["federation", "expel", "fed", "north"]) == 0
+    for name in ("north", "North"):
+        assert _code(["federation", "invite", "fed", name]) == 2
+        assert f"{name} was expelled and cannot join again" in capsys.readouterr().err
+    assert events(home, "retired")[-1]["barred"] is True
+    assert _code(["federation", "retire", "fed", "south"]) == 0
+    desk.invite(home, "south")  # who was retired may come back
 
 
 def test_a_folder_of_somebody_else_is_not_written_to(home, tmp_path, data):

@@ -25,7 +25,10 @@ HALF = 3  # words that each of the two people reads out
 
 
 def invite_command(path: Path, site: str, out: Path | None, days: float, show: bool) -> None:
+    from ._federation import barred_of
+
     folder = FederationFolder(path)
+    desk.check_barred(site, barred_of(folder))
     made = desk.invite(folder, site, days)
     if show:
         return say_lines(made.text())

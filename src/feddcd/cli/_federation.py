@@ -19,6 +19,7 @@ from .._text import printable
 from ..federation.config import Config
 from ..federation.coordinator.coordinator import coordinate, in_mode
 from ..federation.coordinator.nodes import LocalExchange
+from ..federation.enrolment.desk import check_barred
 from ..federation.folder import FederationFolder, load_places
 from ..federation.machine.init import add_site, certify, create
 from ..federation.machine.programs import Event, up
@@ -226,10 +227,14 @@ def verify_command(path: Path) -> None:
     say(f"{verify(folder)} records: the chain, the sums and the model are what they say")
 
 
+def barred_of(folder: FederationFolder) -> tuple[str, ...]:
+    """Whom the ledger of a training knows as expelled."""
+    return tuple(_look(folder).server.barred) if folder.ledger.exists() else ()
+
+
 def join_command(path: Path, site: str) -> None:
     folder = FederationFolder(path)
-    if folder.ledger.exists() and site in _look(folder).server.barred:
-        raise SpecError(f"{site} was expelled and cannot join again; give the site another name")
+    check_barred(site, {*barred_of(folder), *folder.barred()})
     hand = f"hand {shown(add_site(folder, site))} to {site}"
     renew(folder.server, {name: folder.site(name) for name in folder.invited()})
     say(f"{hand}, and let it say in site.toml where its data are;")
@@ -242,12 +247,14 @@ def depart_command(path: Path, sites: list[str], *, barred: bool) -> None:
         for study in map(folder.of_study, folder.studies()):
             if study.ledger.exists():  # of a training: its sums are made right without them
                 study.request(tuple(sites), barred)
-        return uninvite(folder, sites)
+        return uninvite(folder, sites, barred)
     members = _look(folder).server.members
     for site in sites:
         if site not in members:
             raise SpecError(f"{site!r} is not a member; members: {', '.join(members)}")
     folder.request(tuple(sites), barred)
+    if barred:
+        folder.bar(sites)
     say(
         f"{', '.join(sites)} will be gone once all others have settled: in the federation that "
         f"runs, or with the next: {up_again(folder)}"

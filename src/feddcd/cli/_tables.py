@@ -118,13 +118,15 @@ def show_table(folder: FederationFolder) -> None:
         show_event(event)
 
 
-def uninvite(folder: FederationFolder, sites: list[str]) -> None:
+def uninvite(folder: FederationFolder, sites: list[str], barred: bool = False) -> None:
     """A table has no memory: who is not invited is not in the next one."""
     invited = folder.invited()
     for site in sites:
         if site not in invited:
             raise SpecError(f"{site!r} is not invited; invited: {', '.join(invited)}")
+        if barred:
+            folder.bar([site])
         folder.key(site).unlink()
         withdraw(folder, site)
-        folder.note("retired", sites=[site], barred=False)
+        folder.note("retired", sites=[site], barred=barred)
         say(f"the next table is without {site}; its key is not let in any more")

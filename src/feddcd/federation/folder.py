@@ -10,12 +10,12 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .._errors import SpecError
+from .._errors import FolderError, SpecError
 from .._files import Disk, private, save
 from .._settings import check_names, read_toml
 from ..data.frames import Reading
@@ -24,6 +24,7 @@ from .site.answer import SitePlace
 
 GIB = 1 << 30
 STUDY = "study.toml"
+BARRED = "barred.json"  # in server/
 LIMITS = ("answer_seconds", "answer_memory")  # the second in GiB
 
 
@@ -83,6 +84,17 @@ class FederationFolder:
     def invited(self) -> dict[str, bytes]:
         """The sites that may take part, with their public keys."""
         return {path.stem: path.read_bytes() for path in sorted(self.server.glob("keys/*.pub"))}
+
+    def barred(self) -> list[str]:
+        """The names of sites that were expelled: they do not come back."""
+        data = Disk().read(self.server / BARRED, 1_000_000)
+        try:
+            return [] if data is None else [str(name) for name in json.loads(data)["sites"]]
+        except (ValueError, LookupError, TypeError):
+            raise FolderError("the names of expelled sites cannot be read", file=BARRED) from None
+
+    def bar(self, sites: Iterable[str]) -> None:
+        self.save(self.server / BARRED, {"sites": sorted({*self.barred(), *sites})})
 
     def requests(self) -> list[Request]:
         paths = sorted(self.results.glob("requests/*.json"))

@@ -23,6 +23,7 @@ from .site.approval import waiting
 from .site.disclosure import told
 from .site.log import LOG
 
+UNREADABLE = "invitation cannot be read"
 LAST = 5  # lines of the log, or of events, that are shown
 HEARD = ("waiting", "refused", "silent", "failed", "each")
 
@@ -56,6 +57,8 @@ def _sites(folder: FederationFolder, up: bool) -> list[dict[str, Any]]:
         elif record is not None:
             state = "invited" if record.expires > time.time() else "invitation ended"
             since = when(record.made)
+        else:
+            state = UNREADABLE
         found.append({"site": name, "state": state, "since": since})
     return found
 
@@ -98,6 +101,8 @@ def _next(folder: FederationFolder, held: Mapping[str, Any]) -> str:
         return f"call {waits[0]}, then: feddcd federation confirm {at} {waits[0]}"
     if not held["sites"]:
         return f"feddcd federation invite {at} NAME"
+    if torn := by_state.get(UNREADABLE):
+        return f"feddcd federation invite {at} {torn[0]}"
     if not held["open"]:
         return f"open the port: feddcd federation serve {at}"
     if ended := by_state.get("invitation ended"):

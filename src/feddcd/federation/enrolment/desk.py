@@ -12,7 +12,7 @@ Nothing of a claim is believed before a person confirms it. Every claim that is 
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -51,13 +51,29 @@ class InvitationRecord:
     used: float | None = None
     confirmed: float | None = None
 
+    def checked(self) -> "InvitationRecord":
+        """Raises TypeError or ValueError where a person, or a disk, has changed it."""
+        bytes.fromhex(self.public + self.digest)
+        if not (check_site(self.site) and isinstance(self.made + self.expires, int | float)):
+            raise ValueError
+        if (claim := self.claimed()) and not all(isinstance(part, str) for part in claim):
+            raise ValueError
+        return self
+
     def claimed(self) -> Claim | None:
         return None if self.claim is None else Claim(**self.claim)
 
 
-def records(folder: FederationFolder) -> dict[str, InvitationRecord]:
-    paths = sorted((folder.server / "invitations").glob("*.json"))
-    return {path.stem: found for path in paths if (found := _load(folder, path.stem)) is not None}
+def records(folder: FederationFolder) -> dict[str, InvitationRecord | None]:
+    """Of all invitations; None for one that cannot be read, which is no reason to stop at it."""
+    return {path.stem: _readable(folder, path.stem) for path in _paths(folder)}
+
+
+def _readable(folder: FederationFolder, site: str) -> InvitationRecord | None:
+    try:
+        return _load(folder, site)
+    except SpecError:
+        return None
 
 
 def invite(folder: FederationFolder, site: str, days: float = DAYS) -> Invitation:
@@ -66,9 +82,10 @@ def invite(folder: FederationFolder, site: str, days: float = DAYS) -> Invitatio
         raise SpecError(f"a site's name has letters, digits, - and _ only, got {site!r}")
     if not 0 < days <= 365:
         raise SpecError(f"need 0 < days <= 365, got days={days:g}")
-    for other in {*folder.invited(), *records(folder)} - {site}:
+    for other in {*folder.invited(), *(path.stem for path in _paths(folder))} - {site}:
         if other.casefold() == site.casefold():
             raise SpecError(f"there is a site {other}: choose a name that differs by more")
+    check_barred(site, folder.barred())
     if folder.key(site).exists():
         raise SpecError(f"the site {site} is in the federation already")
     config, now = folder.config(), time.time()
@@ -81,6 +98,11 @@ def invite(folder: FederationFolder, site: str, days: float = DAYS) -> Invitatio
         _save(folder, InvitationRecord(site, public, made.digest, round(now, 3), expires))
     folder.note("invited", site=site, until=when(expires))
     return made
+
+
+def check_barred(site: str, barred: Iterable[str]) -> None:
+    if site.casefold() in map(str.casefold, barred):
+        raise SpecError(f"{site} was expelled and cannot join again; give the site another name")
 
 
 class Desk:
@@ -135,7 +157,7 @@ class Desk:
             _check_open(record, self._now())
             return told
         if record.claim is not None and claim == record.claimed():  # its answer was lost
-            return told | {"confirmed": record.confirmed is not None}
+            return told | {"confirmed": self.folder.key(record.site).exists()}
         _check_open(record, self._now())
         _check_keys(self.folder, claim)
         now = round(self._now(), 3)
@@ -152,20 +174,20 @@ class Desk:
 
 
 def words_of(folder: FederationFolder, site: str) -> str:
-    return _claimed(folder, site).words()
+    return _claimed(folder, site)[1].words()
 
 
 def confirm(folder: FederationFolder, site: str) -> None:
     """After both people compared the words: this site is let in."""
     with _held(folder):
-        claim = _claimed(folder, site)
+        record, claim = _claimed(folder, site)
+        check_barred(site, folder.barred())
         _check_keys(folder, claim)
         for part in ("keys", "members"):
             (folder.server / part).mkdir(mode=0o700, parents=True, exist_ok=True)
         write_member(folder.server / "members" / f"{site}.json", claim.member())
-        folder.save(folder.key(site), claim.key.encode())
-        record = replace(records(folder)[site], confirmed=round(time.time(), 3))
-        _save(folder, record)
+        _save(folder, replace(record, confirmed=round(time.time(), 3)))
+        folder.save(folder.key(site), claim.key.encode())  # the last: by it the site is let in
     folder.note("confirmed", site=site)
 
 
@@ -182,16 +204,16 @@ def members(folder: FederationFolder) -> Roster | None:
     return Roster(held) if held else None
 
 
-def _claimed(folder: FederationFolder, site: str) -> Claim:
+def _claimed(folder: FederationFolder, site: str) -> tuple[InvitationRecord, Claim]:
     record = _load(folder, site) if check_site(site) else None
-    if record is None:
+    if record is None or record.site != site:
         raise SpecError(f"{site!r} is not invited: feddcd federation invite {shown(folder.path)}")
     if record.confirmed is not None and folder.key(site).exists():
         raise SpecError(f"{site} is confirmed already")
     claim = record.claimed()
     if claim is None:
         raise SpecError(f"{site} has not enrolled yet: it was invited until {when(record.expires)}")
-    return claim
+    return record, claim
 
 
 def _check_open(record: InvitationRecord, now: float) -> None:
@@ -221,6 +243,10 @@ def _codebook(folder: FederationFolder) -> dict[str, Any] | None:
     return dict(plan.codebook) if getattr(plan, "codebook", None) else None
 
 
+def _paths(folder: FederationFolder) -> list[Path]:
+    return sorted((folder.server / "invitations").glob("*.json"))
+
+
 def _path(folder: FederationFolder, site: str) -> Path:
     return folder.server / "invitations" / f"{site}.json"
 
@@ -228,8 +254,8 @@ def _path(folder: FederationFolder, site: str) -> Path:
 def _load(folder: FederationFolder, site: str) -> InvitationRecord | None:
     data = Disk().read(_path(folder, site), 100_000)
     try:
-        return None if data is None else InvitationRecord(**json.loads(data))
-    except (ValueError, TypeError):
+        return None if data is None else InvitationRecord(**json.loads(data)).checked()
+    except (ValueError, TypeError, RecursionError):
         raise SpecError(f"{_path(folder, site)}: cannot be read; invite {site} again") from None
 
 
