@@ -22,10 +22,21 @@ from feddcd.federation.folder import FederationFolder, load_place
 from feddcd.federation.machine.init import create
 from feddcd.federation.machine.link_state import FILE, STALE_S, LinkState, hangs, link_of
 from feddcd.federation.machine.serving import state_of, want
-from feddcd.federation.roster import load_roster
+from feddcd.federation.roster import load_keys, load_roster
 from feddcd.federation.site.answer import answer
-from feddcd.federation.site.approval import approve, deny, waiting, words_of
+from feddcd.federation.site.approval import (
+    FEW_WAITING,
+    WAITS,
+    Waits,
+    approve,
+    deny,
+    require,
+    waiting,
+    words_of,
+)
 from feddcd.federation.wire import Envelope, pack_message, unpack_message
+from feddcd.sums.roster import Roster, RosterMember
+from sum_sites import fixed_keys
 
 NAMES = ("east", "north", "south")
 JOB = '[glm]\nformula = "y ~ age"\nfamily = "gaussian"\n'
@@ -93,6 +104,78 @@ def test_every_site_signs_the_list_of_sites_once_a_person_agreed(folder):
     settle(folder)
     assert not any(waiting(folder / name) for name in NAMES), "nobody is asked again"
     assert status_of(folder / "north")["roster"] == words.pop()
+
+
+def full(keys):
+    """A list of these sites that all of them signed."""
+    roster = Roster([RosterMember.of(name, own) for name, own in keys.items()])
+    for own in keys.values():
+        roster = roster.signed(own)
+    return roster
+
+
+def given(folder, roster):
+    """What a site says to a list: "roster" where it takes it."""
+    body = pack_message(Envelope("roster", {"roster": roster.to_json().decode()}, {}))
+    said = unpack_message(answer(body, load_place(folder / "north")))
+    return said.meta.get("reason", said.kind)
+
+
+@pytest.fixture
+def lists(folder):
+    """Three lists: of two the keys of south differ."""
+    north = load_keys(folder / "north")
+    keys = {"north": north, "east": fixed_keys(1), "south": fixed_keys(2)}
+    new = full(keys | {"south": fixed_keys(3)})
+    return full(keys), new, lambda i: full(keys | {f"s{i}": fixed_keys(4 + i)})
+
+
+def agreed(folder, roster):
+    """A person reads the lines and agrees; then the list is taken."""
+    assert WAITS in given(folder, roster)
+    (id,) = waiting(folder / "north")
+    lines = words_of(folder / "north", id)
+    approve(folder / "north", id)
+    assert given(folder, roster) == "roster"
+    assert load_roster(folder / "north").digest == roster.digest
+    return lines
+
+
+def test_an_older_list_does_not_come_back_without_a_person(folder, lists):
+    """South's keys were stolen, all agreed to a list with new ones, and the old one comes again."""
+    old, new, third = lists
+    assert not agreed(folder, old)[0].startswith("CAREFUL")
+    (first,) = (folder / "north" / "outgoing").glob("*.approved")
+    assert WAITS in given(folder, third(0))
+    approve(folder / "north", waiting(folder / "north")[0])  # and it never is complete
+    assert not agreed(folder, new)[0].startswith("CAREFUL")
+    assert first.exists(), "that somebody agreed once is kept, and is used up"
+    assert given(folder, new) == "roster", "the list that holds is not asked for again"
+    for late in (old, third(0)):
+        assert WAITS in given(folder, late)
+        assert load_roster(folder / "north").digest == new.digest
+    asked = [words_of(folder / "north", id) for id in waiting(folder / "north")]
+    (told,) = [lines for lines in asked if lines[0].startswith("CAREFUL: this is an OLDER list")]
+    assert "  south: with other keys" in told
+    for id in waiting(folder / "north"):
+        deny(folder / "north", id)
+    assert "refused by the rules" in given(folder, old)
+
+
+def test_lists_do_not_push_everything_else_aside(folder, lists):
+    """A coordinator makes them for nothing; the newest few are shown."""
+    folder_of = folder / "north"
+    with pytest.raises(Waits):
+        require(folder_of, "a" * 32, "a job", {"shown": ["a job"]})
+    for number in range(FEW_WAITING + 3):
+        assert WAITS in given(folder, lists[2](number))
+    ids = waiting(folder_of)
+    assert len(ids) == FEW_WAITING + 1
+    assert "a" * 32 in ids
+    shown = [line for id in ids for line in words_of(folder_of, id)]
+    assert [f"  s{n}: new" in shown for n in range(8)] == [False] * 3 + [True] * 5
+    log = [json.loads(line) for line in (folder_of / "outgoing.jsonl").read_bytes().splitlines()]
+    assert sum("dropped" in line for line in log) == 3
 
 
 def test_without_one_signature_there_is_no_list(folder):

@@ -1,14 +1,21 @@
 """A site signs a roster: who may be summed with whom, once its administrator compared the words."""
 
+import hashlib
+import json
 from typing import Any
 
-from ..._errors import FolderError, Refused
+from ..._errors import FolderError, LogError, Refused
 from ..._files import Disk, save
 from ...sums.roster import MOST_BYTES, Roster
 from ..roster import ROSTER, load_keys, load_roster
 from ..wire import Envelope
-from .approval import ID_LENGTH, require
-from .log import append
+from .approval import FEW_WAITING, ID_LENGTH, require
+from .log import LOG, append
+
+OLDER = [
+    "CAREFUL: this is an OLDER list, which was replaced here before. Sites that left, and keys",
+    "that were given up because others had seen them, may be in it.",
+]
 
 
 def sign_roster(envelope: Envelope, place: Any) -> Envelope:
@@ -27,12 +34,15 @@ def sign_roster(envelope: Envelope, place: Any) -> Envelope:
     if roster.own(keys).name != place.client:
         raise Refused(f"{place.client}: its keys belong to another name in this roster")
     if before is None or before.digest != roster.digest:
-        id = roster.digest.hex()[:ID_LENGTH]
-        require(place.folder, id, "the list of sites", {"shown": _words(roster, before)})
+        earlier = _earlier(place)
+        shown = _words(roster, before, roster.words() in earlier)
+        id = _approval(roster, before, len(earlier))
+        require(place.folder, id, "the list of sites", {"shown": shown}, most=FEW_WAITING)
     signed = roster.signed(keys)
     if all(name in signed.signatures for name in signed.names):
         if before is None or before.digest != roster.digest:
-            append(place.folder, {"roster": signed.words()})
+            replaced = {"replaced": before.words()} if before else {}
+            append(place.folder, {"roster": signed.words(), **replaced})
         save(Disk(), place.folder / ROSTER, signed.check().to_json())
     mark = signed.signatures[place.client].hex()
     return Envelope("roster", {"client": place.client, "signature": mark}, {})
@@ -46,10 +56,32 @@ def _signed(place: Any) -> Roster | None:
         return None
 
 
-def _words(roster: Roster, before: Roster | None) -> list[str]:
+def _earlier(place: Any) -> list[str]:
+    """The words of all lists that ever held here, from the log, which nobody shortens unseen."""
+    try:
+        whole, _, _ = (place.folder / LOG).read_bytes().rpartition(b"\n")  # the rest is torn
+        lines = whole.splitlines()
+        held = [json.loads(line) for line in lines if b'"roster"' in line]
+    except FileNotFoundError:
+        return []
+    except ValueError as error:
+        raise LogError(f"{place.folder / LOG} is damaged: what was signed is not known") from error
+    return [str(line[part]) for line in held for part in ("roster", "replaced") if part in line]
+
+
+def _approval(roster: Roster, before: Roster | None, number: int) -> str:
+    """A person agrees to this list in place of the one that holds now. Once any other holds, that
+    is used up: an older list, whose keys may have been stolen since, does not come back alone."""
+    held = before.digest if before else b""
+    text = b"|".join([roster.digest.hex().encode(), held.hex().encode(), b"%d" % number])
+    return hashlib.sha256(text).hexdigest()[:ID_LENGTH]
+
+
+def _words(roster: Roster, before: Roster | None, older: bool) -> list[str]:
     """For the person who decides."""
     known = {member.name: member for member in before.members} if before else {}
-    lines = ["Masked sums over these sites, and over no others, will be possible:"]
+    lines = OLDER if older else []
+    lines = [*lines, "Masked sums over these sites, and over no others, will be possible:"]
     for member in roster.members:
         old = known.get(member.name)
         told = "new" if old is None else "as before" if old == member else "with other keys"

@@ -12,7 +12,7 @@ import numpy as np
 from ...data.agreement import SiteData
 from ._ledger import check_room
 from ._sets import check_sets, doubts_of
-from .approval import asks_first, require
+from .approval import FEW_WAITING, asks_first, require
 from .memory import Memory
 from .policy import Policy, not_allowed
 
@@ -83,7 +83,7 @@ def check_greeting(policy: Policy, place: Any, federation: str, site: SiteData) 
         f"  and the number of rows, {len(site.labels)}",
         "  The training itself is asked for next, if you agree.",
     ]
-    require(place.folder, key, GREETING, {"id": key, "shown": lines})
+    require(place.folder, key, GREETING, {"id": key, "shown": lines}, most=FEW_WAITING)
 
 
 def columns_of(site: SiteData) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ WAITING = "outgoing"
 WAITS = "waits for approval by its administrator"
 PAUSED = "is paused by its administrator"
 MOST_WAITING = 100  # so that questions cannot fill the disk
+FEW_WAITING = 5  # of a kind that costs who asks nothing
 ID_LENGTH = 32  # hex digits: of 64 bits two jobs with one id could be found by trying
 FEWEST_LETTERS = 4  # by which a person may name what waits
 Made = TypeVar("Made")
@@ -30,10 +31,15 @@ class Waits(Refused):
 
 
 def require(
-    folder: Path, id: str, what: str, entry: Mapping[str, Any], disk: Disk | None = None
+    folder: Path,
+    id: str,
+    what: str,
+    entry: Mapping[str, Any],
+    disk: Disk | None = None,
+    most: int | None = None,
 ) -> None:
     """Goes on where a person has approved; `what` waits otherwise. Logged when it begins to wait,
-    not each time it is asked for again."""
+    not each time it is asked for again. Where `most` of its kind wait, the oldest is dropped."""
     disk, queue = disk or Disk(), folder / WAITING
     if (queue / f"{id}.approved").exists():
         return
@@ -42,12 +48,25 @@ def require(
         queue.mkdir(mode=0o700, parents=True, exist_ok=True)
         with lock(disk, queue / "held"):
             ids = waiting(folder)
+            if id not in ids and most is not None:
+                ids = _without_oldest(folder, ids, what, most, disk)
             if id not in ids and len(ids) < MOST_WAITING:
-                save(disk, queue / f"{id}.json", dict(entry))
+                save(disk, queue / f"{id}.json", {"what": what, **entry})
                 append(folder, {"waits": id, "what": what}, disk)
     except OSError as error:
         raise LogError(f"{queue} cannot be written: {error}") from error
     raise Waits(f"{what} {WAITS}")
+
+
+def _without_oldest(folder: Path, ids: list[str], what: str, most: int, disk: Disk) -> list[str]:
+    """What waits, after room was made for one more of this kind."""
+    paths = [folder / WAITING / f"{id}.json" for id in ids]
+    kind = [path for path in paths if json.loads(path.read_text("utf-8")).get("what") == what]
+    kind.sort(key=lambda path: path.stat().st_mtime_ns)
+    for path in kind[: max(0, len(kind) - most + 1)]:
+        append(folder, {"dropped": path.stem, "what": what}, disk)
+        path.unlink()
+    return waiting(folder)
 
 
 def asks_first(policy: Policy) -> bool:

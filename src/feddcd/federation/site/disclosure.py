@@ -69,7 +69,7 @@ def told(entry: Mapping[str, Any]) -> str:
     if "refused" in entry:
         why = f"; {entry['rule']}: {entry['why']}" if "why" in entry else ""
         return f"REFUSED  {about}: {entry['refused']}{why}"
-    for word in ("waits", "approved", "denied"):
+    for word in ("waits", "approved", "denied", "dropped"):
         if word in entry:
             return f"{word.upper():8} {entry[word]} {entry.get('what', '')}".rstrip()
     if "paused" in entry:
