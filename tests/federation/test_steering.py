@@ -50,9 +50,73 @@ def test_an_offset_is_no_way_to_a_step():
         check_steep(CAREFUL, steep, asked(0.0, pilot=True))
 
 
-def job(formula: str = "y ~ age") -> Job:
+GATED = np.array([0, -1.25, 0.5, 0.5, 0.5, 0, 0])[:, None]  # above 0: who has g, s1, s2 and s3
+
+
+def gated(family: str, n: int = 600) -> SiteRows:
+    """died ~ g + g:s1 + g:s2 + g:s3 + g:age + age: one patient has g, s1, s2 and s3."""
+    rng = np.random.default_rng(3)
+    g, s = rng.random(n) < 0.45, rng.random((n, 3)) < 0.3
+    cell = np.flatnonzero(g & s.all(1))
+    s[cell[1:], 2] = False
+    age = np.round(rng.normal(60, 14, n))
+    X = np.column_stack([np.ones(n), g, s * g[:, None], g * age, age]).astype(float)
+    Y = (rng.random(n) < 0.35).astype(float)[:, None]
+    data = DesignRows(X, Y, np.ones(n), np.zeros(n))
+    return SiteRows(RegressionPlan(formula="died ~ age", family=family), data, n)
+
+
+def at(w: np.ndarray) -> PointQuestion:
+    return PointQuestion(w, 0 * w, NONE, np.zeros(1), NONE, np.ones(()), False)
+
+
+def test_a_step_that_only_some_rows_feel_is_refused():
+    """The sums at this point and at the pilot tell the patient exactly: most rows, those without g,
+    have a class that is open, and so hid the step."""
+    own, w = gated("binomial"), 110 * GATED
+    X, Y = own.data.X, own.data.Y
+    gradient = lambda w: X.T @ (1 / (1 + np.exp(-X @ w)) - Y)
+    first = X.T @ X[:, [1]] / 2  # of twice the Hessian at the pilot, in the column of g
+    told = (gradient(w) - gradient(0 * w) + first)[1:6, 0]
+    (patient,) = X[(X[:, 1:5] == 1).all(1)]
+    np.testing.assert_allclose(told, patient[1:6], rtol=1e-6)
+    for steered in (w, -w, np.array([[0], [-60.0], [0], [0], [0], [0], [0]])):
+        with pytest.raises(Ruled) as refusal:
+            check_steep(CAREFUL, own, at(steered))
+        assert refusal.value.rule == "steep"
+        assert "of a cell" in refusal.value.story
+    check_steep(CAREFUL, own, at(0 * w))
+    check_steep(CAREFUL, own, at(w / 110))
+    check_steep(Policy(min_support=0), own, at(w))
+
+
+def test_few_rows_hold_no_sum_of_chances_or_means():
+    """Less steep, so that no class is certain; and where there are no classes, only means."""
+    own = rows("binomial")
+    offset = np.where(np.arange(200) == 7, 4.0, -5.0)
+    mild = own._replace(data=own.data._replace(offset=offset))
+    shift = np.array([0, 10.0, 0, 0, 0, 0, 0])[:, None]
+    for site, w in ((mild, np.zeros((2, 1))), (gated("poisson"), 40 * GATED - shift)):
+        with pytest.raises(Ruled) as refusal:
+            check_steep(CAREFUL, site, at(w))
+        assert "nearly all would be those of 4 rows" in refusal.value.story
+    check_steep(CAREFUL, gated("poisson"), at(GATED))
+
+
+def test_an_ordinal_step_is_one_too():
+    own = rows("ordinal")
+    plan = RegressionPlan(formula="y ~ age", family="ordinal", classes=["a", "b", "c"])
+    X = np.column_stack([own.data.X[:, 1], np.zeros((200, 2))])
+    Y = np.digitize(X[:, 0], [40, 60]).astype(float)[:, None]
+    own = own._replace(plan=plan, data=own.data._replace(X=X, Y=Y))
+    check_steep(CAREFUL, own, at(np.array([[0.05], [2.0], [3.0]])))
+    with pytest.raises(Ruled):
+        check_steep(CAREFUL, own, at(np.array([[50.0], [2000.0], [3000.0]])))
+
+
+def job(formula: str = "y ~ age", **more) -> Job:
     cohort = ("east", "north", "west")
-    return Job({"formula": formula}, {}, "", "1", "sum", cohort, "00")
+    return Job({"formula": formula} | more, {}, "", "1", "sum", cohort, "00")
 
 
 def begun(site, id: str, exchanges: int, plan: Job) -> JobFile:
@@ -85,6 +149,13 @@ def test_a_job_that_was_answered_waits_for_a_person_under_a_new_name(tmp_path):
     once(CAREFUL, job(), new)
     with pytest.raises(Waits):  # each new name is asked for
         once(CAREFUL, job(), JobFile(tmp_path, "e" * 32))
+
+
+def test_a_job_that_differs_in_its_accuracy_alone_is_the_same_job(tmp_path):
+    begun(tmp_path, "b", 2, job(tol=1e-8, max_exchanges=20))
+    with pytest.raises(Waits, match="this job again waits for approval"):
+        once(CAREFUL, job(tol=1e-9), JobFile(tmp_path, "a" * 32))
+    once(CAREFUL, job(covariance="HC1"), JobFile(tmp_path, "a" * 32))
 
 
 def test_a_refused_question_ends_the_job_here(tmp_path):

@@ -11,7 +11,6 @@ import numpy as np
 from ._sums import PointQuestion, square
 from .protocol import SiteRows
 
-CERTAIN = 1e-3 / 4  # of the variance of a class, a thousandth of the largest
 MOST_PRODUCTS = 200_000_000  # of entries that are looked at one by one
 SAME = 1e-9  # of the size: what changes less is rounding
 RARE = 1000  # rows; of a sum over more, a few hold little
@@ -125,22 +124,6 @@ def _meat(scores: np.ndarray, cluster: np.ndarray | None) -> np.ndarray:
     sums = np.zeros((int(cluster.max(initial=-1)) + 1, scores.shape[1]))
     np.add.at(sums, cluster, scores)
     return sums**2
-
-
-def is_steep(rows: SiteRows, question: PointQuestion) -> bool:
-    """Whether the question is about a step: for most rows the class would be all but certain. Sums
-    at two steps differ by the rows between them, however well the points look as a fit. Only who
-    owns a site can steer the sums so far; an honest fit that steep is a separated one."""
-    data, family = rows.data, rows.plan.loss()
-    if family.like not in ("binomial", "multinomial"):
-        return False
-    if question.basis.size:
-        data = data._replace(X=data.X @ question.basis)
-    with np.errstate(all="ignore"):
-        geometry = family.geometry(data, question.w.shape[0] - len(family.extras))
-        mean = family.mean(geometry.z(question.w))
-    open_still = np.max(mean * (1 - mean), axis=1) > CERTAIN
-    return bool(2 * open_still.sum() < len(open_still))
 
 
 def is_definite(question: PointQuestion) -> bool:

@@ -7,7 +7,7 @@ import numpy as np
 
 from .._errors import SpecError
 from .._text import nearest
-from . import _counted, _finished, _numbers
+from . import _counted, _finished, _numbers, _steps
 from ._describe import Describe
 from ._regression import RegressionTable
 from ._sums import PointQuestion
@@ -30,10 +30,9 @@ def scrutiny(
     return None if make is None else make(plan, cohort, offers)
 
 
-def is_steep(rows: SiteRows, question: Any) -> bool:
-    """Whether a question cuts rows in two where it should weigh them."""
-    asks = isinstance(question, PointQuestion)
-    return asks and _finished.is_steep(rows, question)
+def steep(rows: SiteRows, question: Any, k: int) -> str:
+    """Why a question cuts rows in two where it should weigh them, or nothing."""
+    return _steps.steep(rows, question, k) if isinstance(question, PointQuestion) else ""
 
 
 def changes(rows: SiteRows, question: Any) -> Iterator[tuple[str, np.ndarray]]:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ...analysis.protocol import SiteRows
-from ...analysis.registry import changes, is_steep
+from ...analysis.registry import changes, steep
 from ...sums.job import Job
 from ._columns import FEW, dominated
 from ._job_file import JobFile
@@ -15,8 +15,7 @@ from .policy import Policy, Ruled
 
 
 def check_steep(policy: Policy, rows: SiteRows, question: Any) -> None:
-    if policy.min_support > 1 and is_steep(rows, question):
-        told = "for most rows here the class would be all but certain at this point"
+    if told := steep(rows, question, policy.min_support):
         raise Ruled("steep", f"{told}: the answer would cut the rows in two")
 
 

@@ -13,6 +13,7 @@ not go on: the log of what left says how far the job had come.
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
@@ -29,6 +30,7 @@ from .log import LOG, append
 FOLDER = "jobs"
 NONCE = -1  # the number under which the log has that this site joined
 MOST_BYTES = 2**31
+HOW = ("tol", "max_exchanges", "level", "latency", "bandwidth")  # of a plan: not what it asks
 ENDED = "ended"  # beside the answers, where the rules refused one
 
 
@@ -99,10 +101,11 @@ class JobFile:
         return number
 
     def twins(self, job: Job) -> list[str]:
-        """Other jobs of the same plan, agreement and cohort that were answered."""
+        """Other jobs of the same plan, agreement and cohort that were answered; how accurate the
+        table is to be makes no other plan."""
         others = [JobFile(self.site, path.name, self.disk) for path in self.path.parent.glob("*/")]
         answered = [file for file in others if file.id != self.id and file.answered > 1]
-        return [file.id for file in answered if (known := file.load()) and known.job == job]
+        return [file.id for file in answered if (known := file.load()) and _same(known.job, job)]
 
     @property
     def ended(self) -> bool:
@@ -206,3 +209,8 @@ class JobFile:
     def _damaged(self, name: str) -> NoReturn:
         own = StateError(f"{self.path / name} is damaged")
         raise Refused("its file of this job is damaged: found a new job") from own
+
+
+def _same(a: Job, b: Job) -> bool:
+    plain = lambda job: {name: value for name, value in job.plan.items() if name not in HOW}
+    return replace(a, plan={}) == replace(b, plan={}) and plain(a) == plain(b)

@@ -1,0 +1,111 @@
+"""Whether a question is about a step: it cuts rows in two where it should weigh them.
+
+The gradient tells Σ x mean, once Σ x y is known, and the Hessian tells Σ x mean (1 - mean): so the
+two tell Σ x mean². At a step that one row alone is above, this is the row. A column that is 0 for
+most rows can make a step that only the others feel, so each cell of columns is looked at by itself.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from . import _ordinal
+from ._sums import PointQuestion
+from .protocol import SiteRows
+
+CERTAIN = 1e-3 / 4  # of the variance of a class, a thousandth of the largest
+VALUES = 12  # of a column that has more, its most frequent value makes two cells
+MOST_CELLS = 400  # of which pairs are looked at, too
+ALONE, FEW = 0.95, 0.99  # of a sum over a cell: in one row, in k - 1 rows
+
+
+def steep(rows: SiteRows, question: PointQuestion, k: int) -> str:
+    """Why it is one, or nothing. Only who owns a site can steer the sums so far; an honest fit that
+    steep is a separated one."""
+    family = rows.plan.loss()
+    if family.quadratic or k < 2:
+        return ""
+    with np.errstate(all="ignore"):
+        chance = _chances(rows, question)
+        classed = chance is not None
+        sizes = chance**2 if chance is not None else abs(_means(rows, question))
+        sizes = sizes * rows.data.s[:, None]
+        sizes = np.nan_to_num(sizes / sizes.max(0, initial=0), nan=0.0)  # no overflow of squares
+    still = np.max(chance * (1 - chance), axis=1) > CERTAIN if chance is not None else None
+    if still is not None and 2 * still.sum() < len(still):
+        return "for most rows here the class would be all but certain at this point"
+    for cell in _narrow(_cells(rows.data.X), still, sizes, k):
+        own = np.flatnonzero(cell)
+        if still is not None and 2 * still[own].sum() < len(own):
+            return "for most rows of a cell the class would be all but certain at this point"
+        if len(own) >= 2 * (k - 1) and _is_of_few(sizes[own], k):
+            what = "chances of a class" if classed else "means"
+            return f"of the {what} in a cell, nearly all would be those of {k - 1} rows"
+    return ""
+
+
+def _point(rows: SiteRows, question: PointQuestion) -> tuple:
+    data, family = rows.data, rows.plan.loss()
+    if question.basis.size:
+        data = data._replace(X=data.X @ question.basis)
+    return data, family, question.w.shape[0] - len(family.extras)
+
+
+def _means(rows: SiteRows, question: PointQuestion) -> np.ndarray:
+    data, family, place = _point(rows, question)
+    return family.mean(family.geometry(data, place).z(question.w))
+
+
+def _chances(rows: SiteRows, question: PointQuestion) -> np.ndarray | None:
+    """Of every class, by row; None where the outcome has no classes."""
+    data, family, place = _point(rows, question)
+    if family.like == "ordinal":
+        z = data.X[:, :place] @ question.w[:place, 0] + data.offset
+        return np.clip(_ordinal.probabilities(z, question.w[place:, 0]), 0, 1)
+    if family.like not in ("binomial", "multinomial"):
+        return None
+    mean = _means(rows, question)
+    return np.column_stack([mean, np.clip(1 - mean.sum(1), 0, 1)])
+
+
+def _cells(X: np.ndarray) -> np.ndarray:
+    """Rows of each value of each column, m by n. Of a column of many values: those with its most
+    frequent value, and the others."""
+    found = {}
+    for x in X.T:
+        values, counts = np.unique(x, return_counts=True)
+        if len(values) == 1:
+            continue
+        if len(values) > VALUES:
+            usual = x == values[counts.argmax()]
+            cells = [usual, ~usual]
+        else:
+            cells = [x == value for value in values]
+        found |= {cell.tobytes(): cell for cell in cells}
+    return np.array([np.ones(len(X), bool), *found.values()])
+
+
+def _narrow(
+    cells: np.ndarray, still: np.ndarray | None, sizes: np.ndarray, k: int
+) -> Iterator[np.ndarray]:
+    """Those cells, and pairs of them, that may be wrong: by their sums alone, which are cheap."""
+    first = cells.astype(float)
+    others = first if len(cells) <= MOST_CELLS else first[:1]
+    with np.errstate(all="ignore"):
+        n = first @ others.T
+        wrong = np.zeros(n.shape, bool)
+        if still is not None:
+            wrong |= 2 * (first * still) @ others.T < n
+        for size in sizes.T:
+            total, squares = (first * size) @ others.T, (first * size**2) @ others.T
+            wrong |= squares * (k - 1) >= 0.9 * (FEW * total) ** 2
+    for i, j in np.argwhere(wrong & (n >= k)):
+        if j <= i:
+            yield cells[i] & cells[j]
+
+
+def _is_of_few(sizes: np.ndarray, k: int) -> bool:
+    largest = np.sort(sizes, axis=0)[::-1]
+    total = largest.sum(0)
+    few = largest[: k - 1].sum(0) > FEW * total
+    return bool(np.any((total > 0) & (few | (largest[0] > ALONE * total))))
