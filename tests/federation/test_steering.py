@@ -9,7 +9,7 @@ from feddcd.analysis.plan import RegressionPlan
 from feddcd.analysis.protocol import SiteRows
 from feddcd.federation.site._again import check_steep, once
 from feddcd.federation.site._job_file import FoundedJob, HeldAnswer, JobFile
-from feddcd.federation.site.approval import Waits, approve, waiting
+from feddcd.federation.site.approval import Waits, approve, waiting, words_of
 from feddcd.federation.site.policy import Policy, Ruled
 from feddcd.sums.job import Job, SignedNonce
 from feddcd.sums.layout import Layout, Slot
@@ -182,3 +182,35 @@ def test_training_in_sums_is_held_against_the_rules_of_columns():
     with pytest.raises(Ruled) as refusal:
         check(np.column_stack([X, rare]))
     assert refusal.value.rule == "support"
+
+
+def test_a_damaged_file_of_an_old_job_is_a_doubt_for_a_person(tmp_path):
+    """It neither blocks every new job nor counts as if it had not been."""
+    old, lost = begun(tmp_path, "b", 3, job("y ~ old")), begun(tmp_path, "c", 2, job("y ~ lost"))
+    counts = begun(tmp_path, "d", 1, job("y ~ counts"))
+    for file in (old, counts):
+        path = file.path / "job"
+        path.write_bytes(path.read_bytes()[:-5])
+    (lost.path / "job").unlink()
+    new = JobFile(tmp_path, "a" * 32)
+    for _ in range(2):
+        with pytest.raises(Waits, match="this job, as files of older ones are damaged, waits"):
+            once(CAREFUL, job(), new)
+    (id,) = waiting(tmp_path)
+    told = "\n".join(words_of(tmp_path, id))
+    assert "nobody knows whether this job was answered here before" in told
+    assert [name * 32 in told for name in "bcd"] == [True, True, False]
+    approve(tmp_path, id)
+    once(CAREFUL, job(), new)
+    with pytest.raises(Waits):  # a person agreed to that job, and to no other
+        once(CAREFUL, job("y ~ bmi"), JobFile(tmp_path, "e" * 32))
+
+
+def test_an_old_job_whose_answers_were_removed_is_still_known(tmp_path):
+    """By the log."""
+    old = begun(tmp_path, "b", 2, job())
+    for number in range(2):
+        old.note(number)
+        (old.path / f"{number:04}").unlink()
+    with pytest.raises(Waits, match="this job again"):
+        once(CAREFUL, job(), JobFile(tmp_path, "a" * 32))

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._files import shown
 from ...analysis.protocol import SiteRows
 from ...analysis.registry import changes, steep
 from ...sums.job import Job
@@ -12,6 +13,9 @@ from ._columns import FEW, dominated
 from ._job_file import JobFile
 from .approval import ID_LENGTH, require
 from .policy import Policy, Ruled
+
+AGAIN = "this job again"
+DOUBT = "this job, as files of older ones are damaged,"
 
 
 def check_steep(policy: Policy, rows: SiteRows, question: Any) -> None:
@@ -32,15 +36,40 @@ def check_changes(policy: Policy, rows: SiteRows, question: Any) -> None:
 
 def once(policy: Policy, job: Job, file: JobFile) -> None:
     """A job that was answered before waits for a person, under whatever new name it comes: with
-    other sums it would ask other questions about the same rows."""
-    if policy.min_support < 2 or not file.twins(job):
+    other sums it would ask other questions about the same rows. So does one of which that cannot
+    be known, as a file of an older job is damaged."""
+    if policy.min_support < 2:
         return
-    id = hashlib.sha256(job.digest + file.id.encode()).hexdigest()[:ID_LENGTH]
-    lines = [
+    same, doubtful = file.twins(job)
+    if not same and not doubtful:
+        return
+    what, lines = (AGAIN, _again(job)) if same else (DOUBT, _doubt(job, file, doubtful))
+    text = job.digest + file.id.encode() + b"".join(map(str.encode, () if same else doubtful))
+    id = hashlib.sha256(text).hexdigest()[:ID_LENGTH]
+    require(file.site, id, what, {"job": job.digest.hex(), "shown": lines}, file.disk)
+
+
+def _again(job: Job) -> list[str]:
+    return [
         "The very same job was answered here before, and is asked for again from its beginning:",
-        f"  formula: {job.plan.get('formula')!r}",
-        f"  sites: {', '.join(map(repr, job.cohort))}",
+        *_told(job),
         "  An honest coordinator does this where a job broke off. One that owns a site could use",
         "  it to ask other questions about the same rows.",
     ]
-    require(file.site, id, "this job again", {"job": job.digest.hex(), "shown": lines}, file.disk)
+
+
+def _doubt(job: Job, file: JobFile, doubtful: list[str]) -> list[str]:
+    return [
+        "Files of older jobs of this site are lost or damaged:",
+        *(f"  {shown(file.path.with_name(id) / 'job')}" for id in doubtful),
+        "So nobody knows whether this job was answered here before:",
+        *_told(job),
+        "  Put the files back from a backup, and this is not asked again. If you agree without",
+        "  them, be sure that none of those jobs was this one: asked twice, a coordinator that",
+        "  owns a site could ask other questions about the same rows.",
+    ]
+
+
+def _told(job: Job) -> list[str]:
+    sites = ", ".join(map(repr, job.cohort))
+    return [f"  formula: {job.plan.get('formula')!r}", f"  sites: {sites}"]

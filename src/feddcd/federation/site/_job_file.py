@@ -100,12 +100,24 @@ class JobFile:
             number += 1
         return number
 
-    def twins(self, job: Job) -> list[str]:
-        """Other jobs of the same plan, agreement and cohort that were answered; how accurate the
-        table is to be makes no other plan."""
-        others = [JobFile(self.site, path.name, self.disk) for path in self.path.parent.glob("*/")]
-        answered = [file for file in others if file.id != self.id and file.answered > 1]
-        return [file.id for file in answered if (known := file.load()) and _same(known.job, job)]
+    def twins(self, job: Job) -> tuple[list[str], list[str]]:
+        """Other jobs that were answered: those of the same plan, agreement and cohort (how
+        accurate the table is to be makes no other plan), and those whose file is lost or damaged,
+        so that nobody knows. One of them stops no other job."""
+        same, doubtful = [], []
+        for path in sorted(self.path.parent.glob("*/")):
+            file = JobFile(self.site, path.name, self.disk)
+            if file.id == self.id or (file.answered < 2 and (file.logged() or 0) < 1):
+                continue
+            try:
+                known = file.load()
+            except Refused:
+                known = None
+            if known is None:
+                doubtful.append(file.id)
+            elif _same(known.job, job):
+                same.append(file.id)
+        return same, doubtful
 
     @property
     def ended(self) -> bool:
