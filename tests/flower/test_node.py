@@ -185,6 +185,35 @@ def test_a_question_that_is_too_large_is_not_read(limit, monkeypatch):
     assert link.text().startswith(b"refused: the question has ")
 
 
+class Babbler(Link):
+    """Says what cannot be read, and then a question."""
+
+    def __init__(self, monkeypatch, *babble):
+        super().__init__(monkeypatch)
+        self.babble = list(babble)
+
+    def handle(self, request):
+        said = self.babble.pop(0) if self.babble and "pull-messages" in request.url.path else None
+        return super().handle(request) if said is None else httpx.Response(200, content=said)
+
+
+def test_a_message_that_cannot_be_read_is_passed_by(monkeypatch):
+    """The node goes on, and its log is not filled."""
+    empty, tree = ProtoMessage(), ObjectTree()
+    bad = [
+        PullMessagesResponse(messages_list=[empty]),
+        PullMessagesResponse(messages_list=[empty], message_object_trees=[tree]),
+        PullMessagesResponse(messages_list=[empty], message_object_trees=[tree, tree]),
+    ]
+    link = Babbler(monkeypatch, *(one.SerializeToString() for one in bad * 3), b"\xff\xff")
+    with pytest.raises(Over):
+        link.serve(echo)
+    assert link.text() == b"answer to question"
+    told = [said for said in link.said if "cannot be read" in said]
+    assert len(told) == len(link.noted) == node.UNREAD
+    assert "1 messages with 0 lists of their parts" in told[0]
+
+
 def test_why_a_site_is_not_let_in(monkeypatch):
     off = Link(monkeypatch, statuses=[401], ahead=4000)
     clock = "host:1 does not let this site in: this machine's clock is (3999|400.) s ahead of"

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from importlib.metadata import version
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 from flwr.app import Error, Message
@@ -19,6 +19,7 @@ from flwr.proto.fleet_pb2 import (
     ActivateNodeRequest,
     DeactivateNodeRequest,
     PullMessagesRequest,
+    PullMessagesResponse,
     PushMessagesRequest,
 )
 from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest
@@ -46,17 +47,24 @@ from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
 from .. import _errors
+from .._pace import LinePace
 from .._text import printable
 from ._messages import wrap
 from ._responses import LARGEST, Clock, TooLarge, bound
 from .answering import Ended, Overrun, Packed, packed
 
+UNREAD = 3  # lines in a minute about messages that cannot be read
 PARTS = 10_000  # of one message
 SOONEST_S, LATEST_S = 0.2, 2.0  # between two looks for a message
 PATIENCE_S = 30.0  # until a node that is not let in gives up
 BUNDLE = "feddcd/no-code"  # the name that the coordinator gives to one without code
 Say = Callable[[str], None]
 Answerer = Callable[[str, dict[str, bytes]], Packed]
+Made = TypeVar("Made")
+
+
+class Malformed(_errors.FlowerError):
+    """The link said what cannot be read."""
 
 
 class SiteNode:
@@ -81,7 +89,7 @@ class SiteNode:
         self._client._client.event_hooks = {"response": [self.clock, bound]}
         self._node = Node()
         self._runs: set[int] = set()
-        self._unknown = threading.Event()
+        self._unknown, self._lines = threading.Event(), LinePace(UNREAD)
 
     def serve(self) -> None:
         """For ever; raises FlowerError, in plain words, when the link does not let it in."""
@@ -120,24 +128,35 @@ class SiteNode:
     def _answer_all(self) -> None:
         pause = SOONEST_S
         while not self._unknown.is_set():
-            pulled = self._patiently(
-                self._client.PullMessages, PullMessagesRequest(node=self._node)
-            )
-            self._tell("connected", "")
-            if not pulled.messages_list:
-                time.sleep(pause)
-                pause = min(1.5 * pause, LATEST_S)
-                continue
             try:
-                self._handle(pulled.messages_list[0], pulled.message_object_trees[0])
+                pulled = self._patiently(
+                    self._client.PullMessages, PullMessagesRequest(node=self._node)
+                )
+                self._tell("connected", "")
+                if not pulled.messages_list:
+                    time.sleep(pause)
+                    pause = min(1.5 * pause, LATEST_S)
+                    continue
+                self._handle(*_first(pulled))
             except (httpx.HTTPStatusError, ObjectPullError, ObjectPushError) as error:
                 self._check(error)
                 self._say(f"a message was given up: {_reason(error)}")
+            except (Malformed, TooLarge) as error:
+                self._pass_by(error)
             pause = SOONEST_S
         raise _errors.FlowerError(self.clock.problem() or "the SuperLink does not know this site")
 
-    def _handle(self, head: ProtoMessage, tree: ObjectTree) -> None:
-        message, began = message_from_proto(head), time.monotonic()
+    def _pass_by(self, error: Exception) -> None:
+        """What the link says cannot be read: it may say it again and again."""
+        if (before := self._lines.let()) is not None:
+            self._say(
+                f"ERROR: a message was given up, as it cannot be read: {_reason(error)}{before}"
+            )
+            self._note("a message could not be read", _reason(error))
+        time.sleep(LATEST_S)
+
+    def _handle(self, message: Message, tree: ObjectTree) -> None:
+        began = time.monotonic()
         run, id = message.metadata.run_id, tree.object_id
         self._look_at(run)
         try:
@@ -158,9 +177,8 @@ class SiteNode:
         """Names the bundle of a run in the site's log; it is not fetched."""
         if run in self._runs:
             return
-        self._runs.add(run)
         told = self._patiently(self._client.GetRun, GetRunRequest(node=self._node, run_id=run))
-        what = run_from_proto(told.run)
+        what = _read(run_from_proto, told.run)
         name = printable(f"{what.fab_id} {what.fab_version}"[:200])
         self._say(
             f"run {run}, bundle {name}: answered by feddcd {version('feddcd')} of this machine"
@@ -168,6 +186,7 @@ class SiteNode:
         if what.fab_id != BUNDLE:
             story = f"run {run} came with the bundle {name}, sha256 {printable(what.fab_hash[:64])}"
             self._note("code from outside was not fetched and not run", story)
+        self._runs.add(run)
 
     def _pull(self, run: int, tree: ObjectTree) -> dict[str, bytes]:
         ids = list({part.object_id for part in iterate_object_tree(tree)})
@@ -214,6 +233,8 @@ class SiteNode:
                 if error.response.status_code not in (502, 503, 504):
                     raise
                 why = f"it says {error.response.status_code}"
+            except ValueError as error:  # bytes that are no message of Flower's
+                raise Malformed(str(error)) from error
             except httpx.TransportError as error:
                 why = str(error)
                 if "CERTIFICATE_VERIFY_FAILED" in why:
@@ -246,6 +267,20 @@ class SiteNode:
         except httpx.TransportError:
             return False
         return True
+
+
+def _first(pulled: PullMessagesResponse) -> tuple[Message, ObjectTree]:
+    heads, trees = pulled.messages_list, pulled.message_object_trees
+    if len(heads) != len(trees):
+        raise Malformed(f"{len(heads)} messages with {len(trees)} lists of their parts")
+    return _read(message_from_proto, heads[0]), trees[0]
+
+
+def _read(read: Callable[[Any], Made], plain: Any) -> Made:
+    try:
+        return read(plain)
+    except Exception as error:  # of Flower's own, whatever a stranger made of its fields
+        raise Malformed(f"{type(error).__name__}: {error}") from error
 
 
 def _reason(error: Exception) -> str:
