@@ -75,6 +75,26 @@ def test_odd_names_are_refused(name, told):
         Roster([*MEMBERS[1:], member(name)])
 
 
+@pytest.mark.parametrize(
+    "name", ["\u0435ast", "ea\u0455t", "north\u20101", "n\u00f6rd\u0301q\u0301"]
+)
+def test_a_name_has_letters_of_one_script(name):
+    """Cyrillic letters that look as Latin ones do, a hyphen that is none, marks of their own."""
+    with pytest.raises(Refused, match=r"the site's name '.+' mixes [A-Z]+ and [A-Z]+ letters"):
+        Roster([*MEMBERS, member(name)])
+
+
+def test_a_roster_has_names_of_one_script():
+    """A whole name can look like another one, too."""
+    one, other = member("oca", 8), member("\u043e\u0441\u0430", 9)
+    for alone in (one, other):
+        assert Roster([alone]).names == (alone.name,)
+    with pytest.raises(Refused, match=r"can look the same: 'oca' \(LATIN\) and .+ \(CYRILLIC\)"):
+        Roster([one, other])
+    for name in ("Köln-1", "Łódź", "7", "東京カテ", "कोटा"):
+        assert Roster([member(name)]).names == (name,)
+
+
 LOW_ORDER = [  # of Curve25519
     0, 1, PRIME - 1,
     325606250916557431795983626356110631294008115727848805560023387167927233504,

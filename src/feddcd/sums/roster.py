@@ -27,6 +27,7 @@ MOST_BYTES = 2**20
 PRIME = 2**255 - 19
 CONSONANTS, VOWELS = "bdfghjklmnprstvz", "aiou"  # as in proquints
 WORD, WORDS = "cvcvcvc", 6
+JAPANESE = ("CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "IDEOGRAPHIC")  # in one name
 
 
 class RosterMember(NamedTuple):
@@ -133,14 +134,27 @@ class Roster:
 
 
 def check_name(name: Any) -> str:
-    """Printable, without spaces at its ends, and the same in every spelling of Unicode."""
+    """Printable, no spaces at its ends, the same in every spelling of Unicode, of one script."""
     if not (isinstance(name, str) and 0 < len(name) <= LONGEST_NAME):
         raise Refused(f"a site's name has 1 to {LONGEST_NAME} letters")
     if not name.isprintable() or name != name.strip():
         raise Refused(f"the site's name {printable(name)!r} has letters that cannot be shown")
     if name != unicodedata.normalize("NFKC", name):
         raise Refused(f"the site's name {name!r} has letters that look like others")
+    if len(scripts := _scripts(name)) > 1:
+        raise Refused(f"the site's name {name!r} mixes {' and '.join(scripts)} letters")
     return name
+
+
+def _scripts(name: str) -> list[str]:
+    """Whose letters these are, by the first word of their names in Unicode; of ASCII the letters
+    alone. Letters of two scripts can look the same, and a person compares names by eye."""
+    found = {
+        unicodedata.name(letter, "nameless").split()[0]
+        for letter in name
+        if letter.isalpha() or not letter.isascii()
+    }
+    return sorted({"JAPANESE" if script in JAPANESE else script for script in found})
 
 
 def _checked(member: RosterMember) -> RosterMember:
@@ -172,7 +186,12 @@ def _weak(key: bytes) -> bool:
 def _check_distinct(members: Iterable[RosterMember]) -> None:
     names: set[str] = set()
     keys: set[bytes] = set()
+    written: dict[str, str] = {}  # script: a name in it
     for member in members:
+        written |= dict.fromkeys(_scripts(member.name), member.name)
+        if len(written) > 1:
+            told = " and ".join(f"{name!r} ({script})" for script, name in written.items())
+            raise Refused(f"names of two scripts in one roster can look the same: {told}")
         folded = unicodedata.normalize("NFKC", member.name.casefold())
         if folded in names:
             raise Refused(f"two sites are called {member.name}, or nearly so")
