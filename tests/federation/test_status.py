@@ -7,6 +7,7 @@ import shutil
 import threading
 import time
 from http.server import ThreadingHTTPServer
+from urllib.parse import quote
 
 import pytest
 
@@ -286,7 +287,7 @@ def test_how_a_site_stands_with_the_coordinator(folder, monkeypatch):
 
 
 def test_the_page_is_for_this_machine_alone(folder):
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler_of(folder / "fed"))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler_of(folder / "fed", "secret"))
     port = server.server_address[1]
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -298,12 +299,14 @@ def test_the_page_is_for_this_machine_alone(folder):
             said = call.getresponse()
             return said.status, said.read().decode()
 
-        assert json.loads(get("/status.json")[1])["federation"] == "demo"
-        code, page = get("/")
+        assert json.loads(get("/secret/status.json")[1])["federation"] == "demo"
+        code, page = get("/secret/")
         assert code == 200
         assert "fed.example.org:9093" in page or "closed" in page
-        assert get("/", "evil.example.org")[0] == 403, "a page of a stranger cannot read it"
-        assert get("/../fed/server/server.key")[0] == 404
+        assert get("/secret/", "evil.example.org")[0] == 403, "nor a page of a stranger"
+        for path in ("/", "/status.json", "/secre/", "/secrets/", "/x/secret/", "/é/"):
+            assert get(quote(path)) == (403, ""), "another user of this machine has no token"
+        assert get("/secret/../fed/server/server.key")[0] == 404
     finally:
         server.shutdown()
         thread.join()

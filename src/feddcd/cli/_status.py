@@ -1,6 +1,8 @@
 """What `feddcd federation status` shows: lines, JSON, or a page on loopback."""
 
+import hmac
 import json
+import secrets
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -84,27 +86,32 @@ def page_of(held: Mapping[str, Any]) -> str:
 
 
 def _serve(path: Path, port: int) -> None:
-    with ThreadingHTTPServer(("127.0.0.1", port), handler_of(path)) as server:
-        say(f"http://127.0.0.1:{server.server_address[1]}/ until Ctrl-C")
+    token = secrets.token_urlsafe(24)
+    with ThreadingHTTPServer(("127.0.0.1", port), handler_of(path, token)) as server:
+        say(f"http://127.0.0.1:{server.server_address[1]}/{token}/ until Ctrl-C")
+        say("whoever on this machine knows this address can read the page: keep it to yourself")
         try:
             server.serve_forever()
         except KeyboardInterrupt:
             say("stopped")
 
 
-def handler_of(path: Path) -> type[BaseHTTPRequestHandler]:
-    """Answers GET / and /status.json, to programs of this machine."""
+def handler_of(path: Path, token: str) -> type[BaseHTTPRequestHandler]:
+    """Answers GET /TOKEN/ and /TOKEN/status.json, to who was told the token: the port itself is
+    open to every user of this machine."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             host = (self.headers.get("host") or "").rpartition(":")[0] or self.headers.get("host")
             kind, body, code = "text/plain", b"", 200
             try:
-                if host not in HOSTS:
+                given, _, what = self.path.removeprefix("/").partition("/")
+                right = hmac.compare_digest(given.encode(), token.encode())
+                if host not in HOSTS or not right:
                     code = 403
-                elif self.path == "/":
+                elif what == "":
                     kind, body = "text/html; charset=utf-8", page_of(status_of(path)).encode()
-                elif self.path == "/status.json":
+                elif what == "status.json":
                     kind, body = "application/json", json.dumps(status_of(path)).encode()
                 else:
                     code = 404
@@ -116,6 +123,7 @@ def handler_of(path: Path) -> type[BaseHTTPRequestHandler]:
             self.send_header("cache-control", "no-store")
             self.send_header("x-content-type-options", "nosniff")
             self.send_header("x-frame-options", "DENY")
+            self.send_header("referrer-policy", "no-referrer")
             self.send_header("refresh", str(REFRESH_S))
             self.end_headers()
             self.wfile.write(body)
