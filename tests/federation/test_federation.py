@@ -489,7 +489,9 @@ def test_it_says_whom_it_waited_for(tmp_path):
 def test_it_ends_where_every_site_refuses_and_says_why(tmp_path):
     home = make(tmp_path / "f", 3, wine(3), patience=0.3, rounds=2, **RIDGE)
     for place in places(home):
-        (place.folder / "policy.toml").write_text("methods = ['fedavg']\ncomplete = true\n")
+        (place.folder / "policy.toml").write_text(
+            "training = true\napprove = 'none'\nmethods = ['fedavg']\ncomplete = true\n"
+        )
     with pytest.raises(Stalled, match=r"no round could be summed for 0.3 s; site-1: its policy"):
         train(home, LocalNetwork(places(home)))
     assert sums(home) == []

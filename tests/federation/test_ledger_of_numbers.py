@@ -1,5 +1,6 @@
 """All numbers that a site tells of its rows, together: fewer equations than unknowns."""
 
+import jax
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,9 +8,11 @@ import pytest
 from feddcd._errors import Refused
 from feddcd.data.agreement import SiteData
 from feddcd.federation import wire
+from feddcd.federation.site._training import training_facts
 from feddcd.federation.site._training_rules import (
     TrainingFacts,
     begin_training,
+    check_batches,
     check_training,
     tell,
 )
@@ -17,8 +20,9 @@ from feddcd.federation.site.answer import SitePlace, answer
 from feddcd.federation.site.approval import Waits, approve, waiting, words_of
 from feddcd.federation.site.log import LOG
 from feddcd.federation.site.memory import Memory
-from feddcd.federation.site.policy import LOOSE, Policy, Ruled
+from feddcd.federation.site.policy import LOOSE, Outgoing, Policy, Ruled
 from feddcd.federation.site.rules import budget_lines, parameters_of
+from feddcd.federation.terms import Terms, server_learner
 from site_world import asked
 
 POLICY = 'answers = "each"\napprove = "none"\nmax_share = 0.8\ncomplete = true\n'
@@ -89,7 +93,7 @@ def training(rows=60, columns=3):
 
 
 def begun(place, policy, job="a", site=None, rounds=1, parameters=4):
-    facts = TrainingFacts(job, ("east", "north", "south"), parameters)
+    facts = TrainingFacts(job, ("east", "north", "south"), parameters, parameters, 0)
     memory = begin_training(policy, place, facts)
     check_training(policy, place, facts, site or training(), memory, rounds)
     return facts, memory
@@ -100,16 +104,53 @@ def test_trainings_count_as_jobs_and_their_rounds_as_numbers(place):
     policy = Policy(max_jobs_per_month=2)
     facts, memory = begun(place, policy)
     for number in range(60):
-        tell(policy, facts, training(), memory, str(number), 1)
-        tell(policy, facts, training(), memory, str(number), 1)  # asked again
+        tell(policy, facts, training(), memory, str(number), 4)
+        tell(policy, facts, training(), memory, str(number), 4)  # asked again
     assert memory.told() == 240
     with pytest.raises(Ruled) as refusal:
-        tell(policy, facts, training(), memory, "60", 1)
+        tell(policy, facts, training(), memory, "60", 4)
     assert refusal.value.rule == "max_numbers_per_value"
     with pytest.raises(Ruled):
         begun(place, policy, "b")
     with pytest.raises(Refused, match=r"more than 2 jobs in a month \(max_jobs_per_month = 2\)"):
         begun(place, policy, "c")
+
+
+@pytest.mark.parametrize(("method", "round_"), [("mbsgd", 16), ("fednewton", 16 + 16 * 17 // 2)])
+def test_numbers_of_a_training_are_counted_by_their_shapes(method, round_):
+    """Of 8 columns and 2 classes; fednewton sends a Hessian. It was counted as 16 numbers."""
+    features, classes = tuple(f"x{i}" for i in range(8)), ("0", "1")
+    with jax.enable_x64(True):
+        terms = Terms("t", method, "softmax", 0.01, "samples", 0, "float64", 3, 3, features,
+                      classes, {}, "sum")  # fmt: skip
+        learner = server_learner(terms)
+        out = Outgoing("gradient", method, features, 60, 16, {}, {}, 3, {})
+        facts = training_facts(terms.to_json(), (), out, learner)
+    assert facts.numbers >= round_
+    assert facts.closing >= 2 * 16 + 2
+
+
+def test_batches_of_few_rows_are_refused():
+    """A batch of one row tells the row; with the seed, everybody knows which row it is."""
+    check_batches(Policy(), {"lr": 0.1})
+    check_batches(Policy(), {"batch_size": 8})
+    check_batches(LOOSE, {"batch_size": 1})
+    for size in (0, 1, 7, True, "9", 8.5):
+        with pytest.raises(Refused, match="batches of fewer than 8 rows"):
+            check_batches(Policy(), {"batch_size": size})
+    with pytest.raises(Refused, match="batches of fewer than 50 rows"):
+        check_batches(Policy(min_rows=50), {"batch_size": 49})
+
+
+def test_a_careful_site_answers_no_training(place):
+    """A greeting neither; the refusal says why, and nobody is asked."""
+    (place.folder / "policy.toml").write_text("complete = true\n")
+    for message in (wire.Hello("study", "logistic"), wire.Envelope("ask", {}, {}),
+                    wire.Envelope("training", {}, {}), wire.Envelope("round", {}, {})):  # fmt: skip
+        said = wire.unpack_message(answer(wire.pack_message(message), place))
+        told = "its policy does not allow trainings (training = false)"
+        assert told in wire.read_refusal(said).reason
+    assert not waiting(place.folder)
 
 
 def test_rows_of_trainings_may_not_differ_by_few(place):
@@ -128,7 +169,7 @@ def test_a_greeting_tells_rows_once_a_person_agrees(place):
     frame = pd.read_csv(place.data)
     frame.to_csv(place.data, index=False)
     own = place._replace(label="died")
-    (place.folder / "policy.toml").write_text("complete = true\n")
+    (place.folder / "policy.toml").write_text("training = true\ncomplete = true\n")
     hello = wire.pack_message(wire.Hello("study", "logistic"))
     said = wire.unpack_message(answer(hello, own))
     assert "waits for approval" in wire.read_refusal(said).reason

@@ -16,6 +16,7 @@ from feddcd.federation.coordinator.inspect import inspect, verify
 from feddcd.federation.site import _masked_training
 from feddcd.federation.site.answer import answer
 from feddcd.federation.site.approval import WAITS, approve, waiting, words_of
+from feddcd.federation.site.memory import Memory
 from feddcd.federation.site.policy import FILE, RULED
 from feddcd.federation.site.template import loose_text
 from feddcd.federation.wire import Envelope, pack_message, read_refusal, unpack_message
@@ -181,8 +182,12 @@ def test_a_person_agrees_to_a_job_once(tmp_path):
     home = ridge(tmp_path / "f", "sum", rounds=3)
     request, site = captured(home, "training"), places(home)[0]
     said = lambda data: unpack_message(answer(data, site))
-    rules = lambda text: (site.folder / FILE).write_text(f"{text}\ncomplete = true\n")
+    rules = lambda text, trains="training = true": (site.folder / FILE).write_text(
+        f"{text}\n{trains}\ncomplete = true\n"
+    )
     refused = lambda: read_refusal(said(request)).reason
+    rules("", trains="")
+    assert "its policy does not allow trainings (training = false)" in refused()
     rules("")
     assert "13 parameters from 112 rows (max_parameters_per_row = 0.1)" in refused()
     rules("max_parameters_per_row = 0.2\nmax_exchanges = 2")
@@ -194,6 +199,7 @@ def test_a_person_agrees_to_a_job_once(tmp_path):
     (id,) = waiting(site.folder)
     told = "\n".join(words_of(site.folder, id))
     assert "rounds: at most 3" in told
+    assert "l2 = 20.0, seed = 0" in told
     assert "who takes part: 'site-1', 'site-2', 'site-3', 'site-4'" in told
     approve(site.folder, id)
     assert RULED in refused()  # 14 columns of few rows
@@ -211,6 +217,21 @@ def test_a_person_agrees_to_a_job_once(tmp_path):
         text = canonical(job | {name: wrong}).decode()
         lie = pack_message(Envelope("training", {"job": text}, {}))
         assert why in read_refusal(said(lie)).reason, name
+
+
+def test_every_certificate_and_every_entry_of_an_upload_counts(tmp_path):
+    """A certificate after each of two rounds: two values, two scores and tangents of 13 numbers."""
+    home = ridge(tmp_path / "f", "sum", rounds=2, certify_every=1, target_gap=1e-30)
+    own = "approve = 'none'\nmax_parameters_per_row = 0.2\nmax_leverage = 1\ntraining = true\n"
+    for place in places(home):
+        (place.folder / FILE).write_text(own + "complete = true\n")
+    train(home, LocalNetwork(places(home)))
+    site = places(home)[0]
+    (job,) = Memory(site.folder, site.data).jobs().values()
+    certificates = [name for name in job["questions"] if name.startswith("certificate")]
+    assert len(certificates) == 2
+    told = Memory(site.folder, site.data).told()
+    assert told >= 2 * 13 + 2 * (2 * 13 + 2), told
 
 
 def mutants(request: bytes, count: int, seed: int):

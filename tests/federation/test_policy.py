@@ -85,6 +85,7 @@ REFUSED = [  # rule, change, what is told
     ("columns", {"columns": ()}, "columns without names (columns)"),
     ("kinds", {"kind": "hessian"}, "the kind 'hessian' (kinds = ['gradient', 'columns'])"),
     ("methods", {"method": "feddcd"}, "the method 'feddcd' (methods = ['newton', 'mbsgd'])"),
+    ("training", {"trains": True}, "trainings (training = false)"),
     ("min_rows", {"rows": 49, "parameters": 3}, "fewer than 50 rows (min_rows = 50)"),
     ("min_per_class", {"classes": {"ill": 9, "well": 91}}, FEW_CLASS),
     ("min_per_class", {"classes": {"ill": 100, "well": 0}}, FEW_CLASS),

@@ -4,6 +4,7 @@ answers only the question that it expects. What leaves can be read only as a sum
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from hashlib import sha256
 from importlib.metadata import version
 from typing import Any
 
@@ -32,13 +33,12 @@ from ._training import (
     rows_of,
     training_facts,
 )
-from ._training_rules import begin_training, check_training, tell
+from ._training_rules import begin_training, check_batches, check_training, tell
 from .answer import SitePlace
 from .policy import Check, Outgoing, Policy, not_allowed
 from .rules import check_columns
 
 Answer = tuple[Envelope, Outgoing]
-CERTIFICATES = 2  # at the end: two gradients
 
 
 def handle(envelope: Envelope, place: SitePlace, check: Check) -> Answer:
@@ -76,7 +76,11 @@ def _answer(
     whole = kind == "certificate"
     what = "gradient" if whole else get_method(terms.algorithm).sends
     out = _outgoing(site, terms, learner, what, len(pact.members) if whole else pact.tau)
-    check(out)  # before the state moves: a refused round was never worked on
+    policy = check(out)  # before the state moves: a refused round was never worked on
+    if whole:
+        facts = training_facts(pact.job.plan, _sites(pact.job), out, learner)
+        memory, asked = begin_training(policy, place, facts), sha256(ask.question).hexdigest()
+        tell(policy, facts, site, memory, f"certificate {asked[:16]}", facts.closing)
     algorithm, f, w, like, key = learner
     own = Follower(algorithm, pact, load_keys(place.folder), like, key)
     joining = lambda: joining_problem(terms, rows[place.client])
@@ -123,14 +127,15 @@ def _agree(envelope: Envelope, place: SitePlace, check: Check) -> Answer:
         out = _outgoing(site, terms, learner, what, terms.tau)
     policy = check(out)
     _check_size(policy, job, out.parameters, sorted(rows.values())[: terms.tau])
-    facts = training_facts(job.plan, (*job.cohort, job.digest.hex()), out)
+    check_batches(policy, terms.settings)
+    facts = training_facts(job.plan, _sites(job), out, learner)
     memory = begin_training(policy, place, facts)
     if policy.approve == "job":
         approve_training(place, terms, out, *_words(job))
     _check_columns(policy, site, terms, job)
     rounds = job.agreement["rounds"]
     check_training(policy, place, facts, site, memory, rounds)
-    tell(policy, facts, site, memory, "all rounds", rounds + CERTIFICATES)
+    tell(policy, facts, site, memory, "all rounds", rounds * facts.numbers)
     with _open(place, terms.federation) as file:
         vow = read_vow(file.load())
         if vow is not None and vow.job == text and vow.rows == digest_of(site):
@@ -211,6 +216,10 @@ def _check_size(policy: Policy, job: Job, parameters: int, rows: list[int]) -> N
         raise not_allowed(
             f"{parameters} parameters from {sum(rows)} rows (max_parameters_per_row = {most})"
         )
+
+
+def _sites(job: Job) -> tuple[str, ...]:
+    return (*job.cohort, job.digest.hex())
 
 
 def _words(job: Job) -> list[str]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -22,12 +23,14 @@ from ...durable.protocol import Reply
 from ...durable.site import ClientFile, Site
 from ...measure import tangent
 from ..sealed import KINDS as MASKED
+from ..sealed import certificate_like
 from ..terms import Learner, Terms, joining_problem, site_learner
 from ..training_wire import Ask, CertificatePart, Closing, pack_training, read_ask
 from ..wire import Envelope, Hello, Welcome, pack_message
 from ._training_rules import (
     TrainingFacts,
     begin_training,
+    check_batches,
     check_greeting,
     check_training,
     tell,
@@ -69,13 +72,15 @@ def answer_round(envelope: Envelope, place: SitePlace, check: Check) -> tuple[by
         kind = "gradient" if meta["number"] is None else get_method(terms.algorithm).sends
         out = outgoing_of(site, terms.model, kind, terms.algorithm, count, terms.tau)
         policy = check(out)  # before the state moves: a refused round was never worked on
-        facts = training_facts(terms.to_json(), (), out)
+        check_batches(policy, terms.settings)
+        facts = training_facts(terms.to_json(), (), out, learner)
         memory = begin_training(policy, place, facts)
         if policy.approve == "job":
-            approve_training(place, terms, out)
+            approve_training(place, terms, out, "  rounds: as many as are asked for")
         check_training(policy, place, facts, site, memory, 1)
         number = meta["number"]
-        tell(policy, facts, site, memory, str(number), 1 if number is not None else 2)
+        more = facts.closing if number is None else facts.numbers
+        tell(policy, facts, site, memory, str(number), more)
         ask = read_ask(envelope, terms, learner.like, learner.w)
         place.folder.mkdir(parents=True, exist_ok=True)
         with ClientFile(place.state, federation=terms.federation, client=place.client) as file:
@@ -84,9 +89,15 @@ def answer_round(envelope: Envelope, place: SitePlace, check: Check) -> tuple[by
     return pack_training(message), out._replace(arrays=_arrays(message))
 
 
-def training_facts(terms: dict, sites: Sequence[str], out: Outgoing) -> TrainingFacts:
+def training_facts(
+    terms: dict, sites: Sequence[str], out: Outgoing, learner: Learner
+) -> TrainingFacts:
+    """With what leaves counted by its shapes: a Hessian, say, is many numbers."""
     held = json.dumps([terms, *sites], sort_keys=True)
-    return TrainingFacts(hashlib.sha256(held.encode()).hexdigest(), tuple(sites), out.parameters)
+    count = lambda like: sum(math.prod(x.shape) for x in jax.tree.leaves(like))
+    told = count(learner.like.mean), count(certificate_like(learner.like, learner.w))
+    id = hashlib.sha256(held.encode()).hexdigest()
+    return TrainingFacts(id, tuple(sites), out.parameters, *told)
 
 
 def approve_training(place: SitePlace, terms: Terms, out: Outgoing, *more: str) -> None:
@@ -94,6 +105,7 @@ def approve_training(place: SitePlace, terms: Terms, out: Outgoing, *more: str) 
     lines = [
         "A training asks for a part of this site in many rounds:",
         f"  federation: {terms.federation!r}, method: {terms.algorithm!r}, model: {terms.model!r}",
+        f"  settings: {_settings_of(terms)}",
         f"  columns: {', '.join(map(repr, out.columns)) or 'without names'}",
         f"  rows: {out.rows}, parameters: {out.parameters}, sites in a sum: {out.sites}",
         f"  what leaves each time: {out.kind!r}: {REVEALS[out.kind]}",
@@ -102,6 +114,12 @@ def approve_training(place: SitePlace, terms: Terms, out: Outgoing, *more: str) 
     held = json.dumps([terms.to_json(), *more], sort_keys=True)
     id = hashlib.sha256(held.encode()).hexdigest()[:ID_LENGTH]
     require(place.folder, id, "this training", {"terms": terms.to_json(), "shown": lines})
+
+
+def _settings_of(terms: Terms) -> str:
+    names = ("l2", "weighting", "seed", "dtype")
+    held = dict(terms.settings) | {name: getattr(terms, name) for name in names}
+    return ", ".join(f"{name} = {value!r}" for name, value in sorted(held.items()))
 
 
 def _check_same(place: SitePlace, site: SiteData, *, fresh: bool) -> None:
@@ -172,7 +190,9 @@ def outgoing_of(
         values, counts = np.unique(site.labels, return_counts=True)
         classes = {str(value): int(count) for value, count in zip(values, counts, strict=True)}
     rows, columns = len(site.labels), site.names or ()
-    return Outgoing(kind, method, columns, rows, parameters, classes, {}, sites, {})
+    return Outgoing(
+        kind, method, columns, rows, parameters, classes, {}, sites, {}, trains=True
+    )  # fmt: skip
 
 
 def _arrays(message: Reply | Closing) -> dict[str, np.ndarray]:

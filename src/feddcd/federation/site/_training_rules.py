@@ -5,6 +5,7 @@ that of another job, and each round tells numbers.
 """
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from ._ledger import check_room
 from ._sets import check_sets, doubts_of
 from .approval import FEW_WAITING, asks_first, require
 from .memory import Memory
-from .policy import Policy, not_allowed
+from .policy import Policy, limit, not_allowed
 
 GREETING = "this greeting, which is answered with names of columns and the number of rows,"
 
@@ -25,6 +26,8 @@ class TrainingFacts(NamedTuple):
     job: str
     sites: tuple[str, ...]
     parameters: int
+    numbers: int  # that a round tells
+    closing: int  # that a certificate tells
     file: str = ""
     story: str = ""
 
@@ -43,12 +46,12 @@ def begin_training(policy: Policy, place: Any, facts: TrainingFacts) -> Memory:
 def check_training(
     policy: Policy, place: Any, facts: TrainingFacts, site: SiteData, memory: Memory, rounds: int
 ) -> None:
-    """Once a person has agreed; `rounds` are those that are to come."""
+    """Once a person has agreed; `rounds` are those that are to come, and a certificate."""
     if policy.min_support < 2 or memory.jobs()[facts.job]["set"]:
         return
     identity, file, story = _identity(place, site, memory)
     facts, id = facts._replace(file=file, story=story), memory.keep(identity)
-    columns, numbers = columns_of(site), rounds * facts.parameters
+    columns, numbers = columns_of(site), rounds * facts.numbers + facts.closing
     check_room(policy, len(site.labels), columns, numbers, memory)
     check_sets(policy, facts, facts.parameters, id, memory)
     what = {"set": id, "cohort": list(facts.sites), "parameters": facts.parameters}
@@ -60,14 +63,22 @@ def check_training(
 
 
 def tell(
-    policy: Policy, facts: TrainingFacts, site: SiteData, memory: Memory, question: str, times: int
+    policy: Policy, facts: TrainingFacts, site: SiteData, memory: Memory, question: str, more: int
 ) -> None:
-    """Before a round is answered, or `times` numbers for each parameter."""
+    """Before so many numbers more are told; a question that is asked again tells nothing more."""
     if policy.min_support < 2 or question in memory.jobs()[facts.job]["questions"]:
         return
-    numbers = times * facts.parameters
-    check_room(policy, len(site.labels), columns_of(site), numbers, memory)
-    memory.ask(facts.job, question, numbers)
+    check_room(policy, len(site.labels), columns_of(site), more, memory)
+    memory.ask(facts.job, question, more)
+
+
+def check_batches(policy: Policy, settings: Mapping[str, Any]) -> None:
+    """Who knows the seed knows which rows are in a batch, so a batch is as large as a group of rows
+    that a sum may be about."""
+    k, size = policy.min_support, settings.get("batch_size")
+    least = max(limit(policy.min_rows), 2 * (k - 1))
+    if k > 1 and size is not None and not (type(size) is int and size >= least):
+        raise not_allowed(f"batches of fewer than {least} rows (batch_size, min_support = {k})")
 
 
 def check_greeting(policy: Policy, place: Any, federation: str, site: SiteData) -> None:

@@ -135,6 +135,7 @@ def _answer(
         hello = Hello(**envelope.meta)
         if hello.model == REGRESSION:  # its name, no more
             return wire.pack_message(Welcome(Offer(place.client, 0, (), None), False)), None
+        release.check_trains()
         with needs("train"):
             from . import _training as training
 
@@ -147,6 +148,7 @@ def _answer(
         handle = tables.columns if envelope.kind == "columns" else tables.sums
         message, out = handle(envelope, table_of(place), release, check)
         return wire.pack_message(message), out
+    release.check_trains()
     with needs("train"):
         from . import _training as training
 

@@ -14,7 +14,16 @@ from ..._files import Disk
 from ..._text import listed, plural
 from .approval import ID_LENGTH, Waits, require
 from .log import append, hash_of
-from .policy import FILE, REVEALS, Outgoing, Policy, Ruled, load_policy
+from .policy import (
+    FILE,
+    REVEALS,
+    UNTRAINED,
+    Outgoing,
+    Policy,
+    Ruled,
+    load_policy,
+    not_allowed,
+)
 
 
 def describe(outgoing: Outgoing) -> str:
@@ -125,6 +134,11 @@ class Release(NamedTuple):
     def policy(self) -> Policy:
         self.folder.mkdir(parents=True, exist_ok=True)
         return load_policy(self.folder / FILE)
+
+    def check_trains(self) -> None:
+        """Before a row is read for a training."""
+        if not self.policy().training:
+            raise not_allowed(UNTRAINED)
 
     def check(self, outgoing: Outgoing, question: bytes) -> Policy:
         """The rules alone, for before the work; arrays may be missing still."""

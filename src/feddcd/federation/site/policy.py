@@ -26,6 +26,7 @@ from ._methods import is_method
 from ._methods import methods as methods
 
 FILE = "policy.toml"
+UNTRAINED = "trainings (training = false)"
 RULED = "refused by the rules of this site"
 REVEALS = {
     "columns": "names of columns, classes and category levels, and counts of rows",
@@ -54,6 +55,7 @@ class Outgoing(NamedTuple):
     sites: int  # in the sum, as the coordinator says
     arrays: Mapping[str, np.ndarray]
     mode: str = "each"  # or sum, where only a sum over sites can be read
+    trains: bool = False  # in rounds, each at a point that the sums before it led to
 
 
 class Ruled(Refused):
@@ -93,6 +95,7 @@ class Policy:
     approve: str = "job"
     constants: str = "codebook"
     small_cells: str = "refuse"
+    training: bool = False
     max_share: float = 0.5
     max_leverage: float = 0.5
     min_support: int = 5
@@ -128,10 +131,9 @@ class Policy:
             most = getattr(self, name)
             if type(most) not in (int, float) or not most > 0:
                 raise PolicyError(f"{name} should be a number > 0, got {most!r}")
-        if type(self.ask_before_sending) is not bool:
-            raise PolicyError(
-                f"ask_before_sending should be true or false, got {self.ask_before_sending!r}"
-            )
+        for name in ("training", "ask_before_sending"):
+            if type(value := getattr(self, name)) is not bool:
+                raise PolicyError(f"{name} should be true or false, got {value!r}")
         if self.ask_before_sending:
             object.__setattr__(self, "approve", "answer")
 
@@ -202,6 +204,10 @@ def _methods(policy: Policy, outgoing: Outgoing) -> str:
     return f"the method {outgoing.method[:50]!r} (methods = {list(policy.methods)})"
 
 
+def _training(policy: Policy, outgoing: Outgoing) -> str:
+    return "" if policy.training or not outgoing.trains else UNTRAINED
+
+
 def _rows(policy: Policy, outgoing: Outgoing) -> str:
     least = limit(policy.min_rows)
     return f"fewer than {least} rows (min_rows = {least})" if outgoing.rows < least else ""
@@ -259,6 +265,7 @@ RULES: dict[str, Rule] = {
     "columns": _columns,
     "kinds": _kinds,
     "methods": _methods,
+    "training": _training,
     "answers": _answers,
     "min_sites": _sites,
     "min_rows": _rows,
@@ -268,7 +275,8 @@ RULES: dict[str, Rule] = {
 }
 OF_VALUES = ("min_rows", "min_per_class", "min_per_level", "max_parameters_per_row")
 LOOSENED: dict[str, Any] = {  # in a trial, on data that nobody has to protect
-    "answers": "each", "approve": "none", "constants": "any", "min_support": 0, "min_sites": 2,
+    "answers": "each", "approve": "none", "constants": "any", "training": True,
+    "min_support": 0, "min_sites": 2,
     "max_parameters_per_row": math.inf, "max_numbers_per_value": math.inf,
     "max_exchanges": 0, "max_jobs_per_month": 0, "max_parameters": 0,
 }  # fmt: skip

@@ -58,6 +58,10 @@ _TEMPLATE = """\
 # here. More than 0.5 lifts both, up to 1, which checks nothing: for small hospitals in a sum.
 # max_leverage = 0.5
 
+# Trainings: rounds of a method such as feddcd or mbsgd. No rule looks at what a round tells of
+# rows, and who owns another site can lead the rounds to single rows. true lets them be answered.
+# training = false
+
 # Parameters per row: of the sum's rows, or of this site's rows where its own numbers leave.
 # max_parameters_per_row = 0.1
 
