@@ -137,6 +137,7 @@ NOT_RUN = {  # what is printed and not run, and why
         "python benchmarks/paper.py --variant authors --seeds 10 --out DIR": HOURS,
         "feddcd reproduce all --variant authors --seeds 10 --out DIR": HOURS,
     },
+    "race.md": dict.fromkeys(PRINTED["race.md"], "races for minutes; tests/race run the like"),
     "relatives.md": {"python benchmarks/relatives.py": "measures for minutes"},
     "runs.md": dict.fromkeys(PRINTED["runs.md"], WORDS),
     "tutorial.md": {"feddcd federation up fed": MANY},

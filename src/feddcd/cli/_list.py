@@ -12,6 +12,7 @@ def list_command(what: str | None) -> None:
     from ..data import PARTITIONS, available
     from ..data.federate import MODELS, WEIGHTINGS
     from ..participation import PARTICIPATIONS
+    from ..race.problems import PROBLEMS
     from ..solvers import SOLVERS
 
     groups = {
@@ -22,6 +23,9 @@ def list_command(what: str | None) -> None:
         "participation": PARTICIPATIONS,
         "solvers": {name: row.about for name, row in SOLVERS.items()},
         "weightings": WEIGHTINGS,
+        "problems": {
+            p.name: f"of the race: {p.model}, {p.partition}, l2 = {p.l2:g}" for p in PROBLEMS
+        },
     }
     if what is not None and what not in groups:
         raise SpecError(f"nothing called {what!r}; there are {', '.join(groups)}")

@@ -48,7 +48,8 @@ def _show(roster: Roster) -> None:
 
 def verify_job_command(path: Path) -> None:
     """Of a proof, or of a federation's folder, whose table is looked at, too."""
-    file = path if path.is_file() else FederationFolder(path).server / "proof"
+    named = path.is_file() or path.name == "proof"
+    file = path if named else FederationFolder(path).server / "proof"
     if not file.exists():
         raise SpecError(f"{file}: there is no proof; a job of sums leaves one when it is done")
     from ..analysis.registry import ANALYSES

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import NamedTuple
 
+from .._errors import SpecError
 from ..race.cells import METHODS, cells
 from ..race.grid import jobs, run_race
 from ..race.page import write_race
@@ -40,6 +41,8 @@ def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
         missing = run_race(found, wish.processes, watch)
     for reason in missing:
         warn(f"left out: {reason}")
+    if len(missing) and not any((out / "cells").iterdir()):
+        raise SpecError("no problem could be run")
     results = gather(out, todo, tuned=wish.tune)
     notes = [f"Left out: {reason}" for reason in missing]
     for path in write_race(out, results, target=wish.target, notes=notes):

@@ -62,7 +62,11 @@ class RaceCell:
     @property
     def id(self) -> str:
         content: dict[str, Any] = dataclasses.asdict(self) | {"version": VERSION}
-        content["problem"].pop("half")
+        content["problem"] = {
+            name: value
+            for name, value in content["problem"].items()
+            if name != "half" and not (name in ("label", "group") and value is None)
+        }
         content.pop("tuned")
         digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
         return f"{self.problem.name}-{self.share:g}-{self.method}-{self.bits}-{self.seed}-{digest}"

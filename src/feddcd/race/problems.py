@@ -32,6 +32,8 @@ class RaceProblem:
     partition: str = "iid"
     clients: int | None = None
     half: str = "scored"
+    label: str | None = None  # of a CSV file: the column to predict
+    group: str | None = None  # and the one that names the clients
 
     def __post_init__(self):
         if self.half not in HALVES:
@@ -41,13 +43,17 @@ class RaceProblem:
 
     def load(self) -> Dataset:
         kind, _, name = self.data.partition(":")
-        return NATURAL[name]() if kind == "natural" and name in NATURAL else load(self.data)
+        if kind == "natural" and name in NATURAL:
+            return NATURAL[name]()
+        return load(self.data, label=self.label, group=self.group)
 
 
 def read_problem(path: Path) -> RaceProblem:
     values: dict[str, Any] = {"name": path.stem} | read_toml(path)
     known = [field.name for field in dataclasses.fields(RaceProblem)]
     check_names(values, known, str(path))
+    if lacks := [name for name in ("data", "model", "l2") if name not in values]:
+        raise SpecError(f"{path}: a problem needs {', '.join(lacks)}")
     return RaceProblem(**values)
 
 
