@@ -15,6 +15,7 @@ from .protocol import SiteRows
 
 CERTAIN = 1e-3 / 4  # of the variance of a class, a thousandth of the largest
 VALUES = 12  # of a column that has more, its most frequent value makes two cells
+ROWS = 2**15  # that are added up at a time: counts of them are exact in 32 bits
 MOST_CELLS = 400  # of which pairs are looked at, too
 ALONE, FEW = 0.95, 0.99  # of a sum over a cell: in one row, in k - 1 rows
 
@@ -89,16 +90,20 @@ def _narrow(
     cells: np.ndarray, still: np.ndarray | None, sizes: np.ndarray, k: int
 ) -> Iterator[np.ndarray]:
     """Those cells, and pairs of them, that may be wrong: by their sums alone, which are cheap."""
-    first = cells.astype(float)
-    others = first if len(cells) <= MOST_CELLS else first[:1]
-    with np.errstate(all="ignore"):
-        n = first @ others.T
-        wrong = np.zeros(n.shape, bool)
-        if still is not None:
-            wrong |= 2 * (first * still) @ others.T < n
-        for size in sizes.T:
-            total, squares = (first * size) @ others.T, (first * size**2) @ others.T
-            wrong |= squares * (k - 1) >= 0.9 * (FEW * total) ** 2
+    m = len(cells) if len(cells) <= MOST_CELLS else 1
+    weights = [np.ones(len(sizes)), *([] if still is None else [still])]
+    weights += [each for size in sizes.T for each in (size, size**2)]
+    sums = np.zeros((len(weights), len(cells), m))
+    for start in range(0, len(sizes), ROWS):
+        part = cells[:, start : start + ROWS].astype(np.float32)
+        for i, weight in enumerate(weights):
+            sums[i] += (part * weight[start : start + ROWS].astype(np.float32)) @ part[:m].T
+    n, *sums = sums
+    wrong = np.zeros(n.shape, bool)
+    if still is not None:
+        wrong |= 2 * sums.pop(0) < n
+    for total, squares in zip(sums[::2], sums[1::2], strict=True):
+        wrong |= squares * (k - 1) >= 0.9 * (FEW * total) ** 2
     for i, j in np.argwhere(wrong & (n >= k)):
         if j <= i:
             yield cells[i] & cells[j]
