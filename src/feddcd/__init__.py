@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .runs.result import Result as Result
     from .runs.spec import Spec as Spec
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _NAMES = {
     "analysis": "FederatedGLM describe",
