@@ -404,7 +404,7 @@ def test_from_one_file_to_a_federation_by_commands(tmp_path):
         assert "west: signed the roster, a nonce for this job, and 5 masked answers" in said
         assert "the table and its certificate are what they say" in " ".join(said.split())
     Path("fed/server/glm/coefficients.csv").write_text(theirs.mul(1.001).to_csv())
-    with pytest.raises(Refused, match="is not the table that follows from the proof"):
+    with pytest.raises(Refused, match="is not the one that follows from the proof"):
         do("federation", "verify", "fed")
 
 
