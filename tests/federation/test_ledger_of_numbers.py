@@ -8,7 +8,7 @@ import pytest
 from feddcd._errors import Refused
 from feddcd.data.agreement import SiteData
 from feddcd.federation import wire
-from feddcd.federation.site._training import training_facts
+from feddcd.federation.site._training import closing_of, training_facts
 from feddcd.federation.site._training_rules import (
     TrainingFacts,
     begin_training,
@@ -128,6 +128,11 @@ def test_numbers_of_a_training_are_counted_by_their_shapes(method, round_):
         facts = training_facts(terms.to_json(), (), out, learner)
     assert facts.numbers >= round_
     assert facts.closing >= 2 * 16 + 2
+
+
+def test_certificates_of_two_models_are_two_questions():
+    first, again, other = ({"model.w": np.full(3, x)} for x in (1.0, 1.0, 2.0))
+    assert closing_of(first) == closing_of(again) != closing_of(other)
 
 
 def test_batches_of_few_rows_are_refused():

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -79,8 +79,10 @@ def answer_round(envelope: Envelope, place: SitePlace, check: Check) -> tuple[by
             approve_training(place, terms, out, "  rounds: as many as are asked for")
         check_training(policy, place, facts, site, memory, 1)
         number = meta["number"]
-        more = facts.closing if number is None else facts.numbers
-        tell(policy, facts, site, memory, str(number), more)
+        if number is None:
+            tell(policy, facts, site, memory, closing_of(envelope.arrays), facts.closing)
+        else:
+            tell(policy, facts, site, memory, str(number), facts.numbers)
         ask = read_ask(envelope, terms, learner.like, learner.w)
         place.folder.mkdir(parents=True, exist_ok=True)
         with ClientFile(place.state, federation=terms.federation, client=place.client) as file:
@@ -98,6 +100,14 @@ def training_facts(
     told = count(learner.like.mean), count(certificate_like(learner.like, learner.w))
     id = hashlib.sha256(held.encode()).hexdigest()
     return TrainingFacts(id, tuple(sites), out.parameters, *told)
+
+
+def closing_of(arrays: Mapping[str, np.ndarray]) -> str:
+    """The name of a settlement among a job's questions: each other model is another question."""
+    held = hashlib.sha256()
+    for name in sorted(arrays):
+        held.update(name.encode() + np.ascontiguousarray(arrays[name]).tobytes())
+    return f"certificate {held.hexdigest()[:16]}"
 
 
 def approve_training(place: SitePlace, terms: Terms, out: Outgoing, *more: str) -> None:
