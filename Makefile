@@ -21,7 +21,7 @@ $(READY): pyproject.toml constraints.txt requirements.lock
 	@$(BIN)/python -m compileall -qq -j 0 .venv/lib || true  # on all cores, which pip does on one
 	@touch $(READY)
 
-demo: $(READY)  ## seven methods race on real data: a table, a picture, a report
+demo: $(READY)  ## eight methods race on real data: a table, a picture, a report
 	@$(BIN)/feddcd demo --out demo
 
 # a worker for each of two cores, and one for the tests that wait for processes

@@ -286,7 +286,7 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
 FEDQN = Method(
     name="fedqn",
     title="FedQN",
-    about="remembered gradients in one learned metric: the fewest bytes",
+    about="remembered gradients in one learned metric: few bytes",
     reveals="changes of this site's gradient, and once its Hessian",
     algorithm=FedQN,
     make=lambda given: FedQN(given.w, given.l2, **given.settings),

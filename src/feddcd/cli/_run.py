@@ -20,7 +20,9 @@ from ..runs.run import execute
 from ..runs.spec import Spec, load_spec, parse_setting
 from ._terminal import bars, console, say
 
-DEMO = ("feddcd", "accfeddcd", "pointsaga", "fednewton", "fedavg", "fedprox", "scaffold")
+DEMO = (
+    "feddcd", "accfeddcd", "pointsaga", "fedqn", "fednewton", "fedavg", "fedprox", "scaffold",
+)  # fmt: skip
 
 
 def run_command(
@@ -135,7 +137,7 @@ def demo_command(out: Path, quiet: bool) -> None:
     }  # fmt: skip
     if not quiet:
         console.print(
-            "Seven methods learn to read digits from 20 clients, each with its own mix of them; "
+            "Eight methods learn to read digits from 20 clients, each with its own mix of them; "
             "8 take part in a round.\n"
         )
     save_race(out, base, list(DEMO), {})

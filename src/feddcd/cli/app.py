@@ -184,7 +184,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("demo"),
     quiet: Quiet = False,
 ) -> None:
-    """Seven methods race on handwritten digits held by 20 clients: about a minute."""
+    """Eight methods race on handwritten digits held by 20 clients: about a minute."""
     from ._run import demo_command
 
     demo_command(out, quiet)

@@ -243,7 +243,8 @@ def svg(figure: "Figure", *, label: str = "", prefix: str | None = None) -> str:
 
 
 def save_png(figure: "Figure", path: str | Path) -> None:
-    with _quiet():
+    """On white, so that it can be read on a dark page, too."""
+    with _quiet(), _opaque(figure):
         figure.savefig(path, format="png", dpi=200, facecolor="white", metadata={"Software": None})
 
 
@@ -251,8 +252,19 @@ def save_svg(figure: "Figure", path: str | Path) -> None:
     """A file of its own, on white; the same bytes each time."""
     import matplotlib
 
-    with matplotlib.rc_context({"svg.hashsalt": "feddcd"}), _quiet():
+    with matplotlib.rc_context({"svg.hashsalt": "feddcd"}), _quiet(), _opaque(figure):
         figure.savefig(path, format="svg", facecolor="white", metadata={"Date": None})
+
+
+@contextmanager
+def _opaque(figure: "Figure") -> Iterator[None]:
+    """On a page figures let its colour through; a file has none behind it."""
+    before = figure.patch.get_alpha()
+    figure.patch.set_alpha(1.0)
+    try:
+        yield
+    finally:
+        figure.patch.set_alpha(before)
 
 
 @contextmanager
