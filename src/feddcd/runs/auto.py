@@ -26,5 +26,5 @@ def choose_method(*, convex: bool, l2: float, size: int, N: int, tau: int) -> Me
         large = "fedlbfgs" if tau == N else "fedavg"
         return MethodChoice("fednewton" if size <= MATRIX else large, {}, why)
     facts = f"{size:,} parameters, {tau} of {N} clients a round, l2 = {l2:g}"
-    why = f"it sends the fewest bytes on most problems of the race ({facts})"
+    why = f"it sent the fewest bytes on most problems of the race ({facts})"
     return MethodChoice("fedqn", {}, why)
