@@ -90,9 +90,9 @@ CLIENTS = [
     case("--loss nan", r"loss should be a number, got nan"),
 ]
 MODELS = [
-    case("--l2 -1", r"l2 > 0; got l2=-1 "),
+    case("--l2 -1 --algorithm feddcd", r"l2 > 0; got l2=-1 "),
     case("--l2 -1 --algorithm fedavg", r"need a finite l2 >= 0, got l2=-1"),
-    case("--l2 0", r"feddcd needs strongly convex clients, so l2 > 0; got l2=0"),
+    case("--l2 0 --algorithm feddcd", r"feddcd needs strongly convex clients, so l2 > 0; got l2=0"),
     case("--l2 0 --algorithm accfeddcd", r"accfeddcd needs .* got l2=0 .*fednewton works"),
     case("--l2 0 --algorithm pointsaga", r"pointsaga needs .* got l2=0"),
     case("--l2 nan", r"l2 should be a number, got nan"),
@@ -115,8 +115,8 @@ SETTINGS = [
     case("--algorithm fedavgg", r"unknown algorithm 'fedavgg'; did you mean 'fedavg'\?"),
     case("--set solver=newtn", r"unknown solver 'newtn'; did you mean 'newton'\?"),
     case("--set etta=1", r"feddcd has no setting 'etta'; did you mean 'eta'\?"),
-    case("--set lr=1", r"feddcd has no setting 'lr'; there are delta, eta,"),
-    case("--algorithm fednewton --set eta=1", r"fednewton has no setting 'eta'; there are none"),
+    case("--set lr=1", r"feddcd has no setting 'lr'; there are bits, delta, eta,"),
+    case("--algorithm fednewton --set eta=1", r"fednewton has no setting 'eta'; there are bits"),
     case("--algorithm fedavg --set option=1", r"fedavg has no setting 'option'"),
     case("--set eta=abc", r"eta should be a finite number > 0, got 'abc'"),
     case("--set eta=true", r"eta should be .* got True"),

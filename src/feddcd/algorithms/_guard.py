@@ -21,6 +21,7 @@ BETTER = 0.9  # of the least energy
 PATIENCE = 5.0  # visits of everybody without a better energy, then c stays above more
 GIVEN_UP = 20.0  # such visits: it says that it does not converge
 LARGEST_LEAST = 1000.0
+EASE = 0.5  # of c's least, at each better energy
 FAR = 1e-4  # of the first loss: an energy above it is not convergence
 
 
@@ -42,6 +43,12 @@ def new_guard(dtype) -> Caution:
     one = jnp.ones((), dtype)
     zero, never = 0 * one, jnp.inf * one
     return Caution(one, FALL * one, 0.1 * one, zero, one, one, never, never, zero, zero, one)
+
+
+def renewed(guard: Caution) -> Caution:
+    """After members came or went: another problem, which is not held against the old one's gap."""
+    one, never = jnp.ones_like(guard.c), jnp.full_like(guard.c, jnp.inf)
+    return guard._replace(least=one, low=never, idle=0 * one, stuck=0 * one)
 
 
 def judged(guard: Caution, ratio: Scalar) -> Caution:
@@ -70,7 +77,7 @@ def watched(guard: Caution, energy: Scalar, share: Scalar) -> Caution:
     idle = jnp.where(better, 0.0, guard.idle + share)
     stuck = jnp.where(better, 0.0, guard.stuck + share)
     more = stuck > PATIENCE
-    least = jnp.where(better, jnp.maximum(1.0, 0.95 * guard.least), guard.least)
+    least = jnp.where(better, jnp.maximum(1.0, EASE * guard.least), guard.least)
     least = jnp.where(more, jnp.minimum(2 * least, LARGEST_LEAST), least)
     low = jnp.where(better, energy, guard.low)
     return guard._replace(
