@@ -45,12 +45,6 @@ def new_guard(dtype) -> Caution:
     return Caution(one, FALL * one, 0.1 * one, zero, one, one, never, never, zero, zero, one)
 
 
-def renewed(guard: Caution) -> Caution:
-    """After members came or went: another problem, which is not held against the old one's gap."""
-    one, never = jnp.ones_like(guard.c), jnp.full_like(guard.c, jnp.inf)
-    return guard._replace(least=one, low=never, idle=0 * one, stuck=0 * one)
-
-
 def judged(guard: Caution, ratio: Scalar) -> Caution:
     """After a round in which the sites bent `ratio` times as much as the metric says."""
     bad = ratio > BENT

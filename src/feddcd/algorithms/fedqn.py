@@ -251,15 +251,13 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
         self, server: QNServer, total: tuple[Flat, Flat, Scalar], weight: Scalar
     ) -> QNServer:
         w, g, seen = tree.scale(1 / weight, total)
-        guard = guards.renewed(server.guard)
-        return server._replace(w=w, g=g, seen=seen, guard=guard)  # the next x follows from them
+        return server._replace(w=w, g=g, seen=seen)  # the next x follows from them
 
     def joined(self, server: QNServer, ratio: Scalar) -> QNServer:
         learned, held = server.learned, (server.w, server.g, server.seen)
         w, g, seen = tree.scale(ratio, held)
         learned = learned._replace(gathered=tree.scale(ratio, learned.gathered))
-        guard = guards.renewed(server.guard)
-        return server._replace(w=w, g=g, seen=seen, learned=learned, guard=guard)
+        return server._replace(w=w, g=g, seen=seen, learned=learned)
 
     def chosen(self, server: QNServer) -> dict[str, Scalar]:
         guard, number = server.guard, lambda x: x.astype(server.x.dtype)
