@@ -86,7 +86,9 @@ def test_in_sums_as_in_the_clear(name, folder, monkeypatch):
     weights = {id: float(algorithm.weight(f)) for id, f in problems.items()}
     compiled = Compiled(algorithm)
     given = problems, weights, w, shapes(algorithm, problems["a"], w), key
-    made = MaskedDeployment(folder / "run", given, algorithm=compiled, rounds=5)
+    # later the pairs of FedQN, nearly zero, make 1e-8 of what the grid rounds off
+    rounds = 2 if name == "fedqn" else 5
+    made = MaskedDeployment(folder / "run", given, algorithm=compiled, rounds=rounds)
     made.run()
     world = in_the_clear(compiled, problem(), made)
     close = lambda a, b: np.testing.assert_allclose(a, b, rtol=0, atol=1e-10)
@@ -94,11 +96,10 @@ def test_in_sums_as_in_the_clear(name, folder, monkeypatch):
     for id, state in made.states().items():
         jax.tree.map(close, state, world.disk[id].state)
     monkeypatch.setattr(masked_client, "on_grid", coarse)
-    rough = MaskedDeployment(folder / "rough", given, algorithm=compiled, rounds=5)
+    rough = MaskedDeployment(folder / "rough", given, algorithm=compiled, rounds=rounds)
     rough.run()
     one, other = (algorithm.model(run.server().now.state) for run in (made, rough))
-    # FedQN is nearly there after five rounds, whatever the rounding
-    assert (1e-7 if name == "fedqn" else 1e-4) < np.abs(one - other).max() < 1e-1
+    assert 1e-4 < np.abs(one - other).max() < 1e-1
     server, states = rough.server().now.state, tree.stack(list(rough.states().values()))
     for sum in algorithm.residuals(server, states, jnp.array(list(weights.values()))):
         assert np.abs(sum).max() < 1e-14
