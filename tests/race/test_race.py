@@ -77,6 +77,26 @@ def test_a_cell_is_named_by_what_determines_its_numbers():
     assert len({cell.id, *(c.id for c in others)}) == 5
 
 
+@pytest.mark.parametrize(
+    ("shares", "bits", "seeds", "reason"),
+    [
+        ((2.0,), (64,), 1, "at most 1, got 2"),
+        ((0.0,), (64,), 1, "above 0"),
+        ((float("nan"),), (64,), 1, "got nan"),
+        ((0.3,), (7,), 1, "need bits of 8, 16, 32, 64, got 7"),
+        ((0.3,), (64,), 0, "at least one seed, got 0"),
+    ],
+)
+def test_a_race_that_cannot_be_run_is_refused(shares, bits, seeds, reason):
+    with pytest.raises(SpecError, match=reason):
+        list(cells([WINE], ["pointsaga"], shares, bits, seeds))
+
+
+def test_a_race_needs_a_process(tmp_path):
+    with pytest.raises(SpecError, match="at least one process, got 0"):
+        grid.run_race([], 0, lambda *_: None)
+
+
 def test_what_is_finished_is_not_run_again(tmp_path, monkeypatch):
     played = []
 

@@ -27,6 +27,8 @@ class RaceWishes(NamedTuple):
 
 
 def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
+    if not wish.target > 0:
+        raise SpecError(f"need a gap above 0, got {wish.target:g}")
     chosen = choose(wish.problems, wish.files)
     todo = list(cells(chosen, wish.methods or METHODS, wish.shares, wish.bits, wish.seeds))
     found = jobs(out, todo, wish.tune)

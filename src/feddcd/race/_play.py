@@ -5,7 +5,6 @@ The gap is against an optimum that is computed beforehand, from all rows togethe
 
 import time
 from functools import lru_cache
-from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -158,7 +157,3 @@ class _RaceLog:
 
     def columns(self) -> list[list]:
         return [list(column) for column in zip(*self.rows, strict=True)] or [[] for _ in range(6)]
-
-
-def finished(folder: Path, cell: RaceCell) -> bool:
-    return cell.file(folder).exists()

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from .._errors import SpecError
 from .._files import write_atomically
+from ..algorithms import BITS as WIDTHS
 from ..algorithms import Method
 from ..algorithms.catalogue import get_method
 from ..runs.spec import Setting
@@ -120,6 +122,7 @@ def cells(
     problems: Sequence[RaceProblem], methods: Sequence[str], shares, bits, seeds: int
 ) -> Iterator[RaceCell]:
     """By their defaults."""
+    _check(shares, bits, seeds)
     for problem in problems:
         for share in shares:
             for method in methods:
@@ -128,6 +131,17 @@ def cells(
                 for width in bits:
                     for seed in range(1, seeds + 1):
                         yield RaceCell(problem, share, method, width, (), seed)
+
+
+def _check(shares: Sequence[float], bits: Sequence[int], seeds: int) -> None:
+    for share in shares:
+        if not 0 < share <= 1:
+            raise SpecError(f"a share of the clients is above 0 and at most 1, got {share:g}")
+    for width in bits:
+        if width not in WIDTHS:
+            raise SpecError(f"need bits of {', '.join(map(str, WIDTHS))}, got {width}")
+    if seeds < 1:
+        raise SpecError(f"need at least one seed, got {seeds}")
 
 
 def trials(cell: RaceCell, chosen: dict[str, float]) -> list[RaceCell]:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._errors import DataError
+from .._errors import DataError, SpecError
 from .cells import TARGETS, RaceCell, RaceOutcome, read_outcome, trials
 
 
@@ -84,6 +84,8 @@ def run_race(
     found: Sequence[RaceJob], processes: int, watch: Callable[[int, int, str], None]
 ) -> list[str]:
     """All jobs; the reasons of those that could not run."""
+    if processes < 1:
+        raise SpecError(f"need at least one process, got {processes}")
     if processes == 1:
         return _one_by_one(found, watch)
     missing, done = [], 0

@@ -82,8 +82,7 @@ def _settled(
         convex=is_convex(federated.problem), l2=spec.l2, size=size, N=participation.N,
         tau=participation.tau,
     )  # fmt: skip
-    settings = choice.settings | spec.settings
-    spec = dataclasses.replace(spec, algorithm=choice.algorithm, settings=settings)
+    spec = dataclasses.replace(spec, algorithm=choice.algorithm)
     check_names(given.named(spec))
     return spec, choice.why
 
