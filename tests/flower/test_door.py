@@ -11,6 +11,8 @@ import pytest
 pytest.importorskip("flwr")
 
 import uvicorn
+from flwr.supercore.state.alembic import utils as migrations
+from sqlalchemy import create_engine
 
 from feddcd._pace import LinePace, Pace, network_of
 from feddcd.flower import link
@@ -267,3 +269,22 @@ def test_an_answer_of_the_link_has_an_end():
     packed = httpx.Response(200, headers={"content-encoding": "gzip"}, request=request)
     with pytest.raises(httpx.DecodingError):
         bound(packed)
+
+
+def test_flower_may_be_installed_in_a_folder_with_a_space(tmp_path, monkeypatch):
+    """Its link would start without a table, and refuse every site."""
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"s")
+    found = []
+
+    def started():
+        config = migrations.build_alembic_config(create_engine("sqlite://"))
+        found.extend(config.get_version_locations_list() or ())
+
+    monkeypatch.setattr(migrations, "ALEMBIC_DIR", tmp_path / "a folder, with a space")
+    monkeypatch.setattr(migrations, "build_alembic_config", migrations.build_alembic_config)
+    monkeypatch.setattr(link, "flower_superlink", started)
+    monkeypatch.setattr(uvicorn, "run", uvicorn.run)
+    monkeypatch.setattr("sys.argv", ["link", "--door", "127.0.0.1:1", "--secret", str(secret)])
+    link.main()
+    assert found == [str(tmp_path / "a folder, with a space" / "versions")]

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 import uvicorn
 from flwr.supercore import log
+from flwr.supercore.state.alembic import utils as migrations
 from flwr.superlink.cli import flower_superlink
 
 from .._pace import LinePace, Pace
@@ -178,9 +179,18 @@ def main(desk: DeskRoute | None = None) -> None:
     parser.add_argument("--secret", required=True, type=Path, help="the inner door's, a file")
     own, flowers = parser.parse_known_args()
     sys.argv = ["flower-superlink", *flowers]
+    migrations.build_alembic_config = partial(_one_place, migrations.build_alembic_config)
     # Flower has no setting for what it serves, and where
     uvicorn.run = partial(_serve, own.door, own.secret.read_bytes(), desk)  # pyright: ignore
     flower_superlink()
+
+
+def _one_place(build: Callable[[Any], Any], engine: Any) -> Any:
+    """Flower's folder of migrations is read as two where its path has a space in it; no table is
+    then made."""
+    config = build(engine)
+    config.set_main_option("path_separator", "newline")
+    return config
 
 
 def _serve(
