@@ -6,6 +6,7 @@ In `make test` each kind of program is killed once; `make chaos` kills many, and
 import re
 import shlex
 import shutil
+import sys
 
 import numpy as np
 import pandas
@@ -234,6 +235,7 @@ def test_the_regression_table_of_three_sites_and_one_that_refuses(tmp_path):
     assert "site-4: signed the roster; it takes no part in this job" in feddcd("verify", home)
 
 
+@pytest.mark.skipif(" " in sys.prefix, reason="Flower's own link needs a path without a space")
 def test_the_example_in_flowers_simulation_engine(tmp_path):
     pytest.importorskip("ray")
     home = made(tmp_path, "feddcd", 1.0, 3)
