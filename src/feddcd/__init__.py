@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from .estimators import FederatedPoissonRegressor as FederatedPoissonRegressor
     from .estimators import FederatedRidge as FederatedRidge
     from .history import History as History
-    from .runs.api import Comparison as Comparison
     from .runs.api import compare as compare
+    from .runs.api import repeat as repeat
     from .runs.api import resume as resume
     from .runs.api import run as run
-    from .runs.repeats import Repeats as Repeats
-    from .runs.repeats import repeat as repeat
+    from .runs.comparison import Comparison as Comparison
+    from .runs.comparison import Repeats as Repeats
     from .runs.result import Result as Result
     from .runs.spec import Spec as Spec
 
@@ -30,8 +30,8 @@ _NAMES = {
     "data": "DataError Dataset load partition",
     "estimators": "FederatedLogisticRegression FederatedPoissonRegressor FederatedRidge",
     "history": "History",
-    "runs.api": "Comparison compare resume run",
-    "runs.repeats": "Repeats repeat",
+    "runs.api": "compare repeat resume run",
+    "runs.comparison": "Comparison Repeats",
     "runs.result": "Result",
     "runs.spec": "Spec",
 }

@@ -8,7 +8,8 @@ import pytest
 import feddcd
 from feddcd.cli.app import main
 from feddcd.report import median_entry
-from feddcd.runs.api import Comparison
+from feddcd.runs import api
+from feddcd.runs.comparison import Comparison
 
 SMALL = {"clients": 4, "tau": 2, "rounds": 4, "certify_every": 2, "algorithms": ("mbsgd", "fedavg")}
 
@@ -46,6 +47,33 @@ def test_all_seeds_share_one_split_and_draw_other_cohorts(repeats):
     assert not np.array_equal(models[0], models[1])
 
 
+def test_the_report_names_all_seeds(repeats):
+    folder, found = repeats
+    assert {entry.config["seed"] for entry in found.entries()} == {"7, 8, 9"}
+    assert "7, 8, 9" in (folder / "report.html").read_text()
+
+
+def test_columns_of_numbers_have_their_types(repeats):
+    table = repeats[1].to_pandas()
+    counts = ["rounds", "uploads", "bytes_up"]
+    assert {str(table[name].dtype) for name in counts} == {"int64"}
+    measured = ["objective", "certified_gap", "accuracy", "dual_residual"]
+    assert {str(table[name].dtype) for name in measured} == {"float64"}
+
+
+def test_seeds_are_an_argument_of_run_and_compare(repeats, monkeypatch):
+    """They pass on what they get; `repeat` itself is tried above."""
+    asked = []
+    monkeypatch.setattr(api, "repeat", lambda data, **given: asked.append(given))
+    feddcd.compare("wine", seeds=3)
+    feddcd.run("wine", seeds=3, algorithm="fedavg", settings={"lr": 0.1}, tau=2)
+    assert [given["seeds"] for given in asked] == [3, 3]
+    assert asked[0]["algorithms"] == api.usual()
+    assert asked[1]["algorithms"] == ["fedavg"]
+    assert asked[1]["settings"] == {"fedavg": {"lr": 0.1}}
+    assert asked[1]["tau"] == 2
+
+
 def test_a_run_that_ended_early_keeps_its_last_values(repeats):
     entry = repeats[1][7]["mbsgd"].entry()
     short = entry._replace(
@@ -65,6 +93,8 @@ def test_the_files_hold_every_run_and_the_medians(repeats):
     assert (folder / "compare.png").stat().st_size > 5000
     assert "3 seeds" in (folder / "report.html").read_text()
     assert (folder / "compare.tex").read_text() == found.to_latex()
+    with pytest.raises(ValueError, match=r"feddcd\.Repeats\.load"):
+        Comparison.load(folder)
     again = feddcd.Repeats.load(folder)
     assert again.to_latex() == found.to_latex()
     assert isinstance(again[8], Comparison)

@@ -10,11 +10,10 @@ from rich.progress import BarColumn, TimeElapsedColumn
 
 from .._errors import FolderError, SpecError
 from .._files import fresh_folder
-from ..algorithms import ALGORITHMS
-from ..runs.api import Comparison, compare, resume
+from ..runs.api import compare, resume, usual
 from ..runs.auto import AUTO
+from ..runs.comparison import Comparison
 from ..runs.folder import load_race, read_history, read_spec, read_summary, save_race
-from ..runs.repeats import repeat
 from ..runs.run import Progress as Step
 from ..runs.run import execute
 from ..runs.spec import Spec, load_spec, parse_setting
@@ -84,7 +83,7 @@ def compare_command(
         base = _merge(options, config, {})
         if seeds is not None:
             base["seeds"] = seeds
-        algorithms = algorithms or [row.name for row in ALGORITHMS.values() if row.usual]
+        algorithms = algorithms or usual()
         chosen = _by_algorithm(settings, algorithms)
         owner, given = base.pop("algorithm", Spec.algorithm), base.pop("settings", {})
         if given and owner in algorithms:
@@ -110,7 +109,7 @@ def race(
 ) -> None:
     several = "seeds" in base
     with _bars(quiet) as watch:
-        found = (repeat if several else compare)(
+        found = compare(
             **base, algorithms=algorithms, settings=settings, out=folder, resume=True, watch=watch
         )
     if not quiet:

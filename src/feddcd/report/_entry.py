@@ -70,7 +70,8 @@ def certified(entry: RunEntry) -> float:
 
 
 def cost_to(entry: RunEntry, best: float, target: float) -> Cost | None:
-    """What it took until the proven gap is at most `target`; None if it never is."""
+    """What it took until the gap to `best` was first at most `target`; None if it never was.
+    `best` may have been proven later: it is the same for all runs."""
     hits = np.flatnonzero(gap(entry, best) <= target)
     if not len(hits):
         return None

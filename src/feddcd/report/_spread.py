@@ -19,7 +19,9 @@ def median_entry(entries: Sequence[RunEntry]) -> RunEntry:
         low, middle, high = (_quantile(values, q) for q in (QUARTILES[0], 0.5, QUARTILES[1]))
         columns[name] = np.rint(middle) if name in COUNTS else middle
         bands[name] = (low, high)
-    return first._replace(history=History(columns), bands=bands, runs=len(entries))
+    seeds = ", ".join(str(e.config["seed"]) for e in entries if "seed" in e.config)
+    config = first.config | ({"seed": seeds} if seeds else {})
+    return first._replace(history=History(columns), config=config, bands=bands, runs=len(entries))
 
 
 def _to_the_end(column: np.ndarray, rounds: int) -> np.ndarray:

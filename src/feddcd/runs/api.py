@@ -1,37 +1,51 @@
-"""`feddcd.run` and `feddcd.compare`: the whole library in two functions."""
+"""`feddcd.run`, `compare` and `repeat`: the whole library in three functions."""
 
-import abc
-import csv
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, overload
 
 import numpy as np
 
 from .._errors import SpecError
-from .._files import write_atomically
 from .._types import Params
-from ..algorithms import AbstractAlgorithm
+from ..algorithms import ALGORITHMS, AbstractAlgorithm
 from ..problems import AbstractProblem
 from . import folder as disk
 from ._inputs import choose, collect
 from .auto import AUTO
 from .build import check_names, load_data
+from .comparison import Comparison, Repeats
 from .result import Result
 from .run import Progress, execute
 from .spec import Setting, Spec
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-
-    from ..report import RunEntry
-
 Watch = Callable[[str, Progress], None]
+MOST = 1000  # seeds
 Algorithms = Sequence[str | AbstractAlgorithm] | Mapping[str, str | AbstractAlgorithm]
 
 
+@overload
+def run(data: Any = ..., *, seeds: int, **options: Any) -> Repeats: ...
+@overload
+def run(
+    data: Any = ...,
+    *,
+    algorithm: str | AbstractAlgorithm | None = ...,
+    settings: Mapping[str, Setting] | None = ...,
+    model: Any = ...,
+    loss: float | Callable | None = ...,
+    score: Callable | None = ...,
+    problem: AbstractProblem | None = ...,
+    w: Params | None = ...,
+    parts: Sequence[np.ndarray] | None = ...,
+    names: Sequence[str] | None = ...,
+    out: str | Path | None = ...,
+    resume: bool = ...,
+    seeds: None = ...,
+    watch: Callable[[Progress], None] = ...,
+    **options: Any,
+) -> Result: ...
 def run(
     data: Any = "digits",
     *,
@@ -46,9 +60,10 @@ def run(
     names: Sequence[str] | None = None,
     out: str | Path | None = None,
     resume: bool = False,
+    seeds: int | None = None,
     watch: Callable[[Progress], None] = lambda progress: None,
     **options: Any,
-) -> Result:
+) -> Result | Repeats:
     """Train one model over clients and say how close to the optimum it is proven to be.
 
     `data` is a name, a path, a `Dataset`, a pair (X, y), a data frame with `label=...`, or a list
@@ -60,14 +75,22 @@ def run(
     without settings the method is chosen (`auto`), and `summary` says why. With `resume` the
     run in the folder `out` goes on. `options` are the fields of `Spec`: partition, clients, tau,
     l2, weighting, rounds, target_gap, seed, ...; `loss=0.1` as a number loses a tenth of the
-    uploads.
+    uploads. With `seeds=5` there are five runs, as `repeat` makes them, and their medians.
     """
-    spec, given = collect(
-        data, problem=problem, model=model, loss=loss, score=score, parts=parts, w=w,
-        names=names, options=options,
-    )  # fmt: skip
+    shared: dict[str, Any] = {
+        "model": model, "loss": loss, "score": score, "problem": problem, "w": w,
+        "parts": parts, "names": names,
+    }  # fmt: skip
     if algorithm is None:  # settings without a name are FedDCD's
         algorithm = Spec.algorithm if settings else AUTO
+    if seeds is not None:
+        (label,) = _labelled([algorithm])
+        told = lambda _, progress: watch(progress)
+        return repeat(
+            data, seeds=seeds, algorithms=[algorithm], settings={label: settings or {}},
+            out=out, resume=resume, watch=told, **shared, **options,
+        )  # fmt: skip
+    spec, given = collect(data, **shared, options=options)
     spec, given = choose(spec, given, algorithm, settings)
     if resume and out is None:
         raise SpecError("resume=True goes on with the run in a folder: give out=...")
@@ -111,78 +134,31 @@ def resume(
     return execute(spec, folder=folder, resume=True, watch=watch, given=given)
 
 
-class AbstractComparison(abc.ABC):
-    """What is made of several methods' entries, be they single runs or medians."""
-
-    @abc.abstractmethod
-    def entries(self) -> "list[RunEntry]": ...
-
-    def to_latex(self) -> str:
-        """The table that `feddcd compare` prints, as LaTeX with booktabs."""
-        from ..report import latex_table
-
-        return latex_table(self.entries())
-
-    def plot(self) -> "Figure":
-        from ..report import curves
-
-        return curves(self.entries())
-
-    def write_shown(self, folder: Path, title: str) -> None:
-        """compare.tex, compare.png and report.html."""
-        from ..report import curves, latex_table, save_png, write
-
-        entries = self.entries()
-        put = lambda name, how: write_atomically(folder / name, how)
-        put("compare.tex", lambda path: path.write_text(latex_table(entries)))
-        put("compare.png", lambda path: save_png(curves(entries), path))
-        put("report.html", lambda path: write(entries, path, title=title, kind="compare"))
-
-
-@dataclass(frozen=True, eq=False)
-class Comparison(AbstractComparison):
-    """Several methods on the same clients, by name."""
-
-    results: dict[str, Result]
-
-    def __getitem__(self, name: str) -> Result:
-        return self.results[name]
-
-    @classmethod
-    def load(cls, folder: str | Path) -> "Comparison":
-        """From the folder that `compare` wrote, in the order of its methods."""
-        folder = Path(folder)
-        names = sorted(path.parent.name for path in folder.glob("*/summary.json"))
-        if (folder / "compare.csv").exists():  # in their order
-            with open(folder / "compare.csv", newline="", encoding="utf-8") as file:
-                order = [row[0] for row in csv.reader(file) if row]
-            names.sort(key=lambda name: order.index(name) if name in order else len(order))
-        if not names:
-            raise disk.FolderError(f"{folder} holds no comparison: no summary.json lies below it")
-        return cls({name: Result.load(folder / name) for name in names})
-
-    def entries(self) -> "list[RunEntry]":
-        return [result.entry() for result in self.results.values()]
-
-    def to_pandas(self) -> "pd.DataFrame":
-        """One row per method: its summary."""
-        import pandas as pd
-
-        return pd.DataFrame({name: r.summary for name, r in self.results.items()}).T
-
-    def write(self, folder: Path) -> None:
-        """compare.csv, compare.tex, compare.png and report.html, beside the runs' own folders."""
-        from ..report import write_csv
-
-        entries = self.entries()
-        write_atomically(folder / "compare.csv", lambda path: write_csv(entries, path))
-        self.write_shown(folder, f"{len(entries)} methods on {entries[0].config['data']}")
-
-
+@overload
+def compare(data: Any = ..., *, seeds: int, **options: Any) -> Repeats: ...
+@overload
+def compare(
+    data: Any = ...,
+    *,
+    algorithms: Algorithms | None = ...,
+    settings: Mapping[str, Mapping[str, Setting]] | None = ...,
+    model: Any = ...,
+    loss: float | Callable | None = ...,
+    score: Callable | None = ...,
+    problem: AbstractProblem | None = ...,
+    w: Params | None = ...,
+    parts: Sequence[np.ndarray] | None = ...,
+    names: Sequence[str] | None = ...,
+    out: str | Path | None = ...,
+    resume: bool = ...,
+    seeds: None = ...,
+    watch: Watch = ...,
+    **options: Any,
+) -> Comparison: ...
 def compare(
     data: Any = "digits",
     *,
-    algorithms: Algorithms = ("feddcd", "accfeddcd", "pointsaga", "fedavg"),
+    algorithms: Algorithms | None = None,
     settings: Mapping[str, Mapping[str, Setting]] | None = None,
     model: Any = "softmax",
     loss: float | Callable | None = None,
@@ -193,22 +169,31 @@ def compare(
     names: Sequence[str] | None = None,
     out: str | Path | None = None,
     resume: bool = False,
+    seeds: int | None = None,
     watch: Watch = lambda name, progress: None,
     **options: Any,
-) -> Comparison:
+) -> Comparison | Repeats:
     """Run several methods on the same clients; all else is as `run` takes it.
 
     `algorithms` are names and objects, or a dict with a name or an object under each label;
-    `settings` are by label. An object in a list is called as its class.
+    without them, the six of `feddcd compare`. `settings` are by label. An object in a list is
+    called as its class. With `seeds=5` each method runs five times, as `repeat` does it.
     """
+    shared: dict[str, Any] = {
+        "model": model, "loss": loss, "score": score, "problem": problem, "w": w,
+        "parts": parts, "names": names,
+    }  # fmt: skip
+    algorithms = usual() if algorithms is None else algorithms
+    if seeds is not None:
+        return repeat(
+            data, seeds=seeds, algorithms=algorithms, settings=settings, out=out, resume=resume,
+            watch=watch, **shared, **options,
+        )  # fmt: skip
     settings, methods = settings or {}, _labelled(algorithms)
     odd = [label for label in settings if label not in methods]
     if odd:
         raise SpecError(f"settings for {odd}, which are not compared: {list(methods)}")
-    spec, given = collect(
-        data, problem=problem, model=model, loss=loss, score=score, parts=parts, w=w,
-        names=names, options=options,
-    )  # fmt: skip
+    spec, given = collect(data, **shared, options=options)
     runs = {
         label: choose(spec, given, method, settings.get(label)) for label, method in methods.items()
     }
@@ -236,6 +221,11 @@ def compare(
     return comparison
 
 
+def usual() -> list[str]:
+    """The methods that are compared where nobody names any."""
+    return [row.name for row in ALGORITHMS.values() if row.usual]
+
+
 def _labelled(algorithms: Algorithms) -> dict[str, str | AbstractAlgorithm]:
     """The methods by what they are called, which names their folders, too."""
     if isinstance(algorithms, Mapping):
@@ -249,3 +239,33 @@ def _labelled(algorithms: Algorithms) -> dict[str, str | AbstractAlgorithm]:
     if odd:
         raise SpecError(f"a label is a word that can name a folder, not {odd[0]!r}")
     return methods
+
+
+def repeat(
+    data: Any = "digits",
+    *,
+    seeds: int = 5,
+    seed: int = 0,
+    split_seed: int | None = None,
+    out: str | Path | None = None,
+    watch: Watch = lambda name, progress: None,
+    **options: Any,
+) -> Repeats:
+    """`compare` with the seeds seed, seed + 1, and so on. All runs have the same split of the
+    rows, so they have the same optimum. `split_seed` makes the split, or else the first seed."""
+    if isinstance(seeds, bool) or not isinstance(seeds, int) or not 2 <= seeds <= MOST:
+        raise SpecError(f"need 2 <= seeds <= {MOST}, got seeds={seeds!r}")
+    split = seed if split_seed is None else split_seed
+    comparisons = {}
+    for one in range(seed, seed + seeds):
+        told = lambda name, progress, one=one: watch(f"{name} {one}", progress)
+        folder = None if out is None else Path(out) / f"seed-{one}"
+        comparisons[one] = compare(
+            data, seed=one, split_seed=split, out=folder, watch=told, **options
+        )
+        if any(r.summary["status"] == "stopped" for r in comparisons[one].results.values()):
+            break
+    repeats = Repeats(comparisons)
+    if out is not None:
+        repeats.write(Path(out))
+    return repeats
