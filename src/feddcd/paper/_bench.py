@@ -72,7 +72,7 @@ class Bench:
         algorithm = make_algorithm(spec, clients, cell.tau, self.federated)
         participation = UniformSubset(clients, cell.tau)
         problem, test = self.problem(algorithm), self.federated.test
-        return federation(algorithm, problem, participation, seed=0, test=test)
+        return federation(algorithm, problem, participation, seed=0, test=test, share=False)
 
     def problem(self, algorithm: AbstractAlgorithm) -> Clients:
         """The clients with what the local solver computes once, which is kept."""

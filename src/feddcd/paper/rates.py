@@ -149,7 +149,7 @@ def errors(name: str) -> Float[np.ndarray, "taus seeds rounds"]:
 
         def run(tau: Array, rho: Array) -> Array:
             who = SomeOf(N, tau)
-            fed = federation(method.make(tau, rho), f, who, seed=0, side_by_side=True)
+            fed = federation(method.make(tau, rho), f, who, seed=0, side_by_side=True, share=False)
             return _paths(fed, method.error, method.rounds, SEEDS)
 
         paths = jax.jit(jax.vmap(run))(jnp.array(TAUS), rho)
@@ -200,7 +200,7 @@ def chain_gaps(name: str) -> Float[np.ndarray, "seeds exchanges"]:
         # F(w) - F* as a quadratic form, so that nothing cancels
         gap = lambda fed, state: square(fed.algorithm.model(state.server) - w)
         who = UniformSubset(CHAIN_N, CHAIN_TAU)
-        fed = federation(algorithm, f, who, seed=0, side_by_side=True)
+        fed = federation(algorithm, f, who, seed=0, side_by_side=True, share=False)
         paths = np.asarray(eqx.filter_jit(_paths)(fed, gap, exchanges, seeds))
     return paths / paths[0, 0]
 

@@ -68,6 +68,8 @@ def build(spec: Spec, given: Inputs = NOTHING) -> Built:
         every=spec.eval_every,
     )  # fmt: skip
     _check_weights(fed)
+    if fed.mesh is not None:  # no second copy of the data on the first device
+        federated = federated._replace(problem=fed.measure.problem)  # pyright: ignore
     return Built(fed, federated, N, participation.tau, spec, why)
 
 

@@ -1,55 +1,25 @@
 """All clients in one process: rounds in one loop, the cohort one by one or side by side."""
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, Bool, Int, PyTree
 
 from .. import tree
 from .._memory import check_fits
-from .._types import Key, Params, Scalar
-from ..algorithms import AbstractAlgorithm, Recalled, Upload, extra_bytes, opened
+from .._types import Params
+from ..algorithms import AbstractAlgorithm, Recalled, Upload
 from ..measure import Measure, Measures
-from ..participation import AbstractParticipation, Cohort, broadcast_key, client_key, round_keys
-from ..problems import AbstractProblem, Clients, each, of_client, of_some, with_stacks
+from ..participation import AbstractParticipation, broadcast_key, round_keys
+from ..problems import Clients, each, of_some, with_stacks
+from ._asking import asking, own_step
+from ._federation import Draw as Draw
+from ._federation import Federation as Federation
+from ._federation import Record as Record
+from ._federation import State as State
 from ._reminders import mean_reminder
 from ._rows import changed, many, only, rows_of_zeros, traced, write, write_all
-
-
-class Federation(eqx.Module):
-    """What does not change during a run. `problem` is all N clients'."""
-
-    algorithm: AbstractAlgorithm
-    problem: Clients
-    participation: AbstractParticipation
-    measure: Callable[[AbstractAlgorithm, PyTree, PyTree, Array], Measures]
-    weights: Array
-    key: Key
-    side_by_side: bool = eqx.field(static=True)
-    every: int = eqx.field(static=True, default=1)  # rounds between two looks at the objective
-
-
-class State(NamedTuple):
-    server: PyTree
-    clients: PyTree  # leading axis N
-    t: Int[Array, ""]  # rounds done
-
-
-class Record(NamedTuple):
-    """One round; with a leading axis, several."""
-
-    asked: Int[Array, ""]
-    arrived: Int[Array, ""]
-    steps: Int[Array, ""]
-    extra: Int[Array, ""]  # bytes of what only some of the uploads had
-    grad_norm: Scalar  # the worst local solve
-    objective: Scalar  # nan where it was not looked at, as are those below
-    score: Scalar
-    dual_residual: Scalar
-    sound: Bool[Array, ""]  # the objective is finite, or was not looked at
+from ._shards import ask_shards, held, mesh_for, settle_shards, spread
 
 
 def federation(
@@ -61,15 +31,20 @@ def federation(
     test=None,
     side_by_side: bool | None = None,
     every: int = 1,
+    share: bool = True,
 ) -> Federation:
-    """Puts the parts together; `side_by_side` is vmap, the default on accelerators."""
+    """Puts the parts together; `side_by_side` is vmap, the default on accelerators. `share` shares
+    the clients among all devices, where there are several."""
     if side_by_side is None:
         side_by_side = jax.default_backend() != "cpu"
     weights = each(algorithm.weight, problem)
-    measure = Measure(problem, test)
-    problem = with_stacks(problem, algorithm.prepare)
-    key = jax.random.key(seed)
-    return Federation(algorithm, problem, participation, measure, weights, key, side_by_side, every)
+    ready = with_stacks(problem, algorithm.prepare)
+    fed = Federation(
+        algorithm, ready, participation, Measure(problem, test), weights, jax.random.key(seed),
+        side_by_side, every,
+    )  # fmt: skip
+    mesh = mesh_for(len(weights)) if share else None
+    return fed if mesh is None else spread(fed, mesh, problem, ready)
 
 
 def start(fed: Federation, w: Params) -> State:
@@ -84,19 +59,8 @@ def _first_state(fed: Federation, w: Params) -> State:
     """In one program, every array is filled once and where it stays."""
     clients = each(lambda f: fed.algorithm.init_client(f, w), fed.problem)
     state = State(fed.algorithm.init_server(w), clients, jnp.zeros((), jnp.int32))
+    state = held(fed.mesh, state)
     return jax.tree.map(jnp.copy, state)  # `advance` takes its arrays away, so none is shared
-
-
-class Draw(NamedTuple):
-    """Who takes part in a round, and how much each counts."""
-
-    cohort: Cohort
-    kept: Bool[Array, " m"] | None  # None where all of them always are
-    p: Float[Array, " m"]  # parts of the mean
-    share: Scalar  # of all clients' weight
-    enough: Bool[Array, ""]
-    key: Key
-    places: Int[Array, " m"]  # in the order of who was asked
 
 
 def one_round(fed: Federation, state: State) -> tuple[State, Record]:
@@ -149,7 +113,7 @@ def close_round(
         *measures,
         sound=sound,
     )
-    return State(server, clients, t + 1), record
+    return held(fed.mesh, State(server, clients, t + 1)), record
 
 
 def _counted(kept: Bool[Array, " m"] | None, each: Int[Array, " m"]) -> Int[Array, ""]:
@@ -202,15 +166,17 @@ def advance(fed: Federation, state: State, rounds: Int[Array, ""], room: int):
 def _ask(fed: Federation, clients: PyTree, down: PyTree, draw: Draw) -> tuple[PyTree, Upload]:
     """All clients' states, new where the upload is kept; the mean upload, each one's numbers."""
     ids = draw.cohort.ids
+    if fed.mesh is not None:
+        return ask_shards(fed, clients, down, draw)
     if fed.side_by_side:
-        step = lambda f, i, place: _own_step(
-            fed, f, tree.take(clients, i), down, draw.key, i, place
+        step = lambda f, i, place: own_step(
+            fed.algorithm, f, tree.take(clients, i), down, draw.key, i, place
         )
         new, up = of_some(step, fed.problem, ids, draw.places)
         mean = tree.weighted_mean(only(draw.kept, up.value), draw.p)
         return write(clients, new, ids, draw.kept), up._replace(value=mean)
 
-    step, (one, nothing) = asking(fed, clients, down, draw)
+    step, (one, nothing) = asking(fed.algorithm, fed.problem, clients, down, draw)
 
     def ask(carry, k):
         clients, mean = carry
@@ -229,66 +195,15 @@ def _ask(fed: Federation, clients: PyTree, down: PyTree, draw: Draw) -> tuple[Py
     return clients, Upload(mean, *numbers)
 
 
-def asking(
-    fed: Federation, clients: PyTree, down: PyTree, draw: Draw
-) -> tuple[Callable[[PyTree, Int[Array, ""], PyTree], tuple], tuple[PyTree, Upload]]:
-    """(clients, k, mean) -> the new state and the upload of the k-th of the cohort, and the mean
-    with that; and a client's part of nothing, all zeros."""
-    call = lambda clients, i, place: _client_step(fed, clients, down, draw.key, i, place)
-    step, shapes = traced(call, clients, draw.cohort.ids[0], draw.places[0])
-    nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-
-    def ask(clients, k, mean):
-        i, place = draw.cohort.ids[k], draw.places[k]
-        if draw.kept is None:
-            new, up = step(clients, i, place)
-            value = up.value
-        else:
-            asked = draw.cohort.asked[k]
-            new, up = jax.lax.cond(asked, step, lambda *_: nothing, clients, i, place)
-            value = only(draw.kept[k], up.value)
-        add = lambda m, x: m + draw.p[k].astype(x.dtype) * x
-        return new, up, jax.tree.map(add, mean, value)
-
-    return ask, nothing
-
-
-def _client_step(
-    fed: Federation,
-    clients: PyTree,
-    down: PyTree,
-    key: Key,
-    i: Int[Array, ""],
-    place: Int[Array, ""],
-) -> tuple[PyTree, Upload]:
-    old = tree.take(clients, i)
-    step = lambda f: _own_step(fed, f, old, down, key, i, place)
-    return of_client(step, fed.problem, i)
-
-
-def _own_step(
-    fed: Federation,
-    f: AbstractProblem,
-    old: PyTree,
-    down: PyTree,
-    key: Key,
-    i: Int[Array, ""],
-    place: Int[Array, ""],
-) -> tuple[PyTree, Upload]:
-    """Its new state and its upload, opened."""
-    down = fed.algorithm.addressed(down, place)
-    new, up = fed.algorithm.client_step(f, old, down, client_key(key, i))
-    up = up._replace(value=opened(up.value), extra=extra_bytes(up.value))
-    return changed(old, new), up
-
-
 def _settle(fed: Federation, clients: PyTree, answer, ids: Array, kept: Array | None) -> PyTree:
     """All clients' states, with the answer received by those whose upload was kept."""
 
-    def receive(clients, i) -> PyTree:
+    def receive(clients, i, answer=answer) -> PyTree:
         old = tree.take(clients, i)
         return changed(old, fed.algorithm.client_receive(old, answer))
 
+    if fed.mesh is not None:
+        return settle_shards(fed, clients, receive, answer, ids, kept)
     if fed.side_by_side:
         return write(clients, jax.vmap(receive, (None, 0))(clients, ids), ids, kept)
     if many(jax.eval_shape(receive, clients, ids[0])):

@@ -21,8 +21,9 @@ from .. import tree
 from .._errors import SpecError
 from ..algorithms import Upload
 from . import simulate
+from ._asking import asking
+from ._federation import Draw, Federation, Record, State
 from ._rows import rows_of_zeros, write_all
-from .simulate import Draw, Federation, Record, State
 
 THREADS = "FEDDCD_THREADS"
 LINUX = hasattr(os, "sched_getaffinity")
@@ -53,7 +54,7 @@ def alone(fed: Federation, state: State, room: int) -> Advance:
 def worthwhile_threads(fed: Federation) -> int:
     tau, N, most = fed.participation.tau, fed.participation.N, cores()
     work = tau / N * sum(x.nbytes for x in jax.tree.leaves(fed.problem) if eqx.is_array(x))
-    return 1 if fed.side_by_side or work < WORTH else min(most, tau)
+    return 1 if fed.side_by_side or fed.mesh is not None or work < WORTH else min(most, tau)
 
 
 def cores() -> int:
@@ -118,7 +119,7 @@ def _ask_part(
 ) -> tuple[PyTree, Upload]:
     """New states and numbers of clients first to last of the cohort, in `size` rows; the sum of
     their parts of the mean."""
-    step, (new, up) = simulate.asking(fed, clients, down, draw)
+    step, (new, up) = asking(fed.algorithm, fed.problem, clients, down, draw)
     rows = rows_of_zeros((new, up.grad_norm, up.steps, up.extra), size)
 
     def ask(k, carry):
