@@ -2,6 +2,7 @@
 numbers are facts with the code that made them beside them (README.md)."""
 
 import json
+import re
 import shutil
 import subprocess
 import zlib
@@ -10,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from feddcd._errors import DataError
 from feddcd.analysis.plan import RegressionPlan
 from feddcd.federation.config import Config
 from feddcd.federation.coordinator import _tables as regress
@@ -112,31 +114,97 @@ def test_a_federation_of_sites_that_lack_levels_prints_it_too(id, tmp_path, monk
     close(pd.read_csv(made / "coefficients.csv", index_col="name"), table, proven)
 
 
-MASKED = ("Pima-missing", "ships", "crabs", "warpbreaks", "stagec", "survey-smoke")
-SUMMED = ["birthwt", *(pytest.param(id, marks=REST) for id in MASKED)]
+# by chance one of three sites alone has rows of these columns, and all sites refuse to add them up
+ALONE = {
+    "survey-pulse": "Exer[T.None]:Smoke[T.Regul]",
+    "genotype-crossed": "Litter[I]:Mother[T.J]",
+    "lung-loss": "factor(ph.ecog)[T.3]",
+    "poisons-cells-only": "poison[3]:treat[A]",
+    "Machines": "Machine[T.C]:Worker[T.2]",
+    "car-test": "Type[T.Large]",
+    "plantTraits": "begflow[T.8]",
+    "UCBAdmissions-cells": "Gender[T.Female]:Dept[T.D]",
+    "HairEyeColor": "Hair[T.Blond]:Eye[T.Green]",
+    "HairEyeColor-all-pairs": "Hair[T.Brown]:Eye[T.Blue]",
+    "UCB-loglinear": "Dept[T.C]",
+    "breslow": "factor(age)[T.50]",
+    "breslow-argument": "smoke",
+    "cane": "var[T.10]",
+    "eagles-weights": "A[T.I]",
+}
+ONE_ROW = ("survey-pulse", "lung-loss", "plantTraits")  # has it: no way to share rows helps
+SUITE = ("birthwt", "warpbreaks", "Machines")
 
 
-@pytest.mark.parametrize("id", SUMMED)
-@UNPROVEN
-def test_masked_sums_print_it_too(id, tmp_path, monkeypatch):
-    """Three sites with rows by chance, of which nobody can read a single one's answers."""
-    monkeypatch.setattr(regress, "PAUSE_S", 0.01)
-    monkeypatch.chdir(tmp_path)
+def mostly_chaos(ids):
+    return [id if id in SUITE else pytest.param(id, marks=REST) for id in ids]
+
+
+def masked_job(id, site, path):
+    """Three sites, of which nobody can read a single one's answers."""
     table = TABLES[id]
     rows, levels = frame(table["data"]), as_files_have(facts().datasets[table["data"]]["levels"])
-    site = np.random.default_rng(seed(id)).permutation(np.arange(len(rows)) % 3)
     names = {"weight": table["weights"], "offset": table["offset"], **asked(table)}
     plan = RegressionPlan(
         table["formula"], table["family"], tol=TIGHT, levels=levels, answers="sum", **names
     )
     data = {name: rows[site == i] for i, name in enumerate(("east", "north", "south"))}
-    home = create(tmp_path / "fed", list(data), Config("test", plan=plan, patience=5.0), data=data)
+    home = create(path / "fed", list(data), Config("test", plan=plan, patience=5.0), data=data)
     exchange = LocalExchange([load_place(home.site(each)) for each in home.invited()])
     coordinate(exchange, {"folder": str(home.path)}, lambda event: None)
     made = home.server / "glm"
     assert (home.server / "proof").exists()
     proven = json.loads((made / "model.json").read_text())["certified_error"]
     close(pd.read_csv(made / "coefficients.csv", index_col="name"), table, proven)
+
+
+def by_lot(id):
+    n = len(frame(TABLES[id]["data"]))
+    return np.random.default_rng(seed(id)).permutation(np.arange(n) % 3)
+
+
+def dealt(id):
+    """Rows that are alike go to different sites."""
+    rows, right = frame(TABLES[id]["data"]), TABLES[id]["formula"].split("~")[1]
+    used = [c for c in rows.columns if re.search(rf"(?<![\w.]){re.escape(c)}(?![\w.])", right)]
+    keys = [c for c in reversed(used) if rows[c].nunique() < 50]
+    site, i = np.empty(len(rows), int), np.arange(len(rows))
+    site[rows.sort_values(keys, kind="stable").index] = (i + i // 45) % 3
+    return site
+
+
+@pytest.fixture
+def quick(tmp_path, monkeypatch):
+    monkeypatch.setattr(regress, "PAUSE_S", 0.01)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("id", mostly_chaos(id for id in TABLES if id not in ALONE))
+@UNPROVEN
+def test_masked_sums_print_it_too(id, quick):
+    masked_job(id, by_lot(id), quick)
+
+
+@pytest.mark.parametrize("id", mostly_chaos(ALONE))
+def test_what_one_site_alone_has_is_refused_by_name(id, quick):
+    told = rf"column {re.escape(repr(ALONE[id]))}, which varies at 1 sites alone \(min_sites = 2\)"
+    with pytest.raises(DataError, match=told) as found:
+        masked_job(id, by_lot(id), quick)
+    assert all(f"{site}: its policy" in str(found.value) for site in ("east", "north", "south"))
+
+
+@pytest.mark.parametrize("id", mostly_chaos(id for id in ALONE if id not in ONE_ROW))
+@UNPROVEN
+def test_and_is_summed_where_two_sites_have_it(id, quick):
+    masked_job(id, dealt(id), quick)
+
+
+@REST
+@pytest.mark.parametrize("id", ONE_ROW)
+def test_a_column_of_one_row_is_summed_nowhere(id, quick):
+    with pytest.raises(DataError, match="varies at 1 sites alone"):
+        masked_job(id, dealt(id), quick)
 
 
 @pytest.mark.parametrize("id", [id for id in LATER if LATER[id]["family"] != "ordinal"])
