@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 from test_regress import policy
@@ -248,11 +248,28 @@ def test_what_is_small_is_not_shown():
 @given(st.lists(st.floats(-1e6, 1e6) | st.integers(-20, 20).map(float), min_size=1, max_size=60))
 @settings(max_examples=60, deadline=None)
 def test_quantiles_are_those_of_the_sorted_rows(values):
+    assume(set(values) != {0.0, 1.0})  # which is counted, not ordered
     x = np.array(values)
     table = feddcd.describe(pd.DataFrame({"x": x}), ["x"], shares=[0.1, 0.5, 0.9]).table
     own = [q.value for q in table.numbers[0].quantiles[0]]
     rounding = 1e-14 * np.abs(x).max() + 1e-300  # between two values of opposite signs
     np.testing.assert_allclose(own, np.quantile(x, [0.1, 0.5, 0.9]), rtol=1e-14, atol=rounding)
+
+
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e6, 1e300])
+def test_many_decimals_at_one_site_and_large_numbers_at_another(size):
+    """Together they are no whole numbers of 64 bits."""
+    x = np.r_[np.arange(1, 60) / 1e15, size * (1 + np.arange(60.0))]
+    sites = np.repeat(["small", "large"], [59, 60])
+    result = feddcd.describe(pd.DataFrame({"x": x, "site": sites}), ["x"], site="site")
+    own = [q.value for q in result.table.numbers[0].quantiles[0]]
+    np.testing.assert_allclose(own, np.quantile(x, [0.25, 0.5, 0.75]), rtol=1e-14)
+
+
+def test_a_site_counts_what_a_question_makes_too_large():
+    keys = bins.keys_of(np.array([-1e300, -1e6, 0.0, 1e6, 1e300]), 15)
+    assert (np.diff(keys) >= 0).all()
+    assert bins.count_parts(keys, -10, 1).sum() == 5
 
 
 @pytest.mark.parametrize("decimals", [0, 2, bins.AS_BITS])

@@ -15,6 +15,7 @@ PARTS = 256
 MOST_DECIMALS = 15
 AS_BITS = -1  # in place of decimals
 WHOLE = 2.0**53
+FARTHEST = 2.0**62
 
 
 def decimals_of(x: np.ndarray) -> float:
@@ -32,7 +33,9 @@ def has_decimals(x: np.ndarray, d: int) -> np.ndarray:
 def keys_of(x: np.ndarray, decimals: int) -> np.ndarray:
     """Whole numbers (int64) in the order of the values."""
     if decimals != AS_BITS:
-        return np.rint(np.asarray(x, float) * 10.0**decimals).astype(np.int64)
+        with np.errstate(over="ignore"):
+            scaled = np.rint(np.asarray(x, float) * 10.0**decimals)
+        return np.clip(scaled, -FARTHEST, FARTHEST).astype(np.int64)  # whoever asked chose badly
     bits = np.ascontiguousarray(x, np.float64).view(np.int64)
     return np.where(bits < 0, -(bits & np.int64(2**63 - 1)), bits)  # -0 is 0
 

@@ -6,7 +6,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._errors import DataError
-from ._bins import PARTS, Quantile, Search, between, ranks, refine, whole_range
+from ._bins import (
+    AS_BITS,
+    PARTS,
+    WHOLE,
+    Quantile,
+    Search,
+    between,
+    ranks,
+    refine,
+    whole_range,
+)
 from ._describe_plan import DescribePlan
 from ._describe_rows import NONE, DescribeQuestion, Shape, decimals_from
 from .protocol import Blocks, Max, Watch, arrays
@@ -95,21 +105,35 @@ class Searches:
         """`rows` and `open` are numbers by cells."""
         self.exact = plan.quantiles == "exact"
         self.least = 0 if self.exact else plan.least
-        self.decimals = decimals_from(first.of("digits"))
+        ends = self._ends(plan, shape, first)
         self.wanted: dict[Cell, list[tuple[int, int, float] | None]] = {}
         self.searches: dict[Cell, dict[int, Search]] = {}
-        top, shares = first.of("top"), plan.shares if plan.quantiles != "none" else []
-        for j, name in enumerate(shape.numbers):
-            low, high = plan.ranges.get(name, (-float(top[j]), float(top[j])))
-            ends = whole_range(low, high, int(self.decimals[j]))
+        shares = plan.shares if plan.quantiles != "none" else []
+        for j in range(len(shape.numbers)):
             for c in np.flatnonzero(open[j]):
                 n = int(rows[j, c])
                 each = [ranks(n, share) for share in shares]
                 kept = [r if _guarded(r, n, plan.least) else None for r in each]
                 places = {rank for r in kept if r is not None for rank in r[:2]}
                 self.wanted[j, int(c)] = kept
-                start = {rank: Search(rank, *ends, 0, n, ends[0] == ends[1]) for rank in places}
+                start = {
+                    rank: Search(rank, *ends[j], 0, n, ends[j][0] == ends[j][1]) for rank in places
+                }
                 self.searches[j, int(c)] = start
+
+    def _ends(
+        self, plan: DescribePlan, shape: Shape, first: PooledAnswers
+    ) -> list[tuple[int, int]]:
+        """The first and last key by number. Sites' sizes and decimals are their own: where both
+        together are no whole number of a double, the keys are its bits."""
+        top, self.decimals = first.of("top"), decimals_from(first.of("digits"))
+        found = []
+        for j, name in enumerate(shape.numbers):
+            low, high = plan.ranges.get(name, (-float(top[j]), float(top[j])))
+            if max(abs(low), abs(high)) * 10.0 ** self.decimals[j] >= WHOLE:
+                self.decimals[j] = AS_BITS
+            found.append(whole_range(low, high, int(self.decimals[j])))
+        return found
 
     def pending(self) -> list[tuple[int, int, int, int]]:
         """The ranges that are asked for next: number, cell, first key, width of a part."""
