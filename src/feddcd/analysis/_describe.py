@@ -33,6 +33,7 @@ from ._describe_rows import (
 from ._describe_steps import Line, Searches
 from ._description import CellCounts, Found, conclude, visible
 from ._values import check_mixed, check_spelling
+from ._zero_one import zero_one
 from .protocol import (
     ALL,
     Agreement,
@@ -235,7 +236,8 @@ class Describe:
         second = yield from line.ask(asked)
         search.learn(second)
         rows = np.maximum(known.by_cell, 1)
-        mean, squares = (second.of(name).reshape(rows.shape) / rows for name in ("s1", "s2"))
+        sums, powers = (second.of(name).reshape(rows.shape) for name in ("s1", "s2"))
+        mean, squares = sums / rows, powers / rows
         spread = _deviation(squares, mean)[:, -1]
         edges = [
             edges_of(m, sd, int(d)) if open else NONE
@@ -261,6 +263,7 @@ class Describe:
             pattern=pattern,
             patterns=second.of("patterns") if pattern.size else NONE,
             own={site: blocks["own"].value for site, blocks in each.items() if "own" in blocks},
+            flags=zero_one(sums, powers, rows, search.decimals),
         )
         return conclude(plan, cohort, known, found, line.rows, first.of("few"))
 

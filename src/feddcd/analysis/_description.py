@@ -15,6 +15,7 @@ from ._bins import Quantile
 from ._cells import Grouped, Hidden, hide, hide_groups, hide_levels, hide_patterns
 from ._describe_plan import DescribePlan
 from ._describe_rows import Shape, shape_of
+from ._zero_one import as_levels
 from .protocol import Agreement
 
 ALL, NO_GROUP = "all", "(missing)"
@@ -107,6 +108,7 @@ class Found(NamedTuple):
     pattern: np.ndarray  # columns
     patterns: np.ndarray  # rows by pattern: bit i is the i-th of those columns
     own: Mapping[str, np.ndarray]
+    flags: np.ndarray  # numbers of which every row is 0 or 1
 
 
 class NumberSummary(NamedTuple):
@@ -197,23 +199,21 @@ def conclude(
 ) -> DescribeResult:
     shape = shape_of(plan, cohort)
     names = (*map(label, shape.groups), NO_GROUP) if shape.groups is not None else ()
-    told = CellTable(
-        known, visible(known, plan.least), names, found.mean, found.sd, found.quantiles
-    )
-    tables = [told]
-    if (sites := _of_sites(plan, shape, found)) is not None:
-        tables.append(sites)
+    seen = visible(known, plan.least)
+    told = CellTable(known, seen, names, found.mean, found.sd, found.quantiles)
+    tables = [told, *filter(None, [_of_sites(plan, shape, found)])]
+    drawn = histograms(found.edges, found.bins, plan.least)
+    shape, tables, kept = as_levels(shape, tables, found.flags)
     gone = masks([(each.known, each.seen) for each in tables], plan.least)
     table, *rest = (_section(shape, *each) for each in zip(tables, gone, strict=True))
-    drawn = histograms(found.edges, found.bins, plan.least)
     numbers = tuple(
-        each._replace(histogram=bars) for each, bars in zip(table.numbers, drawn, strict=True)
+        each._replace(histogram=drawn[j]) for each, j in zip(table.numbers, kept, strict=True)
     )
     return DescribeResult(
         plan,
         table._replace(numbers=numbers),
         rest[0] if rest else None,
-        _pattern_table(plan, shape, known, gone[0], found),
+        _pattern_table(plan, shape, tables[0].known, gone[0], found),
         int(known.n.sum()),
         len(cohort.sites),
         pd.DataFrame(history),
