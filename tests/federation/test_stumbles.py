@@ -13,12 +13,20 @@ import feddcd._files as files
 from feddcd._errors import Refused, SpecError
 from feddcd.analysis.plan import RegressionPlan
 from feddcd.analysis.protocol import SiteRows
+from feddcd.cli import _enrolment, _federation
 from feddcd.data.codebook import read_codebook
+from feddcd.federation.config import Config
+from feddcd.federation.coordinator._offers import absent
+from feddcd.federation.folder import FederationFolder, load_place
 from feddcd.federation.site import _masked
 from feddcd.federation.site._roles import _check_constants
 from feddcd.federation.site._words import describe_job
 from feddcd.federation.site.approval import approve, deny, require, waiting
-from feddcd.federation.site.disclosure import told
+from feddcd.federation.site.disclosure import Outgoing, describe, record, told
+from feddcd.federation.site.policy import Policy, Ruled
+from feddcd.federation.site.rules import check_answer
+from feddcd.formula._parse import parse
+from feddcd.runs.spec import Spec
 
 
 def test_a_broken_message_is_refused_without_a_value(tmp_path, monkeypatch):
@@ -51,6 +59,10 @@ def test_an_approval_shows_all_that_is_asked():
     columns = {name: np.arange(9.0) for name in ("Intercept", "age", "(outcome)", "(weight)")}
     rows = SiteRows(plan, None, 9, columns=("age", "y"))
     lines = "\n".join(describe_job(rows, columns, "sum", 50, ("east", "north"), ()))
+    without = SiteRows(RegressionPlan("y ~ age", "gaussian"), None, 9, columns=("age", "y"))
+    plain = "\n".join(describe_job(without, columns, "sum", 50, ("east", "north"), ()))
+    assert "and over 'outcome' beside them" in plain
+    assert "weight" not in plain
     for said in ("'w8'", "'exposure'", "'ward'", "['crp']", "standard errors: 'cluster'"):
         assert said in lines
     assert "sums over 2 columns of the model, and over 'outcome', 'weight' beside them" in lines
@@ -128,3 +140,73 @@ def test_a_threshold_without_a_numeral_is_one_nevertheless(column):
         _check_constants(own, f"y ~ {column}")
     for allowed in ("I(age > 61)", "I(sex == 'm')", "I(flag == TRUE)", "I(age / bmi)"):
         _check_constants(own, f"y ~ {allowed}")
+
+
+def test_counts_behind_names_stay_and_are_told_as_such():
+    out = Outgoing("columns", "newton", ("sex",), 130, 0, {}, {"sex": {"f": 63, "m": 67}}, 0, {})
+    leaves, stays = describe(out).split("This stays at this site")
+    assert "'f', 'm'" in leaves
+    assert "130" not in leaves and "67" not in leaves  # noqa: PT018
+    assert "rows: 130" in stays and "'m': 67" in stays  # noqa: PT018
+    line = record(out, b"")
+    assert line["levels"] == {"sex": ["f", "m"]}
+    assert line["not sent"]["levels"] == {"sex": {"f": 63, "m": 67}}
+    assert told(line) == "LEFT     names and levels of 1 column"
+
+
+def test_a_table_names_every_invited_site_that_it_lacks():
+    invited, waited = ["east", "h02", "north", "south"], {("h02", "this job waits")}
+    gone = absent(invited, ["north"], {"south": "south: refused"}, waited)
+    assert gone == {
+        "east": "east: it did not answer in time",
+        "h02": "h02: its administrator did not approve in time",
+    }
+
+
+def test_a_site_that_calls_another_port_is_named(tmp_path):
+    for name in ("north", "south"):
+        home = tmp_path / "sites" / name
+        home.mkdir(parents=True)
+        port = 9093 if name == "north" else 9194
+        (home / "site.toml").write_text(f'superlink = "127.0.0.1:{port}"\ndata = "d.csv"\n')
+        (tmp_path / "server" / "keys").mkdir(parents=True, exist_ok=True)
+    folder = FederationFolder(tmp_path)
+    places = [load_place(tmp_path / "sites" / name) for name in ("north", "south")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_federation, "load_places", lambda folder: places)
+        (said,) = _federation._elsewhere(folder, Config("fed", Spec(), port=9194))
+    assert "north" in said and "127.0.0.1:9093" in said and "9194" in said  # noqa: PT018
+
+
+def test_a_dominated_column_is_named():
+    X = np.ones((40, 2))
+    X[0, 1] = 1e6
+    question = types.SimpleNamespace(basis=np.zeros(0))
+    analysis = types.SimpleNamespace(
+        definite=lambda question: True,
+        contributions=lambda rows, question: [("a sum of squares of a column", X**2)],
+    )
+    rows = SiteRows(None, None, 40, names=("age", "crp"))
+    with pytest.raises(Ruled) as refusal:
+        check_answer(Policy(min_support=5), rows, analysis, question)  # pyright: ignore
+    assert "of 'crp' too much comes from 4 rows" in refusal.value.story
+    assert "logarithm" in refusal.value.story
+
+
+def test_a_name_with_spaces_is_explained():
+    with pytest.raises(SpecError, match="put a name with spaces into backticks"):
+        parse("death ~ age + CRP at admission")
+    with pytest.raises(SpecError, match=r"here, at '\)'[^`]*$"):
+        parse("death ~ age)")
+
+
+def test_words_with_commas_are_the_same_words(tmp_path, monkeypatch):
+    let_in = []
+    monkeypatch.setattr(_enrolment.desk, "words_of", lambda folder, site: "ab cd ef gh ij kl")
+    monkeypatch.setattr(_enrolment.desk, "confirm", lambda folder, site: let_in.append(site))
+    monkeypatch.setattr(FederationFolder, "note", lambda *args, **what: None)
+    _enrolment.confirm_command(tmp_path, "north", "Ab, cd;  EF")
+    assert let_in == ["north"]
+    with pytest.raises(SpecError, match="Ask for them again, and run the same command"):
+        _enrolment.confirm_command(tmp_path, "north", "ab cd gh")
+    assert let_in == ["north"]

@@ -1,5 +1,6 @@
 """What `feddcd federation invite`, `enrol` and `confirm` do."""
 
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -108,12 +109,13 @@ def confirm_command(path: Path, site: str, words: str) -> None:
     if not words:
         say(f"{site} has enrolled. Call its administrator on a number that you know.")
         words = input(f"The first {HALF} words that {printable(site)} reads to you: ")
-    given = words.lower().split()
+    given = re.findall(r"\w+", words.lower())  # a comma between words is no other word
     if len(given) not in (HALF, len(expected)) or given != expected[: len(given)]:
         folder.note("not confirmed", site=site)
         raise SpecError(
-            f"these are not the words of {site}: nothing was let in. If they were read well, "
-            "somebody is between the two of you: invite the site again, in another way"
+            f"these are not the words of {site}: nothing was let in. Ask for them again, and run "
+            "the same command. If they still differ, somebody may be between the two of you: "
+            "invite the site again, in another way"
         )
     say(f"The same here. Now read these to {site}: {' '.join(expected[HALF:])}")
     desk.confirm(folder, site)

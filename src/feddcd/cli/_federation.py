@@ -20,7 +20,7 @@ from ..federation.config import Config
 from ..federation.coordinator.coordinator import coordinate, in_mode
 from ..federation.coordinator.nodes import LocalExchange
 from ..federation.enrolment.desk import check_barred
-from ..federation.folder import FederationFolder, load_places
+from ..federation.folder import FederationFolder, load_address, load_places
 from ..federation.machine.init import add_site, certify, create
 from ..federation.machine.programs import Event, up
 from ..federation.sign_up import renew
@@ -29,7 +29,7 @@ from ..federation.site.policy import LOOSE, load_policy
 from ..federation.site.template import SAID as LOOSE_SAID
 from ..runs.spec import Spec, parse_setting
 from ._tables import load_job, rows_by_site, show_event, show_table, uninvite, up_again
-from ._terminal import bars, console, escape, say
+from ._terminal import bars, console, escape, say, warn
 
 if TYPE_CHECKING:
     from ..federation.coordinator.inspect import Insight
@@ -91,6 +91,8 @@ def up_command(path: Path, rounds: int, sites: bool, mode: str = "") -> None:
     config = in_mode(folder.config(), mode)  # said before anything is started
     if (folder.path / "authority" / "ca.key").exists():  # earlier versions left it there
         say("take authority/ca.key off this machine: who has it can play the server")
+    for told in _elsewhere(folder, config) if sites else ():
+        warn(told)
     with _show_events(config, rounds) as watch, terminable():
         try:
             last = up(folder, watch, rounds=rounds, sites=sites, mode=mode)
@@ -105,6 +107,15 @@ def up_command(path: Path, rounds: int, sites: bool, mode: str = "") -> None:
     if last["unsettled"]:
         away = ", ".join(last["unsettled"])
         say(f"not settled yet: {away}; they will when they are next asked", style="yellow")
+
+
+def _elsewhere(folder: FederationFolder, config: Config) -> Iterator[str]:
+    """Sites of this machine that call another port: nobody would see why they do not come."""
+    for place in load_places(folder):
+        called = load_address(place.folder)
+        if called.rpartition(":")[2] != str(config.port):
+            file = shown(place.folder / "site.toml")
+            yield f"{file} calls {called}, and the port of federation.toml is {config.port}"
 
 
 @contextmanager

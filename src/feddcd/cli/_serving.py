@@ -17,6 +17,7 @@ from ..federation.machine.link_state import hangs, link_of
 from ..federation.machine.processes import Group
 from ..federation.machine.programs import POLL_S, REST_S, is_up, node
 from ..federation.machine.serving import EventTail, serve, state_of, want
+from ..federation.status import UNKNOWN
 from ._federation import terminable
 from ._tables import load_job, show_event, show_table
 from ._terminal import say
@@ -104,6 +105,8 @@ def _show_link(folder: Path, address: str, before: tuple[str, str]) -> tuple[str
     if now != before and now[0] in ("connecting", "connected"):
         to = f"{now[0]} {'to' if now[0] == 'connected' else 'with'} {address}"
         say(f"{to}: {now[1]}" if now[1] else to)
+        if UNKNOWN in now[1]:
+            say("  it waits until the coordinator confirms this site: feddcd federation confirm")
     return now
 
 

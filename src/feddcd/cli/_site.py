@@ -22,6 +22,7 @@ from ..federation.site.log import LOG, append, verify_log
 from ..federation.site.memory import Memory
 from ..federation.site.policy import FILE, load_policy
 from ..federation.site.rules import budget_lines
+from ..federation.status import log_of
 from ._terminal import say
 
 
@@ -30,7 +31,9 @@ def outgoing_command(folder: Path, ids: list[str], check: bool, log: bool) -> No
     _check_site(folder)
     if check:
         head = verify_log(folder)
-        return say(f"{head.lines} answers left or were refused; the log is whole {head.hash}")
+        left, refused, _ = log_of(folder)
+        said = f"{plural(left, 'answer')} left, {plural(refused, 'question')} refused"
+        return say(f"{said}; the log has {plural(head.lines, 'line')} and is whole: {head.hash}")
     if log:
         return _show_log(folder)
     if ids:
@@ -83,7 +86,7 @@ def withdraw_command(folder: Path, why: str) -> None:
     say(
         "Take the rows out of the data file, if you have not. Jobs on the rows that are left may be"
     )
-    say("founded anew; each waits for a person, who is told that few rows differ from before.")
+    say("founded again. Each waits for a person, who reads that few rows differ from before.")
 
 
 def show_waiting(folder: Path) -> None:

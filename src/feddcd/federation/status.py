@@ -23,8 +23,10 @@ from .site.approval import waiting
 from .site.disclosure import told
 from .site.log import LOG
 
+UNKNOWN = "does not know the key"  # as a node says before it is confirmed
 UNREADABLE = "invitation cannot be read"
 LAST = 5  # lines of the log, or of events, that are shown
+ENDED = ("done", "failed")
 HEARD = ("waiting", "refused", "silent", "failed", "each")
 
 
@@ -74,17 +76,22 @@ def _spoken_time(text: Any) -> str | None:
 def _study(study: FederationFolder) -> dict[str, Any]:
     """Its state, and what was heard of it last."""
     heard: list[str] = []
+    refused: list[str] = []
     state: dict[str, Any] = state_of(study) if study.study else {"state": "wanted"}
     for _, event in study.read_events():
         if event["event"] == "greeting":
             heard.clear()
+            refused.clear()
             state = state if study.study else {"state": "running"}
         elif event["event"] in HEARD:
             heard.append(printable(str(event.get("reason") or event.get("site") or "")))
+            refused += heard[-1:] if event["event"] == "refused" else []
         elif event["event"] == "finished" and not study.study:
             state = {"state": "done"}
         if event["event"] == "failed" and not study.study:
             state = {"state": "failed", "reason": event.get("reason", "")}
+    if state["state"] in ENDED:  # nothing waits any more, and a failure has its reason
+        heard = [] if state["state"] == "failed" else refused
     told = {"study": study.study or "federation.toml", "state": state["state"]}
     since = state.get("time")
     told |= {"since": when(since) if since else None, "reason": state.get("reason", "")}
@@ -129,7 +136,7 @@ def site_status(folder: Path) -> dict[str, Any]:
     """At a site."""
     place, link = load_place(folder), link_of(folder)
     state = "connected" if link["state"] == "answering" else link["state"]
-    left, refused, last = _log(folder)
+    left, refused, last = log_of(folder)
     ids = waiting(folder)
     held = {
         "site": place.client, "coordinator": load_address(folder), "state": state,
@@ -141,7 +148,7 @@ def site_status(folder: Path) -> dict[str, Any]:
     return held | {"next": _next_at_site(folder, held)}
 
 
-def _log(folder: Path) -> tuple[int, int, list[str]]:
+def log_of(folder: Path) -> tuple[int, int, list[str]]:
     """How many answers left, how many were refused, and the last lines, for a person."""
     path = folder / LOG
     lines = path.read_text("utf-8").splitlines() if path.exists() else []
@@ -172,7 +179,7 @@ def _next_at_site(folder: Path, held: Mapping[str, Any]) -> str:
         return f"decide on what waits: feddcd federation approve {folder}"
     if held["state"] == "down":
         return f"start it: feddcd federation site {folder}"
-    if held["state"] == "connecting" and "does not know the key" in held["why"]:
+    if held["state"] == "connecting" and UNKNOWN in held["why"]:
         words = enrolment_words(folder)
         return f"call the coordinator, who has to confirm these words: {words}"
     if held["state"] == "connecting":

@@ -113,7 +113,7 @@ class SiteNode:
                 answer = self._patiently(self._client.ActivateNode, request)
                 break
             except httpx.HTTPStatusError as error:
-                why = "it does not know the key of this site, or another node has it"
+                why = "it does not know the key of this site (not confirmed yet?), or it is in use"
                 self._tell("connecting", why)
                 if time.monotonic() > until:
                     raise _errors.FlowerError(

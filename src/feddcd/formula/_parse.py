@@ -65,7 +65,9 @@ class _Parser:
     def whole(self) -> Node:
         node = self.comparison()
         if self.token.kind != "end":
-            raise self.wrong("this does not belong here")
+            more = self.token.kind == "name" and self.at and self.found[self.at - 1].kind == "name"
+            hint = "; put a name with spaces into backticks, as in `my column`" if more else ""
+            raise SpecError(f"{self.wrong('this does not belong here')}{hint}")
         return node
 
     @property

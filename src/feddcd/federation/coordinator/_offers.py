@@ -1,7 +1,7 @@
 """What sites offer for a table, held against what can be offered, and against each other."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..._errors import Refused
@@ -67,3 +67,16 @@ def odd_spelling(offers: Mapping[str, ColumnsOffer]) -> str:
                         "one way, or declare the levels (a codebook does)"
                     )
     return ""
+
+
+def absent(
+    invited: Iterable[str],
+    sites: Iterable[str],
+    refused: Iterable[str],
+    waited: Iterable[tuple[str, str]],
+) -> dict[str, str]:
+    """By site: why one that was invited and refused nothing has no rows in a table."""
+    waits = {site for site, _ in waited}
+    gone = sorted({*invited} - {*sites} - {*refused})
+    approve, answer = "its administrator did not approve in time", "it did not answer in time"
+    return {site: f"{site}: {approve if site in waits else answer}" for site in gone}

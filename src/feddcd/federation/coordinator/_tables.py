@@ -7,7 +7,7 @@ the coordinator begins anew. A site that refuses is named, and the result is tha
 
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -38,7 +38,7 @@ from ..site.approval import WAITS
 from ..wire import Envelope
 from ._checks import check_count, refusal_of
 from ._masked import PROOF, MaskedRun, begin, unfinished
-from ._offers import odd_spelling, odd_words, read_columns
+from ._offers import absent, odd_spelling, odd_words, read_columns
 from ._rosters import settle_roster
 from ._sharing import share
 from .nodes import Nodes, greet
@@ -136,15 +136,13 @@ class AnalysisRun:
                 more = f"; sums need {FEWEST} sites" if few else ""
                 raise DataError(f"the job ends: {'; '.join(gone)}{more}") from None
             raise
-        except Stalled:
-            raise
-        except FeddcdError:
-            run.folder.close()
+        except FeddcdError as error:
+            if not isinstance(error, Stalled):
+                run.folder.close()
             raise
         run.folder.close()
-        cohort = run.job.cohort
         shutil.copy(run.folder.path / PROOF, self.folder.results / PROOF)
-        return self._write(result.with_sites({ALL: result.n_dropped}, self.refused), cohort)
+        return self._write(result, {ALL: result.n_dropped}, run.job.cohort)
 
     def _ask_all(
         self, requests: Mapping[str, bytes], kind: str, most: int = SMALL
@@ -203,9 +201,11 @@ class AnalysisRun:
     def _finish(self, cohort: Agreement, result: AnalysisResult) -> AnalysisResult:
         dropped = {site: self.dropped.get(site, 0) for site in cohort.sites}
         (self.folder.results / PROOF).unlink(missing_ok=True)  # that of an earlier table
-        return self._write(result.with_sites(dropped, self.refused, True), cohort.sites)
+        return self._write(result, dropped, cohort.sites, apart=True)
 
-    def _write(self, result: AnalysisResult, sites: Sequence[str]) -> AnalysisResult:
+    def _write(self, result: Any, dropped: Any, sites: Any, apart: bool = False) -> AnalysisResult:
+        gone = self.refused | absent(self.folder.invited(), sites, self.refused, self.waited)
+        result = result.with_sites(dropped, gone, apart)
         list(result.write(self.folder.results / self.analysis.part))
         share(self.folder, self.nodes, self.folder.results / self.analysis.part, sites)
         self.folder.note(

@@ -17,7 +17,8 @@ from ..site.template import loose_text, template
 from . import keys
 
 _CONFIG = """\
-# What the federation trains; every setting is explained in docs/deploy.md.
+# What the federation makes, and where its port is; docs/deploy.md explains every setting.
+# Settings of a training (algorithm, model, rounds, l2) have no effect on tables.
 """
 _SITE = """\
 # Where this site's data are: a CSV or Parquet file with the name of its label column, or a

@@ -24,7 +24,7 @@ ASKED = {  # settings of plans, and what a person reads
     "by": "by groups of the column",
     "quantiles": "quantiles",
     "shares": "of which shares",
-    "least": "counts are shown from so many rows on",
+    "least": "smallest count that is shown",
     "by_site": "numbers of this site alone",
     "go_on_without": "goes on without sites that refuse",
 }
@@ -47,16 +47,18 @@ def describe_job(
         f"  rows: {rows.n}, and {rows.dropped} left out since a value is missing",
         f"  smallest cell of categories: {'none' if cell is None else f'{cell} rows'}",
         f"  exchanges: at most {exchanges}",
-        f"  what leaves: {_leaves(columns)}; {sums}",
+        f"  what leaves: {_leaves(columns, rows.plan)}; {sums}",
         _who(sites),
     ]
     return lines + [f"  NOTE: {doubt}" for doubt in doubts]
 
 
-def _leaves(columns: Mapping[str, np.ndarray]) -> str:
+def _leaves(columns: Mapping[str, np.ndarray], plan: Any) -> str:
     """Of columns that a person counts as coefficients, and those beside them."""
     model = [name for name in columns if not name.startswith("(")]
     beside = [name.strip("()") for name in columns if name.startswith("(")]
+    unasked = [name for name in ("weight", "offset") if getattr(plan, name, None) is None]
+    beside = [name for name in beside if name not in unasked]
     told = f"sums over {plural(len(model), 'column')} of the model"
     return f"{told}, and over {listed(beside)} beside them" if beside else told
 

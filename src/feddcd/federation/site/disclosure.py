@@ -28,6 +28,8 @@ from .policy import (
 
 def describe(outgoing: Outgoing) -> str:
     """For a person; names are quoted, so that none can play tricks on a terminal."""
+    if outgoing.kind == "columns":
+        return _describe_names(outgoing)
     counts = lambda rows: ", ".join(f"{str(k)!r}: {rows[k]}" for k in list(rows)[:20])
     lines = {
         "kind": f"{outgoing.kind!r}: {REVEALS.get(outgoing.kind, 'unknown')}",
@@ -42,6 +44,23 @@ def describe(outgoing: Outgoing) -> str:
         **{repr(name): _numbers(np.asarray(array)) for name, array in outgoing.arrays.items()},
     }
     return "\n".join(["This would leave this site:", *(f"  {k}: {v}" for k, v in lines.items())])
+
+
+def _describe_names(outgoing: Outgoing) -> str:
+    """Names leave; the rows behind them are shown to the person alone."""
+    kinds = {f"levels of {k!r}": v for k, v in outgoing.levels.items()}
+    kinds |= {"classes": outgoing.classes} if outgoing.classes else {}
+    counts = lambda rows: ", ".join(f"{str(k)!r}: {rows[k]}" for k in list(rows)[:20])
+    lines = [
+        "This would leave this site:",
+        f"  kind: 'columns': {REVEALS['columns']}",
+        f"  columns: {len(outgoing.columns)}: {listed(outgoing.columns)}",
+        *(f"  {name}: {len(rows)}: {listed(list(rows), 20)}" for name, rows in kinds.items()),
+        "This stays at this site. You alone see it, to decide:",
+        f"  rows: {outgoing.rows}",
+        *(f"  rows by {name}: {counts(rows)}" for name, rows in kinds.items()),
+    ]
+    return "\n".join(lines)
 
 
 def _numbers(array: np.ndarray, most: int = 6) -> str:
@@ -65,9 +84,11 @@ def record(outgoing: Outgoing, question: bytes) -> dict[str, Any]:
     plain: dict[str, Any] = {"kind": outgoing.kind, "method": outgoing.method}
     plain |= {"columns": list(outgoing.columns)}
     plain |= {name: int(getattr(outgoing, name)) for name in ("rows", "parameters", "sites")}
-    if outgoing.kind == "columns":
-        plain["classes"] = _plain(outgoing.classes)
-        plain["levels"] = {name: _plain(rows) for name, rows in outgoing.levels.items()}
+    if outgoing.kind == "columns":  # names leave, the counts of their rows stay
+        plain["classes"] = list(map(str, outgoing.classes))
+        plain["levels"] = {name: list(map(str, rows)) for name, rows in outgoing.levels.items()}
+        counts = {name: _plain(rows) for name, rows in outgoing.levels.items()}
+        plain["not sent"] = {"classes": _plain(outgoing.classes), "levels": counts}
     plain["arrays"] = {name: _fingerprint(array) for name, array in outgoing.arrays.items()}
     return plain | {"question": hashlib.sha256(question).hexdigest()}
 
@@ -95,6 +116,8 @@ def told(entry: Mapping[str, Any]) -> str:
             return f"LEFT     this site's part in job {job}: a random number and a signature"
         again = ", the same bytes as before" if "again" in entry else ""
         return f"SIGNED   exchange {number} of job {job}: a masked answer{again}"
+    if entry.get("kind") == "columns":
+        return f"LEFT     names and levels of {plural(len(entry.get('columns', ())), 'column')}"
     size = f"{entry.get('rows', '?')} rows, {entry.get('parameters', '?')} parameters"
     return f"LEFT     {about}: {size}, sum over {entry.get('sites', '?')} sites"
 

@@ -29,7 +29,7 @@ FILE = "policy.toml"
 UNTRAINED = "trainings (training = false)"
 RULED = "refused by the rules of this site"
 REVEALS = {
-    "columns": "names of columns, classes and category levels, and counts of rows",
+    "columns": "names of columns, classes and category levels",
     "gradient": "one sum over the rows per parameter; of very few rows it tells the rows",
     "bins": "counts of rows by prediction; a bin of one row tells of that row",
     "moments": "a gradient and a Hessian: more than a gradient, see hessian",

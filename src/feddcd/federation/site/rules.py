@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._errors import FeddcdError, Refused
+from ..._text import plural
 from ...analysis.protocol import Analysis, SiteRows, arrays
 from ...analysis.registry import ANALYSES, numbers_expected, numbers_told
 from ...data.draft import is_identifier
@@ -257,8 +258,12 @@ def check_answer(
             continue
         wrong = np.flatnonzero(numbers.dominated(parts, k, policy.max_share))
         if wrong.size:
-            told = f"{what}: of entry {wrong[0] + 1} too much comes from {k - 1} rows"
-            raise Ruled("dominance", f"{told} (max_share = {policy.max_share})")
+            basis = getattr(question, "basis", None)  # in which entries have no names
+            named = (basis is None or not basis.size) and len(rows.names) == parts.shape[1]
+            entry = repr(rows.names[wrong[0]]) if named else f"entry {wrong[0] + 1}"
+            told = f"{what}: of {entry} too much comes from {k - 1} rows"
+            hint = "; its logarithm may be more even" if named else ""
+            raise Ruled("dominance", f"{told} (max_share = {policy.max_share}){hint}")
 
 
 def _check_number(
@@ -285,5 +290,6 @@ def budget_lines(policy: Policy, memory: Memory) -> list[str]:
     return [
         f"jobs in the last 30 days: {of(memory.lately(), policy.max_jobs_per_month)}",
         f"parameters released in all: {of(memory.released(), policy.max_parameters)}",
-        f"numbers told of all rows: {memory.told()}, by {len(memory.columns())} columns",
+        f"numbers released about all rows together: {memory.told()}, about "
+        f"{plural(len(memory.columns()), 'column')}",
     ]
