@@ -19,10 +19,13 @@ HEAD = """# Command line
 | exit code | meaning |
 |---|---|
 | 0 | done |
+| 1 | not as wanted: not proven to `--tol`, data that do not fit, a study that failed |
 | 2 | something that you can mend: one line on stderr says what |
-| 130 | stopped by Ctrl-C; what was computed is saved |
+| 130 | stopped by Ctrl-C; what was computed is saved (143: stopped by the system) |
 
-`NO_COLOR=1` switches colours off. Notes go to stderr, results to stdout.
+`NO_COLOR=1` switches colours off. Notes and progress go to stderr, results to stdout.
+Off a terminal, progress is lines. With `--json` stdout is one JSON document. `-v` says versions
+and seconds, and shows where an error was.
 """
 
 

@@ -1,5 +1,6 @@
 """Several seeds: medians and quartiles over runs on one split."""
 
+import json
 import shlex
 
 import numpy as np
@@ -108,7 +109,11 @@ def test_the_command_goes_on_where_it_was(tmp_path, monkeypatch, capsys):
     assert "medians over 2 seeds" in told
     made = (tmp_path / "runs/a/seed-1/mbsgd/checkpoint.npz").stat().st_mtime_ns
     assert "lr = 0.1" in (tmp_path / "runs/a/seed-0/mbsgd/config.toml").read_text()
-    feddcd_cli("run --resume runs/a --quiet")
+    feddcd_cli("run --resume runs/a --json")
+    again = json.loads(capsys.readouterr().out)
+    assert [run["seed"] for run in again["runs"]] == [0, 1]
+    feddcd_cli("report runs/a/seed-0/mbsgd --json")
+    assert json.loads(capsys.readouterr().out)["runs"] == ["mbsgd"]
     assert (tmp_path / "runs/a/seed-1/mbsgd/checkpoint.npz").stat().st_mtime_ns >= made
     feddcd_cli(f"compare {quick} --algorithm mbsgd --out runs/a", code=2)
     assert "already holds" in capsys.readouterr().err

@@ -9,6 +9,7 @@ import typer
 
 from .._errors import DataError, SpecError
 from .._text import listed, plural
+from ._habits import found
 from ._terminal import Decimal, Encoding, Missing, Sep, SheetName, say, warn
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def codebook(
         for doubt in table.doubts.values():
             warn(str(doubt.placed(table.file, table.place)))
     out.write_text(draft(tables), "utf-8")
+    found(file=out, rows=sum(len(table.frame) for table in tables))
     say(f"{out}: read it before it leaves this place, for it names the levels of your data")
 
 
@@ -85,8 +87,10 @@ def check_data(data: Path, book: "Codebook", where: str, how: "Reading") -> bool
     if not len(table.frame):
         raise DataError("no rows", file=str(data))
     findings = check_table(table, book)
-    for finding in findings:
-        say(str(finding.error(table)))
+    told = [str(finding.error(table)) for finding in findings]
+    found(file=data, rows=len(table.frame), fits=not findings, findings=told)
+    for line in told:
+        say(line)
     if findings:
         wrong = len({finding.column for finding in findings})
         say(f"{wrong} of {plural(len(book.columns), 'column')} do not fit {where}")

@@ -17,6 +17,7 @@ from rich.table import Table
 
 from .._errors import DataError
 from .._text import meant
+from ._habits import found
 from ._terminal import bars, console, escape, say
 
 if TYPE_CHECKING:
@@ -28,7 +29,10 @@ DataName = Annotated[str, typer.Argument(help="A name from `feddcd data list`.",
 
 @data_app.command("list")
 def list_sets() -> None:
-    """Show the data sets: size, licence, and where their files are."""
+    """Show the data sets: size, licence, and where their files are.
+
+    Example: feddcd data list
+    """
     from ..data.files import cache_dir
     from ..data.known import KNOWN, find
     from ..paper import authors
@@ -40,7 +44,10 @@ def list_sets() -> None:
         shape, bytes = f"{source.rows:,} x {source.features:,}", source.train.size
         size = "size not known" if bytes is None else f"{decimal(bytes)} of text"
         lines = [f"{shape}, {size}, licence: {source.licence}", source.about]
-        here = _here([path for file in source.files if (path := find(file))])
+        paths = [path for file in source.files if (path := find(file))]
+        here = _here(paths)
+        one = {"rows": source.rows, "features": source.features, "licence": source.licence}
+        found(**{source.name: one | {"about": source.about, "files": paths}})
         table.add_row(source.name, escape("\n".join([*lines, here])))
     lines = [f"{authors.PUBLISHED_RUNS} runs, 1.0 MB, licence: {authors.LICENCE}", authors.ABOUT]
     files = [authors.authors_folder() / name for name in (authors.RUNS_FILE, authors.CURVES_FILE)]
@@ -62,6 +69,7 @@ def fetch_set(
     """Download a data set from its publisher into FEDDCD_DATA, or into the cache folder.
 
     An interrupted download continues. A file that is already here is not changed.
+    Example: feddcd data fetch mnist
     """
     from ..data.fetch import fetch
     from ..data.known import find
@@ -70,6 +78,7 @@ def fetch_set(
     if name == authors.NAME:
         if authors.load_authors() is None:
             raise authors.authors_absent()
+        found(name=name, files=[authors.authors_folder()])
         return say(f"already here: {authors.authors_folder()}")
     source = _source(name)
     before = {path for file in source.files if (path := find(file))}
@@ -94,6 +103,7 @@ def fetch_set(
         except KeyboardInterrupt:
             say("stopped; what came is kept, and the same command goes on from there")
             raise
+    found(name=name, files=paths)
     for path in paths:
         say(f"{'already here' if path in before else 'fetched and checked'}: {path}")
     if source.test and len(paths) == 1 and test is None:
@@ -102,7 +112,10 @@ def fetch_set(
 
 @data_app.command("check")
 def check_set(name: DataName) -> None:
-    """Compare the files of a data set with their known sizes and checksums."""
+    """Compare the files of a data set with their known sizes and checksums.
+
+    Example: feddcd data check mnist
+    """
     from ..data.check import check
     from ..paper import authors
 
@@ -111,6 +124,10 @@ def check_set(name: DataName) -> None:
     source = _source(name)
     with console.status(f"reading the files of {name}"):
         findings = check(source)
+    files = [
+        {"file": f.file.name, "path": f.path, "right": f.good, "says": f.says} for f in findings
+    ]
+    found(name=name, files=files)
     for finding in findings:
         if finding.good:
             _report("right" if finding.path else "no file", finding.path or finding.file.name)
@@ -126,6 +143,7 @@ def _check_authors() -> None:
     if runs is None:
         raise authors.authors_absent()
     rounds = sum(run.rounds for run in runs.values())
+    found(name=authors.NAME, runs=len(runs), rounds=rounds, folder=authors.authors_folder())
     _report("right", authors.authors_folder())
     say(
         f"         every line reads: {len(runs)} runs, {rounds:,} rounds; "

@@ -22,6 +22,7 @@ from ..data.codebook import Codebook, load_codebook
 from ..data.conform import conform, read_agreed
 from ..data.frames import Frame, check_used, composed
 from ._glm import Source, usable
+from ._habits import found, tables_in
 from ._terminal import as_option, say, say_lines, warn
 
 QUARTILES = (0.25, 0.5, 0.75)
@@ -68,6 +69,7 @@ def describe_command(
         written = [folder / path.name for path in made]
         for path, end in zip(made, written, strict=True):
             os.replace(path, end)
+    found(folder=folder, files=written, **dict(tables_in(folder)))
     if not quiet:
         say_lines(f"\n{result.summary()}\n")
         if flags := [name for name in plan.columns if _is_flag(table, name)]:

@@ -20,6 +20,7 @@ from ..federation.enrolment.site import enrol, look
 from ..federation.enrolment.unit import write_dockerfile, write_unit
 from ..federation.folder import FederationFolder
 from ._codebook import check_data
+from ._habits import found
 from ._terminal import say, say_lines, warn
 
 HALF = 3  # words that each of the two people reads out
@@ -31,11 +32,14 @@ def invite_command(path: Path, site: str, out: Path | None, days: float, show: b
     folder = FederationFolder(path)
     desk.check_barred(site, barred_of(folder))
     made = desk.invite(folder, site, days)
+    found(site=site, expires=when(made.expires), authority=made.authority)
     if show:
+        found(text=made.text())
         return say_lines(made.text())
     file = out or Path(f"{site}.invite")
     with open(file, "w", encoding="utf-8", opener=private) as text:
         text.write(made.text())
+    found(file=file)
     say(f"{shown(file)}: send it to {site}. It works once, until {when(made.expires)}.")
     say(f"authority: {made.authority}")
     say(f"next, at {site}: feddcd federation enrol {file.name} --data FILE")
@@ -59,6 +63,8 @@ def enrol_command(file: Path, data: Path, options: dict[str, Any]) -> None:
         if options["docker"]:
             file = write_dockerfile(folder, invitation.site, data)
             say(f"{shown(file)}: how to run it in Docker")
+    found(site=invitation.site, address=invitation.address, folder=folder, unit=unit)
+    found(words=made.words, confirmed=made.confirmed)
     say(f"{invitation.site} is enrolled at {invitation.address}; its folder: {shown(folder)}")
     say(f"{shown(unit)}: lets the system start it; its first lines say how")
     if not made.confirmed:
@@ -119,6 +125,7 @@ def confirm_command(path: Path, site: str, words: str) -> None:
         )
     say(f"The same here. Now read these to {site}: {' '.join(expected[HALF:])}")
     desk.confirm(folder, site)
+    found(site=site, confirmed=True, words=" ".join(expected))
     say(f"{site} is let in. next: feddcd federation status {_quoted(folder.path)}")
 
 

@@ -1,4 +1,4 @@
-"""The signatures of the commands by which a site comes into a federation, and of `status`."""
+"""The signatures of the commands by which sites come and go, and of `serve`, `study`, `status`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,6 +7,8 @@ import typer
 
 from ._federation_app import Folder, SiteName, federation_app
 from ._terminal import Decimal, Encoding, Missing, Sep, SheetName, option
+
+SiteNames = Annotated[list[str], typer.Argument(help="One or more sites.", metavar="SITE")]
 
 
 @federation_app.command("invite")
@@ -77,6 +79,7 @@ def serve(folder: Folder) -> None:
     """At the coordinator: keep the port open, so that sites can connect and studies can run.
 
     It serves until you stop it. If it was killed, the same command continues.
+    Example: feddcd federation serve fed
     """
     from ._serving import serve_command
 
@@ -105,7 +108,6 @@ def status(
     folder: Annotated[
         Path, typer.Argument(help="The federation's folder, or a site's.", metavar="DIR")
     ],
-    plain: Annotated[bool, option("Print JSON, for programs.", "--json")] = False,
     serve: Annotated[bool, option("Show a page on this machine, until Ctrl-C.", "--serve")] = False,
     port: Annotated[int, option("Of that page.")] = 8093,
 ) -> None:
@@ -115,4 +117,38 @@ def status(
     """
     from ._status import status_command
 
-    status_command(folder, plain, serve, port)
+    status_command(folder, serve, port)
+
+
+@federation_app.command("join")
+def join(folder: Folder, site: SiteName) -> None:
+    """Add one more site: make a folder with its keys. Give this folder to the site.
+
+    Example: feddcd federation join fed west
+    """
+    from ._federation import join_command
+
+    join_command(folder, site)
+
+
+@federation_app.command("retire")
+def retire(folder: Folder, sites: SiteNames) -> None:
+    """Remove sites: the model becomes the one without them. They need not answer any more.
+
+    Retire sites together if they lost their state or came back with an old one.
+    Example: feddcd federation retire fed south
+    """
+    from ._federation import depart_command
+
+    depart_command(folder, sites, barred=False)
+
+
+@federation_app.command("expel")
+def expel(folder: Folder, sites: SiteNames) -> None:
+    """Retire sites for ever: they may not come back.
+
+    Example: feddcd federation expel fed south
+    """
+    from ._federation import depart_command
+
+    depart_command(folder, sites, barred=True)

@@ -28,6 +28,7 @@ from ..federation.site.policy import FILE as POLICY
 from ..federation.site.policy import LOOSE, load_policy
 from ..federation.site.template import SAID as LOOSE_SAID
 from ..runs.spec import Spec, parse_setting
+from ._habits import found
 from ._tables import load_job, rows_by_site, show_event, show_table, uninvite, up_again
 from ._terminal import bars, console, escape, say, warn
 
@@ -64,6 +65,8 @@ def init_command(options: dict[str, Any]) -> None:
     folder = create(
         path, names, config, data=data, split=options["partition"], authority=options["authority"]
     )
+    found(federation=config.name, folder=folder.path, sites=names)
+    found(address=f"{config.host}:{config.port}")
     of = f" of {len(names)} sites" if names else ""
     say(f"federation {config.name}{of} in {shown(folder.path)}")
     if options["authority"]:
@@ -81,6 +84,7 @@ def init_command(options: dict[str, Any]) -> None:
 def certify_command(path: Path, authority: Path | None) -> None:
     folder = FederationFolder(path)
     told = certify(folder, authority)
+    found(host=folder.config().host, new_authority=bool(told))
     say(f"a new certificate for {folder.config().host}; it is used from the next `up` on")
     if told:
         say(f"hand every site the new {shown(folder.server / 'ca.crt')}: the old one ends")
@@ -202,13 +206,16 @@ def _look(folder: FederationFolder) -> "Insight":
 
 def _show(seen: "Insight") -> None:
     terms, server = seen.terms, seen.server
+    members = {c: {"rows": m.rows, "pending": c in seen.pending} for c, m in server.members.items()}
+    found(federation=terms.federation, rounds=seen.rounds, members=members, summary=seen.summary)
+    found(asked=seen.requests, refused=seen.refusals, expelled=sorted(server.barred))
     title = f"{terms.federation}: {seen.rounds} rounds, epoch {server.epoch}"
-    members = Table("site", "rows", "last in a sum", "state", title=escape(printable(title)))
+    table = Table("site", "rows", "last in a sum", "state", title=escape(printable(title)))
     for client, member in server.members.items():
         last = "never" if client not in seen.last else f"round {seen.last[client][1]}"
         state = "pending" if client in seen.pending else "settled"
-        members.add_row(escape(printable(client)), str(member.rows), last, state)
-    console.print(members)
+        table.add_row(escape(printable(client)), str(member.rows), last, state)
+    console.print(table)
     summary = seen.summary
     if "dual_residual" in summary:
         off = summary["dual_residual"]
@@ -240,7 +247,9 @@ def verify_command(path: Path) -> None:
         raise SpecError(f"each study is verified by itself: {names}")
     from ..federation.coordinator.inspect import verify
 
-    say(f"{verify(folder)} records: the chain, the sums and the model are what they say")
+    records = verify(folder)
+    found(valid=True, records=records)
+    say(f"{records} records: the chain, the sums and the model are what they say")
 
 
 def barred_of(folder: FederationFolder) -> tuple[str, ...]:
@@ -253,6 +262,7 @@ def join_command(path: Path, site: str) -> None:
     check_barred(site, {*barred_of(folder), *folder.barred()})
     hand = f"hand {shown(add_site(folder, site))} to {site}"
     renew(folder.server, {name: folder.site(name) for name in folder.invited()})
+    found(site=site, folder=folder.site(site))
     say(f"{hand}, and let it say in site.toml where its data are;")
     say(f"it joins with the next: {up_again(folder)}")
 
@@ -269,6 +279,7 @@ def depart_command(path: Path, sites: list[str], *, barred: bool) -> None:
         if site not in members:
             raise SpecError(f"{site!r} is not a member; members: {', '.join(members)}")
     folder.request(tuple(sites), barred)
+    found(sites=sites, expelled=barred)
     if barred:
         folder.bar(sites)
     say(

@@ -22,7 +22,6 @@ SiteFolder = Annotated[
 ]
 Waiting = Annotated[list[str] | None, typer.Argument(help="What waits.", metavar="[ID]...")]
 SiteName = Annotated[str, typer.Argument(help="The site's name.", metavar="SITE")]
-SiteNames = Annotated[list[str], typer.Argument(help="One or more sites.", metavar="SITE")]
 
 
 @federation_app.command("init")
@@ -89,7 +88,10 @@ def certify(
         Path | None, option("The folder of `init --authority`. (a new authority)")
     ] = None,
 ) -> None:
-    """Make a new certificate for the server, after a change of host in federation.toml."""
+    """Make a new certificate for the server, after a change of host in federation.toml.
+
+    Example: feddcd federation certify fed --authority /media/stick
+    """
     from ._federation import certify_command
 
     certify_command(folder, authority)
@@ -105,6 +107,7 @@ def up(
     """Start the link and the sites with TLS, run the job, show progress, stop everything.
 
     If it was stopped or killed, the same command continues from the ledger.
+    Example: feddcd federation up fed --rounds 20
     """
     from ._federation import up_command
 
@@ -127,6 +130,7 @@ def simulate(
     """Run coordinator and sites in one process, without Flower: the same ledger and files.
 
     With --loss messages are lost at random. The result stays correct.
+    Example: feddcd federation simulate fed --loss 0.1
     """
     from ._federation import simulate_command
 
@@ -137,7 +141,10 @@ def simulate(
 def site(
     folder: Annotated[Path, typer.Argument(help="The site's own folder.", metavar="SITE_DIR")],
 ) -> None:
-    """Run one site, on the machine that holds its data, until you stop it."""
+    """Run one site, on the machine that holds its data, until you stop it.
+
+    Example: feddcd federation site north
+    """
     from ._serving import site_command
 
     site_command(folder)
@@ -152,7 +159,10 @@ def outgoing(
     ] = False,
     log: Annotated[bool, option("Show this log, in words.", "--log")] = False,
 ) -> None:
-    """At a site: what waits for its administrator, what left, and what its budget still allows."""
+    """At a site: what waits for its administrator, what left, and what its budget still allows.
+
+    Example: feddcd federation outgoing north --log
+    """
     from ._site import outgoing_command
 
     outgoing_command(folder, approve or [], verify, log)
@@ -160,7 +170,10 @@ def outgoing(
 
 @federation_app.command("approve")
 def approve(folder: SiteFolder, ids: Waiting = None) -> None:
-    """At a site: approve a job or an answer. Without ID, show what waits, in words."""
+    """At a site: approve a job or an answer. Without ID, show what waits, in words.
+
+    Example: feddcd federation approve north 3f2a
+    """
     from ._site import approve_command
 
     approve_command(folder, ids or [])
@@ -168,7 +181,10 @@ def approve(folder: SiteFolder, ids: Waiting = None) -> None:
 
 @federation_app.command("deny")
 def deny(folder: SiteFolder, ids: Waiting = None) -> None:
-    """At a site: refuse a job, or an answer, for good."""
+    """At a site: refuse a job, or an answer, for good.
+
+    Example: feddcd federation deny north 3f2a
+    """
     from ._site import deny_command
 
     deny_command(folder, ids or [])
@@ -179,7 +195,10 @@ def pause(
     folder: SiteFolder,
     end: Annotated[bool, option("Answer again.", "--end")] = False,
 ) -> None:
-    """At a site: answer nothing for some time. The other sites wait."""
+    """At a site: answer nothing for some time. The other sites wait.
+
+    Example: feddcd federation pause north, and later feddcd federation pause north --end
+    """
     from ._site import pause_command
 
     pause_command(folder, end)
@@ -194,6 +213,7 @@ def withdraw(
 
     This closes the sets of rows of earlier jobs. New jobs on the remaining rows wait for a
     person. Few rows differ, and this one time it is no refusal.
+    Example: feddcd federation withdraw north --why "one patient withdrew consent"
     """
     from ._site import withdraw_command
 
@@ -202,7 +222,10 @@ def withdraw(
 
 @federation_app.command("inspect")
 def inspect(folder: Folder) -> None:
-    """Show rounds, members, pending sites, the audit of sums and the certificate."""
+    """Show rounds, members, pending sites, the audit of sums and the certificate.
+
+    Example: feddcd federation inspect fed
+    """
     from ._federation import inspect_command
 
     inspect_command(folder)
@@ -217,6 +240,7 @@ def verify(
     """Calculate everything again: a training from its ledger, a table of sums from its proof.
 
     A proof holds no data. Everybody who has it can check it.
+    Example: feddcd federation verify fed/studies/readmission
     """
     from ._federation import verify_command
 
@@ -240,34 +264,8 @@ def roster(
     """Show the six words of the roster, and who has signed it; or make a new one.
 
     Sums are possible over sites of one roster. Compare the words by phone.
+    Example: feddcd federation roster north
     """
     from ._proofs import roster_command
 
     roster_command(folder, key, member or [], sign, merge or [])
-
-
-@federation_app.command("join")
-def join(folder: Folder, site: SiteName) -> None:
-    """Add one more site: make a folder with its keys. Give this folder to the site."""
-    from ._federation import join_command
-
-    join_command(folder, site)
-
-
-@federation_app.command("retire")
-def retire(folder: Folder, sites: SiteNames) -> None:
-    """Remove sites: the model becomes the one without them. They need not answer any more.
-
-    Retire sites together if they lost their state or came back with an old one.
-    """
-    from ._federation import depart_command
-
-    depart_command(folder, sites, barred=False)
-
-
-@federation_app.command("expel")
-def expel(folder: Folder, sites: SiteNames) -> None:
-    """Retire sites for ever: they may not come back."""
-    from ._federation import depart_command
-
-    depart_command(folder, sites, barred=True)

@@ -24,6 +24,7 @@ from ..data.frames import PLAIN, Frame, check_kind, composed, is_foreign, is_tab
 from ..data.frames import Reading as Reading
 from ..data.libsvm import read_libsvm
 from ._glm_wishes import Wishes, extend, predictions
+from ._habits import found, tables_in
 from ._terminal import as_option, console, say, say_lines, warn
 
 PRETENDED = "(site)"
@@ -74,6 +75,8 @@ def glm_command(
         raise error.placed(where, table.place, as_option) from None
     plan = _plan(model, roles, book, data.formula)
     written = _write(model, plan, folder)  # before anything is printed: `| head` ends the program
+    found(folder=folder, files=written, **dict(tables_in(folder)))
+    found(converged=model.result_.converged, certified_error=model.result_.certified_error)
     if not quiet:
         _show(model, table, data)
     for path in written:
@@ -192,7 +195,8 @@ def _predict(
     with TemporaryDirectory(prefix=".", dir=folder) as new:
         path = Path(new, "predictions.csv")
         frame.to_csv(path, index=False, lineterminator="\n")
-        say(str(_keep(path, folder)))
+        found(predictions=_keep(path, folder))
+        say(str(folder / path.name))
 
 
 def _job(plan: RegressionPlan | None, folder: str) -> list[Path]:

@@ -4,6 +4,7 @@ from rich.table import Table
 
 from .._errors import SpecError
 from .._text import printable
+from ._habits import found
 from ._terminal import console
 
 
@@ -29,6 +30,8 @@ def list_command(what: str | None) -> None:
     }
     if what is not None and what not in groups:
         raise SpecError(f"nothing called {what!r}; there are {', '.join(groups)}")
+    shown = {name: entries for name, entries in groups.items() if what in (None, name)}
+    found(**shown)
     for name, entries in groups.items():
         if what in (None, name):
             table = Table(title=name, title_justify="left", title_style="bold", box=None)

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .._errors import SpecError
+from ._habits import found
 from ._terminal import Quiet, bars, console, option, say
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def reproduce(
     except Interrupted:
         say(f"stopped; the same command goes on from {folder / 'cells'}")
         sys.exit(130)
+    found(folder=folder, table2=made.table2, table3=made.table3, files=made.files)
     if quiet:
         return
     for rows, table in ((made.table2, rich_table2), (made.table3, rich_table3)):
@@ -107,7 +109,7 @@ def tune(
     linear models, over the stated grid.
 
     It takes hours on a CPU, minutes on an accelerator. `reproduce --variant paper` uses the
-    result in paper/tuned.toml.
+    result in paper/tuned.toml. Example: feddcd tune --problem digits-softmax --split iid
     """
     from ..paper import tune as paper
     from ..paper.cells import PAPER_PROBLEMS
@@ -122,12 +124,15 @@ def tune(
     methods = algorithm or list(paper.TUNED)
     paper.check_grid(problems, splits, methods, rounds)
     out.parent.mkdir(parents=True, exist_ok=True)
+    every: list[dict[str, Any]] = []
     for one, way in itertools.product(problems, splits):
         tried = paper.tune(
             [one], splits=[way], algorithms=methods, iterations=rounds,
             folder=out.parent, watch=show,
         )  # fmt: skip
+        every += [one._asdict() for one in tried]
         paper.write_best(tried, out, rounds)  # at once: a later Ctrl-C takes nothing back
+    found(file=out, tried=every)
     if not quiet:
         say(f"wrote {out}")
 
@@ -166,6 +171,7 @@ def theory(
         if out.exists() and not out.is_dir():
             raise SpecError(f"{out} is a file, not a folder")
         out.mkdir(parents=True, exist_ok=True)
+    found(predictions=[row._asdict() | {"uploads": row.uploads} for row in rows])
     console.print(_table(rows, eps))
     console.print(NOTES)
     if out is not None:

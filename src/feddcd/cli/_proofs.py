@@ -4,14 +4,15 @@ from pathlib import Path
 
 from .._errors import Refused, SpecError
 from .._files import shown
-from .._text import printable, printable_lines
+from .._text import printable
 from ..federation import sign_up
 from ..federation.folder import FederationFolder, load_place
 from ..federation.roster import ROSTER, load_roster
 from ..federation.verify import check_roster, check_table, verify_proof
 from ..sums.proof import JobProof
 from ..sums.roster import Roster
-from ._terminal import say
+from ._habits import found
+from ._terminal import say, say_lines
 
 
 def roster_command(
@@ -24,6 +25,7 @@ def roster_command(
         raise SpecError(f"{folder}: --member and --merge are for the coordinator's folder")
     if key:
         sign_up.new_member(folder, load_place(folder).client)
+        found(member=folder / sign_up.MEMBER)
         return say(f"send {shown(folder / sign_up.MEMBER)} to the coordinator; it holds no secret")
     server = folder if at_site else FederationFolder(folder).server
     if members:
@@ -40,6 +42,7 @@ def _show(roster: Roster) -> None:
     say("read these words to the other sites by phone; all must have the same:")
     say(f"  {roster.words()}")
     missing = sign_up.unsigned(roster)
+    found(words=roster.words(), sites=list(roster.names), unsigned=list(missing))
     for name in roster.names:
         say(f"  {printable(name)}: {'has not signed' if name in missing else 'signed'}")
     if missing:
@@ -55,21 +58,25 @@ def verify_job_command(path: Path) -> None:
     from ..analysis.registry import ANALYSES
 
     try:
-        found = verify_proof(JobProof.read(file))
+        proven = verify_proof(JobProof.read(file))
     except Refused as reason:
         raise Refused(f"this proof was changed, or is no whole one: {reason}") from None
     if file != path:
         if (file.parent / ROSTER).exists():
-            check_roster(found, load_roster(file.parent))
+            check_roster(proven, load_roster(file.parent))
         analysis = ANALYSES[FederationFolder(path).config().plan.analysis]
-        check_table(found, file.parent / analysis.part / analysis.proven)
-    job, result = found.proof.job, found.result
-    print(printable_lines(result.summary()))
-    say(f"job {found.proof.id.hex()} of feddcd {printable(job.version)}")
-    say(f"roster: {found.proof.roster.words()}")
-    for line in found.said():
+        check_table(proven, file.parent / analysis.part / analysis.proven)
+    job, result, found_id = proven.proof.job, proven.result, proven.proof.id.hex()
+    found(
+        valid=True, job=found_id, version=job.version, roster=proven.proof.roster.words(),
+        exchanges=len(proven.proof.exchanges), said=list(proven.said()),
+    )  # fmt: skip
+    say_lines(result.summary())
+    say(f"job {found_id} of feddcd {printable(job.version)}")
+    say(f"roster: {proven.proof.roster.words()}")
+    for line in proven.said():
         say(f"  {printable(line)}")
     say(
-        f"{len(found.proof.exchanges)} exchanges: signatures, sums, every question, the table and "
+        f"{len(proven.proof.exchanges)} exchanges: signatures, sums, every question, the table and "
         "its certificate are what they say"
     )

@@ -17,6 +17,7 @@ from ..runs.folder import load_race, read_history, read_spec, read_summary, save
 from ..runs.run import Progress as Step
 from ..runs.run import execute
 from ..runs.spec import Spec, load_spec, parse_setting
+from ._habits import found
 from ._terminal import bars, console, say
 
 DEMO = (
@@ -50,6 +51,7 @@ def run_command(
         folder = fresh_folder(f"{spec.algorithm}-{Path(spec.data).name}") if out is None else out
         with _bars(quiet) as watch:
             result = execute(spec, folder=folder, watch=lambda step: watch(spec.algorithm, step))
+    found(folder=folder, report=folder / "report.html", summary=result.summary)
     if not quiet:
         _show([result.entry()])
         if why := result.summary.get("why"):
@@ -109,16 +111,19 @@ def race(
 ) -> None:
     several = "seeds" in base
     with _bars(quiet) as watch:
-        found = compare(
+        made = compare(
             **base, algorithms=algorithms, settings=settings, out=folder, resume=True, watch=watch
         )
+    table = made.to_pandas().reset_index(names="method" if not several else None)
+    runs = table.to_dict("records")
+    found(folder=folder, report=folder / "report.html", runs=runs)
     if not quiet:
-        _show(found.entries())
+        _show(made.entries())
         if several:
             say(f"medians over {base['seeds']} seeds; each run is in repeats.csv")
         say(f"picture: {folder / 'compare.png'}")
         say(f"report:  {folder / 'report.html'}")
-    latest = found if isinstance(found, Comparison) else list(found.comparisons.values())[-1]
+    latest = made if isinstance(made, Comparison) else list(made.comparisons.values())[-1]
     last = list(latest.results.values())[-1]
     _exit_if_stopped(last.summary, f"feddcd compare --resume {folder}")
 
@@ -162,6 +167,7 @@ def report_command(folders: list[Path], out: Path | None) -> None:
         if len(set(labels)) < len(labels):
             entries = [e._replace(label=str(f)) for e, f in zip(entries, runs, strict=True)]
         write(entries, path, title=f"{len(entries)} runs", kind="compare")
+    found(report=path, runs=[entry.label for entry in entries])
     say(f"report: {path}")
 
 

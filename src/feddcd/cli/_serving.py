@@ -19,6 +19,7 @@ from ..federation.machine.programs import POLL_S, REST_S, is_up, node
 from ..federation.machine.serving import EventTail, serve, state_of, want
 from ..federation.status import UNKNOWN
 from ._federation import terminable
+from ._habits import found
 from ._tables import load_job, show_event, show_table
 from ._terminal import say
 
@@ -52,6 +53,7 @@ def study_command(path: Path, name: str, job: Path, follow: bool) -> None:
     folder.config()
     with owner_only():
         study = want(folder, name, _text(job))
+    found(study=name, folder=study.results, state=state_of(study)["state"])
     if not is_up(folder):
         again = shlex.quote(shown(folder.path))
         return say(f"it runs as soon as the port is open: feddcd federation serve {again}")
@@ -62,6 +64,7 @@ def study_command(path: Path, name: str, job: Path, follow: bool) -> None:
     if not follow:
         return
     state = state_of(study)
+    found(state=state["state"], reason=state.get("reason", ""))
     if state["state"] == "failed":
         print(printable(f"error: {state['reason']}"), file=sys.stderr)
         sys.exit(1)

@@ -23,6 +23,7 @@ from ..federation.site.memory import Memory
 from ..federation.site.policy import FILE, load_policy
 from ..federation.site.rules import budget_lines
 from ..federation.status import log_of
+from ._habits import found
 from ._terminal import say
 
 
@@ -32,6 +33,7 @@ def outgoing_command(folder: Path, ids: list[str], check: bool, log: bool) -> No
     if check:
         head = verify_log(folder)
         left, refused, _ = log_of(folder)
+        found(left=left, refused=refused, lines=head.lines, hash=head.hash)
         said = f"{plural(left, 'answer')} left, {plural(refused, 'question')} refused"
         return say(f"{said}; the log has {plural(head.lines, 'line')} and is whole: {head.hash}")
     if log:
@@ -64,6 +66,7 @@ def _decide(folder: Path, ids: list[str], how: Callable[[Path, str], None], outc
     for id in ids:
         how(folder, id)
         say(f"{id} {outcome}")
+    found(decided=ids)
     if not ids:
         show_waiting(folder)
 
@@ -71,6 +74,7 @@ def _decide(folder: Path, ids: list[str], how: Callable[[Path, str], None], outc
 def pause_command(folder: Path, end: bool) -> None:
     _check_site(folder)
     (resume if end else pause)(folder)
+    found(paused=not end)
     say("this site answers again" if end else "this site answers nothing until: pause --end")
 
 
@@ -82,6 +86,7 @@ def withdraw_command(folder: Path, why: str) -> None:
     place = load_place(folder)
     count = Memory(place.folder, place.data).retire()
     append(folder, {"withdrawal": why, "closed": count})
+    found(closed=count, why=why)
     say(f"{plural(count, 'set')} of rows closed, and it is in the log.")
     say(
         "Take the rows out of the data file, if you have not. Jobs on the rows that are left may be"
@@ -91,6 +96,7 @@ def withdraw_command(folder: Path, why: str) -> None:
 
 def show_waiting(folder: Path) -> None:
     ids = waiting(folder)
+    found(waits={id: words_of(folder, id) for id in ids})
     if not ids:
         say("nothing waits")
     for id in ids:
@@ -103,7 +109,9 @@ def show_waiting(folder: Path) -> None:
 
 def show_budget(folder: Path) -> None:
     place, policy = load_place(folder), load_policy(folder / FILE)
-    for line in budget_lines(policy, Memory(place.folder, place.data)):
+    lines = budget_lines(policy, Memory(place.folder, place.data))
+    found(budget=dict(line.split(": ", 1) for line in lines))
+    for line in lines:
         say(line)
 
 
@@ -111,7 +119,9 @@ def _show_log(folder: Path) -> None:
     """A line for each, as people read it; questions that were refused in a row are one line."""
     verify_log(folder)
     path, last = folder / LOG, ("", 0)
-    for line in path.read_text("utf-8").splitlines() if path.exists() else ():
+    lines = path.read_text("utf-8").splitlines() if path.exists() else []
+    found(log=[json.loads(line) for line in lines])
+    for line in lines:
         entry = json.loads(line)
         text = told(entry)
         same = last[1] + 1 if text == last[0] else 1

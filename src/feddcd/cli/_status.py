@@ -12,19 +12,19 @@ from .._errors import FeddcdError
 from .._text import plural
 from ..federation.folder import FederationFolder
 from ..federation.status import federation_status, site_status
+from ._habits import found
 from ._terminal import say
 
 REFRESH_S = 5
 HOSTS = ("127.0.0.1", "localhost")  # other names lead here only by a trick of a stranger's page
 
 
-def status_command(path: Path, plain: bool, serve: bool, port: int) -> None:
+def status_command(path: Path, serve: bool, port: int) -> None:
     status_of(path)
     if serve:
         return _serve(path, port)
     held = status_of(path)
-    if plain:
-        return print(json.dumps(held, indent=1))
+    found(**held)
     for line in lines_of(held):
         say(line)
 

@@ -7,13 +7,13 @@ from typing import Any
 from .._errors import SpecError
 from .._files import shown
 from .._settings import read_toml
-from .._text import printable_lines
 from ..data.codebook import load_codebook, read_codebook
 from ..data.conform import read_agreed
 from ..data.frames import no_column
 from ..federation.enrolment.desk import withdraw
 from ..federation.folder import FederationFolder
-from ._terminal import say, warn
+from ._habits import as_json, found, tables_in
+from ._terminal import note, say, say_lines, warn
 
 LINES = {  # by event: what an administrator should know
     "greeting": "waiting for the sites",
@@ -59,8 +59,8 @@ def rows_by_site(file: str, group: str | None, codebook: dict[str, Any]) -> dict
     """The rows of a table by site, under names that folders can have."""
     book = read_codebook(codebook) if codebook else None
     table = read_agreed(file, book, () if group is None else (group,))
-    for note in table.notes:
-        warn(note)
+    for told in table.notes:
+        warn(told)
     if group is None:
         raise SpecError("--group is missing: the column of the table that says whose a row is")
     if group not in table.frame.columns:
@@ -94,7 +94,7 @@ def show_event(event: dict[str, Any]) -> None:
         if event["certified_error"] is not None:
             line += f", certified error {event['certified_error']:.2g} standard errors"
     if line:
-        say(line)
+        (note if as_json() else say)(line)
 
 
 def show_table(folder: FederationFolder) -> None:
@@ -105,7 +105,8 @@ def show_table(folder: FederationFolder) -> None:
     if not (tables / "summary.txt").exists():
         say(f"no table yet; make it with: {up_again(folder)}")
     else:
-        print(printable_lines((tables / "summary.txt").read_text("utf-8")))
+        say_lines((tables / "summary.txt").read_text("utf-8"))
+        found(folder=tables, **dict(tables_in(tables)))
         what = "table, model" if (tables / "model.json").exists() else "table"
         say(f"{what} and report: {shown(tables)}")
     refusals = []  # of the last run
@@ -114,6 +115,7 @@ def show_table(folder: FederationFolder) -> None:
             refusals.clear()
         elif event["event"] == "refused":
             refusals.append(event)
+    found(refused=[event["reason"] for event in refusals])
     for event in refusals:
         show_event(event)
 
@@ -129,4 +131,5 @@ def uninvite(folder: FederationFolder, sites: list[str], barred: bool = False) -
         folder.key(site).unlink()
         withdraw(folder, site)
         folder.note("retired", sites=[site], barred=barred)
+        found(sites=sites, expelled=barred)
         say(f"the next table is without {site}; its key is not let in any more")

@@ -1,19 +1,22 @@
 """The terminal: one console for results, one for notes; lines of text and bars of progress."""
 
 import shlex
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape as escape
-from rich.progress import Progress, ProgressColumn
+from rich.progress import Progress, ProgressColumn, Task, TaskID
+from rich.text import Text
 
 from .._errors import Above
 from .._text import printable, printable_lines
 
 console, errors = Console(), Console(stderr=True)
 _PLAIN: Any = {"soft_wrap": True, "highlight": False, "markup": False, "emoji": False}
+LINE_S = 10.0  # between two lines about a task, off a terminal
 OPTIONS = {"sample_weight": "weight", "random_state": "seed"}  # where they have other names
 READING = {  # how a file with a table is written, where that is not to be sniffed
     "sep": "The separator of the fields of a .csv, such as ';'.",
@@ -27,7 +30,7 @@ Decimal = Annotated[str | None, typer.Option(help=READING["decimal"], show_defau
 Encoding = Annotated[str | None, typer.Option(help=READING["encoding"], show_default=False)]
 SheetName = Annotated[str | None, typer.Option(help=READING["sheet"], show_default=False)]
 Missing = Annotated[list[str] | None, typer.Option("--na", help=READING["na"], show_default=False)]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no table.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no table.")]
 CodebookFile = Annotated[
     Path | None,
     typer.Option(help="A codebook: types and levels of the columns.", show_default=False),
@@ -65,11 +68,42 @@ def say_lines(text: str) -> None:
     console.print(printable_lines(text), **_PLAIN)
 
 
+def note(text: str) -> None:
+    """A line on stderr, beside the result."""
+    errors.print(printable(text), style="dim", **_PLAIN)
+
+
 def warn(text: str) -> None:
     """A note on stderr, so that what a program reads from stdout stays clean."""
     errors.print(printable(f"note: {text}"), style="yellow", **_PLAIN)
 
 
 def bars(*columns: str | ProgressColumn, quiet: bool = False, transient: bool = False) -> Progress:
-    """Progress bars of these columns, of which words are templates; `transient` ones go away."""
-    return Progress(*columns, console=console, disable=quiet, transient=transient)
+    """Progress bars of these columns, of which words are templates; `transient` ones go away. Off a
+    terminal they are lines on stderr."""
+    if quiet or console.is_terminal:
+        return Progress(*columns, console=console, disable=quiet, transient=transient)
+    return LineProgress(*columns, disable=True)
+
+
+class LineProgress(Progress):
+    """A line when a task ends, and every few seconds while it runs."""
+
+    def __init__(self, *columns: str | ProgressColumn, disable: bool):
+        super().__init__(*columns, console=errors, disable=disable)
+        self._said: dict[TaskID, tuple[float, str]] = {}
+
+    def update(self, task_id: TaskID, **changes: Any) -> None:
+        super().update(task_id, **changes)
+        task, now = self._tasks[task_id], time.monotonic()
+        before, last = self._said.setdefault(task_id, (now, ""))
+        line = self._line(task)
+        if line != last and (task.finished or now - before >= LINE_S):
+            self._said[task_id] = now, line
+            note(line)
+
+    def _line(self, task: Task) -> str:
+        """Without bars, and without the time, which differs in every line."""
+        parts = [c.format(task=task) if isinstance(c, str) else c(task) for c in self.columns]
+        texts = [str(part) for part in parts if isinstance(part, str | Text)]
+        return "  ".join(text.strip() for text in texts if text.strip())

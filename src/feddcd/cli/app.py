@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import sys
+import traceback
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -19,6 +20,7 @@ from ._data import data_app
 from ._describe_app import describe
 from ._enrolment_app import federation_app
 from ._glm_app import glm
+from ._habits import Wordy, be_wordy, equip, found, wordy
 from ._paper import reproduce, theory, tune
 from ._terminal import READING, Quiet, as_option, option
 
@@ -42,9 +44,15 @@ def _main(
         bool,
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
+    verbose: Wordy = False,
 ) -> None:
     """Tables and models over sites that keep their data, with few exchanges and a proof of how
-    close the result is to the best one."""
+    close the result is to the best one.
+
+    Exit codes: 0 done; 1 done, but not proven or not fitting; 2 wrong input, in one line; 130
+    stopped by Ctrl-C. Example: feddcd glm patients.csv --formula "death ~ age" --group hospital
+    """
+    be_wordy(verbose)
 
 
 USUAL = "feddcd, accfeddcd, pointsaga, fedavg, fedprox and scaffold"
@@ -160,7 +168,10 @@ def list_(
         typer.Argument(help="algorithms, data, models, partitions, participation or solvers."),
     ] = None,
 ) -> None:
-    """Show the algorithms, data sets, models, partitions and solvers by name."""
+    """Show the algorithms, data sets, models, partitions and solvers by name.
+
+    Example: feddcd list algorithms
+    """
     from ._list import list_command
 
     list_command(what)
@@ -171,9 +182,14 @@ def report(
     folders: Annotated[
         list[Path], typer.Argument(help="Run folders, or the folder of a comparison.")
     ],
-    out: Annotated[Path | None, typer.Option(help="The HTML file to write.")] = None,
+    out: Annotated[
+        Path | None, option("The HTML file to write. (in the folder; of several: report.html)")
+    ] = None,
 ) -> None:
-    """Write the report of a run again, or one report that compares several runs."""
+    """Write the report of a run again, or one report that compares several runs.
+
+    Example: feddcd report runs/a9a runs/race/feddcd --out both.html
+    """
     from ._run import report_command
 
     report_command(folders, out)
@@ -184,7 +200,10 @@ def demo(
     out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("demo"),
     quiet: Quiet = False,
 ) -> None:
-    """Eight methods race on handwritten digits held by 20 clients: about a minute."""
+    """Eight methods race on handwritten digits held by 20 clients: about a minute.
+
+    Example: feddcd demo --out demo
+    """
     from ._run import demo_command
 
     demo_command(out, quiet)
@@ -222,6 +241,7 @@ def race(
         bits or list(BITS), seeds, tune, gap, jobs,
     )  # fmt: skip
     race_command(wish, out, quiet)
+    found(folder=out, files=sorted(path.name for path in out.glob("*.*")))
 
 
 for _command in (theory, reproduce, tune):
@@ -246,9 +266,12 @@ app.add_typer(
     rich_help_panel="Commands",
 )
 
+equip(app)
+
 
 def main(arguments: list[str] | None = None) -> Any:
     """The entry point: what a user can mend is one line on stderr and exit code 2."""
+    be_wordy(False)
     try:
         return app(arguments)
     except KeyboardInterrupt:
@@ -259,6 +282,8 @@ def main(arguments: list[str] | None = None) -> Any:
         print(f"error: {missing}", file=sys.stderr)
         sys.exit(2)
     except (FeddcdError, OSError) as error:
+        if wordy():
+            traceback.print_exception(error)
         told = error.placed(spell=as_option) if isinstance(error, FeddcdError) else error
         print(printable(f"error: {told}"), file=sys.stderr)
         sys.exit(2)

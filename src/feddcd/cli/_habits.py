@@ -1,0 +1,124 @@
+"""What every command can do: print its result as JSON, and say more."""
+
+import functools
+import inspect
+import io
+import json
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import redirect_stdout
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ._terminal import note
+
+SERVING = ("serve", "site")  # print lines until they are stopped, and have no result
+Plain = Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")]
+Wordy = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Say versions and seconds, and where an error was.")
+]
+_found: dict[str, Any] = {}  # of the command at work
+_wordy, _json = False, False
+
+
+def found(**values: Any) -> None:
+    """What the command found, for --json."""
+    _found.update(values)
+
+
+def as_json() -> bool:
+    """Whether lines about what happens go to stderr."""
+    return _json
+
+
+def wordy() -> bool:
+    return _wordy
+
+
+def be_wordy(wanted: bool) -> None:
+    global _wordy
+    _wordy = wanted
+
+
+def equip(app: typer.Typer) -> None:
+    """Gives every command its habits, so that none can be forgotten."""
+    for info in app.registered_commands:
+        assert info.callback is not None
+        name = info.name or info.callback.__name__
+        info.callback = _with_habits(info.callback, json=name not in SERVING)
+    for group in app.registered_groups:
+        assert group.typer_instance is not None
+        equip(group.typer_instance)
+
+
+def _with_habits(command: Callable[..., None], *, json: bool) -> Callable[..., None]:
+    more = ({"as_json": Plain} if json else {}) | {"verbose": Wordy}
+
+    @functools.wraps(command)
+    def equipped(*args: Any, **options: Any) -> None:
+        global _json
+        _json = options.pop("as_json", False)
+        be_wordy(options.pop("verbose", False) or wordy())
+        began = time.perf_counter()
+        _found.clear()
+        if wordy():
+            python = ".".join(map(str, sys.version_info[:3]))
+            note(f"feddcd {metadata.version('feddcd')}, Python {python}, {sys.platform}")
+        try:
+            if not _json:
+                return command(*args, **options)
+            with redirect_stdout(io.StringIO()):  # what a person would read
+                command(*args, **options)
+            print(dumps(_found))
+        except SystemExit as end:  # a result that is not good enough is a result
+            if _json and end.code == 1 and _found:
+                print(dumps(_found))
+            raise
+        finally:
+            if wordy():
+                note(f"{time.perf_counter() - began:.1f} s")
+
+    own = inspect.signature(command)
+    parameters = [*own.parameters.values()]
+    parameters += [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=kind)
+        for name, kind in more.items()
+    ]
+    equipped.__annotations__ = {**command.__annotations__, **more}
+    equipped.__signature__ = own.replace(parameters=parameters)  # pyright: ignore
+    return equipped
+
+
+def dumps(value: Any) -> str:
+    return json.dumps(plain(value), indent=1, allow_nan=False)
+
+
+def plain(value: Any) -> Any:
+    """As JSON has it: what is not finite is null, and a path is text."""
+    if hasattr(value, "tolist"):  # of NumPy
+        return plain(value.tolist())
+    if isinstance(value, Mapping):
+        return {str(key): plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, int | float | str | None) else str(value)
+
+
+def tables_in(folder: Path) -> Iterator[tuple[str, Any]]:
+    """What the files of a regression table, or of a description, hold."""
+    import pandas
+
+    for name, key in (("model.json", "model"), ("numbers.csv", "numbers")):
+        path = folder / name
+        if path.exists() and name.endswith(".json"):
+            yield key, json.loads(path.read_text("utf-8"))
+        elif path.exists():
+            rows = pandas.read_csv(path)
+            yield key, rows.astype(object).where(rows.notna(), None).to_dict("records")
