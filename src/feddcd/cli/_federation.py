@@ -23,6 +23,7 @@ from ..federation.enrolment.desk import check_barred
 from ..federation.folder import FederationFolder, load_address, load_places
 from ..federation.machine.init import add_site, certify, create
 from ..federation.machine.programs import Event, up
+from ..federation.run_folder import write_run
 from ..federation.sign_up import renew
 from ..federation.site.policy import FILE as POLICY
 from ..federation.site.policy import LOOSE, load_policy
@@ -106,8 +107,7 @@ def up_command(path: Path, rounds: int, sites: bool, mode: str = "") -> None:
     if config.plan is not None:
         show_table(folder)
         sys.exit(0 if last["converged"] else 1)
-    _show(_look(folder))
-    say(f"model: {shown(folder.results / 'model.npz')}")
+    _show_training(folder)
     if last["unsettled"]:
         away = ", ".join(last["unsettled"])
         say(f"not settled yet: {away}; they will when they are next asked", style="yellow")
@@ -170,8 +170,16 @@ def simulate_command(
         coordinate(exchange, given, lambda event: _show_waiting(folder, event, watch))
     if config.plan is not None:
         return show_table(folder)
+    _show_training(folder)
+
+
+def _show_training(folder: FederationFolder) -> None:
+    report = write_run(folder)
     _show(_look(folder))
     say(f"model: {shown(folder.results / 'model.npz')}")
+    if report is not None:
+        found(report=report)
+        say(f"report: {shown(report)}")
 
 
 def _show_waiting(folder: FederationFolder, event: Event, watch: Callable[[Event], None]) -> None:

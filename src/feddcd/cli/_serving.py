@@ -71,7 +71,9 @@ def study_command(path: Path, name: str, job: Path, follow: bool) -> None:
     if study.config().plan is not None:
         show_table(study)
     else:
+        found(model=study.results / "model.npz", report=study.results / "report.html")
         say(f"model: {shown(study.results / 'model.npz')}")
+        say(f"report: {shown(study.results / 'report.html')}")
 
 
 def site_command(path: Path) -> None:

@@ -79,13 +79,15 @@ def write_model(folder: Path, model: PyTree, classes: np.ndarray | None) -> None
 
 
 def read_model(folder: Path) -> tuple[PyTree, np.ndarray | None]:
-    """The model and its classes: one array, or several by the names of their places."""
+    """The model and its classes: one array, or several by the names of their places. A federation
+    writes the names of the features, too."""
     try:
         with np.load(folder / "model.npz", allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
     except Exception as error:  # zipfile and numpy raise nearly anything on damaged bytes
         raise FolderError(f"cannot read {folder / 'model.npz'}: {error}") from None
     classes = arrays.pop("classes", None)
+    arrays.pop("features", None)
     return (arrays["w"] if set(arrays) == {"w"} else arrays), classes
 
 

@@ -133,6 +133,7 @@ class MaskedTraining:
         self.folder.note(
             "round", round=round, asked=list(cohort), summed=list(record.members),
             seconds=float(f"{time.monotonic() - began:.3f}"),
+            bytes=len(record.members) * usual_masked(self.learner.like.mean) + record.extra,
         )  # fmt: skip
 
     def _check_size(self, mean: Any) -> None:

@@ -52,6 +52,7 @@ class Rounds:
         # an answer holds an upload, or what is conserved and two tangents; names and digests
         own = (learner.like.value, learner.like.conserved, learner.w, learner.w)
         self._most = SMALL + 2 * tree.nbytes(own)
+        self._usual = usual_bytes(learner.like.value)
         self.config: Config = folder.config()
         self._guard = Guard(self.like.value, self.config.largest)
         self._refused: dict[str, str] = {}  # noted once each, not in every round
@@ -76,6 +77,7 @@ class Rounds:
             "round", round=self.server.now.round, asked=sorted(cohort),
             summed=list(record.members) if record else [],
             seconds=round(time.monotonic() - began, 3),
+            bytes=len(record.members) * self._usual + record.extra if record else 0,
         )  # fmt: skip
         return record
 

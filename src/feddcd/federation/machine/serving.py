@@ -14,6 +14,7 @@ from typing import Any
 from ..._errors import Failed, FeddcdError, FlowerError, SpecError
 from ..enrolment.invitation import check_site
 from ..folder import STUDY, FederationFolder
+from ..run_folder import write_run
 from ._keeper import Keeper
 from .processes import Group
 from .programs import POLL_S, Event, Supervisor, forget_link, link, opened, register, wait_for_link
@@ -84,6 +85,8 @@ def _run(study: FederationFolder, group: Group, watch: Callable[[Event], None]) 
     _note(study, "running")
     try:
         last = Supervisor(study, group, watch, 0).to_the_end()
+        if study.config().plan is None:
+            write_run(study)
         _note(study, "done", converged=last.get("converged", True))
         watch({"event": "study done", "study": study.study})
     except (Failed, FlowerError, SpecError) as error:

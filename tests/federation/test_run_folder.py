@@ -1,0 +1,70 @@
+"""A finished training leaves what `feddcd run` leaves."""
+
+import json
+
+import numpy as np
+import pytest
+
+from feddcd.federation.folder import FederationFolder
+from feddcd.federation.run_folder import write_run
+from feddcd.runs.result import Result
+
+SITES = ["east", "north", "south"]
+EVENTS = [
+    {"event": "greeting"},
+    {"event": "round", "round": 1, "summed": SITES, "seconds": 0.5, "bytes": 240},
+    {"event": "round", "round": 2, "summed": [], "seconds": 0.5, "bytes": 0},  # too few answered
+    {"event": "certified", "objective": 0.9, "lower_bound": 0.2, "certified_gap": 0.7},
+    {"event": "round", "round": 3, "summed": SITES[:2], "seconds": 0.25, "bytes": 160},
+    {"event": "certified", "objective": 0.5, "lower_bound": 0.4, "certified_gap": 0.1},
+]
+SUMMARY = {
+    "federation": "fed", "algorithm": "feddcd", "rounds": 2, "uploads": 5, "bytes_up": 400,
+    "members": dict.fromkeys(SITES, 20), "objective": 0.5, "certified_gap": 0.1,
+}  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr("feddcd.report.run.panels", lambda *a: [])
+    text = 'name = "fed"\nmodel = "logistic"\nrounds = 2\nl2 = 0.01\n'
+    (tmp_path / "federation.toml").write_text(text)
+    results = tmp_path / "server"
+    results.mkdir()
+    lines = [json.dumps({"time": 0.0, **event}) + "\n" for event in EVENTS]
+    (results / "events.jsonl").write_text("".join(lines))
+    (results / "summary.json").write_text(json.dumps(SUMMARY))
+    np.savez(results / "model.npz", w=np.zeros((4, 1)), features=np.array(list("abcd")))
+    return FederationFolder(tmp_path)
+
+
+def test_a_training_leaves_the_folder_of_a_run(folder):
+    report = write_run(folder)
+    assert report is not None
+    assert "fed" in report.read_text()
+    result = Result.load(folder.results)
+    assert result.certificate == (0.5, 0.4, 0.1)
+    assert result.history["uploads"].tolist() == [3, 5]
+    assert result.history["bytes_up"].tolist() == [240, 400]
+    assert result.history["certified_gap"].tolist() == [0.7, 0.1]
+    assert result.history["seconds"].tolist() == [0.5, 0.75]
+    assert (result.model.shape, result.summary["clients"]) == ((4, 1), 3)
+    assert result.spec.algorithm == "feddcd"
+    before = json.loads((folder.results / "summary.json").read_text())
+    assert before["members"] == SUMMARY["members"]
+    write_run(folder)  # and once more, the same
+    assert json.loads((folder.results / "summary.json").read_text()) == before
+
+
+def test_the_ledger_has_the_last_word_on_what_was_sent(folder):
+    """A crash may take a line of the events, and not one of the ledger."""
+    lines = folder.events.read_text().splitlines()
+    folder.events.write_text("\n".join(lines[:-2]) + "\n")
+    write_run(folder)
+    history = Result.load(folder.results).history
+    assert (history.last("round"), history.last("uploads"), history.last("bytes_up")) == (2, 5, 400)
+
+
+def test_before_the_first_round_there_is_nothing_to_write(folder):
+    (folder.results / "summary.json").unlink()
+    assert write_run(folder) is None
