@@ -1,12 +1,18 @@
 """What would not fit in memory is refused with its size, or done in a leaner way."""
 
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.sparse
 
-from feddcd import _memory
+from feddcd import _memory, tree
 from feddcd._errors import DataError
+from feddcd.algorithms import FedQN
 from feddcd.problems.design import stack_rows
+from feddcd.simulator.threads import check_work
 
 
 def parts(N, n):
@@ -27,3 +33,24 @@ def test_clients_padded_to_the_largest_are_refused_before_they_are_made(monkeypa
 def test_free_memory_is_what_the_system_tells():
     free = _memory.free_memory()
     assert free is None or 2**20 < free < 2**50
+
+
+def test_rounds_that_would_not_fit_are_refused_with_their_size(monkeypatch):
+    size = SimpleNamespace(
+        temp_size_in_bytes=3 << 30, output_size_in_bytes=2 << 30, alias_size_in_bytes=1 << 30
+    )
+    program = SimpleNamespace(compiled=SimpleNamespace(memory_analysis=lambda: size))
+    monkeypatch.setattr(_memory, "free_memory", lambda: 5 << 30)
+    check_work(program)
+    with pytest.raises(DataError, match=r"the rounds need 8 GiB of memory, and 5 GiB are free"):
+        check_work(program, program)
+
+
+def test_fedqn_keeps_less_where_a_vector_is_large():
+    def vectors(parameters):
+        w = jax.ShapeDtypeStruct((parameters,), jnp.float32)
+        server = jax.eval_shape(lambda w: FedQN(w).init_server(w), w)
+        return tree.nbytes(server) / (4 * parameters)
+
+    assert vectors(2 * 47_236) > 550  # 100 pairs, kept in five arrays, and 50 factors
+    assert vectors(62_061 * 20) < 80

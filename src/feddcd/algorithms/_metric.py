@@ -20,6 +20,10 @@ Flat = Float[Array, " d"]
 ENOUGH = 0.2  # of all weight, for a pair
 DAMP = 0.2  # Powell's
 GAMMA = (0.02, 1.0)  # least and most of γ
+PAIRS = 100  # the most that are kept
+NUMBERS = (
+    16_000_000  # that pairs, or factors, may have: a server of millions of parameters has to fit
+)
 RATIOS = 5  # γ is a median of as many
 
 
@@ -67,6 +71,11 @@ class MetricState(NamedTuple):
     gathered: Gathered
     pairs: Secants
     metric: Metric
+
+
+def pairs_of(d: int) -> int:
+    """How many are kept."""
+    return max(2, min(PAIRS, NUMBERS // d))
 
 
 def nothing_learned(d: int, rank: int, memory: int, l2: float, dtype) -> MetricState:

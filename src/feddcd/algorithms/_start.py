@@ -12,17 +12,17 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from .._types import Scalar
 from ._coding import Bits, code, code_square
-from ._metric import Base, Flat
+from ._metric import NUMBERS, Base, Flat
 
 SITES = 5  # of the first cohort
 WHOLE = 199  # parameters, up to which the Hessian is sent as it is
-RANK = 50  # random vectors whose products with it are sent else
+RANK = 50  # random vectors whose products with it are sent else; fewer where d is very large
 FLOOR = 1e-4  # of the diagonal, in every direction
 CUT = 1e-3  # of the largest: smaller eigenvalues of a sketch are noise
 
 
 def rank_of(d: int) -> int:
-    return d if d <= WHOLE else RANK
+    return d if d <= WHOLE else max(2, min(RANK, NUMBERS // d))
 
 
 def measured(phi: Callable[[Flat], Scalar], x: Flat, bits: Bits, wanted: Bool[Array, ""]) -> PyTree:
@@ -46,7 +46,7 @@ def base_from(sent: Array, d: int, bits: Bits, rows: Scalar) -> tuple[Base, Flat
 
 
 def _probes(d: int, dtype) -> Float[Array, "d r"]:
-    return jax.random.rademacher(jax.random.key(0), (d, RANK), dtype)
+    return jax.random.rademacher(jax.random.key(0), (d, rank_of(d)), dtype)
 
 
 def _whole_base(

@@ -34,8 +34,6 @@ from ._guard import Caution
 from ._metric import Flat, MetricState
 from ._recalling import AbstractRecalling, Recalled
 
-MEMORY = 100  # pairs
-
 
 class QNDown(NamedTuple):
     x: Flat
@@ -105,8 +103,8 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
     def init_server(self, w: Params) -> QNServer:
         x = ravel_pytree(w)[0]
         zero, none = jnp.zeros_like(x), jnp.zeros((), x.dtype)
-        rank = starts.rank_of(self.size)
-        learned = metrics.nothing_learned(self.size, rank, MEMORY, self._l2, x.dtype)
+        rank, memory = starts.rank_of(self.size), metrics.pairs_of(self.size)
+        learned = metrics.nothing_learned(self.size, rank, memory, self._l2, x.dtype)
         exponents, guard = jnp.zeros(self.size, jnp.int8), guards.new_guard(x.dtype)
         return QNServer(x, zero, zero, none, jnp.asarray(False), exponents, guard, learned)
 

@@ -89,8 +89,7 @@ def draw_cohort(fed: Federation, t: Int[Array, ""]) -> Draw:
 
 def recall(fed: Federation, state: State, draw: Draw) -> PyTree | None:
     """The mean of the server's reminders of who sends in this round; None without notes."""
-    clients = tree.take(state.clients, draw.cohort.ids)
-    return mean_reminder(fed.algorithm, state.server, clients, draw.p, draw.kept)
+    return mean_reminder(fed.algorithm, state.server, state.clients, draw, fed.side_by_side)
 
 
 def close_round(

@@ -10,6 +10,7 @@ import functools
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -19,6 +20,7 @@ from jaxtyping import Array, Int, PyTree
 
 from .. import tree
 from .._errors import SpecError
+from .._memory import check_fits
 from ..algorithms import Upload
 from . import simulate
 from ._asking import asking
@@ -43,12 +45,23 @@ def compiled(fed: Federation, state: State, room: int) -> Advance:
 def alone(fed: Federation, state: State, room: int) -> Advance:
     """The same in one program, on the thread that calls it."""
     program = simulate.advance.lower(fed, state, _count(0), room).compile()  # pyright: ignore
+    check_work(program)
 
     def advance(fed: Federation, state: State, rounds: int) -> tuple[State, Record, bool]:
         state, trace, sound = program(fed, state, _count(rounds), room)
         return state, trace, bool(sound)
 
     return advance
+
+
+def check_work(*programs: Any) -> None:
+    """Refuses, before the first round, what compiled programs would not have room for at work."""
+    found = [program.compiled.memory_analysis() for program in programs]
+    if jax.default_backend() != "cpu" or None in found:  # a GPU has its own memory, and says so
+        return
+    need = sum(m.temp_size_in_bytes + m.output_size_in_bytes - m.alias_size_in_bytes for m in found)
+    remedy = "take a method that keeps less, dtype = 'float32', or FEDDCD_THREADS=1"
+    check_fits(need, "beside data and states, the rounds", remedy)
 
 
 def worthwhile_threads(fed: Federation) -> int:
@@ -80,6 +93,7 @@ class _Parts:
         self.ask = _ask_part.lower(*nobody).compile()  # pyright: ignore
         parts = (self.ask(*nobody),) * threads
         self.end = _end.lower((fed, draw, parts), state, self.ends).compile()  # pyright: ignore
+        check_work(self.begin, *(self.ask,) * threads, self.end)
         self.pool = ThreadPoolExecutor(threads)
 
     def __call__(self, fed: Federation, state: State, rounds: int) -> tuple[State, Record, bool]:
