@@ -78,12 +78,16 @@ def pairs_of(d: int) -> int:
     return max(2, min(PAIRS, NUMBERS // d))
 
 
-def nothing_learned(d: int, rank: int, memory: int, l2: float, dtype) -> MetricState:
+def nothing_learned(d: int, rank: int, memory: int, dtype) -> MetricState:
     zero = jnp.zeros(d, dtype)
     base = Base(jnp.zeros((d, rank), dtype), zero + 1)
     pairs = no_pairs(d, memory, dtype)
     gathered = Gathered(zero, zero, jnp.zeros((), dtype))
-    return MetricState(gathered, pairs, assembled(base, pairs, l2))
+    # as `assembled` has it: XLA would run its loop over constants while it compiles
+    none, one = jnp.zeros(memory, dtype), jnp.ones((), dtype)
+    inner = jnp.eye(rank, dtype=dtype)
+    metric = Metric(base, inner, one, pairs.s, pairs.s, pairs.s, none, none)
+    return MetricState(gathered, pairs, metric)
 
 
 def learn(learned: MetricState, more: Gathered, l2: float) -> MetricState:

@@ -104,7 +104,7 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
         x = ravel_pytree(w)[0]
         zero, none = jnp.zeros_like(x), jnp.zeros((), x.dtype)
         rank, memory = starts.rank_of(self.size), metrics.pairs_of(self.size)
-        learned = metrics.nothing_learned(self.size, rank, memory, self._l2, x.dtype)
+        learned = metrics.nothing_learned(self.size, rank, memory, x.dtype)
         exponents, guard = jnp.zeros(self.size, jnp.int8), guards.new_guard(x.dtype)
         return QNServer(x, zero, zero, none, jnp.asarray(False), exponents, guard, learned)
 
