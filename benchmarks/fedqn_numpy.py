@@ -1,9 +1,11 @@
 """FedQN in NumPy, to try things: uploads, in vectors of d doubles, to a gap.
 
-    python benchmarks/fedqn_numpy.py targets | tried | who | random [--seeds 5] [--from 0 --to 500]
+    python benchmarks/fedqn_numpy.py targets | tried | who | unseen | random
+        [--seeds 5] [--from 0 --to 500]
 
-targets: the problems by name.  tried: the same with one setting changed.  who: other N, tau and
-absences.  random: hundreds of random problems, each of which converges or is said not to.
+targets: the problems by name.  tried: one setting changed.  who: other N, tau and absences.
+unseen: what sites that said nothing yet count for.  random: hundreds of random problems, each of
+which converges or is said not to.
 Bytes are what travels: 8 bits are one byte, units, the start of the metric and first visits are in.
 a9a and phishing are read from the folder FEDDCD_DATA. docs/fedqn.md explains the letters.
 """
@@ -14,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
-from fedqn_problems import drawn, known
+from fedqn_problems import drawn, known, natural
 
 GAPS = 1e-3, 1e-6, 1e-9
 
@@ -36,6 +38,8 @@ class Settings:
     limited: bool = True
     shuffled: bool = False  # every site once an epoch
     lost: float = 0.0  # share of uploads
+    unseen: float = 0.0  # weight of sites that said nothing yet: it shortens the step
+    ease: float = 0.95  # of the least c, at each better energy
     rounds: int = 400
 
 
@@ -187,14 +191,15 @@ def fedqn(problem, o, seed, until=1e-9):
         except (np.linalg.LinAlgError, ValueError):
             M, pairs = M0, 0
             step = solve(M, g + l2 * w)
-        new_x, whole = w - step / c, w - step - x
+        trust = known_part / (known_part + o.unseen * (n - known_part))
+        new_x, whole = w - trust * step / c, w - step - x
         length = (new_x - x) @ M0 @ (new_x - x) / 2
         if o.limited and length > room * f0:
             new_x = x + (new_x - x) * np.sqrt(room * f0 / length)
         energy = guess / part + whole @ M @ whole / 2
         idle, stuck = idle + part / n, stuck + part / n
         if energy < 0.9 * low or energy < 1e-13 * f0:
-            low, idle, stuck, least = energy, 0.0, 0.0, max(1.0, 0.95 * least)
+            low, idle, stuck, least = energy, 0.0, 0.0, max(1.0, o.ease * least)
         elif o.patient and stuck > 5:
             least, stuck = min(2 * least, 1e3), 0.0
         said = not energy <= 1e-4 * f0 or idle > 20
@@ -214,6 +219,7 @@ PROBLEMS = [
     ("a9a", "sorted", 1e-3), ("a9a", "sorted", 1e-5), ("synthetic", "", 1e-4),
     ("breast-cancer", "iid", 1e-3), ("breast-cancer", "sorted", 1e-4),
 ]  # fmt: skip
+APART = {"randhie": 2, "medpar": 16}  # sites that lie apart, and tau
 TRIED = {
     "bits": [4, 6, 16], "start_bits": [4, 16], "stochastic": [True], "sites": [0, 1, 3, 8],
     "visits": [False], "enough": [0.1, 0.5, 1.0], "damp": [0.05, 0.5], "rescaled": [0],
@@ -251,7 +257,7 @@ def judge(seed):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["targets", "tried", "who", "random"])
+    parser.add_argument("what", choices=["targets", "tried", "who", "unseen", "random"])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--from", type=int, default=0, dest="begin")
     parser.add_argument("--to", type=int, default=500)
@@ -277,6 +283,14 @@ def main():
             for name, how, l2 in PROBLEMS[1:3]:
                 o = replace(usual, tau=tau, lost=lost, rounds=4000 if tau < 5 else 600)
                 line(f"{name} {how} N={N} tau={tau} lost={lost}", known(name, how, l2, N), o, 3)
+    elif args.what == "unseen":
+        some = [(name, known(name, how, l2), 15) for name, how, l2 in (*PROBLEMS[:2], PROBLEMS[5])]
+        some += [(name, natural(name, "poisson", 1e-3), t) for name, t in APART.items()]
+        some += [("breast-cancer", known("breast-cancer", "sorted", 1e-4, 12), 4)]
+        for name, problem, tau in some:
+            for unseen in (0.0, 0.3, 1.0):
+                o = replace(usual, tau=tau, sites=3, ease=0.5, rounds=1500, unseen=unseen)
+                line(f"{name} unseen={unseen}", problem, o, args.seeds)
     else:
         print(Counter(judge(seed) for seed in range(args.begin, args.to)))
 

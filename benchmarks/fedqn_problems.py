@@ -124,6 +124,15 @@ def known(name, how, l2, N=50, best=True):
     return Problem(sites, l2, kind, K, _best(name, l2) if best else np.nan)
 
 
+def natural(name, kind, l2):
+    """One site for each natural group of a data set of the race."""
+    from feddcd.race.problems import NATURAL
+
+    data = NATURAL[name]()
+    sites = [(data.X[data.groups == g], data.y[data.groups == g]) for g in np.unique(data.groups)]
+    return Problem(sites, l2, kind).solved()
+
+
 def mixed(N, d, l2):
     """Sites that differ in everything: sizes, centres and what they would like w to be."""
     rng = np.random.default_rng(0)

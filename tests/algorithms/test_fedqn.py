@@ -32,7 +32,7 @@ def learned(pairs: int):
     """A metric from a Hessian and some pairs, and the same by matrices."""
     random, A = np.random.default_rng(1), matrix(3)
     upper = jnp.asarray(matrix()[np.triu_indices(D)])
-    base, _ = starts.base_from(upper, D, 64, jnp.asarray(1e9))
+    base, _ = starts.base_from(upper, D, jnp.asarray(1e9))
     held = metrics.no_pairs(D, 4, jnp.float64)
     put = jax.jit(lambda held, s, y: metrics.put_pair(held, base, s, y, L2))
     kept = []
@@ -66,7 +66,7 @@ def test_the_metric_is_the_matrix(pairs):
 def test_a_start_of_eight_bits_is_positive_and_near():
     H = matrix(scale=np.array([1e-4, 1e-2, 1.0, 1.0, 1e2, 1e4]))
     sent = opened(code_square(jnp.asarray(H), 8))
-    (C, rest), diagonal = starts.base_from(sent, D, 8, jnp.asarray(1e9))
+    (C, rest), diagonal = starts.base_from(sent, D, jnp.asarray(1e9))
     H0 = np.asarray(C @ C.T + jnp.diag(rest))
     root = np.sqrt(np.diag(H))
     values = scipy.linalg.eigvalsh(H0 / root / root[:, None], H / root / root[:, None])
@@ -76,7 +76,7 @@ def test_a_start_of_eight_bits_is_positive_and_near():
 
 def test_columns_that_nobody_has_get_the_usual_curvature():
     H = np.diag([1.0, 0.0, 4.0, 0.0, 9.0, 4.0])
-    _, diagonal = starts.base_from(jnp.asarray(H[np.triu_indices(D)]), D, 64, jnp.asarray(1e9))
+    _, diagonal = starts.base_from(jnp.asarray(H[np.triu_indices(D)]), D, jnp.asarray(1e9))
     assert list(np.asarray(diagonal)) == [1.0, 4.0, 4.0, 4.0, 9.0, 4.0]
 
 
@@ -96,15 +96,29 @@ def test_trouble_makes_the_guard_grow_and_three_times_in_a_row_the_metric():
     assert float(idle.least) > 1.0
 
 
+def test_a_step_is_shorter_while_sites_are_unseen():
+    """30 % of the weight spoke; the other 70 % count three tenths: 0.3 / (0.3 + 0.3 0.7)."""
+    assert float(guards.trusted(jnp.asarray(0.3))) == pytest.approx(0.3 / 0.51)
+    assert float(guards.trusted(jnp.asarray(1.0))) == 1.0
+
+
 def test_bytes_are_those_that_travel():
-    """Of 13 x 3 parameters: the first cohort in single precision, five of them with 39 numbers of
+    """Of 13 x 3 parameters: the first cohort in single precision, three of them with 39 numbers of
     32 bits, 39 38 / 2 correlations of 8 and the number of rows; later 8 bits a number and a unit.
     A number of 32 bits goes with each."""
     run = feddcd.run("wine", algorithm="fedqn", clients=10, tau=6, rounds=3, l2=0.01)
     d = 13 * 3
-    first = 6 * (4 * d + 4) + 5 * (4 * d + d * (d - 1) // 2 + 4)
+    first = 6 * (4 * d + 4) + 3 * (4 * d + d * (d - 1) // 2 + 4)
     later = 6 * (d + 4 + 4)
     assert list(run.history["bytes_up"]) == [first, first + later, first + 2 * later]
+
+
+def test_the_start_has_eight_bits_also_where_gradients_have_64():
+    few = {"clients": 10, "tau": 6, "rounds": 1, "l2": 0.01}
+    run = feddcd.run("wine", algorithm="fedqn", settings={"bits": 64}, **few)
+    d = 13 * 3
+    start = 3 * (4 * d + d * (d - 1) // 2 + 4)
+    assert list(run.history["bytes_up"]) == [6 * (8 * d + 8) + start]
 
 
 def test_bits_are_powers_of_two():

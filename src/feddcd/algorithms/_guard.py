@@ -2,7 +2,8 @@
 
 c divides the step. It is the ratio of how far sites bend to what the metric says, where that is
 above 2, and falls afterwards; the more slowly, the more often it was needed. `room` limits a step's
-energy in the first metric, in units of the first loss. Neither moves the fixed point.
+energy in the first metric, in units of the first loss. While sites are unseen a step is shorter.
+None of them moves the fixed point.
 """
 
 from typing import NamedTuple
@@ -22,6 +23,7 @@ PATIENCE = 5.0  # visits of everybody without a better energy, then c stays abov
 GIVEN_UP = 20.0  # such visits: it says that it does not converge
 LARGEST_LEAST = 1000.0
 EASE = 0.5  # of c's least, at each better energy
+UNSEEN = 0.3  # the weight, beside theirs, of sites that said nothing yet: they would stay
 FAR = 1e-4  # of the first loss: an energy above it is not convergence
 
 
@@ -88,6 +90,11 @@ def shortened(guard: Caution, energy: Scalar) -> Scalar:
     """The part of a step that is taken; `energy` is the step's in the first metric."""
     limit = guard.room * guard.loss
     return jnp.where(energy > limit, jnp.sqrt(limit / jnp.where(energy > 0, energy, 1)), 1.0)
+
+
+def trusted(seen: Scalar) -> Scalar:
+    """The part of a step that is taken while only such a part of all weight was seen."""
+    return jnp.where(seen > 0, seen / (seen + UNSEEN * jnp.maximum(1 - seen, 0)), 1.0)
 
 
 def stalled(guard: Caution) -> Bool[Array, ""]:

@@ -1,7 +1,8 @@
 """How the metric of FedQN begins: with the Hessian of a few sites, in few bits.
 
 Up to 199 parameters it travels as its diagonal and correlations. Above, its products with random
-signs do, which are the same everywhere: Nystroem's factors follow from them.
+signs do, which are the same everywhere: Nystroem's factors follow from them. Eight bits are enough,
+whatever the changes of gradients have: the metric moves no fixed point, and more save no round.
 """
 
 from collections.abc import Callable
@@ -14,9 +15,11 @@ from .._types import Scalar
 from ._coding import Bits, code, code_square
 from ._metric import NUMBERS, Base, Flat
 
-SITES = 5  # of the first cohort
+SITES = 3  # of the first cohort
 WHOLE = 199  # parameters, up to which the Hessian is sent as it is
-RANK = 50  # random vectors whose products with it are sent else; fewer where d is very large
+RANK = 20  # random vectors whose products with it are sent else; fewer where d is very large
+BITS: Bits = 8
+ROUNDED = 0.1  # of the noise of rounding: smaller eigenvalues are raised to it
 FLOOR = 1e-4  # of the diagonal, in every direction
 CUT = 1e-3  # of the largest: smaller eigenvalues of a sketch are noise
 
@@ -25,23 +28,23 @@ def rank_of(d: int) -> int:
     return d if d <= WHOLE else max(2, min(RANK, NUMBERS // d))
 
 
-def measured(phi: Callable[[Flat], Scalar], x: Flat, bits: Bits, wanted: Bool[Array, ""]) -> PyTree:
+def measured(phi: Callable[[Flat], Scalar], x: Flat, wanted: Bool[Array, ""]) -> PyTree:
     """What a site sends of its Hessian at x; zeros where nobody asks for it."""
 
     def measure() -> PyTree:
         if x.size <= WHOLE:
-            return code_square(jax.hessian(phi)(x), bits)
+            return code_square(jax.hessian(phi)(x), BITS)
         _, hvp = jax.linearize(jax.grad(phi), x)
-        return code(jax.lax.map(hvp, _probes(x.size, x.dtype).T).T, bits, columns=True)
+        return code(jax.lax.map(hvp, _probes(x.size, x.dtype).T).T, BITS, columns=True)
 
     blank = lambda: jax.tree.map(lambda y: jnp.zeros(y.shape, y.dtype), jax.eval_shape(measure))
     return jax.lax.cond(wanted, measure, blank)
 
 
-def base_from(sent: Array, d: int, bits: Bits, rows: Scalar) -> tuple[Base, Flat]:
+def base_from(sent: Array, d: int, rows: Scalar) -> tuple[Base, Flat]:
     """H₀ from the mean of what sites with so many rows sent, opened, and its diagonal."""
     if d <= WHOLE:
-        return _whole_base(sent, d, bits, rows)
+        return _whole_base(sent, d, rows)
     return _sketched_base(sent, _probes(d, sent.dtype))
 
 
@@ -49,19 +52,17 @@ def _probes(d: int, dtype) -> Float[Array, "d r"]:
     return jax.random.rademacher(jax.random.key(0), (d, rank_of(d)), dtype)
 
 
-def _whole_base(
-    upper: Float[Array, " d_d_1_2"], d: int, bits: int, rows: Scalar
-) -> tuple[Base, Flat]:
-    """H₀ from the upper triangle of a Hessian of so many rows, its correlations rounded to so many
-    bits, and its diagonal. Few rows say little of correlations."""
+def _whole_base(upper: Float[Array, " d_d_1_2"], d: int, rows: Scalar) -> tuple[Base, Flat]:
+    """H₀ from the upper triangle of a Hessian of so many rows, its correlations rounded, and its
+    diagonal. Few rows say little of correlations."""
     H = jnp.zeros((d, d), upper.dtype).at[jnp.triu_indices(d)].set(upper)
     diagonal = _usual_where_zero(jnp.diag(H))
     root = jnp.sqrt(diagonal)
     H = H + jnp.triu(H, 1).T
     values, vectors = jnp.linalg.eigh(H / root / root[:, None])
-    most = 2.0 ** (min(bits, 30) - 1) - 1
+    most = 2.0 ** (BITS - 1) - 1
     noise = 2 * jnp.sqrt(d / 12 / SITES) / most  # the norm of a mean of matrices of roundings
-    floor, a = jnp.maximum(0.3 * noise, FLOOR), (d / (d + rows.astype(upper.dtype))) ** 2
+    floor, a = jnp.maximum(ROUNDED * noise, FLOOR), (d / (d + rows.astype(upper.dtype))) ** 2
     C = root[:, None] * vectors * jnp.sqrt((1 - a) * jnp.maximum(values - floor, 0))
     return Base(C, ((1 - a) * floor + a) * diagonal), diagonal
 

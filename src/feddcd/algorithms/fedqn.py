@@ -141,7 +141,7 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
         bend = jnp.where(down.opening, value, jnp.where(sound, bend, guards.BEYOND))
         bend = bend.astype(x.dtype if self.bits == 64 else jnp.float32)
         change, fresh, first, start = self._parts(down, client.seen)
-        begin = starts.measured(phi, x, self.bits, down.opening), f.rows.astype(jnp.float32)
+        begin = starts.measured(phi, x, down.opening), f.rows.astype(jnp.float32)
         upload = QNUpload(
             bend, Extra(change, D), Extra(fresh, D), Extra(first, single), Extra(start, begin)
         )
@@ -191,7 +191,7 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
 
         def begin() -> QNServer:
             sent, rows = jax.tree.map(lambda x: x / start.there, start.value)
-            base, diagonal = starts.base_from(sent, self.size, self.bits, starts.SITES * rows)
+            base, diagonal = starts.base_from(sent, self.size, starts.SITES * rows)
             metric = metrics.assembled(base, server.learned.pairs, self._l2)
             learned, yes = server.learned._replace(metric=metric), jnp.asarray(True)
             _, r = self._residual(server)
@@ -209,7 +209,7 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
         left = w - server.x
         energy = guess + (left - step) @ (metrics.product(metric, left, l2) - r) / 2
         guard = guards.watched(server.guard, energy, share)
-        move = left - step / guard.c
+        move = left - guards.trusted(server.seen) * step / guard.c
         move = move * guards.shortened(guard, metrics.base_energy(metric, move, l2))
         after = server._replace(x=server.x + move, guard=guard)
         return tree.where(server.started, after, server)
