@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from feddcd._errors import DataError, SpecError
+from feddcd.cli._race import RaceWishes, race_command
 from feddcd.race import _play as play
 from feddcd.race import grid
 from feddcd.race.cells import (
@@ -21,7 +22,8 @@ from feddcd.race.cells import (
 )
 from feddcd.race.page import write_race
 from feddcd.race.problems import PROBLEMS, RaceProblem, choose
-from feddcd.race.profile import RaceEntry, costs, gather, profile, ratios
+from feddcd.race.profile import Place, RaceEntry, costs, gather, profile, ratios
+from feddcd.race.standing import Standing, standings
 
 WINE = next(p for p in PROBLEMS if p.name == "wine-iid-2")
 
@@ -115,6 +117,46 @@ def test_what_is_finished_is_not_run_again(tmp_path, monkeypatch):
     assert read_outcome(broken) is not None
 
 
+def test_a_higher_limit_runs_only_what_the_lower_one_cut_off(tmp_path, monkeypatch):
+    played = []
+
+    def run(cell):
+        played.append((cell.method, cell.limit))
+        ended = "limit" if cell.method == "fedavg" else "reached"
+        return outcome([10.0, 20.0, 30.0], ended=ended, limit=cell.limit)
+
+    monkeypatch.setattr(play, "play", run)
+    for limit in (100, 1000, 500):
+        todo = cells([WINE], ["pointsaga", "fedavg"], (0.3,), (64,), 1, limit)
+        grid.run_race(grid.jobs(tmp_path, todo, False), 1, lambda *_: None)
+    assert played == [("pointsaga", 100), ("fedavg", 100), ("fedavg", 1000)]
+
+
+def test_standings_by_hand():
+    """Three places at 30 %: the third is reached by nobody. FedAvg is first at one of two."""
+    a, b = RaceEntry("pointsaga", 64, False), RaceEntry("fedavg", 64, False)
+    costs_of = {("x", a): 10.0, ("x", b): 30.0, ("y", a): 20.0, ("y", b): 10.0, ("z", a): np.inf}
+    results = {
+        (Place(name, 0.3, "made"), entry): [outcome([1.0, cost, cost])]
+        for (name, entry), cost in costs_of.items()
+    }
+    (found,) = standings(results, 1e-6)
+    assert found.share == 0.3
+    assert found.rows == [Standing(a, 2, 0.5, 1.0), Standing(b, 2, 0.5, 0.5)]
+
+
+def test_the_terminal_says_who_sent_the_fewest_bytes(tmp_path, monkeypatch, capsys):
+    cost = {"pointsaga": 80.0, "fedavg": 800.0}
+    monkeypatch.setattr(play, "play", lambda cell: outcome([cost[cell.method]] * 3))
+    wish = RaceWishes(
+        ["wine-iid-2"], [], ["fedavg", "pointsaga"], [0.3], [64], 1, False, 1e-6, 8000, 1
+    )
+    race_command(wish, tmp_path, False)
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    rows = [line for line in lines if line[:1] in (["Point-SAGA"], ["FedAvg"])]
+    assert rows == [["Point-SAGA", "1", "100%", "100%"], ["FedAvg", "1", "0%", "0%"]]
+
+
 def test_tuning_has_a_seed_of_its_own_and_takes_the_best(tmp_path, monkeypatch):
     def run(cell):
         rho = dict(cell.settings).get("rho", 1.0)
@@ -162,12 +204,27 @@ def test_the_page_says_who_sent_the_fewest_bytes(tmp_path):
     *_, page = write_race(tmp_path, results, target=1e-6, notes=["<b>left out</b>"])
     text = page.read_text()
     assert "Point-SAGA sends the fewest bytes at 100% of 2 places" in text
+    assert text.count("sends the fewest bytes") == 1
+    assert "- means that half of the runs" in text
+    assert "judged on those called scored" in text
     assert "&lt;b&gt;left out" in text
     with (tmp_path / "race.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 2 * 2 * 3
     assert {row["up"] for row in rows} == {"80", "800"}
     assert json.loads(todo[0].file(tmp_path).read_text())["ended"] == "reached"
+
+
+def test_uploads_are_counted_in_models_also_where_a_method_was_refused(tmp_path):
+    """80 bytes are one model of ten doubles."""
+    todo = list(cells([WINE], ["pointsaga", "fednewton"], (0.3,), (64,), 1))
+    refused = RaceOutcome("refused: no", {}, [], [], [], [], [], [], 0.0, 0)
+    for cell, found in zip(todo, (outcome([80.0, 80.0, 80.0]), refused), strict=True):
+        found.save(cell.file(tmp_path))
+    *_, page = write_race(tmp_path, gather(tmp_path, todo, tuned=False), target=1e-6, notes=[])
+    _, _, tables = page.read_text().partition("Uploads, in models of doubles")
+    assert "<b>1</b>" in tables
+    assert ">80<" not in tables
 
 
 @pytest.mark.chaos

@@ -3,13 +3,21 @@
 from pathlib import Path
 from typing import NamedTuple
 
+from rich.table import Table
+
 from .._errors import SpecError
+from .._text import printable
 from ..race.cells import METHODS, cells
 from ..race.grid import jobs, run_race
 from ..race.page import write_race
 from ..race.problems import choose
-from ..race.profile import gather
-from ._terminal import bars, say, warn
+from ..race.profile import Results, gather
+from ..race.standing import Standing, standings
+from ..report import methods
+from ..report.tables import terminal_table
+from ._terminal import bars, console, say, warn
+
+MOST_SHOWN = 5
 
 
 class RaceWishes(NamedTuple):
@@ -23,6 +31,7 @@ class RaceWishes(NamedTuple):
     seeds: int
     tune: bool
     target: float
+    limit: float
     processes: int
 
 
@@ -30,7 +39,8 @@ def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
     if not wish.target > 0:
         raise SpecError(f"need a gap above 0, got {wish.target:g}")
     chosen = choose(wish.problems, wish.files)
-    todo = list(cells(chosen, wish.methods or METHODS, wish.shares, wish.bits, wish.seeds))
+    of = (chosen, wish.methods or METHODS, wish.shares, wish.bits, wish.seeds, wish.limit)
+    todo = list(cells(*of))
     found = jobs(out, todo, wish.tune)
     say(f"{len(chosen)} problems, {len(found)} races, {len(todo)} runs, in {out}")
     (out / "cells").mkdir(parents=True, exist_ok=True)
@@ -47,5 +57,22 @@ def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
         raise SpecError("no problem could be run")
     results = gather(out, todo, tuned=wish.tune)
     notes = [f"Left out: {reason}" for reason in missing]
-    for path in write_race(out, results, target=wish.target, notes=notes):
+    paths = write_race(out, results, target=wish.target, notes=notes)
+    if not quiet:
+        console.print(_table(results, wish.target))
+    for path in paths:
         say(str(path))
+
+
+def _table(results: Results, target: float) -> Table:
+    head = (f"bytes to {target:g}", "places", "fewest at", "at most twice the fewest at")
+    groups = [
+        (f"{found.share:.0%} of the clients, {found.field}", [*map(_row, found.rows[:MOST_SHOWN])])
+        for found in standings(results, target)
+    ]
+    return terminal_table(head, *groups)
+
+
+def _row(row: Standing) -> tuple[str, ...]:
+    title = printable(methods.title(row.entry.method))
+    return title, str(row.places), f"{row.first:.0%}", f"{row.within:.0%}"

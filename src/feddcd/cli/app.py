@@ -225,6 +225,9 @@ def race(
     seeds: Annotated[int, option("Number of runs of each; the medians are shown.")] = 5,
     tune: Annotated[bool, typer.Option("--tune", help="Tune each method on a grid, too.")] = False,
     gap: Annotated[float, option("The gap to reach, in figures and tables.")] = 1e-6,
+    limit: Annotated[
+        float, option("A run ends after bytes worth this many models in doubles.")
+    ] = 8000,
     jobs: Annotated[int, option("Processes at once.")] = 1,
     out: Annotated[Path, option("The folder to write, or to continue.")] = Path("race"),
     quiet: Quiet = False,
@@ -238,7 +241,7 @@ def race(
 
     wish = RaceWishes(
         problem or [], problem_file or [], algorithm or [], share or list(SHARES),
-        bits or list(BITS), seeds, tune, gap, jobs,
+        bits or list(BITS), seeds, tune, gap, limit, jobs,
     )  # fmt: skip
     race_command(wish, out, quiet)
     found(folder=out, files=sorted(path.name for path in out.glob("*.*")))

@@ -24,7 +24,6 @@ from ..solvers import NewtonCG, Tolerance
 from .cells import TARGETS, RaceCell, RaceOutcome, allowed
 from .problems import RaceProblem
 
-MOST_VECTORS = 8_000  # uploads of a model in doubles, after which a run is given up
 MOST_ROUNDS = 4_000
 CHUNK = 20
 LEVELS = 10.0 ** -np.arange(0, 9.51, 0.25)
@@ -109,7 +108,7 @@ def _play(cell: RaceCell) -> RaceOutcome:
         return RaceOutcome("refused: too many parameters", {}, [], [], [], [], [], [], 0.0, size)
     bytes_, state = message_sizes(fed, w), start(fed, w)
     advance = compiled(fed, state, CHUNK)
-    log, ended, most = _RaceLog(road.optimum, bytes_), "limit", MOST_VECTORS * 8 * size
+    log, ended, most = _RaceLog(road.optimum, bytes_), "limit", cell.limit * 8 * size
     while log.round < MOST_ROUNDS and log.up < most:
         state, trace, sound = advance(fed, state, CHUNK)
         log.add(trace, CHUNK)
@@ -122,7 +121,8 @@ def _play(cell: RaceCell) -> RaceOutcome:
     chosen = {k: float(v) for k, v in fed.algorithm.chosen(state.server).items()}
     gap, rounds, up, down, uploads, steps = log.columns()
     seconds = time.perf_counter() - began
-    return RaceOutcome(ended, chosen, gap, rounds, up, down, uploads, steps, seconds, size)
+    counts = (gap, rounds, up, down, uploads, steps)
+    return RaceOutcome(ended, chosen, *counts, seconds, size, cell.limit)
 
 
 class _RaceLog:

@@ -24,6 +24,7 @@ SHARES = (0.1, 0.3, 1.0)
 BITS = (64, 8)
 TARGETS = (1e-3, 1e-6, 1e-9)
 SEEDS = 5
+LIMIT = 8_000  # models in doubles: a run that has sent as many bytes is given up
 TUNING_SEED = 1_000  # no result is made with it
 METHODS = (
     "fedqn", "pointsaga", "accfeddcd", "feddcd", "fivegcs", "feddyn", "fedadmm", "tamuna",
@@ -60,6 +61,7 @@ class RaceCell:
     settings: tuple[tuple[str, Setting], ...] = ()
     seed: int = 0
     tuned: bool = False  # its settings are the best of a grid
+    limit: float = LIMIT
 
     @property
     def id(self) -> str:
@@ -69,7 +71,8 @@ class RaceCell:
             for name, value in content["problem"].items()
             if name != "half" and not (name in ("label", "group") and value is None)
         }
-        content.pop("tuned")
+        for name in ("tuned", "limit"):  # neither changes a number that both runs have
+            content.pop(name)
         digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
         return f"{self.problem.name}-{self.share:g}-{self.method}-{self.bits}-{self.seed}-{digest}"
 
@@ -92,11 +95,16 @@ class RaceOutcome:
     steps: list[float]
     seconds: float
     size: int  # numbers in a model
+    limit: float = LIMIT
 
     def to(self, target: float, what: str = "up") -> float:
         """What it cost to come to this gap; infinite where it did not."""
         found = [k for k, gap in enumerate(self.gap) if gap <= target]
         return float(getattr(self, what)[found[0]]) if found else np.inf
+
+    def is_enough(self, cell: RaceCell) -> bool:
+        """Whether the cell would come no further."""
+        return self.ended != "limit" or self.limit >= cell.limit
 
     def save(self, file: Path) -> None:
         text = json.dumps(dataclasses.asdict(self))
@@ -119,10 +127,11 @@ def allowed(method: Method, share: float, size: int) -> bool:
 
 
 def cells(
-    problems: Sequence[RaceProblem], methods: Sequence[str], shares, bits, seeds: int
-) -> Iterator[RaceCell]:
+    problems: Sequence[RaceProblem], methods: Sequence[str], shares, bits, seeds: int,
+    limit: float = LIMIT,
+) -> Iterator[RaceCell]:  # fmt: skip
     """By their defaults."""
-    _check(shares, bits, seeds)
+    _check(shares, bits, seeds, limit)
     for problem in problems:
         for share in shares:
             for method in methods:
@@ -130,10 +139,10 @@ def cells(
                     continue
                 for width in bits:
                     for seed in range(1, seeds + 1):
-                        yield RaceCell(problem, share, method, width, (), seed)
+                        yield RaceCell(problem, share, method, width, (), seed, limit=limit)
 
 
-def _check(shares: Sequence[float], bits: Sequence[int], seeds: int) -> None:
+def _check(shares: Sequence[float], bits: Sequence[int], seeds: int, limit: float) -> None:
     for share in shares:
         if not 0 < share <= 1:
             raise SpecError(f"a share of the clients is above 0 and at most 1, got {share:g}")
@@ -142,6 +151,8 @@ def _check(shares: Sequence[float], bits: Sequence[int], seeds: int) -> None:
             raise SpecError(f"need bits of {', '.join(map(str, WIDTHS))}, got {width}")
     if seeds < 1:
         raise SpecError(f"need at least one seed, got {seeds}")
+    if not limit > 0:
+        raise SpecError(f"need a limit above 0 models, got {limit:g}")
 
 
 def trials(cell: RaceCell, chosen: dict[str, float]) -> list[RaceCell]:

@@ -1,7 +1,9 @@
 """The race as one page: profiles in bytes and in rounds, and the tables of medians."""
 
 import csv
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,8 @@ from ..report.figures import amounts, blank, save_png, settle, short, svg, title
 from ..report.page import bullets, document, figure, grid, header, paragraph, section
 from ..report.tables import Bold, table
 from .cells import TARGETS
-from .profile import RaceEntry, Results, costs, median, profile, ratios
+from .profile import Place, RaceEntry, Results, costs, median, profile, ratios
+from .standing import Standing, fields, ranked, standings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,6 +29,16 @@ ABOUT = (
     "where a method needs at most that many times what the best method of the figure needs. "
     "Higher, and further to the left, is better."
 )
+NOT_THERE = (
+    "A number is a median over the seeds. - means that half of the runs or more did not come to "
+    "the gap within the limits, or that the method cannot run there: it needs everybody, has too "
+    "many parameters to send, or takes no such bits."
+)
+FILES = (
+    "race.csv has all medians, also of rounds, bytes down, uploads and steps of local solvers. Its "
+    "column half says what a problem is used for: the rules by which feddcd run chooses a method "
+    "were made on those called made, and are judged on those called scored."
+)
 
 
 def write_race(
@@ -33,7 +46,7 @@ def write_race(
 ) -> list[Path]:
     """race.csv, the profiles as pictures, and report.html."""
     drawings, paths = [], [_write_csv(folder / "race.csv", results)]
-    for name, entries in _fields(results):
+    for name, entries in fields(results):
         for what, words in WHAT.items():
             shown, title = _figure(results, entries, target, what), f"{words}, {name}"
             paths.append(folder / f"{title.replace(', ', '-').replace(' ', '-')}.png")
@@ -45,18 +58,12 @@ def write_race(
         header(TITLE, _lead(results, target)),
         bullets([*_findings(results, target), *notes]),
         section("Profiles", paragraph(ABOUT), grid(drawings, "figures panels")),
-        section("Medians", *_tables(results, target)),
+        section("Who is first", *_ranks(results, target)),
+        section("Medians", paragraph(NOT_THERE), *_tables(results, target)),
+        section("Files", paragraph(FILES)),
     )
     (folder / "report.html").write_text(text, encoding="utf-8", newline="\n")
     return [*paths, folder / "report.html"]
-
-
-def _fields(results: Results) -> Iterator[tuple[str, list[RaceEntry]]]:
-    """Who is compared with whom: equal bits, and all by default or all tuned."""
-    entries = sorted({entry for _, entry in results}, key=lambda e: e.method)
-    for bits, tuned in sorted({(e.bits, e.tuned) for e in entries}):
-        name = f"{bits} bits a number, {'each method tuned' if tuned else 'by default'}"
-        yield name, [e for e in entries if (e.bits, e.tuned) == (bits, tuned)]
 
 
 def _lead(results: Results, target: float) -> str:
@@ -71,15 +78,29 @@ def _lead(results: Results, target: float) -> str:
 
 def _findings(results: Results, target: float) -> Iterator[str]:
     table_of = costs(results, target, "up")
-    for name, entries in _fields(results):
-        found = {e: r for e, r in ratios(table_of, entries).items() if len(r)}
-        shares = {e: (np.mean(r <= 1 + 1e-12), np.mean(r <= 2)) for e, r in found.items()}
-        for entry in sorted(shares, key=lambda e: shares[e], reverse=True)[:3]:
-            first, second = shares[entry]
+    for name, entries in fields(results):
+        for row in ranked(table_of, entries)[:1]:
             yield (
-                f"{name}: {methods.title(entry.method)} sends the fewest bytes at {first:.0%} of "
-                f"{len(found[entry])} places, and at most twice the fewest at {second:.0%}."
+                f"{name}: {methods.title(row.entry.method)} sends the fewest bytes at "
+                f"{row.first:.0%} of {row.places} places, and at most twice the fewest at "
+                f"{row.within:.0%}."
             )
+
+
+def _ranks(results: Results, target: float) -> Iterator[str]:
+    head = ["method", "places", "fewest bytes at", "at most twice the fewest at"]
+    by_field = groupby(standings(results, target), lambda found: found.field)
+    for field, found in by_field:
+        groups = [
+            (f"{one.share:.0%} of the clients in a round", [_rank(row) for row in one.rows])
+            for one in found
+        ]
+        yield table(f"To a gap of {target:g}: {field}", head, *groups)
+
+
+def _rank(row: Standing) -> list[str]:
+    title = methods.title(row.entry.method)
+    return [title, str(row.places), f"{row.first:.0%}", f"{row.within:.0%}"]
 
 
 def _figure(results: Results, entries: Sequence[RaceEntry], target: float, what: str) -> "Figure":
@@ -98,12 +119,11 @@ def _figure(results: Results, entries: Sequence[RaceEntry], target: float, what:
 
 
 def _tables(results: Results, target: float) -> Iterator[str]:
-    sizes = {
-        place: max((outcome.size for outcome in outcomes), default=1)
-        for (place, _), outcomes in results.items()
-    }
+    sizes: dict[Place, int] = defaultdict(int)  # a run that was refused does not know it
+    for (place, _), outcomes in results.items():
+        sizes[place] = max(sizes[place], *(outcome.size for outcome in outcomes))
     table_of = costs(results, target, "up")
-    for name, entries in _fields(results):
+    for name, entries in fields(results):
         head = ["problem, share of clients", *(methods.title(e.method) for e in entries)]
         rows = [
             [f"{place.problem}, {place.share:.0%}", *_row(table_of[place], entries, sizes[place])]
