@@ -433,7 +433,7 @@ def test_the_command(tmp_path, monkeypatch):
     for words, reason in (
         (["--by", "sx"], "no column 'sx'"),
         (["--column", "agee"], "did you mean 'age'"),
-        (["--column", "site", "--site", "site"], "says whose a row is"),
+        (["--column", "site", "--site", "site"], "names the site of each row"),
         (["--least", "-1"], "least"),
     ):
         done = cli("describe", "p.csv", *words, "--out", "other")

@@ -158,7 +158,7 @@ def test_names_are_found_in_either_spelling(capsys):
             "--encoding klingon",
             "p.csv: there is no encoding 'klingon' of text; --encoding is one of",
         ),
-        ("--sheet one", "p.csv: --sheet goes with .xlsx files"),
+        ("--sheet one", "p.csv: --sheet is for .xlsx files"),
         ("--codebook no.toml", "no.toml: no such file; `feddcd codebook DATA --out codebook.toml`"),
         ("--sep :", "p.csv: no column 'site' for --group"),
     ],

@@ -240,7 +240,7 @@ BAD = {
     ),
     "levels of numbers": (
         "[columns.x]\ntype = 'number'\nlevels = [1]",
-        "levels goes with type = 'cat",
+        "levels is for type = 'cat",
     ),
     "a range": (
         "[columns.x]\ntype = 'number'\nrange = [2, 1]",
@@ -249,7 +249,7 @@ BAD = {
     "half a range": ("[columns.x]\ntype = 'number'\nrange = [2]", "range is [least, most]"),
     "a range of words": (
         "[columns.x]\ntype = 'boolean'\nrange = [0, 1]",
-        "range goes with numbers",
+        "range is for numbers",
     ),
     "roles": (
         "[columns.x]\ntype = 'number'\nroles = ['outcomes']",

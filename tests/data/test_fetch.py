@@ -298,7 +298,10 @@ def test_a_server_that_tells_no_length(source, shelf):
 def test_what_is_not_the_file_is_removed(source, shelf, folder, body, why):
     shelf.files["tiny.bz2"] = body
     message = refused(source, test=False)
-    assert f"{shelf.url}/tiny.bz2 gave something else than expected, so it was removed" in message
+    assert (
+        f"{shelf.url}/tiny.bz2 sent another file than the expected one, so that file was removed"
+        in message
+    )
     assert why in message
     assert names(folder) == set()
 

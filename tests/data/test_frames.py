@@ -139,7 +139,7 @@ def test_a_table_as_a_data_set():
         ({"label": "y", "group": "hh"}, "no column 'hh' for the group; did you mean 'h'?"),
         ({"label": "h", "group": "h"}, "'h' is the label, it cannot be the group as well"),
         ({"label": "a", "group": "h"}, "column 'y' should hold numbers, has 'yes' on line 2"),
-        ({"label": "y", "group": "h", "index_base": 0}, "index_base goes with LIBSVM files"),
+        ({"label": "y", "group": "h", "index_base": 0}, "index_base is for LIBSVM files only"),
         ({"label": "y", "group": "h", "test": "other.csv"}, "other.csv"),
         ({"label": "y", "group": "h", "test": "new.csv"}, "label 'maybe' is not in the training"),
     ],
@@ -157,9 +157,9 @@ def test_refused_data_sets(options, message):
 
 
 def test_label_and_group_go_with_tables():
-    with pytest.raises(DataError, match=r"label goes with \.csv, \.tsv, \.xlsx and \.parquet"):
+    with pytest.raises(DataError, match=r"label is for \.csv, \.tsv, \.xlsx and \.parquet"):
         load("wine", label="y")
-    with pytest.raises(DataError, match=r"group goes with \.csv, \.tsv, \.xlsx and \.parquet"):
+    with pytest.raises(DataError, match=r"group is for \.csv, \.tsv, \.xlsx and \.parquet"):
         load("wine", group="h")
 
 
@@ -221,7 +221,7 @@ def test_run_and_compare_take_tables(capsys, monkeypatch):
         ("--data p.csv --label y --group h --clients 3", "leave out clients=3"),
         (
             "--data wine --group h",
-            "group goes with .csv, .tsv, .xlsx and .parquet files, not with 'wine'",
+            "group is for .csv, .tsv, .xlsx and .parquet files, not for 'wine'",
         ),
         ("--data nothing.csv --label y", "'nothing.csv' is neither a data set nor a file"),
     ):

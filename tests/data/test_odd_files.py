@@ -329,7 +329,7 @@ REFUSED = {
         "sep is one character, such as ';' or '\\t' for a tab; got '::'",
     ),
     "another decimal": (b"x\n1\n", {"decimal": "'"}, 't.csv: decimal is . or , but not "\'"'),
-    "a sheet of a text file": (b"x\n1\n", {"sheet": "one"}, "t.csv: sheet goes with .xlsx files"),
+    "a sheet of a text file": (b"x\n1\n", {"sheet": "one"}, "t.csv: sheet is for .xlsx files"),
     "write.table with row names": (
         b'"x","y"\n"1",5,6\n"2",7,8\n',
         {},
@@ -393,7 +393,7 @@ def test_options_that_do_not_go_with_parquet(option):
     pytest.importorskip("pyarrow")
     pd.DataFrame({"x": [1]}).to_parquet("t.parquet")
     value = {"na": ("-",), "decimal": ","}.get(option, ";")
-    with pytest.raises(DataError, match=rf"t\.parquet: {option} goes with "):
+    with pytest.raises(DataError, match=rf"t\.parquet: {option} is for "):
         read_frame("t.parquet", how=Reading(**{option: value}))
 
 
@@ -446,7 +446,7 @@ def test_a_sheet_of_excel():
             {},
             "row 3 of 'a' holds the formula '=A2' without a value",
         ),
-        ({"a": PATIENTS}, {"sep": ";"}, "sep goes with .csv and .tsv files"),
+        ({"a": PATIENTS}, {"sep": ";"}, "sep is for .csv and .tsv files"),
     ],
 )
 def test_sheets_that_are_refused(sheets, how, message):

@@ -171,8 +171,8 @@ def test_refuses_names(name, message):
     [
         ("digits", {"test": "t.txt"}, "digits has its own test rows"),
         ("synthetic-iid", {"test": "t.txt"}, "synthetic-iid has its own test rows"),
-        ("wine", {"index_base": 0}, "index_base goes with a path, got index_base=0 for 'wine'"),
-        ("a9a", {"index_base": 0}, "index_base goes with a path"),
+        ("wine", {"index_base": 0}, "index_base is for LIBSVM files, and 'wine' is a known"),
+        ("a9a", {"index_base": 0}, "and 'a9a' is a known data set: leave index_base out"),
         ("synthetic-iid", {"seed": -1}, "seed must be a whole number >= 0, got -1"),
         ("synthetic-iid", {"seed": 0.5}, "seed must be a whole number >= 0, got 0.5"),
     ],

@@ -215,7 +215,7 @@ BAD = [
         "s.svm",
         "1 1:2\n",
         "y",
-        "s.svm: label='y' goes with .csv, .tsv, .xlsx and .parquet",
+        "s.svm: label='y' is for .csv, .tsv, .xlsx and .parquet",
     ),
     ("s.xls", "1", "y", "s.xls: a table's name ends in .csv"),
     ("s.csv.zip", "1", "y", "xlsx or .parquet; unpack it first, or pack the .csv with gzip"),
@@ -243,7 +243,7 @@ def test_refuses_what_is_no_file(tmp_path, name):
 
 
 def test_refuses_index_base_of_a_table():
-    with pytest.raises(DataError, match=r"s\.csv: index_base goes with LIBSVM .* index_base=0"):
+    with pytest.raises(DataError, match=r"s\.csv: index_base is for LIBSVM .* index_base=0"):
         read_site(write("s.csv", TOP), "y", index_base=0)
 
 

@@ -266,7 +266,7 @@ def test_keys_that_are_no_keys_are_refused(home, tmp_path, data):
     key, good = (north.folder / "key.pub").read_text().strip(), _public()
     rsa = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGPKSUTyz1HwHReFVvD5obVsALAgJRNarH4TRpNePnAS"
     tried = {
-        "another site has this key": (key, *good), "no public key": ("x", *good),
+        "another site has this key": (key, *good), "not a public key": ("x", *good),
         "not on the curve": (rsa, *good), "does not have 32 bytes": (key, "00", "00"),
     }  # fmt: skip
     for reason, keys in tried.items():

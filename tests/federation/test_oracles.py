@@ -178,10 +178,16 @@ def test_a_site_with_a_codebook_offers_what_is_in_it(formula, sites):
 
 
 OTHER = {
-    "levels": (DECLARED["levels"], "other levels than its codebook's for the column 'dx'"),
-    "numbers": (DECLARED["numbers as levels"], "other levels than its codebook's for .* 'code'"),
-    "C(code)": (plan("y ~ C(code)"), "levels of the column 'code', which its codebook has not"),
-    "classes": (DECLARED["classes"], "other levels than its codebook's for the column 'dx'"),
+    "levels": (DECLARED["levels"], "levels of the column 'dx' that its codebook does not list"),
+    "numbers": (
+        DECLARED["numbers as levels"],
+        "levels of the column 'code' that its codebook does not list",
+    ),
+    "C(code)": (
+        plan("y ~ C(code)"),
+        "levels of the column 'code', which its codebook does not have",
+    ),
+    "classes": (DECLARED["classes"], "levels of the column 'dx' that its codebook does not list"),
     "range": (
         plan("y ~ crp", codebook=book(crp={"range": [0, 50]}, y={})),
         "another codebook than its own for the column 'crp'",

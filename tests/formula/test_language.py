@@ -76,8 +76,8 @@ REFUSED = {
     "x + offset(z) : sex": "offset() must be a term of its own",
     "x - offset(z)": "offset() takes one value and is added",
     "x * (1 + z)": "is part of a product: 0, 1 and offset() stand alone",
-    "cbind(x, z)": "stands on the left of ~ alone",
-    "Treatment('a')": "stands within C(x, ...) alone",
+    "cbind(x, z)": "can stand only on the left of ~",
+    "Treatment('a')": "can stand only within C(x, ...)",
     "one": "one has one level only, 'same'",
     "0": "the formula has no column and no intercept",
     # habits of patsy and Python

@@ -163,7 +163,7 @@ def check_outcome(model: Model, sums: Moments) -> None:
     if like in ("poisson", "negative_binomial") and share[0] == 0:
         raise DataError("y is 0 in every row: no finite model fits it")
     if like == "multinomial" and not model.loss.bare and (np.any(share == 0) or share.sum() == 1):
-        raise DataError("a class that was declared is at no site")
+        raise DataError("no site has a row of a declared class")
 
 
 def separation(

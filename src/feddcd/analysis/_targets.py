@@ -92,7 +92,7 @@ def _classes(rows: CompleteRows, settings: ModelSettings) -> Targets:
     own = [c for c in y.cat.categories if c in found] if ordered else None
     classes = own or class_order(settings, found.tolist())
     if lacking := [c for c in classes if c not in found]:
-        raise DataError(f"{name}: the class {lacking[0]!r} that was declared is in no row")
+        raise DataError(f"{name}: the class {lacking[0]!r} is declared, but no row has it")
     Y = code(settings.family, rows, Agreement({}, classes, [], []))
     return Targets(Y, np.array(classes))
 

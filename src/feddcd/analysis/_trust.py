@@ -59,7 +59,7 @@ class TableTrust:
         if said.moments is not None:
             self._hear_pilot(site, asked, said, H)
         elif site not in self._known:
-            raise DataError("it has told no moments")
+            raise DataError("it has sent no moments")
         now, known = Said(asked, said, H), self._known[site]
         with np.errstate(all="ignore"):  # far from any optimum numbers may be of any size
             check_point(known, asked, said, H, self.plan.covariance)

@@ -68,7 +68,7 @@ class DescriptionTrust:
             if asked.counts:
                 self._hear_counts(site, said)
             elif site not in self._counts:
-                raise DataError("it has told no counts")
+                raise DataError("it has sent no counts")
             known = self._counts[site]
             if asked.open.size:
                 self._hear_sums(site, known, asked, said["s1"], said["s2"])

@@ -34,7 +34,9 @@ def with_codebook(plan: RegressionPlan, book: Codebook) -> RegressionPlan:
         classes = levels.pop(str(formula.outcome), None)
     for name in plan.complete:
         if name not in book.columns:
-            raise SpecError(f"the codebook has no column {name!r}, of complete", column=name)
+            raise SpecError(
+                f"complete names the column {name!r}, which the codebook does not have", column=name
+            )
         used.setdefault(name, "complete")
     part = Codebook({name: book.columns[name] for name in used}).to_dict()
     return dataclasses.replace(plan, levels=levels | plan.levels, classes=classes, codebook=part)

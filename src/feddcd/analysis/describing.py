@@ -83,7 +83,7 @@ def describe_plan(frame: pd.DataFrame, plan: DescribePlan, site: str | None) -> 
         told = f"no column {missing[0]!r}; {meant(missing[0], names)}there are "
         raise DataError(told + ", ".join(map(str, names[:30])), column=missing[0])
     if site in plan.used:
-        raise SpecError(f"{site!r} says whose a row is, so it cannot be described, too")
+        raise SpecError(f"{site!r} names the site of each row, so it cannot be described, too")
     parts = {ALL: frame} if site is None else _by_site(frame, site)
     offers = {name: analysis.offer(frame, plan).offer for name in parts}  # one frame, one kind
     cohort, _ = analysis.agree(offers, plan)

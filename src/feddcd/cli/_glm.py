@@ -172,7 +172,7 @@ def _plan(
 def _conform(table: Frame, plan: RegressionPlan | None, book: Codebook) -> Frame:
     """The columns that the plan takes, as the codebook has them."""
     if plan is None:
-        raise DataError("--codebook goes with --formula, which says which columns are used")
+        raise DataError("--codebook needs --formula, which says which columns are used")
     return conform(table, book, plan.codebook["columns"])
 
 

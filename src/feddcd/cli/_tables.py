@@ -62,7 +62,9 @@ def rows_by_site(file: str, group: str | None, codebook: dict[str, Any]) -> dict
     for told in table.notes:
         warn(told)
     if group is None:
-        raise SpecError("--group is missing: the column of the table that says whose a row is")
+        raise SpecError(
+            "--group is missing: the column of the table that names the site of each row"
+        )
     if group not in table.frame.columns:
         raise no_column(table.file, group, list(table.frame.columns))
     sites, labels = {}, {}

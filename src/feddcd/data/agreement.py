@@ -89,7 +89,9 @@ def agree(
     standard = _standard(sound) if features is None else _declared_features(features)
     fitting = [o for o in sound if _fits(o.features, standard)]
     if classes is not None and not classifies:
-        raise DataError(f"{model} has no classes, declared are {listed(classes)}")
+        raise DataError(
+            f"{model} is a model without classes, but classes are declared: {listed(classes)}"
+        )
     union = _union(fitting) if classes is None else _declared_classes(classes)
     agreed = Agreed(standard, union if classifies else None)
     sites_with = Counter(name for o in offers for name in _names(o.features))
@@ -228,14 +230,16 @@ def _declared_features(values: Any) -> Features:
         return values
     names = tuple(values) if isinstance(values, list | tuple) else ()
     if not names or not all(isinstance(v, str) and v for v in names) or _repeats(names):
-        raise DataError(f"features are names, each once, or a number >= 1; declared is {values!r}")
+        raise DataError(
+            f"features must be a list of different names, or a whole number >= 1; got {values!r}"
+        )
     return names
 
 
 def _declared_classes(values: Any) -> Classes:
     classes = tuple(values) if isinstance(values, list | tuple) else ()
     if not classes or not _alike(classes) or _repeats(classes):
-        raise DataError(f"classes are all text or all numbers, each once; declared is {values!r}")
+        raise DataError(f"classes must be all text or all numbers, each once; got {values!r}")
     return classes if _is_text(classes) else tuple(map(float, classes))
 
 

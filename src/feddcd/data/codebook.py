@@ -173,7 +173,7 @@ def _check_levels(kind: str, made: dict[str, Any]) -> None:
     if kind != "category":
         for name in ("levels", "reference", "labels"):
             if name in made:
-                raise SpecError(f"{name} goes with type = 'category', not with {kind!r}")
+                raise SpecError(f"{name} is for type = 'category', not for {kind!r}")
         return
     if not isinstance(levels, tuple) or not levels:
         raise SpecError("a category needs its levels, as in levels = ['f', 'm']")
@@ -198,7 +198,7 @@ def _check_range(kind: str, made: dict[str, Any]) -> None:
     if "range" not in made:
         return
     if kind not in ("number", "integer", "date"):
-        raise SpecError(f"range goes with numbers and dates, not with type = {kind!r}")
+        raise SpecError(f"range is for numbers and dates, not for type = {kind!r}")
     allowed = (str,) if kind == "date" else (int, float)
     limits = made["range"]
     fits = isinstance(limits, tuple) and len(limits) == 2
@@ -212,7 +212,7 @@ def _check_range(kind: str, made: dict[str, Any]) -> None:
 
 def _check_cuts(kind: str, cuts: Any) -> None:
     if cuts and kind not in ("number", "integer"):
-        raise SpecError(f"cuts go with numbers, not with type = {kind!r}")
+        raise SpecError(f"cuts are for numbers, not for type = {kind!r}")
     real = lambda v: type(v) in (int, float) and math.isfinite(v)
     if not isinstance(cuts, tuple) or not all(map(real, cuts)):
         raise SpecError(f"cuts are numbers, as in cuts = [40, 65]; got {cuts!r}")

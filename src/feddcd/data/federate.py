@@ -137,7 +137,7 @@ def dimensions(agreed: Agreed, model: str) -> tuple[int, int]:
     """The d and k of `phantom` for what the sites have agreed on."""
     classes = len(agreed.classes or ())
     if is_classifier(model) != (classes >= 2) or (model == "logistic" and classes != 2):
-        raise DataError(f"{model} does not go with the agreed classes {agreed.classes}")
+        raise DataError(f"{model} cannot be used with the agreed classes {agreed.classes}")
     d = agreed.features if isinstance(agreed.features, int) else len(agreed.features)
     return d, 1 if classes == 0 or model == "logistic" else classes
 

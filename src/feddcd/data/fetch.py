@@ -118,7 +118,9 @@ def _open(address: str, start: int, before: Served | None, advice: str) -> HTTPR
     if response.status == 206 and not (start and before and _goes_on(response, start, before)):
         response.close()
         if not start:
-            raise DataError(f"{address} answered with a part of the file unasked; {advice}")
+            raise DataError(
+                f"{address} sent a part of the file, but was asked for the whole file; {advice}"
+            )
         return _open(address, 0, None, advice)
     return response
 
@@ -158,7 +160,7 @@ def _verify(source: KnownSet, file: File, address: str, part: Path) -> None:
         part.unlink()
         _notes(part).unlink(missing_ok=True)
         raise DataError(
-            f"{address} gave something else than expected, so it was removed: {error}"
+            f"{address} sent another file than the expected one, so that file was removed: {error}"
         ) from None
 
 

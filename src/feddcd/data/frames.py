@@ -60,7 +60,7 @@ class Reading(NamedTuple):
         for name, value in self._asdict().items():
             if value and not fits[name]:
                 goes = ".xlsx files" if name == "sheet" else ".csv and .tsv files"
-                raise DataError(f"<{name}> goes with {goes}", file=file, settings={name: None})
+                raise DataError(f"<{name}> is for {goes}", file=file, settings={name: None})
 
 
 PLAIN = Reading()

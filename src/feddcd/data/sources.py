@@ -64,19 +64,22 @@ def load(
     if table and os.path.exists(name):
         if index_base != 1:
             raise DataError(
-                f"{name}: index_base goes with LIBSVM files, got index_base={index_base}"
+                f"{name}: index_base is for LIBSVM files only, got index_base={index_base}"
             )
         return read_dataset(name, label, group, test, how)
     if not generated and is_foreign(name) and os.path.exists(name):
         check_kind(name)
     for what, value in {"label": label, "group": group, **how._asdict()}.items():
         if value not in (None, ()) and not table:
-            told = f"{what} goes with .csv, .tsv, .xlsx and .parquet files, not with {name!r}"
+            told = f"{what} is for .csv, .tsv, .xlsx and .parquet files, not for {name!r}"
             raise DataError(told)
     if generated and test is not None:
-        raise DataError(f"{name} has its own test rows; test= goes with files, got {test!r}")
+        raise DataError(f"{name} has its own test rows: leave test= out, got {test!r}")
     if index_base != 1 and (generated or (by_name and name in KNOWN)):
-        raise DataError(f"index_base goes with a path, got index_base={index_base} for {name!r}")
+        raise DataError(
+            f"index_base is for LIBSVM files, and {name!r} is a known "
+            "data set: leave index_base out"
+        )
     if generated:
         return load_embedded(name) if name in EMBEDDED else make_synthetic(name, seed)
     if by_name and name in KNOWN:

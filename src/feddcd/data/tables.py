@@ -45,7 +45,7 @@ def read_site(
     if not is_table(path):
         if label is not None:
             raise DataError(
-                f"{path}: label={label!r} goes with .csv, .tsv, .xlsx and .parquet; other files "
+                f"{path}: label={label!r} is for .csv, .tsv, .xlsx and .parquet files; other files "
                 "are read as LIBSVM, where the label is the first number of a line"
             )
         try:
@@ -54,7 +54,7 @@ def read_site(
             raise error.told("its data file cannot be read as LIBSVM") from error.__cause__
         return SiteData(X.toarray() if is_dense(X) else X, y, None, str(path))
     if index_base != 1:
-        raise DataError(f"{path}: index_base goes with LIBSVM files, got index_base={index_base}")
+        raise DataError(f"{path}: index_base is for LIBSVM files only, got index_base={index_base}")
     return site_of(read_frame(path, how=how), None if label is None else composed(label))
 
 

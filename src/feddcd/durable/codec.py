@@ -167,7 +167,7 @@ def _shape(shape: list[int]) -> tuple[int, ...]:
     if not isinstance(shape, list) or any(type(n) is not int or n < 0 for n in shape):
         raise ValueError(f"a shape of {shape}")
     if len(shape) > _DIMENSIONS or math.prod(max(n, 1) for n in shape) > LIMIT:
-        raise ValueError("an absurd shape")
+        raise ValueError("a shape that no array can have")
     return tuple(shape)
 
 

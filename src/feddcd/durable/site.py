@@ -175,7 +175,10 @@ class Site:
         self.file, self.algorithm, self.f, self.key = file, algorithm, f, key
         saved = file.load()
         if saved is not None and "mode" in saved[0]:
-            raise StateError(f"{file.path} is of a training in sums, which stays one")
+            raise StateError(
+                f"{file.path} belongs to a training in sums, and cannot be "
+                "used for another kind of training"
+            )
         if saved is None:
             first = f if joining is None else joining()
             self.client = new_client(algorithm, first, w, file.client, file.incarnation)

@@ -46,7 +46,7 @@ def split(groups: Any, n: int, n_clients: int, random: np.random.RandomState) ->
     except TypeError:
         raise SpecError("groups mixes labels that cannot be ordered, such as 1 and 'a'") from None
     if labels.dtype.kind == "f" and np.isnan(labels).any():
-        raise SpecError("groups contains NaN: say whose each row is")
+        raise SpecError("groups contains NaN: every row needs a site")
     if len(labels) < 2:
         raise SpecError(f"groups has one value only, {labels[0]!s}: a federation needs two sites")
     order = np.argsort(code, kind="stable")

@@ -60,7 +60,9 @@ class Config:
         if self.answers not in ANSWERS:
             raise SpecError(f"answers is sum or each, not {self.answers!r}")
         if self.answers and self.plan is not None:
-            raise SpecError("answers is a setting of training; of a table it stands in its plan")
+            raise SpecError(
+                "answers is a setting of a training; for a table, set answers in its plan"
+            )
         if self.answers == "sum":
             _check_sums(self.spec)
         for what in ("deadline", "patience", "largest"):
@@ -95,7 +97,10 @@ def _check_sums(spec: Spec) -> None:
 
     row = get_method(spec.algorithm)
     if "bits" in spec.settings and "bits" not in row.settings:
-        raise SpecError(f"{spec.algorithm} has no bits in sums: its server would have to read each")
+        raise SpecError(
+            f"{spec.algorithm} cannot use bits in sums: its server would "
+            "have to read the answer of each site"
+        )
     if not row.in_sums:
         raise SpecError(
             f"{spec.algorithm} is not trained in sums: its steps cannot be followed to the last "

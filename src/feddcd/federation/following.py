@@ -48,7 +48,7 @@ class FollowedJob:
             self.analysis = ANALYSES[self.plan.analysis]
             agreement = self.analysis.agreement(job.agreement, self.plan)
             if job.plan != self.plan.to_dict() | {"analysis": self.plan.analysis}:
-                raise Refused("its plan is not written as plans are")
+                raise Refused("its plan is not written in the form of a plan")
             if tuple(agreement.sites) != job.cohort or agreement.left_out:
                 raise Refused("its agreement is of other sites, or leaves something out")
             if job.codebook != _codebook(self.plan) or job.mode != "sum":
@@ -88,7 +88,7 @@ class FollowedJob:
         try:
             meta, given = unpack(question)
             if meta:
-                raise Refused("a question that says more than it asks")
+                raise Refused("a question with more in it than the question needs")
             like = self.analysis.stand_in(self.plan, self.agreement)
             if set(given) != set(arrays(self._replay.expected)):
                 raise Refused("a question with other parts than expected")

@@ -23,7 +23,7 @@ def load_roster(folder: Path) -> Roster:
     except OSError as error:
         raise FolderError(f"the roster cannot be read: {error}", file=shown(path)) from None
     if data is None:
-        raise FolderError("there is no roster, without which nothing is summed", file=shown(path))
+        raise FolderError("there is no roster, and sums need one", file=shown(path))
     try:
         return Roster.from_json(data).check()
     except Refused as reason:

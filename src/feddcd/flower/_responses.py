@@ -42,7 +42,10 @@ class Clock:
 def bound(response: httpx.Response, largest: int = LARGEST) -> None:
     """Stops reading an answer that is too large, or packed."""
     if response.headers.get("content-encoding", "identity") != "identity":
-        raise httpx.DecodingError("a packed answer was not asked for", request=response.request)
+        raise httpx.DecodingError(
+            "the SuperLink sent a compressed answer, which was not asked for",
+            request=response.request,
+        )
     response.stream = _Bounded(response.stream, largest)
 
 

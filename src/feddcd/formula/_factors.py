@@ -27,7 +27,7 @@ def variable(node: Node, kinds: Kinds) -> Variable:
         case Call(function) if function in BASES:
             return basis(node, kinds)
         case Call("cbind"):
-            raise SpecError(f"formula: {short(node)} stands on the left of ~ alone")
+            raise SpecError(f"formula: {short(node)} can stand only on the left of ~")
         case Call(function):
-            raise SpecError(f"formula: {short(node)} stands within C(x, ...) alone")
+            raise SpecError(f"formula: {short(node)} can stand only within C(x, ...)")
     raise SpecError(f"formula: {short(node)} is no column; write I(...) for arithmetic")

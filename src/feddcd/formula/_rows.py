@@ -110,7 +110,9 @@ def _check_number(node: Node, kinds: Kinds) -> None:
         case Call(function) if function in (*ROW_WISE, "I"):
             raise SpecError(f"formula: {short(node)}: {function} takes one value")
         case _:
-            raise SpecError(f"formula: {short(node)} is no number that a row has")
+            raise SpecError(
+                f"formula: {short(node)} is not a number that can be computed from one row"
+            )
 
 
 def _check_part(node: Node, kinds: Kinds) -> None:
@@ -186,7 +188,7 @@ def _value(node: Node, frame: Any) -> Any:
             return FUNCTIONS[function](_value(inner, frame))
         case Compare(mark, left, right):
             return _compared(mark, left, right, frame)
-    raise SpecError(f"formula: {short(node)} is no number that a row has")
+    raise SpecError(f"formula: {short(node)} is not a number that can be computed from one row")
 
 
 def _compared(mark: str, left: Node, right: Node, frame: Any) -> np.ndarray:

@@ -183,7 +183,7 @@ class _Expansion:
     def times(self, mark: str, left: list[int], right: list[int]) -> list[int]:
         self.steps += len(left) * len(right)
         if self.steps > MOST_STEPS:
-            raise SpecError(f"formula: it multiplies too much, more than {MOST_STEPS:,} pairs")
+            raise SpecError(f"formula: its products make more than {MOST_STEPS:,} pairs of terms")
         if mark == "/":
             whole = 0
             for term in left:

@@ -119,7 +119,8 @@ def choose(
     name = type(algorithm).__name__
     if settings:
         raise SpecError(
-            f"settings go with the name of an algorithm; {name} is an object and has its own: "
+            "settings can be given beside the name of an algorithm; "
+            f"{name} is an object and has its own: "
             f"leave out {', '.join(settings)}"
         )
     spec = dataclasses.replace(spec, algorithm=name, given=(*spec.given, "algorithm"))

@@ -19,7 +19,7 @@ def canonical(value: Any) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise SpecError("a text holds half a letter") from None
+        raise SpecError("a text has a letter that is not whole") from None
 
 
 def parse(data: bytes, most: int) -> Any:
@@ -30,9 +30,9 @@ def parse(data: bytes, most: int) -> Any:
         value = json.loads(data.decode())
         same = canonical(value) == data
     except (ValueError, RecursionError):
-        raise Refused("a text is no JSON as it is written here") from None
+        raise Refused("a text is not JSON in the form that feddcd writes") from None
     if not same:
-        raise Refused("a text is no JSON as it is written here")
+        raise Refused("a text is not JSON in the form that feddcd writes")
     return value
 
 

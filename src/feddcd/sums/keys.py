@@ -46,7 +46,7 @@ class SiteKeys:
     def save(self, path: Path, disk: Disk | None = None) -> None:
         """Never over another file: keys that are lost cannot be made again."""
         if path.exists():
-            raise FolderError("keys are there already, and stay", file=shown(path))
+            raise FolderError("there are keys already, and they are not replaced", file=shown(path))
         lines = (FORM, self.signing.private_bytes_raw().hex())
         lines += (self.agreement.private_bytes_raw().hex(), "")
         save(disk or Disk(), path, "\n".join(lines).encode())

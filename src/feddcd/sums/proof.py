@@ -85,7 +85,7 @@ class JobProof:
             answers = {name: SignedAnswer(*pair(size)) for name in job.cohort}
             exchanges.append(ProvenExchange(question, layout, answers))
         if rest.left:
-            raise Refused("a proof goes on behind its end")
+            raise Refused("a proof has more bytes after its end")
         return cls(roster, job, nonces, tuple(exchanges))
 
     def check(self) -> "JobProof":

@@ -96,7 +96,7 @@ class Pact(NamedTuple):
         own = replace(self.job, cohort=cohort)
         sums = check_exchange(self.roster, own, self.identity, number, exchange)
         if not all(np.isfinite(x).all() for x in sums.values()):
-            raise Refused(f"exchange {number}: one of {', '.join(cohort)} could not tell its part")
+            raise Refused(f"exchange {number}: one of {', '.join(cohort)} could not give its part")
         return sums
 
 

@@ -49,7 +49,7 @@ def check_name(name: Any, what: str) -> None:
     if not isinstance(name, str) or not 0 < len(name) <= MOST_LETTERS:
         raise Refused(f"{what} has a name that is no text of at most {MOST_LETTERS} letters")
     if any("\ud800" <= letter <= "\udfff" for letter in name):
-        raise Refused(f"{what} has a name with half a letter")
+        raise Refused(f"{what} has a name with a letter that is not whole")
 
 
 def check_levels(found: Any, what: str, most: int) -> None:

@@ -29,7 +29,7 @@ def read_columns(meta: Mapping[str, Any]) -> ColumnsOffer:
         check_levels(classes, "its outcome", MOST_LEVELS)
     told = (*numbers, *levels) if columns is not None else ()
     if strange := [name for name in told if name not in set(columns or ())]:
-        raise Refused(f"it tells of {strange[0]!r}, which is none of its columns")
+        raise Refused(f"it tells of {strange[0]!r}, which is not one of its columns")
     return ColumnsOffer(levels, numbers, classes, columns)
 
 

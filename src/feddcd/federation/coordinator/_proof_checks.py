@@ -22,7 +22,7 @@ def check_proof(
     unit = float(np.finfo(np.asarray(proof.value).dtype).eps)
     value, square = float(proof.value), alpha * float(flat @ flat) / 2
     if at_least_zero and value < square - ROUNDING * unit * (abs(value) + square):
-        raise Refused(f"{client}: its objective is below its least")
+        raise Refused(f"{client}: its objective is below the lowest possible value")
     for tangent in (proof.at_model, proof.at_own):
         if not math.isclose(float(tangent.alpha), alpha, rel_tol=64 * unit):
             raise Refused(f"{client}: its certificate has another curvature than agreed on")
@@ -31,7 +31,7 @@ def check_proof(
         if height + square > value + slack:
             raise Refused(f"{client}: a tangent of its objective is above the objective")
         if tangent is proof.at_model and height + square < value - slack:
-            raise Refused(f"{client}: its objective and its tangent at the model do not meet")
+            raise Refused(f"{client}: its objective and its tangent at the model differ")
 
 
 def _height(tangent: Tangent, w: np.ndarray) -> tuple[float, float]:

@@ -207,7 +207,10 @@ def members(folder: FederationFolder) -> Roster | None:
 def _claimed(folder: FederationFolder, site: str) -> tuple[InvitationRecord, Claim]:
     record = _load(folder, site) if check_site(site) else None
     if record is None or record.site != site:
-        raise SpecError(f"{site!r} is not invited: feddcd federation invite {shown(folder.path)}")
+        raise SpecError(
+            f"{site!r} is not invited yet; invite it with: feddcd federation "
+            f"invite {shown(folder.path)} NAME"
+        )
     if record.confirmed is not None and folder.key(site).exists():
         raise SpecError(f"{site} is confirmed already")
     claim = record.claimed()

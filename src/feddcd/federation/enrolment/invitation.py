@@ -109,7 +109,7 @@ def check_site(name: Any) -> bool:
 
 def check_address(address: str) -> str:
     if not _ADDRESS.fullmatch(address):
-        raise Refused(f"{address!r} is no address, as in fed.example.org:9093")
+        raise Refused(f"{address!r} is not an address such as fed.example.org:9093")
     return address
 
 

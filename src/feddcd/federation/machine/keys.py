@@ -41,7 +41,7 @@ class Authority(NamedTuple):
     def load(cls, folder: Path) -> "Authority":
         key = serialization.load_pem_private_key((folder / "ca.key").read_bytes(), None)
         if not isinstance(key, ec.EllipticCurvePrivateKey):
-            raise SpecError(f"{folder / 'ca.key'}: not the key of an authority of ours")
+            raise SpecError(f"{folder / 'ca.key'}: not the key of an authority that feddcd made")
         return cls(key, x509.load_pem_x509_certificate((folder / "ca.crt").read_bytes()))
 
     def save(self, folder: Path) -> None:
@@ -121,7 +121,7 @@ def check_node_key(key: bytes) -> None:
             raise ValueError
         found = _load(key)
     except (ValueError, UnsupportedAlgorithm):
-        raise Refused("the key of a node is no public key") from None
+        raise Refused("the key of a node is not a public key") from None
     if not isinstance(found, ec.EllipticCurvePublicKey) or found.curve.name != CURVE.name:
         raise Refused(f"the key of a node is not on the curve {CURVE.name}")
 

@@ -270,7 +270,7 @@ def _only(envelope: Envelope, names: set[str], arrays: set[str] | None) -> None:
 
 def _text(value: Any) -> bytes:
     if not isinstance(value, str):
-        raise Refused("a job that is no text")
+        raise Refused("a job that is not a text")
     return value.encode()
 
 
@@ -282,5 +282,5 @@ def _hex(value: Any) -> bytes:
 
 def _bytes(array: np.ndarray) -> bytes:
     if array.dtype != np.uint8 or array.ndim != 1:
-        raise Refused("a part of a message that is no bytes")
+        raise Refused("a part of a message that is not bytes")
     return array.tobytes()

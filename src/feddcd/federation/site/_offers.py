@@ -27,7 +27,9 @@ def offer_of(book: Codebook, plan: Any, analysis: Analysis, entering: Sequence[s
         told[str(read_formula(plan.formula).outcome)] = made.offer.classes
     for name, levels in told.items():
         if not set(levels) <= set(known.get(name, ())):
-            raise not_allowed(f"levels of the column {name[:50]!r}, which its codebook has not")
+            raise not_allowed(
+                f"levels of the column {name[:50]!r}, which its codebook does not have"
+            )
     return made._replace(classes={}, levels={})  # no rows are behind these names
 
 

@@ -68,7 +68,7 @@ def _check_declared(own: Codebook, plan: Any) -> None:
     known = own.levels(declared)
     for name, levels in declared.items():
         if name not in known or len(levels) != len(known[name]) or set(levels) != set(known[name]):
-            raise not_allowed(f"other levels than its codebook's for the column {name[:50]!r}")
+            raise not_allowed(f"levels of the column {name[:50]!r} that its codebook does not list")
 
 
 def _check_sent(sent: Codebook) -> None:
