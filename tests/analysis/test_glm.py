@@ -261,13 +261,15 @@ def file_data(name):
 
 
 @needs_files
-@pytest.mark.parametrize("name", [pytest.param("a9a", marks=pytest.mark.chaos), "phishing"])
-def test_seven_exchanges_with_fifty_sites(name):
-    """Six are enough for a hundredth of a standard error."""
+@pytest.mark.parametrize(
+    ("name", "exchanges"), [pytest.param("a9a", 7, marks=pytest.mark.chaos), ("phishing", 6)]
+)
+def test_few_exchanges_with_fifty_sites(name, exchanges):
+    """Five are enough for a hundredth of a standard error."""
     X, y, site = file_data(name)
-    assert FederatedGLM().fit(X, y, groups=site).n_exchanges_ <= 7
+    assert FederatedGLM().fit(X, y, groups=site).n_exchanges_ <= exchanges
     model = FederatedGLM(tol=0.01).fit(X, y, groups=site)
-    assert model.n_exchanges_ <= 6
+    assert model.n_exchanges_ <= 5
     assert model.certified_error_ <= 0.01
     result = pooled("binomial", sm.add_constant(X), y)
     off = np.abs(model.table_["coef"] - result.params) / result.bse

@@ -4,7 +4,7 @@ The first exchange, at w = 0 and with everyone, gives moments and curvature, and
 guess. Then, while some sites are missing, each keeps its latest quadratic model at the server and
 the next point minimises their sum; near the optimum a point is held until all have answered.
 Where all have, the bound of `_points` holds, and the step takes the third derivative along
-the last move into account.
+the last move into account (`_bend`).
 """
 
 from collections.abc import Callable, Mapping
@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._errors import SpecError
+from ._bend import bent
 from ._cost import Log, Talk, visit
 from ._dependence import basis, check_dependent, check_zero, column_squares
 from ._latest import Latest, add_up, is_stable
@@ -34,7 +35,7 @@ from ._points import (
     with_penalty,
 )
 from ._sums import NONE, Moments, PointQuestion
-from .families import OUTSIDE
+from .families import OUTSIDE, Family
 
 STALLS = 5  # points in a row without progress that mean separation
 NEAR = 0.1  # standard errors of a step, below which a point is held until all have answered
@@ -161,7 +162,7 @@ def newton(
             raise Separated(now.w)
         if error <= tol or now.rounded:
             return (yield from _finish_null(done, asked, at, log))
-        state = _arrive(state, now, answers, log.left == 1, model.loss.firth)
+        state = _arrive(state, now, answers, log.left == 1, model.loss)
     return _last(model, log, done)._replace(null=null)
 
 
@@ -243,11 +244,11 @@ def _shorten(state: _State) -> _State:
     return state._replace(t=state.t / 2)
 
 
-def _arrive(state: _State, now: Point, answers: Answers, last: bool, firth: bool) -> _State:
-    stalls = state.stalls + 1 if _stalled(now) and not firth else 0
+def _arrive(state: _State, now: Point, answers: Answers, last: bool, loss: Family) -> _State:
+    stalls = state.stalls + 1 if _stalled(now) and not loss.firth else 0
     if stalls == STALLS or (stalls >= 2 and last):
         raise Separated(now.w - state.anchor)
-    step = _step(now, state.best if state.begun else None)
+    step = _step(now, state, loss)
     latest = {site: Latest(now.w, a) for site, a in answers.items()}
     t = min(1.0, 2 * state.t) if state.t > 0 else 1.0
     return _State(now.w, step.reshape(now.w.shape), t, latest, now, True, True, stalls)
@@ -269,18 +270,12 @@ def _stalled(point: Point) -> bool:
     return point.m > 0.3 and point.bound.decrement <= 1 and not x < 0.5
 
 
-def _step(now: Point, before: Point | None) -> np.ndarray:
-    """Newton's step q, and where the last move v is known what it tells of the third derivative:
-    ∇³f[v] = ΔH about, so with q = av + u the correction is -H⁻¹(a²ΔHv + 2aΔHu)/2."""
+def _step(now: Point, state: _State, loss: Family) -> np.ndarray:
+    """Newton's, and what the last move tells of the third derivative."""
     try:
         q = -solve(now.H, now.g)
     except np.linalg.LinAlgError:
         return _scored(now)
-    if before is None:
-        return q
-    change, v = now.H - before.H, (now.w - before.w).reshape(-1)
-    size = v @ now.H @ v
-    a = (q @ now.H @ v) / size if size > 0 else 0.0
-    correction = -solve(now.H, change @ (a * a * v + 2 * a * (q - a * v))) / 2
-    small = correction @ now.H @ correction < (q @ now.H @ q) / 2
-    return q + correction if small else q
+    if state.best is None or not (state.begun or loss.expected is None):
+        return q  # the pilot's H is Fisher's information
+    return bent(now, state.best, q, begun=state.begun, gradients=not loss.firth)

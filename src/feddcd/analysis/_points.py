@@ -19,7 +19,8 @@ analysis goes too far where the columns are far from normal. With n rows, class 
 
     b = (v C + P)⁻¹ v (μ_k - μ_0),  v = n π_k (1 - π_k),  ln(π_k/π_0) - b'(μ_k + μ_0)/2
 
-is the latter; a quarter of it and three quarters of the former save one or two exchanges.
+is the latter. The guess lies between the two, about as far from 0 as the geometric mean of their
+distances: that saves one or two exchanges.
 gaussian: Newton's first step, which is exact. All others: the first step of iteratively reweighted
 least squares, from means guessed by row.
 """
@@ -36,7 +37,6 @@ from .families import Family
 
 Answers = Mapping[str, Answer]
 RIDGE = 1e-6
-DISCRIMINANT = 0.25  # its share of the guess; found by trial on a9a and phishing
 BINS = {"binomial": 100, "gaussian": 40, "poisson": 40}
 SPREAD = 2.5  # standard deviations of the linear predictor that the bins cover
 
@@ -84,7 +84,8 @@ def decrement(
     found, trace = float(np.sqrt(max(g @ V @ g, 0.0))), np.trace(V)
     rounding = np.finfo(float).eps * size * np.sqrt(len(g) * trace)
     squares = float(np.sum(E**-2.0))
-    rounding += entry * (np.sqrt(squares * trace) + found * squares * trace)
+    with np.errstate(over="ignore", invalid="ignore"):  # of rows that are separated
+        rounding += entry * (np.sqrt(squares * trace) + found * squares * trace)
     return found, float(rounding)
 
 
@@ -219,7 +220,16 @@ def first_steps(
         far = discriminant(sums, G, model.penalty, model.intercept)
     if far is None:
         return (own,)
-    return DISCRIMINANT * far * D[:, None] + (1 - DISCRIMINANT) * own, own
+    return between(own, far * D[:, None], first.H), own
+
+
+def between(near: np.ndarray, far: np.ndarray, H: np.ndarray) -> np.ndarray:
+    """On the line between two steps. Where these have one direction and lengths 1 and r, in the
+    metric H, the length is sqrt(r)."""
+    one, other = (float(x.reshape(-1) @ H @ x.reshape(-1)) for x in (near, far))
+    if not (one > 0 and np.isfinite(other)):
+        return near
+    return near + (far - near) / (1 + (other / one) ** 0.25)
 
 
 def reweighted(model: Model, D: np.ndarray, sums: Moments, own) -> tuple[np.ndarray, ...]:

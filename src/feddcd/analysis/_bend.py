@@ -1,0 +1,37 @@
+"""A step that knows how the curvature changes.
+
+Newton's step q from w falls short where the curvature falls on the way, and goes too far where it
+grows. The last move v, which ended at w, shows the change: with H before and now, T = ∇³f[v] is
+about ΔH. With q = av + u,
+
+    g + Hs + ∇³f[s, s]/2 = 0,  s = q - H⁻¹(a²Tv + 2aTu)/2,
+
+but for ∇³f[u, u], of which nothing is known. The gradients at both ends tell Tv more exactly than
+ΔH does: with b = -v, which leads from w back,
+
+    Tv = 6(g_before - g - Hb) - 2(H_before - H)b,
+
+in which the fourth derivative cancels. From the pilot the move is long, and ΔH is more than T, as
+curvature falls most at first; that makes up for ∇³f[u, u], as long as the step goes on (a > 0).
+"""
+
+import numpy as np
+
+from ._points import Point, solve
+
+MOST = 0.5  # of |q|², in the metric H, that the correction may have
+
+
+def bent(now: Point, before: Point, q: np.ndarray, begun: bool, gradients: bool) -> np.ndarray:
+    """`begun`: before is not the pilot; `gradients`: they belong to the Hessians."""
+    change, v = now.H - before.H, (now.w - before.w).reshape(-1)
+    size = float(v @ now.H @ v)
+    a = float(q @ now.H @ v) / size if size > 0 else 0.0
+    if a == 0 or not (begun or a > 0):
+        return q
+    third = change @ v
+    if begun and gradients:
+        third = 6 * (before.g - now.g + now.H @ v) - 2 * third
+    correction = -solve(now.H, a * a * third + 2 * a * change @ (q - a * v)) / 2
+    own, other = float(correction @ now.H @ correction), float(q @ now.H @ q)
+    return q + correction * min(1.0, np.sqrt(MOST * other / own)) if own > 0 else q
