@@ -8,6 +8,8 @@ import pytest
 
 pytest.importorskip("flwr")
 
+from feddcd.federation.machine import serve
+
 # in a process of its own: this one has threads, which forks do not survive
 SCRIPT = """
 import json, os, sys, time
@@ -28,10 +30,11 @@ def answer(question):
             return str(np.ones(1 << 27).sum()).encode()  # 1 GiB
         except MemoryError:
             return b"too large"
-    return b"%d answers %s" % (os.getpid(), question)
+    return b"%d answers %s, prepared %d times" % (os.getpid(), question, len(prepared))
 
 TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
-answering = start_answering(answer, 3.0, 1 << 28)
+prepared = []
+answering = start_answering(answer, 3.0, 1 << 28, lambda: prepared.append(1))
 said = []
 for question in (b"one", b"endless", b"dies", b"large", b"two"):
     message = packed(Message(wrap(question), 1, "train"))
@@ -52,8 +55,25 @@ def test_one_process_for_each_message():
     parent, (one, endless, dies, large, two) = json.loads(done.stdout)
     first, second = (int(said.split(" ")[0]) for said in (one, two))
     assert len({parent, first, second}) == 3
-    assert one.endswith("answers one")
-    assert two.endswith("answers two"), "after one was killed, and one too slow"
+    assert one.endswith("answers one, prepared 1 times")
+    assert two.endswith("answers two, prepared 5 times"), "after one was killed, and one too slow"
     assert endless == "Overrun: it would take longer than 3 s"
     assert dies == "Ended: its process ended with -9"
     assert large == ("too large" if sys.platform == "linux" else large)
+
+
+def test_a_site_imports_what_its_rules_of_now_allow(tmp_path, monkeypatch):
+    """A site for tables loads no JAX; one that allows training later need not start anew."""
+    imported, rules = [], tmp_path / "policy.toml"
+    monkeypatch.setattr(serve, "import_module", imported.append)
+    for text, names in (
+        (None, [serve.TABLES]),
+        ("training = true\ncomplete = true\n", [serve.TABLES, serve.TRAINING]),
+        ("training = false\ncomplete = true\n", [serve.TABLES]),
+        ("training = true\n", [serve.TABLES]),  # cut short
+    ):
+        if text is not None:
+            rules.write_text(text)
+        imported.clear()
+        serve._prepare(tmp_path)
+        assert imported == names, text

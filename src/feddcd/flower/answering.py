@@ -1,8 +1,8 @@
 """Each message is answered by a new process, which has an end: of time, and of memory.
 
 On Linux it is forked from one that has one thread and has imported what a site needs: that takes
-some milliseconds, importing Flower, JAX and this package two seconds. Elsewhere forks are not safe,
-or not there.
+some milliseconds, importing Flower, JAX and this package two seconds. It imports while nobody
+waits for it. Elsewhere forks are not safe, or not there.
 
     node             speaks with the link, beats, has threads
       fork server    one thread; ends with the node
@@ -78,12 +78,11 @@ class Answering:
 class ForkServer:
     """Lets a process that is forked here and now, before there are threads, start the others."""
 
-    def __init__(self, answering: Answering):
+    def __init__(self, answering: Answering, prepare: Callable[[], None]):
         self._pipe, theirs = multiprocessing.Pipe()
-        gc.freeze()  # the collector would touch, and so copy, what forks share
         if not os.fork():
             self._pipe.close()  # so that it ends with the process that writes to it
-            _fork_for(theirs, answering)
+            _fork_for(theirs, answering, prepare)
         theirs.close()
 
     def __call__(self, id: str, parts: dict[str, bytes]) -> Packed:
@@ -97,8 +96,10 @@ class ForkServer:
         return said
 
 
-def _fork_for(pipe: Any, answering: Answering) -> None:
+def _fork_for(pipe: Any, answering: Answering, prepare: Callable[[], None]) -> None:
     while True:
+        prepare()
+        gc.freeze()  # the collector would touch, and so copy, what forks share
         try:
             id, parts = pipe.recv()
         except EOFError:
@@ -110,10 +111,13 @@ def _fork_for(pipe: Any, answering: Answering) -> None:
         pipe.send(said)
 
 
-def start_answering(answer: Answer, seconds: float, memory: int) -> Answering | ForkServer:
-    """To be called before any thread is started, with all modules imported that are needed."""
+def start_answering(
+    answer: Answer, seconds: float, memory: int, prepare: Callable[[], None] = lambda: None
+) -> Answering | ForkServer:
+    """To be called before any thread is started. `prepare` imports what the next answer may need;
+    it is called again after each answer, and raises nothing."""
     if sys.platform == "linux":
-        return ForkServer(Answering(answer, seconds, memory, "fork"))
+        return ForkServer(Answering(answer, seconds, memory, "fork"), prepare)
     return Answering(answer, seconds, memory)
 
 

@@ -13,13 +13,14 @@ from pathlib import Path
 
 from ..._errors import FeddcdError
 from ..folder import load_address, load_limits, load_place
+from ..site import policy
 from ..site.answer import answer, note
 from ..wire import Refusal, pack_message
 from .keys import load_private
 from .link_state import LinkState
 
-# what an answer may import: the second needs JAX, which a site for tables can lack
-NEEDED = ("feddcd.federation.site._tables", "feddcd.federation.site._training")
+# what an answer may import: the second needs JAX, which a site for tables does not load
+TABLES, TRAINING = "feddcd.federation.site._tables", "feddcd.federation.site._training"
 
 
 def main() -> None:
@@ -29,10 +30,8 @@ def main() -> None:
     try:
         folder = Path(sys.argv[1])
         place, (seconds, memory) = load_place(folder), load_limits(folder)
-        for name in NEEDED:
-            with suppress(ModuleNotFoundError):
-                import_module(name)
-        answering = start_answering(partial(answer, place=place), seconds, memory)
+        prepare = partial(_prepare, folder)
+        answering = start_answering(partial(answer, place=place), seconds, memory, prepare)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the link is told
         refuse = lambda reason: pack_message(Refusal(place.client, f"{place.client}: {reason}"))
         authority, key = (folder / "ca.crt").read_bytes(), load_private(folder / "key")
@@ -43,6 +42,15 @@ def main() -> None:
     except (FeddcdError, OSError) as error:
         _say(f"ERROR: {error}")
         sys.exit(1)
+
+
+def _prepare(folder: Path) -> None:
+    """Imports what an answer may need by the rules of now; what fails here fails in the answer,
+    which says so."""
+    with suppress(FeddcdError, OSError, ImportError):
+        import_module(TABLES)
+        if policy.load_policy(folder / policy.FILE).training:
+            import_module(TRAINING)
 
 
 def _say(text: str) -> None:
