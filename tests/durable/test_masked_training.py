@@ -99,7 +99,8 @@ def test_in_sums_as_in_the_clear(name, folder, monkeypatch):
     rough = MaskedDeployment(folder / "rough", given, algorithm=compiled, rounds=rounds)
     rough.run()
     one, other = (algorithm.model(run.server().now.state) for run in (made, rough))
-    assert 1e-4 < np.abs(one - other).max() < 1e-1
+    # far above the fine grid; by how much is chance, as nobody chooses the cohorts
+    assert 1e-8 < np.abs(one - other).max() < 1e-1
     server, states = rough.server().now.state, tree.stack(list(rough.states().values()))
     for sum in algorithm.residuals(server, states, jnp.array(list(weights.values()))):
         assert np.abs(sum).max() < 1e-14
