@@ -17,9 +17,11 @@ from ._coding import Extra as Extra
 from ._coding import arrived as arrived
 from ._coding import code as code
 from ._coding import extra_bytes as extra_bytes
+from ._coding import extra_sent as extra_sent
 from ._coding import filled as filled
 from ._coding import no_parts as no_parts
 from ._coding import opened as opened
+from ._coding import opened_now as opened_now
 from ._coding import parts_of as parts_of
 from ._coding import travelling as travelling
 from ._coding import usual_bytes as usual_bytes

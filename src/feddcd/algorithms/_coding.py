@@ -112,6 +112,15 @@ def opened(value: PyTree) -> PyTree:
     return jax.tree.map(_open, value, is_leaf=_is_marked)
 
 
+def opened_now(value: PyTree) -> PyTree:
+    """The same of an upload that has arrived, compiled where something in it is coded."""
+    leaves = jax.tree.leaves(value, is_leaf=_is_marked)
+    return _opened(value) if any(map(_is_marked, leaves)) else value
+
+
+_opened = jax.jit(opened)
+
+
 def _open(x: Any) -> Any:
     if isinstance(x, Coded):
         q = x.q.astype(jnp.result_type(float))
@@ -196,6 +205,11 @@ def arrived(like: PyTree, arrays: Mapping[str, np.ndarray]) -> PyTree:
 def usual_bytes(value: PyTree) -> int:
     """Of an upload without its extra parts."""
     return tree.nbytes(no_parts(value))
+
+
+def extra_sent(value: PyTree) -> int:
+    """The bytes of the extra parts of an upload that has arrived."""
+    return sum(tree.nbytes(x.value) for x in _extras(value) if x.there)
 
 
 def extra_bytes(value: PyTree) -> Int[Array, ""] | None:

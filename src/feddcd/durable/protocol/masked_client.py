@@ -16,7 +16,7 @@ from jaxtyping import PyTree
 
 from ..._errors import DataError, Refused
 from ..._types import Key, Params
-from ...algorithms import AbstractAlgorithm, filled, opened, with_parts
+from ...algorithms import AbstractAlgorithm, filled, opened_now, with_parts
 from ...problems import AbstractProblem
 from ...sums import signing
 from ...sums.keys import SiteKeys
@@ -126,7 +126,7 @@ def work(own: Follower, f: AbstractProblem, client: MaskedClient, question: byte
     state, up = algorithm.client_step(f, client.state, down, mine)
     if bad := unsound(up.value):
         raise Refused(f"{client.id}: its own result in round {round} {bad}")
-    summed = with_parts(opened(up.value), parts)
+    summed = with_parts(opened_now(up.value), parts)
     try:
         scaled, error = on_grid(summed, pact.part(round, client.id))
     except DataError:

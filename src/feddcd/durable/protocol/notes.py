@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, PyTree
 
 from ... import tree
 from ..._types import Params
-from ...algorithms import AbstractAlgorithm, Recalled, opened
+from ...algorithms import AbstractAlgorithm, Recalled, opened_now
 
 
 class Notes(NamedTuple):
@@ -83,7 +83,7 @@ def after_round(
     noted: Callable[..., PyTree] = algorithm.noted  # pyright: ignore
     if notes.each:
         pairs = zip(members, sent, strict=True)
-        new = {id: noted(state, note_of(notes, id), opened(value)) for id, value in pairs}
+        new = {id: noted(state, note_of(notes, id), opened_now(value)) for id, value in pairs}
         own = {id: id for id in members}
         return notes._replace(kept={**notes.kept, **new}, last={**notes.last, **own})
     key = str(round)

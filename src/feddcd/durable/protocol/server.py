@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, PyTree
 from ... import tree
 from ..._errors import Refused
 from ..._types import Key, Params
-from ...algorithms import AbstractAlgorithm, extra_bytes, opened, parts_of, travelling
+from ...algorithms import AbstractAlgorithm, extra_sent, opened, opened_now, parts_of, travelling
 from ...participation import broadcast_key
 from ..codec import digest
 from . import (
@@ -145,7 +145,7 @@ def _check(algorithm: AbstractAlgorithm, server: Server, reply: Reply, guard: Gu
     if digest(travelling(reply.value)) != reply.digest:
         raise Refused(f"{reply.client}: its upload was damaged on the way")
     bound = guard.largest * (1 + _size(algorithm.model(server.state)))
-    size = _size(opened(reply.value))
+    size = _size(opened_now(reply.value))
     if size > bound:
         raise Refused(f"{reply.client}: its upload has size {size:.3g}, allowed is {bound:.3g}")
 
@@ -167,14 +167,9 @@ def close(server: Server) -> Summed | None:
     weights = [server.members[id].weight for id in members]
     share = sum(weights) / sum(member.weight for member in server.members.values())
     digests = tuple(now.replies[id].digest for id in members)
-    mean, extra = mean_of(values, np.asarray(weights)), sum(map(_extra, values))
+    mean, extra = mean_of(values, np.asarray(weights)), sum(map(extra_sent, values))
     sent = tuple(values) if server.notes is not None and server.notes.each else ()
     return Summed(now.stamp, members, digests, share, mean, extra, sent)
-
-
-def _extra(value: PyTree) -> int:
-    size = extra_bytes(value)
-    return 0 if size is None else int(size)
 
 
 @jax.jit
