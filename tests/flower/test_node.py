@@ -4,12 +4,13 @@ import time
 from email.utils import formatdate
 
 import httpx
+import numpy as np
 import pytest
 
 pytest.importorskip("flwr")
 
 from cryptography.hazmat.primitives.asymmetric import ec
-from flwr.app import Message
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.common.serde import message_from_proto
 from flwr.proto.fleet_pb2 import (
     ActivateNodeResponse,
@@ -33,7 +34,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from feddcd._errors import FlowerError
 from feddcd.federation.machine.keys import Authority
 from feddcd.flower import node
-from feddcd.flower._messages import unwrap, wrap
+from feddcd.flower._messages import FEW, unwrap, wrap
 from feddcd.flower.answering import Ended, Overrun, _reply, packed
 from feddcd.flower.node import BUNDLE, SiteNode
 
@@ -153,6 +154,33 @@ def test_a_question_is_answered_by_our_function(monkeypatch):
     assert sum("no connection to host:1" in said for said in link.said) == 1, "said once"
 
 
+@pytest.mark.parametrize(("size", "parts"), [(0, 3), (FEW, 3), (FEW + 1, 5)])
+def test_few_bytes_are_one_part_and_all_come_back(size, parts, monkeypatch):
+    """Each part is a call of its own: beside our bytes there are the message and its list."""
+    link = Link(monkeypatch)
+    data = bytes(range(256)) * (size // 256 + 1)
+    link.question = packed(Message(wrap(data[:size]), 7, "train"))
+    link.tree = ObjectTree.FromString(link.question.tree)
+    with pytest.raises(Over):
+        link.serve(lambda id, parts: _reply(id, parts, lambda question: question))
+    assert link.calls.count("pull-object") == len(link.pushed) == parts
+    assert link.text() == data[:size]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        RecordDict(),
+        RecordDict({"feddcd": ConfigRecord({"other": b"x"})}),
+        RecordDict({"feddcd": ConfigRecord({"packed": "text"})}),
+        RecordDict({"feddcd": ArrayRecord({"packed": Array(np.ones(2))})}),
+    ],
+)
+def test_what_is_no_message_of_ours(content, monkeypatch):
+    Link(monkeypatch)
+    assert unwrap(Message(content, 7, "train")) is None
+
+
 def test_a_bundle_of_code_is_named_and_not_fetched(monkeypatch):
     link = Link(monkeypatch, "outsider/\x1b[31mhostile")
     with pytest.raises(Over):
@@ -179,7 +207,7 @@ def test_a_question_that_cannot_be_answered(error, monkeypatch):
 @pytest.mark.parametrize("limit", ["LARGEST", "PARTS"])
 def test_a_question_that_is_too_large_is_not_read(limit, monkeypatch):
     link = Link(monkeypatch)
-    monkeypatch.setattr(node, limit, 3)
+    monkeypatch.setattr(node, limit, 2)
     with pytest.raises(Over):
         link.serve(raising(AssertionError("it was read")))
     assert link.text().startswith(b"refused: the question has ")

@@ -1,14 +1,21 @@
-"""Our bytes in Flower's messages: one array, which Flower sends in chunks, never pickled."""
+"""Our bytes in Flower's messages, never pickled.
+
+Flower sends each part of a message by a call of its own: few bytes are one part, many an array,
+which it cuts into pieces.
+"""
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, Message, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 
-_RECORD, _ARRAY = "feddcd", "packed"
+_RECORD, _NAME = "feddcd", "packed"
+FEW = 1 << 20  # bytes
 
 
 def wrap(data: bytes) -> RecordDict:
+    if len(data) <= FEW:
+        return RecordDict({_RECORD: ConfigRecord({_NAME: data})})
     array = Array(np.frombuffer(data, np.uint8))
-    return RecordDict({_RECORD: ArrayRecord({_ARRAY: array})})
+    return RecordDict({_RECORD: ArrayRecord({_NAME: array})})
 
 
 def unwrap(message: Message) -> bytes | None:
@@ -16,7 +23,10 @@ def unwrap(message: Message) -> bytes | None:
     if message.has_error():
         return None
     try:
-        array = message.content.array_records[_RECORD][_ARRAY].numpy()
+        if _RECORD in message.content.config_records:
+            data = message.content.config_records[_RECORD][_NAME]
+            return data if isinstance(data, bytes) else None
+        array = message.content.array_records[_RECORD][_NAME].numpy()
     except (KeyError, TypeError, ValueError):
         return None
     return array.tobytes() if array.dtype == np.uint8 and array.ndim == 1 else None
