@@ -90,6 +90,7 @@ def mnist(tmp_path, monkeypatch):
         yield made
 
 
+@pytest.mark.chaos
 def test_feddcd_on_mnist_is_where_the_authors_were(mnist):
     as_the_authors_began(mnist, {"feddcd": (3, 5)})
 
