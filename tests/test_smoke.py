@@ -22,7 +22,7 @@ pytestmark = pytest.mark.smoke
 README = (ROOT / "README.md").read_text()
 FEDERATION = ("init fed --job", "simulate", "verify")
 SMALL = "--data synthetic:n=80,d=3,groups=4 --clients 4 --tau 2 --l2 0.1 --loss 0.2"
-SMALL += " --certify-every 10"
+SMALL += " --certify-every 10 --algorithm feddcd"
 
 
 CHECKPOINT = "checkpoint.npz"

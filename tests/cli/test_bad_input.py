@@ -401,7 +401,7 @@ def test_huge_features_give_finite_numbers():
     rng = np.random.default_rng(1)
     rows = 1e6 * rng.standard_normal((40, 3))
     data = (rows, (rows[:, 0] > 0).astype(float))
-    result = feddcd.run(data, clients=4, rounds=4, certify_every=2, l2=1e-9)
+    result = feddcd.run(data, clients=4, rounds=4, certify_every=2, l2=1e-9, algorithm="feddcd")
     assert np.isfinite(result.history["objective"]).all()
     assert np.isfinite(result.model).all()
     assert result.certificate.lower_bound <= result.certificate.objective

@@ -311,8 +311,9 @@ class TestProblem:
 
     def test_its_precision_is_that_of_mu(self):
         f = jax.tree.map(lambda x: x.astype(np.float32) if x.dtype.kind == "f" else x, squares()[0])
-        assert feddcd.run(problem=f, w=np.zeros(D), rounds=2).model.dtype == np.float32
-        assert feddcd.run(problem=squares()[0], w=np.zeros(D), rounds=2).model.dtype == np.float64
+        few = {"w": np.zeros(D), "rounds": 2, "algorithm": "mbsgd"}
+        assert feddcd.run(problem=f, **few).model.dtype == np.float32
+        assert feddcd.run(problem=squares()[0], **few).model.dtype == np.float64
         assert not jax.config.jax_enable_x64
 
     BAD: ClassVar = {
@@ -359,7 +360,7 @@ class TestProblem:
 class TestTables:
     def test_a_table_for_each_client_is_as_parts_of_one(self):
         X, y = signs()
-        options = {"model": "logistic", "l2": 0.1, "tau": 2, "rounds": 5}
+        options = {"model": "logistic", "l2": 0.1, "tau": 2, "rounds": 5, "algorithm": "fedavg"}
         whole = feddcd.run((X, y), parts=PARTS, **options)
         tables = [(X[part], y[part]) for part in PARTS]
         sparse = {
@@ -377,7 +378,7 @@ class TestTables:
         frame = pd.DataFrame(X, columns=list("abcd")).assign(
             state=np.where(y > 0, "ill", "well"), site=np.repeat(["s", "t", "u"], SIZES)
         )
-        options = {"model": "logistic", "l2": 0.1, "tau": 2, "rounds": 4}
+        options = {"model": "logistic", "l2": 0.1, "tau": 2, "rounds": 4, "algorithm": "fedavg"}
         whole = feddcd.run((X, 1 - y), parts=PARTS, **options)
         pooled = feddcd.run(frame, label="state", group="site", **options)
         each = [frame[frame.site == name].drop(columns="site") for name in "stu"]
@@ -393,7 +394,7 @@ class TestTables:
     def test_words_are_classes(self):
         X, y = signs()
         words = np.array(["b", "a"])[y.astype(int)]
-        options = {"parts": PARTS, "tau": 2, "rounds": 3}
+        options = {"parts": PARTS, "tau": 2, "rounds": 3, "algorithm": "mbsgd"}
         result = feddcd.run((X, words.tolist()), **options)
         assert_same_rounds(result, feddcd.run((X, 1 - y), **options))
         assert result.classes.tolist() == ["a", "b"]

@@ -180,7 +180,8 @@ class TestColumns:
     def test_objective_is_the_mean_over_clients_or_rows(self, weighting):
         """F/N in NumPy: mean_i mean_j loss_ij, or the mean over all rows; plus l2/2 |W|²."""
         X, y, parts = rows()
-        result = feddcd.run((X, y), parts=parts, tau=3, rounds=6, l2=0.1, weighting=weighting)
+        few = {"tau": 3, "rounds": 6, "l2": 0.1, "algorithm": "mbsgd"}
+        result = feddcd.run((X, y), parts=parts, weighting=weighting, **few)
         z = X @ result.model
         losses = logsumexp(z, axis=1) - z[np.arange(len(y)), y.astype(int)]
         right = np.argmax(z, 1) == y
@@ -213,7 +214,7 @@ class TestPrecision:
     def test_double_without_a_global_setting(self):
         X, y, parts = rows()
         assert not jax.config.jax_enable_x64
-        result = feddcd.run((X, y), parts=parts, tau=3, rounds=6, l2=0.1)
+        result = feddcd.run((X, y), parts=parts, tau=3, rounds=6, l2=0.1, algorithm="feddcd")
         assert not jax.config.jax_enable_x64
         assert jnp.zeros(1).dtype == jnp.float32
         assert result.model.dtype == np.float64
@@ -222,7 +223,8 @@ class TestPrecision:
 
     def test_single_on_request(self):
         X, y, parts = rows()
-        result = feddcd.run((X, y), parts=parts, tau=2, rounds=3, l2=0.1, dtype="float32")
+        few = {"tau": 2, "rounds": 3, "l2": 0.1, "algorithm": "mbsgd"}
+        result = feddcd.run((X, y), parts=parts, dtype="float32", **few)
         assert result.model.dtype == np.float32
         assert not jax.config.jax_enable_x64
 
