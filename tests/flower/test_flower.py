@@ -121,19 +121,20 @@ def without_site_3(home, l2, rounds):
 
 @pytest.fixture
 def stranger(tmp_path):
-    """A site with a key that nobody registered: it is turned away while the link is there."""
+    """A site with a key that nobody registered; what it gives waits until it is turned away, for
+    which the link has to be there."""
     folder = tmp_path / "site-5"
     group = Group(tmp_path / "process.json")
 
-    def turned_away(up):
+    def start(up):
         folder.mkdir()
         for name in ("site.toml", "ca.crt", "data.csv"):
             shutil.copy(up.home.site("site-1") / name, folder / name)
         write_pair(folder)
         group.start(node(folder))
-        group.running["site-5"].wait(LIMIT_S)
+        return lambda: group.running["site-5"].wait(LIMIT_S)
 
-    yield turned_away
+    yield start
     group.end()
 
 
@@ -151,7 +152,14 @@ def test_killed_processes_do_not_move_the_model(tmp_path, stranger):
     kills = {1: ["answer of site-2", "superlink"]}  # a coordinator without its link ends, too
     trace, said = tmp_path / "trace", {}
     trace.mkdir()
-    line = train(home, Watcher(kills, lambda up: (stranger(up), attack(up, trace, said))))
+
+    def begun(up):
+        with up.held():  # a few rounds are sooner over than a stranger is turned away
+            turned_away = stranger(up)
+            attack(up, trace, said)
+            turned_away()
+
+    line = train(home, Watcher(kills, begun))
     assert line == up
     inspected = run_line(DOCS / "deploy.md", inspect, home.path.parent)
     assert ": 3 rounds, epoch " in inspected

@@ -7,8 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -97,8 +97,21 @@ class Up:
         os.kill(self.pid(program), signal.SIGKILL)
 
     def kill_coordinator(self) -> None:
+        os.kill(self._coordinator(), signal.SIGKILL)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """The coordinator stands still, so that nothing ends meanwhile, however long it takes."""
+        pid = self._coordinator()
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+    def _coordinator(self) -> int:
         events = [event for _, event in self.home.read_events() if event["event"] == "greeting"]
-        os.kill(events[-1]["pid"], signal.SIGKILL)
+        return events[-1]["pid"]
 
     def kill_answer(self, site: str, seconds: float = 90) -> bool:
         """A process that works on an answer of this site; False if none came."""

@@ -128,7 +128,7 @@ def send_bundle(inside, fab: bytes) -> list[bytes | None]:
 
     def ask(exchange):
         questions = dict.fromkeys(exchange.nodes(), b"")
-        said.update(exchange.ask(questions, 60, True, lambda: False))
+        said.update(exchange.ask(questions, 300, True, lambda: False))
 
     inside.conduct(run, ask)
     return sorted(said.values(), key=lambda data: data or b"")
