@@ -78,7 +78,7 @@ class Shell:
                 assert time.monotonic() < until
                 time.sleep(0.05)
             process.send_signal(signal.SIGINT)
-            said, _ = process.communicate(timeout=60)
+            said, _ = process.communicate(timeout=300)
             assert process.returncode == 130
             return said
         finally:

@@ -294,7 +294,7 @@ def test_the_page_is_for_this_machine_alone(folder):
     try:
 
         def get(path, host=f"127.0.0.1:{port}"):
-            call = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+            call = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
             call.request("GET", path, headers={"host": host})
             said = call.getresponse()
             return said.status, said.read().decode()

@@ -55,7 +55,7 @@ def started(text: str, sign: str) -> subprocess.Popen:
     process = subprocess.Popen(
         arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
-    for _ in range(1200):
+    for _ in range(6000):  # the machine may be busy
         if Path(sign).exists() or process.poll() is not None:
             break
         time.sleep(0.05)
@@ -65,7 +65,7 @@ def started(text: str, sign: str) -> subprocess.Popen:
 
 def ended(process: subprocess.Popen, number: int) -> str:
     process.send_signal(number)
-    return process.communicate(timeout=60)[0]
+    return process.communicate(timeout=300)[0]
 
 
 def rounds_done(folder: str) -> int:

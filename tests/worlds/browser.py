@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-LIMIT = 60.0
+LIMIT = 300.0
 
 
 def executable() -> str | None:

@@ -76,7 +76,7 @@ def outsider(kind, address: str, authority: bytes):
     client = kind.from_server_address(address, False, authority, interceptors=[])
     verify = client._client._transport._pool._ssl_context  # pyright: ignore
     transport = httpx.HTTPTransport(verify=verify, local_address="127.0.0.2")
-    client._client = httpx.Client(transport=transport, timeout=10)
+    client._client = httpx.Client(transport=transport, timeout=300)
     return client
 
 
