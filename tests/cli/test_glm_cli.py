@@ -117,7 +117,7 @@ def test_every_kind_of_file():
 def test_without_formula_all_numbers_explain_the_label(capsys):
     patients()[["age", "dose", "sex", "death", "hospital"]].to_csv("p.csv", index=False)
     feddcd(*GLM, "--label", "death", "--out", "a")
-    assert "left out, for they are not numbers: 'sex'" in capsys.readouterr().err
+    assert "left out, because they are not numbers: 'sex'" in capsys.readouterr().err
     feddcd(*GLM, "--formula", "death ~ age + dose", "--out", "b")
     pd.testing.assert_frame_equal(coefficients("a"), coefficients("b"), rtol=1e-9)
 
@@ -419,7 +419,7 @@ BAD = [
     formula("say it once: --formula", "death ~ age", f"{GROUP} --label death"),
     case("the column 'death' cannot be two of --label, --group, --weight",
          f"{GROUP} --label death --weight death"),
-    case("no column of numbers is left beside --label, --group", f"{GROUP} --label death",
+    case("no column of numbers is left, except --label, --group", f"{GROUP} --label death",
          patients()[["sex", "death", "hospital"]]),
     # formulas
     formula("no column 'agee' for the formula; did you mean 'age' or 'stage'?", "death ~ agee",

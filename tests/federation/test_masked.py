@@ -490,7 +490,7 @@ def test_what_lies_beside_a_proof_is_looked_at(home):
     sign_up.propose(home.server, [sign_up.read_member(home.site("east") / sign_up.MEMBER)])
     for site in SITES:
         roster = sign_up.sign(home.site(site), home.server / "roster.json")
-    with pytest.raises(Refused, match="of another roster than the one that lies here"):
+    with pytest.raises(Refused, match="of another roster than the one in this folder"):
         check_roster(found, roster)
 
 

@@ -140,7 +140,7 @@ def test_a_person_reads_of_levels_what_the_rules_found(sites):
     assert "would refuse it: values: " in there.words()
     assert "'HIV'" in there.words()
     assert "would refuse" not in not_there.words()
-    assert "levels that are told, of 'dx': 'flu', 'copd'" in not_there.words()
+    assert "levels that would be sent, of 'dx': 'flu', 'copd'" in not_there.words()
     there.decide(approve)
     assert there.columns(asked) == f"north: {RULED}"
     assert there.log()[-1]["rule"] == "values"

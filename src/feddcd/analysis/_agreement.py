@@ -23,19 +23,19 @@ def read_agreement(values: Any, plan: RegressionPlan) -> Agreement:
     plain = [values[name] for name in lists]
     plain += [values[name] for name in optional if values[name] is not None]
     if not isinstance(values["levels"], dict):
-        raise DataError("an agreement whose levels are not by column")
+        raise DataError("an agreement with levels that are not by column")
     for part in (*plain, *values["levels"].values()):
         if not isinstance(part, list) or not all(isinstance(v, str | int | float) for v in part):
             raise DataError("an agreement that holds other things than lists of names")
     if not all(isinstance(v, str) for name in lists for v in values[name]):
-        raise DataError("an agreement whose names are no words")
+        raise DataError("an agreement with names that are not words")
     if values["outcome"] is not None and len(values["outcome"]) != 2:
-        raise DataError("an agreement whose outcome has not two words")
+        raise DataError("an agreement with an outcome that has not two words")
     cohort = Agreement(**values)
     made = learned(plan, cohort)
     names = [name for name in made.names if name not in cohort.left_out]
     if names != cohort.names or len(set(cohort.sites)) < len(cohort.sites):
-        raise DataError("an agreement whose columns do not follow from the plan")
+        raise DataError("an agreement with columns that do not follow from the plan")
     return cohort._replace(cells=cells(made))
 
 

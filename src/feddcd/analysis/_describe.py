@@ -120,7 +120,7 @@ class Describe:
         wrong = {*levels} - {*plan.used} or plan.as_levels - {*levels}
         wrong |= {name for name in plan.levels if levels.get(name) != list(plan.levels[name])}
         if wrong or numbers != values["numbers"] or len({*values["sites"]}) < len(values["sites"]):
-            raise DataError("an agreement whose columns do not follow from the plan")
+            raise DataError("an agreement with columns that do not follow from the plan")
         sites = values["sites"]
         return Agreement(levels, None, plan.names, sites, numbers, columns=plan.used)
 

@@ -45,7 +45,7 @@ def complete(frame: pd.DataFrame, plan: RegressionPlan) -> np.ndarray:
     """The rows with a value in all columns over which the plan's set of rows was founded."""
     whole = np.asarray(frame[plan.complete].notna().all(axis=1), bool)
     if not whole.any():
-        raise DataError("no row has a value in all columns that the plan wants complete")
+        raise DataError("no row has a value in all columns that must be complete in the plan")
     return whole
 
 

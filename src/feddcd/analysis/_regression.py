@@ -78,7 +78,7 @@ class RegressionTable:
             if arrays[name].shape != shape:
                 raise Refused(f"a question whose {name} has the shape {arrays[name].shape}")
         if arrays["V"].size not in (0, p * (p + 1) // 2):
-            raise Refused("a question whose V has another size")
+            raise Refused("a question with a V of another size")
         if arrays["closing"] and (rows.plan.covariance == "model" or not arrays["V"].size):
             raise Refused("a question for robust standard errors that the plan does not have")
         given = PointQuestion._make(arrays[name] for name in PointQuestion._fields)

@@ -166,7 +166,7 @@ class DescriptionTrust:
         # careful sites join values, and round their means
         room = SLACK * (np.sqrt(rows * s2[j, c]) + 1) + (0.5 * rows if self._careful else 0.0)
         wrong = not low - room <= s1[j, c] <= high + room
-        _refuse(bool(wrong), "a mean lies where no values are")
+        _refuse(bool(wrong), "a mean is where no values are")
 
     def _check_bins(self, known: SaidCounts, asked: DescribeQuestion, bins: np.ndarray) -> None:
         _check_counts("bins", bins)

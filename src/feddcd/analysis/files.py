@@ -188,11 +188,13 @@ def _numeric(table: Frame, roles: Roles, notes: list[str]) -> tuple[str, ...]:
     check_mixed(table.frame, rest)
     used = tuple(c for c in rest if table.frame[c].dtype.kind in "biuf")
     if not used:
-        told = f"no column of numbers is left beside {_options(roles)}"
+        told = f"no column of numbers is left, except {_options(roles)}"
         raise DataError(told, file=table.file)
     left = [c for c in rest if c not in used]
     if left:
-        notes.append(f"left out, for they are not numbers: {listed(left)} (a formula takes them)")
+        notes.append(
+            f"left out, because they are not numbers: {listed(left)} (a formula takes them)"
+        )
     return used
 
 

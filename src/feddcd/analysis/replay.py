@@ -46,7 +46,7 @@ class Replay:
             if self._trust is not None:
                 self._trust.hear(ALL, self.expected, sums)
         except DataError as error:
-            told = "some site's numbers cannot be true, and sums do not tell whose"
+            told = "the numbers of some site cannot be true, and sums do not say of which site"
             raise DataError(f"{told}: {error}") from None
         try:
             self.expected = self._talk.send({ALL: sums})[ALL]

@@ -46,7 +46,7 @@ def codebook(
             warn(str(doubt.placed(table.file, table.place)))
     out.write_text(draft(tables), "utf-8")
     found(file=out, rows=sum(len(table.frame) for table in tables))
-    say(f"{out}: read it before it leaves this place, for it names the levels of your data")
+    say(f"{out}: read it before you send it to others, because it names the levels of your data")
 
 
 @site_app.command("check")

@@ -72,17 +72,8 @@ def describe_command(
     found(folder=folder, files=written, **dict(tables_in(folder)))
     if not quiet:
         say_lines(f"\n{result.summary()}\n")
-        if flags := [name for name in plan.columns if _is_flag(table, name)]:
-            warn(f"only 0 and 1 are in {listed(flags)}; to count them: --column 'C({flags[0]})'")
     for path in written:
         say(str(path))
-
-
-def _is_flag(table: Frame, name: str) -> bool:
-    """Whether a mean is shown where people expect a count."""
-    if name not in table.frame.columns or table.frame[name].dtype.kind not in "iuf":
-        return False
-    return set(table.frame[name].dropna().unique()) == {0, 1}
 
 
 def _plan(

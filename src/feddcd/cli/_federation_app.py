@@ -72,9 +72,8 @@ def init(
 ) -> None:
     """Make the folder of a federation: configuration and certificates. Then invite sites.
 
-    Example: feddcd federation init fed --host fed.example.org, then feddcd federation invite.
-    All on one machine, to try it: feddcd federation init fed --sites 4 --data digits, then
-    feddcd federation up fed
+    To try it on one machine, add --sites 4 --data digits, then run feddcd federation up fed.
+    Example: feddcd federation init fed --host fed.example.org
     """
     from ._federation import init_command
 
@@ -197,7 +196,7 @@ def pause(
 ) -> None:
     """At a site: answer nothing for some time. The other sites wait.
 
-    Example: feddcd federation pause north, and later feddcd federation pause north --end
+    Example: feddcd federation pause north
     """
     from ._site import pause_command
 

@@ -91,7 +91,7 @@ def withdraw_command(folder: Path, why: str) -> None:
     say(
         "Take the rows out of the data file, if you have not. Jobs on the rows that are left may be"
     )
-    say("founded again. Each waits for a person, who reads that few rows differ from before.")
+    say("started again. Each waits for a person, who reads that few rows differ from before.")
 
 
 def show_waiting(folder: Path) -> None:

@@ -41,7 +41,9 @@ def read_vow(saved: tuple[dict[str, Any], Mapping[str, np.ndarray]] | None) -> V
     if saved is None:
         return None
     if saved[0].get("mode") != MODE:
-        raise StateError("this site takes part in a federation whose answers are seen one by one")
+        raise StateError(
+            "this site takes part in a federation in which answers are seen one by one"
+        )
     return Vow(*saved[0]["vow"])
 
 

@@ -105,4 +105,4 @@ def check_roster(found: Verified, roster: Roster) -> None:
     """The proof is of the sites that this folder knows, with the keys that it knows."""
     if found.proof.roster.digest != roster.digest:
         told = f"its six words are {found.proof.roster.words()}"
-        raise Refused(f"the proof is of another roster than the one that lies here: {told}")
+        raise Refused(f"the proof is of another roster than the one in this folder: {told}")

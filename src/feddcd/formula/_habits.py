@@ -55,7 +55,7 @@ HABITS = {
     "strata": "is not known; site_effects='fixed' gives each site its own level",
     "cluster": "is not known; covariance='cluster' has the sites for clusters",
     "Surv": "is not known: there is no survival analysis here",
-    "weights": "is not known: give the weight beside the formula",
+    "weights": "is not known: give the weight outside the formula",
 }  # fmt: skip
 
 

@@ -27,5 +27,5 @@ def check_room(
     """Before so many numbers more are told."""
     most = room(policy, rows, columns, memory)
     if policy.min_support > 1 and not math.isinf(most) and memory.told() + more > most:
-        told = f"{memory.told()} numbers were told of these rows, and {more} more"
+        told = f"{memory.told()} numbers were released about these rows, and {more} more"
         raise Ruled(RULE, f"{told} are above {most:.0f} ({RULE} = {policy.max_numbers_per_value})")

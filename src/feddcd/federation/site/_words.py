@@ -77,9 +77,13 @@ def describe_offer(plan: Any, entering: Sequence[str], found: Offered | Exceptio
     if isinstance(found, Exception):
         return lines + _against(found)
     levels = found.offer.levels
-    told = [f"  levels that are told, of {name!r}: {listed(v, 20)}" for name, v in levels.items()]
+    told = [
+        f"  levels that would be sent, of {name!r}: {listed(v, 20)}" for name, v in levels.items()
+    ]
     classes = found.offer.classes
-    return lines + told + ([f"  classes that are told: {listed(classes, 20)}"] if classes else [])
+    return (
+        lines + told + ([f"  classes that would be sent: {listed(classes, 20)}"] if classes else [])
+    )
 
 
 def describe_plan(plan: Any, book: Codebook | None, own: bool, na: Sequence[str]) -> list[str]:

@@ -112,7 +112,7 @@ def _read_head(disk: Disk, path: Path) -> Head:
 def _damage(path: Path, head: Head, what: str) -> LogError:
     return LogError(
         f"{path} was changed or damaged after line {head.lines}: {what}. Nothing leaves until "
-        f"it and {_head_file(path).name} are put back, or both are moved away to begin anew"
+        f"it and {_head_file(path).name} are put back, or both are moved away to start a new log"
     )
 
 

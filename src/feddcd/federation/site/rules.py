@@ -251,7 +251,7 @@ def check_answer(
     if k < 2:
         return
     if not analysis.definite(question):
-        raise Refused("a question whose matrix is not positive definite")
+        raise Refused("a question with a matrix that is not positive definite")
     hidden = facts is not None and hides_cells(policy, facts.mode)
     for what, parts in analysis.contributions(rows, question):
         if hidden and what.endswith(OF_CELLS):

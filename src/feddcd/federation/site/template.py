@@ -25,8 +25,9 @@ _LOOSE = """\
 
 """
 _TEMPLATE = """\
-# What may leave this site. It is enforced here, before anything leaves, and read anew for every
-# question. Behind a # stands what holds without this file, or an example where there is "as in".
+# What may leave this site. It is enforced here, before anything leaves, and read again for
+# every question. Behind a # stands what holds without this file, or an example where there is
+# "as in".
 # While this file is wrong, nothing leaves. docs/rules.md explains every rule.
 
 # The least number of rows that a number may speak of, k. In every column some k rows differ from
