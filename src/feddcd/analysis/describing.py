@@ -40,7 +40,7 @@ def describe(
         frame: One row for each patient, or whatever is described.
         columns: Names; `C(name)` counts the values of a number as levels. All, if not given.
         by: A column of groups, each of which gets a column of the table.
-        site: A column that says whose a row is: then the same exchanges are made as in a
+        site: A column that names the site of each row. Then the same exchanges are made as in a
             federation, and a second table has the numbers of each site.
         least: Rows below which a count is not shown, nor what it would follow from.
         quantiles: "exact", "rounded" to a range of at least `least` rows, or "none".

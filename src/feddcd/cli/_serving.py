@@ -111,7 +111,7 @@ def _show_link(folder: Path, address: str, before: tuple[str, str]) -> tuple[str
         to = f"{now[0]} {'to' if now[0] == 'connected' else 'with'} {address}"
         say(f"{to}: {now[1]}" if now[1] else to)
         if UNKNOWN in now[1]:
-            say("  it waits until the coordinator confirms this site: feddcd federation confirm")
+            say("  a new site waits here until the coordinator confirms it: federation confirm")
     return now
 
 

@@ -66,16 +66,25 @@ def run(
 ) -> Result | Repeats:
     """Train one model over clients and say how close to the optimum it is proven to be.
 
-    `data` is a name, a path, a `Dataset`, a pair (X, y), a data frame with `label=...`, or a list
-    or dict with such a pair or frame for every client; `parts` gives each client's rows in place
-    of a partition scheme, and `names` what the clients are called. `model` is a name, a family,
-    or an equinox module together with `loss` (and `score`), functions of (model, x, y) for one
-    example. `problem`, all clients' objectives stacked, is in place of data and model; `w` is
-    where the run starts. `algorithm` is a name, with `settings`, or an object; without one and
-    without settings the method is chosen (`auto`), and `summary` says why. With `resume` the
-    run in the folder `out` goes on. `options` are the fields of `Spec`: partition, clients, tau,
-    l2, weighting, rounds, target_gap, seed, ...; `loss=0.1` as a number loses a tenth of the
-    uploads. With `seeds=5` there are five runs, as `repeat` makes them, and their medians.
+    Args:
+        data: A name, a path, a `Dataset`, a pair (X, y), a data frame with `label=...`, or a list
+            or dict with such a pair or frame for each client.
+        algorithm: A name from `feddcd list`, or an object. Without it and without settings the
+            method is chosen, and `summary` says why.
+        settings: Settings of the algorithm, by name.
+        model: A name, a family of losses, or an equinox module together with `loss`.
+        loss: A function of (model, x, y) for one example; or the share of uploads that are lost.
+        score: A function of (model, x, y), shown as the accuracy.
+        problem: The objectives of all clients, stacked, in place of data and model.
+        w: Where the run starts.
+        parts: The rows of each client, in place of a partition scheme.
+        names: What the clients are called.
+        out, resume: The folder to write; whether to continue the run in it.
+        seeds: Number of runs with different seeds, as `repeat` makes them, and their medians.
+        watch: Called after each certificate, with the rows of the rounds since the last call.
+        options: The fields of `Spec`: partition, clients, tau, l2, weighting, rounds, ...
+
+    Example: `feddcd.run("digits", algorithm="pointsaga", clients=20, rounds=100)`
     """
     shared: dict[str, Any] = {
         "model": model, "loss": loss, "score": score, "problem": problem, "w": w,
@@ -114,10 +123,15 @@ def resume(
     names: Sequence[str] | None = None,
     watch: Callable[[Progress], None] = lambda progress: None,
 ) -> Result:
-    """Go on with a saved run, to more rounds or another target if asked.
+    """Continue a saved run, to more rounds or another target if asked.
 
-    What Python gave to the run (data, problem, model, algorithm, parts, w) has to be given again,
-    as it was: a folder holds names alone, and a checksum by which others are refused.
+    What Python gave to the run has to be given again, as it was: a folder holds names alone, and a
+    checksum that refuses others.
+
+    Args:
+        folder: The folder of the run.
+        rounds, target_gap: The new largest number of rounds; the new gap at which to stop.
+        data, algorithm, model, loss, score, problem, w, parts, names, watch: As in `run`.
     """
     folder = Path(folder)
     spec = disk.read_spec(folder)
@@ -173,11 +187,17 @@ def compare(
     watch: Watch = lambda name, progress: None,
     **options: Any,
 ) -> Comparison | Repeats:
-    """Run several methods on the same clients; all else is as `run` takes it.
+    """Run several methods on the same clients.
 
-    `algorithms` are names and objects, or a dict with a name or an object under each label;
-    without them, the six of `feddcd compare`. `settings` are by label. An object in a list is
-    called as its class. With `seeds=5` each method runs five times, as `repeat` does it.
+    Args:
+        data: As in `run`; so are all arguments that are not listed here.
+        algorithms: Names and objects, or a dict with a name or an object for each label. Without
+            them, the six of `feddcd compare`. An object in a list is called as its class.
+        settings: Settings by label.
+        seeds: Number of runs of each method, as `repeat` makes them, and their medians.
+        watch: Called with the label of a method and its progress.
+
+    Example: `feddcd.compare("digits", algorithms=["feddcd", "fedavg"], rounds=20)`
     """
     shared: dict[str, Any] = {
         "model": model, "loss": loss, "score": score, "problem": problem, "w": w,
@@ -251,8 +271,17 @@ def repeat(
     watch: Watch = lambda name, progress: None,
     **options: Any,
 ) -> Repeats:
-    """`compare` with the seeds seed, seed + 1, and so on. All runs have the same split of the
-    rows, so they have the same optimum. `split_seed` makes the split, or else the first seed."""
+    """Compare methods over several seeds, all on one split of the rows: so all runs have the same
+    optimum.
+
+    Args:
+        data: As in `run`.
+        seeds, seed: Number of seeds, 2 to 1,000; the first one, and the others follow it.
+        split_seed: The seed of the split; the first seed, if not given.
+        out: The folder to write.
+        watch: Called with the label, the seed and the progress.
+        options: As in `compare`.
+    """
     if isinstance(seeds, bool) or not isinstance(seeds, int) or not 2 <= seeds <= MOST:
         raise SpecError(f"need 2 <= seeds <= {MOST}, got seeds={seeds!r}")
     split = seed if split_seed is None else split_seed

@@ -17,13 +17,26 @@ OBJECTS = ("data", "problem", "model", "parts", "algorithm")  # what Python may 
 
 @dataclass(frozen=True)
 class Spec:
-    """What `feddcd run` runs. `tau=None` takes a quarter of the clients, at least two;
-    `clients=None` one client per group; `rounds` counts exchanges. `label` and `group` name
-    columns of a table: what is predicted, and the one whose every value is a client; `sep` to
-    `sheet` say how it is written, where that is not to be sniffed. The objective is looked at in
-    every `eval_every`-th round, and wherever a certificate is made. `split_seed` shares out the
-    rows, `seed` all else that is random, and the rows too where the other is None. `given` says
-    what Python gave as an object, so that only its name stands here."""
+    """The settings of a run, as `feddcd run` takes them and `config.toml` holds them.
+
+    Attributes:
+        data: A name or a path.
+        test_data: A file to score the model on.
+        label, group: Columns of a table: the one to predict, and the one that names the client.
+        sep, decimal, encoding, na, sheet: How the table is written, if not to be found out.
+        model: softmax, logistic, ridge, poisson or mlp.
+        partition, clients: How rows are shared out, and among how many; None: one by group.
+        tau: Clients in a round; None: a quarter of them, at least two.
+        algorithm, settings: The method and its settings.
+        l2: Strength of the penalty (l2/2)|w|².
+        weighting: The same weight for each client, or for each sample.
+        participation, loss: Who is asked in a round; the share of uploads that are lost.
+        rounds, target_gap: Largest number of exchanges; the certified gap at which to stop.
+        certify_every, eval_every: Rounds between two certificates, and two measurements.
+        seed, split_seed: Of all that is random; of the split, if that differs.
+        dtype: auto, float64 or float32.
+        given: What Python gave as an object: only its name is here.
+    """
 
     data: str = "digits"
     test_data: str | None = None
