@@ -16,6 +16,7 @@ from feddcd.analysis.protocol import SiteRows
 from feddcd.cli import _enrolment, _federation
 from feddcd.data.codebook import read_codebook
 from feddcd.federation.config import Config
+from feddcd.federation.coordinator import nodes as _nodes
 from feddcd.federation.coordinator._offers import absent
 from feddcd.federation.folder import FederationFolder, load_place
 from feddcd.federation.site import _masked
@@ -210,3 +211,14 @@ def test_words_with_commas_are_the_same_words(tmp_path, monkeypatch):
     with pytest.raises(SpecError, match="Ask for them again, and run the same command"):
         _enrolment.confirm_command(tmp_path, "north", "ab cd gh")
     assert let_in == ["north"]
+
+
+def test_who_waits_for_sites_reads_which_are_missing(monkeypatch):
+    noted, here = [], iter([{"east"}, {"east"}, {"east", "north"}])
+    nodes = types.SimpleNamespace(call=lambda enough: None, here=lambda: next(here))
+    folder = types.SimpleNamespace(
+        invited=lambda: ["east", "north"], note=lambda event, **what: noted.append((event, what))
+    )
+    monkeypatch.setattr(_nodes, "PAUSE_S", 0.0)
+    _nodes.greet(folder, nodes, types.SimpleNamespace(patience=60.0))  # pyright: ignore
+    assert noted == [("here", {"here": 1, "of": 2, "missing": "north"})]

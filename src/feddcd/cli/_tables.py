@@ -17,6 +17,7 @@ from ._terminal import note, say, say_lines, warn
 
 LINES = {  # by event: what an administrator should know
     "greeting": "waiting for the sites",
+    "here": "{here} of {of} sites are here; waiting for {missing}",
     "refused": "refused: {reason}",
     "waiting": "waiting: {reason}",
     "silent": "no answer from {site}",

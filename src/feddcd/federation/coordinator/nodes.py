@@ -185,12 +185,15 @@ class Nodes:
 
 def greet(folder: FederationFolder, nodes: Nodes, config: Config) -> None:
     """Until all invited sites answered, or patience ends with enough of them."""
-    until = time.monotonic() + config.patience
+    until, seen = time.monotonic() + config.patience, -1
     while True:
         nodes.call(lambda: False)
         here, invited = nodes.here(), set(folder.invited())
         if here >= invited:
             return
+        if len(here) != seen:
+            seen, away = len(here), ", ".join(sorted(invited - here))
+            folder.note("here", here=seen, of=len(invited), missing=away)
         if time.monotonic() > until:
             if len(here) >= config.fewest:
                 return
