@@ -68,14 +68,23 @@ def _makes_wheels() -> bool:
     return version >= (70, 1) or importlib.util.find_spec("wheel") is not None
 
 
+@pytest.fixture(scope="module")
+def imported(folder):
+    """Once: what is compiled for its class serves all tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        module = importlib.import_module("fedsplit")
+    return sys.modules.pop("fedsplit", module)
+
+
 @pytest.fixture
-def fedsplit(folder, monkeypatch, tmp_path):
+def fedsplit(folder, imported, monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(folder)
+    monkeypatch.setitem(sys.modules, "fedsplit", imported)
     monkeypatch.chdir(tmp_path)
     catalogue._installed.cache_clear()
     yield catalogue.get_method("fedsplit")
     catalogue._installed.cache_clear()
-    sys.modules.pop("fedsplit", None)
 
 
 def test_a_new_process_lists_it(folder):
@@ -225,7 +234,7 @@ def test_a_broken_package_is_left_out_and_named(name, monkeypatch, capsys):
 
 
 def test_a_function_may_give_the_row(fedsplit, monkeypatch):
-    sys.modules["fedsplit"].row = lambda: fedsplit
+    monkeypatch.setattr(sys.modules["fedsplit"], "row", lambda: fedsplit, raising=False)
     points = [EntryPoint("fedsplit", "fedsplit:row", catalogue.GROUP)]
     monkeypatch.setattr(catalogue, "entry_points", lambda group: points)
     catalogue._installed.cache_clear()
