@@ -62,7 +62,9 @@ LONG = pytest.mark.chaos
 
 @pytest.mark.parametrize(
     ("name", "algorithm", "rounds", "gap"),
-    [pytest.param("a9a", *row, marks=LONG) for row in DUAL] + [("phishing", *row) for row in DUAL],
+    [pytest.param("a9a", *row, marks=LONG) for row in DUAL]
+    # AccFedDCD with one set is below
+    + [pytest.param("phishing", *row, marks=[LONG] * (row[0] == "accfeddcd")) for row in DUAL],
 )
 def test_dual_methods_fall_to_the_published_optimum(name, algorithm, rounds, gap):
     bound = OPTIMA[name] + gap
