@@ -1,11 +1,10 @@
 """FedQN in NumPy, to try things: uploads, in vectors of d doubles, to a gap.
 
     python benchmarks/fedqn_numpy.py targets | tried | who | unseen | random
-        [--seeds 5] [--from 0 --to 500]
+        [--package] [--seeds 5] [--from 0 --to 500]
 
 targets: the problems by name.  tried: one setting changed.  who: other N, tau and absences.
-unseen: what sites that said nothing yet count for.  random: hundreds of random problems, each of
-which converges or is said not to.
+unseen: what sites that said nothing yet count for.  random: hundreds of random problems.
 Bytes are what travels: 8 bits are one byte, units, the start of the metric and first visits are in.
 a9a and phishing are read from the folder FEDDCD_DATA. docs/fedqn.md explains the letters.
 """
@@ -220,6 +219,7 @@ PROBLEMS = [
     ("breast-cancer", "iid", 1e-3), ("breast-cancer", "sorted", 1e-4),
 ]  # fmt: skip
 APART = {"randhie": 2, "medpar": 16}  # sites that lie apart, and tau
+PACKAGE = {"sites": 3, "ease": 0.5, "unseen": 0.3}  # what the package has otherwise
 TRIED = {
     "bits": [4, 6, 16], "start_bits": [4, 16], "stochastic": [True], "sites": [0, 1, 3, 8],
     "visits": [False], "enough": [0.1, 0.5, 1.0], "damp": [0.05, 0.5], "rescaled": [0],
@@ -239,14 +239,14 @@ def line(title, problem, o, seeds, gaps=(1e-6,)):
     print(f"{title:52s}", " | ".join(cells), flush=True)
 
 
-def judge(seed):
+def judge(seed, usual):
     """A random problem: how it went, and whether the server's word agrees."""
     problem, tau, about = drawn(seed)
     problem.solved()
     first = problem.value(np.zeros(problem.d)) - problem.best
     lost = 0.3 * (seed % 2)
     rounds = min(int(40 * problem.N / tau / (1 - lost)) + 60, 500)
-    o = Settings(tau=tau, lost=lost, rounds=rounds)
+    o = replace(usual, tau=tau, lost=lost, rounds=rounds)
     _, track, said = fedqn(problem, o, seed, 1e-7 * max(first, 1e-12))
     gap = track[-1][0] / max(first, 1e-300)
     word = "reached 1e-7" if gap <= 1e-7 else "below 1e-3" if gap <= 1e-3 else "above 1e-3"
@@ -261,8 +261,9 @@ def main():
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--from", type=int, default=0, dest="begin")
     parser.add_argument("--to", type=int, default=500)
+    parser.add_argument("--package", action="store_true", help="with the package's settings")
     args = parser.parse_args()
-    usual = Settings()
+    usual = Settings(**PACKAGE if args.package else {})
     if args.what == "targets":
         for name, how, l2 in PROBLEMS:
             for bits in (8, 64):
@@ -289,10 +290,10 @@ def main():
         some += [("breast-cancer", known("breast-cancer", "sorted", 1e-4, 12), 4)]
         for name, problem, tau in some:
             for unseen in (0.0, 0.3, 1.0):
-                o = replace(usual, tau=tau, sites=3, ease=0.5, rounds=1500, unseen=unseen)
+                o = Settings(tau, rounds=1500, **PACKAGE | {"unseen": unseen})
                 line(f"{name} unseen={unseen}", problem, o, args.seeds)
     else:
-        print(Counter(judge(seed) for seed in range(args.begin, args.to)))
+        print(Counter(judge(seed, usual) for seed in range(args.begin, args.to)))
 
 
 if __name__ == "__main__":
