@@ -17,6 +17,7 @@ from rich.text import Text
 
 from .._errors import SpecError
 from ._habits import found
+from ._programs import keep_programs
 from ._terminal import Quiet, bars, console, option, say
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def reproduce(
 
     folder = Path("reproduced") / variant if out is None else out
     chosen: Any = {"problems": problem or paper.PAPER_PROBLEMS, "variant": variant, "seeds": seeds}
+    keep_programs(folder / "programs")
     began = time.perf_counter()
     try:
         with _bar(quiet) as watch:

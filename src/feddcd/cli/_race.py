@@ -15,6 +15,7 @@ from ..race.profile import Results, gather
 from ..race.standing import Standing, standings
 from ..report import methods
 from ..report.tables import terminal_table
+from ._programs import keep_programs
 from ._terminal import bars, console, say, warn
 
 MOST_SHOWN = 5
@@ -44,6 +45,7 @@ def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
     found = jobs(out, todo, wish.tune)
     say(f"{len(chosen)} problems, {len(found)} races, {len(todo)} runs, in {out}")
     (out / "cells").mkdir(parents=True, exist_ok=True)
+    keep_programs(out / "programs")
     with bars("{task.description}", quiet=quiet) as shown:
         line = shown.add_task("starting")
 

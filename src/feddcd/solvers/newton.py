@@ -118,7 +118,10 @@ def _gram(f: Linear, rank: int) -> Gram:
     what = f"the Gram matrices of {len(f.s)} clients of up to {f.s.shape[-1]} rows"
     check_fits(_gram_bytes(f), what, "give space = 'parameters'")
     G = gram(f.X)
-    rank = rank if _stiffness(G, f.s, f.mu) > 100 else 0
+    rank = rank if rank and _stiffness(G, f.s, f.mu) > 100 else 0
+    if rank == 0:  # nothing to factorise, and nothing to compile for it
+        (N, n), put = f.s.shape, lambda *shape: jax.device_put(np.zeros(shape, G.dtype))
+        return Gram(G, G.astype(jnp.float32), put(N, n, 0), put(N, n, 0), put(N, 0))
     # several BLAS threads on small factorisations wait for each other: up to a hundred times
     # slower. JAX takes SciPy's BLAS, which can be limited only once it is there
     import scipy.linalg  # noqa: F401
