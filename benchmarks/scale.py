@@ -126,7 +126,7 @@ def many() -> None:
     N, random = 100_000, np.random.default_rng(0)
     X, y = random.normal(size=(5 * N, 20)), random.integers(0, 2, 5 * N).astype(float)
     data, parts = Dataset("random", X, y), np.array_split(np.arange(5 * N), N)
-    began = time.perf_counter()
+    began, worked = time.perf_counter(), time.process_time()
     made = federate(data, parts, model="logistic", l2=1e-2)
     stacked = time.perf_counter()
     fed = federation(FedDCD(), made.problem, UniformSubset(N, 100), seed=0)
@@ -139,7 +139,8 @@ def many() -> None:
     print(
         f"  rows to clients {stacked - began:.1f} s, set up {built - stacked:.1f} s, compile "
         f"{compiling - built:.1f} s, a round with its objective {end - compiling:.1f} s: "
-        f"{end - began:.1f} s in all (objective {float(record.objective[0]):.6f})"
+        f"{end - began:.1f} s in all, {time.process_time() - worked:.1f} s of the CPU "
+        f"(objective {float(record.objective[0]):.6f})"
     )
 
 
