@@ -18,8 +18,40 @@ curvature falls most at first; that makes up for ∇³f[u, u], as long as the st
 import numpy as np
 
 from ._points import Point, solve
+from .families import Family
 
 MOST = 0.5  # of |q|², in the metric H, that the correction may have
+
+
+class Separated(Exception):
+    """The direction in which the likelihood keeps rising, d by k."""
+
+    def __init__(self, direction: np.ndarray):
+        self.direction = direction
+
+
+def next_step(
+    now: Point, before: Point | None, begun: bool, exact: bool, loss: Family
+) -> np.ndarray:
+    """In the shape of w: Newton's, and what the last move tells of the third derivative; `exact`:
+    all sites have answered at both its ends."""
+    try:
+        q = -solve(now.H, now.g)
+    except np.linalg.LinAlgError:
+        return _scored(now).reshape(now.w.shape)
+    if before is not None and (begun or loss.expected is None):  # else H is Fisher's information
+        q = bent(now, before, q, begun=begun, gradients=exact and not loss.firth)
+    return q.reshape(now.w.shape)
+
+
+def _scored(now: Point) -> np.ndarray:
+    """Where the loss is not convex: a step by Fisher's information, which is positive."""
+    if now.F is now.H:
+        raise Separated(now.w)
+    try:
+        return -solve(now.F, now.g)
+    except np.linalg.LinAlgError:
+        raise Separated(now.w) from None
 
 
 def bent(now: Point, before: Point, q: np.ndarray, begun: bool, gradients: bool) -> np.ndarray:

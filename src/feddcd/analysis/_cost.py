@@ -8,7 +8,7 @@ ratio of the largest curvature and the smallest at the pilot's point. Both send 
 in any case: for the pilot, and for the standard errors.
 """
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -75,9 +75,10 @@ def predictions(model: Model, H: np.ndarray, line: LineCost, absent: float) -> p
     again = 1.0 if absent == 0 else 1 + np.log(N) / -np.log(absent)  # until all have answered
     each = N * 2 * (hessian + 4 * p)
     rows = {"newton": (points * again, points * each)}
-    if absent > 0:
-        moved = points / (1 - absent)
-        rows["newton, remembered"] = (moved + 2 * again, (moved + 2) * each)
+    if absent > 0:  # the first point and the last wait for all
+        between = points - 2
+        moved = 2 + between * (1 - absent)
+        rows["newton, remembered"] = (between + 2 * again, moved * each)
     values = np.linalg.eigvalsh(H)
     kappa = float(values[-1] / max(values[0], 1e-9 * values[-1]))
     uploads = (N + np.sqrt(N * kappa)) * np.log(1 / ACCURACY)
@@ -149,9 +150,14 @@ def _bytes(message: tuple) -> int:
 
 
 def visit(
-    model: Model, log: Log, question: PointQuestion, seen: Mapping[str, np.ndarray], patient: bool
+    model: Model,
+    log: Log,
+    question: PointQuestion,
+    seen: Mapping[str, np.ndarray],
+    patient: bool,
+    enough: Callable[[Answers], bool] = lambda got: True,
 ) -> Talk[dict[str, Answer]]:
-    """The answers at one point: of all sites, or unless `patient` of whoever answers first."""
+    """The answers at one point: of all sites, or unless `patient` until they are `enough`."""
     got: dict[str, Answer] = {}
     while not log.over and len(got) < len(model.sites):
         missing = [site for site in model.sites if site not in got]
@@ -163,6 +169,6 @@ def visit(
         answers = {site: read_answer(blocks) for site, blocks in replies.items()}
         log.count(asked, answers)
         got |= answers
-        if got and not patient:
+        if 0 < len(got) < len(model.sites) and not patient and enough(got):
             break
     return got

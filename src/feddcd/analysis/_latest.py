@@ -1,41 +1,167 @@
-"""What sites said last, which stands for them while they are missing."""
+"""What sites said at the points they were asked at, and what absent ones would say now.
 
-from collections.abc import Mapping
+Sites that are missing at w were last heard at some v. Their quadratic models there are right to
+second order. What these leave out, the sites show that were heard at v and are there now: by how
+much their own models are off. So the absent are guessed in two parts,
+
+    the models of the absent + Σ a_s (answer of s at w - model of s),
+
+with weights a_s such that the sum of the models of those that are there is nearly that of the
+absent. In all models the curvature changes on the way as it did where it is known. Nothing is
+proven by a guess: it chooses the next point, and when to wait for everyone.
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import eigh
 
 from ._model import Model
-from ._points import Answers, penalties
+from ._points import Answers, Point, penalties, point
 from ._sums import Answer, square
+from .families import OUTSIDE
 
-STABLE = 8.0  # the largest ratio of a site's bend and its quadratic guess, as in FedNewton
+SUMMED = ("value", "g", "H")
+LEAST = 0.7  # of a curvature, that a guess from other sites may leave of it
+EVEN = 1.0  # how much weights are drawn to equal ones
+KEPT = 5  # answers of a site: the latest, and that of the pilot
 
 
 class Latest(NamedTuple):
-    """A site's latest answer, and where it was given (in units of D)."""
+    """An answer of a site, and where it was given (in units of D)."""
 
     w: np.ndarray
     answer: Answer
 
 
-def is_stable(answers: Answers, latest: Mapping[str, Latest], w: np.ndarray, D: np.ndarray) -> bool:
-    """Whether the sites' f bend between w and where they were last as their curvature says."""
-    bend = guess = 0.0
-    for site, now in answers.items():
-        then = latest[site]
-        v, p = ((then.w - w) / D[:, None]).reshape(-1), w.size
-        bend += float(then.answer.value - now.value - now.g @ v)
-        guess += float(v @ square(now.H, p) @ v) / 2
-    slack = 1e-9 * (1 + abs(bend))
-    return bool(bend <= STABLE * guess + slack and guess <= STABLE * bend + slack)
+Past = Mapping[str, tuple[Latest, ...]]  # by site, the latest first
 
 
-def add_up(model: Model, D, latest: Mapping[str, Latest]) -> tuple[np.ndarray, np.ndarray]:
-    """H and b of the sum of the sites' quadratic models w'Hw/2 - b'w, with the penalty."""
-    E, p = np.repeat(D, model.k), model.p
-    H, b = np.diag(penalties(model, D)), np.zeros(p)
-    for w, answer in latest.values():
-        own = square(answer.H, p) / np.outer(E, E)
-        H, b = H + own, b + own @ w.reshape(-1) - answer.g / E
-    return H, b
+class _Seen(NamedTuple):
+    """Weighted sums over sites that were heard both then and now."""
+
+    then: Answer
+    now: Answer
+    size: float  # the trace of the Hessian, then
+    ratio: float  # of the traces, now and then
+
+
+def remember(past: Past, w: np.ndarray, answers: Answers) -> Past:
+    told = {site: Latest(w, answer) for site, answer in answers.items()}
+    return {
+        site: (told[site], *own[: KEPT - 2], *own[-1:]) if site in told else own
+        for site, own in past.items()
+    }
+
+
+def add_up(model: Model, D: np.ndarray, past: Past) -> np.ndarray:
+    """The sum of the sites' latest Hessians, with the penalty, in units of D."""
+    E = np.repeat(D, model.k)
+    H = np.sum([own[0].answer.H for own in past.values()], 0)
+    return square(H, model.p) / np.outer(E, E) + np.diag(penalties(model, D))
+
+
+def guess(model: Model, D: np.ndarray, w: np.ndarray, answers: Answers, past: Past) -> Point:
+    """At w, in units of D, from those that are there and guesses of the others. Where the Hessians
+    of those that are there take too much away, as of a level that few sites have, the absent ones'
+    own stay as they are, but for their size."""
+    each = (_completed(model, D, w, answers, past, bold) for bold in (True, False))
+    bold, safe = (point(model, D, w, complete) for complete in each)
+    try:
+        least = eigh(bold.H, safe.H, eigvals_only=True, subset_by_index=(0, 0))[0]
+    except (np.linalg.LinAlgError, ValueError):
+        return safe
+    return bold if least >= LEAST else safe
+
+
+def is_astray(now: Point, before: Point | None) -> bool:
+    """Whether a guess is of no use, or worse than the point before by its value and much worse by
+    its decrement: near the optimum, both are guessed less exactly than they differ."""
+    if not (now.objective < OUTSIDE and now.bound.decrement < np.inf):
+        return True
+    if before is None:
+        return False
+    worse = not now.objective < before.objective + before.bound.decrement**2 / 2
+    return worse and now.bound.decrement > 2 * before.bound.decrement
+
+
+def _completed(
+    model: Model, D: np.ndarray, w: np.ndarray, answers: Answers, past: Past, bold: bool
+) -> dict[str, Answer]:
+    found, groups = dict(answers), {}
+    for site in model.sites:
+        if site not in answers:
+            groups.setdefault(past[site][0].w.tobytes(), []).append(site)
+    for sites in groups.values():
+        then = {site: past[site][0] for site in sites}
+        place = then[sites[0]].w
+        v = ((w - place) / D[:, None]).reshape(-1)
+        each = [(now, _at(past[other], place)) for other, now in answers.items()]
+        pairs = [(a, b) for a, b in each if b is not None]
+        seen = _seen(pairs, [own.answer for own in then.values()], D, len(v))
+        found |= {site: _moved(own.answer, v, seen, D, bold) for site, own in then.items()}
+    return found
+
+
+def _at(own: Sequence[Latest], w: np.ndarray) -> Answer | None:
+    return next((each.answer for each in own if np.array_equal(each.w, w)), None)
+
+
+def _seen(
+    pairs: Sequence[tuple[Answer, Answer]], absent: Sequence[Answer], D: np.ndarray, p: int
+) -> _Seen | None:
+    if not pairs:
+        return None
+    weights = _weights([then for _, then in pairs], absent, D, p)
+    now, then = (_weighed(each, weights) for each in zip(*pairs, strict=True))
+    one, other = _size(now.H, D, p), _size(then.H, D, p)
+    known = 0 < one < np.inf and 0 < other < np.inf
+    return _Seen(then, now, other, one / other) if known else None
+
+
+def _weighed(each: Sequence[Answer], weights: np.ndarray) -> Answer:
+    sums = {n: np.tensordot(weights, [getattr(a, n) for a in each], 1) for n in SUMMED}
+    return each[0]._replace(**sums)
+
+
+def _weights(
+    there: Sequence[Answer], absent: Sequence[Answer], D: np.ndarray, p: int
+) -> np.ndarray:
+    """Equal ones, in proportion to the curvature, and what gradients and diagonals that differ
+    change: the least squares of both."""
+    E = np.repeat(D, p // len(D))
+    diagonals = [np.diag(square(a.H, p)) / E**2 for a in (*there, *absent)]
+    unit = np.sqrt(np.maximum(np.sum(diagonals, 0), 1e-300))
+    rows = np.array([np.concatenate([a.g / E / unit, h / unit]) for a, h in
+                     zip((*there, *absent), diagonals, strict=True)])  # fmt: skip
+    F, b, sizes = rows[: len(there)].T, rows[len(there) :].sum(0), np.sum(diagonals, 1)
+    even = np.full(len(there), sizes[len(there) :].sum() / max(sizes[: len(there)].sum(), 1e-300))
+    K = F @ F.T
+    drawn = K + (EVEN * np.trace(K) / len(K) + 1e-300) * np.eye(len(K))
+    return np.maximum(even + F.T @ np.linalg.solve(drawn, b - F @ even), 0.0)
+
+
+def _moved(then: Answer, v: np.ndarray, seen: _Seen | None, D: np.ndarray, bold: bool) -> Answer:
+    p = len(v)
+    if seen is None:
+        return then._replace(**_along(then, v, 1.0))
+    share = _size(then.H, D, p) / seen.size
+    here, there = (_along(each, v, seen.ratio) for each in (then, seen.then))
+    parts = SUMMED if bold else ("value", "g")
+    corrected = {n: here[n] + share * (getattr(seen.now, n) - there[n]) for n in parts}
+    return then._replace(**here | corrected)
+
+
+def _along(then: Answer, v: np.ndarray, ratio: float) -> dict[str, np.ndarray]:
+    """A quadratic model moved by v, whose curvature changes to that ratio, exponentially."""
+    p, x = len(v), float(np.log(ratio))
+    once = np.expm1(x) / x if abs(x) > 1e-4 else 1 + x / 2
+    twice = 2 * (np.expm1(x) - x) / x**2 if abs(x) > 1e-4 else 1 + x / 3
+    bend = square(then.H, p) @ v
+    value = np.asarray(then.value + then.g @ v + twice * (bend @ v) / 2)
+    return {"value": value, "g": then.g + once * bend, "H": ratio * then.H}
+
+
+def _size(H: np.ndarray, D: np.ndarray, p: int) -> float:
+    return float(np.sum(np.diag(square(H, p)).reshape(len(D), -1) / D[:, None] ** 2))

@@ -1,8 +1,8 @@
 """Newton's method over sites that need not all be there, to a proven distance from the optimum.
 
 The first exchange, at w = 0 and with everyone, gives moments and curvature, and from them a first
-guess. Then, while some sites are missing, each keeps its latest quadratic model at the server and
-the next point minimises their sum; near the optimum a point is held until all have answered.
+guess. Then, while some sites are missing, the server guesses what they would say (`_latest`) and
+goes on; a point that is good enough by such a guess is held until all have answered.
 Where all have, the bound of `_points` holds, and the step takes the third derivative along
 the last move into account (`_bend`).
 """
@@ -13,14 +13,15 @@ from typing import NamedTuple
 import numpy as np
 
 from .._errors import SpecError
-from ._bend import bent
+from ._bend import Separated, next_step
 from ._cost import Log, Talk, visit
 from ._dependence import basis, check_dependent, check_zero, column_squares
-from ._latest import Latest, add_up, is_stable
+from ._latest import Latest, Past, add_up, guess, is_astray, remember
 from ._model import Model, check_outcome, check_rows
 from ._null import NullModel, first_null, next_null
 from ._points import (
     Answers,
+    Bound,
     Point,
     dispersion,
     edges,
@@ -29,7 +30,6 @@ from ._points import (
     penalties,
     point,
     scales,
-    solve,
     total,
     upper_inverse,
     with_penalty,
@@ -38,7 +38,9 @@ from ._sums import NONE, Moments, PointQuestion
 from .families import OUTSIDE, Family
 
 STALLS = 5  # points in a row without progress that mean separation
-NEAR = 0.1  # standard errors of a step, below which a point is held until all have answered
+CLOSE = 0.7  # of the tolerance: a point guessed to be that good is held until all have answered
+MOVES = 8  # points in a row at which some were missing; from then on every point is held
+LAST = 12  # exchanges that are left: enough to hold a point or two
 
 
 class Pilot(NamedTuple):
@@ -64,22 +66,18 @@ class Estimate(NamedTuple):
     edges: np.ndarray
 
 
-class Separated(Exception):
-    """The direction in which the likelihood keeps rising, d by k."""
-
-    def __init__(self, direction: np.ndarray):
-        self.direction = direction
-
-
 class _State(NamedTuple):
     anchor: np.ndarray  # the last point that was kept
     step: np.ndarray  # from there
     t: float  # the share of it that is tried
-    latest: Mapping[str, Latest]
+    past: Past
     best: Point | None  # at the anchor, where all have answered
-    begun: bool = False  # best is not the pilot's
+    begun: bool = False  # the anchor is not the pilot's
     patient: bool = False  # the next point is held until all have answered
+    hold: bool = False  # and so is every other
     stalls: int = 0
+    guess: Point | None = None  # at the anchor, where some were missing
+    moves: int = 0
     other: tuple[np.ndarray, ...] = ()  # steps to try when this one fails
 
     @property
@@ -137,10 +135,11 @@ def newton(
     while not log.over:
         asked = _question(model, D, sums, state)._replace(null=null.c, basis=pilot.basis)
         asked = asked._replace(edges=edges(model, sums, G, asked.w))
-        at = {site: state.latest[site].w / D[:, None] for site in model.sites}
-        answers = yield from visit(model, log, asked, at, state.patient)
+        at = {site: state.past[site][0].w / D[:, None] for site in model.sites}
+        enough = _enough(pilot, state, judge, tol, log)
+        answers = yield from visit(model, log, asked, at, state.patient, enough)
         if len(answers) < len(model.sites):
-            state = _move(model, D, state, answers)
+            state = _move(pilot, state, answers)
             continue
         now, null = point(model, D, state.trial, answers), next_null(model, sums, answers, null)
         if not _lower(now, state.best):
@@ -185,8 +184,8 @@ def _with_floor(sums: Moments, answers: Answers) -> Moments:
 
 def _begin(pilot: Pilot, steps: tuple[np.ndarray, ...], hold: bool) -> _State:
     zero = pilot.first.w
-    seen = {site: Latest(zero, pilot.answers[site]) for site in pilot.model.sites}
-    return _State(zero, steps[0], 1.0, seen, pilot.first, patient=hold, other=steps[1:])
+    seen = {site: (Latest(zero, pilot.answers[site]),) for site in pilot.model.sites}
+    return _State(zero, steps[0], 1.0, seen, pilot.first, False, hold, hold, other=steps[1:])
 
 
 def _last(model: Model, log: Log, done: Estimate | None) -> Estimate:
@@ -202,7 +201,7 @@ def _too_few(log: Log, why: str) -> SpecError:
 def _question(model: Model, D: np.ndarray, sums: Moments, state: _State) -> PointQuestion:
     """But for the constant model and the bins."""
     w, none, step = state.trial / D[:, None], np.zeros(0), state.t * state.step.reshape(-1)
-    H = state.best.H if state.best is not None else add_up(model, D, state.latest)[0]
+    H = state.best.H if state.best is not None else add_up(model, D, state.past)
     V = upper_inverse(H, D, model.k)
     if model.loss.expected is not None and not state.begun:
         V = none  # the pilot's H is no Hessian, so that nothing follows from it
@@ -214,20 +213,38 @@ def _question(model: Model, D: np.ndarray, sums: Moments, state: _State) -> Poin
     return PointQuestion(w, w, V, none, none, np.asarray(scale), False)
 
 
-def _move(model: Model, D: np.ndarray, state: _State, answers: Answers) -> _State:
-    """Some sites are missing: what they said last stands for them.
+def _enough(
+    pilot: Pilot, state: _State, judge: Judge, tol: float, log: Log
+) -> Callable[[Answers], bool]:
+    """Whether those that have answered are enough to go on, as the point is not the last."""
+
+    def enough(answers: Answers) -> bool:
+        if log.left <= LAST:
+            return False
+        now = guess(pilot.model, pilot.D, state.trial, answers, state.past)
+        size = now.bound.decrement
+        if size == np.inf:
+            return True
+        error = judge(pilot.model, now._replace(bound=Bound(size, 0.0, size)), pilot.sums)
+        return not (error <= CLOSE * tol or now.rounded)
+
+    return enough
+
+
+def _move(pilot: Pilot, state: _State, answers: Answers) -> _State:
+    """Some sites are missing: what they would say is guessed.
 
     Where that leads astray, everyone is waited for, at the last point that was kept."""
-    trial = state.trial
-    if not is_stable(answers, state.latest, trial, D):
+    trial, hold = state.trial, state.moves + 1 >= MOVES
+    now = guess(pilot.model, pilot.D, trial, answers, state.past)
+    before = state.best or state.guess
+    if is_astray(now, before):
         back = state._replace(t=0.0) if state.best is None else _shorten(state)
         return back._replace(patient=True)
-    latest = {**state.latest, **{site: Latest(trial, a) for site, a in answers.items()}}
-    H, b = add_up(model, D, latest)
-    step = solve(H, b - H @ trial.reshape(-1))
-    near = float(step @ H @ step) <= NEAR**2
-    t = min(1.0, 2 * state.t)
-    return _State(trial, step.reshape(trial.shape), t, latest, None, patient=near)
+    step, t = next_step(now, before, state.begun, False, pilot.model.loss), min(1.0, 2 * state.t)
+    past = remember(state.past, trial, answers)
+    rest = (state.stalls, now, state.moves + 1)
+    return _State(trial, step, t, past, None, True, hold, hold, *rest)
 
 
 def _lower(now: Point, best: Point | None) -> bool:
@@ -248,34 +265,13 @@ def _arrive(state: _State, now: Point, answers: Answers, last: bool, loss: Famil
     stalls = state.stalls + 1 if _stalled(now) and not loss.firth else 0
     if stalls == STALLS or (stalls >= 2 and last):
         raise Separated(now.w - state.anchor)
-    step = _step(now, state, loss)
-    latest = {site: Latest(now.w, a) for site, a in answers.items()}
-    t = min(1.0, 2 * state.t) if state.t > 0 else 1.0
-    return _State(now.w, step.reshape(now.w.shape), t, latest, now, True, True, stalls)
-
-
-def _scored(now: Point) -> np.ndarray:
-    """Where the loss is not convex: a step by Fisher's information, which is positive."""
-    if now.F is now.H:
-        raise Separated(now.w)
-    try:
-        return -solve(now.F, now.g)
-    except np.linalg.LinAlgError:
-        raise Separated(now.w) from None
+    before, exact = state.best or state.guess, state.best is not None
+    step = next_step(now, before, state.begun, exact, loss)
+    past, t = remember(state.past, now.w, answers), min(1.0, 2 * state.t) if state.t > 0 else 1.0
+    return _State(now.w, step, t, past, now, True, state.hold, state.hold, stalls)
 
 
 def _stalled(point: Point) -> bool:
     """Near by its decrement, yet moving on in large steps: the optimum is at infinity."""
     x = point.bound.decrement * point.bound.S
     return point.m > 0.3 and point.bound.decrement <= 1 and not x < 0.5
-
-
-def _step(now: Point, state: _State, loss: Family) -> np.ndarray:
-    """Newton's, and what the last move tells of the third derivative."""
-    try:
-        q = -solve(now.H, now.g)
-    except np.linalg.LinAlgError:
-        return _scored(now)
-    if state.best is None or not (state.begun or loss.expected is None):
-        return q  # the pilot's H is Fisher's information
-    return bent(now, state.best, q, begun=state.begun, gradients=not loss.firth)

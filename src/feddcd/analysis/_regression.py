@@ -142,7 +142,7 @@ class RegressionTable:
             start = None
             if train is not None and choice.method == "pointsaga":
                 start = train(pilot, int(choice.predictions.exchanges["pointsaga"]), log)
-            hold = choice.method == "newton" or not model.loss.canonical
+            hold = choice.method == "newton" or not model.loss.canonical or model.loss.firth
             log.reserve = int(plan.covariance != "model")
             estimate = yield from newton(pilot, judge, plan.tol, log, start, hold)
             if plan.covariance != "model":
