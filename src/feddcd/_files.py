@@ -7,6 +7,7 @@ durable before its fsync.
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -115,6 +116,18 @@ def publish(disk: Disk, path: Path) -> None:
 def temporary(path: Path) -> Path:
     """One name suffices: who writes holds the lock."""
     return path.with_name(f".{path.name}.tmp")
+
+
+def lock_within(disk: Disk, path: Path, seconds: float) -> BinaryIO:
+    """A lock that others hold for moments is waited for; raises Locked after so long."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            return disk.lock(path)
+        except Locked:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.02)
 
 
 def lock_file(path: Path) -> Path:

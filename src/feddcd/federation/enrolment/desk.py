@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ..._errors import FeddcdError, Refused, SpecError
-from ..._files import Disk, Locked, shown
+from ..._files import Disk, Locked, lock_within, shown
 from ..._pace import LinePace
 from ..._text import printable
 from ...data.codebook import FILE as CODEBOOK
@@ -271,14 +271,9 @@ def _save(folder: FederationFolder, record: InvitationRecord) -> None:
 @contextmanager
 def _held(folder: FederationFolder) -> Iterator[None]:
     """One at a time, in whatever process."""
-    until = time.monotonic() + WAIT_S
-    while True:
-        try:
-            lock = Disk().lock(folder.server / ".invitations.lock")
-            break
-        except Locked as error:
-            if time.monotonic() > until:
-                raise SpecError(f"the invitations are held by {error.holder}") from None
-            time.sleep(0.05)
+    try:
+        lock = lock_within(Disk(), folder.server / ".invitations.lock", WAIT_S)
+    except Locked as error:
+        raise SpecError(f"the invitations are held by {error.holder}") from None
     with lock:
         yield

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..._errors import LogError
-from ..._files import Disk, Locked, lock_file, private, save
+from ..._files import Disk, Locked, lock_file, lock_within, private, save
 
 LOG = "outgoing.jsonl"
 WAIT_S = 10.0  # for another answer of this site that is being logged
@@ -132,14 +132,9 @@ def _head_file(path: Path) -> Path:
 @contextmanager
 def lock(disk: Disk, path: Path) -> Iterator[None]:
     """Waits for a moment, since a site may answer several questions at once."""
-    until = time.monotonic() + WAIT_S
-    while True:
-        try:
-            handle = disk.lock(lock_file(path))
-            break
-        except Locked as error:
-            if time.monotonic() > until:
-                raise LogError(f"{path} is in use by {error.holder}") from None
-            time.sleep(0.02)
+    try:
+        handle = lock_within(disk, lock_file(path), WAIT_S)
+    except Locked as error:
+        raise LogError(f"{path} is in use by {error.holder}") from None
     with handle:
         yield
