@@ -4,7 +4,7 @@ A rule that looks at finished columns cannot be tricked by how they were made; o
 contributions of rows to an answer cannot be tricked by the point that was chosen.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -59,7 +59,8 @@ def contributions(rows: SiteRows, question: PointQuestion) -> Iterator[tuple[str
             )
             yield f"the curvature of {what}", w * own.sum(1, keepdims=True)
             for curvature in (w * own).T:
-                yield from _products(what, X, curvature)
+                names = () if question.basis.size else rows.names or ()
+                yield from _products(what, X, curvature, names)
         if family.firth and question.V.size:
             V, mean = square(question.V, question.w.size), family.mean(z)
             h = s * at.curvature[:, 0, 0] * np.sum((X @ V) * X, 1)
@@ -95,26 +96,29 @@ def _parts(rows: SiteRows, question: PointQuestion) -> list[tuple[str, np.ndarra
     return [("the gradient", scores), ("the diagonal of the Hessian", squares)]
 
 
-def _products(what: str, X: np.ndarray, curvature: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+def _products(
+    what: str, X: np.ndarray, curvature: np.ndarray, names: Sequence[str] = ()
+) -> Iterator[tuple[str, np.ndarray]]:
     """Off the diagonal: |x_j x_k| times the curvature, for each pair of columns. Of a table that is
     too large for that, the pairs that few rows have a product of."""
     n, p = X.shape
     size, two = abs(X), np.all((X.min(0) == X) | (X.max(0) == X), axis=0)
-    kinds = {
-        f"an entry of {what} of two columns": False,
-        f"an entry of {what} of two categories": True,
+    of = lambda j: f", one of them {names[j]}," if names else ""
+    kinds = lambda j: {
+        f"an entry of {what}{of(j)} of two columns": False,
+        f"an entry of {what}{of(j)} of two categories": True,
     }
     if n * p**2 <= MOST_PRODUCTS:
         for j in range(p - 1):
             parts = size[:, j + 1 :] * (size[:, j] * curvature)[:, None]
-            for name, both in kinds.items():
+            for name, both in kinds(j).items():
                 yield name, parts[:, (two[j] & two[j + 1 :]) == both]
         return
     there = (size * curvature[:, None] > 0).astype(np.float32)
     counts = np.triu(there.T @ there, 1)
     for j, k in np.argwhere((counts > 0) & (counts < RARE)):
         parts = size[:, j] * size[:, k] * curvature
-        yield [*kinds][int(two[j] and two[k])], parts[parts > 0][:, None]
+        yield [*kinds(j)][int(two[j] and two[k])], parts[parts > 0][:, None]
 
 
 def _meat(scores: np.ndarray, cluster: np.ndarray | None) -> np.ndarray:

@@ -9,7 +9,7 @@ from ..._files import shown
 from ...analysis.protocol import SiteRows
 from ...analysis.registry import changes, steep
 from ...sums.job import Job
-from ._columns import FEW, dominated
+from ._columns import FEW, REMEDY, dominated, entry_of
 from ._job_file import JobFile
 from .approval import ID_LENGTH, require
 from .policy import Policy, Ruled
@@ -30,7 +30,8 @@ def check_changes(policy: Policy, rows: SiteRows, question: Any) -> None:
     for what, parts in changes(rows, question) if k > 1 else ():
         wrong = np.flatnonzero(dominated(parts, k, max(FEW, policy.max_share), FEW))
         if wrong.size:
-            told = f"of entry {wrong[0] + 1} nearly all comes from {k - 1} rows"
+            where = entry_of(rows.names, question, parts.shape[1], int(wrong[0]))
+            told = f"{where}, nearly all comes from {k - 1} rows; {REMEDY}"
             raise Ruled("changes", f"{what} since an earlier question: {told}")
 
 

@@ -4,6 +4,7 @@ k is the least number of rows that a number may speak of. Each rule gives why no
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -13,6 +14,19 @@ FEW = 0.9  # of a combination, in fewer than k rows: it speaks of them
 MOST_PAIRS = 4000  # of columns that have much in common: each takes a fit
 RELATED = 0.5  # r²: columns that have less in common are not nearly alike
 SAME = 1e-12  # of the size: differences below are rounding
+REMEDY = (
+    "a plan can take log(x) of a skewed column, join rare levels or leave the column out; "
+    "docs/rules.md says what a looser policy allows"
+)
+
+
+def entry_of(names: Sequence[str] | None, question: Any, entries: int, at: int) -> str:
+    """Whose entry it is, where each column has so many of them."""
+    each, rest = divmod(entries, len(names)) if names else (0, 1)
+    mixed = getattr(question, "basis", np.zeros(0)).size  # combinations of columns
+    if not names or rest or not each or mixed:
+        return f"of entry {at + 1}"
+    return f"of {names[at // each]}"
 
 
 def unsupported(column: np.ndarray, k: int) -> bool:

@@ -21,6 +21,7 @@ from ...data.conform import CodebookError
 from ...data.frames import Frame
 from ..wire import Envelope
 from ._again import check_steep
+from ._foreseen import foreseen
 from ._identity import known_rows
 from ._offers import offer_of, plain_numbers
 from ._overlaps import as_told
@@ -168,6 +169,7 @@ def judged_rows(source: SiteTable, policy: Policy, facts: JobFacts, memory: Memo
         if isinstance(found, Exception):
             return describe_refused(plan, entering, facts.sites, found) + declared
         rows, doubts = found
+        doubts = [*doubts, *foreseen(policy, rows, analysis, facts)]
         columns = analysis.columns_of(rows)
         job = describe_job(rows, columns, facts.mode, facts.exchanges, facts.sites, doubts)
         return job + declared

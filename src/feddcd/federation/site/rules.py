@@ -162,10 +162,10 @@ def check_columns(
     for name, column in columns.items():
         if numbers.unsupported(column, k):
             told = f"in {name} some rows differ from its most frequent value, but fewer than {k}"
-            raise Ruled("support", told)
+            raise Ruled("support", f"{told}; {numbers.REMEDY}")
         if numbers.lonely(column, k, policy.max_share):
             told = f"in {name} fewer than {k} rows stand apart from all others"
-            raise Ruled("dominance", told)
+            raise Ruled("dominance", f"{told}; {numbers.REMEDY}")
     for one, other in () if hides_cells(policy, mode) else numbers.small_cells(columns, earlier, k):
         raise Ruled("cells", f"{one} and {other} have a joint cell of fewer than {k} rows")
     for one, other in numbers.nearly_alike(columns, earlier, k):
@@ -258,12 +258,9 @@ def check_answer(
             continue
         wrong = np.flatnonzero(numbers.dominated(parts, k, policy.max_share))
         if wrong.size:
-            basis = getattr(question, "basis", None)  # in which entries have no names
-            named = (basis is None or not basis.size) and len(rows.names) == parts.shape[1]
-            entry = repr(rows.names[wrong[0]]) if named else f"entry {wrong[0] + 1}"
-            told = f"{what}: of {entry} too much comes from {k - 1} rows"
-            hint = "; its logarithm may be more even" if named else ""
-            raise Ruled("dominance", f"{told} (max_share = {policy.max_share}){hint}")
+            where = numbers.entry_of(rows.names, question, parts.shape[1], int(wrong[0]))
+            told = f"{what}: {where}, too much comes from {k - 1} rows"
+            raise Ruled("dominance", f"{told} (max_share = {policy.max_share}); {numbers.REMEDY}")
 
 
 def _check_number(

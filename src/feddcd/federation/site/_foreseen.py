@@ -1,0 +1,71 @@
+"""What a person should know before agreeing: which question of a job the rules would refuse.
+
+Dominance, steps and changes depend on the points that are asked for, and these on all sites' sums.
+So the job is tried on this site's rows alone. What is found is shown to the person, and to nobody
+else.
+"""
+
+import json
+from typing import Any
+
+import numpy as np
+
+from ..._errors import FeddcdError
+from ...analysis.protocol import Agreement, Analysis, SiteRows
+from ...analysis.replay import Replay
+from ._again import check_changes, check_steep
+from ._overlaps import as_told
+from .policy import Policy, Ruled
+from .rules import JobFacts, check_answer
+
+MOST_WORK = 200_000_000  # rows times pairs of columns: above, the first question is enough
+MOST_QUESTIONS = 12
+LATER = (
+    "few rows that give most of a sum (dominance) are looked for in every answer: "
+    "the job can still be refused later, and the log of this site then says why"
+)
+
+
+def foreseen(policy: Policy, rows: SiteRows, analysis: Analysis, facts: JobFacts) -> list[str]:
+    """In words for a person; nothing where the rules on rows are off."""
+    if policy.min_support < 2:
+        return []
+    try:
+        refused = _tried(policy, as_told(policy, rows, analysis), analysis, facts)
+    except (FeddcdError, ArithmeticError, ValueError, LookupError, np.linalg.LinAlgError):
+        refused = ""  # of these rows alone there is no table: nothing is known in advance
+    return [refused] if refused else [LATER]
+
+
+def _tried(policy: Policy, rows: SiteRows, analysis: Analysis, facts: JobFacts) -> str:
+    agreed = Agreement(**json.loads(facts.agreed))
+    replay, before = Replay(analysis, rows.plan, agreed, elsewhere=False), []
+    large = rows.n * len(rows.names or rows.columns) ** 2 > MOST_WORK
+    for number in range(1, 2 if large else MOST_QUESTIONS):
+        if (asked := replay.expected) is None or replay.begun > 1:
+            break
+        if why := _refused(policy, rows, analysis, asked, facts, before):
+            told = f"tried on the rows of this site alone, question {number} would be refused"
+            return f"{told}, and the job with it: {why}"
+        before.append(asked)
+        replay.step(analysis.answer(rows._replace(least=0, alone=False), asked))
+    return ""
+
+
+def _refused(
+    policy: Policy,
+    rows: SiteRows,
+    analysis: Analysis,
+    asked: Any,
+    facts: JobFacts,
+    before: list[Any],
+) -> str:
+    try:
+        check_answer(policy, rows, analysis, asked, facts)
+        check_steep(policy, rows, asked)
+        if facts.mode == "sum":
+            known = rows._replace(k=policy.min_support, before=tuple(before))
+            check_changes(policy, known, asked)
+    except Ruled as error:
+        return f"{error.rule}: {error.story}"
+    return ""

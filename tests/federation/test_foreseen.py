@@ -1,0 +1,98 @@
+"""Before a person agrees: what the rules will refuse, by the name of the column, and what helps."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import tomli_w
+
+from feddcd.analysis.registry import ANALYSES
+from feddcd.federation.site import _foreseen
+from feddcd.federation.site.answer import SitePlace, answer
+from feddcd.federation.site.approval import approve, waiting, words_of
+from feddcd.federation.site.policy import RULED
+from feddcd.federation.wire import read_refusal, unpack_message
+from site_world import asked
+
+REMEDY = "a plan can take log(x) of a skewed column, join rare levels or leave the column out"
+
+
+def place(folder, n=120, **policy):
+    rng = np.random.default_rng(2)
+    d = pd.DataFrame({"age": rng.normal(60, 9, n), "crp": rng.lognormal(1, 1.1, n)})
+    d["rare"] = (np.arange(n) < 3).astype(int)
+    d["bmi"] = rng.normal(26, 4, n)
+    d["y"] = 0.1 * d.age + rng.normal(size=n)
+    d["event"] = (rng.random(n) < 0.4).astype(int)
+    folder.mkdir()
+    d.round(2).to_csv(folder / "data.csv", index=False)
+    written = {"answers": "each", "constants": "any", **policy, "complete": True}
+    (folder / "policy.toml").write_text(tomli_w.dumps(written))
+    return SitePlace("north", folder, folder / "data.csv")
+
+
+def said(site, formula, family="gaussian"):
+    reply = unpack_message(answer(asked(site, formula, family=family), site))
+    return read_refusal(reply).reason if reply.kind == "refusal" else reply
+
+
+def words(site):
+    (id,) = waiting(site.folder)
+    return "\n".join(words_of(site.folder, id))
+
+
+def last_line(site):
+    return json.loads((site.folder / "outgoing.jsonl").read_text().splitlines()[-1])
+
+
+def test_a_job_that_a_few_rows_would_dominate_is_foreseen(tmp_path):
+    """Which the rule on columns alone lets pass."""
+    site = place(tmp_path / "north")
+    assert "waits for approval" in said(site, "y ~ age + crp")
+    told = words(site)
+    assert "NOTE: tried on the rows of this site alone, question 1 would be refused" in told
+    assert "dominance: a sum of squares of a column: of crp, too much comes from 4 rows" in told
+    assert REMEDY in told
+    approve(site.folder, *waiting(site.folder))
+    assert said(site, "y ~ age + crp") == f"north: {RULED}"  # others hear no more
+    line = last_line(site)
+    assert line["rule"] == "dominance"
+    assert "of crp, too much comes from 4 rows (max_share = 0.5); " + REMEDY in line["why"]
+
+
+@pytest.mark.parametrize("formula", ["y ~ age + log(crp)", "event ~ age + bmi"])
+def test_one_that_passes_says_what_can_still_happen(formula, tmp_path):
+    site = place(tmp_path / "north")
+    family = "binomial" if formula.startswith("event") else "gaussian"
+    assert "waits for approval" in said(site, formula, family)
+    assert f"NOTE: {_foreseen.LATER}" in words(site)
+    assert "would be refused" not in words(site)
+    approve(site.folder, *waiting(site.folder))
+    assert said(site, formula, family).kind == "sums"
+
+
+def test_a_rare_column_is_named_with_what_helps(tmp_path):
+    site = place(tmp_path / "north")
+    assert "waits for approval" in said(site, "y ~ age + rare")
+    told = words(site)
+    assert "NOTE: the rules of this site would refuse it: support: in rare some rows differ" in told
+    assert REMEDY in told
+
+
+def test_what_cannot_be_tried_is_no_reason_to_stop(tmp_path, monkeypatch):
+    """Of these rows alone there may be no table at all."""
+    site = place(tmp_path / "north")
+
+    def fail(*_, **__):
+        raise np.linalg.LinAlgError
+
+    monkeypatch.setattr(type(ANALYSES["regression"]), "answer", fail)
+    assert "waits for approval" in said(site, "y ~ age + bmi")
+    assert f"NOTE: {_foreseen.LATER}" in words(site)
+
+
+def test_where_the_rules_on_rows_are_off_nothing_is_said(tmp_path):
+    site = place(tmp_path / "north", min_support=0)
+    assert "waits for approval" in said(site, "y ~ age + crp")
+    assert "NOTE" not in words(site)
