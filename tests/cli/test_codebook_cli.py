@@ -256,8 +256,11 @@ def test_a_site_without_the_reference_is_no_outcast(capsys):
     """Each site without a level was ejected: 141 of 189 rows."""
     federation(capsys)
     site("east", lambda d: d[d.race != "white"])
-    said = feddcd("federation simulate fed", capsys)
+    own = Path("fed", "sites", "west", "policy.toml")
+    own.write_text(own.read_text().replace("max_jobs_per_month = 0", "max_jobs_per_month = 9"))
+    said = " ".join(feddcd("federation simulate fed", capsys).split())
     assert "refused" not in said
+    assert "policy.toml of 'east', 'north' is loose" in said
     table = patients()
     table[(table.site != "east") | (table.race != "white")].to_csv("p.csv", index=False)
     feddcd(f"{FORMULA} --force --codebook codebook.toml", capsys)

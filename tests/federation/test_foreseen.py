@@ -15,7 +15,9 @@ from feddcd.federation.site.policy import RULED
 from feddcd.federation.wire import read_refusal, unpack_message
 from site_world import asked
 
-REMEDY = "a plan can take log(x) of a skewed column, join rare levels or leave the column out"
+REMEDY = (
+    "a plan can take the logarithm of a skewed column, join rare levels or leave the column out"
+)
 
 
 def place(folder, n=120, **policy):
@@ -52,13 +54,13 @@ def test_a_job_that_a_few_rows_would_dominate_is_foreseen(tmp_path):
     assert "waits for approval" in said(site, "y ~ age + crp")
     told = words(site)
     assert "NOTE: tried on the rows of this site alone, question 1 would be refused" in told
-    assert "dominance: a sum of squares of a column: of crp, too much comes from 4 rows" in told
+    assert "dominance: a sum of squares of a column: of 'crp' too much comes from 4 rows" in told
     assert REMEDY in told
     approve(site.folder, *waiting(site.folder))
     assert said(site, "y ~ age + crp") == f"north: {RULED}"  # others hear no more
     line = last_line(site)
     assert line["rule"] == "dominance"
-    assert "of crp, too much comes from 4 rows (max_share = 0.5); " + REMEDY in line["why"]
+    assert "of 'crp' too much comes from 4 rows (max_share = 0.5); " + REMEDY in line["why"]
 
 
 @pytest.mark.parametrize("formula", ["y ~ age + log(crp)", "event ~ age + bmi"])

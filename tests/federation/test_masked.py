@@ -23,7 +23,7 @@ from feddcd.federation.machine.init import create
 from feddcd.federation.roster import load_roster
 from feddcd.federation.site import _job_file as job
 from feddcd.federation.site.answer import answer
-from feddcd.federation.site.approval import approve, waiting
+from feddcd.federation.site.approval import approve, deny, waiting, words_of
 from feddcd.federation.site.log import verify_log
 from feddcd.federation.verify import check_roster, check_table, verify_proof
 from feddcd.federation.wire import pack_message, unpack_message
@@ -426,10 +426,33 @@ def test_sums_never_become_answers_of_single_sites_without_a_word(tmp_path, how)
     elif how == "uninvited":
         home.key("east").unlink()
     network = LocalNetwork(places(home), lost)
-    with pytest.raises(DataError, match=LEFT):
+    with pytest.raises(DataError, match=LEFT) as found:
         run(home, network)
+    assert ("; east: its policy" in str(found.value)) == (how == "denied")
+    assert "north:" not in str(found.value)
+    assert "south:" not in str(found.value)
     assert "sums" not in {kind for _, kind in network.messages}
     assert not (home.server / "glm").exists()
+
+
+@pytest.mark.parametrize("what", ["names", "job"])
+def test_who_denied_is_named_and_nobody_else(tmp_path, what):
+    """A person at one of three sites denies the names of columns, or the job after them."""
+    text = "y ~ age" if what == "job" else FORMULA  # of words the levels are asked for first
+    home = made(tmp_path, RegressionPlan(text, "gaussian"), patience=0.05)
+    careful = 'approve = "job"\nsmall_cells = "sum"\ncomplete = true\n'
+    (home.site("north") / "policy.toml").write_text(careful)
+    with pytest.raises(Stalled, match="for north"):
+        run(home)
+    (id,) = waiting(home.site("north"))
+    assert (words_of(home.site("north"), id)[0][:6] == "A plan") == (what == "names")
+    deny(home.site("north"), id)
+    with pytest.raises(DataError) as found:
+        run(home)
+    assert "north: refused by the rules of this site" in str(found.value)
+    assert "east:" not in str(found.value)
+    assert "south:" not in str(found.value)
+    assert {event["site"] for event in events(home, "refused")} == {"north"}
 
 
 def test_answers_of_single_sites_are_asked_for_by_name_and_said(tmp_path):

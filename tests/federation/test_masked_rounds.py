@@ -4,6 +4,7 @@ import copy
 import json
 import os
 import random
+import re
 import shutil
 
 import numpy as np
@@ -199,6 +200,15 @@ def test_a_person_agrees_to_a_job_once(tmp_path):
     (id,) = waiting(site.folder)
     told = "\n".join(words_of(site.folder, id))
     assert "rounds: at most 3" in told
+    counts = re.search(r"numbers that leave in all: (\d+); values of this site: (\d+)", told)
+    rows = re.search(r"rows: (\d+), parameters: 13", told)
+    assert counts is not None
+    assert rows is not None
+    assert int(counts[2]) == int(rows[1]) * 14  # 13 columns and the outcome
+    certificate = 13 + 2 + 2 * (13 + 3)  # the dual, two numbers, two tangents
+    assert int(counts[1]) == 3 * 13 + certificate
+    assert "NOTE: no rule looks at the answers of a training" in told
+    assert "Agree only if you trust all who take part with your rows" in told
     assert "l2 = 20.0, seed = 0" in told
     assert "who takes part: 'site-1', 'site-2', 'site-3', 'site-4'" in told
     approve(site.folder, id)

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from .._errors import Failed, SpecError
 from .._files import owner_only, shown
-from .._text import printable
+from .._text import listed, printable
 from ..federation.config import Config
 from ..federation.coordinator.coordinator import coordinate, in_mode
 from ..federation.coordinator.nodes import LocalExchange
@@ -78,7 +78,7 @@ def init_command(options: dict[str, Any]) -> None:
     if data is None:
         say("say in each sites/NAME/site.toml where that site's data are, then:")
     else:
-        say(LOOSE_SAID)
+        say(f"policy.toml of each site {LOOSE_SAID}")
     say(f"  {up_again(folder)}")
 
 
@@ -162,8 +162,10 @@ def simulate_command(
     folder = FederationFolder(path)
     config = folder.config()
     places = load_places(folder)
-    if any(load_policy(place.folder / POLICY) == LOOSE for place in places):
-        say(LOOSE_SAID)
+    loose = [place.client for place in places if load_policy(place.folder / POLICY) == LOOSE]
+    if loose:
+        whose = "each site" if len(loose) == len(places) else listed(loose)
+        say(f"policy.toml of {whose} {LOOSE_SAID}")
     exchange = LocalExchange(places, loss=loss, seed=seed, ask=input if show else None)
     with _show_events(config, rounds, "greeting the sites") as watch, owner_only():
         given = {"folder": str(folder.path), "rounds": rounds, "mode": mode}

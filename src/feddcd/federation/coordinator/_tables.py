@@ -79,9 +79,8 @@ class AnalysisRun:
             for site, reason in misfits.items():
                 self._refuse(site, reason)
             if len(cohort.sites) < self.config.fewest:
-                raise DataError(
-                    f"a table needs {self.config.fewest} sites; {len(cohort.sites)} fit together"
-                )
+                told = f"a table needs {self.config.fewest} sites; {len(cohort.sites)} fit together"
+                raise DataError(told + self._gone())
             try:
                 if self._mode(cohort) == "sum":
                     return self._summed(cohort)
@@ -115,8 +114,11 @@ class AnalysisRun:
             return said or "each"
         if len(sites) < FEWEST:
             told = f"only {' and '.join(sorted(sites))} are left, and sums need {FEWEST} sites"
-            raise DataError(f"{told}; {EACH}")
+            raise DataError(f"{told}{self._gone()}; {EACH}")
         return "sum"
+
+    def _gone(self) -> str:
+        return "".join(f"; {self.refused[site]}" for site in sorted(self.refused))
 
     def _summed(self, cohort: Agreement) -> AnalysisResult:
         run = begin(self.folder, self.plan, cohort, self._ask_all, self.config.patience)
@@ -295,5 +297,4 @@ class AnalysisRun:
         return wire.pack_message(Envelope(kind, meta, given))
 
     def _note(self, row: dict[str, Any]) -> None:
-        plain = {k: None if not np.isfinite(v) else v for k, v in row.items()}
-        self.folder.note("exchange", **plain)
+        self.folder.note("exchange", **{k: v if np.isfinite(v) else None for k, v in row.items()})

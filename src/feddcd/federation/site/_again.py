@@ -31,7 +31,7 @@ def check_changes(policy: Policy, rows: SiteRows, question: Any) -> None:
         wrong = np.flatnonzero(dominated(parts, k, max(FEW, policy.max_share), FEW))
         if wrong.size:
             where = entry_of(rows.names, question, parts.shape[1], int(wrong[0]))
-            told = f"{where}, nearly all comes from {k - 1} rows; {REMEDY}"
+            told = f"{where} nearly all comes from {k - 1} rows; {REMEDY}"
             raise Ruled("changes", f"{what} since an earlier question: {told}")
 
 

@@ -15,7 +15,7 @@ MOST_PAIRS = 4000  # of columns that have much in common: each takes a fit
 RELATED = 0.5  # r²: columns that have less in common are not nearly alike
 SAME = 1e-12  # of the size: differences below are rounding
 REMEDY = (
-    "a plan can take log(x) of a skewed column, join rare levels or leave the column out; "
+    "a plan can take the logarithm of a skewed column, join rare levels or leave the column out; "
     "docs/rules.md says what a looser policy allows"
 )
 
@@ -26,7 +26,7 @@ def entry_of(names: Sequence[str] | None, question: Any, entries: int, at: int) 
     mixed = getattr(question, "basis", np.zeros(0)).size  # combinations of columns
     if not names or rest or not each or mixed:
         return f"of entry {at + 1}"
-    return f"of {names[at // each]}"
+    return f"of {names[at // each]!r}"
 
 
 def unsupported(column: np.ndarray, k: int) -> bool:

@@ -29,6 +29,7 @@ from ._training import (
     certificate_part,
     check_method,
     digest_of,
+    in_all,
     outgoing_of,
     rows_of,
     training_facts,
@@ -129,11 +130,10 @@ def _agree(envelope: Envelope, place: SitePlace, check: Check) -> Answer:
     _check_size(policy, job, out.parameters, sorted(rows.values())[: terms.tau])
     check_batches(policy, terms.settings)
     facts = training_facts(job.plan, _sites(job), out, learner)
-    memory = begin_training(policy, place, facts)
+    memory, rounds = begin_training(policy, place, facts), job.agreement["rounds"]
     if policy.approve == "job":
-        approve_training(place, terms, out, *_words(job))
+        approve_training(place, terms, out, *_words(job), in_all(facts, rounds, site))
     _check_columns(policy, site, terms, job)
-    rounds = job.agreement["rounds"]
     check_training(policy, place, facts, site, memory, rounds)
     tell(policy, facts, site, memory, "all rounds", rounds * facts.numbers)
     with _open(place, terms.federation) as file:

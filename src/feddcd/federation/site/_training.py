@@ -33,11 +33,18 @@ from ._training_rules import (
     check_batches,
     check_greeting,
     check_training,
+    columns_of,
     tell,
 )
 from .answer import SitePlace
 from .approval import ID_LENGTH, require
 from .policy import REVEALS, Check, Outgoing
+
+TRUSTED = (
+    "  NOTE: no rule looks at the answers of a training. Whoever leads the rounds, and owns a site",
+    "  of the sum, can move the model in small steps and work out rows from the differences, even",
+    "  with batches of all rows. Agree only if you trust all who take part with your rows.",
+)
 
 
 def greet(hello: Hello, place: SitePlace, check: Check) -> tuple[bytes, Outgoing]:
@@ -91,6 +98,13 @@ def answer_round(envelope: Envelope, place: SitePlace, check: Check) -> tuple[by
     return pack_training(message), out._replace(arrays=_arrays(message))
 
 
+def in_all(facts: TrainingFacts, rounds: int, site: SiteData) -> str:
+    """The one bound that a training has: fewer numbers than values."""
+    numbers = rounds * facts.numbers + facts.closing
+    values = len(site.labels) * len(columns_of(site))
+    return f"  numbers that leave in all: {numbers}; values of this site: {values}"
+
+
 def training_facts(
     terms: dict, sites: Sequence[str], out: Outgoing, learner: Learner
 ) -> TrainingFacts:
@@ -120,6 +134,7 @@ def approve_training(place: SitePlace, terms: Terms, out: Outgoing, *more: str) 
         f"  rows: {out.rows}, parameters: {out.parameters}, sites in a sum: {out.sites}",
         f"  what leaves each time: {out.kind!r}: {REVEALS[out.kind]}",
         *more,
+        *TRUSTED,
     ]
     held = json.dumps([terms.to_json(), *more], sort_keys=True)
     id = hashlib.sha256(held.encode()).hexdigest()[:ID_LENGTH]

@@ -259,7 +259,7 @@ def check_answer(
         wrong = np.flatnonzero(numbers.dominated(parts, k, policy.max_share))
         if wrong.size:
             where = numbers.entry_of(rows.names, question, parts.shape[1], int(wrong[0]))
-            told = f"{what}: {where}, too much comes from {k - 1} rows"
+            told = f"{what}: {where} too much comes from {k - 1} rows"
             raise Ruled("dominance", f"{told} (max_share = {policy.max_share}); {numbers.REMEDY}")
 
 

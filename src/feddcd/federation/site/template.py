@@ -4,7 +4,7 @@ import tomli_w
 
 from .policy import LOOSENED, REVEALS, methods
 
-SAID = "policy.toml of each site is loose, for a trial: before real data, remove what it loosens"
+SAID = "is loose, for a trial: before real data, remove what it loosens"
 
 
 def template() -> str:
