@@ -23,9 +23,11 @@ from feddcd.algorithms import (
     opened,
 )
 from feddcd.algorithms.feddcd import strong_convexity
+from feddcd.algorithms.pointsaga import Bend, SagaFound
 from feddcd.data import Dataset
 from feddcd.data.federate import federate
 from feddcd.participation import Available, Everyone, Lossy, UniformSubset, round_keys
+from feddcd.problems import Quadratic
 from feddcd.simulator.simulate import advance, federation, start
 from federations import (
     ALGORITHMS,
@@ -264,8 +266,9 @@ class TestPaper:
         np.testing.assert_allclose(chosen["rho"], expected, rtol=1e-12)
 
     def test_point_saga_follows_the_curvature_it_meets(self):
-        """ρ = Σ|y|²/Σ<y, s>, y and s the changes of g_i and w_i since the client was last asked,
-        half as much for every round that passed; before round 3 the formula's."""
+        """The formula with α = Σ<y, s>/Σ|s|² and L = Σ|y|²/Σ<y, s>, y and s the changes of g_i and
+        w_i since the client was last asked; log ρ goes a share of the way there in every round.
+        Before round 3 the formula has the bounds of the local problems."""
         f, rounds, algorithm = quadratics("stiff"), 30, make("pointsaga")
         who = draw(SOME)
         *early, played = (play(algorithm, f, who, t, seed=5) for t in (1, 2, rounds))
@@ -274,19 +277,20 @@ class TestPaper:
 
         A, b = np.asarray(f.A), np.asarray(f.b)
         g, w, x = np.zeros((N, D)), np.zeros((N, D)), np.zeros(D)
-        met, bend = np.zeros(N, bool), np.zeros(2)
+        met, n, share = np.zeros(N, bool), N / TAU, TAU / N
         for t, chosen in enumerate(cohorts(who, 5, rounds)):
             m = rho[t] if t else 0.0
             center = x - g.mean(0) / rho[t]
             right = b[chosen] + g[chosen] + m * center
             new = np.linalg.solve(A[chosen] + m * np.eye(D), right[..., None])[..., 0]
             y, s, known = m * (center - new), new - w[chosen], met[chosen]
-            sums = np.array([np.sum(y * s, 1), np.sum(y * y, 1)])
-            bend = bend / 2 + np.sum(sums[:, known], 1) / len(chosen)
+            ss, ys, yy = (np.sum((a * b)[known]) for a, b in ((s, s), (y, s), (y, y)))
             g[chosen], w[chosen], met[chosen], x = g[chosen] + y, new, True, new.mean(0)
             if t >= 2:
-                rho.append(bend[1] / bend[0])
-        assert min(rho[3:]) > 2 * rho[2]  # it really changes
+                alpha, L = ys / ss, yy / ys
+                best = 2 * L * n / (np.sqrt((n - 1) ** 2 + 4 * n * L / alpha) - (n - 1))
+                rho.append(rho[-1] ** (1 - share) * best**share)
+        assert max(rho[3:]) > 2 * rho[2]  # it really changes
         np.testing.assert_allclose(chosen_rho(played), rho[-1], rtol=1e-6)
         np.testing.assert_allclose(played.model, x, rtol=0, atol=1e-9)
 
@@ -309,16 +313,42 @@ class TestPaper:
         """Where moves are so small that rounding speaks, or say nothing."""
         algorithm = make("pointsaga")
         server = algorithm.init_server(jnp.zeros(D))._replace(t=jnp.int32(9))
-        first = float(algorithm.chosen(server)["rho"])
-        for bend, expected in (((1.0, 1e-9), 0.5), ((1e-9, 1.0), 100), ((0.0, 0.0), 1)):
-            bent = server._replace(bend=server.bend._make(map(jnp.asarray, bend)))
-            np.testing.assert_allclose(algorithm.chosen(bent)["rho"], expected * first)
+        first = float(algorithm._rho(server.curvature))
+        for *bend, before, expected in (
+            *((1e9, 1.0, 1e-9, 1.0, 0.5), (1e-9, 1.0, 1e9, 1.0, 100)),
+            *((0.0, 0.0, 0.0, 1.0, 1), (0.0, 0.0, 0.0, 7.0, 7)),
+        ):
+            asked = server._replace(rho=jnp.asarray(before * first))
+            found = SagaFound(server.curvature, Bend(*map(jnp.asarray, bend)))
+            after, _ = algorithm.server_step(asked, (server.x, found), jnp.asarray(1.0))
+            np.testing.assert_allclose(algorithm.chosen(after)["rho"], expected * first)
 
     def test_accfeddcd_chooses_kappa(self):
-        """Half of α/β, to be on the safe side."""
+        """α over one and a half times the root of the mean square of β_i."""
         algorithm = make("accfeddcd")
         played = play(algorithm, quadratics("equal"), draw(Everyone(N)), 4)
-        assert 0.1 <= float(algorithm.chosen(played.state.server)["kappa"]) < 0.1 / 0.97
+        low = 0.2 / 1.5
+        assert low <= float(algorithm.chosen(played.state.server)["kappa"]) < low / 0.97
+
+    def test_accfeddcd_heeds_the_few_steep_clients(self):
+        """κ of iterations 1, 2-3, 4-7, ...: of the cohorts of iterations 0, 1, 3, ... and of the
+        time before, whichever says more. Where β_i are unlike, half of α over their mean is far
+        above it. The power iteration is from below, so κ may be a little larger."""
+        even, rounds, who = quadratics("equal"), 32, draw(SOME)
+        f = Quadratic(even.A.at[:2, 0, 0].add(9.0), even.b)
+        server = play(make("accfeddcd"), f, who, rounds, seed=4).state.server
+        alpha, beta = np.asarray(f.alpha), np.asarray(f.beta)
+        pairs = np.reshape(cohorts(who, 4, rounds), (-1, 2, TAU))
+        weighted = lambda x, chosen: np.average(x[chosen], weights=alpha[chosen])
+        means = lambda x, k: np.mean([weighted(x, chosen) for chosen in pairs[k]])
+        asked = [0, 1, 3, 7, 15]
+        squares = np.array([means(beta**2, k) for k in asked])
+        heeded = np.sqrt(np.maximum(squares, np.append(0, squares[:-1])))
+        expected = np.array([means(alpha, k) for k in asked]) / (1.5 * heeded)
+        found = np.asarray(server.kappas)[1 : 1 + len(asked)]
+        assert np.all((0.99 * expected <= found) & (found <= 1.1 * expected))
+        mean = np.array([means(alpha, k) / means(beta, k) / 2 for k in asked])
+        assert np.max(mean / expected) > 1.3
 
 
 class TestShare:

@@ -123,13 +123,13 @@ class TestMessages:
         assert self.sizes(FedDCD(start="model"))[:3] == (self.W, self.W, self.W)
 
     def test_accfeddcd(self):
-        """Down t and κ, back κ; where κ is not given down its 16 values, up two of curvature."""
+        """Down t and κ, back κ; where κ is not given down its 16 values, up α and a square."""
         assert self.sizes(AccFedDCD(2, 4))[:3] == (4 + 16 * 8, self.W + 16, self.W + 12)
         assert self.sizes(AccFedDCD(2, 4, kappa=0.1))[:3] == (4 + 8, self.W, self.W + 12)
 
     def test_pointsaga(self):
-        """One download, one upload, no answer; up four scalars where ρ is not given."""
-        assert self.sizes(PointSAGA(2, 4))[:3] == (self.W + 8 + 4, self.W + 32, 0)
+        """One download, one upload, no answer; up five scalars where ρ is not given."""
+        assert self.sizes(PointSAGA(2, 4))[:3] == (self.W + 8 + 4, self.W + 40, 0)
         assert self.sizes(PointSAGA(2, 4, rho=1.0))[:3] == (self.W + 8 + 4, self.W, 0)
 
     def test_scaffold(self):

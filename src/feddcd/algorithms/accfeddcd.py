@@ -11,7 +11,12 @@ when it is next called: (y, z) -> (v, u) conserves m = π_y y + π_z z and shrin
 by φ = (1-a)(1-s), so k missed iterations of one κ are one step in closed form.
 
 κ is chosen anew before iterations 1, 2, 4, 8, ...: a client that was absent has to follow every
-change, so they are few.
+change, so they are few. With L_i the largest curvature at w_i,
+
+    κ = α/(`CAUTION` β),    β² = mean of L_i²,    the larger β of the last two times.
+
+The steepest clients decide how fast it goes, and a cohort may have few of them. The plain mean of
+one cohort's L_i is too small then; what the steepest one says is too large if it is alone.
 
 Both sets see the same v. With `sets=2` they are two rounds, with `sets=1` one cohort moves
 both y and z. The model is w̄ of the last round.
@@ -33,7 +38,7 @@ from .._settings import number, whole, word
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
 from ..solvers import AbstractLocalSolver, NewtonCG
-from ._base import Curvature, Method, Sends, Upload, probe, probing
+from ._base import Method, Sends, Upload, probe, probing
 from .feddcd import AbstractDual, dual_settings, strong_convexity
 
 Several = Float[Array, "*rounds"]  # one κ, or one for each round that was missed
@@ -46,13 +51,21 @@ class Duals(NamedTuple):
 
 
 EPOCHS = 16  # with iterations 0, 1, 2-3, 4-7, ...; the last one never ends
-CAUTION = 2.0  # over the mean of β_i: too small a κ costs its root, too large a κ more
+CAUTION = 1.5  # too small a κ costs its root, too large a κ more
+
+
+class Steepness(NamedTuple):
+    """α, and the square of the largest curvature of the local problems: means over cohorts."""
+
+    alpha: Scalar
+    squared: Scalar
 
 
 class AccServer(NamedTuple):
     w: Params
     t: Int[Array, ""]  # committed rounds
-    curvature: Curvature  # as the last cohort that was asked for it has it
+    steepness: Steepness  # as the last iteration that was asked for it has it
+    before: Scalar  # the square as the one before had it
     kappas: Float[Array, " epochs"]
     excess: Duals | None = None  # the sums over the weights', from `rebalance` to the next answer
 
@@ -81,9 +94,8 @@ class AccClient(NamedTuple):
 
 
 class AccFedDCD(AbstractDual[AccServer, AccClient, AccDown, AccAnswer]):
-    """κ is α over `CAUTION` times the mean local curvature, probed at the cohort's own solutions
-    from time to time, unless given; r is (τ-1)/(N-1) unless given; `start` and
-    `weights` as in FedDCD.
+    """κ comes from the local curvatures, probed at the cohort's own solutions from time to time,
+    unless given; r is (τ-1)/(N-1) unless given; `start` and `weights` as in FedDCD.
     """
 
     sends: ClassVar[Sends] = "model"
@@ -121,7 +133,8 @@ class AccFedDCD(AbstractDual[AccServer, AccClient, AccDown, AccAnswer]):
         kappas = jnp.ones(EPOCHS, one.dtype)
         if self.kappa is not None:
             kappas = jnp.full(1, self.kappa, one.dtype)
-        return AccServer(w, jnp.zeros((), jnp.int32), Curvature(one, one), kappas)
+        unknown, none = Steepness(one, one), jnp.zeros_like(one)
+        return AccServer(w, jnp.zeros((), jnp.int32), unknown, none, kappas)
 
     def init_client(self, f: AbstractProblem, w: Params) -> AccClient:
         zero = tree.zeros(w)
@@ -143,12 +156,13 @@ class AccFedDCD(AbstractDual[AccServer, AccClient, AccDown, AccAnswer]):
         v = tree.lerp(a, client.y, client.z)
         start = client.w if down.w is None else down.w
         w, grad_norm, steps = self.solver(f.tilted(v), start, key)
-        found = (
-            None if self.kappa is not None else probe(f, w, probing(self._iteration(down.t)), key)
-        )
+        found = None
+        if self.kappa is None:
+            alpha, L = probe(f, w, probing(self._iteration(down.t)), key)
+            found = Steepness(alpha, L**2)
         return client._replace(w=w), Upload((w, found), grad_norm, steps)
 
-    def server_step(self, server: AccServer, mean: tuple[Params, Curvature | None], share: Scalar):
+    def server_step(self, server: AccServer, mean: tuple[Params, Steepness | None], share: Scalar):
         w, found = mean
         excess = None if server.excess is None else tree.scale(1 / share, server.excess)
         server = server._replace(w=w, t=server.t + 1, excess=None)
@@ -158,19 +172,21 @@ class AccFedDCD(AbstractDual[AccServer, AccClient, AccDown, AccAnswer]):
         kappa = self._kappa(server.kappas, self._iteration(t))
         return server, AccAnswer(w, t, kappa, excess)
 
-    def _chosen_anew(self, server: AccServer, found: Curvature) -> AccServer:
+    def _chosen_anew(self, server: AccServer, found: Steepness) -> AccServer:
         """κ for the epochs to come. Iteration 0 begins at y = z = 0: all that κ does there is
         the length of z's step, so that it may come from the same round."""
         t = server.t - 1
         k = self._iteration(t)
         asked = probing(k)
-        both = (self.sets == 2) & (t % 2 == 1)  # the mean of the iteration's two cohorts
-        known = tree.where(both, tree.lerp(0.5, server.curvature, found), found)
-        known = tree.where(asked, known, server.curvature)
-        kappa = jnp.minimum(known.alpha / (CAUTION * known.L), 1)
+        second = (self.sets == 2) & (t % 2 == 1)  # of the iteration's cohorts: their mean counts
+        known = tree.where(second, tree.lerp(0.5, server.steepness, found), found)
+        known = tree.where(asked, known, server.steepness)
+        first = asked & ~second & (k > 0)
+        before = jnp.where(first, server.steepness.squared, server.before)
+        beta = CAUTION * jnp.sqrt(jnp.maximum(known.squared, before))
         later = (jnp.arange(EPOCHS) > epoch(k)) | (k == 0)
-        kappas = jnp.where(asked & later, kappa, server.kappas)
-        return server._replace(curvature=known, kappas=kappas)
+        kappas = jnp.where(asked & later, jnp.minimum(known.alpha / beta, 1), server.kappas)
+        return server._replace(steepness=known, before=before, kappas=kappas)
 
     def client_receive(self, client: AccClient, answer: AccAnswer) -> AccClient:
         _, _, length = self.coefficients(answer.kappa)
@@ -183,7 +199,7 @@ class AccFedDCD(AbstractDual[AccServer, AccClient, AccDown, AccAnswer]):
         return client if answer.excess is None else _without(client, answer.excess)
 
     def adjusted(
-        self, client: AccClient, down: AccDown, error: tuple[Params, Curvature | None]
+        self, client: AccClient, down: AccDown, error: tuple[Params, Steepness | None]
     ) -> AccClient:
         return client._replace(w=tree.add(client.w, error[0]))
 

@@ -7,17 +7,21 @@ The server holds x and ḡ = (1/N) sum_i g_i and sends x̂ = x - ḡ/ρ; then
 
 In the first round there is no proximal term and g_i stays 0. The model is x.
 
-ρ is the curvature that the cohorts met (Barzilai and Borwein): g_i is ∇f_i(w_i), so with
-s_i, y_i the changes of w_i and g_i since client i was last asked,
+If all curvatures lie between α and L the best ρ is, with n = N/τ,
 
-    ρ = sum |y_i|² / sum <y_i, s_i>,    a round counting half as much as the next.
+    1/ρ(α, L) = (sqrt((n-1)² + 4 n L/α) - (n-1)) / (2 L n)
 
-g_i and ḡ do not depend on ρ, so that it may change in every round. It starts with, and is never
-below half of or `MOST` times, the value for the worst case,
+It is taken for the curvatures that the cohorts meet (Barzilai and Borwein): g_i is ∇f_i(w_i), so
+with s_i, y_i the changes of w_i and g_i since client i was last asked,
 
-    1/ρ = (sqrt((n-1)² + 4 n L/α) - (n-1)) / (2 L n),    n = N/τ, L the mean largest curvature
+    log ρ = (1 - share) log ρ + share log ρ(α, L),
+    α = sum <y_i, s_i> / sum |s_i|²,    L = sum |y_i|² / sum <y_i, s_i>
 
-of the local problems at the model, probed from time to time.
+Without the mean of the logarithms ρ goes up and down: a large ρ ends the errors where f_i is steep,
+a small one where it is flat, and only the others are met then. g_i and ḡ do not depend on ρ, so
+that it may change in every round. It starts with, and is never below half of or `MOST` times, the
+value for the worst case: α as f_i has it, L the mean largest curvature of the local problems at the
+model, probed from time to time.
 """
 
 from typing import ClassVar, NamedTuple
@@ -33,12 +37,13 @@ from ..problems import AbstractProblem
 from ..solvers import AbstractLocalSolver, NewtonCG
 from ._base import AbstractAlgorithm, Curvature, Method, Sends, Upload, probe, probing
 
-FADING, LEAST, MOST = 0.5, 0.5, 100.0
+LEAST, MOST = 0.5, 100.0
 
 
 class Bend(NamedTuple):
-    """How much steeper f_i became along the clients' last moves, in sum: <y, s> and |y|²."""
+    """How much steeper f_i became along the clients' last moves, the mean: |s|², <y, s>, |y|²."""
 
+    ss: Scalar
     ys: Scalar
     yy: Scalar
 
@@ -48,7 +53,7 @@ class SagaServer(NamedTuple):
     g: Params  # mean of the clients' g
     t: Int[Array, ""]
     curvature: Curvature
-    bend: Bend
+    rho: Scalar  # the next round's, unless given
 
 
 class SagaDown(NamedTuple):
@@ -83,9 +88,7 @@ class PointSAGA(AbstractAlgorithm[SagaServer, SagaClient, SagaDown, None]):
 
     def init_server(self, w: Params) -> SagaServer:
         one = jnp.ones((), tree.dot(w, w).dtype)
-        none = jnp.zeros_like(one)
-        start = jnp.zeros((), jnp.int32)
-        return SagaServer(w, tree.zeros(w), start, Curvature(one, one), Bend(none, none))
+        return SagaServer(w, tree.zeros(w), jnp.zeros((), jnp.int32), Curvature(one, one), one)
 
     def init_client(self, f: AbstractProblem, w: Params) -> SagaClient:
         return SagaClient(tree.zeros(w), w, jnp.zeros((), bool))
@@ -119,8 +122,16 @@ class PointSAGA(AbstractAlgorithm[SagaServer, SagaClient, SagaDown, None]):
         if found is None:
             return server._replace(x=w, g=g, t=server.t + 1), None
         known = tree.where(self._asks(server.t), found.curvature, server.curvature)
-        bend = tree.axpy(FADING, server.bend, found.bend)
-        return SagaServer(w, g, server.t + 1, known, bend), None
+        rho = self._followed(server, known, found.bend, share)
+        return SagaServer(w, g, server.t + 1, known, rho), None
+
+    def _followed(self, server: SagaServer, known: Curvature, bend: Bend, share: Scalar) -> Scalar:
+        """ρ a part of the way to the best for what the cohort met."""
+        first, met = self._rho(known), (server.t >= 2) & (bend.ys > 0)
+        ss, ys, yy = (jnp.where(met, x, 1) for x in bend)
+        best = self._rho(Curvature(alpha=ys / ss, L=yy / ys))
+        rho = server.rho * (best / server.rho) ** jnp.where(met, share, 0)
+        return jnp.where(server.t >= 2, jnp.clip(rho, LEAST * first, MOST * first), first)
 
     def client_receive(self, client: SagaClient, answer: None) -> SagaClient:
         return client
@@ -164,22 +175,19 @@ class PointSAGA(AbstractAlgorithm[SagaServer, SagaClient, SagaDown, None]):
     def _current_rho(self, server: SagaServer) -> Scalar:
         if self.rho is not None:
             return jnp.full_like(server.curvature.L, self.rho)
-        first, (ys, yy) = self._rho(server.curvature), server.bend
-        met = (server.t > 2) & (ys > 0)
-        rho = yy / jnp.where(met, ys, 1)
-        return jnp.where(met, jnp.clip(rho, LEAST * first, MOST * first), first)
+        return server.rho
 
     def _rho(self, known: Curvature) -> Scalar:
-        """The best for the worst case."""
+        """The best where all curvatures lie between α and L."""
         n, L = self.N / self.tau, known.L
         return 2 * L * n / (jnp.sqrt((n - 1) ** 2 + 4 * n * L / known.alpha) - (n - 1))
 
 
 def _bend(old: SagaClient, new: SagaClient) -> Bend:
     """Nothing where the client is asked for the first time, or f_i is not convex on the way."""
-    y = tree.sub(new.g, old.g)
-    ys, yy = tree.dot(y, tree.sub(new.w, old.w)), tree.dot(y, y)
-    return tree.where(old.asked & (ys > 0), Bend(ys, yy), Bend(0 * ys, 0 * yy))
+    y, s = tree.sub(new.g, old.g), tree.sub(new.w, old.w)
+    bend = Bend(tree.dot(s, s), tree.dot(y, s), tree.dot(y, y))
+    return tree.where(old.asked & (bend.ys > 0), bend, tree.zeros(bend))
 
 
 POINTSAGA = Method(
