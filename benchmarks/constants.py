@@ -4,8 +4,9 @@
 
 Uploads to a true gap of 1e-6 with the default rho and kappa, over those with the best constant of a
 grid (quarters of a decade from 3e-5 to 10), on ten problems, each sorted by its targets,
-by Dirichlet's draw and at random. Beside it what the worst case's constants would need: rho and
-kappa from the curvature in the first two rounds. A case that FILE has is not run again.
+by Dirichlet's draw and at random. On a CPU the grid is walked from the default's last value, in
+both directions, until two values in a row are not better than the best so far. A grid that FILE has
+is not walked again; the default is always run.
 """
 
 import argparse
@@ -28,11 +29,11 @@ from feddcd.data import Dataset
 from feddcd.data.federate import federate
 from feddcd.data.partition import partition
 from feddcd.participation import UniformSubset
-from feddcd.problems import AbstractProblem
-from feddcd.simulator.simulate import Federation, federation, one_round, start
+from feddcd.problems import Clients
+from feddcd.simulator.simulate import Federation, State, federation, one_round, start
 from feddcd.solvers import NewtonCG, Tolerance
 
-GAP, CHUNK, MOST, WORSE = 1e-6, 50, 6_000, 3.0
+GAP, CHUNK, MOST, WORSE, PATIENCE = 1e-6, 50, 6_000, 3.0, 2
 SPLITS = ("sorted", "dirichlet", "iid")
 SOLVER = NewtonCG(stop=Tolerance(1e-9))
 
@@ -107,7 +108,7 @@ CASES: dict[str, Callable[[], Rows]] = {
 
 
 class Case(NamedTuple):
-    problem: AbstractProblem
+    problem: Clients
     w: Any
     shape: Rows
     optimum: float
@@ -163,6 +164,14 @@ def uploads(
     fed: Federation, made: Case, most: float, where: Callable | None = None, values: Any = None
 ) -> tuple[float, int]:
     """Uploads until one of the values reaches the gap (inf: more than `most`), and which."""
+    found, which, _ = until(fed, made, most, where, values)
+    return found, which
+
+
+def until(
+    fed: Federation, made: Case, most: float, where: Callable | None = None, values: Any = None
+) -> tuple[float, int, State]:
+    """The same, and the states at the end."""
     size = 1 if values is None else len(values)
     begin = lambda value: start(fed if where is None else eqx.tree_at(where, fed, value), made.w)
     states = jax.vmap(begin, axis_size=size)(values)
@@ -172,20 +181,23 @@ def uploads(
         reached = np.asarray(objective) - made.optimum <= GAP
         if reached.any():
             rounds = np.where(reached.any(1), reached.argmax(1), CHUNK)
-            return float((done + rounds.min() + 1) * tau), int(rounds.argmin())
+            return float((done + rounds.min() + 1) * tau), int(rounds.argmin()), states
         done += CHUNK
-    return math.inf, 0
+    return math.inf, 0, states
 
 
-def best_of_grid(fed: Federation, made: Case, where: Callable) -> tuple[float, float]:
-    """On a CPU one after the other, where a run ends as soon as it cannot win."""
+def best_of_grid(fed: Federation, made: Case, where: Callable, near: float) -> tuple[float, float]:
+    """The fewest uploads, and with which value. A run ends as soon as it cannot win."""
     grid = np.array([10 ** (k / 4) for k in range(-18, 5)])
     if jax.default_backend() != "cpu":
         found, which = uploads(fed, made, math.inf, where, jnp.asarray(grid))
         return found, float(grid[which])
-    best, at = math.inf, math.nan
-    for value in grid[np.argsort(abs(np.log(grid / 0.03)))]:
+    best, at, worse = math.inf, math.nan, {True: 0, False: 0}
+    for value in grid[np.argsort(abs(np.log(grid / near)))]:
+        if best < math.inf and worse[value > near] == PATIENCE:
+            continue
         found, _ = uploads(fed, made, best, where, jnp.asarray([value]))
+        worse[value > near] = 0 if found < best else worse[value > near] + 1
         if found < best:
             best, at = found, float(value)
     return best, at
@@ -193,35 +205,39 @@ def best_of_grid(fed: Federation, made: Case, where: Callable) -> tuple[float, f
 
 class Contest(NamedTuple):
     name: str
-    where: Callable
+    constant: str
     default: AbstractAlgorithm
     given: AbstractAlgorithm
-    worst_case: Callable
+
+    def where(self, fed: Federation):
+        return getattr(fed.algorithm, self.constant)
 
 
 def contests(tau: int, N: int) -> Iterator[Contest]:
-    saga = PointSAGA(tau, N, SOLVER)
-    rho = lambda server: float(saga._rho(server.curvature))
-    given = PointSAGA(tau, N, SOLVER, rho=1.0)
-    yield Contest("Point-SAGA", lambda fed: fed.algorithm.rho, saga, given, rho)
-    kappa = lambda server: float(server.curvature.alpha / server.curvature.L)
-    given = AccFedDCD(tau, N, SOLVER, kappa=1.0)
-    where = lambda fed: fed.algorithm.kappa
-    yield Contest("AccFedDCD", where, AccFedDCD(tau, N, SOLVER), given, kappa)
+    saga = PointSAGA(tau, N, SOLVER), PointSAGA(tau, N, SOLVER, rho=1.0)
+    yield Contest("Point-SAGA", "rho", *saga)
+    accelerated = AccFedDCD(tau, N, SOLVER), AccFedDCD(tau, N, SOLVER, kappa=1.0)
+    yield Contest("AccFedDCD", "kappa", *accelerated)
 
 
-def compared(made: Case, contest: Contest) -> dict:
+def compared(made: Case, contest: Contest, before: dict | None) -> dict:
+    """As a row of the file, with the grid's part from `before` if it is there."""
     who = UniformSubset(made.shape.clients, made.shape.tau)
     fed = federation(contest.default, made.problem, who, seed=0)
-    state = start(fed, made.w)
-    for _ in range(2):
-        state, _ = eqx.filter_jit(one_round)(fed, state)
-    old = contest.worst_case(state.server)
-    given = federation(contest.given, made.problem, who, seed=0)
-    best, at = best_of_grid(given, made, contest.where)
-    default, _ = uploads(fed, made, WORSE * best)
-    before, _ = uploads(given, made, WORSE * best, contest.where, jnp.asarray([old]))
-    return {"best": best, "at": at, "default": default, "worst case": before, "its": old}
+    most = math.inf if before is None else WORSE * before["best"]
+    default, last = with_default(fed, made, most, contest.constant)
+    if before is None:
+        given = federation(contest.given, made.problem, who, seed=0)
+        best, at = best_of_grid(given, made, contest.where, last)
+        before = {"best": best, "at": at}
+    return before | {"default": default, "last": last}
+
+
+def with_default(fed: Federation, made: Case, most: float, constant: str) -> tuple[float, float]:
+    """Uploads of the default, and the last constant that it chose."""
+    found, _, states = until(fed, made, most)
+    server = jax.tree.map(lambda x: x[0], states.server)
+    return found, float(fed.algorithm.chosen(server)[constant])
 
 
 def main() -> None:
@@ -230,29 +246,27 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("constants.jsonl"))
     asked = parser.parse_args()
     lines = asked.out.read_text().splitlines() if asked.out.exists() else []
-    done = {(row["problem"], row["split"], row["method"]): row for row in map(json.loads, lines)}
-    print("| problem | split | method | best of the grid | default | worst case's |")
-    print("|---|---|---|---|---|---|")
+    known = {(row["problem"], row["split"], row["method"]): row for row in map(json.loads, lines)}
+    print("| data | split | method | best of the grid | default |")
+    print("|---|---|---|---:|---:|")
     for name in asked.names or CASES:
+        rows = CASES[name]()
         for split in SPLITS:
-            rows, made = CASES[name](), None
+            made = case(rows, split)
             for contest in contests(rows.tau, rows.clients):
                 key = (name, split, contest.name)
-                if key not in done:
-                    made = made or case(rows, split)
-                    found = dict(zip(("problem", "split", "method"), key, strict=True))
-                    done[key] = found | compared(made, contest)
-                    with open(asked.out, "a") as file:
-                        file.write(json.dumps(done[key]) + "\n")
-                row = done[key]
-                ratio = lambda which, row=row: (
-                    f"{row[which] / row['best']:.2f}" if row[which] < math.inf else f"> {WORSE:g}"
-                )
-                print(
-                    f"| {name} | {split} | {contest.name} | {row['best']:,.0f} ({row['at']:.2g}) "
-                    f"| {ratio('default')} | {ratio('worst case')} |",
-                    flush=True,
-                )
+                row = dict(zip(("problem", "split", "method"), key, strict=True))
+                row |= compared(made, contest, known.get(key))
+                with open(asked.out, "a") as file:
+                    file.write(json.dumps(row) + "\n")
+                print(shown(row), flush=True)
+
+
+def shown(row: dict) -> str:
+    ratio = row["default"] / row["best"]
+    said = f"{ratio:.2f}" if ratio < math.inf else f"> {WORSE:g}"
+    best = f"{row['best']:,.0f} ({row['at']:.2g})"
+    return f"| {row['problem']} | {row['split']} | {row['method']} | {best} | {said} |"
 
 
 if __name__ == "__main__":
