@@ -53,9 +53,10 @@ def scaled(X: np.ndarray) -> np.ndarray:
 
 def known(name: str, rows: int, *shape) -> Rows:
     data = feddcd.load(name)
-    X: Any = data.X  # sparse
+    X: Any = data.X
     chosen = np.random.default_rng(0).permutation(X.shape[0])[:rows]
-    return Rows(X[chosen].toarray(), np.asarray(data.y)[chosen], "softmax", *shape)
+    dense = X[chosen].toarray() if hasattr(X, "toarray") else X[chosen]
+    return Rows(dense, np.asarray(data.y)[chosen], "softmax", *shape)
 
 
 def bundled(load: Callable, model: str, *shape) -> Rows:
