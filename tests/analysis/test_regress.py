@@ -395,7 +395,7 @@ def test_from_one_file_to_a_federation_by_commands(tmp_path):
     ours, theirs = read("fed/server/glm/coefficients.csv"), read("plan/coefficients.csv")
     np.testing.assert_allclose(ours, theirs, rtol=1e-8)
     said = do("federation", "outgoing", "fed/sites/west", "--verify")
-    assert "the log is whole" in said.output
+    assert "and is whole" in said.output
     assert "no table yet" not in do("federation", "inspect", "fed").output
     words = do("federation", "roster", "fed").output
     assert words.count(": signed") == 4
@@ -489,8 +489,9 @@ def test_classes_that_leave_are_logged_and_shown(tmp_path):
     run(home, ask=lambda text: seen.append(text) or "yes")
     first = json.loads((home.site("p") / "outgoing.jsonl").read_text().splitlines()[0])
     assert first["kind"] == "columns"
-    assert first["classes"] == {"a": 20, "b": 20, "c": 20}
-    assert "classes: 3: 'a': 20, 'b': 20, 'c': 20" in seen[0]
+    assert first["classes"] == ["a", "b", "c"]
+    assert first["not sent"]["classes"] == {"a": 20, "b": 20, "c": 20}
+    assert "rows by classes: 'a': 20, 'b': 20, 'c': 20" in seen[0]
 
 
 @pytest.mark.parametrize(
