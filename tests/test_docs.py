@@ -333,7 +333,7 @@ def test_the_page_on_rules_names_every_setting(name):
 
 
 def test_the_site_builds(tmp_path):
-    for library in ("mkdocs", "material", "mkdocstrings"):
+    for library in ("mkdocs", "material", "mkdocstrings", "latex2mathml"):
         if importlib.util.find_spec(library) is None:
             pytest.skip(f"{library} is not installed: pip install 'feddcd[docs]'")
     done = subprocess.run(
@@ -348,6 +348,7 @@ def test_the_site_builds(tmp_path):
     for name in ("FederatedGLM", "FederatedLogisticRegression", "feddcd.run", "feddcd.compare"):
         assert name in reference
     assert "fonts.googleapis" not in reference
+    assert (tmp_path / "site" / "certificate.html").read_text().count("</math></div>") == 3
 
 
 @pytest.mark.parametrize(

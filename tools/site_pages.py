@@ -1,16 +1,20 @@
-"""Pages that mkdocs makes when it builds the site: every command with its options, as the program
-itself explains them, and the changelog."""
+"""What mkdocs makes when it builds the site: every command with its options, as the program itself
+explains them, the changelog, and the formulas of all pages as MathML, which needs no script."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import typer
+from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
 from feddcd.cli.app import app
 
+FORMULA = re.compile(r"^\$\$\n(.+?)\n\$\$$", re.M | re.S)
 CHANGELOG = Path(__file__).parents[1] / "CHANGELOG.md"
 HEAD = """# Command line
 
@@ -71,6 +75,21 @@ def page() -> str:
         if found := list(rows(command)):
             lines += ["| option | meaning |", "|---|---|", *found]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def formula(latex: str) -> str:
+    """A formula as a block of HTML; a command that the converter does not know is refused."""
+    made = convert(latex, display="block")
+    # the two bars of a norm would grow each by itself, to different heights
+    made = made.replace("<mo>&#x02016;</mo>", '<mo stretchy="false">&#x02016;</mo>')
+    if "\\" in made or "&<" in made:
+        raise PluginError(f"cannot set this formula: {latex}")
+    return f'<div class="formula" tabindex="0">{made}</div>'
+
+
+def on_page_markdown(markdown: str, **_: object) -> str:
+    """mkdocs calls it with the text of each page."""
+    return FORMULA.sub(lambda found: formula(found[1]), markdown)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
