@@ -79,7 +79,7 @@ def run(
         w: Where the run starts.
         parts: The rows of each client, in place of a partition scheme.
         names: What the clients are called.
-        out, resume: The folder to write; whether to continue the run in it.
+        out: The folder to write; with `resume`, the folder of the run to continue.
         seeds: Number of runs with different seeds, as `repeat` makes them, and their medians.
         watch: Called after each certificate, with the rows of the rounds since the last call.
         options: The fields of `Spec`: partition, clients, tau, l2, weighting, rounds, ...
@@ -126,12 +126,12 @@ def resume(
     """Continue a saved run, to more rounds or another target if asked.
 
     What Python gave to the run has to be given again, as it was: a folder holds names alone, and a
-    checksum that refuses others.
+    checksum that refuses others. These arguments are those of `run`.
 
     Args:
         folder: The folder of the run.
-        rounds, target_gap: The new largest number of rounds; the new gap at which to stop.
-        data, algorithm, model, loss, score, problem, w, parts, names, watch: As in `run`.
+        rounds: The new largest number of rounds.
+        target_gap: The new gap at which to stop.
     """
     folder = Path(folder)
     spec = disk.read_spec(folder)
@@ -271,12 +271,12 @@ def repeat(
     watch: Watch = lambda name, progress: None,
     **options: Any,
 ) -> Repeats:
-    """Compare methods over several seeds, all on one split of the rows: so all runs have the same
-    optimum.
+    """Compare methods over several seeds, on one split of the rows: all runs have one optimum.
 
     Args:
         data: As in `run`.
-        seeds, seed: Number of seeds, 2 to 1,000; the first one, and the others follow it.
+        seeds: Number of seeds, 2 to 1,000.
+        seed: The first seed; the others follow it.
         split_seed: The seed of the split; the first seed, if not given.
         out: The folder to write.
         watch: Called with the label, the seed and the progress.
