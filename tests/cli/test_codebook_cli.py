@@ -192,7 +192,7 @@ def test_run_takes_the_same_options(capsys):
 
 def test_a_draft_is_not_written_over(capsys):
     patients().to_csv("p.csv", index=False)
-    assert "read it before it leaves this place" in feddcd("codebook p.csv", capsys)
+    assert "read it before you send it to others" in feddcd("codebook p.csv", capsys)
     assert load_codebook("codebook.toml").columns["id"].type == "identifier"
     said = feddcd("codebook p.csv", capsys, code=2)
     assert "codebook.toml is there already; choose another --out, or move it away" in said

@@ -178,8 +178,18 @@ BAD = [
     ("s.csv", TOP + "\n\n1,2\n", "y", "s.csv:5: 2 fields, the header has 3"),
     ("s.csv", 'a,y\n1,"u\nv"\n2\n', "y", "s.csv:4: 1 fields, the header has 2"),
     ("s.csv", "a:b:y\n1:2:0\n", "y", "no column 'y'; columns: 'a:b:y'"),
-    ("s.csv", TOP + "1,,0\n", "y", "column 'b' has no value on line 3; missing values in all: 1"),
-    ("s.csv", TOP + "\n1,NA,0\n,2,\n", "y", "'b' has no value on line 4; missing values in all: 3"),
+    (
+        "s.csv",
+        TOP + "1,,0\n",
+        "y",
+        "column 'b' has no value on line 3; missing values in the whole table: 1",
+    ),
+    (
+        "s.csv",
+        TOP + "\n1,NA,0\n,2,\n",
+        "y",
+        "'b' has no value on line 4; missing values in the whole table: 3",
+    ),
     ("s.csv", TOP + "1,2,\n", "y", "s.csv: column 'y' has no value on line 3"),
     ("s.csv", "a,y\nTrue,1\n,2\n", "y", "s.csv: column 'a' has no value on line 3"),
     (

@@ -63,7 +63,7 @@ def list_sets() -> None:
 def fetch_set(
     name: DataName,
     test: Annotated[
-        bool | None, typer.Option(help="Fetch the test file, too. (yes; rcv1: no)")
+        bool | None, typer.Option(help="Fetch the test file, too. Default: yes, but no for rcv1.")
     ] = None,
 ) -> None:
     """Download a data set from its publisher into FEDDCD_DATA, or into the cache folder.

@@ -21,17 +21,25 @@ from ._terminal import (
 def describe(
     file: Annotated[
         Path,
-        typer.Argument(help="A .csv, .tsv (also packed), .xlsx or .parquet file.", metavar="FILE"),
+        typer.Argument(
+            help="A .csv or .tsv file (with .gz, .bz2 or .xz, too), .xlsx or .parquet.",
+            metavar="FILE",
+        ),
     ],
     column: Annotated[
         list[str] | None,
         typer.Option(
-            help="A column, or C(NAME) to count a number by its values; repeat for each. (all)",
+            help="A column; C(NAME) counts its values. Repeat for each. Default: all columns.",
             show_default=False,
         ),
     ] = None,
     by: Annotated[
-        str | None, typer.Option(help="The column of groups.", metavar="COLUMN", show_default=False)
+        str | None,
+        typer.Option(
+            help="The column that names the group of a row: groups stand side by side.",
+            metavar="COLUMN",
+            show_default=False,
+        ),
     ] = None,
     site: Annotated[
         str | None,
@@ -45,16 +53,22 @@ def describe(
     ] = None,
     least: Annotated[
         int | None,
-        typer.Option(help="Do not show counts of fewer rows. (0)", show_default=False),
+        typer.Option(
+            help="Leave out counts below this number of rows. Default: 0.", show_default=False
+        ),
     ] = None,
     quantiles: Annotated[
         str | None,
-        typer.Option(help="Quantiles: exact, rounded or none. (exact)", show_default=False),
+        typer.Option(
+            help="How to give quantiles: exact, rounded or none. Default: exact.",
+            show_default=False,
+        ),
     ] = None,
     share: Annotated[
         list[float] | None,
         typer.Option(
-            help="A quantile, such as 0.9; repeat for each. (quartiles)", show_default=False
+            help="A quantile, such as 0.9. Repeat for each. Default: the quartiles.",
+            show_default=False,
         ),
     ] = None,
     codebook: CodebookFile = None,

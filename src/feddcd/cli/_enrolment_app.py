@@ -15,9 +15,9 @@ SiteNames = Annotated[list[str], typer.Argument(help="One or more sites.", metav
 def invite(
     folder: Folder,
     site: SiteName,
-    out: Annotated[Path | None, option("The file to write. (SITE.invite)")] = None,
+    out: Annotated[Path | None, option("The file to write. Default: SITE.invite.")] = None,
     days: Annotated[float, option("How long the invitation is valid.")] = 7.0,
-    show: Annotated[bool, option("Print the text, write no file.", "--print")] = False,
+    show: Annotated[bool, option("Print the invitation and write no file.", "--print")] = False,
 ) -> None:
     """At the coordinator: write an invitation for one site, to be sent to it.
 
@@ -35,7 +35,9 @@ def enrol(
         Path, typer.Argument(help="The file from the coordinator.", metavar="INVITATION")
     ],
     data: Annotated[Path, option("The site's data: CSV, TSV, Excel, Parquet or LIBSVM.")],
-    out: Annotated[Path | None, option("The site's folder. (its name)")] = None,
+    out: Annotated[
+        Path | None, option("The folder to make for the site. Default: the site's name.")
+    ] = None,
     codebook: Annotated[
         Path | None, option("Check the data against this codebook, and keep it as the site's own.")
     ] = None,
@@ -109,7 +111,7 @@ def status(
         Path, typer.Argument(help="The federation's folder, or a site's.", metavar="DIR")
     ],
     serve: Annotated[bool, option("Show a page on this machine, until Ctrl-C.", "--serve")] = False,
-    port: Annotated[int, option("Of that page.")] = 8093,
+    port: Annotated[int, option("The port of that page.")] = 8093,
 ) -> None:
     """At both ends: who is connected, what runs, what left, what waits, and what to do next.
 

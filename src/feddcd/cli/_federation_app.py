@@ -10,7 +10,9 @@ from ._terminal import option
 federation_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 
 Folder = Annotated[Path, typer.Argument(help="The federation's folder.", metavar="DIR")]
-Rounds = Annotated[int, option("Continue to this number of rounds. (as federation.toml says)")]
+Rounds = Annotated[
+    int, option("Continue to this number of rounds. Default: as federation.toml says.")
+]
 Mode = Annotated[
     str | None,
     option(
@@ -20,7 +22,10 @@ Mode = Annotated[
 SiteFolder = Annotated[
     Path, typer.Argument(help="The site's own folder.", metavar="SITE_DIR", show_default=False)
 ]
-Waiting = Annotated[list[str] | None, typer.Argument(help="What waits.", metavar="[ID]...")]
+Waiting = Annotated[
+    list[str] | None,
+    typer.Argument(help="The name of a job that waits for a decision.", metavar="[ID]..."),
+]
 SiteName = Annotated[str, typer.Argument(help="The site's name.", metavar="SITE")]
 
 
@@ -29,7 +34,7 @@ def init(
     folder: Folder,
     sites: Annotated[
         int | None,
-        option("Make keys and folders for sites on this machine: site-1, ... (4 for --data)"),
+        option("Make this number of sites on this machine: site-1, ... Default: 4 with --data."),
     ] = None,
     site: Annotated[
         list[str] | None, option("The name of a site, in place of --sites; repeat for each.")
@@ -53,21 +58,24 @@ def init(
     l2: Annotated[float, option("Strength of the penalty.", "--l2")] = 1e-3,
     weighting: Annotated[str, option("Count samples or clients.")] = "samples",
     rounds: Annotated[int, option("Rounds to commit.")] = 30,
-    tau: Annotated[int | None, option("Number of sites in a round. (all)")] = None,
+    tau: Annotated[int | None, option("Number of sites in a round. Default: all.")] = None,
     target_gap: Annotated[
         float | None, option("Stop when the certified gap is at most this.")
     ] = None,
     answers: Annotated[
-        str, option("For training: each; or sum: only sums over sites can be read.")
+        str, option("For training: each, or sum (the coordinator can read sums over sites only).")
     ] = "each",
     host: Annotated[str, option("The server's name for the sites.")] = "127.0.0.1",
-    port: Annotated[int, option("Its port.")] = 9093,
+    port: Annotated[int, option("The server's port.")] = 9093,
     bind: Annotated[
-        str, option("The address to listen on, behind a router. (all, or loopback)")
+        str, option("The address to listen on. Default: all, or loopback for --host 127.0.0.1.")
     ] = "",
-    name: Annotated[str | None, option("The name of the federation. (DIR and a number)")] = None,
+    name: Annotated[
+        str | None, option("The name of the federation. Default: DIR and a number.")
+    ] = None,
     authority: Annotated[
-        Path | None, option("Keep the key that signs certificates in this folder. (it is deleted)")
+        Path | None,
+        option("Keep the key that signs certificates in this folder. Default: delete it."),
     ] = None,
 ) -> None:
     """Make the folder of a federation: configuration and certificates. Then invite sites.
@@ -84,7 +92,7 @@ def init(
 def certify(
     folder: Folder,
     authority: Annotated[
-        Path | None, option("The folder of `init --authority`. (a new authority)")
+        Path | None, option("The folder of `init --authority`. Default: make a new authority.")
     ] = None,
 ) -> None:
     """Make a new certificate for the server, after a change of host in federation.toml.
@@ -118,9 +126,9 @@ def simulate(
     folder: Folder,
     rounds: Rounds = 0,
     loss: Annotated[
-        float, option("Share of the questions, and of the answers, that are lost.")
+        float, option("Lose this share of the questions and of the answers, as a trial.")
     ] = 0.0,
-    seed: Annotated[int, option("The seed of the losses.")] = 0,
+    seed: Annotated[int, option("The seed that decides which questions and answers are lost.")] = 0,
     show_outgoing: Annotated[
         bool, option("Show everything that would leave a site, and ask.", "--show-outgoing")
     ] = False,
@@ -156,7 +164,9 @@ def outgoing(
     verify: Annotated[
         bool, option("Check the log of everything that left this site.", "--verify")
     ] = False,
-    log: Annotated[bool, option("Show this log, in words.", "--log")] = False,
+    log: Annotated[
+        bool, option("Show the log of everything that left this site, in words.", "--log")
+    ] = False,
 ) -> None:
     """At a site: what waits for its administrator, what left, and what its budget still allows.
 
@@ -192,7 +202,7 @@ def deny(folder: SiteFolder, ids: Waiting = None) -> None:
 @federation_app.command("pause")
 def pause(
     folder: SiteFolder,
-    end: Annotated[bool, option("Answer again.", "--end")] = False,
+    end: Annotated[bool, option("End the pause: answer again.", "--end")] = False,
 ) -> None:
     """At a site: answer nothing for some time. The other sites wait.
 
@@ -233,7 +243,7 @@ def inspect(folder: Folder) -> None:
 @federation_app.command("verify")
 def verify(
     folder: Annotated[
-        Path, typer.Argument(help="The federation's folder, or a proof.", metavar="DIR|PROOF")
+        Path, typer.Argument(help="The federation's folder, or a proof file.", metavar="DIR|PROOF")
     ],
 ) -> None:
     """Calculate everything again: a training from its ledger, a table of sums from its proof.

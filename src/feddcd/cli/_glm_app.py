@@ -37,12 +37,15 @@ def glm(
     file: Annotated[
         Path,
         typer.Argument(
-            help="A .csv, .tsv (also packed), .xlsx, .parquet or LIBSVM file.", metavar="FILE"
+            help="A .csv or .tsv file (with .gz, .bz2 or .xz, too), .xlsx, .parquet or LIBSVM.",
+            metavar="FILE",
         ),
     ],
     formula: Annotated[
         str | None,
-        typer.Option(help="Such as 'death ~ age + C(sex) + offset(log(t))'.", show_default=False),
+        typer.Option(
+            help="The model, such as 'death ~ age + C(sex) + offset(log(t))'.", show_default=False
+        ),
     ] = None,
     label: Annotated[
         str | None,
@@ -58,12 +61,13 @@ def glm(
         ),
     ] = None,
     family: Annotated[
-        str, _option("binomial, gaussian, poisson, multinomial, gamma, ... (docs/glm.md).")
+        str,
+        _option("The family: binomial, gaussian, poisson, multinomial, gamma, ... (docs/glm.md)."),
     ] = "binomial",
     event: Annotated[
         str | None,
         typer.Option(
-            help="If the outcome has two words: the word that counts as 1.",
+            help="For an outcome of two words: the word that counts as 1.",
             metavar="WORD",
             show_default=False,
         ),
@@ -71,7 +75,8 @@ def glm(
     link: Annotated[
         str | None,
         typer.Option(
-            help="The link, such as probit, cloglog, log. (the usual one)", show_default=False
+            help="The link, such as probit, cloglog or log. Default: the family's usual link.",
+            show_default=False,
         ),
     ] = None,
     firth: Annotated[
@@ -80,12 +85,16 @@ def glm(
     classes: Annotated[
         str | None,
         typer.Option(
-            help="The words of ordinal, the lowest first: low,mid,high.", show_default=False
+            help="For family ordinal: the outcome's levels, lowest first, as in low,mid,high.",
+            show_default=False,
         ),
     ] = None,
     theta: Annotated[
         float | None,
-        typer.Option(help="Theta of negative_binomial, if known. (estimated)", show_default=False),
+        typer.Option(
+            help="Theta of the negative binomial, if you know it. Default: it is estimated.",
+            show_default=False,
+        ),
     ] = None,
     l2: Annotated[float, _option("Penalty l2/2 |w|², not on the intercept.", "--l2")] = 0.0,
     tol: Annotated[
@@ -95,9 +104,15 @@ def glm(
         str | None, _column("The column of weights; for shares, the number of trials.")
     ] = None,
     offset: Annotated[str | None, _column("A column to add to the linear predictor.")] = None,
-    site_effects: Annotated[str, _option("none; or fixed: one intercept for each site.")] = "none",
+    site_effects: Annotated[
+        str, _option("Site effects: none, or fixed (one intercept for each site).")
+    ] = "none",
     covariance: Annotated[
-        str, _option("model; robust: HC0, HC1, HC2, HC3; or cluster: by site, or by --cluster.")
+        str,
+        _option(
+            "Standard errors: model, HC0, HC1, HC2, HC3 (robust), or "
+            "cluster (by site or --cluster)."
+        ),
     ] = "model",
     cluster: Annotated[
         str | None, _column("For --covariance cluster: the column of clusters within sites.")
@@ -105,33 +120,43 @@ def glm(
     test: Annotated[
         str | None,
         typer.Option(
-            help="Test each term: wald, or lr (fits again without it).", show_default=False
+            help="Test each term: wald, or lr (fits the model again without the term).",
+            show_default=False,
         ),
     ] = None,
     contrast: Annotated[
         list[str] | None,
         typer.Option(
-            help="A contrast, such as 'a - 2 * b = 0'; repeat for each.", show_default=False
+            help="Test a contrast, such as 'a - 2 * b = 0'. Repeat for each.", show_default=False
         ),
     ] = None,
     vif: Annotated[bool, typer.Option("--vif", help="Show variance inflation factors.")] = False,
     predict: Annotated[
         Path | None,
-        typer.Option(help="A file of new rows: predict means with intervals.", show_default=False),
+        typer.Option(
+            help="A file of new rows: for each row, print the predicted mean and its interval.",
+            show_default=False,
+        ),
     ] = None,
     missing: Annotated[
-        str, _option("drop: leave out rows with missing values; or error.")
+        str, _option("Rows with missing values: drop (leave them out), or error.")
     ] = "drop",
     standardize: Annotated[
         bool,
-        typer.Option("--standardize", help="Coefficients for one standard deviation of a column."),
+        typer.Option(
+            "--standardize", help="Give each coefficient for one standard deviation of its column."
+        ),
     ] = False,
     level: Annotated[float, _option("Level of the intervals, in per cent.")] = 95,
-    algorithm: Annotated[str, _option("auto, newton or pointsaga.")] = "auto",
+    algorithm: Annotated[
+        str, _option("How to compute the table: auto, newton or pointsaga.")
+    ] = "auto",
     absent: Annotated[
         float, _option("Share of the sites that miss an exchange, in simulation.")
     ] = 0.0,
-    latency: Annotated[float, _option("Seconds that an exchange takes.")] = 0.1,
+    latency: Annotated[
+        float, _option("Seconds that one exchange takes, for the choice by auto.")
+    ] = 0.1,
     bandwidth: Annotated[float, _option("Bytes per second of the server's line.")] = 1e7,
     max_exchanges: Annotated[int, _option("Largest number of exchanges.")] = 50,
     seed: Annotated[int, _option("The seed that decides which sites are absent.")] = 0,

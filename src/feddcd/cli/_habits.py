@@ -20,7 +20,12 @@ from ._terminal import note
 SERVING = ("serve", "site")  # print lines until they are stopped, and have no result
 Plain = Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")]
 Wordy = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Say versions and seconds, and where an error was.")
+    bool,
+    typer.Option(
+        "--verbose",
+        "-v",
+        help="Print versions, seconds, and where in the program an error happened.",
+    ),
 ]
 _found: dict[str, Any] = {}  # of the command at work
 _wordy, _json = False, False

@@ -43,7 +43,7 @@ def reproduce(
         str, option("paper follows the text; authors follows their code where it differs.")
     ] = "paper",
     seeds: Annotated[int, typer.Option(help="Seeds 1 to K.", metavar="K")] = 3,
-    out: Annotated[Path | None, option("The folder to write. (reproduced/VARIANT)")] = None,
+    out: Annotated[Path | None, option("The folder to write. Default: reproduced/VARIANT.")] = None,
     quiet: Quiet = False,
 ) -> None:
     """Run the paper's experiments again: figures, tables and a report with the paper's numbers.
@@ -101,8 +101,10 @@ def _bar(quiet: bool) -> "Iterator[Callable[[Step], None]]":
 
 def tune(
     problem: Problems = None,
-    split: Annotated[list[str] | None, option("iid or two-class; repeat for both. (both)")] = None,
-    algorithm: Annotated[list[str] | None, option("A method; repeat for several. (all)")] = None,
+    split: Annotated[list[str] | None, option("iid or two-class. Default: both.")] = None,
+    algorithm: Annotated[
+        list[str] | None, option("A method. Repeat for several. Default: all.")
+    ] = None,
     rounds: Annotated[int, option("Rounds after which settings are compared.")] = 40,
     out: Annotated[Path, option("The file to write or to add to.")] = Path("tuned/tuned.toml"),
     quiet: Quiet = False,
@@ -150,14 +152,16 @@ A round of AccFedDCD has two cohorts. Inexact FedDCD's first solve is exact."""
 def theory(
     N: Annotated[int, typer.Option("--N", help="Number of clients.")] = 100,
     tau: Annotated[int, typer.Option("--tau", help="Clients in a round, 2 to N.")] = 30,
-    alpha: Annotated[float, typer.Option("--alpha", help="Strong convexity.")] = 0.01,
-    beta: Annotated[float, typer.Option("--beta", help="Smoothness.")] = 2.5,
+    alpha: Annotated[
+        float, typer.Option("--alpha", help="Strong convexity of a client's loss.")
+    ] = 0.01,
+    beta: Annotated[float, typer.Option("--beta", help="Smoothness of a client's loss.")] = 2.5,
     eps: Annotated[
         float, typer.Option("--eps", help="Accuracy, as a share of the error at the start.")
     ] = 1e-3,
     zeta: Annotated[float, option("How much the clients differ.")] = 1.0,
     sigma: Annotated[float, option("Noise of the primal methods' gradients.")] = 0.0,
-    local_steps: Annotated[int, option("K of FedAvg and SCAFFOLD.")] = 1,
+    local_steps: Annotated[int, option("Local steps of FedAvg and SCAFFOLD (K).")] = 1,
     out: Annotated[
         Path | None, option("Also measure the rates, and draw them in this folder.")
     ] = None,

@@ -30,15 +30,18 @@ Decimal = Annotated[str | None, typer.Option(help=READING["decimal"], show_defau
 Encoding = Annotated[str | None, typer.Option(help=READING["encoding"], show_default=False)]
 SheetName = Annotated[str | None, typer.Option(help=READING["sheet"], show_default=False)]
 Missing = Annotated[list[str] | None, typer.Option("--na", help=READING["na"], show_default=False)]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no table.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no table.")]
 CodebookFile = Annotated[
     Path | None,
     typer.Option(help="A codebook: types and levels of the columns.", show_default=False),
 ]
 OutFolder = Annotated[
-    Path | None, typer.Option(help="The folder to write. (runs/...)", show_default=False)
+    Path | None,
+    typer.Option(help="The folder to write. Default: a new folder in runs/.", show_default=False),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Write into a folder that has files.")]
+Force = Annotated[
+    bool, typer.Option("--force", help="Write into the folder even if it has files already.")
+]
 PathsOnly = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print only the paths of the written files.")
 ]

@@ -90,7 +90,7 @@ Config = Annotated[
 Seeds = Annotated[
     int | None, option("Repeat with this number of seeds; show medians and quartiles.")
 ]
-Out = Annotated[Path | None, option("The folder to write. (runs/...)")]
+Out = Annotated[Path | None, option("The folder to write. Default: a new folder in runs/.")]
 Resume = Annotated[Path | None, option("Continue the run in this folder, to --rounds if given.")]
 
 
@@ -141,7 +141,7 @@ def run(config: Any, seeds: Any, out: Any, resume: Any, quiet: bool, **options: 
 
 @app.command(rich_help_panel="Commands")
 @_takes_a_spec(
-    algorithm=Annotated[list[str] | None, option(f"Repeat for each. ({USUAL})")],
+    algorithm=Annotated[list[str] | None, option(f"A method. Repeat for each. Default: {USUAL}.")],
     settings=Annotated[list[str] | None, option("A setting, as algorithm.key=value.", "--set")],
 )
 def compare(config: Any, seeds: Any, out: Any, resume: Any, quiet: bool, **options: Any) -> None:
@@ -165,7 +165,9 @@ app.command("codebook", rich_help_panel="Commands")(codebook)
 def list_(
     what: Annotated[
         str | None,
-        typer.Argument(help="algorithms, data, models, partitions, participation or solvers."),
+        typer.Argument(
+            help="What to list: algorithms, data, models, partitions, participation or solvers."
+        ),
     ] = None,
 ) -> None:
     """Show the algorithms, data sets, models, partitions and solvers by name.
@@ -183,7 +185,8 @@ def report(
         list[Path], typer.Argument(help="Run folders, or the folder of a comparison.")
     ],
     out: Annotated[
-        Path | None, option("The HTML file to write. (in the folder; of several: report.html)")
+        Path | None,
+        option("The HTML file to write. Default: in the folder; report.html for several folders."),
     ] = None,
 ) -> None:
     """Write the report of a run again, or one report that compares several runs.
@@ -212,7 +215,7 @@ def demo(
 @app.command(rich_help_panel="Commands")
 def race(
     problem: Annotated[
-        list[str] | None, option("The name of a problem; repeat for each. (all)")
+        list[str] | None, option("The name of a problem. Repeat for each. Default: all.")
     ] = None,
     problem_file: Annotated[list[Path] | None, option("Your own problem, in TOML.")] = None,
     algorithm: Annotated[list[str] | None, option("The name of a method; repeat for each.")] = None,
@@ -222,11 +225,16 @@ def race(
     bits: Annotated[
         list[int] | None, option("Bits for each number: 64 or 8; repeat for each.")
     ] = None,
-    seeds: Annotated[int, option("Number of runs of each; the medians are shown.")] = 5,
-    tune: Annotated[bool, typer.Option("--tune", help="Tune each method on a grid, too.")] = False,
-    gap: Annotated[float, option("The gap to reach, in figures and tables.")] = 1e-6,
+    seeds: Annotated[int, option("Number of runs of each method. The medians are shown.")] = 5,
+    tune: Annotated[
+        bool,
+        typer.Option("--tune", help="Run each method also with its best settings from a grid."),
+    ] = False,
+    gap: Annotated[
+        float, option("The gap at which figures and tables compare the methods.")
+    ] = 1e-6,
     limit: Annotated[
-        float, option("A run ends after bytes worth this many models in doubles.")
+        float, option("Stop a run after it has sent this number of models (of 64-bit numbers).")
     ] = 8000,
     jobs: Annotated[int, option("Processes at once.")] = 1,
     out: Annotated[Path, option("The folder to write, or to continue.")] = Path("race"),

@@ -128,7 +128,7 @@ def site_of(table: Frame, label: str | None, group: str | None = None) -> SiteDa
         row, column = np.argwhere(absent)[0]
         raise DataError(
             f"{file}: column {names[column]!r} has no value {table.place(row)}; "
-            f"missing values in all: {absent.sum()} (empty or NA)"
+            f"missing values in the whole table: {absent.sum()} (empty or NA)"
         )
     X = np.empty((len(frame), len(features)))
     for j, name in enumerate(features):

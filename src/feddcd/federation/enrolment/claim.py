@@ -78,12 +78,12 @@ def read_claim(data: bytes) -> SignedClaim:
         mark = bytes.fromhex(values.pop("signature"))
         claim = Claim(**values)
     except (ValueError, TypeError, AttributeError, LookupError, RecursionError):
-        raise Refused("not a claim of a site") from None
+        raise Refused("what arrived is not the request of a site to enrol") from None
     if not all(type(value) is str for value in claim) or claim.ask not in ASKS:
-        raise Refused("not a claim of a site")
+        raise Refused("what arrived is not the request of a site to enrol")
     longest = (10, 64, 64, 64, *_LONGEST.values())
     if any(len(value) > most for value, most in zip(claim, longest, strict=True)):
-        raise Refused("not a claim of a site")
+        raise Refused("what arrived is not the request of a site to enrol")
     if not check_site(claim.site):
         raise Refused("not the name of a site")
     return SignedClaim(claim, mark)

@@ -128,7 +128,7 @@ class Desk:
         site = "?"
         try:
             if len(data) > LARGEST:
-                raise Refused("not a claim of a site")
+                raise Refused("what arrived is not the request of a site to enrol")
             signed = read_claim(data)
             site = signed.claim.site
             with _held(self.folder):

@@ -121,9 +121,9 @@ def check_node_key(key: bytes) -> None:
             raise ValueError
         found = _load(key)
     except (ValueError, UnsupportedAlgorithm):
-        raise Refused("the key of a node is not a public key") from None
+        raise Refused("the key that the site sent is not a public key") from None
     if not isinstance(found, ec.EllipticCurvePublicKey) or found.curve.name != CURVE.name:
-        raise Refused(f"the key of a node is not on the curve {CURVE.name}")
+        raise Refused(f"the key that the site sent is not on the curve {CURVE.name}")
 
 
 def _plain(key: bytes) -> bytes:
