@@ -64,7 +64,9 @@ def test_sixty_rows_give_tables_until_there_would_be_more_equations_than_values(
     assert run(place, 0.2) == ""
     assert run(place, 0.3) == "north: refused by the rules of this site"
     assert "max_numbers_per_value" in (place.folder / LOG).read_text()
-    assert "numbers released about all rows together: 188" in "\n".join(budget_lines(Policy(), memory))
+    assert "numbers released about all rows together: 188" in "\n".join(
+        budget_lines(Policy(), memory)
+    )
     (place.folder / "policy.toml").write_text("max_numbers_per_value = 2\n" + POLICY)
     assert run(place, 0.3) == ""
 
