@@ -246,6 +246,7 @@ def test_the_regression_table_of_three_sites_and_one_that_refuses(tmp_path):
     assert "site-4: signed the roster; it takes no part in this job" in feddcd("verify", home)
 
 
+@pytest.mark.chaos
 @pytest.mark.skipif(" " in sys.prefix, reason="Flower's own link needs a path without a space")
 def test_the_example_in_flowers_simulation_engine(tmp_path):
     pytest.importorskip("ray")

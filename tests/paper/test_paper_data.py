@@ -167,6 +167,7 @@ def test_table_2_is_what_the_authors_files_say_but_for_four_cells(problem, tau, 
         assert counted == (None if isinstance(shown, str) else shown)
 
 
+@pytest.mark.chaos
 def test_the_authors_first_mlp_round_is_that_of_twenty_epochs(tmp_path):
     """The text says 20 steps of Adam, which are 4 epochs of 5 batches."""
     at_hand("mnist")
