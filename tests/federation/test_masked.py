@@ -455,6 +455,34 @@ def test_who_denied_is_named_and_nobody_else(tmp_path, what):
     assert {event["site"] for event in events(home, "refused")} == {"north"}
 
 
+@pytest.mark.parametrize("approval", ["none", "job"])
+def test_each_who_refused_is_named_whether_a_person_did_or_a_rule(tmp_path, approval):
+    """Persons at east and north deny the job, and at south a rule refuses it: one row is apart."""
+    data = parts(patients())
+    data["south"] = data["south"].assign(age=[1e6, *data["south"].age[1:]])
+    home = made(tmp_path, RegressionPlan("y ~ age", "gaussian"), data, patience=0.05)
+    for site in SITES:
+        asks = approval if site == "south" else "job"
+        (home.site(site) / "policy.toml").write_text(f'approve = "{asks}"\ncomplete = true\n')
+    with pytest.raises(Stalled if approval == "job" else DataError) as found:
+        run(home)
+    if approval == "none":  # nobody else has decided yet
+        alone = "the job ends: south: refused by the rules of this site; sums need 3 sites"
+        assert str(found.value) == alone
+        assert {event["site"] for event in events(home, "refused")} == {"south"}
+    for site in SITES:
+        for id in waiting(home.site(site)):
+            (approve if site == "south" else deny)(home.site(site), id)
+    with pytest.raises(DataError) as found:
+        run(home)
+    told = [f"{site}: refused by the rules of this site" for site in SITES]
+    assert str(found.value) == f"the job ends: {'; '.join(told)}; sums need 3 sites"
+    assert [event["reason"] for event in events(home, "refused")][-3:] == told
+    lines = {site: (home.site(site) / "outgoing.jsonl").read_text() for site in SITES}
+    rules = {site: json.loads(text.splitlines()[-1])["rule"] for site, text in lines.items()}
+    assert rules == {"east": "denied", "north": "denied", "south": "dominance"}
+
+
 def test_answers_of_single_sites_are_asked_for_by_name_and_said(tmp_path):
     """And an older proof does not lie beside a table that it does not prove."""
     home = made(tmp_path, RegressionPlan(FORMULA, "gaussian"))
