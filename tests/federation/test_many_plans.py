@@ -127,3 +127,26 @@ def test_where_nobody_watches_as_many_plans_are_judged_as_a_month_has(
         refused = {words for words in heard[:most] if isinstance(words, str)}
         assert refused == {f"north: {RULED}"}
         assert any(isinstance(words, bytes) for words in heard)
+
+
+FORBIDDEN = {
+    "columns": ({"columns": ["y", "age"]}, "'crp'"),
+    "methods": ({"methods": ["fedavg"]}, "methods = "),
+    "kind of answer": ({"answers": "sum"}, "answers = 'sum'"),
+    "sites": ({"min_sites": 4}, "min_sites = 4"),
+    "identifiers": ({"identifiers": ["crp"]}, "an identifier"),
+    "constants": ({"constants": "codebook"}, "constants = 'codebook'"),
+}
+
+
+@pytest.mark.parametrize("approval", ["none", "job"])
+def test_the_policy_is_asked_before_a_value_is_looked_at(approval, sites, looked):  # noqa: F811
+    """log(0) or a level that is there would be told otherwise, whatever the policy says."""
+    for policy, why in FORBIDDEN.values():
+        open_to_all = {"answers": "each", "approve": approval, "constants": "any"}
+        there, not_there = sites(policy=open_to_all | policy)
+        said = say(there, request := job(plan("y ~ log(93.4 - crp)")))
+        assert said == say(not_there, request)
+        assert why in said
+        assert not looked
+        assert not waiting(there.folder)
