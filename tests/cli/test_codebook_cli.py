@@ -383,3 +383,20 @@ def test_text_of_others_is_printed_as_it_is(text, capsys):
     Path("codebook.toml").write_text(tomli_w.dumps({"columns": {f"y{text}": {"type": "number"}}}))
     said = feddcd("site check p.csv", capsys, code=1)
     assert not {"\x1b", "\u202e", "\r", "\x07"} & set(said)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_column_named_like_markup_is_simulated_and_inspected(missing, capsys):
+    """`[/kg]` closes what was never opened; a site that lacks the column says so in these words."""
+    named = patients()[["low", "age", "site"]].rename(columns={"age": "dose [/kg]"})
+    named.to_csv("p.csv", index=False)
+    Path("job.toml").write_text("[glm]\nformula = 'low ~ `dose [/kg]`'\nfamily = 'binomial'\n")
+    feddcd("federation init fed --job job.toml --data p.csv --group site", capsys)
+    if missing:
+        data = load_place(Path("fed/sites/east")).data
+        data.write_text(data.read_text().replace("dose [/kg]", "dose"))
+    said = feddcd("federation simulate fed", capsys, code=2 if missing else 0)
+    assert "dose [/kg]" in said
+    for _ in range(2):
+        shown = feddcd("federation inspect fed", capsys)
+    assert "dose [/kg]" in shown
