@@ -1,5 +1,7 @@
 """A site's node against a link of this process, which is not always what it should be."""
 
+import socket
+import subprocess
 import time
 from email.utils import formatdate
 
@@ -152,6 +154,19 @@ def test_a_question_is_answered_by_our_function(monkeypatch):
     assert link.text() == b"answer to question"
     assert link.noted == []
     assert sum("no connection to host:1" in said for said in link.said) == 1, "said once"
+
+
+def test_a_node_opens_no_port_and_starts_no_program(monkeypatch):
+    """Flower's own node has a port, at which any process of the machine could take its tasks."""
+    opened = []
+    for owner, name in ((socket.socket, "bind"), (socket.socket, "listen"), (subprocess, "Popen")):
+        monkeypatch.setattr(owner, name, lambda *a, name=name, **k: opened.append(name))
+    link = Link(monkeypatch)
+    with pytest.raises(Over):
+        link.serve(echo)
+    assert link.text() == b"answer to question"
+    assert opened == []
+    assert not any(call.startswith("/") for call in link.calls), "the fleet's calls alone"
 
 
 @pytest.mark.parametrize(("size", "parts"), [(0, 3), (FEW, 3), (FEW + 1, 5)])
