@@ -14,7 +14,7 @@ from chaos import PlainDual, World
 from deployment import Fault, parts
 from disks import in_memory
 from feddcd import tree
-from feddcd._errors import CodecError, Refused
+from feddcd._errors import CodecError, Refused, StateError
 from feddcd.algorithms import FedDCD
 from feddcd.durable.ledger import Ledger, _link
 from feddcd.durable.protocol import masked_client
@@ -305,4 +305,23 @@ def test_a_site_without_its_file_does_not_answer(folder):
     made.round()  # the world writes its vow anew, as an administrator might
     assert any("this site's state is older than the sums" in why for why in made.refusals)
     assert made.server().round == 1
+    made.close()
+
+
+def test_what_a_full_disk_did_not_take_does_not_leave(folder):
+    """An answer that is held in memory alone would be masked anew after the next start."""
+    made = MaskedDeployment(folder / "run", shared(), tau=4, rounds=2)
+    server, site = made.server(), made.site("a")
+    ask = lambda: made.site("a").answer(server.history("a"), server.question())
+    disk = site.file._disk
+    disk.at, disk.fault = len(disk.operations) + 1, "disk full"
+    with pytest.raises(StateError, match="cannot write"):
+        ask()
+    assert site.client.pending is None
+    said = ask()
+    site.file.close()
+    made.sites["a"] = None
+    kept = made.site("a").client.pending
+    assert kept is not None
+    assert kept.answer == said == ask()
     made.close()
