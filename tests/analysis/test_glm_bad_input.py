@@ -104,7 +104,7 @@ CASES = [
     by_formula("formula: C( is not closed in the formula 'death ~ C(sex'", "death ~ C(sex"),
     by_formula("offset( is not closed in the formula", "death ~ age + offset(log(dose)"),
     by_formula("offset() must be a term of its own", "death ~ age * offset(dose)"),
-    by_formula("offset() is empty in the formula", "death ~ age + offset()"),
+    by_formula("offset() is empty", "death ~ age + offset()"),
     by_formula("formula: log(sex): sex holds words, not numbers", "death ~ log(sex)"),
     by_formula("log(dose) is nan at row", "death ~ age + log(dose)"),
     by_formula("offset is -inf at row 5; it must be finite", "count ~ age + offset(log(time))",

@@ -268,7 +268,7 @@ def test_no_lie_gets_an_answer(folder):
     check_follows(down, down * (1 + 1e-14), down)
     first = site.answer([told], question)
     assert site.answer([told], question) == first == site.answer([], question)
-    with pytest.raises(Refused, match="answered another question"):
+    with pytest.raises(Refused, match="answered a different question"):
         site.answer([told], flipped(question, len(question) - 40))
     made.run()
     assert made.server().round == 2

@@ -196,7 +196,7 @@ def test_uploads_that_are_refused(change, message):
 def test_an_upload_out_of_all_proportion_is_refused():
     made = world(algorithm("feddcd"))
     reply = reply_of(made, one_task(made)[0])
-    with pytest.raises(Refused, match="site0: its upload has size"):
+    with pytest.raises(Refused, match="site0: its upload has the norm"):
         server_side.receive(made.algorithm, made.server, reply, guard_of(reply, largest=1e-9))
 
 

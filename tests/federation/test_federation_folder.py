@@ -379,7 +379,9 @@ def test_one_may_look_while_it_runs(killed):
 def test_an_empty_ledger_is_said_to_be_empty(tmp_path):
     home = make(tmp_path / "f", 2, wine(2), patience=0.02, **RIDGE)
     for look in (inspect, verify):
-        with pytest.raises(LedgerError, match="f has not begun: feddcd federation up"):
+        with pytest.raises(
+            LedgerError, match="f was not started yet; start it with: feddcd federation up"
+        ):
             look(home)
     with pytest.raises(Exception, match="waited"):
         train(home, LocalNetwork([]))

@@ -410,7 +410,7 @@ UPLOADS = {
     "changed": (all_of(lambda x: x + 1e-9), "site-4: its upload was damaged on the way"),
     "cut": (all_of(lambda x: x[1:]), UNREADABLE + "..*float64\\(12, 1\\), expected float64"),
     "rounded": (all_of(lambda x: x.astype(np.float32)), UNREADABLE + ".*float32"),
-    "too large": (repacked(enlarged), r"site-4: its upload has size .*e\+\d+, allowed is 1.*e\+06"),
+    "too large": (repacked(enlarged), r"site-4: its upload has the norm .*e\+\d+; at most 1.*e\+06"),
     "in another's name": (told(client="site-1"), "site-4 answered in the name of site-1"),
     "in nobody's name": (told(client=[]), "site-4 answered in the name of"),
     "of another round": (told(stamp=[1, 2]), "site-4: its upload is for round .*not open"),
@@ -538,7 +538,7 @@ def test_the_guard_of_sizes_can_be_set(largest, tmp_path):
     refused = largest < 1e6
     assert all(("site-3" in record.members) != refused for record in sums(home))
     listed = [event["reason"] for event in inspect(home).refusals]
-    assert any("site-3: its upload has size" in said for said in listed) == refused
+    assert any("site-3: its upload has the norm" in said for said in listed) == refused
     assert bool(listed) == refused
 
 

@@ -168,7 +168,7 @@ def check_pair(small: "TableResult", large: "TableResult") -> None:
     for name in ("family", "link", "response", "classes", "sites"):
         a, b = getattr(small, name), getattr(large, name)
         if not np.array_equal(np.asarray(a, object), np.asarray(b, object)):
-            raise SpecError(f"two models can be compared if they have one {name}; got {a} and {b}")
+            raise SpecError(f"two models need the same {name} to be compared; got {a} and {b}")
     same = lambda a, b: np.allclose(a, b, rtol=1e-8, atol=0)
     if small.n_rows != large.n_rows:
         raise SpecError(

@@ -157,7 +157,10 @@ def theory(
     ] = 0.01,
     beta: Annotated[float, typer.Option("--beta", help="Smoothness of a client's loss.")] = 2.5,
     eps: Annotated[
-        float, typer.Option("--eps", help="Accuracy, as a share of the error at the start.")
+        float,
+        typer.Option(
+            "--eps", help="Count rounds until the error is this share of the error at the start."
+        ),
     ] = 1e-3,
     zeta: Annotated[float, option("How much the clients differ.")] = 1.0,
     sigma: Annotated[float, option("Noise of the primal methods' gradients.")] = 0.0,

@@ -126,7 +126,7 @@ class _Expansion:
 
     def offset(self, node: Node, arguments: Sequence, adds: bool) -> list[int]:
         if not arguments:
-            raise SpecError("formula: offset() is empty in the formula")
+            raise SpecError("formula: offset() is empty")
         if not adds or len(arguments) != 1 or arguments[0].key is not None:
             raise SpecError(f"formula: {short(node)}: offset() takes one value and is added")
         self.alone += 1

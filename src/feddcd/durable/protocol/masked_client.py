@@ -159,7 +159,7 @@ def _is_again(client: MaskedClient, sent: Sent | None, number: int, question: by
     if sent is None or sent.exchange != number:
         return False
     if sent.question != _digest(question):
-        raise Refused(f"{client.id}: it has answered another question of the same exchange")
+        raise Refused(f"{client.id}: it has already answered a different question in this exchange")
     return True
 
 

@@ -147,7 +147,9 @@ def _check(algorithm: AbstractAlgorithm, server: Server, reply: Reply, guard: Gu
     bound = guard.largest * (1 + _size(algorithm.model(server.state)))
     size = _size(opened_now(reply.value))
     if size > bound:
-        raise Refused(f"{reply.client}: its upload has size {size:.3g}, allowed is {bound:.3g}")
+        raise Refused(
+            f"{reply.client}: its upload has the norm {size:.3g}; at most {bound:.3g} is allowed"
+        )
 
 
 def _size(value: PyTree) -> float:

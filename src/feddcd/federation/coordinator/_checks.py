@@ -31,7 +31,7 @@ def reason_of(client: str, reason: str) -> str:
 
 def check_count(value: Any, what: str) -> int:
     if type(value) is not int or not 0 <= value <= MOST_ROWS:
-        raise Refused(f"{what} is no number of rows")
+        raise Refused(f"{what} is not a number of rows")
     return value
 
 

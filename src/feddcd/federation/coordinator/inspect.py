@@ -103,7 +103,10 @@ def _open(folder: FederationFolder) -> Iterator[tuple[Ledger, Terms, Learner]]:
     folder.config()  # a folder that is no federation is named as such
     if not folder.ledger.exists():
         path = shown(folder.path)
-        raise LedgerError(f"{path} has not begun: feddcd federation up {shlex.quote(path)}")
+        raise LedgerError(
+            f"the federation in {path} was not started yet; start it with: "
+            f"feddcd federation up {shlex.quote(path)}"
+        )
     with Ledger(folder.ledger, readonly=True) as ledger:
         founding = read_founding(ledger)
         if founding is None:
