@@ -62,7 +62,7 @@ def test_likelihood_ratio_of_each_term(name):
     [
         ("low ~ age + site", {}, "not nested: the smaller has 'site.T.b.', the larger has not"),
         ("low ~ smoke + race + lwt + age", {}, "not nested: the smaller has the same columns"),
-        ("smoke ~ age", {}, "have one response; got smoke and low"),
+        ("smoke ~ age", {}, "need the same response to be compared; got smoke and low"),
         ("low ~ age", {"l2": 1.0}, "without a penalty"),
         ("low ~ age", {"l2": {"age": 1.0}}, "without a penalty"),
         ("low ~ age", {"covariance": "HC1"}, "fit with covariance='model', or take Wald's test"),
@@ -81,14 +81,14 @@ def test_models_of_other_rows_cannot_be_compared():
         "not of the same outcomes, weights and offsets": (data.assign(low=1 - data.low), {}),
         "of the same outcomes, weights": (data, {"sample_weight": 1.0 + (data.index < 5)}),
         "weights and offsets": (data, {"offset": 0.1 * data.age}),
-        "one sites": (data.assign(site=data.site.replace("a", "b")), {}),
+        "the same sites": (data.assign(site=data.site.replace("a", "b")), {}),
     }
     for words, (rows, options) in cases.items():
         other = small.fit(rows, groups="site", **options)
         with pytest.raises(SpecError, match=words):
             large.compare(other)
     poisson = FederatedGLM("poisson", "low ~ age").fit(data, groups="site")
-    with pytest.raises(SpecError, match="have one family; got poisson and binomial"):
+    with pytest.raises(SpecError, match="need the same family to be compared; got poisson and binomial"):
         large.compare(poisson)
 
 
