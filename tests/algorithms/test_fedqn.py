@@ -13,6 +13,7 @@ from feddcd.algorithms import _guard as guards
 from feddcd.algorithms import _metric as metrics
 from feddcd.algorithms import _start as starts
 from feddcd.algorithms._coding import code_square, opened
+from feddcd.algorithms.fedqn import QNDown
 
 D, L2 = 6, 0.01
 
@@ -78,6 +79,31 @@ def test_columns_that_nobody_has_get_the_usual_curvature():
     H = np.diag([1.0, 0.0, 4.0, 0.0, 9.0, 4.0])
     _, diagonal = starts.base_from(jnp.asarray(H[np.triu_indices(D)]), D, jnp.asarray(1e9))
     assert list(np.asarray(diagonal)) == [1.0, 4.0, 4.0, 4.0, 9.0, 4.0]
+
+
+def test_a_sketch_leaves_no_direction_without_curvature():
+    """20 products find few of 220 eigenvalues. In the others a step may be some ten times too long,
+    not some ten thousand times, as it was."""
+    d, random = 220, np.random.default_rng(2)
+    Q = np.linalg.qr(random.standard_normal((d, d)))[0]
+    H = (Q / np.arange(1.0, d + 1) ** 2) @ Q.T
+    probes = starts._probes(d, jnp.float64)
+    (C, rest), _ = jax.jit(lambda Y: starts.base_from(Y, d, jnp.asarray(1e9)))(H @ probes)
+    H0 = np.asarray(C) @ np.asarray(C).T + np.diag(rest)
+    assert scipy.linalg.eigvalsh(H, H0).max() < 100
+
+
+@pytest.mark.parametrize(
+    ("asked", "places"), [(2, [0, 1]), (3, [0, 1, 2]), (4, [0, 1, 2]), (40, [0, 13, 26])]
+)
+def test_the_start_comes_from_all_over_the_cohort(asked, places):
+    """In a list that is sorted by label the first three would hold the same one."""
+    method, yes = FedQN(jnp.zeros(3)), jnp.asarray(True)
+    down = QNDown(jnp.zeros(3), jnp.zeros(3, jnp.int8), yes, yes)
+    own = [method.addressed(down, jnp.asarray(k), jnp.asarray(asked)) for k in range(asked)]
+    assert [k for k in range(asked) if own[k].start] == places
+    none = down._replace(start=~yes)
+    assert not method.addressed(none, jnp.asarray(places[0]), jnp.asarray(asked)).start
 
 
 def test_trouble_makes_the_guard_grow_and_three_times_in_a_row_the_metric():

@@ -45,7 +45,7 @@ class PlainDual:
     def first_note(self, w):
         return None
 
-    def addressed(self, down, place):
+    def addressed(self, down, place, asked):
         return down
 
     def parts(self, down, note):

@@ -148,8 +148,9 @@ class AbstractAlgorithm(eqx.Module, Generic[Server, Client, Down, Answer]):
         """A member's note from the client's own state: the two never differ."""
         return None
 
-    def addressed(self, down: Down, place: Int[Array, ""]) -> Down:
-        """What the member at this place of the cohort is sent, counted from 0."""
+    def addressed(self, down: Down, place: Int[Array, ""], asked: Int[Array, ""]) -> Down:
+        """What the member at this place of the cohort is sent, counted from 0; `asked` is how many
+        are in it."""
         return down
 
     def parts(self, down: Down, note: PyTree) -> tuple[Bool[Array, ""], ...]:

@@ -51,8 +51,8 @@ class Shortened(AbstractRecalling[PyTree, ShortClient, PyTree, PyTree]):
     def broadcast(self, server: PyTree, key: Key) -> PyTree:
         return self.method.broadcast(server, key)
 
-    def addressed(self, down: PyTree, place: Int[Array, ""]) -> PyTree:
-        return self.method.addressed(down, place)
+    def addressed(self, down: PyTree, place: Int[Array, ""], asked: Int[Array, ""]) -> PyTree:
+        return self.method.addressed(down, place, asked)
 
     def client_step(self, f, client: ShortClient, down: PyTree, key: Key):
         own, up = self.method.client_step(f, client.own, down, key)

@@ -24,6 +24,11 @@ FLOOR = 1e-4  # of the diagonal, in every direction
 CUT = 1e-3  # of the largest: smaller eigenvalues of a sketch are noise
 
 
+def begins(place: Int[Array, ""], asked: Int[Array, ""]) -> Bool[Array, ""]:
+    """Whether a third of the cohort begins with it: neighbours may hold the same label."""
+    return jnp.any(place == jnp.arange(SITES) * asked // SITES)
+
+
 def rank_of(d: int) -> int:
     return d if d <= WHOLE else max(2, min(RANK, NUMBERS // d))
 
@@ -68,14 +73,19 @@ def _whole_base(upper: Float[Array, " d_d_1_2"], d: int, rows: Scalar) -> tuple[
 
 
 def _sketched_base(Y: Float[Array, "d r"], probes: Float[Array, "d r"]) -> tuple[Base, Flat]:
-    """H₀ from products with random signs: Nystroem's factors, and what is left of the diagonal."""
+    """H₀ from products with random signs: Nystroem's factors, and what is left of the diagonal. No
+    coordinate has less than the part of the trace that the factors miss."""
     diagonal = _usual_where_zero(jnp.maximum(jnp.mean(probes * Y, 1), 0))
     B = probes.T @ Y
     values, vectors = jnp.linalg.eigh((B + B.T) / 2)
     kept = values > CUT * values[-1]
     C = Y @ vectors * jnp.where(kept, 1 / jnp.sqrt(jnp.where(kept, values, 1)), 0)
     left = jnp.maximum(diagonal - jnp.sum(C**2, 1), 0)
-    return Base(C, jnp.maximum(left, FLOOR * diagonal)), diagonal
+    # of each probe, what factors from all others miss of it: the mean estimates the missed trace
+    sound = jnp.maximum(values, CUT * values[-1])
+    missed = jnp.mean(1 / (vectors**2 @ (1 / jnp.where(sound > 0, sound, 1))))
+    part = jnp.clip(missed / jnp.sum(diagonal), FLOOR, 1)
+    return Base(C, jnp.maximum(left, part * diagonal)), diagonal
 
 
 def _usual_where_zero(diagonal: Flat) -> Flat:

@@ -119,8 +119,8 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
     def broadcast(self, server: QNServer, key: Key) -> QNDown:
         return QNDown(server.x, server.scale, ~server.started, ~server.started)
 
-    def addressed(self, down: QNDown, place: Int[Array, ""]) -> QNDown:
-        return down._replace(start=down.start & (place < starts.SITES))
+    def addressed(self, down: QNDown, place: Int[Array, ""], asked: Int[Array, ""]) -> QNDown:
+        return down._replace(start=down.start & starts.begins(place, asked))
 
     def parts(self, down: QNDown, note: QNNote) -> tuple[Bool[Array, ""], ...]:
         return self._parts(down, note.seen)

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, PyTree
 
 from .. import tree
-from .._types import Key
 from ..algorithms import AbstractAlgorithm, Upload, extra_bytes, opened
 from ..participation import client_key
 from ..problems import AbstractProblem, Clients, Stacks, of_client
@@ -29,7 +28,7 @@ def asking(
 
     def call(clients, i, place):
         old = tree.take(clients, i - first)
-        step = lambda f: own_step(algorithm, f, old, down, draw.key, i, place)
+        step = lambda f: own_step(algorithm, f, old, down, draw, i, place)
         return of_client(step, problem, i if isinstance(problem, Stacks) else i - first)
 
     step, shapes = traced(call, clients, draw.cohort.ids[0], draw.places[0])
@@ -55,12 +54,12 @@ def own_step(
     f: AbstractProblem,
     old: PyTree,
     down: PyTree,
-    key: Key,
+    draw: Draw,
     i: Int[Array, ""],
     place: Int[Array, ""],
 ) -> tuple[PyTree, Upload]:
     """Its new state and its upload, opened."""
-    down = algorithm.addressed(down, place)
-    new, up = algorithm.client_step(f, old, down, client_key(key, i))
+    down = algorithm.addressed(down, place, draw.asked)
+    new, up = algorithm.client_step(f, old, down, client_key(draw.key, i))
     up = up._replace(value=opened(up.value), extra=extra_bytes(up.value))
     return changed(old, new), up

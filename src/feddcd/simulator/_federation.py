@@ -60,3 +60,4 @@ class Draw(NamedTuple):
     enough: Bool[Array, ""]
     key: Key
     places: Int[Array, " m"]  # in the order of who was asked
+    asked: Int[Array, ""]  # how many

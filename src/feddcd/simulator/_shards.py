@@ -154,7 +154,7 @@ def _lanes(
 
     def own(f, i, place):
         inside, i = (i - part.first, i) if several else (i, i + part.first)
-        return own_step(algorithm, f, tree.take(clients, inside), down, draw.key, i, place)
+        return own_step(algorithm, f, tree.take(clients, inside), down, draw, i, place)
 
     def some(at: Int[Array, " lanes"]) -> tuple[PyTree, Upload]:
         who = ids[at] if several else ids[at] - part.first

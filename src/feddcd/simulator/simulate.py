@@ -84,7 +84,7 @@ def draw_cohort(fed: Federation, t: Int[Array, ""]) -> Draw:
     p = weights / jnp.where(enough, jnp.sum(weights), 1)
     share = jnp.sum(weights) / jnp.sum(fed.weights)
     places = jnp.cumsum(cohort.asked, dtype=jnp.int32) - 1
-    return Draw(cohort, kept, p, share, enough, key_clients, places)
+    return Draw(cohort, kept, p, share, enough, key_clients, places, places[-1] + 1)
 
 
 def recall(fed: Federation, state: State, draw: Draw) -> PyTree | None:
@@ -169,7 +169,7 @@ def _ask(fed: Federation, clients: PyTree, down: PyTree, draw: Draw) -> tuple[Py
         return ask_shards(fed, clients, down, draw)
     if fed.side_by_side:
         step = lambda f, i, place: own_step(
-            fed.algorithm, f, tree.take(clients, i), down, draw.key, i, place
+            fed.algorithm, f, tree.take(clients, i), down, draw, i, place
         )
         new, up = of_some(step, fed.problem, ids, draw.places)
         mean = tree.weighted_mean(only(draw.kept, up.value), draw.p)

@@ -211,8 +211,9 @@ def summed_parts(
     send, most of them zeros: masks show what all send alike."""
     down, round = tree.restore(like.down, unpack(question)[1]), replica.round + 1
     shares = []
-    for place, id in enumerate(pact.cohort(round)):
-        own = algorithm.addressed(down, jnp.asarray(place))
+    cohort = pact.cohort(round)
+    for place, id in enumerate(cohort):
+        own = algorithm.addressed(down, jnp.asarray(place), jnp.asarray(len(cohort)))
         parts = asked_parts(algorithm, replica.notes, id, own)
         shares.append([pact.part(round, id) * there for there in parts])
     return tuple(math.fsum(column) for column in zip(*shares, strict=True))

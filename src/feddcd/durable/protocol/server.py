@@ -93,7 +93,7 @@ def begin(
     down = _down(algorithm, server, stamp, key)
     tasks, members = [], server.members
     for place, id in enumerate(asked):
-        own = algorithm.addressed(down, jnp.asarray(place))
+        own = algorithm.addressed(down, jnp.asarray(place), jnp.asarray(len(asked)))
         tasks.append(Task(id, members[id].number, stamp, own, members[id].commit))
     parts = {
         task.client: asked_parts(algorithm, server.notes, task.client, task.down) for task in tasks
