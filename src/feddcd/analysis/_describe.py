@@ -152,7 +152,7 @@ class Describe:
         shapes |= {name: [(m,)] for name in ("column", "cell", "first", "width")}
         for name, known in shapes.items():
             if at[name].shape not in known:
-                raise Refused(f"a question whose {name} has the shape {at[name].shape}")
+                raise Refused(f"the question is wrong: {name} has the shape {at[name].shape}")
         within = lambda x, most: x.size == 0 or (x.min() >= 0 and x.max() < most)
         fits = within(at["column"], p) and within(at["cell"], cells)
         fits &= within(at["pattern"], len(data.shape.names)) and at["pattern"].size <= MOST_PATTERNS

@@ -76,11 +76,13 @@ class RegressionTable:
         shapes |= {name: shape for name, shape in optional.items() if arrays[name].size}
         for name, shape in shapes.items():
             if arrays[name].shape != shape:
-                raise Refused(f"a question whose {name} has the shape {arrays[name].shape}")
+                told = f"{name} has the shape {arrays[name].shape}, this plan needs {shape}"
+                raise Refused(f"the question is wrong: {told}")
         if arrays["V"].size not in (0, p * (p + 1) // 2):
-            raise Refused("a question with a V of another size")
+            told = f"its matrix V has {arrays['V'].size} numbers"
+            raise Refused(f"the question is wrong: {told}, this plan needs {p * (p + 1) // 2}")
         if arrays["closing"] and (rows.plan.covariance == "model" or not arrays["V"].size):
-            raise Refused("a question for robust standard errors that the plan does not have")
+            raise Refused("the question is for robust standard errors that the plan does not have")
         given = PointQuestion._make(arrays[name] for name in PointQuestion._fields)
         return given._replace(pilot=bool(given.pilot), closing=bool(given.closing))
 

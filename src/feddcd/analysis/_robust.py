@@ -87,7 +87,7 @@ def _leverages(X: np.ndarray, weight: np.ndarray, V: np.ndarray) -> np.ndarray:
     except np.linalg.LinAlgError:
         most = np.inf
     if not most <= 1 + SLACK:
-        raise Refused("a question with a V that is not the inverse of a sum of Hessians")
+        raise Refused("the question has a matrix V that is not the inverse of a sum of Hessians")
     return weight * np.sum((X @ V) * X, 1)
 
 

@@ -48,14 +48,16 @@ class FollowedJob:
             self.analysis = ANALYSES[self.plan.analysis]
             agreement = self.analysis.agreement(job.agreement, self.plan)
             if job.plan != self.plan.to_dict() | {"analysis": self.plan.analysis}:
-                raise Refused("its plan is not written in the form of a plan")
+                raise Refused("its plan is not written as feddcd writes a plan")
             if tuple(agreement.sites) != job.cohort or agreement.left_out:
-                raise Refused("its agreement is of other sites, or leaves something out")
+                raise Refused(
+                    "its agreement is not for the sites of its cohort, or leaves something out"
+                )
             if job.codebook != _codebook(self.plan) or job.mode != "sum":
-                raise Refused("its codebook or its mode is another one")
+                raise Refused("its codebook is not that of its plan, or its mode is not sum")
             self._replay = Replay(self.analysis, self.plan, agreement, watch)
         except (FeddcdError, ArithmeticError, LookupError, TypeError, ValueError) as error:
-            raise Refused(f"a job that cannot be followed: {error}") from None
+            raise Refused(f"the questions of this job cannot be computed: {error}") from None
 
     @property
     def agreement(self) -> Agreement:
@@ -83,15 +85,15 @@ class FollowedJob:
             raise Refused("this job has come to its end")
         if self.number == 0:
             if question != COUNTS:
-                raise Refused("the first exchange of a job counts, and asks for nothing else")
+                raise Refused("the first exchange of a job asks for counts, and for nothing else")
             return None
         try:
             meta, given = unpack(question)
             if meta:
-                raise Refused("a question with more in it than the question needs")
+                raise Refused("the question contains more than a question needs")
             like = self.analysis.stand_in(self.plan, self.agreement)
             if set(given) != set(arrays(self._replay.expected)):
-                raise Refused("a question with other parts than expected")
+                raise Refused("parts of the question are missing, or it has too many")
             asked = self.analysis.question(given, like)
         except (FeddcdError, LookupError, TypeError, ValueError) as error:
             raise Refused(f"a question that cannot be read: {error}") from None
@@ -107,9 +109,9 @@ class FollowedJob:
     def check_layout(self, layout: Layout) -> None:
         if self.number == 0:
             if [(slot.name, slot.kind) for slot in layout.slots] != [(n, "count") for n in COUNTED]:
-                raise Refused("the first exchange of a job counts, and does nothing else")
+                raise Refused("the answers of the first exchange are counts, and nothing else")
         elif layout != self.layout:
-            raise Refused("an answer of another form than the question asks for")
+            raise Refused("the form of the answer is not the one that the question asks for")
 
     def _like(self) -> Any:
         return template(self.analysis, self.plan, self.agreement, self._replay.expected)

@@ -37,24 +37,24 @@ def check_count(value: Any, what: str) -> int:
 
 def check_names(given: Any, what: str) -> list[str]:
     if not isinstance(given, list) or len(given) > MOST_COLUMNS:
-        raise Refused(f"its {what} are no list of at most {MOST_COLUMNS:,} names")
+        raise Refused(f"its {what} are not a list of at most {MOST_COLUMNS:,} names")
     for name in given:
         check_name(name, f"one of its {what}")
     if len(set(given)) < len(given):
-        raise Refused(f"it has one of its {what} twice")
+        raise Refused(f"two of its {what} have the same name")
     return given
 
 
 def check_name(name: Any, what: str) -> None:
     if not isinstance(name, str) or not 0 < len(name) <= MOST_LETTERS:
-        raise Refused(f"{what} has a name that is no text of at most {MOST_LETTERS} letters")
+        raise Refused(f"{what} has a name that is not a text of 1 to {MOST_LETTERS} letters")
     if any("\ud800" <= letter <= "\udfff" for letter in name):
-        raise Refused(f"{what} has a name with a letter that is not whole")
+        raise Refused(f"{what} has a name with a broken character (half of a pair)")
 
 
 def check_levels(found: Any, what: str, most: int) -> None:
     if not isinstance(found, list) or len(found) > most:
-        raise Refused(f"{what} has no list of at most {most:,} levels")
+        raise Refused(f"the levels of {what} are not a list of at most {most:,} levels")
     for level in found:
         if isinstance(level, str):
             if level:
@@ -62,7 +62,7 @@ def check_levels(found: Any, what: str, most: int) -> None:
         elif not isinstance(level, int | float) or not is_number(level):
             raise Refused(f"{what} has a level that is neither a word nor a number")
     if len({(isinstance(level, str), level) for level in found}) < len(found):
-        raise Refused(f"{what} has one level twice")
+        raise Refused(f"two levels of {what} are the same")
 
 
 def is_number(value: int | float) -> bool:
@@ -79,9 +79,11 @@ def check_welcome(offer: Offer) -> None:
         check_name(offer.client, "a site")
         if isinstance(offer.features, int):
             if not 0 <= offer.features <= MOST_FEATURES:
-                raise Refused(f"it has {offer.features:.3g} features")
+                raise Refused(
+                    f"it says that it has {offer.features:.3g} features: too many or below 0"
+                )
         elif len(offer.features) > MOST_COLUMNS * 10:
-            raise Refused(f"it has {len(offer.features):,} columns")
+            raise Refused(f"it says that it has {len(offer.features):,} columns: too many")
         else:
             for each in offer.features:
                 check_name(each, "one of its columns")

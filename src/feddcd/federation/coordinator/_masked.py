@@ -183,7 +183,7 @@ class MaskedRun:
             if time.monotonic() - heard > self.patience and len(held) < len(requests):
                 away = ", ".join(sorted(set(requests) - set(held)))
                 raise Stalled(
-                    f"waited {self.patience:g} s for {away}; the job goes on when started"
+                    f"waited {self.patience:g} s for {away}; the job goes on when started again"
                 )
         return {site: held[site] for site in sorted(held)}
 

@@ -109,7 +109,8 @@ class MaskedTraining:
             time.sleep(PAUSE_S)
             self.nodes.call(lambda: False)
         raise Stalled(
-            f"the terms are for {self.terms.clients} sites; here: {', '.join(here) or 'none'}"
+            f"this training is for {self.terms.clients} sites; "
+            f"connected, with data that fit: {', '.join(here) or 'none'}"
         )
 
     def _misfit(self, offer) -> str:
@@ -143,8 +144,8 @@ class MaskedTraining:
         if not (got := size(mean)) <= bound:
             cohort = self.server.agreed.cohort(self.server.round + 1)
             raise DataError(
-                f"the mean of {', '.join(cohort)} has size {got:.3g}, allowed is {bound:.3g}: one "
-                f"of them sent what is no upload; {A_NEW_ONE}"
+                f"the mean upload of {', '.join(cohort)} is too large: its norm is {got:.3g}, "
+                f"allowed is {bound:.3g}. One of these sites sent a wrong upload; {A_NEW_ONE}"
             )
 
     def _exchange(

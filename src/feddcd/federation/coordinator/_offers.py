@@ -15,13 +15,13 @@ def read_columns(meta: Mapping[str, Any]) -> ColumnsOffer:
     """An offer of columns for a table; Refused says what is none."""
     lacking = [name for name in ColumnsOffer._fields if name not in meta]
     if lacking:
-        raise Refused(f"it offers no {lacking[0]}")
+        raise Refused(f"its offer of columns lacks {lacking[0]}")
     levels, numbers = meta["levels"], check_names(meta["numbers"], "numbers")
     columns, classes = meta["columns"], meta["classes"]
     if columns is not None:  # an analysis that asks for some by name need not hear of all
         check_names(columns, "columns")
     if not isinstance(levels, dict):
-        raise Refused("its levels are not lists by column")
+        raise Refused("its levels are not given as one list for each column")
     for name, found in levels.items():
         check_name(name, "a column")
         check_levels(found, f"its column {name!r}", MOST_LEVELS)
@@ -29,7 +29,7 @@ def read_columns(meta: Mapping[str, Any]) -> ColumnsOffer:
         check_levels(classes, "its outcome", MOST_LEVELS)
     told = (*numbers, *levels) if columns is not None else ()
     if strange := [name for name in told if name not in set(columns or ())]:
-        raise Refused(f"it tells of {strange[0]!r}, which is not one of its columns")
+        raise Refused(f"it offers {strange[0]!r}, which is not one of its columns")
     return ColumnsOffer(levels, numbers, classes, columns)
 
 

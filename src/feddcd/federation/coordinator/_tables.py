@@ -41,7 +41,7 @@ from ._masked import PROOF, MaskedRun, begin, unfinished
 from ._offers import absent, odd_spelling, odd_words, read_columns
 from ._rosters import settle_roster
 from ._sharing import share
-from .nodes import Nodes, greet
+from .nodes import Nodes, greet, unanswered
 
 PAUSE_S = 1.0
 SMALL = 1 << 24  # bytes of an answer beside matrices of its parameters
@@ -192,7 +192,7 @@ class AnalysisRun:
                 raise Withdrawn
             heard = time.monotonic() if answers else heard
             if time.monotonic() - heard > self.config.patience:
-                raise Stalled(f"waited {self.config.patience:g} s for {', '.join(requests)}")
+                raise unanswered(self.config.patience, requests)
             if len(answers) < len(requests):
                 time.sleep(PAUSE_S)
                 self.nodes.call(lambda: True)
@@ -224,7 +224,7 @@ class AnalysisRun:
             yield from self._replies(requests, "sums", most)
             requests = {site: requests[site] for site in self.waiting}
             if requests and time.monotonic() > until:
-                raise Stalled(f"waited {self.config.patience:g} s for {', '.join(requests)}")
+                raise unanswered(self.config.patience, requests)
             time.sleep(PAUSE_S if requests else 0)
 
     def _offers(self) -> dict[str, ColumnsOffer]:
@@ -242,8 +242,9 @@ class AnalysisRun:
                     self._refuse(site, f"{site}: {reason}")
             late = time.monotonic() > until
             if late and self.waiting and len(offers) < max(FEWEST, self.config.fewest):
-                told = ", ".join(sorted(self.waiting))  # too few are left without them
-                raise Stalled(f"waited {self.config.patience:g} s for {told}")
+                raise unanswered(
+                    self.config.patience, sorted(self.waiting)
+                )  # the others are too few
             if late or set(wanted) <= set(offers) | self.refused.keys():
                 return offers
             time.sleep(PAUSE_S)

@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from ..._errors import CodecError, Refused, Stalled
@@ -201,6 +201,10 @@ def greet(folder: FederationFolder, nodes: Nodes, config: Config) -> None:
             told = f"waited {config.patience:g} s for {', '.join(sorted(invited))}; {names}"
             raise Stalled("; ".join([told, *nodes.refusals()]))
         time.sleep(PAUSE_S)
+
+
+def unanswered(patience: float, sites: Iterable[str]) -> Stalled:
+    return Stalled(f"waited {patience:g} s for {', '.join(sites)} to answer")
 
 
 def _read(client: str, data: bytes | None, most: int) -> Envelope | None:

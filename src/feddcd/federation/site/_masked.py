@@ -81,7 +81,7 @@ def _member(place: Any) -> MaskingSite:
 def _id(envelope: Envelope) -> str:
     id = envelope.meta.get("id")
     if not isinstance(id, str) or len(id) != ID or set(id) - set("0123456789abcdef"):
-        raise Refused("a job without a proper name")
+        raise Refused("the id of the job is missing or wrong")
     return id
 
 
@@ -97,9 +97,9 @@ def _found(envelope: Envelope, me: MaskingSite, file: JobFile, rules: JobRules) 
         founded = FoundedJob(job, fresh_nonce(me.keys, job), data_digest(rules.place))
         file.found(founded)
     elif founded.job != job:
-        raise Refused("a job under the name of another one")
+        raise Refused("another job of this site has the same id")
     elif file.answered:
-        raise Refused("a job that has begun is not founded again")
+        raise Refused("this job has begun already and cannot begin again")
     nonce, signature = founded.nonce
     meta = {"client": me.name, "nonce": nonce.hex(), "signature": signature.hex()}
     file.note(NONCE, digest=job.digest.hex())
@@ -108,7 +108,7 @@ def _found(envelope: Envelope, me: MaskingSite, file: JobFile, rules: JobRules) 
 
 def _check_job(job: Job, me: MaskingSite) -> None:
     if job.mode != "sum" or me.name not in job.cohort:
-        raise Refused("a job of sums that this site is no part of")
+        raise Refused("this site is not in the cohort of the job, or its mode is not sum")
     if job.version != version("feddcd"):
         told = f"a job of feddcd {job.version}, and this site has {version('feddcd')}"
         raise Refused(f"{told}: all need the same version")
@@ -122,7 +122,7 @@ def _exchange(envelope: Envelope, me: MaskingSite, file: JobFile, rules: JobRule
         raise Refused("a job that this site does not know: it may have lost its file of it")
     job, number = founded.job.check(me.roster), meta["number"]
     if type(number) is not int or number < 0:
-        raise Refused("an exchange without a number")
+        raise Refused("the number of the exchange is missing or wrong")
     identity = _identity(job, me, meta["nonces"], founded)
     question = _bytes(envelope.arrays["question"])
     done = file.check_age()
@@ -132,7 +132,7 @@ def _exchange(envelope: Envelope, me: MaskingSite, file: JobFile, rules: JobRule
     held = file.sent(number) if number < done else file.held(number)
     if held is not None:
         if (held.identity, held.question) != (identity, question):
-            raise Refused("another question than was answered in this exchange")
+            raise Refused("this is another question than was answered before in this exchange")
         if number < done:
             file.note(number, again=hashlib.sha256(held.answer.words).hexdigest())
             return _reply(me, number, held)
@@ -203,7 +203,7 @@ def _identity(job: Job, me: MaskingSite, given: Any, founded: FoundedJob) -> byt
     """The id of the job, from all nonces; this site's is the one that it gave."""
     nonces = {name: SignedNonce(_hex(nonce), _hex(mark)) for name, (nonce, mark) in given.items()}
     if nonces.get(me.name) != founded.nonce:
-        raise Refused("a nonce that this site did not give")
+        raise Refused("the message has a nonce that this site did not make")
     return job_id(job, me.roster, nonces)
 
 
@@ -238,7 +238,7 @@ def _follow(
     except Refused:
         raise
     except (FeddcdError, ArithmeticError) as error:
-        raise Refused(f"from these sums no question follows: {error}") from None
+        raise Refused(f"no next question can be computed from these sums: {error}") from None
     return follow
 
 
@@ -250,7 +250,7 @@ def _check_rest(file: JobFile, number: int, sums: Mapping[str, np.ndarray], layo
         raise Refused("its file of this job lacks its own answer")
     if why := impossible(sums, mine, layout):
         file.end()
-        raise Ruled("rest", f"the other sites would have added {why}: somebody bends the sums")
+        raise Ruled("rest", f"the other sites would have added {why}: somebody changed the sums")
 
 
 def data_digest(place: Any) -> str:
@@ -265,12 +265,12 @@ def _digest(data: Path, *_: int) -> str:
 
 def _only(envelope: Envelope, names: set[str], arrays: set[str] | None) -> None:
     if set(envelope.meta) != names or (arrays is not None and set(envelope.arrays) != arrays):
-        raise Refused("a message with other parts than it should have")
+        raise Refused("parts of the message are missing, or it has too many")
 
 
 def _text(value: Any) -> bytes:
     if not isinstance(value, str):
-        raise Refused("a job that is not a text")
+        raise Refused("the job in the message is not a text")
     return value.encode()
 
 
