@@ -242,9 +242,7 @@ class AnalysisRun:
                     self._refuse(site, f"{site}: {reason}")
             late = time.monotonic() > until
             if late and self.waiting and len(offers) < max(FEWEST, self.config.fewest):
-                raise unanswered(
-                    self.config.patience, sorted(self.waiting)
-                )  # the others are too few
+                raise unanswered(self.config.patience, sorted(self.waiting))  # others are too few
             if late or set(wanted) <= set(offers) | self.refused.keys():
                 return offers
             time.sleep(PAUSE_S)
