@@ -90,7 +90,7 @@ def _check_curvature(known: Known, H: np.ndarray) -> None:
     """H <= sum s (C (x) xx'), C being the most that a row's curvature can be."""
     k = known.model.k
     C = np.eye(k) / 4 if k == 1 else (np.eye(k) - np.ones((k, k)) / (k + 1)) / 2
-    told = "its curvature is beyond what its columns allow"
+    told = "its curvature is larger than its columns allow"
     if known.gram is None:
         refuse(np.diag(H) > known.rms**2 * C[0, 0] * (1 + CLOSE), told)
     else:
@@ -102,7 +102,7 @@ def _check_size(
     known: Known, asked: PointQuestion, said: Answer, H: np.ndarray, F: np.ndarray
 ) -> None:
     """What cancels in the gradient: not below it, and not beyond what there is to cancel."""
-    told = "the rounding of its gradient is none that its rows can have"
+    told = "the rounding of its gradient is not possible for its rows"
     refuse(said.size < 0, told)
     if not known.plain or float(said.value) >= BEYOND:
         return
@@ -118,7 +118,7 @@ def _check_size(
 def _check_leverage(known: Known, asked: PointQuestion, said: Answer, H: np.ndarray) -> None:
     """The largest of rows is at least their mean, and no more than their sum."""
     M, model = float(said.M), known.model
-    told = "its bound of leverages is none that its rows can have"
+    told = "its bound of leverages is not possible for its rows"
     refuse(M < 0, told)
     if not asked.V.size:
         refuse(np.inf != M, told)
@@ -150,7 +150,7 @@ def _row_sum(known: Known, V: np.ndarray) -> tuple[float, float]:
 
 
 def _check_moved(known: Known, asked: PointQuestion, said: Answer) -> None:
-    m, told = float(said.m), "its bound of moves is none that its rows can have"
+    m, told = float(said.m), "its bound of moves is not possible for its rows"
     refuse(m < 0, told)
     if not known.plain:
         return
@@ -231,8 +231,8 @@ def _check_meat(known: Known, said: Answer, F: np.ndarray, kind: str) -> None:
     clusters = float(_there(said.clusters))
     most = n if kind == "cluster" else 0.0
     whole = clusters == np.floor(clusters) and (kind == "cluster") <= clusters <= most
-    refuse(not whole, "its number of clusters is none that its rows can have")
-    told = "its sums for robust standard errors are none that its rows can have"
+    refuse(not whole, "its number of clusters is not possible for its rows")
+    told = "its sums for robust standard errors are not possible for its rows"
     refuse(not positive(meat, np.sqrt(np.abs(np.diag(meat)))), told)
     parts = clusters if kind == "cluster" else n
     slack = (ROUNDING * said.size) ** 2

@@ -113,7 +113,7 @@ def check_moments(known: Known, said: Answer, H: np.ndarray, own: np.ndarray | N
     m, W = known.moments, known.W
     n, xx = float(m.n), m.xx
     refuse(not (n >= 1 and n == np.floor(n) and n <= MOST_ROWS), "its number of rows is none")
-    refuse(not (0 < W <= MOST_WEIGHT * n), "its weights are none that rows can have")
+    refuse(not (0 < W <= MOST_WEIGHT * n), "its weights are not possible for its rows")
     refuse(not known.weighted and n != W, "its rows do not add up to its weight")
     refuse(xx < 0, "its columns have squares below zero")
     refuse(m.x**2 > W * xx * (1 + CLOSE), "its columns' squares are below those of their means")
@@ -199,7 +199,7 @@ def _check_constants(known: Known) -> None:
     mean = np.maximum(m.y / W, 1e-300)[None]
     most, size = W * float(loss.least(mean)[0]), W * (1 + np.abs(np.log(mean)).max())
     size += abs(most) + float(np.abs(m.y).sum())
-    what = "the floor of its loss is none that its outcomes can have"
+    what = "the floor of its loss is not possible for its outcomes"
     refuse(float(m.floor) > most + CLOSE * size, what)
     one = known.model.family in SHARES or known.model.family in ("multinomial", "gaussian")
     refuse(one and float(m.floor) < -CLOSE * size, what)
@@ -209,7 +209,7 @@ def _check_constants(known: Known) -> None:
     if whole:  # no count is above their sum
         refuse(float(m.floor) < Y - Y * np.log(Y) - CLOSE * size - 1, what)
     likelihood, logs = map(float, m.constant)
-    told = "the constant of its likelihood is none that its outcomes can have"
+    told = "the constant of its likelihood is not possible for its outcomes"
     n = float(m.n)
     refuse(logs > n * np.log(W / n) + CLOSE * n * (1 + abs(np.log(W / n))), told)
     refuse(not known.weighted and abs(logs) > CLOSE * n, told)

@@ -191,7 +191,7 @@ def apply(algorithm: AbstractAlgorithm, server: Server, record: Record) -> Serve
     match record:
         case Founded():
             if server.epoch > 0:
-                raise Refused("a federation is founded once")
+                raise Refused("this federation has begun already and cannot begin again")
             return server
         case Started(epoch):
             if epoch <= server.epoch:
@@ -201,7 +201,7 @@ def apply(algorithm: AbstractAlgorithm, server: Server, record: Record) -> Serve
             return _join(algorithm, server, record)
         case Sealed(members):
             if server.members:
-                raise Refused("members are sealed to one another once, and all at once")
+                raise Refused("the members agree on a training in sums once, and all together")
             for member in members:
                 server = _join(algorithm, server, Joined(*member))
             return server

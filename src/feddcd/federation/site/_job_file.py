@@ -220,7 +220,7 @@ class JobFile:
 
     def _damaged(self, name: str) -> NoReturn:
         own = StateError(f"{self.path / name} is damaged")
-        raise Refused("its file of this job is damaged: found a new job") from own
+        raise Refused("its file of this job is damaged: start a new job") from own
 
 
 def _same(a: Job, b: Job) -> bool:

@@ -137,7 +137,7 @@ def _exchange(envelope: Envelope, me: MaskingSite, file: JobFile, rules: JobRule
             file.note(number, again=hashlib.sha256(held.answer.words).hexdigest())
             return _reply(me, number, held)
     if data_digest(rules.place) != founded.frozen:
-        raise Refused("its data are not those with which the job began: found a new job")
+        raise Refused("its data are not those with which the job began: start a new job")
     follow = _follow(job, me, identity, file, number, last)
     asked = follow.read(question)
     if file.ended:

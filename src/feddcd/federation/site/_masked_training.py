@@ -143,7 +143,7 @@ def _agree(envelope: Envelope, place: SitePlace, check: Check) -> Answer:
         if has_answered(file.load()):
             raise Refused(
                 f"{place.client}: it has begun another job of this federation, which stays as it "
-                "is: found a new federation for other members, terms or rows"
+                "is: make a new federation for other members, terms or rows"
             )
         nonce = fresh_nonce(load_keys(place.folder), job)
         write_vow(file, Vow(text, write_nonce(nonce), digest_of(site)))
@@ -234,7 +234,7 @@ def _words(job: Job) -> list[str]:
 def _other_rows(place: SitePlace) -> Refused:
     return Refused(
         f"{place.client}: its data changed since it signed the job. Put the old data back, or "
-        "found a new federation"
+        "make a new federation"
     )
 
 
