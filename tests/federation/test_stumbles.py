@@ -62,20 +62,24 @@ def test_an_approval_shows_all_that_is_asked():
     lines = "\n".join(describe_job(rows, columns, "sum", 50, ("east", "north"), ()))
     without = SiteRows(RegressionPlan("y ~ age", "gaussian"), None, 9, columns=("age", "y"))
     plain = "\n".join(describe_job(without, columns, "sum", 50, ("east", "north"), ()))
-    assert "and over 'outcome' beside them" in plain
+    assert "and over the outcome" in plain
     assert "weight" not in plain
     for said in ("'w8'", "'exposure'", "'ward'", "['crp']", "standard errors: 'cluster'"):
         assert said in lines
-    assert "sums over 2 columns of the model, and over 'outcome', 'weight' beside them" in lines
+    assert "sums over 2 columns of the model, and over the outcome and the weight" in lines
 
 
-def test_who_approves_what_was_denied_hears_so(tmp_path):
+def test_only_the_person_at_the_site_changes_a_denial(tmp_path):
     for id in ("aaaa1111", "bbbb2222"):
         with pytest.raises(Exception, match="waits"):
             require(tmp_path, id, "this job", {"shown": []})
     deny(tmp_path, "aaaa1111")
-    with pytest.raises(SpecError, match="was denied here, and stays so"):
-        approve(tmp_path, "aaaa1111")
+    with pytest.raises(Ruled, match="by the rules of this site"):  # asked for once more
+        require(tmp_path, "aaaa1111", "this job", {"shown": []})
+    with pytest.raises(SpecError, match="was denied here before"):
+        deny(tmp_path, "aaaa1111")
+    approve(tmp_path, "aaaa1111")
+    require(tmp_path, "aaaa1111", "this job", {"shown": []})
     approve(tmp_path, "bbbb")
     with pytest.raises(SpecError, match="was approved here before; nothing waits"):
         approve(tmp_path, "bbbb")

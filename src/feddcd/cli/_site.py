@@ -57,7 +57,7 @@ def _words(folder: Path, id: str) -> list[str]:
 
 
 def deny_command(folder: Path, ids: list[str]) -> None:
-    _decide(folder, ids, deny, "is denied, and stays so")
+    _decide(folder, ids, deny, "is denied; to change that, approve it")
 
 
 def _decide(folder: Path, ids: list[str], how: Callable[[Path, str], None], outcome: str) -> None:
@@ -104,7 +104,7 @@ def show_waiting(folder: Path) -> None:
             say(printable(line))
         say(f"{id} waits; all of it: {shown((folder / WAITING / f'{id}.json').resolve())}")
     if ids:
-        say(f"next: feddcd federation approve {shown(folder)} ID, or deny")
+        say(f"next: feddcd federation approve {shown(folder)} {ids[0][:8]}, or deny")
 
 
 def show_budget(folder: Path) -> None:

@@ -60,7 +60,7 @@ def _leaves(columns: Mapping[str, np.ndarray], plan: Any) -> str:
     unasked = [name for name in ("weight", "offset") if getattr(plan, name, None) is None]
     beside = [name for name in beside if name not in unasked]
     told = f"sums over {plural(len(model), 'column')} of the model"
-    return f"{told}, and over {listed(beside)} beside them" if beside else told
+    return f"{told}, and over {' and '.join(f'the {name}' for name in beside)}" if beside else told
 
 
 def describe_refused(

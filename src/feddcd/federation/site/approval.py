@@ -1,7 +1,7 @@
 """What a person has to agree to: jobs and answers that wait, in the folder outgoing.
 
-ID.json holds what waits, in plain words; beside ID.approved it may go on, beside ID.denied it never
-will. While the file `paused` is there, nothing is answered.
+ID.json holds what waits, in plain words; beside ID.approved it may go on, beside ID.denied it is
+refused until the person approves it after all. While the file `paused` is there, nothing is answered.
 """
 
 import json
@@ -109,6 +109,11 @@ def waiting(folder: Path) -> list[str]:
     return [path.stem for path in paths if not done(path)]
 
 
+def denied(folder: Path) -> list[str]:
+    paths = sorted((folder / WAITING).glob("*.denied"))
+    return [path.stem for path in paths if path.with_suffix(".json").exists()]
+
+
 def words_of(folder: Path, id: str) -> list[str]:
     """What waits, as a person reads it."""
     held = json.loads((folder / WAITING / f"{id}.json").read_text("utf-8"))
@@ -116,6 +121,7 @@ def words_of(folder: Path, id: str) -> list[str]:
 
 
 def approve(folder: Path, id: str) -> None:
+    """Also what was denied before: the person at the site may think again, nobody else."""
     _decide(folder, id, "approved")
 
 
@@ -125,22 +131,24 @@ def deny(folder: Path, id: str) -> None:
 
 def _decide(folder: Path, id: str, how: str) -> None:
     ids = waiting(folder)
-    named = [one for one in ids if one.startswith(id)]
+    open_ = ids + (denied(folder) if how == "approved" else [])
+    named = [one for one in open_ if one.startswith(id)]
     if len(id) >= FEWEST_LETTERS and len(named) == 1:  # its beginning is enough
         id = named[0]
-    if id not in ids:
+    if id not in open_:
         told = f"there wait: {listed(ids)}" if ids else "nothing waits"
         raise SpecError(f"{id!r} {_decided(folder, id)}; {told}")
     append(folder, {how: id})
     save(Disk(), folder / WAITING / f"{id}.{how}", {"time": time.time()})
+    if how == "approved":
+        (folder / WAITING / f"{id}.denied").unlink(missing_ok=True)
 
 
 def _decided(folder: Path, id: str) -> str:
     """What became of it, if a person has decided before."""
     for how in ("approved", "denied") if len(id) >= FEWEST_LETTERS and id.isalnum() else ():
         if any(path.stem.startswith(id) for path in (folder / WAITING).glob(f"*.{how}")):
-            stays = "was denied here, and stays so: it has to be asked for under another plan"
-            return stays if how == "denied" else "was approved here before"
+            return f"was {how} here before"
     return "does not wait for approval"
 
 
