@@ -209,7 +209,7 @@ def test_printed_commands_can_be_pasted(spaced, capsys, monkeypatch):
         join_command(Path(word), f"c-{len(word)}")
         command = capsys.readouterr().out.splitlines()[-1].partition("next: ")[2]
         assert shlex.split(command) == ["feddcd", "federation", "up", word]
-    with pytest.raises(LedgerError, match="has not begun") as error:
+    with pytest.raises(LedgerError, match="was not started yet") as error:
         inspect(spaced)
     assert shlex.split(str(error.value).partition("begun: ")[2])[-1] == word
 
