@@ -1,7 +1,8 @@
 """What a person has to agree to: jobs and answers that wait, in the folder outgoing.
 
 ID.json holds what waits, in plain words; beside ID.approved it may go on, beside ID.denied it is
-refused until the person approves it after all. While the file `paused` is there, nothing is answered.
+refused until the person approves it after all. While the file `paused` is there, nothing is
+answered.
 """
 
 import json
