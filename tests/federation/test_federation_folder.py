@@ -211,7 +211,7 @@ def test_printed_commands_can_be_pasted(spaced, capsys, monkeypatch):
         assert shlex.split(command) == ["feddcd", "federation", "up", word]
     with pytest.raises(LedgerError, match="was not started yet") as error:
         inspect(spaced)
-    assert shlex.split(str(error.value).partition("begun: ")[2])[-1] == word
+    assert shlex.split(str(error.value).partition("start it with: ")[2])[-1] == word
 
 
 def test_texts_from_outside_are_printed_as_they_are(capsys):
