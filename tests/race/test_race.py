@@ -132,6 +132,36 @@ def test_a_higher_limit_runs_only_what_the_lower_one_cut_off(tmp_path, monkeypat
     assert played == [("pointsaga", 100), ("fedavg", 100), ("fedavg", 1000)]
 
 
+def test_a_race_stops_who_is_far_behind_the_first_method(tmp_path, monkeypatch):
+    """The leader sent 20 bytes of 8 x 10 to 1e-6, so a quarter of a model."""
+    played = {}
+
+    def run(cell):
+        played[cell.method, cell.bits, cell.seed] = cell.limit
+        reached = cell.bits == 64
+        return outcome([10.0, 20.0, 30.0] if reached else [1.0, np.inf, np.inf], chosen={"rho": 1})
+
+    monkeypatch.setattr(play, "play", run)
+    wish = RaceWishes(
+        ["wine-iid-2"], [], ["fedqn", "pointsaga"], [0.3], [64, 8], 1, True, 1e-6, 500, 1, 3.0
+    )
+    race_command(wish, tmp_path, True)
+    assert played["fedqn", 64, 1] == played["fedqn", 8, 1] == 500
+    assert played["pointsaga", 64, 1] == pytest.approx(0.75)
+    assert played["pointsaga", 8, 1] == 500  # the leader did not come there
+    assert played["pointsaga", 64, TUNING_SEED] == pytest.approx(0.75)
+    with pytest.raises(SpecError, match="more than 1"):
+        race_command(wish._replace(behind=1.0), tmp_path, True)
+
+
+def test_trials_of_few_bits_may_send_as_many_uploads_in_doubles(tmp_path):
+    cell = RaceCell(WINE, 0.3, "pointsaga", bits=8, seed=1, limit=10)
+    outcome([1.0, 2.0, 3.0], chosen={"rho": 1.0}).save(cell.file(tmp_path))
+    limits = set()
+    grid.tuned_settings(tmp_path, cell, lambda one: limits.add(one.limit))
+    assert limits == {80}
+
+
 def test_standings_by_hand():
     """Three places at 30 %: the third is reached by nobody. FedAvg is first at one of two."""
     a, b = RaceEntry("pointsaga", 64, False), RaceEntry("fedavg", 64, False)

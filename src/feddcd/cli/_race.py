@@ -8,7 +8,7 @@ from rich.table import Table
 from .._errors import SpecError
 from .._text import printable
 from ..race.cells import METHODS, cells
-from ..race.grid import jobs, run_race
+from ..race.grid import behind, jobs, run_race
 from ..race.page import write_race
 from ..race.problems import choose
 from ..race.profile import Results, gather
@@ -34,6 +34,7 @@ class RaceWishes(NamedTuple):
     target: float
     limit: float
     processes: int
+    behind: float | None = None
 
 
 def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
@@ -42,8 +43,9 @@ def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
     chosen = choose(wish.problems, wish.files)
     of = (chosen, wish.methods or METHODS, wish.shares, wish.bits, wish.seeds, wish.limit)
     todo = list(cells(*of))
-    found = jobs(out, todo, wish.tune)
-    say(f"{len(chosen)} problems, {len(found)} races, {len(todo)} runs, in {out}")
+    leader = of[1][0]
+    races = len(jobs(out, todo, wish.tune))
+    say(f"{len(chosen)} problems, {races} races, {len(todo)} runs, in {out}")
     (out / "cells").mkdir(parents=True, exist_ok=True)
     keep_programs(out / "programs")
     with bars("{task.description}", quiet=quiet) as shown:
@@ -52,13 +54,24 @@ def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
         def watch(done: int, of: int, name: str) -> None:
             shown.update(line, description=f"{done} of {of}: {name}")
 
-        missing = run_race(found, wish.processes, watch)
+        missing: list[str] = []
+        if wish.behind is not None:
+            first = [cell for cell in todo if cell.method == leader]
+            missing += run_race(jobs(out, first, wish.tune), wish.processes, watch)
+            todo = behind(out, todo, leader, wish.behind, wish.target)
+        missing += run_race(jobs(out, todo, wish.tune), wish.processes, watch)
+    missing = sorted(set(missing))
     for reason in missing:
         warn(f"left out: {reason}")
     if len(missing) and not any((out / "cells").iterdir()):
         raise SpecError("no problem could be run")
     results = gather(out, todo, tuned=wish.tune)
     notes = [f"Left out: {reason}" for reason in missing]
+    if wish.behind is not None:
+        notes.append(
+            f"A run stopped when it had sent {wish.behind:g} times the bytes that "
+            f"{methods.title(leader)} needed to reach {wish.target:g}."
+        )
     paths = write_race(out, results, target=wish.target, notes=notes)
     if not quiet:
         console.print(_table(results, wish.target))

@@ -20,8 +20,9 @@ from ._data import data_app
 from ._describe_app import describe
 from ._enrolment_app import federation_app
 from ._glm_app import glm
-from ._habits import Wordy, be_wordy, equip, found, wordy
+from ._habits import Wordy, be_wordy, equip, wordy
 from ._paper import reproduce, theory, tune
+from ._race_app import race
 from ._terminal import READING, Quiet, as_option, option
 
 app = typer.Typer(
@@ -212,50 +213,7 @@ def demo(
     demo_command(out, quiet)
 
 
-@app.command(rich_help_panel="Commands")
-def race(
-    problem: Annotated[
-        list[str] | None, option("The name of a problem. Repeat for each. Default: all.")
-    ] = None,
-    problem_file: Annotated[list[Path] | None, option("Your own problem, in TOML.")] = None,
-    algorithm: Annotated[list[str] | None, option("The name of a method; repeat for each.")] = None,
-    share: Annotated[
-        list[float] | None, option("Share of the clients in a round; repeat for each.")
-    ] = None,
-    bits: Annotated[
-        list[int] | None, option("Bits for each number: 64 or 8; repeat for each.")
-    ] = None,
-    seeds: Annotated[int, option("Number of runs of each method. The medians are shown.")] = 5,
-    tune: Annotated[
-        bool,
-        typer.Option("--tune", help="Run each method also with its best settings from a grid."),
-    ] = False,
-    gap: Annotated[
-        float, option("The gap at which figures and tables compare the methods.")
-    ] = 1e-6,
-    limit: Annotated[
-        float, option("Stop a run after it has sent this number of models (of 64-bit numbers).")
-    ] = 8000,
-    jobs: Annotated[int, option("Processes at once.")] = 1,
-    out: Annotated[Path, option("The folder to write, or to continue.")] = Path("race"),
-    quiet: Quiet = False,
-) -> None:
-    """Race methods over many problems, in bytes and in rounds. Continues where it stopped.
-
-    Example: feddcd race --problem cancer-dirichlet-2 --algorithm pointsaga --algorithm fedavg
-    """
-    from ..race.cells import BITS, SHARES
-    from ._race import RaceWishes, race_command
-
-    wish = RaceWishes(
-        problem or [], problem_file or [], algorithm or [], share or list(SHARES),
-        bits or list(BITS), seeds, tune, gap, limit, jobs,
-    )  # fmt: skip
-    race_command(wish, out, quiet)
-    found(folder=out, files=sorted(path.name for path in out.glob("*.*")))
-
-
-for _command in (theory, reproduce, tune):
+for _command in (race, theory, reproduce, tune):
     app.command(rich_help_panel="Commands")(_command)
 
 app.add_typer(

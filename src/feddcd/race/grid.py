@@ -7,6 +7,7 @@ judged with a seed of its own. What is finished is a file, so the race goes on w
 import dataclasses
 import multiprocessing
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from itertools import groupby
@@ -16,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._errors import DataError, SpecError
-from .cells import TARGETS, RaceCell, RaceOutcome, read_outcome, trials
+from .cells import LIMIT, TARGETS, RaceCell, RaceOutcome, read_outcome, trials
 
 
 class RaceJob(NamedTuple):
@@ -70,14 +71,34 @@ def tuned_settings(
     first = read_outcome(cell.file(folder))
     if first is None:
         return ()
-    tried = [
-        (one.settings, run(one)) for one in trials(dataclasses.replace(cell, bits=64), first.chosen)
-    ]
+    # as many uploads as the cell may send, in doubles
+    wide = dataclasses.replace(cell, bits=64, limit=min(LIMIT, cell.limit * 64 / cell.bits))
+    tried = [(one.settings, run(one)) for one in trials(wide, first.chosen)]
     for target in sorted(TARGETS[:2]):
         costs = [np.inf if found is None else found.to(target) for _, found in tried]
         if costs and np.isfinite(min(costs)):
             return tried[int(np.argmin(costs))][0]
     return ()
+
+
+def behind(
+    folder: Path, cells: Sequence[RaceCell], leader: str, factor: float, target: float
+) -> list[RaceCell]:
+    """Each cell with a limit of `factor` times the bytes that the leader sent to the target at the
+    same place and bits (median of its seeds). Where the leader did not come there, as it was."""
+    if not factor > 1:
+        raise SpecError(f"a run may be stopped behind more than 1 times the leader, got {factor:g}")
+    key = lambda cell: (cell.problem, cell.share, cell.bits)
+    models: dict[tuple, list[float]] = defaultdict(list)
+    for cell in cells:
+        if cell.method == leader and (found := read_outcome(cell.file(folder))) is not None:
+            models[key(cell)].append(found.to(target) / max(8 * found.size, 1))
+
+    def limit(cell: RaceCell) -> float:
+        sent = np.median(models.get(key(cell), [np.inf]))
+        return cell.limit if cell.method == leader else min(cell.limit, float(factor * sent))
+
+    return [dataclasses.replace(cell, limit=limit(cell)) for cell in cells]
 
 
 def run_race(
