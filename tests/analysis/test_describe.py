@@ -411,6 +411,27 @@ def cli(*words):
     return CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=True)
 
 
+def test_identifiers_are_left_out_by_name(tmp_path, monkeypatch):
+    """A mean of record numbers tells nothing, and nobody asked for it."""
+    monkeypatch.chdir(tmp_path)
+    d = patients().assign(mrn=range(1000, 1400), nights=range(400))
+    d.to_csv("p.csv", index=False)
+    assert "mrn" not in feddcd.describe(d).summary()
+    assert "nights" in feddcd.describe(d).summary(), "whole numbers of another name are described"
+    done = cli("describe", "p.csv", "--out", "out")
+    assert "left out, as they tell who somebody is" in done.output
+    assert "'mrn'" in done.output
+    assert "mrn" not in (tmp_path / "out" / "summary.txt").read_text()
+    assert "mrn" not in (tmp_path / "out" / "job.toml").read_text()
+    asked = cli("describe", "p.csv", "--column", "mrn", "--out", "asked")
+    assert "mrn" in (tmp_path / "asked" / "summary.txt").read_text(), asked.output
+    book = '[columns.age]\ntype = "number"\n[columns.nights]\ntype = "identifier"\n'
+    (tmp_path / "codebook.toml").write_text(book)
+    done = cli("describe", "p.csv", "--codebook", "codebook.toml", "--out", "agreed")
+    assert "as the codebook says that they are identifiers: 'nights'" in done.output, done.output
+    assert "nights" not in (tmp_path / "agreed" / "summary.txt").read_text()
+
+
 def test_the_command(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     d = patients().assign(name=[f"patient {i}" for i in range(400)])

@@ -2,13 +2,14 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from .._errors import DataError, SpecError
 from .._text import meant
+from ..data.draft import is_identifier
 from ..formula import is_numeric
 from ._describe import Describe
 from ._describe_plan import QUARTILES
@@ -38,7 +39,8 @@ def describe(
 
     Args:
         frame: One row for each patient, or whatever is described.
-        columns: Names; `C(name)` counts the values of a number as levels. All, if not given.
+        columns: Names; `C(name)` counts the values of a number as levels. If not given, all
+            but identifiers (whole numbers that no two rows share, as mrn or patient_id).
         by: A column of groups, each of which gets a column of the table.
         site: A column that names the site of each row. Then the same exchanges are made as in a
             federation, and a second table has the numbers of each site.
@@ -54,24 +56,31 @@ def describe(
                 f"no column {name!r}; {meant(name, names)}there are {', '.join(names[:30])}"
             )
     if columns is None:
-        columns, _ = usual_columns(frame, apart=(by, site))
+        columns = usual_columns(frame, apart=(by, site)).columns
     plan = DescribePlan(
         list(columns), by, least, quantiles, [float(x) for x in shares], by_site=site is not None
     )
     return describe_plan(frame, plan, site)
 
 
-def usual_columns(
-    frame: pd.DataFrame, apart: Sequence[str | None] = ()
-) -> tuple[list[str], list[str]]:
-    """All columns, and those that are left out: words of which there are too many kinds."""
+class UsualColumns(NamedTuple):
+    """What is described where nobody names columns, and what is left out."""
+
+    columns: list[str]
+    identifiers: list[str]
+    worded: list[str]  # with too many kinds of words
+
+
+def usual_columns(frame: pd.DataFrame, apart: Sequence[str | None] = ()) -> UsualColumns:
     names = [name for name in frame.columns if name not in apart]
     worded = [name for name in names if not is_numeric(column(frame, name))]
+    counted = [name for name in names if name not in worded]
+    keys = [name for name in counted if is_identifier(name, frame[name].dropna().tolist())]
     many = [name for name in worded if column(frame, name).nunique() > MOST_WORDS]
-    kept = [name for name in names if name not in many]
+    kept = [name for name in names if name not in many and name not in keys]
     if not kept:
         raise DataError("there is no column to describe")
-    return kept, many
+    return UsualColumns(kept, keys, many)
 
 
 def describe_plan(frame: pd.DataFrame, plan: DescribePlan, site: str | None) -> DescribeResult:

@@ -88,17 +88,37 @@ def _plan(
             )
     columns = [composed(term) for term in wanted.columns]
     if not columns:
-        columns, many = usual_columns(table.frame, (by, site))
-        if book is not None:
-            columns = [c for c in columns if c in book.columns and book.columns[c].roles != ()]
-            columns = [c for c in columns if book.columns[c].type not in ("identifier", "date")]
-        if many and not quiet:
-            warn(f"left out, as they hold too many different words: {listed(many)}")
+        columns, left = _usual(table, (by, site), book)
+        for reason, names in left.items() if not quiet else ():
+            warn(f"left out, as {reason}: {listed(names)}")
     plan = DescribePlan(
         columns, by, wanted.least or 0, wanted.quantiles or "exact",
         list(wanted.shares or QUARTILES), by_site=site is not None,
     )  # fmt: skip
     return (plan if book is None else with_codebook(plan, book)), site
+
+
+def _usual(
+    table: Frame, apart: tuple[str | None, ...], book: Codebook | None
+) -> tuple[list[str], dict[str, list[str]]]:
+    """Columns where none are named, and by reason those that are left out."""
+    columns, keys, many = usual_columns(table.frame, apart)
+    left = {
+        "they tell who somebody is (name one with --column to describe it)": keys,
+        "they hold too many different words": many,
+    }
+    if book is not None:  # it knows better what an identifier is
+        known = {name: book.columns[name] for name in table.frame.columns if name in book.columns}
+        of_kind = lambda kind: [n for n, e in known.items() if e.type == kind and n not in apart]
+        columns = [n for n in known if n in (*columns, *keys) and known[n].roles != ()]
+        columns = [n for n in columns if known[n].type not in ("identifier", "date")]
+        keys = of_kind("identifier")
+        left = {
+            "the codebook says that they are identifiers": keys,
+            "the codebook says that they are dates": of_kind("date"),
+            "they hold too many different words": [n for n in many if n not in keys],
+        }
+    return columns, {reason: names for reason, names in left.items() if names}
 
 
 def _job(plan: DescribePlan, wanted: Wanted) -> str:
