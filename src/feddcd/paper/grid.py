@@ -4,6 +4,7 @@ is interrupted goes on where it was."""
 import csv
 import itertools
 import os
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -43,43 +44,62 @@ def run_grid(
 ) -> Results:
     """Every cell's curves, from the folder where they are there already."""
     results: Results = {}
-    groups = itertools.groupby(cells, key=lambda c: (c.problem, c.data, c.split))
-    with patient_interrupt() as stop:
-        for (problem, data, split), group in groups:
-            members = list(group)
-            missing = [c for c in members if _missing(c, folder)]
-            if missing:
-                bench = Bench.build(problem, data, split, folder)
-                _run_group(missing, bench, folder, watch, stop, (len(results), len(cells)))
-            for c in members:
+    key = lambda c: (c.problem, c.data, c.split)
+    groups = [_Group(list(cells), folder) for _, cells in itertools.groupby(cells, key)]
+    with patient_interrupt() as stop, ThreadPoolExecutor(_compilers()) as pool:
+        ready = (pool.submit(_prepare, c, group, folder) for group in groups for c in group.missing)
+        made = _ahead(ready, _compilers())
+        for group in groups:
+            for k, (cell, future) in enumerate(zip(group.missing, made, strict=False)):
+                at = (len(results) + k, len(cells))
+                shown = lambda i, F, c=cell, at=at: watch(Step(c, i, F, *at))
+                _play(cell, group.bench(), future.result(), folder, shown, stop)
+                if stop():
+                    raise Interrupted
+            group.forget()
+            for c in group.members:
                 results[c.id] = [load(c, seed, folder) for seed in c.draws]
                 last = float(results[c.id][-1].objective[-1])
                 watch(Step(c, c.iterations, last, len(results), len(cells)))
     return results
 
 
-def _run_group(cells, bench: Bench, folder: Path, watch, stop, progress: tuple[int, int]) -> None:
-    before, total = progress
-    with jax.enable_x64(bench.double), ThreadPoolExecutor(_compilers()) as pool:
-        ready = (pool.submit(_prepare, c, bench, folder) for c in cells)
-        for k, future in enumerate(_ahead(ready, _compilers())):
-            chosen, seeds, made = future.result()
-            shown = lambda i, F, c=chosen, k=k: watch(Step(c, i, F, before + k, total))
-            for at, curve in made.play(chosen.iterations, bench.below(chosen.until), shown, stop):
-                save(chosen, seeds[at], curve, folder)
-            if stop():
-                raise Interrupted
+class _Group:
+    """The cells of one problem and split. Whoever needs their data first reads them; an
+    accelerator thus gets the next group's programs while it still runs this one's."""
+
+    def __init__(self, members: list[Cell], folder: Path):
+        self.members = members
+        self.missing = [c for c in members if _missing(c, folder)]
+        self.folder, self.lock, self.found = folder, threading.Lock(), None
+
+    def bench(self) -> Bench:
+        with self.lock:
+            if self.found is None:
+                c = self.members[0]
+                self.found = Bench.build(c.problem, c.data, c.split, self.folder)
+            return self.found
+
+    def forget(self) -> None:
+        self.found = None
 
 
-def _prepare(cell: Cell, bench: Bench, folder: Path) -> tuple[Cell, list[int], Threads | Lanes]:
+def _prepare(cell: Cell, group: _Group, folder: Path) -> tuple[list[int], Threads | Lanes]:
     """Traced and compiled, ahead of its turn."""
-    seeds = _missing(cell, folder)
+    seeds, bench = _missing(cell, folder), group.bench()
     with jax.enable_x64(bench.double):
-        return cell, seeds, seeds_of(cell, bench, seeds)
+        return seeds, seeds_of(cell, bench, seeds)
+
+
+def _play(cell: Cell, bench: Bench, prepared, folder: Path, shown, stop) -> None:
+    seeds, made = prepared
+    with jax.enable_x64(bench.double):
+        for at, curve in made.play(cell.iterations, bench.below(cell.until), shown, stop):
+            save(cell, seeds[at], curve, folder)
 
 
 def _compilers() -> int:
-    return 1 if jax.default_backend() == "cpu" else min(6, os.cpu_count() or 1)
+    return 1 if jax.default_backend() == "cpu" else min(14, os.cpu_count() or 1)
 
 
 def _ahead(jobs: Iterable, width: int):
