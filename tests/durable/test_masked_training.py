@@ -16,10 +16,19 @@ from disks import in_memory
 from feddcd import tree
 from feddcd._errors import CodecError, Refused, StateError
 from feddcd.algorithms import FedDCD
+from feddcd.algorithms.fedqn import QNNote
 from feddcd.durable.ledger import Ledger, _link
 from feddcd.durable.protocol import masked_client
-from feddcd.durable.protocol.masked import Told, check_follows, seal
+from feddcd.durable.protocol.masked import (
+    Replica,
+    Told,
+    ask,
+    check_follows,
+    seal,
+    summed_parts,
+)
 from feddcd.durable.protocol.masked_client import MaskedClient
+from feddcd.durable.protocol.notes import new_notes
 from feddcd.durable.server import audit
 from feddcd.durable.shapes import Compiled, shapes
 from feddcd.problems import Quadratic, random_quadratics
@@ -81,22 +90,25 @@ def coarse(value, part):
 @pytest.mark.parametrize("name", SIX)
 def test_in_sums_as_in_the_clear(name, folder, monkeypatch):
     """And whatever the rounding, sums that are conserved stay so: what left is what counts."""
-    algorithm = ALGORITHMS[name].make(4, 3, jnp.zeros(2))
+    tau = 4 if name == "fedqn" else 3
+    algorithm = ALGORITHMS[name].make(4, tau, jnp.zeros(2))
     problems, _, w, _, key = shared()
     weights = {id: float(algorithm.weight(f)) for id, f in problems.items()}
     compiled = Compiled(algorithm)
     given = problems, weights, w, shapes(algorithm, problems["a"], w), key
     # later the pairs of FedQN, nearly zero, make 1e-8 of what the grid rounds off
     rounds = 2 if name == "fedqn" else 5
-    made = MaskedDeployment(folder / "run", given, algorithm=compiled, rounds=rounds)
+    made = MaskedDeployment(folder / "run", given, algorithm=compiled, tau=tau, rounds=rounds)
     made.run()
-    world = in_the_clear(compiled, problem(), made)
+    open_ = Compiled(algorithm)
+    open_.addressed = lambda down, place, asked: down  # in sums nobody is told apart
+    world = in_the_clear(open_, problem(), made)
     close = lambda a, b: np.testing.assert_allclose(a, b, rtol=0, atol=1e-10)
     jax.tree.map(close, made.server().now.state, world.server.state)
     for id, state in made.states().items():
         jax.tree.map(close, state, world.disk[id].state)
     monkeypatch.setattr(masked_client, "on_grid", coarse)
-    rough = MaskedDeployment(folder / "rough", given, algorithm=compiled, rounds=rounds)
+    rough = MaskedDeployment(folder / "rough", given, algorithm=compiled, tau=tau, rounds=rounds)
     rough.run()
     one, other = (algorithm.model(run.server().now.state) for run in (made, rough))
     # far above the fine grid; by how much is chance, as nobody chooses the cohorts
@@ -106,6 +118,28 @@ def test_in_sums_as_in_the_clear(name, folder, monkeypatch):
         assert np.abs(sum).max() < 1e-14
     made.close()
     rough.close()
+
+
+def test_no_part_of_a_sum_is_over_fewer_sites_than_its_cohort():
+    """FedQN asks three sites for their Hessian, and sites that are new for all of their gradient:
+    who owns the others of such a part would read the one that is left."""
+    algorithm = ALGORITHMS["fedqn"].make(4, 4, jnp.zeros(2))
+    problems, weights, w, _, key = shared()
+    like, made = shapes(algorithm, problems["a"], w), job(weights, 4, 3)
+    pact = seal(made, roster(SITES), {id: fresh_nonce(keys(SITES)[id], made) for id in SITES})
+    first = Replica(algorithm.init_server(w), 0, new_notes(algorithm, w))
+    question = ask(algorithm, first, key)
+    assert summed_parts(algorithm, pact, first, like, question) == (0, 0, 1, 1), "all, or nobody"
+    begun = algorithm.init_server(w)._replace(started=jnp.asarray(True))
+    notes = new_notes(algorithm, w)._replace(kept={"1": QNNote(w, jnp.asarray(True))})
+    for known in ("abcd", "abc"):
+        replica = Replica(begun, 1, notes._replace(last=dict.fromkeys(known, "1")))
+        question = ask(algorithm, replica, key)
+        if known == "abcd":
+            assert summed_parts(algorithm, pact, replica, like, question) == (1, 0, 0, 0)
+            continue
+        with pytest.raises(Refused, match=r"some sites of its cohort alone.*leave tau out"):
+            summed_parts(algorithm, pact, replica, like, question)
 
 
 def test_cohorts_are_drawn_alike_by_all_and_chosen_by_nobody():

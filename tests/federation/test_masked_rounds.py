@@ -295,5 +295,8 @@ def test_what_cannot_be_summed_is_refused_by_name(tmp_path):
         Config("f", Spec(tau=2), answers="sum")
     with pytest.raises(SpecError, match="fednewton is not trained in sums"):
         Config("f", Spec(algorithm="fednewton"), answers="sum")
+    with pytest.raises(SpecError, match="fedqn in sums needs every site in every round"):
+        Config("f", Spec(algorithm="fedqn", tau=3), answers="sum")
+    Config("f", Spec(algorithm="fedqn"), answers="sum")
     with pytest.raises(SpecError, match="answers is sum or each, not 'some'"):
         Config("f", answers="some")

@@ -284,5 +284,10 @@ class Method:
     def in_sums(self) -> bool:
         return self.sends != "hessian" if self.sums is None else self.sums
 
+    @property
+    def apart(self) -> bool:
+        """Whether some clients may send another part than the others of their cohort."""
+        return self.algorithm.parts is not AbstractAlgorithm.parts
+
 
 _SENDS = " or ".join(get_args(Sends))

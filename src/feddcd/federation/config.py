@@ -101,6 +101,11 @@ def _check_sums(spec: Spec) -> None:
             f"{spec.algorithm} cannot use bits in sums: its server would "
             "have to read the answer of each site"
         )
+    if spec.tau is not None and row.apart:
+        raise SpecError(
+            f"{spec.algorithm} in sums needs every site in every round: leave tau out. Sites that "
+            "are new would send another part than the others, and be summed without them"
+        )
     if not row.in_sums:
         raise SpecError(
             f"{spec.algorithm} is not trained in sums: its steps cannot be followed to the last "

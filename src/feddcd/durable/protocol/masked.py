@@ -207,16 +207,17 @@ def on_grid(value: PyTree, part: float) -> tuple[dict[str, np.ndarray], PyTree |
 def summed_parts(
     algorithm: AbstractAlgorithm, pact: Pact, replica: Replica, like: Shapes, question: bytes
 ) -> tuple[float, ...]:
-    """Of each extra part, how much of the next round's cohort sends it. What one of them sends all
-    send, most of them zeros: masks show what all send alike."""
-    down, round = tree.restore(like.down, unpack(question)[1]), replica.round + 1
-    shares = []
-    cohort = pact.cohort(round)
-    for place, id in enumerate(cohort):
-        own = algorithm.addressed(down, jnp.asarray(place), jnp.asarray(len(cohort)))
-        parts = asked_parts(algorithm, replica.notes, id, own)
-        shares.append([pact.part(round, id) * there for there in parts])
-    return tuple(math.fsum(column) for column in zip(*shares, strict=True))
+    """Of each extra part, how much of the next round's cohort sends it: all or nothing of it. Masks
+    hide a site among those who send; so nobody is addressed apart, and a part that only some of
+    the cohort would send is refused."""
+    down, cohort = tree.restore(like.down, unpack(question)[1]), pact.cohort(replica.round + 1)
+    sent = {asked_parts(algorithm, replica.notes, id, down) for id in cohort}
+    if len(sent) > 1:
+        raise Refused(
+            "a part of this round's sum would be over some sites of its cohort alone: this method "
+            "needs every site in every round of sums (leave tau out)"
+        )
+    return tuple(float(there) for there in sent.pop())
 
 
 def mean_from(like: PyTree, parts: tuple[float, ...], sums: Mapping[str, np.ndarray]) -> PyTree:

@@ -10,7 +10,6 @@ import hashlib
 from collections.abc import Callable
 from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
@@ -122,8 +121,6 @@ def work(own: Follower, f: AbstractProblem, client: MaskedClient, question: byte
     down = read_question(algorithm, client.replica, key, like.down, question)
     mine = own_key(key, np.int32(round - 1), np.int32(pact.members.index(client.id)))
     parts = summed_parts(algorithm, pact, client.replica, like, question)
-    place, asked = jnp.asarray(cohort.index(client.id)), jnp.asarray(len(cohort))
-    down = algorithm.addressed(down, place, asked)
     state, up = algorithm.client_step(f, client.state, down, mine)
     if bad := unsound(up.value):
         raise Refused(f"{client.id}: its own result in round {round} {bad}")
