@@ -80,7 +80,9 @@ def check(made: Deployment) -> None:
     assert {id: y.tobytes() for id, y in duals.items()} == clean(made.algorithm, cohorts)
     assert not made.refusals
     running = made.server()
-    assert audit(running.ledger, made.algorithm, made.w, made.like) == running.ledger.head[0]
+    assert (
+        audit(running.ledger, made.algorithm, made.w, made.like, made.key) == running.ledger.head[0]
+    )
     made.close()
 
 

@@ -181,7 +181,7 @@ def check(made: MaskedDeployment, expected: dict[str, bytes]) -> None:
     assert all(len(texts) == 1 for texts in made.sent.values()), "one mask covers two texts"
     assert not made.refusals
     ledger = made.server().server.ledger
-    assert audit(ledger, made.algorithm, made.w, made.like) == ledger.head[0]
+    assert audit(ledger, made.algorithm, made.w, made.like, made.key) == ledger.head[0]
     made.close()
 
 
@@ -201,7 +201,7 @@ def test_the_ledger_proves_every_sum(folder):
         Ledger(folder / "run" / "ledger.db", readonly=True) as ledger,
         pytest.raises(Refused, match=why),
     ):
-        audit(ledger, made.algorithm, made.w, made.like)
+        audit(ledger, made.algorithm, made.w, made.like, made.key)
 
 
 HOW = [("before", 1.0, False), ("after", 0.6, True), (40, 1.0, False), ("disk full", 1.0, False)]

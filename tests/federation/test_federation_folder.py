@@ -350,7 +350,7 @@ def test_what_is_seen_of_a_federation(killed):
     assert (before.rounds, before.pending, set(before.last)) == (2, names, names)
     assert {stamp.round for stamp in before.last.values()} == {2}
     assert (before.summary, before.refusals, before.requests) == ({}, [], [])
-    assert verify(killed) == 1 + 1 + 3 + 2
+    assert verify(killed).records == 1 + 1 + 3 + 2
     train(killed, LocalNetwork(places(killed)))
     killed.request(("site-1",), False)
     killed.request(("site-2", "site-3"), True)
@@ -362,7 +362,7 @@ def test_what_is_seen_of_a_federation(killed):
     assert after.summary["certified_gap"] >= 0
     assert after.summary["members"] == dict.fromkeys(sorted(names), 28)
     assert after.terms.features == tuple(f"x{j}" for j in range(13))
-    assert verify(killed) == 1 + 2 + 3 + 2
+    assert verify(killed).records == 1 + 2 + 3 + 2
 
 
 def test_one_may_look_while_it_runs(killed):
@@ -370,7 +370,7 @@ def test_one_may_look_while_it_runs(killed):
 
     def fault(site, kind):
         if kind == "task":
-            seen.append((inspect(killed).rounds, verify(killed)))
+            seen.append((inspect(killed).rounds, verify(killed).records))
 
     train(killed, LocalNetwork(places(killed), fault), 4)
     assert seen == [(2, 8)] * 3 + [(3, 9)] * 3

@@ -12,6 +12,8 @@ import pytest
 
 from disks import in_memory
 from feddcd._errors import Refused, SpecError
+from feddcd.durable.codec import pack, unpack
+from feddcd.durable.ledger import Ledger
 from feddcd.federation.config import Config
 from feddcd.federation.coordinator.inspect import inspect, verify
 from feddcd.federation.site import _masked_training
@@ -35,6 +37,7 @@ from local_network import (
     train,
     wine,
 )
+from masked_world import roster
 
 MUTANTS = int(os.environ.get("MUTANTS", "2000"))
 FIVE = ["feddcd", "accfeddcd", "pointsaga", "fedavg", "scaffold"]
@@ -113,7 +116,8 @@ def test_lost_messages_and_a_killed_coordinator_change_nothing(tmp_path):
     assert np.abs(model(home)[:, 0] - w).max() < 0.1
     assert summary["rounding"] > 0
     assert summary["dual_residual"] < 1e-12
-    assert verify(home) > 4
+    assert verify(home).records > 4
+    assert verify(home).signed == cohort
     assert "site-2 cannot leave a training in sums" in reasons(home)
     assert "late is not in the roster" in reasons(home)
     assert "late cannot join a training in sums: make a new federation" in reasons(home)
@@ -125,10 +129,72 @@ def test_lost_messages_and_a_killed_coordinator_change_nothing(tmp_path):
     assert {site: len(texts) for site, texts in heard.items()} == dict.fromkeys(cohort, 4)
     with pytest.raises(SpecError, match="agreed on 3 rounds, not on 9: make a new federation"):
         train(home, network, 9)
-    better = summary | {"certified_gap": summary["certified_gap"] / 2}
-    (home.server / "summary.json").write_text(json.dumps(better))
-    with pytest.raises(Refused, match=r"summary.json: certified_gap is not what the sites signed"):
-        verify(home)
+    no_lie_beside_a_ledger_is_passed_over(home, summary)
+
+
+def no_lie_beside_a_ledger_is_passed_over(home, summary):
+    """Of a coordinator, which writes all of these files: the sites' signatures decide."""
+    named = [home.server / "summary.json", home.server / "model.npz", *written(home)]
+    kept, w = {path: path.read_bytes() for path in named}, model(home)
+
+    def lie(match, said=None, records=None, **arrays):
+        for path in written(home):
+            path.unlink()
+        for path, data in kept.items():
+            path.write_bytes(data)
+        if said is not None:
+            (home.server / "summary.json").write_text(json.dumps(said))
+        if arrays:
+            np.savez(home.server / "model.npz", **arrays)
+        if records is not None:
+            forge(home, records)
+        with pytest.raises(Refused, match=match):
+            verify(home)
+
+    best = {"certified_gap": summary["certified_gap"] / 2}
+    lie("certified_gap is not what the sites signed", summary | best)
+    lie("accuracy is not what the sites signed", summary | {"accuracy": 0.99})
+    for rounds in (4, None):  # then neither model nor certificate were looked at
+        lie("does not say which of 3 rounds", summary | best | {"rounds": rounds}, w=w + 1)
+    lie("is not the model of the ledger", summary | {"rounds": 2})
+    with np.load(home.server / "model.npz") as file:
+        names = file["features"]
+    lie("is not the model of the ledger", w=w, features=names[::-1])
+    lie("is not the model of the ledger", w=w)
+    lie("is not what the sites signed", records={"vouched": lambda meta: None})
+    lie("terms of the ledger", records={"founded": lambda meta: meta["terms"].update(l2=2000.0)})
+    lie("weights or rows", records={"sealed": lambda meta: meta["members"][1].__setitem__(2, 9)})
+    lie("no site has signed its job", records={"sealed": joined})
+    (home.server / "roster.json").write_bytes(roster(("a", "b", "c")).to_json())
+    lie("another roster than the one in this folder")
+
+
+def written(home):
+    return list(home.ledger.parent.glob(f"{home.ledger.name}*"))
+
+
+def joined(meta):
+    return [
+        ("joined", dict(zip(("client", "weight", "rows"), m, strict=True))) for m in meta["members"]
+    ]
+
+
+def forge(home, changes):
+    """The whole ledger anew, with other records: a chain of hashes keeps nobody from it."""
+    with Ledger(home.ledger, readonly=True) as old:
+        name, entries = old.federation, list(old.entries())
+        kept = [old.uploads(entry.epoch, entry.round) for entry in entries]
+    for path in written(home):
+        path.unlink()
+    with Ledger(home.ledger, name) as new:
+        for entry, uploads in zip(entries, kept, strict=True):
+            meta, arrays = unpack(entry.body)
+            held = [(entry.kind, meta)]
+            if change := changes.get(entry.kind):
+                held = change(meta) or (held if entry.kind != "vouched" else [])
+            for kind, values in held:
+                own = uploads if kind == "summed" else None
+                new.append(kind, entry.epoch, entry.round, pack(values, arrays), own)
 
 
 @pytest.mark.chaos

@@ -157,7 +157,7 @@ def test_a_federation_in_one_process_whose_messages_get_lost(tmp_path, capsys, m
     assert said["uploads"] < 180, "some were lost"
     assert said["certified_gap"] <= 1e-8
     assert said["dual_residual"] <= 1e-10
-    assert verify(home) == 1 + 1 + 3 + 60  # founded, started, joined, summed
+    assert verify(home).records == 1 + 1 + 3 + 60  # founded, started, joined, summed
     shown = capsys.readouterr().out
     assert "no answer from" in shown
     with pytest.raises(SpecError, match=r"need 0 <= loss < 1, got loss=1.5"):

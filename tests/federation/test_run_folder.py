@@ -20,7 +20,8 @@ EVENTS = [
 ]
 SUMMARY = {
     "federation": "fed", "algorithm": "feddcd", "rounds": 2, "uploads": 5, "bytes_up": 400,
-    "members": dict.fromkeys(SITES, 20), "objective": 0.5, "certified_gap": 0.1,
+    "members": dict.fromkeys(SITES, 20), "objective": 0.5, "lower_bound": 0.4,
+    "certified_gap": 0.1,
 }  # fmt: skip
 
 
@@ -63,6 +64,21 @@ def test_the_ledger_has_the_last_word_on_what_was_sent(folder):
     write_run(folder)
     history = Result.load(folder.results).history
     assert (history.last("round"), history.last("uploads"), history.last("bytes_up")) == (2, 5, 400)
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_the_certificate_of_an_earlier_round_is_not_that_of_the_last(folder, lost):
+    """The last model was not certified: sites were away, or their certificates contradict."""
+    bare = {k: v for k, v in SUMMARY.items() if k not in ("objective", "lower_bound")}
+    del bare["certified_gap"]
+    (folder.results / "summary.json").write_text(json.dumps(bare))
+    lines = folder.events.read_text().splitlines()
+    folder.events.write_text("\n".join(lines[:-lost]) + "\n")
+    for _ in range(2):
+        write_run(folder)
+        summary = json.loads((folder.results / "summary.json").read_text())
+        assert summary["certified_gap"] is summary["objective"] is None
+    assert np.isnan(Result.load(folder.results).history["certified_gap"][-1])
 
 
 def test_before_the_first_round_there_is_nothing_to_write(folder):

@@ -247,19 +247,15 @@ def _show(seen: "Insight") -> None:
 def verify_command(path: Path) -> None:
     if path.is_dir() and path.parent.name == "studies":
         path = path / "proof"
-    if path.is_file() or path.name == "proof" or FederationFolder(path).config().plan is not None:
-        from ._proofs import verify_job_command
+    from ._proofs import verify_job_command, verify_training_command
 
+    if path.is_file() or path.name == "proof" or FederationFolder(path).config().plan is not None:
         return verify_job_command(path)
     folder = FederationFolder(path)
     if not folder.ledger.exists() and folder.studies():
         names = ", ".join(shown(path / "studies" / name) for name in folder.studies())
         raise SpecError(f"each study is verified by itself: {names}")
-    from ..federation.coordinator.inspect import verify
-
-    records = verify(folder)
-    found(valid=True, records=records)
-    say(f"{records} records: the chain, the sums and the model are what they say")
+    verify_training_command(folder)
 
 
 def barred_of(folder: FederationFolder) -> tuple[str, ...]:

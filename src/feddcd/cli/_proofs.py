@@ -80,3 +80,16 @@ def verify_job_command(path: Path) -> None:
         f"{len(proven.proof.exchanges)} exchanges: signatures, sums, every question, the table and "
         "its certificate are what they say"
     )
+
+
+def verify_training_command(folder: FederationFolder) -> None:
+    from ..federation.coordinator.inspect import verify
+
+    seen = verify(folder)
+    found(valid=True, records=seen.records, signed=list(seen.signed), roster=seen.words)
+    say(f"{seen.records} records: the chain, the sums and the model are what they say")
+    if not seen.signed:
+        return say("no site signed them: this shows only that the coordinator's files fit together")
+    say("every question, and the certificate in summary.json, are what these sites signed:")
+    say(f"  {', '.join(map(printable, seen.signed))}")
+    say(f"roster: {seen.words}")

@@ -35,6 +35,7 @@ from .protocol.masked import (
     mean_from,
     read_answer,
     read_pact,
+    read_question,
     summed_parts,
 )
 from .protocol.server import (
@@ -135,9 +136,10 @@ def committed_rounds(ledger: Ledger, like: Shapes) -> list[Summed]:
     return [record for record in records if isinstance(record, Summed)]
 
 
-def audit(ledger: Ledger, algorithm: AbstractAlgorithm, w: Params, like: Shapes) -> int:
-    """Recomputes the chain, every kept upload's digest, every mean and share, and the fold;
-    the number of records. Raises `Refused` with the record that is not what it says."""
+def audit(ledger: Ledger, algorithm: AbstractAlgorithm, w: Params, like: Shapes, key: Key) -> int:
+    """Recomputes the chain, every kept upload's digest, every mean and share, in sums every
+    question, and the fold; the number of records. Raises `Refused` with the record that is not
+    what it says."""
     ledger.verify()
     server, count, pact, question = new_server(algorithm, w), 0, None, b""
     for entry in ledger.entries():
@@ -148,6 +150,7 @@ def audit(ledger: Ledger, algorithm: AbstractAlgorithm, w: Params, like: Shapes)
             question = record.question
         elif isinstance(record, Summed) and pact is not None:
             replica = Replica(server.state, record.stamp.round - 1, server.notes)
+            read_question(algorithm, replica, key, like.down, question)
             parts = summed_parts(algorithm, pact, replica, like, question)
             _check_masked(ledger, entry, record, pact, question, like.mean, parts)
         elif isinstance(record, Summed):

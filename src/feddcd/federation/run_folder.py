@@ -26,7 +26,7 @@ def write_run(folder: FederationFolder) -> Path | None:
     history, config = history_of(folder, summary), folder.config()
     sites = len(summary["members"])
     spec = dataclasses.replace(config.spec, data=config.name, clients=sites, given=("data",))
-    known = {name: _known(history.last(name)) for name in MEASURED}
+    known = {name: summary.get(name) for name in MEASURED}
     full = known | {
         "status": "done", "clients": sites, "tau": spec.tau or sites, "iterations": history.rounds,
         "seconds": _known(history.last("seconds")), "accuracy_of": "training data",
@@ -62,6 +62,11 @@ def history_of(folder: FederationFolder, summary: dict[str, Any]) -> History:
     if rows:
         rows[-1] |= {name: summary[name] for name in ("uploads", "bytes_up")}
         rows[-1]["round"] = summary["rounds"]
+        # a certificate is of one model: that of an earlier round says nothing of the last one
+        for name in MEASURED:
+            rows[-1].pop(name, None)
+            if summary.get(name) is not None:
+                rows[-1][name] = summary[name]
     blank = lambda name: 0 if name in COUNTS else math.nan
     return History({n: np.array([row.get(n, blank(n)) for row in rows]) for n in COLUMNS})
 

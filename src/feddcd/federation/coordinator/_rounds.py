@@ -259,14 +259,8 @@ def write_results(
 ) -> None:
     """model.npz and summary.json; what is not certified now is not in there. `each` are the bytes
     of an upload, where they are not those of its numbers."""
-    model = server.model
-    arrays = {"w": np.asarray(model)} if isinstance(model, jax.Array) else tree.flatten(model)
-    if isinstance(terms.features, tuple):
-        arrays["features"] = np.array(terms.features)
-    if terms.classes is not None:
-        arrays["classes"] = np.array(terms.classes)
     file = io.BytesIO()
-    np.savez(file, allow_pickle=False, **arrays)
+    np.savez(file, allow_pickle=False, **model_arrays(terms, server.model))
     folder.save(folder.results / "model.npz", file.getvalue())
     sums = committed_rounds(server.ledger, server.like)
     uploads = sum(len(record.members) for record in sums)
@@ -278,3 +272,13 @@ def write_results(
         "members": {client: member.rows for client, member in server.now.members.items()},
     }  # fmt: skip
     folder.save(folder.results / "summary.json", summary | measures)
+
+
+def model_arrays(terms: Terms, model: Params) -> dict[str, np.ndarray]:
+    """What model.npz holds."""
+    arrays = {"w": np.asarray(model)} if isinstance(model, jax.Array) else tree.flatten(model)
+    if isinstance(terms.features, tuple):
+        arrays["features"] = np.array(terms.features)
+    if terms.classes is not None:
+        arrays["classes"] = np.array(terms.classes)
+    return arrays

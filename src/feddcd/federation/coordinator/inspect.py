@@ -7,6 +7,7 @@ import shlex
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import BadZipFile
 
@@ -15,14 +16,18 @@ import numpy as np
 
 from ..._errors import LedgerError, Refused
 from ..._files import shown
+from ..._types import Params
 from ...durable.ledger import Ledger
 from ...durable.protocol import Asked, Sealed, Stamp, Vouched
-from ...durable.protocol.masked import exchange_of, layout_of, read_answer, read_pact, unflat
-from ...durable.protocol.server import Server
+from ...durable.protocol.masked import Pact, exchange_of, layout_of, read_answer, read_pact, unflat
+from ...durable.protocol.server import Server, apply, new_server
 from ...durable.server import audit, committed_rounds, decode, read_founding, replay
 from .. import sealed
 from ..folder import FederationFolder
+from ..roster import ROSTER, load_roster
+from ..run_folder import MEASURED
 from ..terms import Learner, Terms, server_learner
+from ._rounds import imbalance, model_arrays
 from ._summed import summed_measures
 
 
@@ -53,48 +58,101 @@ def inspect(folder: FederationFolder) -> Insight:
     return Insight(terms, server, len(sums), last, pending, wishes, _summary(folder), refusals)
 
 
-def verify(folder: FederationFolder) -> int:
-    """The number of records, all of which are what they say, as is the model beside them."""
+class Audited(NamedTuple):
+    """`signed` are the sites whose signatures were checked: nobody in a training whose answers are
+    read one by one. `words` are those of their roster."""
+
+    records: int
+    signed: tuple[str, ...] = ()
+    words: str = ""
+
+
+def verify(folder: FederationFolder) -> Audited:
+    """All records are what they say, and so are the model and the certificate beside them."""
     with _open(folder) as (ledger, terms, learner):
-        count = audit(ledger, learner.algorithm, learner.w, learner.like)
-        server = replay(ledger.entries(), learner.algorithm, learner.w, learner.like)
-        model = learner.algorithm.model(server.state)
-        rounds = len(committed_rounds(ledger, learner.like))
-        path = folder.results / "model.npz"
-        if path.exists() and _summary(folder).get("rounds") == rounds:
-            _check_model(path, model)
-            if terms.answers == "sum":
-                _check_certificate(folder, ledger, terms, learner, server, rounds)
-    return count
+        algorithm, w, like, key = learner.algorithm, learner.w, learner.like, learner.key
+        ledger.verify()
+        pact = _check_pact(folder, ledger, terms, learner)
+        count = audit(ledger, algorithm, w, like, key)
+        said, path = _summary(folder), folder.results / "model.npz"
+        if said or path.exists():
+            rounds, all_ = said.get("rounds"), len(committed_rounds(ledger, like))
+            if type(rounds) is not int or not 0 <= rounds <= all_:
+                raise Refused(f"summary.json does not say which of {all_} rounds it is about")
+            servers = list(_after(ledger, learner, rounds))
+            _check_model(path, terms, [algorithm.model(server.state) for server in servers])
+            if pact is not None:
+                _check_certificate(said, ledger, terms, learner, servers[-1], pact, rounds)
+    if pact is None:
+        return Audited(count)
+    return Audited(count, pact.members, pact.roster.words())
+
+
+def _check_pact(
+    folder: FederationFolder, ledger: Ledger, terms: Terms, learner: Learner
+) -> Pact | None:
+    """What the sites signed is what the ledger says of them, and they are those of this folder."""
+    records = [decode(e, learner.like) for e in ledger.entries() if e.kind == "sealed"]
+    sealings = [record for record in records if isinstance(record, Sealed)]
+    if not sealings:
+        if terms.answers == "sum" and committed_rounds(ledger, learner.like):
+            raise Refused("the ledger is of a training in sums, and no site has signed its job")
+        return None
+    pact = read_pact(sealings[0])
+    rows = pact.job.agreement.get("rows", {})
+    if pact.job.plan != terms.to_json():
+        raise Refused("the terms of the ledger are not those that the sites signed")
+    if [*sealings[0].members] != [(id, pact.weights[id], rows.get(id)) for id in pact.members]:
+        raise Refused("the weights or rows of members are not those that the sites signed")
+    own = load_roster(folder.server) if (folder.server / ROSTER).exists() else pact.roster
+    if own.digest != pact.roster.digest:
+        told = f"its six words are {pact.roster.words()}"
+        raise Refused(f"the ledger is of another roster than the one in this folder: {told}")
+    return pact
+
+
+def _after(ledger: Ledger, learner: Learner, rounds: int) -> Iterator[Server]:
+    """The server after so many rounds, and after each record that came before the next one."""
+    server, done = new_server(learner.algorithm, learner.w), 0
+    for entry in ledger.entries():
+        done += entry.kind == "summed"
+        if done > rounds:
+            return
+        server = apply(learner.algorithm, server, decode(entry, learner.like))
+        if done == rounds:
+            yield server
 
 
 def _check_certificate(
-    folder: FederationFolder,
+    said: dict[str, Any],
     ledger: Ledger,
     terms: Terms,
     learner: Learner,
     server: Server,
+    pact: Pact,
     rounds: int,
 ) -> None:
-    """What summary.json says, from what all members signed after the last round."""
-    like, said = sealed.certificate_like(learner.like, learner.w), _summary(folder)
-    kinds = ("sealed", "asked", "vouched")
-    records = [decode(e, learner.like) for e in ledger.entries() if e.kind in kinds]
-    pact = next(read_pact(record) for record in records if isinstance(record, Sealed))
+    """What summary.json says, from what all members signed after its last round."""
+    like, model = sealed.certificate_like(learner.like, learner.w), learner.algorithm.model
+    records = [decode(e, learner.like) for e in ledger.entries() if e.kind in ("asked", "vouched")]
     number, question = exchange_of(rounds, certificate=True), b""
+    told = {name: said[name] for name in (*MEASURED, "rounding") if said.get(name) is not None}
+    found: dict[str, float | None] = {}
     for record in records:
         if isinstance(record, Asked) and record.certificate and record.stamp.round == rounds:
             question = record.question
         if not isinstance(record, Vouched) or record.stamp.round != rounds:
             continue
+        sealed.read_model(question, rounds, model(server.state))
         answers = {id: read_answer(data) for id, data in record.answers.items()}
-        sums = pact.opened(pact.members, number, layout_of(like), question, answers)
-        model = learner.algorithm.model(server.state)
+        total = unflat(like, pact.opened(pact.members, number, layout_of(like), question, answers))
         rows = [member.rows for member in server.members.values()]
-        proof = unflat(like, sums)["proof"]
-        for name, value in summed_measures(learner, terms, proof, model, rows).items():
-            if not math.isclose(said.get(name, value), value, rel_tol=1e-9, abs_tol=1e-12):
-                raise Refused(f"summary.json: {name} is not what the sites signed")
+        found = dict(summed_measures(learner, terms, total["proof"], model(server.state), rows))
+        found["dual_residual"] = imbalance(learner, server, total["conserved"])
+    for name, value in told.items():
+        own = found.get(name)
+        if own is None or not math.isclose(value, own, rel_tol=1e-9, abs_tol=1e-12):
+            raise Refused(f"summary.json: {name} is not what the sites signed")
 
 
 @contextmanager
@@ -116,17 +174,19 @@ def _open(folder: FederationFolder) -> Iterator[tuple[Ledger, Terms, Learner]]:
             yield ledger, terms, server_learner(terms)
 
 
-def _check_model(path, model) -> None:
+def _check_model(path: Path, terms: Terms, models: list[Params]) -> None:
+    """Its numbers, their names and order, and the names of features and classes."""
     try:
         data = io.BytesIO(path.read_bytes())
         with np.load(data, allow_pickle=False) as file:
-            saved = [file[name] for name in file.files if name not in ("features", "classes")]
+            names, saved = sorted(file.files), {name: file[name] for name in file.files}
     except (OSError, ValueError, EOFError, BadZipFile, zlib.error) as error:
         raise Refused(f"{path} cannot be read: {error}") from None
-    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(model)]
-    same = len(saved) == len(leaves)
-    if not same or not all(np.array_equal(a, b) for a, b in zip(saved, leaves, strict=True)):
-        raise Refused(f"{path} is not the model of the ledger")
+    for model in models:
+        own = model_arrays(terms, model)
+        if names == sorted(own) and all(np.array_equal(own[name], saved[name]) for name in own):
+            return
+    raise Refused(f"{path} is not the model of the ledger")
 
 
 def _summary(folder: FederationFolder) -> dict[str, Any]:
