@@ -13,6 +13,7 @@ from feddcd import FederatedGLM
 from feddcd import _files as files
 from feddcd._errors import DataError, Refused, SpecError, Stalled
 from feddcd.analysis.plan import RegressionPlan
+from feddcd.cli._federation import verify_command
 from feddcd.durable.codec import pack, unpack
 from feddcd.federation import sign_up
 from feddcd.federation.config import Config
@@ -536,13 +537,63 @@ def test_what_lies_beside_a_proof_is_looked_at(home):
         model.write_text(json.dumps(json.loads(whole) | wrong))
         with pytest.raises(Refused, match=r"model.json is not the one .* it was changed"):
             check_table(found, csv)
+    twice = '{\n "rows": 1,' + whole[1:]  # one program reads the first of two, another the last
+    assert json.loads(twice) == json.loads(whole)
+    model.write_text(twice)
+    with pytest.raises(Refused, match=r"model.json is not the one"):
+        check_table(found, csv)
     model.write_text(whole)
+    text = csv.with_name("summary.txt")
+    told, lines = text.read_text(), csv.read_text().splitlines()
+    assert check_table(found, csv) == [
+        "history.csv",
+        "coefficients.csv",
+        "model.json",
+        "summary.txt",
+    ]
+    # a spreadsheet shows the first cells of a row, pandas takes them for its name
+    false = [f"{line.replace('0.', '7.')},{line}" for line in lines[1:]]
+    for wrong in ([lines[0], *false], [f"{line},9" for line in lines], [*lines, lines[-1]]):
+        csv.write_text("\n".join(wrong) + "\n")
+        with pytest.raises(Refused, match=r"coefficients.csv is not the one"):
+            check_table(found, csv)
+    csv.write_text("\n".join(lines) + "\n")
+    text.write_text(told + "Not part of this table: north: it did not answer in time\n")
+    check_table(found, csv)
+    text.write_text(told.replace("0.", "7.", 1))
+    with pytest.raises(Refused, match=r"summary.txt is not the one"):
+        check_table(found, csv)
+    csv.unlink()
+    with pytest.raises(Refused, match=r"coefficients.csv is not there"):
+        check_table(found, csv)
     sign_up.new_member(home.site("east"), "east")
     sign_up.propose(home.server, [sign_up.read_member(home.site("east") / sign_up.MEMBER)])
     for site in SITES:
         roster = sign_up.sign(home.site(site), home.server / "roster.json")
     with pytest.raises(Refused, match="of another roster than the one in this folder"):
         check_roster(found, roster)
+
+
+def test_the_table_of_a_study_is_looked_at_as_that_of_a_federation(home, capsys):
+    """And who has the proof alone reads that no file beside it was compared."""
+    study = home.path / "studies" / "first"
+    study.mkdir(parents=True)
+    shutil.copytree(home.server / "glm", study / "glm")
+    shutil.copy(home.server / "proof", study)
+    _, said = (home.path / "federation.toml").read_text().split("[glm]")
+    (study / "study.toml").write_text(f"[glm]{said}")
+    verify_command(study)
+    assert "these files follow from the proof: history.csv, coeff" in capsys.readouterr().out
+    verify_command(study / "proof")
+    assert "no file beside the proof was compared" in " ".join(capsys.readouterr().out.split())
+    table = study / "glm" / "coefficients.csv"
+    table.write_text(table.read_text().replace("0.", "7.", 1))
+    with pytest.raises(Refused, match=r"coefficients.csv is not the one"):
+        verify_command(study)
+    plan = (home.path / "federation.toml").read_text().replace("gaussian", "poisson")
+    (home.path / "federation.toml").write_text(plan)
+    verify_command(home.path)
+    assert "CAREFUL: the proof is of another plan" in capsys.readouterr().out
 
 
 def test_a_proof_that_ends_early_or_late_is_refused(finished):

@@ -245,14 +245,18 @@ def _show(seen: "Insight") -> None:
 
 
 def verify_command(path: Path) -> None:
-    if path.is_dir() and path.parent.name == "studies":
-        path = path / "proof"
     from ._proofs import verify_job_command, verify_training_command
 
-    if path.is_file() or path.name == "proof" or FederationFolder(path).config().plan is not None:
-        return verify_job_command(path)
     folder = FederationFolder(path)
-    if not folder.ledger.exists() and folder.studies():
+    if path.is_dir() and folder.path.parent.name == "studies":
+        folder = FederationFolder(folder.path.parent.parent).of_study(folder.path.name)
+        if not (folder.path / "federation.toml").exists():  # a copy of the study alone
+            return verify_job_command(path / "proof")
+    elif path.is_file() or path.name == "proof":
+        return verify_job_command(path)
+    if folder.config().plan is not None:
+        return verify_job_command(folder)
+    if not folder.study and not folder.ledger.exists() and folder.studies():
         names = ", ".join(shown(path / "studies" / name) for name in folder.studies())
         raise SpecError(f"each study is verified by itself: {names}")
     verify_training_command(folder)

@@ -8,7 +8,7 @@ from .._text import printable
 from ..federation import sign_up
 from ..federation.folder import FederationFolder, load_place
 from ..federation.roster import ROSTER, load_roster
-from ..federation.verify import check_roster, check_table, verify_proof
+from ..federation.verify import Verified, check_roster, check_table, verify_proof
 from ..sums.proof import JobProof
 from ..sums.roster import Roster
 from ._habits import found
@@ -49,27 +49,21 @@ def _show(roster: Roster) -> None:
         say("nothing is summed until all have: feddcd federation roster SITE_DIR --sign FILE")
 
 
-def verify_job_command(path: Path) -> None:
-    """Of a proof, or of a federation's folder, whose table is looked at, too."""
-    named = path.is_file() or path.name == "proof"
-    file = path if named else FederationFolder(path).server / "proof"
+def verify_job_command(place: Path | FederationFolder) -> None:
+    """Of a proof; or of a federation or a study, whose table and roster are looked at, too."""
+    alone = isinstance(place, Path)
+    file = place if alone else place.results / "proof"
     if not file.exists():
         raise SpecError(f"{file}: there is no proof; a job of sums leaves one when it is done")
-    from ..analysis.registry import ANALYSES
-
     try:
         proven = verify_proof(JobProof.read(file))
     except Refused as reason:
         raise Refused(f"this proof was changed, or is no whole one: {reason}") from None
-    if file != path:
-        if (file.parent / ROSTER).exists():
-            check_roster(proven, load_roster(file.parent))
-        analysis = ANALYSES[FederationFolder(path).config().plan.analysis]
-        check_table(proven, file.parent / analysis.part / analysis.proven)
+    compared = [] if alone else _check_beside(place, proven)
     job, result, found_id = proven.proof.job, proven.result, proven.proof.id.hex()
     found(
         valid=True, job=found_id, version=job.version, roster=proven.proof.roster.words(),
-        exchanges=len(proven.proof.exchanges), said=list(proven.said()),
+        exchanges=len(proven.proof.exchanges), said=list(proven.said()), compared=compared,
     )  # fmt: skip
     say_lines(result.summary())
     say(f"job {found_id} of feddcd {printable(job.version)}")
@@ -80,6 +74,22 @@ def verify_job_command(path: Path) -> None:
         f"{len(proven.proof.exchanges)} exchanges: signatures, sums, every question, the table and "
         "its certificate are what they say"
     )
+    if compared:
+        say(f"these files follow from the proof: {', '.join(compared)}; others were not compared")
+    else:
+        say("the table is the one above; no file beside the proof was compared with it")
+
+
+def _check_beside(folder: FederationFolder, proven: Verified) -> list[str]:
+    from ..analysis.registry import ANALYSES
+
+    if (folder.server / ROSTER).exists():
+        check_roster(proven, load_roster(folder.server))
+    plan = folder.config().plan
+    if proven.proof.job.plan != plan.to_dict() | {"analysis": plan.analysis}:
+        say("CAREFUL: the proof is of another plan than the one that is in this folder now")
+    analysis = ANALYSES[plan.analysis]
+    return check_table(proven, folder.results / analysis.part / analysis.proven)
 
 
 def verify_training_command(folder: FederationFolder) -> None:

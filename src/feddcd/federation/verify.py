@@ -1,6 +1,8 @@
 """A finished job of masked sums, worked out again from its proof: no data are needed for it."""
 
+import csv
 import json
+import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -12,8 +14,10 @@ from ..sums.proof import JobProof
 from ..sums.roster import Roster
 from .following import FollowedJob
 
-BESIDE = ("model.json", "table1.csv", "patterns.csv")
 OWN = ("sites_refused",)
+REFUSED = "Not part of this table: "
+REPORT = "report.html"
+NUMBER = re.compile(r"-?[0-9]+(\.[0-9]*)?(e[+-]?[0-9]+)?", re.ASCII)
 
 
 class Verified(NamedTuple):
@@ -53,41 +57,79 @@ def verify_proof(proof: JobProof) -> Verified:
     return Verified(proof, result.with_sites({"all": follow.dropped}, {}), tuple(sums))
 
 
-def check_table(found: Verified, csv: Path) -> None:
+def check_table(found: Verified, table: Path) -> list[str]:
     """The table that lies beside a proof, and what lies beside that, follows from the proof, to the
-    last digits; what is not there is not looked at."""
-    beside = [name for name in BESIDE if (csv.parent / name).exists()]
+    last digits; what is not there is not looked at. The names of what was compared."""
+    if not table.exists():
+        raise Refused(f"{table.name} is not there: nothing shows what the proof is of")
+    compared = []
     with TemporaryDirectory() as folder:
-        left = {csv.name, *beside}
         for path in found.result.write(Path(folder)):
-            left.discard(path.name)
-            if not left:
+            if path.name == REPORT:
                 break
-        for name in dict.fromkeys([csv.name, *beside]):
-            same = _same_model if name.endswith(".json") else _same_table
-            if not same(csv.parent / name, Path(folder, name)):
-                raise Refused(f"{name} is not the one that follows from the proof: it was changed")
+            written = table.parent / path.name
+            same = SAME.get(path.suffix)
+            if same is None or not written.exists():
+                continue
+            if not same(written, path):
+                told = "it was changed"
+                raise Refused(f"{path.name} is not the one that follows from the proof: {told}")
+            compared.append(path.name)
+    return compared
 
 
 def _same_table(written: Path, own: Path) -> bool:
-    import pandas as pd
-
-    a, b = (pd.read_csv(path, keep_default_na=False, dtype=str) for path in (own, written))
-    if list(a) != list(b) or len(a) != len(b):
+    """Cell by cell, as any program reads them: nothing is skipped, and nothing may follow."""
+    try:
+        a, b = (list(csv.reader(_lines(path), strict=True)) for path in (own, written))
+    except (csv.Error, ValueError):
         return False
-    number = lambda frame: frame.apply(pd.to_numeric, errors="coerce")
-    words = lambda frame: frame.where(number(frame).isna(), "")
-    near = abs(number(b) - number(a)) <= 1e-9 * abs(number(a))
-    return bool((near | number(a).isna()).all(axis=None)) and words(a).equals(words(b))
+    return len(a) == len(b) and all(
+        len(x) == len(y) and all(map(_same_cell, x, y)) for x, y in zip(a, b, strict=True)
+    )
+
+
+def _same_cell(own: str, written: str) -> bool:
+    if own == written:
+        return True
+    if not (NUMBER.fullmatch(own) and NUMBER.fullmatch(written)):
+        return False
+    return abs(float(written) - float(own)) <= 1e-9 * abs(float(own))
+
+
+def _same_text(written: Path, own: Path) -> bool:
+    """But for who refused, which only the coordinator knows."""
+    try:
+        both = map(_lines, (own, written))
+        a, b = ([line for line in lines if not line.startswith(REFUSED)] for lines in both)
+    except ValueError:
+        return False
+    return a == b
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_bytes().decode().split("\n")
 
 
 def _same_model(written: Path, own: Path) -> bool:
-    """But for who refused, which only the coordinator knows."""
+    """But for who refused."""
     try:
-        a, b = (json.loads(path.read_text("utf-8")) for path in (own, written))
+        a, b = (
+            json.loads(path.read_text("utf-8"), object_pairs_hook=_once) for path in (own, written)
+        )
         return _near(*({k: v for k, v in each.items() if k not in OWN} for each in (a, b)))
     except (ValueError, AttributeError):
         return False
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Of a name that is there twice one program reads the first, another one the last."""
+    if len(made := dict(pairs)) < len(pairs):
+        raise ValueError("a name is there twice")
+    return made
+
+
+SAME = {".csv": _same_table, ".json": _same_model, ".txt": _same_text}
 
 
 def _near(a: Any, b: Any) -> bool:
