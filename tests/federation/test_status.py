@@ -179,6 +179,24 @@ def test_lists_do_not_push_everything_else_aside(folder, lists):
     assert sum("dropped" in line for line in log) == 3
 
 
+def test_what_was_read_is_not_exchanged_before_it_is_approved(folder):
+    """The command that is shown has eight letters of an id. While a person calls the other sites a
+    coordinator sends five more lists: the first gives way, and one of them begins as it did."""
+    site, like = folder / "north", "beefcafe"
+    ids = [f"{like}{'0' * 24}", *(f"{n}{'1' * 31}" for n in range(4)), f"{like}{'2' * 24}"]
+    for id in ids:
+        with pytest.raises(Waits):
+            require(site, id, "the list of sites", {"shown": [id]}, most=FEW_WAITING)
+    assert (ids[0] in waiting(site), ids[-1] in waiting(site)) == (False, True)
+    for decide in (approve, deny):
+        with pytest.raises(SpecError, match=f"several ids: {ids[0]}, {ids[-1]}. Read again"):
+            decide(site, like)
+        with pytest.raises(SpecError, match="does not wait for approval"):
+            decide(site, ids[0])
+    assert approve(site, ids[1][:4]) == ids[1]
+    assert approve(site, ids[-1]) == ids[-1]
+
+
 def test_without_one_signature_there_is_no_list(folder):
     with pytest.raises(Stalled):
         settle(folder)

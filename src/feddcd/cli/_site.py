@@ -60,13 +60,14 @@ def deny_command(folder: Path, ids: list[str]) -> None:
     _decide(folder, ids, deny, "is denied; to change that, approve it")
 
 
-def _decide(folder: Path, ids: list[str], how: Callable[[Path, str], None], outcome: str) -> None:
+def _decide(folder: Path, ids: list[str], how: Callable[[Path, str], str], outcome: str) -> None:
     """Without ids what waits is shown."""
     _check_site(folder)
+    decided = []
     for id in ids:
-        how(folder, id)
-        say(f"{id} {outcome}")
-    found(decided=ids)
+        decided.append(how(folder, id))
+        say(f"{decided[-1]} {outcome}")
+    found(decided=decided)
     if not ids:
         show_waiting(folder)
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from ..._errors import LogError, Refused, SpecError
 from ..._files import Disk, save
 from ..._text import listed
-from .log import append, lock
+from .log import LOG, append, lock
 from .policy import Policy, Ruled
 
 WAITING = "outgoing"
@@ -121,20 +121,26 @@ def words_of(folder: Path, id: str) -> list[str]:
     return [str(line) for line in held.get("shown", ())]
 
 
-def approve(folder: Path, id: str) -> None:
-    """Also what was denied before: the person at the site may think again, nobody else."""
-    _decide(folder, id, "approved")
+def approve(folder: Path, id: str) -> str:
+    """Also what was denied before: the person at the site may think again, nobody else. The whole
+    id is given back."""
+    return _decide(folder, id, "approved")
 
 
-def deny(folder: Path, id: str) -> None:
-    _decide(folder, id, "denied")
+def deny(folder: Path, id: str) -> str:
+    return _decide(folder, id, "denied")
 
 
-def _decide(folder: Path, id: str, how: str) -> None:
+def _decide(folder: Path, id: str, how: str) -> str:
     ids = waiting(folder)
     open_ = ids + (denied(folder) if how == "approved" else [])
     named = [one for one in open_ if one.startswith(id)]
-    if len(id) >= FEWEST_LETTERS and len(named) == 1:  # its beginning is enough
+    if id not in open_ and len(id) >= FEWEST_LETTERS and named:  # its beginning is enough
+        # who asks chooses what begins alike, and makes the older one give way: it may be another
+        # one that the person has read
+        if len(ever := {*named, *_waited(folder, id)}) > 1:
+            told = f"the beginning of several ids: {', '.join(sorted(ever))}"
+            raise SpecError(f"{id!r} is {told}. Read again what waits, and give the whole id")
         id = named[0]
     if id not in open_:
         told = f"there wait: {listed(ids)}" if ids else "nothing waits"
@@ -143,6 +149,19 @@ def _decide(folder: Path, id: str, how: str) -> None:
     save(Disk(), folder / WAITING / f"{id}.{how}", {"time": time.time()})
     if how == "approved":
         (folder / WAITING / f"{id}.denied").unlink(missing_ok=True)
+    return id
+
+
+def _waited(folder: Path, start: str) -> set[str]:
+    """All ids with this beginning that ever waited here, from the log."""
+    try:
+        lines = (folder / LOG).read_bytes().splitlines()
+        held = [json.loads(line) for line in lines if b'"waits"' in line]
+    except FileNotFoundError:
+        return set()
+    except ValueError as error:
+        raise LogError(f"{folder / LOG} is damaged; give the whole id") from error
+    return {id for entry in held if (id := str(entry.get("waits", ""))).startswith(start)}
 
 
 def _decided(folder: Path, id: str) -> str:
