@@ -18,6 +18,7 @@ from feddcd.durable.codec import pack, unpack
 from feddcd.federation import sign_up
 from feddcd.federation.config import Config
 from feddcd.federation.coordinator import _tables as tables
+from feddcd.federation.coordinator._masked import _one_form
 from feddcd.federation.coordinator.coordinator import coordinate
 from feddcd.federation.folder import FederationFolder, load_place
 from feddcd.federation.machine.init import create
@@ -135,6 +136,22 @@ def test_the_table_is_that_of_pooled_rows_and_the_proof_shows_it(finished):
     assert {row["rows"] for row in ended["site_counts"].values()} == {-1}
 
 
+def test_sites_may_have_the_names_of_files(tmp_path):
+    """The coordinator keeps its question under 0001."""
+    names = ("0001", "job", "proof")
+    home = made(tmp_path, data=dict(zip(names, parts(patients()).values(), strict=True)))
+    run(home)
+    assert verify_proof(JobProof.read(home.server / "proof")).proof.job.cohort == names
+
+
+def test_who_answers_in_another_form_than_the_others_is_named():
+    assert _one_form({"a": b"x", "b": b"x"}) == b"x"
+    for forms, named in (("xxy", "c"), ("xyx", "b"), ("xxyy", "a, b, c, d"), ("xyz", "a, b, c")):
+        given = {site: form.encode() for site, form in zip("abcd", forms, strict=False)}
+        with pytest.raises(DataError, match=f"^{named}: the answers have different forms"):
+            _one_form(given)
+
+
 def test_what_a_site_says_is_noise_without_the_others(finished):
     """No number of a site's answer in any request or reply, and no two masked texts alike."""
     _, said, _ = finished
@@ -178,6 +195,35 @@ def test_a_site_with_an_older_or_lost_file_refuses(home, finished):
     assert LOST in reason(answer(request, place))
     [founding] = [r for site, r, _ in kinds(finished[1], "job") if site == "east"]
     assert LOST in reason(answer(founding, place))
+
+
+CHANGED = {
+    "no bins": ("policy.toml", 'kinds = ["columns", "moments", "hessian"]\n'),
+    "fewer rows in a bin": ("policy.toml", "min_per_level = 40\n"),
+    "a codebook": ("codebook.toml", '[columns.age]\ntype = "number"\nrange = [30, 60]\n'),
+    "how missing values are written": ("site.toml", 'na = ["50"]\n'),
+}
+
+
+@pytest.mark.parametrize("what", CHANGED)
+def test_an_old_copy_of_a_site_makes_no_other_answer(home, finished, tmp_path, what):
+    """A folder from a backup, or a copy that is at work elsewhere, has the nonce and the keys:
+    another answer to the same question would have the same mask, and both can be subtracted."""
+    _, said, before = finished
+    site, request, data = kinds(said, "exchange")[-1]
+    folder = tmp_path / "copy"
+    shutil.copytree(before[request, site], folder)
+    place = load_place(home.site(site))._replace(folder=folder)
+    assert answer(request, place) == data, "the same bytes"
+    shutil.rmtree(folder)
+    shutil.copytree(before[request, site], folder)
+    name, text = CHANGED[what]
+    path = folder / name
+    held = path.read_text() if path.exists() else ""
+    path.write_text(f"{text}{held}")
+    if name == "site.toml":
+        place = place._replace(how=place.how._replace(na=("50",)))
+    assert "not those with which the job began" in reason(answer(request, place))
 
 
 def test_a_site_whose_log_is_older_than_its_file_refuses(home, finished):
@@ -304,7 +350,7 @@ def test_a_job_without_a_site_that_refused_is_founded_where_the_plan_says_so(tmp
 
 def test_changed_data_are_refused(tmp_path):
     home = made(tmp_path, data=parts(four_sites()))
-    with pytest.raises(DataError, match=r"the job ends: east: its data are not those"):
+    with pytest.raises(DataError, match=r"the job ends: east: its data, or its package"):
         run(home, Network(places(home), change=change))
     assert not (home.server / "glm").exists()
 

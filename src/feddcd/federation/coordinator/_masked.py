@@ -2,8 +2,7 @@
 
 server/jobs/current      the name of the job that is not finished yet
 server/jobs/ID/job       the job as its sites were told
-server/jobs/ID/SITE      a site's nonce
-server/jobs/ID/0007      a question;  0007 SITE  a site's masked answer to it
+server/jobs/ID/0007      a question;  0007 SITE  a site's masked answer to it, nonce SITE  its nonce
 server/jobs/ID/proof     all of it in one file, at the end
 
 Each answer is on disk before the next question leaves. Killed at any moment, the coordinator asks
@@ -13,6 +12,7 @@ waited for.
 
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -111,7 +111,7 @@ class MaskedRun:
             signing.verify_nonce(self.roster[site].signing, self.job.digest, nonce, mark)
             return {"nonce": nonce, "signature": mark}
 
-        held = self._gather("", dict.fromkeys(self.job.cohort, request), "job", SMALL, read)
+        held = self._gather("nonce ", dict.fromkeys(self.job.cohort, request), "job", SMALL, read)
         return {site: SignedNonce(h["nonce"], h["signature"]) for site, h in held.items()}
 
     def _exchange(
@@ -143,11 +143,9 @@ class MaskedRun:
         most = SMALL + (8 * follow.layout.words if number else 0)
         requests = dict.fromkeys(self.job.cohort, request)
         held = self._gather(f"{number:04} ", requests, "exchange", most, read)
-        forms = {h["layout"] for h in held.values()}
-        if len(forms) > 1:
-            raise DataError("the sites' answers have different forms, and cannot be added up")
+        form = _one_form({site: h["layout"] for site, h in held.items()})
         answers = {site: SignedAnswer(h["words"], h["signature"]) for site, h in held.items()}
-        return ProvenExchange(question, Layout.from_json(forms.pop()), answers)
+        return ProvenExchange(question, Layout.from_json(form), answers)
 
     def _question(self, number: int, question: bytes, nonces: Mapping[str, SignedNonce]) -> bytes:
         last = self.exchanges[-1].answers if self.exchanges else {}
@@ -186,6 +184,16 @@ class MaskedRun:
                     f"waited {self.patience:g} s for {away}; the job goes on when started again"
                 )
         return {site: held[site] for site in sorted(held)}
+
+
+def _one_form(forms: Mapping[str, bytes]) -> bytes:
+    """That of all answers; who has another one than most is named."""
+    (usual, number), *others = Counter(forms.values()).most_common()
+    if not others:
+        return usual
+    odd = [site for site, form in forms.items() if form != usual]
+    who = ", ".join(odd) if 2 * number > len(forms) else ", ".join(forms)
+    raise DataError(f"{who}: the answers have different forms, and cannot be added up")
 
 
 def begin(

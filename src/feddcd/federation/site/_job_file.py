@@ -1,6 +1,6 @@
 """A site's file of a job of masked sums: what it answered, before it leaves.
 
-jobs/ID/job        the job, this site's nonce, the digest of its data file: frozen
+jobs/ID/job        the job, this site's nonce, a digest of what its answers are made of: frozen
 jobs/ID/0007.held  an answer that is about to leave
 jobs/ID/0007       the same, once it may: asked again, the same bytes leave
 jobs/ID/0007.own   its own part in the open, which stays here
@@ -37,7 +37,7 @@ ENDED = "ended"  # beside the answers, where the rules refused one
 class FoundedJob(NamedTuple):
     job: Job
     nonce: SignedNonce
-    frozen: str  # the digest of the data file
+    frozen: str  # a digest of its data, and of what else answers are made of
 
 
 class HeldAnswer(NamedTuple):

@@ -29,6 +29,15 @@ class JobRules:
         self._policy, self._source = release.policy(), table_of(place)
         self._memory = memory_of(self._source)
 
+    @property
+    def shaping(self) -> tuple[bool, int, int]:
+        """What the policy has a say in beside yes and no: counts that are left empty."""
+        return self._bins, limit(self._policy.min_per_level), self._policy.min_support
+
+    @property
+    def _bins(self) -> bool:
+        return self._policy.kinds is None or "bins" in self._policy.kinds
+
     def judge(self, job: Job, follow: FollowedJob) -> SiteRows:
         """The rows of the job as the talk has them now: without columns that it left out."""
         self._analysis, self._sites = follow.analysis, len(job.cohort)
@@ -77,8 +86,7 @@ class JobRules:
         return told
 
     def answer(self, rows: SiteRows, asked: Any) -> Blocks:
-        may = self._policy.kinds is None or "bins" in self._policy.kinds
-        least = limit(self._policy.min_per_level) if may else rows.n + 1
+        least = limit(self._policy.min_per_level) if self._bins else rows.n + 1
         try:
             blocks = self._analysis.answer(rows._replace(least=least, alone=False), asked)
         except Refused as error:  # it looked at rows: that it refuses would tell of them

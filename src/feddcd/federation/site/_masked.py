@@ -22,7 +22,9 @@ from ..._files import stamp
 from ...analysis.adding import layout_of, values_of
 from ...analysis.protocol import SiteRows
 from ...analysis.rest import impossible
+from ...data.codebook import FILE as CODEBOOK
 from ...sums import signing
+from ...sums._canonical import digest
 from ...sums.job import Job, SignedNonce, fresh_nonce, job_id
 from ...sums.keys import SiteKeys
 from ...sums.layout import Layout
@@ -94,7 +96,7 @@ def _found(envelope: Envelope, me: MaskingSite, file: JobFile, rules: JobRules) 
         _check_job(job, me)
         rules.judge(job, FollowedJob(job))
         rules.once(job, file)
-        founded = FoundedJob(job, fresh_nonce(me.keys, job), data_digest(rules.place))
+        founded = FoundedJob(job, fresh_nonce(me.keys, job), _frozen(rules))
         file.found(founded)
     elif founded.job != job:
         raise Refused("another job of this site has the same id")
@@ -136,8 +138,11 @@ def _exchange(envelope: Envelope, me: MaskingSite, file: JobFile, rules: JobRule
         if number < done:
             file.note(number, again=hashlib.sha256(held.answer.words).hexdigest())
             return _reply(me, number, held)
-    if data_digest(rules.place) != founded.frozen:
-        raise Refused("its data are not those with which the job began: start a new job")
+    if _frozen(rules) != founded.frozen:
+        raise Refused(
+            "its data, or its package, codebook or rules on small counts, are not those with which "
+            "the job began: start a new job"
+        )
     follow = _follow(job, me, identity, file, number, last)
     asked = follow.read(question)
     if file.ended:
@@ -253,8 +258,16 @@ def _check_rest(file: JobFile, number: int, sums: Mapping[str, np.ndarray], layo
         raise Ruled("rest", f"the other sites would have added {why}: somebody changed the sums")
 
 
-def data_digest(place: Any) -> str:
-    return _digest(place.data, *stamp(place.data))
+def _frozen(rules: JobRules) -> str:
+    """Of all that an answer is made of beside the question. A copy of this folder, or an old one,
+    has the same masks: it must not make another answer."""
+    place = rules.place
+    book = place.folder / CODEBOOK
+    parts = [
+        _digest(place.data, *stamp(place.data)), repr(tuple(place.how)), version("feddcd"),
+        _digest(book, *stamp(book)) if book.exists() else "", repr(rules.shaping),
+    ]  # fmt: skip
+    return digest("feddcd-frozen-1", *map(str.encode, parts)).hex()
 
 
 @lru_cache(maxsize=32)
