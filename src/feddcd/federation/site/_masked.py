@@ -10,6 +10,7 @@ question that comes next: it answers that one, and no other.
 """
 
 import hashlib
+import json
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -24,7 +25,6 @@ from ...analysis.protocol import SiteRows
 from ...analysis.rest import impossible
 from ...data.codebook import FILE as CODEBOOK
 from ...sums import signing
-from ...sums._canonical import digest
 from ...sums.job import Job, SignedNonce, fresh_nonce, job_id
 from ...sums.keys import SiteKeys
 from ...sums.layout import Layout
@@ -267,7 +267,7 @@ def _frozen(rules: JobRules) -> str:
         _digest(place.data, *stamp(place.data)), repr(tuple(place.how)), version("feddcd"),
         _digest(book, *stamp(book)) if book.exists() else "", repr(rules.shaping),
     ]  # fmt: skip
-    return digest("feddcd-frozen-1", *map(str.encode, parts)).hex()
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 @lru_cache(maxsize=32)
