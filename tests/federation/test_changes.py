@@ -64,6 +64,19 @@ def test_no_combination_of_counts_tells_few_rows_apart(seed):
     assert (settled(raw, 0) == raw[-1]).all()
 
 
+def test_all_rows_less_those_of_bins_are_many_or_none():
+    """One row alone in its bin: all rows less those of the bins were this row."""
+    places = np.repeat([3, 4, 6, 9], [20, 7, 1, 12])
+    first = settled([places], K)
+    assert (first[places == 6] == -1).all()
+    assert np.sum(first < 0) == 8  # with the smallest of the others
+    later = settled([places, np.where(places == 4, 6, places)], K)
+    assert (later < 0).tolist() == (first < 0).tolist()
+    assert np.sum(settled([np.repeat([3, 4, 9], [20, 7, 12])], K) < 0) == 0
+    few = np.repeat([1, 2, 3, 8], [3, 3, 4, 20])
+    assert np.sum(settled([few], K) < 0) == 10  # many in all: no other bin
+
+
 def test_a_bound_tells_the_row_at_its_top_only_where_it_stands_far_apart():
     """With V chosen so that x'Vx is (age - t)², M told the largest age to a thousandth."""
     own, V = rows(), np.diag([1e-8, 1.0, 1e-8])

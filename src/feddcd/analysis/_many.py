@@ -19,12 +19,16 @@ def of_many(x: np.ndarray, k: int, times: float) -> float:
 def settled(places: Sequence[np.ndarray], k: int) -> np.ndarray:
     """The last of these places of rows in bins, so that no sum of counts, over all questions, tells
     fewer than k rows apart: rows whose like go elsewhere with fewer than k go where most of them
-    go. In a bin that had fewer than k rows at first a row is left out, -1, for good."""
+    go. In a bin that had fewer than k rows at first a row is left out, -1, for good; where these
+    are fewer than k, those of the smallest other bin are, too: all rows less those of bins would
+    tell of them."""
     if k < 2 or not len(places):
         return places[-1]
     first, *later = places
     sizes = np.bincount(first)
     now = np.where(sizes[first] >= k, first, -1)
+    if 0 < np.sum(now < 0) < k:
+        now[first == np.where(sizes >= k, sizes, len(first) + 1).argmin()] = -1
     like = now  # rows that were together so far have one number
     for place in later:
         now, like = _moved(like, place, k)

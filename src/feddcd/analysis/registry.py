@@ -7,7 +7,7 @@ import numpy as np
 
 from .._errors import SpecError
 from .._text import nearest
-from . import _counted, _finished, _numbers, _steps
+from . import _counted, _finished, _joint, _numbers, _steps
 from ._describe import Describe
 from ._regression import RegressionTable
 from ._sums import PointQuestion
@@ -39,6 +39,14 @@ def changes(rows: SiteRows, question: Any) -> Iterator[tuple[str, np.ndarray]]:
     """What each row gives to the change of each sum since the questions before."""
     if isinstance(question, PointQuestion):
         yield from _finished.changes(rows, question)
+
+
+def joint(rows: SiteRows, question: Any, k: int, free: bool) -> np.ndarray:
+    """Of rows in joint cells of fewer than k: what sums of the answers so far tell, as
+    `_joint.told` has it."""
+    if not isinstance(question, PointQuestion):
+        return np.zeros((0, 0))
+    return _joint.told(rows, question, k, free)
 
 
 def numbers_told(rows: SiteRows, question: Any) -> int:

@@ -7,9 +7,9 @@ import numpy as np
 
 from ..._files import shown
 from ...analysis.protocol import SiteRows
-from ...analysis.registry import changes, steep
+from ...analysis.registry import changes, joint, steep
 from ...sums.job import Job
-from ._columns import FEW, REMEDY, dominated, entry_of
+from ._columns import FEW, REMEDY, dominated, entry_of, held_by_few
 from ._job_file import JobFile
 from .approval import ID_LENGTH, require
 from .policy import Policy, Ruled
@@ -33,6 +33,18 @@ def check_changes(policy: Policy, rows: SiteRows, question: Any) -> None:
             where = entry_of(rows.names, question, parts.shape[1], int(wrong[0]))
             told = f"{where} nearly all comes from {k - 1} rows; {REMEDY}"
             raise Ruled("changes", f"{what} since an earlier question: {told}")
+
+
+def check_joint(policy: Policy, rows: SiteRows, question: Any, hidden: bool, free: bool) -> None:
+    """What all answers of the job tell together of joint cells of its columns. `hidden`: small
+    cells may enter a sum over sites; `free`: whoever asks may choose the points."""
+    k = policy.min_support
+    if k < 2 or hidden:
+        return
+    Q = joint(rows, question, k, free)
+    if Q.size and held_by_few(Q, k) > FEW:
+        what = f"the answers of this job together tell of a joint cell of fewer than {k} rows"
+        raise Ruled("cells", f"{what}, of all its columns of few values; {REMEDY}")
 
 
 def once(policy: Policy, job: Job, file: JobFile) -> None:

@@ -187,16 +187,17 @@ def singled_out(
     highest = float(np.sum(Q**2, 1).max())
     if highest > most - 1e-9:
         return f"a row has a leverage of {highest:.2f} in the columns of all jobs"
-    if (share := _held_by_few(Q, k)) > max(FEW, most):
+    if (share := held_by_few(Q, k)) > max(FEW, most):
         return f"a combination of the columns of all jobs has {share:.2f} of it in {k - 1} rows"
     return ""
 
 
-def _held_by_few(Q: np.ndarray, k: int, steps: int = 3) -> float:
+def held_by_few(Q: np.ndarray, k: int, steps: int = 3) -> float:
     """The most that some k - 1 rows are found to hold of a combination: it begins near each row of
-    some leverage, and goes on with what the rows that hold most of it allow."""
+    such a leverage as one of them must have, and goes on with what the rows that hold most of it
+    allow. Nothing where none can hold FEW."""
     n, few, found = len(Q), min(k - 1, len(Q)), 0.0
-    near = np.flatnonzero(np.sum(Q**2, 1) > 1 / (2 * k))
+    near = np.flatnonzero(np.sum(Q**2, 1) * few > FEW)
     step = max(1, 10**7 // n)
     for start in range(0, len(near), step):
         ways = Q[near[start : start + step]]

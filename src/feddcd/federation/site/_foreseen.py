@@ -13,10 +13,10 @@ import numpy as np
 from ..._errors import FeddcdError
 from ...analysis.protocol import Agreement, Analysis, SiteRows
 from ...analysis.replay import Replay
-from ._again import check_changes, check_steep
+from ._again import check_changes, check_joint, check_steep
 from ._overlaps import as_told
 from .policy import Policy, Ruled
-from .rules import JobFacts, check_answer
+from .rules import JobFacts, check_answer, hides_cells
 
 MOST_WORK = 200_000_000  # rows times pairs of columns: above, the first question is enough
 MOST_QUESTIONS = 12
@@ -63,9 +63,10 @@ def _refused(
     try:
         check_answer(policy, rows, analysis, asked, facts)
         check_steep(policy, rows, asked)
+        known = rows._replace(k=policy.min_support, before=tuple(before))
         if facts.mode == "sum":
-            known = rows._replace(k=policy.min_support, before=tuple(before))
             check_changes(policy, known, asked)
+        check_joint(policy, known, asked, hides_cells(policy, facts.mode), facts.mode != "sum")
     except Ruled as error:
         return f"{error.rule}: {error.story}"
     return ""

@@ -11,14 +11,14 @@ from ...analysis.protocol import Blocks, SiteRows, arrays
 from ...durable.codec import unpack
 from ...sums.job import Job
 from ..following import FollowedJob
-from ._again import check_changes, check_steep, once
+from ._again import check_changes, check_joint, check_steep, once
 from ._job_file import JobFile
 from ._overlaps import as_told
 from ._own_table import table_of
 from ._tables import facts_of, judged_rows, memory_of, rows_of
 from .disclosure import Outgoing, Release
 from .policy import Ruled, limit
-from .rules import check_answer, check_counts, first_counts
+from .rules import check_answer, check_counts, first_counts, hides_cells
 
 
 class JobRules:
@@ -71,6 +71,7 @@ class JobRules:
         check_answer(self._policy, rows, self._analysis, asked, self._facts, self._memory)
         check_steep(self._policy, rows, asked)
         check_changes(self._policy, rows, asked)
+        check_joint(self._policy, rows, asked, hides_cells(self._policy, "sum"), free=False)
 
     def _check(self, rows: SiteRows, kind: str, parameters: int) -> None:
         self._out = Outgoing(

@@ -20,7 +20,7 @@ from ...data.codebook import FILE as CODEBOOK
 from ...data.conform import CodebookError
 from ...data.frames import Frame
 from ..wire import Envelope
-from ._again import check_steep
+from ._again import check_joint, check_steep
 from ._foreseen import foreseen
 from ._identity import known_rows
 from ._offers import offer_of, plain_numbers
@@ -136,6 +136,7 @@ def sums(
     check(out)
     check_answer(policy, rows, analysis, question, facts, memory)
     check_steep(policy, rows, question)
+    check_joint(policy, rows, question, hidden=False, free=True)
     may = lambda kind: policy.kinds is None or kind in policy.kinds
     # whoever chooses edges learns a row from two choices, so no bins leave by themselves
     bins = may("bins") and policy.min_support < 2

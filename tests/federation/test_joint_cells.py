@@ -1,0 +1,139 @@
+"""Sums over categories are equations for how many patients have each combination of them: a site
+does not answer so many questions that a combination of few patients can be worked out."""
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+import tomli_w
+
+from feddcd.analysis._sums import NONE, DesignRows, PointQuestion, answer
+from feddcd.analysis.plan import RegressionPlan
+from feddcd.analysis.protocol import SiteRows
+from feddcd.federation import wire
+from feddcd.federation.site import answer as site
+from feddcd.federation.site._again import check_joint
+from feddcd.federation.site.approval import waiting, words_of
+from feddcd.federation.site.policy import Policy, Ruled
+from site_world import asked as ask
+
+CAREFUL = Policy()
+W = (-0.4, 0.8, -0.7, 0.9, 0.2, -0.3)  # where a first step of an honest fit leads
+
+
+def patients(n=400, seed=1):
+    rng = np.random.default_rng(seed)
+    return (rng.random((n, 5)) < (0.5, 0.35, 0.3, 0.25, 0.2)).astype(float)
+
+
+def rows(columns, family="binomial", *more, seed=0):
+    X = np.column_stack([np.ones(len(columns)), columns, *more])
+    Y = (np.random.default_rng(seed).random(len(X)) < 0.4).astype(float)[:, None]
+    data = DesignRows(X, Y, np.ones(len(X)), np.zeros(len(X)))
+    return SiteRows(RegressionPlan("y ~ x", family), data, len(X), k=5)
+
+
+def asked(w, pilot=False):
+    w = np.reshape(np.asarray(w, float), (-1, 1))
+    return PointQuestion(w, 0 * w, NONE, np.zeros(1), NONE, np.ones(()), pilot)
+
+
+def questions(d=6, more=()):
+    """As an honest coordinator asks them: the pilot, and two steps."""
+    w = np.array([*W[:d], *more])
+    return [asked(0 * w, pilot=True), asked(w), asked(1.03 * w)]
+
+
+def refusal(own, each, policy=CAREFUL, hidden=False, free=False):
+    """The number of the question that is refused, the rule, what others and the person hear."""
+    for number, question in enumerate(each):
+        try:
+            check_joint(policy, own._replace(before=tuple(each[:number])), question, hidden, free)
+        except Ruled as error:
+            return number, error.rule, str(error), error.story
+    return None
+
+
+def test_three_answers_about_five_columns_tell_how_many_patients_have_each_combination():
+    """What the attack gives, and that the second question is refused."""
+    own = rows(patients())
+    cells = np.array(list(product([0.0, 1.0], repeat=5)))
+    grid = np.column_stack([np.ones(32), cells])
+    upper = np.triu_indices(6)
+    equations, sums = [], []
+    for question in questions():
+        said = answer(own.data, own.plan.loss(), question)
+        mean = 1 / (1 + np.exp(-grid @ question.w[:, 0]))
+        xy = own.data.X.T @ own.data.Y[:, 0]  # from the moments of the pilot
+        equations += [(grid[:, upper[0]] * grid[:, upper[1]]).T * (mean * (1 - mean))]
+        equations += [grid.T * mean]
+        sums += [said.H, said.g + xy]
+    found = np.linalg.lstsq(np.vstack(equations), np.concatenate(sums), rcond=1e-14)[0]
+    true = [(own.data.X[:, 1:] == cell).all(1).sum() for cell in cells]
+    np.testing.assert_allclose(found, true, atol=1e-3)
+    assert min(x for x in true if x) < 5
+    number, rule, others, story = refusal(own, questions())
+    assert (number, rule, others) == (1, "cells", "refused by the rules of this site")
+    assert "together tell of a joint cell of fewer than 5 rows" in story
+    assert refusal(own, questions(), Policy(min_support=0)) is None
+    assert refusal(own, questions(), hidden=True) is None
+
+
+def test_a_cell_of_two_reference_levels_is_told_by_products_of_the_other_levels():
+    """No column has it, so that no pair of columns shows it. One patient has stage I and ward a."""
+    rng = np.random.default_rng(0)
+    stage, ward = rng.choice(3, 300), rng.choice(3, 300)
+    ward[(stage == 0) & (ward == 0)] = 1
+    stage[0] = ward[0] = 0
+    columns = np.column_stack([stage == 1, stage == 2, ward == 1, ward == 2]).astype(float)
+    own = rows(columns, "gaussian")
+    G = own.data.X.T @ own.data.X
+    assert G[0, 0] - G[0, 1:].sum() + G[1:3, 3:].sum() == 1
+    pilot = asked(np.zeros(5), pilot=True)
+    assert refusal(own, [pilot])[0] == 0
+    ward[stage == 0] = np.arange((stage == 0).sum()) % 3
+    columns = np.column_stack([stage == 1, stage == 2, ward == 1, ward == 2]).astype(float)
+    assert refusal(rows(columns, "gaussian"), [pilot]) is None
+
+
+def test_a_value_in_a_cell_that_no_column_has():
+    """y ~ a*b + a*c + c*z: the products tell z of the only patient with a, but neither b nor c."""
+    a, b, c = patients(400, 2)[:, :3].T
+    a[:20] = 1
+    alone = np.flatnonzero((a == 1) & (b == 0) & (c == 0))
+    b[alone[1:]] = 1
+    z = np.random.default_rng(3).normal(50, 10, 400)
+    X = np.column_stack([a, b, a * b, a * c, z, c * z])
+    S = lambda x, y: float(x @ y)
+    assert S(a, z) - S(a * b, z) - S(a * c, z) + S(a * b, c * z) == pytest.approx(z[alone[0]])
+    own, pilot = rows(X, "gaussian"), asked(np.zeros(7), pilot=True)
+    assert refusal(own, [pilot])[0] == 0
+
+
+def test_a_column_of_many_values_hides_cells_as_long_as_it_has_an_effect():
+    """A coordinator that owns a site can lead its coefficient to nothing."""
+    age = np.random.default_rng(4).normal(0, 1, 400)
+    own = rows(patients(), "binomial", age)
+    assert refusal(own, questions(more=(0.5,))) is None
+    assert refusal(own, questions(more=(1e-7,)))[0] == 1
+    assert refusal(own, questions(more=(0.5,))[:1], free=True)[0] == 0
+
+
+def test_cells_of_many_rows_are_no_reason_to_refuse():
+    own = rows(patients(3000)[:, :3])
+    assert refusal(own, questions(4)) is None
+
+
+def test_the_person_is_told_before_and_others_are_not(tmp_path):
+    d = pd.DataFrame(patients(), columns=list("abcde")).astype(int)
+    d["y"] = (np.random.default_rng(0).random(400) < 0.4).astype(int)
+    d.to_csv(tmp_path / "data.csv", index=False)
+    (tmp_path / "policy.toml").write_text(tomli_w.dumps({"answers": "each", "complete": True}))
+    place = site.SitePlace("north", tmp_path, tmp_path / "data.csv")
+    request = ask(place, "y ~ a + b + c + d + e", family="binomial")
+    said = wire.read_refusal(wire.unpack_message(site.answer(request, place))).reason
+    assert "waits for approval" in said
+    told = "\n".join(words_of(tmp_path, *waiting(tmp_path)))
+    assert "question 1 would be refused" in told
+    assert "tell of a joint cell of fewer than 5 rows, of all its columns of few values" in told
