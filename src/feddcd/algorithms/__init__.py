@@ -26,6 +26,7 @@ from ._coding import parts_of as parts_of
 from ._coding import travelling as travelling
 from ._coding import usual_bytes as usual_bytes
 from ._coding import with_parts as with_parts
+from ._promise import Promise as Promise
 from ._recalling import AbstractRecalling as AbstractRecalling
 from ._recalling import Recalled as Recalled
 from ._recalling import first_mean as first_mean

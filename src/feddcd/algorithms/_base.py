@@ -39,6 +39,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Int, PyTree
 
 from .._errors import SpecError
@@ -47,6 +48,7 @@ from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
 from ..problems import curvature as power_iteration
 from ..solvers import SOLVERS
+from ._promise import Promise
 
 
 class Upload(NamedTuple):
@@ -156,6 +158,10 @@ class AbstractAlgorithm(eqx.Module, Generic[Server, Client, Down, Answer]):
     def parts(self, down: Down, note: PyTree) -> tuple[Bool[Array, ""], ...]:
         """Which extra parts an upload has, of the member with this note that is sent this."""
         return ()
+
+    def promised(self, server: Server, t: Int[np.ndarray, " n"]) -> Promise | None:
+        """After t rounds with all uploads; None: nothing, with these settings."""
+        return None
 
 
 class Stateless(NamedTuple):

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Int, PyTree
 
 from .. import tree
@@ -20,6 +21,7 @@ from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
 from ._base import AbstractAlgorithm, Sends
 from ._coding import BITS, Bits, Coded, Extra, Picked, Ranked, Square, code, opened
+from ._promise import Promise
 from ._recalling import AbstractRecalling, Recalled
 
 
@@ -109,6 +111,9 @@ class Shortened(AbstractRecalling[PyTree, ShortClient, PyTree, PyTree]):
 
     def chosen(self, server: PyTree) -> dict[str, Scalar]:
         return self.method.chosen(server)
+
+    def promised(self, server: PyTree, t: Int[np.ndarray, " n"]) -> Promise | None:
+        return self.method.promised(server, t)
 
     def prepare(self, f: AbstractProblem) -> AbstractProblem:
         return self.method.prepare(f)

@@ -26,10 +26,11 @@ y and z of the iteration's start, and from the moves that the first set has made
 """
 
 from collections.abc import Callable
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from .. import tree
@@ -39,6 +40,8 @@ from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
 from ..solvers import AbstractLocalSolver, NewtonCG
 from ._base import Method, Sends, Upload, probe, probing
+from ._doubling import EPOCHS, epoch, followed, spans
+from ._promise import Promise
 from .feddcd import AbstractDual, dual_settings, strong_convexity
 
 Several = Float[Array, "*rounds"]  # one κ, or one for each round that was missed
@@ -50,7 +53,6 @@ class Duals(NamedTuple):
     dy: Params
 
 
-EPOCHS = 16  # with iterations 0, 1, 2-3, 4-7, ...; the last one never ends
 CAUTION = 1.5  # too small a κ costs its root, too large a κ more
 
 
@@ -123,10 +125,16 @@ class AccFedDCD(AbstractDual[AccServer, AccClient, AccDown, AccAnswer]):
 
     def coefficients(self, kappa: Several) -> tuple[Several, Several, Several]:
         """a, s and the length of z's step."""
-        r = (self.tau - 1) / (self.N - 1) if self.r is None else self.r
-        a = jnp.sqrt(kappa) / (1 / r + jnp.sqrt(kappa))
+        a, r = self._gain(jnp.sqrt(kappa)), self._r
         b = a * kappa * r**2
         return a, b / (a**2 + b), a * r / (a**2 + b)
+
+    @property
+    def _r(self) -> float:
+        return (self.tau - 1) / (self.N - 1) if self.r is None else self.r
+
+    def _gain(self, root: Any) -> Any:
+        return root / (1 / self._r + root)
 
     def init_server(self, w: Params) -> AccServer:
         one = jnp.ones((), tree.dot(w, w).dtype)
@@ -217,6 +225,15 @@ class AccFedDCD(AbstractDual[AccServer, AccClient, AccDown, AccAnswer]):
     def chosen(self, server: AccServer) -> dict[str, Scalar]:
         return {"kappa": self._kappa(server.kappas, self._iteration(server.t))}
 
+    def promised(self, server: AccServer, t: Int[np.ndarray, " n"]) -> Promise | None:
+        """1 - a an iteration, for dual steps of the length α."""
+        if self.eta != 1 or self.weights is not strong_convexity:
+            return None
+        begins, ends = spans(len(server.kappas))
+        a = self._gain(np.sqrt(np.asarray(server.kappas)))
+        iterations = np.clip(t[:, None] / self.sets - begins, 0, ends - begins)
+        return Promise("kappa", float(self.chosen(server)["kappa"]), iterations @ -np.log1p(-a))
+
     def prepare(self, f: AbstractProblem) -> AbstractProblem:
         return self.solver.prepare(f)
 
@@ -224,30 +241,12 @@ class AccFedDCD(AbstractDual[AccServer, AccClient, AccDown, AccAnswer]):
         """The client at the start of the iteration that `down.t` belongs to."""
         now = self._iteration(down.t)
         y, z = self._finish(client, down)
-        p, q = self._followed(down.kappas, client.k + 1, now)
+        a, s, _ = self.coefficients(down.kappas)
+        p, q = followed(a, s, client.k + 1, now)
         y, z = tree.lerp(p, y, z), tree.lerp(q, z, y)
         zero = tree.zeros(y)
         behind = client._replace(y=y, z=z, dy=zero, dz=zero, k=now)
         return tree.where(now <= client.k, client, behind)
-
-    def _followed(
-        self, kappas: Float[Array, " epochs"], first: Int[Array, ""], now: Int[Array, ""]
-    ) -> tuple[Scalar, Scalar]:
-        """Iterations `first` to `now` - 1 without this client: y + p (z - y), z + q (y - z)."""
-        ends = jnp.append(2 ** jnp.arange(len(kappas) - 1), jnp.iinfo(jnp.int32).max)
-        begins = jnp.append(0, ends[:-1])
-        missed = jnp.clip(jnp.minimum(ends, now) - jnp.maximum(begins, first), 0)
-        a, s, _ = self.coefficients(kappas)
-        phi = (1 - a) * (1 - s)
-        gone = (1 - phi ** missed.astype(phi.dtype)) / (1 - phi)
-
-        def follow(moved, steps):
-            (p, q), (py, qz) = moved, steps
-            return (p + py * (1 - p - q), q + qz * (1 - p - q)), None
-
-        none = jnp.zeros((), phi.dtype)
-        steps = (gone * a, gone * s * (1 - a))
-        return jax.lax.scan(follow, (none, none), steps)[0]
 
     def _finish(self, client: AccClient, down: AccDown) -> tuple[Params, Params]:
         """(y, z) at the end of the client's iteration."""
@@ -260,11 +259,6 @@ class AccFedDCD(AbstractDual[AccServer, AccClient, AccDown, AccAnswer]):
 
     def _kappa(self, kappas: Float[Array, " epochs"], k: Int[Array, ""]) -> Scalar:
         return kappas[jnp.minimum(epoch(k), len(kappas) - 1)]
-
-
-def epoch(k: Int[Array, ""]) -> Int[Array, ""]:
-    """0 for iteration 0, then as many as the binary digits of k."""
-    return 32 - jax.lax.clz(k)
 
 
 def _without(client: AccClient, excess: Duals) -> AccClient:

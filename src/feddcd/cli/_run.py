@@ -1,7 +1,7 @@
 """What the commands do: options in, files and tables out."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from ..runs.api import compare, resume, usual
 from ..runs.auto import AUTO
 from ..runs.comparison import Comparison
 from ..runs.folder import load_race, read_history, read_spec, read_summary, save_race
+from ..runs.result import Result
 from ..runs.run import Progress as Step
 from ..runs.run import execute
 from ..runs.spec import Spec, load_spec, parse_setting
@@ -56,6 +57,7 @@ def run_command(
         _show([result.entry()])
         if why := result.summary.get("why"):
             say(f"method: {result.spec.algorithm}: {why}")
+        _advise([result])
         say(f"report: {folder / 'report.html'}")
     _exit_if_stopped(result.summary, f"feddcd run --resume {folder}")
 
@@ -119,6 +121,8 @@ def race(
     found(folder=folder, report=folder / "report.html", runs=runs)
     if not quiet:
         _show(made.entries())
+        if isinstance(made, Comparison):
+            _advise(made.results.values())
         if several:
             say(f"medians over {base['seeds']} seeds; each run is in repeats.csv")
         say(f"picture: {folder / 'compare.png'}")
@@ -252,6 +256,12 @@ def _show(entries) -> None:
     from ..report import rich_table
 
     console.print(rich_table(entries))
+
+
+def _advise(results: Iterable[Result]) -> None:
+    for result in results:
+        if advice := result.summary.get("advice"):
+            say(f"{result.summary['algorithm']}: {advice}")
 
 
 def _exit_if_stopped(summary: dict[str, Any], command: str) -> None:

@@ -59,6 +59,7 @@ def write(
 
 def page(entries: Sequence[RunEntry], *, title: str, kind: str) -> str:
     sentences = run_summary(entries[0]) if kind == "run" else compare_summary(entries)
+    sentences += _advice(entries)
     return document(
         title,
         header(title, " ".join(sentences)),
@@ -111,7 +112,14 @@ def run_summary(entry: RunEntry) -> list[str]:
     if math.isfinite(accuracy):
         sentences.append(f"Its accuracy is {percent(accuracy)}, {accuracy_means(entry)}.")
     uploads = count(history.last("uploads"), "upload")
-    return [*sentences, f"The clients sent {uploads}, {size(history.last('bytes_up'))} in all."]
+    sentences.append(f"The clients sent {uploads}, {size(history.last('bytes_up'))} in all.")
+    return sentences
+
+
+def _advice(entries: Sequence[RunEntry]) -> list[str]:
+    """What runs say of their own speed."""
+    told = [(_name(entry), entry.summary.get("advice")) for entry in entries]
+    return [f"{name}: {advice}" for name, advice in told if advice]
 
 
 def compare_summary(entries: Sequence[RunEntry]) -> list[str]:

@@ -22,6 +22,7 @@ from ..problems import AbstractSamples, stacks_of
 from ..simulator.simulate import Federation, Record, start
 from ..simulator.threads import compiled
 from . import folder as disk
+from ._advice import advice
 from ._inputs import Inputs
 from .build import NOTHING, Built, build, choose_dtype
 from .result import Certified, Result
@@ -204,9 +205,11 @@ class RunLoop:
         test = self.built.federated.test is not None
         certificates = int(np.sum(~np.isnan(self.history["lower_bound"])))
         chosen = self.fed.algorithm.chosen(self.state.server)
+        said = advice(self.fed, self.state.server, self.history, self.spec.target_gap)
         return {
             "algorithm": self.name,
             **({"why": self.built.why} if self.built.why else {}),
+            **({"advice": said} if said else {}),
             "status": self.status,
             "rounds": self.history.rounds,
             "iterations": int(self.history["iteration"][-1]) if self.history.rounds else 0,

@@ -1,0 +1,132 @@
+"""What a run says of its own speed: kappa is in doubt, or the rounds are too few."""
+
+import json
+import math
+import re
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from feddcd.algorithms import AbstractAlgorithm, AccFedDCD, FedDCD
+from feddcd.cli.app import main
+from feddcd.history import COLUMNS, History
+from feddcd.paper import theory
+from feddcd.participation import AbstractParticipation, Everyone, Lossy
+from feddcd.runs._advice import advice
+
+RIGHT = 1e-3  # α/β
+
+
+@pytest.fixture(autouse=True)
+def x64():
+    with jax.enable_x64(True):
+        yield
+
+
+def walk(kappa: float, rounds: int) -> np.ndarray:
+    """The gap after each iteration of Algorithm 2 with τ = N where all curvatures of the dual are
+    α/β, as a square: the gradient steps are α/β times v."""
+    root = math.sqrt(kappa)
+    a = root / (1 + root)
+    b = a * kappa
+    s = b / (a**2 + b)
+    y, z, gaps = 1.0, 1.0, []
+    for _ in range(rounds):
+        v = (1 - a) * y + a * z
+        y, z = v - RIGHT * v, (1 - s) * z + s * v - a / (a**2 + b) * RIGHT * v
+        gaps.append(v**2)
+    return np.array(gaps)
+
+
+def told(
+    kappa: float,
+    gaps: np.ndarray,
+    target: float | None = None,
+    who: AbstractParticipation | None = None,
+    **settings,
+) -> str:
+    """With a certificate every fifth round."""
+    algorithm = AccFedDCD(2, 2, kappa=kappa, sets=1, **settings)
+    fed = federation(algorithm, who or Everyone(2))
+    return advice(fed, algorithm.init_server(np.zeros(2)), recorded(gaps), target)
+
+
+def federation(algorithm: AbstractAlgorithm, who: AbstractParticipation) -> Any:
+    return SimpleNamespace(participation=who, algorithm=algorithm, weights=np.ones(2))
+
+
+def recorded(gaps: np.ndarray) -> History:
+    n = len(gaps)
+    columns = {name: np.zeros(n) for name in COLUMNS} | {"round": 1 + np.arange(n)}
+    seen = np.where(np.arange(1, n + 1) % 5 == 0, gaps, np.nan)
+    return History(columns | {"certified_gap": seen})
+
+
+def test_a_kappa_that_changes_promises_what_its_iterations_do():
+    algorithm, N, tau = AccFedDCD(3, 8), 8, 3
+    kappas = np.geomspace(0.2, 0.001, 16)
+    server = algorithm.init_server(np.zeros(2))._replace(kappas=jnp.asarray(kappas))
+    t = np.array([1, 2, 3, 18, 64])
+    promise = algorithm.promised(server, t)
+    assert promise is not None
+    gains = [theory.acceleration(N, tau, x, 1.0).a for x in kappas]
+    by_round = [-math.log1p(-gains[(k // 2).bit_length()]) / 2 for k in range(64)]
+    np.testing.assert_allclose(promise.power, np.cumsum(by_round)[t - 1])
+
+
+@pytest.mark.parametrize("times", [1.6, 2, 4, 16])
+def test_a_kappa_that_is_too_large_is_named_with_a_better_one(times):
+    kappa = times * RIGHT
+    said = told(kappa, walk(kappa, 300))
+    assert said.startswith(f"kappa = {kappa:.3g} is in doubt")
+    assert float(said.split("--set kappa=")[1].split(",")[0]) == pytest.approx(RIGHT, rel=0.2)
+    assert "pointsaga" in said
+
+
+@pytest.mark.parametrize("rounds", [140, 300])
+@pytest.mark.parametrize("share", [1, 0.5, 0.25])
+def test_a_kappa_that_is_right_or_small_is_not_in_doubt(share, rounds):
+    n = round(rounds / math.sqrt(share))
+    assert told(share * RIGHT, walk(share * RIGHT, n)) == ""
+
+
+def test_a_gap_that_grows():
+    said = told(RIGHT, np.linspace(1, 2, 300))
+    assert 0 < float(said.split("--set kappa=")[1].split(",")[0]) < RIGHT / 10
+
+
+def test_what_is_not_judged():
+    """A short run; the last digits, where only rounding is left; lost uploads; steps of other
+    lengths than the theorem's; a method that promises nothing."""
+    slow = walk(4 * RIGHT, 300)
+    assert told(4 * RIGHT, slow) != ""
+    assert told(4 * RIGHT, slow[:60]) == ""
+    assert told(RIGHT, np.append(walk(RIGHT, 600), np.full(600, 1e-15))) == ""
+    assert told(4 * RIGHT, slow, who=Lossy(Everyone(2), 0.1)) == ""
+    assert told(4 * RIGHT, slow, eta=0.9) == ""
+    assert advice(federation(FedDCD(), Everyone(2)), None, recorded(slow), 1e-9) == ""
+
+
+@pytest.mark.parametrize("rounds", [60, 150])
+def test_a_target_that_was_not_reached_gets_an_estimate(rounds):
+    gaps, target = walk(RIGHT, 1000), 1e-9
+    reached = 1 + int(np.argmax(gaps <= target))
+    said = told(RIGHT, gaps[:rounds], target)
+    more = int(re.findall(r"about ([\d,]+) more rounds", said)[0])
+    assert 0.7 < (reached - rounds) / more < 1.4
+    assert told(RIGHT, gaps[: reached + 5], target) == ""
+
+
+def test_the_command_prints_it_and_the_files_hold_it(tmp_path, capsys):
+    options = "--data synthetic:n=60,d=4,groups=6 --model ridge --clients 6 --tau 3 --l2 0.01"
+    options += " --algorithm accfeddcd --rounds 60 --set kappa=1"
+    with pytest.raises(SystemExit, match="0"):
+        main(["run", *options.split(), "--out", str(tmp_path / "run")])
+    said = json.loads((tmp_path / "run" / "summary.json").read_text())["advice"]
+    assert "kappa = 1 is in doubt" in said
+    assert f"accfeddcd: {said}" in capsys.readouterr().out
+    assert "kappa = 1 is in doubt" in (tmp_path / "run" / "report.html").read_text()
