@@ -25,7 +25,7 @@ from feddcd.algorithms import (
     usual_bytes,
     with_parts,
 )
-from feddcd.algorithms._coding import code_square
+from feddcd.algorithms._coding import code_brief, code_logs, code_square
 
 X = np.random.default_rng(0).standard_normal(40)
 
@@ -131,3 +131,20 @@ def test_filled_is_the_inverse_of_with_parts():
     again = filled(value, with_parts(value, (1.0, 0.0)), (1.0, 0.0))
     for a, b in zip(jax.tree.leaves(again), jax.tree.leaves(value), strict=True):
         assert np.array_equal(a, b)
+
+
+def test_logarithms_are_as_right_for_small_entries_as_for_large():
+    """One byte with the sign: 126 steps for 16 octaves, half a step is a factor of 2^(1/15.75)."""
+    x = np.array([3.0, -0.4, 7e-3, -1e-4, 1e-6, 0.0])
+    back = np.asarray(opened(code_logs(jnp.asarray(x))))
+    np.testing.assert_allclose(back[:4], x[:4], rtol=2 ** (1 / 15.75) - 1)
+    assert list(back[4:]) == [0.0, 0.0]
+    assert float(back[0]) == 3.0
+    assert not np.asarray(opened(code_logs(jnp.zeros(3)))).any()
+
+
+@pytest.mark.parametrize("x", [0.0, 1.0, -2.71828, 1e30, 3e-9])
+def test_two_bytes_hold_a_number_within_half_a_percent(x):
+    coded = code_brief(jnp.asarray(x))
+    assert coded.q.nbytes == 2
+    assert float(opened(coded)) == pytest.approx(x, rel=2**-8)

@@ -13,9 +13,11 @@ from feddcd.algorithms import _guard as guards
 from feddcd.algorithms import _metric as metrics
 from feddcd.algorithms import _start as starts
 from feddcd.algorithms._coding import code_square, opened
+from feddcd.algorithms._start import Form
 from feddcd.algorithms.fedqn import QNDown
 
 D, L2 = 6, 0.01
+FORM = Form(D, 1)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -33,7 +35,7 @@ def learned(pairs: int):
     """A metric from a Hessian and some pairs, and the same by matrices."""
     random, A = np.random.default_rng(1), matrix(3)
     upper = jnp.asarray(matrix()[np.triu_indices(D)])
-    base, _ = starts.base_from(upper, D, jnp.asarray(1e9))
+    base, _ = starts.base_from(upper, FORM, jnp.asarray(1e9))
     held = metrics.no_pairs(D, 4, jnp.float64)
     put = jax.jit(lambda held, s, y: metrics.put_pair(held, base, s, y, L2))
     kept = []
@@ -67,7 +69,7 @@ def test_the_metric_is_the_matrix(pairs):
 def test_a_start_of_eight_bits_is_positive_and_near():
     H = matrix(scale=np.array([1e-4, 1e-2, 1.0, 1.0, 1e2, 1e4]))
     sent = opened(code_square(jnp.asarray(H), 8))
-    (C, rest), diagonal = starts.base_from(sent, D, jnp.asarray(1e9))
+    (C, rest), diagonal = starts.base_from(sent, FORM, jnp.asarray(1e9))
     H0 = np.asarray(C @ C.T + jnp.diag(rest))
     root = np.sqrt(np.diag(H))
     values = scipy.linalg.eigvalsh(H0 / root / root[:, None], H / root / root[:, None])
@@ -77,7 +79,7 @@ def test_a_start_of_eight_bits_is_positive_and_near():
 
 def test_columns_that_nobody_has_get_the_usual_curvature():
     H = np.diag([1.0, 0.0, 4.0, 0.0, 9.0, 4.0])
-    _, diagonal = starts.base_from(jnp.asarray(H[np.triu_indices(D)]), D, jnp.asarray(1e9))
+    _, diagonal = starts.base_from(jnp.asarray(H[np.triu_indices(D)]), FORM, jnp.asarray(1e9))
     assert list(np.asarray(diagonal)) == [1.0, 4.0, 4.0, 4.0, 9.0, 4.0]
 
 
@@ -88,7 +90,7 @@ def test_a_sketch_leaves_no_direction_without_curvature():
     Q = np.linalg.qr(random.standard_normal((d, d)))[0]
     H = (Q / np.arange(1.0, d + 1) ** 2) @ Q.T
     probes = starts._probes(d, jnp.float64)
-    (C, rest), _ = jax.jit(lambda Y: starts.base_from(Y, d, jnp.asarray(1e9)))(H @ probes)
+    (C, rest), _ = jax.jit(lambda Y: starts.base_from(Y, Form(d, 1), jnp.asarray(1e9)))(H @ probes)
     H0 = np.asarray(C) @ np.asarray(C).T + np.diag(rest)
     assert scipy.linalg.eigvalsh(H, H0).max() < 100
 
@@ -99,7 +101,7 @@ def test_a_sketch_leaves_no_direction_without_curvature():
 def test_the_start_comes_from_all_over_the_cohort(asked, places):
     """In a list that is sorted by label the first three would hold the same one."""
     method, yes = FedQN(jnp.zeros(3)), jnp.asarray(True)
-    down = QNDown(jnp.zeros(3), jnp.zeros(3, jnp.int8), yes, yes)
+    down = QNDown(jnp.zeros(3), jnp.zeros(3, jnp.int8), yes, yes, yes)
     own = [method.addressed(down, jnp.asarray(k), jnp.asarray(asked)) for k in range(asked)]
     assert [k for k in range(asked) if own[k].start] == places
     none = down._replace(start=~yes)
@@ -122,29 +124,84 @@ def test_trouble_makes_the_guard_grow_and_three_times_in_a_row_the_metric():
     assert float(idle.least) > 1.0
 
 
+def test_a_pair_of_few_sites_needs_more_of_them():
+    """Eight sites, or half of all; of many sites a fifth."""
+    assert [metrics.enough_of(N) for N in (6, 16, 20, 40, 50)] == [0.5, 0.5, 0.4, 0.2, 0.2]
+    state = metrics.nothing_learned(2, 2, 4, jnp.float64)
+    one = jnp.ones(2)
+    more = metrics.Gathered(0.3 * one, 0.3 * one, jnp.asarray(0.3))
+    assert int(metrics.learn(state, more, L2, 0.2).pairs.n) == 1
+    waits = metrics.learn(state, more, L2, 0.5)
+    assert int(waits.pairs.n) == 0
+    assert int(metrics.learn(waits, more, L2, 0.5).pairs.n) == 1
+
+
 def test_a_step_is_shorter_while_sites_are_unseen():
     """30 % of the weight spoke; the other 70 % count three tenths: 0.3 / (0.3 + 0.3 0.7)."""
     assert float(guards.trusted(jnp.asarray(0.3))) == pytest.approx(0.3 / 0.51)
     assert float(guards.trusted(jnp.asarray(1.0))) == 1.0
 
 
+def test_two_traces_are_the_hessian_of_softmax_at_zero():
+    """At w = 0 every class has the chance 1/K, and the Hessian is X'X/n ⊗ (I/K - 11'/K²)."""
+    n, p, K = 40, 5, 3
+    X = np.random.default_rng(4).standard_normal((n, p))
+    loss = lambda w: jnp.mean(jax.nn.logsumexp(X @ w.reshape(p, K), axis=1))
+    form, yes = Form(p, K), jnp.asarray(True)
+    sent = opened(starts.measured(loss, jnp.zeros(p * K), yes, form))
+    (C, rest), diagonal = starts.base_from(sent, form, jnp.asarray(1e9))
+    H = np.kron(X.T @ X / n, np.eye(K) / K - 1 / K**2)
+    np.testing.assert_allclose(diagonal, np.diag(H), rtol=1e-6)
+    # eight bits of correlations: half a unit of 1/127 for each of 5 columns
+    np.testing.assert_allclose(C @ C.T + jnp.diag(rest), H, atol=5 / 254 * np.diag(H).max())
+    twice = lambda w: loss(w) + loss(w + 1.0)
+    both = opened(starts.measured(twice, jnp.ones(p * K), yes, form))
+    A, B = np.zeros((p, p)), np.zeros((K, K))
+    A[np.triu_indices(p)], B[np.triu_indices(K)] = both
+    whole = np.asarray(jax.hessian(twice)(jnp.ones(p * K))).reshape(p, K, p, K)
+    np.testing.assert_allclose(np.diag(A), np.einsum("jaja->j", whole), rtol=1e-6)
+    np.testing.assert_allclose(B[0], np.einsum("jajb->ab", whole)[0], rtol=1e-5)
+
+
+def test_parameters_that_are_no_matrix_have_one_output():
+    assert starts.form_of(jnp.zeros((7, 3))) == (7, 3)
+    assert starts.form_of({"w": jnp.zeros((7, 3)), "b": jnp.zeros(3)}) == (24, 1)
+    assert (Form(64, 10).whole, Form(640, 1).whole, Form(199, 20).whole) == (True, False, False)
+
+
 def test_bytes_are_those_that_travel():
-    """Of 13 x 3 parameters: the first cohort in single precision, three of them with 39 numbers of
-    32 bits, 39 38 / 2 correlations of 8 and the number of rows; later 8 bits a number and a unit.
-    A number of 32 bits goes with each."""
+    """Of 13 x 3 parameters: all in 8 bits a number and a unit, and a number of two bytes. Three of
+    the first cohort send 13 numbers of 32 bits, 13 12 / 2 correlations of 8, the 3 4 / 2 numbers of
+    the outputs and the number of rows, too."""
     run = feddcd.run("wine", algorithm="fedqn", clients=10, tau=6, rounds=3, l2=0.01)
-    d = 13 * 3
-    first = 6 * (4 * d + 4) + 3 * (4 * d + d * (d - 1) // 2 + 4)
-    later = 6 * (d + 4 + 4)
-    assert list(run.history["bytes_up"]) == [first, first + later, first + 2 * later]
+    each = 6 * (13 * 3 + 4 + 2)
+    start = 3 * (4 * 13 + 13 * 12 // 2 + 4 * 6 + 4)
+    assert list(run.history["bytes_up"]) == [each + start, 2 * each + start, 3 * each + start]
 
 
 def test_the_start_has_eight_bits_also_where_gradients_have_64():
     few = {"clients": 10, "tau": 6, "rounds": 1, "l2": 0.01}
     run = feddcd.run("wine", algorithm="fedqn", settings={"bits": 64}, **few)
-    d = 13 * 3
-    start = 3 * (4 * d + d * (d - 1) // 2 + 4)
-    assert list(run.history["bytes_up"]) == [6 * (8 * d + 8) + start]
+    start = 3 * (4 * 13 + 13 * 12 // 2 + 4 * 6 + 4)
+    assert list(run.history["bytes_up"]) == [6 * (8 * 13 * 3 + 8) + start]
+
+
+def test_of_few_parameters_new_sites_send_their_hessian_later_too():
+    """Two of six sites in a round: each sends its Hessian once, and later no site does."""
+    method = FedQN(jnp.zeros((4, 1)))
+    server = method.init_server(jnp.zeros((4, 1)))
+    down = method.broadcast(server, jax.random.key(0))
+    assert bool(down.start)
+    later = server._replace(started=jnp.asarray(True), seen=jnp.asarray(0.4))
+    down = method.broadcast(later, jax.random.key(0))
+    parts = lambda seen: [bool(part) for part in method._parts(down, jnp.asarray(seen))]
+    assert parts(False) == [False, True, False, True]  # change, fresh, first, start
+    assert parts(True) == [True, False, False, False]
+    ended = later._replace(seen=jnp.asarray(1.0))
+    assert not bool(method.broadcast(ended, jax.random.key(0)).start)
+    large = FedQN(jnp.zeros((13, 1)))
+    after = large.init_server(jnp.zeros((13, 1)))._replace(started=jnp.asarray(True))
+    assert not bool(large.broadcast(after, jax.random.key(0)).start)
 
 
 def test_bits_are_powers_of_two():

@@ -20,6 +20,7 @@ from .._types import Key
 Bits = Literal[8, 16, 32, 64]
 BITS = (8, 16, 32, 64)
 _WHOLE = {8: jnp.int8, 16: jnp.int16}
+LOG_STEPS = 126 / 16  # of an octave
 
 
 class Coded(NamedTuple):
@@ -43,6 +44,19 @@ class Square(NamedTuple):
 
     diagonal: Float[Array, " d"]
     q: Array  # correlations, times the largest whole number of their kind
+
+
+class Logs(NamedTuple):
+    """Signs and logarithms, in parts of the largest: as right for small entries as for large."""
+
+    q: Array  # 127 is the largest, 0 is 0
+    unit: Float[Array, ""]
+
+
+class Brief(NamedTuple):
+    """A number in two bytes: the first two of single precision."""
+
+    q: Int[Array, ""]
 
 
 class Ranked(NamedTuple):
@@ -82,6 +96,20 @@ def _code(x: Array, key: Key | None, bits: Bits, columns: bool) -> Array | Coded
     move = 0.5 if key is None else jax.random.uniform(key, x.shape, x.dtype)
     q = jnp.where(unit > 0, jnp.clip(jnp.floor(steps + move), -most, most), 0)
     return Coded(q.astype(_WHOLE[bits]), unit)
+
+
+def code_logs(x: Float[Array, " d"]) -> Logs:
+    """Each entry within 4.5 % in one byte; below 2^-16 of the largest it is 0."""
+    unit = jnp.max(jnp.abs(x), initial=0.0).astype(jnp.float32)
+    part = jnp.abs(x) / jnp.where(unit > 0, unit, 1).astype(x.dtype)
+    steps = 127 + jnp.round(LOG_STEPS * jnp.log2(jnp.where(part > 0, part, 1)))
+    there = (part > 0) & (unit > 0) & (steps >= 1)
+    q = jnp.where(there, jnp.sign(x) * jnp.clip(steps, 1, 127), 0)
+    return Logs(q.astype(jnp.int8), unit)
+
+
+def code_brief(x: Float[Array, ""]) -> Brief:
+    return Brief(jax.lax.bitcast_convert_type(x.astype(jnp.bfloat16), jnp.int16))
 
 
 def code_square(H: Float[Array, "d d"], bits: Bits) -> Square:
@@ -127,6 +155,12 @@ def _open(x: Any) -> Any:
         return q if x.unit is None else q * x.unit.astype(q.dtype)
     if isinstance(x, Square):
         return _open_square(x)
+    if isinstance(x, Logs):
+        q = x.q.astype(jnp.result_type(float))
+        size = x.unit.astype(q.dtype) * jnp.exp2((jnp.abs(q) - 127) / LOG_STEPS)
+        return jnp.where(q == 0, 0, jnp.sign(q) * size)
+    if isinstance(x, Brief):
+        return jax.lax.bitcast_convert_type(x.q, jnp.bfloat16).astype(jnp.result_type(float))
     if isinstance(x, Ranked):
         return ((x.V * x.values) @ x.V.T)[jnp.triu_indices(len(x.V))]
     if isinstance(x, Picked):
@@ -140,7 +174,7 @@ def _open(x: Any) -> Any:
 
 
 def _is_marked(x: Any) -> bool:
-    return isinstance(x, Coded | Square | Ranked | Picked | Extra)
+    return isinstance(x, Coded | Square | Logs | Brief | Ranked | Picked | Extra)
 
 
 def _is_extra(x: Any) -> bool:

@@ -17,7 +17,9 @@ from .. import tree
 from .._types import Scalar
 
 Flat = Float[Array, " d"]
-ENOUGH = 0.2  # of all weight, for a pair
+ENOUGH = 0.2  # of all weight, for a pair; of few sites more,
+VISITS = 8  # as many sites as that,
+MOST_ENOUGH = 0.5  # but not more of the weight
 DAMP = 0.2  # Powell's
 GAMMA = (0.02, 1.0)  # least and most of γ
 PAIRS = 100  # the most that are kept
@@ -78,6 +80,11 @@ def pairs_of(d: int) -> int:
     return max(2, min(PAIRS, NUMBERS // d))
 
 
+def enough_of(N: int) -> float:
+    """The part of all weight that a pair needs: few sites may bend otherwise than the mean."""
+    return max(ENOUGH, min(MOST_ENOUGH, VISITS / N))
+
+
 def nothing_learned(d: int, rank: int, memory: int, dtype) -> MetricState:
     zero = jnp.zeros(d, dtype)
     base = Base(jnp.zeros((d, rank), dtype), zero + 1)
@@ -90,7 +97,7 @@ def nothing_learned(d: int, rank: int, memory: int, dtype) -> MetricState:
     return MetricState(gathered, pairs, metric)
 
 
-def learn(learned: MetricState, more: Gathered, l2: float) -> MetricState:
+def learn(learned: MetricState, more: Gathered, l2: float, enough: float = ENOUGH) -> MetricState:
     """With a pair, once enough weight is gathered."""
     gathered = tree.add(learned.gathered, more)
 
@@ -100,7 +107,7 @@ def learn(learned: MetricState, more: Gathered, l2: float) -> MetricState:
         pairs = put_pair(learned.pairs, base, s / weight, y / weight, l2)
         return MetricState(tree.zeros(gathered), pairs, assembled(base, pairs, l2))
 
-    return jax.lax.cond(gathered.weight >= ENOUGH, put, lambda: learned._replace(gathered=gathered))
+    return jax.lax.cond(gathered.weight >= enough, put, lambda: learned._replace(gathered=gathered))
 
 
 def no_pairs(d: int, memory: int, dtype) -> Secants:

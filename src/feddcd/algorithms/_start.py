@@ -1,26 +1,36 @@
 """How the metric of FedQN begins: with the Hessian of a few sites, in few bits.
 
-Up to 199 parameters it travels as its diagonal and correlations. Above, its products with random
-signs do, which are the same everywhere: Nystroem's factors follow from them. Eight bits are enough,
-whatever the changes of gradients have: the metric moves no fixed point, and more save no round.
+Up to 199 parameters it travels as its diagonal and correlations. Of a matrix w with p inputs and K
+outputs only its two partial traces do, A of p x p and B of K x K:
+
+    H = A ⊗ B / tr A,    exact for softmax at w = 0, where B = I/K - 11'/K²
+
+Above, its products with random signs travel, which are the same everywhere: Nystroem's factors
+follow from them. Eight bits are enough, whatever the changes of gradients have: the metric moves no
+fixed point, and more save no round.
 """
 
+import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from .._types import Scalar
-from ._coding import Bits, code, code_square
+from .._types import Params, Scalar
+from ._coding import Bits, Extra, code, code_square
 from ._metric import NUMBERS, Base, Flat
 
 SITES = 3  # of the first cohort
-WHOLE = 199  # parameters, up to which the Hessian is sent as it is
+WHOLE = 199  # inputs, up to which the Hessian is sent as it is
+MATRIX = 1000  # parameters, up to which two traces stand for it
+SMALL = 12  # parameters, up to which new sites send their Hessian in later rounds, too
 RANK = 20  # random vectors whose products with it are sent else; fewer where d is very large
 BITS: Bits = 8
 ROUNDED = 0.1  # of the noise of rounding: smaller eigenvalues are raised to it
 FLOOR = 1e-4  # of the diagonal, in every direction
+ALL = 1 - 1e-5  # of the weight of all: what is left is rounding
 CUT = 1e-3  # of the largest: smaller eigenvalues of a sketch are noise
 
 
@@ -29,47 +39,112 @@ def begins(place: Int[Array, ""], asked: Int[Array, ""]) -> Bool[Array, ""]:
     return jnp.any(place == jnp.arange(SITES) * asked // SITES)
 
 
-def rank_of(d: int) -> int:
-    return d if d <= WHOLE else max(2, min(RANK, NUMBERS // d))
+class Form(NamedTuple):
+    """Of the parameters: a matrix of p x K, or any d of them with K = 1."""
+
+    p: int
+    K: int
+
+    @property
+    def size(self) -> int:
+        return self.p * self.K
+
+    @property
+    def whole(self) -> bool:
+        return self.p <= WHOLE and self.size <= MATRIX
 
 
-def measured(phi: Callable[[Flat], Scalar], x: Flat, wanted: Bool[Array, ""]) -> PyTree:
+def form_of(like: Params) -> Form:
+    shapes = [jnp.shape(x) for x in jax.tree.leaves(like)]
+    if len(shapes) == 1 and len(shapes[0]) == 2:
+        return Form(*shapes[0])
+    return Form(sum(math.prod(shape) for shape in shapes), 1)
+
+
+def rank_of(form: Form) -> int:
+    return form.size if form.whole else _sketched(form.size)
+
+
+def _sketched(d: int) -> int:
+    return max(2, min(RANK, NUMBERS // d))
+
+
+def measured(phi: Callable[[Flat], Scalar], x: Flat, wanted: Bool[Array, ""], form: Form) -> PyTree:
     """What a site sends of its Hessian at x; zeros where nobody asks for it."""
 
     def measure() -> PyTree:
-        if x.size <= WHOLE:
+        if form.whole and form.K == 1:
             return code_square(jax.hessian(phi)(x), BITS)
         _, hvp = jax.linearize(jax.grad(phi), x)
+        if form.whole:
+            A, B = _traces(hvp, form, x.dtype)
+            return code_square(A, BITS), code_square(B, 32)
         return code(jax.lax.map(hvp, _probes(x.size, x.dtype).T).T, BITS, columns=True)
 
     blank = lambda: jax.tree.map(lambda y: jnp.zeros(y.shape, y.dtype), jax.eval_shape(measure))
     return jax.lax.cond(wanted, measure, blank)
 
 
-def base_from(sent: Array, d: int, rows: Scalar) -> tuple[Base, Flat]:
+def _traces(hvp: Callable[[Flat], Flat], form: Form, dtype) -> tuple[Array, Array]:
+    """A = sum over outputs of the inputs' blocks, B = sum over inputs of the outputs' blocks."""
+    p, K = form
+
+    def of_input(j: Int[Array, ""]) -> tuple[Array, Array]:
+        units = jnp.zeros((K, p, K), dtype).at[jnp.arange(K), j, jnp.arange(K)].set(1)
+        rows = jax.vmap(hvp)(units.reshape(K, -1)).reshape(K, p, K)
+        return jnp.einsum("aka->k", rows), rows[:, j]
+
+    A, B = jax.lax.map(of_input, jnp.arange(p))
+    B = jnp.sum(B, 0)
+    return (A + A.T) / 2, (B + B.T) / 2
+
+
+def nothing_shown(form: Form, dtype) -> Extra:
+    """No Hessian, and no rows, as they are summed."""
+    zero = jnp.zeros((), dtype)
+    triangle = lambda d: jnp.zeros(d * (d + 1) // 2, dtype)
+    sent = triangle(form.p) if form.K == 1 else (triangle(form.p), triangle(form.K))
+    return Extra(zero, (sent, zero))
+
+
+def base_from(sent: PyTree, form: Form, rows: Scalar) -> tuple[Base, Flat]:
     """H₀ from the mean of what sites with so many rows sent, opened, and its diagonal."""
-    if d <= WHOLE:
-        return _whole_base(sent, d, rows)
-    return _sketched_base(sent, _probes(d, sent.dtype))
+    if not form.whole:
+        return _sketched_base(sent, _probes(form.size, sent.dtype))
+    A, B = sent if form.K > 1 else (sent, jnp.ones(1, sent.dtype))
+    return _whole_base(A, B, form, rows)
 
 
 def _probes(d: int, dtype) -> Float[Array, "d r"]:
-    return jax.random.rademacher(jax.random.key(0), (d, rank_of(d)), dtype)
+    return jax.random.rademacher(jax.random.key(0), (d, _sketched(d)), dtype)
 
 
-def _whole_base(upper: Float[Array, " d_d_1_2"], d: int, rows: Scalar) -> tuple[Base, Flat]:
-    """H₀ from the upper triangle of a Hessian of so many rows, its correlations rounded, and its
-    diagonal. Few rows say little of correlations."""
+def _whole_base(A: Array, B: Array, form: Form, rows: Scalar) -> tuple[Base, Flat]:
+    """H₀ from the upper triangles of A and B, of so many rows: correlations of inputs are rounded,
+    and few rows say little of them."""
+    p, K = form
+    of_inputs, inputs, P = _correlations(A, p)
+    of_outputs, outputs, Q = _correlations(B, K)
+    trace = jnp.sum(of_outputs)
+    diagonal = jnp.kron(of_inputs, of_outputs) / (trace if K > 1 else 1)
+    most = 2.0 ** (BITS - 1) - 1
+    # the norm of a mean of matrices of roundings
+    noise = outputs[-1] * 2 * jnp.sqrt(p / 12 / SITES) / most
+    floor, a = jnp.maximum(ROUNDED * noise, FLOOR), (p / (p + rows.astype(A.dtype))) ** 2
+    values = jnp.kron(inputs, outputs)
+    vectors = jnp.kron(P, Q)
+    C = jnp.sqrt(diagonal)[:, None] * vectors * jnp.sqrt((1 - a) * jnp.maximum(values - floor, 0))
+    return Base(C, ((1 - a) * floor + a) * diagonal), diagonal
+
+
+def _correlations(upper: Array, d: int) -> tuple[Flat, Flat, Float[Array, "d d"]]:
+    """The diagonal of a matrix, and the eigenvalues and vectors of its correlations."""
     H = jnp.zeros((d, d), upper.dtype).at[jnp.triu_indices(d)].set(upper)
     diagonal = _usual_where_zero(jnp.diag(H))
     root = jnp.sqrt(diagonal)
     H = H + jnp.triu(H, 1).T
     values, vectors = jnp.linalg.eigh(H / root / root[:, None])
-    most = 2.0 ** (BITS - 1) - 1
-    noise = 2 * jnp.sqrt(d / 12 / SITES) / most  # the norm of a mean of matrices of roundings
-    floor, a = jnp.maximum(ROUNDED * noise, FLOOR), (d / (d + rows.astype(upper.dtype))) ** 2
-    C = root[:, None] * vectors * jnp.sqrt((1 - a) * jnp.maximum(values - floor, 0))
-    return Base(C, ((1 - a) * floor + a) * diagonal), diagonal
+    return diagonal, jnp.maximum(values, 0), vectors
 
 
 def _sketched_base(Y: Float[Array, "d r"], probes: Float[Array, "d r"]) -> tuple[Base, Flat]:

@@ -13,7 +13,7 @@ more than M says: b_i against |x - w_i|²_M / 2. No local problem is solved: a v
 A step's energy in the first metric is limited, too (`_guard.py`).
 """
 
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -29,57 +29,10 @@ from . import _guard as guards
 from . import _metric as metrics
 from . import _start as starts
 from ._base import Method, Sends, Upload
-from ._coding import BITS, Bits, Extra, code, opened
-from ._guard import Caution
-from ._metric import Flat, MetricState
+from ._coding import BITS, Bits, Extra, code, code_brief, code_logs, opened
+from ._metric import Flat
 from ._recalling import AbstractRecalling, Recalled
-
-
-class QNDown(NamedTuple):
-    x: Flat
-    scale: Int[Array, " d"]  # in which changes are coded, as powers of the root of 2
-    opening: Bool[Array, ""]  # nothing is known of the metric yet
-    start: Bool[Array, ""]  # this site is asked for its Hessian
-
-
-class QNClient(NamedTuple):
-    w: Flat
-    g: Flat  # as the server has it
-    seen: Bool[Array, ""]
-    weight: Scalar
-
-
-class QNNote(NamedTuple):
-    w: Flat
-    seen: Bool[Array, ""]
-
-
-class QNUpload(NamedTuple):
-    bend: Array  # b_i; 0 of a site that is new; before there is a scale, φ_i(x)
-    change: Extra  # D_i of a site that was seen before
-    fresh: Extra  # ∇φ_i of a new one
-    first: Extra  # the same before there is a scale, in single precision
-    start: Extra  # the Hessian at x, or its products with random vectors
-
-
-class QNReminder(NamedTuple):
-    """All of it zero for a site that is new."""
-
-    seen: Scalar
-    moved: Flat  # x - w_i
-    guess: Scalar  # |x - w_i|²_M / 2
-    square: Scalar  # |x - w_i|² / 2
-
-
-class QNServer(NamedTuple):
-    x: Flat
-    w: Flat  # sum of w_i over the sites seen, over the weight of all
-    g: Flat
-    seen: Scalar  # their part of that weight
-    started: Bool[Array, ""]
-    scale: Int[Array, " d"]
-    guard: Caution
-    learned: MetricState
+from ._remembered import QNClient, QNDown, QNNote, QNReminder, QNServer, QNUpload
 
 
 class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
@@ -91,6 +44,7 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
     like: Params  # any w: gives the structure to the flat vectors
     l2: float | None = None
     bits: Bits = 8
+    enough: float = metrics.ENOUGH  # of all weight, for a pair
 
     def __check_init__(self):
         if self.bits not in BITS:
@@ -100,13 +54,22 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
     def size(self) -> int:
         return sum(x.size for x in jax.tree.leaves(self.like))
 
+    @property
+    def _form(self) -> starts.Form:
+        return starts.form_of(self.like)
+
+    @property
+    def _small(self) -> bool:
+        return self.size <= starts.SMALL
+
     def init_server(self, w: Params) -> QNServer:
         x = ravel_pytree(w)[0]
-        zero, none = jnp.zeros_like(x), jnp.zeros((), x.dtype)
-        rank, memory = starts.rank_of(self.size), metrics.pairs_of(self.size)
-        learned = metrics.nothing_learned(self.size, rank, memory, x.dtype)
-        exponents, guard = jnp.zeros(self.size, jnp.int8), guards.new_guard(x.dtype)
-        return QNServer(x, zero, zero, none, jnp.asarray(False), exponents, guard, learned)
+        zero, none, d = jnp.zeros_like(x), jnp.zeros((), x.dtype), self.size
+        rank, memory = starts.rank_of(self._form), metrics.pairs_of(d)
+        learned = metrics.nothing_learned(d, rank, memory, x.dtype)
+        exponents, guard = jnp.zeros(d, jnp.int8), guards.new_guard(x.dtype)
+        shown = starts.nothing_shown(self._form, x.dtype) if self._small else None
+        return QNServer(x, zero, zero, none, jnp.asarray(False), exponents, guard, learned, shown)
 
     def init_client(self, f: AbstractProblem, w: Params) -> QNClient:
         x = ravel_pytree(w)[0]
@@ -117,7 +80,9 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
         return f.weight
 
     def broadcast(self, server: QNServer, key: Key) -> QNDown:
-        return QNDown(server.x, server.scale, ~server.started, ~server.started)
+        opening = ~server.started
+        asks = opening | (server.seen < starts.ALL) if self._small else opening
+        return QNDown(server.x, server.scale, opening, asks, asks)
 
     def addressed(self, down: QNDown, place: Int[Array, ""], asked: Int[Array, ""]) -> QNDown:
         return down._replace(start=down.start & starts.begins(place, asked))
@@ -127,7 +92,8 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
 
     def _parts(self, down: QNDown, seen: Bool[Array, ""]) -> tuple[Bool[Array, ""], ...]:
         """Of change, fresh, first and start."""
-        return seen & ~down.opening, ~seen & ~down.opening, down.opening, down.start
+        start = down.start & (down.opening | ~seen)
+        return seen & ~down.opening, ~seen & ~down.opening, down.opening, start
 
     def client_step(self, f, client: QNClient, down: QNDown, key: Key):
         x, phi = down.x, lambda w: self._phi(f, w)
@@ -135,13 +101,15 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
         scale, moved = starts.roots(down.scale, x.dtype), grad - client.g
         sound = guards.within_reach(value, moved / scale)
         moved = jnp.where(sound, moved, 0)
-        D, single = code(moved / scale, self.bits), code(moved, max(self.bits, 32))  # pyright: ignore
+        D = code(moved / scale, self.bits)
+        single = code_logs(moved) if self.bits == 8 else code(moved, max(self.bits, 32))  # pyright: ignore
         sent = jnp.where(down.opening, opened(single), scale * opened(D))
         bend = jnp.where(client.seen, moved @ (x - client.w) / 2, 0)
         bend = jnp.where(down.opening, value, jnp.where(sound, bend, guards.BEYOND))
-        bend = bend.astype(x.dtype if self.bits == 64 else jnp.float32)
+        if self.bits < 64:
+            bend = code_brief(bend) if self.bits == 8 else bend.astype(jnp.float32)
         change, fresh, first, start = self._parts(down, client.seen)
-        begin = starts.measured(phi, x, down.opening), f.rows.astype(jnp.float32)
+        begin = starts.measured(phi, x, down.asks, self._form), f.rows.astype(jnp.float32)
         upload = QNUpload(
             bend, Extra(change, D), Extra(fresh, D), Extra(first, single), Extra(start, begin)
         )
@@ -173,11 +141,11 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
         opening, bend = ~server.started, sent.bend.astype(w.dtype)
         loss = jnp.where(opening, jnp.abs(bend), server.guard.loss)
         server = server._replace(w=w, g=g, seen=seen, guard=server.guard._replace(loss=loss))
-        server = self._started(server, sent.start)
+        server = self._started(server, sent.start, share)
         # before the metric starts sites do not send changes apart
         part = jnp.where(sent.change.there > 0, share, 0)
         more = metrics.Gathered(part * known.moved, part * y, part * known.seen)
-        learned = metrics.learn(server.learned, more, self._l2)
+        learned = metrics.learn(server.learned, more, self._l2, self.enough)
         bend, guess = bend + self._l2 * known.square, known.guess
         certain = (guess > 0) & ~opening
         ratio = jnp.where(certain, bend / jnp.where(certain, guess, 1), 1.0)
@@ -186,20 +154,25 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
         server = server._replace(guard=guard, learned=learned)
         return self._moved(server, guess, share), None
 
-    def _started(self, server: QNServer, start: Extra) -> QNServer:
+    def _started(self, server: QNServer, start: Extra, share: Scalar) -> QNServer:
         """With the metric of the sites that sent a Hessian, if any did."""
+        come = start.there > 0
+        if server.shown is not None:
+            start = tree.axpy(share, start, server.shown)
+            server = server._replace(shown=start)
 
         def begin() -> QNServer:
             sent, rows = jax.tree.map(lambda x: x / start.there, start.value)
-            base, diagonal = starts.base_from(sent, self.size, starts.SITES * rows)
+            base, diagonal = starts.base_from(sent, self._form, starts.SITES * rows)
             metric = metrics.assembled(base, server.learned.pairs, self._l2)
             learned, yes = server.learned._replace(metric=metric), jnp.asarray(True)
             _, r = self._residual(server)
             guard = guards.measured(server.guard, r @ metrics.solve(metric, r, self._l2) / 2)
+            guard = tree.where(server.started, server.guard, guard)
             exponents = starts.exponents(diagonal)
             return server._replace(started=yes, scale=exponents, learned=learned, guard=guard)
 
-        return jax.lax.cond(start.there > 0, begin, lambda: server)
+        return jax.lax.cond(come, begin, lambda: server)
 
     def _moved(self, server: QNServer, guess: Scalar, share: Scalar) -> QNServer:
         """At the next x; `guess` is the energy between the cohort's last points and this x."""
@@ -255,7 +228,8 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
         learned, held = server.learned, (server.w, server.g, server.seen)
         w, g, seen = tree.scale(ratio, held)
         learned = learned._replace(gathered=tree.scale(ratio, learned.gathered))
-        return server._replace(w=w, g=g, seen=seen, learned=learned)
+        shown = None if server.shown is None else tree.scale(ratio, server.shown)
+        return server._replace(w=w, g=g, seen=seen, learned=learned, shown=shown)
 
     def chosen(self, server: QNServer) -> dict[str, Scalar]:
         guard, number = server.guard, lambda x: x.astype(server.x.dtype)
@@ -287,7 +261,9 @@ FEDQN = Method(
     about="remembered gradients in one learned metric: few bytes",
     reveals="changes of this site's gradient, and once its Hessian",
     algorithm=FedQN,
-    make=lambda given: FedQN(given.w, given.l2, **given.settings),
+    make=lambda given: FedQN(
+        given.w, given.l2, enough=metrics.enough_of(given.N), **given.settings
+    ),
     exact=True,
     settings={"bits": whole(8)},
     sums=True,
