@@ -241,7 +241,7 @@ def test_an_old_ledger_is_refused_by_the_sites(home):
     for path in home.server.glob("ledger.db-*"):
         path.unlink()
     settings = home.path / "federation.toml"
-    settings.write_text(settings.read_text().replace("patience = 0.05", "patience = 0.6"))
+    settings.write_text(settings.read_text().replace("patience = 0.05", "patience = 2"))
     with pytest.raises(Stalled, match=r"the ledger is older|waited"):
         train(home, LocalNetwork(places(home), give_up := GiveUp()), 6)
     assert "the ledger is older than this site's state. Restore the newest ledger" in reasons(home)

@@ -148,7 +148,7 @@ def test_a_federation_in_one_process_whose_messages_get_lost(tmp_path, capsys, m
     for waiting in (_training, nodes):
         monkeypatch.setattr(waiting, "PAUSE_S", 0.01)
     spec = Spec(model="ridge", l2=1.0, weighting="samples", rounds=60)
-    config = Config("test", spec, patience=5.0, deadline=5.0)
+    config = Config("test", spec, patience=60.0, deadline=5.0)
     names = ["north", "south", "west"]
     home = create(tmp_path / "fed", names, config, data=load("wine"))
     simulate_command(home.path, 0, 0.2, 1)

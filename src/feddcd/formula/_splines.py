@@ -21,7 +21,15 @@ def ns(x: np.ndarray, knots: np.ndarray, bounds: np.ndarray, intercept: bool) ->
     if not intercept:
         basis, ends = basis[:, 1:], ends[:, 1:]
     Q, _ = np.linalg.qr(ends.T, mode="complete")
-    return basis @ Q[:, 2:]
+    # not by BLAS, which rounds one row alone in another way than many rows
+    return np.stack([_combined(basis, weights) for weights in Q[:, 2:].T], 1)
+
+
+def _combined(columns: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    total = columns[:, 0] * weights[0]
+    for column, weight in zip(columns.T[1:], weights[1:], strict=True):
+        total = total + column * weight
+    return total
 
 
 def rcs(x: np.ndarray, knots: np.ndarray) -> np.ndarray:
