@@ -15,7 +15,7 @@ from flwr.supercore.state.alembic import utils as migrations
 from sqlalchemy import create_engine
 
 from feddcd._pace import LinePace, Pace, network_of
-from feddcd.flower import link
+from feddcd.flower import _connections, link
 from feddcd.flower._responses import Clock, TooLarge, bound
 from feddcd.flower.link import LARGEST, SECRET, SETTINGS, SITES, DeskRoute, Doors
 
@@ -122,6 +122,55 @@ def test_a_request_is_as_long_as_it_says():
     assert statuses == [400] * 6 + [200]
     assert sizes == [5], "nothing else came to Flower"
     assert SETTINGS["access_log"] is False, "strangers write no lines of any length"
+
+
+async def held_open(starts, others):
+    """The answers to good requests while others were begun and not ended, or said nothing; and
+    how many of these are open at the end."""
+    good = f"POST {SITE} HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello".encode()
+
+    async def app(scope, receive, send):
+        while (await receive()).get("more_body"):
+            pass
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    listening = link._listen("127.0.0.1", 0)
+    settings = SETTINGS | {"limit_concurrency": len(starts) + 1}
+    doors = Doors(app, INSIDE, PASSWORD)
+    server = uvicorn.Server(uvicorn.Config(doors, lifespan="off", log_config=None, **settings))
+    serving, lines = asyncio.create_task(server.serve(sockets=[listening])), []
+    kept = []
+    for start in starts:
+        kept.append(await asyncio.open_connection(*listening.getsockname()))
+        kept[-1][1].write(start)
+    for wait in others:
+        await asyncio.sleep(wait)
+        reader, writer = await asyncio.open_connection(*listening.getsockname())
+        writer.write(good)
+        lines.append(int((await reader.readline() or b"x 0").split()[1]))
+        writer.close()
+        await writer.wait_closed()
+    still = len(server.server_state.connections)
+    for _, writer in kept:
+        writer.close()
+    server.should_exit = True
+    await serving
+    return lines, still
+
+
+def test_who_says_nothing_is_not_waited_for(monkeypatch):
+    """Strangers who hold all connections open: those are closed, and the next site is served."""
+    head = f"POST {SITE} HTTP/1.1\r\nHost: x\r\n".encode()
+    starts = [b"", b"", head, head + b"Content-Length: 5\r\n\r\nhe"]
+    monkeypatch.setattr(_connections, "HEAD_S", 0.3)
+    monkeypatch.setattr(_connections, "CALL_S", 0.3)
+    lines, still = asyncio.run(held_open(starts, (0.0, 0.5)))
+    assert lines == [503, 200]
+    assert still <= 1
+    monkeypatch.setattr(_connections, "OF_NETWORK", 4)
+    lines, _ = asyncio.run(held_open([b""] * 4, (0.1,)))
+    assert lines == [0], "one address has few of them"
 
 
 def test_a_body_ends_at_the_limit_whatever_was_said(monkeypatch):

@@ -28,6 +28,7 @@ from flwr.superlink.cli import flower_superlink
 
 from .._pace import LinePace, Pace
 from .._text import printable
+from ._connections import Connection
 
 SITES = frozenset(
     f"/v1/fleet/{call}"
@@ -46,7 +47,7 @@ DESK_S = 10.0  # in which a call at the desk has come whole
 # httptools, which uvicorn takes by itself, has no limit on headers; an access log is as long as
 # strangers want it to be
 SETTINGS = {
-    "http": "h11", "h11_max_incomplete_event_size": LARGEST_HEAD, "access_log": False,
+    "http": Connection, "h11_max_incomplete_event_size": LARGEST_HEAD, "access_log": False,
     "ws": "none", "proxy_headers": False, "server_header": False,
     "limit_concurrency": CONNECTIONS,
 }  # fmt: skip
