@@ -4,7 +4,7 @@ A message says what is wrong; who knows the file, the line or the name of an opt
 `placed`, so that no message has to be taken apart again. The command line catches the base alone.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Self
 
 Spell = Callable[[str, Any], str]
@@ -129,7 +129,11 @@ class FlowerError(FeddcdError, RuntimeError):
 
 
 class Stalled(FeddcdError, RuntimeError):
-    """Not enough sites for too long; what was committed is kept."""
+    """Not enough sites for too long; what was committed is kept. `sites` are those waited for."""
+
+    def __init__(self, message: str, sites: Iterable[str] = ()):
+        super().__init__(message)
+        self.sites = tuple(sites)
 
 
 class Failed(FeddcdError, RuntimeError):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import threading
 import time
 import tomllib
@@ -403,6 +404,12 @@ def test_from_one_file_to_a_federation_by_commands(tmp_path):
         said = do("federation", "verify", proof).output
         assert "west: signed the roster, a nonce for this job, and 5 masked answers" in said
         assert "the table and its certificate are what they say" in " ".join(said.split())
+        assert re.search(r"Exchanges: +4\b", said)
+        assert "4 exchanges for the table and 1 for the counts" in said
+    (name,) = re.findall(r"^job (\w{8}) of feddcd", said, re.MULTILINE)
+    assert f"job {name} of" in do("federation", "verify", "fed", name).output
+    log = do("federation", "outgoing", "fed/sites/west", name).output
+    assert log.count(f"exchange 4 of job {name}") == log.count(f"the counts of job {name}") == 1
     Path("fed/server/glm/coefficients.csv").write_text(theirs.mul(1.001).to_csv())
     with pytest.raises(Refused, match="is not the one that follows from the proof"):
         do("federation", "verify", "fed")

@@ -118,7 +118,8 @@ def test_a_bad_site_file_is_named(text, message, tmp_path):
 def test_a_site_file_is_read(tmp_path):
     (tmp_path / "site.toml").write_text(f"{SITE}data = 'x.csv'\nlabel = 'y'\n")
     place = load_place(tmp_path)
-    assert place == SitePlace("a", tmp_path.resolve(), tmp_path.resolve() / "x.csv", "y")
+    home = tmp_path.resolve()
+    assert place == SitePlace("a", home, home / "x.csv", "y", address="host:9093")
     assert load_address(tmp_path) == "host:9093"
     more = "data = 'x.csv'\nsep = ';'\ndecimal = ','\nencoding = 'latin-1'\nna = ['n/a', '-']\n"
     (tmp_path / "site.toml").write_text(SITE + more)

@@ -1,28 +1,39 @@
 """How a federation stands at both ends, and the list of sites that each of them signs."""
 
 import http.client
+import itertools
 import json
 import os
+import shlex
 import shutil
 import threading
 import time
+import types
 from http.server import ThreadingHTTPServer
 from urllib.parse import quote
 
 import pytest
+from typer.testing import CliRunner
 
 from disks import in_memory
-from feddcd._errors import DataError, SpecError, Stalled
+from feddcd._errors import DataError, FeddcdError, SpecError, Stalled
+from feddcd.cli import _serving
 from feddcd.cli._status import handler_of, lines_of, page_of, status_of
 from feddcd.cli._tables import uninvite
+from feddcd.cli.app import app
+from feddcd.federation.about import StudyEnd
 from feddcd.federation.config import Config
+from feddcd.federation.coordinator import _ending, _rosters, _tables
+from feddcd.federation.coordinator import nodes as _nodes
 from feddcd.federation.coordinator._rosters import settle_roster
+from feddcd.federation.coordinator.coordinator import coordinate
+from feddcd.federation.coordinator.nodes import LocalExchange
 from feddcd.federation.enrolment import desk, site
 from feddcd.federation.enrolment.desk import Desk
 from feddcd.federation.folder import FederationFolder, load_place
 from feddcd.federation.machine.init import create
 from feddcd.federation.machine.link_state import FILE, STALE_S, LinkState, hangs, link_of
-from feddcd.federation.machine.serving import state_of, want
+from feddcd.federation.machine.serving import _note, state_of, want
 from feddcd.federation.roster import load_keys, load_roster
 from feddcd.federation.site.answer import answer
 from feddcd.federation.site.approval import (
@@ -48,7 +59,8 @@ def made():
     """A federation of three sites that enrolled, made once."""
     with in_memory() as folder:
         home = create(folder / "fed", [], Config("demo", host="fed.example.org"))
-        (folder / "p.csv").write_text("age,y\n60,1\n61,0\n")
+        rows = "".join(f"{50 + i % 23},{i % 7}\n" for i in range(120))
+        (folder / "p.csv").write_text(f"age,y\n{rows}")
         for name in NAMES:
             given = desk.invite(home, name)
             post = lambda invitation, sent: Desk(home)(sent, "h")
@@ -219,7 +231,8 @@ def test_a_list_with_other_keys_for_this_site_is_refused(folder):
     assert not waiting(folder / "north"), "nobody is asked for it"
 
 
-def test_what_comes_next_is_said_at_every_step(folder):
+def test_what_comes_next_is_said_at_every_step(folder, monkeypatch):
+    monkeypatch.chdir(folder)
     home = home_of(folder)
     said = status_of(home.path)
     assert [one["state"] for one in said["sites"]] == ["not connected"] * 3
@@ -329,3 +342,183 @@ def test_the_page_is_for_this_machine_alone(folder):
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def study_of(folder, monkeypatch, **more):
+    """Runs the study `first` once, as far as it comes without waiting; the reason why it ended."""
+    for module in (_nodes, _rosters, _tables):
+        monkeypatch.setattr(module, "PAUSE_S", 0.0)
+    home = home_of(folder)
+    text = "patience = 0.01\n" + "".join(f'{k} = "{v}"\n' for k, v in more.items()) + JOB
+    want(home, "first", text)
+    exchange = LocalExchange([load_place(folder / name) for name in NAMES])
+    with pytest.raises(FeddcdError) as reason:
+        coordinate(exchange, {"folder": str(home.path), "study": "first"}, lambda event: None)
+    _note(home.of_study("first"), "failed", reason=str(reason.value))
+    return str(reason.value)
+
+
+@pytest.fixture
+def asked(folder, monkeypatch):
+    """All have signed the list of sites, and a job waits at each of them."""
+    study_of(folder, monkeypatch)
+    for name in NAMES:
+        approve(folder / name, *waiting(folder / name))
+    told = study_of(folder, monkeypatch, purpose="why do [b]patients[/b] return?")
+    assert "waited 0.01 s for east, north, south; the job goes on" in told
+    return folder
+
+
+def test_all_sites_hear_that_a_study_ended(asked, monkeypatch):
+    """And nothing waits any more for people whose decision nobody needs."""
+    north, south = asked / "north", asked / "south"
+    held = status_of(north)
+    assert held["ended"][-1]["how"].startswith("ended without a result: the coordinator waited")
+    assert not waiting(north), "the study is over until it is asked for again"
+    (ended,) = (path.stem for path in (north / "outgoing").glob("*.ended"))
+    with pytest.raises(SpecError, match="study first has ended, and nothing more is asked"):
+        approve(north, ended[:8])
+    exchange = LocalExchange([load_place(asked / name) for name in NAMES])
+    real, seen = exchange.ask, []
+
+    def ask(requests, *rest):  # the study goes on: the job waits again, and south denies it
+        for node, said in real(requests, *rest):
+            name = NAMES[node - 1]
+            if unpack_message(requests[node]).kind == "job":
+                seen.append(len(status_of(asked / name)["ended"]))
+                if name == "south" and waiting(south):
+                    deny(south, *waiting(south))
+            yield node, said
+
+    exchange.ask = ask
+    home = home_of(asked)
+    config = home.of_study("first").config()
+    assert config.purpose == "why do [b]patients[/b] return?"
+    path = home.path / "studies/first/study.toml"
+    path.write_text(path.read_text().replace("patience = 0.01", "patience = 60.0"))
+    with pytest.raises(DataError, match="the job ends: south: refused by the rules"):
+        coordinate(exchange, {"folder": str(home.path), "study": "first"}, lambda event: None)
+    assert set(seen) == {0}, "what goes on has not ended"
+    for name in ("north", "east"):
+        said = status_of(asked / name)
+        words = "south refused (a rule there, or a person); nothing more is asked"
+        assert said["ended"][-1]["how"] == f"ended without a result: {words}"
+        assert said["waits"] == []
+        assert f"study first: ended without a result: {words}" in "\n".join(lines_of(said))
+        assert said["last"][-1].endswith(words)
+    lines = show_lines(north, monkeypatch)
+    assert lines == [], "an old end is no news"
+
+
+def show_lines(site, monkeypatch):
+    """What the running `site` prints."""
+    lines: list[str] = []
+    monkeypatch.setattr(_serving, "say", lines.append)
+    old = {line for lines in _serving._ended_lines(site) for line in lines}
+    _serving.show_news(site, old)
+    return lines
+
+
+def test_a_running_site_names_the_commands_to_decide(asked, monkeypatch):
+    """To be pasted from any folder, also where the path has a space."""
+    home = asked / "a site's north"
+    shutil.move(asked / "north", home)
+    (id,) = (path.stem for path in (home / "outgoing").glob("*.ended"))
+    (home / "outgoing" / f"{id}.ended").unlink()
+    lines = show_lines(home, monkeypatch)
+    assert lines[0] == "waits for your decision: this job of study first"
+    for line, word in zip(lines[2:], ("approve", "deny"), strict=True):
+        how, command = line.strip().split(": ", 1)
+        assert how == word
+        assert shlex.split(command) == ["feddcd", "federation", word, str(home), id[:8]]
+    monkeypatch.chdir("/")
+    done = CliRunner().invoke(app, shlex.split(lines[2].split(": ", 1)[1])[1:])
+    assert done.exit_code == 0, done.output
+    assert show_lines(home, monkeypatch) == [], "decided"
+
+
+def test_a_person_reads_who_asks_and_what_for(asked):
+    """The purpose is the coordinator's, so it is quoted, short and no markup."""
+    (id,) = (path.stem for path in (asked / "north/outgoing").glob("*.ended"))
+    lines = words_of(asked / "north", id)
+    assert lines[1:4] == [
+        "  study: first",
+        "  who asks: the coordinator at fed.example.org:9093",
+        "  purpose, as the coordinator writes it (nobody checked it): "
+        "'why do [b]patients[/b] return?'",
+    ]
+    (event,) = [e for _, e in home_of(asked).of_study("first").read_events() if e["event"] == "job"]
+    assert event["job"] == id[:8], "one name of a job at both ends"
+    assert f"study first  job {id[:8]}  failed" in "\n".join(lines_of(status_of(asked / "fed")))
+    done = CliRunner().invoke(app, ["federation", "status", str(asked / "fed"), id[:8]])
+    assert f"job {id[:8]}" in done.output
+    done = CliRunner().invoke(app, ["federation", "status", str(asked / "north"), id[:8]])
+    assert f"{id[:8]}: ended" in done.output
+    done = CliRunner().invoke(app, ["federation", "outgoing", str(asked / "north"), id[:8]])
+    assert f"WAITS    {id[:8]} this job" in done.output
+    assert "SIGNED" not in done.output, "lines of this job alone"
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [
+        {}, {"study": "a", "why": "x", "sites": {}}, {"study": "../a", "why": "done", "sites": {}},
+        {"study": "a", "why": "refused", "sites": {"south": "has no man of 61"}},
+        {"study": "a", "why": "refused", "sites": {"south\n": "rules"}},
+        {"study": "a", "why": "refused", "sites": ["a"]}, {"study": "a", "why": [], "sites": {}},
+        {"study": "a", "why": "done", "sites": {}, "note": "call 555"},
+    ],
+)  # fmt: skip
+def test_an_end_has_no_words_of_a_stranger(folder, meta):
+    place = load_place(folder / "north")
+    said = unpack_message(answer(pack_message(Envelope("ended", meta, {})), place))
+    assert said.kind == "refusal"
+    assert not (folder / "north" / "ended").exists()
+
+
+def test_who_was_away_hears_of_an_end_with_the_next_study(folder):
+    home, ended = home_of(folder), StudyEnd("first", "stopped", {})
+    heard = []
+    nodes = types.SimpleNamespace(
+        tell=lambda message, sites, seconds: heard.append(list(sites)) or set(sites) - {"east"},
+        here=lambda: {"east", "north"},
+    )
+    _ending.tell_end(home.of_study("first"), nodes, ended, NAMES)  # pyright: ignore
+    nodes.tell = lambda message, sites, seconds: heard.append(list(sites)) or set(sites)
+    _ending.tell_earlier(home.of_study("second"), nodes)  # pyright: ignore
+    _ending.tell_earlier(home.of_study("second"), nodes)  # pyright: ignore
+    assert heard == [["east", "north", "south"], ["east"]]
+
+
+def test_since_is_the_time_of_the_connection(folder, monkeypatch):
+    clock = itertools.count(1000.0, 100.0)
+    monkeypatch.setattr("feddcd.federation.machine.link_state.time.time", lambda: next(clock))
+    link, since = LinkState(folder / "north", "fed.example.org:9093"), []
+    for state in ("connecting", "connected", "answering", "connected", "connecting", "connected"):
+        link.tell(state)
+        since.append(link_of(folder / "north")["since"])
+    assert since == [1000.0, 1100.0, 1100.0, 1100.0, 1400.0, 1500.0]
+
+
+def test_a_study_has_a_mode_and_a_purpose(folder):
+    (folder / "job.toml").write_text(JOB)
+    (folder / "training.toml").write_text('model = "logistic"\n')
+
+    def study(name, job, *words):
+        given = ["federation", "study", str(folder / "fed"), name, "--job", str(folder / job)]
+        return CliRunner().invoke(app, [*given, "--no-follow", *words])
+
+    done = study("one", "job.toml", "--mode", "each", "--purpose", " why?  ")
+    assert done.exit_code == 0, done.output
+    made = home_of(folder).of_study("one")
+    assert (made.config().plan.answers, made.config().purpose) == ("each", "why?")
+    assert "choose another name" in str(study("one", "job.toml").exception)
+    _note(made, "failed", reason="")
+    assert study("one", "job.toml", "--mode", "sum").exit_code == 0, "asked for in another way"
+    for words, reason in (
+        (["--mode", "all"], "need answers in sum, each"),
+        (["--purpose", "a" * 301], "at most 300 letters"),
+        (["--purpose", "a\x1b[31m"], "one line"),
+    ):
+        assert reason in str(study("two", "job.toml", *words).exception)
+    assert "for tables" in str(study("two", "training.toml", "--mode", "sum").exception)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ._federation_app import Folder, SiteName, federation_app
+from ._federation_app import Folder, JobId, Mode, SiteName, federation_app
 from ._terminal import Decimal, Encoding, Missing, Sep, SheetName, option
 
 SiteNames = Annotated[list[str], typer.Argument(help="One or more sites.", metavar="SITE")]
@@ -94,15 +94,19 @@ def study(
     name: Annotated[str, typer.Argument(help="The study's name.", metavar="NAME")],
     job: Annotated[Path, option("The job: job.toml, as `feddcd glm` writes it.")],
     follow: Annotated[bool, option("Show its events until it ends.")] = True,
+    mode: Mode = None,
+    purpose: Annotated[
+        str, option("What the study is for, in one line: people at the sites read it.")
+    ] = "",
 ) -> None:
     """At the coordinator: run a study, with a folder and a report of its own: studies/NAME.
 
     A second study needs no new federation. `feddcd federation serve` runs it.
-    Example: feddcd federation study fed readmission --job plan/job.toml
+    Example: feddcd federation study fed readmission --job plan/job.toml --purpose "audit 2026"
     """
     from ._serving import study_command
 
-    study_command(folder, name, job, follow)
+    study_command(folder, name, job, follow, mode or "", purpose)
 
 
 @federation_app.command("status")
@@ -110,6 +114,7 @@ def status(
     folder: Annotated[
         Path, typer.Argument(help="The federation's folder, or a site's.", metavar="DIR")
     ],
+    id: JobId = None,
     serve: Annotated[bool, option("Show a page on this machine, until Ctrl-C.", "--serve")] = False,
     port: Annotated[int, option("The port of that page.")] = 8093,
 ) -> None:
@@ -119,7 +124,7 @@ def status(
     """
     from ._status import status_command
 
-    status_command(folder, serve, port)
+    status_command(folder, id or "", serve, port)
 
 
 @federation_app.command("join")

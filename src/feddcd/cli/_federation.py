@@ -28,6 +28,7 @@ from ..federation.sign_up import renew
 from ..federation.site.policy import FILE as POLICY
 from ..federation.site.policy import LOOSE, load_policy
 from ..federation.site.template import SAID as LOOSE_SAID
+from ..federation.status import path_of_job
 from ..runs.spec import Spec, parse_setting
 from ._habits import found
 from ._tables import load_job, rows_by_site, show_event, show_table, uninvite, up_again
@@ -244,9 +245,10 @@ def _show(seen: "Insight") -> None:
         say(f"expelled: {', '.join(sorted(server.barred))}")
 
 
-def verify_command(path: Path) -> None:
+def verify_command(path: Path, id: str = "") -> None:
     from ._proofs import verify_job_command, verify_training_command
 
+    path = path_of_job(path, id)
     folder = FederationFolder(path)
     if path.is_dir() and folder.path.parent.name == "studies":
         folder = FederationFolder(folder.path.parent.parent).of_study(folder.path.name)

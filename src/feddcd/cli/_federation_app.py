@@ -26,6 +26,10 @@ Waiting = Annotated[
     list[str] | None,
     typer.Argument(help="The name of a job that waits for a decision.", metavar="[ID]..."),
 ]
+JobId = Annotated[
+    str | None,
+    typer.Argument(help="One job only: the first letters of its name.", metavar="[ID]"),
+]
 SiteName = Annotated[str, typer.Argument(help="The site's name.", metavar="SITE")]
 
 
@@ -160,6 +164,7 @@ def site(
 @federation_app.command("outgoing")
 def outgoing(
     folder: Annotated[Path, typer.Argument(help="The site's own folder.", metavar="SITE_DIR")],
+    id: JobId = None,
     approve: Annotated[list[str] | None, option("Let this answer leave; repeat for more.")] = None,
     verify: Annotated[
         bool, option("Check the log of everything that left this site.", "--verify")
@@ -174,7 +179,7 @@ def outgoing(
     """
     from ._site import outgoing_command
 
-    outgoing_command(folder, approve or [], verify, log)
+    outgoing_command(folder, id or "", approve or [], verify, log)
 
 
 @federation_app.command("approve")
@@ -245,6 +250,7 @@ def verify(
     folder: Annotated[
         Path, typer.Argument(help="The federation's folder, or a proof file.", metavar="DIR|PROOF")
     ],
+    id: JobId = None,
 ) -> None:
     """Calculate everything again: a training from its ledger, a table of sums from its proof.
 
@@ -253,7 +259,7 @@ def verify(
     """
     from ._federation import verify_command
 
-    verify_command(folder)
+    verify_command(folder, id or "")
 
 
 @federation_app.command("roster")

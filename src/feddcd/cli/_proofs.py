@@ -4,7 +4,7 @@ from pathlib import Path
 
 from .._errors import Refused, SpecError
 from .._files import shown
-from .._text import printable
+from .._text import plural, printable
 from ..federation import sign_up
 from ..federation.folder import FederationFolder, load_place
 from ..federation.roster import ROSTER, load_roster
@@ -62,17 +62,19 @@ def verify_job_command(place: Path | FederationFolder) -> None:
     compared = [] if alone else _check_beside(place, proven)
     job, result, found_id = proven.proof.job, proven.result, proven.proof.id.hex()
     found(
-        valid=True, job=found_id, version=job.version, roster=proven.proof.roster.words(),
-        exchanges=len(proven.proof.exchanges), said=list(proven.said()), compared=compared,
+        valid=True, job=job.short, id=found_id, version=job.version,
+        roster=proven.proof.roster.words(), exchanges=len(proven.proof.exchanges) - 1,
+        said=list(proven.said()), compared=compared,
     )  # fmt: skip
     say_lines(result.summary())
-    say(f"job {found_id} of feddcd {printable(job.version)}")
+    say(f"job {job.short} of feddcd {printable(job.version)}")
     say(f"roster: {proven.proof.roster.words()}")
     for line in proven.said():
         say(f"  {printable(line)}")
+    spent = plural(len(proven.proof.exchanges) - 1, "exchange")
     say(
-        f"{len(proven.proof.exchanges)} exchanges: signatures, sums, every question, the table and "
-        "its certificate are what they say"
+        f"{spent} for the table and 1 for the counts: signatures, sums, every question, the table "
+        "and its certificate are what they say"
     )
     if compared:
         say(f"these files follow from the proof: {', '.join(compared)}; others were not compared")

@@ -1,5 +1,6 @@
 """What `feddcd federation serve`, `site` and `study` do."""
 
+import dataclasses
 import shlex
 import sys
 import time
@@ -12,14 +13,19 @@ from .._errors import SpecError
 from .._files import owner_only, shown
 from .._settings import read_toml
 from .._text import printable
+from ..federation.about import check_purpose
+from ..federation.enrolment.invitation import when
 from ..federation.folder import FederationFolder, load_address, load_limits, load_place
 from ..federation.machine.link_state import hangs, link_of
 from ..federation.machine.processes import Group
 from ..federation.machine.programs import POLL_S, REST_S, is_up, node
 from ..federation.machine.serving import EventTail, serve, state_of, want
+from ..federation.site.approval import about_waiting, waiting
+from ..federation.site.ended import ended_studies
 from ..federation.status import UNKNOWN
 from ._federation import terminable
 from ._habits import found
+from ._site import decision_lines
 from ._tables import load_job, show_event, show_table
 from ._terminal import say
 
@@ -48,11 +54,13 @@ def serve_command(path: Path) -> None:
             say("stopped")
 
 
-def study_command(path: Path, name: str, job: Path, follow: bool) -> None:
+def study_command(
+    path: Path, name: str, job: Path, follow: bool, mode: str = "", purpose: str = ""
+) -> None:
     folder = FederationFolder(path)
     folder.config()
     with owner_only():
-        study = want(folder, name, _text(job))
+        study = want(folder, name, _text(job, mode, purpose))
     found(study=name, folder=study.results, state=state_of(study)["state"])
     if not is_up(folder):
         again = shlex.quote(shown(folder.path))
@@ -80,12 +88,14 @@ def site_command(path: Path) -> None:
     """Until Ctrl-C. A node that dies, or hangs, is started again."""
     place, address, (longest, _) = load_place(path), load_address(path), load_limits(path)
     group, shown_state = Group(place.folder / "process.json"), ("", "")
+    news: set[str] = {line for lines in _ended_lines(place.folder) for line in lines}
     with terminable(), owner_only():
         try:
             say(f"{place.client}: its log is in {place.folder}")
             group.start(node(place.folder))
             while True:
                 shown_state = _show_link(place.folder, address, shown_state)
+                news = show_news(place.folder, news)
                 for name in group.dead():
                     say(f"not connected: {_last_error(group, name)}")
                     say(f"it is tried again in {REST_S:g} s")
@@ -115,20 +125,44 @@ def _show_link(folder: Path, address: str, before: tuple[str, str]) -> tuple[str
     return now
 
 
+def show_news(folder: Path, before: set[str]) -> set[str]:
+    """What waits for a person, with the commands to paste, and studies that ended: once each."""
+    now = _ended_lines(folder)
+    for id in waiting(folder):
+        study, what = about_waiting(folder, id)
+        read = f"feddcd federation approve {shlex.quote(str(folder))}"
+        told = f"waits for your decision: {what}{f' of study {study}' if study else ''}"
+        now.append([told, f"  read it: {read}", *decision_lines(folder, id)])
+    for lines in now:
+        if lines[-1] not in before:
+            for line in lines:
+                say(line)
+    return {lines[-1] for lines in now}
+
+
+def _ended_lines(folder: Path) -> list[list[str]]:
+    found = ended_studies(folder)
+    return [[f"study {ended.study} {ended.words()} ({when(time)})"] for time, ended in found]
+
+
 def _last_error(group: Group, name: str) -> str:
     log = group.programs[name].log
     lines = [line for line in log.read_text(errors="replace").splitlines() if "ERROR:" in line]
     return printable(lines[-1].partition("ERROR:")[2].strip()) if lines else f"see {log}"
 
 
-def _text(job: Path) -> str:
+def _text(job: Path, mode: str, purpose: str) -> str:
     """Of a table with its codebook inside, as it goes to the sites; of a training as it is."""
     from ..analysis.registry import ANALYSES, parts
 
     values = read_toml(job, "; `feddcd glm` writes one, job.toml")
+    values |= {"purpose": check_purpose(purpose)} if purpose else {}
     if not any(name in values for name in parts()):
+        if mode:
+            raise SpecError("--mode is for tables; for a training, set answers in the job file")
         return tomli_w.dumps(values)
     plan = load_job(job)
+    plan = dataclasses.replace(plan, answers=mode) if mode else plan
     part = ANALYSES[plan.analysis].part
     rest = {name: value for name, value in values.items() if name != part}
     if any(name in parts() for name in rest):

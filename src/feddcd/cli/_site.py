@@ -1,6 +1,7 @@
 """What an administrator does at a site: approve, deny, pause, withdraw, and look at the log."""
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,8 +10,11 @@ from .._files import shown
 from .._text import plural, printable
 from ..federation.folder import load_place
 from ..federation.site.approval import (
+    SHORT,
     WAITING,
+    about_waiting,
     approve,
+    denied,
     deny,
     pause,
     resume,
@@ -18,6 +22,7 @@ from ..federation.site.approval import (
     words_of,
 )
 from ..federation.site.disclosure import told
+from ..federation.site.ended import ended_studies
 from ..federation.site.log import LOG, append, verify_log
 from ..federation.site.memory import Memory
 from ..federation.site.policy import FILE, load_policy
@@ -27,7 +32,7 @@ from ._habits import found
 from ._terminal import say
 
 
-def outgoing_command(folder: Path, ids: list[str], check: bool, log: bool) -> None:
+def outgoing_command(folder: Path, job: str, ids: list[str], check: bool, log: bool) -> None:
     """What waits at a site for its administrator, approval of it, and the log of what left."""
     _check_site(folder)
     if check:
@@ -36,8 +41,8 @@ def outgoing_command(folder: Path, ids: list[str], check: bool, log: bool) -> No
         found(left=left, refused=refused, lines=head.lines, hash=head.hash)
         said = f"{plural(left, 'answer')} left, {plural(refused, 'question')} refused"
         return say(f"{said}; the log has {plural(head.lines, 'line')} and is whole: {head.hash}")
-    if log:
-        return _show_log(folder)
+    if log or job:
+        return _show_log(folder, job)
     if ids:
         approve_command(folder, ids)
     show_waiting(folder)
@@ -46,7 +51,12 @@ def outgoing_command(folder: Path, ids: list[str], check: bool, log: bool) -> No
 
 def approve_command(folder: Path, ids: list[str]) -> None:
     named = [any("names and levels" in line for line in _words(folder, id)) for id in ids]
+    again = [one for id in ids for one in denied(folder) if one.startswith(id)]
+    studies = [about_waiting(folder, one)[0] for one in again]
     _decide(folder, ids, approve, "goes on when it is next asked for")
+    over = {ended.study: ended for _, ended in ended_studies(folder)}
+    for study in dict.fromkeys(about for about in studies if about in over):
+        say(f"study {study} has ended; if it starts again, it goes on with your approval")
     if any(named):
         say("these were names alone: the job itself is asked for next, and waits for you again")
 
@@ -66,7 +76,7 @@ def _decide(folder: Path, ids: list[str], how: Callable[[Path, str], str], outco
     decided = []
     for id in ids:
         decided.append(how(folder, id))
-        say(f"{decided[-1]} {outcome}")
+        say(f"{decided[-1][:SHORT]} {outcome}")
     found(decided=decided)
     if not ids:
         show_waiting(folder)
@@ -103,9 +113,15 @@ def show_waiting(folder: Path) -> None:
     for id in ids:
         for line in words_of(folder, id):
             say(printable(line))
-        say(f"{id} waits; all of it: {shown((folder / WAITING / f'{id}.json').resolve())}")
-    if ids:
-        say(f"next: feddcd federation approve {shown(folder)} {ids[0][:8]}, or deny")
+        say(f"{id[:SHORT]} waits; all of it: {shown((folder / WAITING / f'{id}.json').resolve())}")
+        for line in decision_lines(Path(shown(folder)), id):
+            say(line)
+
+
+def decision_lines(folder: Path, id: str) -> list[str]:
+    """The two commands, each to be pasted into a shell."""
+    at = shlex.quote(str(folder))
+    return [f"  {how}: feddcd federation {how} {at} {id[:SHORT]}" for how in ("approve", "deny")]
 
 
 def show_budget(folder: Path) -> None:
@@ -116,14 +132,14 @@ def show_budget(folder: Path) -> None:
         say(line)
 
 
-def _show_log(folder: Path) -> None:
+def _show_log(folder: Path, job: str = "") -> None:
     """A line for each, as people read it; questions that were refused in a row are one line."""
     verify_log(folder)
     path, last = folder / LOG, ("", 0)
     lines = path.read_text("utf-8").splitlines() if path.exists() else []
-    found(log=[json.loads(line) for line in lines])
-    for line in lines:
-        entry = json.loads(line)
+    entries = [entry for line in lines if is_about(entry := json.loads(line), job)]
+    found(log=entries)
+    for entry in entries:
         text = told(entry)
         same = last[1] + 1 if text == last[0] else 1
         if same == 2:
@@ -131,6 +147,12 @@ def _show_log(folder: Path) -> None:
         elif same == 1:
             say(printable(f"{entry['time'][:19].replace('T', ' ')}  {text}"))
         last = text, same
+
+
+def is_about(entry: dict, job: str) -> bool:
+    """Whether a line of the log names this job, by the beginning of its name."""
+    names = [entry.get(key) for key in ("waits", "approved", "denied", "dropped", "name", "digest")]
+    return not job or any(str(name or "").startswith(job[:SHORT]) for name in names)
 
 
 def _check_site(folder: Path) -> None:

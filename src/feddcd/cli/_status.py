@@ -3,30 +3,46 @@
 import hmac
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from .._errors import FeddcdError
-from .._text import plural
+from .._text import plural, printable
 from ..federation.folder import FederationFolder
-from ..federation.status import federation_status, site_status
+from ..federation.site.approval import decision_of
+from ..federation.status import federation_status, site_status, study_of_job, study_status
 from ._habits import found
-from ._terminal import say
+from ._terminal import say, say_lines
 
 REFRESH_S = 5
 HOSTS = ("127.0.0.1", "localhost")  # other names lead here only by a trick of a stranger's page
 
 
-def status_command(path: Path, serve: bool, port: int) -> None:
+def status_command(path: Path, id: str, serve: bool, port: int) -> None:
     status_of(path)
+    if id:
+        return show_job(path, id)
     if serve:
         return _serve(path, port)
     held = status_of(path)
     found(**held)
     for line in lines_of(held):
         say(line)
+
+
+def show_job(path: Path, id: str) -> None:
+    """One job: at a site what was asked and decided, at the coordinator its study."""
+    if (path / "site.toml").exists():
+        name, state, lines = decision_of(path, id)
+        found(job=name, state=state, shown=lines)
+        say(f"{name}: {state}")
+        return say_lines("\n".join(map(printable, lines)))
+    held = study_status(study_of_job(FederationFolder(path), id))
+    found(**held)
+    for row in _study_rows([held]):
+        say("  ".join(part for part in row if part))
 
 
 def status_of(path: Path) -> dict[str, Any]:
@@ -55,7 +71,8 @@ def _facts(held: Mapping[str, Any]) -> list[tuple[str, str]]:
     facts += [("why", held["why"])] if held["why"] else []
     facts += [("left this site", plural(held["left"], "answer"))]
     facts += [("refused", plural(held["refused"], "question"))]
-    facts += [("waits for you", ", ".join(held["waits"]) or "nothing")]
+    facts += [("waits for you", "; ".join(held["asked"]) or "nothing")]
+    facts += [(f"study {e['study']}", f"{e['how']} ({e['time']})") for e in held["ended"]]
     facts += [("summed with", held["roster"] or "nobody yet: no list of sites is signed")]
     return facts + ([("results", ", ".join(held["results"]))] if held["results"] else [])
 
@@ -63,12 +80,21 @@ def _facts(held: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _tables(held: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, ...]]]]:
     if "sites" not in held:
         return [("last in the log", [("", line) for line in held["last"]])]
-    sites = [(s["site"], s["state"], str(s["since"] or "")) for s in held["sites"]]
-    studies = [
-        (f"study {s['study']}", s["state"], "; ".join(filter(None, [s["reason"], *s["heard"]])))
-        for s in held["studies"]
+    since = lambda site: f"since {site['since']}" if site["since"] else ""
+    sites = [(s["site"], s["state"], since(s)) for s in held["sites"]]
+    return [("sites", sites), ("studies", _study_rows(held["studies"]))]
+
+
+def _study_rows(studies: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    return [
+        (
+            f"study {s['study']}",
+            f"job {s['job']}" if s["job"] else "",
+            s["state"],
+            "; ".join(filter(None, [s["reason"], *s["heard"]])),
+        )
+        for s in studies
     ]
-    return [("sites", sites), ("studies", studies)]
 
 
 def page_of(held: Mapping[str, Any]) -> str:

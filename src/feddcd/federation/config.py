@@ -13,6 +13,7 @@ from .._settings import read_toml, typed
 from .._text import listed, nearest
 from ..runs.spec import Spec
 from ..sums.roster import FEWEST
+from .about import check_purpose
 
 ANSWERS = ("", "sum", "each")
 SHARED = ("nobody", "cohort")
@@ -38,6 +39,7 @@ class Config:
     classes: tuple[str, ...] | tuple[float, ...] | None = None
     answers: str = ""  # of training: sum or each; without a word, each
     share: str = "nobody"  # or cohort: the sites of a table get it, too
+    purpose: str = ""  # what it is for, as people at the sites read it
     plan: Any = None  # of an analysis, as [glm] or [describe] has it, instead of training
 
     def __post_init__(self):
@@ -57,6 +59,7 @@ class Config:
             raise SpecError(f"a round needs at least 2 uploads, got fewest={self.fewest}")
         if self.share not in SHARED:
             raise SpecError(f"share is {' or '.join(SHARED)}, not {self.share!r}")
+        check_purpose(self.purpose)
         if self.answers not in ANSWERS:
             raise SpecError(f"answers is sum or each, not {self.answers!r}")
         if self.answers and self.plan is not None:

@@ -19,6 +19,7 @@ from .._errors import FolderError, SpecError
 from .._files import Disk, private, save
 from .._settings import check_names, read_toml
 from ..data.frames import Reading
+from .about import ALONE, About
 from .config import Config, load_config, load_study
 from .site.answer import SitePlace
 
@@ -137,13 +138,19 @@ class FederationFolder:
                     continue
 
 
+def about_of(folder: FederationFolder) -> About:
+    """What messages of a study say of it."""
+    return About(folder.study or ALONE, folder.config().purpose)
+
+
 def load_place(folder: Path) -> SitePlace:
     """A site from its `site.toml`; relative paths start at its folder."""
     values, path = _site_toml(folder), folder / "site.toml"
     if not values.get("data"):
         raise SpecError(f"{path}: say where this site's data are, as in data = 'patients.csv'")
     id, home = values.get("client-id", folder.name), folder.resolve()
-    return SitePlace(id, home, home / values["data"], values.get("label"), _reading(values))
+    data, address = home / values["data"], values.get("superlink", "")
+    return SitePlace(id, home, data, values.get("label"), _reading(values), address)
 
 
 def _reading(values: Mapping[str, Any]) -> Reading:

@@ -2,13 +2,15 @@
 any time. Nothing of the data is in it."""
 
 import json
+import shlex
 import time
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from .._errors import FeddcdError
+from .._errors import FeddcdError, SpecError
+from .._files import shown
 from .._text import printable
 from ..sums.roster import FEWEST
 from .enrolment import desk
@@ -19,8 +21,9 @@ from .machine.link_state import link_of
 from .machine.programs import connected, is_up
 from .machine.serving import state_of
 from .roster import load_roster
-from .site.approval import waiting
+from .site.approval import SHORT, about_waiting, waiting
 from .site.disclosure import told
+from .site.ended import ended_studies
 from .site.log import LOG
 
 UNKNOWN = "does not know the key"  # as a node says before it is confirmed
@@ -34,8 +37,8 @@ def federation_status(folder: FederationFolder) -> dict[str, Any]:
     """At the coordinator."""
     config, up = folder.config(), is_up(folder)
     sites = _sites(folder, up)
-    studies = [_study(folder.of_study(name)) for name in folder.studies()]
-    if folder.events.exists() and (alone := _study(folder))["state"] != "wanted":
+    studies = [study_status(folder.of_study(name)) for name in folder.studies()]
+    if folder.events.exists() and (alone := study_status(folder))["state"] != "wanted":
         studies.insert(0, alone)
     missing = [site["site"] for site in sites if site["state"] == "not connected"]
     held = {
@@ -73,29 +76,53 @@ def _spoken_time(text: Any) -> str | None:
         return None
 
 
-def _study(study: FederationFolder) -> dict[str, Any]:
+def study_status(study: FederationFolder) -> dict[str, Any]:
     """Its state, and what was heard of it last."""
-    heard: list[str] = []
-    refused: list[str] = []
+    heard: dict[str, tuple[str, str]] = {}  # of each site the last: what, and in which words
+    job = ""
     state: dict[str, Any] = state_of(study) if study.study else {"state": "wanted"}
     for _, event in study.read_events():
         if event["event"] == "greeting":
             heard.clear()
-            refused.clear()
             state = state if study.study else {"state": "running"}
         elif event["event"] in HEARD:
-            heard.append(printable(str(event.get("reason") or event.get("site") or "")))
-            refused += heard[-1:] if event["event"] == "refused" else []
+            text = printable(str(event.get("reason") or event.get("site") or ""))
+            site = str(event.get("site") or text)
+            heard.pop(site, None)
+            heard[site] = event["event"], text
+        elif event["event"] == "exchange":  # all have answered: nobody is waited for
+            heard = {site: told for site, told in heard.items() if told[0] in ("refused", "each")}
+        elif event["event"] in ("job", "goes on"):
+            job = str(event.get("job", ""))[:SHORT]
         elif event["event"] == "finished" and not study.study:
             state = {"state": "done"}
         if event["event"] == "failed" and not study.study:
             state = {"state": "failed", "reason": event.get("reason", "")}
     if state["state"] in ENDED:  # nothing waits any more, and a failure has its reason
-        heard = [] if state["state"] == "failed" else refused
-    told = {"study": study.study or "federation.toml", "state": state["state"]}
+        failed = state["state"] == "failed"
+        heard = {s: told for s, told in heard.items() if told[0] == "refused" and not failed}
+    texts = [text for _, text in heard.values()]
+    told = {"study": study.study or "federation.toml", "job": job, "state": state["state"]}
     since = state.get("time")
     told |= {"since": when(since) if since else None, "reason": state.get("reason", "")}
-    return told | {"heard": list(dict.fromkeys(heard))[-LAST:], "folder": str(study.results)}
+    return told | {"heard": list(dict.fromkeys(texts))[-LAST:], "folder": str(study.results)}
+
+
+def study_of_job(folder: FederationFolder, id: str) -> FederationFolder:
+    """The study with this job; the beginning of its name is enough."""
+    studies = [folder.of_study(name) for name in ("", *folder.studies())]
+    jobs = {study: study_status(study)["job"] for study in studies}
+    named = [study for study, job in jobs.items() if job and job.startswith(id[:SHORT])]
+    if len(named) != 1:
+        known = ", ".join(job for job in jobs.values() if job) or "none"
+        raise SpecError(f"no job {id!r} here, or more than one; jobs: {known}")
+    return named[0]
+
+
+def path_of_job(path: Path, id: str) -> Path:
+    """The folder that has the result of a job; without a name, the folder itself."""
+    study = study_of_job(FederationFolder(path), id) if id else None
+    return study.results if study is not None and study.study else path
 
 
 def _next(folder: FederationFolder, held: Mapping[str, Any]) -> str:
@@ -103,7 +130,7 @@ def _next(folder: FederationFolder, held: Mapping[str, Any]) -> str:
     by_state: dict[str, list[str]] = {}
     for site in held["sites"]:
         by_state.setdefault(site["state"], []).append(site["site"])
-    at = folder.path.name
+    at = shlex.quote(shown(folder.path))
     if waits := by_state.get("waits for confirm"):
         return f"call {waits[0]}, then: feddcd federation confirm {at} {waits[0]}"
     if not held["sites"]:
@@ -128,7 +155,7 @@ def _next(folder: FederationFolder, held: Mapping[str, Any]) -> str:
 
 def _waits(folder: FederationFolder, study: str) -> str:
     name = "" if study == "federation.toml" else study
-    heard = _study(folder.of_study(name))["heard"]
+    heard = study_status(folder.of_study(name))["heard"]
     return heard[-1] if heard else "it is at work"
 
 
@@ -142,10 +169,19 @@ def site_status(folder: Path) -> dict[str, Any]:
         "site": place.client, "coordinator": load_address(folder), "state": state,
         "why": printable(str(link["why"])), "since": when(link["since"]) if link["since"] else None,
         "left": left, "refused": refused, "last": last, "waits": ids,
+        "asked": [_asked(folder, id) for id in ids],
+        "ended": [{"study": e.study, "time": when(t), "how": e.words()}
+                  for t, e in ended_studies(folder)[-LAST:]],
         "paused": (folder / "paused").exists(), "roster": _roster(folder),
         "results": sorted(path.name for path in (folder / "results").glob("*")),
     }  # fmt: skip
     return held | {"next": _next_at_site(folder, held)}
+
+
+def _asked(folder: Path, id: str) -> str:
+    """What waits, in a few words."""
+    study, what = about_waiting(folder, id)
+    return f"{what}{f' of study {study}' if study else ''} ({id[:SHORT]})"
 
 
 def log_of(folder: Path) -> tuple[int, int, list[str]]:
@@ -173,12 +209,13 @@ def _roster(folder: Path) -> str | None:
 
 
 def _next_at_site(folder: Path, held: Mapping[str, Any]) -> str:
+    at = shlex.quote(shown(folder))
     if held["paused"]:
-        return f"this site is paused; to answer again: feddcd federation pause {folder} --end"
+        return f"this site is paused; to answer again: feddcd federation pause {at} --end"
     if held["waits"]:
-        return f"decide on what waits: feddcd federation approve {folder}"
+        return f"decide on what waits: feddcd federation approve {at}"
     if held["state"] == "down":
-        return f"start it: feddcd federation site {folder}"
+        return f"start it: feddcd federation site {at}"
     if held["state"] == "connecting" and UNKNOWN in held["why"]:
         words = enrolment_words(folder)
         return f"call the coordinator, who has to confirm these words: {words}"

@@ -30,7 +30,8 @@ class Verified(NamedTuple):
         job, roster = self.proof.job, self.proof.roster
         answers = len(self.proof.exchanges)
         return [
-            f"{site}: signed the roster, a nonce for this job, and {answers} masked answers"
+            f"{site}: signed the roster, a nonce for this job, and {answers} masked answers "
+            "(the counts, and one for each exchange)"
             if site in job.cohort
             else f"{site}: signed the roster; it takes no part in this job"
             for site in roster.names

@@ -21,6 +21,7 @@ class Hello(NamedTuple):
 
     federation: str
     model: str
+    purpose: str = ""  # as the coordinator writes it
 
 
 class Welcome(NamedTuple):

@@ -21,6 +21,7 @@ from .roster import FEWEST, Roster
 NONCE = 32  # bytes
 MODES = ("sum", "each")
 MOST_BYTES = 2**24
+SHORT = 8  # letters of a digest that people read
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,11 @@ class Job:
     @cached_property
     def digest(self) -> bytes:
         return digest("feddcd-job-1", self.to_json())
+
+    @property
+    def short(self) -> str:
+        """The name by which people know it, at the sites and at the coordinator."""
+        return self.digest.hex()[:SHORT]
 
     def to_json(self) -> bytes:
         return canonical(asdict(self))

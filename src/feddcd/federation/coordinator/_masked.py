@@ -29,7 +29,7 @@ from ...sums.masks import context
 from ...sums.proof import JobProof, ProvenExchange, SignedAnswer, check_exchange
 from ...sums.roster import Roster
 from .. import wire
-from ..folder import FederationFolder
+from ..folder import FederationFolder, about_of
 from ..following import FollowedJob, make_job
 from ..roster import load_roster
 from ..wire import Envelope
@@ -102,8 +102,9 @@ class MaskedRun:
         return result.with_sites({ALL: follow.dropped}, {})
 
     def _nonces(self) -> dict[str, SignedNonce]:
+        about = about_of(self.folder.folder).meta()
         request = wire.pack_message(
-            Envelope("job", {"id": self.folder.id, "job": self.job.to_json().decode()}, {})
+            Envelope("job", {"id": self.folder.id, "job": self.job.to_json().decode()} | about, {})
         )
 
         def read(site: str, reply: Envelope) -> dict[str, bytes]:
@@ -149,8 +150,8 @@ class MaskedRun:
 
     def _question(self, number: int, question: bytes, nonces: Mapping[str, SignedNonce]) -> bytes:
         last = self.exchanges[-1].answers if self.exchanges else {}
-        meta = {
-            "id": self.folder.id, "number": number,
+        meta: dict[str, Any] = {
+            **about_of(self.folder.folder).meta(), "id": self.folder.id, "number": number,
             "nonces": {site: [part.hex() for part in pair] for site, pair in nonces.items()},
             "signatures": {site: answer.signature.hex() for site, answer in last.items()},
         }  # fmt: skip
@@ -180,9 +181,8 @@ class MaskedRun:
                 held[site], heard = parts, time.monotonic()
             if time.monotonic() - heard > self.patience and len(held) < len(requests):
                 away = ", ".join(sorted(set(requests) - set(held)))
-                raise Stalled(
-                    f"waited {self.patience:g} s for {away}; the job goes on when started again"
-                )
+                told = f"waited {self.patience:g} s for {away}; the job goes on when started again"
+                raise Stalled(told, sorted(set(requests) - set(held)))
         return {site: held[site] for site in sorted(held)}
 
 

@@ -17,6 +17,7 @@ from ..folder import FederationFolder
 from ..roster import ROSTER, load_roster
 from ..sign_up import read_roster, unsigned
 from ..wire import Envelope
+from ._ending import TooFewSites
 
 PROPOSED = "roster.proposed.json"
 PAUSE_S = 1.0
@@ -82,10 +83,12 @@ def _collect(
             save(Disk(), path, proposed.to_json())
         denied = [refused[site] for site in left if site in refused]
         if denied:
-            raise DataError(f"nothing can be summed without its signature: {'; '.join(denied)}")
+            told = f"nothing can be summed without its signature: {'; '.join(denied)}"
+            raise TooFewSites(told, {site: refused[site] for site in left if site in refused})
         if unsigned(proposed) and time.monotonic() > until:
             told = ", ".join(unsigned(proposed))
-            raise Stalled(f"waited {patience:g} s for {told} to sign the list of sites")
+            late = f"waited {patience:g} s for {told} to sign the list of sites"
+            raise Stalled(late, unsigned(proposed))
         time.sleep(PAUSE_S if unsigned(proposed) else 0)
     return proposed.check()
 

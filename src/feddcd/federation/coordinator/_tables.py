@@ -7,7 +7,7 @@ the coordinator begins anew. A site that refuses is named, and the result is tha
 
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -32,11 +32,12 @@ from ...analysis.registry import ANALYSES, scrutiny
 from ...sums.roster import FEWEST
 from .. import wire
 from ..config import Config
-from ..folder import FederationFolder
+from ..folder import FederationFolder, about_of
 from ..roster import ROSTER
 from ..site.approval import WAITS
 from ..wire import Envelope
 from ._checks import check_count, refusal_of
+from ._ending import EACH, TooFewSites, Withdrawn, tell_done, tell_earlier
 from ._masked import PROOF, MaskedRun, begin, unfinished
 from ._offers import absent, odd_spelling, odd_words, read_columns
 from ._rosters import settle_roster
@@ -44,15 +45,7 @@ from ._sharing import share
 from .nodes import Nodes, greet, unanswered
 
 PAUSE_S = 1.0
-SMALL = 1 << 24  # bytes of an answer beside matrices of its parameters
-EACH = (
-    "with --mode each the coordinator reads each site's own numbers, where every site's policy "
-    "allows it (answers = 'each'), and there is no proof"
-)
-
-
-class Withdrawn(Exception):
-    """A site that took part refuses to go on."""
+SMALL = 1 << 24  # bytes of an answer beside matrices
 
 
 class AnalysisRun:
@@ -66,10 +59,11 @@ class AnalysisRun:
 
     def run(self) -> AnalysisResult:
         greet(self.folder, self.nodes, self.config)
+        tell_earlier(self.folder, self.nodes)
         settle_roster(self.folder, self._signatures, self.refused, self.config.patience)
         kept = unfinished(self.folder, self.plan, self._ask_all, self.config.patience)
         if kept is not None:
-            self.folder.note("goes on", job=kept.folder.id)
+            self.folder.note("goes on", job=kept.job.short)
             with suppress(Withdrawn):
                 return self._finish_sums(kept)
         offers = self._offers()
@@ -80,9 +74,9 @@ class AnalysisRun:
                 self._refuse(site, reason)
             if len(cohort.sites) < self.config.fewest:
                 told = f"a table needs {self.config.fewest} sites; {len(cohort.sites)} fit together"
-                raise DataError(told + self._gone())
+                raise TooFewSites(told + self._gone(), self.refused)
             try:
-                if self._mode(cohort) == "sum":
+                if self._mode(cohort.sites) == "sum":
                     return self._summed(cohort)
                 self.folder.note("each", reason="each site's answers are read by itself: no proof")
                 return self._finish(*self._settled(cohort, kept))
@@ -105,16 +99,17 @@ class AnalysisRun:
             raise DataError(reason)
         return left()
 
-    def _mode(self, cohort: Agreement) -> str:
+    def _mode(self, sites: Collection[str]) -> str:
         """Sums where nothing is said. Where sites of a roster went and left too few of them, nobody
         is read by itself unless who asked for the table says so."""
-        said, sites = getattr(self.plan, "answers", None), cohort.sites
+        said = getattr(self.plan, "answers", None)
         never = not (self.folder.server / ROSTER).exists()  # two sites from the beginning
         if said or never or getattr(self.plan, "needs_each", ""):
             return said or "each"
         if len(sites) < FEWEST:
-            told = f"only {' and '.join(sorted(sites))} are left, and sums need {FEWEST} sites"
-            raise DataError(f"{told}{self._gone()}; {EACH}")
+            left = " and ".join(sorted(sites)) or "none"
+            told = f"only {left} are left, and sums need {FEWEST} sites"
+            raise TooFewSites(f"{told}{self._gone()}; {EACH}", self.refused)
         return "sum"
 
     def _gone(self) -> str:
@@ -122,7 +117,7 @@ class AnalysisRun:
 
     def _summed(self, cohort: Agreement) -> AnalysisResult:
         run = begin(self.folder, self.plan, cohort, self._ask_all, self.config.patience)
-        self.folder.note("job", job=run.folder.id, sites=list(run.job.cohort))
+        self.folder.note("job", job=run.job.short, sites=list(run.job.cohort))
         return self._finish_sums(run)
 
     def _finish_sums(self, run: MaskedRun) -> AnalysisResult:
@@ -136,7 +131,8 @@ class AnalysisRun:
             few = len(run.job.cohort) - len(gone) < FEWEST
             if few or (run.exchanges and not getattr(self.plan, "go_on_without", False)):
                 more = f"; sums need {FEWEST} sites" if few else ""
-                raise DataError(f"the job ends: {'; '.join(gone)}{more}") from None
+                sites = {site: why for site, why in self.refused.items() if why in gone}
+                raise TooFewSites(f"the job ends: {'; '.join(gone)}{more}", sites) from None
             raise
         except FeddcdError as error:
             if not isinstance(error, Stalled):
@@ -210,6 +206,7 @@ class AnalysisRun:
         result = result.with_sites(dropped, gone, apart)
         list(result.write(self.folder.results / self.analysis.part))
         share(self.folder, self.nodes, self.folder.results / self.analysis.part, sites)
+        tell_done(self.folder, self.nodes, sites)
         self.folder.note(
             "finished", committed=result.n_exchanges, unsettled=[], messages=dict(self.nodes.sent),
             **result.facts(), sites=list(sites), refused=sorted(self.refused),
@@ -240,6 +237,7 @@ class AnalysisRun:
                     offers[site] = read_columns(envelope.meta)
                 except Refused as reason:
                     self._refuse(site, f"{site}: {reason}")
+            self._mode([site for site in wanted if site not in self.refused])  # or it ends now
             late = time.monotonic() > until
             if late and self.waiting and len(offers) < max(FEWEST, self.config.fewest):
                 raise unanswered(self.config.patience, sorted(self.waiting))  # others are too few
@@ -290,7 +288,7 @@ class AnalysisRun:
         self.refused[site] = reason
 
     def _pack(self, kind: str, cohort: Agreement | None, given: dict[str, np.ndarray]) -> bytes:
-        meta: dict[str, Any] = {"plan": self.plan.to_dict()}
+        meta: dict[str, Any] = {"plan": self.plan.to_dict(), **about_of(self.folder).meta()}
         if cohort is not None:
             meta["agreed"] = cohort.to_dict()
         return wire.pack_message(Envelope(kind, meta, given))

@@ -25,6 +25,7 @@ from ..._extras import needs
 from ..config import Config
 from ..folder import FederationFolder
 from ..wire import REGRESSION, Hello
+from ._ending import end_of, tell_end
 from .nodes import Exchange, Nodes
 
 FAILURES = (Stalled, DataError, SpecError, LedgerError, FolderError, MissingExtra, Refused)
@@ -40,7 +41,8 @@ def coordinate(
     config = in_mode(folder.config(), str(run.get("mode", "")))
     folder.note("greeting", pid=os.getpid())
     kind = config.spec.model if config.plan is None else REGRESSION
-    nodes = Nodes(exchange, folder, Hello(config.name, kind), config.deadline)
+    hello = Hello(config.name, kind, config.purpose)
+    nodes = Nodes(exchange, folder, hello, config.deadline)
     try:
         if config.plan is not None:
             from ._tables import AnalysisRun  # with pandas
@@ -51,7 +53,8 @@ def coordinate(
             from ._training import train  # with JAX
 
         train(folder, nodes, int(run.get("rounds", 0)))
-    except FAILURES as error:
+    except FAILURES as error:  # sites hear first: who watches this process ends it then
+        tell_end(folder, nodes, end_of(folder, error), folder.invited())
         folder.note("failed", reason=str(error))
         raise
 

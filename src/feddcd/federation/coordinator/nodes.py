@@ -182,6 +182,13 @@ class Nodes:
                 self._welcome(node, new[node], data)
         yield from ((client, None) for client in requests if client not in names.values())
 
+    def tell(self, message: bytes, sites: Iterable[str], seconds: float) -> set[str]:
+        """Who of these took a message that is no question, in so many seconds."""
+        names = {self._node[site]: site for site in sites if site in self._node}
+        asked = self.exchange.ask(dict.fromkeys(names, message), seconds, False, lambda: False)
+        heard = {names[node]: _read(names[node], data, GREETING) for node, data in asked}
+        return {site for site, said in heard.items() if said is not None}
+
 
 def greet(folder: FederationFolder, nodes: Nodes, config: Config) -> None:
     """Until all invited sites answered, or patience ends with enough of them."""
@@ -199,12 +206,13 @@ def greet(folder: FederationFolder, nodes: Nodes, config: Config) -> None:
                 return
             names = f"here: {', '.join(sorted(here)) or 'none'}"
             told = f"waited {config.patience:g} s for {', '.join(sorted(invited))}; {names}"
-            raise Stalled("; ".join([told, *nodes.refusals()]))
+            raise Stalled("; ".join([told, *nodes.refusals()]), sorted(invited - here))
         time.sleep(PAUSE_S)
 
 
 def unanswered(patience: float, sites: Iterable[str]) -> Stalled:
-    return Stalled(f"waited {patience:g} s for {', '.join(sites)} to answer")
+    sites = list(sites)
+    return Stalled(f"waited {patience:g} s for {', '.join(sites)} to answer", sites)
 
 
 def _read(client: str, data: bytes | None, most: int) -> Envelope | None:

@@ -13,6 +13,7 @@ FILE = "link.json"
 SEEN_S = 10.0  # between two signs of life
 STALE_S = 150.0  # without one: it hangs
 STATES = ("connecting", "connected", "answering", "refused")
+LINKED = ("connected", "answering")  # one connection, whatever is done with it
 
 
 class LinkState:
@@ -26,7 +27,8 @@ class LinkState:
         now, same = time.time(), (state, why) == self._now
         if same and now - self._seen < SEEN_S:
             return
-        self._since = self._since if same else now
+        goes_on = same or (state in LINKED and self._now[0] in LINKED)
+        self._since = self._since if goes_on else now
         self._now, self._seen = (state, why), now
         held = {"state": state, "why": why, "since": round(self._since, 3), "seen": round(now, 3)}
         save(Disk(), self._path, held | {"address": self._address, "pid": os.getpid()})

@@ -28,7 +28,8 @@ def want(folder: FederationFolder, name: str, text: str) -> FederationFolder:
         raise SpecError(f"a study's name has letters, digits, - and _ only, got {name!r}")
     made = folder.of_study(name)
     path, fresh = made.results / STUDY, not made.results.exists()
-    if path.exists() and path.read_text("utf-8") != text:
+    again = state_of(made)["state"] == "failed" and not made.ledger.exists()
+    if path.exists() and path.read_text("utf-8") != text and not again:
         raise SpecError(f"there is another study {name}; choose another name")
     made.results.mkdir(mode=0o700, parents=True, exist_ok=True)
     made.save(path, text.encode())

@@ -11,7 +11,7 @@ from ...analysis.registry import changes, joint, steep
 from ...sums.job import Job
 from ._columns import FEW, REMEDY, dominated, entry_of, held_by_few
 from ._job_file import JobFile
-from .approval import ID_LENGTH, require
+from .approval import ID_LENGTH, NOBODY, Asker, require
 from .policy import Policy, Ruled
 
 AGAIN = "this job again"
@@ -47,7 +47,7 @@ def check_joint(policy: Policy, rows: SiteRows, question: Any, hidden: bool, fre
         raise Ruled("cells", f"{what}, of all its columns of few values; {REMEDY}")
 
 
-def once(policy: Policy, job: Job, file: JobFile) -> None:
+def once(policy: Policy, job: Job, file: JobFile, asked: Asker = NOBODY) -> None:
     """A job that was answered before waits for a person, under whatever new name it comes: with
     other sums it would ask other questions about the same rows. So does one of which that cannot
     be known, as a file of an older job is damaged."""
@@ -59,7 +59,8 @@ def once(policy: Policy, job: Job, file: JobFile) -> None:
     what, lines = (AGAIN, _again(job)) if same else (DOUBT, _doubt(job, file, doubtful))
     text = job.digest + file.id.encode() + b"".join(map(str.encode, () if same else doubtful))
     id = hashlib.sha256(text).hexdigest()[:ID_LENGTH]
-    require(file.site, id, what, {"job": job.digest.hex(), "shown": lines}, file.disk)
+    entry = {"job": job.digest.hex(), "shown": lines}
+    require(file.site, id, what, entry, file.disk, asked=asked)
 
 
 def _again(job: Job) -> list[str]:

@@ -43,14 +43,15 @@ class JobRules:
         self._analysis, self._sites = follow.analysis, len(job.cohort)
         facts = facts_of(self._source, job.plan, job.agreement, job.digest.hex(), "sum")
         self._facts = facts._replace(exchanges=follow.begun * facts.exchanges)
-        rows = judged_rows(self._source, self._policy, self._facts, self._memory)
+        asked = self._release.asked
+        rows = judged_rows(self._source, self._policy, self._facts, self._memory, asked)
         if follow.begun > 1:
             left = json.dumps(follow.agreement.to_dict())
             rows = rows_of(self._source, facts._replace(agreed=left))
         return as_told(self._policy, rows, self._analysis)
 
     def once(self, job: Job, file: JobFile) -> None:
-        once(self._policy, job, file)
+        once(self._policy, job, file, self._release.asked)
 
     def before(self, file: JobFile, number: int, rows: SiteRows) -> SiteRows:
         """With the questions that were answered before this one, where the columns were those of

@@ -136,7 +136,7 @@ def _exchange(envelope: Envelope, me: MaskingSite, file: JobFile, rules: JobRule
         if (held.identity, held.question) != (identity, question):
             raise Refused("this is another question than was answered before in this exchange")
         if number < done:
-            file.note(number, again=hashlib.sha256(held.answer.words).hexdigest())
+            file.note(number, name=job.short, again=hashlib.sha256(held.answer.words).hexdigest())
             return _reply(me, number, held)
     if _frozen(rules) != founded.frozen:
         raise Refused(
@@ -160,7 +160,7 @@ def _exchange(envelope: Envelope, me: MaskingSite, file: JobFile, rules: JobRule
         file.hold(number, held)
     data = _reply(me, number, held)
     rules.release(data)
-    file.note(number, sha256=hashlib.sha256(held.answer.words).hexdigest())
+    file.note(number, name=job.short, sha256=hashlib.sha256(held.answer.words).hexdigest())
     file.let_go(number)
     return data
 

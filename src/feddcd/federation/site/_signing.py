@@ -9,7 +9,7 @@ from ..._files import Disk, save
 from ...sums.roster import MOST_BYTES, Roster
 from ..roster import ROSTER, load_keys, load_roster
 from ..wire import Envelope
-from .approval import FEW_WAITING, ID_LENGTH, require
+from .approval import FEW_WAITING, ID_LENGTH, Asker, require
 from .log import LOG, append
 
 OLDER = [
@@ -37,7 +37,9 @@ def sign_roster(envelope: Envelope, place: Any) -> Envelope:
         earlier = _earlier(place)
         shown = _words(roster, before, roster.words() in earlier)
         id = _approval(roster, before, len(earlier))
-        require(place.folder, id, "the list of sites", {"shown": shown}, most=FEW_WAITING)
+        asked = Asker(address=place.address)
+        entry = {"shown": shown}
+        require(place.folder, id, "the list of sites", entry, most=FEW_WAITING, asked=asked)
     signed = roster.signed(keys)
     if all(name in signed.signatures for name in signed.names):
         if before is None or before.digest != roster.digest:

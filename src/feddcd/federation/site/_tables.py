@@ -36,7 +36,7 @@ from ._own_table import (
 )
 from ._roles import own_codebook
 from ._words import describe_job, describe_offer, describe_plan, describe_refused
-from .approval import ID_LENGTH, asks_first, held, require
+from .approval import ID_LENGTH, Asker, asks_first, held, require
 from .disclosure import Outgoing, Release
 from .memory import Memory
 from .policy import Check, Policy, Ruled, limit
@@ -84,7 +84,7 @@ def columns(
         declared = _plan_words(source, plan)
         shown = lambda found: describe_offer(plan, entering, found) + declared
         key = digest_of("columns", id)[:ID_LENGTH]
-        offered = held(source.folder, key, NAMES, judged, shown)
+        offered = held(source.folder, key, NAMES, judged, shown, release.asked)
     meta = {"client": source.client, **offered.offer._asdict()}
     # whoever sends this asks the rules again, now with the rows behind each name
     return Envelope("columns", meta, {}), behind(offered)
@@ -127,7 +127,8 @@ def sums(
     plan = read_plan(meta["plan"])
     analysis = ANALYSES[plan.analysis]
     facts = facts_of(source, meta["plan"], meta["agreed"], digest_of(meta["plan"], meta["agreed"]))
-    rows = as_told(policy, judged_rows(source, policy, facts, memory), analysis)
+    judged = judged_rows(source, policy, facts, memory, release.asked)
+    rows = as_told(policy, judged, analysis)
     question = analysis.question(envelope.arrays, rows)
     out = Outgoing(
         question.reveals, analysis.method, rows.columns, rows.n, question.parameters,
@@ -147,7 +148,9 @@ def sums(
     return Envelope("sums", own, blocks), out._replace(arrays=blocks)
 
 
-def judged_rows(source: SiteTable, policy: Policy, facts: JobFacts, memory: Memory) -> SiteRows:
+def judged_rows(
+    source: SiteTable, policy: Policy, facts: JobFacts, memory: Memory, asked: Asker
+) -> SiteRows:
     """The rows of a job, once the rules allow it. Where a person is asked, nothing that depends on
     values is told before."""
     plan = read_plan(json.loads(facts.plan))
@@ -177,10 +180,11 @@ def judged_rows(source: SiteTable, policy: Policy, facts: JobFacts, memory: Memo
 
     id = facts.job[:ID_LENGTH]
     if asks_first(policy):
-        return held(source.folder, id, JOB, judge, shown)[0]
+        return held(source.folder, id, JOB, judge, shown, asked)[0]
     rows, doubts = judge()
     if doubts or policy.approve == "job":
-        require(source.folder, id, JOB, {"id": id, "shown": shown((rows, doubts))})
+        entry = {"id": id, "shown": shown((rows, doubts))}
+        require(source.folder, id, JOB, entry, asked=asked)
     return rows
 
 

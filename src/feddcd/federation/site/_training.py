@@ -29,6 +29,7 @@ from ..training_wire import Ask, CertificatePart, Closing, pack_training, read_a
 from ..wire import Envelope, Hello, Welcome, pack_message
 from ._training_rules import (
     TrainingFacts,
+    asked_by,
     begin_training,
     check_batches,
     check_greeting,
@@ -50,7 +51,7 @@ TRUSTED = (
 def greet(hello: Hello, place: SitePlace, check: Check) -> tuple[bytes, Outgoing]:
     site = rows_of(place)
     out = outgoing_of(site, hello.model, "columns")
-    check_greeting(check(out), place, hello.federation, site)
+    check_greeting(check(out), place, hello, site)
     offered = offer(place.client, site, hello.model)
     place.folder.mkdir(parents=True, exist_ok=True)
     with ClientFile(place.state, federation=hello.federation, client=place.client) as file:
@@ -138,7 +139,8 @@ def approve_training(place: SitePlace, terms: Terms, out: Outgoing, *more: str) 
     ]
     held = json.dumps([terms.to_json(), *more], sort_keys=True)
     id = hashlib.sha256(held.encode()).hexdigest()[:ID_LENGTH]
-    require(place.folder, id, "this training", {"terms": terms.to_json(), "shown": lines})
+    entry, asked = {"terms": terms.to_json(), "shown": lines}, asked_by(place, terms.federation)
+    require(place.folder, id, "this training", entry, asked=asked)
 
 
 def _settings_of(terms: Terms) -> str:

@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...data.agreement import SiteData
+from ..about import ALONE, take_about
+from ..wire import Hello
 from ._ledger import check_room
 from ._sets import check_sets, doubts_of
-from .approval import FEW_WAITING, asks_first, require
+from .approval import FEW_WAITING, Asker, asks_first, require
 from .memory import Memory
 from .policy import Policy, limit, not_allowed
 
@@ -59,7 +61,8 @@ def check_training(
     if doubts := doubts_of(policy.min_support, facts, id, memory):
         shown = ["A training that was agreed to needs one look more:", *doubts]
         key = hashlib.sha256(f"{facts.job} {file}".encode()).hexdigest()[:32]
-        require(place.folder, key, "this training", {"id": key, "shown": shown})
+        asked = Asker(address=place.address)
+        require(place.folder, key, "this training", {"id": key, "shown": shown}, asked=asked)
 
 
 def tell(
@@ -81,11 +84,18 @@ def check_batches(policy: Policy, settings: Mapping[str, Any]) -> None:
         raise not_allowed(f"batches of fewer than {least} rows (batch_size, min_support = {k})")
 
 
-def check_greeting(policy: Policy, place: Any, federation: str, site: SiteData) -> None:
+def asked_by(place: Any, federation: str, purpose: str | None = None) -> Asker:
+    """Of a training, whose federation is called NAME/STUDY where it is one study of several."""
+    study = federation.rpartition("/")[2] if "/" in federation else ALONE
+    about = take_about({"about": {"study": study, "purpose": purpose}})
+    return Asker(about.study, None if purpose is None else about.purpose, place.address)
+
+
+def check_greeting(policy: Policy, place: Any, hello: Hello, site: SiteData) -> None:
     """How many rows there are is told once a person agrees."""
     if not asks_first(policy):
         return
-    names = columns_of(site)
+    names, federation = columns_of(site), hello.federation
     key = hashlib.sha256(f"greeting {federation} {names}".encode()).hexdigest()[:32]
     lines = [
         "A federation asks for what this site has, before a training:",
@@ -94,7 +104,8 @@ def check_greeting(policy: Policy, place: Any, federation: str, site: SiteData) 
         f"  and the number of rows, {len(site.labels)}",
         "  The training itself is asked for next, if you agree.",
     ]
-    require(place.folder, key, GREETING, {"id": key, "shown": lines}, most=FEW_WAITING)
+    entry, asked = {"id": key, "shown": lines}, asked_by(place, federation, hello.purpose)
+    require(place.folder, key, GREETING, entry, most=FEW_WAITING, asked=asked)
 
 
 def columns_of(site: SiteData) -> tuple[str, ...]:

@@ -26,9 +26,11 @@ from ..._files import private
 from ...data.agreement import Offer
 from ...data.frames import PLAIN, Reading
 from .. import wire
+from ..about import take_about
 from ..wire import REGRESSION, Envelope, Hello, Refusal, Welcome
-from .approval import Waits, check_running
+from .approval import Asker, Waits, check_running
 from .disclosure import Release
+from .ended import goes_on, keep_ended
 from .policy import Outgoing
 
 FAULTS = (  # what the server is told of an error: the first line that fits
@@ -53,6 +55,7 @@ class SitePlace(NamedTuple):
     data: Path
     label: str | None = None
     how: Reading = PLAIN  # the file is written
+    address: str = ""  # of the coordinator
 
     @property
     def state(self) -> Path:
@@ -69,6 +72,10 @@ def answer(request: bytes, place: SitePlace, ask: Callable[[str], str] | None = 
     try:
         # the rules are asked twice: before the work, and by `release` with what it came to
         envelope = wire.unpack_message(request)
+        about = take_about(envelope.meta)
+        purpose = about.purpose if about.study else None
+        release = release._replace(asked=Asker(about.study, purpose, place.address))
+        goes_on(place.folder, about)
         if envelope.kind in ("job", "exchange"):
             from ._masked import respond
 
@@ -83,6 +90,8 @@ def answer(request: bytes, place: SitePlace, ask: Callable[[str], str] | None = 
             from ._results import keep_result
 
             return wire.pack_message(keep_result(envelope, place))
+        if envelope.kind == "ended":
+            return wire.pack_message(keep_ended(envelope, place))
         data, out = _answer(envelope, place, release, request)
         return data if out is None else release.release(data, out, request)
     except Waits as waits:  # polls are no refusals

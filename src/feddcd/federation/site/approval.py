@@ -1,19 +1,19 @@
 """What a person has to agree to: jobs and answers that wait, in the folder outgoing.
 
 ID.json holds what waits, in plain words; beside ID.approved it may go on, beside ID.denied it is
-refused until the person approves it after all. While the file `paused` is there, nothing is
-answered.
+refused until the person approves it after all. Beside ID.ended the study is over for which it was
+asked: nothing waits until it is asked again. While the file `paused` is there, nothing is answered.
 """
 
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ..._errors import LogError, Refused, SpecError
 from ..._files import Disk, save
-from ..._text import listed
+from ..._text import listed, printable
 from .log import LOG, append, lock
 from .policy import Policy, Ruled
 
@@ -24,11 +24,34 @@ MOST_WAITING = 100  # so that questions cannot fill the disk
 FEW_WAITING = 5  # of a kind that costs who asks nothing
 ID_LENGTH = 32  # hex digits: of 64 bits two jobs with one id could be found by trying
 FEWEST_LETTERS = 4  # by which a person may name what waits
+SHORT = 8  # letters of an id, as people read it
+DECIDED = ("approved", "denied", "ended")
 Made = TypeVar("Made")
 
 
 class Waits(Refused):
     """Not refused, but not answered yet either: to be asked for again."""
+
+
+class Asker(NamedTuple):
+    """For which study, for what, and by whom. The first two are the coordinator's words; a purpose
+    is empty where none was given, and None where messages do not have it."""
+
+    study: str = ""
+    purpose: str | None = None
+    address: str = ""
+
+    def lines(self) -> list[str]:
+        """For the person who decides."""
+        who = f"  who asks: the coordinator at {self.address}" if self.address else ""
+        study = f"  study: {self.study}" if self.study else ""
+        told = f"  purpose, as the coordinator writes it (nobody checked it): {self.purpose!r}"
+        purpose = told if self.purpose else "  purpose: the coordinator gave none"
+        lines = (study, who, "" if self.purpose is None else purpose)
+        return [line for line in lines if line]
+
+
+NOBODY = Asker()  # where a message does not say
 
 
 def require(
@@ -38,6 +61,7 @@ def require(
     entry: Mapping[str, Any],
     disk: Disk | None = None,
     most: int | None = None,
+    asked: Asker = NOBODY,
 ) -> None:
     """Goes on where a person has approved; `what` waits otherwise. Logged when it begins to wait,
     not each time it is asked for again. Where `most` of its kind wait, the oldest is dropped."""
@@ -52,7 +76,10 @@ def require(
             if id not in ids and most is not None:
                 ids = _without_oldest(folder, ids, what, most, disk)
             if id not in ids and len(ids) < MOST_WAITING:
-                save(disk, queue / f"{id}.json", {"what": what, **entry})
+                first, *rest = entry.get("shown") or [""]
+                shown = {"study": asked.study, "shown": [first, *asked.lines(), *rest]}
+                save(disk, queue / f"{id}.json", {"what": what, **entry, **shown})
+                (queue / f"{id}.ended").unlink(missing_ok=True)
                 append(folder, {"waits": id, "what": what}, disk)
     except OSError as error:
         raise LogError(f"{queue} cannot be written: {error}") from error
@@ -82,6 +109,7 @@ def held(
     what: str,
     judge: Callable[[], Made],
     shown: Callable[[Made | Exception], Sequence[str]],
+    asked: Asker = NOBODY,
 ) -> Made:
     """What `judge` makes of values, or its refusal, once a person agrees. Until then others hear
     that it waits, whatever was found; the person reads it."""
@@ -93,7 +121,7 @@ def held(
             found = judge()
         except Exception as error:
             found = error
-        require(folder, id, what, {"id": id, "shown": list(shown(found))})
+        require(folder, id, what, {"id": id, "shown": list(shown(found))}, asked=asked)
     raise Waits(f"{what} {WAITS}")
 
 
@@ -104,9 +132,9 @@ def _check_denied(folder: Path, id: str, what: str) -> None:
 
 
 def waiting(folder: Path) -> list[str]:
-    """The ids of what nobody approved or denied yet."""
+    """The ids of what nobody approved or denied yet, of studies that go on."""
     paths = sorted((folder / WAITING).glob("*.json"))
-    done = lambda path: any(path.with_suffix(end).exists() for end in (".approved", ".denied"))
+    done = lambda path: any(path.with_suffix(f".{end}").exists() for end in DECIDED)
     return [path.stem for path in paths if not done(path)]
 
 
@@ -115,10 +143,41 @@ def denied(folder: Path) -> list[str]:
     return [path.stem for path in paths if path.with_suffix(".json").exists()]
 
 
+def close(folder: Path, study: str) -> list[str]:
+    """What waits for a study that ended, and does not any more; the oldest of many are dropped."""
+    queue = folder / WAITING
+    ids = [id for id in waiting(folder) if about_waiting(folder, id)[0] == study]
+    for id in ids:
+        save(Disk(), queue / f"{id}.ended", {"time": time.time()})
+    over = sorted(queue.glob("*.ended"), key=lambda path: path.stat().st_mtime_ns)
+    for path in over[:-MOST_WAITING]:
+        path.with_suffix(".json").unlink(missing_ok=True)
+        path.unlink()
+    return ids
+
+
+def about_waiting(folder: Path, id: str) -> tuple[str, str]:
+    """The study of what waits, and what it is."""
+    held = json.loads((folder / WAITING / f"{id}.json").read_text("utf-8"))
+    return str(held.get("study") or ""), printable(str(held.get("what") or ""))
+
+
 def words_of(folder: Path, id: str) -> list[str]:
     """What waits, as a person reads it."""
     held = json.loads((folder / WAITING / f"{id}.json").read_text("utf-8"))
     return [str(line) for line in held.get("shown", ())]
+
+
+def decision_of(folder: Path, id: str) -> tuple[str, str, list[str]]:
+    """The short name of what was asked for, what became of it, and its words."""
+    paths = sorted((folder / WAITING).glob("*.json"))
+    named = [path for path in paths if path.stem.startswith(id) and len(id) >= FEWEST_LETTERS]
+    if len(named) != 1:
+        known = listed([path.stem[:SHORT] for path in paths]) or "nothing"
+        raise SpecError(f"{id!r} names none of what was asked for here, or several: {known}")
+    found = [how for how in DECIDED if named[0].with_suffix(f".{how}").exists()]
+    state = found[0] if found else "waits for your decision"
+    return named[0].stem[:SHORT], state, words_of(folder, named[0].stem)
 
 
 def approve(folder: Path, id: str) -> str:
@@ -166,9 +225,13 @@ def _waited(folder: Path, start: str) -> set[str]:
 
 def _decided(folder: Path, id: str) -> str:
     """What became of it, if a person has decided before."""
-    for how in ("approved", "denied") if len(id) >= FEWEST_LETTERS and id.isalnum() else ():
-        if any(path.stem.startswith(id) for path in (folder / WAITING).glob(f"*.{how}")):
-            return f"was {how} here before"
+    for how in DECIDED if len(id) >= FEWEST_LETTERS and id.isalnum() else ():
+        for path in (folder / WAITING).glob(f"*.{how}"):
+            if path.stem.startswith(id) and how == "ended":
+                study, _ = about_waiting(folder, path.stem)
+                return f"is over: study {study} has ended, and nothing more is asked"
+            if path.stem.startswith(id):
+                return f"was {how} here before"
     return "does not wait for approval"
 
 

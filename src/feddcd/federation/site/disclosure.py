@@ -12,7 +12,7 @@ import numpy as np
 from ..._errors import Refused
 from ..._files import Disk
 from ..._text import listed, plural
-from .approval import ID_LENGTH, Waits, require
+from .approval import ID_LENGTH, NOBODY, SHORT, Asker, Waits, require
 from .log import append, hash_of
 from .policy import (
     FILE,
@@ -101,7 +101,9 @@ def told(entry: Mapping[str, Any]) -> str:
         return f"REFUSED  {about}: {entry['refused']}{why}"
     for word in ("waits", "approved", "denied", "dropped"):
         if word in entry:
-            return f"{word.upper():8} {entry[word]} {entry.get('what', '')}".rstrip()
+            return f"{word.upper():8} {entry[word][:SHORT]} {entry.get('what', '')}".rstrip()
+    if "ended" in entry:
+        return f"ENDED    study {entry['ended']} {entry.get('how', '')}".rstrip()
     if "paused" in entry:
         return "PAUSED" if entry["paused"] else "RESUMED"
     if "roster" in entry:
@@ -111,11 +113,13 @@ def told(entry: Mapping[str, Any]) -> str:
     if "withdrawal" in entry:
         return f"WITHDRAWAL  {entry['withdrawal']} ({plural(entry['closed'], 'set')} closed)"
     if "job" in entry:
-        number, job = entry.get("exchange"), str(entry["job"])[:8]
+        named = entry.get("name") or entry.get("digest") or entry["job"]
+        number, job = entry.get("exchange"), str(named)[:SHORT]
         if "digest" in entry:
             return f"LEFT     this site's part in job {job}: a random number and a signature"
         again = ", the same bytes as before" if "again" in entry else ""
-        return f"SIGNED   exchange {number} of job {job}: a masked answer{again}"
+        what = f"exchange {number}" if number else "the counts"
+        return f"SIGNED   {what} of job {job}: a masked answer{again}"
     if entry.get("kind") == "columns":
         return f"LEFT     names and levels of {plural(len(entry.get('columns', ())), 'column')}"
     size = f"{entry.get('rows', '?')} rows, {entry.get('parameters', '?')} parameters"
@@ -134,7 +138,7 @@ def _fingerprint(array: np.ndarray) -> dict[str, Any]:
     return {"dtype": array.dtype.str, "shape": list(array.shape), "sha256": content}
 
 
-def hold(folder: Path, outgoing: Outgoing, question: bytes, disk: Disk) -> None:
+def hold(folder: Path, outgoing: Outgoing, question: bytes, disk: Disk, asked: Asker) -> None:
     """Refuses unless this very answer to this very question was approved.
 
     The id stays here: it is a hash of the answer, against which guesses could be tried.
@@ -143,7 +147,7 @@ def hold(folder: Path, outgoing: Outgoing, question: bytes, disk: Disk) -> None:
     id = hash_of(json.dumps(entry, sort_keys=True).encode())[:ID_LENGTH]
     numbers = {name: np.asarray(a).tolist() for name, a in outgoing.arrays.items()}
     shown = {"shown": describe(outgoing).splitlines(), "numbers": numbers}
-    require(folder, id, "its answer", entry | shown, disk)
+    require(folder, id, "its answer", entry | shown, disk, asked=asked)
 
 
 class Release(NamedTuple):
@@ -153,6 +157,7 @@ class Release(NamedTuple):
     client: str
     ask: Callable[[str], str] | None = None
     disk: Disk = Disk()
+    asked: Asker = NOBODY
 
     def policy(self) -> Policy:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -178,7 +183,7 @@ class Release(NamedTuple):
         if self.ask is not None:
             self._guard(partial(confirm, outgoing, self.ask), outgoing, question)
         elif policy.approve == "answer":
-            wait = partial(hold, self.folder, outgoing, question, self.disk)
+            wait = partial(hold, self.folder, outgoing, question, self.disk, self.asked)
             self._guard(wait, outgoing, question)
         # logged before it leaves: a crash in between leaves a line too many, never one too few
         content = {"bytes": len(answer), "sha256": hashlib.sha256(answer).hexdigest()}

@@ -1,0 +1,89 @@
+"""What a study is called and what it is for, and how it ended: words beside what is signed.
+
+A coordinator writes them, and nobody can check them. So a site takes names that are names, a
+purpose of bounded length, and for an end one of a few codes, which it puts into its own words.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from .._errors import SpecError
+from .._text import printable, sentence_list
+
+MOST_LETTERS = 300  # of a purpose
+MOST_SITES = 200  # that an end names
+ALONE = "federation"  # the name of what federation.toml itself asks for
+NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+ENDS = {  # by code; a site says no more, as a reason in words could ask about rows
+    "done": "ended with a result, without this site",
+    "refused": "ended without a result",
+    "late": "ended without a result: the coordinator waited too long{of}",
+    "sums": "ended without a result: the answers of the sites gave none",
+    "stopped": "ended without a result: the coordinator stopped it",
+}
+REFUSALS = {  # by code; a person who denies and a rule that refuses are told alike
+    "rules": "{sites} refused (a rule there, or a person)",
+    "policy": "the policy of {sites} does not allow it",
+    "other": "{sites} could not answer this plan",
+}
+
+
+class About(NamedTuple):
+    """`study` is empty where a message names none."""
+
+    study: str = ""
+    purpose: str = ""
+
+    def meta(self) -> dict[str, Any]:
+        return {"about": {name: text for name, text in self._asdict().items() if text}}
+
+
+class StudyEnd(NamedTuple):
+    """`sites` are those because of which it ended, with the code of a refusal or nothing."""
+
+    study: str
+    why: str
+    sites: dict[str, str]
+
+    def words(self) -> str:
+        names = sorted(self.sites)
+        of = f" for {sentence_list(names)}" if names else ""
+        text = ENDS[self.why].format(of=of)
+        for code, told in REFUSALS.items():
+            if found := [name for name in names if self.sites[name] == code]:
+                text += f": {told}" if ":" not in text else f"; {told}"
+                text = text.format(sites=sentence_list(found))
+        return f"{text}; nothing more is asked"
+
+
+def check_purpose(text: Any) -> str:
+    """Of the coordinator's own file."""
+    if not isinstance(text, str) or len(text) > MOST_LETTERS or not printable(text) == text:
+        raise SpecError(f"purpose is one line of at most {MOST_LETTERS} letters")
+    return text.strip()
+
+
+def take_about(meta: dict[str, Any]) -> About:
+    """Out of a message. What is no name is none, and a long purpose is cut."""
+    given = meta.pop("about", None)
+    given = given if isinstance(given, Mapping) else {}
+    study, purpose = given.get("study"), given.get("purpose")
+    known = isinstance(study, str) and NAME.fullmatch(study) is not None
+    text = printable(purpose[:MOST_LETTERS]) if isinstance(purpose, str) else ""
+    return About(str(study) if known else "", text[: 2 * MOST_LETTERS])
+
+
+def read_ended(values: Any) -> StudyEnd | None:
+    """None for what is no such message."""
+    if not isinstance(values, Mapping) or set(values) != set(StudyEnd._fields):
+        return None
+    study, why, sites = (values[name] for name in StudyEnd._fields)
+    if not isinstance(study, str) or not NAME.fullmatch(study) or why not in [*ENDS]:
+        return None
+    if not isinstance(sites, Mapping) or len(sites) > MOST_SITES:
+        return None
+    for name, code in sites.items():
+        if not isinstance(name, str) or not NAME.fullmatch(name) or code not in ["", *REFUSALS]:
+            return None
+    return StudyEnd(study, why, dict(sites))

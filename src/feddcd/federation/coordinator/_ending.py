@@ -1,0 +1,106 @@
+"""The sites hear how a study ended, so that nobody there decides about what is over.
+
+server/unheard.json    ends that a site did not hear, as it was away; it hears them with the next
+                       study
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..._errors import DataError, FeddcdError, Stalled
+from ..._files import Disk
+from .. import wire
+from ..about import ALONE, StudyEnd, read_ended
+from ..folder import FederationFolder
+from ..site.policy import RULED
+from ..wire import Envelope
+from .nodes import Nodes
+
+FILE = "unheard.json"
+MOST_BYTES = 1 << 22
+SAY_S = 10.0  # in which a site that is here takes it
+EACH = (
+    "with --mode each the coordinator reads each site's own numbers, where every site's policy "
+    "allows it (answers = 'each'), and there is no proof"
+)
+
+
+class Withdrawn(Exception):
+    """A site that took part refuses to go on."""
+
+
+class TooFewSites(DataError):
+    """Sites refused, and those that are left are too few. By site: why."""
+
+    def __init__(self, message: str, refused: Mapping[str, str]):
+        super().__init__(message)
+        self.refused = dict(refused)
+
+
+def end_of(folder: FederationFolder, error: FeddcdError) -> StudyEnd:
+    """As sites may hear it: by whom and of which kind, and no reason in words."""
+    study = folder.study or ALONE
+    if isinstance(error, TooFewSites):
+        return StudyEnd(study, "refused", {site: _kind(why) for site, why in error.refused.items()})
+    if isinstance(error, Stalled):
+        return StudyEnd(study, "late", dict.fromkeys(error.sites, ""))
+    return StudyEnd(study, "sums" if isinstance(error, DataError) else "stopped", {})
+
+
+def _kind(reason: str) -> str:
+    if RULED in reason:
+        return "rules"
+    return "policy" if "its policy does not allow" in reason else "other"
+
+
+def tell_end(folder: FederationFolder, nodes: Nodes, ended: StudyEnd, sites: Iterable[str]) -> None:
+    """To those who are here; the others are remembered."""
+    sites = sorted(sites)
+    heard = nodes.tell(_message(ended), sites, SAY_S) if sites else set()
+    left = [site for site in sites if site not in heard]
+    held = _unheard(folder) | {ended.study: {"ended": ended._asdict(), "sites": left}}
+    _save(folder, held)
+
+
+def tell_done(folder: FederationFolder, nodes: Nodes, cohort: Iterable[str]) -> None:
+    """To those without whom there is a result; the others get it."""
+    without = folder.invited().keys() - set(cohort)
+    tell_end(folder, nodes, StudyEnd(folder.study or ALONE, "done", {}), without)
+
+
+def tell_earlier(folder: FederationFolder, nodes: Nodes) -> None:
+    """What sites did not hear of earlier studies. The one that begins now has not ended."""
+    held = _unheard(folder)
+    left = {study: wish for study, wish in held.items() if study != (folder.study or ALONE)}
+    for wish in left.values():
+        ended = read_ended(wish["ended"])
+        here = sorted(set(wish["sites"]) & nodes.here())
+        if ended is not None and here:
+            heard = nodes.tell(_message(ended), here, SAY_S)
+            wish["sites"] = [site for site in wish["sites"] if site not in heard]
+    if held:
+        _save(folder, left)
+
+
+def _message(ended: StudyEnd) -> bytes:
+    return wire.pack_message(Envelope("ended", ended._asdict(), {}))
+
+
+def _unheard(folder: FederationFolder) -> dict[str, Any]:
+    data = Disk().read(folder.server / FILE, MOST_BYTES)
+    try:
+        return {} if data is None else dict(json.loads(data))
+    except (ValueError, TypeError):
+        return {}
+
+
+def _save(folder: FederationFolder, held: Mapping[str, Any]) -> None:
+    invited = set(folder.invited())
+    kept = {
+        study: wish | {"sites": sites}
+        for study, wish in held.items()
+        if (sites := [site for site in wish["sites"] if site in invited])
+    }
+    if kept or (folder.server / FILE).exists():
+        folder.save(folder.server / FILE, kept)

@@ -1,0 +1,63 @@
+"""A study that ended: what waits for a person because of it is closed.
+
+ended/STUDY.json    how it ended, until the coordinator asks something of that study again
+"""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from ..._errors import Refused
+from ..._files import Disk, owner_only, save
+from ..about import About, StudyEnd, read_ended
+from ..wire import Envelope
+from .approval import close
+from .log import append
+
+FOLDER = "ended"
+MOST_STUDIES = 200  # the oldest is forgotten
+
+
+def keep_ended(envelope: Envelope, place: Any) -> Envelope:
+    """Heard twice, it is logged once."""
+    told = read_ended(envelope.meta)
+    if told is None:
+        raise Refused(f"{place.client}: an end of a study that cannot be read")
+    before = [ended for _, ended in ended_studies(place.folder)]
+    closed = close(place.folder, told.study)
+    if closed or told not in before:
+        with owner_only():
+            (place.folder / FOLDER).mkdir(parents=True, exist_ok=True)
+            save(Disk(), _path(place.folder, told.study), {"time": time.time(), **told._asdict()})
+        append(place.folder, {"ended": told.study, "how": told.words(), "closed": closed})
+        for path in _by_age(place.folder)[:-MOST_STUDIES]:
+            path.unlink()
+    return Envelope("ended", {"client": place.client}, {})
+
+
+def goes_on(folder: Path, about: About) -> None:
+    """A question of a study that had ended."""
+    if about.study:
+        _path(folder, about.study).unlink(missing_ok=True)
+
+
+def ended_studies(folder: Path) -> list[tuple[float, StudyEnd]]:
+    """When and how, the oldest first."""
+    found = []
+    for path in _by_age(folder):
+        try:
+            held = json.loads(path.read_text("utf-8"))
+            when, told = float(held.pop("time")), read_ended(held)
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+            continue
+        found += [(when, told)] if told is not None else []
+    return found
+
+
+def _path(folder: Path, study: str) -> Path:
+    return folder / FOLDER / f"{study}.json"
+
+
+def _by_age(folder: Path) -> list[Path]:
+    return sorted((folder / FOLDER).glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
