@@ -163,6 +163,22 @@ def test_two_traces_are_the_hessian_of_softmax_at_zero():
     np.testing.assert_allclose(B[0], np.einsum("jajb->ab", whole)[0], rtol=1e-5)
 
 
+def test_of_many_outputs_the_largest_eigenvalues_are_kept():
+    """Of 80 x 4 parameters 199 factors; the mean of the other 121 eigenvalues, 80 of them zero,
+    stands for these."""
+    random, form = np.random.default_rng(7), Form(80, 4)
+    root = random.standard_normal((160, 80)) / np.arange(1, 81)
+    A, B = root.T @ root, np.eye(4) / 4 - 1 / 16
+    A *= np.trace(B) / np.trace(A)
+    upper = lambda H: opened(code_square(jnp.asarray(H), 32))
+    (C, rest), diagonal = starts.base_from((upper(A), upper(B)), form, jnp.asarray(1e9))
+    assert C.shape == (320, 199)
+    H0, H, scale = C @ C.T + np.diag(rest), np.kron(A, B) / np.trace(B), np.sqrt(diagonal)
+    ours, true = (np.linalg.eigvalsh(M / scale / scale[:, None])[::-1] for M in (H0, H))
+    np.testing.assert_allclose(ours[:199], true[:199], rtol=1e-5)
+    np.testing.assert_allclose(ours[199:], true[199:].mean(), rtol=1e-4)
+
+
 def test_parameters_that_are_no_matrix_have_one_output():
     assert starts.form_of(jnp.zeros((7, 3))) == (7, 3)
     assert starts.form_of({"w": jnp.zeros((7, 3)), "b": jnp.zeros(3)}) == (24, 1)

@@ -23,7 +23,7 @@ from ._coding import Bits, Extra, code, code_square
 from ._metric import NUMBERS, Base, Flat
 
 SITES = 3  # of the first cohort
-WHOLE = 199  # inputs, up to which the Hessian is sent as it is
+WHOLE = 199  # inputs, up to which the Hessian is sent as it is; the most factors of H₀
 MATRIX = 1000  # parameters, up to which two traces stand for it
 SMALL = 12  # parameters, up to which new sites send their Hessian in later rounds, too
 RANK = 20  # random vectors whose products with it are sent else; fewer where d is very large
@@ -62,7 +62,7 @@ def form_of(like: Params) -> Form:
 
 
 def rank_of(form: Form) -> int:
-    return form.size if form.whole else _sketched(form.size)
+    return min(form.size, WHOLE) if form.whole else _sketched(form.size)
 
 
 def _sketched(d: int) -> int:
@@ -131,8 +131,11 @@ def _whole_base(A: Array, B: Array, form: Form, rows: Scalar) -> tuple[Base, Fla
     # the norm of a mean of matrices of roundings
     noise = outputs[-1] * 2 * jnp.sqrt(p / 12 / SITES) / most
     floor, a = jnp.maximum(ROUNDED * noise, FLOOR), (p / (p + rows.astype(A.dtype))) ** 2
-    values = jnp.kron(inputs, outputs)
-    vectors = jnp.kron(P, Q)
+    values, vectors = jnp.kron(inputs, outputs), jnp.kron(P, Q)
+    if form.size > WHOLE:  # the largest; their mean stands for the others
+        order = jnp.argsort(-values)
+        floor = jnp.maximum(floor, jnp.mean(values[order[WHOLE:]]))
+        values, vectors = values[order[:WHOLE]], vectors[:, order[:WHOLE]]
     C = jnp.sqrt(diagonal)[:, None] * vectors * jnp.sqrt((1 - a) * jnp.maximum(values - floor, 0))
     return Base(C, ((1 - a) * floor + a) * diagonal), diagonal
 
