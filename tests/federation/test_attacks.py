@@ -428,6 +428,20 @@ def test_the_codebook_of_the_site_has_the_cut_points(tmp_path):
         site.ask("crp ~ I(age > 61)", codebook=book)
 
 
+def test_plans_that_nobody_approves_fill_no_memory(tmp_path):
+    """Six codebooks of 12 MB made the file that holds what was answered too large to be read: the
+    site answered nothing more."""
+    site = Site(tmp_path, {"answers": "each"})
+    book = {name: {"type": "number"} for name in ("y", "age")}
+    book |= {f"c{i}": {"type": "number", "label": "x" * 480} for i in range(3_000)}
+    with pytest.raises(Stopped, match=r"a plan of 1,\d\d\d,\d\d\d letters, at most 1,048,576 are"):
+        site.ask("y ~ age", family="binomial", codebook={"columns": book})
+    memory = tmp_path / "rules" / "memory.json"
+    assert not memory.exists() or memory.stat().st_size < 1000
+    with pytest.raises(Stopped, match="waits for approval"):
+        site.ask("y ~ age", family="binomial")
+
+
 def test_a_person_agrees_once_to_a_job(tmp_path):
     site = Site(tmp_path, {"answers": "each"})
     ask = lambda w=0.0: site.ask("y ~ age + C(sex)", w=[w, 0, 0], family="binomial")

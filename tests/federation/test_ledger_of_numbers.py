@@ -17,7 +17,7 @@ from feddcd.federation.site._training_rules import (
     tell,
 )
 from feddcd.federation.site.answer import SitePlace, answer
-from feddcd.federation.site.approval import Waits, approve, waiting, words_of
+from feddcd.federation.site.approval import Waits, approve, pause, waiting, words_of
 from feddcd.federation.site.log import LOG
 from feddcd.federation.site.memory import Memory
 from feddcd.federation.site.policy import LOOSE, Outgoing, Policy, Ruled
@@ -184,3 +184,8 @@ def test_a_greeting_tells_rows_once_a_person_agrees(place):
     assert "and the number of rows, 60" in "\n".join(words_of(place.folder, id))
     approve(place.folder, id)
     assert wire.read_welcome(wire.unpack_message(answer(hello, own))).offer.rows == 60
+    pause(place.folder)  # which ends that, too
+    assert (
+        "paused by its administrator"
+        in wire.read_refusal(wire.unpack_message(answer(hello, own))).reason
+    )

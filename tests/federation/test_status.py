@@ -35,6 +35,7 @@ from feddcd.federation.machine.init import create
 from feddcd.federation.machine.link_state import FILE, STALE_S, LinkState, hangs, link_of
 from feddcd.federation.machine.serving import _note, state_of, want
 from feddcd.federation.roster import load_keys, load_roster
+from feddcd.federation.site import _results
 from feddcd.federation.site.answer import answer
 from feddcd.federation.site.approval import (
     FEW_WAITING,
@@ -276,7 +277,7 @@ def test_several_studies_have_a_folder_each(folder):
     assert "study first  wanted  north: " in lines
 
 
-def test_a_result_comes_back_as_plain_text(folder):
+def test_a_result_comes_back_as_plain_text(folder, monkeypatch):
     """Of known names and sizes; whatever else somebody sends is refused."""
     place = load_place(folder / "north")
     ask = lambda **meta: unpack_message(answer(pack_message(Envelope("result", meta, {})), place))
@@ -292,6 +293,11 @@ def test_a_result_comes_back_as_plain_text(folder):
     ):  # fmt: skip
         assert ask(**bad).kind == "refusal"
     assert [path.name for path in (place.folder / "results").iterdir()] == ["first"]
+    monkeypatch.setattr(_results, "MOST_BYTES", 100)
+    long = {"summary.txt": "€" * 7, "coefficients.csv": "€" * 7}
+    said = [ask(study=f"s{n}", files=long).kind for n in range(3)]
+    assert said == ["result", "refusal", "refusal"], "they fill no disk"
+    assert ask(study="s0", files=long).kind == "result", "the same once more"
 
 
 def test_how_a_site_stands_with_the_coordinator(folder, monkeypatch):

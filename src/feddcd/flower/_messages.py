@@ -20,13 +20,13 @@ def wrap(data: bytes) -> RecordDict:
 
 def unwrap(message: Message) -> bytes | None:
     """None for an error, and for what is no message of ours."""
-    if message.has_error():
-        return None
     try:
+        if message.has_error():
+            return None
         if _RECORD in message.content.config_records:
             data = message.content.config_records[_RECORD][_NAME]
             return data if isinstance(data, bytes) else None
         array = message.content.array_records[_RECORD][_NAME].numpy()
-    except (KeyError, TypeError, ValueError):
+    except Exception:  # of Flower's own, whatever a stranger made of a record
         return None
     return array.tobytes() if array.dtype == np.uint8 and array.ndim == 1 else None

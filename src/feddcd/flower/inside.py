@@ -35,10 +35,10 @@ from flwr.supercore.interceptors import RuntimeTokenHttpInterceptor, RuntimeVers
 from flwr.supercore.retry import make_simple_http_retry_invoker
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supercore.task_identity import TaskIdentity
-from flwr.superlink.grid import HttpGrid
 
 from .. import _errors
 from . import FlowerExchange
+from ._replies import RepliesGrid
 from .link import SECRET
 from .node import BUNDLE
 
@@ -133,7 +133,7 @@ class Inside(NamedTuple):
             RuntimeTokenHttpInterceptor(token=taken.token),
             retry_invoker=patience,
         )
-        grid = HttpGrid(self.address, False, self.authority, token=taken.token)
+        grid = RepliesGrid(self.address, False, self.authority, token=taken.token)
         grid._client = client
         beat, status = HeartbeatSender(make_task_heartbeat_fn_http(client)), SubStatus.FAILED
         beat.start()

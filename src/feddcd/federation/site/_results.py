@@ -11,7 +11,8 @@ from .log import append
 
 FOLDER = "results"
 MOST_STUDIES = 1000
-MOST_LETTERS = 1 << 21
+MOST_LETTERS = 1 << 21  # of one file
+MOST_BYTES = 1 << 26  # of all studies
 
 
 def keep_result(envelope: Envelope, place: Any) -> Envelope:
@@ -26,6 +27,9 @@ def keep_result(envelope: Envelope, place: Any) -> Envelope:
     there = place.folder / FOLDER
     if not (there / study).exists() and len(list(there.glob("*"))) >= MOST_STUDIES:
         raise Refused(f"{place.client}: it has results of too many studies")
+    held = sum(path.stat().st_size for path in there.glob("*/*") if path.parent.name != study)
+    if held + sum(len(text.encode("utf-8", "replace")) for text in files.values()) > MOST_BYTES:
+        raise Refused(f"{place.client}: its results of studies take more room than it gives them")
     with owner_only():
         (there / study).mkdir(parents=True, exist_ok=True)
         for name, text in files.items():

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from ..._errors import DataError, FeddcdError
+from ..._errors import DataError, FeddcdError, Refused
 from ...analysis.protocol import (
     Agreement,
     ColumnsOffer,
@@ -51,6 +51,7 @@ from .rules import (
 
 Made = TypeVar("Made")
 MANY = 2**62  # rows, where none were counted
+MOST_LETTERS = 1 << 20  # of a plan and what was agreed on it
 NAMES = "this question for names and levels of columns"
 JOB = "this job"
 
@@ -59,6 +60,7 @@ def columns(
     envelope: Envelope, source: SiteTable, release: Release, check: Check
 ) -> tuple[Envelope, Outgoing]:
     """The kinds of the columns that the plan names, and their levels."""
+    check_size(envelope.meta["plan"])
     plan = read_plan(envelope.meta["plan"])
     analysis, policy, memory = ANALYSES[plan.analysis], release.policy(), memory_of(source)
     table, id = named_table(source, policy, plan), digest_of(plan.to_dict())
@@ -216,8 +218,15 @@ def memory_of(source: SiteTable) -> Memory:
     return Memory(source.folder, source.data)
 
 
+def check_size(*parts: Any) -> None:
+    """Of what is kept of every job, also of those that nobody approves."""
+    if (size := sum(len(json.dumps(part)) for part in parts)) > MOST_LETTERS:
+        raise Refused(f"a plan of {size:,} letters, at most {MOST_LETTERS:,} are read")
+
+
 def facts_of(source: SiteTable, plan: Any, agreed: Any, job: str, mode: str = "each") -> JobFacts:
     """Of a job in plain values."""
+    check_size(plan, agreed)
     most = getattr(read_plan(plan), "max_exchanges", 50)
     rebuild = lambda plan, agreed: _rows(source, plan, agreed, *stamps(source))
     return JobFacts(

@@ -144,6 +144,7 @@ def _answer(
         hello = Hello(**envelope.meta)
         if hello.model == REGRESSION:  # its name, no more
             return wire.pack_message(Welcome(Offer(place.client, 0, (), None), False)), None
+        check_running(place.folder)
         release.check_trains()
         with needs("train"):
             from . import _training as training

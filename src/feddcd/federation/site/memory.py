@@ -27,7 +27,7 @@ from ...durable.codec import pack, unpack
 from .log import lock
 
 MONTH = 30 * 86_400  # seconds
-MOST_BYTES = 64 * 2**20
+MOST_BYTES = 2**30  # a thousand plans of the largest size, which are years of a budget
 
 
 class Export(NamedTuple):
