@@ -29,6 +29,7 @@ class Settings:
     sites: int = 5  # that send their Hessian
     visits: bool = True  # every first visit sends its diagonal; else the start sites' alone counts
     enough: float = 0.2  # of all rows, for a pair
+    few: bool = False  # a pair waits for eight sites, or half of them
     damp: float = 0.2
     rescaled: int = 3  # first pairs that may shrink the whole metric
     guard: float = 2.0
@@ -125,6 +126,7 @@ def fedqn(problem, o, seed, until=1e-9):
     S, Y, weight, size = zero, zero, 0.0, 0.0
     diagonal, known_rows, R, M, M0, h, f0 = zero, 0.0, None, eye, eye, zero, None
     low, idle, stuck, reached, track, said = np.inf, 0.0, 0.0, {}, [], False
+    enough = max(o.enough, min(0.5, 8 / N)) if o.few else o.enough
     draw = cohorts(N, min(o.tau, N), o.shuffled, rng)
     for t in range(o.rounds):
         cohort = next(draw)
@@ -168,7 +170,7 @@ def fedqn(problem, o, seed, until=1e-9):
         part = rows[arrived].sum()
         f0 = max(abs(total) / part, 1e-12) if f0 is None else f0
         ratio = bend / guess if guess > 0 else 1.0
-        if weight >= o.enough * n:
+        if weight >= enough * n:
             s, y = S / weight, Y / weight + l2 * S / weight
             S, Y, weight = zero, zero, 0.0
             if s @ y > 0 and np.isfinite(s @ y) and s @ M @ s > 0:
@@ -219,7 +221,7 @@ PROBLEMS = [
     ("breast-cancer", "iid", 1e-3), ("breast-cancer", "sorted", 1e-4),
 ]  # fmt: skip
 APART = {"randhie": 2, "medpar": 16}  # sites that lie apart, and tau
-PACKAGE = {"sites": 3, "ease": 0.5, "unseen": 0.3}  # what the package has otherwise
+PACKAGE = {"sites": 3, "ease": 0.5, "unseen": 0.3, "few": True}  # what the package has otherwise
 TRIED = {
     "bits": [4, 6, 16], "start_bits": [4, 16], "stochastic": [True], "sites": [0, 1, 3, 8],
     "visits": [False], "enough": [0.1, 0.5, 1.0], "damp": [0.05, 0.5], "rescaled": [0],
@@ -290,7 +292,7 @@ def main():
         some += [("breast-cancer", known("breast-cancer", "sorted", 1e-4, 12), 4)]
         for name, problem, tau in some:
             for unseen in (0.0, 0.3, 1.0):
-                o = Settings(tau, rounds=1500, **PACKAGE | {"unseen": unseen})
+                o = Settings(tau, rounds=1500, **PACKAGE | {"unseen": unseen, "few": False})
                 line(f"{name} unseen={unseen}", problem, o, args.seeds)
     else:
         print(Counter(judge(seed, usual) for seed in range(args.begin, args.to)))
