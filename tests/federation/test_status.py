@@ -40,6 +40,7 @@ from feddcd.federation.site.answer import answer
 from feddcd.federation.site.approval import (
     FEW_WAITING,
     WAITS,
+    Asker,
     Waits,
     approve,
     deny,
@@ -420,8 +421,7 @@ def show_lines(site, monkeypatch):
     """What the running `site` prints."""
     lines: list[str] = []
     monkeypatch.setattr(_serving, "say", lines.append)
-    old = {line for lines in _serving._ended_lines(site) for line in lines}
-    _serving.show_news(site, old)
+    _serving.show_news(site, _serving.known_news(site))
     return lines
 
 
@@ -441,6 +441,29 @@ def test_a_running_site_names_the_commands_to_decide(asked, monkeypatch):
     done = CliRunner().invoke(app, shlex.split(lines[2].split(": ", 1)[1])[1:])
     assert done.exit_code == 0, done.output
     assert show_lines(home, monkeypatch) == [], "decided"
+    known, lines = _serving.known_news(home), []
+    (home / "results" / "first").mkdir(parents=True)
+    monkeypatch.setattr(_serving, "say", lines.append)
+    _serving.show_news(home, known)
+    assert lines == [f"the result of study first came: {home / 'results' / 'first'}"]
+
+
+def test_an_approval_is_for_what_the_person_read(tmp_path):
+    """Another study, or another purpose, asks again for the same job."""
+    require_ = lambda **asked: require(
+        tmp_path, "aaaa1111", "this job", {"shown": ["a job"]}, asked=Asker(bound=True, **asked)
+    )
+    for study, purpose in (("one", "why"), ("one", "who"), ("two", "who")):
+        with pytest.raises(Waits):
+            require_(study=study, purpose=purpose)
+        approve(tmp_path, "aaaa1111")
+        require_(study=study, purpose=purpose)
+    with pytest.raises(Waits):
+        require_(study="two", purpose="")
+    with pytest.raises(Waits):
+        require(tmp_path, "bbbb2222", "names", {}, asked=Asker("one"))
+    approve(tmp_path, "bbbb2222")
+    require(tmp_path, "bbbb2222", "names", {}, asked=Asker("two"))  # they are the same for all
 
 
 def test_a_person_reads_who_asks_and_what_for(asked):

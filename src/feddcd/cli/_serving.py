@@ -88,7 +88,7 @@ def site_command(path: Path) -> None:
     """Until Ctrl-C. A node that dies, or hangs, is started again."""
     place, address, (longest, _) = load_place(path), load_address(path), load_limits(path)
     group, shown_state = Group(place.folder / "process.json"), ("", "")
-    news: set[str] = {line for lines in _ended_lines(place.folder) for line in lines}
+    news = show_news(place.folder, known_news(place.folder))
     with terminable(), owner_only():
         try:
             say(f"{place.client}: its log is in {place.folder}")
@@ -125,9 +125,14 @@ def _show_link(folder: Path, address: str, before: tuple[str, str]) -> tuple[str
     return now
 
 
+def known_news(folder: Path) -> set[str]:
+    """What was over before."""
+    return {lines[-1] for lines in _past(folder)}
+
+
 def show_news(folder: Path, before: set[str]) -> set[str]:
     """What waits for a person, with the commands to paste, and studies that ended: once each."""
-    now = _ended_lines(folder)
+    now = _past(folder)
     for id in waiting(folder):
         study, what = about_waiting(folder, id)
         read = f"feddcd federation approve {shlex.quote(str(folder))}"
@@ -140,9 +145,10 @@ def show_news(folder: Path, before: set[str]) -> set[str]:
     return {lines[-1] for lines in now}
 
 
-def _ended_lines(folder: Path) -> list[list[str]]:
-    found = ended_studies(folder)
-    return [[f"study {ended.study} {ended.words()} ({when(time)})"] for time, ended in found]
+def _past(folder: Path) -> list[list[str]]:
+    found, came = ended_studies(folder), sorted((folder / "results").glob("*"))
+    ended = [[f"study {ended.study} {ended.words()} ({when(time)})"] for time, ended in found]
+    return ended + [[f"the result of study {path.name} came: {path}"] for path in came]
 
 
 def _last_error(group: Group, name: str) -> str:

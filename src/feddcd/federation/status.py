@@ -109,14 +109,14 @@ def study_status(study: FederationFolder) -> dict[str, Any]:
 
 
 def study_of_job(folder: FederationFolder, id: str) -> FederationFolder:
-    """The study with this job; the beginning of its name is enough."""
+    """The last study with this job; the beginning of its name is enough."""
     studies = [folder.of_study(name) for name in ("", *folder.studies())]
     jobs = {study: study_status(study)["job"] for study in studies}
     named = [study for study, job in jobs.items() if job and job.startswith(id[:SHORT])]
-    if len(named) != 1:
-        known = ", ".join(job for job in jobs.values() if job) or "none"
+    if len({jobs[study] for study in named}) != 1:
+        known = ", ".join(dict.fromkeys(job for job in jobs.values() if job)) or "none"
         raise SpecError(f"no job {id!r} here, or more than one; jobs: {known}")
-    return named[0]
+    return named[-1]
 
 
 def path_of_job(path: Path, id: str) -> Path:

@@ -180,7 +180,7 @@ def judged_rows(
         job = describe_job(rows, columns, facts.mode, facts.exchanges, facts.sites, doubts)
         return job + declared
 
-    id = facts.job[:ID_LENGTH]
+    id, asked = facts.job[:ID_LENGTH], asked._replace(bound=True)
     if asks_first(policy):
         return held(source.folder, id, JOB, judge, shown, asked)[0]
     rows, doubts = judge()

@@ -40,6 +40,7 @@ class Asker(NamedTuple):
     study: str = ""
     purpose: str | None = None
     address: str = ""
+    bound: bool = False  # who agrees does so for this study and purpose alone
 
     def lines(self) -> list[str]:
         """For the person who decides."""
@@ -66,7 +67,7 @@ def require(
     """Goes on where a person has approved; `what` waits otherwise. Logged when it begins to wait,
     not each time it is asked for again. Where `most` of its kind wait, the oldest is dropped."""
     disk, queue = disk or Disk(), folder / WAITING
-    if (queue / f"{id}.approved").exists():
+    if _is_approved(folder, id, asked):
         return
     _check_denied(folder, id, what)
     try:
@@ -77,9 +78,11 @@ def require(
                 ids = _without_oldest(folder, ids, what, most, disk)
             if id not in ids and len(ids) < MOST_WAITING:
                 first, *rest = entry.get("shown") or [""]
-                shown = {"study": asked.study, "shown": [first, *asked.lines(), *rest]}
+                shown = {"shown": [first, *asked.lines(), *rest], "study": asked.study}
+                shown |= {"purpose": asked.purpose} if asked.bound else {}
                 save(disk, queue / f"{id}.json", {"what": what, **entry, **shown})
-                (queue / f"{id}.ended").unlink(missing_ok=True)
+                for before in ("ended", "approved"):  # of another study, as it is asked for now
+                    (queue / f"{id}.{before}").unlink(missing_ok=True)
                 append(folder, {"waits": id, "what": what}, disk)
     except OSError as error:
         raise LogError(f"{queue} cannot be written: {error}") from error
@@ -114,7 +117,7 @@ def held(
     """What `judge` makes of values, or its refusal, once a person agrees. Until then others hear
     that it waits, whatever was found; the person reads it."""
     _check_denied(folder, id, what)
-    if (folder / WAITING / f"{id}.approved").exists():
+    if _is_approved(folder, id, asked):
         return judge()
     if id not in waiting(folder):
         try:
@@ -123,6 +126,16 @@ def held(
             found = error
         require(folder, id, what, {"id": id, "shown": list(shown(found))}, asked=asked)
     raise Waits(f"{what} {WAITS}")
+
+
+def _is_approved(folder: Path, id: str, asked: Asker) -> bool:
+    """By a person who read this study and purpose; names of columns are agreed to once for all."""
+    path = folder / WAITING / f"{id}.approved"
+    if not path.exists():
+        return False
+    held = json.loads(path.read_text("utf-8"))
+    read = held.get("study", asked.study), held.get("purpose", asked.purpose)
+    return not asked.bound or read == (asked.study, asked.purpose)
 
 
 def _check_denied(folder: Path, id: str, what: str) -> None:
@@ -205,7 +218,9 @@ def _decide(folder: Path, id: str, how: str) -> str:
         told = f"there wait: {listed(ids)}" if ids else "nothing waits"
         raise SpecError(f"{id!r} {_decided(folder, id)}; {told}")
     append(folder, {how: id})
-    save(Disk(), folder / WAITING / f"{id}.{how}", {"time": time.time()})
+    held = json.loads((folder / WAITING / f"{id}.json").read_text("utf-8"))
+    read = {name: held[name] for name in ("study", "purpose") if "purpose" in held}
+    save(Disk(), folder / WAITING / f"{id}.{how}", {"time": time.time(), **read})
     if how == "approved":
         (folder / WAITING / f"{id}.denied").unlink(missing_ok=True)
     return id
