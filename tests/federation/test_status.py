@@ -381,10 +381,7 @@ def test_all_sites_hear_that_a_study_ended(asked, monkeypatch):
     north, south = asked / "north", asked / "south"
     held = status_of(north)
     assert held["ended"][-1]["how"].startswith("ended without a result: the coordinator waited")
-    assert not waiting(north), "the study is over until it is asked for again"
-    (ended,) = (path.stem for path in (north / "outgoing").glob("*.ended"))
-    with pytest.raises(SpecError, match="study first has ended, and nothing more is asked"):
-        approve(north, ended[:8])
+    (id,) = waiting(north)  # who was too late may still decide
     exchange = LocalExchange([load_place(asked / name) for name in NAMES])
     real, seen = exchange.ask, []
 
@@ -415,6 +412,8 @@ def test_all_sites_hear_that_a_study_ended(asked, monkeypatch):
         assert said["last"][-1].endswith(words)
     lines = show_lines(north, monkeypatch)
     assert lines == [], "an old end is no news"
+    done = CliRunner().invoke(app, ["federation", "approve", str(north), id[:8]])
+    assert "study first has ended, and nothing is asked now" in done.output
 
 
 def show_lines(site, monkeypatch):
@@ -429,8 +428,7 @@ def test_a_running_site_names_the_commands_to_decide(asked, monkeypatch):
     """To be pasted from any folder, also where the path has a space."""
     home = asked / "a site's north"
     shutil.move(asked / "north", home)
-    (id,) = (path.stem for path in (home / "outgoing").glob("*.ended"))
-    (home / "outgoing" / f"{id}.ended").unlink()
+    (id,) = waiting(home)
     lines = show_lines(home, monkeypatch)
     assert lines[0] == "waits for your decision: this job of study first"
     for line, word in zip(lines[2:], ("approve", "deny"), strict=True):
@@ -468,7 +466,7 @@ def test_an_approval_is_for_what_the_person_read(tmp_path):
 
 def test_a_person_reads_who_asks_and_what_for(asked):
     """The purpose is the coordinator's, so it is quoted, short and no markup."""
-    (id,) = (path.stem for path in (asked / "north/outgoing").glob("*.ended"))
+    (id,) = waiting(asked / "north")
     lines = words_of(asked / "north", id)
     assert lines[1:4] == [
         "  study: first",
@@ -482,7 +480,7 @@ def test_a_person_reads_who_asks_and_what_for(asked):
     done = CliRunner().invoke(app, ["federation", "status", str(asked / "fed"), id[:8]])
     assert f"job {id[:8]}" in done.output
     done = CliRunner().invoke(app, ["federation", "status", str(asked / "north"), id[:8]])
-    assert f"{id[:8]}: ended" in done.output
+    assert f"{id[:8]}: waits for your decision" in done.output
     done = CliRunner().invoke(app, ["federation", "outgoing", str(asked / "north"), id[:8]])
     assert f"WAITS    {id[:8]} this job" in done.output
     assert "SIGNED" not in done.output, "lines of this job alone"

@@ -14,7 +14,6 @@ from ..federation.site.approval import (
     WAITING,
     about_waiting,
     approve,
-    denied,
     deny,
     pause,
     resume,
@@ -51,12 +50,7 @@ def outgoing_command(folder: Path, job: str, ids: list[str], check: bool, log: b
 
 def approve_command(folder: Path, ids: list[str]) -> None:
     named = [any("names and levels" in line for line in _words(folder, id)) for id in ids]
-    again = [one for id in ids for one in denied(folder) if one.startswith(id)]
-    studies = [about_waiting(folder, one)[0] for one in again]
     _decide(folder, ids, approve, "goes on when it is next asked for")
-    over = {ended.study: ended for _, ended in ended_studies(folder)}
-    for study in dict.fromkeys(about for about in studies if about in over):
-        say(f"study {study} has ended; if it starts again, it goes on with your approval")
     if any(named):
         say("these were names alone: the job itself is asked for next, and waits for you again")
 
@@ -74,9 +68,12 @@ def _decide(folder: Path, ids: list[str], how: Callable[[Path, str], str], outco
     """Without ids what waits is shown."""
     _check_site(folder)
     decided = []
+    ended = {ended.study for _, ended in ended_studies(folder)}
     for id in ids:
         decided.append(how(folder, id))
         say(f"{decided[-1][:SHORT]} {outcome}")
+        if (study := about_waiting(folder, decided[-1])[0]) in ended:
+            say(f"study {study} has ended, and nothing is asked now: this holds if it starts again")
     found(decided=decided)
     if not ids:
         show_waiting(folder)

@@ -54,7 +54,8 @@ class StudyEnd(NamedTuple):
             if found := [name for name in names if self.sites[name] == code]:
                 text += f": {told}" if ":" not in text else f"; {told}"
                 text = text.format(sites=sentence_list(found))
-        return f"{text}; nothing more is asked"
+        more = "it can be started again" if self.why == "late" else "nothing more is asked"
+        return f"{text}; {more}"
 
 
 def check_purpose(text: Any) -> str:

@@ -38,6 +38,12 @@ class TooFewSites(DataError):
         self.refused = dict(refused)
 
 
+def left_over(sites: Iterable[str]) -> str:
+    names = sorted(sites)
+    told = f"only {' and '.join(names)} {'is' if len(names) == 1 else 'are'} left"
+    return told if names else "no site is left"
+
+
 def end_of(folder: FederationFolder, error: FeddcdError) -> StudyEnd:
     """As sites may hear it: by whom and of which kind, and no reason in words."""
     study = folder.study or ALONE

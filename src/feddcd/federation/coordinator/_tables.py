@@ -37,7 +37,7 @@ from ..roster import ROSTER
 from ..site.approval import WAITS
 from ..wire import Envelope
 from ._checks import check_count, refusal_of
-from ._ending import EACH, TooFewSites, Withdrawn, tell_done, tell_earlier
+from ._ending import EACH, TooFewSites, Withdrawn, left_over, tell_done, tell_earlier
 from ._masked import PROOF, MaskedRun, begin, unfinished
 from ._offers import absent, odd_spelling, odd_words, read_columns
 from ._rosters import settle_roster
@@ -104,12 +104,12 @@ class AnalysisRun:
         is read by itself unless who asked for the table says so."""
         said = getattr(self.plan, "answers", None)
         never = not (self.folder.server / ROSTER).exists()  # two sites from the beginning
-        if said or never or getattr(self.plan, "needs_each", ""):
+        if said == "each" or never or (not said and getattr(self.plan, "needs_each", "")):
             return said or "each"
         if len(sites) < FEWEST:
-            left = " and ".join(sorted(sites)) or "none"
-            told = f"only {left} are left, and sums need {FEWEST} sites"
-            raise TooFewSites(f"{told}{self._gone()}; {EACH}", self.refused)
+            told = f"{left_over(sites)}, and sums need {FEWEST} sites{self._gone()}"
+            more = "" if said or len(sites) < self.config.fewest else f"; {EACH}"
+            raise TooFewSites(f"{told}{more}", self.refused)
         return "sum"
 
     def _gone(self) -> str:

@@ -2,7 +2,8 @@
 
 ID.json holds what waits, in plain words; beside ID.approved it may go on, beside ID.denied it is
 refused until the person approves it after all. Beside ID.ended the study is over for which it was
-asked: nothing waits until it is asked again. While the file `paused` is there, nothing is answered.
+asked: it waits no more until it is asked again. While the file `paused` is there, nothing is
+answered.
 """
 
 import json
@@ -156,6 +157,13 @@ def denied(folder: Path) -> list[str]:
     return [path.stem for path in paths if path.with_suffix(".json").exists()]
 
 
+def over(folder: Path) -> list[str]:
+    """What nobody decided before its study ended."""
+    paths = sorted((folder / WAITING).glob("*.ended"))
+    decided = lambda path: any(path.with_suffix(f".{how}").exists() for how in DECIDED[:2])
+    return [p.stem for p in paths if p.with_suffix(".json").exists() and not decided(p)]
+
+
 def close(folder: Path, study: str) -> list[str]:
     """What waits for a study that ended, and does not any more; the oldest of many are dropped."""
     queue = folder / WAITING
@@ -205,7 +213,7 @@ def deny(folder: Path, id: str) -> str:
 
 def _decide(folder: Path, id: str, how: str) -> str:
     ids = waiting(folder)
-    open_ = ids + (denied(folder) if how == "approved" else [])
+    open_ = ids + over(folder) + (denied(folder) if how == "approved" else [])
     named = [one for one in open_ if one.startswith(id)]
     if id not in open_ and len(id) >= FEWEST_LETTERS and named:  # its beginning is enough
         # who asks chooses what begins alike, and makes the older one give way: it may be another
@@ -240,13 +248,9 @@ def _waited(folder: Path, start: str) -> set[str]:
 
 def _decided(folder: Path, id: str) -> str:
     """What became of it, if a person has decided before."""
-    for how in DECIDED if len(id) >= FEWEST_LETTERS and id.isalnum() else ():
-        for path in (folder / WAITING).glob(f"*.{how}"):
-            if path.stem.startswith(id) and how == "ended":
-                study, _ = about_waiting(folder, path.stem)
-                return f"is over: study {study} has ended, and nothing more is asked"
-            if path.stem.startswith(id):
-                return f"was {how} here before"
+    for how in ("approved", "denied") if len(id) >= FEWEST_LETTERS and id.isalnum() else ():
+        if any(path.stem.startswith(id) for path in (folder / WAITING).glob(f"*.{how}")):
+            return f"was {how} here before"
     return "does not wait for approval"
 
 

@@ -25,7 +25,8 @@ def keep_ended(envelope: Envelope, place: Any) -> Envelope:
     if told is None:
         raise Refused(f"{place.client}: an end of a study that cannot be read")
     before = [ended for _, ended in ended_studies(place.folder)]
-    closed = close(place.folder, told.study)
+    # who was too late may still decide: with that the study can be started again
+    closed = close(place.folder, told.study) if told.why != "late" else []
     if closed or told not in before:
         with owner_only():
             (place.folder / FOLDER).mkdir(parents=True, exist_ok=True)
