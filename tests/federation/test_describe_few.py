@@ -136,6 +136,28 @@ def test_sums_of_zeros_and_ones_are_counts():
     assert second["s1"].value[:2, :3].tolist() == [[0, 10, 0], [0, d.crp[1::2].sum(), 0]]
 
 
+def test_sums_that_say_how_many_rows_have_a_value_are_those_of_many_rows():
+    """Of 0, 1 and 2 the rows, the sum and the sum of squares are three equations for three counts.
+    Beside a histogram of values that were joined, they would tell the one who has 4."""
+    d = patients().assign(sex=["f", "m"] * 60)
+    copies, children = (
+        np.repeat([0.0, 1, 2], [40, 19, 1]),
+        np.repeat([0.0, 1, 2, 4], [30, 20, 9, 1]),
+    )
+    assert (copies @ copies - copies.sum()) / 2 == 1  # the one with two copies
+    d.loc[d.sex == "f", "age"], d.loc[d.sex == "m", "age"] = copies, children
+    sums = attack(d)[1][1]
+    assert sums["s1"].value[0, :2].tolist() == [20, 40]  # 20 rows of 1; 20 of 1 and 10 of 2
+    assert sums["s2"].value[0, :2].tolist() == [20, 60]
+    plain = attack(d, k=0)[1][1]
+    assert plain["s1"].value[0, :2].tolist() == [21, 42]
+    d.loc[5:, "sex"], d.loc[:4, "sex"] = "f", "m"
+    d["age"] = np.r_[[0.0, 0, 1, 1, 2], np.arange(115) % 40]
+    assert attack(d)[1][1]["s1"].value[0, 1] == 5  # all five count as 1
+    d["age"] = np.r_[[20.0, 35, 41, 56, 62], np.arange(115) % 40]
+    assert attack(d)[1][1]["s1"].value[0, 1] == 214  # many other ages have the same sums
+
+
 def test_the_largest_value_and_its_decimals_are_those_of_k_rows():
     d = patients().assign(sex="f")
     d.loc[3, "age"] = 70.125

@@ -11,11 +11,14 @@ import tomli_w
 from feddcd.analysis._sums import NONE, DesignRows, PointQuestion, answer
 from feddcd.analysis.plan import RegressionPlan
 from feddcd.analysis.protocol import SiteRows
+from feddcd.analysis.registry import ANALYSES
 from feddcd.federation import wire
 from feddcd.federation.site import answer as site
 from feddcd.federation.site._again import check_joint
+from feddcd.federation.site._job_rules import JobRules
 from feddcd.federation.site.approval import waiting, words_of
-from feddcd.federation.site.policy import Policy, Ruled
+from feddcd.federation.site.disclosure import Release
+from feddcd.federation.site.policy import Outgoing, Policy, Ruled
 from site_world import asked as ask
 
 CAREFUL = Policy()
@@ -120,6 +123,21 @@ def test_a_column_of_many_values_hides_cells_as_long_as_it_has_an_effect():
     assert refusal(own, questions(more=(0.5,))[:1], free=True)[0] == 0
 
 
+@pytest.mark.parametrize("hide", ["a little of age", "one number for four columns"])
+def test_a_category_that_looks_like_a_number_is_one(hide):
+    """I(a + age/1e9) has as many values as there are patients; I(a + 2*b + 4*c + 8*d) has 16."""
+    columns, age = patients(), np.random.default_rng(4).normal(0, 1, 400)
+    if hide == "a little of age":
+        own = rows(columns + 1e-9 * age[:, None])
+        assert refusal(own, questions())[0] == 1
+        return
+    u = columns[:, :4] @ [1.0, 2, 4, 8]
+    own = rows(np.column_stack([u, u**2, u**3, np.sqrt(u), np.log1p(u)]))
+    assert len(np.unique(u)) == 16
+    w = np.array([-0.4, 0.1, -0.01, 1e-4, 0.2, -0.2])
+    assert refusal(own, [asked(0 * w, pilot=True), asked(w), asked(1.1 * w)]) is not None
+
+
 def test_cells_of_many_rows_are_no_reason_to_refuse():
     own = rows(patients(3000)[:, :3])
     assert refusal(own, questions(4)) is None
@@ -137,3 +155,15 @@ def test_the_person_is_told_before_and_others_are_not(tmp_path):
     told = "\n".join(words_of(tmp_path, *waiting(tmp_path)))
     assert "question 1 would be refused" in told
     assert "tell of a joint cell of fewer than 5 rows, of all its columns of few values" in told
+
+
+@pytest.mark.parametrize(("left_out", "told"), [(0, 0), (1, 0), (4, 0), (5, 5), (9, 9)])
+def test_a_small_number_of_rows_left_out_is_not_told(left_out, told, tmp_path):
+    """As one patient without a value would be."""
+    pd.DataFrame({"x": [1.0]}).to_csv(tmp_path / "data.csv", index=False)
+    place = site.SitePlace("north", tmp_path, tmp_path / "data.csv")
+    rules = JobRules(place, Release(tmp_path, "north"), b"")
+    rules._analysis = ANALYSES["regression"]
+    rules._out = Outgoing("moments", "newton", (), 400, 0, {}, {}, 3, {})
+    own = rows(patients())._replace(dropped=left_out)
+    assert rules.counts(own)["dropped"].tolist() == [told]

@@ -2,9 +2,10 @@
 
     groups    rows of a group that has fewer than k here are left out of everything
     levels    a level that fewer than k rows of a group have counts as missing there
+    values    rare values of a number of few possible values are joined with the next ones
     sums      a number counts as missing in a group where its sum would speak of few rows
     missing   where 1 to k - 1 rows of a group lack a value, more count as missing, until k do
-    values    for quantiles and histograms k neighbours by size are joined: each gets their mean
+    ranges    for quantiles and histograms k neighbours by size are joined: each gets their mean
 
 The rows are changed, and then counted as always. So no difference of two counts tells what was
 taken out, and it does not matter what other sites add to them.
@@ -15,19 +16,23 @@ import numpy as np
 from ._bins import MOST_DECIMALS, has_decimals
 from ._describe_rows import DescribedRows
 
+MOST_VALUES = 20  # in equal steps: of so few, the sums say how many rows have each
+
 
 def guarded(data: DescribedRows, k: int) -> DescribedRows:
     """Every count of the result is 0 or at least k, whatever is counted."""
     if k < 2:
         return data
-    kept = np.bincount(data.group, minlength=data.shape.parted)[data.group] >= k
-    X, codes, group = data.X[kept], data.codes[kept], data.group[kept]  # copies
+    stay = np.bincount(data.group, minlength=data.shape.parted)[data.group] >= k
+    X, codes, group = data.X[stay], data.codes[stay], data.group[stay]  # copies
     groups = [np.flatnonzero(group == g) for g in np.unique(group)]
     for here in groups:
         for j in range(X.shape[1]):
             there = _enough(np.where(np.isnan(X[here, j]), -1, 0), k)
             X[here[there < 0], j] = np.nan
-            if _tells(X[here[there >= 0], j], k):
+            kept = here[there >= 0]
+            X[kept, j] = _without_rare(X[kept, j], k)
+            if _tells(X[kept, j], k):
                 X[here, j] = np.nan
         for j in range(codes.shape[1]):
             codes[here, j] = _enough(codes[here, j], k)
@@ -37,9 +42,9 @@ def guarded(data: DescribedRows, k: int) -> DescribedRows:
         for here in groups:
             rows = here[~np.isnan(x[here])]
             near[rows, j] = _joined(x[rows], k, decimals)
-    same = kept.all() and np.array_equal(X, data.X, equal_nan=True)
+    same = stay.all() and np.array_equal(X, data.X, equal_nan=True)
     few = not (same and np.array_equal(codes, data.codes))
-    return data._replace(X=X, codes=codes, group=group, near=near, k=k, few=few, kept=kept)
+    return data._replace(X=X, codes=codes, group=group, near=near, k=k, few=few, kept=stay)
 
 
 def _enough(codes: np.ndarray, k: int) -> np.ndarray:
@@ -65,6 +70,19 @@ def _tells(x: np.ndarray, k: int) -> bool:
     away = np.abs(x - np.median(x))
     few = 0 < len(x) - usual < k and 2 * usual >= len(x)
     return bool(few or 2 * away.max() > away.sum() * (1 + 1e-12))
+
+
+def _without_rare(x: np.ndarray, k: int) -> np.ndarray:
+    """Of a number of few possible values, as 0, 1 and 2: sums would tell how many rows have each,
+    so that values of fewer than k are joined with the next, to a possible value."""
+    values, rows = np.unique(x, return_counts=True)
+    if len(values) < 3 or rows.min() >= k:
+        return x
+    step = np.diff(values).min()
+    places = (x - values[0]) / step
+    if places.max() >= MOST_VALUES or np.any(abs(places - np.rint(places)) > 1e-6):
+        return x
+    return values[0] + step * _joined(np.rint(places), k, 0)
 
 
 def _joined(x: np.ndarray, k: int, decimals: float) -> np.ndarray:

@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from ._steps import VALUES
 from ._sums import DesignRows, PointQuestion
 from .families import Family
 from .protocol import SiteRows
 
+VALUES = 16  # of a column that has more, nobody knows them
+NEAR = 0.05  # of a column's deviation
 ROUNDING = 1e-14  # of the size of a sum
 HALF = 2.0  # equations to a row: what is more exact is told
 MOST_WORK = 200_000_000  # cells times equations times the fewer of both
@@ -32,8 +33,7 @@ def told(rows: SiteRows, question: Any, k: int, free: bool = False) -> np.ndarra
     """Of the rows in joint cells of fewer than k: their entries in an orthonormal basis of all
     functions of rows of which the sum is told, by this question and those before. Nothing where
     there are no such cells. `free`: whoever asks may choose any points."""
-    X, Y = rows.data.X, rows.data.Y
-    few, classed = _few_valued(X), _few_valued(Y)
+    (X, few), (Y, classed) = _levelled(rows.data.X), _levelled(rows.data.Y)
     columns = [np.ones(len(X)), *X.T[few], *_products(X[:, ~few], k)]
     cells = np.column_stack([*columns, *Y.T[classed]])
     values, at, sizes = np.unique(cells, axis=0, return_inverse=True, return_counts=True)
@@ -77,8 +77,22 @@ def _lenders(lacking: np.ndarray, at: np.ndarray) -> np.ndarray:
     return np.concatenate([some[kind] for kind in kinds])
 
 
-def _few_valued(X: np.ndarray) -> np.ndarray:
-    return np.array([len(np.unique(x)) <= VALUES for x in X.T], bool)
+def _levelled(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Columns, and which of them have few values. Values that lie close together, and far from all
+    others, are one: a little of another column makes no secret of a category."""
+    X = X.copy()
+    for x in X.T:
+        values, at = np.unique(x, return_inverse=True)
+        if len(values) <= VALUES or not np.all(np.isfinite(x)):
+            continue
+        apart = np.diff(values) > NEAR * x.std()
+        if apart.sum() < VALUES:
+            which = np.append(0, np.cumsum(apart))
+            ends = np.searchsorted(which, np.arange(which[-1] + 1), side="right") - 1
+            starts = np.append(0, ends[:-1] + 1)
+            if np.all(values[ends] - values[starts] <= 2 * NEAR * x.std()):
+                x[:] = values[starts][which[at]]
+    return X, np.array([len(np.unique(x)) <= VALUES for x in X.T], bool)
 
 
 def _products(X: np.ndarray, k: int) -> list[np.ndarray]:

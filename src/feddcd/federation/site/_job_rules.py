@@ -83,7 +83,8 @@ class JobRules:
 
     def counts(self, rows: SiteRows) -> dict[str, np.ndarray]:
         """What exchange 0 adds up."""
-        told = first_counts(rows, self._analysis) | {"dropped": np.array([float(rows.dropped)])}
+        dropped = rows.dropped if rows.dropped >= self._policy.min_support else 0  # no small count
+        told = first_counts(rows, self._analysis) | {"dropped": np.array([float(dropped)])}
         self._out = self._out._replace(arrays=told)
         return told
 
