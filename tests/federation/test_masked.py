@@ -11,7 +11,7 @@ import pytest
 from disks import Crash, in_memory
 from feddcd import FederatedGLM
 from feddcd import _files as files
-from feddcd._errors import DataError, Refused, SpecError, Stalled
+from feddcd._errors import DataError, FeddcdError, Refused, SpecError, Stalled
 from feddcd.analysis.plan import RegressionPlan
 from feddcd.cli._federation import verify_command
 from feddcd.durable.codec import pack, unpack
@@ -24,6 +24,7 @@ from feddcd.federation.folder import FederationFolder, load_place
 from feddcd.federation.machine.init import create
 from feddcd.federation.roster import load_roster
 from feddcd.federation.site import _job_file as job
+from feddcd.federation.site import _masked
 from feddcd.federation.site.answer import answer
 from feddcd.federation.site.approval import approve, deny, over, waiting, words_of
 from feddcd.federation.site.log import verify_log
@@ -142,6 +143,27 @@ def test_sites_may_have_the_names_of_files(tmp_path):
     home = made(tmp_path, data=dict(zip(names, parts(patients()).values(), strict=True)))
     run(home)
     assert verify_proof(JobProof.read(home.server / "proof")).proof.job.cohort == names
+
+
+@pytest.mark.parametrize(("part", "lie"), [("n", 0.5), ("support", 9.0)])
+def test_a_site_that_sends_no_counts_ends_the_job_and_not_the_coordinator(
+    tmp_path, monkeypatch, part, lie
+):
+    """Half a row is noise in all counts. The job is over, and is not taken up again."""
+    home, honest = made(tmp_path), _masked._made
+
+    def lying(values, layout, follow, me, *rest):
+        if me.name == "east" and follow.number == 0:
+            values = {**values, part: np.full_like(values[part], lie)}
+        return honest(values, layout, follow, me, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_masked, "_made", lying)
+        with pytest.raises(FeddcdError, match=r"did not send counts: the sums of \w+ are not poss"):
+            run(home)
+    assert not (home.server / "jobs" / "current").exists()
+    run(home)
+    assert table(home).shape[0] == 3
 
 
 def test_who_answers_in_another_form_than_the_others_is_named():

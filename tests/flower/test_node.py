@@ -169,6 +169,32 @@ def test_a_node_opens_no_port_and_starts_no_program(monkeypatch):
     assert not any(call.startswith("/") for call in link.calls), "the fleet's calls alone"
 
 
+class Torn:
+    """Bytes that are no message of Flower's."""
+
+    def SerializeToString(self):
+        return b"\xff\xff\xff"
+
+
+@pytest.mark.parametrize("call", ["pull_object", "confirm_message_received"])
+@pytest.mark.parametrize("fault", ["away", "torn"])
+def test_a_part_that_does_not_come_whole_does_not_end_the_node(call, fault, monkeypatch):
+    link, faults = Link(monkeypatch), [fault] * 2
+    honest = getattr(link, call)
+
+    def faulty(data):
+        if not faults:
+            return honest(data)
+        if faults.pop() == "away":
+            raise httpx.ReadError("the link was started again")
+        return Torn()
+
+    monkeypatch.setattr(link, call, faulty)
+    with pytest.raises(Over):
+        link.serve(echo)
+    assert link.text() == b"answer to question"
+
+
 @pytest.mark.parametrize(("size", "parts"), [(0, 3), (FEW, 3), (FEW + 1, 5)])
 def test_few_bytes_are_one_part_and_all_come_back(size, parts, monkeypatch):
     """Each part is a call of its own: beside our bytes there are the message and its list."""

@@ -117,17 +117,32 @@ class FollowedJob:
         return template(self.analysis, self.plan, self.agreement, self._replay.expected)
 
     def take(self, sums: Mapping[str, np.ndarray]) -> None:
-        """The sums of this exchange. Raises what the analysis raises where there is no result."""
+        """The sums of this exchange. Raises what the analysis raises where there is no result, and
+        Refused where no sites can have given them."""
         self.number += 1
         if self.number == 1:
-            self.counts = dict(sums)
-        else:
+            self.counts = _possible(sums, len(self.job.cohort))
+            return
+        try:
             self._replay.step(opened(sums, self._like()))
+        except (FeddcdError, ArithmeticError):
+            raise
+        except (LookupError, TypeError, ValueError) as error:
+            raise Refused(f"nothing can be computed from these sums: {error}") from error
 
     @property
     def dropped(self) -> int:
         """Rows that all sites left out."""
         return int(np.sum(self.counts["dropped"]))
+
+
+def _possible(sums: Mapping[str, np.ndarray], sites: int) -> dict[str, np.ndarray]:
+    """Of sites that add something else than counts nobody can be named."""
+    most = {"n": np.inf, "dropped": np.inf, "support": sites}
+    for name, values in sums.items():
+        if not np.all((values >= 0) & (values <= most[name]) & np.isfinite(values)):
+            raise Refused(f"a site did not send counts: the sums of {name} are not possible")
+    return dict(sums)
 
 
 def counts_layout(values: Mapping[str, np.ndarray]) -> Layout:

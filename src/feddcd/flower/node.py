@@ -192,7 +192,8 @@ class SiteNode:
         ids = list({part.object_id for part in iterate_object_tree(tree)})
         if len(ids) > PARTS:
             raise TooLarge(f"the question has {len(ids)} parts, at most {PARTS} are taken")
-        fetch = make_pull_object_fn_protobuf(self._client.PullObject, self._node, run)
+        patient = lambda call: lambda request: self._patiently(call, request)
+        fetch = make_pull_object_fn_protobuf(patient(self._client.PullObject), self._node, run)
         sizes: list[int] = []
 
         def take(id: str) -> bytes:
@@ -203,7 +204,7 @@ class SiteNode:
             return part
 
         parts = pull_objects(ids, take)
-        confirm = self._client.ConfirmMessageReceived
+        confirm = patient(self._client.ConfirmMessageReceived)
         make_confirm_message_received_fn_protobuf(confirm, self._node, run)(tree.object_id)
         return parts
 
