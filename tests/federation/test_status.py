@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from disks import in_memory
-from feddcd._errors import DataError, FeddcdError, SpecError, Stalled
+from feddcd._errors import DataError, Failed, FeddcdError, SpecError, Stalled
 from feddcd.cli import _serving
 from feddcd.cli._status import handler_of, lines_of, page_of, status_of
 from feddcd.cli._tables import uninvite
@@ -31,6 +31,7 @@ from feddcd.federation.coordinator.nodes import LocalExchange
 from feddcd.federation.enrolment import desk, site
 from feddcd.federation.enrolment.desk import Desk
 from feddcd.federation.folder import FederationFolder, load_place
+from feddcd.federation.machine import serving as _serving_machine
 from feddcd.federation.machine.init import create
 from feddcd.federation.machine.link_state import FILE, STALE_S, LinkState, hangs, link_of
 from feddcd.federation.machine.serving import _note, state_of, want
@@ -503,6 +504,17 @@ def test_an_end_has_no_words_of_a_stranger(folder, meta):
     assert not (folder / "north" / "ended").exists()
 
 
+def test_a_site_that_was_let_in_before_need_not_be_confirmed(asked, monkeypatch):
+    lines = []
+    monkeypatch.setattr(_serving, "say", lines.append)
+    LinkState(asked / "north", "h:1").tell("connecting", "it does not know the key of this site")
+    _serving._show_link(asked / "north", "h:1", ("", ""))
+    assert "let in before" in lines[-1]
+    (asked / "north" / "roster.json").unlink()
+    _serving._show_link(asked / "north", "h:1", ("", ""))
+    assert "until the coordinator confirms it" in lines[-1]
+
+
 def test_who_was_away_hears_of_an_end_with_the_next_study(folder):
     home, ended = home_of(folder), StudyEnd("first", "stopped", {})
     heard = []
@@ -515,6 +527,25 @@ def test_who_was_away_hears_of_an_end_with_the_next_study(folder):
     _ending.tell_earlier(home.of_study("second"), nodes)  # pyright: ignore
     _ending.tell_earlier(home.of_study("second"), nodes)  # pyright: ignore
     assert heard == [["east", "north", "south"], ["east"]]
+
+
+def test_a_study_whose_program_died_is_told_later(folder, monkeypatch):
+    home = home_of(folder)
+    study, heard = want(home, "first", JOB), []
+
+    def to_the_end(self):
+        raise Failed("the coordinator died 5 times")
+
+    monkeypatch.setattr(_serving_machine.Supervisor, "to_the_end", to_the_end)
+    group = types.SimpleNamespace(stop=lambda name: None)
+    _serving_machine._run(study, group, lambda event: None)  # pyright: ignore
+    assert state_of(study)["state"] == "failed"
+    nodes = types.SimpleNamespace(
+        here=lambda: set(NAMES), tell=lambda message, sites, s: heard.append(message) or set(sites)
+    )
+    _ending.tell_earlier(home.of_study("second"), nodes)  # pyright: ignore
+    (message,) = heard
+    assert unpack_message(message).meta["why"] == "stopped"
 
 
 def test_since_is_the_time_of_the_connection(folder, monkeypatch):

@@ -20,6 +20,7 @@ from ..federation.machine.link_state import hangs, link_of
 from ..federation.machine.processes import Group
 from ..federation.machine.programs import POLL_S, REST_S, is_up, node
 from ..federation.machine.serving import EventTail, serve, state_of, want
+from ..federation.roster import ROSTER
 from ..federation.site.approval import about_waiting, waiting
 from ..federation.site.ended import ended_studies
 from ..federation.status import UNKNOWN
@@ -121,8 +122,15 @@ def _show_link(folder: Path, address: str, before: tuple[str, str]) -> tuple[str
         to = f"{now[0]} {'to' if now[0] == 'connected' else 'with'} {address}"
         say(f"{to}: {now[1]}" if now[1] else to)
         if UNKNOWN in now[1]:
-            say("  a new site waits here until the coordinator confirms it: federation confirm")
+            say(f"  {_hint(folder)}")
     return now
+
+
+def _hint(folder: Path) -> str:
+    """Why a coordinator may not know a key: nobody who was let in before has to be confirmed."""
+    if (folder / ROSTER).exists():
+        return "this site was let in before: the coordinator may just have started; it tries again"
+    return "a new site waits here until the coordinator confirms it: federation confirm"
 
 
 def known_news(folder: Path) -> set[str]:

@@ -64,9 +64,13 @@ def tell_end(folder: FederationFolder, nodes: Nodes, ended: StudyEnd, sites: Ite
     """To those who are here; the others are remembered."""
     sites = sorted(sites)
     heard = nodes.tell(_message(ended), sites, SAY_S) if sites else set()
-    left = [site for site in sites if site not in heard]
-    held = _unheard(folder) | {ended.study: {"ended": ended._asdict(), "sites": left}}
-    _save(folder, held)
+    remember(folder, ended, [site for site in sites if site not in heard])
+
+
+def remember(folder: FederationFolder, ended: StudyEnd, sites: Iterable[str]) -> None:
+    """For those who have not heard of it."""
+    wish = {"ended": ended._asdict(), "sites": list(sites)}
+    _save(folder, _unheard(folder) | {ended.study: wish})
 
 
 def tell_done(folder: FederationFolder, nodes: Nodes, cohort: Iterable[str]) -> None:

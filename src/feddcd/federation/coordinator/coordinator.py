@@ -22,10 +22,11 @@ from ..._errors import (
     Stalled,
 )
 from ..._extras import needs
+from ..about import ALONE, StudyEnd
 from ..config import Config
 from ..folder import FederationFolder
 from ..wire import REGRESSION, Hello
-from ._ending import end_of, tell_end
+from ._ending import end_of, remember, tell_end
 from .nodes import Exchange, Nodes
 
 FAILURES = (Stalled, DataError, SpecError, LedgerError, FolderError, MissingExtra, Refused)
@@ -57,6 +58,11 @@ def coordinate(
         tell_end(folder, nodes, end_of(folder, error), folder.invited())
         folder.note("failed", reason=str(error))
         raise
+
+
+def note_stopped(folder: FederationFolder) -> None:
+    """A run that could not tell its end itself: sites hear of it with the next study."""
+    remember(folder, StudyEnd(folder.study or ALONE, "stopped", {}), folder.invited())
 
 
 def in_mode(config: Config, mode: str) -> Config:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from ..._errors import Failed, FeddcdError, FlowerError, SpecError
+from ..coordinator.coordinator import note_stopped
 from ..enrolment.invitation import check_site
 from ..folder import STUDY, FederationFolder
 from ..run_folder import write_run
@@ -91,6 +92,8 @@ def _run(study: FederationFolder, group: Group, watch: Callable[[Event], None]) 
         _note(study, "done", converged=last.get("converged", True))
         watch({"event": "study done", "study": study.study})
     except (Failed, FlowerError, SpecError) as error:
+        if [event["event"] for _, event in study.read_events()][-1:] != ["failed"]:
+            note_stopped(study)  # its program died before it could
         _note(study, "failed", reason=str(error))
         watch({"event": "study failed", "study": study.study, "reason": str(error)})
     finally:
