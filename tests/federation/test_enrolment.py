@@ -308,7 +308,7 @@ def test_one_bad_invitation_does_not_stop_the_others(home, tmp_path, data, torn)
     held = federation_status(home)
     states = {one["site"]: one["state"] for one in held["sites"]}
     assert states["west"] == "invitation cannot be read"
-    assert held["next"].endswith("invite fed west")
+    assert held["next"].endswith("fed west")
     claim = Claim("look", "west", "", "").sealed(new_token())
     assert Desk(home)(claim, "h")[0] == 500
     assert not Desk(home).known(claim)
