@@ -23,8 +23,8 @@ from feddcd.federation.coordinator.coordinator import coordinate
 from feddcd.federation.folder import FederationFolder, load_place
 from feddcd.federation.machine.init import create
 from feddcd.federation.roster import load_roster
+from feddcd.federation.site import _job_file, _masked
 from feddcd.federation.site import _job_file as job
-from feddcd.federation.site import _masked
 from feddcd.federation.site.answer import answer
 from feddcd.federation.site.approval import approve, deny, over, waiting, words_of
 from feddcd.federation.site.log import verify_log
@@ -254,6 +254,31 @@ def test_a_site_whose_log_is_older_than_its_file_refuses(home, finished):
     for path in home.site("east").glob("*outgoing.jsonl*"):
         path.unlink()
     assert LOST in reason(answer(last(finished)[0], place))
+
+
+def test_what_a_crash_left_of_a_line_of_the_log_stops_no_job(home, finished):
+    request, data = last(finished)
+    path = home.site("east") / "outgoing.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    id = unpack_message(request).meta["id"].encode()
+    path.write_bytes(b"".join(lines) + [line for line in lines if id in line][-1][:-9])
+    assert answer(request, load_place(home.site("east"))) == data
+
+
+def test_jobs_that_are_begun_again_and_again_fill_no_disk(home, finished, monkeypatch):
+    """Each is approved with the first; one that gave way does not go on."""
+    monkeypatch.setattr(_job_file, "MOST_IDLE", 3)
+    place = load_place(home.site("east"))
+    [founding] = [r for site, r, _ in kinds(finished[1], "job") if site == "east"]
+    envelope, begun = unpack_message(founding), []
+    for n in range(6):
+        begun.append(f"{n:032x}")
+        again = envelope._replace(meta=envelope.meta | {"id": begun[-1]})
+        assert unpack_message(answer(pack_message(again), place)).kind == "job"
+    there = sorted(path.name for path in (place.folder / "jobs").glob("*/"))
+    assert there == sorted([*begun[-3:], envelope.meta["id"]]), "the one with answers stays"
+    old = pack_message(envelope._replace(meta=envelope.meta | {"id": begun[0]}))
+    assert LOST in reason(answer(old, place))
 
 
 def test_a_damaged_file_is_refused(home, finished):

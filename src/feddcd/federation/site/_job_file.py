@@ -12,6 +12,7 @@ not go on: the log of what left says how far the job had come.
 """
 
 import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +32,7 @@ FOLDER = "jobs"
 NONCE = -1  # the number under which the log has that this site joined
 MOST_BYTES = 2**31
 HOW = ("tol", "max_exchanges", "level", "latency", "bandwidth")  # of a plan: not what it asks
+MOST_IDLE = 100  # jobs that were begun and never answered
 ENDED = "ended"  # beside the answers, where the rules refused one
 
 
@@ -58,6 +60,7 @@ class JobFile:
         """Before the nonce leaves."""
         if self.logged() is not None:
             raise self._lost()
+        self._make_room()
         for folder in (self.path.parent, self.path):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         job, nonce, frozen = founded
@@ -84,13 +87,28 @@ class JobFile:
 
     def logged(self) -> int | None:
         """The last exchange of this job that the log has, None where it has none."""
+        return self._logged(self.id.encode()).get(self.id)
+
+    def _logged(self, part: bytes = b"") -> dict[str, int]:
+        """By job, from lines with this part; what a crash left of the last line never left."""
         try:
-            lines = (self.site / LOG).read_bytes().splitlines()
+            whole, _, _ = (self.site / LOG).read_bytes().rpartition(b"\n")
         except FileNotFoundError:
-            return None
-        own = [json.loads(line) for line in lines if self.id.encode() in line]
-        found = [line["exchange"] for line in own if line.get("job") == self.id]
-        return max(found, default=None)
+            return {}
+        found: dict[str, int] = {}
+        for line in whole.splitlines():
+            if part in line and b'"exchange"' in line and "job" in (entry := json.loads(line)):
+                job, number = entry["job"], entry["exchange"]
+                found[job] = max(number, found.get(job, number))
+        return found
+
+    def _make_room(self) -> None:
+        """Jobs that were begun and never asked for anything: who asks can begin one again and
+        again. The log has them, so that none of them goes on."""
+        idle = [path for path in self.path.parent.glob("*/") if not any(path.glob("0000*"))]
+        idle.sort(key=lambda path: path.stat().st_mtime_ns)
+        for path in idle[: max(0, len(idle) - MOST_IDLE + 1)]:
+            shutil.rmtree(path)
 
     @property
     def answered(self) -> int:
@@ -104,10 +122,10 @@ class JobFile:
         """Other jobs that were answered: those of the same plan, agreement and cohort (how
         accurate the table is to be makes no other plan), and those whose file is lost or damaged,
         so that nobody knows. One of them stops no other job."""
-        same, doubtful = [], []
+        same, doubtful, logged = [], [], self._logged()
         for path in sorted(self.path.parent.glob("*/")):
             file = JobFile(self.site, path.name, self.disk)
-            if file.id == self.id or (file.answered < 2 and (file.logged() or 0) < 1):
+            if file.id == self.id or (file.answered < 2 and logged.get(file.id, 0) < 1):
                 continue
             try:
                 known = file.load()
