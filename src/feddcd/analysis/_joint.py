@@ -124,10 +124,10 @@ def _equations(
 
 def _by_noise(F: np.ndarray, noise: np.ndarray) -> np.ndarray:
     """In combinations of these numbers that are unsure each by itself, by how far they are."""
-    if not noise.any():
+    if noise.max(initial=0) < ROUNDING:
         return F / ROUNDING
     size, V = np.linalg.eigh(noise.T @ noise)
-    return F @ V / np.sqrt(np.maximum(size, ROUNDING * size.max()))
+    return F @ V / np.sqrt(np.maximum(size, max(ROUNDING**2, ROUNDING * size.max())))
 
 
 def _weights(family: Family, data: DesignRows, asked: PointQuestion) -> Iterator[Weight]:

@@ -22,6 +22,7 @@ from ...analysis.protocol import Analysis, SiteRows, arrays
 from ...analysis.registry import ANALYSES, numbers_expected, numbers_told
 from ...data.draft import is_identifier
 from . import _columns as numbers
+from ._clusters import check_by_site, check_clusters
 from ._ledger import check_room
 from ._overlaps import check_told
 from ._roles import check_roles
@@ -66,6 +67,7 @@ def check_plan(
     if len(facts.sites) < policy.min_sites:
         raise not_allowed(f"a sum over {len(facts.sites)} sites (min_sites = {policy.min_sites})")
     check_roles(policy, plan, entering, memory)
+    check_by_site(policy, plan)
     _check_budget(policy, facts, memory)
     memory.begin(facts.job)
 
@@ -121,6 +123,7 @@ def check_job(
         earlier = _earlier(facts, id, memory) if k > 1 else {}
         check_columns(columns, earlier, rows.n, policy, facts.mode)
         check_sets(policy, facts, parameters, id, memory)
+        check_clusters(policy, rows, facts, parameters, id, memory)
         hidden = hides_cells(policy, facts.mode)
         described = check_told(policy, rows, analysis, facts, hidden, memory)
         what = {"set": id, "cohort": list(facts.sites), "parameters": parameters}
