@@ -28,7 +28,8 @@ def codebook(
     na: Missing = None,
     sheet: SheetName = None,
 ) -> None:
-    """Draft codebook.toml from your files. Read it, and complete columns, types and levels.
+    """Make a draft of codebook.toml from your files. Read the draft, and complete columns, types
+    and levels.
 
     Example: feddcd codebook patients.csv --out codebook.toml
     """
@@ -61,10 +62,11 @@ def check(
     na: Missing = None,
     sheet: SheetName = None,
 ) -> None:
-    """Check a file against the codebook: which values do not fit, how many, and where.
+    """Compare a file with the codebook: the command says which values do not fit, how many, and
+    where.
 
-    Exit code 0 if all fits, 1 if not. Nothing leaves this machine.
-    Example: feddcd site check patients.csv --codebook codebook.toml
+    The exit code is 0 if all columns fit, and 1 if a column does not fit. The command sends
+    nothing. Example: feddcd site check patients.csv --codebook codebook.toml
     """
     from ..data.codebook import load_codebook
     from ..data.frames import Reading

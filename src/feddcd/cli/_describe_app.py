@@ -36,7 +36,8 @@ def describe(
     by: Annotated[
         str | None,
         typer.Option(
-            help="The column that names the group of a row: groups stand side by side.",
+            help="The column that names the group of a row. The table has one column for "
+            "each group.",
             metavar="COLUMN",
             show_default=False,
         ),
@@ -83,8 +84,8 @@ def describe(
 ) -> None:
     """Describe a table: rows, missing values, means, counts by level, quantiles.
 
-    Writes table1.csv, numbers.csv, a report, and job.toml for a federation.
-    Example: feddcd describe patients.csv --by sex --group hospital --out table1
+    The command writes table1.csv, numbers.csv, a report, and job.toml for a federation. Example:
+    feddcd describe patients.csv --by sex --group hospital --out table1
     """
     from ._describe import Wanted, describe_command
     from ._glm import Reading, Source

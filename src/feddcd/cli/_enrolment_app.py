@@ -19,10 +19,10 @@ def invite(
     days: Annotated[float, option("How long the invitation is valid.")] = 7.0,
     show: Annotated[bool, option("Print the invitation and write no file.", "--print")] = False,
 ) -> None:
-    """At the coordinator: write an invitation for one site, to be sent to it.
+    """At the coordinator: write an invitation for one site. Send the invitation to this site.
 
-    It contains the address, the authority and a token that works once.
-    Example: feddcd federation invite fed north
+    An invitation contains the address of the coordinator, the authority of its TLS certificate and
+    a token that works once. Example: feddcd federation invite fed north
     """
     from ._enrolment import invite_command
 
@@ -39,7 +39,11 @@ def enrol(
         Path | None, option("The folder to make for the site. Default: the site's name.")
     ] = None,
     codebook: Annotated[
-        Path | None, option("Check the data against this codebook, and keep it as the site's own.")
+        Path | None,
+        option(
+            "Compare the data with this codebook, and keep this codebook as the site's "
+            "own codebook."
+        ),
     ] = None,
     label: Annotated[str | None, option("The label column, for training.")] = None,
     docker: Annotated[bool, option("Write a Dockerfile, too.", "--docker")] = False,
@@ -49,10 +53,11 @@ def enrol(
     na: Missing = None,
     sheet: SheetName = None,
 ) -> None:
-    """At a site: check the data, make the keys here, and register their public halves.
+    """At a site: check the data, make the keys on this machine, and send the public keys to the
+    coordinator.
 
-    Private keys and data stay on this machine. The policy is the careful one.
-    Example: feddcd federation enrol north.invite --data patients.csv
+    Private keys and data stay on this machine. The site gets the careful policy. Example: feddcd
+    federation enrol north.invite --data patients.csv
     """
     from ._enrolment import enrol_command
 
@@ -64,7 +69,11 @@ def confirm(
     folder: Folder,
     site: SiteName,
     words: Annotated[
-        str, option("The words that the site reads to you; without it you are asked.")
+        str,
+        option(
+            "The words that the person at the site reads to you. Without --words, the "
+            "command asks you for the words."
+        ),
     ] = "",
 ) -> None:
     """At the coordinator: let a site in, after both people compared six words by phone.
@@ -80,8 +89,8 @@ def confirm(
 def serve(folder: Folder) -> None:
     """At the coordinator: keep the port open, so that sites can connect and studies can run.
 
-    It serves until you stop it. If it was killed, the same command continues.
-    Example: feddcd federation serve fed
+    The command runs until you stop it. If it was killed, give the same command again. Example:
+    feddcd federation serve fed
     """
     from ._serving import serve_command
 
@@ -93,15 +102,16 @@ def study(
     folder: Folder,
     name: Annotated[str, typer.Argument(help="The study's name.", metavar="NAME")],
     job: Annotated[Path, option("The job: job.toml, as `feddcd glm` writes it.")],
-    follow: Annotated[bool, option("Show its events until it ends.")] = True,
+    follow: Annotated[bool, option("Show the events of the study until the study ends.")] = True,
     mode: Mode = None,
     purpose: Annotated[
-        str, option("What the study is for, in one line: people at the sites read it.")
+        str, option("The purpose of the study, in one line. People at the sites read this line.")
     ] = "",
 ) -> None:
     """At the coordinator: run a study, with a folder and a report of its own: studies/NAME.
 
-    A second study needs no new federation. `feddcd federation serve` runs it.
+    A second study needs no new federation. The command `feddcd federation serve` must run at the
+    same time, because it does the work of the study.
     Example: feddcd federation study fed readmission --job plan/job.toml --purpose "audit 2026"
     """
     from ._serving import study_command
@@ -118,7 +128,8 @@ def status(
     serve: Annotated[bool, option("Show a page on this machine, until Ctrl-C.", "--serve")] = False,
     port: Annotated[int, option("The port of that page.")] = 8093,
 ) -> None:
-    """At both ends: who is connected, what runs, what left, what waits, and what to do next.
+    """At the coordinator or at a site: show which sites are connected, which study runs, what
+    left, what waits, and what to do next.
 
     Example: feddcd federation status fed
     """

@@ -11,12 +11,14 @@ federation_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 
 Folder = Annotated[Path, typer.Argument(help="The federation's folder.", metavar="DIR")]
 Rounds = Annotated[
-    int, option("Continue to this number of rounds. Default: as federation.toml says.")
+    int,
+    option("Continue to this number of rounds. Default: the number of rounds in federation.toml."),
 ]
 Mode = Annotated[
     str | None,
     option(
-        "For a table: sum; or each: the coordinator reads each site's sums, and there is no proof."
+        "For a table: sum, or each. With each, the coordinator reads each site's "
+        "sums, and there is no proof file."
     ),
 ]
 SiteFolder = Annotated[
@@ -38,7 +40,10 @@ def init(
     folder: Folder,
     sites: Annotated[
         int | None,
-        option("Make this number of sites on this machine: site-1, ... Default: 4 with --data."),
+        option(
+            "Make this number of sites on this machine, with the names site-1, site-2 "
+            "and so on. Default: 4 with --data."
+        ),
     ] = None,
     site: Annotated[
         list[str] | None, option("The name of a site, in place of --sites; repeat for each.")
@@ -60,7 +65,9 @@ def init(
     ] = None,
     model: Annotated[str, option("softmax, logistic, ridge, poisson or mlp.")] = "softmax",
     l2: Annotated[float, option("Strength of the penalty.", "--l2")] = 1e-3,
-    weighting: Annotated[str, option("Count samples or clients.")] = "samples",
+    weighting: Annotated[
+        str, option("Give each sample, or each client, the same weight: samples or clients.")
+    ] = "samples",
     rounds: Annotated[int, option("Rounds to commit.")] = 30,
     tau: Annotated[int | None, option("Number of sites in a round. Default: all.")] = None,
     target_gap: Annotated[
@@ -72,7 +79,11 @@ def init(
     host: Annotated[str, option("The server's name for the sites.")] = "127.0.0.1",
     port: Annotated[int, option("The server's port.")] = 9093,
     bind: Annotated[
-        str, option("The address to listen on. Default: all, or loopback for --host 127.0.0.1.")
+        str,
+        option(
+            "The address to listen on. Default: all addresses of this machine; with "
+            "--host 127.0.0.1, only loopback."
+        ),
     ] = "",
     name: Annotated[
         str | None, option("The name of the federation. Default: DIR and a number.")
@@ -115,10 +126,11 @@ def up(
     sites: Annotated[bool, option("Start the sites on this machine too.")] = True,
     mode: Mode = None,
 ) -> None:
-    """Start the link and the sites with TLS, run the job, show progress, stop everything.
+    """Start the server and the sites with TLS, run the job, show the progress, and stop all
+    programs.
 
-    If it was stopped or killed, the same command continues from the ledger.
-    Example: feddcd federation up fed --rounds 20
+    If this command was stopped or killed, give the same command again: the job continues from the
+    ledger. Example: feddcd federation up fed --rounds 20
     """
     from ._federation import up_command
 
@@ -130,7 +142,10 @@ def simulate(
     folder: Folder,
     rounds: Rounds = 0,
     loss: Annotated[
-        float, option("Lose this share of the questions and of the answers, as a trial.")
+        float,
+        option(
+            "The part of the questions and of the answers that get lost, from 0 to 1, for a trial."
+        ),
     ] = 0.0,
     seed: Annotated[int, option("The seed that decides which questions and answers are lost.")] = 0,
     show_outgoing: Annotated[
@@ -138,9 +153,10 @@ def simulate(
     ] = False,
     mode: Mode = None,
 ) -> None:
-    """Run coordinator and sites in one process, without Flower: the same ledger and files.
+    """Run coordinator and sites in one process, without Flower. The ledger and the files are the
+    same as with Flower.
 
-    With --loss messages are lost at random. The result stays correct.
+    With --loss, messages get lost at random. The result is correct even if messages get lost.
     Example: feddcd federation simulate fed --loss 0.1
     """
     from ._federation import simulate_command
@@ -173,7 +189,8 @@ def outgoing(
         bool, option("Show the log of everything that left this site, in words.", "--log")
     ] = False,
 ) -> None:
-    """At a site: what waits for its administrator, what left, and what its budget still allows.
+    """At a site: show what waits for the administrator, what left, and how much of the budget is
+    left.
 
     Example: feddcd federation outgoing north --log
     """
@@ -225,9 +242,10 @@ def withdraw(
 ) -> None:
     """At a site: say that rows were removed, because a patient withdrew consent.
 
-    This closes the sets of rows of earlier jobs. New jobs on the remaining rows wait for a
-    person. Few rows differ, and this one time it is no refusal.
-    Example: feddcd federation withdraw north --why "one patient withdrew consent"
+    After this command, the site uses the rows of earlier jobs for no new job. New jobs on the
+    remaining rows wait for a person. The site does not refuse such jobs, although their rows
+    differ by only a few rows from the rows of earlier jobs. Example: feddcd federation withdraw
+    north --why "one patient withdrew consent"
     """
     from ._site import withdraw_command
 
@@ -252,10 +270,11 @@ def verify(
     ],
     id: JobId = None,
 ) -> None:
-    """Calculate everything again: a training from its ledger, a table of sums from its proof.
+    """Calculate a finished job again: a training from its ledger, a table of sums from its proof
+    file.
 
-    A proof holds no data. Everybody who has it can check it.
-    Example: feddcd federation verify fed/studies/readmission
+    A proof file contains no data. Everybody who has a proof file can check it. Example: feddcd
+    federation verify fed/studies/readmission
     """
     from ._federation import verify_command
 
@@ -276,9 +295,10 @@ def roster(
         list[Path] | None, option("At the coordinator: a signed roster; repeat for more.")
     ] = None,
 ) -> None:
-    """Show the six words of the roster, and who has signed it; or make a new one.
+    """Show the six words of the roster and the sites that have signed the roster, or make a new
+    roster.
 
-    Sums are possible over sites of one roster. Compare the words by phone.
+    The sites of a sum must have the same roster. Compare the six words of the roster by phone.
     Example: feddcd federation roster north
     """
     from ._proofs import roster_command

@@ -49,7 +49,7 @@ def glm(
     ] = None,
     label: Annotated[
         str | None,
-        _column("Without a formula: the outcome. All other columns of numbers explain it."),
+        _column("Without a formula: the outcome. All other columns of numbers are predictors."),
     ] = None,
     group: Annotated[
         str | None, _column("The column that names the site of a row: hospital, bank, ...")
@@ -92,7 +92,7 @@ def glm(
     theta: Annotated[
         float | None,
         typer.Option(
-            help="Theta of the negative binomial, if you know it. Default: it is estimated.",
+            help="Theta of the negative binomial, if you know it. Default: feddcd estimates theta.",
             show_default=False,
         ),
     ] = None,
@@ -152,12 +152,14 @@ def glm(
         str, _option("How to compute the table: auto, newton or pointsaga.")
     ] = "auto",
     absent: Annotated[
-        float, _option("Share of the sites that miss an exchange, in simulation.")
+        float, _option("The part of the sites that miss an exchange, from 0 to 1, in simulation.")
     ] = 0.0,
     latency: Annotated[
         float, _option("Seconds that one exchange takes, for the choice by auto.")
     ] = 0.1,
-    bandwidth: Annotated[float, _option("Bytes per second of the server's line.")] = 1e7,
+    bandwidth: Annotated[
+        float, _option("Bytes per second of the server's network connection.")
+    ] = 1e7,
     max_exchanges: Annotated[int, _option("Largest number of exchanges.")] = 50,
     seed: Annotated[int, _option("The seed that decides which sites are absent.")] = 0,
     codebook: CodebookFile = None,
@@ -170,10 +172,11 @@ def glm(
     force: Force = False,
     quiet: PathsOnly = False,
 ) -> None:
-    """Fit a regression over sites; writes the table, the model and a report.
+    """Fit a regression over sites. The command writes the table, the model and a report.
 
-    The outcome of binomial may have two words: --event, or the second in sorted order, is 1.
-    Exit code 1 means that the coefficients are not proven to --tol. The files are written, too.
+    The outcome of family binomial may be two words. The word that --event names counts as 1.
+    Without --event, the second word in sorted order counts as 1. Exit code 1 means that the
+    coefficients are not proven to --tol. With exit code 1 the command still writes its files.
     Example: feddcd glm patients.csv --formula "death ~ age + C(sex)" --group hospital --out out
     """
     settings = {name: value for name, value in locals().items() if name not in OF_THE_COMMAND}

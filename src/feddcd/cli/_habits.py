@@ -24,7 +24,7 @@ Wordy = Annotated[
     typer.Option(
         "--verbose",
         "-v",
-        help="Print versions, seconds, and where in the program an error happened.",
+        help="Print versions and seconds, and the line of code of an error.",
     ),
 ]
 _found: dict[str, Any] = {}  # of the command at work

@@ -29,8 +29,9 @@ Problems = Annotated[
     list[str] | None,
     typer.Option(
         "--problem",
-        help="mnist-softmax, rcv1-softmax or mnist-mlp; repeat for several. Small ones to try "
-        "things out: digits-softmax, digits-mlp. (the paper's three)",
+        help="The problem: mnist-softmax, rcv1-softmax or mnist-mlp. Repeat --problem for "
+        "several problems. Two small problems for a first try are digits-softmax and "
+        "digits-mlp. (the paper's three)",
         show_default=False,
     ),
 ]
@@ -40,7 +41,11 @@ def reproduce(
     what: Annotated[str, typer.Argument(help="figure1, table2, figure3, table3 or all.")],
     problem: Problems = None,
     variant: Annotated[
-        str, option("paper follows the text; authors follows their code where it differs.")
+        str,
+        option(
+            "The settings: `paper` follows the text of the paper; `authors` follows the "
+            "authors' code where the code differs from the text."
+        ),
     ] = "paper",
     seeds: Annotated[int, typer.Option(help="Seeds 1 to K.", metavar="K")] = 3,
     out: Annotated[Path | None, option("The folder to write. Default: reproduced/VARIANT.")] = None,
@@ -48,9 +53,9 @@ def reproduce(
 ) -> None:
     """Run the paper's experiments again: figures, tables and a report with the paper's numbers.
 
-    Finished work is kept: the same command continues after an interruption, with more seeds
-    or with other parts. Example: feddcd reproduce table2 --problem mnist-softmax --variant
-    authors --seeds 3
+    The command keeps finished work: after an interruption, the same command continues. It also
+    continues with more seeds or with other parts. Example: feddcd reproduce table2 --problem
+    mnist-softmax --variant authors --seeds 3
     """
     from ..paper import reproduce as paper
     from ..paper.grid import Interrupted
@@ -103,7 +108,8 @@ def tune(
     problem: Problems = None,
     split: Annotated[list[str] | None, option("iid or two-class. Default: both.")] = None,
     algorithm: Annotated[
-        list[str] | None, option("A method. Repeat for several. Default: all.")
+        list[str] | None,
+        option("A method. Repeat --algorithm for several methods. Default: all methods."),
     ] = None,
     rounds: Annotated[int, option("Rounds after which settings are compared.")] = 40,
     out: Annotated[Path, option("The file to write or to add to.")] = Path("tuned/tuned.toml"),
@@ -112,8 +118,9 @@ def tune(
     """Find step sizes and local epochs of FedAvg, FedProx and SCAFFOLD, and the η of FedDCD on
     linear models, over the stated grid.
 
-    It takes hours on a CPU, minutes on an accelerator. `reproduce --variant paper` uses the
-    result in paper/tuned.toml. Example: feddcd tune --problem digits-softmax --split iid
+    The command takes hours on a CPU, and minutes on an accelerator (a GPU). `reproduce --variant
+    paper` uses the result in paper/tuned.toml. Example: feddcd tune --problem digits-softmax
+    --split iid
     """
     from ..paper import tune as paper
     from ..paper.cells import PAPER_PROBLEMS
@@ -159,17 +166,21 @@ def theory(
     eps: Annotated[
         float,
         typer.Option(
-            "--eps", help="Count rounds until the error is this share of the error at the start."
+            "--eps",
+            help="Count rounds until the error, divided by the error at the start, is at "
+            "most this number.",
         ),
     ] = 1e-3,
     zeta: Annotated[float, option("How much the clients differ.")] = 1.0,
     sigma: Annotated[float, option("Noise of the primal methods' gradients.")] = 0.0,
     local_steps: Annotated[int, option("Local steps of FedAvg and SCAFFOLD (K).")] = 1,
     out: Annotated[
-        Path | None, option("Also measure the rates, and draw them in this folder.")
+        Path | None,
+        option("Also measure the rates, and write a figure of the rates into this folder."),
     ] = None,
 ) -> None:
-    """Show how many rounds the theorems promise, and the fewest that any method needs.
+    """Show how many rounds the theorems of the paper promise, and the smallest number of rounds
+    that any method needs.
 
     Example: feddcd theory --N 100 --tau 30 --alpha 0.01 --beta 2.5 --eps 1e-3
     """

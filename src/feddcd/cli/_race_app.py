@@ -14,14 +14,19 @@ def race(
         list[str] | None, option("The name of a problem. Repeat for each. Default: all.")
     ] = None,
     problem_file: Annotated[list[Path] | None, option("Your own problem, in TOML.")] = None,
-    algorithm: Annotated[list[str] | None, option("The name of a method; repeat for each.")] = None,
+    algorithm: Annotated[
+        list[str] | None, option("The name of a method. Repeat --algorithm for each method.")
+    ] = None,
     share: Annotated[
-        list[float] | None, option("Share of the clients in a round; repeat for each.")
+        list[float] | None,
+        option("The part of the clients in a round, from 0 to 1. Repeat --share for each part."),
     ] = None,
     bits: Annotated[
-        list[int] | None, option("Bits for each number: 64 or 8; repeat for each.")
+        list[int] | None, option("Bits for each number: 64 or 8. Repeat --bits for both.")
     ] = None,
-    seeds: Annotated[int, option("Number of runs of each method. The medians are shown.")] = 5,
+    seeds: Annotated[
+        int, option("Number of runs of each method. The race shows the medians of the runs.")
+    ] = 5,
     tune: Annotated[
         bool,
         typer.Option("--tune", help="Run each method also with its best settings from a grid."),
@@ -30,7 +35,11 @@ def race(
         float, option("The gap at which figures and tables compare the methods.")
     ] = 1e-6,
     limit: Annotated[
-        float, option("Stop a run after it has sent this number of models (of 64-bit numbers).")
+        float,
+        option(
+            "Stop a run when its clients have sent as many bytes as this number of "
+            "models (in 64-bit numbers)."
+        ),
     ] = 8000,
     behind: Annotated[
         float | None,
@@ -40,7 +49,8 @@ def race(
     out: Annotated[Path, option("The folder to write, or to continue.")] = Path("race"),
     quiet: Quiet = False,
 ) -> None:
-    """Race methods over many problems, in bytes and in rounds. Continues where it stopped.
+    """Compare methods on many problems, in bytes and in rounds. A race that was stopped continues
+    where it stopped.
 
     Example: feddcd race --problem cancer-dirichlet-2 --algorithm pointsaga --algorithm fedavg
     """

@@ -22,7 +22,7 @@ READING = {  # how a file with a table is written, where that is not to be sniff
     "sep": "The separator of the fields of a .csv, such as ';'.",
     "decimal": "The decimal sign: . or ,",
     "encoding": "The encoding of the text, such as latin-1.",
-    "na": "One more word that means missing, like NA; repeat for each.",
+    "na": "One more word that means a missing value, like NA. Repeat --na for each word.",
     "sheet": "The sheet of an .xlsx file.",
 }
 Sep = Annotated[str | None, typer.Option(help=READING["sep"], show_default=False)]

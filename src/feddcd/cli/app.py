@@ -47,11 +47,12 @@ def _main(
     ] = False,
     verbose: Wordy = False,
 ) -> None:
-    """Tables and models over sites that keep their data, with few exchanges and a proof of how
-    close the result is to the best one.
+    """Make tables and train models over sites that keep their data. feddcd needs few exchanges and
+    proves how close the result is to the best result.
 
-    Exit codes: 0 done; 1 done, but not proven or not fitting; 2 wrong input, in one line; 130
-    stopped by Ctrl-C. Example: feddcd glm patients.csv --formula "death ~ age" --group hospital
+    Exit codes: 0 the command is done; 1 the command is done, but the result is not proven or the
+    data do not fit; 2 the input is wrong; 130 stopped by Ctrl-C. Example: feddcd glm patients.csv
+    --formula "death ~ age" --group hospital
     """
     be_wordy(verbose)
 
@@ -61,26 +62,26 @@ USUAL = "feddcd, accfeddcd, pointsaga, fedavg, fedprox and scaffold"
 # are for Python alone
 HELP = {
     "data": "A name from `feddcd list`, or a LIBSVM, CSV or Parquet file.",
-    "test_data": "A file of the same kind, to score the model.",
+    "test_data": "A file of the same kind as --data, to measure the accuracy of the model.",
     "label": "The column to predict, in a CSV or Parquet file.",
     "group": "The column that names the client of a row.",
     **READING,
     "model": "softmax, logistic, ridge, poisson or mlp.",
     "partition": "How to divide the rows among clients.",
     "clients": "Number of clients N.",
-    "tau": "Clients that take part in a round, 2 to N. (N/4)",
+    "tau": "How many clients take part in a round, 2 to N. (N/4)",
     "algorithm": "A name from `feddcd list`, or auto.",
     "settings": "A setting of the algorithm, as key=value.",
     "l2": "Strength of the penalty (l2/2)|w|².",
     "weighting": "Give each client, or each sample, the same weight.",
     "participation": "uniform, everyone, importance or available:0.5.",
-    "loss": "Share of the uploads that are lost.",
+    "loss": "The part of the uploads that get lost, from 0 to 1.",
     "rounds": "Largest number of rounds.",
-    "target_gap": "Stop when the certified gap is at most this.",
+    "target_gap": "Stop when the certified gap is at most this number.",
     "certify_every": "Rounds between two certificates.",
     "eval_every": "Rounds between two measurements of the objective.",
     "seed": "The seed of all random numbers.",
-    "split_seed": "The seed of the split, if it differs.",
+    "split_seed": "A separate seed for the division of the rows among clients.",
     "dtype": "auto, float64 or float32.",
 }
 KINDS = {"test_data": Path, "settings": list[str], "na": list[str]}  # where they are not as in Spec
@@ -89,7 +90,7 @@ Config = Annotated[
     typer.Argument(help="A TOML file with the settings below.", show_default=False),
 ]
 Seeds = Annotated[
-    int | None, option("Repeat with this number of seeds; show medians and quartiles.")
+    int | None, option("Repeat the run with this number of seeds; show medians and quartiles.")
 ]
 Out = Annotated[Path | None, option("The folder to write. Default: a new folder in runs/.")]
 Resume = Annotated[Path | None, option("Continue the run in this folder, to --rounds if given.")]
@@ -129,7 +130,7 @@ def _field_option(field: dataclasses.Field) -> Any:
 @app.command(rich_help_panel="Commands")
 @_takes_a_spec()
 def run(config: Any, seeds: Any, out: Any, resume: Any, quiet: bool, **options: Any) -> None:
-    """Train with one algorithm; writes a run folder with a report.
+    """Train a model with one algorithm. The command writes a run folder with a report.
 
     Example: feddcd run --data a9a --clients 50 --tau 15 --algorithm pointsaga --weighting
     samples --target-gap 1e-4 --out runs/a9a
@@ -146,7 +147,8 @@ def run(config: Any, seeds: Any, out: Any, resume: Any, quiet: bool, **options: 
     settings=Annotated[list[str] | None, option("A setting, as algorithm.key=value.", "--set")],
 )
 def compare(config: Any, seeds: Any, out: Any, resume: Any, quiet: bool, **options: Any) -> None:
-    """Race several algorithms on the same clients; writes curves, a table and a report.
+    """Compare several algorithms on the same clients. The command writes curves, a table and a
+    report.
 
     Example: feddcd compare --data digits --partition sorted --algorithm feddcd --algorithm
     fedavg --set fedavg.lr=0.1 --rounds 60 --out runs/race
@@ -187,7 +189,10 @@ def report(
     ],
     out: Annotated[
         Path | None,
-        option("The HTML file to write. Default: in the folder; report.html for several folders."),
+        option(
+            "The HTML file to write. Default: report.html, in the folder of the run; for "
+            "several folders, in the current folder."
+        ),
     ] = None,
 ) -> None:
     """Write the report of a run again, or one report that compares several runs.
@@ -204,7 +209,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("demo"),
     quiet: Quiet = False,
 ) -> None:
-    """Eight methods race on handwritten digits held by 20 clients: about a minute.
+    """Compare eight methods on handwritten digits of 20 clients, in about a minute.
 
     Example: feddcd demo --out demo
     """
