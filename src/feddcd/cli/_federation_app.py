@@ -40,10 +40,7 @@ def init(
     folder: Folder,
     sites: Annotated[
         int | None,
-        option(
-            "Make this number of sites on this machine, with the names site-1, site-2 "
-            "and so on. Default: 4 with --data."
-        ),
+        option("Make this number of sites on this machine. Default: 4 with --data."),
     ] = None,
     site: Annotated[
         list[str] | None, option("The name of a site, in place of --sites; repeat for each.")
@@ -80,10 +77,7 @@ def init(
     port: Annotated[int, option("The server's port.")] = 9093,
     bind: Annotated[
         str,
-        option(
-            "The address to listen on. Default: all addresses of this machine; with "
-            "--host 127.0.0.1, only loopback."
-        ),
+        option("The address to listen on. Default: all; with --host 127.0.0.1, only loopback."),
     ] = "",
     name: Annotated[
         str | None, option("The name of the federation. Default: DIR and a number.")
@@ -143,9 +137,7 @@ def simulate(
     rounds: Rounds = 0,
     loss: Annotated[
         float,
-        option(
-            "The part of the questions and of the answers that get lost, from 0 to 1, for a trial."
-        ),
+        option("The part of the questions and of the answers that get lost, from 0 to 1."),
     ] = 0.0,
     seed: Annotated[int, option("The seed that decides which questions and answers are lost.")] = 0,
     show_outgoing: Annotated[
