@@ -21,6 +21,7 @@ from feddcd.federation.coordinator import _tables as tables
 from feddcd.federation.coordinator._masked import _one_form
 from feddcd.federation.coordinator.coordinator import coordinate
 from feddcd.federation.folder import FederationFolder, load_place
+from feddcd.federation.following import FollowedJob
 from feddcd.federation.machine.init import create
 from feddcd.federation.roster import load_roster
 from feddcd.federation.site import _job_file, _masked
@@ -29,7 +30,7 @@ from feddcd.federation.site.answer import answer
 from feddcd.federation.site.approval import approve, deny, over, waiting, words_of
 from feddcd.federation.site.log import verify_log
 from feddcd.federation.verify import check_roster, check_table, verify_proof
-from feddcd.federation.wire import pack_message, unpack_message
+from feddcd.federation.wire import Envelope, pack_message, read_refusal, unpack_message
 from feddcd.sums.proof import JobProof
 from local_network import LocalNetwork, events
 
@@ -245,7 +246,7 @@ def test_an_old_copy_of_a_site_makes_no_other_answer(home, finished, tmp_path, w
     path.write_text(f"{text}{held}")
     if name == "site.toml":
         place = place._replace(how=place.how._replace(na=("50",)))
-    assert "not those with which the job began" in reason(answer(request, place))
+    assert "on small counts changed since the job began" in reason(answer(request, place))
 
 
 def test_a_site_whose_log_is_older_than_its_file_refuses(home, finished):
@@ -397,7 +398,7 @@ def test_a_job_without_a_site_that_refused_is_founded_where_the_plan_says_so(tmp
 
 def test_changed_data_are_refused(tmp_path):
     home = made(tmp_path, data=parts(four_sites()))
-    with pytest.raises(DataError, match=r"the job ends: east: its data, or its package"):
+    with pytest.raises(DataError, match=r"the job ends: east: its data, package, codebook"):
         run(home, Network(places(home), change=change))
     assert not (home.server / "glm").exists()
 
@@ -451,6 +452,40 @@ def log_of(home, site):
     return [
         json.loads(line) for line in (home.site(site) / "outgoing.jsonl").read_bytes().splitlines()
     ]
+
+
+def test_a_job_that_was_begun_twice_is_answered_once(tmp_path):
+    """Begun under two names before either is answered: with the second a coordinator that owns a
+    site would ask other questions about the same rows, and no person would know."""
+    home, twin, said = made(tmp_path, data=parts(patients())), "0" * 32, {}
+    for site in SITES:
+        (home.site(site) / "policy.toml").write_text('approve = "none"\ncomplete = true\n')
+
+    def also(place, request):
+        envelope = unpack_message(request)
+        if envelope.kind == "job" and place.client not in said:
+            second = envelope._replace(meta=envelope.meta | {"id": twin})
+            said[place.client] = unpack_message(answer(pack_message(second), place)).meta
+
+    run(home, Network(places(home), change=also))
+    proof = JobProof.read(home.server / "proof")
+    follow = FollowedJob(proof.job)
+    nonces = {site: [said[site]["nonce"], said[site]["signature"]] for site in SITES}
+    meta = {"id": twin, "nonces": nonces, "number": 0, "signatures": {}}
+    ask = lambda arrays: {
+        place.client: unpack_message(
+            answer(pack_message(Envelope("exchange", meta, arrays)), place)
+        )
+        for place in places(home)
+    }
+    first = ask({"question": np.frombuffer(follow.question, np.uint8)})
+    assert {each.kind for each in first.values()} == {"exchange"}, "counts, which are no secret"
+    follow.take(proof.sums(0))
+    meta |= {"number": 1, "signatures": {s: e.meta["signature"] for s, e in first.items()}}
+    words = {f"of {site}": each.arrays["words"] for site, each in first.items()}
+    again = ask({"question": np.frombuffer(follow.question, np.uint8), **words})
+    for each in again.values():
+        assert "this job again waits for approval" in read_refusal(each).reason
 
 
 def test_a_site_that_refuses_at_the_founding_is_left_out(tmp_path):

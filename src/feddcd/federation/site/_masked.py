@@ -139,15 +139,15 @@ def _exchange(envelope: Envelope, me: MaskingSite, file: JobFile, rules: JobRule
             file.note(number, name=job.short, again=hashlib.sha256(held.answer.words).hexdigest())
             return _reply(me, number, held)
     if _frozen(rules) != founded.frozen:
-        raise Refused(
-            "its data, or its package, codebook or rules on small counts, are not those with which "
-            "the job began: start a new job"
-        )
+        told = "its data, package, codebook or rules on small counts changed since the job began"
+        raise Refused(f"{told}: start a new job")
     follow = _follow(job, me, identity, file, number, last)
     asked = follow.read(question)
     if file.ended:
         raise Refused(RULED)
     rows = rules.before(file, number, rules.judge(job, follow))
+    if number == 1:  # one like it may have been begun before this one, and answered since
+        rules.once(job, file)
     try:
         rules.check_question(rows, follow, asked)
         values, layout = _said(follow, asked, rows, rules)  # for a person, even where it is held
