@@ -64,7 +64,7 @@ def _speed(power: np.ndarray, gap: np.ndarray, floor: float) -> float | None:
 def _doubt(name: str, value: float, speed: float) -> str:
     seen = max(speed, 0.01)
     return (
-        f"{name} = {value:.3g} is in doubt: the certified gap fell {seen:.1g} times as fast as "
+        f"{name} = {value:.3g} is in doubt: the certified gap fell {seen:.2g} times as fast as "
         f"this {name} promises. Try --set {name}={value * seen * (1 - seen / 4):.2g}, or {OTHERS}."
     )
 
