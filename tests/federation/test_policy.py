@@ -542,7 +542,7 @@ MUTANTS = [  # group that finds it, owner, function, text, its mutant
     ("asking", log, "confirm", 'reply = ""', 'reply = "yes"'),
     ("asking", log, "confirm", "raise Ruled(", "max("),
     ("holding", Release, "release", 'elif policy.approve == "answer":', "elif False:"),
-    ("holding", log, "require", 'if (queue / f"{id}.approved"', 'if not (queue / f"{id}.approved"'),
+    ("holding", log, "require", "if _is_approved(", "if not _is_approved("),
     ("holding", approval, "_check_denied", "raise Ruled(", "max("),
     ("holding", log, "require", "raise Waits(", "str("),
     ("holding", log, "require", "append(folder", f"{_OFF}(folder"),

@@ -21,7 +21,7 @@ from ..federation.machine.processes import Group
 from ..federation.machine.programs import POLL_S, REST_S, is_up, node
 from ..federation.machine.serving import EventTail, serve, state_of, want
 from ..federation.roster import ROSTER
-from ..federation.site.approval import about_waiting, waiting
+from ..federation.site.approval import LIST, about_waiting, waiting
 from ..federation.site.ended import ended_studies
 from ..federation.status import UNKNOWN
 from ._federation import terminable
@@ -145,7 +145,8 @@ def show_news(folder: Path, before: set[str]) -> set[str]:
         study, what = about_waiting(folder, id)
         read = f"feddcd federation approve {shlex.quote(str(folder))}"
         told = f"waits for your decision: {what}{f' of study {study}' if study else ''}"
-        now.append([told, f"  read it: {read}", *decision_lines(folder, id)])
+        first = ", and compare its six words by phone" if what == LIST else ""
+        now.append([told, f"  read it{first}: {read}", *decision_lines(folder, id)])
     for lines in now:
         if lines[-1] not in before:
             for line in lines:

@@ -9,7 +9,7 @@ from ..._files import Disk, save
 from ...sums.roster import MOST_BYTES, Roster
 from ..roster import ROSTER, load_keys, load_roster
 from ..wire import Envelope
-from .approval import FEW_WAITING, ID_LENGTH, Asker, require
+from .approval import FEW_WAITING, ID_LENGTH, LIST, Asker, require
 from .log import LOG, append
 
 OLDER = [
@@ -39,7 +39,7 @@ def sign_roster(envelope: Envelope, place: Any) -> Envelope:
         id = _approval(roster, before, len(earlier))
         asked = Asker(address=place.address)
         entry = {"shown": shown}
-        require(place.folder, id, "the list of sites", entry, most=FEW_WAITING, asked=asked)
+        require(place.folder, id, LIST, entry, most=FEW_WAITING, asked=asked)
     signed = roster.signed(keys)
     if all(name in signed.signatures for name in signed.names):
         if before is None or before.digest != roster.digest:

@@ -26,6 +26,7 @@ FEW_WAITING = 5  # of a kind that costs who asks nothing
 ID_LENGTH = 32  # hex digits: of 64 bits two jobs with one id could be found by trying
 FEWEST_LETTERS = 4  # by which a person may name what waits
 SHORT = 8  # letters of an id, as people read it
+LIST = "the list of sites"  # that a person is asked to sign
 DECIDED = ("approved", "denied", "ended")
 Made = TypeVar("Made")
 
