@@ -44,7 +44,9 @@ from feddcd.federation.site.approval import (
     Asker,
     Waits,
     approve,
+    close,
     deny,
+    mark_read,
     require,
     waiting,
     words_of,
@@ -210,6 +212,24 @@ def test_what_was_read_is_not_exchanged_before_it_is_approved(folder):
             decide(site, ids[0])
     assert approve(site, ids[1][:4]) == ids[1]
     assert approve(site, ids[-1]) == ids[-1]
+
+
+def test_words_that_changed_since_they_were_read_are_not_approved(folder):
+    """The study ends, and the same job is asked for again, for another purpose."""
+    site, id = folder / "north", "a" * 32
+    first, second = (Asker("heart", f"purpose {n}", "", True) for n in (1, 2))
+    for asked in (first, second):
+        with pytest.raises(Waits):
+            require(site, id, "this job", {"shown": ["a job"]}, asked=asked)
+        if asked is first:
+            mark_read(site, id)
+            close(site, "heart")
+    assert "purpose 2" in "".join(words_of(site, id))
+    with pytest.raises(SpecError, match="aaaaaaaa waits with other words than you read"):
+        approve(site, id)
+    mark_read(site, id)
+    approve(site, id)
+    require(site, id, "this job", {}, asked=second)
 
 
 def test_without_one_signature_there_is_no_list(folder):

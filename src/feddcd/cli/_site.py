@@ -15,6 +15,7 @@ from ..federation.site.approval import (
     about_waiting,
     approve,
     deny,
+    mark_read,
     pause,
     resume,
     waiting,
@@ -108,6 +109,7 @@ def show_waiting(folder: Path) -> None:
     if not ids:
         say("nothing waits")
     for id in ids:
+        mark_read(folder, id)
         for line in words_of(folder, id):
             say(printable(line))
         say(f"{id[:SHORT]} waits; all of it: {shown((folder / WAITING / f'{id}.json').resolve())}")

@@ -6,6 +6,7 @@ asked: it waits no more until it is asked again. While the file `paused` is ther
 answered.
 """
 
+import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -190,6 +191,17 @@ def words_of(folder: Path, id: str) -> list[str]:
     return [str(line) for line in held.get("shown", ())]
 
 
+def mark_read(folder: Path, id: str) -> None:
+    """A person reads it now. Asked again for another study, the same id has other words."""
+    save(Disk(), folder / WAITING / f"{id}.read", _text_of(folder, id))
+
+
+def _text_of(folder: Path, id: str) -> bytes:
+    """A digest of it."""
+    text = (folder / WAITING / f"{id}.json").read_bytes()
+    return hashlib.sha256(text).hexdigest().encode()
+
+
 def decision_of(folder: Path, id: str) -> tuple[str, str, list[str]]:
     """The short name of what was asked for, what became of it, and its words."""
     paths = sorted((folder / WAITING).glob("*.json"))
@@ -226,6 +238,9 @@ def _decide(folder: Path, id: str, how: str) -> str:
     if id not in open_:
         told = f"there wait: {listed(ids)}" if ids else "nothing waits"
         raise SpecError(f"{id!r} {_decided(folder, id)}; {told}")
+    seen = Disk().read(folder / WAITING / f"{id}.read", 1000)
+    if seen is not None and seen != _text_of(folder, id):
+        raise SpecError(f"{id[:SHORT]} waits with other words than you read: read them again")
     append(folder, {how: id})
     held = json.loads((folder / WAITING / f"{id}.json").read_text("utf-8"))
     read = {name: held[name] for name in ("study", "purpose") if "purpose" in held}
