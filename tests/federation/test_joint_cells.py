@@ -100,6 +100,18 @@ def test_a_cell_of_two_reference_levels_is_told_by_products_of_the_other_levels(
     assert refusal(rows(columns, "gaussian"), [pilot]) is None
 
 
+def test_bins_of_many_rows_tell_the_combinations_of_few():
+    """In a linear model each combination has a prediction of its own. Those of many rows are counts
+    of bins, and with the products of columns the others follow."""
+    columns = patients(400, 6)
+    own, w = rows(columns, "gaussian"), (0.0, 1.0, 2.0, 4.0, 8.0, 16.0)
+    plain, pilot = asked(w), asked(np.zeros(6), pilot=True)
+    assert refusal(own, [pilot, plain]) is None
+    assert refusal(own, [pilot, plain._replace(edges=np.arange(0.5, 31.5))])[0] == 1
+    many = plain._replace(edges=np.array([15.5]))  # two bins
+    assert refusal(own, [pilot, many]) is None
+
+
 def test_a_value_in_a_cell_that_no_column_has():
     """y ~ a*b + a*c + c*z: the products tell z of the only patient with a, but neither b nor c."""
     a, b, c = patients(400, 2)[:, :3].T

@@ -52,7 +52,8 @@ def told(rows: SiteRows, question: Any, k: int, free: bool = False) -> np.ndarra
     X[:, few], Y[:, classed] = (np.repeat(values[:, each], LENDERS, axis=0) for each in own)
     made = DesignRows(X, Y, s, offset)
     parts = {"all": columns[:, :1], "columns": columns, "pairs": pairs}
-    W = _equations(rows.plan.loss(), made, enough[0], parts, sizes)
+    shown = [_shown(rows, each, k) for each in enough[0]]
+    W = _equations(rows.plan.loss(), made, enough[0], shown, parts, sizes)
     Q = np.linalg.qr(_known(W) * np.sqrt(sizes)[:, None])[0] / np.sqrt(sizes)[:, None]
     return Q[at[small[at]]]
 
@@ -104,13 +105,14 @@ def _equations(
     family: Family,
     made: DesignRows,
     asked: list[PointQuestion],
+    shown: list[np.ndarray],
     parts: Mapping[str, np.ndarray],
     sizes: np.ndarray,
 ) -> np.ndarray:
     """Cells by numbers that are told: what a row of the cell gives, by how far that is unsure."""
     weights: list[Weight] = [("pairs", made.s), *(("columns", made.s * y) for y in made.Y.T)]
-    for each in asked:
-        weights += _weights(family, made, each)
+    for each, bins in zip(asked, shown, strict=True):
+        weights += [*_binned(family, made, each, bins), *_weights(family, made, each)]
     found = []
     for name, x in weights:
         given = x.reshape(-1, LENDERS)
@@ -128,6 +130,29 @@ def _by_noise(F: np.ndarray, noise: np.ndarray) -> np.ndarray:
         return F / ROUNDING
     size, V = np.linalg.eigh(noise.T @ noise)
     return F @ V / np.sqrt(np.maximum(size, max(ROUNDING**2, ROUNDING * size.max())))
+
+
+def _places(family: Family, data: DesignRows, asked: PointQuestion) -> np.ndarray:
+    """The bin of each row, by its predicted mean."""
+    if asked.basis.size:
+        data = data._replace(X=data.X @ asked.basis)
+    with np.errstate(all="ignore"):
+        geometry = family.geometry(data, asked.w.shape[0] - len(family.extras))
+        return np.searchsorted(asked.edges, family.mean(geometry.z(asked.w))[:, 0])
+
+
+def _shown(rows: SiteRows, asked: PointQuestion, k: int) -> np.ndarray:
+    """Bins of which the counts are told."""
+    if not asked.edges.size:
+        return np.zeros(0, int)
+    return np.flatnonzero(np.bincount(_places(rows.plan.loss(), rows.data, asked)) >= k)
+
+
+def _binned(
+    family: Family, data: DesignRows, asked: PointQuestion, bins: np.ndarray
+) -> Iterator[Weight]:
+    place = _places(family, data, asked) if len(bins) else bins
+    yield from (("all", data.s * (place == each)) for each in bins)
 
 
 def _weights(family: Family, data: DesignRows, asked: PointQuestion) -> Iterator[Weight]:
@@ -161,7 +186,7 @@ def _chosen(rows: SiteRows, question: PointQuestion, few: np.ndarray) -> Iterato
     for _ in range(POINTS):
         w = question.w.copy()
         w[:place] = draw.normal(size=w[:place].shape) * size[:, None]
-        yield question._replace(w=w, basis=np.zeros(0))
+        yield question._replace(w=w, basis=np.zeros(0), edges=np.zeros(0))
 
 
 def _known(W: np.ndarray) -> np.ndarray:
