@@ -18,12 +18,14 @@ from feddcd._errors import CodecError, Refused, StateError
 from feddcd.algorithms import FedDCD
 from feddcd.algorithms.fedqn import QNNote
 from feddcd.durable.ledger import Ledger, _link
+from feddcd.durable.masked_site import MaskedSite
 from feddcd.durable.protocol import masked_client
 from feddcd.durable.protocol.masked import (
     Replica,
     Told,
     ask,
     check_follows,
+    read_nonce,
     seal,
     summed_parts,
 )
@@ -330,6 +332,20 @@ def test_an_old_copy_of_a_site_does_not_go_on(folder):
     made.round()
     assert "this site's state is older than the sums" in made.refusals[0]
     assert made.server().round == 2, "the others wait"
+    made.close()
+
+
+def test_who_signs_a_second_nonce_later_draws_no_other_cohorts(folder):
+    """Cohorts follow from the nonces of all: those of the first answer stay."""
+    made = MaskedDeployment(folder / "run", shared(), tau=4, rounds=3)
+    made.round()
+    site = made.site("b")
+    nonces = {id: read_nonce(text) for id, text in made.record.nonces.items()}
+    nonces["d"] = fresh_nonce(keys(SITES)["d"], made.pact.job)
+    other = seal(made.pact.job, made.pact.roster, nonces)
+    with pytest.raises(Refused, match="b: it has answered this job with other nonces"):
+        MaskedSite(site.file, site.own._replace(pact=other), site.f, made.w)
+    MaskedSite(site.file, site.own, site.f, made.w)
     made.close()
 
 

@@ -80,6 +80,10 @@ class MaskedSite:
             first = f if joining is None else joining()
             self.client = new_masked_client(own.algorithm, first, w, file.client)
         else:
+            if saved[0].get("job", own.pact.identity.hex()) != own.pact.identity.hex():
+                raise Refused(
+                    f"{file.client}: it has answered this job with other nonces of its members"
+                )
             self.client = _unpack(file.client, own.algorithm, own.like, w, *saved)
 
     def answer(self, history: Iterable[Told], question: bytes) -> SignedAnswer:
@@ -108,7 +112,8 @@ class MaskedSite:
 
     def _save(self, client: MaskedClient) -> None:
         if client is not self.client:
-            self.file.save(*_pack(client, self.vow))
+            meta, arrays = _pack(client, self.vow)
+            self.file.save(meta | {"job": self.own.pact.identity.hex()}, arrays)
             self.client = client
 
 
