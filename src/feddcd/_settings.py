@@ -19,7 +19,7 @@ LOST = re.compile(r"[A-Za-z]:\S*[\x08\t\n\f\r]")  # of C:\new, whose \n ends a l
 Limit = Callable[[str, Any], Any]  # a setting's name and value to the value; raises `SpecError`
 MOST_BYTES = 10_000_000
 MOST_DEPTH = 20
-TOO_DEEP = "its tables or lists are nested too deeply"
+TOO_DEEP = "the tables or lists of the file are nested too deeply"
 
 
 def read_toml(path: Path, hint: str = "", error: type[SpecError] = SpecError) -> dict[str, Any]:

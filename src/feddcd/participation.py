@@ -155,10 +155,10 @@ class Lossy(AbstractParticipation):
 
 
 PARTICIPATIONS: dict[str, str] = {
-    "uniform": "tau of the clients, every subset equally likely",
+    "uniform": "tau of the N clients; every set of tau clients has the same probability",
     "everyone": "all clients in every round",
     "importance": "Necoara's distribution, for clients with different strong convexity",
-    "available:P": "each client is there with probability P, at least two",
+    "available:P": "each client takes part with probability P; at least two clients take part",
 }
 
 

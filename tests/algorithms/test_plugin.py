@@ -206,8 +206,14 @@ def test_without_the_package_it_is_unknown(tmp_path):
 
 BROKEN = {
     "gone": ("nowhere:ROW", "ModuleNotFoundError: No module named 'nowhere'"),
-    "feddcd": ("fedsplit:FEDSPLIT", "feddcd is a method of feddcd itself and is not replaced"),
-    "other": ("fedsplit:FEDSPLIT", "its entry point is called other, its method fedsplit"),
+    "feddcd": (
+        "fedsplit:FEDSPLIT",
+        "feddcd is a method of feddcd itself, and a package cannot replace it",
+    ),
+    "other": (
+        "fedsplit:FEDSPLIT",
+        "the entry point has the name other, but the method has the name fedsplit",
+    ),
     "number": ("math:pi", "TypeError: 'float' object is not callable"),
     "text": ("builtins:str", "builtins:str is a str, not a feddcd.algorithms.Method"),
 }

@@ -419,7 +419,7 @@ def test_identifiers_are_left_out_by_name(tmp_path, monkeypatch):
     assert "mrn" not in feddcd.describe(d).summary()
     assert "nights" in feddcd.describe(d).summary(), "whole numbers of another name are described"
     done = cli("describe", "p.csv", "--out", "out")
-    assert "left out, as they tell who somebody is" in done.output
+    assert "left out, as they identify a person" in done.output
     assert "'mrn'" in done.output
     assert "mrn" not in (tmp_path / "out" / "summary.txt").read_text()
     assert "mrn" not in (tmp_path / "out" / "job.toml").read_text()
@@ -439,7 +439,7 @@ def test_the_command(tmp_path, monkeypatch):
     done = cli("describe", "p.csv", "--by", "sex", "--site", "site", "--out", "out")
     assert done.exit_code == 0, done.output
     assert "400 rows at 3 sites" in done.output
-    assert "left out, as they hold too many different words: 'name'" in done.output
+    assert "left out, as they have too many different words: 'name'" in done.output
     files = ["job.toml", "numbers.csv", "patterns.csv", "report.html", "summary.txt", "table1.csv"]
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == files
     page = (tmp_path / "out" / "report.html").read_text()

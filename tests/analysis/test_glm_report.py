@@ -175,7 +175,7 @@ SAYS = {
     "multinomial": ["the odds of mid against low", "no groups of predictions are kept"],
     "nine rows": ["too few rows to show any group"],
     "proven to rounding": ["no coefficient is further than 1e-15 standard errors"],
-    "site effects": ["The effects are those within sites"],
+    "site effects": ["The effects are effects within sites"],
 }  # fmt: skip
 
 
@@ -346,7 +346,7 @@ def test_standardised_effects_are_told_in_the_units_of_the_columns(tmp_path):
     b = 10 * fit.original_table_.loc["age", "coef"]
     assert f"higher by {_text.number(b, 3)}" in _words.effects(fit.result_)[0]
     assert "for one standard deviation more" in page(tmp_path, fit).text
-    assert "Coefficients are for one standard deviation more of a column" in fit.summary()
+    assert "Each coefficient is for one standard deviation more of its column" in fit.summary()
 
 
 def test_writing_twice_gives_the_same_bytes(tmp_path):

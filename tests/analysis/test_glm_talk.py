@@ -317,7 +317,7 @@ def test_never_more_exchanges_than_allowed(limit, p, seed, family):
 
 @pytest.mark.parametrize(
     ("site_c", "why"),
-    [((), "5 of 6 sites have answered"), ((1,), "6 sites have not yet answered at one point")],
+    [((), "5 of 6 sites have answered"), ((1,), "6 sites have not yet all answered")],
 )
 def test_the_pilot_alone_is_too_few(site_c, why):
     """One site never answers, or in the first exchange only."""

@@ -77,9 +77,9 @@ def test_models_of_other_rows_cannot_be_compared():
     data, large = table("birthwt"), fit("birthwt")
     small = FederatedGLM("binomial", "low ~ age", tol=1e-9)
     cases = {
-        "the models are of 188 and 189 rows": (data[1:], {}),
-        "not of the same outcomes, weights and offsets": (data.assign(low=1 - data.low), {}),
-        "of the same outcomes, weights": (data, {"sample_weight": 1.0 + (data.index < 5)}),
+        "the models use 188 and 189 rows": (data[1:], {}),
+        "not have the same outcomes, weights and offsets": (data.assign(low=1 - data.low), {}),
+        "have the same outcomes, weights": (data, {"sample_weight": 1.0 + (data.index < 5)}),
         "weights and offsets": (data, {"offset": 0.1 * data.age}),
         "the same sites": (data.assign(site=data.site.replace("a", "b")), {}),
     }

@@ -28,8 +28,8 @@ def test_standard_errors_that_do_not_trust_the_model(name, kind):
     assert found.converged_
     assert found.n_exchanges_ == model.n_exchanges_ + 1
     assert f"robust ({kind})" in found.summary()
-    assert "the proof is of the coefficients" in found.summary()
-    assert "the proof is of the coefficients" not in model.summary()
+    assert "the proof is about the coefficients" in found.summary()
+    assert "the proof is about the coefficients" not in model.summary()
 
 
 @pytest.mark.parametrize("name", MODELS)

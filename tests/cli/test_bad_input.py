@@ -173,7 +173,7 @@ DATA = [
     ),
     case("--data binary.svm --test-data missing.svm", r"missing.svm: no such file"),
     case("--data binary.svm --test-data wide.svm", r"wide.svm: 3 features, .* data have 2"),
-    case("--data binary.svm --test-data unseen.svm", r"label 7, which the training .* 0, 1"),
+    case("--data binary.svm --test-data unseen.svm", r"label 7, which is not in the training .* 0, 1"),
     case("--test-data binary.svm", r"wine has its own test rows: .* got 'binary.svm'"),
     case("--data synthetic:n=abc", r"n='abc' is not a whole number"),
     case(
@@ -240,7 +240,7 @@ def test_compare(options, message, capsys):
         case("compare --resume folder --algorithm fedavg", r"leave out --algorithm"),
         case("compare --resume folder --seed 1", r"leave out --seed"),
         case("report nowhere", r"nowhere: no such run folder"),
-        case("report folder", r"folder holds no run: there is no config.toml"),
+        case("report folder", r"folder contains no run: there is no config.toml"),
         case("list algorithm", r"nothing called 'algorithm'; there are algorithms, data, models"),
         case("demo --out folder", r"folder exists and is not a demo folder"),
     ],
@@ -375,7 +375,7 @@ def test_a_folder_that_holds_a_run_is_kept(capsys):
         main(arguments)
     assert stop.value.code == 0
     before = {path.name: path.read_bytes() for path in Path("out").iterdir()}
-    assert "out already holds a run; go on with --resume out" in refused(arguments, capsys)
+    assert "out already contains a run; continue it with --resume out" in refused(arguments, capsys)
     assert {path.name: path.read_bytes() for path in Path("out").iterdir()} == before
 
 

@@ -362,7 +362,7 @@ def test_sites_are_named_as_in_the_file(capsys):
     data.loc[::8, "hospital"] = "1"
     data.to_csv("p.csv", index=False)
     feddcd(*GLM, "--formula", "death ~ age + hospital", "--out", "out")
-    assert "hospital has '1' and '01', taken for two different ones" in capsys.readouterr().err
+    assert "hospital has '1' and '01', which feddcd reads as two" in capsys.readouterr().err
     assert json.loads(Path("out/model.json").read_text())["sites"] == 5
     assert list(coefficients().index) == ["Intercept", "age", "hospital"]
 
@@ -425,7 +425,7 @@ BAD = [
     formula("no column 'agee' for the formula; did you mean 'age' or 'stage'?", "death ~ agee",
             GROUP),
     formula("no column 'dead' for the formula; did you mean 'death'?", "dead ~ age", GROUP),
-    formula("'|' is not known: no groups", "death ~ age | dose", GROUP),
+    formula("'|' is not known: a formula has no groups", "death ~ age | dose", GROUP),
     formula("the formula has 'death' on both sides of ~", "death ~ age + death", GROUP),
     formula("a formula looks like 'y ~ x1 + x2', got 'age'", "age", GROUP),
     formula("C( is not closed in the formula", "death ~ C(sex", GROUP),
@@ -441,7 +441,7 @@ BAD = [
             patients().replace({"age": {patients().age[10]: np.inf}}).assign(dose=1.0)),
     formula("no row is complete; dose is missing in 240 rows", F[1], GROUP,
             changed(slice(None), "dose", np.nan)),
-    formula("the column dose is a combination of Intercept: the data cannot tell", F[1], GROUP,
+    formula("the column dose is a combination of Intercept: the data cannot", F[1], GROUP,
             patients().assign(dose=2.5)),
     formula("p.csv: sex is 'f' in every row", F[1], GROUP, patients().assign(sex="f")),
     formula("p.csv: sex has 'm' and 'm ' (first on line", F[1], GROUP,

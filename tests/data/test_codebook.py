@@ -285,7 +285,11 @@ def test_no_codebook():
             "does not allow 'id' as predictor; its roles: an identifier has no role",
         ),
         ("sex", "outcome", "does not allow 'sex' as outcome; its roles: 'predictor'"),
-        ("day", "predictor", "'day' is a date, which is no number and no category; make days"),
+        (
+            "day",
+            "predictor",
+            "'day' is a date, which is no number and no category; change it to days",
+        ),
         ("day", "outcome", "'day' is a date"),
         ("aeg", "outcome", "the codebook has no column 'aeg'; did you mean 'age'?"),
     ],

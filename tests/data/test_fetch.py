@@ -189,7 +189,7 @@ def test_a_cut_download_goes_on(source, shelf, folder, tag, modified, step):
     for start in starts[:-1]:
         message = refused(source, test=False)
         assert f"tiny.bz2 ended at {start + step:,} of {len(PACKED):,} bytes" in message
-        assert f"is kept in {folder / 'tiny.bz2.part'}, and the same command goes on" in message
+        assert f"is kept in {folder / 'tiny.bz2.part'}, and the same command" in message
         assert names(folder) == {"tiny.bz2.part", "tiny.bz2.part.json"}
     shelf.cut = None
     fetch(source, test=False)

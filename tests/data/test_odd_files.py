@@ -173,8 +173,8 @@ def test_a_file_of_more_rows_than_are_sniffed():
 USED = {  # refused where the column x is used, and no sooner
     "an ISO date": (
         "x,y\n2024-05-01,1\n",
-        "column 'x' has '2024-05-01' on line 2: a date or time is "
-        "no number; make days or years of it",
+        "column 'x' has '2024-05-01' on line 2: a date or time is not a "
+        "number; change it to days or years",
     ),
     "a time stamp": ("x,y\n2024-05-01T12:30:00Z,1\n", "'2024-05-01T12:30:00Z' on line 2: a date"),
     "a German date": (
@@ -185,15 +185,18 @@ USED = {  # refused where the column x is used, and no sooner
         "x,y\n5/1/2024,1\n",
         "column 'x' has '5/1/2024' on line 2: a date or time",
     ),
-    "a time": ("x,y\n12:30,1\n", "column 'x' has '12:30' on line 2: a date or time is no number"),
+    "a time": (
+        "x,y\n12:30,1\n",
+        "column 'x' has '12:30' on line 2: a date or time is not a number",
+    ),
     "a percent sign": (
         "x,y\n45%,1\n50%,2\n",
-        "column 'x' has '45%' on line 2: write bare numbers "
-        "(45% as 0.45 or as 45, at every site alike)",
+        "column 'x' has '45%' on line 2: write plain numbers "
+        "(45% as 0.45 or as 45, in the same way at every site)",
     ),
     "a percent sign among numbers": ("x,y\n45,1\n50 %,2\n", "column 'x' has '50 %' on line 3"),
-    "a currency": ("x,y\n€5,1\n€6.50,1\n", "column 'x' has '€5' on line 2: write bare numbers"),
-    "below detection": ("x,y\n<0.5,1\n0.7,1\n", "column 'x' has '<0.5' on line 2: write bare"),
+    "a currency": ("x,y\n€5,1\n€6.50,1\n", "column 'x' has '€5' on line 2: write plain numbers"),
+    "below detection": ("x,y\n<0.5,1\n0.7,1\n", "column 'x' has '<0.5' on line 2: write plain"),
     "n/a among numbers": (
         "x,y\n1,1\n\nn/a,2\n3,1\n",
         "column 'x' has 'n/a' on line 4 among numbers: "

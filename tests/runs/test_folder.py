@@ -104,7 +104,7 @@ def test_a_run_killed_before_its_first_checkpoint_says_so(capsys):
     disk.create(Path("a"), Spec(data="wine", clients=4, algorithm="mbsgd", rounds=2))
     command("run --resume a -q", code=2)
     expected = (
-        r"error: a/checkpoint.npz is missing: nothing was saved .* again from a/config.toml\n"
+        r"error: a/checkpoint.npz is missing, so the run cannot .* again from a/config.toml\n"
     )
     assert re.fullmatch(expected, capsys.readouterr().err)
     command("run a/config.toml --out a -q")  # which is what the message advises
@@ -162,7 +162,10 @@ def test_a_comparison_is_not_overwritten(capsys):
     race = f"compare {QUICK} --rounds 2 --algorithm mbsgd --algorithm fedavg --out race -q"
     command(race)
     command(race, code=2)
-    assert "race already holds a comparison; go on with --resume race" in capsys.readouterr().err
+    assert (
+        "race already contains a comparison; continue it with --resume race"
+        in capsys.readouterr().err
+    )
     Path("race/compare.toml").write_text("algorithms = [")
     command("compare --resume race", code=2)
     assert "race/compare.toml is damaged" in capsys.readouterr().err

@@ -95,7 +95,7 @@ def test_a_folder_read_back_is_the_result(runs):
 def test_a_folder_without_a_model_is_refused_by_name(runs, tmp_path):
     with pytest.raises(FolderError, match="no such run folder"):
         feddcd.Result.load(tmp_path / "none")
-    with pytest.raises(FolderError, match="holds no comparison"):
+    with pytest.raises(FolderError, match="contains no comparison"):
         feddcd.Comparison.load(tmp_path)
     (tmp_path / "run").mkdir()
     for name in ("config.toml", "history.csv", "summary.json"):

@@ -116,7 +116,7 @@ def test_the_command_goes_on_where_it_was(tmp_path, monkeypatch, capsys):
     assert json.loads(capsys.readouterr().out)["runs"] == ["mbsgd"]
     assert (tmp_path / "runs/a/seed-1/mbsgd/checkpoint.npz").stat().st_mtime_ns >= made
     feddcd_cli(f"compare {quick} --algorithm mbsgd --out runs/a", code=2)
-    assert "already holds" in capsys.readouterr().err
+    assert "already contains" in capsys.readouterr().err
 
 
 def feddcd_cli(command, code=0):

@@ -269,7 +269,7 @@ def _without(client: AccClient, excess: Duals) -> AccClient:
 ACCFEDDCD = Method(
     name="accfeddcd",
     title="AccFedDCD",
-    about="the same with Nesterov's acceleration, Algorithm 2",
+    about="FedDCD with Nesterov's acceleration, the paper's Algorithm 2",
     reveals="as feddcd",
     algorithm=AccFedDCD,
     make=lambda given: AccFedDCD(given.tau, given.N, given.solver, **dual_settings(given)),

@@ -155,7 +155,7 @@ def _between(at: AccDanePoint, lam: Scalar, mu: Scalar) -> tuple[Params, Scalar]
 ACCSDANE = Method(
     name="accsdane",
     title="Acc-S-DANE",
-    about="S-DANE with acceleration; needs everyone",
+    about="S-DANE with acceleration; needs all clients in every round",
     reveals="as sdane",
     algorithm=AccSDANE,
     make=lambda given: AccSDANE(given.solver, **given.settings),

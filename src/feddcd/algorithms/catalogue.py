@@ -101,7 +101,9 @@ def _installed() -> tuple[dict[str, Method], dict[str, str]]:
 
 def _load(point: EntryPoint, known: dict[str, Method]) -> Method:
     if point.name in ALGORITHMS:
-        raise SpecError(f"{point.name} is a method of feddcd itself and is not replaced")
+        raise SpecError(
+            f"{point.name} is a method of feddcd itself, and a package cannot replace it"
+        )
     if point.name in known:
         raise SpecError(f"another package has a method called {point.name}")
     value = point.load()
@@ -109,5 +111,7 @@ def _load(point: EntryPoint, known: dict[str, Method]) -> Method:
     if not isinstance(row, Method):
         raise SpecError(f"{point.value} is a {type(row).__name__}, not a feddcd.algorithms.Method")
     if row.name != point.name:
-        raise SpecError(f"its entry point is called {point.name}, its method {row.name}")
+        raise SpecError(
+            f"the entry point has the name {point.name}, but the method has the name {row.name}"
+        )
     return row

@@ -164,7 +164,7 @@ def _pseudo_solve(H: Float[Array, "p p"], r: Flat) -> Flat:
 FEDNEWTON = Method(
     name="fednewton",
     title="FedNewton",
-    about="Newton with remembered curvature; IRLS when everyone is present",
+    about="Newton's method with the last curvature of each client; IRLS if all clients are present",
     reveals="changes of this site's Hessian and gradient, round by round",
     algorithm=FedNewton,
     make=lambda given: FedNewton(given.w),

@@ -148,7 +148,7 @@ def _solved(means: Learned, t: Int[Array, ""]) -> LearnServer:
 FEDNLPP = Method(
     name="fednlpp",
     title="FedNL-PP",
-    about="Newton with Hessians learned in parts of rank 1, with any cohort",
+    about="Newton's method with Hessians learned in parts of rank 1, with any number of clients",
     reveals="changes of this site's Hessian, in parts, and of its gradient",
     algorithm=FedNLPP,
     make=lambda given: FedNLPP(given.w, **given.settings),

@@ -258,7 +258,7 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
 FEDQN = Method(
     name="fedqn",
     title="FedQN",
-    about="remembered gradients in one learned metric: few bytes",
+    about="the last gradient of each client and one learned matrix: needs few bytes",
     reveals="changes of this site's gradient, and once its Hessian",
     algorithm=FedQN,
     make=lambda given: FedQN(

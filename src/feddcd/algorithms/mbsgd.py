@@ -47,8 +47,8 @@ class MinibatchSGD(AbstractAveraging):
 MBSGD = Method(
     name="mbsgd",
     title="mbsgd",
-    about="one mini-batch gradient step a round",
-    reveals="of a batch of rows; a batch of one row tells the row",
+    about="one mini-batch gradient step in each round",
+    reveals="the gradient of a batch of rows; a batch of one row reveals the row",
     algorithm=MinibatchSGD,
     make=lambda given: MinibatchSGD(**given.settings),
     exact=False,

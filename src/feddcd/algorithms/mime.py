@@ -92,7 +92,8 @@ def _below_one(name: str, value: object) -> float:
 MIME = Method(
     name="mime",
     title="Mime",
-    about="local steps that mimic centralised momentum (a floor unless all are there)",
+    about="local steps that imitate the server's momentum (the gap reaches zero only with "
+    "all clients)",
     reveals="a gradient, and the common one after steps on this site's rows",
     algorithm=Mime,
     make=_make,

@@ -32,7 +32,7 @@ class Scaffnew(AbstractSkipping):
 SCAFFNEW = Method(
     name="scaffnew",
     title="Scaffnew",
-    about="local gradient steps that accelerate (ProxSkip); needs everyone",
+    about="accelerated local gradient steps (ProxSkip); needs all clients in every round",
     reveals="the common one after gradient steps on this site's rows",
     algorithm=Scaffnew,
     make=lambda given: Scaffnew(**given.settings),

@@ -123,7 +123,7 @@ def still(d: Params, v: Params) -> Bool[Array, ""]:
 SDANE_ROW = Method(
     name="sdane",
     title="S-DANE",
-    about="local solves corrected by the common gradient; needs everyone",
+    about="local solves corrected by the common gradient; needs all clients in every round",
     reveals="a gradient, and what fits this site's rows near a known point",
     algorithm=SDANE,
     make=lambda given: SDANE(given.solver, **given.settings),

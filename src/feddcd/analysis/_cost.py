@@ -45,8 +45,8 @@ class Choice(NamedTuple):
 
 SHOWN = {
     "newton": "each point waits for all sites, and the Hessian is small",
-    "newton, remembered": "sites come and go, and their last curvature stands for them",
-    "pointsaga": "sending Hessians would cost more than many short rounds",
+    "newton, remembered": "sites may be absent, and Newton's method can use their last curvature",
+    "pointsaga": "sending Hessians would take more time than many short rounds",
 }
 
 

@@ -17,11 +17,15 @@ TERMS = {
     "Mean, SD": "the average, and the standard deviation about it (divided by rows less one).",
     "Median, quartiles": "half of the rows, a quarter and three quarters are below; between two "
     "rows the value is interpolated, as R does by default (type 7).",
-    "Missing": "rows without a value in this column. All other numbers of the column are for the "
-    "rows that have one.",
-    "Missing together": "rows that lack a value in these columns, and in no other one.",
-    "Not shown": "a count of few rows could point to a person. So it is left out. Counts from "
-    "which it would follow are left out, too.",
+    "Missing": (
+        "rows without a value in this column. All other numbers of the column are for "
+        "the rows with a value."
+    ),
+    "Missing together": "rows with missing values in exactly these columns and in no other.",
+    "Not shown": (
+        "a count of few rows could point to a person. So the table leaves out small "
+        "counts, and also counts from which a small count would follow."
+    ),
     "Exchange": "in an exchange the coordinator asks the sites for counts or sums over rows.",
 }
 
@@ -66,7 +70,7 @@ def _figures(result: DescribeResult) -> str:
         return ""
     few = result.plan.least > 1
     note = f"No bar stands for fewer than {result.plan.least} rows." if few else ""
-    ends = "Bars at the ends hold all rows beyond, too."
+    ends = "The first and the last bar also contain all rows beyond the ends."
     return page.section(
         "How the numbers are spread",
         page.paragraph(f"{note} {ends}".strip(), "note"),

@@ -172,11 +172,12 @@ def check_pair(small: "TableResult", large: "TableResult") -> None:
     same = lambda a, b: np.allclose(a, b, rtol=1e-8, atol=0)
     if small.n_rows != large.n_rows:
         raise SpecError(
-            f"the models are of {small.n_rows} and {large.n_rows} rows: leave out beforehand the "
-            "rows in which a column of the larger one is missing"
+            f"the models use {small.n_rows} and {large.n_rows} rows: before both "
+            "fits, leave out the rows in which a column of the larger model is "
+            "missing"
         )
     if not same(small.row_sums, large.row_sums):
-        raise SpecError("the models are not of the same outcomes, weights and offsets")
+        raise SpecError("the models do not have the same outcomes, weights and offsets")
     lacking = [str(name) for name in small.table.index if name not in large.table.index]
     if lacking or len(small.table) == len(large.table):
         why = f"has {lacking[0]!r}, the larger has not" if lacking else "has the same columns"

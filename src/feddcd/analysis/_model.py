@@ -60,7 +60,10 @@ class Model(NamedTuple):
 def summed_model(model: Model) -> Model:
     """The same of one answer, the sums over all sites."""
     if model.effects:
-        told = "<site_effects> needs every site's own sums, and here only sums over all are known"
+        told = (
+            "<site_effects> needs the sums of every site, but in mode sum only sums over "
+            "all sites are known"
+        )
         raise SpecError(told, settings={"site_effects": "fixed"})
     return model._replace(sites=(ALL,), summed=len(model.sites))
 
@@ -163,7 +166,7 @@ def check_outcome(model: Model, sums: Moments) -> None:
     if like in ("poisson", "negative_binomial") and share[0] == 0:
         raise DataError("y is 0 in every row: no finite model fits it")
     if like == "multinomial" and not model.loss.bare and (np.any(share == 0) or share.sum() == 1):
-        raise DataError("no site has a row of a declared class")
+        raise DataError("one of the declared classes has no row at any site")
 
 
 def separation(
@@ -176,7 +179,7 @@ def separation(
         size = np.where([name == INTERCEPT for name in names], 0.0, size)
     heavy = [int(j) for j in np.argsort(-size) if size[j] > 0.1 * size.max()]
     if names[heavy[0]] == THETA:
-        told = "the counts vary no more than a poisson model's, so that theta runs to infinity"
+        told = "the counts vary no more than in a poisson model, so theta has no finite estimate"
         raise DataError(f"{told}; give <family>", settings={"family": "poisson"})
     what = "counts of 0" if family in COUNTS else "outcomes"
     penalty = "give <firth> or <l2>" if family == "binomial" else "give <l2>"

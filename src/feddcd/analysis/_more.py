@@ -8,7 +8,7 @@ import pandas as pd
 
 TITLES = {
     "wald_tests": "Wald test of each term",
-    "lr_tests": "Likelihood-ratio test of each term, by a fit without it",
+    "lr_tests": "Likelihood-ratio test of each term, with a second fit without the term",
     "contrasts": "Contrasts of coefficients",
     "vif": "Variance inflation",
 }

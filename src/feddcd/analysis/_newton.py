@@ -190,7 +190,7 @@ def _begin(pilot: Pilot, steps: tuple[np.ndarray, ...], hold: bool) -> _State:
 
 def _last(model: Model, log: Log, done: Estimate | None) -> Estimate:
     if done is None:
-        raise _too_few(log, f"{len(model.sites)} sites have not yet answered at one point")
+        raise _too_few(log, f"{len(model.sites)} sites have not yet all answered at the same point")
     return done
 
 

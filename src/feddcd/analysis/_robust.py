@@ -145,7 +145,10 @@ def _ask(pilot: Pilot, estimate: Estimate, log: Log) -> Talk[Estimate]:
     )  # fmt: skip
     answers = yield from visit(model, log, asked, dict.fromkeys(model.sites, user), patient=True)
     if len(answers) < len(model.sites):
-        told = "<max_exchanges> is too few: robust standard errors take one more, with all sites"
+        told = (
+            "<max_exchanges> is too few: robust standard errors need one more exchange, "
+            "with all sites"
+        )
         raise SpecError(told, settings={"max_exchanges": log.limit})
     E = np.repeat(D, model.k)
     total = np.sum([given(a.meat) for a in answers.values()], 0)
@@ -176,10 +179,14 @@ def notes(kind: str, clusters: int) -> list[str]:
     """What is not proven, and a warning of few clusters."""
     if kind == "model":
         return []
-    said = ["The standard errors are those at the last point; the proof is of the coefficients."]
+    said = [
+        "The standard errors are computed at the last point; the proof is about the "
+        "coefficients only."
+    ]
     if 0 < clusters < FEW:
         said.append(
-            f"WARNING: {clusters} clusters are few: standard errors by cluster are too small then, "
-            f"intervals too short and p too small; about {FEW} or more are needed."
+            f"WARNING: {clusters} clusters are few. With few clusters, standard "
+            "errors are too small, intervals too short and p-values too small. About "
+            f"{FEW} or more clusters are needed."
         )
     return said

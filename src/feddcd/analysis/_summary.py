@@ -179,14 +179,16 @@ def _block(names: list[str], first: int, titles: list[str], lines: Iterable) -> 
 def _notes(result: TableResult) -> list[str]:
     scale = []
     if result.standardize:
-        scale = ["Coefficients are for one standard deviation more of a column (with n below)."]
+        scale = [
+            "Each coefficient is for one standard deviation more of its column (with n below)."
+        ]
     event = [f"{result.response}: the event is {result.event}"] if result.event else []
     references = [f"{name}: reference {level}" for name, level in result.references.items()]
     dispersion = over_dispersion(result)
     left_out = []
     if result.left_out:  # NA in R
         named = ", ".join(result.left_out)
-        left_out = [f"Left out, as no row is there or other columns determine them: {named}."]
+        left_out = [f"Left out, because they have no row or follow from other columns: {named}."]
     left_out += [f"{told}." for told in without_rows(result)]
     refused = [f"Not part of this table: {why}" for why in result.refused.values()]
     theta = [] if result.theta is None else [_theta(result.theta, result.theta_se)]
@@ -231,8 +233,9 @@ def _proof(result: TableResult) -> list[str]:
     else:
         remedy = "rounding allows no more" if result.rounded else "allow more exchanges"
         proof = (
-            f"NOT proven to tol={result.tol:g}: the bound is {upper(error)} standard errors; "
-            f"{remedy}. Digits that are not proven are left out, ? where none is."
+            f"NOT proven to tol={result.tol:g}: the bound is {upper(error)} standard "
+            f"errors; {remedy}. The table leaves out digits that are not proven, and "
+            "prints ? if no digit is proven."
         )
     return [cost, proof]
 

@@ -59,7 +59,7 @@ class TableTrust:
         if said.moments is not None:
             self._hear_pilot(site, asked, said, H)
         elif site not in self._known:
-            raise DataError("it has sent no moments")
+            raise DataError("the site has sent no moments")
         now, known = Said(asked, said, H), self._known[site]
         with np.errstate(all="ignore"):  # far from any optimum numbers may be of any size
             check_point(known, asked, said, H, self.plan.covariance)
@@ -93,7 +93,7 @@ class TableTrust:
             if part is None or name not in wanted or part.shape != wanted[name]:
                 raise DataError(f"{name} has another shape than asked for")
             if name.startswith("moments.") and not (np.abs(part) <= LARGEST).all():
-                raise DataError(f"{name} holds a number beyond {LARGEST:g}")
+                raise DataError(f"{name} contains a number beyond {LARGEST:g}")
         missing = [name for name in wanted if name not in parts]
         if missing:
             raise DataError(f"{missing[0]} is missing")
@@ -105,7 +105,7 @@ class TableTrust:
         if own.shape not in sizes or not (np.abs(own) <= LARGEST).all():
             raise DataError("own has another shape than asked for")
         if own.size > 1 and np.any(own[self.model.p :] < 0):
-            raise DataError("own holds a standard error below zero")
+            raise DataError("the site's own estimate has a standard error below zero")
 
     def _shapes(self, asked: PointQuestion) -> dict[str, tuple[int, ...]]:
         model, cells = self.model, len(asked.edges) + 1 if asked.edges.size else 0

@@ -28,10 +28,15 @@ def check_point(
     convex = not model.loss.unproven or model.loss.firth
     F = square(said.F, model.p) if said.F.size else H
     own = lambda A: np.sqrt(np.abs(np.diag(A)))
-    refuse(not positive(F, own(F)), "its information is not positive")
-    refuse((convex or asked.pilot) and not positive(H, own(H)), "its curvature is not positive")
-    refuse(asked.pilot and said.F.size and not np.array_equal(F, H), "it has two curvatures")
-    refuse(float(said.pearson) < 0, "its squared residuals are below zero")
+    refuse(not positive(F, own(F)), "the site's information matrix is not positive")
+    refuse(
+        (convex or asked.pilot) and not positive(H, own(H)), "the site's curvature is not positive"
+    )
+    refuse(
+        asked.pilot and said.F.size and not np.array_equal(F, H),
+        "the site has sent two different curvatures",
+    )
+    refuse(float(said.pearson) < 0, "the site's sum of squared residuals is below zero")
     _check_value(known, said)
     if known.plain:
         _check_gradient(known, asked, said, H, F)
@@ -51,10 +56,11 @@ def _check_value(known: Known, said: Answer) -> None:
     floor = float(said.floor) if said.floor.size else float(known.moments.floor)
     slack = ROUNDING * (abs(value) + abs(floor) + W)
     if known.plain or said.floor.size:
-        refuse(value < floor - slack, "its loss is below its floor")
+        refuse(value < floor - slack, "the site's loss is below the smallest possible loss")
     if known.model.quadratic:
         refuse(
-            abs(2 * value - float(said.pearson)) > slack, "its loss is not that of its residuals"
+            abs(2 * value - float(said.pearson)) > slack,
+            "the site's loss does not fit its residuals",
         )
 
 
@@ -66,7 +72,7 @@ def _check_gradient(
         return
     slack = (ROUNDING * np.max(said.size / np.where(known.rms > 0, known.rms, 1.0))) ** 2
     least = float(said.pearson) * (1 + CLOSE) + slack
-    told = "its gradient is larger than its curvature and residuals allow"
+    told = "the site's gradient is larger than its curvature and residuals allow"
     refuse(not bordered(F, g, least), told)
     if not model.loss.canonical:
         return
@@ -78,19 +84,19 @@ def _check_gradient(
         same = np.abs(H[model.intercept] - g - m.xy[:, 0]) <= CLOSE * (
             said.size + np.abs(m.xy[:, 0])
         )
-        refuse(not same.all(), "its curvature is not that of its counts")
+        refuse(not same.all(), "the site's curvature does not fit its counts")
     if model.intercept is not None and known.raw and not model.quadratic:
         at = slice(model.intercept * model.k, (model.intercept + 1) * model.k)
         low, high = -m.y - rounding[at], W - m.y + rounding[at]
         wrong = (g[at] < low) | ((g[at] > high) & (model.family != "poisson"))
-        refuse(wrong, "its predictions are none of its rows'")
+        refuse(wrong, "the site's predictions are not possible for its rows")
 
 
 def _check_curvature(known: Known, H: np.ndarray) -> None:
     """H <= sum s (C (x) xx'), C being the most that a row's curvature can be."""
     k = known.model.k
     C = np.eye(k) / 4 if k == 1 else (np.eye(k) - np.ones((k, k)) / (k + 1)) / 2
-    told = "its curvature is larger than its columns allow"
+    told = "the site's curvature is larger than its columns allow"
     if known.gram is None:
         refuse(np.diag(H) > known.rms**2 * C[0, 0] * (1 + CLOSE), told)
     else:
@@ -102,7 +108,7 @@ def _check_size(
     known: Known, asked: PointQuestion, said: Answer, H: np.ndarray, F: np.ndarray
 ) -> None:
     """What cancels in the gradient: not below it, and not beyond what there is to cancel."""
-    told = "the rounding of its gradient is not possible for its rows"
+    told = "the rounding error of the site's gradient is not possible for its rows"
     refuse(said.size < 0, told)
     if not known.plain or float(said.value) >= BEYOND:
         return
@@ -118,7 +124,7 @@ def _check_size(
 def _check_leverage(known: Known, asked: PointQuestion, said: Answer, H: np.ndarray) -> None:
     """The largest of rows is at least their mean, and no more than their sum."""
     M, model = float(said.M), known.model
-    told = "its bound of leverages is not possible for its rows"
+    told = "the site's bound on leverages is not possible for its rows"
     refuse(M < 0, told)
     if not asked.V.size:
         refuse(np.inf != M, told)
@@ -150,7 +156,7 @@ def _row_sum(known: Known, V: np.ndarray) -> tuple[float, float]:
 
 
 def _check_moved(known: Known, asked: PointQuestion, said: Answer) -> None:
-    m, told = float(said.m), "its bound of moves is not possible for its rows"
+    m, told = float(said.m), "the site's bound on moves is not possible for its rows"
     refuse(m < 0, told)
     if not known.plain:
         return
@@ -177,7 +183,7 @@ def _check_bins(known: Known, asked: PointQuestion, said: Answer) -> None:
     if not asked.edges.size:
         return
     W, family, (weight, observed, predicted) = known.W, known.model.family, said.bins
-    told, slack = "its bins hold other rows than it has", CLOSE * W
+    told, slack = "the site's bins have another number of rows than the site", CLOSE * W
     refuse((weight < 0) | (weight.sum() > W + slack), told)
     refuse((said.residuals < 0) | (said.residuals.sum() > W + slack), told)
     share = family in SHARES
@@ -202,7 +208,7 @@ def _check_null(known: Known, asked: PointQuestion, said: Answer) -> None:
     if not known.plain:
         return
     value, slope, C = float(said.null[0]), said.null[1 : 1 + k], said.null[1 + k :].reshape(k, k)
-    told = "its loss without columns is not that of its outcomes"
+    told = "the site's loss without columns does not fit its outcomes"
     convex = not model.loss.unproven
     refuse(convex and not positive(C, np.sqrt(np.abs(np.diag(C)))), told)
     slack = ROUNDING * (abs(value) + abs(float(m.floor)) + W)
@@ -223,7 +229,9 @@ def _check_firth(known: Known, asked: PointQuestion, said: Answer, H: np.ndarray
     """No more than half of all leverages times the largest entry of a column."""
     most = 0.0 if not asked.V.size else abs(float(np.sum(square(asked.V, len(H)) * H)))
     bound = most * known.rms / np.sqrt(known.least_weight) / 2
-    refuse(np.abs(said.firth) > bound * (1 + CLOSE), "its penalty is beyond its leverages")
+    refuse(
+        np.abs(said.firth) > bound * (1 + CLOSE), "the site's penalty does not fit its leverages"
+    )
 
 
 def _check_meat(known: Known, said: Answer, F: np.ndarray, kind: str) -> None:
@@ -231,8 +239,8 @@ def _check_meat(known: Known, said: Answer, F: np.ndarray, kind: str) -> None:
     clusters = float(_there(said.clusters))
     most = n if kind == "cluster" else 0.0
     whole = clusters == np.floor(clusters) and (kind == "cluster") <= clusters <= most
-    refuse(not whole, "its number of clusters is not possible for its rows")
-    told = "its sums for robust standard errors are not possible for its rows"
+    refuse(not whole, "the site's number of clusters is not possible for its rows")
+    told = "the site's sums for robust standard errors are not possible for its rows"
     refuse(not positive(meat, np.sqrt(np.abs(np.diag(meat)))), told)
     parts = clusters if kind == "cluster" else n
     slack = (ROUNDING * said.size) ** 2

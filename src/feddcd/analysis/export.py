@@ -158,7 +158,10 @@ def _without(result: TableResult) -> dict[str, Any] | None:
         for site in result.leave_one_out.columns
     }
     return {
-        "unit": "standard errors, by one step; null where the other sites' rows do not tell it",
+        "unit": (
+            "standard errors, by one step; null where the rows of the other sites do not "
+            "determine it"
+        ),
         "largest": {"site": site, "name": name, "change": _finite(change)},
         "changes": by_site,
     }

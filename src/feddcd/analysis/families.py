@@ -21,8 +21,8 @@ from ._proofs import LOSSES_OF_SHARES, PROOFS, Proof, Share
 Array = np.ndarray
 THETA = "ln(theta)"  # the name of a parameter that no table shows
 OUTSIDE = 1e290  # the loss of a row whose z has no mean: finite, for it has to travel
-PENALISED = "for Firth's penalty no bound is known"
-SEVERAL = "with this link the likelihood can have more than one peak"
+PENALISED = "no bound is known for Firth's penalty"
+SEVERAL = "with this link the likelihood can have more than one maximum"
 CHOICES: dict[str, tuple[str, ...]] = {  # the first link is the one taken unless said otherwise
     "gaussian": ("identity", "log", "inverse"),
     "binomial": ("logit", "probit", "cloglog", "log", "cauchit"),

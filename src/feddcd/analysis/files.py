@@ -112,15 +112,18 @@ def check_alike(table: Frame, name: str, notes: list[str]) -> None:
         key = str(float(text)) if is_number(text) else text.casefold()
         other = loose.setdefault(key, text)
         if other != text:
-            notes.append(f"{name} has {other!r} and {text!r}, taken for two different ones")
+            notes.append(
+                f"{name} has {other!r} and {text!r}, which feddcd reads as two different levels"
+            )
 
 
 def _check_roles(table: Frame, formula: str | None, roles: Roles) -> None:
     file, names = table.file, list(table.frame.columns)
     if roles.group is None:
         told = (
-            "say with --group which column names the site (the hospital, bank, ...) that holds "
-            f"each row, or share the rows out with --clients; columns: {listed(names)}"
+            "say with --group which column names the site (the hospital, bank, ...) "
+            "that holds each row, or divide the rows among sites with --clients; "
+            f"columns: {listed(names)}"
         )
         raise DataError(told, file=file)
     if (formula is None) == (roles.label is None):
@@ -193,7 +196,8 @@ def _numeric(table: Frame, roles: Roles, notes: list[str]) -> tuple[str, ...]:
     left = [c for c in rest if c not in used]
     if left:
         notes.append(
-            f"left out, because they are not numbers: {listed(left)} (a formula takes them)"
+            f"left out, because they are not numbers: {listed(left)} (a formula can "
+            "use these columns)"
         )
     return used
 

@@ -67,7 +67,7 @@ class ModelSettings:
         if self.firth:
             _check_firth(self.firth, self.family, str(self.link), self.l2)
         if self.standardize is True and self.family == "ordinal":
-            raise SpecError("standardize is not made for family='ordinal'")
+            raise SpecError("standardize cannot be used with family='ordinal'")
         if self.theta is not None and self.family != "negative_binomial":
             raise SpecError("theta belongs to family='negative_binomial'")
         if self.theta is not None and not (is_real(self.theta) and 0 < self.theta < np.inf):
@@ -191,7 +191,7 @@ def _check_firth(firth: Any, family: str, link: str, l2: Any) -> None:
     if (family, link) != ("binomial", "logit"):
         raise SpecError(f"firth is for family='binomial' with link='logit', not {family}, {link}")
     if not (is_real(l2) and l2 == 0):
-        raise SpecError("firth is a penalty of its own: leave <l2> out", settings={"l2": None})
+        raise SpecError("firth is already a penalty: leave <l2> out", settings={"l2": None})
 
 
 def _check_event(event: Any, family: str) -> None:

@@ -46,7 +46,9 @@ class Replay:
             if self._trust is not None:
                 self._trust.hear(ALL, self.expected, sums)
         except DataError as error:
-            told = "the numbers of some site cannot be true, and sums do not say of which site"
+            told = (
+                "the numbers of some site cannot be true, but the sums do not show which site it is"
+            )
             raise DataError(f"{told}: {error}") from None
         try:
             self.expected = self._talk.send({ALL: sums})[ALL]

@@ -101,7 +101,7 @@ def fetch_set(
         try:
             paths = fetch(source, test=test, watch=watch)
         except KeyboardInterrupt:
-            say("stopped; what came is kept, and the same command goes on from there")
+            say("stopped; the downloaded part is kept, and the same command continues the download")
             raise
     found(name=name, files=paths)
     for path in paths:

@@ -104,8 +104,8 @@ def _usual(
     """Columns where none are named, and by reason those that are left out."""
     columns, keys, many = usual_columns(table.frame, apart)
     left = {
-        "they tell who somebody is (name one with --column to describe it)": keys,
-        "they hold too many different words": many,
+        "they identify a person (to describe such a column, name it with --column)": keys,
+        "they have too many different words": many,
     }
     if book is not None:  # it knows better what an identifier is
         known = {name: book.columns[name] for name in table.frame.columns if name in book.columns}
@@ -116,7 +116,7 @@ def _usual(
         left = {
             "the codebook says that they are identifiers": keys,
             "the codebook says that they are dates": of_kind("date"),
-            "they hold too many different words": [n for n in many if n not in keys],
+            "they have too many different words": [n for n in many if n not in keys],
         }
     return columns, {reason: names for reason, names in left.items() if names}
 

@@ -151,10 +151,11 @@ def join(folder: Folder, site: SiteName) -> None:
 
 @federation_app.command("retire")
 def retire(folder: Folder, sites: SiteNames) -> None:
-    """Remove sites: the model becomes the one without them. They need not answer any more.
+    """Remove sites from a training: the model becomes the model without these sites. Retired sites
+    do not have to answer any more.
 
-    Retire sites together if they lost their state or came back with an old one.
-    Example: feddcd federation retire fed south
+    If several sites lost their state, or came back with an old state, retire these sites in one
+    command. Example: feddcd federation retire fed south
     """
     from ._federation import depart_command
 
@@ -163,7 +164,7 @@ def retire(folder: Folder, sites: SiteNames) -> None:
 
 @federation_app.command("expel")
 def expel(folder: Folder, sites: SiteNames) -> None:
-    """Retire sites for ever: they may not come back.
+    """Retire sites for ever: an expelled site may not come back.
 
     Example: feddcd federation expel fed south
     """

@@ -115,7 +115,7 @@ def load_table(
     if clients is None:
         return table, roles
     if roles.group is not None:
-        raise DataError("give --group, or --clients to share the rows out at random, not both")
+        raise DataError("give --group, or --clients to divide the rows at random, but not both")
     if not 2 <= clients <= len(table.frame):
         raise DataError(f"need 2 <= --clients <= {len(table.frame)} rows, got {clients}")
     site = np.random.default_rng(seed).permutation(np.arange(len(table.frame)) % clients)

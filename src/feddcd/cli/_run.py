@@ -97,8 +97,8 @@ def compare_command(
         )
         if any(folder.glob("**/checkpoint.npz")):
             raise FolderError(
-                f"{folder} already holds a comparison; go on with --resume {folder}, "
-                "or choose another --out"
+                f"{folder} already contains a comparison; continue it with --resume "
+                f"{folder}, or choose another --out"
             )
     save_race(folder, base, algorithms, chosen)
     race(base, algorithms, chosen, folder, quiet)
@@ -145,8 +145,8 @@ def demo_command(out: Path, quiet: bool) -> None:
     }  # fmt: skip
     if not quiet:
         console.print(
-            "Eight methods learn to read digits from 20 clients, each with its own mix of them; "
-            "8 take part in a round.\n"
+            "Eight methods learn to read digits from 20 clients. Each client has its "
+            "own mix of digits, and 8 clients take part in a round.\n"
         )
     save_race(out, base, list(DEMO), {})
     race(base, list(DEMO), {}, out, quiet)
@@ -182,7 +182,9 @@ def _run_folders(folder: Path) -> list[Path]:
         return [folder]
     runs = sorted(path.parent for path in folder.glob("*/config.toml"))
     if not runs:
-        raise FolderError(f"{folder} holds no run: there is no config.toml in it or below it")
+        raise FolderError(
+            f"{folder} contains no run: there is no config.toml in this folder or below it"
+        )
     return runs
 
 

@@ -216,11 +216,14 @@ def _doubt(
         why = f", which may be {both}: say with <decimal> which sign is the decimal one"
         return told(value, why, decimal=None)
     if all(fits(DATE, kind.strip()) for kind in kinds):
-        return told(min(kinds), ": a date or time is no number; make days or years of it")
+        return told(min(kinds), ": a date or time is not a number; change it to days or years")
     signs = [kind for kind in kinds if fits(SIGNS, kind.strip())]
     numbers = {kind for kind in kinds if is_number(kind, point.sign)}
     if signs and 2 * (len(signs) + len(numbers)) > len(kinds):
-        return told(min(signs), ": write bare numbers (45% as 0.45 or as 45, at every site alike)")
+        return told(
+            min(signs),
+            ": write plain numbers (45% as 0.45 or as 45, in the same way at every site)",
+        )
     if all(map(any_number, kinds)):
         other = min(kind for kind in kinds if kind not in numbers)
         why = f", and the decimal sign elsewhere is {point.sign!r}: write numbers in one way, or "

@@ -45,7 +45,11 @@ def _finding(source: KnownSet, file: File) -> Finding:
     path = find(file)
     if path is None:
         good = not source.needs_test
-        says = "absent; the set is of use without it" if good else str(absent(source, file))
+        says = (
+            "absent; the data set can be used without this file"
+            if good
+            else str(absent(source, file))
+        )
         return Finding(file, None, good, says)
     try:
         return Finding(file, path, True, examine(source, file, path))

@@ -96,7 +96,7 @@ class Codebook:
         entry = self.columns[name]
         if entry.type == "date" and role != "group":
             told = f"the column {name!r} is a date, which is no number and no category"
-            remedy = "make days or years of it, in a column of their own with type = 'number'"
+            remedy = "change it to days or years, in another column with type = 'number'"
             raise SpecError(f"{told}; {remedy}", column=name)
         if not entry.allows(role):
             roles = "an identifier has no role" if entry.roles is None else listed(entry.roles)

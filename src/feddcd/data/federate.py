@@ -38,8 +38,8 @@ MODELS: dict[str, str] = {
     "mlp": "multilayer perceptron with ReLU (mlp:64x32 sets the hidden widths)",
 }
 WEIGHTINGS: dict[str, str] = {
-    "clients": "each client's mean loss counts equally (the paper)",
-    "samples": "each row counts equally: the model is that of the pooled data",
+    "clients": "the mean loss of each client has the same weight (as in the paper)",
+    "samples": "each row has the same weight: the result is the model of the pooled data",
 }
 MAX_WIDTH = 100_000
 WORTH = 16e6  # bytes of padding, below which compiling several shapes costs more
@@ -263,8 +263,9 @@ def _check_classes(data: Dataset, classes: np.ndarray, kind: str, *, binary: boo
         unseen = np.setdiff1d(data.y_test, classes)
         if len(unseen):
             raise DataError(
-                f"{data.name}: the test data has the label {unseen[0]:g}, which the training "
-                f"data has not (it has {', '.join(f'{c:g}' for c in classes[:20])})"
+                f"{data.name}: the test data has the label {unseen[0]:g}, which is "
+                "not in the training data (they have "
+                f"{', '.join(f'{c:g}' for c in classes[:20])})"
             )
 
 

@@ -178,4 +178,4 @@ def _notes(part: Path) -> Path:
 
 
 def _kept(part: Path) -> str:
-    return f"what came is kept in {part}, and the same command goes on from there"
+    return f"the downloaded part is kept in {part}, and the same command continues the download"

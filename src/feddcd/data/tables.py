@@ -104,8 +104,8 @@ def _numbered(site: SiteData, classes: np.ndarray | None) -> np.ndarray:
     unknown = np.setdiff1d(site.labels, classes)
     if len(unknown):
         raise DataError(
-            f"{site.file}: label {str(unknown[0])!r} is not in the training data; they have "
-            f"{listed(classes)}"
+            f"{site.file}: label {str(unknown[0])!r} is not in the training data; the "
+            f"training data have {listed(classes)}"
         )
     return np.searchsorted(classes, site.labels).astype(float)
 

@@ -15,7 +15,7 @@ LIST = (
     "cut(x, c(...)), bs, ns, rcs with written knots, poly(x, 2, raw=TRUE), offset(...) and, on the "
     "left, cbind(a, b)"
 )
-WHOLE = "looks at all rows at once, which no site can"
+WHOLE = "looks at all rows at once, but a site has only its own rows"
 AGREED = "write a number that was agreed on, as in I(x - 50)"
 WHOLE_ROWS = {
     "center": AGREED,

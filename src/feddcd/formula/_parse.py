@@ -99,7 +99,10 @@ class _Parser:
             return left
         node = Compare(mark.kind, left, self.chain(0))
         if self.token.kind in COMPARED:
-            raise self.wrong("one comparison at a time; I((a < x) * (x < b)) is 1 where both hold")
+            raise self.wrong(
+                "one comparison at a time; I((a < x) * (x < b)) is 1 where both "
+                "comparisons are true"
+            )
         return node
 
     def chain(self, rank: int) -> Node:
@@ -153,7 +156,7 @@ class _Parser:
         if self.token.kind == "(" and not token.quoted:
             return self.call(token)
         if self.token.kind in ("(", "["):
-            raise self.wrong("nothing is called or picked out here", self.token)
+            raise self.wrong("a formula cannot call a function or select a part here", self.token)
         if not token.quoted and token.text in FLAGS:
             return Flag(FLAGS[token.text])
         return Name(token.text)

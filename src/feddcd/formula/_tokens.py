@@ -18,16 +18,19 @@ LOOKALIKES = {
     "‘": "'", "’": "'", "“": '"', "”": '"', "„": '"', "´": "'", "≤": "<=", "≥": ">=", "≠": "!=",
 }  # fmt: skip
 OTHERS = {
-    "|": "no groups and no 'or' here; site_effects='fixed' gives each site its own level",
-    "&": "no 'and' here; I((a > 5) * (b < 3)) is 1 where both hold",
-    "!": "no 'not' here; I(x <= 5) is not I(x > 5)",
+    "|": (
+        "a formula has no groups and no 'or'; site_effects='fixed' gives each site its "
+        "own intercept"
+    ),
+    "&": ("a formula has no 'and'; I((a > 5) * (b < 3)) is 1 where both comparisons are true"),
+    "!": "a formula has no 'not'; write I(x <= 5) for 'not x > 5'",
     "%": "no %in%, %% or %/% here; a:b is b within a, I(x == 'a') is a comparison",
     "{": "write I(...) for arithmetic",
     "}": "write I(...) for arithmetic",
     "$": "name the column alone",
     "@": "name the column alone",
-    "#": "no comments here; a name with # in it stands in backticks",
-    ";": "one formula, no more",
+    "#": "a formula has no comments; write a name with # in backticks",
+    ";": "write only one formula",
     "\\": "a name with \\ in it stands in backticks",
     "?": "a name with ? in it stands in backticks",
 }

@@ -31,12 +31,12 @@ FIGURES = {
     "figure3-uploads": "Figure 3 by uploads",
 }
 COHORTS = (
-    "AccFedDCD asks two cohorts in each iteration. The paper’s figures and tables count that as "
-    "one round; uploads count both."
+    "AccFedDCD asks two cohorts in each iteration. The paper’s figures and tables "
+    "count one iteration as one round; our counts of uploads contain both cohorts."
 )
 SCAFFOLD = (
-    "SCAFFOLD here is the correct one. In the authors’ code its control variates are never "
-    "updated for softmax, so their SCAFFOLD rows are FedAvg in truth."
+    "This page uses a correct SCAFFOLD. The authors’ code never updates the control "
+    "variates for softmax, so the authors’ rows of SCAFFOLD are really FedAvg."
 )
 TABLE2 = (
     "Rounds until the gap to the optimum is at most ε: the median over the seeds, in brackets the "
@@ -194,9 +194,14 @@ def _footnotes(rows: Sequence[Row]) -> list[str]:
     data = rows[0]["data"]
     marks = "".join(_signs(r) for r in rows if (r["paper"], r["authors"]) != (None, None))
     notes = {
-        "*": f"* The paper’s and the authors’ numbers are for {OTHER.get(data)}, another data set "
-        f"than {data}, on which this was run: not to be compared.",
-        "†": "† FedAvg in truth: the authors’ code never updates SCAFFOLD’s control variates here.",
+        "*": (
+            f"* The paper’s and the authors’ numbers are for {OTHER.get(data)}, another "
+            f"data set than {data}, which we used: do not compare the numbers."
+        ),
+        "†": (
+            "† This is really FedAvg: the authors’ code never updates SCAFFOLD’s control "
+            "variates for softmax."
+        ),
         "‡": "‡ Of the training data.",
     }
     return [note for mark, note in notes.items() if mark in marks]
@@ -207,7 +212,7 @@ def lead(variant: str, seeds: int, table2: Sequence[Row]) -> str:
     return " ".join([
         f"The experiments of the paper {how}, with {count(seeds, 'seed')}.",
         *_agreement(table2, "paper", "The paper’s number of rounds"),
-        *_agreement(table2, "authors", "That of the authors’ own files"),
+        *_agreement(table2, "authors", "The number of rounds in the authors’ own files"),
     ])  # fmt: skip
 
 

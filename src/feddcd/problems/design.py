@@ -173,8 +173,8 @@ def _stack_sparse(blocks: Sequence[scipy.sparse.csr_array], dtype: type) -> Spar
 
 
 def _check_padded(N: int, n: int, need: int) -> None:
-    what = f"{N} clients, each padded to the {n} rows of the largest,"
-    remedy = "take fewer clients, sizes that differ less, or dtype = 'float32'"
+    what = f"{N} clients, each filled with zeros to the {n} rows of the largest client,"
+    remedy = "use fewer clients, client sizes that differ less, or dtype = 'float32'"
     check_fits(need, what, remedy)
 
 

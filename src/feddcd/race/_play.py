@@ -60,7 +60,10 @@ def _parts(data: Dataset, problem: RaceProblem) -> list[np.ndarray]:
     if problem.clients is not None:
         return partition(data.y, problem.partition, problem.clients, X=data.X)
     if data.groups is None:
-        raise DataError(f"{problem.name}: its data have no natural groups, so give clients")
+        raise DataError(
+            f"{problem.name}: the data of this problem have no natural groups, so give "
+            "the number of clients"
+        )
     return [np.flatnonzero(data.groups == g) for g in np.unique(data.groups)]
 
 

@@ -25,19 +25,22 @@ TITLE = "The race"
 WHAT = {"up": "bytes sent by the clients", "rounds": "rounds"}
 COLUMNS = ("rounds", "up", "down", "uploads", "steps")
 ABOUT = (
-    "A line shows, for each factor, the share of the places (a problem at a share of its clients) "
-    "where a method needs at most that many times what the best method of the figure needs. "
-    "Higher, and further to the left, is better."
+    "Each line is a method. For a factor on the horizontal axis, the line shows how "
+    "many of the problems the method solves with at most that factor times the bytes "
+    "(or rounds) of the best method. A higher line, and a line further to the left, "
+    "is better."
 )
 NOT_THERE = (
-    "A number is a median over the seeds. - means that half of the runs or more did not come to "
-    "the gap within the limits, or that the method cannot run there: it needs everybody, has too "
-    "many parameters to send, or takes no such bits."
+    'Each number is a median over the seeds. A "-" means that half of the runs or '
+    "more did not reach the gap within the limits, or that the method cannot run on "
+    "the problem: the method needs all clients, has too many parameters to send, or "
+    "cannot use this number of bits."
 )
 FILES = (
-    "race.csv has all medians, also of rounds, bytes down, uploads and steps of local solvers. Its "
-    "column half says what a problem is used for: the rules by which feddcd run chooses a method "
-    "were made on those called made, and are judged on those called scored."
+    "race.csv has all medians, also of rounds, bytes down, uploads and steps of "
+    "local solvers. The column half of race.csv says how a problem is used: the "
+    "rules by which feddcd run chooses a method were made on the problems called "
+    "made, and are judged on the problems called scored."
 )
 
 

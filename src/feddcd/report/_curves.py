@@ -55,8 +55,9 @@ def accuracy_means(entry: RunEntry) -> str:
 def _of_one(entry: RunEntry) -> list[View]:
     if has(entry, "lower_bound"):
         caption = (
-            "How far the model can be from the best possible one. The true value is in the shaded "
-            "band. The dotted line is the bound that was proven in that round."
+            "How far the model can be from the best possible model. The true value "
+            "is in the shaded band. The dotted line is the bound that was proven in "
+            "that round."
         )
     else:
         caption = "The objective after each round; lower is better."
@@ -64,7 +65,10 @@ def _of_one(entry: RunEntry) -> list[View]:
     if has(entry, "accuracy"):
         views.append(_accuracy([entry], f"Accuracy: {accuracy_means(entry)}."))
     if has(entry, "dual_residual"):
-        caption = "How far the clients’ memories are from balance. It should stay near zero."
+        caption = (
+            "How far the sum over the clients’ states is from its right value. This "
+            "number should stay near zero."
+        )
         views.append(View("round", lambda ax: _draw_residual(ax, entry), caption))
     return views
 
@@ -74,7 +78,7 @@ def _of_several(entries: Sequence[RunEntry]) -> list[View]:
     what = "The true gap of each run is at or below its line" if proven else "The objective"
     if (runs := max(entry.runs for entry in entries)) > 1:
         what = f"Medians over {runs} seeds. Half of the runs are in the shaded band. {what}"
-    cost = f"{what}, against the bytes that the clients sent: what it cost them."
+    cost = f"{what}, against the bytes that the clients sent."
     views = [
         _progress(entries, "round", f"{what}, against rounds; lower is better."),
         _progress(entries, "bytes_up", cost),

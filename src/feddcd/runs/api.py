@@ -102,7 +102,7 @@ def run(
     spec, given = collect(data, **shared, options=options)
     spec, given = choose(spec, given, algorithm, settings)
     if resume and out is None:
-        raise SpecError("resume=True goes on with the run in a folder: give out=...")
+        raise SpecError("resume=True continues the run in a folder: give this folder with out=...")
     folder = None if out is None else Path(out)
     return execute(spec, folder=folder, resume=resume, watch=watch, given=given)
 

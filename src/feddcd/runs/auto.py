@@ -18,12 +18,12 @@ class MethodChoice(NamedTuple):
 def choose_method(*, convex: bool, l2: float, size: int, N: int, tau: int) -> MethodChoice:
     """By the model (`size` is its number of parameters), the penalty and who takes part."""
     if not convex:
-        why = "the model is not convex, so nothing is proven for any method; it needs no step size"
+        why = "the model is not convex, so no method gives a proof; this method needs no step size"
         return MethodChoice("feddcd", why)
     if l2 <= 0:
         why = "there is no penalty, and most other methods need strong convexity"
         large = "fedlbfgs" if tau == N else "fedavg"
         return MethodChoice("fednewton" if size <= MATRIX else large, why)
     facts = f"{size:,} parameters, {tau} of {N} clients a round, l2 = {l2:g}"
-    why = f"it sent the fewest bytes on most problems of the race ({facts})"
+    why = f"this method sent the fewest bytes on most problems of the race ({facts})"
     return MethodChoice("fedqn", why)

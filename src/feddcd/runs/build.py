@@ -189,7 +189,7 @@ def check_names(spec: Spec, *, absences: bool = False) -> None:
     says that clients may be away."""
     if spec.algorithm == AUTO and absences:
         raise SpecError(
-            "sites agree on a method by its name: algorithm = 'auto' is for one machine"
+            "in a federation, give the name of a method: algorithm = 'auto' is only for one machine"
         )
     if spec.algorithm == AUTO:  # looked at again when the method is chosen
         spec = dataclasses.replace(spec, algorithm=STAND_IN, settings={})

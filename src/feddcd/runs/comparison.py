@@ -61,7 +61,8 @@ class Comparison(AbstractComparison):
         folder = Path(folder)
         if any(folder.glob("seed-*/*/summary.json")):
             raise disk.FolderError(
-                f"{folder} holds several seeds: read it with feddcd.Repeats.load({str(folder)!r})"
+                f"{folder} contains several seeds: read it with "
+                f"feddcd.Repeats.load({str(folder)!r})"
             )
         names = sorted(path.parent.name for path in folder.glob("*/summary.json"))
         if (folder / "compare.csv").exists():  # in their order
@@ -70,7 +71,7 @@ class Comparison(AbstractComparison):
             names.sort(key=lambda name: order.index(name) if name in order else len(order))
         if not names:
             raise disk.FolderError(
-                f"{folder} holds no comparison: there is no summary.json below it"
+                f"{folder} contains no comparison: there is no summary.json below this folder"
             )
         return cls({name: Result.load(folder / name) for name in names})
 
@@ -109,7 +110,9 @@ class Repeats(AbstractComparison):
         paths = [path for path in Path(folder).glob("seed-*") if path.is_dir()]
         found = {int(path.name.removeprefix("seed-")): path for path in paths}
         if not found:
-            raise disk.FolderError(f"{folder} holds no repeats: it has no folder such as seed-0")
+            raise disk.FolderError(
+                f"{folder} contains no repeated runs: it has no folder such as seed-0"
+            )
         return cls({seed: Comparison.load(found[seed]) for seed in sorted(found)})
 
     def entries(self) -> "list[RunEntry]":

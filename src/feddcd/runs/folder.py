@@ -32,7 +32,8 @@ def create(folder: Path, spec: Spec, *, overwrite: bool = False) -> None:
         raise FolderError(f"{folder} is a file, not a folder")
     if (folder / "checkpoint.npz").exists() and not overwrite:
         raise FolderError(
-            f"{folder} already holds a run; go on with --resume {folder}, or choose another --out"
+            f"{folder} already contains a run; continue it with --resume {folder}, or "
+            "choose another --out"
         )
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / "config.toml", spec.save)
@@ -108,7 +109,7 @@ def load_checkpoint(folder: Path, spec: Spec, like: PyTree, origin: str = "") ->
         meta = dict(json.loads(bytes(arrays.pop("meta"))))
     except FileNotFoundError:
         raise FolderError(
-            f"{path} is missing: nothing was saved to go on from; start the run again from "
+            f"{path} is missing, so the run cannot continue; start the run again from "
             f"{folder / 'config.toml'}"
         ) from None
     except Exception as error:  # zipfile and numpy raise nearly anything on damaged bytes

@@ -60,7 +60,7 @@ def check_work(*programs: Any) -> None:
     if jax.default_backend() != "cpu" or None in found:  # a GPU has its own memory, and says so
         return
     need = sum(m.temp_size_in_bytes + m.output_size_in_bytes - m.alias_size_in_bytes for m in found)
-    remedy = "take a method that keeps less, dtype = 'float32', or FEDDCD_THREADS=1"
+    remedy = "use a method that keeps less for each client, dtype = 'float32', or FEDDCD_THREADS=1"
     check_fits(need, "beside data and states, the rounds", remedy)
 
 

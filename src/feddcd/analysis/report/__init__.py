@@ -22,17 +22,29 @@ from ._quality import calibration, calibration_table, residuals, roc_curve
 
 __all__ = ["write"]
 TERMS = {
-    "Coefficient": "the change for one more unit of a column, while the others do not change. It "
-    "is a change of the outcome (linear), of the logarithm of the odds (logistic) or of the "
-    "expected count (Poisson). It does not say what causes what.",
-    "Odds ratio, rate ratio": "the same as a factor: 1 is no effect, 2 is twice the odds (or the "
-    "expected count), 0.5 half of it.",
-    "Standard error, interval": "how much chance alone would move a coefficient. Intervals of "
-    "95 % hold the true value 95 times out of 100, if the model is right.",
-    "z or t, and p": "the coefficient in its own standard errors, and how often chance alone would "
-    "put it as far from zero. Neither says how large or how important an effect is.",
-    "Certified error": "a proven limit on how far any coefficient is from that of all rows in "
-    "one place, in standard errors. The true distance may be smaller, never larger.",
+    "Coefficient": (
+        "the change for one more unit of a column, while the other columns do not "
+        "change. A coefficient is a change of the outcome (linear), of the logarithm of "
+        "the odds (logistic) or of the logarithm of the expected count (Poisson). A "
+        "coefficient does not say what causes what."
+    ),
+    "Odds ratio, rate ratio": (
+        "the effect as a factor: 1 is no effect, 2 is twice the odds (or the expected "
+        "count), 0.5 is half of the odds (or the expected count)."
+    ),
+    "Standard error, interval": (
+        "how much chance alone would change a coefficient. An interval of 95 % contains "
+        "the true value 95 times out of 100, if the model is right."
+    ),
+    "z or t, and p": (
+        "the coefficient divided by its standard error, and how often chance alone would "
+        "give a coefficient as far from zero. Neither says how large or how important an "
+        "effect is."
+    ),
+    "Certified error": (
+        "a proven limit on the distance of any coefficient from the coefficient of the "
+        "pooled rows, in standard errors. The true distance may be smaller, never larger."
+    ),
     "Exchange, upload": "in an exchange the coordinator asks the sites for sums over their rows. "
     "Each answer of one site is an upload.",
 }
@@ -69,8 +81,9 @@ def _summary(fit: TableResult, title: str) -> str:
     proof = f"<strong>{escape(verdict)}:</strong>{escape(claim)}"
     effects = words.effects(fit)
     lead = (
-        "The effects that the data show most clearly, other columns held fixed (furthest from "
-        "zero in their own standard errors; this does not say how large or important they are):"
+        "The effects that the data show most clearly, if the other columns do not "
+        "change. (These coefficients are furthest from zero in standard errors. This "
+        "does not say how large or important the effects are.)"
     )
     return page.header(
         title,

@@ -27,7 +27,7 @@ def course(fit: TableResult) -> str:
         if not np.isfinite(fit.history["certified_error"]).all():
             note += " At exchanges without a dot nothing was proven yet."
     return page.section(
-        "Appendix: what is proven, and what it took",
+        "Appendix: what is proven, and how many exchanges and bytes were needed",
         page.paragraph(note),
         page.grid([page.figure(drawn)]) if drawn else "",
         page.details("Every exchange as a table", _exchanges(fit.history)),

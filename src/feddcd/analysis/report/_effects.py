@@ -126,8 +126,9 @@ def _reading(fit: TableResult, total: int, unlike: bool, outside: int) -> str:
         sentences.append("The sites’ own estimates are not shown.")
     else:
         sentences.append(
-            "A grey diamond is the estimate from the rows of one site alone, without a penalty. "
-            "Sites without a finite estimate, or that do not send theirs, have none."
+            "A grey diamond is the estimate from the rows of one site alone, without "
+            "a penalty. Sites without a finite estimate, and sites that do not send "
+            "their estimate, have no diamond."
         )
     if outside:
         sentences.append(f"Outside the figure: {count(outside, 'estimate')} of single sites.")

@@ -141,10 +141,11 @@ def roc_curve(fit: TableResult) -> str:
     ]
     alt = f"ROC curve with an area between {curve.low:.3f} and {curve.high:.3f}."
     caption = (
-        f"ROC curve; the area under it is between {curve.low:.3f} and {curve.high:.3f} (0.5 is "
-        "chance, 1 is perfect). It is an interval because the server knows groups of rows, not "
-        "their order within a group: the ends are the worst and the best order. It was measured "
-        f"on the rows of the fit, which flatters. {SUPPRESSED}"
+        f"ROC curve; the area under it is between {curve.low:.3f} and "
+        f"{curve.high:.3f} (0.5 is chance, 1 is perfect). It is an interval because "
+        "the server knows groups of rows, not their order within a group: the ends "
+        "are the worst and the best order. The area was measured on the rows of the "
+        f"fit, so it is larger than on new rows. {SUPPRESSED}"
     )
     axis = charts.linear(-0.02, 1.02)
     names = ("share of rows without the event, above the threshold", "share of rows with the event")
@@ -189,5 +190,7 @@ def _ends(values: np.ndarray, share: bool) -> list[float]:
 
 def _expect(fit: TableResult) -> str:
     if fit.family == "gaussian":
-        return "If the model holds and noise is normal, they follow the orange curve."
-    return "Counts are skewed where they are small, so the orange curve is a rough guide only."
+        return (
+            "If the model is right and the noise is normal, the residuals follow the orange curve."
+        )
+    return "Small counts are skewed, so the orange curve is only a rough guide."

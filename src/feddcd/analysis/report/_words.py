@@ -79,9 +79,9 @@ def proof(fit: TableResult) -> str:
             f"allow more; {bound}. Only digits that follow from it are shown."
         )
     return (
-        f"NOT proven: the fit stopped too early. It was not shown that every coefficient is within "
-        f"{trim(fit.tol, 2)} standard errors of the pooled rows; {bound}. "
-        "Do not rely on these numbers. Allow more exchanges."
+        "NOT proven: the fit stopped too early. feddcd did not prove that every "
+        f"coefficient is within {trim(fit.tol, 2)} standard errors of the pooled "
+        f"rows; {bound}. Do not rely on these numbers. Allow more exchanges."
     )
 
 
@@ -149,13 +149,13 @@ def cautions(fit: TableResult) -> list[str]:
         )
     notes += robust_notes(fit.covariance, fit.n_clusters)
     if fit.site_effects == "fixed":
-        notes.append("Each site has its own intercept. The effects are those within sites.")
+        notes.append("Each site has its own intercept. The effects are effects within sites.")
     if fit.references:
         told = "; ".join(f"{name}: {level}" for name, level in fit.references.items())
         notes.append(f"Categories are compared with their reference ({told}).")
     if fit.left_out:
         notes.append(
-            "Left out, because no row is there or other columns determine them: "
+            "Left out, because they have no row or follow from other columns: "
             f"{', '.join(fit.left_out)}."
         )
     notes += [f"{told}." for told in without_rows(fit)]
@@ -167,15 +167,23 @@ def cautions(fit: TableResult) -> list[str]:
 def trust(fit: TableResult) -> list[str]:
     """What the numbers depend on, and what a dishonest site could still do."""
     lie = (
-        "If a site invents rows and sends consistent sums of them, it moves this table as real "
-        "rows would. No check of sums can find that."
+        "If a site invents rows and sends consistent sums of these rows, the "
+        "invented rows change this table as real rows would. No check of sums can "
+        "find invented rows."
     )
     if fit.hinge is None:
-        whose = "Only sums over all sites are known. So nobody can say which site moves it most."
+        whose = (
+            "Only sums over all sites are known. So nobody can say which site changes "
+            "the table most."
+        )
         return [lie, whose]
     site, name, change = fit.hinge
     if math.isinf(change):
-        return [lie, f"{name} depends on {site}: the rows of the other sites do not determine it."]
+        return [
+            lie,
+            f"{name} depends on {site}: the rows of the other sites alone do not "
+            "determine this coefficient.",
+        ]
     size = f"{number(abs(change), 2)} standard errors"
     whose = f"Without {site}, {name} would be {'higher' if change > 0 else 'lower'} by {size}"
     return [lie, f"{whose} (one step). No site moves a coefficient more."]
