@@ -50,6 +50,9 @@ _level = {"quick": True}
 
 
 def pytest_configure():
+    from feddcd.federation.site import approval
+
+    approval.FIRST_S = 0.0  # of waiting, which one test looks at
     threadpool_limits(1)  # a plugin loaded NumPy before OPENBLAS_NUM_THREADS was set
     if "PYTEST_XDIST_WORKER" in os.environ:
         start_jax_with_one_thread()

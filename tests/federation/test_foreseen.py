@@ -1,6 +1,8 @@
 """Before a person agrees: what the rules will refuse, by the name of the column, and what helps."""
 
 import json
+import time
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -8,7 +10,7 @@ import pytest
 import tomli_w
 
 from feddcd.analysis.registry import ANALYSES
-from feddcd.federation.site import _foreseen
+from feddcd.federation.site import _foreseen, approval
 from feddcd.federation.site.answer import SitePlace, answer
 from feddcd.federation.site.approval import approve, waiting, words_of
 from feddcd.federation.site.policy import RULED
@@ -72,6 +74,20 @@ def test_one_that_passes_says_what_can_still_happen(formula, tmp_path):
     assert "would be refused" not in words(site)
     approve(site.folder, *waiting(site.folder))
     assert said(site, formula, family).kind == "sums"
+
+
+def test_how_long_the_first_reply_takes_does_not_tell_what_the_rules_found(monkeypatch, tmp_path):
+    """A column that three rows have is refused at once; another job is tried on all rows."""
+    waited = []
+    monkeypatch.setattr(approval, "FIRST_S", 0.5)
+    clock = iter([0.0, 0.02, 10.0, 10.3, 20.0, 20.7, 30.0, 39.0])
+    own = {"sleep": waited.append, "monotonic": lambda: next(clock), "time": time.time}
+    monkeypatch.setattr(approval, "time", SimpleNamespace(**own))
+    for i, formula in enumerate(["y ~ age + rare", "y ~ age", "y ~ bmi", "y ~ age + bmi"]):
+        site = place(tmp_path / str(i))
+        for _ in range(2):  # asked again, it waits as it did, and at once
+            assert "waits for approval" in said(site, formula)
+    assert waited == pytest.approx([0.48, 0.2, 0.3, 0.0])
 
 
 def test_a_rare_column_is_named_with_what_helps(tmp_path):

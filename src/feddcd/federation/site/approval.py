@@ -29,6 +29,7 @@ FEWEST_LETTERS = 4  # by which a person may name what waits
 SHORT = 8  # letters of an id, as people read it
 LIST = "the list of sites"  # that a person is asked to sign
 DECIDED = ("approved", "denied", "ended")
+FIRST_S, FIRST_TIMES = 0.5, 4  # of the first reply about a job: 0.5, 1, 2 or 4 s, or more
 Made = TypeVar("Made")
 
 
@@ -123,12 +124,22 @@ def held(
     if _is_approved(folder, id, asked):
         return judge()
     if id not in waiting(folder):
+        begun = time.monotonic()
         try:
             found = judge()
         except Exception as error:
             found = error
-        require(folder, id, what, {"id": id, "shown": list(shown(found))}, asked=asked)
+        try:
+            require(folder, id, what, {"id": id, "shown": list(shown(found))}, asked=asked)
+        finally:
+            time.sleep(_left(time.monotonic() - begun))
     raise Waits(f"{what} {WAITS}")
+
+
+def _left(took: float) -> float:
+    """Until the next of few lengths: how long the rules took would tell what they found."""
+    ends = (FIRST_S * 2**i for i in range(FIRST_TIMES))
+    return next((end - took for end in ends if end >= took), 0.0)
 
 
 def _is_approved(folder: Path, id: str, asked: Asker) -> bool:
