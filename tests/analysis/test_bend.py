@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from feddcd.analysis._bend import MOST, bent
-from feddcd.analysis._points import Bound, Point, between
+from feddcd.analysis._first_steps import between
+from feddcd.analysis._points import Bound, Point
 
 A = np.array([[3.0, 0.4], [0.4, 1.0]])
 

@@ -354,8 +354,9 @@ def test_history(family, absent):
     np.testing.assert_allclose(h["seconds"], seconds)
     partial = h["answered"] < h["asked"]
     assert partial.any() == (absent > 0)
-    assert h.loc[partial, "objective"].isna().all()
-    assert np.isinf(h.loc[partial, "certified_error"]).all()
+    between = partial & (h["exchange"] < last["exchange"])  # the last may be proven without some
+    assert h.loc[between, "objective"].isna().all()
+    assert np.isinf(h.loc[between, "certified_error"]).all()
     w = np.column_stack([np.atleast_1d(model.intercept_), np.atleast_2d(model.coef_)]).T
     rows = pooled_rows(family)._replace(offset=np.zeros(ROWS))
     value = minus_log_likelihood(family, rows.X @ w, rows) + np.sum(w[1:] ** 2) / 4

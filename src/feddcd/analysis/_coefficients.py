@@ -7,7 +7,7 @@ import pandas as pd
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from ._model import Model
-from ._newton import Pilot
+from ._pilot import Pilot
 from ._points import variances
 from .plan import ModelSettings
 from .protocol import Agreement

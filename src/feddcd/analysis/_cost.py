@@ -162,9 +162,6 @@ def visit(
     while not log.over and len(got) < len(model.sites):
         missing = [site for site in model.sites if site not in got]
         asked = {site: question._replace(seen=seen[site]) for site in missing}
-        if question.pilot and not question.basis.size and not model.summed:
-            own = {site: model.own_columns(site) for site in missing}
-            asked = {site: each._replace(own=own[site]) for site, each in asked.items()}
         replies = yield asked
         answers = {site: read_answer(blocks) for site, blocks in replies.items()}
         log.count(asked, answers)

@@ -19,12 +19,13 @@ from scipy.linalg import eigh
 
 from ._model import Model
 from ._points import Answers, Point, penalties, point
-from ._sums import Answer, square
+from ._sums import Answer, PointQuestion, square
 from .families import OUTSIDE
 
 SUMMED = ("value", "g", "H")
 LEAST = 0.7  # of a curvature, that a guess from other sites may leave of it
 EVEN = 1.0  # how much weights are drawn to equal ones
+FAR = 6.0  # a decrement, from which on it is guessed well enough to be believed
 KEPT = 5  # answers of a site: the latest, and that of the pilot
 
 
@@ -33,6 +34,8 @@ class Latest(NamedTuple):
 
     w: np.ndarray
     answer: Answer
+    asked: PointQuestion | None = None
+    metric: np.ndarray | None = None  # the matrix that the question's V is the inverse of
 
 
 Past = Mapping[str, tuple[Latest, ...]]  # by site, the latest first
@@ -47,8 +50,14 @@ class _Seen(NamedTuple):
     ratio: float  # of the traces, now and then
 
 
-def remember(past: Past, w: np.ndarray, answers: Answers) -> Past:
-    told = {site: Latest(w, answer) for site, answer in answers.items()}
+def remember(
+    past: Past,
+    w: np.ndarray,
+    answers: Answers,
+    asked: PointQuestion | None = None,
+    metric: np.ndarray | None = None,
+) -> Past:
+    told = {site: Latest(w, answer, asked, metric) for site, answer in answers.items()}
     return {
         site: (told[site], *own[: KEPT - 2], *own[-1:]) if site in told else own
         for site, own in past.items()
@@ -77,13 +86,15 @@ def guess(model: Model, D: np.ndarray, w: np.ndarray, answers: Answers, past: Pa
 
 def is_astray(now: Point, before: Point | None) -> bool:
     """Whether a guess is of no use, or worse than the point before by its value and much worse by
-    its decrement: near the optimum, both are guessed less exactly than they differ."""
+    its decrement: near the optimum, both are guessed less exactly than they differ. Far from it a
+    decrement that has grown is enough: then the value is guessed from too far away."""
     if not (now.objective < OUTSIDE and now.bound.decrement < np.inf):
         return True
     if before is None:
         return False
     worse = not now.objective < before.objective + before.bound.decrement**2 / 2
-    return worse and now.bound.decrement > 2 * before.bound.decrement
+    size, old = now.bound.decrement, before.bound.decrement
+    return (worse and size > 2 * old) or (size > FAR and size > 1.3 * old)
 
 
 def _completed(

@@ -6,7 +6,8 @@ import numpy as np
 from scipy.special import fdtrc
 
 from ._model import Model
-from ._newton import Estimate, Pilot
+from ._newton import Estimate
+from ._pilot import Pilot
 from ._points import Point, dispersion, inverse, log_determinant, penalties
 from ._theta import theta_fields
 from .families import COUNTS
@@ -94,12 +95,12 @@ def _fitted_squares(pilot: Pilot, w: np.ndarray, constant: int) -> float:
 def _deviance_doubt(model: Model, estimate: Estimate) -> float:
     """2(f(w) - f(w*)) at most. With x = λS the objective is at most (x + (1 - x) ln(1 - x))/S²
     above its least, and a penalty w'Pw/2 differs by r |Pw| (in the metric H⁻¹) + r²/2 at most."""
-    point, (size, S, r) = estimate.point, estimate.point.bound
+    point, (size, S, r, *_) = estimate.point, estimate.point.bound
     x = size * S
     if not x < 1:
         return np.inf
     above = 1.01 * size**2 / 2 if x < 1e-4 else (x + (1 - x) * np.log1p(-x)) / S**2
-    return 2 * (above + _penalty_doubt(model, estimate.D, point, r))
+    return 2 * (above + point.slack + _penalty_doubt(model, estimate.D, point, r))
 
 
 def _penalty_doubt(model: Model, D: np.ndarray, point: Point, r: float) -> float:
@@ -108,15 +109,15 @@ def _penalty_doubt(model: Model, D: np.ndarray, point: Point, r: float) -> float
 
 
 def _pearson_doubt(model: Model, estimate: Estimate) -> float:
-    """Each row's linear predictor moves by rS at most, its residual's square by a factor e^{rS}
-    and by 2|y - μ|, of which the sum is at most X² + sum V(μ); an estimate where the link is not
-    the usual one."""
+    """Each row's linear predictor moves by rS at most, and by what it had moved before; its
+    residual's square by e to that power and by 2|y - μ|, of which the sum is at most X² + sum V(μ);
+    an estimate where the link is not the usual one."""
     if model.quadratic:
         return _deviance_doubt(model, estimate)
-    (_, S, r), pearson = estimate.point.bound, estimate.point.pearson
+    (_, S, r, _, moved), pearson = estimate.point.bound, estimate.point.pearson
     counts = model.loss.like in COUNTS
-    rows = float(estimate.sums.y.sum() if counts else estimate.sums.weight / 4)
-    return float(r * S * (2 * pearson + rows) * np.exp(min(r * S, 700)))
+    rows, turn = float(estimate.sums.y.sum() if counts else estimate.sums.weight / 4), moved + r * S
+    return float(turn * (2 * pearson + rows) * np.exp(min(turn, 700)))
 
 
 def _fall(doubt: float, whole: float) -> float:

@@ -12,46 +12,34 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._errors import SpecError
+from ._ahead import Course
 from ._bend import Separated, next_step
 from ._cost import Log, Talk, visit
-from ._dependence import basis, check_dependent, check_zero, column_squares
+from ._first_steps import first_steps
 from ._latest import Latest, Past, add_up, guess, is_astray, remember
-from ._model import Model, check_outcome, check_rows
+from ._model import Model
 from ._null import NullModel, first_null, next_null
+from ._pilot import Pilot, too_few
 from ._points import (
     Answers,
     Bound,
     Point,
     dispersion,
     edges,
-    first_steps,
     gram,
     penalties,
     point,
-    scales,
-    total,
     upper_inverse,
-    with_penalty,
 )
-from ._sums import NONE, Moments, PointQuestion
+from ._sums import Moments, PointQuestion
+from ._together import expected, is_provable, is_sharp, together, widest
 from .families import OUTSIDE, Family
 
 STALLS = 5  # points in a row without progress that mean separation
 CLOSE = 0.7  # of the tolerance: a point guessed to be that good is held until all have answered
+NEAR = 2.0  # of the tolerance, likewise of what one more step from it would prove
 MOVES = 8  # points in a row at which some were missing; from then on every point is held
 LAST = 12  # exchanges that are left: enough to hold a point or two
-
-
-class Pilot(NamedTuple):
-    model: Model
-    D: np.ndarray
-    sums: Moments
-    first: Point
-    answers: Answers
-    basis: np.ndarray  # what the columns were multiplied by, d by d; empty where as they are
-    raw: Moments  # of the columns as they are
-    own: Mapping[str, np.ndarray]  # by site: its own fit, as `_own` has it
 
 
 class Estimate(NamedTuple):
@@ -86,62 +74,43 @@ class _State(NamedTuple):
 
 
 Judge = Callable[[Model, Point, Moments], float]
-Look = Callable[[Moments], None]
-
-
-def run_pilot(model: Model, log: Log, look: Look = lambda sums: None) -> Talk[Pilot]:
-    """The exchange at w = 0, but for parameters beside the columns, with everyone; a column that
-    depends on others is refused, and where some nearly do a second exchange asks for them in
-    another basis. `look` is shown the first sums and may raise."""
-    pilot = yield from _pilot(model, log, None, NONE, look)
-    raw = column_squares(model, pilot.first.H, pilot.D)
-    check_zero(model, raw)
-    B = NONE if model.loss.extras else basis(pilot.model, raw)
-    if B.size:
-        pilot = yield from _pilot(model, log, pilot, B, look)
-    check_dependent(model, raw, column_squares(model, pilot.first.H, pilot.D), B)
-    return pilot
-
-
-def _pilot(model: Model, log: Log, before: Pilot | None, B: np.ndarray, look: Look) -> Talk[Pilot]:
-    zero, none = np.zeros((len(model.names), model.k)), np.zeros(0)
-    if model.loss.extras:
-        zero[-len(model.loss.extras) :, 0] = model.loss.origin
-    asked = PointQuestion(zero, zero, none, np.zeros(model.k), none, np.ones(()), True, B)
-    answers = yield from visit(model, log, asked, dict.fromkeys(model.sites, zero), patient=True)
-    if len(answers) < len(model.sites):
-        raise _too_few(log, f"{len(answers)} of {len(model.sites)} sites have answered")
-    sums = total([a.moments for a in answers.values()])  # pyright: ignore
-    if before is None:
-        look(sums)
-    raw = sums if before is None else before.raw
-    own = {site: a.own for site, a in answers.items()} if before is None else before.own
-    check_rows(model, sums)
-    check_outcome(model, sums)
-    model, D = with_penalty(model, raw), scales(sums)
-    first = point(model, D, zero, answers)
-    log.say(first.objective, np.inf)
-    return Pilot(model, D, sums, first, answers, B, raw, own)
 
 
 def newton(
-    pilot: Pilot, judge: Judge, tol: float, log: Log, start: np.ndarray | None, hold: bool
+    pilot: Pilot,
+    judge: Judge,
+    tol: float,
+    log: Log,
+    start: np.ndarray | None,
+    hold: bool,
+    leap: bool = False,
 ) -> Talk[Estimate]:
     """`judge` gives the certified error in standard errors; `start` (user's units) replaces the
-    first guess; `hold` waits at every point until all have answered."""
+    first guess; `hold` waits at every point until all have answered; `leap` allows to end at a
+    point that nobody was asked at."""
     model, D, sums, first = pilot.model, pilot.D, pilot.sums, pilot.first
     G, null, done = gram(model, D, first), first_null(model, sums, pilot.answers), None
-    state = _begin(pilot, first_steps(model, D, sums, G, first, start), hold)
+    steps = first_steps(model, D, sums, G, first, start)
+    state = _begin(pilot if start is None else pilot._replace(course=None), steps, hold)
     while not log.over:
-        asked = _question(model, D, sums, state)._replace(null=null.c, basis=pilot.basis)
+        H = state.best.H if state.best is not None else add_up(model, D, state.past)
+        asked = _question(model, D, sums, state, H)._replace(null=null.c, basis=pilot.basis)
         asked = asked._replace(edges=edges(model, sums, G, asked.w))
         at = {site: state.past[site][0].w / D[:, None] for site in model.sites}
-        enough = _enough(pilot, state, judge, tol, log)
-        answers = yield from visit(model, log, asked, at, state.patient, enough)
-        if len(answers) < len(model.sites):
-            state = _move(pilot, state, answers)
+        here = _Here(pilot, state, asked, H, judge, tol, leap, null)
+        answers = yield from visit(model, log, asked, at, state.patient, here.enough(log))
+        past, whole = here.past(answers), len(answers) == len(model.sites)
+        if not whole and (end := here.end(answers)) is not None:
+            return (yield from _finish_null(end, asked, at, log))
+        if not whole:
+            state = _move(pilot, state, answers, past)
             continue
         now, null = point(model, D, state.trial, answers), next_null(model, sums, answers, null)
+        far = not _lower(now, first) or now.bound.decrement > first.bound.decrement
+        if far and state.best is None:  # guesses have led nowhere
+            log.say(now.objective, np.inf)
+            state = _begin(pilot._replace(course=None), steps, True)
+            continue
         if not _lower(now, state.best):
             log.say(now.objective, np.inf if done is None else done.error)
             state = _shorten(state)
@@ -153,21 +122,24 @@ def newton(
                 break
             now = point(model, D, state.trial, answers)
         error = judge(model, now, sums) if now.bound.decrement < np.inf else np.inf
+        if error > tol and (end := here.end(answers)) is not None:
+            return (yield from _finish_null(end, asked, at, log))
         shown = np.nan if model.loss.unproven else error
-        log.say(now.objective, shown)
         sums = _with_floor(sums, answers)
         done = Estimate(model, now, shown, error <= tol, answers, D, sums, null, asked.edges)
         if now.rounded and error == np.inf:
             raise Separated(now.w)
         if error <= tol or now.rounded:
             return (yield from _finish_null(done, asked, at, log))
-        state = _arrive(state, now, answers, log.left == 1, model.loss)
+        log.say(now.objective, shown)
+        state = _arrive(state, now, past, log.left == 1, model.loss)
     return _last(model, log, done)._replace(null=null)
 
 
 def _finish_null(done: Estimate, asked: PointQuestion, at: Mapping, log: Log) -> Talk[Estimate]:
     """The same point again, for the sake of the model without columns: rarely needed."""
     model, null = done.model, done.null
+    log.say(done.point.objective, done.error)
     while not (null.known or log.over):
         again = asked._replace(null=null.c)
         answers = yield from visit(model, log, again, at, patient=True)
@@ -185,23 +157,34 @@ def _with_floor(sums: Moments, answers: Answers) -> Moments:
 def _begin(pilot: Pilot, steps: tuple[np.ndarray, ...], hold: bool) -> _State:
     zero = pilot.first.w
     seen = {site: (Latest(zero, pilot.answers[site]),) for site in pilot.model.sites}
-    return _State(zero, steps[0], 1.0, seen, pilot.first, False, hold, hold, other=steps[1:])
+    state = _State(zero, steps[0], 1.0, seen, pilot.first, False, hold, hold, other=steps[1:])
+    return state if pilot.course is None else _caught_up(pilot, pilot.course, state)
+
+
+def _caught_up(pilot: Pilot, course: Course, state: _State) -> _State:
+    """From where the others have gone while some were missing, unless that was astray."""
+    model, D, past = pilot.model, pilot.D, course.remembered(pilot.answers)
+    if not course.answers:
+        return state
+    now = guess(model, D, course.trial, course.answers, past)
+    if is_astray(now, pilot.first):
+        return state
+    step = next_step(now, pilot.first, False, False, model.loss)
+    past = remember(past, course.trial, course.answers, course.asked, course.metric)
+    return _State(course.trial, step, 1.0, past, None, True, state.hold, state.hold, guess=now)
 
 
 def _last(model: Model, log: Log, done: Estimate | None) -> Estimate:
     if done is None:
-        raise _too_few(log, f"{len(model.sites)} sites have not yet all answered at the same point")
+        raise too_few(log, f"{len(model.sites)} sites have not yet all answered at the same point")
     return done
 
 
-def _too_few(log: Log, why: str) -> SpecError:
-    return SpecError(f"<max_exchanges> is too few: {why}", settings={"max_exchanges": log.limit})
-
-
-def _question(model: Model, D: np.ndarray, sums: Moments, state: _State) -> PointQuestion:
+def _question(
+    model: Model, D: np.ndarray, sums: Moments, state: _State, H: np.ndarray
+) -> PointQuestion:
     """But for the constant model and the bins."""
     w, none, step = state.trial / D[:, None], np.zeros(0), state.t * state.step.reshape(-1)
-    H = state.best.H if state.best is not None else add_up(model, D, state.past)
     V = upper_inverse(H, D, model.k)
     if model.loss.expected is not None and not state.begun:
         V = none  # the pilot's H is no Hessian, so that nothing follows from it
@@ -213,25 +196,66 @@ def _question(model: Model, D: np.ndarray, sums: Moments, state: _State) -> Poin
     return PointQuestion(w, w, V, none, none, np.asarray(scale), False)
 
 
-def _enough(
-    pilot: Pilot, state: _State, judge: Judge, tol: float, log: Log
-) -> Callable[[Answers], bool]:
-    """Whether those that have answered are enough to go on, as the point is not the last."""
+class _Here(NamedTuple):
+    """What is made of the answers at the state's point."""
 
-    def enough(answers: Answers) -> bool:
-        if log.left <= LAST:
-            return False
-        now = guess(pilot.model, pilot.D, state.trial, answers, state.past)
-        size = now.bound.decrement
-        if size == np.inf:
-            return True
-        error = judge(pilot.model, now._replace(bound=Bound(size, 0.0, size)), pilot.sums)
-        return not (error <= CLOSE * tol or now.rounded)
+    pilot: Pilot
+    state: _State
+    asked: PointQuestion
+    H: np.ndarray  # of which the question has the inverse
+    judge: Judge
+    tol: float
+    leap: bool
+    null: NullModel
 
-    return enough
+    def past(self, answers: Answers) -> Past:
+        metric = self.H if self.asked.V.size else None
+        return remember(self.state.past, self.state.trial, answers, self.asked, metric)
+
+    def end(self, answers: Answers) -> Estimate | None:
+        """Where these and the answers before, at points near by, prove enough."""
+        model, D, sums = self.pilot.model, self.pilot.D, self.pilot.sums
+        if not self.leap:
+            return None
+        found = together(model, D, self.past(answers), self.state.trial, not self.null.known)
+        if found is None or not is_sharp(found[0].bound, self.tol):
+            return None
+        now, each = found
+        error = self.judge(model, now, sums)
+        if not error <= self.tol:
+            return None
+        null = next_null(model, sums, each, self.null)
+        return Estimate(model, now, error, True, each, D, sums, null, self.asked.edges)
+
+    def enough(self, log: Log) -> Callable[[Answers], bool]:
+        """Whether those that have answered are enough to go on, as the point is not the last, or
+        to end."""
+
+        def enough(answers: Answers) -> bool:
+            if self.end(answers) is not None:
+                return True
+            model, D, state = self.pilot.model, self.pilot.D, self.state
+            if log.left <= LAST:
+                return False
+            now = guess(model, D, state.trial, answers, state.past)
+            size = now.bound.decrement
+            if size == np.inf:
+                return True
+            ends = {CLOSE: Bound(size, 0.0, size)}
+            if self.leap and is_provable(model.loss):
+                latest = {site: own[0] for site, own in self.past(answers).items()}
+                S = max(widest(model, D, now.H, latest).values())
+                ends[NEAR] = expected(size, S)
+            last = (
+                self.judge(model, now._replace(bound=each), self.pilot.sums) <= share * self.tol
+                for share, each in ends.items()
+            )
+            return not (any(last) or now.rounded)
+
+        return enough
 
 
-def _move(pilot: Pilot, state: _State, answers: Answers) -> _State:
+def _move(pilot: Pilot, state: _State, answers: Answers, past: Past) -> _State:
     """Some sites are missing: what they would say is guessed.
 
     Where that leads astray, everyone is waited for, at the last point that was kept."""
@@ -242,7 +266,6 @@ def _move(pilot: Pilot, state: _State, answers: Answers) -> _State:
         back = state._replace(t=0.0) if state.best is None else _shorten(state)
         return back._replace(patient=True)
     step, t = next_step(now, before, state.begun, False, pilot.model.loss), min(1.0, 2 * state.t)
-    past = remember(state.past, trial, answers)
     rest = (state.stalls, now, state.moves + 1)
     return _State(trial, step, t, past, None, True, hold, hold, *rest)
 
@@ -261,13 +284,13 @@ def _shorten(state: _State) -> _State:
     return state._replace(t=state.t / 2)
 
 
-def _arrive(state: _State, now: Point, answers: Answers, last: bool, loss: Family) -> _State:
+def _arrive(state: _State, now: Point, past: Past, last: bool, loss: Family) -> _State:
     stalls = state.stalls + 1 if _stalled(now) and not loss.firth else 0
     if stalls == STALLS or (stalls >= 2 and last):
         raise Separated(now.w - state.anchor)
     before, exact = state.best or state.guess, state.best is not None
     step = next_step(now, before, state.begun, exact, loss)
-    past, t = remember(state.past, now.w, answers), min(1.0, 2 * state.t) if state.t > 0 else 1.0
+    t = min(1.0, 2 * state.t) if state.t > 0 else 1.0
     return _State(now.w, step, t, past, now, True, state.hold, state.hold, stalls)
 
 

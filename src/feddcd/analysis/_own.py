@@ -15,7 +15,8 @@ from ..formula import INTERCEPT
 from ._coefficients import user_units
 from ._cost import Log, Talk
 from ._model import Model, model_of
-from ._newton import Estimate, Pilot, Separated, newton, run_pilot
+from ._newton import Estimate, Separated, newton
+from ._pilot import Pilot, run_pilot
 from ._points import Point, dispersion, inverse
 from ._sums import KINDS, DesignRows, Moments, answer, parts
 from .families import Family

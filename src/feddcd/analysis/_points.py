@@ -11,18 +11,6 @@ if these come from H; at the optimum they may be smaller by e^{rS/2}, which is c
 
 Numbers are in units that suit the computer: w is multiplied by D, the columns' root mean squares,
 and sums are divided by it.
-
-From the pilot, the exchange at w = 0, the server guesses first steps and bins.
-binomial, multinomial: Newton's first step from w = 0 falls short, and linear discriminant
-analysis goes too far where the columns are far from normal. With n rows, class shares π and means
-μ, and the pooled covariance C within classes,
-
-    b = (v C + P)⁻¹ v (μ_k - μ_0),  v = n π_k (1 - π_k),  ln(π_k/π_0) - b'(μ_k + μ_0)/2
-
-is the latter. The guess lies between the two, about as far from 0 as the geometric mean of their
-distances: that saves one or two exchanges.
-gaussian: Newton's first step, which is exact. All others: the first step of iteratively reweighted
-least squares, from means guessed by row.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +24,6 @@ from ._sums import NONE, Answer, Moments, square, upper
 from .families import Family
 
 Answers = Mapping[str, Answer]
-RIDGE = 1e-6
 BINS = {"binomial": 100, "gaussian": 40, "poisson": 40}
 SPREAD = 2.5  # standard deviations of the linear predictor that the bins cover
 
@@ -45,13 +32,18 @@ class Bound(NamedTuple):
     decrement: float  # λ
     S: float
     r: float  # inf where λS >= 1
+    turned: float = 0.0  # the log of how far the Hessian at w can be from the one that is known
+    moved: float = 0.0  # how far a row's z can be from where its site was asked
+
+    @property
+    def turn(self) -> float:
+        """The log of how far the known Hessian can be from that at the optimum."""
+        return self.turned + self.r * self.S
 
     @property
     def reach(self) -> float:
         """r in standard errors, be they taken at w or at the optimum."""
-        return (
-            self.r * float(np.exp(min(self.r * self.S / 2, 700.0))) if self.r < np.inf else np.inf
-        )
+        return self.r * float(np.exp(min(self.turn / 2, 700.0))) if self.r < np.inf else np.inf
 
 
 def bound(decrement: float, S: float) -> Bound:
@@ -128,6 +120,7 @@ class Point(NamedTuple):
     rounded: bool  # g is no more than rounding: no step can improve on w
     meat: np.ndarray | None = None  # of robust standard errors, where it was asked for
     clusters: int = 0
+    slack: float = 0.0  # by which the value may be too large
 
 
 def scales(sums: Moments) -> np.ndarray:
@@ -204,68 +197,6 @@ def upper_inverse(H: np.ndarray, D: np.ndarray, k: int) -> np.ndarray:
     except np.linalg.LinAlgError:
         return np.zeros(0)
     return V[upper(len(V))]
-
-
-def first_steps(
-    model: Model, D: np.ndarray, sums: Moments, G: np.ndarray, first: Point, start
-) -> tuple[np.ndarray, ...]:
-    """From w = 0, in units of D, the best guess first; Newton's own is the last."""
-    own = -solve(first.H, first.g).reshape(first.w.shape)
-    if start is not None:
-        return start * D[:, None], own
-    if sums.start.size:
-        return reweighted(model, D, sums, own)
-    far = None
-    if not model.quadratic and model.intercept is not None:
-        far = discriminant(sums, G, model.penalty, model.intercept)
-    if far is None:
-        return (own,)
-    return between(own, far * D[:, None], first.H), own
-
-
-def between(near: np.ndarray, far: np.ndarray, H: np.ndarray) -> np.ndarray:
-    """On the line between two steps. Where these have one direction and lengths 1 and r, in the
-    metric H, the length is sqrt(r)."""
-    one, other = (float(x.reshape(-1) @ H @ x.reshape(-1)) for x in (near, far))
-    if not (one > 0 and np.isfinite(other)):
-        return near
-    return near + (far - near) / (1 + (other / one) ** 0.25)
-
-
-def reweighted(model: Model, D: np.ndarray, sums: Moments, own) -> tuple[np.ndarray, ...]:
-    """One step of reweighted least squares; where it may leave what the link allows, parts of the
-    way from the constant model come after it."""
-    d = len(D)
-    size = d * (d + 1) // 2
-    A = square(sums.start[:size], d) / np.outer(D, D) + np.diag(penalties(model, D) + RIDGE)
-    far = np.linalg.solve(A, sums.start[size:] / D)[:, None]
-    if model.loss.canonical or model.intercept is None:
-        return far, own
-    middle = np.zeros_like(far)
-    middle[model.intercept] = model.loss.inverse(sums.y / sums.weight) - sums.o[0] / sums.weight
-    return far, *(middle + t * (far - middle) for t in (0.5, 0.2, 0.05, 0.0))
-
-
-def discriminant(sums: Moments, G: np.ndarray, P: np.ndarray, intercept: int) -> np.ndarray | None:
-    """d by k, from the moments, G = sum s x x' and the penalty of each column."""
-    n = float(sums.weight)
-    counts = np.concatenate([[n - sums.y.sum()], sums.y])
-    if np.any(counts <= 0):
-        return None
-    first = sums.x - sums.xy.sum(1)
-    means = np.column_stack([first, sums.xy]).T / counts[:, None]
-    share = counts / n
-    C = G / n - means.T @ (share[:, None] * means)
-    C += RIDGE * np.diag(np.diag(C) + 1e-3 * np.diag(G) / n)
-    w = np.zeros((len(G), len(share) - 1))
-    for k in range(1, len(share)):
-        v = n * share[k] * (1 - share[k])
-        b = np.linalg.solve(v * C + np.diag(P), v * (means[k] - means[0]))
-        b[intercept] = 0
-        b[intercept] = np.log(share[k] / share[0]) - b @ (means[k] + means[0]) / 2
-        w[:, k - 1] = b
-    w[intercept] -= sums.o[0] / n
-    return w
 
 
 def gram(model: Model, D: np.ndarray, first: Point) -> np.ndarray:

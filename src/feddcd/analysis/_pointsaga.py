@@ -16,8 +16,9 @@ from ..problems import FAMILIES, BaseSoftmax, Regression, stack_rows
 from ..simulator.simulate import advance, federation, start
 from ..solvers import NewtonCG, Tolerance
 from ._cost import Log
-from ._newton import Pilot
-from ._points import first_steps, gram
+from ._first_steps import first_steps
+from ._pilot import Pilot
+from ._points import gram
 from ._sums import DesignRows
 
 LOSS = {

@@ -23,9 +23,10 @@ from ._cost import Choice, LineCost, Log, Talk, choose
 from ._influence import leave_one_out
 from ._measures import measures
 from ._model import Model, model_for, separation, summed_model
-from ._newton import Estimate, Pilot, Separated, newton, run_pilot
+from ._newton import Estimate, Separated, newton
 from ._outcome import Outcome
 from ._own import own_block
+from ._pilot import Pilot, run_pilot
 from ._points import Point, dispersion, inverse, variances
 from ._predictor import Predictor
 from ._result import SETTINGS, TableResult
@@ -146,7 +147,8 @@ class RegressionTable:
                 start = train(pilot, int(choice.predictions.exchanges["pointsaga"]), log)
             hold = choice.method == "newton" or not model.loss.canonical or model.loss.firth
             log.reserve = int(plan.covariance != "model")
-            estimate = yield from newton(pilot, judge, plan.tol, log, start, hold)
+            leap = plan.covariance == "model"
+            estimate = yield from newton(pilot, judge, plan.tol, log, start, hold, leap)
             if plan.covariance != "model":
                 estimate = yield from settle(pilot, estimate, judge, plan.tol, log, hold)
         except Separated as lost:
@@ -269,14 +271,16 @@ def _error(point: Point, cov: np.ndarray, shown: Shown) -> float:
 
 def _spread(fit: Fit, kind: str, of_dispersion: float) -> float:
     """The log of the factor by which a standard error may still change: half of that of the
-    dispersion, and rS/2, as the Hessian changes by e^{±rS}. Fisher's information, where it is not
-    the Hessian, has no proven bound: twice as much is taken, as with leverages of robust ones."""
+    dispersion, and half the bound's turn, rS, as the Hessian changes by e^{±rS}. Fisher's
+    information, where it is not the Hessian, has no proven bound: twice as much is taken, as with
+    leverages of robust ones."""
     pilot, shown, estimate, _ = fit
-    model, point, (_, S, r) = pilot.model, estimate.point, estimate.point.bound
-    if not r * S < 100:
+    model, point, (_, S, r, *_) = pilot.model, estimate.point, estimate.point.bound
+    turn = point.bound.turn
+    if not turn < 100:
         return np.inf
     if kind == "model":
-        own = r * S / 2 if model.loss.expected is None else r * S
+        own = turn / 2 if model.loss.expected is None else turn
         return own + of_dispersion / 2
     V, cov = inverse(point.H), _covariance(model, point, pilot.sums, kind)
     change = sandwich_change(V, given(point.meat), r, S)

@@ -20,7 +20,8 @@ import numpy as np
 from .._errors import DataError, Refused, SpecError
 from ._cost import Log, Talk, visit
 from ._model import Model
-from ._newton import Estimate, Judge, Pilot, newton
+from ._newton import Estimate, Judge, newton
+from ._pilot import Pilot
 from ._points import Point, inverse, upper_inverse
 from ._sums import DesignRows, Moments, PointQuestion, square, upper
 from .families import Family

@@ -7,8 +7,8 @@ import pandas as pd
 
 from ..formula import INTERCEPT
 from ._coefficients import Shown
-from ._newton import Pilot
 from ._own import own_words, read_own
+from ._pilot import Pilot
 from ._points import variances
 from ._sums import NONE
 from .families import COUNTS, SHARES

@@ -14,6 +14,7 @@ from .._errors import SpecError
 from ..losses import LOSSES, Loss
 from . import _distributions as distributions
 from ._distributions import Distribution, Likelihood
+from ._first_guess import first_guess, shares_start
 from ._geometry import Geometry, Shared
 from ._links import LINKS, LOG_OF_SHARE, MeanLink
 from ._proofs import LOSSES_OF_SHARES, PROOFS, Proof, Share
@@ -71,6 +72,7 @@ class Family(NamedTuple):
     bend: Callable[[Array, Array], Array] | None = None  # c of `_proofs`; None where it is 1
     unproven: str = ""  # why no error is certified
     start: Callable[[Any], Array] = lambda rows: np.zeros(0)
+    guess: Callable[[Any], tuple[Array, Array]] | None = None  # by row, what `start` adds up
     # parameters beside the columns of X, where those of them begin being the `place`: their names,
     # their values in the pilot, and what then depends on them
     extras: tuple[str, ...] = ()
@@ -169,7 +171,8 @@ def _canonical(name: str, link: str, loss: Loss) -> Family:
     return Family(
         name, link, name, terms, loss.mean, loss.inverse, loss.curvature, loss.least,
         loss.constant, outcome.likelihood,
-        start=_counts_start if name == "poisson" else lambda rows: np.zeros(0),
+        start=STARTS.get(name, lambda rows: np.zeros(0)),
+        guess=first_guess if name == "binomial" else None,
         quadratic=loss.quadratic, dispersed=outcome.dispersed, nuisance=outcome.nuisance,
     )  # fmt: skip
 
@@ -263,6 +266,9 @@ def _counts_start(rows: Any) -> Array:
     y, exposure = Y[:, 0], np.exp(o)
     mean = (y + exposure * max(s @ y, 0.5) / (s @ exposure)) / 2
     return normal_equations(X, s * mean, np.log(mean) - o + (y - mean) / mean)
+
+
+STARTS = {"poisson": _counts_start, "binomial": shares_start}
 
 
 def normal_equations(X: Array, weight: Array, z: Array) -> Array:

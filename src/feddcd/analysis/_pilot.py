@@ -1,0 +1,73 @@
+"""The exchange at w = 0, with everyone: moments and curvature, and from them a first guess."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from .._errors import SpecError
+from ._ahead import Course, gather
+from ._cost import Log, Talk, visit
+from ._dependence import basis, check_dependent, check_zero, column_squares
+from ._model import Model, check_outcome, check_rows
+from ._points import Answers, Point, point, scales, total, with_penalty
+from ._sums import NONE, Moments, PointQuestion
+
+Look = Callable[[Moments], None]
+
+
+class Pilot(NamedTuple):
+    model: Model
+    D: np.ndarray
+    sums: Moments
+    first: Point
+    answers: Answers
+    basis: np.ndarray  # what the columns were multiplied by, d by d; empty where as they are
+    raw: Moments  # of the columns as they are
+    own: Mapping[str, np.ndarray]  # by site: its own fit, as `_own` has it
+    course: Course | None = None  # how far others have gone while some were missing
+
+
+def run_pilot(model: Model, log: Log, look: Look = lambda sums: None) -> Talk[Pilot]:
+    """The exchange at w = 0, but for parameters beside the columns, with everyone; a column that
+    depends on others is refused, and where some nearly do a second exchange asks for them in
+    another basis. `look` is shown the first sums and may raise."""
+    pilot = yield from _pilot(model, log, None, NONE, look)
+    raw = column_squares(model, pilot.first.H, pilot.D)
+    check_zero(model, raw)
+    B = NONE if model.loss.extras else basis(pilot.model, raw)
+    if B.size:
+        pilot = yield from _pilot(model, log, pilot, B, look)
+    check_dependent(model, raw, column_squares(model, pilot.first.H, pilot.D), B)
+    return pilot
+
+
+def _pilot(model: Model, log: Log, before: Pilot | None, B: np.ndarray, look: Look) -> Talk[Pilot]:
+    zero, none = np.zeros((len(model.names), model.k)), np.zeros(0)
+    if model.loss.extras:
+        zero[-len(model.loss.extras) :, 0] = model.loss.origin
+    asked = PointQuestion(zero, zero, none, np.zeros(model.k), none, np.ones(()), True, B)
+    course = None
+    if before is None:
+        answers, course = yield from gather(model, log, asked)
+    else:
+        seen = dict.fromkeys(model.sites, zero)
+        answers = yield from visit(model, log, asked, seen, patient=True)
+    if len(answers) < len(model.sites):
+        raise too_few(log, f"{len(answers)} of {len(model.sites)} sites have answered")
+    sums = total([a.moments for a in answers.values()])  # pyright: ignore
+    if before is None:
+        look(sums)
+    raw = sums if before is None else before.raw
+    own = {site: a.own for site, a in answers.items()} if before is None else before.own
+    check_rows(model, sums)
+    check_outcome(model, sums)
+    model, D = with_penalty(model, raw), scales(sums)
+    first = point(model, D, zero, answers)
+    log.say(first.objective, np.inf)
+    course = None if course is None else course.scaled(D)
+    return Pilot(model, D, sums, first, answers, B, raw, own, course)
+
+
+def too_few(log: Log, why: str) -> SpecError:
+    return SpecError(f"<max_exchanges> is too few: {why}", settings={"max_exchanges": log.limit})
