@@ -14,7 +14,7 @@ A site where hardly any outcome differs from the others knows nothing of z, and 
 last number is the weight of the rows that speak.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit
@@ -28,14 +28,17 @@ LEAST = 0.005  # the share of the rarer outcome
 COVERED = 0.5  # the share of all weight that has to speak
 
 
-def first_guess(rows: Any) -> tuple[Array, Array]:
-    """By row: s c, and s(cz - p + y) without the offset; zeros where nothing is known."""
+def first_guess(rows: Any, of: Any = None) -> tuple[Array, Array]:
+    """By row: s c, and s(cz - p + y) without the offset; zeros where nothing is known. `of`: what
+    other rows would give, if these had made the guess."""
     X, Y, s, o = rows
-    y, share = Y[:, 0], float(s @ Y[:, 0]) / max(float(s.sum()), 1e-300)
-    if not LEAST <= share <= 1 - LEAST:
+    share = float(s @ Y[:, 0]) / max(float(s.sum()), 1e-300)
+    units = _Units.of(X)
+    w, C = _fit(units(X), Y[:, 0], s, o, units.P) if LEAST <= share <= 1 - LEAST else (None, None)
+    X, Y, s, o = rows if of is None else of
+    if w is None or C is None:
         return np.zeros(len(s)), np.zeros(len(s))
-    Z, P = _units(X)
-    w, C = _fit(Z, y, s, o, P)
+    Z, y = units(X), Y[:, 0]
     z, v = Z @ w + o, np.sum((Z @ C) * Z, 1)
     kappa = 1 / np.sqrt(1 + np.pi * np.maximum(v, 0.0) / 8)
     p = expit(kappa * z)
@@ -51,16 +54,25 @@ def shares_start(rows: Any) -> Array:
     return np.concatenate([A[np.triu_indices(len(A))], rows.X.T @ target, [told]])
 
 
-def _units(X: Array) -> tuple[Array, Array]:
+class _Units(NamedTuple):
     """Columns about their means, where there is a constant, and the precision of each."""
-    low, high, mean = X.min(0), X.max(0), X.mean(0)
-    fixed = (low == high) & (low != 0)
-    two = np.all((low == X) | (high == X), axis=0)
-    unit = np.where(two, high - low, 2 * X.std(0))
-    unit = np.where(unit > 0, unit, np.maximum(np.abs(high), 1e-150))
-    centred = X - mean if fixed.any() else X
-    Z = np.where(fixed, X, centred) / unit
-    return Z, np.where(fixed, CONSTANT, PRIOR)
+
+    mean: Array
+    unit: Array
+    P: Array
+
+    @classmethod
+    def of(cls, X: Array) -> "_Units":
+        low, high, mean = X.min(0), X.max(0), X.mean(0)
+        fixed = (low == high) & (low != 0)
+        two = np.all((low == X) | (high == X), axis=0)
+        unit = np.where(two, high - low, 2 * X.std(0))
+        unit = np.where(unit > 0, unit, np.maximum(np.abs(high), 1e-150))
+        mean = np.where(fixed, 0.0, mean) if fixed.any() else np.zeros_like(mean)
+        return cls(mean, unit, np.where(fixed, CONSTANT, PRIOR))
+
+    def __call__(self, X: Array) -> Array:
+        return (X - self.mean) / self.unit
 
 
 def _fit(Z: Array, y: Array, s: Array, o: Array, P: Array) -> tuple[Array, Array]:

@@ -25,6 +25,7 @@ ROUNDING = 1e-14  # of the size of a sum
 HALF = 2.0  # equations to a row: what is more exact is told
 MOST_WORK = 200_000_000  # cells times equations times the fewer of both
 POINTS = 6  # of a job, where whoever asks may choose them
+OFTEN = 0.1  # the share of rows in which a product with a category is 0
 LENDERS = 24  # rows whose values a row of a cell may have
 Weight = tuple[str, np.ndarray]
 
@@ -53,7 +54,7 @@ def told(rows: SiteRows, question: Any, k: int, free: bool = False) -> np.ndarra
     made = DesignRows(X, Y, s, offset)
     parts = {"all": columns[:, :1], "columns": columns, "pairs": pairs}
     shown = [_shown(rows, each, k) for each in enough[0]]
-    W = _equations(rows.plan.loss(), made, enough[0], shown, parts, sizes)
+    W = _equations(rows.plan.loss(), rows.data, made, enough[0], shown, parts, sizes)
     Q = np.linalg.qr(_known(W) * np.sqrt(sizes)[:, None])[0] / np.sqrt(sizes)[:, None]
     return Q[at[small[at]]]
 
@@ -97,12 +98,15 @@ def _levelled(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _products(X: np.ndarray, k: int) -> list[np.ndarray]:
-    """Of columns that are 0 in many rows, as products with a category are: where they are not."""
-    return [x != 0 for x in X.T if k <= np.sum(x != 0) <= len(x) - k]
+    """Of columns that are 0 in many rows, as products with a category are: where they are not. A
+    number that happens to be 0, as log(x) is at 1, is none."""
+    least = max(k, OFTEN * len(X))
+    return [x != 0 for x in X.T if k <= np.sum(x != 0) <= len(x) - least]
 
 
 def _equations(
     family: Family,
+    own: DesignRows,
     made: DesignRows,
     asked: list[PointQuestion],
     shown: list[np.ndarray],
@@ -113,6 +117,9 @@ def _equations(
     weights: list[Weight] = [("pairs", made.s), *(("columns", made.s * y) for y in made.Y.T)]
     for each, bins in zip(asked, shown, strict=True):
         weights += [*_binned(family, made, each, bins), *_weights(family, made, each)]
+        if each.pilot and family.guess is not None:  # as if others knew what the site's fit gave
+            pairs, columns = family.guess(_in_basis(own, each), _in_basis(made, each))
+            weights += [("pairs", pairs), ("columns", columns)]
     found = []
     for name, x in weights:
         given = x.reshape(-1, LENDERS)
@@ -132,10 +139,13 @@ def _by_noise(F: np.ndarray, noise: np.ndarray) -> np.ndarray:
     return F @ V / np.sqrt(np.maximum(size, max(ROUNDING**2, ROUNDING * size.max())))
 
 
+def _in_basis(data: DesignRows, asked: PointQuestion) -> DesignRows:
+    return data._replace(X=data.X @ asked.basis) if asked.basis.size else data
+
+
 def _places(family: Family, data: DesignRows, asked: PointQuestion) -> np.ndarray:
     """The bin of each row, by its predicted mean."""
-    if asked.basis.size:
-        data = data._replace(X=data.X @ asked.basis)
+    data = _in_basis(data, asked)
     with np.errstate(all="ignore"):
         geometry = family.geometry(data, asked.w.shape[0] - len(family.extras))
         return np.searchsorted(asked.edges, family.mean(geometry.z(asked.w))[:, 0])
@@ -159,8 +169,7 @@ def _weights(family: Family, data: DesignRows, asked: PointQuestion) -> Iterator
     """What products of two columns, columns, or 1 are multiplied with in the sums."""
     if family.quadratic:  # sums of products again
         return
-    if asked.basis.size:
-        data = data._replace(X=data.X @ asked.basis)
+    data = _in_basis(data, asked)
     s = data.s
     with np.errstate(all="ignore"):
         geometry = family.geometry(data, asked.w.shape[0] - len(family.extras))

@@ -72,7 +72,7 @@ class Family(NamedTuple):
     bend: Callable[[Array, Array], Array] | None = None  # c of `_proofs`; None where it is 1
     unproven: str = ""  # why no error is certified
     start: Callable[[Any], Array] = lambda rows: np.zeros(0)
-    guess: Callable[[Any], tuple[Array, Array]] | None = None  # by row, what `start` adds up
+    guess: Callable[..., tuple[Array, Array]] | None = None  # by row, what `start` adds up
     # parameters beside the columns of X, where those of them begin being the `place`: their names,
     # their values in the pilot, and what then depends on them
     extras: tuple[str, ...] = ()
