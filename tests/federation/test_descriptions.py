@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from feddcd._errors import SpecError
 from feddcd.analysis._describe_rows import DescribeQuestion
 from feddcd.analysis.protocol import arrays
 from feddcd.analysis.registry import ANALYSES, read_plan
@@ -43,9 +44,10 @@ def place(tmp_path):
     return SitePlace("north", tmp_path, tmp_path / "data.csv")
 
 
-def describe(place, columns, by=None, centre=None):
+def describe(place, columns, by=None, centre=None, **more):
     """Counts, then sums about 0; or the reason why there are none."""
-    plan = read_plan({"analysis": "describe", "columns": columns, "by": by, "answers": "each"})
+    asks = {"columns": columns, "by": by, "answers": "each", **more}
+    plan = read_plan({"analysis": "describe", **asks})
     analysis = ANALYSES["describe"]
     offer = analysis.offer(pd.read_csv(place.data), plan).offer
     agreed, _ = analysis.agree(dict.fromkeys(SITES, offer), plan)
@@ -119,6 +121,20 @@ def test_what_nobody_can_subtract_is_told(place):
         assert not isinstance(describe(place, columns, by), str)
     assert not isinstance(describe(place, ["age", "bmi"]), str)
     assert not isinstance(table(place, "y ~ age + bmi"), str)
+
+
+def test_table_1_and_a_model_have_the_same_rows_where_both_name_the_columns(place):
+    """Two patients lack a crp: without `complete` the model has two rows fewer."""
+    assert describe(place, ["age", "bmi"]) != RULED
+    assert table(place, "y ~ bmi + crp") == RULED
+    other = place._replace(folder=place.folder / "other")
+    other.folder.mkdir()
+    (other.folder / "policy.toml").write_text(POLICY)
+    told = describe(other, ["age", "bmi", "crp"], complete=["crp"])
+    assert told["n"].ravel()[-1] == len(patients()) - 2
+    assert table(other, "y ~ bmi + crp") != RULED
+    with pytest.raises(SpecError, match="list of columns"):
+        read_plan({"analysis": "describe", "columns": ["age"], "complete": "crp"})
 
 
 def test_a_new_export_does_not_make_it_forget(place):

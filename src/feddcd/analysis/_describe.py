@@ -32,7 +32,7 @@ from ._describe_rows import (
 )
 from ._describe_steps import Line, Searches
 from ._description import CellCounts, Found, conclude, visible
-from ._values import check_mixed, check_spelling
+from ._values import check_mixed, check_spelling, whole_rows
 from ._zero_one import zero_one
 from .protocol import (
     ALL,
@@ -64,15 +64,15 @@ class Describe:
     with_codebook = staticmethod(with_codebook)
 
     def columns(self, plan: DescribePlan, names: Any) -> tuple[str, ...]:
-        for name in plan.used:
+        for name in plan.entering:
             if name not in names:
                 raise Misfit(f"there is no column {name!r}")
-        return tuple(name for name in names if name in plan.used)
+        return tuple(name for name in names if name in plan.entering)
 
     def offer(self, table: pd.DataFrame, plan: DescribePlan) -> Offered:
         """Kinds and levels. Levels that were declared are told to nobody."""
-        frame = as_frame(table, need_names=True)
-        used = self.columns(plan, list(frame.columns))
+        frame = whole_rows(as_frame(table, need_names=True), plan.complete)[0]
+        used = tuple(c for c in self.columns(plan, list(frame.columns)) if c in plan.used)
         check_mixed(frame, used)
         kinds = kinds_of(frame, used, plan.as_levels)
         levels = {name: list(kind.levels) for name, kind in kinds.items() if kind.levels}
@@ -127,11 +127,11 @@ class Describe:
     def rows(
         self, table: pd.DataFrame, plan: DescribePlan, cohort: Agreement, site: str
     ) -> SiteRows:
-        frame = as_frame(table, need_names=True)
+        frame, places = whole_rows(as_frame(table, need_names=True), plan.complete)
         data = rows_of(frame, plan, shape_of(plan, cohort))
         levels = {name: counts(frame[name]) for name in cohort.levels}
         used = self.columns(plan, list(frame.columns))
-        return SiteRows(plan, data, len(frame), columns=used, levels=levels)
+        return SiteRows(plan, data, len(frame), columns=used, levels=levels, places=places)
 
     def guarded(self, rows: SiteRows, k: int) -> SiteRows:
         """Small levels are no reason to refuse then: their counts do not leave."""

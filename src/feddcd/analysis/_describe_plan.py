@@ -32,6 +32,7 @@ class DescribePlan:
     by_site: bool = False  # asks each site for its own numbers
     answers: str | None = None  # sum: masked, so that only sums over sites are known; or each
     levels: dict[str, list] = field(default_factory=dict)
+    complete: list[str] = field(default_factory=list)  # only rows with a value in these columns
     codebook: dict[str, Any] = field(default_factory=dict)
 
     @staticmethod
@@ -61,6 +62,10 @@ class DescribePlan:
         if self.by_site:
             object.__setattr__(self, "answers", "each")
         _check_levels(self.levels)
+        if not isinstance(self.complete, list) or not all(
+            isinstance(name, str) for name in self.complete
+        ):
+            raise SpecError("describe: complete is a list of columns, as in complete = ['crp']")
         if self.codebook:
             read_codebook(self.codebook, "describe: codebook")
 
@@ -72,6 +77,11 @@ class DescribePlan:
     @property
     def used(self) -> list[str]:
         return [*self.names, *([] if self.by is None else [self.by])]
+
+    @property
+    def entering(self) -> list[str]:
+        """All columns that are looked at."""
+        return list(dict.fromkeys([*self.used, *self.complete]))
 
     @property
     def as_levels(self) -> set[str]:
@@ -89,6 +99,8 @@ class DescribePlan:
     def to_dict(self) -> dict[str, Any]:
         """Without what is not set; it names its analysis."""
         values = {k: v for k, v in dataclasses.asdict(self).items() if v is not None and v != {}}
+        if not self.complete:
+            del values["complete"]
         return {"analysis": self.analysis, **values}
 
 
@@ -136,7 +148,12 @@ def with_codebook(plan: DescribePlan, book: Codebook) -> DescribePlan:
         book.check_role(name, "predictor" if book_allows(book, name, "predictor") else "outcome")
     if plan.by is not None:
         book.check_role(plan.by, "group" if book_allows(book, plan.by, "group") else "predictor")
-    part = Codebook({name: book.columns[name] for name in plan.used}).to_dict()
+    for name in plan.complete:
+        if name not in book.columns:
+            raise SpecError(
+                f"complete names the column {name!r}, which the codebook does not have", column=name
+            )
+    part = Codebook({name: book.columns[name] for name in plan.entering}).to_dict()
     levels = {name: _ordered(book, name) for name in book.levels(plan.used)}
     return dataclasses.replace(plan, levels=levels | plan.levels, codebook=part)
 

@@ -9,6 +9,7 @@ import pandas as pd
 from .._errors import DataError
 from ..formula import MOST_LEVELS, Formula, NoColumn, kinds_of, levels_of, sorted_levels
 from ._outcome import words_of
+from ._values import complete
 from .families import CLASSED, SHARES
 from .plan import RegressionPlan
 from .protocol import ColumnsOffer, Misfit, Offered, counts
@@ -41,20 +42,12 @@ def roles(plan: RegressionPlan, n: int) -> Roles:
     return Roles(None, np.zeros(n), plan.weight, plan.offset, plan.cluster)
 
 
-def complete(frame: pd.DataFrame, plan: RegressionPlan) -> np.ndarray:
-    """The rows with a value in all columns over which the plan's set of rows was founded."""
-    whole = np.asarray(frame[plan.complete].notna().all(axis=1), bool)
-    if not whole.any():
-        raise DataError("no row has a value in all columns that must be complete in the plan")
-    return whole
-
-
 def offer(table: pd.DataFrame, plan: RegressionPlan) -> Offered:
     """Kinds and levels over the complete rows. No column of the design is made: the reference of a
     category may be at another site."""
     frame = as_frame(table, need_names=True)
     formula = _formula(plan, list(frame.columns))
-    frame = frame[complete(frame, plan)].reset_index(drop=True)
+    frame = frame[complete(frame, plan.complete)].reset_index(drop=True)
     chosen = choose(frame, roles(plan, len(frame)), formula, plan.missing)
     kinds = kinds_of(chosen.frame, chosen.used, {*formula.categories, *plan.levels})
     levels = {c: list(kind.levels) for c, kind in kinds.items() if kind.levels}

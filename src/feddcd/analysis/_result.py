@@ -219,6 +219,11 @@ class TableResult:
 
         return summary(self)
 
+    @property
+    def least_dropped(self) -> str:
+        """Words before the rows that were left out: in sums a site does not tell a small number."""
+        return "at least " if self.answers == "sum" else ""
+
     def with_sites(
         self,
         dropped: Mapping[str, int],

@@ -20,11 +20,11 @@ from ..formula import (
     sorted_levels,
 )
 from ._model import finished_columns, model_for
-from ._offer import complete, entering, roles
+from ._offer import entering, roles
 from ._outcome import Outcome, outcome_of
 from ._sums import DesignRows
 from ._targets import class_order, code, targets
-from ._values import check_spelling, codes_within
+from ._values import check_spelling, codes_within, complete
 from .families import CLASSED, SHARES
 from .plan import ModelSettings, RegressionPlan
 from .protocol import Agreement, ColumnsOffer, Misfit, SiteRows, counts
@@ -133,7 +133,7 @@ def _kinds(cohort: Agreement) -> dict[str, ColumnKind]:
 def site_rows(table: pd.DataFrame, plan: RegressionPlan, cohort: Agreement, site: str) -> SiteRows:
     """The site's rows of the agreed design."""
     frame, formula = as_frame(table, need_names=True), _agreed(plan, cohort)
-    kept_rows = np.flatnonzero(complete(frame, plan))
+    kept_rows = np.flatnonzero(complete(frame, plan.complete))
     before, frame = len(frame), frame.iloc[kept_rows].reset_index(drop=True)
     own = roles(plan, len(frame))
     chosen = choose(frame, own, formula, plan.missing)

@@ -78,3 +78,19 @@ def check_spelling(column: str, levels: Sequence[Any]) -> None:
 def codes_within(cluster: np.ndarray | None, part: np.ndarray) -> np.ndarray | None:
     """Clusters of these rows, counted anew."""
     return None if cluster is None else np.unique(cluster[part], return_inverse=True)[1]
+
+
+def complete(frame: pd.DataFrame, columns: list[str]) -> np.ndarray:
+    """The rows with a value in all columns over which the plan's set of rows was founded."""
+    whole = np.asarray(frame[columns].notna().all(axis=1), bool)
+    if not whole.any():
+        raise DataError("no row has a value in all columns that must be complete in the plan")
+    return whole
+
+
+def whole_rows(frame: pd.DataFrame, columns: list[str]) -> tuple[pd.DataFrame, np.ndarray | None]:
+    """These rows, and their places; None: all of them, as nothing is asked for."""
+    if not columns:
+        return frame, None
+    places = np.flatnonzero(complete(frame, columns))
+    return frame.iloc[places].reset_index(drop=True), places

@@ -204,7 +204,7 @@ def approve(folder: SiteFolder, ids: Waiting = None) -> None:
 
 @federation_app.command("deny")
 def deny(folder: SiteFolder, ids: Waiting = None) -> None:
-    """At a site: refuse a job, or an answer, for good.
+    """At a site: refuse a job, or an answer. You can approve it later.
 
     Example: feddcd federation deny north 3f2a
     """

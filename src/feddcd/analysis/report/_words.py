@@ -37,7 +37,8 @@ def title(fit: TableResult) -> str:
 def lead(fit: TableResult) -> str:
     dropped = ""
     if fit.n_dropped:
-        dropped = f" {count(fit.n_dropped, 'row')} with missing values were left out."
+        some = f"{fit.least_dropped}{count(fit.n_dropped, 'row')}"
+        dropped = f" {some[0].upper()}{some[1:]} with missing values were left out."
         dropped = dropped.replace("row with missing values were", "row with missing values was")
     return (
         f"The model was fitted on {count(fit.n_rows, 'row')} at {count(fit.n_sites, 'site')} in "
