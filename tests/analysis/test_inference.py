@@ -155,7 +155,7 @@ def test_what_a_contrast_says(text, weights, against):
         ("age - age", "has no coefficient"),
         ("__import__('os').system('x')", "cannot be read at .__import__"),
         ("age.__class__", "cannot be read at 'age.__class__'"),
-        ("age" + " + age" * 500, "2000 letters at most"),
+        ("age" + " + age" * 500, "at most 2000 letters"),
         ("1e999 * age", "finite"),
     ],
 )

@@ -617,5 +617,5 @@ def test_a_file_may_not_name_other_objects():
 
 
 def test_resume_needs_a_folder():
-    with pytest.raises(SpecError, match=r"resume=True .* give out="):
+    with pytest.raises(SpecError, match=r"resume=True .* out="):
         feddcd.run(signs(), resume=True)

@@ -58,11 +58,20 @@ def _change(estimate: Estimate, answer: Answer) -> np.ndarray:
     left = point.H - own
     there = np.diag(left) > ALONE * np.diag(point.H)
     change = np.full(p, np.nan)
-    try:
-        change[there] = solve(left[np.ix_(there, there)], (g - point.g)[there])
-    except np.linalg.LinAlgError:
-        return change
+    change[there] = _told(left[np.ix_(there, there)], (g - point.g)[there])
     return change
+
+
+def _told(H: np.ndarray, g: np.ndarray) -> np.ndarray:
+    """H⁻¹ g, where H tells it. Without the site of reference, the effects of all others and the
+    constant are known together alone, and the other coefficients as before."""
+    unit = np.sqrt(np.diag(H))
+    size, V = np.linalg.eigh(H / np.outer(unit, unit))
+    if not len(size) or size[0] > ALONE * size[-1]:
+        return solve(H, g)
+    open_, V = V[:, size <= ALONE * size[-1]], V[:, size > ALONE * size[-1]]
+    found = V @ ((V.T @ (g / unit)) / size[-V.shape[1] :]) / unit
+    return np.where(np.abs(open_).max(1) > 1e-6, np.nan, found)
 
 
 def hinge(changes: pd.DataFrame | None, apart: Mapping[str, bool]) -> Hinge | None:

@@ -40,6 +40,7 @@ from .plan import ModelSettings, RegressionPlan
 from .protocol import Again, Agreement, Arrays, Blocks, SiteRows, Watch, tag
 
 Train = Callable[[Pilot, int, Log], np.ndarray]
+ROUGH = 1e-4  # standard errors: a tolerance that allows other numbers to be that far off, too
 
 
 class RegressionTable:
@@ -147,7 +148,9 @@ class RegressionTable:
                 start = train(pilot, int(choice.predictions.exchanges["pointsaga"]), log)
             hold = choice.method == "newton" or not model.loss.canonical or model.loss.firth
             log.reserve = int(plan.covariance != "model")
-            leap = plan.covariance == "model"
+            # the other numbers of the table are those of the last point that was asked: a table to
+            # all digits needs them at the solution
+            leap = plan.covariance == "model" and plan.tol >= ROUGH
             estimate = yield from newton(pilot, judge, plan.tol, log, start, hold, leap)
             if plan.covariance != "model":
                 estimate = yield from settle(pilot, estimate, judge, plan.tol, log, hold)
