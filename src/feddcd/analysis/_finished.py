@@ -29,9 +29,7 @@ def columns_of(rows: SiteRows) -> dict[str, np.ndarray]:
 
 def contributions(rows: SiteRows, question: PointQuestion) -> Iterator[tuple[str, np.ndarray]]:
     """Absolute values, n by m each: of moments, gradient, H, total curvature."""
-    data, family = rows.data, rows.plan.loss()
-    if question.basis.size:
-        data = data._replace(X=data.X @ question.basis)
+    data, family = question.in_basis(rows.data), rows.plan.loss()
     X, Y, s, o = data
     w = s[:, None]
     with np.errstate(all="ignore"):
@@ -87,9 +85,7 @@ def changes(rows: SiteRows, question: PointQuestion) -> Iterator[tuple[str, np.n
 
 
 def _parts(rows: SiteRows, question: PointQuestion) -> list[tuple[str, np.ndarray]]:
-    data, family = rows.data, rows.plan.loss()
-    if question.basis.size:
-        data = data._replace(X=data.X @ question.basis)
+    data, family = question.in_basis(rows.data), rows.plan.loss()
     w = data.s[:, None]
     with np.errstate(all="ignore"):
         geometry = family.geometry(data, question.w.shape[0] - len(family.extras))

@@ -118,7 +118,7 @@ def _equations(
     for each, bins in zip(asked, shown, strict=True):
         weights += [*_binned(family, made, each, bins), *_weights(family, made, each)]
         if each.pilot and family.guess is not None:  # as if others knew what the site's fit gave
-            pairs, columns = family.guess(_in_basis(own, each), _in_basis(made, each))
+            pairs, columns = family.guess(each.in_basis(own), each.in_basis(made))
             weights += [("pairs", pairs), ("columns", columns)]
     found = []
     for name, x in weights:
@@ -139,13 +139,9 @@ def _by_noise(F: np.ndarray, noise: np.ndarray) -> np.ndarray:
     return F @ V / np.sqrt(np.maximum(size, max(ROUNDING**2, ROUNDING * size.max())))
 
 
-def _in_basis(data: DesignRows, asked: PointQuestion) -> DesignRows:
-    return data._replace(X=data.X @ asked.basis) if asked.basis.size else data
-
-
 def _places(family: Family, data: DesignRows, asked: PointQuestion) -> np.ndarray:
     """The bin of each row, by its predicted mean."""
-    data = _in_basis(data, asked)
+    data = asked.in_basis(data)
     with np.errstate(all="ignore"):
         geometry = family.geometry(data, asked.w.shape[0] - len(family.extras))
         return np.searchsorted(asked.edges, family.mean(geometry.z(asked.w))[:, 0])
@@ -169,7 +165,7 @@ def _weights(family: Family, data: DesignRows, asked: PointQuestion) -> Iterator
     """What products of two columns, columns, or 1 are multiplied with in the sums."""
     if family.quadratic:  # sums of products again
         return
-    data = _in_basis(data, asked)
+    data = asked.in_basis(data)
     s = data.s
     with np.errstate(all="ignore"):
         geometry = family.geometry(data, asked.w.shape[0] - len(family.extras))

@@ -50,8 +50,7 @@ def site_meat(
     rows: DesignRows, family: Family, asked: PointQuestion, kind: str, cluster: np.ndarray | None
 ) -> Meat:
     """`cluster` holds a number for each row; None: the site is one cluster."""
-    if asked.basis.size:
-        rows = rows._replace(X=rows.X @ asked.basis)
+    rows = asked.in_basis(rows)
     geometry = family.geometry(rows, asked.w.shape[0] - len(family.extras))
     z = geometry.z(asked.w)
     at = family.terms(z, rows.Y)

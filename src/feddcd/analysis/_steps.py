@@ -46,9 +46,7 @@ def steep(rows: SiteRows, question: PointQuestion, k: int) -> str:
 
 
 def _point(rows: SiteRows, question: PointQuestion) -> tuple:
-    data, family = rows.data, rows.plan.loss()
-    if question.basis.size:
-        data = data._replace(X=data.X @ question.basis)
+    data, family = question.in_basis(rows.data), rows.plan.loss()
     return data, family, question.w.shape[0] - len(family.extras)
 
 

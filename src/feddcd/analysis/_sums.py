@@ -55,6 +55,9 @@ class PointQuestion(NamedTuple):
     def reveals(self) -> str:
         return "moments" if self.pilot else "hessian"
 
+    def in_basis(self, rows: "DesignRows") -> "DesignRows":
+        return rows._replace(X=rows.X @ self.basis) if self.basis.size else rows
+
     @property
     def parameters(self) -> int:
         return self.w.size
@@ -136,8 +139,7 @@ def answer(
     of bins since the questions `before` speak of k rows at least."""
     past = [each for each in before if each.edges.size] if k > 1 else []
     places = [_places(rows, family, each) for each in [*past, asked] if asked.edges.size]
-    if asked.basis.size:
-        rows = rows._replace(X=rows.X @ asked.basis)
+    rows = asked.in_basis(rows)
     Y, s, p = rows.Y, rows.s, asked.w.size
     with np.errstate(all="ignore"):  # the server sees what is not finite
         place = asked.w.shape[0] - len(family.extras)
@@ -275,18 +277,15 @@ def _residual_places(
     return np.searchsorted(RESIDUALS, np.nan_to_num(r))
 
 
-def _places(
-    rows: DesignRows, family: Family, asked: PointQuestion
-) -> tuple[np.ndarray, np.ndarray]:
+def _places(rows: DesignRows, family: Family, asked: PointQuestion) -> list[np.ndarray]:
     """The bins of each row at an earlier question: of its prediction, and of its residual."""
-    if asked.basis.size:
-        rows = rows._replace(X=rows.X @ asked.basis)
+    rows = asked.in_basis(rows)
     with np.errstate(all="ignore"):
         place = asked.w.shape[0] - len(family.extras)
         steady = family if family.at is None else family.at(asked.w, place)
         mean = family.mean(family.geometry(rows, place).z(asked.w))
         own = _residual_places(rows, mean, steady.variance(mean), asked)
-    return np.searchsorted(asked.edges, mean[:, 0]), own
+    return [np.searchsorted(asked.edges, mean[:, 0]), own]
 
 
 def _moments(rows: DesignRows, family: Family) -> Moments:

@@ -86,8 +86,6 @@ def behind(
 ) -> list[RaceCell]:
     """Each cell with a limit of `factor` times the bytes that the leader sent to the target at the
     same place and bits (median of its seeds). Where the leader did not come there, as it was."""
-    if not factor > 1:
-        raise SpecError(f"--behind must be a factor above 1, got {factor:g}")
     key = lambda cell: (cell.problem, cell.share, cell.bits)
     models: dict[tuple, list[float]] = defaultdict(list)
     for cell in cells:

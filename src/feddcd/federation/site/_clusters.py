@@ -5,14 +5,13 @@ or by another column, the difference holds the pairs of rows that one of them al
 two rows, it is these two rows.
 """
 
-import math
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from ..._errors import FeddcdError
 from ...analysis.protocol import SiteRows
+from ._sets import least_apart
 from .memory import Memory
 from .policy import Policy, Ruled, not_allowed
 
@@ -33,10 +32,9 @@ def check_clusters(
 ) -> None:
     """Rows that are together with others here than in another job on the same rows are none, or so
     many as sets of rows have to differ by."""
-    k, most = policy.min_support, policy.max_parameters_per_row
-    if k < 2:
+    if policy.min_support < 2:
         return
-    least = k if math.isinf(most) else max(k, math.ceil(parameters / Fraction(repr(most))))
+    least = least_apart(policy, parameters)
     alone = np.arange(rows.n)
     own = alone if rows.cluster is None else rows.cluster
     for other in [alone, *_earlier(facts, id, memory)]:

@@ -11,19 +11,24 @@ from .policy import Policy, Ruled
 def check_sets(policy: Policy, facts: Any, parameters: int, id: str | None, memory: Memory) -> None:
     """Rows that are in some sets and not in others are many: sums over sets, added and taken from
     each other, are sums over such a group, and from enough sums its rows can be computed."""
-    k, most = policy.min_support, policy.max_parameters_per_row
-    if id is None or k < 2:
+    if id is None or policy.min_support < 2:
         return
     known = [job for job in memory.jobs().values() if job["set"] not in {None, *memory.retired()}]
     sets = {job["set"] for job in known} | {id}
     if len(sets) < 2:
         return
     parameters = max([parameters, *(job.get("parameters", 0) for job in known)])
-    least = k if math.isinf(most) else max(k, math.ceil(parameters / Fraction(repr(most))))
+    least = least_apart(policy, parameters)
     if (rows := smallest_atom([memory.rows_of(each) for each in sorted(sets)])) < least:
         told = f"{rows} rows, fewer than {least}, are in some of the jobs so far and not in others"
         remedy = "name all columns of the study under complete in the plan of every job"
         raise Ruled("sets", f"{told}: {remedy}, so that all have the same rows")
+
+
+def least_apart(policy: Policy, parameters: int) -> int:
+    """By how many rows two jobs of so many parameters differ, if they differ."""
+    k, most = policy.min_support, policy.max_parameters_per_row
+    return k if math.isinf(most) else max(k, math.ceil(parameters / Fraction(repr(most))))
 
 
 def doubts_of(k: int, facts: Any, id: str | None, memory: Memory) -> list[str]:
