@@ -250,7 +250,7 @@ def _pearson(Y: np.ndarray, mean: np.ndarray, V: np.ndarray) -> np.ndarray:
 def _binned(
     rows: DesignRows,
     mean: np.ndarray,
-    places: Sequence[tuple],
+    places: Sequence[Sequence[np.ndarray]],
     edges: np.ndarray,
     least: int,
     k: int,
