@@ -89,10 +89,36 @@ def test_a_sketch_leaves_no_direction_without_curvature():
     d, random = 220, np.random.default_rng(2)
     Q = np.linalg.qr(random.standard_normal((d, d)))[0]
     H = (Q / np.arange(1.0, d + 1) ** 2) @ Q.T
-    probes = starts._probes(d, jnp.float64)
-    (C, rest), _ = jax.jit(lambda Y: starts.base_from(Y, Form(d, 1), jnp.asarray(1e9)))(H @ probes)
+    form = Form(d, 1)
+    probes = starts._probes(form, jnp.float64)
+    (C, rest), _ = jax.jit(lambda Y: starts.base_from(Y, form, jnp.asarray(1e9)))(H @ probes)
     H0 = np.asarray(C) @ np.asarray(C).T + np.diag(rest)
     assert scipy.linalg.eigvalsh(H, H0).max() < 100
+
+
+def test_each_output_of_a_large_matrix_has_the_curvature_of_the_inputs():
+    """60 products see all of 50 rows. At w = 0 a block of softmax is X'X/n (1/K - 1/K²)."""
+    n, p, K = 50, 201, 3
+    X = np.random.default_rng(5).standard_normal((n, p))
+    loss = lambda w: jnp.mean(jax.nn.logsumexp(X @ w.reshape(p, K), axis=1))
+    form = Form(p, K)
+    sent = opened(starts.measured(loss, jnp.zeros(p * K), jnp.asarray(True), form))
+    assert sent.shape == (p, 60) == starts.shape_of(form)
+    base, diagonal = starts.base_from(sent, form, jnp.asarray(1e9))
+    block = X.T @ X / n * (1 / K - 1 / K**2)
+    H0 = np.asarray(base.C @ base.C.T)
+    assert np.abs(H0 - block).max() < 0.05 * block.max()
+    H0 = H0 + np.diag(base.rest)
+    assert diagonal.shape == (p * K,)
+    metric = metrics.assembled(base, metrics.no_pairs(p * K, 2, jnp.float64), L2)
+    M = np.kron(H0, np.eye(K)) + L2 * np.eye(p * K)
+    v = np.random.default_rng(6).standard_normal(p * K)
+    np.testing.assert_allclose(metrics.product(metric, jnp.asarray(v), L2), M @ v)
+    np.testing.assert_allclose(metrics.solve(metric, jnp.asarray(M @ v), L2), v)
+    np.testing.assert_allclose(metrics.base_energy(metric, jnp.asarray(v), L2), v @ M @ v / 2)
+    # of few rows the diagonal is believed, and little else
+    few, _ = starts.base_from(sent, form, jnp.asarray(1.0))
+    assert np.sum(few.C**2) < 0.02 * np.sum(base.C**2)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +153,7 @@ def test_trouble_makes_the_guard_grow_and_three_times_in_a_row_the_metric():
 def test_a_pair_of_few_sites_needs_more_of_them():
     """Eight sites, or half of all; of many sites a fifth."""
     assert [metrics.enough_of(N) for N in (6, 16, 20, 40, 50)] == [0.5, 0.5, 0.4, 0.2, 0.2]
-    state = metrics.nothing_learned(2, 2, 4, jnp.float64)
+    state = metrics.nothing_learned(2, 2, 2, 4, jnp.float64)
     one = jnp.ones(2)
     more = metrics.Gathered(0.3 * one, 0.3 * one, jnp.asarray(0.3))
     assert int(metrics.learn(state, more, L2, 0.2).pairs.n) == 1

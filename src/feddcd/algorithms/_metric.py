@@ -3,6 +3,7 @@
     M = γ H₀ + l2 + damped BFGS pairs (s, y)
 
 H₀ = C C' + diag(rest), from a Hessian, or for many parameters from its products with random signs.
+Of a matrix w of p x K it may be one curvature of p inputs, the same for each output.
 M is never a matrix: M v comes from the pairs' own products, M⁻¹ r from the two-loop recursion and
 Woodbury's formula. All are pure functions of arrays.
 """
@@ -30,10 +31,13 @@ RATIOS = 5  # γ is a median of as many
 
 
 class Base(NamedTuple):
-    """H₀: C C' + diag(rest)."""
+    """H₀: C C' + diag(rest), of all d parameters, or of the p inputs of each of K outputs."""
 
-    C: Float[Array, "d r"]
-    rest: Flat
+    C: Float[Array, "p r"]
+    rest: Float[Array, " p"]
+
+    def columns(self, v: Flat) -> Float[Array, "p K"]:
+        return v.reshape(len(self.rest), -1)
 
 
 class Secants(NamedTuple):
@@ -85,9 +89,9 @@ def enough_of(N: int) -> float:
     return max(ENOUGH, min(MOST_ENOUGH, VISITS / N))
 
 
-def nothing_learned(d: int, rank: int, memory: int, dtype) -> MetricState:
+def nothing_learned(d: int, p: int, rank: int, memory: int, dtype) -> MetricState:
     zero = jnp.zeros(d, dtype)
-    base = Base(jnp.zeros((d, rank), dtype), zero + 1)
+    base = Base(jnp.zeros((p, rank), dtype), jnp.ones(p, dtype))
     pairs = no_pairs(d, memory, dtype)
     gathered = Gathered(zero, zero, jnp.zeros((), dtype))
     # as `assembled` has it: XLA would run its loop over constants while it compiles
@@ -129,8 +133,7 @@ def lifted(learned: MetricState, lift: Scalar, l2: float) -> MetricState:
 
 def base_energy(metric: Metric, v: Flat, l2: float) -> Scalar:
     """|v|²/2 in H₀ + l2."""
-    C, rest = metric.base
-    return (jnp.sum((C.T @ v) ** 2) + jnp.sum(rest * v**2) + l2 * (v @ v)) / 2
+    return (v @ _base_product(metric.base, v) + l2 * (v @ v)) / 2
 
 
 def put_pair(pairs: Secants, base: Base, s: Flat, y: Flat, l2: float) -> Secants:
@@ -182,8 +185,7 @@ def assembled(base: Base, pairs: Secants, l2: float) -> Metric:
 
 def product(metric: Metric, v: Flat, l2: float) -> Flat:
     """M v."""
-    base = metric.base
-    Mv = metric.gamma * (base.C @ (base.C.T @ v) + base.rest * v) + l2 * v
+    Mv = metric.gamma * _base_product(metric.base, v) + l2 * v
     return (
         Mv + _over(metric.y @ v, metric.sy) @ metric.y - _over(metric.u @ v, metric.su) @ metric.u
     )
@@ -212,7 +214,15 @@ def _over(a: Array, b: Array) -> Array:
     return jnp.where(b > 0, a / jnp.where(b > 0, b, 1), 0)
 
 
-def _factored(base: Base, gamma: Scalar, l2: float) -> tuple[Flat, Float[Array, "r r"]]:
+def _base_product(base: Base, v: Flat) -> Flat:
+    """H₀ v."""
+    V = base.columns(v)
+    return (base.C @ (base.C.T @ V) + base.rest[:, None] * V).reshape(-1)
+
+
+def _factored(
+    base: Base, gamma: Scalar, l2: float
+) -> tuple[Float[Array, " p"], Float[Array, "r r"]]:
     """diag D and the Cholesky factor of I + γ C'D⁻¹C."""
     diagonal = gamma * base.rest + l2
     C = base.C / jnp.sqrt(diagonal)[:, None]
@@ -220,9 +230,14 @@ def _factored(base: Base, gamma: Scalar, l2: float) -> tuple[Flat, Float[Array, 
 
 
 def _base_solve(
-    base: Base, diagonal: Flat, inner: Float[Array, "r r"], r: Flat, gamma: float | Scalar = 1.0
+    base: Base,
+    diagonal: Float[Array, " p"],
+    inner: Float[Array, "r r"],
+    r: Flat,
+    gamma: float | Scalar = 1.0,
 ) -> Flat:
     """(γ C C' + D)⁻¹ r, by Woodbury's formula."""
-    z = r / diagonal
+    D = diagonal[:, None]
+    z = base.columns(r) / D
     t = jax.scipy.linalg.cho_solve((inner, True), base.C.T @ z)
-    return z - gamma * (base.C @ t) / diagonal
+    return (z - gamma * (base.C @ t) / D).reshape(-1)

@@ -6,8 +6,9 @@ outputs only its two partial traces do, A of p x p and B of K x K:
     H = A ⊗ B / tr A,    exact for softmax at w = 0, where B = I/K - 11'/K²
 
 Above, its products with random signs travel, which are the same everywhere: Nystroem's factors
-follow from them. Eight bits are enough, whatever the changes of gradients have: the metric moves no
-fixed point, and more save no round.
+follow from them. Of a matrix w they are products of the mean of the outputs' blocks, which have p
+rows in place of p K, and this mean is the curvature of each output. Eight bits are enough, whatever
+the changes of gradients have: the metric moves no fixed point, and more save no round.
 """
 
 import math
@@ -27,6 +28,7 @@ WHOLE = 199  # inputs, up to which the Hessian is sent as it is; the most factor
 MATRIX = 1000  # parameters, up to which two traces stand for it
 SMALL = 12  # parameters, up to which new sites send their Hessian in later rounds, too
 RANK = 20  # random vectors whose products with it are sent else; fewer where d is very large
+INPUTS = 128  # the same, of the inputs of a matrix: RANK for each output, but not more
 BITS: Bits = 8
 ROUNDED = 0.1  # of the noise of rounding: smaller eigenvalues are raised to it
 FLOOR = 1e-4  # of the diagonal, in every direction
@@ -61,12 +63,16 @@ def form_of(like: Params) -> Form:
     return Form(sum(math.prod(shape) for shape in shapes), 1)
 
 
-def rank_of(form: Form) -> int:
-    return min(form.size, WHOLE) if form.whole else _sketched(form.size)
+def shape_of(form: Form) -> tuple[int, int]:
+    """Of the factors of H₀."""
+    if form.whole:
+        return form.size, min(form.size, WHOLE)
+    return form.p, _sketched(form)
 
 
-def _sketched(d: int) -> int:
-    return max(2, min(RANK, NUMBERS // d))
+def _sketched(form: Form) -> int:
+    most = RANK if form.K == 1 else min(INPUTS, RANK * form.K)
+    return max(2, min(most, NUMBERS // form.p))
 
 
 def measured(phi: Callable[[Flat], Scalar], x: Flat, wanted: Bool[Array, ""], form: Form) -> PyTree:
@@ -79,10 +85,21 @@ def measured(phi: Callable[[Flat], Scalar], x: Flat, wanted: Bool[Array, ""], fo
         if form.whole:
             A, B = _traces(hvp, form, x.dtype)
             return code_square(A, BITS), code_square(B, 32)
-        return code(jax.lax.map(hvp, _probes(x.size, x.dtype).T).T, BITS, columns=True)
+        return code(_products(hvp, form, x.dtype), BITS, columns=True)
 
     blank = lambda: jax.tree.map(lambda y: jnp.zeros(y.shape, y.dtype), jax.eval_shape(measure))
     return jax.lax.cond(wanted, measure, blank)
+
+
+def _products(hvp: Callable[[Flat], Flat], form: Form, dtype) -> Float[Array, "p r"]:
+    """Of the mean of the outputs' blocks with random signs: each probe meets one block, in turn."""
+    p, K = form
+    probes = _probes(form, dtype).T
+
+    def of_probe(probe: Flat, k: Int[Array, ""]) -> Flat:
+        return hvp(jnp.zeros((p, K), dtype).at[:, k].set(probe).reshape(-1)).reshape(p, K)[:, k]
+
+    return jax.lax.map(lambda each: of_probe(*each), (probes, jnp.arange(len(probes)) % K)).T
 
 
 def _traces(hvp: Callable[[Flat], Flat], form: Form, dtype) -> tuple[Array, Array]:
@@ -110,18 +127,20 @@ def nothing_shown(form: Form, dtype) -> Extra:
 def base_from(sent: PyTree, form: Form, rows: Scalar) -> tuple[Base, Flat]:
     """H₀ from the mean of what sites with so many rows sent, opened, and its diagonal."""
     if not form.whole:
-        return _sketched_base(sent, _probes(form.size, sent.dtype))
+        base, diagonal = _sketched_base(sent, _probes(form, sent.dtype))
+        if form.K > 1:
+            base = _shrunk(base, diagonal, _doubt(form.p, rows.astype(sent.dtype)))
+        return base, jnp.repeat(diagonal, form.K)
     A, B = sent if form.K > 1 else (sent, jnp.ones(1, sent.dtype))
     return _whole_base(A, B, form, rows)
 
 
-def _probes(d: int, dtype) -> Float[Array, "d r"]:
-    return jax.random.rademacher(jax.random.key(0), (d, _sketched(d)), dtype)
+def _probes(form: Form, dtype) -> Float[Array, "p r"]:
+    return jax.random.rademacher(jax.random.key(0), (form.p, _sketched(form)), dtype)
 
 
 def _whole_base(A: Array, B: Array, form: Form, rows: Scalar) -> tuple[Base, Flat]:
-    """H₀ from the upper triangles of A and B, of so many rows: correlations of inputs are rounded,
-    and few rows say little of them."""
+    """H₀ from the upper triangles of A and B; the correlations of inputs are rounded."""
     p, K = form
     of_inputs, inputs, P = _correlations(A, p)
     of_outputs, outputs, Q = _correlations(B, K)
@@ -130,14 +149,24 @@ def _whole_base(A: Array, B: Array, form: Form, rows: Scalar) -> tuple[Base, Fla
     most = 2.0 ** (BITS - 1) - 1
     # the norm of a mean of matrices of roundings
     noise = outputs[-1] * 2 * jnp.sqrt(p / 12 / SITES) / most
-    floor, a = jnp.maximum(ROUNDED * noise, FLOOR), (p / (p + rows.astype(A.dtype))) ** 2
+    floor = jnp.maximum(ROUNDED * noise, FLOOR)
     values, vectors = jnp.kron(inputs, outputs), jnp.kron(P, Q)
     if form.size > WHOLE:  # the largest; their mean stands for the others
         order = jnp.argsort(-values)
         floor = jnp.maximum(floor, jnp.mean(values[order[WHOLE:]]))
         values, vectors = values[order[:WHOLE]], vectors[:, order[:WHOLE]]
-    C = jnp.sqrt(diagonal)[:, None] * vectors * jnp.sqrt((1 - a) * jnp.maximum(values - floor, 0))
-    return Base(C, ((1 - a) * floor + a) * diagonal), diagonal
+    C = jnp.sqrt(diagonal)[:, None] * vectors * jnp.sqrt(jnp.maximum(values - floor, 0))
+    base = Base(C, floor * diagonal)
+    return _shrunk(base, diagonal, _doubt(p, rows.astype(A.dtype))), diagonal
+
+
+def _doubt(p: int, rows: Scalar) -> Scalar:
+    """The part of H₀ that is its diagonal alone: few rows say little of p inputs together."""
+    return (p / (p + rows)) ** 2
+
+
+def _shrunk(base: Base, diagonal: Flat, a: Scalar) -> Base:
+    return Base(jnp.sqrt(1 - a) * base.C, (1 - a) * base.rest + a * diagonal)
 
 
 def _correlations(upper: Array, d: int) -> tuple[Flat, Flat, Float[Array, "d d"]]:
@@ -150,7 +179,7 @@ def _correlations(upper: Array, d: int) -> tuple[Flat, Flat, Float[Array, "d d"]
     return diagonal, jnp.maximum(values, 0), vectors
 
 
-def _sketched_base(Y: Float[Array, "d r"], probes: Float[Array, "d r"]) -> tuple[Base, Flat]:
+def _sketched_base(Y: Float[Array, "p r"], probes: Float[Array, "p r"]) -> tuple[Base, Flat]:
     """H₀ from products with random signs: Nystroem's factors, and what is left of the diagonal. No
     coordinate has less than the part of the trace that the factors miss."""
     diagonal = _usual_where_zero(jnp.maximum(jnp.mean(probes * Y, 1), 0))

@@ -65,8 +65,9 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
     def init_server(self, w: Params) -> QNServer:
         x = ravel_pytree(w)[0]
         zero, none, d = jnp.zeros_like(x), jnp.zeros((), x.dtype), self.size
-        rank, memory = starts.rank_of(self._form), metrics.pairs_of(d)
-        learned = metrics.nothing_learned(d, rank, memory, x.dtype)
+        learned = metrics.nothing_learned(
+            d, *starts.shape_of(self._form), metrics.pairs_of(d), x.dtype
+        )
         exponents, guard = jnp.zeros(d, jnp.int8), guards.new_guard(x.dtype)
         shown = starts.nothing_shown(self._form, x.dtype) if self._small else None
         return QNServer(x, zero, zero, none, jnp.asarray(False), exponents, guard, learned, shown)
