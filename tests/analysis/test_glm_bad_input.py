@@ -142,7 +142,6 @@ CASES = [
     by_array("no column is left for X", frame()[["site", "death"]], y="death", groups="site"),
     # sites
     by_array("groups is missing: say which site each row belongs to", groups=None),
-    by_array("groups has one value only, a: need two sites", groups=["a"] * N),
     by_array("groups must have shape (24,), got (2,)", groups=["a", "b"]),
     by_formula("groups: no column 'sit'; did you mean 'site'?", groups="sit"),
     by_formula("groups has no value at row 8: a row without a site", data=put("site", 8, None)),

@@ -176,6 +176,31 @@ def test_an_intercept_alone():
     assert not Path("a/model.joblib").exists()
 
 
+def test_without_a_group_all_rows_are_one_site(capsys):
+    """The table does not depend on how rows are divided, and the command says what it did."""
+    feddcd(*GLM, *F, "--out", "four")
+    feddcd("glm", "p.csv", *F, "--out", "one")
+    out, err = capsys.readouterr()
+    assert "note: without --group all rows count as one site" in err
+    assert " with 1 site, " in out
+    four, one = coefficients("four"), coefficients("one")
+    pd.testing.assert_frame_equal(four, one, rtol=1e-9)
+    fit = FederatedGLM("binomial", F[1]).fit(patients())
+    np.testing.assert_allclose(fit.table_["coef"], one["coef"], rtol=1e-9)
+
+
+def test_complete_leaves_out_rows_and_is_a_part_of_the_plan(capsys):
+    changed(slice(0, 9), "visits", np.nan).to_csv("p.csv", index=False)
+    feddcd(*GLM, *F, "--complete", "visits", "--complete", "age", "--out", "out")
+    assert "10 rows without a value in 'visits', 'age' left out" in capsys.readouterr().err
+    assert tomllib.loads(Path("out/job.toml").read_text())["glm"]["complete"] == ["visits", "age"]
+    assert json.loads(Path("out/model.json").read_text())["rows"] == N - 10
+    feddcd("describe", "p.csv", "--complete", "visits", "--column", "age", "--out", "table1")
+    assert "230 rows" in capsys.readouterr().out
+    job = tomllib.loads(Path("table1/job.toml").read_text())
+    assert job["describe"]["complete"] == ["visits"]
+
+
 def test_missing_values_are_counted(capsys):
     data = patients()
     data.loc[:4, "age"] = np.nan
@@ -409,6 +434,9 @@ BAD = [
     # which column is what
     case("p.csv: say with --group which column names the site (the hospital, bank, ...)",
          "--label death"),
+    formula("no column 'agee' for --complete; did you mean 'age'", F[1], f"{GROUP} --complete agee"),
+    formula("algorithm='pointsaga' needs two sites or more", F[1],
+            "--algorithm pointsaga --l2 0.1"),
     case("no column 'hospitl' for --group; did you mean 'hospital'?",
          "--group hospitl --label death"),
     case("no column 'deaths' for --label; did you mean 'death'?", f"{GROUP} --label deaths"),
@@ -456,8 +484,6 @@ BAD = [
     # sites
     formula("p.csv: hospital is empty on line 4: a row without a site; such rows: 1", F[1], GROUP,
             changed(2, "hospital", np.nan)),
-    formula("p.csv: hospital is 1 in every row: need two sites", F[1], GROUP,
-            patients().assign(hospital=1)),
     formula("p.csv: hospital has '01' and '01 ' (first on line 6), which differ by spaces", F[1],
             GROUP, changed(4, "hospital", "01 ")),
     # outcomes

@@ -177,9 +177,6 @@ def prepare(rows: CompleteRows, settings: ModelSettings) -> Prepared:
         labels, place = np.unique(rows.site, return_inverse=True)
     except TypeError:
         raise DataError("groups mixes numbers and words; name the sites in one way") from None
-    if len(labels) < 2:
-        told = f"groups has one value only, {labels[0]!s}: need two sites"
-        raise DataError(told, value=labels[0])
     Y, classes, outcome = targets(settings, rows)
     s = np.ones(len(place)) if rows.weight is None else rows.weight
     sites = tuple(str(label) for label in labels)

@@ -5,7 +5,7 @@ import numbers
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from .._text import printable, upper
+from .._text import plural, printable, upper
 from . import _digits as digits
 from . import _more
 from ._digits import Range, about, significant
@@ -218,8 +218,8 @@ def _theta(theta: float, std_err: float | None) -> str:
 
 def _proof(result: TableResult) -> list[str]:
     cost = (
-        f"{result.n_exchanges} exchanges with {result.n_sites} sites, "
-        f"{result.n_uploads:,} uploads, {result.bytes_up:,} bytes sent by the sites."
+        f"{plural(result.n_exchanges, 'exchange')} with {plural(result.n_sites, 'site')}, "
+        f"{plural(result.n_uploads, 'upload')}, {result.bytes_up:,} bytes sent by the sites."
     )
     error = result.certified_error
     if result.unproven:

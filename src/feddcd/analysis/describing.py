@@ -86,7 +86,7 @@ def usual_columns(frame: pd.DataFrame, apart: Sequence[str | None] = ()) -> Usua
 def describe_plan(frame: pd.DataFrame, plan: DescribePlan, site: str | None) -> DescribeResult:
     """All sites in this process."""
     analysis = Describe()
-    missing = [name for name in plan.used if name not in frame.columns]
+    missing = [name for name in plan.entering if name not in frame.columns]
     if missing:
         names = list(frame.columns)
         told = f"no column {missing[0]!r}; {meant(missing[0], names)}there are "

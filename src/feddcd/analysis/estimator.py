@@ -96,6 +96,7 @@ class FederatedGLM(BaseEstimator):
     def fit(self, X, y=None, groups=None, sample_weight=None, offset=None, cluster=None):
         """X is a matrix, or a DataFrame that the formula speaks of; groups says whose each row is,
         by an array or the name of a column (sample_weight, offset and cluster may be named, too).
+        With a formula and without groups all rows are one site.
         With covariance="cluster" the sites are the clusters, or those of `cluster` within sites."""
         settings, roles = self.settings(), Roles(y, groups, sample_weight, offset, cluster)
         self.fit_rows(read(X, roles, settings.formula, settings.missing))
@@ -138,8 +139,12 @@ class FederatedGLM(BaseEstimator):
             own = {site: each.data for site, each in sites.items()}
             return pointsaga(own, pilot, rounds, log, self.absent, self.random_state)
 
+        alone = len(sites) < 2
+        if alone and settings.algorithm == "pointsaga":
+            raise SpecError("algorithm='pointsaga' needs two sites or more, and here is one site")
         analysis, watch = RegressionTable(), show if self.verbose else (lambda row: None)
-        talk = analysis.talk(settings, cohort, watch, absent=self.absent, train=train)
+        own = None if alone else train
+        talk = analysis.talk(settings, cohort, watch, absent=self.absent, train=own)
         p = model_for(settings, cohort).p
         few = max(each.n for each in sites.values()) * p**2 < MUCH
         with threadpool_limits(1 if few else None, user_api="blas"):

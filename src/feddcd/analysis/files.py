@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 
 from .._errors import DataError
-from .._text import listed
-from ..data.frames import Frame, check_used, is_number, no_column
+from .._text import listed, plural
+from ..data.frames import Frame, check_used, composed, is_number, no_column
 from ..formula import Formula, NoColumn
 from ._outcome import outcome_of, words_of
-from ._values import check_mixed, column, label, numbers_of
+from ._values import check_mixed, column, label, numbers_of, whole_rows
 from .families import CLASSED, SHARES
 from .plan import ModelSettings
 from .table import CompleteRows, Roles, formula_for, read
@@ -30,11 +30,7 @@ def read_rows(table: Frame, roles: Roles, settings: ModelSettings) -> FileRows:
     """The complete rows of a file, checked, and what a person should know of them."""
     notes: list[str] = []
     _check_roles(table, settings.formula, roles)
-    frame, group = table.frame, str(roles.group)
-    check_plain(table, [group])
-    check_alike(table, group, notes)
-    sites = np.asarray(frame[group])
-    formula = None
+    frame, sites, formula = table.frame, _sites(table, roles.group, notes), None
     if settings.formula is None:
         outcome, used = str(roles.label), _numeric(table, roles, notes)
         kept = (*used, roles.label, roles.weight, roles.offset, roles.cluster)
@@ -43,19 +39,12 @@ def read_rows(table: Frame, roles: Roles, settings: ModelSettings) -> FileRows:
         formula = _named(table, settings.formula, roles)
         outcome, used = formula.outcome, formula.right_columns
         notes += [table.remarks[name] for name in used if name in table.remarks]
-        frame = _restore(frame, group, used)
+        frame = frame if sites is None else _restore(frame, roles.group, used)
         check_words(table._replace(frame=frame), used, notes)
     if outcome is not None:
         check_plain(table, [outcome])
         _check_words(table._replace(frame=frame), outcome, settings, notes)
-    empty = np.flatnonzero(table.frame[group].isna())
-    if len(empty):
-        told = f"{group} is empty <row>: a row without a site; such rows: {len(empty)}"
-        raise DataError(told, file=table.file, row=int(empty[0]), column=group)
     rows = read(frame, roles._replace(group=sites), formula, settings.missing)
-    if len(set(rows.site)) == 1:
-        told = f"{group} is {rows.site[0]!s} in every row: need two sites"
-        raise DataError(told, file=table.file, column=group, value=rows.site[0])
     if settings.family in SHARES and words_of(rows.y, settings.event) is None:
         _check_binary(table, rows)
     return FileRows(rows, tuple(notes), None if formula is None else formula.text)
@@ -94,6 +83,36 @@ def check_words(table: Frame, names: tuple[str, ...], notes: list[str]) -> None:
             raise DataError(told, file=table.file, column=name)
 
 
+def only_complete(table: Frame, columns: tuple[str, ...]) -> Frame:
+    """The rows with a value in all these columns, as a site takes them for a plan."""
+    names = [composed(name) for name in columns]
+    for name in names:
+        if name not in table.frame.columns:
+            raise no_column(table.file, name, list(table.frame.columns), " for --complete")
+    frame, places = whole_rows(table.frame, names)
+    if places is None or len(places) == len(table.frame):
+        return table
+    left = len(table.frame) - len(places)
+    note = f"{plural(left, 'row')} without a value in {listed(names)} left out, by --complete"
+    return table._replace(
+        frame=frame, place=lambda row: table.place(int(places[row])), notes=(*table.notes, note)
+    )
+
+
+def _sites(table: Frame, group: str | None, notes: list[str]) -> np.ndarray | None:
+    """The site of each row; None: all rows are one."""
+    if group is None:
+        notes.append("without --group all rows count as one site")
+        return None
+    check_plain(table, [group])
+    check_alike(table, group, notes)
+    empty = np.flatnonzero(table.frame[group].isna())
+    if len(empty):
+        told = f"{group} is empty <row>: a row without a site; such rows: {len(empty)}"
+        raise DataError(told, file=table.file, row=int(empty[0]), column=group)
+    return np.asarray(table.frame[group])
+
+
 def check_alike(table: Frame, name: str, notes: list[str]) -> None:
     """One name written in two ways would be two sites, or two categories."""
     values = column(table.frame, name)
@@ -119,7 +138,7 @@ def check_alike(table: Frame, name: str, notes: list[str]) -> None:
 
 def _check_roles(table: Frame, formula: str | None, roles: Roles) -> None:
     file, names = table.file, list(table.frame.columns)
-    if roles.group is None:
+    if roles.group is None and formula is None:
         told = (
             "say with --group which column names the site (the hospital, bank, ...) "
             "that holds each row, or divide the rows among sites with --clients; "

@@ -29,6 +29,7 @@ from ..formula import (
 from ._values import WEIGHT, check_finite, check_mixed, column, numbers_of
 
 CLUSTER = {"cluster": None}  # a setting that messages name
+ONE_SITE = "all rows"
 
 
 class Design(Protocol):
@@ -127,7 +128,7 @@ def choose(data: Any, roles: Roles, formula: Formula | str | None, missing: str)
     frame = as_frame(data, need_names=formula is not None)
     formula = None if formula is None else formula_for(formula, roles, list(frame.columns))
     y, total = _response(frame, roles.label, formula)
-    site = _sites(frame, roles.group)
+    site = _sites(frame, roles.group, formula is None)
     s, o = pick(frame, roles.weight, "sample_weight"), pick(frame, roles.offset, "offset")
     s = _weights(s, total)
     o = np.zeros(len(frame)) if o is None else numbers_of(o, "offset")
@@ -204,10 +205,13 @@ def _response(
     return pd.Series(values, frame.index, name=formula.response), total
 
 
-def _sites(frame: pd.DataFrame, groups: Any) -> np.ndarray:
+def _sites(frame: pd.DataFrame, groups: Any, all_columns: bool) -> np.ndarray:
+    """Without groups all rows are one site, unless a column of sites would be a predictor then."""
     site = pick(frame, groups, "groups")
-    if site is None:
+    if site is None and all_columns:
         raise SpecError("groups is missing: say which site each row belongs to")
+    if site is None:
+        return np.full(len(frame), ONE_SITE)
     empty = np.flatnonzero(np.asarray(pd.isna(site)))
     if len(empty):
         raise DataError("groups has no value <row>: a row without a site", row=int(empty[0]))

@@ -18,6 +18,7 @@ from ..analysis.describing import (
     usual_columns,
     with_codebook,
 )
+from ..analysis.files import only_complete
 from ..data.codebook import Codebook, load_codebook
 from ..data.conform import conform, read_agreed
 from ..data.frames import Frame, check_used, composed
@@ -48,10 +49,11 @@ def describe_command(
         book = None if source.codebook is None else load_codebook(source.codebook)
         text = () if wanted.site is None else (composed(wanted.site),)
         table = read_agreed(source.file, book, text, source.how)
-        plan, site = _plan(table, wanted, book, quiet)
+        plan, site = _plan(table, wanted, source.complete, book, quiet)
         if book is not None:
-            table = conform(table, book, plan.used)
+            table = conform(table, book, plan.entering)
         check_used(table, plan.used)
+        table = only_complete(table, source.complete)
     except FeddcdError as error:
         raise error.placed(spell=as_option) from None
     for note in () if quiet else table.notes:
@@ -77,7 +79,7 @@ def describe_command(
 
 
 def _plan(
-    table: Frame, wanted: Wanted, book: Codebook | None, quiet: bool
+    table: Frame, wanted: Wanted, complete: tuple[str, ...], book: Codebook | None, quiet: bool
 ) -> tuple[DescribePlan, str | None]:
     by, site = (None if name is None else composed(name) for name in (wanted.by, wanted.site))
     for option, name in (("by", by), ("site", site)):
@@ -94,6 +96,7 @@ def _plan(
     plan = DescribePlan(
         columns, by, wanted.least or 0, wanted.quantiles or "exact",
         list(wanted.shares or QUARTILES), by_site=site is not None,
+        complete=[composed(name) for name in complete],
     )  # fmt: skip
     return (plan if book is None else with_codebook(plan, book)), site
 

@@ -7,6 +7,7 @@ import typer
 
 from ._terminal import (
     CodebookFile,
+    CompleteColumns,
     Decimal,
     Encoding,
     Force,
@@ -72,6 +73,7 @@ def describe(
             show_default=False,
         ),
     ] = None,
+    complete: CompleteColumns = None,
     codebook: CodebookFile = None,
     sep: Sep = None,
     decimal: Decimal = None,
@@ -93,4 +95,5 @@ def describe(
     how = Reading(sep, decimal, encoding, tuple(na or ()), sheet)
     shares = tuple(share) if share else None
     wanted = Wanted(tuple(column or ()), by, site, least, quantiles, shares)
-    describe_command(Source(file, how, codebook), wanted, out, force, quiet)
+    source = Source(file, how, codebook, tuple(complete or ()))
+    describe_command(source, wanted, out, force, quiet)

@@ -15,7 +15,7 @@ from .._errors import DataError, FeddcdError, SpecError
 from .._files import fresh_folder
 from ..analysis import FederatedGLM
 from ..analysis.agreed import with_codebook
-from ..analysis.files import FileRows, read_rows
+from ..analysis.files import FileRows, only_complete, read_rows
 from ..analysis.plan import RegressionPlan
 from ..analysis.table import Roles as Roles
 from ..data.codebook import Codebook, load_codebook
@@ -36,6 +36,7 @@ class Source(NamedTuple):
     file: Path
     how: Reading = PLAIN
     codebook: Path | None = None
+    complete: tuple[str, ...] = ()  # columns in which every row that is used has a value
 
 
 def glm_command(
@@ -61,7 +62,8 @@ def glm_command(
         book = None if source.codebook is None else load_codebook(source.codebook)
         table, roles = load_table(source, roles, clients, model.random_state, book)
         if book is not None:
-            table = _conform(table, _plan(model, roles, book, model.formula), book)
+            table = _conform(table, _plan(model, roles, source, book, model.formula), book)
+        table = only_complete(table, source.complete)
     except FeddcdError as error:
         raise error.placed(spell=as_option) from None
     for note in () if quiet else table.notes:
@@ -73,7 +75,7 @@ def glm_command(
     except FeddcdError as error:
         where = error.file if error.row is None else table.file
         raise error.placed(where, table.place, as_option) from None
-    plan = _plan(model, roles, book, data.formula)
+    plan = _plan(model, roles, source, book, data.formula)
     written = _write(model, plan, folder)  # before anything is printed: `| head` ends the program
     found(folder=folder, files=written, **dict(tables_in(folder)))
     found(converged=model.result_.converged, certified_error=model.result_.certified_error)
@@ -158,14 +160,15 @@ def _write(model: FederatedGLM, plan: RegressionPlan | None, folder: Path) -> li
 
 
 def _plan(
-    model: FederatedGLM, roles: Roles, book: Codebook | None, formula: str | None
+    model: FederatedGLM, roles: Roles, source: Source, book: Codebook | None, formula: str | None
 ) -> RegressionPlan | None:
     """The model as sites are told; one without a formula is for one machine."""
     if formula is None:
         return None
     settings = dataclasses.replace(model.settings(), formula=formula)
     columns: Any = {name: getattr(roles, name) for name in ("weight", "offset", "cluster")}
-    plan = RegressionPlan(**vars(settings), **columns)
+    complete = [composed(name) for name in source.complete]
+    plan = RegressionPlan(**vars(settings), **columns, complete=complete)
     return plan if book is None else with_codebook(plan, book)
 
 

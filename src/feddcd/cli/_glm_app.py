@@ -7,6 +7,7 @@ import typer
 
 from ._terminal import (
     CodebookFile,
+    CompleteColumns,
     Decimal,
     Encoding,
     Force,
@@ -21,7 +22,7 @@ from ._terminal import (
 OF_THE_COMMAND = {
     "file", "label", "group", "clients", "weight", "offset", "seed", "out", "force", "quiet",
     "sep", "decimal", "encoding", "na", "sheet", "codebook", "cluster", "test",
-    "contrast", "vif", "predict",
+    "contrast", "vif", "predict", "complete",
 }  # fmt: skip
 
 
@@ -52,7 +53,11 @@ def glm(
         _column("Without a formula: the outcome. All other columns of numbers are predictors."),
     ] = None,
     group: Annotated[
-        str | None, _column("The column that names the site of a row: hospital, bank, ...")
+        str | None,
+        _column(
+            "The column that names the site of a row: hospital, bank, ... With a formula and "
+            "without --group, all rows are one site."
+        ),
     ] = None,
     clients: Annotated[
         int | None,
@@ -141,6 +146,7 @@ def glm(
     missing: Annotated[
         str, _option("Rows with missing values: drop (leave them out), or error.")
     ] = "drop",
+    complete: CompleteColumns = None,
     standardize: Annotated[
         bool,
         typer.Option(
@@ -185,7 +191,7 @@ def glm(
 
     roles = Roles(label, group, weight, offset, cluster)
     how = Reading(sep, decimal, encoding, tuple(na or ()), sheet)
-    source = Source(file, how, codebook)
+    source = Source(file, how, codebook, tuple(complete or ()))
     wishes = Wishes(test, tuple(contrast or ()), vif, predict)
     options = settings | {"random_state": seed}
     glm_command(source, roles, options, wishes, clients, out, force, quiet)

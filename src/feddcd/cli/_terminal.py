@@ -35,6 +35,14 @@ CodebookFile = Annotated[
     Path | None,
     typer.Option(help="A codebook: types and levels of the columns.", show_default=False),
 ]
+CompleteColumns = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Use only rows that have a value in this column, too. Repeat for each column.",
+        metavar="COLUMN",
+        show_default=False,
+    ),
+]
 OutFolder = Annotated[
     Path | None,
     typer.Option(help="The folder to write. Default: a new folder in runs/.", show_default=False),
