@@ -52,6 +52,7 @@ from federations import (
     solution,
     total,
 )
+from slices import sliced
 
 SOME, SOME_LOST = UniformSubset(N, TAU), Lossy(UniformSubset(N, TAU), 0.1)
 THERE_LOST = Lossy(Available(N, 0.6), 0.1)
@@ -114,10 +115,8 @@ def usual(one):
     return pytest.param(one, marks=[pytest.mark.chaos] * (one in VARIANTS))
 
 
-ONE_EACH = [
-    pytest.param(name, marks=[pytest.mark.chaos] * ("-" in name and name != "scaffold-2"))
-    for name in EXACT_ALGORITHMS
-]
+# others start elsewhere in the same way, or send more bits
+LOST = [usual(one) if one in ("accfeddcd-model", "fedqn-64") else one for one in EXACT]
 
 
 class TestOptimum:
@@ -151,12 +150,12 @@ class TestOptimum:
     def test_some_clients(self, name):
         self.check(name, draw(SOME), ("equal", "unequal", "identical", "stiff"))
 
-    @pytest.mark.parametrize("name", ONE_EACH)
+    @pytest.mark.parametrize("name", sliced(EXACT_ALGORITHMS, ("feddcd", "fednewton")))
     def test_one_dimension(self, name):
         """And cohorts that are certain to be full, for which the engine has a shorter way."""
         self.check(name, SOME, ("scalar",))
 
-    @pytest.mark.parametrize("name", EXACT)
+    @pytest.mark.parametrize("name", LOST)
     def test_random_cohorts_and_lost_uploads(self, name):
         self.check(name, draw(THERE_LOST), ("equal", "unequal", "stiff"))
 
@@ -166,7 +165,9 @@ class TestOptimum:
 
     def test_a_start_away_from_zero(self):
         for name in ("feddcd", "pointsaga"):
-            played = play(make(name), quadratics("equal"), draw(SOME), 500, w0=jnp.full(D, 7.0))
+            played = play(
+                make(name), quadratics("equal"), draw(SOME), 500, w0=jnp.full(D, jnp.float64(7))
+            )
             np.testing.assert_allclose(played.model, solution("equal"), rtol=0, atol=1e-8)
 
 
@@ -309,6 +310,16 @@ class TestPaper:
         best = min(rounds(given(10 ** (k / 4))) for k in range(-6, 3))
         worst_case = adaptive.chosen(play(adaptive, f, who, 2, seed=3).state.server)["rho"]
         assert rounds(adaptive) <= 1.5 * best < rounds(given(worst_case))
+
+    def test_point_saga_needs_at_most_two_fifths_of_accfeddcds_uploads(self):
+        """As many in every round of both: 21 rounds and 205 to a gap of 1e-6."""
+        f, who = quadratics("stiff"), draw(SOME)
+        bound = float(total(f, solution("stiff"))) / N + 1e-6
+        rounds = lambda name, most: np.flatnonzero(
+            play(make(name), f, who, most, seed=3).records.objective <= bound
+        )
+        needed = 1 + rounds("pointsaga", 300)[0]
+        assert rounds("accfeddcd", int(np.ceil(needed / 0.4)) - 1).size == 0
 
     @pytest.mark.chaos
     def test_point_saga_is_not_behind_a_fixed_constant_on_the_demo(self):

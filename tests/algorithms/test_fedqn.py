@@ -7,14 +7,16 @@ import pytest
 import scipy.linalg
 
 import feddcd
+from feddcd import tree
 from feddcd._errors import SpecError
 from feddcd.algorithms import FedQN
 from feddcd.algorithms import _guard as guards
 from feddcd.algorithms import _metric as metrics
 from feddcd.algorithms import _start as starts
-from feddcd.algorithms._coding import code_square, opened
+from feddcd.algorithms._coding import _extras, code_square, opened, usual_bytes
 from feddcd.algorithms._start import Form
 from feddcd.algorithms.fedqn import QNDown
+from feddcd.data.federate import federate
 
 D, L2 = 6, 0.01
 FORM = Form(D, 1)
@@ -26,6 +28,10 @@ def x64():
         yield
 
 
+base_from = jax.jit(starts.base_from, static_argnums=1)
+sent_square = jax.jit(lambda H, bits: opened(code_square(H, bits)), static_argnums=1)
+
+
 def matrix(seed: int = 0, scale: np.ndarray | float = 1.0) -> np.ndarray:
     root = np.random.default_rng(seed).standard_normal((3 * D, D)) * scale
     return root.T @ root / (3 * D)
@@ -35,7 +41,7 @@ def learned(pairs: int):
     """A metric from a Hessian and some pairs, and the same by matrices."""
     random, A = np.random.default_rng(1), matrix(3)
     upper = jnp.asarray(matrix()[np.triu_indices(D)])
-    base, _ = starts.base_from(upper, FORM, jnp.asarray(1e9))
+    base, _ = base_from(upper, FORM, jnp.asarray(1e9))
     held = metrics.no_pairs(D, 4, jnp.float64)
     put = jax.jit(lambda held, s, y: metrics.put_pair(held, base, s, y, L2))
     kept = []
@@ -68,8 +74,7 @@ def test_the_metric_is_the_matrix(pairs):
 
 def test_a_start_of_eight_bits_is_positive_and_near():
     H = matrix(scale=np.array([1e-4, 1e-2, 1.0, 1.0, 1e2, 1e4]))
-    sent = opened(code_square(jnp.asarray(H), 8))
-    (C, rest), diagonal = starts.base_from(sent, FORM, jnp.asarray(1e9))
+    (C, rest), diagonal = base_from(sent_square(jnp.asarray(H), 8), FORM, jnp.asarray(1e9))
     H0 = np.asarray(C @ C.T + jnp.diag(rest))
     root = np.sqrt(np.diag(H))
     values = scipy.linalg.eigvalsh(H0 / root / root[:, None], H / root / root[:, None])
@@ -79,7 +84,7 @@ def test_a_start_of_eight_bits_is_positive_and_near():
 
 def test_columns_that_nobody_has_get_the_usual_curvature():
     H = np.diag([1.0, 0.0, 4.0, 0.0, 9.0, 4.0])
-    _, diagonal = starts.base_from(jnp.asarray(H[np.triu_indices(D)]), FORM, jnp.asarray(1e9))
+    _, diagonal = base_from(jnp.asarray(H[np.triu_indices(D)]), FORM, jnp.asarray(1e9))
     assert list(np.asarray(diagonal)) == [1.0, 4.0, 4.0, 4.0, 9.0, 4.0]
 
 
@@ -91,7 +96,7 @@ def test_a_sketch_leaves_no_direction_without_curvature():
     H = (Q / np.arange(1.0, d + 1) ** 2) @ Q.T
     form = Form(d, 1)
     probes = starts._probes(form, jnp.float64)
-    (C, rest), _ = jax.jit(lambda Y: starts.base_from(Y, form, jnp.asarray(1e9)))(H @ probes)
+    (C, rest), _ = base_from(H @ probes, form, jnp.asarray(1e9))
     H0 = np.asarray(C) @ np.asarray(C).T + np.diag(rest)
     assert scipy.linalg.eigvalsh(H, H0).max() < 100
 
@@ -174,17 +179,21 @@ def test_two_traces_are_the_hessian_of_softmax_at_zero():
     X = np.random.default_rng(4).standard_normal((n, p))
     loss = lambda w: jnp.mean(jax.nn.logsumexp(X @ w.reshape(p, K), axis=1))
     form, yes = Form(p, K), jnp.asarray(True)
-    sent = opened(starts.measured(loss, jnp.zeros(p * K), yes, form))
-    (C, rest), diagonal = starts.base_from(sent, form, jnp.asarray(1e9))
+    twice = lambda w: loss(w) + loss(w + 1.0)
+    sent, both = jax.jit(
+        lambda w: (
+            opened(starts.measured(loss, w, yes, form)),
+            opened(starts.measured(twice, w + 1, yes, form)),
+        )
+    )(jnp.zeros(p * K))
+    (C, rest), diagonal = base_from(sent, form, jnp.asarray(1e9))
     H = np.kron(X.T @ X / n, np.eye(K) / K - 1 / K**2)
     np.testing.assert_allclose(diagonal, np.diag(H), rtol=1e-6)
     # eight bits of correlations: half a unit of 1/127 for each of 5 columns
     np.testing.assert_allclose(C @ C.T + jnp.diag(rest), H, atol=5 / 254 * np.diag(H).max())
-    twice = lambda w: loss(w) + loss(w + 1.0)
-    both = opened(starts.measured(twice, jnp.ones(p * K), yes, form))
     A, B = np.zeros((p, p)), np.zeros((K, K))
     A[np.triu_indices(p)], B[np.triu_indices(K)] = both
-    whole = np.asarray(jax.hessian(twice)(jnp.ones(p * K))).reshape(p, K, p, K)
+    whole = np.asarray(jax.jit(jax.hessian(twice))(jnp.ones(p * K))).reshape(p, K, p, K)
     np.testing.assert_allclose(np.diag(A), np.einsum("jaja->j", whole), rtol=1e-6)
     np.testing.assert_allclose(B[0], np.einsum("jajb->ab", whole)[0], rtol=1e-5)
 
@@ -196,8 +205,9 @@ def test_of_many_outputs_the_largest_eigenvalues_are_kept():
     root = random.standard_normal((160, 80)) / np.arange(1, 81)
     A, B = root.T @ root, np.eye(4) / 4 - 1 / 16
     A *= np.trace(B) / np.trace(A)
-    upper = lambda H: opened(code_square(jnp.asarray(H), 32))
-    (C, rest), diagonal = starts.base_from((upper(A), upper(B)), form, jnp.asarray(1e9))
+    upper = lambda H: sent_square(jnp.asarray(H), 32)
+    found = base_from((upper(A), upper(B)), form, jnp.asarray(1e9))
+    (C, rest), diagonal = jax.tree.map(np.asarray, found)
     assert C.shape == (320, 199)
     H0, H, scale = C @ C.T + np.diag(rest), np.kron(A, B) / np.trace(B), np.sqrt(diagonal)
     ours, true = (np.linalg.eigvalsh(M / scale / scale[:, None])[::-1] for M in (H0, H))
@@ -221,6 +231,24 @@ def test_bytes_are_those_that_travel():
     assert list(run.history["bytes_up"]) == [each + start, 2 * each + start, 3 * each + start]
 
 
+@pytest.mark.parametrize(("bits", "each"), [(8, 39 + 4 + 2), (64, 8 * 39 + 8)])
+def test_the_first_upload_of_a_site(bits, each):
+    """The same by its shapes: the start has eight bits also where gradients have 64."""
+    w, data = jnp.zeros((13, 3)), feddcd.load("wine")
+    f = federate(data, [np.arange(60), np.arange(60, 142)], l2=0.01).problem
+    method = FedQN(w, 0.01, bits=bits)
+
+    def upload(f):
+        down = method.broadcast(method.init_server(w), jax.random.key(0))
+        return method.client_step(f, method.init_client(f, w), down, jax.random.key(0))[1].value
+
+    value = jax.eval_shape(upload, jax.tree.map(lambda x: x[0], f))
+    _, _, first, start = (tree.nbytes(part.value) for part in _extras(value))
+    assert usual_bytes(value) + first == each
+    assert start == 4 * 13 + 13 * 12 // 2 + 4 * 6 + 4
+
+
+@pytest.mark.chaos
 def test_the_start_has_eight_bits_also_where_gradients_have_64():
     few = {"clients": 10, "tau": 6, "rounds": 1, "l2": 0.01}
     run = feddcd.run("wine", algorithm="fedqn", settings={"bits": 64}, **few)

@@ -118,7 +118,7 @@ def test_it_ends_at_the_known_optimum(fedsplit):
 
 
 @pytest.mark.usefixtures("fedsplit")
-@pytest.mark.parametrize("command", ["run", "compare"])
+@pytest.mark.parametrize("command", ["run", pytest.param("compare", marks=pytest.mark.chaos)])
 def test_the_commands_of_the_page(command):
     (line,) = [line for line in COMMANDS if line.strip().startswith(f"feddcd {command} ")]
     with pytest.raises(SystemExit) as stop:

@@ -15,6 +15,9 @@ from hypothesis import strategies as st
 from feddcd._errors import DataError
 from feddcd.data import files, libsvm, read_libsvm
 from feddcd.data._parse import Rules, parse_block, parse_lines
+from feddcd.data.check import Counts, _agreeing
+from feddcd.data.files import line_blocks
+from feddcd.data.known import KNOWN
 
 RELAXED = settings(
     max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -409,13 +412,19 @@ def mnist_file() -> Path:
     return path
 
 
-def test_mnist_in_full():
-    """Its test rows, five blocks of text; test_sources.py counts in the training rows."""
-    path = mnist_file()
+def test_mnist_in_full(monkeypatch):
+    """Its test rows, five blocks of text, unpacked once, which takes most of the time;
+    test_sources.py counts in the training rows."""
+    path, texts = mnist_file(), []
+    watched = lambda path: (texts.append(text) or text for text in line_blocks(path))
+    monkeypatch.setattr(libsvm, "line_blocks", watched)
     X, y = read_libsvm(path)
     assert (X.shape, X.nnz) == ((10_000, 778), 1_511_219)
     assert np.array_equal(np.unique(y), np.arange(10))
-    lines = bz2.decompress(path.read_bytes()).splitlines()
+    labels = dict(zip(*(part.tolist() for part in np.unique(y, return_counts=True)), strict=True))
+    source, counts = KNOWN["mnist"], Counts(len(y), 778, X.nnz, labels)
+    assert "counts agree" in _agreeing(source.test, counts, source.features, path)
+    lines = b"".join(texts).splitlines()
     assert len(lines) == 10_000
     for place in (slice(300), slice(-300, None)):
         values = [float(t.partition(b":")[2]) for line in lines[place] for t in line.split()[1:]]

@@ -321,10 +321,13 @@ def test_with_test_keeps_the_rest():
 @pytest.mark.parametrize(
     ("name", "n", "n_test", "d", "kind"),
     [
-        ("mnist", 60_000, 10_000, 780, np.ndarray),
+        # unpacking takes most of its time; test_libsvm.py reads the test rows
+        pytest.param("mnist", 60_000, 10_000, 780, np.ndarray, marks=pytest.mark.chaos),
         ("a9a", 32_561, None, 123, np.ndarray),
         ("phishing", 11_055, None, 68, np.ndarray),
-        ("rcv1-subset", 20_242, 3_507, 47_236, sparse.csr_array),
+        pytest.param(
+            *("rcv1-subset", 20_242, 3_507, 47_236, sparse.csr_array), marks=pytest.mark.chaos
+        ),
     ],
 )
 def test_known_sets_in_full(monkeypatch, name, n, n_test, d, kind):
@@ -342,6 +345,19 @@ def test_known_sets_in_full(monkeypatch, name, n, n_test, d, kind):
     if n_test:
         assert (data.X_test.shape, type(data.X_test)) == ((n_test, d), kind)
         agrees(source, source.test)
+
+
+@pytest.mark.skipif(not FOLDER, reason="FEDDCD_DATA is not set, so there are no files to read")
+def test_the_test_rows_of_rcv1(monkeypatch):
+    monkeypatch.setenv("FEDDCD_DATA", str(FOLDER))
+    source = KNOWN["rcv1-subset"]
+    assert source.test is not None
+    path = find(source.test)
+    if path is None:
+        pytest.skip(f"FEDDCD_DATA has no file {source.test.name}")
+    data = load(path)
+    assert (data.y.shape, type(data.X)) == ((3_507,), sparse.csr_array)
+    agrees(source, source.test)
 
 
 def agrees(source, file, **options):

@@ -18,7 +18,7 @@ from feddcd.durable.shapes import Compiled
 from feddcd.problems import random_quadratics
 from federations import EXACT
 
-PAIRS, PARTS = 60, 20  # a sample; make chaos follows all
+PAIRS, PARTS = 30, 20  # a sample; make chaos follows all
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -122,9 +122,9 @@ def survives(folder: Path, faults, algorithm=PLAIN) -> None:
 
 
 def test_every_crash_point_of_a_site_and_the_server(folder):
-    """At each of them a site crashes in two ways of seven, which take turns. The other sites
+    """At each of them a site crashes in one way of seven, which take turns. The other sites
     run the same code; the pairs below draw their points, too."""
-    faults = [fault for n, fault in enumerate(points("a")) if (n - n // len(HOW)) % len(HOW) < 2]
+    faults = [fault for n, fault in enumerate(points("a")) if (n - n // len(HOW)) % len(HOW) < 1]
     assert {fault.at for fault in faults} == set(range(length("a")))
     assert len({fault[2:] for fault in faults}) == len(HOW)
     for number, fault in enumerate([*faults, *points("server")]):
@@ -216,11 +216,12 @@ def test_all_pairs_of_crash_points(part, folder):
         assert follow(folder, first) > 0
 
 
-def test_runs_that_are_known_to_go_on_alike_do(folder):
+@pytest.mark.parametrize("count", [60, pytest.param(120, marks=pytest.mark.chaos)])
+def test_runs_that_are_known_to_go_on_alike_do(count, folder):
     """The shortcut of all pairs, tried on some: what it leaves out ends as what it follows."""
     draw = np.random.default_rng(0)
     by_end: dict[tuple, list[bytes]] = {}
-    for i in draw.choice(len(everything()), 120, replace=False):
+    for i in draw.choice(len(everything()), count, replace=False):
         fault = everything()[i]
         made = play(folder / "run", [fault])
         end = made.ends[0] if fault.where != "server" else fault

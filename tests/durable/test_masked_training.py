@@ -38,6 +38,7 @@ from feddcd.sums.job import fresh_nonce
 from feddcd.sums.proof import SignedAnswer
 from federations import ALGORITHMS, DIRECT
 from masked_world import ROUNDS, SITES, MaskedDeployment, job, keys, roster
+from slices import sliced
 
 TRIED = 12  # of all crash points; make chaos follows each
 SIX = ("feddcd", "accfeddcd", "pointsaga", "fedavg", "scaffold-2", "fedqn")
@@ -89,7 +90,7 @@ def coarse(value, part):
     return {k or "value": x for k, x in scaled.items()}, tree.restore(value, errors)
 
 
-@pytest.mark.parametrize("name", SIX)
+@pytest.mark.parametrize("name", sliced(SIX, ("feddcd", "fedavg", "scaffold-2", "fedqn")))
 def test_in_sums_as_in_the_clear(name, folder, monkeypatch):
     """And whatever the rounding, sums that are conserved stay so: what left is what counts."""
     tau = 4 if name == "fedqn" else 3

@@ -174,7 +174,7 @@ class Machine(RuleBasedStateMachine):
 
 TestMachine = Machine.TestCase
 TestMachine.settings = settings(
-    max_examples=6,
+    max_examples=3,
     stateful_step_count=25,
     deadline=None,
     derandomize=True,

@@ -206,8 +206,8 @@ def test_many_features_stay_sparse(monkeypatch):
     ("make", "algorithm", "penalty"),
     [
         (FederatedRidge, "feddcd", 1000.0),
-        (FederatedPoissonRegressor, "accfeddcd", 1.0),
-        (FederatedPoissonRegressor, "pointsaga", 30.0),
+        pytest.param(FederatedPoissonRegressor, "accfeddcd", 1.0, marks=pytest.mark.chaos),
+        pytest.param(FederatedPoissonRegressor, "pointsaga", 30.0, marks=pytest.mark.chaos),
         (FederatedLogisticRegression, "fednewton", 1.0),
     ],
 )

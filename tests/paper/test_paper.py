@@ -11,6 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.special import logsumexp
+from sklearn.linear_model import LogisticRegression
 
 from feddcd._errors import FolderError, SpecError
 from feddcd.cli.app import main
@@ -276,6 +278,20 @@ def test_sgd_in_step_is_sgd(monkeypatch, lr, batch_size):
             solve = jax.vmap(lambda f, s=solver: s(f, w, jax.random.key(0)).w)
             found.append(eqx.filter_jit(solve)(f))
         np.testing.assert_allclose(found[0], found[1], rtol=1e-12, atol=1e-12)
+
+
+def test_the_optimum_is_scikit_learns():
+    """Of clients that count equally, whatever their size."""
+    data, kind = load("wine"), PROBLEMS["digits-softmax"]
+    parts = np.split(np.arange(len(data.y)), [20, 90])
+    each = np.concatenate([np.full(len(part), 1 / (3 * len(part))) for part in parts])
+    with jax.enable_x64(True):
+        found = players.optimum(data, parts, kind)
+    peer = LogisticRegression(C=1 / kind.l2, fit_intercept=False, tol=1e-9, max_iter=9999)
+    W = peer.fit(data.X, data.y, sample_weight=each).coef_.T
+    Z = data.X @ W
+    losses = logsumexp(Z, axis=1) - Z[np.arange(len(Z)), data.y.astype(int)]
+    assert found == pytest.approx(each @ losses + kind.l2 / 2 * np.sum(W**2), abs=1e-7)
 
 
 def test_the_median_counts_those_that_never_got_there():

@@ -39,6 +39,7 @@ def authors():
     return runs
 
 
+@pytest.mark.chaos  # test_paper.py has that of a small set
 def test_the_optimum_of_the_rcv1_subset():
     """0.4087224754 is of all rows together; with 100 clients that count equally, of which the
     last has 244 rows and the others 202, it is another."""

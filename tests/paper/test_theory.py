@@ -326,6 +326,7 @@ class TestParts:
         assert bound.q**rates.CHAIN_D < 1e-16
 
 
+@pytest.mark.chaos  # test_rates.py has less of the same
 class TestMeasured:
     @pytest.mark.parametrize("name", rates.METHODS)
     def test_never_worse_than_the_bound(self, name):
@@ -382,10 +383,23 @@ class TestMeasured:
         assert gaps("FedAvg").mean(0)[-500:].min() > 0.01
 
 
-def test_the_figure(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(rates, "errors", errors)
+def better_than_the_bound(name: str) -> np.ndarray:
+    """Stands in for `errors`, which take seconds."""
+    rate = lambda tau: rates.METHODS[name].rate(rates.N, tau, rates.ALPHA, rates.BETA)
+    return np.array([[[rate(tau).at(t) * 0.99**t for t in range(600)]] * 2 for tau in rates.TAUS])
+
+
+def above_the_bound(name: str) -> np.ndarray:
+    """Stands in for `chain_gaps`."""
+    return np.minimum(1, 10 * np.maximum(least()[None, :400], [[0.01], [0.02]]))
+
+
+@pytest.mark.parametrize("measured", [False, pytest.param(True, marks=pytest.mark.chaos)])
+def test_the_figure(measured, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(rates, "errors", errors if measured else better_than_the_bound)
     stand_in = {"SCAFFOLD": "FedAvg"}  # whose gaps other tests have made
-    monkeypatch.setattr(rates, "chain_gaps", lambda name: gaps(stand_in.get(name, name)))
+    slow = lambda name: gaps(stand_in.get(name, name))
+    monkeypatch.setattr(rates, "chain_gaps", slow if measured else above_the_bound)
     folder = tmp_path / "new" / "folder"
     assert TestCommand.run(f"--out {shlex.quote(str(folder))}") == 0
     assert "picture:" in capsys.readouterr().out

@@ -15,7 +15,7 @@ from feddcd.measure import certify
 from feddcd.participation import UniformSubset
 from feddcd.problems import Stacks, each, groups, of_client, of_some, size_groups, summed
 from feddcd.simulator.simulate import federation, one_round, start
-from feddcd.solvers import SGD, NewtonCG
+from feddcd.solvers import SGD, GradientDescent, NewtonCG
 
 SIZES = np.array([3, 90, 5, 4, 17, 2, 16])
 
@@ -85,11 +85,19 @@ def test_every_question_has_the_same_answer(monkeypatch, sparse):
     jax.tree.map(same, answers(one.problem), answers(several.problem))
 
 
+METHODS = {
+    "simple": FedDCD(GradientDescent(steps=3)),
+    "feddcd": FedDCD(NewtonCG(space="parameters")),
+    "fedavg": FedAvg(SGD(epochs=2, batch_size=3)),
+}
+
+
 @pytest.mark.parametrize(
     ("method", "side_by_side"),
     [
-        ("feddcd", False),
+        ("simple", False),
         ("fedavg", True),
+        pytest.param("feddcd", False, marks=pytest.mark.chaos),
         pytest.param("feddcd", True, marks=pytest.mark.chaos),
         pytest.param("fedavg", False, marks=pytest.mark.chaos),
     ],
@@ -97,8 +105,7 @@ def test_every_question_has_the_same_answer(monkeypatch, sparse):
 def test_rounds_are_the_same_to_rounding(monkeypatch, method, side_by_side):
     """Mini-batches, too: which rows a client takes does not depend on its padding."""
     one, several = both(monkeypatch)
-    solver = NewtonCG(space="parameters") if method == "feddcd" else SGD(epochs=2, batch_size=3)
-    algorithm = FedDCD(solver) if method == "feddcd" else FedAvg(solver)
+    algorithm = METHODS[method]
     who = UniformSubset(len(SIZES), 4)
 
     def after(made):

@@ -22,6 +22,8 @@ from federations import ALGORITHMS, TAU, D, N, play, quadratics
 SIZES = (4, 11, 6, 9)  # unequal clients
 FOUR = {"partition": "contiguous", "clients": 4, "l2": 0.1}  # of the rows in a file
 LOSSY = {"tau": 3, "loss": 0.3, "settings": {"start": "model"}}
+SOME_LOST = {"tau": 2, "loss": 0.1}
+BATCHES = {"settings": {"epochs": 2, "batch_size": 4}}
 
 
 @pytest.fixture
@@ -64,7 +66,9 @@ class TestEngine:
         assert np.array_equal(one.model, two.model)
         assert not np.array_equal(one.records.objective, other.records.objective)
 
-    @pytest.mark.parametrize("name", ["feddcd", "accfeddcd", "scaffold-2"])
+    @pytest.mark.parametrize(
+        "name", ["feddcd", "scaffold-2", pytest.param("accfeddcd", marks=pytest.mark.chaos)]
+    )
     def test_one_by_one_equals_side_by_side(self, name):
         algorithm = ALGORITHMS[name].make(N, TAU, jnp.zeros(D))
         run = lambda side_by_side: play(
@@ -91,7 +95,10 @@ class TestEngine:
             assert len(set(records.asked)) > 1
             assert np.array_equal(records.steps, 3 * records.asked), f"{side_by_side=}"
 
-    @pytest.mark.parametrize("algorithm", [FedDCD(), FedAvg(SGD(batch_size=4, epochs=2))])
+    # test_solvers.py has mini-batches with and without padding
+    STEPS = pytest.param(FedAvg(SGD(batch_size=4, epochs=2)), marks=pytest.mark.chaos)
+
+    @pytest.mark.parametrize("algorithm", [FedDCD(), STEPS])
     def test_padding_has_no_influence(self, algorithm):
         X, y, parts = rows()
         f = federate(Dataset("made", X, y), parts, l2=0.1).problem
@@ -169,7 +176,7 @@ class TestColumns:
         run = lambda **settings: feddcd.run(
             data_file, rounds=7, **FOUR, algorithm="accfeddcd", tau=2, settings=settings
         )
-        two, one = run(sets=2), run(sets=1, kappa=0.1, solver="gd")
+        two, one = run(sets=2, solver="gd"), run(sets=1, kappa=0.1, solver="gd")
         assert two.history["iteration"].tolist() == [1, 1, 2, 2, 3, 3, 4]
         assert two.history["round"].tolist() == [1, 2, 3, 4, 5, 6, 7]
         assert two.history["uploads"].tolist() == [2, 4, 6, 8, 10, 12, 14]
@@ -234,10 +241,11 @@ class TestResume:
         ("algorithm", "more"),
         [
             ("feddcd", LOSSY),
-            ("accfeddcd", {"tau": 2, "loss": 0.1}),
-            ("scaffold", {"tau": 2, "loss": 0.1, "settings": {"epochs": 2, "batch_size": 4}}),
-            pytest.param("pointsaga", {"tau": 2, "loss": 0.1}, marks=pytest.mark.chaos),
-            pytest.param("fednewton", {"tau": 2, "loss": 0.1}, marks=pytest.mark.chaos),
+            ("accfeddcd", SOME_LOST | {"settings": {"solver": "gd"}}),
+            pytest.param("accfeddcd", SOME_LOST, marks=pytest.mark.chaos),
+            pytest.param("scaffold", SOME_LOST | BATCHES, marks=pytest.mark.chaos),
+            pytest.param("pointsaga", SOME_LOST, marks=pytest.mark.chaos),
+            pytest.param("fednewton", SOME_LOST, marks=pytest.mark.chaos),
         ],
     )
     def test_bit_identical(self, algorithm, more, data_file, tmp_path):
