@@ -8,7 +8,7 @@ import pytest
 
 from chaos import World
 from feddcd.algorithms import Scaffnew
-from feddcd.durable.shapes import shapes
+from feddcd.durable.shapes import Compiled, shapes
 from feddcd.participation import Everyone, broadcast_key, client_key, round_keys
 from feddcd.simulator import threads
 from feddcd.simulator.lanes import advance_lanes, lanes
@@ -90,7 +90,7 @@ def test_in_lanes():
 
 
 def test_deployed_as_simulated():
-    made = World(SKIP, quadratics(F), seed=0)
+    made = World(Compiled(SKIP), quadratics(F), seed=0)
     for row in range(N):
         made.join(f"site{row}", row)
     for _ in range(FEW):

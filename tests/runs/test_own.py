@@ -305,7 +305,7 @@ class TestProblem:
     @pytest.mark.parametrize(
         "names",
         [
-            ["pointsaga", "fednewton", "mbsgd"],
+            ["fednewton", "mbsgd"],
             pytest.param(
                 ["feddcd", "pointsaga", "fednewton", "fedavg", "mbsgd"], marks=pytest.mark.chaos
             ),
@@ -319,7 +319,8 @@ class TestProblem:
         Xs, ys = (np.concatenate([a[p] / len(p) ** 0.5 for p in PARTS]) for a in (X, y))
         best = np.linalg.solve(Xs.T @ Xs + 0.3 * np.eye(D), Xs.T @ ys)
         np.testing.assert_allclose(race["fednewton"].model, best, atol=1e-9)
-        np.testing.assert_allclose(race["pointsaga"].model, best, atol=1e-6)
+        if "pointsaga" in names:
+            np.testing.assert_allclose(race["pointsaga"].model, best, atol=1e-6)
         assert list(race.results) == names
         assert all(0 <= r.certificate.gap < 1 for r in race.results.values())
 
@@ -476,6 +477,11 @@ UNEQUAL = NETWORK | {
 NETWORK |= {"clients": 4}
 
 
+@cache
+def unequal_run() -> feddcd.Result:
+    return feddcd.run(images(), model=Convolution(jax.random.key(0)), **UNEQUAL)
+
+
 class TestNetwork:
     @pytest.mark.parametrize(
         ("algorithm", "settings"),
@@ -512,8 +518,7 @@ class TestNetwork:
     def test_measures_are_those_of_the_module(self):
         """F/N and the score in NumPy, over clients of unequal size."""
         X, y = images()
-        parts, options = UNEQUAL["parts"], {**UNEQUAL, "rounds": 2}
-        result = feddcd.run((X, y), model=Convolution(jax.random.key(0)), **options)
+        parts, result = UNEQUAL["parts"], unequal_run()
         z = jax.vmap(result.model)(X.astype(np.float32))
         losses = jax.nn.logsumexp(z, axis=1) - z[np.arange(len(y)), y.astype(int)]
         weights = jax.tree.leaves(eqx.filter(result.model, eqx.is_inexact_array))
@@ -527,12 +532,12 @@ class TestNetwork:
     def test_goes_on_bit_for_bit(self, tmp_path):
         start = Convolution(jax.random.key(0))
         given = {"parts": UNEQUAL["parts"], "loss": entropy, "score": right}
-        whole = feddcd.run(images(), model=start, **UNEQUAL)
+        whole = unequal_run()
         assert whole.history["objective"][-1] < whole.history["objective"][0]
         feddcd.run(images(), model=start, out=tmp_path / "a", **{**UNEQUAL, "rounds": 3})
         rest = feddcd.resume(tmp_path / "a", images(), model=start, rounds=6, **given)
         assert_same_rounds(rest, whole)
-        with pytest.raises(FolderError, match=r"its data, .*model in Python.*data=.*, model=..."):
+        with pytest.raises(FolderError, match=r"its data and model and .*in Python.*model=..."):
             feddcd.resume(tmp_path / "a")
         other = Convolution(jax.random.key(1))
         with pytest.raises(FolderError, match="belongs to other data"):

@@ -62,8 +62,7 @@ LONG = pytest.mark.chaos
 
 @pytest.mark.parametrize(
     ("name", "algorithm", "rounds", "gap"),
-    [pytest.param("a9a", *row, marks=LONG) for row in DUAL]
-    + [pytest.param("phishing", *row, marks=[LONG] * (row[0] != "feddcd")) for row in DUAL],
+    [pytest.param(name, *row, marks=LONG) for name in OPTIMA for row in DUAL],
 )
 def test_dual_methods_fall_to_the_published_optimum(name, algorithm, rounds, gap):
     bound = OPTIMA[name] + gap

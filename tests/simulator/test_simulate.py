@@ -16,13 +16,14 @@ from feddcd.participation import Available, UniformSubset
 from feddcd.problems import Dense
 from feddcd.runs.sizes import message_sizes
 from feddcd.simulator.simulate import federation
-from feddcd.solvers import SGD
+from feddcd.solvers import SGD, GradientDescent
 from federations import ALGORITHMS, TAU, D, N, play, quadratics
 
 SIZES = (4, 11, 6, 9)  # unequal clients
 FOUR = {"partition": "contiguous", "clients": 4, "l2": 0.1}  # of the rows in a file
 LOSSY = {"tau": 3, "loss": 0.3, "settings": {"start": "model"}}
 SOME_LOST = {"tau": 2, "loss": 0.1}
+TWO = {"tau": 2, "settings": {"sets": 2, "solver": "gd"}}
 BATCHES = {"settings": {"epochs": 2, "batch_size": 4}}
 
 
@@ -98,7 +99,9 @@ class TestEngine:
     # test_solvers.py has mini-batches with and without padding
     STEPS = pytest.param(FedAvg(SGD(batch_size=4, epochs=2)), marks=pytest.mark.chaos)
 
-    @pytest.mark.parametrize("algorithm", [FedDCD(), STEPS])
+    NEWTON = pytest.param(FedDCD(), marks=pytest.mark.chaos)
+
+    @pytest.mark.parametrize("algorithm", [FedDCD(GradientDescent(steps=5)), NEWTON, STEPS])
     def test_padding_has_no_influence(self, algorithm):
         X, y, parts = rows()
         f = federate(Dataset("made", X, y), parts, l2=0.1).problem
@@ -173,14 +176,18 @@ class TestColumns:
         assert np.array_equal(history["round"], np.arange(1, 13))
 
     def test_an_iteration_of_accfeddcd_is_two_rounds(self, data_file):
-        run = lambda **settings: feddcd.run(
-            data_file, rounds=7, **FOUR, algorithm="accfeddcd", tau=2, settings=settings
-        )
-        two, one = run(sets=2, solver="gd"), run(sets=1, kappa=0.1, solver="gd")
+        two = feddcd.run(data_file, rounds=7, **FOUR, algorithm="accfeddcd", **TWO)
         assert two.history["iteration"].tolist() == [1, 1, 2, 2, 3, 3, 4]
         assert two.history["round"].tolist() == [1, 2, 3, 4, 5, 6, 7]
         assert two.history["uploads"].tolist() == [2, 4, 6, 8, 10, 12, 14]
         assert two.summary["iterations"] == 4
+
+    @pytest.mark.chaos
+    def test_or_one_with_one_set(self, data_file):
+        settings = {"sets": 1, "kappa": 0.1, "solver": "gd"}
+        one = feddcd.run(
+            data_file, rounds=7, **FOUR, algorithm="accfeddcd", tau=2, settings=settings
+        )
         assert one.history["iteration"].tolist() == [1, 2, 3, 4, 5, 6, 7]
 
     @pytest.mark.parametrize("weighting", ["clients", "samples"])
@@ -241,7 +248,7 @@ class TestResume:
         ("algorithm", "more"),
         [
             ("feddcd", LOSSY),
-            ("accfeddcd", SOME_LOST | {"settings": {"solver": "gd"}}),
+            ("accfeddcd", TWO),
             pytest.param("accfeddcd", SOME_LOST, marks=pytest.mark.chaos),
             pytest.param("scaffold", SOME_LOST | BATCHES, marks=pytest.mark.chaos),
             pytest.param("pointsaga", SOME_LOST, marks=pytest.mark.chaos),
