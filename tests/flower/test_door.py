@@ -16,8 +16,9 @@ from sqlalchemy import create_engine
 
 from feddcd._pace import LinePace, Pace, network_of
 from feddcd.flower import _connections, link
+from feddcd.flower._messages import SECRET
 from feddcd.flower._responses import Clock, TooLarge, bound
-from feddcd.flower.link import LARGEST, SECRET, SETTINGS, SITES, DeskRoute, Doors
+from feddcd.flower.link import LARGEST, SETTINGS, SITES, DeskRoute, Doors
 
 INSIDE, SITE = 4711, "/v1/fleet/pull-messages"
 PASSWORD = b"s" * 32

@@ -1,6 +1,7 @@
 """Real processes: a SuperLink and four SuperNodes with TLS and keys, killed at different moments.
 
-In `make test` each kind of program is killed once; `make chaos` kills many, and lets a site retire.
+In `make test` four sites make a table, and one and the coordinator are killed; `make chaos` trains,
+kills many, and lets a site retire.
 """
 
 import re
@@ -11,11 +12,13 @@ import sys
 import numpy as np
 import pandas
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 
 pytest.importorskip("flwr")
 
 from docs_blocks import DOCS, ROOT, printed, run_line
 from feddcd import FederatedGLM
+from feddcd._errors import FlowerError
 from feddcd.analysis.plan import RegressionPlan
 from feddcd.data import load
 from feddcd.federation.config import Config
@@ -26,8 +29,19 @@ from feddcd.federation.machine.keys import write_pair
 from feddcd.federation.machine.processes import Group
 from feddcd.federation.machine.programs import free_port, node
 from feddcd.federation.wire import read_refusal, unpack_message
+from feddcd.flower import node as site_node
+from feddcd.flower.node import SiteNode
 from feddcd.runs.spec import Spec
-from flower_world import Up, duals, model, optimum, share_compiled, simulate, simulated
+from flower_world import (
+    Up,
+    duals,
+    model,
+    optimum,
+    share_compiled,
+    simulate,
+    simulated,
+    soon_back,
+)
 from hostile import CALLS, attempts, bundle, send_bundle
 
 pytestmark = pytest.mark.processes
@@ -50,7 +64,7 @@ def feddcd(what, home, *more):
     return run_line(DOCS / "deploy.md", line, home.path.parent)
 
 
-def as_printed(folder):
+def as_printed(folder, **more):
     """Commands as they stand in the README and on the page on deployment, on the port that they
     take: what `init` makes, and what is to follow."""
     folder.mkdir()
@@ -62,7 +76,8 @@ def as_printed(folder):
     share_compiled(home)
     settings = (home.path / "federation.toml").read_text()
     assert "rounds = 3\n" in settings
-    for name, value in {"deadline": 30.0, "patience": 300.0, "l2": 200.0}.items():
+    given = {"deadline": 30.0, "patience": 300.0, "l2": 200.0, **more}
+    for name, value in given.items():
         settings, found = re.subn(rf"^{name} = .*$", f"{name} = {value}", settings, flags=re.M)
         assert found == 1
     (home.path / "federation.toml").write_text(settings)
@@ -146,6 +161,37 @@ def attack(up, trace, said):
     said["answers"] = send_bundle(inside(up.home), fab)
 
 
+def check_attack(home, said, trace):
+    """Nobody but sites is let in, and no code from outside ran, not even the coordinator's."""
+    answers = said.pop("answers")
+    assert said == dict.fromkeys(said, "403")
+    assert len(said) == len(CALLS)
+    assert list(trace.iterdir()) == []
+    assert [read_refusal(unpack_message(answer)).reason for answer in answers] == [
+        f"{site}: it could not read the message; its own log says why" for site in SITES
+    ]
+    for site in SITES:
+        noted = (home.site(site) / "site.log").read_text()
+        assert "code from outside was not fetched and not run" in noted
+        assert "came with the bundle outsider/hostile 1.0.0, sha256 " in noted
+    assert (
+        "refused: POST /v1/control/start-run from 127.0.0.2: 403"
+        in (home.server / "superlink.log").read_text()
+    )
+
+
+def test_the_printed_federation_trains_inspects_and_verifies(tmp_path):
+    """In one process, by a quick method; `make chaos` does it with processes, and kills them."""
+    home, (_, inspect, verify) = as_printed(tmp_path / "a folder", algorithm='"mbsgd"')
+    feddcd("simulate", home)
+    inspected, _ = (
+        run_line(DOCS / "deploy.md", line, home.path.parent) for line in (inspect, verify)
+    )
+    assert ": 3 rounds, epoch " in inspected
+    np.testing.assert_allclose(model(home), simulated(home), rtol=0, atol=1e-8)
+
+
+@pytest.mark.chaos
 def test_killed_processes_do_not_move_the_model(tmp_path, stranger):
     """Of the federation that the README and the page on deployment make."""
     home, (up, inspect, verify) = as_printed(tmp_path / "a folder")
@@ -166,23 +212,7 @@ def test_killed_processes_do_not_move_the_model(tmp_path, stranger):
     assert inspected.count("settled") == 4
     assert verify == "feddcd federation verify fed"  # which `train` ran
 
-    # nobody but sites is let in, and no code from outside ran, not even the coordinator's
-    answers = said.pop("answers")
-    assert said == dict.fromkeys(said, "403")
-    assert len(said) == len(CALLS)
-    assert list(trace.iterdir()) == []
-    assert [read_refusal(unpack_message(answer)).reason for answer in answers] == [
-        f"{site}: it could not read the message; its own log says why" for site in SITES
-    ]
-    for site in SITES:
-        noted = (home.site(site) / "site.log").read_text()
-        assert "code from outside was not fetched and not run" in noted
-        assert "came with the bundle outsider/hostile 1.0.0, sha256 " in noted
-    assert (
-        "refused: POST /v1/control/start-run from 127.0.0.2: 403"
-        in (home.server / "superlink.log").read_text()
-    )
-
+    check_attack(home, said, trace)
     held = check(home, "y")
     total = np.abs(np.sum(held, axis=0)).max()
     assert total <= 1e-10 * (1 + np.abs(held).max())
@@ -210,40 +240,67 @@ def test_twelve_rounds_with_many_kills(tmp_path, algorithm, conserved):
     assert end["messages"]["settle"] == 2 * 3  # for the departure, and at the end
 
 
-def test_the_regression_table_of_three_sites_and_one_that_refuses(tmp_path):
-    """TLS and keys as above; the table is that of one process, and the refusal is shown. Sums are
-    masked, and after the first of them the coordinator and a site are killed."""
+def table_of_four(folder):
+    """A regression over four sites that take no part in training: they load no JAX."""
     d = load("breast-cancer")
     data = pandas.DataFrame(d.X[:, [0, 1, 4]], columns=["radius", "texture", "smooth"])
-    data = data.assign(benign=d.y.astype(int), site=[f"site-{1 + i % 4}" for i in range(len(d.y))])
+    data = data.assign(benign=d.y.astype(int), site=[SITES[i % 4] for i in range(len(d.y))])
     formula = "radius ~ benign + texture + smooth"  # least squares: few messages
     plan = RegressionPlan(formula, "gaussian")
     config = Config("test", plan=plan, deadline=60.0, patience=300.0, port=free_port())
     parts = {site: rows.drop(columns="site") for site, rows in data.groupby("site")}
-    home = create(tmp_path / "fed", list(parts), config, data=parts)
-    share_compiled(home)
-    for site in SITES[:3]:  # for tables alone: they load no JAX
+    home = create(folder / "fed", SITES, config, data=parts)
+    for site in SITES:
         rules = home.site(site) / "policy.toml"
         rules.write_text(rules.read_text().replace("training = true", "training = false"))
-    (home.site("site-4") / "policy.toml").write_text("min_rows = 1000\ncomplete = true\n")
-    watcher, up, killed = Watcher(), Up(home), []
+    return home, FederatedGLM("gaussian", formula).fit(data, groups="site")
+
+
+def turn_away(home, monkeypatch):
+    """A site with a key that nobody registered."""
+    monkeypatch.setattr(site_node, "PATIENCE_S", 0.0)
+    address, authority = f"127.0.0.1:{home.config().port}", (home.server / "ca.crt").read_bytes()
+    key = ec.generate_private_key(ec.SECP384R1())
+    nothing = lambda *_: None
+    stranger = SiteNode(address, authority, key, nothing, nothing, nothing, nothing)
+    with (
+        stranger._client,
+        pytest.raises(FlowerError, match="does not let this site in: it does not know the key"),
+    ):
+        stranger.serve()
+
+
+def test_four_sites_make_the_table_of_one_process_whoever_is_killed(tmp_path, monkeypatch):
+    """TLS, keys and masked sums. After the first of them the coordinator and a site are killed, and
+    strangers knock meanwhile."""
+    home, model = table_of_four(tmp_path)
+    up, killed, trace, said = Up(home, extra=soon_back(tmp_path)), [], tmp_path / "trace", {}
+    trace.mkdir()
+    watcher = Watcher()
 
     def kill(up, event):
         watcher(up, event)
         if event["event"] == "exchange" and not killed:
-            killed.append(event)
+            killed.extend(["site-1", "coordinator"])
             up.kill("site-1")
             up.kill_coordinator()
+            turn_away(home, monkeypatch)
+            attack(up, trace, said)
 
     assert up.watch(kill, LIMIT_S) == 0, up.said()
-    model = FederatedGLM("gaussian", formula).fit(data[data.site != "site-4"], groups="site")
+    assert up.line in printed(ROOT / "README.md")
+    assert killed == ["site-1", "coordinator"]
     table = pandas.read_csv(home.server / "glm" / "coefficients.csv", index_col="name")
     np.testing.assert_allclose(table, model.table_, rtol=1e-8)
-    assert "refused: site-4: refused by the rules of this site" in up.said(), "without the number"
     (end,) = watcher.of("finished")
-    assert end["sites"] == SITES[:3]
+    assert end["sites"] == SITES
     assert watcher.of("goes on")
-    assert "site-4: signed the roster; it takes no part in this job" in feddcd("verify", home)
+    assert len(watcher.of("greeting")) == 2
+    assert "site-1 died and is started again" in up.said()
+    verified = feddcd("verify", home)
+    for site in SITES:
+        assert f"{site}: signed" in verified
+    check_attack(home, said, trace)
 
 
 @pytest.mark.chaos

@@ -36,9 +36,9 @@ from flwr.supercore.task_identity import TaskIdentity
 from feddcd._errors import FlowerError
 from feddcd.federation.machine.keys import Authority
 from feddcd.flower import node
-from feddcd.flower._messages import FEW, unwrap, wrap
+from feddcd.flower._messages import BUNDLE, FEW, unwrap, wrap
 from feddcd.flower.answering import Ended, Overrun, _reply, packed
-from feddcd.flower.node import BUNDLE, SiteNode
+from feddcd.flower.node import SiteNode
 
 
 class Over(Exception):

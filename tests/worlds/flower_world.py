@@ -7,9 +7,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import ClassVar
 
 import equinox as eqx
@@ -32,6 +33,8 @@ from feddcd.participation import AbstractParticipation, Cohort
 from feddcd.simulator.simulate import federation, one_round, start
 from feddcd.solvers import NewtonCG, Tolerance
 
+NONE: Mapping[str, str] = MappingProxyType({})
+
 
 def share_compiled(home: FederationFolder) -> None:
     """What XLA makes at one of them serves all: each has a folder of its own, here the same."""
@@ -41,19 +44,35 @@ def share_compiled(home: FederationFolder) -> None:
         (folder / "compiled").symlink_to(shared, target_is_directory=True)
 
 
+# A link lets a killed node back in after two of its intervals: here ten seconds each, not thirty
+SOON_BACK = """
+import sys
+if "feddcd.federation.machine.serve" in sys.orig_argv:
+    import flwr.common.constant
+    flwr.common.constant.HEARTBEAT_DEFAULT_INTERVAL = 10
+"""
+
+
+def soon_back(folder: Path) -> dict[str, str]:
+    """The environment of programs whose nodes are let back in soon after they were killed."""
+    (folder / "sitecustomize.py").write_text(SOON_BACK)
+    paths = filter(None, (str(folder), os.environ.get("PYTHONPATH")))
+    return {"PYTHONPATH": os.pathsep.join(paths)}
+
+
 class Up:
     """`feddcd federation up`, as it is printed, beside the folder; `when(event)` is called for
     each event, and may kill."""
 
-    def __init__(self, home: FederationFolder, *options: str):
+    def __init__(self, home: FederationFolder, *options: str, extra: Mapping[str, str] = NONE):
         self.home = home
         line = shlex.join(["feddcd", "federation", "up", home.path.name, *options])
         self.place = home.events.stat().st_size if home.events.exists() else 0
         self.log = (home.path / "up.log").open("ab")
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         self.process = subprocess.Popen(
-            ["bash", "-c", f"exec {line}"], cwd=home.path.parent, env=os.environ | {"PATH": path},
-            stdout=self.log, stderr=self.log,
+            ["bash", "-c", f"exec {line}"], cwd=home.path.parent,
+            env={**os.environ, "PATH": path, **extra}, stdout=self.log, stderr=self.log,
         )  # fmt: skip
         self.line = line
 

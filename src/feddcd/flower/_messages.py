@@ -1,4 +1,4 @@
-"""Our bytes in Flower's messages, never pickled.
+"""Our bytes in Flower's messages, never pickled; and the names that both sides of the link know.
 
 Flower sends each part of a message by a call of its own: few bytes are one part, many an array,
 which it cuts into pieces.
@@ -9,6 +9,8 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 
 _RECORD, _NAME = "feddcd", "packed"
 FEW = 1 << 20  # bytes
+BUNDLE = "feddcd/no-code"  # the name that the coordinator gives to one without code
+SECRET = "x-feddcd-inside"  # the header of the inner door
 
 
 def wrap(data: bytes) -> RecordDict:

@@ -38,9 +38,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from .. import _errors
 from . import FlowerExchange
-from ._replies import RepliesGrid
-from .link import SECRET
-from .node import BUNDLE
+from ._messages import BUNDLE, SECRET
 
 # Flower wants names of components; nobody imports them
 _PROJECT = f"""\
@@ -121,6 +119,10 @@ class Inside(NamedTuple):
             _call(client.StopRun, StopRunRequest(run_id=run))
 
     def conduct(self, run: int, coordinate: Callable[[FlowerExchange], None]) -> None:
+        from ._replies import (
+            RepliesGrid,
+        )  # Flower's grid loads a database, which others do not need
+
         request = AcquireTaskRequest(supported_task_types=[TaskType.SERVER_APP])
         with self._client(RuntimeHttpClient) as client:
             taken = client.AcquireTask(request)

@@ -29,6 +29,7 @@ from flwr.superlink.cli import flower_superlink
 from .._pace import LinePace, Pace
 from .._text import printable
 from ._connections import Connection
+from ._messages import SECRET
 
 SITES = frozenset(
     f"/v1/fleet/{call}"
@@ -37,7 +38,6 @@ SITES = frozenset(
         "pull-object", "confirm-message-received", "push-messages", "push-object",
     )
 )  # fmt: skip
-SECRET = "x-feddcd-inside"
 LARGEST = 16 << 20  # bytes of one request; Flower cuts arrays into pieces of 5 MiB
 LARGEST_HEAD = 16 << 10  # bytes of its headers
 LONGEST_LINE = 200  # letters of a stranger's path in the log

@@ -49,7 +49,7 @@ from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 from .. import _errors
 from .._pace import LinePace
 from .._text import printable
-from ._messages import wrap
+from ._messages import BUNDLE, wrap
 from ._responses import LARGEST, Clock, TooLarge, bound
 from .answering import Ended, Overrun, Packed, packed
 
@@ -57,7 +57,6 @@ UNREAD = 3  # lines in a minute about messages that cannot be read
 PARTS = 10_000  # of one message
 SOONEST_S, LATEST_S = 0.2, 2.0  # between two looks for a message
 PATIENCE_S = 30.0  # until a node that is not let in gives up
-BUNDLE = "feddcd/no-code"  # the name that the coordinator gives to one without code
 Say = Callable[[str], None]
 Answerer = Callable[[str, dict[str, bytes]], Packed]
 Made = TypeVar("Made")
