@@ -27,6 +27,7 @@ from feddcd.participation import PARTICIPATIONS
 from feddcd.runs.build import build
 from feddcd.runs.spec import Spec
 from feddcd.solvers import SOLVERS
+from slices import sliced
 
 QUICK = "--clients 4 --tau 3 --rounds 4 --certify-every 2"  # equal shapes are compiled once
 NAMES = list(ALGORITHMS)
@@ -151,7 +152,10 @@ def test_quiet_prints_nothing(capsys):
 
 @plain
 def test_a_target_ends_the_run_early():
-    feddcd("run --data wine --clients 4 --rounds 90 --certify-every 2 --target-gap 1 --out a -q")
+    feddcd(
+        "run --data wine --clients 4 --rounds 90 --certify-every 2 --target-gap 1 "
+        "--algorithm fedavg --out a -q"
+    )
     found = summary("a")
     assert found["certified_gap"] <= 1
     assert found["rounds"] < 90
@@ -198,15 +202,14 @@ def test_the_issue_and_the_table_agree_on_the_algorithms():
     assert set(NAMES) >= PROMISED | {"mbsgd"}
 
 
-OURS = PROMISED | {"mbsgd"}
-SLOW = [pytest.param(name, marks=[pytest.mark.chaos] * (name not in OURS)) for name in NAMES]
+USUAL = {"feddcd", "fednewton", "scaffold", "mbsgd"}  # a dual one, one that needs everyone
 STATELESS = {
     name for name, row in ALGORITHMS.items() if issubclass(row.algorithm, AbstractStateless)
 }
 
 
 @plain
-@pytest.mark.parametrize("name", SLOW)
+@pytest.mark.parametrize("name", sliced(NAMES, USUAL))
 def test_every_algorithm_runs(name):
     tau = 4 if ALGORITHMS[name].needs_everyone else 3
     feddcd(f"run --data wine {QUICK} --tau {tau} --l2 0.01 --algorithm {name} --out a -q")
@@ -221,6 +224,7 @@ def test_every_algorithm_runs(name):
     assert (found["dual_residual"] is not None) == dual
 
 
+USUAL_KINDS = {"everyone", "available:P", "uniform --loss 0.5"}
 COUNTS = "".join(
     f"{int(3 + 2 * np.sin(i))} 1:1 2:{np.sin(i):.3f} 3:{np.cos(3 * i):.3f}\n" for i in range(40)
 )
@@ -229,7 +233,7 @@ MODEL_RUNS = {
     "logistic": "--data breast-cancer --l2 0.01 --algorithm mbsgd",
     "ridge": "--data counts.svm --algorithm mbsgd",
     "poisson": "--data counts.svm",  # by the method that it chooses
-    "mlp": "--data wine --dtype float32",
+    "mlp": "--data wine --dtype float32 --algorithm mbsgd --set lr=0.1",
     "mlp:8x4": "--data wine --algorithm fedavg --set lr=0.1",
 }
 
@@ -260,7 +264,9 @@ def test_all_models_are_run():
 
 
 @plain
-@pytest.mark.parametrize("scheme", [*PARTITIONS, "dirichlet:5", "group:1"])
+@pytest.mark.parametrize(
+    "scheme", sliced([*PARTITIONS, "dirichlet:5", "group:1"], {"dirichlet:5", "group:1"})
+)
 def test_every_partition_runs(scheme):
     Path("grouped.svm").write_text("".join(f"{i % 2} 1:{i % 3} 2:{i}\n" for i in range(30)))
     data, clients = "wine", "--clients 4"
@@ -275,7 +281,9 @@ def test_every_partition_runs(scheme):
 
 
 @plain
-@pytest.mark.parametrize("kind", [*PARTICIPATIONS, "available", "uniform --loss 0.5"])
+@pytest.mark.parametrize(
+    "kind", sliced([*PARTICIPATIONS, "available", "uniform --loss 0.5"], USUAL_KINDS)
+)
 def test_every_participation_runs(kind):
     kind = kind.replace(":P", ":0.9")
     feddcd(

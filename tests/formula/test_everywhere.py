@@ -16,6 +16,7 @@ from feddcd.analysis._regression import RegressionTable
 from feddcd.analysis.plan import RegressionPlan
 from feddcd.analysis.protocol import Again, Agreement, ColumnsOffer, converse, in_process
 from feddcd.analysis.registry import read_plan
+from slices import sliced
 
 TABLE = RegressionTable()
 WITHOUT_VALUES = {  # what a site says instead
@@ -101,14 +102,18 @@ def of_form(form):
     return agree_everywhere(form.removesuffix(" - y"), ragged())  # which R needs
 
 
-@pytest.mark.parametrize("form", FORMS)
+USUAL = [*list(FORMS)[::2], *(form for form in FORMS if form.startswith(("log(", "ns(")))]
+
+
+@pytest.mark.parametrize("form", sliced(FORMS, USUAL))
 def test_plan_sites_and_predict_agree(form):
     of_form(form)
 
 
-def test_most_forms_are_fitted():
+@pytest.mark.parametrize("forms", [USUAL, pytest.param(FORMS, marks=pytest.mark.chaos)])
+def test_most_forms_are_fitted(forms):
     """The others make columns that depend on each other, and not of cells: that is a mistake."""
-    refused = {form for form in FORMS if isinstance(of_form(form), str)}
+    refused = {form for form in forms if isinstance(of_form(form), str)}
     assert {form.split("(")[0] for form in refused} == {"log", "ns"}
 
 

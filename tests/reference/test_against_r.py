@@ -32,6 +32,7 @@ from r_facts import (
     numbers,
     ragged,
 )
+from slices import sliced
 
 TABLES = facts().tables
 LATER = facts().later
@@ -42,21 +43,22 @@ CHOSEN = ("Titanic", "esoph", "Insurance-sum", "barley-nested", "survey-smoke", 
 UNPROVEN = pytest.mark.filterwarnings("ignore:not certified")
 
 
-every = pytest.mark.parametrize("id", list(TABLES))
-
-
 REST = pytest.mark.chaos
 by_chance = sorted(TABLES, key=lambda id: zlib.crc32(id.encode()))
 FEW = [id for id in by_chance if id not in CHOSEN][::16]
 SLICE = [*CHOSEN, *FEW[:2], *(pytest.param(id, marks=REST) for id in FEW[2:])]
-THIRD = [id if i % 3 == 0 else pytest.param(id, marks=REST) for i, id in enumerate(by_chance)]
+THIRD = sliced(by_chance, by_chance[::3])
+OTHERS = sliced(by_chance, {*by_chance[1::3], *CHOSEN})  # than the third
+
+
+NOT_ORDINAL = [id for id in LATER if LATER[id]["family"] != "ordinal"]
 
 
 def seed(id):
     return zlib.crc32(id.encode())
 
 
-@every
+@pytest.mark.parametrize("id", OTHERS)
 @UNPROVEN
 def test_every_printed_digit_is_that_of_r(id):
     table = TABLES[id]
@@ -207,7 +209,7 @@ def test_a_column_of_one_row_is_summed_nowhere(id, quick):
         masked_job(id, dealt(id), quick)
 
 
-@pytest.mark.parametrize("id", [id for id in LATER if LATER[id]["family"] != "ordinal"])
+@pytest.mark.parametrize("id", sliced(NOT_ORDINAL, NOT_ORDINAL[::2]))
 @UNPROVEN
 def test_other_families_links_and_covariances(id):
     table = LATER[id]
