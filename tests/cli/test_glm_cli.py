@@ -434,7 +434,8 @@ BAD = [
     # which column is what
     case("p.csv: say with --group which column names the site (the hospital, bank, ...)",
          "--label death"),
-    formula("no column 'agee' for --complete; did you mean 'age'", F[1], f"{GROUP} --complete agee"),
+    formula("no column 'agee' for --complete; did you mean 'age'", F[1],
+            f"{GROUP} --complete agee"),
     formula("algorithm='pointsaga' needs two sites or more", F[1],
             "--algorithm pointsaga --l2 0.1"),
     case("no column 'hospitl' for --group; did you mean 'hospital'?",
