@@ -113,6 +113,10 @@ TAMPERED = {
     "newer": ("UPDATE meta SET value = '2' WHERE key = 'format'", "format 2, this feddcd reads 1"),
     "no format": ("DELETE FROM meta WHERE key = 'format'", "its format is missing"),
     "odd head": ("UPDATE meta SET value = 'x' WHERE key = 'head'", "its head was changed"),
+    "a view, which may change or never end": (
+        "ALTER TABLE meta RENAME TO own; CREATE VIEW meta AS SELECT * FROM own",
+        "it has more than tables",
+    ),
     "no table": ("DROP TABLE records", "is damaged: no such table.*put the latest backup"),
 }
 

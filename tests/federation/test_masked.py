@@ -1,6 +1,7 @@
 """Jobs of masked sums: sites that believe nothing, a coordinator that is only an adder."""
 
 import json
+import os
 import shutil
 from contextlib import suppress
 
@@ -29,7 +30,7 @@ from feddcd.federation.site import _job_file as job
 from feddcd.federation.site.answer import answer
 from feddcd.federation.site.approval import approve, deny, over, waiting, words_of
 from feddcd.federation.site.log import verify_log
-from feddcd.federation.verify import check_roster, check_table, verify_proof
+from feddcd.federation.verify import _same_cell, check_roster, check_table, verify_proof
 from feddcd.federation.wire import Envelope, pack_message, read_refusal, unpack_message
 from feddcd.sums.proof import JobProof
 from local_network import LocalNetwork, events
@@ -689,9 +690,28 @@ def test_what_lies_beside_a_proof_is_looked_at(home):
     csv.write_text("\n".join(lines) + "\n")
     text.write_text(told + "Not part of this table: north: it did not answer in time\n")
     check_table(found, csv)
+    # one line of a file may be many lines of a terminal or of an editor
+    for drawn in ("x\rage 9.9", "\x1b[2Jage 9.9", f"x{' ' * 70}age 9.9", "x\x85age 9.9"):
+        text.write_text(f"Not part of this table: {drawn}\n{told}")
+        with pytest.raises(Refused, match=r"summary.txt is not the one"):
+            check_table(found, csv)
+    text.write_text(told)
+    for drawn in ({"north": "x\rage 9.9"}, {"north": 9}, 9):
+        model.write_text(json.dumps(json.loads(whole) | {"sites_refused": drawn}))
+        with pytest.raises(Refused, match=r"model.json is not the one"):
+            check_table(found, csv)
+    model.write_text(json.dumps(json.loads(whole) | {"tol": 10**400}))
+    with pytest.raises(Refused, match=r"model.json is not the one"):
+        check_table(found, csv)
+    model.write_text(whole)
     text.write_text(told.replace("0.", "7.", 1))
     with pytest.raises(Refused, match=r"summary.txt is not the one"):
         check_table(found, csv)
+    os.mkfifo(csv.with_name("fifo"))
+    os.replace(csv.with_name("fifo"), text)  # who reads it waits for ever
+    with pytest.raises(Refused, match=r"summary.txt is not the one"):
+        check_table(found, csv)
+    text.unlink()
     csv.unlink()
     with pytest.raises(Refused, match=r"coefficients.csv is not there"):
         check_table(found, csv)
@@ -703,6 +723,21 @@ def test_what_lies_beside_a_proof_is_looked_at(home):
         check_roster(found, roster)
 
 
+@pytest.mark.parametrize(
+    ("own", "written", "same"),
+    [
+        ("7000000001", "7000000002", False),  # codes of two drugs, near each other
+        ("0.45", "0.45000000000000001", True),
+        ("0.45", "0.4500001", False),
+        ("0.45", f"{'0' * 400}0.45", False),  # too long for a cell of a spreadsheet
+        ("120.0", "120", True),
+        ("0.0", "1e-4000", False),
+    ],
+)
+def test_only_computed_numbers_may_differ_and_in_their_last_digits_alone(own, written, same):
+    assert _same_cell(own, written) == same
+
+
 def test_the_table_of_a_study_is_looked_at_as_that_of_a_federation(home, capsys):
     """And who has the proof alone reads that no file beside it was compared."""
     study = home.path / "studies" / "first"
@@ -711,8 +746,12 @@ def test_the_table_of_a_study_is_looked_at_as_that_of_a_federation(home, capsys)
     shutil.copy(home.server / "proof", study)
     _, said = (home.path / "federation.toml").read_text().split("[glm]")
     (study / "study.toml").write_text(f"[glm]{said}")
+    (study / "glm" / "better.csv").write_text("name,coef\nage,9.9\n")
+    capsys.readouterr()
     verify_command(study)
-    assert "these files follow from the proof: history.csv, coeff" in capsys.readouterr().out
+    said = " ".join(capsys.readouterr().out.split())
+    assert "these files follow from the proof: history.csv, coeff" in said
+    assert "not compared: better.csv, model.joblib, report.html" in said
     verify_command(study / "proof")
     assert "no file beside the proof was compared" in " ".join(capsys.readouterr().out.split())
     table = study / "glm" / "coefficients.csv"

@@ -1,6 +1,7 @@
 """Training in sums over a network: the model of training in the clear, whatever gets lost."""
 
 import copy
+import io
 import json
 import os
 import random
@@ -137,13 +138,15 @@ def no_lie_beside_a_ledger_is_passed_over(home, summary):
     named = [home.server / "summary.json", home.server / "model.npz", *written(home)]
     kept, w = {path: path.read_bytes() for path in named}, model(home)
 
-    def lie(match, said=None, records=None, **arrays):
+    def lie(match, said=None, records=None, text=None, npz=None, **arrays):
         for path in written(home):
             path.unlink()
         for path, data in kept.items():
             path.write_bytes(data)
         if said is not None:
-            (home.server / "summary.json").write_text(json.dumps(said))
+            (home.server / "summary.json").write_text(text or json.dumps(said))
+        if npz is not None:
+            (home.server / "model.npz").write_bytes(npz)
         if arrays:
             np.savez(home.server / "model.npz", **arrays)
         if records is not None:
@@ -154,6 +157,16 @@ def no_lie_beside_a_ledger_is_passed_over(home, summary):
     best = {"certified_gap": summary["certified_gap"] / 2}
     lie("certified_gap is not what the sites signed", summary | best)
     lie("accuracy is not what the sites signed", summary | {"accuracy": 0.99})
+    for wrong in ({"members": {"site-1": 900}}, {"test_accuracy": 0.99}, {"uploads": 1}):
+        lie(f"{next(iter(wrong))} is not what the ledger says", summary | wrong)
+    lie("certified_gap is not what", summary | {"certified_gap": 10**400})
+    twice = json.dumps(best)[:-1] + ", " + json.dumps(summary)[1:]
+    lie("has a name twice", {}, text=twice)
+    other = io.BytesIO()
+    np.savez(other, w=w + 1)  # a zip is read from its end, by some programs from its beginning
+    model_file = kept[home.server / "model.npz"]
+    for data in (other.getvalue() + model_file, model_file + b"more"):
+        lie("holds more than the files that it lists", npz=data)
     for rounds in (4, None):  # then neither model nor certificate were looked at
         lie("does not say which of 3 rounds", summary | best | {"rounds": rounds}, w=w + 1)
     lie("is not the model of the ledger", summary | {"rounds": 2})

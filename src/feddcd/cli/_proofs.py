@@ -8,7 +8,7 @@ from .._text import plural, printable
 from ..federation import sign_up
 from ..federation.folder import FederationFolder, load_place
 from ..federation.roster import ROSTER, load_roster
-from ..federation.verify import Verified, check_roster, check_table, verify_proof
+from ..federation.verify import Verified, check_roster, check_table, not_compared, verify_proof
 from ..sums.proof import JobProof
 from ..sums.roster import Roster
 from ._habits import found
@@ -51,20 +51,19 @@ def _show(roster: Roster) -> None:
 
 def verify_job_command(place: Path | FederationFolder) -> None:
     """Of a proof; or of a federation or a study, whose table and roster are looked at, too."""
-    alone = isinstance(place, Path)
-    file = place if alone else place.results / "proof"
-    if not file.exists():
+    file = place if isinstance(place, Path) else place.results / "proof"
+    if not file.is_file():
         raise SpecError(f"{file}: there is no proof; a job of sums leaves one when it is done")
     try:
         proven = verify_proof(JobProof.read(file))
     except Refused as reason:
         raise Refused(f"this proof was changed, or is no whole one: {reason}") from None
-    compared = [] if alone else _check_beside(place, proven)
+    compared = [] if isinstance(place, Path) else _check_beside(place, proven)
     job, result, found_id = proven.proof.job, proven.result, proven.proof.id.hex()
     found(
         valid=True, job=job.short, id=found_id, version=job.version,
         roster=proven.proof.roster.words(), exchanges=len(proven.proof.exchanges) - 1,
-        said=list(proven.said()), compared=compared,
+        said=list(proven.said()), compared=compared, not_compared=[],
     )  # fmt: skip
     say_lines(result.summary())
     say(f"job {job.short} of feddcd {printable(job.version)}")
@@ -76,22 +75,31 @@ def verify_job_command(place: Path | FederationFolder) -> None:
         f"{spent} for the table and 1 for the counts: signatures, sums, every question, the table "
         "and its certificate are what they say"
     )
-    if compared:
+    if not isinstance(place, Path):
         say(f"these files follow from the proof: {', '.join(compared)}; others were not compared")
+        others = not_compared(_table_of(place), compared)
+        found(not_compared=others)
+        say(f"  not compared: {', '.join(map(printable, others)) or 'none is there'}")
     else:
         say("the table is the one above; no file beside the proof was compared with it")
 
 
 def _check_beside(folder: FederationFolder, proven: Verified) -> list[str]:
-    from ..analysis.registry import ANALYSES
-
     if (folder.server / ROSTER).exists():
         check_roster(proven, load_roster(folder.server))
     plan = folder.config().plan
-    if proven.proof.job.plan != plan.to_dict() | {"analysis": plan.analysis}:
+    same = proven.proof.job.plan == plan.to_dict() | {"analysis": plan.analysis}
+    found(same_plan=same)
+    if not same:
         say("CAREFUL: the proof is of another plan than the one that is in this folder now")
-    analysis = ANALYSES[plan.analysis]
-    return check_table(proven, folder.results / analysis.part / analysis.proven)
+    return check_table(proven, _table_of(folder))
+
+
+def _table_of(folder: FederationFolder) -> Path:
+    from ..analysis.registry import ANALYSES
+
+    analysis = ANALYSES[folder.config().plan.analysis]
+    return folder.results / analysis.part / analysis.proven
 
 
 def verify_training_command(folder: FederationFolder) -> None:
@@ -100,6 +108,10 @@ def verify_training_command(folder: FederationFolder) -> None:
     seen = verify(folder)
     found(valid=True, records=seen.records, signed=list(seen.signed), roster=seen.words)
     say(f"{seen.records} records: the chain, the sums and the model are what they say")
+    there = lambda *names: [name for name in names if (folder.results / name).exists()]
+    others = there("config.toml", "history.csv", "report.html")
+    found(compared=there("model.npz", "summary.json"), not_compared=others)
+    say(f"  not compared: {', '.join(others) or 'none is there'}")
     if not seen.signed:
         return say("no site signed them: this shows only that the coordinator's files fit together")
     say("every question, and the certificate in summary.json, are what these sites signed:")

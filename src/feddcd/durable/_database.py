@@ -52,6 +52,7 @@ class Database:
             if not readonly:
                 _make_durable(self._connection)
                 self._check_content(self._connection)
+            self._check_tables()
             self._check_format()
         except _UNREADABLE as error:
             self.close()
@@ -136,6 +137,12 @@ class Database:
         (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
             raise self.damage(verdict)
+
+    def _check_tables(self) -> None:
+        """A view in place of a table could say something else each time, or never end."""
+        plain = "type IN ('table', 'index') AND sql NOT LIKE 'CREATE VIRTUAL%'"
+        if self.first(f"SELECT 1 FROM sqlite_master WHERE sql IS NOT NULL AND NOT ({plain})"):
+            raise self.damage("it has more than tables")
 
     def _check_format(self) -> None:
         if (have := self.meta("format")) != str(FORMAT):

@@ -15,6 +15,7 @@ from ..history import COLUMNS, COUNTS, History
 from .folder import FederationFolder
 
 MEASURED = ("objective", "lower_bound", "certified_gap", "accuracy", "dual_residual")
+ACCURACY = {"accuracy_of": "training data", "accuracy_is": "share of right labels"}
 
 
 def write_run(folder: FederationFolder) -> Path | None:
@@ -29,8 +30,7 @@ def write_run(folder: FederationFolder) -> Path | None:
     known = {name: summary.get(name) for name in MEASURED}
     full = known | {
         "status": "done", "clients": sites, "tau": spec.tau or sites, "iterations": history.rounds,
-        "seconds": _known(history.last("seconds")), "accuracy_of": "training data",
-        "accuracy_is": "share of right labels",
+        "seconds": _known(history.last("seconds")), **ACCURACY,
     }  # fmt: skip
     folder.save(file, full | summary)
     _save(folder, "config.toml", spec.save)

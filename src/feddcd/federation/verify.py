@@ -1,6 +1,7 @@
 """A finished job of masked sums, worked out again from its proof: no data are needed for it."""
 
 import csv
+import itertools
 import json
 import re
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._errors import FeddcdError, Refused
+from .._text import printable
 from ..sums.proof import JobProof
 from ..sums.roster import Roster
 from .following import FollowedJob
@@ -17,7 +19,9 @@ from .following import FollowedJob
 OWN = ("sites_refused",)
 REFUSED = "Not part of this table: "
 REPORT = "report.html"
-NUMBER = re.compile(r"-?[0-9]+(\.[0-9]*)?(e[+-]?[0-9]+)?", re.ASCII)
+NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,30})(\.[0-9]{0,30})?(e[+-]?[0-9]{1,3})?", re.ASCII)
+EXACT = ("classes",)  # of model.json: numbers that are names
+LONGEST = 2000  # letters of a line on who refused
 
 
 class Verified(NamedTuple):
@@ -61,7 +65,7 @@ def verify_proof(proof: JobProof) -> Verified:
 def check_table(found: Verified, table: Path) -> list[str]:
     """The table that lies beside a proof, and what lies beside that, follows from the proof, to the
     last digits; what is not there is not looked at. The names of what was compared."""
-    if not table.exists():
+    if not table.is_file():
         raise Refused(f"{table.name} is not there: nothing shows what the proof is of")
     compared = []
     with TemporaryDirectory() as folder:
@@ -72,11 +76,16 @@ def check_table(found: Verified, table: Path) -> list[str]:
             same = SAME.get(path.suffix)
             if same is None or not written.exists():
                 continue
-            if not same(written, path):
+            if not written.is_file() or not same(written, path):
                 told = "it was changed"
                 raise Refused(f"{path.name} is not the one that follows from the proof: {told}")
             compared.append(path.name)
     return compared
+
+
+def not_compared(table: Path, compared: list[str]) -> list[str]:
+    """What else lies beside a table: whoever reads it has to believe who wrote it."""
+    return sorted({path.name for path in table.parent.iterdir()} - set(compared))
 
 
 def _same_table(written: Path, own: Path) -> bool:
@@ -91,9 +100,11 @@ def _same_table(written: Path, own: Path) -> bool:
 
 
 def _same_cell(own: str, written: str) -> bool:
+    """Last digits may differ where a number was computed; a whole number may be a code, and near
+    it is the code of something else."""
     if own == written:
         return True
-    if not (NUMBER.fullmatch(own) and NUMBER.fullmatch(written)):
+    if not (NUMBER.fullmatch(own) and NUMBER.fullmatch(written)) or not set(own) & set(".e"):
         return False
     return abs(float(written) - float(own)) <= 1e-9 * abs(float(own))
 
@@ -101,11 +112,22 @@ def _same_cell(own: str, written: str) -> bool:
 def _same_text(written: Path, own: Path) -> bool:
     """But for who refused, which only the coordinator knows."""
     try:
-        both = map(_lines, (own, written))
+        told = _lines(written)
+        both = _lines(own), told
         a, b = ([line for line in lines if not line.startswith(REFUSED)] for lines in both)
     except ValueError:
         return False
-    return a == b
+    return a == b and all(_is_reason(line) for line in told if line.startswith(REFUSED))
+
+
+def _is_reason(text: Any) -> bool:
+    """One line, also as a terminal shows it: no second table is drawn in it."""
+    return (
+        isinstance(text, str)
+        and len(text) <= LONGEST
+        and printable(text) == text
+        and re.search(r"\s\s", text) is None
+    )
 
 
 def _lines(path: Path) -> list[str]:
@@ -116,14 +138,18 @@ def _same_model(written: Path, own: Path) -> bool:
     """But for who refused."""
     try:
         a, b = (
-            json.loads(path.read_text("utf-8"), object_pairs_hook=_once) for path in (own, written)
+            json.loads(path.read_text("utf-8"), object_pairs_hook=once) for path in (own, written)
         )
-        return _near(*({k: v for k, v in each.items() if k not in OWN} for each in (a, b)))
-    except (ValueError, AttributeError):
+        for name in OWN:
+            a.pop(name, None)
+            if not all(map(_is_reason, itertools.chain.from_iterable(b.pop(name, {}).items()))):
+                return False
+        return _near(a, b)
+    except (ValueError, AttributeError, RecursionError, OverflowError):
         return False
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Of a name that is there twice one program reads the first, another one the last."""
     if len(made := dict(pairs)) < len(pairs):
         raise ValueError("a name is there twice")
@@ -135,12 +161,13 @@ SAME = {".csv": _same_table, ".json": _same_model, ".txt": _same_text}
 
 def _near(a: Any, b: Any) -> bool:
     if isinstance(a, dict) and isinstance(b, dict):
-        return set(a) == set(b) and all(_near(a[k], b[k]) for k in a)
+        return set(a) == set(b) and all(
+            a[k] == b[k] if k in EXACT else _near(a[k], b[k]) for k in a
+        )
     if isinstance(a, list) and isinstance(b, list):
         return len(a) == len(b) and all(map(_near, a, b))
-    pair: list[Any] = [a, b]
-    if all(isinstance(x, int | float) and not isinstance(x, bool) for x in pair):
-        return bool(np.isclose(pair[1], pair[0], rtol=1e-9, atol=0.0))
+    if type(a) is float and type(b) in (int, float):
+        return bool(np.isclose(b, a, rtol=1e-9, atol=0.0))
     return type(a) is type(b) and a == b
 
 

@@ -1,15 +1,11 @@
 """Looks into a federation's folder, also while it runs: who is where, and does the ledger hold."""
 
-import io
 import json
-import math
 import shlex
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
-from zipfile import BadZipFile
 
 import jax
 import numpy as np
@@ -18,17 +14,17 @@ from ..._errors import LedgerError, Refused
 from ..._files import shown
 from ..._types import Params
 from ...durable.ledger import Ledger
-from ...durable.protocol import Asked, Sealed, Stamp, Vouched
+from ...durable.protocol import Asked, Sealed, Stamp, Summed, Vouched
 from ...durable.protocol.masked import Pact, exchange_of, layout_of, read_answer, read_pact, unflat
 from ...durable.protocol.server import Server, apply, new_server
 from ...durable.server import audit, committed_rounds, decode, read_founding, replay
 from .. import sealed
 from ..folder import FederationFolder
 from ..roster import ROSTER, load_roster
-from ..run_folder import MEASURED
 from ..terms import Learner, Terms, server_learner
 from ._rounds import imbalance, model_arrays
 from ._summed import summed_measures
+from ._written import CERTIFIED, check_summary, is_close, read_arrays, read_summary
 
 
 class Insight(NamedTuple):
@@ -74,7 +70,7 @@ def verify(folder: FederationFolder) -> Audited:
         ledger.verify()
         pact = _check_pact(folder, ledger, terms, learner)
         count = audit(ledger, algorithm, w, like, key)
-        said, path = _summary(folder), folder.results / "model.npz"
+        said, path = read_summary(folder.results / "summary.json"), folder.results / "model.npz"
         if said or path.exists():
             rounds, all_ = said.get("rounds"), len(committed_rounds(ledger, like))
             if type(rounds) is not int or not 0 <= rounds <= all_:
@@ -82,10 +78,21 @@ def verify(folder: FederationFolder) -> Audited:
             servers = list(_after(ledger, learner, rounds))
             _check_model(path, terms, [algorithm.model(server.state) for server in servers])
             if pact is not None:
+                sums = committed_rounds(ledger, like)[:rounds]
+                check_summary(said, _known(terms, pact, rounds, sums))
                 _check_certificate(said, ledger, terms, learner, servers[-1], pact, rounds)
     if pact is None:
         return Audited(count)
     return Audited(count, pact.members, pact.roster.words())
+
+
+def _known(terms: Terms, pact: Pact, rounds: int, sums: list[Summed]) -> dict[str, Any]:
+    """What summary.json may say beside its certificate."""
+    return {
+        "federation": terms.federation, "algorithm": terms.algorithm, "rounds": rounds,
+        "members": pact.job.agreement["rows"], "clients": len(pact.members), "tau": pact.tau,
+        "uploads": sum(len(record.members) for record in sums),
+    }  # fmt: skip
 
 
 def _check_pact(
@@ -136,7 +143,7 @@ def _check_certificate(
     like, model = sealed.certificate_like(learner.like, learner.w), learner.algorithm.model
     records = [decode(e, learner.like) for e in ledger.entries() if e.kind in ("asked", "vouched")]
     number, question = exchange_of(rounds, certificate=True), b""
-    told = {name: said[name] for name in (*MEASURED, "rounding") if said.get(name) is not None}
+    told = {name: said[name] for name in CERTIFIED if said.get(name) is not None}
     found: dict[str, float | None] = {}
     for record in records:
         if isinstance(record, Asked) and record.certificate and record.stamp.round == rounds:
@@ -150,8 +157,7 @@ def _check_certificate(
         found = dict(summed_measures(learner, terms, total["proof"], model(server.state), rows))
         found["dual_residual"] = imbalance(learner, server, total["conserved"])
     for name, value in told.items():
-        own = found.get(name)
-        if own is None or not math.isclose(value, own, rel_tol=1e-9, abs_tol=1e-12):
+        if not is_close(value, found.get(name)):
             raise Refused(f"summary.json: {name} is not what the sites signed")
 
 
@@ -176,15 +182,11 @@ def _open(folder: FederationFolder) -> Iterator[tuple[Ledger, Terms, Learner]]:
 
 def _check_model(path: Path, terms: Terms, models: list[Params]) -> None:
     """Its numbers, their names and order, and the names of features and classes."""
-    try:
-        data = io.BytesIO(path.read_bytes())
-        with np.load(data, allow_pickle=False) as file:
-            names, saved = sorted(file.files), {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, BadZipFile, zlib.error) as error:
-        raise Refused(f"{path} cannot be read: {error}") from None
+    saved = read_arrays(path)
     for model in models:
         own = model_arrays(terms, model)
-        if names == sorted(own) and all(np.array_equal(own[name], saved[name]) for name in own):
+        same = (np.array_equal(own[name], array) for name, array in saved if name in own)
+        if [name for name, _ in saved] == sorted(own) and all(same):
             return
     raise Refused(f"{path} is not the model of the ledger")
 
