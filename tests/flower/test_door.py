@@ -1,6 +1,8 @@
 """The two doors of the SuperLink, what a node reads of its answers, and who answers a message."""
 
 import asyncio
+import shutil
+import sys
 import time
 from datetime import UTC, datetime
 from email.utils import format_datetime
@@ -24,7 +26,7 @@ INSIDE, SITE = 4711, "/v1/fleet/pull-messages"
 PASSWORD = b"s" * 32
 
 
-def ask(port=9093, path=SITE, method="POST", kind="http", length=b"5", secret=None):
+def ask(port=9093, path=SITE, method="POST", kind="http", length=b"5", secret=None, doors=None):
     """The status with which the guard refuses; 0 if Flower is called."""
     headers = [] if length is None else [(b"content-length", length)]
     headers += [] if secret is None else [(SECRET.encode(), secret)]
@@ -38,7 +40,9 @@ def ask(port=9093, path=SITE, method="POST", kind="http", length=b"5", secret=No
     async def app(scope, receive, send):
         said.append({"status": 0})
 
-    asyncio.run(Doors(app, INSIDE, PASSWORD)(scope, None, send))
+    doors = doors or Doors(app, INSIDE, PASSWORD)
+    doors._app = app
+    asyncio.run(doors(scope, None, send))
     return said[0]["status"] if said else None
 
 
@@ -59,6 +63,27 @@ ELSEWHERE = """
 def test_from_the_network_everything_else_is_refused(path):
     assert ask(path=path) == 403
     assert ask(path=path, secret=PASSWORD) == 403, "the secret is of the other door"
+
+
+def test_sites_do_not_fill_the_disk_of_the_coordinator(tmp_path, monkeypatch):
+    """The link keeps what they send, and a site may send as often as it likes."""
+    made, full = [], lambda path: shutil._ntuple_diskusage(2**40, 2**40 - 2**29, 2**29)
+    (tmp_path / "secret").write_bytes(PASSWORD)
+    argv = ["link", "--door", "127.0.0.1:9", "--secret", str(tmp_path / "secret")]
+    monkeypatch.setattr(sys, "argv", argv)
+    monkeypatch.setattr(uvicorn, "run", uvicorn.run)  # both are put back
+    monkeypatch.setattr(migrations, "build_alembic_config", migrations.build_alembic_config)
+    monkeypatch.setattr(uvicorn.Server, "run", lambda self, sockets: made.append(self.config.app))
+    monkeypatch.setattr(link, "_listen", lambda *place: None)
+    start = lambda: uvicorn.run(None, host="127.0.0.1", port=INSIDE)
+    monkeypatch.setattr(link, "flower_superlink", start)
+    link.main()
+    push = [path for path in sorted(SITES) if "push" in path]
+    assert [ask(path=path, doors=made[0]) for path in push] == [0, 0]
+    monkeypatch.setattr(shutil, "disk_usage", full)
+    assert [ask(path=path, doors=made[0]) for path in push] == [507, 507]
+    assert ask(doors=made[0]) == 0
+    assert ask(port=INSIDE, secret=PASSWORD, doors=made[0]) == 0
 
 
 def test_how_a_call_looks_from_the_network():

@@ -13,6 +13,7 @@ readers can differ about where one ends; here the path that is checked is the pa
 import argparse
 import asyncio
 import hmac
+import shutil
 import socket
 import sys
 from collections.abc import Callable
@@ -38,6 +39,8 @@ SITES = frozenset(
         "pull-object", "confirm-message-received", "push-messages", "push-object",
     )
 )  # fmt: skip
+PUSH = "/v1/fleet/push-"
+ROOM, ROOM_SHARE = 1 << 30, 0.02  # bytes, or of the disk: sites do not fill the rest of it
 LARGEST = 16 << 20  # bytes of one request; Flower cuts arrays into pieces of 5 MiB
 LARGEST_HEAD = 16 << 10  # bytes of its headers
 LONGEST_LINE = 200  # letters of a stranger's path in the log
@@ -68,11 +71,14 @@ class DeskRoute(NamedTuple):
 class Doors:
     """An ASGI app around Flower's."""
 
-    def __init__(self, app: Any, inside: int, secret: bytes, desk: DeskRoute | None = None):
+    def __init__(
+        self, app: Any, inside: int, secret: bytes, desk: DeskRoute | None = None,
+        room: Callable[[], bool] = lambda: True,
+    ):  # fmt: skip
         if len(secret) < 32:
             raise ValueError("the secret of the inner door is too short")
         self._app, self._inside, self._secret, self._desk = app, inside, secret, desk
-        self._lines = LinePace(REFUSALS)
+        self._lines, self._room = LinePace(REFUSALS), room
         of_host, of_all = (desk.of_host, desk.of_all) if desk else (0, 0)
         self._strangers, self._invited = Pace(of_host, of_all), Pace(of_host, of_all)
         self._one = asyncio.Lock()  # at the desk
@@ -132,6 +138,8 @@ class Doors:
             return 0 if hmac.compare_digest(given, self._secret) else 403
         if scope["path"] not in SITES or scope["method"] != "POST":
             return 403
+        if scope["path"].startswith(PUSH) and not self._room():
+            return 507
         return _misfit(scope, LARGEST)
 
 
@@ -181,8 +189,9 @@ def main(desk: DeskRoute | None = None) -> None:
     own, flowers = parser.parse_known_args()
     sys.argv = ["flower-superlink", *flowers]
     migrations.build_alembic_config = partial(_one_place, migrations.build_alembic_config)
+    secret = own.secret.read_bytes()
     # Flower has no setting for what it serves, and where
-    uvicorn.run = partial(_serve, own.door, own.secret.read_bytes(), desk)  # pyright: ignore
+    uvicorn.run = partial(_serve, own.door, secret, own.secret.parent, desk)  # pyright: ignore
     flower_superlink()
 
 
@@ -195,14 +204,21 @@ def _one_place(build: Callable[[Any], Any], engine: Any) -> Any:
 
 
 def _serve(
-    door: str, secret: bytes, desk: DeskRoute | None, app: Any, host: str, port: int,
+    door: str, secret: bytes, folder: Path, desk: DeskRoute | None, app: Any, host: str, port: int,
     **settings: Any,
 ) -> None:  # fmt: skip
     name, _, number = door.rpartition(":")
     sockets = [_listen(name.strip("[]"), int(number)), _listen(host, port)]
-    doors = Doors(app, port, secret, desk)
+    doors = Doors(app, port, secret, desk, partial(has_room, folder))
     config = uvicorn.Config(doors, host=host, port=port, **(settings | SETTINGS))
     uvicorn.Server(config).run(sockets=sockets)
+
+
+def has_room(folder: Path) -> bool:
+    """Whether the disk has room for more of what sites send. The link keeps all of it until it is
+    fetched, and a full disk would stop the coordinator itself."""
+    whole, _, free = shutil.disk_usage(folder)
+    return free > min(ROOM, ROOM_SHARE * whole)
 
 
 def _listen(host: str, port: int) -> socket.socket:
