@@ -2,12 +2,15 @@
 
 import difflib
 import math
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from decimal import ROUND_CEILING, Context
 from typing import Any
 
 NONE = "–"
+FORMULA = re.compile(r"(^|[;\t])(?=[=+\-@\t])")  # a comma is not the separator everywhere
+NUMBER = re.compile(r"[+-]?\d+(\.\d*)?(e[+-]?\d+)?")
 HARMFUL = ("Cc", "Cf", "Cs", "Zl", "Zp")  # controls, formats, surrogates, ends of lines
 
 
@@ -44,6 +47,11 @@ def printable(text: str) -> str:
 def printable_lines(text: str) -> str:
     """The same of a text whose lines are our own."""
     return "\n".join(map(printable, text.split("\n")))
+
+
+def spreadsheet_cell(text: str) -> str:
+    """A word as a spreadsheet can be shown it: it takes what begins with = for a formula."""
+    return text if NUMBER.fullmatch(text) else FORMULA.sub(r"\1'", text)
 
 
 def plural(number: int, noun: str) -> str:

@@ -312,6 +312,7 @@ def test_a_result_comes_back_as_plain_text(folder, monkeypatch):
         {"study": "../x", "files": {"summary.txt": ""}}, {"study": "a", "files": {}}, {},
         {"study": "a", "files": {"policy.toml": ""}}, {"study": "a", "files": {"summary.txt": 1}},
         {"study": "a", "files": {"../key": ""}}, {"study": 1, "files": []},
+        {"study": "a", "files": {"coefficients.csv": '"a"b'}},
     ):  # fmt: skip
         assert ask(**bad).kind == "refusal"
     assert [path.name for path in (place.folder / "results").iterdir()] == ["first"]
@@ -320,6 +321,16 @@ def test_a_result_comes_back_as_plain_text(folder, monkeypatch):
     said = [ask(study=f"s{n}", files=long).kind for n in range(3)]
     assert said == ["result", "refusal", "refusal"], "they fill no disk"
     assert ask(study="s0", files=long).kind == "result", "the same once more"
+
+
+def test_no_cell_of_a_result_is_a_formula_of_a_spreadsheet(folder):
+    """Also where a semicolon is what separates cells."""
+    place = load_place(folder / "north")
+    table = 'name,coef\nage,-1.5e-05\n=1+1,+3\n"x;=1+1, a",@x\n'
+    meta = {"study": "first", "files": {"coefficients.csv": table}}
+    assert unpack_message(answer(pack_message(Envelope("result", meta, {})), place)).kind
+    kept = (place.folder / "results/first/coefficients.csv").read_text()
+    assert kept == "name,coef\nage,-1.5e-05\n'=1+1,+3\n\"x;'=1+1, a\",'@x\n"
 
 
 def test_how_a_site_stands_with_the_coordinator(folder, monkeypatch):

@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,7 +12,7 @@ import pandas as pd
 
 from .._errors import SpecError
 from .._extras import needs
-from .._text import printable
+from .._text import printable, spreadsheet_cell
 from ..formula import Part, read_formula
 from . import _more
 from ._result import Fitted, TableResult, result_of
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
 
 FORMAT = 1
-FORMULA, NUMBER = re.compile(r"[=+\-@\t]"), re.compile(r"[+-]?\d+(\.\d*)?")
 JOBLIB = {"gaussian": "identity", "binomial": "logit", "poisson": "log", "multinomial": "logit"}
 
 
@@ -50,19 +48,15 @@ def write(fit: TableResult | Fitted, folder: str | Path) -> list[Path]:
 
 
 def _write_csv(table: pd.DataFrame, path: Path) -> None:
-    """Names as a spreadsheet can be shown them: it takes what begins with = for a formula."""
-    names = [_name(printable(str(name))) for name in table.index]
+    """Names as a spreadsheet can be shown them."""
+    names = [spreadsheet_cell(printable(str(name))) for name in table.index]
     table.set_axis(names).to_csv(path, index_label=table.index.name, lineterminator="\n")
 
 
 def for_spreadsheets(table: pd.DataFrame) -> pd.DataFrame:
     """The same of all words in a table, and of the names of its columns."""
-    plain = lambda value: _name(printable(value)) if isinstance(value, str) else value
+    plain = lambda value: spreadsheet_cell(printable(value)) if isinstance(value, str) else value
     return table.map(plain).rename(columns=plain)
-
-
-def _name(name: str) -> str:
-    return f"'{name}" if FORMULA.match(name) and not NUMBER.fullmatch(name) else name
 
 
 def estimator(

@@ -1,11 +1,13 @@
 """What comes back to a site: the table of a study in which it took part, as text."""
 
+import csv
+import io
 import re
 from typing import Any
 
 from ..._errors import Refused
 from ..._files import Disk, owner_only, save
-from ..._text import printable_lines
+from ..._text import printable_lines, spreadsheet_cell
 from ..wire import RESULT_FILES, Envelope
 from .log import append
 
@@ -24,15 +26,30 @@ def keep_result(envelope: Envelope, place: Any) -> Envelope:
         raise Refused(f"{place.client}: a result with files that are not asked for")
     if not all(isinstance(text, str) and len(text) <= MOST_LETTERS for text in files.values()):
         raise Refused(f"{place.client}: a result that is no text, or too long")
+    plain = {name: _plain(name, text, place.client).encode() for name, text in files.items()}
     there = place.folder / FOLDER
     if not (there / study).exists() and len(list(there.glob("*"))) >= MOST_STUDIES:
         raise Refused(f"{place.client}: it has results of too many studies")
     held = sum(path.stat().st_size for path in there.glob("*/*") if path.parent.name != study)
-    if held + sum(len(text.encode("utf-8", "replace")) for text in files.values()) > MOST_BYTES:
+    if held + sum(map(len, plain.values())) > MOST_BYTES:
         raise Refused(f"{place.client}: its results of studies take more room than it gives them")
     with owner_only():
         (there / study).mkdir(parents=True, exist_ok=True)
-        for name, text in files.items():
-            save(Disk(), there / study / name, printable_lines(text).encode())
+        for name in plain:
+            save(Disk(), there / study / name, plain[name])
     append(place.folder, {"result": study})
     return Envelope("result", {"client": place.client}, {})
+
+
+def _plain(name: str, text: str, client: str) -> str:
+    """Without what moves a cursor; of a table no cell is a formula."""
+    text = printable_lines(text)
+    if not name.endswith(".csv"):
+        return text
+    try:
+        rows = list(csv.reader(text.split("\n"), strict=True))
+    except csv.Error:
+        raise Refused(f"{client}: a result that is no table") from None
+    made = io.StringIO()
+    csv.writer(made, lineterminator="\n").writerows(map(spreadsheet_cell, row) for row in rows)
+    return made.getvalue().removesuffix("\n")
