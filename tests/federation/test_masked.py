@@ -279,6 +279,16 @@ def test_jobs_that_are_begun_again_and_again_fill_no_disk(home, finished, monkey
         assert unpack_message(answer(pack_message(again), place)).kind == "job"
     there = sorted(path.name for path in (place.folder / "jobs").glob("*/"))
     assert there == sorted([*begun[-3:], envelope.meta["id"]]), "the one with answers stays"
+    # nor does the first question of each, with the nonces that the other sites signed once
+    [counts, *_] = [r for site, r, _ in kinds(finished[1], "exchange") if site == "east"]
+    for n in range(6, 12):
+        again = envelope._replace(meta=envelope.meta | {"id": f"{n:032x}"})
+        said = unpack_message(answer(pack_message(again), place)).meta
+        first = unpack_message(counts)
+        nonces = first.meta["nonces"] | {"east": [said["nonce"], said["signature"]]}
+        asked = first._replace(meta=first.meta | {"id": f"{n:032x}", "nonces": nonces})
+        assert unpack_message(answer(pack_message(asked), place)).kind == "exchange"
+    assert len(list((place.folder / "jobs").glob("*/"))) == 4
     old = pack_message(envelope._replace(meta=envelope.meta | {"id": begun[0]}))
     assert LOST in reason(answer(old, place))
 

@@ -32,7 +32,7 @@ FOLDER = "jobs"
 NONCE = -1  # the number under which the log has that this site joined
 MOST_BYTES = 2**31
 HOW = ("tol", "max_exchanges", "level", "latency", "bandwidth")  # of a plan: not what it asks
-MOST_IDLE = 100  # jobs that were begun and never answered
+MOST_IDLE = 100  # jobs that were begun and answered with counts at most
 ENDED = "ended"  # beside the answers, where the rules refused one
 
 
@@ -103,9 +103,9 @@ class JobFile:
         return found
 
     def _make_room(self) -> None:
-        """Jobs that were begun and never asked for anything: who asks can begin one again and
+        """Jobs that were begun and asked for counts at most: who asks can begin one again and
         again. The log has them, so that none of them goes on."""
-        idle = [path for path in self.path.parent.glob("*/") if not any(path.glob("0000*"))]
+        idle = [path for path in self.path.parent.glob("*/") if not any(path.glob("0001*"))]
         idle.sort(key=lambda path: path.stat().st_mtime_ns)
         for path in idle[: max(0, len(idle) - MOST_IDLE + 1)]:
             shutil.rmtree(path)
