@@ -7,6 +7,7 @@ watches): rules have to do alone.
 """
 
 import json
+from dataclasses import fields as fields_of
 from functools import cache
 from itertools import combinations
 from types import SimpleNamespace
@@ -19,13 +20,15 @@ from typer.testing import CliRunner
 
 from feddcd._errors import DataError, Refused, SpecError
 from feddcd.analysis import _finished
+from feddcd.analysis._describe_plan import DescribePlan
 from feddcd.analysis._sums import PointQuestion, upper
+from feddcd.analysis.plan import RegressionPlan
 from feddcd.analysis.protocol import SiteRows, arrays
 from feddcd.analysis.registry import ANALYSES, read_plan
 from feddcd.cli.app import app
 from feddcd.federation import wire
 from feddcd.federation.site import _columns as numbers
-from feddcd.federation.site import _tables
+from feddcd.federation.site import _tables, _words
 from feddcd.federation.site.answer import SitePlace, answer
 from feddcd.federation.site.approval import approve, deny, pause, resume, waiting, words_of
 from feddcd.federation.site.log import verify_log
@@ -467,6 +470,20 @@ def test_a_person_agrees_once_to_a_job(tmp_path):
         site.ask("y ~ bmi")  # as if a rule had refused it
     assert site.log()[-1]["why"] == "its administrator did not agree to this job"
     assert verify_log(tmp_path).lines == len(site.log())
+
+
+ELSEWHERE = {"formula", "family", "columns", "levels", "codebook", "answers", "max_exchanges"}
+HARMLESS = {"tol", "algorithm", "missing", "level", "latency", "bandwidth"}
+
+
+def test_a_person_reads_all_that_a_plan_asks_for():
+    """A penalty moves the points at which a model is asked for, and so what is told of rows."""
+    fields = {field.name for kind in (RegressionPlan, DescribePlan) for field in fields_of(kind)}
+    assert fields - ELSEWHERE - HARMLESS <= set(_words.ASKED)
+    plan = RegressionPlan("y ~ age", "binomial", link="probit", l2={"age": 1e6}, standardize=True)
+    told = "\n".join(_words._asked(plan, ("age", "y")))
+    for said in ("link: 'probit'", "{'age': 1000000.0}", "columns are scaled: True"):
+        assert said in told
 
 
 def test_the_same_rows_with_other_sites_need_a_person(tmp_path):

@@ -14,6 +14,12 @@ from ._columns import smallest_cell
 from .policy import Ruled
 
 ASKED = {  # settings of plans, and what a person reads
+    "link": "link",
+    "classes": "classes of the outcome",
+    "l2": "penalty, which moves the model",
+    "firth": "Firth's penalty",
+    "theta": "theta",
+    "standardize": "columns are scaled",
     "weight": "the column of weights",
     "offset": "the column of an offset",
     "cluster": "the column of clusters",
