@@ -27,6 +27,7 @@ from feddcd.analysis.plan import ModelSettings
 from feddcd.analysis.protocol import Blocks, Count, Max, Questions, Replies, Sum, in_process
 from feddcd.analysis.table import Roles, read
 from feddcd.sums import signing
+from feddcd.sums.chain import begin, new_secret, public_half
 from feddcd.sums.keys import SiteKeys
 from feddcd.sums.layout import Layout, Slot
 from feddcd.sums.levels import grid_of
@@ -90,6 +91,10 @@ class Federation:
         self.roster = Roster(RosterMember.of(name, key) for name, key in self.keys.items())
         self.layout = layout_of(next(iter(replies.values())))
         self.ctx = context(self.roster, self.roster.names, bytes(32), 0, b"question")
+        secrets = {name: new_secret() for name in self.keys}
+        nonces = {name: public_half(secret) for name, secret in secrets.items()}
+        begun = lambda name: begin(self.keys[name], self.roster, bytes(32), nonces, secrets[name])
+        self.chains = {name: begun(name)[""] for name in self.keys}  # once for a job
 
     def sent(self) -> dict[str, tuple[bytes, bytes]]:
         return {name: self._sent(name, blocks) for name, blocks in self.replies.items()}
@@ -97,7 +102,7 @@ class Federation:
     def _sent(self, name: str, blocks: Blocks) -> tuple[bytes, bytes]:
         layout, keys, names = self.layout, self.keys[name], self.roster.names
         words = layout.encode({slot.name: blocks[slot.name].value for slot in layout.slots})
-        hidden = masked(words, layout, keys, self.roster, names, self.ctx)
+        hidden = masked(words, layout, self.chains[name], name, self.roster, names, self.ctx)
         said = layout.to_bytes(hidden)
         return said, signing.sign_answer(keys.signing, self.ctx, layout.digest, said)
 

@@ -76,6 +76,17 @@ class Disk:
     def remove(self, path: Path) -> None:
         path.unlink(missing_ok=True)
 
+    def wipe(self, path: Path) -> None:
+        """Overwritten, then removed. What the file system kept elsewhere stays there."""
+        try:
+            with open(path, "r+b", buffering=0) as file:
+                file.write(bytes(os.fstat(file.fileno()).st_size))
+                self.fsync(file)
+        except FileNotFoundError:
+            return
+        self.remove(path)
+        self.fsync_dir(path.parent)
+
     def lock(self, path: Path) -> BinaryIO:
         """Held until the handle is closed, at the latest when the process ends. The file stays:
         removing it would let two processes hold a lock of one name."""

@@ -34,10 +34,9 @@ from feddcd.durable.protocol.notes import new_notes
 from feddcd.durable.server import audit
 from feddcd.durable.shapes import Compiled, shapes
 from feddcd.problems import Quadratic, random_quadratics
-from feddcd.sums.job import fresh_nonce
 from feddcd.sums.proof import SignedAnswer
 from federations import ALGORITHMS, DIRECT
-from masked_world import ROUNDS, SITES, MaskedDeployment, job, keys, roster
+from masked_world import ROUNDS, SITES, MaskedDeployment, fresh_nonce, job, keys, roster
 from slices import sliced
 
 TRIED = 12  # of all crash points; make chaos follows each
@@ -336,6 +335,46 @@ def test_an_old_copy_of_a_site_does_not_go_on(folder):
     made.close()
 
 
+def test_past_masks_of_a_training_are_in_no_file(folder, monkeypatch):
+    """Of a round that is over, whatever files of sites and coordinator somebody has; those of the
+    round that was not answered by all are at the sites that have not."""
+    used, real = {}, masked_client.masked
+
+    def masked(words, layout, chain, me, *rest):
+        used.setdefault(chain.number, set()).update(chain.keys.values())
+        return real(words, layout, chain, me, *rest)
+
+    monkeypatch.setattr(masked_client, "masked", masked)
+    made = MaskedDeployment(folder / "run", shared(), tau=4, rounds=3)
+    there = lambda key: any(key in path.read_bytes() for path in (folder / "run").iterdir())
+    made.site("a")
+    assert there(made.secrets["a"])
+    for round in (1, 2):
+        made.round()
+        assert made.server().round == round
+        assert not any(map(there, made.secrets.values()))
+        assert not any(there(key) for n in used for key in used[n])
+    server = made.server()
+    made.ask("a", server.history("a"), server.question())
+    assert not any(there(key) for n in (1, 2) for key in used[n])
+    assert sum(map(there, used[3])) == 3, "the keys of its pairs, at the other ends"
+    made.close()
+
+
+def test_a_certificate_may_come_after_the_next_round_has_begun(folder):
+    """As after a coordinator was stopped, and told to be content with fewer rounds."""
+    made = MaskedDeployment(folder / "run", shared(), tau=4, rounds=3)
+    made.round()
+    server, site = made.server(), made.site("a")
+    made.ask("a", server.history("a"), server.question())
+    part = lambda client: {"value": jnp.zeros(())}
+    said = site.certify(server.history("a"), b"certificate", part(None), part)
+    assert said == site.certify(server.history("a"), b"certificate", part(None), part)
+    with pytest.raises(Refused, match="exchange 1 was answered, and its keys are gone"):
+        site.own.chain(3)
+    made.close()
+
+
 def test_who_signs_a_second_nonce_later_draws_no_other_cohorts(folder):
     """Cohorts follow from the nonces of all: those of the first answer stay."""
     made = MaskedDeployment(folder / "run", shared(), tau=4, rounds=3)
@@ -369,7 +408,7 @@ def test_what_a_full_disk_did_not_take_does_not_leave(folder):
     made = MaskedDeployment(folder / "run", shared(), tau=4, rounds=2)
     server, site = made.server(), made.site("a")
     ask = lambda: made.site("a").answer(server.history("a"), server.question())
-    disk = site.file._disk
+    disk = site.file.disk
     disk.at, disk.fault = len(disk.operations) + 1, "disk full"
     with pytest.raises(StateError, match="cannot write"):
         ask()

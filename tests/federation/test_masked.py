@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from base64 import b64encode
 from contextlib import suppress
 
 import numpy as np
@@ -16,6 +17,7 @@ from feddcd._errors import DataError, FeddcdError, Refused, SpecError, Stalled
 from feddcd.analysis.plan import RegressionPlan
 from feddcd.cli._federation import verify_command
 from feddcd.durable.codec import pack, unpack
+from feddcd.durable.mask_keys import MaskKeys
 from feddcd.federation import sign_up
 from feddcd.federation.config import Config
 from feddcd.federation.coordinator import _tables as tables
@@ -29,9 +31,12 @@ from feddcd.federation.site import _job_file, _masked
 from feddcd.federation.site import _job_file as job
 from feddcd.federation.site.answer import answer
 from feddcd.federation.site.approval import approve, deny, over, waiting, words_of
+from feddcd.federation.site.ended import ended_studies
 from feddcd.federation.site.log import verify_log
 from feddcd.federation.verify import _same_cell, check_roster, check_table, verify_proof
 from feddcd.federation.wire import Envelope, pack_message, read_refusal, unpack_message
+from feddcd.sums import masks
+from feddcd.sums.chain import new_secret
 from feddcd.sums.proof import JobProof
 from local_network import LocalNetwork, events
 
@@ -134,7 +139,8 @@ def test_the_table_is_that_of_pooled_rows_and_the_proof_shows_it(finished):
     assert found.result.n_dropped == 1
     assert found.result.n_rows == 119
     assert [line.split(":")[0] for line in found.said()] == list(SITES)
-    assert {unpack_message(r).kind for _, r, _ in said} == {"hello", "columns", "job", "exchange"}
+    kinds = {unpack_message(request).kind for _, request, _ in said}
+    assert kinds == {"hello", "columns", "job", "exchange", "ended"}
     ended = json.loads((home.server / "glm" / "model.json").read_text())
     assert {row["rows"] for row in ended["site_counts"].values()} == {-1}
 
@@ -348,7 +354,8 @@ def test_a_coordinator_that_is_killed_at_any_message_goes_on(tmp_path):
             run(home, Network(places(home), kill=kill))
             break
         except Crash:
-            kill = 5  # three greetings, and one answer more
+            kill = 5  # three greetings, and one answer more; at the end all three are told
+            kill = 8 if (home.server / "proof").exists() else kill
     assert starts > 5
     assert len(list((home.server / "jobs").glob("*/job"))) == 1
     pd.testing.assert_frame_equal(table(home), table(whole))
@@ -380,6 +387,105 @@ def test_a_site_that_is_killed_at_any_step_goes_on(tmp_path, monkeypatch, step):
     verify_proof(JobProof.read(home.server / "proof"))
     for site in SITES:
         verify_log(home.site(site))
+
+
+@pytest.mark.parametrize("after", [False, pytest.param(True, marks=pytest.mark.chaos)])
+def test_a_site_that_is_killed_when_it_forgets_keys_goes_on(tmp_path, monkeypatch, after):
+    home, kept, crashes = made(tmp_path), MaskKeys.forget, []
+
+    def crash(self, label, number, start):
+        if (self.base, number) in crashes:
+            return kept(self, label, number, start)
+        crashes.append((self.base, number))
+        if after:
+            kept(self, label, number, start)
+        raise Crash
+
+    monkeypatch.setattr(MaskKeys, "forget", crash)
+    run(home, network := Network(places(home)))
+    assert network.crashes == len(crashes) > 6
+    verify_proof(JobProof.read(home.server / "proof"))
+
+
+class Thief:
+    """Keeps all keys that ever were, and looks for them in the files of a site."""
+
+    def __init__(self, monkeypatch):
+        self.used = {}  # (site, exchange): what opens its mask
+        real = masks.masked
+
+        def masked(words, layout, chain, me, *rest):
+            self.used[me, chain.number] = set(chain.keys.values())
+            return real(words, layout, chain, me, *rest)
+
+        monkeypatch.setattr(_masked, "masked", masked)
+        monkeypatch.setattr(_masked, "new_secret", self.secret)
+        self.secrets = []
+
+    def secret(self):
+        self.secrets.append(new_secret())
+        return self.secrets[-1]
+
+    def found(self, folder):
+        """The exchanges whose keys lie in a folder, as bytes or as letters."""
+        whole = b"\n".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+        there = lambda key: any(x in whole for x in (key, key.hex().encode(), b64encode(key)))
+        exchanges = {n for (_, n), keys in self.used.items() if any(map(there, keys))}
+        return exchanges | {-1 for secret in self.secrets if there(secret)}
+
+
+def test_past_masks_are_in_no_file_of_a_site(tmp_path, monkeypatch):
+    """Who steals all files of all sites, their long-term keys too, opens no answer that left: each
+    key of a mask is gone before its answer leaves. Before the first one, it would be found."""
+    home, thief, seen = made(tmp_path), Thief(monkeypatch), []
+
+    def look(place, request):
+        envelope = unpack_message(request)
+        if envelope.kind in ("exchange", "ended"):
+            found = thief.found(home.path / "sites")
+            seen.append((envelope.meta.get("number"), found))
+
+    network = Network(places(home), change=look)
+    run(home, network)
+    assert len(thief.used) == 3 * len({number for _, number in thief.used})
+    assert all(found == {-1} for number, found in seen[:1]), "the thief looks well"
+    # the two of a pair have one key: it is gone when both have answered
+    assert all(min(found, default=number) >= number for number, found in seen if number)
+    assert all(not found for number, found in seen if number is None)
+    files = [path for site in SITES for path in (home.site(site) / "jobs").rglob("*")]
+    assert {path.name for path in files if path.suffix} == {".jobs.lock", *(
+        f"{n:04}.sums" for n in range(len(thief.used) // 3 - 1))}  # fmt: skip
+    assert thief.found(home.path) == set(), "nor at the coordinator, nor in the proof"
+    ended = ended_studies(home.site("east"))
+    assert [end.words() for _, end in ended] == ["ended with a result; nothing more is asked"]
+    verify_proof(JobProof.read(home.server / "proof"))
+
+
+def test_who_never_hears_the_end_keeps_only_keys_of_answers_that_were_not_made(
+    tmp_path, monkeypatch
+):
+    home, thief = made(tmp_path), Thief(monkeypatch)
+    run(home, LocalNetwork(places(home), lambda site, kind: "request" if kind == "ended" else None))
+    left = [path for site in SITES for path in home.site(site).glob("jobs/*/mask.*")]
+    assert len(left) == 3
+    assert thief.found(home.path / "sites") == set()
+    last = max(number for _, number in thief.used)
+    own = [path.name for path in home.site("east").glob("jobs/*/*.own")]
+    assert own == [f"{last:04}.own"], "which the site needs, if one more question comes"
+
+
+def test_after_the_end_a_job_sends_what_it_sent_and_nothing_else(home, finished, tmp_path):
+    _, said, before = finished
+    *_, earlier, (site, request, _) = [
+        each for each in kinds(said, "exchange") if each[0] == "east"
+    ]
+    shutil.copytree(before[request, site], tmp_path / "copy")
+    place = load_place(home.site(site))._replace(folder=tmp_path / "copy")
+    ended = Envelope("ended", {"study": "federation", "why": "done", "sites": {}}, {})
+    assert unpack_message(answer(pack_message(ended), place)).kind == "ended"
+    assert not list((tmp_path / "copy").glob("jobs/*/mask.*"))
+    assert "its file of this job lacks its own answer" in reason(answer(request, place))
+    assert answer(earlier[1], place) == earlier[2]
 
 
 def change(place, request):
@@ -475,7 +581,8 @@ def test_a_job_that_was_begun_twice_is_answered_once(tmp_path):
     def also(place, request):
         envelope = unpack_message(request)
         if envelope.kind == "job" and place.client not in said:
-            second = envelope._replace(meta=envelope.meta | {"id": twin})
+            other = {"id": twin, "about": {"study": "second"}}  # which does not end with the first
+            second = envelope._replace(meta=envelope.meta | other)
             said[place.client] = unpack_message(answer(pack_message(second), place)).meta
 
     run(home, Network(places(home), change=also))

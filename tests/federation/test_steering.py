@@ -121,7 +121,7 @@ def job(formula: str = "y ~ age", **more) -> Job:
 
 def begun(site, id: str, exchanges: int, plan: Job) -> JobFile:
     file = JobFile(site, id * 32)
-    file.found(FoundedJob(plan, SignedNonce(b"n" * 32, b"s" * 64), "digest"))
+    file.found(FoundedJob(plan, SignedNonce(b"n" * 32, b"s" * 64), "digest"), b"k" * 32)
     layout = Layout([Slot("n", "count", (1,))])
     for number in range(exchanges):
         answer = SignedAnswer(b"", b"s" * 64)

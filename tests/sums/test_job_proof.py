@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from feddcd._errors import Refused, SpecError
 from feddcd.sums import signing
 from feddcd.sums._canonical import canonical, digest, parse
-from feddcd.sums.job import Job, SignedNonce, fresh_nonce, job_id
+from feddcd.sums.chain import new_secret, public_half
+from feddcd.sums.job import Job, SignedNonce, job_id, signed_nonce
 from feddcd.sums.proof import JobProof, SignedAnswer, check_exchange
 from feddcd.sums.roster import Roster
 from sum_sites import LAYOUT, Sites, fixed, some_values, sum_sites
@@ -100,7 +101,7 @@ def test_a_job_of_one_site_alone_is_none_of_sums():
 
 def test_a_job_needs_everybodys_fresh_nonce():
     first, *rest = JOB.cohort
-    fresh = {name: fresh_nonce(SITES.keys[name], JOB) for name in JOB.cohort}
+    fresh = {name: signed_nonce(SITES.keys[name], JOB, new_secret()) for name in JOB.cohort}
     assert job_id(JOB, SITES.roster, fresh) != PROOF.id
     for wrong, told in (
         ({n: fresh[n] for n in rest}, "a nonce of each site"),
@@ -111,11 +112,15 @@ def test_a_job_needs_everybodys_fresh_nonce():
     ):
         with pytest.raises(Refused, match=told):
             job_id(JOB, SITES.roster, wrong)
-    same = fixed("same")
+    same = public_half(fixed("same"))
     copied = {n: SignedNonce(same, signing.sign_nonce(SITES.keys[n].signing, JOB.digest, same))
               for n in JOB.cohort}  # fmt: skip
     with pytest.raises(Refused, match="same nonce"):
         job_id(JOB, SITES.roster, copied)
+    for weak, told in ((bytes(32), "is weak: all would know"), (b"\xff" * 32, "one spelling")):
+        mark = signing.sign_nonce(SITES.keys[first].signing, JOB.digest, weak)
+        with pytest.raises(Refused, match=f"the nonce of {first} .*{told}"):
+            job_id(JOB, SITES.roster, fresh | {first: SignedNonce(weak, mark)})
 
 
 def test_no_signature_stands_for_another():
@@ -244,3 +249,9 @@ def test_a_proof_with_a_site_of_the_coordinators_own_is_refused():
     forged = Sites(others.keys, mixed).proof()
     with pytest.raises(Refused, match="sign"):
         JobProof.from_bytes(forged.to_bytes()).check()
+
+
+def test_a_proof_of_before_is_refused_by_its_version():
+    """Its masks were made of long-term keys alone."""
+    with pytest.raises(Refused, match="no proof, or one of another version"):
+        JobProof.from_bytes(DATA.replace(b"proof 2", b"proof 1", 1))

@@ -11,7 +11,8 @@ from scipy.stats import chi2
 
 from feddcd._errors import Refused, SpecError
 from feddcd.sums import masks
-from feddcd.sums.job import fresh_nonce, job_id
+from feddcd.sums.chain import advanced, begin, derived, new_secret, public_half
+from feddcd.sums.job import job_id, signed_nonce
 from feddcd.sums.keys import SiteKeys
 from feddcd.sums.layout import Layout, Slot
 from feddcd.sums.masks import context, masked
@@ -86,7 +87,7 @@ def unmasked(sent, site, friends, ctx, layout=PLAIN):
 
 def _pair(name, site, layout, ctx):
     """The mask of a pair with the other site's sign, so that adding it takes it away."""
-    key = masks.mask_key(SITES.keys[name], SITES.roster[name], SITES.roster[site], layout, ctx)
+    key = masks.mask_key(SITES.chain(name), site, layout, ctx)
     stream = masks._next(masks._stream(key), layout.words, bytearray(masks.CHUNK))
     adder = masks.Adder(layout.numbers, layout.words)
     adder.add(stream) if name < site else adder.subtract(stream)
@@ -169,27 +170,66 @@ def test_no_key_stream_is_used_twice(monkeypatch):
     collected = Collected(monkeypatch)
     other = Layout([Slot("h", "sum", (4,)), Slot("n", "count", (3,))])
     cohorts = [COHORT, COHORT[:3], COHORT[1:4]]
-    jobs = [SITES.id(SITES.job(plan={"a": a}), again) for a in (1, 2) for again in (0, 1)]
+    jobs = [(SITES.id(SITES.job(plan={"a": a}), n), n) for a in (1, 2) for n in (0, 1)]
     asked = itertools.product(jobs, cohorts, (0, 1, 2, 256), (b"", b"q", b"q\0"), (PLAIN, other))
-    made = 0
-    for job, cohort, exchange, question, layout in asked:
+    made, chains = 0, set()
+    for (job, again), cohort, exchange, question, layout in asked:
         ctx = context(SITES.roster, cohort, job, exchange, question)
         collected.purpose = (job, cohort, exchange, question, layout)
         for name in cohort[:2]:
-            masked(np.zeros(layout.words, np.uint64), layout, SITES.keys[name], SITES.roster,
-                   cohort, ctx)  # fmt: skip
+            chain = SITES.chain(name, job, exchange, again)
+            chains |= {(key, job, exchange) for key in chain.keys.values()}
+            SITES.answer(name, np.zeros(layout.words, np.uint64), layout, cohort, ctx, chain)
         made += 2 * len(cohort) - 3  # the pair of the two is used at both ends
         made += 2  # and each site has a stream of its own
     assert len(collected.keys) == made
     assert all(len(set(purposes)) == 1 for purposes in collected.keys.values())
     assert all(len(purposes) <= 2 for purposes in collected.keys.values())
+    assert len({key for key, *_ in chains}) == len(chains), "a key for each job and exchange"
+
+
+def test_both_ends_of_a_pair_have_one_key_and_nobody_else_has_it():
+    for number in (0, 1, 7):
+        keys = {name: SITES.chain(name, JOB, number).keys for name in COHORT}
+        for one, other in itertools.combinations(COHORT, 2):
+            assert keys[one][other] == keys[other][one]
+        held = [key for each in keys.values() for key in each.values()]
+        assert len(set(held)) == len(COHORT) * (len(COHORT) - 1) // 2 + len(COHORT)
+
+
+def test_a_chain_goes_on_and_not_back():
+    first = SITES.chain(COHORT[0], JOB)
+    later = advanced(first, 5)
+    assert later == advanced(advanced(first, 2), 5) == SITES.chain(COHORT[0], JOB, 5)
+    assert not set(later.keys.values()) & set(advanced(first, 4).keys.values())
+    with pytest.raises(Refused, match="exchange 4 was answered, and its keys are gone"):
+        advanced(later, 4)
+
+
+def test_long_term_keys_alone_make_no_key_of_a_job():
+    """Nor does the key of a job without them; nor a key of another nonce than was signed."""
+    me, secret = COHORT[0], fixed("nonce", COHORT[0], 0)
+    nonces = {name: public_half(fixed("nonce", name, 0)) for name in COHORT}
+    made = lambda keys, secret: begin(keys, SITES.roster, JOB, nonces, secret)[""].keys
+    own = made(SITES.keys[me], secret)
+    assert own == SITES.chain(me, JOB).keys
+    with pytest.raises(Refused, match="key for the job is lost, or is that of another job"):
+        made(SITES.keys[me], fixed("guess"))
+    with pytest.raises(Refused, match="keys are not in the roster"):
+        made(fixed_keys("thief"), secret)
+    for other in COHORT[1:]:
+        shared = SITES.keys[me].secret(SITES.roster[other].agreement)
+        for known in (shared, secret, shared + secret, secret + shared):
+            assert derived(known, "feddcd-pair-2", JOB) != own[other]
 
 
 def test_a_restarted_site_makes_the_same_bytes_again(tmp_path):
     words = PLAIN.encode(_plain_values(1)[COHORT[0]])
     SITES.keys[COHORT[0]].save(tmp_path / "keys")
-    again = SiteKeys.load(tmp_path / "keys")
-    sent = masked(words, PLAIN, again, Roster.from_json(SITES.roster.to_json()), COHORT, CTX)
+    again, roster = SiteKeys.load(tmp_path / "keys"), Roster.from_json(SITES.roster.to_json())
+    nonces = {name: public_half(fixed("nonce", name, 0)) for name in COHORT}
+    chain = begin(again, roster, b"", nonces, fixed("nonce", COHORT[0], 0))[""]
+    sent = masked(words, PLAIN, chain, COHORT[0], roster, COHORT, CTX)
     assert np.array_equal(sent, SITES.answer(COHORT[0], words, PLAIN, COHORT, CTX))
 
 
@@ -210,7 +250,7 @@ def test_random_words_differ_by_site_context_and_layout():
     words = LAYOUT.encode(values)
     longer = other.encode(values | {"more": np.array(0.0)})
     drawn = [
-        masks._redrawn(given, layout, SITES.keys[name], ctx)[layout.random(given)]
+        masks._redrawn(given, layout, SITES.chain(name), ctx)[layout.random(given)]
         for name in COHORT[:2] for ctx in (CTX, JOB)
         for layout, given in ((LAYOUT, words), (other, longer))
     ]  # fmt: skip
@@ -223,7 +263,9 @@ def test_random_words_differ_by_site_context_and_layout():
 def test_a_job_founded_twice_has_two_names():
     job = SITES.job()
     ids = {
-        job_id(job, SITES.roster, {n: fresh_nonce(SITES.keys[n], job) for n in COHORT})
+        job_id(
+            job, SITES.roster, {n: signed_nonce(SITES.keys[n], job, new_secret()) for n in COHORT}
+        )
         for _ in range(20)
     }
     assert len(ids) == 20
@@ -276,16 +318,18 @@ def test_a_missing_answer_leaves_noise():
 
 
 def test_what_must_not_be_masked_is_refused():
-    words, keys, roster = np.zeros(PLAIN.words, np.uint64), SITES.keys[COHORT[0]], SITES.roster
+    words, me, roster = np.zeros(PLAIN.words, np.uint64), COHORT[0], SITES.roster
+    chain = SITES.chain(me)
     for cohort, told in ((COHORT[:2], "at least 3"), (COHORT[1:4], "not in the cohort")):
         with pytest.raises(Refused, match=told):
-            masked(words, PLAIN, keys, roster, cohort, CTX)
-    with pytest.raises(Refused, match="keys are not in the roster"):
-        masked(words, PLAIN, SiteKeys.generate(), roster, COHORT, CTX)
+            masked(words, PLAIN, chain, me, roster, cohort, CTX)
+    lacking = chain._replace(keys={n: k for n, k in chain.keys.items() if n != COHORT[1]})
+    with pytest.raises(Refused, match="no keys for a site"):
+        masked(words, PLAIN, lacking, me, roster, COHORT, CTX)
     with pytest.raises(Refused, match="words"):
-        masked(words[1:], PLAIN, keys, roster, COHORT, CTX)
+        masked(words[1:], PLAIN, chain, me, roster, COHORT, CTX)
     with pytest.raises(SpecError, match="32 bytes"):
-        masked(words, PLAIN, keys, roster, COHORT, CTX[1:])
+        masked(words, PLAIN, chain, me, roster, COHORT, CTX[1:])
     for job, exchange in ((b"", 0), (JOB, -1), (JOB, 2**32), (JOB, True), (JOB, 1.0), ("x", 0)):
         with pytest.raises(SpecError, match="the id of a job" if job != JOB else "an exchange has"):
             context(roster, COHORT, job, exchange, b"")

@@ -18,7 +18,8 @@ from feddcd.durable.protocol.masked import Pact, seal, write_nonce
 from feddcd.durable.protocol.masked_client import Follower, learn
 from feddcd.durable.server import LedgerServer, committed_rounds
 from feddcd.durable.site import ClientFile
-from feddcd.sums.job import Job, fresh_nonce
+from feddcd.sums.chain import new_secret
+from feddcd.sums.job import Job, SignedNonce, signed_nonce
 from feddcd.sums.keys import SiteKeys
 from feddcd.sums.roster import Roster, RosterMember
 
@@ -46,16 +47,24 @@ def job(weights: dict[str, float], tau: int, rounds: int) -> Job:
 
 
 @cache
-def sealed(weights: tuple[tuple[str, float], ...], tau: int, rounds: int) -> tuple[Pact, Sealed]:
+def sealed(
+    weights: tuple[tuple[str, float], ...], tau: int, rounds: int
+) -> tuple[Pact, Sealed, dict[str, bytes]]:
     """One pact for all runs of a test, so that all draw the same cohorts."""
     given = dict(weights)
     made, own = job(given, tau, rounds), keys(tuple(sorted(given)))
-    nonces = {name: fresh_nonce(own[name], made) for name in made.cohort}
+    secrets = {name: new_secret() for name in made.cohort}
+    nonces = {name: signed_nonce(own[name], made, secrets[name]) for name in made.cohort}
     book = roster(made.cohort)
     members = tuple((name, given[name], 1) for name in made.cohort)
     texts = {name: write_nonce(signed) for name, signed in nonces.items()}
     record = Sealed(members, book.to_json().decode(), made.to_json().decode(), texts)
-    return seal(made, book, nonces), record
+    return seal(made, book, nonces), record, secrets
+
+
+def fresh_nonce(own: SiteKeys, made: Job) -> SignedNonce:
+    """Of a secret that nobody keeps."""
+    return signed_nonce(own, made, new_secret())
 
 
 class MaskedDeployment:
@@ -65,7 +74,7 @@ class MaskedDeployment:
         folder.mkdir()
         self.folder, self.algorithm, self.rounds = folder, algorithm or PlainDual(), rounds
         self.problems, weights, self.w, self.like, self.key = shared
-        self.pact, self.record = sealed(tuple(weights.items()), tau, rounds)
+        self.pact, self.record, self.secrets = sealed(tuple(weights.items()), tau, rounds)
         self.plans = {place: [] for place in (*SITES, "server")}
         for fault in faults:
             self.plans[fault.where].append(fault)
@@ -89,7 +98,8 @@ class MaskedDeployment:
             try:
                 file = ClientFile(path, federation="f", client=id, disk=self.disk(id))
                 if file.load() is None:
-                    write_vow(file, Vow(self.record.job, self.record.nonces[id], ""))
+                    vow = Vow(self.record.job, self.record.nonces[id], "")
+                    write_vow(file, vow, self.secrets[id])
                 own = Follower(self.algorithm, self.pact, keys(SITES)[id], self.like, self.key)
                 self.sites[id] = MaskedSite(file, own, self.problems[id], self.w)
             except (Crash, StateError):

@@ -8,6 +8,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from feddcd.sums import signing
+from feddcd.sums.chain import advanced, begin, public_half
 from feddcd.sums.job import Job, SignedNonce, job_id
 from feddcd.sums.keys import SiteKeys
 from feddcd.sums.layout import Layout, Slot
@@ -20,6 +21,7 @@ LAYOUT = Layout([
     Slot("value", "sum", ()), Slot("M", "max", (), grid_of(1)), Slot("g", "sum", (3,)),
     Slot("n", "count", (2,)), Slot("nothing", "sum", (0,)),
 ])  # fmt: skip
+CHAINS = {}  # at the beginning of jobs, as they are dear to make
 PLAIN = Layout([Slot("g", "sum", (4,)), Slot("n", "count", (3,))])  # nothing random in it
 
 
@@ -47,15 +49,26 @@ class Sites(NamedTuple):
         return Job(**values | other)
 
     def nonces(self, job, again=0):
-        held = {name: fixed("nonce", name, again) for name in job.cohort}
+        held = {name: public_half(fixed("nonce", name, again)) for name in job.cohort}
         sign = lambda name, nonce: signing.sign_nonce(self.keys[name].signing, job.digest, nonce)
         return {name: SignedNonce(nonce, sign(name, nonce)) for name, nonce in held.items()}
 
     def id(self, job, again=0):
         return job_id(job, self.roster, self.nonces(job, again))
 
-    def answer(self, name, words, layout, cohort, ctx):
-        return masked(words, layout, self.keys[name], self.roster, cohort, ctx)
+    def chain(self, name, identity=b"", number=0, again=0):
+        """The keys of one exchange of a job of all."""
+        known = self.roster.digest, name, identity, again
+        if known not in CHAINS:
+            secrets = {other: fixed("nonce", other, again) for other in self.roster.names}
+            nonces = {other: public_half(secret) for other, secret in secrets.items()}
+            made = begin(self.keys[name], self.roster, identity, nonces, secrets[name])
+            CHAINS[known] = made[""]
+        return advanced(CHAINS[known], number)
+
+    def answer(self, name, words, layout, cohort, ctx, chain=None):
+        chain = chain or self.chain(name)
+        return masked(words, layout, chain, name, self.roster, cohort, ctx)
 
     def exchange(self, job, number, question, values, layout=LAYOUT):
         """Signed answers of the job's cohort; `values` by site."""

@@ -11,8 +11,10 @@ from .._errors import Refused, StateError
 from .._types import Params
 from ..algorithms import AbstractAlgorithm
 from ..problems import AbstractProblem
+from ..sums.chain import KeyChain, begin
 from ..sums.proof import SignedAnswer
-from .protocol.masked import Replica, Told, read_answer, write_answer
+from .mask_keys import MaskKeys
+from .protocol.masked import CHAINS, Replica, Told, chain_of, read_answer, write_answer
 from .protocol.masked_client import (
     Follower,
     MaskedClient,
@@ -52,8 +54,14 @@ def has_answered(saved: tuple[dict[str, Any], Mapping[str, np.ndarray]] | None) 
     return saved is not None and (saved[0]["round"] > 0 or saved[0]["pending"] is not None)
 
 
-def write_vow(file: ClientFile, vow: Vow) -> None:
-    """Before the nonce leaves."""
+def masks_of(file: ClientFile) -> MaskKeys:
+    """Beside the state: the keys of answers that are still to come."""
+    return MaskKeys(file.path.with_name(f"{file.path.name}.mask"), file.disk)
+
+
+def write_vow(file: ClientFile, vow: Vow, secret: bytes) -> None:
+    """Before the nonce leaves, which is the secret's public half."""
+    masks_of(file).begin(secret)
     file.save({"mode": MODE, "vow": list(vow), "round": 0, **_NOTHING}, {})
 
 
@@ -70,7 +78,8 @@ class MaskedSite:
         joining: Callable[[], AbstractProblem] | None = None,
     ):
         """`joining` makes what has the weight of a new client, where that is not f's."""
-        self.file, self.own, self.f = file, own, f
+        self.file, self.masks, self.f = file, masks_of(file), f
+        self.own = own._replace(chain=self._chain)
         saved = file.load()
         vow = read_vow(saved)
         if saved is None or vow is None:
@@ -89,8 +98,7 @@ class MaskedSite:
     def answer(self, history: Iterable[Told], question: bytes) -> SignedAnswer:
         """Of the round that follows on the history; the same bytes if asked again."""
         self._save(work(self.own, self.f, self._after(history), question))
-        assert self.client.pending is not None
-        return self.client.pending.answer
+        return self._sent(self.client.pending)
 
     def certify(
         self,
@@ -101,8 +109,20 @@ class MaskedSite:
     ) -> SignedAnswer:
         """Of the certificate after the last round of the history."""
         self._save(certify(self.own, self._after(history), question, like, part))
-        assert self.client.certificate is not None
-        return self.client.certificate.answer
+        return self._sent(self.client.certificate)
+
+    def _sent(self, sent: Sent | None) -> SignedAnswer:
+        """What is on disk, once its keys are not."""
+        assert sent is not None
+        self.masks.forget(*chain_of(sent.exchange), self._start)
+        return sent.answer
+
+    def _chain(self, exchange: int) -> KeyChain:
+        return self.masks.chain(*chain_of(exchange), self._start)
+
+    def _start(self, secret: bytes) -> dict[str, KeyChain]:
+        _, pact, keys, *_ = self.own
+        return begin(keys, pact.roster, pact.identity, pact.nonces, secret, CHAINS)
 
     def _after(self, history: Iterable[Told]) -> MaskedClient:
         client = self.client

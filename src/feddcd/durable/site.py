@@ -49,11 +49,11 @@ class ClientFile:
     ) -> None:
         self.path = Path(path).resolve()  # a link and its target share one lock
         self.federation, self.client = federation, client
-        self._disk = disk or Disk()
+        self.disk = disk or Disk()
         self._uncertain = False
         self._lock: BinaryIO | None = self._take_lock()
         try:
-            self._disk.remove(temporary(self.path))
+            self.disk.remove(temporary(self.path))
             saved = self._read() or _Saved(0, None, {})
             self.incarnation = saved.incarnation + 1
             self._write(saved.content, saved.arrays)
@@ -95,7 +95,7 @@ class ClientFile:
 
     def _take_lock(self) -> BinaryIO:
         try:
-            return self._disk.lock(lock_file(self.path))
+            return self.disk.lock(lock_file(self.path))
         except Locked as error:
             raise StateError(
                 f"{self.path} is in use by {error.holder}; a site runs once: stop that process "
@@ -124,9 +124,9 @@ class ClientFile:
         }
         data = pack(meta, arrays)
         try:
-            prepare(self._disk, self.path, data)
+            prepare(self.disk, self.path, data)
             self._uncertain = True  # a rename may have happened although it failed
-            publish(self._disk, self.path)
+            publish(self.disk, self.path)
         except OSError as error:
             raise StateError(
                 f"cannot write {self.path}: {error}; free space or repair the disk, then start "
@@ -135,7 +135,7 @@ class ClientFile:
         self._uncertain = False
 
     def _read(self) -> _Saved | None:
-        data = self._disk.read(self.path, LIMIT)
+        data = self.disk.read(self.path, LIMIT)
         if data is None:
             return None
         try:

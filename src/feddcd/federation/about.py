@@ -17,6 +17,7 @@ ALONE = "federation"  # the name of what federation.toml itself asks for
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 ENDS = {  # by code; a site says no more, as a reason in words could ask about rows
     "done": "ended with a result, without this site",
+    "part": "ended with a result",  # as a site says it that took part
     "refused": "ended without a result",
     "late": "ended without a result: the coordinator waited too long{of}",
     "sums": "ended without a result: the answers of the sites gave none",

@@ -11,7 +11,7 @@ from .._errors import Refused
 from ..data.agreement import Offer
 from ..durable.codec import LIMIT, pack, unpack
 
-VERSION = 1
+VERSION = 2  # 1: masks were made of long-term keys alone
 RESULT_FILES = ("summary.txt", "coefficients.csv")  # of a table, which go back to sites
 REGRESSION = "regression"  # what is said for a model where a table is asked for
 

@@ -7,6 +7,7 @@ whoever adds up the answers of a whole cohort reads the sum, and `proof` shows i
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from . import chain as chain
     from . import job as job
     from . import keys as keys
     from . import layout as layout

@@ -3,10 +3,10 @@
     digest = SHA256(plan, agreement, codebook, package version, mode, cohort, roster)
     id     = SHA256(digest, one fresh nonce of each site of the cohort)
 
-Each site signs its nonce for the digest: nobody can found a job for it, nor found one twice.
+Each site signs its nonce for the digest: nobody can found a job for it, nor found one twice. A
+nonce is the public half of a key that the site makes for this job alone (`chain`).
 """
 
-import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 from .._errors import Refused
 from . import signing
 from ._canonical import canonical, digest, parse
+from .chain import public_half
 from .keys import SiteKeys
-from .roster import FEWEST, Roster
+from .roster import FEWEST, Roster, check_agreement
 
 NONCE = 32  # bytes
 MODES = ("sum", "each")
@@ -78,8 +79,9 @@ class SignedNonce(NamedTuple):
     signature: bytes
 
 
-def fresh_nonce(keys: SiteKeys, job: Job) -> SignedNonce:
-    nonce = secrets.token_bytes(NONCE)
+def signed_nonce(keys: SiteKeys, job: Job, secret: bytes) -> SignedNonce:
+    """Of a secret that was made for this job, and is on disk."""
+    nonce = public_half(secret)
     return SignedNonce(nonce, signing.sign_nonce(keys.signing, job.digest, nonce))
 
 
@@ -97,7 +99,8 @@ def job_id(job: Job, roster: Roster, nonces: Mapping[str, SignedNonce]) -> bytes
             signing.verify_nonce(roster[name].signing, job.digest, nonce, signature)
         except Refused:
             raise Refused(f"the nonce of {name} is not signed by {name}") from None
+        check_agreement(nonce, f"the nonce of {name}")
         fields += [name.encode(), nonce]
     if len({nonces[name].nonce for name in job.cohort}) < len(job.cohort):
         raise Refused("two sites have the same nonce")
-    return digest("feddcd-job-id-1", job.digest, *fields)
+    return digest("feddcd-job-id-2", job.digest, *fields)

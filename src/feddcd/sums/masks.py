@@ -1,28 +1,26 @@
 """Masks that cancel in the sum over a cohort, and cover each answer until then.
 
-    ctx  = SHA256("feddcd-sum-1", roster, cohort, job, exchange, question)
-    m_ij = ChaCha20(HKDF(X25519(sk_i, pk_j), "feddcd-mask-1", ctx, layout, lo, hi))
+    ctx  = SHA256("feddcd-sum-2", roster, cohort, job, exchange, question)
+    m_ij = ChaCha20(HKDF(K_ij[exchange], "feddcd-mask-2", ctx, layout)),  K_ij as in `chain`
     Y_i  = q_i + sum_{j > i} m_ij - sum_{j < i} m_ij
 
 A key stream is used once, as a site answers a question of an exchange of a job once. Whoever is
 told another question, another cohort or another layout makes other masks, which cancel with none.
-The random words of levels are drawn from a stream of the site's own, ChaCha20(HKDF(sk_i, ctx)): a
-site that has lost its answer, and makes it again, makes the same bytes.
+The random words of levels are drawn from a stream of the site's own: a site that has lost its
+answer, and makes it again before it forgets the keys, makes the same bytes.
 """
 
 from collections.abc import Iterable
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from .._errors import Refused, SpecError
 from ._canonical import digest, framed
-from .keys import SiteKeys
+from .chain import OWN, KeyChain, derived
 from .layout import Layout
 from .ring import WORDS, Adder
-from .roster import Roster, RosterMember
+from .roster import Roster
 
 CTX = 32  # bytes, as a job's id has
 MOST_EXCHANGES = 2**32
@@ -40,26 +38,30 @@ def context(
         raise SpecError("an exchange has a number from 0 on")
     names = framed("cohort", *(name.encode() for name in roster.cohort(cohort)))
     number = exchange.to_bytes(8, "big")
-    return digest("feddcd-sum-1", roster.digest, names, job, number, question)
+    return digest("feddcd-sum-2", roster.digest, names, job, number, question)
 
 
 def masked(
     words: np.ndarray,
     layout: Layout,
-    keys: SiteKeys,
+    chain: KeyChain,
+    me: str,
     roster: Roster,
     cohort: Iterable[str],
     ctx: bytes,
 ) -> np.ndarray:
-    """Y_i: the words of an answer, as `layout.encode` makes them, under this site's masks."""
-    chosen, me = roster.cohort(cohort), roster.own(keys)
-    if me.name not in chosen:
+    """Y_i: the words of an answer, as `layout.encode` makes them, under the masks of this site,
+    `me`. The chain is that of the exchange that `ctx` is of."""
+    chosen = roster.cohort(cohort)
+    if me not in chosen:
         raise Refused("this site is not in the cohort")
     if len(ctx) != CTX:
         raise SpecError(f"a context has {CTX} bytes")
-    others = [roster[name] for name in chosen if name != me.name]
-    streams = [_stream(mask_key(keys, me, other, layout, ctx)) for other in others]
-    words = _redrawn(layout.check(words), layout, keys, ctx)
+    others = [name for name in chosen if name != me]
+    if not {OWN, *others} <= set(chain.keys):
+        raise Refused("this site has no keys for a site of the cohort")
+    streams = [_stream(mask_key(chain, other, layout, ctx)) for other in others]
+    words = _redrawn(layout.check(words), layout, chain, ctx)
     sent, wide, room = np.empty_like(words), WORDS * layout.numbers, bytearray(CHUNK)
     for at in range(0, len(words), CHUNK // 8):
         part = words[at : at + CHUNK // 8]
@@ -68,27 +70,21 @@ def masked(
         adder.add(part)
         for other, stream in zip(others, streams, strict=True):
             mask = _next(stream, len(part), room)
-            adder.add(mask) if me.name < other.name else adder.subtract(mask)
+            adder.add(mask) if me < other else adder.subtract(mask)
         sent[at : at + len(part)] = adder.total()
     return sent
 
 
-def mask_key(
-    keys: SiteKeys, me: RosterMember, other: RosterMember, layout: Layout, ctx: bytes
-) -> bytes:
+def mask_key(chain: KeyChain, other: str, layout: Layout, ctx: bytes) -> bytes:
     """The same at both sites of a pair; one for each context and layout."""
-    lo, hi = sorted((me, other), key=lambda member: member.name)
-    ends = (part for m in (lo, hi) for part in (m.name.encode(), m.agreement))
-    info = framed("feddcd-mask-1", ctx, layout.digest, *ends)
-    return HKDF(SHA256(), 32, None, info).derive(keys.secret(other.agreement))
+    return derived(chain.keys[other], "feddcd-mask-2", ctx, layout.digest)
 
 
-def _redrawn(words: np.ndarray, layout: Layout, keys: SiteKeys, ctx: bytes) -> np.ndarray:
+def _redrawn(words: np.ndarray, layout: Layout, chain: KeyChain, ctx: bytes) -> np.ndarray:
     """With random words of the site's own stream for this context, none of them 0."""
     where = np.flatnonzero(layout.random(words))
     first = 0 if words[-1] else WORDS * layout.numbers  # the numbers are random all or none
-    info = framed("feddcd-noise-1", ctx, layout.digest)
-    key = HKDF(SHA256(), 32, None, info).derive(keys.agreement.private_bytes_raw())
+    key = derived(chain.keys[OWN], "feddcd-noise-2", ctx, layout.digest)
     drawn = _stream(key).update(bytes(8 * (layout.words - first)))
     words = words.copy()
     words[where] = np.maximum(np.frombuffer(drawn, "<u8")[where - first], 1)

@@ -26,7 +26,7 @@ from .masks import context
 from .roster import Roster
 from .signing import SIGNATURE
 
-MAGIC = b"feddcd proof 1\n\0"
+MAGIC = b"feddcd proof 2\n\0"
 MOST_BYTES = 2**31
 MOST_EXCHANGES = 100_000
 

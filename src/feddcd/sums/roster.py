@@ -162,16 +162,24 @@ def _checked(member: RosterMember) -> RosterMember:
     for key in (member.signing, member.agreement):
         if not (isinstance(key, bytes) and len(key) == KEY):
             raise Refused(f"a key of {name} does not have {KEY} bytes")
-    if int.from_bytes(member.agreement, "little") >= PRIME:
-        raise Refused(f"the agreement key of {name} is not in its one spelling")
     if int.from_bytes(member.signing, "little") % 2**255 >= PRIME or _weak(member.signing):
         raise Refused(f"the signing key of {name} is weak")
+    check_agreement(member.agreement, f"the agreement key of {name}")
     try:
         Ed25519PublicKey.from_public_bytes(member.signing)
-        X25519PrivateKey.generate().exchange(X25519PublicKey.from_public_bytes(member.agreement))
     except ValueError:
-        raise Refused(f"the agreement key of {name} is weak: all would know its masks") from None
+        raise Refused(f"the signing key of {name} is weak") from None
     return member
+
+
+def check_agreement(key: bytes, whose: str) -> None:
+    """Refused unless it is a public key of X25519, in its one spelling."""
+    if int.from_bytes(key, "little") >= PRIME:
+        raise Refused(f"{whose} is not in its one spelling")
+    try:
+        X25519PrivateKey.generate().exchange(X25519PublicKey.from_public_bytes(key))
+    except ValueError:
+        raise Refused(f"{whose} is weak: all would know its masks") from None
 
 
 # y of the points of order 1, 2, 4 and 8: signatures by them fit any message

@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from .._errors import Refused
 from ._canonical import framed
 
-ROSTER, NONCE, ANSWER = "feddcd-sign-roster-1", "feddcd-sign-nonce-1", "feddcd-sign-answer-1"
+ROSTER, NONCE, ANSWER = "feddcd-sign-roster-1", "feddcd-sign-nonce-2", "feddcd-sign-answer-1"
 CLAIM = "feddcd-sign-claim-1"
 SIGNATURE = 64  # bytes
 

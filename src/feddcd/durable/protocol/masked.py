@@ -39,6 +39,7 @@ from ..shapes import Shapes
 from . import Sealed
 from .notes import Notes, after_round, asked_parts, recalled
 
+CHAINS = ("round", "certificate")
 Answers = Mapping[str, SignedAnswer]
 _down_key = jax.jit(broadcast_key)
 
@@ -52,6 +53,7 @@ class Pact(NamedTuple):
     weights: Mapping[str, float]
     tau: int
     rounds: int  # no more are answered
+    nonces: Mapping[str, bytes]
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -112,7 +114,8 @@ def seal(job: Job, roster: Roster, nonces: Mapping[str, SignedNonce]) -> Pact:
         raise Refused("a training needs the size of its cohorts and the number of its rounds")
     if not FEWEST <= tau <= len(job.cohort):
         raise Refused(f"a cohort has {FEWEST} to {len(job.cohort)} sites here, not {tau}")
-    return Pact(job, roster, identity, weights, tau, rounds)
+    given = {name: nonces[name].nonce for name in job.cohort}
+    return Pact(job, roster, identity, weights, tau, rounds, given)
 
 
 def read_pact(record: Sealed) -> Pact:
@@ -160,6 +163,13 @@ class Told(NamedTuple):
 def exchange_of(round: int, *, certificate: bool = False) -> int:
     """The number under which masks are made: never the same for two questions."""
     return 2 * round + certificate
+
+
+def chain_of(exchange: int) -> tuple[str, int]:
+    """Whose keys an exchange uses, and which of them: rounds and certificates are counted apart, as
+    a certificate may be asked for after the next round has begun."""
+    round, certificate = divmod(exchange, 2)
+    return CHAINS[certificate], round
 
 
 def layout_of(like: PyTree) -> Layout:

@@ -18,6 +18,7 @@ from ..._types import Key, Params
 from ...algorithms import AbstractAlgorithm, filled, opened_now, with_parts
 from ...problems import AbstractProblem
 from ...sums import signing
+from ...sums.chain import KeyChain
 from ...sums.keys import SiteKeys
 from ...sums.masks import context, masked
 from ...sums.proof import SignedAnswer
@@ -57,13 +58,15 @@ class MaskedClient(NamedTuple):
 
 
 class Follower(NamedTuple):
-    """All that a site computes with, beside its data and its state."""
+    """All that a site computes with, beside its data and its state. `chain` gives the keys of an
+    exchange, as long as they are there."""
 
     algorithm: AbstractAlgorithm
     pact: Pact
     keys: SiteKeys
     like: Shapes
     key: Key
+    chain: Callable[[int], KeyChain] | None = None
 
 
 def new_masked_client(
@@ -75,7 +78,7 @@ def new_masked_client(
 
 def learn(own: Follower, client: MaskedClient, told: Told) -> MaskedClient:
     """After a round that is over; what it knows already is passed over."""
-    algorithm, pact, _, like, key = own
+    algorithm, pact, _, like, key, _ = own
     if told.round <= client.replica.round:
         return client
     if told.round != client.replica.round + 1:
@@ -109,7 +112,7 @@ def _older(client: MaskedClient, round: int) -> Refused:
 
 def work(own: Follower, f: AbstractProblem, client: MaskedClient, question: bytes) -> MaskedClient:
     """With the masked answer to the question of the next round as `pending`."""
-    algorithm, pact, _, like, key = own
+    algorithm, pact, _, like, key, _ = own
     round = client.replica.round + 1
     number, cohort = exchange_of(round), pact.cohort(round)
     if _is_again(client, client.pending, number, question):
@@ -170,12 +173,15 @@ def _mask(
     question: bytes,
     parts: dict[str, np.ndarray],
 ) -> SignedAnswer:
-    _, pact, keys, _, _ = own
+    pact, keys = own.pact, own.keys
     if pact.roster.own(keys).name != id:
         raise Refused(f"{id}: its keys are those of another site")
+    if own.chain is None:
+        raise Refused(f"{id}: its keys for the masks of this job are not there")
     layout = layout_of(like)
     ctx = context(pact.roster, cohort, pact.identity, number, question)
-    words = masked(layout.encode(parts), layout, keys, pact.roster, cohort, ctx)
+    chain = own.chain(number)
+    words = masked(layout.encode(parts), layout, chain, id, pact.roster, cohort, ctx)
     data = layout.to_bytes(words)
     return SignedAnswer(data, signing.sign_answer(keys.signing, ctx, layout.digest, data))
 

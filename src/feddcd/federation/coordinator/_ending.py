@@ -73,10 +73,9 @@ def remember(folder: FederationFolder, ended: StudyEnd, sites: Iterable[str]) ->
     _save(folder, _unheard(folder) | {ended.study: wish})
 
 
-def tell_done(folder: FederationFolder, nodes: Nodes, cohort: Iterable[str]) -> None:
-    """To those without whom there is a result; the others get it."""
-    without = folder.invited().keys() - set(cohort)
-    tell_end(folder, nodes, StudyEnd(folder.study or ALONE, "done", {}), without)
+def tell_done(folder: FederationFolder, nodes: Nodes) -> None:
+    """To all: those without whom there is a result, and those who forget their keys for it."""
+    tell_end(folder, nodes, StudyEnd(folder.study or ALONE, "done", {}), folder.invited())
 
 
 def tell_earlier(folder: FederationFolder, nodes: Nodes) -> None:

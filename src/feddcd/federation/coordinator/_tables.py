@@ -138,9 +138,9 @@ class AnalysisRun:
             if not isinstance(error, Stalled):
                 run.folder.close()
             raise
-        run.folder.close()
         shutil.copy(run.folder.path / PROOF, self.folder.results / PROOF)
-        return self._write(result, {ALL: result.n_dropped}, run.job.cohort)
+        # closed when all is told: who is killed before that goes on with the same job
+        return self._write(result, {ALL: result.n_dropped}, run.job.cohort, False, run.folder.close)
 
     def _ask_all(
         self, requests: Mapping[str, bytes], kind: str, most: int = SMALL
@@ -201,12 +201,15 @@ class AnalysisRun:
         (self.folder.results / PROOF).unlink(missing_ok=True)  # that of an earlier table
         return self._write(result, dropped, cohort.sites, apart=True)
 
-    def _write(self, result: Any, dropped: Any, sites: Any, apart: bool = False) -> AnalysisResult:
+    def _write(
+        self, result: Any, dropped: Any, sites: Any, apart: bool = False, close: Any = bool
+    ) -> AnalysisResult:
         gone = self.refused | absent(self.folder.invited(), sites, self.refused, self.waited)
         result = result.with_sites(dropped, gone, apart)
         list(result.write(self.folder.results / self.analysis.part))
         share(self.folder, self.nodes, self.folder.results / self.analysis.part, sites)
-        tell_done(self.folder, self.nodes, sites)
+        tell_done(self.folder, self.nodes)
+        close()
         self.folder.note(
             "finished", committed=result.n_exchanges, unsettled=[], messages=dict(self.nodes.sent),
             **result.facts(), sites=list(sites), refused=sorted(self.refused),

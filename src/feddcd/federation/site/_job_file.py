@@ -1,9 +1,10 @@
 """A site's file of a job of masked sums: what it answered, before it leaves.
 
 jobs/ID/job        the job, this site's nonce, a digest of what its answers are made of: frozen
+jobs/ID/mask.*     the keys of its next answer, and of no earlier one (`durable.mask_keys`)
 jobs/ID/0007.held  an answer that is about to leave
 jobs/ID/0007       the same, once it may: asked again, the same bytes leave
-jobs/ID/0007.own   its own part in the open, which stays here
+jobs/ID/0007.own   its own part in the open, which stays here until the next answer has left
 jobs/ID/0007.sums  what all sites' answers to it came to
 jobs/ID/ended      the rules refused a question: nothing more is answered
 
@@ -14,6 +15,7 @@ not go on: the log of what left says how far the job had come.
 import json
 import shutil
 from collections.abc import Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, NoReturn
@@ -23,10 +25,11 @@ import numpy as np
 from ..._errors import CodecError, FeddcdError, Refused, StateError
 from ..._files import Disk, save
 from ...durable.codec import pack, unpack
+from ...durable.mask_keys import MaskKeys
 from ...sums.job import Job, SignedNonce
 from ...sums.layout import Layout
 from ...sums.proof import SignedAnswer
-from .log import LOG, append
+from .log import LOG, append, lock
 
 FOLDER = "jobs"
 NONCE = -1  # the number under which the log has that this site joined
@@ -40,6 +43,7 @@ class FoundedJob(NamedTuple):
     job: Job
     nonce: SignedNonce
     frozen: str  # a digest of its data, and of what else answers are made of
+    study: str = ""  # as the coordinator calls it
 
 
 class HeldAnswer(NamedTuple):
@@ -56,16 +60,21 @@ class JobFile:
         self.site, self.id, self.disk = site, id, disk or Disk()
         self.path = site / FOLDER / id
 
-    def found(self, founded: FoundedJob) -> None:
-        """Before the nonce leaves."""
+    @property
+    def masks(self) -> MaskKeys:
+        return MaskKeys(self.path / "mask", self.disk)
+
+    def found(self, founded: FoundedJob, secret: bytes) -> None:
+        """Before the nonce leaves, which is the secret's public half."""
         if self.logged() is not None:
             raise self._lost()
         self._make_room()
         for folder in (self.path.parent, self.path):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        job, nonce, frozen = founded
+        self.masks.begin(secret)
+        job, nonce, frozen, study = founded
         parts = {"job": job.to_json(), "nonce": nonce.nonce, "signature": nonce.signature}
-        self._save("job", {"frozen": frozen}, parts)
+        self._save("job", {"frozen": frozen, "study": study}, parts)
 
     def load(self) -> FoundedJob | None:
         """None where there was none ever; Refused where it was lost."""
@@ -77,7 +86,8 @@ class JobFile:
         meta, parts = held
         try:
             nonce = SignedNonce(parts["nonce"], parts["signature"])
-            return FoundedJob(Job.from_json(parts["job"]), nonce, str(meta["frozen"]))
+            job = Job.from_json(parts["job"])
+            return FoundedJob(job, nonce, str(meta["frozen"]), str(meta.get("study", "")))
         except (FeddcdError, LookupError):
             self._damaged("job")
 
@@ -108,6 +118,7 @@ class JobFile:
         idle = [path for path in self.path.parent.glob("*/") if not any(path.glob("0001*"))]
         idle.sort(key=lambda path: path.stat().st_mtime_ns)
         for path in idle[: max(0, len(idle) - MOST_IDLE + 1)]:
+            JobFile(self.site, path.name, self.disk).close()
             shutil.rmtree(path)
 
     @property
@@ -144,6 +155,13 @@ class JobFile:
     def end(self) -> None:
         """The rules refused a question of this job: it is not gone on with."""
         save(self.disk, self.path / ENDED, b"refused by the rules of this site")
+        self.close()
+
+    def close(self) -> None:
+        """No more answers of this job can be made here. Those that were made stay, as they left."""
+        self.masks.remove()
+        for path in self.path.glob("*.own"):
+            self.disk.wipe(path)
 
     def check_age(self) -> int:
         """How many exchanges were answered, once folder and log agree on it."""
@@ -171,6 +189,7 @@ class JobFile:
     def let_go(self, number: int) -> None:
         self.disk.replace(self.path / f"{number:04}.held", self.path / f"{number:04}")
         self.disk.fsync_dir(self.path)
+        self.disk.wipe(self.path / f"{number - 1:04}.own")
 
     def keep_sums(self, number: int, sums: Mapping[str, np.ndarray]) -> None:
         save(self.disk, self.path / f"{number:04}.sums", pack({"number": number}, sums))
@@ -239,6 +258,20 @@ class JobFile:
     def _damaged(self, name: str) -> NoReturn:
         own = StateError(f"{self.path / name} is damaged")
         raise Refused("its file of this job is damaged: start a new job") from own
+
+
+def close_jobs(site: Path, study: str, disk: Disk | None = None) -> bool:
+    """Of a study that ended; whether this site had answered any question of it."""
+    disk, answered = disk or Disk(), False
+    paths = sorted((site / FOLDER).glob("*/"))
+    with lock(disk, site / FOLDER / FOLDER) if paths else nullcontext():
+        for file in (JobFile(site, path.name, disk) for path in paths):
+            with suppress(Refused):
+                founded = file.load()
+                if founded is not None and founded.study == study:
+                    answered = answered or file.answered > 0
+                    file.close()
+    return answered
 
 
 def _same(a: Job, b: Job) -> bool:

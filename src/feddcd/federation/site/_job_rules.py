@@ -30,6 +30,11 @@ class JobRules:
         self._memory = memory_of(self._source)
 
     @property
+    def study(self) -> str:
+        """As the coordinator calls it."""
+        return self._release.asked.study
+
+    @property
     def shaping(self) -> tuple[bool, int, int]:
         """What the policy has a say in beside yes and no: counts that are left empty."""
         return self._bins, limit(self._policy.min_per_level), self._policy.min_support

@@ -12,7 +12,7 @@ question that comes next: it answers that one, and no other.
 import hashlib
 import json
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +25,8 @@ from ...analysis.protocol import SiteRows
 from ...analysis.rest import impossible
 from ...data.codebook import FILE as CODEBOOK
 from ...sums import signing
-from ...sums.job import Job, SignedNonce, fresh_nonce, job_id
+from ...sums.chain import KeyChain, begin, new_secret
+from ...sums.job import Job, SignedNonce, job_id, signed_nonce
 from ...sums.keys import SiteKeys
 from ...sums.layout import Layout
 from ...sums.masks import context, masked
@@ -34,13 +35,12 @@ from ...sums.roster import Roster
 from ..following import FollowedJob, counts_layout, version
 from ..roster import load_keys, load_roster
 from ..wire import Envelope, pack_message
-from ._job_file import NONCE, FoundedJob, HeldAnswer, JobFile
+from ._job_file import FOLDER, NONCE, FoundedJob, HeldAnswer, JobFile
+from ._job_parts import bytes_of, check_only, hex_of, id_of, nonces_of, text_of
 from ._job_rules import JobRules
 from .disclosure import Release
 from .log import lock
 from .policy import RULED, Ruled
-
-ID = 32  # hex digits of the name that a coordinator gives to a job
 
 
 class MaskingSite(NamedTuple):
@@ -53,9 +53,9 @@ class MaskingSite(NamedTuple):
 
 def respond(envelope: Envelope, place: Any, release: Release, request: bytes) -> bytes:
     """Answers `job` and `exchange`; who calls logs refusals."""
-    me, file = _member(place), JobFile(place.folder, _id(envelope), release.disk)
+    me, file = _member(place), JobFile(place.folder, id_of(envelope), release.disk)
     try:
-        with lock(release.disk, _private(place.folder) / "jobs"):
+        with lock(release.disk, _private(place.folder) / FOLDER):
             handle = _found if envelope.kind == "job" else _exchange
             return handle(envelope, me, file, JobRules(place, release, request))
     except (LookupError, TypeError, ValueError) as error:
@@ -65,7 +65,7 @@ def respond(envelope: Envelope, place: Any, release: Release, request: bytes) ->
 
 
 def _private(folder: Path) -> Path:
-    made = folder / "jobs"
+    made = folder / FOLDER
     made.mkdir(mode=0o700, parents=True, exist_ok=True)
     return made
 
@@ -80,24 +80,19 @@ def _member(place: Any) -> MaskingSite:
     return MaskingSite(place.client, keys, roster)
 
 
-def _id(envelope: Envelope) -> str:
-    id = envelope.meta.get("id")
-    if not isinstance(id, str) or len(id) != ID or set(id) - set("0123456789abcdef"):
-        raise Refused("the id of the job is missing or wrong")
-    return id
-
-
 def _found(envelope: Envelope, me: MaskingSite, file: JobFile, rules: JobRules) -> bytes:
     """The nonce, once the rules allow the job; asked again, the same one."""
-    _only(envelope, {"id", "job"}, set())
-    job = Job.from_json(_text(envelope.meta["job"])).check(me.roster)
+    check_only(envelope, {"id", "job"}, set())
+    job = Job.from_json(text_of(envelope.meta["job"])).check(me.roster)
     founded = file.load()
     if founded is None:
         _check_job(job, me)
         rules.judge(job, FollowedJob(job))
         rules.once(job, file)
-        founded = FoundedJob(job, fresh_nonce(me.keys, job), _frozen(rules))
-        file.found(founded)
+        secret = new_secret()
+        nonce = signed_nonce(me.keys, job, secret)
+        founded = FoundedJob(job, nonce, _frozen(rules), rules.study)
+        file.found(founded, secret)
     elif founded.job != job:
         raise Refused("another job of this site has the same id")
     elif file.answered:
@@ -118,15 +113,16 @@ def _check_job(job: Job, me: MaskingSite) -> None:
 
 def _exchange(envelope: Envelope, me: MaskingSite, file: JobFile, rules: JobRules) -> bytes:
     meta = envelope.meta
-    _only(envelope, {"id", "nonces", "number", "signatures"}, None)
+    check_only(envelope, {"id", "nonces", "number", "signatures"}, None)
     founded = file.load()
     if founded is None:
         raise Refused("a job that this site does not know: it may have lost its file of it")
     job, number = founded.job.check(me.roster), meta["number"]
     if type(number) is not int or number < 0:
         raise Refused("the number of the exchange is missing or wrong")
-    identity = _identity(job, me, meta["nonces"], founded)
-    question = _bytes(envelope.arrays["question"])
+    nonces = nonces_of(meta["nonces"])
+    identity = _identity(job, me, nonces, founded)
+    question = bytes_of(envelope.arrays["question"])
     done = file.check_age()
     if number > done:
         raise Refused(f"exchange {number} comes before exchange {done}")
@@ -154,10 +150,13 @@ def _exchange(envelope: Envelope, me: MaskingSite, file: JobFile, rules: JobRule
     except Ruled:  # for good: who owns a site could try again with other sums
         file.end()
         raise
+    start = partial(begin, me.keys, me.roster, identity, {n: x.nonce for n, x in nonces.items()})
     if held is None:
+        chain = file.masks.chain("", number, start)
         file.keep_own(number, values)
-        held = _made(values, layout, follow, me, identity, question)
+        held = _made(values, layout, follow, me, chain, identity, question)
         file.hold(number, held)
+    file.masks.forget("", number, start)
     data = _reply(me, number, held)
     rules.release(data)
     file.note(number, name=job.short, sha256=hashlib.sha256(held.answer.words).hexdigest())
@@ -183,13 +182,14 @@ def _made(
     layout: Layout,
     follow: FollowedJob,
     me: MaskingSite,
+    chain: KeyChain,
     identity: bytes,
     question: bytes,
 ) -> HeldAnswer:
     """Under this site's masks, and signed."""
     cohort = follow.job.cohort
     ctx = context(me.roster, cohort, identity, follow.number, question)
-    covered = masked(layout.encode(values), layout, me.keys, me.roster, cohort, ctx)
+    covered = masked(layout.encode(values), layout, chain, me.name, me.roster, cohort, ctx)
     words = layout.to_bytes(covered)
     signature = signing.sign_answer(me.keys.signing, ctx, layout.digest, words)
     return HeldAnswer(identity, question, layout, SignedAnswer(words, signature))
@@ -204,9 +204,10 @@ def _reply(me: MaskingSite, number: int, held: HeldAnswer) -> bytes:
     return pack_message(Envelope("exchange", meta, {"words": words}))
 
 
-def _identity(job: Job, me: MaskingSite, given: Any, founded: FoundedJob) -> bytes:
+def _identity(
+    job: Job, me: MaskingSite, nonces: Mapping[str, SignedNonce], founded: FoundedJob
+) -> bytes:
     """The id of the job, from all nonces; this site's is the one that it gave."""
-    nonces = {name: SignedNonce(_hex(nonce), _hex(mark)) for name, (nonce, mark) in given.items()}
     if nonces.get(me.name) != founded.nonce:
         raise Refused("the message has a nonce that this site did not make")
     return job_id(job, me.roster, nonces)
@@ -219,7 +220,9 @@ def _last(envelope: Envelope, job: Job, number: int) -> dict[str, SignedAnswer]:
     if set(marks) != names or set(envelope.arrays) != {"question", *(f"of {n}" for n in names)}:
         raise Refused("the answers to the last question are not those of the cohort")
     arrays = envelope.arrays
-    return {name: SignedAnswer(_bytes(arrays[f"of {name}"]), _hex(marks[name])) for name in names}
+    return {
+        name: SignedAnswer(bytes_of(arrays[f"of {name}"]), hex_of(marks[name])) for name in names
+    }
 
 
 def _follow(
@@ -274,26 +277,3 @@ def _frozen(rules: JobRules) -> str:
 def _digest(data: Path, *_: int) -> str:
     with data.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _only(envelope: Envelope, names: set[str], arrays: set[str] | None) -> None:
-    if set(envelope.meta) != names or (arrays is not None and set(envelope.arrays) != arrays):
-        raise Refused("parts of the message are missing, or it has too many")
-
-
-def _text(value: Any) -> bytes:
-    if not isinstance(value, str):
-        raise Refused("the job in the message is not a text")
-    return value.encode()
-
-
-def _hex(value: Any) -> bytes:
-    if not isinstance(value, str) or value != value.lower():
-        raise Refused("a nonce or a signature that cannot be read")
-    return bytes.fromhex(value)
-
-
-def _bytes(array: np.ndarray) -> bytes:
-    if array.dtype != np.uint8 or array.ndim != 1:
-        raise Refused("a part of a message that is not bytes")
-    return array.tobytes()

@@ -15,11 +15,12 @@ import numpy as np
 from ..._errors import Refused
 from ...algorithms.catalogue import get_method
 from ...data.agreement import SiteData
-from ...durable.masked_site import MaskedSite, Vow, has_answered, read_vow, write_vow
+from ...durable.masked_site import MaskedSite, Vow, has_answered, masks_of, read_vow, write_vow
 from ...durable.protocol.masked import Pact, next_down, read_nonce, seal, write_nonce
 from ...durable.protocol.masked_client import Follower, MaskedClient
 from ...durable.site import ClientFile
-from ...sums.job import Job, fresh_nonce
+from ...sums.chain import new_secret
+from ...sums.job import Job, signed_nonce
 from .. import sealed
 from ..roster import load_keys, load_roster
 from ..terms import Learner, Terms, joining_problem, scale, site_learner, weights_of
@@ -140,14 +141,17 @@ def _agree(envelope: Envelope, place: SitePlace, check: Check) -> Answer:
     with _open(place, terms.federation) as file:
         vow = read_vow(file.load())
         if vow is not None and vow.job == text and vow.rows == digest_of(site):
-            return sealed.nonce_envelope(place.client, read_nonce(vow.nonce)), out
+            nonce = read_nonce(vow.nonce)
+            if masks_of(file).fit(nonce.nonce):  # a crash may have left those of a later one
+                return sealed.nonce_envelope(place.client, nonce), out
         if has_answered(file.load()):
             raise Refused(
                 f"{place.client}: it has begun another job of this federation, which stays as it "
                 "is: make a new federation for other members, terms or rows"
             )
-        nonce = fresh_nonce(load_keys(place.folder), job)
-        write_vow(file, Vow(text, write_nonce(nonce), digest_of(site)))
+        secret = new_secret()
+        nonce = signed_nonce(load_keys(place.folder), job, secret)
+        write_vow(file, Vow(text, write_nonce(nonce), digest_of(site)), secret)
         return sealed.nonce_envelope(place.client, nonce), out
 
 

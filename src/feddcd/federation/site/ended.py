@@ -1,4 +1,5 @@
-"""A study that ended: what waits for a person because of it is closed.
+"""A study that ended: what waits for a person because of it is closed, and the keys of its jobs are
+forgotten.
 
 ended/STUDY.json    how it ended, until the coordinator asks something of that study again
 """
@@ -12,10 +13,12 @@ from ..._errors import Refused
 from ..._files import Disk, owner_only, save
 from ..about import About, StudyEnd, read_ended
 from ..wire import Envelope
+from ._job_file import close_jobs
 from .approval import close
 from .log import append
 
 FOLDER = "ended"
+FOR_GOOD = ("done", "refused", "sums")  # its jobs do not go on
 MOST_STUDIES = 200  # the oldest is forgotten
 
 
@@ -27,6 +30,8 @@ def keep_ended(envelope: Envelope, place: Any) -> Envelope:
     before = [ended for _, ended in ended_studies(place.folder)]
     # who was too late may still decide: with that the study can be started again
     closed = close(place.folder, told.study) if told.why != "late" else []
+    took_part = told.why in FOR_GOOD and close_jobs(place.folder, told.study)
+    told = told._replace(why="part") if took_part and told.why == "done" else told
     if closed or told not in before:
         with owner_only():
             (place.folder / FOLDER).mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,46 @@
+"""Parts of a coordinator's message about a job, each of the one type that it can have."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..._errors import Refused
+from ...sums.job import SignedNonce
+from ..wire import Envelope
+
+ID = 32  # hex digits of the name that a coordinator gives to a job
+
+
+def id_of(envelope: Envelope) -> str:
+    id = envelope.meta.get("id")
+    if not isinstance(id, str) or len(id) != ID or set(id) - set("0123456789abcdef"):
+        raise Refused("the id of the job is missing or wrong")
+    return id
+
+
+def check_only(envelope: Envelope, names: set[str], arrays: set[str] | None) -> None:
+    if set(envelope.meta) != names or (arrays is not None and set(envelope.arrays) != arrays):
+        raise Refused("parts of the message are missing, or it has too many")
+
+
+def nonces_of(given: Mapping[str, Any]) -> dict[str, SignedNonce]:
+    return {name: SignedNonce(hex_of(nonce), hex_of(mark)) for name, (nonce, mark) in given.items()}
+
+
+def text_of(value: Any) -> bytes:
+    if not isinstance(value, str):
+        raise Refused("the job in the message is not a text")
+    return value.encode()
+
+
+def hex_of(value: Any) -> bytes:
+    if not isinstance(value, str) or value != value.lower():
+        raise Refused("a nonce or a signature that cannot be read")
+    return bytes.fromhex(value)
+
+
+def bytes_of(array: np.ndarray) -> bytes:
+    if array.dtype != np.uint8 or array.ndim != 1:
+        raise Refused("a part of a message that is not bytes")
+    return array.tobytes()
