@@ -34,7 +34,7 @@ from feddcd.federation.site.approval import approve, deny, over, waiting, words_
 from feddcd.federation.site.ended import ended_studies
 from feddcd.federation.site.log import verify_log
 from feddcd.federation.verify import _same_cell, check_roster, check_table, verify_proof
-from feddcd.federation.wire import Envelope, pack_message, read_refusal, unpack_message
+from feddcd.federation.wire import Envelope, Refusal, pack_message, read_refusal, unpack_message
 from feddcd.sums import masks
 from feddcd.sums.chain import new_secret
 from feddcd.sums.proof import JobProof
@@ -604,6 +604,27 @@ def test_a_job_that_was_begun_twice_is_answered_once(tmp_path):
     again = ask({"question": np.frombuffer(follow.question, np.uint8), **words})
     for each in again.values():
         assert "this job again waits for approval" in read_refusal(each).reason
+
+
+def test_no_site_can_refuse_in_words_that_verify_refuses(tmp_path):
+    """It may say what it likes, and the table of the others is still proven."""
+    home = made(tmp_path, data=parts(four_sites()))
+    network, words = Network(places(home)), f"no\r\nage  9.9 \x1b[2J {'x ' * 4000}"
+    honest = network.ask
+
+    def ask(requests, seconds, work, stop):
+        for node, data in honest(requests, seconds, work, stop):
+            west = network.places[node].client == "west"
+            if west and unpack_message(requests[node]).kind == "columns":
+                data = pack_message(Refusal("west", words))
+            yield node, data
+
+    network.ask = ask
+    run(home, network)
+    told = (home.server / "glm" / "summary.txt").read_text()
+    assert "Not part of this table: west: no age 9.9" in told
+    found = verify_proof(JobProof.read(home.server / "proof"))
+    assert "summary.txt" in check_table(found, home.server / "glm" / "coefficients.csv")
 
 
 def test_a_site_that_refuses_at_the_founding_is_left_out(tmp_path):

@@ -6,6 +6,7 @@ The mathematics of a table's answers is in `analysis`, which knows what they are
 """
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from ..._errors import Refused
@@ -27,6 +28,12 @@ def reason_of(client: str, reason: str) -> str:
     text = text if len(text) <= LONGEST else f"{text[:LONGEST]} ..."
     own = not client or text.startswith((f"{client}:", f"{client} "))
     return text if own else f"{client}: {text}"
+
+
+def in_one_line(reasons: Mapping[str, str]) -> dict[str, str]:
+    """By site, as a table has them: of words with single blanks between, and not too many."""
+    plain = {site: printable(" ".join(why.split())) for site, why in reasons.items()}
+    return {s: x if len(x) <= 2 * LONGEST else f"{x[: 2 * LONGEST]} ..." for s, x in plain.items()}
 
 
 def check_count(value: Any, what: str) -> int:

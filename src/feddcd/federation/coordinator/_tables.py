@@ -36,7 +36,7 @@ from ..folder import FederationFolder, about_of
 from ..roster import ROSTER
 from ..site.approval import WAITS
 from ..wire import Envelope
-from ._checks import check_count, refusal_of
+from ._checks import check_count, in_one_line, refusal_of
 from ._ending import EACH, TooFewSites, Withdrawn, left_over, tell_done, tell_earlier
 from ._masked import PROOF, MaskedRun, begin, unfinished
 from ._offers import absent, odd_spelling, odd_words, read_columns
@@ -205,7 +205,7 @@ class AnalysisRun:
         self, result: Any, dropped: Any, sites: Any, apart: bool = False, close: Any = bool
     ) -> AnalysisResult:
         gone = self.refused | absent(self.folder.invited(), sites, self.refused, self.waited)
-        result = result.with_sites(dropped, gone, apart)
+        result = result.with_sites(dropped, in_one_line(gone), apart)
         list(result.write(self.folder.results / self.analysis.part))
         share(self.folder, self.nodes, self.folder.results / self.analysis.part, sites)
         tell_done(self.folder, self.nodes)
