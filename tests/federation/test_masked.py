@@ -845,6 +845,10 @@ def test_what_lies_beside_a_proof_is_looked_at(home):
     text.write_text(told.replace("0.", "7.", 1))
     with pytest.raises(Refused, match=r"summary.txt is not the one"):
         check_table(found, csv)
+    text.write_text(told)
+    os.truncate(text, 1 << 40)  # with holes: nearly nothing on disk
+    with pytest.raises(Refused, match=r"summary.txt is not the one"):
+        check_table(found, csv)
     os.mkfifo(csv.with_name("fifo"))
     os.replace(csv.with_name("fifo"), text)  # who reads it waits for ever
     with pytest.raises(Refused, match=r"summary.txt is not the one"):

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._errors import FeddcdError, Refused
+from .._files import Disk
 from .._text import printable
 from ..sums.proof import JobProof
 from ..sums.roster import Roster
@@ -21,6 +22,7 @@ REFUSED = "Not part of this table: "
 REPORT = "report.html"
 NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,30})(\.[0-9]{0,30})?(e[+-]?[0-9]{1,3})?", re.ASCII)
 EXACT = ("classes",)  # of model.json: numbers that are names
+MOST_BYTES = 1 << 28  # of one file
 LONGEST = 2000  # letters of a line on who refused
 
 
@@ -131,15 +133,21 @@ def _is_reason(text: Any) -> bool:
 
 
 def _lines(path: Path) -> list[str]:
-    return path.read_bytes().decode().split("\n")
+    return _text(path).split("\n")
+
+
+def _text(path: Path) -> str:
+    """ValueError for what is no text, or more than fits into memory."""
+    try:
+        return (Disk().read(path, MOST_BYTES) or b"").decode()
+    except OSError as error:
+        raise ValueError(f"{path.name} cannot be read: {error}") from None
 
 
 def _same_model(written: Path, own: Path) -> bool:
     """But for who refused."""
     try:
-        a, b = (
-            json.loads(path.read_text("utf-8"), object_pairs_hook=once) for path in (own, written)
-        )
+        a, b = (json.loads(_text(path), object_pairs_hook=once) for path in (own, written))
         for name in OWN:
             a.pop(name, None)
             if not all(map(_is_reason, itertools.chain.from_iterable(b.pop(name, {}).items()))):
