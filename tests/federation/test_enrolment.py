@@ -13,6 +13,7 @@ import pytest
 
 from disks import in_memory
 from feddcd._errors import FolderError, Refused, SpecError
+from feddcd.cli._enrolment import invite_command
 from feddcd.cli.app import main
 from feddcd.federation.config import Config
 from feddcd.federation.enrolment import desk, site
@@ -22,7 +23,7 @@ from feddcd.federation.enrolment.invitation import DAYS, read_invitation
 from feddcd.federation.enrolment.unit import write_dockerfile, write_unit
 from feddcd.federation.folder import FederationFolder, load_address, load_place
 from feddcd.federation.machine.init import create
-from feddcd.federation.machine.keys import Authority, same_key
+from feddcd.federation.machine.keys import Authority, same_key, write_pair
 from feddcd.federation.site.policy import FILE, Policy, load_policy
 from feddcd.federation.status import federation_status
 from feddcd.sums.keys import SiteKeys
@@ -477,3 +478,19 @@ def test_units_are_hardened_and_survive_odd_paths(tmp_path):
             env={"XDG_RUNTIME_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"},
         )  # fmt: skip
         assert "north.service" not in done.stderr, done.stderr
+
+
+def test_secrets_are_written_to_new_files_whoever_may_read_those_that_are_there(home, tmp_path):
+    """Somebody who has an old invitation open, or its name, does not read the new one."""
+    old = tmp_path / "west.invite"
+    old.write_text("an older one")
+    old.chmod(0o644)
+    with old.open() as held:
+        invite_command(home.path, "west", old, DAYS, show=False)
+        assert held.read() == "an older one"
+    assert stat.S_IMODE(old.stat().st_mode) == 0o600
+    assert read_invitation(old).site == "west"
+    (tmp_path / "key").write_text("an older one")
+    (tmp_path / "key").chmod(0o644)
+    write_pair(tmp_path)
+    assert stat.S_IMODE((tmp_path / "key").stat().st_mode) == 0o600

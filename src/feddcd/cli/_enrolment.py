@@ -8,7 +8,7 @@ from typing import Any
 import tomli_w
 
 from .._errors import SpecError
-from .._files import owner_only, private, shown
+from .._files import Disk, owner_only, save, shown
 from .._text import plural, printable
 from ..data.codebook import FILE as CODEBOOK
 from ..data.codebook import Codebook, load_codebook, read_codebook
@@ -37,8 +37,7 @@ def invite_command(path: Path, site: str, out: Path | None, days: float, show: b
         found(text=made.text())
         return say_lines(made.text())
     file = out or Path(f"{site}.invite")
-    with open(file, "w", encoding="utf-8", opener=private) as text:
-        text.write(made.text())
+    save(Disk(), file, made.text().encode())  # a new file, whoever may read an old one
     found(file=file)
     say(f"{shown(file)}: send it to {site}. It works once, until {when(made.expires)}.")
     say(f"authority: {made.authority}")

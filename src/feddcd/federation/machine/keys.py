@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from ..._errors import Refused, SpecError
-from ..._files import private
+from ..._files import Disk, save
 
 YEARS = 10
 CURVE = ec.SECP384R1()
@@ -174,5 +174,5 @@ def _usage(*, sign: bool) -> x509.KeyUsage:
 
 
 def _private(path: Path, data: bytes) -> None:
-    with open(path, "wb", opener=private) as file:
-        file.write(data)
+    """In a new file: one that is there may be open to others."""
+    save(Disk(), path, data)
