@@ -13,9 +13,9 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import StandardScaler
 
 from feddcd import FederatedGLM
+from feddcd.analysis._binning import RESIDUALS
 from feddcd.analysis._regression import RegressionTable
 from feddcd.analysis._sums import (
-    RESIDUALS,
     DesignRows,
     Moments,
     PointQuestion,

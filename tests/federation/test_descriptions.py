@@ -13,7 +13,7 @@ from feddcd.analysis._describe_rows import DescribeQuestion
 from feddcd.analysis.protocol import arrays
 from feddcd.analysis.registry import ANALYSES, read_plan
 from feddcd.federation import wire
-from feddcd.federation.site import _overlaps
+from feddcd.federation.site import _overlaps, _tables
 from feddcd.federation.site._overlaps import few_apart
 from feddcd.federation.site.answer import SitePlace, answer
 from feddcd.federation.site.approval import approve, waiting, words_of
@@ -77,6 +77,7 @@ def last_line(place):
 def forget(patch):
     """As it was before: nothing of earlier descriptions is looked at."""
     patch.setattr(_overlaps, "_differ", lambda *_: iter(()))
+    patch.setattr(_tables, "earlier_jobs", lambda *_: [])
 
 
 def subtract_groups(place):

@@ -186,8 +186,60 @@ def test_a_small_number_of_rows_left_out_is_not_told(left_out, told, tmp_path):
 def test_the_first_guess_counts_as_told():
     """The pilot asks for the sums of a site's own first fit, too: more equations than at w = 0."""
     own = rows(patients()[:, :4])
-    told = lambda pilot: _joint.told(own, asked([0.0] * 5, pilot=pilot), 5).shape[1]
+    told = lambda pilot: _joint.told(
+        [_joint.AskedJob(own, [asked([0.0] * 5, pilot=pilot)])], 5
+    ).shape[1]
     assert told(True) > told(False)
+
+
+def weighted(role):
+    """Three columns of 1 and 2, one of them in another role; one patient has 2, 1 and 1."""
+    g, a, b = patients(400, 2)[:, :3].T + 1
+    rare = np.flatnonzero((g == 2) & (a == 1) & (b == 1))
+    a[rare[1:]] = 2
+    own = rows(np.column_stack([a, b]), "gaussian" if role == "s" else "poisson")
+    return own._replace(data=own.data._replace(**{role: g}))
+
+
+@pytest.mark.parametrize("role", ["s", "offset"])
+def test_weights_and_offsets_of_few_values_are_categories_too(role):
+    """Sums over products of two columns, times the weight, are of three columns."""
+    own = weighted(role)
+    pilot = asked(np.zeros(3), pilot=True)
+    if role == "s":
+        X, s = own.data.X, own.data.s
+        G = lambda s: X.T @ (s[:, None] * X)
+        of_ones = lambda G: 4 * G[0, 0] - 2 * G[0, 1] - 2 * G[0, 2] + G[1, 2]
+        assert of_ones(G(s)) - of_ones(G(np.ones(400))) == 1  # beside a table without weights
+    plain = own._replace(data=own.data._replace(s=np.ones(400), offset=np.zeros(400)))
+    assert refusal(plain, [pilot]) is None
+    if role == "s":
+        earlier = [_joint.AskedJob(plain, [pilot])]
+        with pytest.raises(Ruled):
+            check_joint(CAREFUL, own, pilot, False, False, earlier)
+        own = own._replace(data=own.data._replace(s=own.data.s - 1))  # of 0 and 1: no second table
+    assert refusal(own, [pilot])[0] == 0
+
+
+def test_what_was_told_under_another_policy_does_not_block_all_that_follows():
+    """Two jobs tell a patient, as small cells were allowed then: others are judged alone."""
+    own, pilot = weighted("s"), asked(np.zeros(3), pilot=True)
+    plain = own._replace(data=own.data._replace(s=np.ones(400)))
+    both = [_joint.AskedJob(each, [pilot]) for each in (own, plain)]
+    check_joint(CAREFUL, rows(patients(3000)[:400, :2]), pilot, False, False, both)
+    with pytest.raises(Ruled):
+        check_joint(CAREFUL, rows(patients()), asked(np.zeros(6), pilot=True), False, False, both)
+
+
+def test_squares_of_an_outcome_count_as_told():
+    """The rows, the sum and the sum of squares of 0, 1 and 2 tell how many have 2."""
+    own = rows(patients()[:, :1], "gaussian")
+    y = np.repeat([0.0, 1, 2], [250, 149, 1])
+    pilot, data = asked(np.zeros(2), pilot=True), own.data
+    assert refusal(own._replace(data=data._replace(Y=y[:, None])), [pilot])[0] == 0
+    many = np.repeat([0.0, 1, 2], [250, 140, 10])
+    mixed = np.random.default_rng(5).permutation(many)[:, None]
+    assert refusal(own._replace(data=data._replace(Y=mixed)), [pilot]) is None
 
 
 def test_a_number_that_happens_to_be_zero_is_no_category():

@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 
+from ._binning import RESIDUALS
 from ._model import Model
 from ._newton import Estimate
-from ._sums import RESIDUALS
 
 
 def bin_tables(model: Model, estimate: Estimate) -> tuple[pd.DataFrame | None, pd.DataFrame | None]:

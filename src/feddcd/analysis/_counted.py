@@ -47,6 +47,18 @@ def _described(rows: SiteRows) -> dict[str, np.ndarray]:
     return {name: _placed(labels, kept) for name, labels in found.items()}
 
 
+def labels(rows: SiteRows, most: int) -> dict[str, np.ndarray]:
+    """Of a description: by group and level, and by group and value of numbers of so few values."""
+    data: DescribedRows = rows.data
+    kept = np.ones(len(data.group), bool) if data.kept is None else data.kept
+    found = {name: x for name, x in _described(rows).items() if not name.startswith("number ")}
+    for j, name in enumerate(data.shape.numbers):
+        values, at = np.unique(data.placed[:, j], return_inverse=True)
+        if len(values) <= most:  # what is missing is a value, too
+            found[f"value {name}"] = _placed(data.group * len(values) + at.ravel(), kept)
+    return found
+
+
 def _placed(labels: np.ndarray, kept: np.ndarray) -> np.ndarray:
     whole = np.full(len(kept), -1, np.int32)
     whole[kept] = labels

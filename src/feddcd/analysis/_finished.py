@@ -44,10 +44,11 @@ def contributions(rows: SiteRows, question: PointQuestion) -> Iterator[tuple[str
             yield "a sum of the offset", w * np.stack([abs(o), o**2], 1)
             for y in Y.T:
                 yield "a sum of a column times the outcome", w * abs(X * y[:, None])
-            if family.guess is not None:
-                weight, target = family.guess(data)
+            if family.starts is not None:
+                weight, target = family.starts(data)
                 yield "the matrix of the first guess", weight[:, None] * X**2
                 yield "the vector of the first guess", abs(target[:, None] * X)
+                yield from _products("the matrix of the first guess", X, weight, rows.names or ())
         scores = geometry.scores(w * at.slope)
         yield "the gradient", abs(scores)
         kinds = {"the Hessian": at.curvature}

@@ -30,7 +30,7 @@ def first_steps(
     own = -solve(first.H, first.g).reshape(first.w.shape)
     if start is not None:
         return start * D[:, None], own
-    shares = model.loss.guess is not None
+    shares = model.loss.fits
     if sums.start.size and not shares:
         return reweighted(model, D, sums, own)
     guessed = spoken(model, D, sums) if shares else ()

@@ -1,22 +1,27 @@
-"""What the numbers of a job tell together of joint cells: rows with the same categories.
+"""What the numbers of jobs tell together of joint cells: rows with the same categories.
 
-Every number is a sum over rows of something that a row gives: a product of two columns, times the
-curvature at the point that was asked for. Of columns of few values whoever reads the numbers knows
-what a row of each joint cell gives, and so has equations for how many rows each cell has. Products
-alone add up to cells that no column has, as that of two reference levels; and at each new point the
-curvature is another one, so that a few answers tell all joint cells of many columns.
+Every number is a sum over rows of something that a row gives (`_weights`): a product of two
+columns, say, times the curvature at the point that was asked for. Of columns of few values whoever
+reads the numbers knows what a row of each joint cell gives, and so has equations for how many rows
+each cell has. Products alone add up to cells that no column has, as that of two reference levels;
+and at each new point the curvature is another one, so that a few answers tell all joint cells of
+many columns. A description tells how many rows each group, level and value has. The equations of
+all jobs on the same rows are taken together.
 
 A column of many values that bends the curvature makes these equations inexact: a row of a cell may
 have the value of any other row. What is known to half a row counts as told.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ._counted import labels
+from ._describe_rows import DescribedRows
 from ._sums import DesignRows, PointQuestion
-from .families import Family
+from ._weights import ALL, COLUMNS, PAIRS, weights
+from .families import COUNTS, POSITIVE
 from .protocol import SiteRows
 
 VALUES = 16  # of a column that has more, nobody knows them
@@ -26,60 +31,167 @@ HALF = 2.0  # equations to a row: what is more exact is told
 MOST_WORK = 200_000_000  # cells times equations times the fewer of both
 POINTS = 6  # of a job, where whoever asks may choose them
 OFTEN = 0.1  # the share of rows in which a product with a category is 0
+# of counts and of times: logarithms of outcomes, which tell how many rows have each of them. Hardly
+# any such model has no outcome of few rows, so that none would be left (docs/security.md)
+OF_COUNTS = ("moments.floor", "moments.constant", "moments.start", "floor")
 LENDERS = 24  # rows whose values a row of a cell may have
-Weight = tuple[str, np.ndarray]
+Array = np.ndarray
 
 
-def told(rows: SiteRows, question: Any, k: int, free: bool = False) -> np.ndarray:
+class AskedJob(NamedTuple):
+    """A job and its questions; of a description, as it is told, all of them."""
+
+    rows: SiteRows
+    questions: Sequence[Any] = ()
+
+
+def told(jobs: Sequence[AskedJob], k: int, free: bool = False) -> Array:
     """Of the rows in joint cells of fewer than k: their entries in an orthonormal basis of all
-    functions of rows of which the sum is told, by this question and those before. Nothing where
-    there are no such cells. `free`: whoever asks may choose any points."""
-    (X, few), (Y, classed) = _levelled(rows.data.X), _levelled(rows.data.Y)
-    columns = [np.ones(len(X)), *X.T[few], *_products(X[:, ~few], k)]
-    cells = np.column_stack([*columns, *Y.T[classed]])
-    values, at, sizes = np.unique(cells, axis=0, return_inverse=True, return_counts=True)
-    at, small = at.ravel(), sizes < k
-    if not small.any() or len(columns) ** 2 * len(sizes) > MOST_WORK:
-        return np.zeros((0, 0))
-    asked = [*rows.before, question, *(_chosen(rows, question, few) if free else ())]
-    own = slice(1, 1 + few.sum()), slice(len(columns), None)
-    columns, pairs = values[:, : len(columns)], _pairs(values[:, : len(columns)])
-    # too large, a table is looked at as far as products tell alone, or not at all
-    enough = [each for each in (asked, []) if _work(sizes, pairs, len(each)) <= MOST_WORK]
-    if not enough:
-        return np.zeros((0, 0))
-    lenders = _lenders(columns[:, own[0].stop :], at)
-    X, Y, s, offset = (part[lenders] for part in rows.data)
-    X[:, few], Y[:, classed] = (np.repeat(values[:, each], LENDERS, axis=0) for each in own)
-    made = DesignRows(X, Y, s, offset)
-    parts = {"all": columns[:, :1], "columns": columns, "pairs": pairs}
-    shown = [_shown(rows, each, k) for each in enough[0]]
-    W = _equations(rows.plan.loss(), rows.data, made, enough[0], shown, parts, sizes)
-    Q = np.linalg.qr(_known(W) * np.sqrt(sizes)[:, None])[0] / np.sqrt(sizes)[:, None]
-    return Q[at[small[at]]]
+    functions of rows of which the sum is told. Nothing where there are no such cells. `free`: of
+    the first job, whoever asks may choose any points."""
+    now, *earlier = jobs
+    if free and now.questions and not isinstance(now.rows.data, DescribedRows):
+        now = now._replace(questions=[*now.questions, *_chosen(now.rows, now.questions[-1])])
+    # what is too large is looked at without earlier jobs, or as far as products tell alone
+    for each in ([now, *earlier], [now], [now._replace(questions=())]):
+        coded = [_Coded.of(job, k) for job in each]
+        at, sizes, first = _cells([_places(job.rows) for job in each], [c.codes for c in coded])
+        small, equations = sizes < k, sum(one.equations for one in coded)
+        if not small.any():
+            break
+        if len(sizes) * equations * min(len(sizes), equations) <= MOST_WORK:
+            W = np.hstack([c.of_cells(own, sizes) for c, own in zip(coded, first, strict=True)])
+            Q = np.linalg.qr(_known(W) * np.sqrt(sizes)[:, None])[0] / np.sqrt(sizes)[:, None]
+            return Q[at[small[at]]]
+    return np.zeros((0, 0))
 
 
-def _pairs(columns: np.ndarray) -> np.ndarray:
+def _places(rows: SiteRows) -> Array:
+    """Of a job's rows in the site's table."""
+    if rows.places is not None:
+        return rows.places
+    kept = rows.data.kept if isinstance(rows.data, DescribedRows) else None
+    return np.arange(rows.n if kept is None else len(kept))
+
+
+def _cells(places: Sequence[Array], codes: Sequence[Array]) -> tuple[Array, Array, list[Array]]:
+    """By row of all jobs the number of its cell; rows by cell; and by job and cell one of the job's
+    rows that is in it, -1 where it has none."""
+    every, where = np.unique(np.concatenate(places), return_inverse=True)
+    where = np.split(where.ravel(), np.cumsum([len(each) for each in places])[:-1])
+    parts = []
+    for own, code in zip(where, codes, strict=True):
+        part = np.zeros((len(every), 1 + code.shape[1]))
+        part[own] = np.column_stack([np.ones(len(own)), code])
+        parts.append(part)
+    at, sizes = np.unique(np.hstack(parts), axis=0, return_inverse=True, return_counts=True)[1:]
+    at, first = at.ravel(), []
+    for own in where:
+        one = np.full(len(sizes), -1)
+        one[at[own]] = np.arange(len(own))
+        first.append(one)
+    return at, sizes, first
+
+
+class _Coded(NamedTuple):
+    """A job whose rows are known by their values in columns of few of them: `codes`, n by m."""
+
+    job: AskedJob
+    codes: Array
+    data: DesignRows = DesignRows(*4 * [np.zeros(0)])  # close values are one; none of descriptions
+    few: tuple[Array, ...] = ()  # which columns of X and Y, and whether weight and offset, are such
+    columns: Array = np.zeros((0, 0))  # those of X, and where products with a category are not 0
+    k: int = 0
+
+    @staticmethod
+    def of(job: AskedJob, k: int) -> "_Coded":
+        if isinstance(job.rows.data, DescribedRows):
+            return _Coded(job, np.array(list(labels(job.rows, VALUES).values())).T)
+        X, Y, s, o = job.rows.data
+        parts = [_levelled(x) for x in (X, Y, s[:, None], o[:, None])]
+        (X, few), (Y, _), (s, _), (o, _) = parts
+        columns = np.column_stack([np.ones(len(X)), *X.T[few], *_products(X[:, ~few], k)])
+        codes = np.column_stack([columns, *(x[:, which] for x, which in parts[1:])])
+        data = DesignRows(X, Y, s[:, 0], o[:, 0])
+        return _Coded(job, codes, data, tuple(which for _, which in parts), columns, k)
+
+    @property
+    def equations(self) -> int:
+        """At most."""
+        if not self.few:
+            return int(self.codes.max(0).sum()) + self.codes.shape[1]
+        p, cells = self.columns.shape[1], np.unique(self.columns, axis=0)
+        small = p**2 * len(cells) <= MOST_WORK
+        pairs = _pairs(cells).shape[1] if small else p * (p + 1) // 2
+        return (1 + len(self.job.questions)) * pairs
+
+    def of_cells(self, first: Array, sizes: Array) -> Array:
+        """Cells by numbers: what a row of the cell gives, by how far that is unsure."""
+        there = first >= 0
+        found = self._described(first[there]) if not self.few else self._table(first, sizes)
+        whole = np.zeros((len(first), found.shape[1]))
+        whole[there] = found
+        return whole
+
+    def _described(self, rows: Array) -> Array:
+        found = [code[rows, None] == np.unique(code[code >= 0]) for code in self.codes.T]
+        return np.hstack(found) / ROUNDING / len(self.codes)
+
+    def _table(self, first: Array, sizes: Array) -> Array:
+        there = first >= 0
+        rows, sizes, columns = first[there], sizes[there], self.columns[first[there]]
+        made, plan, own = self._lent(rows), self.job.rows.plan, self.job.rows.data
+        counts = plan.family in (*COUNTS, *POSITIVE)
+        parts = {ALL: columns[:, :1], COLUMNS: columns, PAIRS: _pairs(columns)}
+        each = [(PAIRS, made.s), *((COLUMNS, made.s * y) for y in made.Y.T)]
+        each += [
+            (one.of, one.weight)
+            for asked in self.job.questions
+            for one in weights(plan, own, made, asked, self.k)
+            if not (counts and one.part in OF_COUNTS)
+        ]
+        return np.hstack([_equations(parts[name], x, sizes) for name, x in each])
+
+    def _lent(self, rows: Array) -> DesignRows:
+        """So many rows for each cell, with its values where these are few; the others are of rows
+        that lack the same products."""
+        lacking = self.columns[:, 1 + int(self.few[0].sum()) :]
+        kinds = np.unique(lacking, axis=0, return_inverse=True)[1].ravel()
+        draw = np.random.default_rng(0)
+        some = {kind: draw.choice(np.flatnonzero(kinds == kind), LENDERS) for kind in {*kinds}}
+        lenders = np.concatenate([some[kind] for kind in kinds[rows]])
+        own, other = (
+            [x if x.ndim > 1 else x[:, None] for x in (part[which] for part in self.data)]
+            for which in (np.repeat(rows, LENDERS), lenders)
+        )
+        X, Y, s, o = (np.where(few, a, b) for few, a, b in zip(self.few, own, other, strict=True))
+        return DesignRows(X, Y, s[:, 0], o[:, 0])
+
+
+def _equations(part: Array, weight: Array, sizes: Array) -> Array:
+    given = np.where(np.isfinite(weight), weight, 0.0).reshape(-1, LENDERS)
+    F, apart = (part * y[:, None] for y in (given.mean(1), given.std(1)))
+    size = sizes @ (abs(F) + apart)
+    there = np.isfinite(size) & (size > 0)
+    noise = (np.sqrt(sizes)[:, None] * apart)[:, there] / size[there]
+    return _by_noise(F[:, there] / size[there], noise)
+
+
+def _by_noise(F: Array, noise: Array) -> Array:
+    """In combinations of these numbers that are unsure each by itself, by how far they are."""
+    if noise.max(initial=0) < ROUNDING:
+        return F / ROUNDING
+    size, V = np.linalg.eigh(noise.T @ noise)
+    return F @ V / np.sqrt(np.maximum(size, max(ROUNDING**2, ROUNDING * size.max())))
+
+
+def _pairs(columns: Array) -> Array:
     """All products of two columns that differ."""
     i, j = np.triu_indices(columns.shape[1])
     return np.unique(columns[:, i] * columns[:, j], axis=1)
 
 
-def _work(sizes: np.ndarray, pairs: np.ndarray, questions: int) -> int:
-    cells, equations = len(sizes), (1 + questions) * pairs.shape[1]
-    return cells * equations * min(cells, equations)
-
-
-def _lenders(lacking: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """Places of rows, so many for each cell: whose values a row of the cell may have where these
-    are many, being one of those that lack the same products."""
-    kinds = np.unique(lacking, axis=0, return_inverse=True)[1].ravel()
-    draw = np.random.default_rng(0)
-    some = {kind: draw.choice(np.flatnonzero(kinds[at] == kind), LENDERS) for kind in {*kinds}}
-    return np.concatenate([some[kind] for kind in kinds])
-
-
-def _levelled(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _levelled(X: Array) -> tuple[Array, Array]:
     """Columns, and which of them have few values. Values that lie close together, and far from all
     others, are one: a little of another column makes no secret of a category."""
     X = X.copy()
@@ -97,93 +209,16 @@ def _levelled(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return X, np.array([len(np.unique(x)) <= VALUES for x in X.T], bool)
 
 
-def _products(X: np.ndarray, k: int) -> list[np.ndarray]:
+def _products(X: Array, k: int) -> list[Array]:
     """Of columns that are 0 in many rows, as products with a category are: where they are not. A
     number that happens to be 0, as log(x) is at 1, is none."""
     least = max(k, OFTEN * len(X))
     return [x != 0 for x in X.T if k <= np.sum(x != 0) <= len(x) - least]
 
 
-def _equations(
-    family: Family,
-    own: DesignRows,
-    made: DesignRows,
-    asked: list[PointQuestion],
-    shown: list[np.ndarray],
-    parts: Mapping[str, np.ndarray],
-    sizes: np.ndarray,
-) -> np.ndarray:
-    """Cells by numbers that are told: what a row of the cell gives, by how far that is unsure."""
-    weights: list[Weight] = [("pairs", made.s), *(("columns", made.s * y) for y in made.Y.T)]
-    for each, bins in zip(asked, shown, strict=True):
-        weights += [*_binned(family, made, each, bins), *_weights(family, made, each)]
-        if each.pilot and family.guess is not None:  # as if others knew what the site's fit gave
-            pairs, columns = family.guess(each.in_basis(own), each.in_basis(made))
-            weights += [("pairs", pairs), ("columns", columns)]
-    found = []
-    for name, x in weights:
-        given = x.reshape(-1, LENDERS)
-        F, apart = (parts[name] * y[:, None] for y in (given.mean(1), given.std(1)))
-        size = sizes @ (abs(F) + apart)
-        there = np.isfinite(size) & (size > 0)
-        noise = (np.sqrt(sizes)[:, None] * apart)[:, there] / size[there]
-        found.append(_by_noise(F[:, there] / size[there], noise))
-    return np.hstack(found)
-
-
-def _by_noise(F: np.ndarray, noise: np.ndarray) -> np.ndarray:
-    """In combinations of these numbers that are unsure each by itself, by how far they are."""
-    if noise.max(initial=0) < ROUNDING:
-        return F / ROUNDING
-    size, V = np.linalg.eigh(noise.T @ noise)
-    return F @ V / np.sqrt(np.maximum(size, max(ROUNDING**2, ROUNDING * size.max())))
-
-
-def _places(family: Family, data: DesignRows, asked: PointQuestion) -> np.ndarray:
-    """The bin of each row, by its predicted mean."""
-    data = asked.in_basis(data)
-    with np.errstate(all="ignore"):
-        geometry = family.geometry(data, asked.w.shape[0] - len(family.extras))
-        return np.searchsorted(asked.edges, family.mean(geometry.z(asked.w))[:, 0])
-
-
-def _shown(rows: SiteRows, asked: PointQuestion, k: int) -> np.ndarray:
-    """Bins of which the counts are told."""
-    if not asked.edges.size:
-        return np.zeros(0, int)
-    return np.flatnonzero(np.bincount(_places(rows.plan.loss(), rows.data, asked)) >= k)
-
-
-def _binned(
-    family: Family, data: DesignRows, asked: PointQuestion, bins: np.ndarray
-) -> Iterator[Weight]:
-    place = _places(family, data, asked) if len(bins) else bins
-    yield from (("all", data.s * (place == each)) for each in bins)
-
-
-def _weights(family: Family, data: DesignRows, asked: PointQuestion) -> Iterator[Weight]:
-    """What products of two columns, columns, or 1 are multiplied with in the sums."""
-    if family.quadratic:  # sums of products again
-        return
-    data = asked.in_basis(data)
-    s = data.s
-    with np.errstate(all="ignore"):
-        geometry = family.geometry(data, asked.w.shape[0] - len(family.extras))
-        z = geometry.z(asked.w)
-        at = family.terms(z, data.Y)
-        curvatures = [at.curvature, *([] if family.expected is None else [family.expected(z)])]
-        doubt = at.size + np.diagonal(at.curvature, axis1=1, axis2=2) * geometry.size(asked.w)
-    yield "all", s * at.value
-    for a in range(at.curvature.shape[1]):
-        yield "columns", s * at.slope[:, a]
-        yield "columns", s * abs(doubt[:, a])
-        yield from (("pairs", s * C[:, a, b]) for C in curvatures for b in range(a + 1))
-    if asked.closing:
-        yield "pairs", (s * at.slope[:, 0]) ** 2
-
-
-def _chosen(rows: SiteRows, question: PointQuestion, few: np.ndarray) -> Iterator[PointQuestion]:
+def _chosen(rows: SiteRows, question: PointQuestion) -> Iterator[PointQuestion]:
     """Points at which columns of many values do not bend the curvature."""
+    few = _levelled(rows.data.X)[1]
     place = question.w.shape[0] - len(rows.plan.loss().extras)
     largest = abs(rows.data.X[:, :place]).max(0, initial=0)
     size = np.where(few[:place] & (largest > 0), 1 / np.where(largest > 0, largest, 1.0), 0.0)
@@ -194,7 +229,7 @@ def _chosen(rows: SiteRows, question: PointQuestion, few: np.ndarray) -> Iterato
         yield question._replace(w=w, basis=np.zeros(0), edges=np.zeros(0))
 
 
-def _known(W: np.ndarray) -> np.ndarray:
+def _known(W: Array) -> Array:
     """Directions in the counts of cells that the equations give to half a row."""
     if W.shape[1] > W.shape[0]:
         W = np.asarray(np.linalg.qr(W.T, mode="r")).T

@@ -22,17 +22,35 @@ def settled(places: Sequence[np.ndarray], k: int) -> np.ndarray:
     go. In a bin that had fewer than k rows at first a row is left out, -1, for good; where these
     are fewer than k, those of the smallest other bin are, too: all rows less those of bins would
     tell of them."""
-    if k < 2 or not len(places):
-        return places[-1]
+    return places[-1] if k < 2 or not len(places) else _followed(places, k)[0]
+
+
+def together(places: Sequence[np.ndarray], k: int) -> np.ndarray:
+    """Rows that `settled` has in the same bins at all questions have one number; -1 is left out."""
+    return _followed(places, k)[1]
+
+
+def _followed(places: Sequence[np.ndarray], k: int) -> tuple[np.ndarray, np.ndarray]:
     first, *later = places
     sizes = np.bincount(first)
     now = np.where(sizes[first] >= k, first, -1)
     if 0 < np.sum(now < 0) < k:
         now[first == np.where(sizes >= k, sizes, len(first) + 1).argmin()] = -1
-    like = now  # rows that were together so far have one number
+    like = now
     for place in later:
         now, like = _moved(like, place, k)
-    return now
+    return now, like
+
+
+def joined(place: np.ndarray, least: int) -> np.ndarray:
+    """By bin, the number of its group: neighbours are joined until they have so many rows."""
+    sizes = np.bincount(place)
+    groups, number, held = np.zeros(len(sizes), int), 0, 0
+    for at, rows in enumerate(sizes):
+        groups[at], held = number, held + rows
+        if held >= least:
+            number, held = number + 1, 0
+    return np.minimum(groups, max(number - 1, 0))
 
 
 def _moved(like: np.ndarray, place: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:

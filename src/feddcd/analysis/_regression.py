@@ -91,7 +91,7 @@ class RegressionTable:
     def answer(self, rows: SiteRows, question: PointQuestion) -> Blocks:
         loss = rows.plan.loss()
         before = [each for each in rows.before if each.w.shape == question.w.shape]
-        given = answer(rows.data, loss, question, rows.least, rows.k, before)
+        given = answer(rows.data, loss, question, rows.least, rows.k, before, rows.grouped)
         if rows.alone and question.own.size:
             given = given._replace(own=own_block(rows.data, loss, question.own))
         if question.closing:

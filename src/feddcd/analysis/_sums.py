@@ -19,12 +19,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ._binning import binned
 from ._geometry import Geometry
-from ._many import counted, of_many, settled
+from ._many import of_many
 from .families import OUTSIDE, Family, RowTerms
 from .protocol import Blocks, Count, Each, Kind, Max, Sum
 
-RESIDUALS = np.linspace(-6, 6, 49)
 NONE = np.zeros(0)
 
 
@@ -134,11 +134,11 @@ def answer(
     least: int = 0,
     k: int = 0,
     before: Sequence[PointQuestion] = (),
+    grouped: np.ndarray | None = None,
 ) -> Answer:
     """Cells of bins with fewer than `least` rows are left empty. From k = 2 on, bounds and changes
     of bins since the questions `before` speak of k rows at least."""
-    past = [each for each in before if each.edges.size] if k > 1 else []
-    places = [_places(rows, family, each) for each in [*past, asked] if asked.edges.size]
+    bins, residuals = binned(rows, family, [*(before if k > 1 else ()), asked], least, k, grouped)
     rows = asked.in_basis(rows)
     Y, s, p = rows.Y, rows.s, asked.w.size
     with np.errstate(all="ignore"):  # the server sees what is not finite
@@ -155,7 +155,6 @@ def answer(
             of_many(_leverage(geometry, family, z, Y, asked), k, min(4.0, k)),
             _moved(geometry, family, at, asked, Y, k),
         )
-        bins, residuals = _binned(rows, mean, places, asked.edges, least, k)
         return Answer(
             value=np.asarray(s @ at.value),
             g=geometry.gradient(s[:, None] * at.slope),
@@ -169,7 +168,7 @@ def answer(
             null=_null(rows, steady, asked.null),
             bins=bins,
             residuals=residuals,
-            pearson=_finite(float(s @ _pearson(Y, mean, steady.variance(mean)))),
+            pearson=_finite(float(s @ pearson(Y, mean, steady.variance(mean)))),
             moments=_moments(rows, family) if asked.pilot else None,
         )
 
@@ -238,54 +237,13 @@ def _null(rows: DesignRows, family: Family, c: np.ndarray) -> np.ndarray:
     return np.concatenate([[s @ value], s @ slope, np.tensordot(s, C, 1).ravel()])
 
 
-def _pearson(Y: np.ndarray, mean: np.ndarray, V: np.ndarray) -> np.ndarray:
+def pearson(Y: np.ndarray, mean: np.ndarray, V: np.ndarray) -> np.ndarray:
     """r'V⁻¹r by row; of classes, sum r²/p over all of them, the base included."""
     r, least = Y - mean, 1e-300
     if r.shape[1] == 1:
         return r[:, 0] ** 2 / np.maximum(V[:, 0, 0], least)
     p = np.column_stack([1 - mean.sum(1), mean])
     return np.sum(np.column_stack([r.sum(1), r]) ** 2 / np.maximum(p, least), 1)
-
-
-def _binned(
-    rows: DesignRows,
-    mean: np.ndarray,
-    places: Sequence[Sequence[np.ndarray]],
-    edges: np.ndarray,
-    least: int,
-    k: int,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Of predictions and of residuals; `places` are those of each question, the last being now."""
-    size = len(edges)
-    if not size:
-        return np.zeros((3, 0)), np.zeros(0)
-    place, own = (settled([each[i] for each in places], k) for i in (0, 1))
-    # a row that stays with its like is told with the nearest value of their bin
-    ends = np.concatenate([[-np.inf], edges, [np.inf]])
-    told = np.clip(mean[:, 0], ends[place], ends[place + 1])
-    held = (rows.s, rows.s * rows.Y[:, 0], rows.s * told)
-    return counted(place, held, size + 1, least), counted(
-        own, (rows.s,), len(RESIDUALS) + 1, least
-    )[0]
-
-
-def _residual_places(
-    rows: DesignRows, mean: np.ndarray, V: np.ndarray, asked: PointQuestion
-) -> np.ndarray:
-    spread = float(asked.scale) * np.sqrt(np.maximum(V[:, 0, 0], 1e-300))
-    r = np.sqrt(rows.s) * (rows.Y - mean)[:, 0] / spread
-    return np.searchsorted(RESIDUALS, np.nan_to_num(r))
-
-
-def _places(rows: DesignRows, family: Family, asked: PointQuestion) -> list[np.ndarray]:
-    """The bins of each row at an earlier question: of its prediction, and of its residual."""
-    rows = asked.in_basis(rows)
-    with np.errstate(all="ignore"):
-        place = asked.w.shape[0] - len(family.extras)
-        steady = family if family.at is None else family.at(asked.w, place)
-        mean = family.mean(family.geometry(rows, place).z(asked.w))
-        own = _residual_places(rows, mean, steady.variance(mean), asked)
-    return [np.searchsorted(asked.edges, mean[:, 0]), own]
 
 
 def _moments(rows: DesignRows, family: Family) -> Moments:

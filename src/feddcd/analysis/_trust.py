@@ -15,8 +15,9 @@ import numpy as np
 
 from .._errors import DataError
 from . import _schema
+from ._binning import RESIDUALS
 from ._model import Model, model_for
-from ._sums import RESIDUALS, Answer, DesignRows, Moments, PointQuestion, read_answer, square
+from ._sums import Answer, DesignRows, Moments, PointQuestion, read_answer, square
 from ._trust_curves import check_point
 from ._trust_moments import Known, check_again, check_moments, check_offer
 from ._trust_pairs import check_pair

@@ -72,7 +72,10 @@ class Family(NamedTuple):
     bend: Callable[[Array, Array], Array] | None = None  # c of `_proofs`; None where it is 1
     unproven: str = ""  # why no error is certified
     start: Callable[[Any], Array] = lambda rows: np.zeros(0)
-    guess: Callable[..., tuple[Array, Array]] | None = None  # by row, what `start` adds up
+    # by row, what `start` multiplies with products and with columns; with a second argument, of
+    # other rows, if the first ones had started
+    starts: Callable[..., tuple[Array, Array]] | None = None
+    fits: bool = False  # the start is a fit of the site's own rows
     # parameters beside the columns of X, where those of them begin being the `place`: their names,
     # their values in the pilot, and what then depends on them
     extras: tuple[str, ...] = ()
@@ -171,8 +174,8 @@ def _canonical(name: str, link: str, loss: Loss) -> Family:
     return Family(
         name, link, name, terms, loss.mean, loss.inverse, loss.curvature, loss.least,
         loss.constant, outcome.likelihood,
-        start=STARTS.get(name, lambda rows: np.zeros(0)),
-        guess=first_guess if name == "binomial" else None,
+        start=STARTS.get(name, lambda rows: np.zeros(0)), starts=BY_ROW.get(name),
+        fits=name == "binomial",
         quadratic=loss.quadratic, dispersed=outcome.dispersed, nuisance=outcome.nuisance,
     )  # fmt: skip
 
@@ -210,7 +213,8 @@ def _of(outcome: Distribution, link: MeanLink, proof: Proof | None) -> Family:
         expected=expected,
         bend=bend,
         unproven=SEVERAL if proof is None else "",
-        start=lambda rows: _reweighted(rows, outcome, link),
+        start=lambda rows: normal_equations(rows.X, *_reweighted(outcome, link, rows)),
+        starts=lambda rows, of=None: _reweighted(outcome, link, rows if of is None else of),
         dispersed=outcome.dispersed, nuisance=outcome.nuisance,
     )  # fmt: skip
 
@@ -250,27 +254,34 @@ def _share(name: str, share: Share) -> Family:
     return whole._replace(terms=terms, expected=expected, bend=bend, unproven="")
 
 
-def _reweighted(rows: Any, outcome: Distribution, link: MeanLink) -> Array:
-    """The first step of R's glm, from means guessed by row: the upper triangle of A, and b."""
-    X, Y, s, o = rows
+def _reweighted(outcome: Distribution, link: MeanLink, rows: Any) -> tuple[Array, Array]:
+    """The first step of R's glm, from means guessed by row."""
+    _, Y, s, o = rows
     y = Y[:, 0]
     mean = outcome.guess(y, s)
     z = link.inverse(mean)
     d = link.slope(z)
-    return normal_equations(X, s * d**2 / outcome.variance(mean), z - o + (y - mean) / d)
+    weight = s * d**2 / outcome.variance(mean)
+    return weight, weight * (z - o + (y - mean) / d)
 
 
-def _counts_start(rows: Any) -> Array:
+def _counts_start(rows: Any, of: Any = None) -> tuple[Array, Array]:
     """Of a poisson model: each mean is guessed as half the row's count and half its site's."""
-    X, Y, s, o = rows
-    y, exposure = Y[:, 0], np.exp(o)
-    mean = (y + exposure * max(s @ y, 0.5) / (s @ exposure)) / 2
-    return normal_equations(X, s * mean, np.log(mean) - o + (y - mean) / mean)
+    _, Y, s, o = rows
+    each = max(s @ Y[:, 0], 0.5) / (s @ np.exp(o))
+    _, Y, s, o = rows if of is None else of
+    mean = (Y[:, 0] + np.exp(o) * each) / 2
+    return s * mean, s * (mean * (np.log(mean) - o) + Y[:, 0] - mean)
 
 
-STARTS = {"poisson": _counts_start, "binomial": shares_start}
-
-
-def normal_equations(X: Array, weight: Array, z: Array) -> Array:
+def normal_equations(X: Array, weight: Array, target: Array) -> Array:
+    """The upper triangle of A, and b."""
     A = X.T @ (weight[:, None] * X)
-    return np.concatenate([A[np.triu_indices(len(A))], X.T @ (weight * z)])
+    return np.concatenate([A[np.triu_indices(len(A))], X.T @ target])
+
+
+STARTS = {
+    "poisson": lambda rows: normal_equations(rows.X, *_counts_start(rows)),
+    "binomial": shares_start,
+}
+BY_ROW = {"poisson": _counts_start, "binomial": first_guess}

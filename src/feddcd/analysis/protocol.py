@@ -136,6 +136,7 @@ class SiteRows(NamedTuple):
     alone: bool = True  # whether it may be told what its rows alone would give
     names: tuple[str, ...] = ()  # of the finished columns
     places: np.ndarray | None = None  # of its rows in the site's table; None: all of them
+    grouped: np.ndarray | None = None  # a number for each row: bins are told of such groups
 
 
 class AnalysisResult(Protocol):

@@ -1,16 +1,18 @@
 """All analyses by name; one more is one file and one line here."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from .._errors import SpecError
 from .._text import nearest
-from . import _counted, _finished, _joint, _numbers, _steps
+from . import _binning, _counted, _finished, _joint, _numbers, _steps
 from ._describe import Describe
+from ._describe_rows import DescribedRows
+from ._joint import AskedJob
 from ._regression import RegressionTable
-from ._sums import PointQuestion
+from ._sums import DesignRows, PointQuestion
 from ._trust import TableTrust
 from ._trust_described import DescriptionTrust
 from .protocol import Agreement, Analysis, ColumnsOffer, Scrutiny, SiteRows
@@ -41,12 +43,17 @@ def changes(rows: SiteRows, question: Any) -> Iterator[tuple[str, np.ndarray]]:
         yield from _finished.changes(rows, question)
 
 
-def joint(rows: SiteRows, question: Any, k: int, free: bool) -> np.ndarray:
-    """Of rows in joint cells of fewer than k: what sums of the answers so far tell, as
-    `_joint.told` has it."""
-    if not isinstance(question, PointQuestion):
-        return np.zeros((0, 0))
-    return _joint.told(rows, question, k, free)
+def joint(jobs: Sequence[AskedJob], k: int, free: bool = False) -> np.ndarray:
+    """Of rows in joint cells of fewer than k: what the answers to all questions of these jobs tell
+    together, as `_joint.told` has it. The first job is the one that is asked now."""
+    known = [each for each in jobs if isinstance(each.rows.data, DesignRows | DescribedRows)]
+    return _joint.told(known, k, free) if known[:1] == [*jobs][:1] else np.zeros((0, 0))
+
+
+def told_together(job: AskedJob, k: int) -> list[np.ndarray]:
+    """Which rows are in the same bins at all questions of a job; -1 is in none."""
+    data, asked = job.rows.data, [q for q in job.questions if isinstance(q, PointQuestion)]
+    return _binning.groups(data, job.rows.plan.loss(), asked, k) if asked else []
 
 
 def numbers_told(rows: SiteRows, question: Any) -> int:

@@ -1,13 +1,14 @@
 """Against a coordinator that owns a site and so steers the sums: no steps, and no second try."""
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..._files import shown
 from ...analysis.protocol import SiteRows
-from ...analysis.registry import changes, joint, steep
+from ...analysis.registry import AskedJob, changes, joint, steep
 from ...sums.job import Job
 from ._columns import FEW, REMEDY, dominated, entry_of, held_by_few
 from ._job_file import JobFile
@@ -35,15 +36,25 @@ def check_changes(policy: Policy, rows: SiteRows, question: Any) -> None:
             raise Ruled("changes", f"{what} since an earlier question: {told}")
 
 
-def check_joint(policy: Policy, rows: SiteRows, question: Any, hidden: bool, free: bool) -> None:
-    """What all answers of the job tell together of joint cells of its columns. `hidden`: small
-    cells may enter a sum over sites; `free`: whoever asks may choose the points."""
+def check_joint(
+    policy: Policy,
+    rows: SiteRows,
+    question: Any,
+    hidden: bool,
+    free: bool,
+    earlier: Sequence[AskedJob] = (),
+) -> None:
+    """What all answers of the job, and of earlier ones, tell together of joint cells of columns.
+    `hidden`: small cells may enter a sum over sites; `free`: whoever asks may choose the points."""
     k = policy.min_support
     if k < 2 or hidden:
         return
-    Q = joint(rows, question, k, free)
-    if Q.size and held_by_few(Q, k) > FEW:
-        what = f"the answers of this job together tell of a joint cell of fewer than {k} rows"
+    few = lambda Q: Q.size and held_by_few(Q, k) > FEW
+    if few(joint([AskedJob(rows, [*rows.before, question]), *earlier], k, free)):
+        if earlier and few(joint(earlier, k)):  # they tell it already, under rules of another day
+            return check_joint(policy, rows, question, hidden, free)
+        whose = "this job and of earlier ones" if earlier else "this job"
+        what = f"the answers of {whose} together tell of a joint cell of fewer than {k} rows"
         raise Ruled("cells", f"{what}, of all its columns of few values; {REMEDY}")
 
 

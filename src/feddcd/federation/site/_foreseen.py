@@ -6,15 +6,19 @@ else.
 """
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..._errors import FeddcdError
 from ...analysis.protocol import Agreement, Analysis, SiteRows
+from ...analysis.registry import AskedJob
 from ...analysis.replay import Replay
 from ._again import check_changes, check_joint, check_steep
+from ._earlier import earlier_jobs
 from ._overlaps import as_told
+from .memory import Memory
 from .policy import Policy, Ruled
 from .rules import JobFacts, check_answer, hides_cells
 
@@ -26,25 +30,34 @@ LATER = (
 )
 
 
-def foreseen(policy: Policy, rows: SiteRows, analysis: Analysis, facts: JobFacts) -> list[str]:
+def foreseen(
+    policy: Policy, rows: SiteRows, analysis: Analysis, facts: JobFacts, memory: Memory
+) -> list[str]:
     """In words for a person; nothing where the rules on rows are off."""
     if policy.min_support < 2:
         return []
     try:
-        refused = _tried(policy, as_told(policy, rows, analysis), analysis, facts)
+        earlier = earlier_jobs(policy, facts, memory)
+        refused = _tried(policy, as_told(policy, rows, analysis), analysis, facts, earlier)
     except (FeddcdError, ArithmeticError, ValueError, LookupError, np.linalg.LinAlgError):
         refused = ""  # of these rows alone there is no table: nothing is known in advance
     return [refused] if refused else [LATER]
 
 
-def _tried(policy: Policy, rows: SiteRows, analysis: Analysis, facts: JobFacts) -> str:
+def _tried(
+    policy: Policy,
+    rows: SiteRows,
+    analysis: Analysis,
+    facts: JobFacts,
+    earlier: Sequence[AskedJob],
+) -> str:
     agreed = Agreement(**json.loads(facts.agreed))
     replay, before = Replay(analysis, rows.plan, agreed, elsewhere=False), []
     large = rows.n * len(rows.names or rows.columns) ** 2 > MOST_WORK
     for number in range(1, 2 if large else MOST_QUESTIONS):
         if (asked := replay.expected) is None or replay.begun > 1:
             break
-        if why := _refused(policy, rows, analysis, asked, facts, before):
+        if why := _refused(policy, rows, analysis, asked, facts, before, earlier):
             told = f"tried on the rows of this site alone, question {number} would be refused"
             return f"{told}, and the job with it: {why}"
         before.append(asked)
@@ -59,6 +72,7 @@ def _refused(
     asked: Any,
     facts: JobFacts,
     before: list[Any],
+    earlier: Sequence[AskedJob],
 ) -> str:
     try:
         check_answer(policy, rows, analysis, asked, facts)
@@ -66,7 +80,8 @@ def _refused(
         known = rows._replace(k=policy.min_support, before=tuple(before))
         if facts.mode == "sum":
             check_changes(policy, known, asked)
-        check_joint(policy, known, asked, hides_cells(policy, facts.mode), facts.mode != "sum")
+        free = facts.mode != "sum"
+        check_joint(policy, known, asked, hides_cells(policy, facts.mode), free, earlier)
     except Ruled as error:
         return f"{error.rule}: {error.story}"
     return ""

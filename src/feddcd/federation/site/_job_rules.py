@@ -12,6 +12,7 @@ from ...durable.codec import unpack
 from ...sums.job import Job
 from ..following import FollowedJob
 from ._again import check_changes, check_joint, check_steep, once
+from ._earlier import earlier_jobs, groups_before, keep_question
 from ._job_file import JobFile
 from ._overlaps import as_told
 from ._own_table import table_of
@@ -77,7 +78,13 @@ class JobRules:
         check_answer(self._policy, rows, self._analysis, asked, self._facts, self._memory)
         check_steep(self._policy, rows, asked)
         check_changes(self._policy, rows, asked)
-        check_joint(self._policy, rows, asked, hides_cells(self._policy, "sum"), free=False)
+        earlier, k = earlier_jobs(self._policy, self._facts, self._memory), self._policy.min_support
+        hidden = hides_cells(self._policy, "sum")
+        check_joint(self._policy, rows, asked, hidden, free=False, earlier=earlier)
+        self._grouped = groups_before(rows, asked, k, earlier) if self._bins else None
+        if k > 1:
+            bins = self._bins and self._grouped is None
+            keep_question(self._memory, self._facts.job, rows, asked, bins)
 
     def _check(self, rows: SiteRows, kind: str, parameters: int) -> None:
         self._out = Outgoing(
@@ -95,8 +102,9 @@ class JobRules:
 
     def answer(self, rows: SiteRows, asked: Any) -> Blocks:
         least = limit(self._policy.min_per_level) if self._bins else rows.n + 1
+        rows = rows._replace(least=least, alone=False, grouped=self._grouped)
         try:
-            blocks = self._analysis.answer(rows._replace(least=least, alone=False), asked)
+            blocks = self._analysis.answer(rows, asked)
         except Refused as error:  # it looked at rows: that it refuses would tell of them
             raise Ruled("answer", str(error)) from None
         self._out = self._out._replace(arrays=arrays(blocks))

@@ -21,6 +21,7 @@ from ...data.conform import CodebookError
 from ...data.frames import Frame
 from ..wire import Envelope
 from ._again import check_joint, check_steep
+from ._earlier import earlier_jobs, keep_question
 from ._foreseen import foreseen
 from ._identity import known_rows
 from ._offers import offer_of, plain_numbers
@@ -139,7 +140,9 @@ def sums(
     check(out)
     check_answer(policy, rows, analysis, question, facts, memory)
     check_steep(policy, rows, question)
-    check_joint(policy, rows, question, hidden=False, free=True)
+    check_joint(policy, rows, question, False, True, earlier_jobs(policy, facts, memory))
+    if policy.min_support > 1:
+        keep_question(memory, facts.job, rows, question, bins=False)
     may = lambda kind: policy.kinds is None or kind in policy.kinds
     # whoever chooses edges learns a row from two choices, so no bins leave by themselves
     bins = may("bins") and policy.min_support < 2
@@ -175,7 +178,7 @@ def judged_rows(
         if isinstance(found, Exception):
             return describe_refused(plan, entering, facts.sites, found) + declared
         rows, doubts = found
-        doubts = [*doubts, *foreseen(policy, rows, analysis, facts)]
+        doubts = [*doubts, *foreseen(policy, rows, analysis, facts, memory)]
         columns = analysis.columns_of(rows)
         job = describe_job(rows, columns, facts.mode, facts.exchanges, facts.sites, doubts)
         return job + declared

@@ -4,6 +4,7 @@ rules/salt          32 random bytes: without them a digest of a row tells nothin
 rules/memory.json   jobs by data file: when, whose rows, which sites, parameters, questions
 rules/sets/ID       the salted digests of a set's rows, sorted
 rules/told/JOB      which rows a job counts together, as a number by row
+rules/asked/JOB/ID  the questions that were answered, in their order
 rules/exports/ID    of the data file as it was last: salted digests of its rows and values
 
 All of it is readable by its owner alone and stays at the site. Whoever removes it, or puts an old
@@ -123,6 +124,23 @@ class Memory:
             if question not in asked:
                 asked.append(question)
                 own["jobs"][id]["numbers"] = own["jobs"][id].get("numbers", 0) + numbers
+
+    def keep_question(self, job: str, data: bytes) -> None:
+        """One that is answered; one that is asked again is kept once."""
+        folder, digest = self.folder / "asked" / job, hashlib.sha256(data).hexdigest()[:16]
+        with self._locked():
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            held = self._questions(job)
+            if not any(path.name.endswith(digest) for path in held):
+                save(self.disk, folder / f"{len(held):04}-{digest}", data)
+
+    def questions_of(self, job: str) -> list[bytes]:
+        """That were answered, in their order."""
+        held = [self.disk.read(path, 2**30) for path in self._questions(job)]
+        return [each for each in held if each is not None]
+
+    def _questions(self, job: str) -> list[Path]:
+        return sorted((self.folder / "asked" / job).glob("[0-9]*[0-9a-f]"))
 
     def keep(self, identity: np.ndarray) -> str:
         """The id of a set of rows, which is kept."""
