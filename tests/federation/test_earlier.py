@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from feddcd.analysis import _binning
+from feddcd.analysis._finished import contributions
 from feddcd.analysis._sums import NONE, DesignRows, PointQuestion, answer
 from feddcd.analysis.plan import RegressionPlan
 from feddcd.analysis.protocol import SiteRows
@@ -154,3 +155,25 @@ def test_bins_of_a_careful_site_are_groups_of_many_rows():
     np.testing.assert_allclose(said.sum(1), plain.sum(1), rtol=1e-12)  # nothing is lost
     low, high = np.append(0, EDGES) * said[0], np.append(EDGES, 1) * said[0]
     assert np.all((low - 1e-9 <= said[2]) & (said[2] <= high + 1e-9))
+
+
+def test_the_first_guess_is_held_against_the_rule_on_few_rows():
+    """Six patients have a and b; the guess leaves five of them no curvature, as their outcome is
+    all but certain: the sum over the six is the one's."""
+    rng = np.random.default_rng(0)
+    a, b = np.repeat([1.0, 0.0], [40, 160]), np.repeat([0.0, 1, 0], [34, 40, 126])
+    age = rng.normal(size=200)
+    age[34:39], age[39] = 9.0, 0.1
+    X = np.column_stack([np.ones(200), a, b, age])
+    Y = (rng.random(200) < 1 / (1 + np.exp(-2 * age))).astype(float)[:, None]
+    plan = RegressionPlan("y ~ a + b + age", "binomial")
+    rows = SiteRows(plan, DesignRows(X, Y, np.ones(200), np.zeros(200)), 200)
+    pilot = PointQuestion(np.zeros((4, 1)), np.zeros((4, 1)), NONE, *3 * [np.zeros(1)], True)
+    both = (a * b)[:, None] > 0
+    for what, parts in contributions(rows, pilot):
+        if what.startswith("an entry of the matrix of the first guess") and "categories" in what:
+            alone = [x.max() / x.sum() for x in parts.T if np.all((x > 0) <= both[:, 0])]
+            assert not alone or max(alone) > 0.8
+            if alone:
+                return
+    raise AssertionError("no such sum was looked at")

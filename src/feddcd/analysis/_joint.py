@@ -52,8 +52,9 @@ def told(jobs: Sequence[AskedJob], k: int, free: bool = False) -> Array:
     now, *earlier = jobs
     if free and now.questions and not isinstance(now.rows.data, DescribedRows):
         now = now._replace(questions=[*now.questions, *_chosen(now.rows, now.questions[-1])])
-    # what is too large is looked at without earlier jobs, or as far as products tell alone
-    for each in ([now, *earlier], [now], [now._replace(questions=())]):
+    plain = [job._replace(questions=()) for job in (now, *earlier)]
+    # what is too large is looked at as far as products of earlier jobs tell, then without them
+    for each in ([now, *earlier], [now, *plain[1:]], [now], plain[:1]):
         coded = [_Coded.of(job, k) for job in each]
         at, sizes, first = _cells([_places(job.rows) for job in each], [c.codes for c in coded])
         small, equations = sizes < k, sum(one.equations for one in coded)
@@ -79,13 +80,12 @@ def _cells(places: Sequence[Array], codes: Sequence[Array]) -> tuple[Array, Arra
     rows that is in it, -1 where it has none."""
     every, where = np.unique(np.concatenate(places), return_inverse=True)
     where = np.split(where.ravel(), np.cumsum([len(each) for each in places])[:-1])
-    parts = []
+    at = np.zeros(len(every), int)
     for own, code in zip(where, codes, strict=True):
-        part = np.zeros((len(every), 1 + code.shape[1]))
-        part[own] = np.column_stack([np.ones(len(own)), code])
-        parts.append(part)
-    at, sizes = np.unique(np.hstack(parts), axis=0, return_inverse=True, return_counts=True)[1:]
-    at, first = at.ravel(), []
+        number = np.zeros(len(every), int)  # 0 where the job lacks the row
+        number[own] = 1 + np.unique(code, axis=0, return_inverse=True)[1].ravel()
+        at = np.unique(at * (number.max() + 1) + number, return_inverse=True)[1].ravel()
+    sizes, first = np.bincount(at), []
     for own in where:
         one = np.full(len(sizes), -1)
         one[at[own]] = np.arange(len(own))
@@ -123,7 +123,7 @@ class _Coded(NamedTuple):
         p, cells = self.columns.shape[1], np.unique(self.columns, axis=0)
         small = p**2 * len(cells) <= MOST_WORK
         pairs = _pairs(cells).shape[1] if small else p * (p + 1) // 2
-        return (1 + len(self.job.questions)) * pairs
+        return pairs + len(self.job.questions) * (2 * pairs + 6 * p)
 
     def of_cells(self, first: Array, sizes: Array) -> Array:
         """Cells by numbers: what a row of the cell gives, by how far that is unsure."""

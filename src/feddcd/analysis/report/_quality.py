@@ -144,7 +144,8 @@ def roc_curve(fit: TableResult) -> str:
         f"ROC curve; the area under it is between {curve.low:.3f} and "
         f"{curve.high:.3f} (0.5 is chance, 1 is perfect). It is an interval because "
         "the server knows groups of rows, not their order within a group: the ends "
-        "are the worst and the best order. The area was measured on the rows of the "
+        "are the worst and the best order (nearly so where a careful site joins "
+        "neighbouring groups of its rows). The area was measured on the rows of the "
         f"fit, so it is larger than on new rows. {SUPPRESSED}"
     )
     axis = charts.linear(-0.02, 1.02)
