@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ._binning import GROUPS
 from ._counted import labels
 from ._describe_rows import DescribedRows
 from ._sums import DesignRows, PointQuestion
@@ -123,7 +124,8 @@ class _Coded(NamedTuple):
         p, cells = self.columns.shape[1], np.unique(self.columns, axis=0)
         small = p**2 * len(cells) <= MOST_WORK
         pairs = _pairs(cells).shape[1] if small else p * (p + 1) // 2
-        return pairs + len(self.job.questions) * (2 * pairs + 6 * p)
+        bins = 3 * GROUPS * sum(bool(asked.edges.size) for asked in self.job.questions)
+        return pairs + len(self.job.questions) * (2 * pairs + 6 * p) + bins
 
     def of_cells(self, first: Array, sizes: Array) -> Array:
         """Cells by numbers: what a row of the cell gives, by how far that is unsure."""
