@@ -214,6 +214,8 @@ def test_a_federation_of_careful_sites(tmp_path, monkeypatch):
                 approve(home.site(site), id)
                 agreed += 1
     assert agreed == 6  # three sites: to names and levels, and to the job
+    for site in SITES:  # later jobs are held against it
+        assert list((home.site(site) / "rules" / "asked").glob("*/0000-*"))
     assert len(left) >= 9
     for blocks in left:
         check(blocks)
