@@ -358,6 +358,11 @@ def test_past_masks_of_a_training_are_in_no_file(folder, monkeypatch):
     made.ask("a", server.history("a"), server.question())
     assert not any(there(key) for n in (1, 2) for key in used[n])
     assert sum(map(there, used[3])) == 3, "the keys of its pairs, at the other ends"
+    made.round()
+    server, site, part = made.server(), made.site("a"), lambda client: {"value": jnp.zeros(())}
+    ask = lambda: site.certify(server.history("a"), b"certificate", part(None), part)
+    assert ask() == ask()
+    assert not list((folder / "run").glob("a.state.mask*")), "the last answer of this training"
     made.close()
 
 

@@ -14,7 +14,7 @@ from ..problems import AbstractProblem
 from ..sums.chain import KeyChain, begin
 from ..sums.proof import SignedAnswer
 from .mask_keys import MaskKeys
-from .protocol.masked import CHAINS, Replica, Told, chain_of, read_answer, write_answer
+from .protocol.masked import CERTIFICATE, CHAINS, Replica, Told, chain_of, read_answer, write_answer
 from .protocol.masked_client import (
     Follower,
     MaskedClient,
@@ -112,9 +112,13 @@ class MaskedSite:
         return self._sent(self.client.certificate)
 
     def _sent(self, sent: Sent | None) -> SignedAnswer:
-        """What is on disk, once its keys are not."""
+        """What is on disk, once its keys are not; after the last certificate none are needed."""
         assert sent is not None
-        self.masks.forget(*chain_of(sent.exchange), self._start)
+        label, round = chain_of(sent.exchange)
+        if label == CERTIFICATE and round >= self.own.pact.rounds:
+            self.masks.remove()
+        else:
+            self.masks.forget(label, round, self._start)
         return sent.answer
 
     def _chain(self, exchange: int) -> KeyChain:

@@ -39,7 +39,7 @@ from ..shapes import Shapes
 from . import Sealed
 from .notes import Notes, after_round, asked_parts, recalled
 
-CHAINS = ("round", "certificate")
+ROUND, CERTIFICATE = CHAINS = ("round", "certificate")
 Answers = Mapping[str, SignedAnswer]
 _down_key = jax.jit(broadcast_key)
 
