@@ -29,7 +29,7 @@ class MaskKeys:
 
     def begin(self, secret: bytes) -> None:
         """Before its public half leaves; keys that are there give way to it."""
-        with self._writing():
+        with self._using():
             self._wipe(but=0)
             save(self.disk, self._path(SECRET), secret)
 
@@ -37,7 +37,7 @@ class MaskKeys:
         """Whether they are those of this nonce, as far as that can still be told."""
         if self._serials():
             return True
-        held = self.disk.read(self._path(SECRET), MOST_BYTES)
+        held = self._read(SECRET)
         return held is not None and len(held) == KEY and public_half(held) == nonce
 
     def chain(self, label: str, number: int, start: Start) -> KeyChain:
@@ -47,7 +47,7 @@ class MaskKeys:
     def forget(self, label: str, number: int, start: Start) -> None:
         """The keys of this exchange, once its answer is on disk, before it leaves."""
         chains, serial = self._chains(start), max(self._serials(), default=0)
-        with self._writing():
+        with self._using():
             if chains[label].number <= number:
                 serial, later = serial + 1, advanced(chains[label], number + 1)
                 save(self.disk, self._path(f"{serial:08}"), _packed({**chains, label: later}))
@@ -55,23 +55,27 @@ class MaskKeys:
 
     def remove(self) -> None:
         """All of them: the job is over at this site."""
-        with self._writing():
+        with self._using():
             self._wipe(but=0)
 
     def _chains(self, start: Start) -> Mapping[str, KeyChain]:
         if serials := self._serials():
-            return _unpacked(self.disk.read(self._path(f"{serials[-1]:08}"), MOST_BYTES) or b"")
-        secret = self.disk.read(self._path(SECRET), MOST_BYTES)
+            return _unpacked(self._read(f"{serials[-1]:08}") or b"")
+        secret = self._read(SECRET)
         if secret is None or len(secret) != KEY:
             raise Refused("its keys for the masks of this job are lost, or the job is over here")
         return start(secret)
 
+    def _read(self, end: str) -> bytes | None:
+        with self._using():
+            return self.disk.read(self._path(end), MOST_BYTES)
+
     @contextmanager
-    def _writing(self) -> Iterator[None]:
+    def _using(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            raise StateError(f"{self.base}: keys cannot be written: {error}") from error
+            raise StateError(f"{self.base}: its keys cannot be read or written: {error}") from error
 
     def _wipe(self, but: int) -> None:
         """What comes before this one; all where there is none."""
