@@ -192,7 +192,10 @@ def test_a_site_without_the_package_says_so(monkeypatch):
     with in_memory() as memory, quick():
         home = make(memory / "f", data=wine(), algorithm="fedsplit", rounds=2, **RIDGE)
         train(home, LocalNetwork(places(home)))
-        assert reasons(home) == "site-1: the method 'missing' is not installed here"
+        assert reasons(home) == (
+            "site-1: this site does not have the method 'missing'; install the same "
+            "feddcd and the same add-ons at all sites"
+        )
 
 
 def test_without_the_package_it_is_unknown(tmp_path):

@@ -195,7 +195,7 @@ def test_a_draft_is_not_written_over(capsys):
     assert "read it before you send it to others" in feddcd("codebook p.csv", capsys)
     assert load_codebook("codebook.toml").columns["id"].type == "identifier"
     said = feddcd("codebook p.csv", capsys, code=2)
-    assert "codebook.toml is there already; choose another --out, or move it away" in said
+    assert "codebook.toml exists already; choose another --out, or move the old file away" in said
     assert "p.csv fits codebook.toml: 120 rows, 6 columns" in feddcd("site check p.csv", capsys)
 
 
@@ -203,7 +203,10 @@ def test_a_site_is_told_what_does_not_fit(capsys):
     write_book(race={"levels": ["white", "black"]}, age={"range": [0, 10]})
     patients().assign(extra=1).to_csv("p.csv", index=False)
     said = feddcd("site check p.csv --codebook codebook.toml", capsys, code=1)
-    assert "note: not in the codebook, so no study can use it: 'extra'" in said
+    assert (
+        "note: no study can use these columns, because the codebook does not have them: 'extra'"
+        in said
+    )
     assert "p.csv: column 'race': " in said
     assert "are no level, first 'other' on line" in said
     assert "p.csv: column 'age': 120 values are outside 0 to 10, first " in said
@@ -260,7 +263,7 @@ def test_a_site_without_the_reference_is_no_outcast(capsys):
     own.write_text(own.read_text().replace("max_jobs_per_month = 0", "max_jobs_per_month = 9"))
     said = " ".join(feddcd("federation simulate fed", capsys).split())
     assert "refused" not in said
-    assert "policy.toml of 'east', 'north' is loose" in said
+    assert "policy.toml of 'east', 'north' allows almost everything" in said
     table = patients()
     table[(table.site != "east") | (table.race != "white")].to_csv("p.csv", index=False)
     feddcd(f"{FORMULA} --force --codebook codebook.toml", capsys)
@@ -273,9 +276,10 @@ REASONS = {  # what the coordinator reads, and what the site's own log has
     "a level": (lambda d: d.replace({"race": {"other": "s3cret"}}),
                 "its column 'race' has a level that is not in the codebook", "'s3cret' on line"),
     "a type": (lambda d: d.assign(age="s3cret"),
-               "its column 'age' holds something else than numbers", "first 's3cret' on line 2"),
+               "its column 'age' contains other values than numbers", "first 's3cret' on line 2"),
     "no column": (lambda d: d.drop(columns="age"), "there is no column 'age'", None),
-    "a range": (lambda d: d.assign(low=7), "its data cannot be used; its own log says why",
+    "a range": (lambda d: d.assign(low=7), "this site cannot use its data; the file "
+                                           "site.log at the site says why",
                 "column 'low': 40 values are outside 0 to 1, first 7 on line 2"),
 }  # fmt: skip
 
@@ -330,7 +334,7 @@ def test_a_site_refuses_a_column_without_a_role(entry, capsys):
     plan["glm"]["codebook"]["columns"] = columns | ({} if entry is None else {"age": entry})
     path.write_text(tomli_w.dumps(plan))
     said = feddcd("federation simulate fed", capsys, code=2)
-    assert "refused: east: the codebook gives its column 'age' no role" in said
+    assert "refused: east: the codebook does not allow the use of the column 'age'" in said
 
 
 def test_a_job_names_its_codebook(capsys):

@@ -124,14 +124,17 @@ def listing(*arrays, **more):
 
 
 FORGED = {
-    "another version": (sealed(listing(), version=2), "version 2, this feddcd reads 1"),
-    "a header longer than all": (sealed(listing(), size=1 << 60), "announces a header of"),
+    "another version": (
+        sealed(listing(), version=2),
+        "version 2, and this feddcd reads the version 1",
+    ),
+    "a header longer than all": (sealed(listing(), size=1 << 60), "says that its header has"),
     "no JSON": (sealed(b"{"), "malformed"),
     "no UTF-8": (sealed(b'"\xff"'), "malformed"),
     "nested without end": (sealed(b"[" * 100_000), "malformed"),
     "a list": (sealed([]), "malformed"),
     "no arrays": (sealed({"meta": {}}), "malformed"),
-    "more than it should": (sealed(listing(more=1)), "malformed"),
+    "there are too many": (sealed(listing(more=1)), "malformed"),
     "meta is a list": (sealed({"arrays": [], "meta": []}), "malformed"),
     "not a number": (sealed(b'{"arrays":[],"meta":{"a":NaN}}'), "malformed"),
     "two keys of one name": (sealed(b'{"arrays":[],"meta":{"a":1,"a":2}}'), "malformed"),
@@ -142,12 +145,12 @@ FORGED = {
     "a shape that is a word": (sealed(listing(["w", "uint8", "1"])), "malformed"),
     "absurd beside zero": (sealed(listing(["w", "uint8", [0, 1 << 62]])), "no array can have"),
     "many dimensions": (sealed(listing(["w", "uint8", [1] * 65]), b"1"), "no array can have"),
-    "more than it holds": (sealed(listing(["w", "float64", [1 << 20]])), "announces 8388608"),
-    "less than it holds": (sealed(listing(["w", "uint8", [1]]), b"123"), "holds 3 bytes"),
+    "more than it holds": (sealed(listing(["w", "float64", [1 << 20]])), "its header says 8388608"),
+    "less than it holds": (sealed(listing(["w", "uint8", [1]]), b"123"), "it has 3 bytes"),
     "a name that is a number": (sealed(listing([1, "uint8", [0]])), "malformed"),
     "one name twice": (sealed(listing(["w", "uint8", [0]], ["w", "uint8", [0]])), "malformed"),
-    "out of order": (sealed(listing(["w", "uint8", [0]], ["a", "uint8", [0]])), "malformed"),
-    "a bool of 2": (sealed(listing(["w", "bool", [1]]), b"\2"), "bytes other than 0 and 1"),
+    "not in order": (sealed(listing(["w", "uint8", [0]], ["a", "uint8", [0]])), "malformed"),
+    "a bool of 2": (sealed(listing(["w", "bool", [1]]), b"\2"), "neither 0 nor 1"),
 }
 
 
@@ -170,9 +173,9 @@ UNFIT = {
     "complex": ({}, {"w": np.zeros(2, complex)}, "w is complex128"),
     "half": ({}, {"w": np.zeros(2, np.float16)}, "w is float16"),
     "text": ({}, {"w": np.array("x")}, "w is <U1"),
-    "a name that is a number": ({}, {1: np.zeros(1)}, "named 1"),
-    "a tuple": ({"a": (1, 2)}, {}, "needs lists"),
-    "a key that is a number": ({1: 2}, {}, "keys that are strings"),
+    "a name that is a number": ({}, {1: np.zeros(1)}, "the name 1"),
+    "a tuple": ({"a": (1, 2)}, {}, "only lists"),
+    "a key that is a number": ({1: 2}, {}, "keys that are texts"),
     "infinity": ({"a": float("inf")}, {}, "not plain JSON"),
     "an array": ({"a": np.zeros(2)}, {}, "not plain JSON"),
     "bytes": ({"a": b"x"}, {}, "not plain JSON"),

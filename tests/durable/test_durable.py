@@ -182,7 +182,7 @@ def test_after_a_rename_that_failed_it_must_be_opened_again(step, tmp_path):
         with pytest.raises(StateError, match="cannot write"):
             file.save(*NEW)
         for call in (file.load, lambda: file.save(*NEW)):
-            with pytest.raises(StateError, match="before or after that write"):
+            with pytest.raises(StateError, match="before or after this change"):
                 call()
     assert found(path)[1] in ("old", "new")
 
@@ -226,7 +226,9 @@ def test_a_site_runs_once(tmp_path):
     link.symlink_to(path)
     with opened(path):
         for name in (path, link):
-            with pytest.raises(StateError, match=f"in use by process {os.getpid()}; a site runs"):
+            with pytest.raises(
+                StateError, match=f"in use by process {os.getpid()}. A site can run"
+            ):
                 opened(name)
     assert found(link) == (2, None)
     assert link.is_symlink()
@@ -240,19 +242,26 @@ def _spoil(path, **changes):
 SPOILED = {
     "empty": (lambda p: p.write_bytes(b""), "is damaged.*latest backup.*retire this site"),
     "cut": (lambda p: os.truncate(p, p.stat().st_size - 1), "damaged: its checksum"),
-    "flipped": (lambda p: p.write_bytes(p.read_bytes()[::-1]), "damaged: not written by feddcd"),
+    "flipped": (
+        lambda p: p.write_bytes(p.read_bytes()[::-1]),
+        "damaged: it was not written by feddcd",
+    ),
     "nothing in it": (lambda p: p.write_bytes(pack({}, {})), "damaged: 'kind'"),
     "another codec": (
         lambda p: p.write_bytes(b"FEDDCD\x02\0" + p.read_bytes()[8:]),
-        "version 2, this feddcd reads 1; start this site with the feddcd that wrote it",
+        "version 2, and this feddcd reads the version 1; start this site with the "
+        "version of feddcd that",
     ),
-    "another format": (lambda p: _spoil(p, format=9), "of format 9.*the feddcd that wrote it"),
-    "another kind": (lambda p: _spoil(p, kind="server"), "holds server"),
+    "another format": (
+        lambda p: _spoil(p, format=9),
+        "the format 9.*the version of feddcd that wrote",
+    ),
+    "another kind": (lambda p: _spoil(p, kind="server"), "it has the kind server"),
     "another federation": (
         lambda p: _spoil(p, federation="south"),
-        "belongs to client 'a' of federation 'south', not to 'a' of 'north'; point this site",
+        "belongs to the site 'a' of the federation 'south', not to 'a' of 'north'; give this site",
     ),
-    "another client": (lambda p: _spoil(p, client="b"), "belongs to client 'b'"),
+    "another client": (lambda p: _spoil(p, client="b"), "belongs to the site 'b'"),
     "a folder": (lambda p: (p.unlink(), p.mkdir()), "cannot open"),
 }
 
@@ -275,11 +284,11 @@ def test_a_file_that_changes_hands_is_noticed(tmp_path):
     backup = path.read_bytes()
     with opened(path) as file:
         path.write_bytes(backup)
-        with pytest.raises(StateError, match="replaced while in use"):
+        with pytest.raises(StateError, match="replaced while this site used it"):
             file.load()
     with pytest.raises(StateError, match="is closed"):
         file.save(*NEW)
-    with pytest.raises(StateError, match="does its folder exist"):
+    with pytest.raises(StateError, match="check that its folder exists"):
         opened(tmp_path / "nowhere" / "state")
 
 

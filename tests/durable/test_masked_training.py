@@ -140,7 +140,7 @@ def test_no_part_of_a_sum_is_over_fewer_sites_than_its_cohort():
         if known == "abcd":
             assert summed_parts(algorithm, pact, replica, like, question) == (1, 0, 0, 0)
             continue
-        with pytest.raises(Refused, match=r"some sites of its cohort alone.*leave tau out"):
+        with pytest.raises(Refused, match=r"only some sites of the cohort.*remove tau"):
             summed_parts(algorithm, pact, replica, like, question)
 
 
@@ -157,7 +157,7 @@ def test_cohorts_are_drawn_alike_by_all_and_chosen_by_nobody():
         assert min(left_out.count(id) for id in SITES) > 14, "each as often as the others"
     assert drawn[0] != drawn[1], "another nonce, other cohorts"
     few = job(weights, 2, 120)
-    with pytest.raises(Refused, match="a cohort has 3 to 4 sites here, not 2"):
+    with pytest.raises(Refused, match="a cohort must have 3 to 4 sites here, got 2"):
         seal(few, roster(SITES), {id: fresh_nonce(keys(SITES)[id], few) for id in SITES})
 
 
@@ -309,11 +309,11 @@ def test_no_lie_gets_an_answer(folder):
             check_follows(own, np.ones(2), model)
     first = site.answer([told], question)
     assert site.answer([told], question) == first == site.answer([], question)
-    with pytest.raises(Refused, match="answered a different question"):
+    with pytest.raises(Refused, match="answered another question"):
         site.answer([told], flipped(question, len(question) - 40))
     made.run()
     assert made.server().round == 2
-    with pytest.raises(Refused, match="2 rounds were agreed on"):
+    with pytest.raises(Refused, match="the sites agreed on 2 rounds"):
         site.answer(server.history("b"), server.question())
     made.close()
 
@@ -388,7 +388,7 @@ def test_who_signs_a_second_nonce_later_draws_no_other_cohorts(folder):
     nonces = {id: read_nonce(text) for id, text in made.record.nonces.items()}
     nonces["d"] = fresh_nonce(keys(SITES)["d"], made.pact.job)
     other = seal(made.pact.job, made.pact.roster, nonces)
-    with pytest.raises(Refused, match="b: it has answered this job with other nonces"):
+    with pytest.raises(Refused, match="b: the message has other nonces than the job"):
         MaskedSite(site.file, site.own._replace(pact=other), site.f, made.w)
     MaskedSite(site.file, site.own, site.f, made.w)
     made.close()

@@ -172,13 +172,16 @@ def guard_of(reply: Reply, **changes) -> Guard:
     ("change", "message"),
     [
         (lambda r: r._replace(value=r.value * jnp.nan), "not finite"),
-        (lambda r: r._replace(value=jnp.zeros(D + 1)), "agreed was"),
-        (lambda r: r._replace(value=r.value.astype(jnp.float32)), "agreed was float64"),
-        (lambda r: r._replace(value=(r.value, r.value)), "another structure"),
+        (lambda r: r._replace(value=jnp.zeros(D + 1)), "and the sites agreed on"),
+        (
+            lambda r: r._replace(value=r.value.astype(jnp.float32)),
+            "the sites agreed on float64",
+        ),
+        (lambda r: r._replace(value=(r.value, r.value)), "does not have the structure"),
         (lambda r: r._replace(value=r.value + 1), "damaged on the way"),
         (lambda r: r._replace(client="stranger"), "'stranger' is not a member"),
-        (lambda r: r._replace(stamp=Stamp(1, 99)), "which is not open"),
-        (lambda r: r._replace(stamp=Stamp(0, 1)), "which is not open"),
+        (lambda r: r._replace(stamp=Stamp(1, 99)), "is over or has not begun"),
+        (lambda r: r._replace(stamp=Stamp(0, 1)), "is over or has not begun"),
     ],
 )
 def test_uploads_that_are_refused(change, message):
@@ -202,7 +205,7 @@ def test_an_upload_of_who_was_not_asked_is_refused():
     made.server, _ = server_side.begin(made.algorithm, made.server, ["site1", "site2"], made.key)
     assert made.server.open is not None
     now = reply._replace(stamp=made.server.open.stamp)
-    with pytest.raises(Refused, match="site0 was not asked in round 2"):
+    with pytest.raises(Refused, match="site0 answered in round 2 without a question"):
         server_side.receive(made.algorithm, made.server, now, guard_of(reply))
 
 
@@ -253,7 +256,7 @@ def test_a_site_restored_from_an_old_backup_is_refused():
         made.round(list(made.server.members))
     made.disk["site1"] = backup
     task = next(task for task in one_task(made) if task.client == "site1")
-    with pytest.raises(Refused, match=r"older than the ledger.*Retire the site"):
+    with pytest.raises(Refused, match=r"older than the ledger.*retire the site"):
         client_side.resolve(made.algorithm, made.disk["site1"], task)
 
 
@@ -275,7 +278,10 @@ def test_an_old_ledger_is_refused():
     [
         (Task("other", 0, Stamp(9, 9), None, None), "this site is 'site0'"),
         (Settle("site0", Stamp(0, 1), None, None), "came after one of epoch"),
-        (Task("site0", 0, Stamp(9, 9), None, Commit(Stamp(1, 1), "no", None)), "upload and the"),
+        (
+            Task("site0", 0, Stamp(9, 9), None, Commit(Stamp(1, 1), "no", None)),
+            "last upload is not the one in the",
+        ),
     ],
 )
 def test_messages_that_a_client_refuses(message, reason):
@@ -288,14 +294,14 @@ def test_messages_that_a_client_refuses(message, reason):
 
 def test_records_that_cannot_follow():
     made = world(algorithm("feddcd"))
-    with pytest.raises(Refused, match="site0 is a member already"):
+    with pytest.raises(Refused, match="site0 is already a member"):
         made.write(Joined("site0", 1.0))
-    with pytest.raises(Refused, match="epoch 1 does not come after epoch 1"):
+    with pytest.raises(Refused, match="epoch 1 is not possible after epoch 1"):
         made.write(Started(1))
     answers = [a for a in made.settle() if a.client != "site1"]
-    with pytest.raises(Refused, match=r"to retire site0 all others must .* not \['site1'\]"):
+    with pytest.raises(Refused, match=r"site0 cannot leave yet, .* their last sums: \['site1'\]"):
         server_side.retire(made.server, ["site0"], answers)
-    with pytest.raises(Refused, match="at least 2 members"):
+    with pytest.raises(Refused, match="at least 2 sites"):
         server_side.begin(made.algorithm, made.server, ["site0"], made.key)
 
 

@@ -241,7 +241,10 @@ def test_a_federation_of_careful_sites(tmp_path, monkeypatch):
 
 def test_exact_quantiles_have_to_be_named():
     out = Outgoing("values", "describe", ("age",), 100, 3, {}, {}, 3, {}, mode="sum")
-    with pytest.raises(Refused, match="the kind 'values', unless kinds names it"):
+    with pytest.raises(
+        Refused,
+        match=r"answers of the kind 'values', because kinds in policy\.toml does not name",
+    ):
         Policy().check(out)
     Policy(kinds=("columns", "counts", "means", "parts", "values")).check(out)
     Policy(min_support=1).check(out)

@@ -17,11 +17,12 @@ from feddcd.federation.site import _overlaps, _tables
 from feddcd.federation.site._overlaps import few_apart
 from feddcd.federation.site.answer import SitePlace, answer
 from feddcd.federation.site.approval import approve, waiting, words_of
+from feddcd.federation.site.told import REFUSED
 from site_world import SITES, asked
 
 K = 5
 POLICY = 'answers = "each"\napprove = "none"\nmax_numbers_per_value = inf\ncomplete = true\n'
-RULED = "north: refused by the rules of this site"
+RULED = f"north: {REFUSED}"
 
 
 def patients(n=160):
@@ -168,7 +169,7 @@ def test_that_it_would_be_refused_is_told_to_a_person_alone(place):
     assert "waits for approval" in said[None]
     [id] = waiting(place.folder)
     told = "\n".join(words_of(place.folder, id))
-    assert "would refuse it" in told
+    assert "the rules of this site refuse this" in told
     assert "descriptions" in told
     approve(place.folder, id)
     assert describe(place, ["age"]) == RULED

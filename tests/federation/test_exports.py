@@ -11,6 +11,7 @@ from feddcd.federation.site._identity import found_again
 from feddcd.federation.site.answer import SitePlace, answer
 from feddcd.federation.site.approval import approve, waiting, words_of
 from feddcd.federation.site.memory import Export, Memory, difference
+from feddcd.federation.site.told import REFUSED
 from site_world import asked
 
 POLICY = 'answers = "each"\napprove = "none"\ncomplete = true\n'
@@ -55,7 +56,7 @@ def test_a_new_export_does_not_hide_that_one_patient_came(place, name):
     """The difference of the two sums would be this patient."""
     assert not isinstance(says(place), str)
     EXPORTS[name](pd.concat([patients(), NEW], ignore_index=True)).to_csv(place.data, index=False)
-    assert says(place, latency=0.2) == "north: refused by the rules of this site"
+    assert says(place, latency=0.2) == f"north: {REFUSED}"
     assert last_line(place)["rule"] == "sets"
 
 
@@ -68,8 +69,8 @@ def test_a_changed_file_waits_for_a_person_once(place):
     assert "waits for approval" in says(place, latency=0.2)
     [id] = waiting(place.folder)
     told = "\n".join(words_of(place.folder, id))
-    assert "the data file changed since the last job (60 rows new, 0 gone, 200 known" in told
-    assert "columns that are new: 'exported'" in told
+    assert "the data file changed after the last job (60 rows new, 0 gone, 200 as" in told
+    assert "new columns: 'exported'" in told
     approve(place.folder, id)
     assert not isinstance(says(place, latency=0.2), str)
     assert not isinstance(says(place, latency=0.3), str)  # of this file one job has run
@@ -112,7 +113,7 @@ def test_strangers_are_not_taken_for_known_rows():
     other = pd.DataFrame(table(200)[140:].to_numpy(), columns=list("abcde"))
     again = found_again(export(old), export(other.assign(sex=np.arange(60) % 2)))
     assert difference(export(old).ids, again.ids) == 120
-    assert "0 known from before" in again.story
+    assert "0 as before" in again.story
 
 
 def test_the_memory_of_an_export_is_whole_or_none(tmp_path):

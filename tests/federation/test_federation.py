@@ -313,7 +313,10 @@ def test_two_coordinators_do_not_share_a_ledger(founded_here, tmp_path):
     shutil.copytree(origin.path, home.path)
     with Ledger(home.ledger, "test"), pytest.raises(Exception, match="is in use by process"):
         train(home, LocalNetwork(places(home)))
-    assert "a federation has one server: stop that first" in events(home, "failed")[0]["reason"]
+    assert (
+        "A federation can have only one coordinator: stop that process first"
+        in events(home, "failed")[0]["reason"]
+    )
 
 
 def shorten(place, rows: int) -> None:
@@ -421,8 +424,8 @@ def test_who_was_retired_may_come_back_as_a_new_member(four):
     add_site(four, "site-4")
     train(four, LocalNetwork(places(four)), 4)
     assert (
-        "site-4 is no member, and its state file is of an earlier membership: move that file "
-        "away, and it can join again" in reasons(four)
+        "site-4 left this training before, and still has its old state file. At the site: move "
+        "the file `state` away, then the site can join again" in reasons(four)
     )
     assert "site-4" not in inspect(four).server.members
     old = places(four)[3].state
@@ -439,7 +442,7 @@ def test_a_departure_waits_for_all_others(four):
     one, two, _, left = places(four)
     train(four, LocalNetwork([one, two, left]), 3)
     said = {event["reason"] for event in events(four, "waiting")}
-    assert said == {"to retire site-4, wait for site-3"}
+    assert said == {"site-4 can leave when these sites are connected: site-3"}
     assert "site-4" in inspect(four).server.members
     assert inspect(four).requests == ["retire site-4"]
     assert len(sums(four)) == 3, "training goes on meanwhile"
@@ -455,7 +458,7 @@ def test_a_departure_waits_for_who_cannot_settle(four):
     shorten(places(four)[2], 20)
     train(four, LocalNetwork(places(four)), 3)
     assert (
-        "to retire site-4 all others must have settled, not ['site-3']"
+        "site-4 cannot leave yet, because these sites have not sent their last sums: ['site-3']"
         in events(four, "waiting")[0]["reason"]
     )
     assert not events(four, "retired")
@@ -466,7 +469,7 @@ def test_too_few_may_not_remain(tmp_path):
     train(home, LocalNetwork(places(home)))
     home.request(("site-2",), False)
     train(home, LocalNetwork(places(home)), 2)
-    assert reasons(home) == "without site-2 fewer than 3 sites remain"
+    assert reasons(home) == "site-2 cannot leave: fewer than 3 sites would remain"
     assert home.requests() == []
     assert len(inspect(home).server.members) == 3
     assert sums(home)[-1].members == ("site-1", "site-2", "site-3")
@@ -474,10 +477,14 @@ def test_too_few_may_not_remain(tmp_path):
 
 def test_it_says_whom_it_waited_for(tmp_path):
     home = make(tmp_path / "f", 3, wine(3), patience=0.05, rounds=1, **RIDGE)
-    with pytest.raises(Stalled, match=r"waited 0.05 s for site-1, site-2, site-3; here: site-1"):
+    with pytest.raises(
+        Stalled, match=r"waited 0.05 s for the sites site-1, site-2, site-3; connected: site-1"
+    ):
         train(home, LocalNetwork(places(home)[:1]))
     train(home, LocalNetwork(places(home)[:2]))  # two are enough
-    with pytest.raises(Stalled, match=r"for at least 2 of site-1, site-2; here: site-1"):
+    with pytest.raises(
+        Stalled, match=r"for at least 2 of the sites site-1, site-2; connected: site-1"
+    ):
         train(home, LocalNetwork(places(home)[:1]), 2)
     assert [event["event"] for _, event in home.read_events()].count("failed") == 2
     assert list(home.read_events())[-1][1]["event"] == "failed"
@@ -489,7 +496,7 @@ def test_it_ends_where_every_site_refuses_and_says_why(tmp_path):
         (place.folder / "policy.toml").write_text(
             "training = true\napprove = 'none'\nmethods = ['fedavg']\ncomplete = true\n"
         )
-    with pytest.raises(Stalled, match=r"no round could be summed for 0.3 s; site-1: its policy"):
+    with pytest.raises(Stalled, match=r"so no round could be finished; site-1: its policy"):
         train(home, LocalNetwork(places(home)))
     assert sums(home) == []
 

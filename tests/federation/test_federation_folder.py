@@ -21,7 +21,8 @@ import feddcd
 from feddcd import algorithms
 from feddcd._errors import LedgerError, Refused, SpecError
 from feddcd.algorithms import AbstractAlgorithm
-from feddcd.cli._federation import _show_events, join_command
+from feddcd.cli._federation import _show_events
+from feddcd.cli._members import join_command
 from feddcd.data.frames import Reading
 from feddcd.durable.codec import pack, unpack
 from feddcd.durable.ledger import _link
@@ -54,12 +55,18 @@ def _quick():
 
 
 BAD_CONFIG = {
-    "no file": (None, r"no such file; make a federation with: feddcd federation init DIR"),
+    "no file": (None, r"no such file; to make a federation: feddcd federation init DIR"),
     "no TOML": ("name = ", r"federation.toml: not a TOML file"),
     "not text": (b"name = '\xff'", r"not a TOML file: .*utf-8"),
-    "no name": ("rounds = 3", r"federation.toml: a federation needs a name, as in name = 'north'"),
-    "empty name": ("name = ''", r"a federation needs a name, got ''"),
-    "name of two lines": (r'name = "a\nb"', r"a federation needs a name, got 'a\\nb'"),
+    "no name": (
+        "rounds = 3",
+        r"federation.toml: the setting name is missing; write for example: name = 'north'",
+    ),
+    "empty name": ("name = ''", r"name must be a text that is not empty, got name=''"),
+    "name of two lines": (
+        r'name = "a\nb"',
+        r"must be a text that is not empty, got name='a\\nb'",
+    ),
     "name is a number": ("name = 3", r"name should be of type str, got 3"),
     "misspelt": ("name='a'\nalgoritm='x'", r"unknown setting 'algoritm'; did you mean 'algorithm'"),
     "of a run": ("name='a'\npartition='iid'", r"unknown setting 'partition'"),
@@ -73,7 +80,10 @@ BAD_CONFIG = {
     "tau of one": ("name='a'\ntau=1", r"need tau >= 2, got tau=1"),
     "negative target": ("name='a'\ntarget_gap=-1.0", r"need target_gap > 0, got target_gap=-1.0"),
     "setting of another": ("name='a'\n[settings]\nrho=1.0", r"feddcd has no setting 'rho'"),
-    "one upload": ("name='a'\nfewest=1", r"a round needs at least 2 uploads, got fewest=1"),
+    "one upload": (
+        "name='a'\nfewest=1",
+        r"fewest must be at least 2, because a round needs 2 uploads; got fewest=1",
+    ),
     "half an upload": ("name='a'\nfewest=2.5", r"fewest should be of type int, got 2.5"),
     "no deadline": ("name='a'\ndeadline=0", r"need deadline > 0, got deadline=0"),
     "no number": ("name='a'\npatience=nan", r"need patience > 0, got patience=nan"),
@@ -97,12 +107,15 @@ SITE = "client-id = 'a'\nsuperlink = 'host:9093'\n"
 BAD_SITE = {
     "no file": (None, r"site.toml: no such file"),
     "no TOML": ("data", r"site.toml: not a TOML file"),
-    "no data": (SITE, r"say where this site's data are, as in data = 'patients.csv'"),
-    "empty data": (SITE + "data = ''", r"say where this site's data are"),
+    "no data": (
+        SITE,
+        r"does not say where the data of this site are; write for example: data = 'patients.csv'",
+    ),
+    "empty data": (SITE + "data = ''", r"does not say where the data of this site are"),
     "misspelt": (SITE + "data = 'x.csv'\nlable = 'y'", r"'lable'; did you mean 'label'"),
-    "number": (SITE + "data = 3", r"site.toml: data should be text, got 3"),
-    "no time": (SITE + "answer_seconds = 0", r"answer_seconds should be a number above 0, got 0"),
-    "no number": (SITE + "answer_memory = nan", r"answer_memory should be a number above 0"),
+    "number": (SITE + "data = 3", r"site.toml: data must be a text, got 3"),
+    "no time": (SITE + "answer_seconds = 0", r"answer_seconds must be a number above 0, got 0"),
+    "no number": (SITE + "answer_memory = nan", r"answer_memory must be a number above 0"),
 }
 
 
@@ -129,7 +142,7 @@ def test_a_site_file_is_read(tmp_path):
     (tmp_path / "site.toml").write_text(SITE + "answer_seconds = 1.5\nanswer_memory = 2\n")
     assert load_limits(tmp_path) == (1.5, 2 << 30)
     (tmp_path / "site.toml").write_text("superlink = 'host'\n")
-    with pytest.raises(SpecError, match="need superlink = 'host:port', got 'host'"):
+    with pytest.raises(SpecError, match="needs superlink = 'host:port', got 'host'"):
         load_address(tmp_path)
 
 
@@ -208,7 +221,7 @@ def test_printed_commands_can_be_pasted(spaced, capsys, monkeypatch):
         monkeypatch.chdir(there)
         capsys.readouterr()
         join_command(Path(word), f"c-{len(word)}")
-        command = capsys.readouterr().out.splitlines()[-1].partition("next: ")[2]
+        command = capsys.readouterr().out.splitlines()[-1].partition("run: ")[2]
         assert shlex.split(command) == ["feddcd", "federation", "up", word]
     with pytest.raises(LedgerError, match="was not started yet") as error:
         inspect(spaced)
@@ -279,24 +292,26 @@ def test_another_host_needs_another_certificate(tmp_path):
 
 
 def test_a_folder_in_use_is_left_alone(fresh):
-    with pytest.raises(SpecError, match=r"f is not empty; choose another folder, or go on"):
+    with pytest.raises(SpecError, match=r"f is not empty; choose another folder, or continue"):
         create(fresh.path, ["a"], Config("north"))
     assert len(fresh.invited()) == 2
 
 
 @pytest.mark.parametrize("name", ["", "-", "..", "../a", "a/b", "a b", "ä", "a.b", "a\n", "a'"])
 def test_odd_names_of_sites(name, tmp_path):
-    with pytest.raises(SpecError, match="a site's name has letters, digits, - and _ only, got"):
+    with pytest.raises(
+        SpecError, match="the name of a site may have letters, digits, - and _ only, got"
+    ):
         create(tmp_path / "f", ["a", name], Config("north"))
     assert not (tmp_path / "f").exists()
 
 
 def test_sites_have_one_name_each(fresh, tmp_path):
-    with pytest.raises(SpecError, match="two sites are called b"):
+    with pytest.raises(SpecError, match="two sites have the same name: b"):
         create(tmp_path / "f", ["a", "b", "b"], Config("north"))
-    with pytest.raises(SpecError, match="the site a is invited already"):
+    with pytest.raises(SpecError, match="the site a is already invited"):
         add_site(fresh, "a")
-    with pytest.raises(SpecError, match="a site's name has letters"):
+    with pytest.raises(SpecError, match="the name of a site may have letters"):
         add_site(fresh, "../c")
 
 
@@ -387,7 +402,9 @@ def test_an_empty_ledger_is_said_to_be_empty(tmp_path):
     with pytest.raises(Exception, match="waited"):
         train(home, LocalNetwork([]))
     for look in (inspect, verify):
-        with pytest.raises(LedgerError, match="is empty: the sites have not agreed yet"):
+        with pytest.raises(
+            LedgerError, match="is empty, because the sites have not agreed on the training yet"
+        ):
             look(home)
 
 
@@ -396,10 +413,10 @@ def test_a_changed_model_is_noticed(finished):
     assert verify(finished)
     whole = path.read_bytes()
     np.savez(path, w=w + 1e-12)
-    with pytest.raises(Refused, match=r"model.npz is not the model of the ledger"):
+    with pytest.raises(Refused, match=r"model.npz is not the model that follows from the ledger"):
         verify(finished)
     np.savez(path, w=w[1:])
-    with pytest.raises(Refused, match="is not the model of the ledger"):
+    with pytest.raises(Refused, match="is not the model that follows from the ledger"):
         verify(finished)
     for damaged in (b"", b"garbage", whole[:-30], whole[:99] + b"\xff" + whole[100:]):
         path.write_bytes(damaged)
@@ -434,12 +451,16 @@ RECORDS = {
 @pytest.mark.parametrize("statement", RECORDS.values(), ids=RECORDS)
 def test_a_changed_record_is_noticed(statement, finished):
     edit(finished, statement)
-    message = r"record 6 (breaks the chain|is missing)|its head is record|head was changed"
+    gone = "the last record should be|its last entry was changed"
+    message = rf"record 6 (does not follow from|is missing)|{gone}"
     with pytest.raises(LedgerError, match=message):
         verify(finished)
     with pytest.raises(LedgerError, match=message):
         train(finished, LocalNetwork(places(finished)), 3)
-    assert "put the latest backup in its place" in events(finished, "failed")[-1]["reason"]
+    assert (
+        "put the latest backup in the place of this file"
+        in events(finished, "failed")[-1]["reason"]
+    )
 
 
 def test_a_changed_upload_is_noticed(killed):
@@ -454,7 +475,7 @@ def test_a_changed_upload_is_noticed(killed):
     # who can change an upload can change its checksum, but not the digest in the chain
     update = "UPDATE uploads SET hash = ? WHERE epoch = ? AND round = ? AND client = ?"
     edit(killed, update, (_link("upload", client, epoch, round, changed), *where))
-    with pytest.raises(Refused, match=r"record \d: the upload of site-2 is not the one that was"):
+    with pytest.raises(Refused, match=r"record \d: the upload of site-2 is not the one in the sum"):
         verify(killed)
 
 
@@ -466,7 +487,7 @@ def test_a_mean_that_is_not_the_uploads_is_noticed(killed):
     link = _link(previous, kind, epoch, round, forged)
     edit(killed, "UPDATE records SET body = ?, hash = ? WHERE seq = ?", (forged, link, seq))
     edit(killed, "UPDATE meta SET value = ? WHERE key = 'head'", (f"7 {link}",))
-    with pytest.raises(Refused, match="record 7: its mean is not that of its uploads"):
+    with pytest.raises(Refused, match="record 7: the mean does not follow from the uploads"):
         verify(killed)
 
 

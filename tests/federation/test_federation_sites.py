@@ -144,12 +144,13 @@ def of_the_future(home: FederationFolder) -> None:
     bad(home).state.write_bytes(pack(meta | {"format": 9}, arrays))
 
 
-DATA = r"site-4: its data cannot be used; its own log says why"
-STATE = r"site-4: its state file cannot be used; its own log says why"
+DATA = r"site-4: this site cannot use its data; the file site.log at the site says why"
+STATE = r"site-4: this site cannot use its state file; the file site.log at the site says why"
 BROKEN = {  # what happens to it, what the administrator reads, and what the site's own does
     "fewer rows": (
         shorten,
-        "site-4: its data changed since it joined: 20 rows now, 28 then. Put the old data back, or "
+        "site-4: its data changed since it joined: it has 20 rows now and had 28 rows "
+        "then. Put the old data back, or "
         "retire it and let it join again",
         None,
     ),
@@ -163,7 +164,7 @@ BROKEN = {  # what happens to it, what the administrator reads, and what the sit
     ),
     "text in a column": (
         scribble,
-        "site-4: its column 'x5' does not hold plain numbers",
+        "site-4: its column 'x5' does not contain plain numbers",
         f"column 'x5' has '{SENTINEL}' on line ",
     ),
     "a hole in a column": (pierce, DATA, "column 'x5' has no value on line 9"),
@@ -174,16 +175,17 @@ BROKEN = {  # what happens to it, what the administrator reads, and what the sit
     ),
     "no data": (
         remove,
-        "site-4: its data file is not there; its own log says why",
+        "site-4: the data file of this site does not exist; the file site.log at the site says why",
         "data.csv",
     ),
     "damaged state": (flip, STATE, "state is damaged: "),
-    "half a state": (cut, STATE, "put the latest backup of this file in its place, or have"),
+    "half a state": (cut, STATE, "put the latest backup in the place of this file, or ask"),
     "another federation's state": (
-        from_elsewhere, STATE, "belongs to client 'site-4' of federation 'north', not to"
+        from_elsewhere, STATE, "belongs to the site 'site-4' of the federation 'north', not to"
     ),
-    "another site's state": (from_another, STATE, "belongs to client 'site-1' of federation"),
-    "a newer feddcd's state": (of_the_future, STATE, "start this site with the feddcd that wrote"),
+    "another site's state": (from_another, STATE, "belongs to the site 'site-1' of the federation"),
+    "a newer feddcd's state": (of_the_future, STATE, "start this site with the version of "
+                                                     "feddcd that wrote"),
 }  # fmt: skip
 
 
@@ -202,15 +204,16 @@ def test_a_locked_state_file(home):
     with ClientFile(bad(home).state, federation="test", client="site-4"):
         goes_on(home, LocalNetwork(places(home)))
     assert reasons(home) == STATE
-    assert "a site runs once: stop that process first" in bad(home).log.read_text()
+    assert "A site can run only once: stop that process first" in bad(home).log.read_text()
     train(home, LocalNetwork(places(home)), 5)
     assert sums(home)[-1].members == (*OTHERS, "site-4")
     assert events(home, "certified")[-1]["dual_residual"] <= 1e-10
 
 
 OLD = (
-    "site-4: this site's state is older than the ledger: restored from a backup, or a copy of it "
-    "is at work elsewhere. Retire the site and let it join again (ledger: epoch 2, round 4; here: "
+    "site-4: this site's state is older than the ledger. The site was restored from a "
+    "backup, or a copy of the site runs elsewhere. Stop the copy; if there is no copy, "
+    "retire the site and let it join again (ledger: epoch 2, round 4; here: "
     "epoch 1, round 2)"
 )
 
@@ -244,7 +247,10 @@ def test_an_old_ledger_is_refused_by_the_sites(home):
     settings.write_text(settings.read_text().replace("patience = 0.05", "patience = 2"))
     with pytest.raises(Stalled, match=r"the ledger is older|waited"):
         train(home, LocalNetwork(places(home), give_up := GiveUp()), 6)
-    assert "the ledger is older than this site's state. Restore the newest ledger" in reasons(home)
+    assert (
+        "the ledger is older than this site's state. At the coordinator, put back the newest ledger"
+        in reasons(home)
+    )
     assert len(sums(home)) == 2
     assert give_up.count > 3
 
@@ -264,14 +270,14 @@ def test_two_nodes_of_one_name(home, tmp_path):
     copy = bad(home)._replace(folder=tmp_path / "elsewhere")
     shutil.copytree(bad(home).folder, copy.folder)
     goes_on(home, LocalNetwork([*places(home), copy]), without=False)
-    assert set(reasons(home).splitlines()) == {"site-4 is there twice: stop one of the two"}
+    assert set(reasons(home).splitlines()) == {"two programs answer as site-4: stop one of the two"}
 
 
 def test_a_greeting_in_anothers_name(home):
     posing = bad(home)._replace(client="site-1")
     posing.state.unlink()
     goes_on(home, LocalNetwork([*places(home)[:3], posing]))
-    assert set(reasons(home).splitlines()) == {"site-1 is there twice: stop one of the two"}
+    assert set(reasons(home).splitlines()) == {"two programs answer as site-1: stop one of the two"}
 
 
 def test_who_is_not_invited(home, tmp_path):
@@ -280,7 +286,7 @@ def test_who_is_not_invited(home, tmp_path):
     (stranger.folder / "policy.toml").write_text(loose_text())  # else a person is asked first
     goes_on(home, LocalNetwork([*places(home), stranger]), without=False)
     assert set(reasons(home).splitlines()) == {
-        "'intruder' is not invited; invite it with: feddcd federation join DIR intruder"
+        "'intruder' is not invited; to invite this site: feddcd federation join DIR intruder"
     }
 
 
@@ -405,18 +411,19 @@ def enlarged(meta, arrays):
 
 UNREADABLE = "site-4: its answer cannot be read: "
 UPLOADS = {
-    "nan": (all_of(lambda x: x * np.nan), "site-4: its upload holds a value that is not finite"),
-    "inf": (all_of(lambda x: x + np.inf), "site-4: its upload holds a value that is not finite"),
+    "nan": (all_of(lambda x: x * np.nan), "site-4: its upload has a value that is not finite"),
+    "inf": (all_of(lambda x: x + np.inf), "site-4: its upload has a value that is not finite"),
     "changed": (all_of(lambda x: x + 1e-9), "site-4: its upload was damaged on the way"),
     "cut": (all_of(lambda x: x[1:]), UNREADABLE + "..*float64\\(12, 1\\), expected float64"),
     "rounded": (all_of(lambda x: x.astype(np.float32)), UNREADABLE + ".*float32"),
-    "too large": (repacked(enlarged), r"site-4: its upload has the norm .*e\+\d+; at most 1.*e\+"),
-    "in another's name": (told(client="site-1"), "site-4 answered in the name of site-1"),
-    "in nobody's name": (told(client=[]), "site-4 answered in the name of"),
-    "of another round": (told(stamp=[1, 2]), "site-4: its upload is for round .*not open"),
+    "too large": (repacked(enlarged), r"site-4: its upload has the norm .*e\+\d+, and at most 1.*"),
+    "in another's name": (told(client="site-1"), "site-4 answered under another name, site-1"),
+    "in nobody's name": (told(client=[]), "site-4 answered under another name, "),
+    "of another round": (told(stamp=[1, 2]), "site-4: its upload is for round "
+                                             ".*over or has not begun"),
     "with a word as start": (told(incarnation="x"), UNREADABLE + "expected int, got 'x'"),
     "without a digest": (told(digest=None), "site-4: its upload was damaged on the way"),
-    "of another version": (told(version=1), UNREADABLE + "a message of version 1"),
+    "of another version": (told(version=1), UNREADABLE + "the message has the version 1"),
     "of another kind": (told(kind=3), UNREADABLE),
     "garbage": (lambda data: b"\x80\x04garbage", UNREADABLE),
     "nothing": (lambda data: b"", UNREADABLE),
@@ -469,7 +476,9 @@ def test_a_site_looks_at_its_own_result(home, monkeypatch):
 
     monkeypatch.setattr(worker, "site_learner", site_learner)
     train(home, LocalNetwork(places(home)), 4)
-    assert reasons(home) == "site-4: its own result in round 3 holds a value that is not finite"
+    assert (
+        reasons(home) == "site-4: the result of this site in round 3 has a value that is not finite"
+    )
     assert {record.members for record in sums(home)[2:]} == {OTHERS}
     assert events(home, "certified")[-1]["dual_residual"] <= 1e-10
     monkeypatch.undo()
@@ -478,9 +487,9 @@ def test_a_site_looks_at_its_own_result(home, monkeypatch):
 
 
 SETTLEMENTS = {
-    "nan": (all_of(lambda x: x * np.nan), "site-4: its settlement holds a value that is not"),
-    "in another's name": (told(client="site-1"), "site-4 answered in the name of site-1"),
-    "of another round": (told(stamp=[1, 2]), "site-4: its settlement is not the one that was"),
+    "nan": (all_of(lambda x: x * np.nan), "site-4: its settlement has a value that is not"),
+    "in another's name": (told(client="site-1"), "site-4 answered under another name, site-1"),
+    "of another round": (told(stamp=[1, 2]), "site-4: its settlement is for another round"),
     "garbage": (lambda data: b"garbage", UNREADABLE),
     "without the proof": (
         repacked(
@@ -489,7 +498,7 @@ SETTLEMENTS = {
                 {k: v for k, v in arrays.items() if k.startswith("conserved")},
             )
         ),
-        "site-4: its settlement is not the one that was asked for",
+        "site-4: its settlement is for another round than the coordinator asked for",
     ),
 }
 
@@ -504,7 +513,10 @@ def test_a_settlement_that_is_not_one(change, said, home):
     assert reasons(home).startswith(said)
     assert events(home, "certified") == before
     assert not events(home, "retired")
-    assert "all others must have settled, not ['site-4']" in events(home, "waiting")[0]["reason"]
+    assert (
+        "these sites have not sent their last sums: ['site-4']"
+        in events(home, "waiting")[0]["reason"]
+    )
     assert np.isfinite(model(home)).all()
     assert "dual_residual" not in inspect(home).summary
 
@@ -526,7 +538,9 @@ GREETINGS = {
 def test_a_greeting_that_is_not_one(change, home):
     tamper = lambda site, kind, data: change(data) if (site, kind) == ("site-4", "hello") else data
     train(home, LocalNetwork(places(home), tamper=tamper), 3)
-    assert set(reasons(home).splitlines()) == {"a node sent something that is no greeting"}
+    assert set(reasons(home).splitlines()) == {
+        "a node sent a message that cannot be read as an answer to the greeting"
+    }
     assert sums(home)[-1].members == OTHERS
 
 
@@ -549,9 +563,9 @@ def test_whatever_goes_wrong_an_answer_leaves(home, monkeypatch):
     monkeypatch.setattr(worker, "site_learner", fail)
     network = LocalNetwork(places(home))
     network.fault = lambda site, kind: "answer" if len(network.heard) > 12 else None
-    with pytest.raises(Exception, match=r"waited|no round could be summed"):
+    with pytest.raises(Exception, match=r"waited|no round could be finished"):
         train(home, network, 3)
-    assert "site-4: it failed; its own log says why" in reasons(home)
+    assert "site-4: this site had an error; the file site.log at the site says why" in reasons(home)
     assert all(SENTINEL.encode() not in said for _, said in network.heard)
     log = bad(home).log.read_text()
     assert SENTINEL in log
@@ -569,13 +583,15 @@ def test_a_site_without_a_place_for_its_log_still_answers(home, tmp_path):
 
 def test_questions_that_nobody_asks(home):
     ask = lambda data: read_refusal(unpack_message(answer(data, bad(home)))).reason
-    assert ask(b"garbage") == ("site-4: it could not read the message; its own log says why")
+    assert ask(b"garbage") == (
+        "site-4: this site cannot read the message; the file site.log at the site says why"
+    )
     unknown = pack({"version": 2, "kind": "welcome"}, {})
-    assert ask(unknown) == "site-4: a message of an unknown kind"
+    assert ask(unknown) == "site-4: this site does not know this kind of message"
     for version in (1, 3):  # the masks of the first were made of long-term keys alone
         other = pack({"version": version, "kind": "hello"}, {})
-        told = f"site-4: a message of version {version}; this feddcd speaks version 2"
-        assert ask(other) == told
+        told = f"site-4: the message has the version {version}, and this feddcd reads version 2; "
+        assert ask(other) == told + "install the same feddcd at all sites and at the coordinator"
 
 
 def test_a_node_finds_its_place(home, capsys):

@@ -13,12 +13,12 @@ from feddcd.analysis.registry import ANALYSES
 from feddcd.federation.site import _foreseen, approval
 from feddcd.federation.site.answer import SitePlace, answer
 from feddcd.federation.site.approval import approve, waiting, words_of
-from feddcd.federation.site.policy import RULED
+from feddcd.federation.site.told import REFUSED
 from feddcd.federation.wire import read_refusal, unpack_message
 from site_world import asked
 
 REMEDY = (
-    "a plan can take the logarithm of a skewed column, join rare levels or leave the column out"
+    "a new plan can use the logarithm of a skewed column, join rare levels, or leave the column out"
 )
 
 
@@ -55,14 +55,18 @@ def test_a_job_that_a_few_rows_would_dominate_is_foreseen(tmp_path):
     site = place(tmp_path / "north")
     assert "waits for approval" in said(site, "y ~ age + crp")
     told = words(site)
-    assert "NOTE: tried on the rows of this site alone, question 1 would be refused" in told
-    assert "dominance: a sum of squares of a column: of 'crp' too much comes from 4 rows" in told
+    assert "NOTE: with the rows of this site alone, the rules would refuse question 1" in told
+    assert told.splitlines()[-1].startswith("  NOTE: "), "just before the decision"
+    assert (
+        "rule dominance: in a sum of squares of a column, 4 rows give too large a part "
+        "of the sum for 'crp'"
+    ) in told
     assert REMEDY in told
     approve(site.folder, *waiting(site.folder))
-    assert said(site, "y ~ age + crp") == f"north: {RULED}"  # others hear no more
+    assert said(site, "y ~ age + crp") == f"north: {REFUSED}"  # others hear no more
     line = last_line(site)
     assert line["rule"] == "dominance"
-    assert "of 'crp' too much comes from 4 rows (max_share = 0.5); " + REMEDY in line["why"]
+    assert "too large a part of the sum for 'crp' (max_share = 0.5); " + REMEDY in line["why"]
 
 
 @pytest.mark.parametrize("formula", ["y ~ age + log(crp)", "event ~ age + bmi"])
@@ -71,7 +75,7 @@ def test_one_that_passes_says_what_can_still_happen(formula, tmp_path):
     family = "binomial" if formula.startswith("event") else "gaussian"
     assert "waits for approval" in said(site, formula, family)
     assert f"NOTE: {_foreseen.LATER}" in words(site)
-    assert "would be refused" not in words(site)
+    assert "would refuse" not in words(site)
     approve(site.folder, *waiting(site.folder))
     assert said(site, formula, family).kind == "sums"
 
@@ -94,7 +98,10 @@ def test_a_rare_column_is_named_with_what_helps(tmp_path):
     site = place(tmp_path / "north")
     assert "waits for approval" in said(site, "y ~ age + rare")
     told = words(site)
-    assert "NOTE: the rules of this site would refuse it: support: in rare some rows differ" in told
+    assert (
+        "NOTE: even if you approve, the rules of this site refuse this (rule support: "
+        "in the column rare"
+    ) in told
     assert REMEDY in told
 
 

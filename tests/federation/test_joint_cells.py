@@ -20,6 +20,7 @@ from feddcd.federation.site._job_rules import JobRules
 from feddcd.federation.site.approval import waiting, words_of
 from feddcd.federation.site.disclosure import Release
 from feddcd.federation.site.policy import Outgoing, Policy, Ruled
+from feddcd.federation.site.told import REFUSED
 from site_world import asked as ask
 
 CAREFUL = Policy()
@@ -79,8 +80,8 @@ def test_three_answers_about_five_columns_tell_how_many_patients_have_each_combi
     np.testing.assert_allclose(found, true, atol=1e-3)
     assert min(x for x in true if x) < 5
     number, rule, others, story = refusal(own, questions())
-    assert (number, rule, others) == (0, "cells", "refused by the rules of this site")
-    assert "together tell of a joint cell of fewer than 5 rows" in story
+    assert (number, rule, others) == (0, "cells", REFUSED)
+    assert "together would reveal a combination of values that fewer than 5 rows" in story
     assert refusal(own, questions(), Policy(min_support=0)) is None
     assert refusal(own, questions(), hidden=True) is None
 
@@ -167,8 +168,11 @@ def test_the_person_is_told_before_and_others_are_not(tmp_path):
     said = wire.read_refusal(wire.unpack_message(site.answer(request, place))).reason
     assert "waits for approval" in said
     told = "\n".join(words_of(tmp_path, *waiting(tmp_path)))
-    assert "question 1 would be refused" in told
-    assert "tell of a joint cell of fewer than 5 rows, of all its columns of few values" in told
+    assert "the rules would refuse question 1" in told
+    assert (
+        "would reveal a combination of values that fewer than 5 rows have, in its "
+        "columns with few values"
+    ) in told
 
 
 @pytest.mark.parametrize(("left_out", "told"), [(0, 0), (1, 0), (4, 0), (5, 5), (9, 9)])

@@ -22,6 +22,7 @@ from feddcd.federation.site.log import LOG
 from feddcd.federation.site.memory import Memory
 from feddcd.federation.site.policy import LOOSE, Outgoing, Policy, Ruled
 from feddcd.federation.site.rules import budget_lines, parameters_of
+from feddcd.federation.site.told import REFUSED
 from feddcd.federation.terms import Terms, server_learner
 from site_world import asked
 
@@ -62,11 +63,9 @@ def test_sixty_rows_give_tables_until_there_would_be_more_equations_than_values(
     assert run(place, 0.1) == ""  # the same questions tell nothing new
     assert memory.told() == 94
     assert run(place, 0.2) == ""
-    assert run(place, 0.3) == "north: refused by the rules of this site"
+    assert run(place, 0.3) == f"north: {REFUSED}"
     assert "max_numbers_per_value" in (place.folder / LOG).read_text()
-    assert "numbers released about all rows together: 188" in "\n".join(
-        budget_lines(Policy(), memory)
-    )
+    assert "numbers that all jobs released: 188" in "\n".join(budget_lines(Policy(), memory))
     (place.folder / "policy.toml").write_text("max_numbers_per_value = 2\n" + POLICY)
     assert run(place, 0.3) == ""
 
@@ -74,7 +73,7 @@ def test_sixty_rows_give_tables_until_there_would_be_more_equations_than_values(
 def test_questions_without_end_about_few_rows_end(place):
     """Whoever steers the sums may ask at many points: each is more equations."""
     why = run(place, 0.1, exchanges=40)
-    assert why == "north: refused by the rules of this site"
+    assert why == f"north: {REFUSED}"
     assert Memory(place.folder, place.data).told() <= 240
 
 
@@ -114,7 +113,9 @@ def test_trainings_count_as_jobs_and_their_rounds_as_numbers(place):
     assert refusal.value.rule == "max_numbers_per_value"
     with pytest.raises(Ruled):
         begun(place, policy, "b")
-    with pytest.raises(Refused, match=r"more than 2 jobs in a month \(max_jobs_per_month = 2\)"):
+    with pytest.raises(
+        Refused, match=r"more than 2 jobs in a month \(max_jobs_per_month = 2 in policy.toml\)"
+    ):
         begun(place, policy, "c")
 
 
@@ -155,7 +156,7 @@ def test_a_careful_site_answers_no_training(place):
     for message in (wire.Hello("study", "logistic"), wire.Envelope("ask", {}, {}),
                     wire.Envelope("training", {}, {}), wire.Envelope("round", {}, {})):  # fmt: skip
         said = wire.unpack_message(answer(wire.pack_message(message), place))
-        told = "its policy does not allow trainings (training = false)"
+        told = "its policy does not allow trainings (training = false in policy.toml)"
         assert told in wire.read_refusal(said).reason
     assert not waiting(place.folder)
 
@@ -181,11 +182,10 @@ def test_a_greeting_tells_rows_once_a_person_agrees(place):
     said = wire.unpack_message(answer(hello, own))
     assert "waits for approval" in wire.read_refusal(said).reason
     [id] = waiting(place.folder)
-    assert "and the number of rows, 60" in "\n".join(words_of(place.folder, id))
+    assert "its number of rows: 60" in "\n".join(words_of(place.folder, id))
     approve(place.folder, id)
     assert wire.read_welcome(wire.unpack_message(answer(hello, own))).offer.rows == 60
     pause(place.folder)  # which ends that, too
     assert (
-        "paused by its administrator"
-        in wire.read_refusal(wire.unpack_message(answer(hello, own))).reason
+        "this site is paused" in wire.read_refusal(wire.unpack_message(answer(hello, own))).reason
     )

@@ -15,8 +15,8 @@ from feddcd.federation import wire
 from feddcd.federation.site import _tables
 from feddcd.federation.site.answer import answer
 from feddcd.federation.site.approval import waiting
-from feddcd.federation.site.policy import RULED
-from test_oracles import SITES, WAITS, plan, sites  # noqa: F401
+from feddcd.federation.site.told import REFUSED, waits
+from test_oracles import SITES, plan, sites  # noqa: F401
 
 NONE = np.zeros(0)
 MANY = [(30, 6), pytest.param(1000, 30, marks=pytest.mark.chaos)]  # plans, and those of a month
@@ -77,7 +77,7 @@ def looked(monkeypatch):
 
 
 def used_up(most, what):
-    limit = f"more than {most} {what} in a month (max_jobs_per_month = {most})"
+    limit = f"more than {most} {what} in a month (max_jobs_per_month = {most} in policy.toml)"
     return f"north: its policy does not allow {limit}"
 
 
@@ -95,13 +95,13 @@ def test_plans_in_a_row_tell_nothing_before_a_person_decides(
             first.append(say(there, request))
             assert first[-1] == say(not_there, request)
     jobs, offers, before = first[1::2], first[::2], len(looked)
-    ends = {f"north: this job {WAITS}", used_up(most, "jobs")}
+    ends = {f"north: {waits('this job')}", used_up(most, "jobs")}
     by_name = [said for said in jobs if said not in ends]
     assert all("constants = 'codebook'" in said for said in by_name)
     assert bool(by_name) == (constants == "codebook")
     kept = [said for said in jobs if said in ends]
     over = len(kept) - most
-    assert kept == [f"north: this job {WAITS}"] * most + [used_up(most, "jobs")] * over
+    assert kept == [f"north: {waits('this job')}"] * most + [used_up(most, "jobs")] * over
     assert offers.count(used_up(most, "plans")) == over > 0
     assert len(waiting(there.folder)) <= 2 * most
     assert 0 < before <= 2 * 2 * 2 * most  # both sites, names and job, two looks at each
@@ -125,7 +125,7 @@ def test_where_nobody_watches_as_many_plans_are_judged_as_a_month_has(
     for heard in said:
         assert heard[most:] == [used_up(most, "jobs")] * (number - most)
         refused = {words for words in heard[:most] if isinstance(words, str)}
-        assert refused == {f"north: {RULED}"}
+        assert refused == {f"north: {REFUSED}"}
         assert any(isinstance(words, bytes) for words in heard)
 
 

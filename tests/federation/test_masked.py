@@ -21,6 +21,7 @@ from feddcd.durable.mask_keys import MaskKeys
 from feddcd.federation import sign_up
 from feddcd.federation.config import Config
 from feddcd.federation.coordinator import _tables as tables
+from feddcd.federation.coordinator._ending import NEXT
 from feddcd.federation.coordinator._masked import _one_form
 from feddcd.federation.coordinator.coordinator import coordinate
 from feddcd.federation.folder import FederationFolder, load_place
@@ -33,6 +34,7 @@ from feddcd.federation.site.answer import answer
 from feddcd.federation.site.approval import approve, deny, over, waiting, words_of
 from feddcd.federation.site.ended import ended_studies
 from feddcd.federation.site.log import verify_log
+from feddcd.federation.site.told import REFUSED
 from feddcd.federation.verify import _same_cell, check_roster, check_table, verify_proof
 from feddcd.federation.wire import Envelope, Refusal, pack_message, read_refusal, unpack_message
 from feddcd.sums import masks
@@ -167,7 +169,9 @@ def test_a_site_that_sends_no_counts_ends_the_job_and_not_the_coordinator(
 
     with monkeypatch.context() as patch:
         patch.setattr(_masked, "_made", lying)
-        with pytest.raises(FeddcdError, match=r"did not send counts: the sums of \w+ are not poss"):
+        with pytest.raises(
+            FeddcdError, match=r"a site sent wrong counts, so the sums of \w+ are not poss"
+        ):
             run(home)
     assert not (home.server / "jobs" / "current").exists()
     run(home)
@@ -178,7 +182,9 @@ def test_who_answers_in_another_form_than_the_others_is_named():
     assert _one_form({"a": b"x", "b": b"x"}) == b"x"
     for forms, named in (("xxy", "c"), ("xyx", "b"), ("xxyy", "a, b, c, d"), ("xyz", "a, b, c")):
         given = {site: form.encode() for site, form in zip("abcd", forms, strict=False)}
-        with pytest.raises(DataError, match=f"^{named}: the answers have different forms"):
+        with pytest.raises(
+            DataError, match=f"^{named}: these answers have another form than the others"
+        ):
             _one_form(given)
 
 
@@ -198,7 +204,7 @@ def test_asked_again_a_site_sends_the_same_bytes(home, finished):
     assert verify_log(home.site("east")).lines > 6
 
 
-LOST = "its file of this job was lost, or is an older one"
+LOST = "this site lost its file of this job, or has an old copy"
 
 
 def last(finished, site="east"):
@@ -253,7 +259,7 @@ def test_an_old_copy_of_a_site_makes_no_other_answer(home, finished, tmp_path, w
     path.write_text(f"{text}{held}")
     if name == "site.toml":
         place = place._replace(how=place.how._replace(na=("50",)))
-    assert "on small counts changed since the job began" in reason(answer(request, place))
+    assert "the feddcd of this site changed after the job began" in reason(answer(request, place))
 
 
 def test_a_site_whose_log_is_older_than_its_file_refuses(home, finished):
@@ -304,7 +310,7 @@ def test_a_damaged_file_is_refused(home, finished):
     [path] = (home.site("east") / "jobs").glob("*/0002")
     whole = path.read_bytes()
     path.write_bytes(whole[:-40] + b"x" + whole[-39:])
-    assert "its file of this job is damaged" in reason(answer(last(finished)[0], place))
+    assert "this site's file of this job is damaged" in reason(answer(last(finished)[0], place))
     assert "0002 is damaged" in place.log.read_text()
 
 
@@ -317,7 +323,7 @@ def test_another_question_in_an_answered_exchange_is_refused(home, finished):
     other = envelope.arrays | {"question": np.frombuffer(pack(meta, arrays), np.uint8)}
     asked = pack_message(envelope._replace(arrays=other))
     said = reason(answer(asked, load_place(home.site("east"))))
-    assert "another question than was answered" in said
+    assert "asked another question in this exchange before" in said
 
 
 class Network(LocalNetwork):
@@ -515,7 +521,7 @@ def test_a_job_without_a_site_that_refused_is_founded_where_the_plan_says_so(tmp
 
 def test_changed_data_are_refused(tmp_path):
     home = made(tmp_path, data=parts(four_sites()))
-    with pytest.raises(DataError, match=r"the job ends: east: its data, package, codebook"):
+    with pytest.raises(DataError, match=r"Refused: east: the data, the codebook, the policy"):
         run(home, Network(places(home), change=change))
     assert not (home.server / "glm").exists()
 
@@ -523,7 +529,7 @@ def test_changed_data_are_refused(tmp_path):
 def test_a_site_that_is_away_is_waited_for(tmp_path):
     home, there = made(tmp_path, patience=0.05), []
     fault = lambda site, kind: "request" if kind == "exchange" and site == "south" else None
-    with pytest.raises(Stalled, match="for south; the job goes on"):
+    with pytest.raises(Stalled, match=r"the answers of south\. Nothing is lost"):
         run(home, LocalNetwork(places(home), fault))
     again = LocalNetwork(places(home), lambda site, kind: there.append((site, kind)))
     run(home, again)
@@ -561,7 +567,9 @@ def test_a_table_under_the_careful_rules(tmp_path):
     home = made(tmp_path, RegressionPlan(FORMULA, "gaussian"))
     careful = 'approve = "none"\nmax_parameters_per_row = 0.02\ncomplete = true\n'
     (home.site("north") / "policy.toml").write_text(careful)
-    with pytest.raises(DataError, match=r"north: .* 3 parameters from 119 rows \(max_parameters"):
+    with pytest.raises(
+        DataError, match=r"north: .* 3 parameters from a sum over 119 rows \(max_parameters"
+    ):
         run(home)  # which it judges by the rows of all sites
 
 
@@ -603,7 +611,7 @@ def test_a_job_that_was_begun_twice_is_answered_once(tmp_path):
     words = {f"of {site}": each.arrays["words"] for site, each in first.items()}
     again = ask({"question": np.frombuffer(follow.question, np.uint8), **words})
     for each in again.values():
-        assert "this job again waits for approval" in read_refusal(each).reason
+        assert "a job that was answered before" in read_refusal(each).reason
 
 
 def test_no_site_can_refuse_in_words_that_verify_refuses(tmp_path):
@@ -654,7 +662,7 @@ def test_a_site_with_other_keys_or_another_roster_takes_no_part(home, finished, 
         assert sign_up.unsigned(roster) == []
         for site in SITES:
             assert sign_up.sign(home.site(site), home.server / name).check()
-        assert "a job is for another roster" in reason(answer(request, place))
+        assert "the job is for another roster" in reason(answer(request, place))
         words = roster.words()
         run(home)
         found = verify_proof(JobProof.read(home.server / "proof"))
@@ -681,7 +689,7 @@ def test_sums_are_the_default_from_three_sites_on(tmp_path):
 
 
 ALLOWED = 'answers = "each"\napprove = "none"\nmin_sites = 2\ncomplete = true\n'
-LEFT = r"only north and south are left, and sums need 3 sites.*--mode each"
+LEFT = r"a sum needs at least 3 sites, and only north and south can take part\..*--mode each"
 
 
 @pytest.mark.parametrize("how", ["denied", "uninvited", "away"])
@@ -696,7 +704,7 @@ def test_sums_never_become_answers_of_single_sites_without_a_word(tmp_path, how)
     network = LocalNetwork(places(home), lost)
     with pytest.raises(DataError, match=LEFT) as found:
         run(home, network)
-    assert ("; east: its policy" in str(found.value)) == (how == "denied")
+    assert ("Refused: east: its policy" in str(found.value)) == (how == "denied")
     assert "north:" not in str(found.value)
     assert "south:" not in str(found.value)
     assert "sums" not in {kind for _, kind in network.messages}
@@ -710,14 +718,14 @@ def test_who_denied_is_named_and_nobody_else(tmp_path, what):
     home = made(tmp_path, RegressionPlan(text, "gaussian"), patience=0.05)
     careful = 'approve = "job"\nsmall_cells = "sum"\ncomplete = true\n'
     (home.site("north") / "policy.toml").write_text(careful)
-    with pytest.raises(Stalled, match="for north"):
+    with pytest.raises(Stalled, match="for the answers of north"):
         run(home)
     (id,) = waiting(home.site("north"))
-    assert (words_of(home.site("north"), id)[0][:6] == "A plan") == (what == "names")
+    assert (words_of(home.site("north"), id)[0][:6] == "Before") == (what == "names")
     deny(home.site("north"), id)
     with pytest.raises(DataError) as found:
         run(home)
-    assert "north: refused by the rules of this site" in str(found.value)
+    assert f"north: {REFUSED}" in str(found.value)
     assert "east:" not in str(found.value)
     assert "south:" not in str(found.value)
     assert {event["site"] for event in events(home, "refused")} == {"north"}
@@ -735,7 +743,8 @@ def test_each_who_refused_is_named_whether_a_person_did_or_a_rule(tmp_path, appr
     with pytest.raises(Stalled if approval == "job" else DataError) as found:
         run(home)
     if approval == "none":  # nobody else has decided yet
-        alone = "the job ends: south: refused by the rules of this site; sums need 3 sites"
+        left = "a sum needs at least 3 sites, and only east and north can take part"
+        alone = f"there is no table: {left}. Refused: south: {REFUSED}. {NEXT}"
         assert str(found.value) == alone
         assert {event["site"] for event in events(home, "refused")} == {"south"}
     for site in SITES:
@@ -743,8 +752,9 @@ def test_each_who_refused_is_named_whether_a_person_did_or_a_rule(tmp_path, appr
             (approve if site == "south" else deny)(home.site(site), id)
     with pytest.raises(DataError) as found:
         run(home)
-    told = [f"{site}: refused by the rules of this site" for site in SITES]
-    assert str(found.value) == f"the job ends: {'; '.join(told)}; sums need 3 sites"
+    told = [f"{site}: {REFUSED}" for site in SITES]
+    left = "a sum needs at least 3 sites, and no site can take part"
+    assert str(found.value) == f"there is no table: {left}. Refused: {'; '.join(told)}. {NEXT}"
     assert [event["reason"] for event in events(home, "refused")][-3:] == told
     lines = {site: (home.site(site) / "outgoing.jsonl").read_text() for site in SITES}
     last = lambda text: [line for line in text.splitlines() if '"rule"' in line][-1]
@@ -760,14 +770,14 @@ def test_answers_of_single_sites_are_asked_for_by_name_and_said(tmp_path):
     network = LocalNetwork(places(home))
     coordinate(network, {"folder": str(home.path), "mode": "each"}, lambda event: None)
     told = (home.server / "glm" / "summary.txt").read_text()
-    assert "read by itself (mode each): there is no proof of this table" in told
+    assert "each site (mode each), so there is no proof of this table" in told
     assert "there is no proof of this table" in (home.server / "glm" / "report.html").read_text()
     assert json.loads((home.server / "glm" / "model.json").read_text())["answers"] == "each"
     assert not (home.server / "proof").exists()
-    assert "by itself" in events(home, "each")[-1]["reason"]
+    assert "the answers of each site" in events(home, "each")[-1]["reason"]
     careful = ALLOWED.replace('"each"', '"sum"')
     (home.site("north") / "policy.toml").write_text(careful)
-    with pytest.raises(DataError, match="a table needs 2 sites"):
+    with pytest.raises(DataError, match="needs 2 sites with columns"):
         coordinate(network, {"folder": str(home.path), "mode": "each"}, lambda event: None)
 
 
@@ -803,12 +813,14 @@ def test_what_lies_beside_a_proof_is_looked_at(home):
     whole = model.read_text()
     for wrong in ({"certified_error": 1e-30}, {"rows": 118}, {"more": 1}, {"family": "poisson"}):
         model.write_text(json.dumps(json.loads(whole) | wrong))
-        with pytest.raises(Refused, match=r"model.json is not the one .* it was changed"):
+        with pytest.raises(
+            Refused, match=r"model.json does not follow from the proof: it was changed"
+        ):
             check_table(found, csv)
     twice = '{\n "rows": 1,' + whole[1:]  # one program reads the first of two, another the last
     assert json.loads(twice) == json.loads(whole)
     model.write_text(twice)
-    with pytest.raises(Refused, match=r"model.json is not the one"):
+    with pytest.raises(Refused, match=r"model.json does not follow from the proof"):
         check_table(found, csv)
     model.write_text(whole)
     text = csv.with_name("summary.txt")
@@ -823,7 +835,7 @@ def test_what_lies_beside_a_proof_is_looked_at(home):
     false = [f"{line.replace('0.', '7.')},{line}" for line in lines[1:]]
     for wrong in ([lines[0], *false], [f"{line},9" for line in lines], [*lines, lines[-1]]):
         csv.write_text("\n".join(wrong) + "\n")
-        with pytest.raises(Refused, match=r"coefficients.csv is not the one"):
+        with pytest.raises(Refused, match=r"coefficients.csv does not follow from the proof"):
             check_table(found, csv)
     csv.write_text("\n".join(lines) + "\n")
     text.write_text(told + "Not part of this table: north: it did not answer in time\n")
@@ -843,7 +855,7 @@ def test_what_lies_beside_a_proof_is_looked_at(home):
         check_table(found, csv)
     model.write_text(whole)
     text.write_text(told.replace("0.", "7.", 1))
-    with pytest.raises(Refused, match=r"summary.txt is not the one"):
+    with pytest.raises(Refused, match=r"summary.txt does not follow from the proof"):
         check_table(found, csv)
     text.write_text(told)
     os.truncate(text, 1 << 40)  # with holes: nearly nothing on disk
@@ -855,13 +867,13 @@ def test_what_lies_beside_a_proof_is_looked_at(home):
         check_table(found, csv)
     text.unlink()
     csv.unlink()
-    with pytest.raises(Refused, match=r"coefficients.csv is not there"):
+    with pytest.raises(Refused, match=r"coefficients.csv is missing"):
         check_table(found, csv)
     sign_up.new_member(home.site("east"), "east")
     sign_up.propose(home.server, [sign_up.read_member(home.site("east") / sign_up.MEMBER)])
     for site in SITES:
         roster = sign_up.sign(home.site(site), home.server / "roster.json")
-    with pytest.raises(Refused, match="of another roster than the one in this folder"):
+    with pytest.raises(Refused, match="another roster than the roster in this folder"):
         check_roster(found, roster)
 
 
@@ -895,21 +907,21 @@ def test_the_table_of_a_study_is_looked_at_as_that_of_a_federation(home, capsys)
     assert "these files follow from the proof: history.csv, coeff" in said
     assert "not compared: better.csv, model.joblib, report.html" in said
     verify_command(study / "proof")
-    assert "no file beside the proof was compared" in " ".join(capsys.readouterr().out.split())
+    assert "feddcd compared no other files" in " ".join(capsys.readouterr().out.split())
     table = study / "glm" / "coefficients.csv"
     table.write_text(table.read_text().replace("0.", "7.", 1))
-    with pytest.raises(Refused, match=r"coefficients.csv is not the one"):
+    with pytest.raises(Refused, match=r"coefficients.csv does not follow from the proof"):
         verify_command(study)
     plan = (home.path / "federation.toml").read_text().replace("gaussian", "poisson")
     (home.path / "federation.toml").write_text(plan)
     verify_command(home.path)
-    assert "CAREFUL: the proof is of another plan" in capsys.readouterr().out
+    assert "CAREFUL: the proof belongs to another plan" in capsys.readouterr().out
 
 
 def test_a_proof_that_ends_early_or_late_is_refused(finished):
     proof = JobProof.read(finished[0].server / "proof")
     short = JobProof(proof.roster, proof.job, proof.nonces, proof.exchanges[:-1])
-    with pytest.raises(Refused, match="ends before the job does"):
+    with pytest.raises(Refused, match="ends before the end of the job"):
         verify_proof(short)
     longer = (*proof.exchanges, proof.exchanges[-1])
     with pytest.raises(Refused):

@@ -19,10 +19,11 @@ from feddcd.federation.config import Config
 from feddcd.federation.coordinator.inspect import inspect, verify
 from feddcd.federation.site import _masked_training
 from feddcd.federation.site.answer import answer
-from feddcd.federation.site.approval import WAITS, approve, waiting, words_of
+from feddcd.federation.site.approval import approve, waiting, words_of
 from feddcd.federation.site.memory import Memory
-from feddcd.federation.site.policy import FILE, RULED
+from feddcd.federation.site.policy import FILE
 from feddcd.federation.site.template import loose_text
+from feddcd.federation.site.told import RULED, WAITS
 from feddcd.federation.wire import Envelope, pack_message, read_refusal, unpack_message
 from feddcd.runs.spec import Spec
 from feddcd.sums._canonical import canonical
@@ -119,16 +120,21 @@ def test_lost_messages_and_a_killed_coordinator_change_nothing(tmp_path):
     assert summary["dual_residual"] < 1e-12
     assert verify(home).records > 4
     assert verify(home).signed == cohort
-    assert "site-2 cannot leave a training in sums" in reasons(home)
+    assert "site-2 cannot leave, because no site can leave a training in sums" in reasons(home)
     assert "late is not in the roster" in reasons(home)
-    assert "late cannot join a training in sums: make a new federation" in reasons(home)
+    assert (
+        "late cannot join, because no site can join a training in sums that has begun; "
+        "make a new federation"
+    ) in reasons(home)
     heard: dict[str, set[bytes]] = {}
     for site, data in network.heard:
         kind, _, arrays = unpack_message(data)
         if kind == "masked":
             heard.setdefault(site, set()).add(arrays["masked"].tobytes())
     assert {site: len(texts) for site, texts in heard.items()} == dict.fromkeys(cohort, 4)
-    with pytest.raises(SpecError, match="agreed on 3 rounds, not on 9: make a new federation"):
+    with pytest.raises(
+        SpecError, match="agreed on 3 rounds, so 9 rounds are not possible; make a new federation"
+    ):
         train(home, network, 9)
     no_lie_beside_a_ledger_is_passed_over(home, summary)
 
@@ -155,11 +161,12 @@ def no_lie_beside_a_ledger_is_passed_over(home, summary):
             verify(home)
 
     best = {"certified_gap": summary["certified_gap"] / 2}
-    lie("certified_gap is not what the sites signed", summary | best)
-    lie("accuracy is not what the sites signed", summary | {"accuracy": 0.99})
+    signed = "in summary.json does not follow from what the sites signed"
+    lie(f"certified_gap {signed}", summary | best)
+    lie(f"accuracy {signed}", summary | {"accuracy": 0.99})
     for wrong in ({"members": {"site-1": 900}}, {"test_accuracy": 0.99}, {"uploads": 1}):
         lie(f"{next(iter(wrong))} is not what the ledger says", summary | wrong)
-    lie("certified_gap is not what", summary | {"certified_gap": 10**400})
+    lie(f"certified_gap {signed}", summary | {"certified_gap": 10**400})
     twice = json.dumps(best)[:-1] + ", " + json.dumps(summary)[1:]
     lie("has a name twice", {}, text=twice)
     other = io.BytesIO()
@@ -168,18 +175,23 @@ def no_lie_beside_a_ledger_is_passed_over(home, summary):
     for data in (other.getvalue() + model_file, model_file + b"more"):
         lie("holds more than the files that it lists", npz=data)
     for rounds in (4, None):  # then neither model nor certificate were looked at
-        lie("does not say which of 3 rounds", summary | best | {"rounds": rounds}, w=w + 1)
-    lie("is not the model of the ledger", summary | {"rounds": 2})
+        lie(
+            "does not say after which of the 3 rounds", summary | best | {"rounds": rounds}, w=w + 1
+        )
+    lie("is not the model that follows from the ledger", summary | {"rounds": 2})
     with np.load(home.server / "model.npz") as file:
         names = file["features"]
-    lie("is not the model of the ledger", w=w, features=names[::-1])
-    lie("is not the model of the ledger", w=w)
-    lie("is not what the sites signed", records={"vouched": lambda meta: None})
-    lie("terms of the ledger", records={"founded": lambda meta: meta["terms"].update(l2=2000.0)})
-    lie("weights or rows", records={"sealed": lambda meta: meta["members"][1].__setitem__(2, 9)})
-    lie("no site has signed its job", records={"sealed": joined})
+    lie("is not the model that follows from the ledger", w=w, features=names[::-1])
+    lie("is not the model that follows from the ledger", w=w)
+    lie("does not follow from what the sites signed", records={"vouched": lambda meta: None})
+    lie("settings in the ledger", records={"founded": lambda meta: meta["terms"].update(l2=2000.0)})
+    lie(
+        "weights or the numbers of rows",
+        records={"sealed": lambda meta: meta["members"][1].__setitem__(2, 9)},
+    )
+    lie("no site has signed the job", records={"sealed": joined})
     (home.server / "roster.json").write_bytes(roster(("a", "b", "c")).to_json())
-    lie("another roster than the one in this folder")
+    lie("another roster than the roster in this folder")
 
 
 def written(home):
@@ -234,7 +246,10 @@ def test_a_sum_that_proves_too_much_proves_nothing(tmp_path, monkeypatch):
 
     monkeypatch.setattr(_masked_training, "certificate_part", bent)
     train(home, LocalNetwork(places(home)))
-    assert "all sites: a tangent of its objective is above the objective" in reasons(home)
+    assert (
+        "all sites: its numbers cannot be right, because a tangent of its objective is "
+        "above the objective"
+    ) in reasons(home)
     assert "certified_gap" not in inspect(home).summary
 
 
@@ -267,27 +282,32 @@ def test_a_person_agrees_to_a_job_once(tmp_path):
     )
     refused = lambda: read_refusal(said(request)).reason
     rules("", trains="")
-    assert "its policy does not allow trainings (training = false)" in refused()
+    assert "its policy does not allow trainings (training = false in policy.toml)" in refused()
     rules("")
-    assert "13 parameters from 112 rows (max_parameters_per_row = 0.1)" in refused()
+    assert (
+        "13 parameters from a sum over 112 rows (max_parameters_per_row = 0.1 in policy.toml)"
+        in refused()
+    )
     rules("max_parameters_per_row = 0.2\nmax_exchanges = 2")
-    assert "3 rounds (max_exchanges = 2)" in refused()
+    assert "3 rounds (max_exchanges = 2 in policy.toml)" in refused()
     rules("max_parameters_per_row = 0.2\nmin_sites = 5")
-    assert "a sum over 4 sites (min_sites = 5)" in refused()
+    assert "a sum over only 4 sites (min_sites = 5 in policy.toml)" in refused()
     rules("max_parameters_per_row = 0.2")
     assert WAITS in refused()
     (id,) = waiting(site.folder)
     told = "\n".join(words_of(site.folder, id))
     assert "rounds: at most 3" in told
-    counts = re.search(r"numbers that leave in all: (\d+); values of this site: (\d+)", told)
+    counts = re.search(
+        r"numbers that leave in all rounds: (\d+); numbers in the data of this site: (\d+)", told
+    )
     rows = re.search(r"rows: (\d+), parameters: 13", told)
     assert counts is not None
     assert rows is not None
     assert int(counts[2]) == int(rows[1]) * 14  # 13 columns and the outcome
     certificate = 13 + 2 + 2 * (13 + 3)  # the dual, two numbers, two tangents
     assert int(counts[1]) == 3 * 13 + certificate
-    assert "NOTE: no rule looks at the answers of a training" in told
-    assert "Agree only if you trust all who take part with your rows" in told
+    assert "NOTE: no rule checks the answers of a training" in told
+    assert "Approve only if you trust all sites and the coordinator" in told
     assert "l2 = 20.0, seed = 0" in told
     assert "who takes part: 'site-1', 'site-2', 'site-3', 'site-4'" in told
     approve(site.folder, id)
@@ -298,10 +318,14 @@ def test_a_person_agrees_to_a_job_once(tmp_path):
     assert said(request).meta == first.meta, "the same nonce again"
     job = json.loads(unpack_message(request).meta["job"])
     for name, wrong, why in (
-        ("version", "0", "the job is of 0"),
-        ("mode", "each", "not in the cohort of this job of sums"),
-        ("cohort", job["cohort"][:3], "the terms are not those of sums over this cohort"),
-        ("roster", "00", "a job is for another roster"),
+        ("version", "0", "the job is for feddcd 0, and this site has"),
+        ("mode", "each", "not in the cohort of the job, or its mode is not sum"),
+        (
+            "cohort",
+            job["cohort"][:3],
+            "the settings are not for a training in sums over these sites",
+        ),
+        ("roster", "00", "the job is for another roster"),
     ):
         text = canonical(job | {name: wrong}).decode()
         lie = pack_message(Envelope("training", {"job": text}, {}))
@@ -370,9 +394,9 @@ def test_no_mutant_of_a_question_gets_another_answer(tmp_path):
 
 
 def test_what_cannot_be_summed_is_refused_by_name(tmp_path):
-    with pytest.raises(SpecError, match="sums are over at least 3 sites, got tau=2"):
+    with pytest.raises(SpecError, match="sums need at least 3 sites in a round, got tau=2"):
         Config("f", Spec(tau=2), answers="sum")
-    with pytest.raises(SpecError, match="fednewton is not trained in sums"):
+    with pytest.raises(SpecError, match="fednewton cannot be trained in sums"):
         Config("f", Spec(algorithm="fednewton"), answers="sum")
     with pytest.raises(SpecError, match="fedqn in sums needs every site in every round"):
         Config("f", Spec(algorithm="fedqn", tau=3), answers="sum")

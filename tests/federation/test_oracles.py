@@ -18,7 +18,7 @@ from feddcd.federation import wire
 from feddcd.federation.site._tables import digest_of
 from feddcd.federation.site.answer import SitePlace, answer
 from feddcd.federation.site.approval import approve, deny, waiting, words_of
-from feddcd.federation.site.policy import RULED
+from feddcd.federation.site.told import REFUSED, waits
 
 SITES = ["east", "north", "south"]
 ROW = 17  # of the patient whom the coordinator wants to know of
@@ -136,19 +136,19 @@ def test_a_person_reads_of_levels_what_the_rules_found(sites):
     for site in (there, not_there):
         site.columns(asked)
         assert "declared levels of 'dx': 'flu', 'copd'" in site.words()
-        assert "what counts as missing: an empty field, 'NA'" in site.words()
-    assert "would refuse it: values: " in there.words()
+        assert "a value is missing if the field is empty or one of: 'NA'" in site.words()
+    assert "the rules of this site refuse this (rule values: " in there.words()
     assert "'HIV'" in there.words()
-    assert "would refuse" not in not_there.words()
-    assert "levels that would be sent, of 'dx': 'flu', 'copd'" in not_there.words()
+    assert "refuse this" not in not_there.words()
+    assert "this site would send these levels of 'dx': 'flu', 'copd'" in not_there.words()
     there.decide(approve)
-    assert there.columns(asked) == f"north: {RULED}"
+    assert there.columns(asked) == f"north: {REFUSED}"
     assert there.log()[-1]["rule"] == "values"
     not_there.decide(approve)
     assert not_there.columns(asked)["levels"] == {"dx": ["flu", "copd"]}
     assert WAITS in not_there.columns(plan("y ~ age + dx"))  # once for each plan
     not_there.decide(deny)
-    assert not_there.columns(plan("y ~ age + dx")) == f"north: {RULED}"
+    assert not_there.columns(plan("y ~ age + dx")) == f"north: {REFUSED}"
 
 
 def test_columns_of_numbers_are_named_without_a_person(sites):
@@ -178,19 +178,25 @@ def test_a_site_with_a_codebook_offers_what_is_in_it(formula, sites):
 
 
 OTHER = {
-    "levels": (DECLARED["levels"], "levels of the column 'dx' that its codebook does not list"),
+    "levels": (
+        DECLARED["levels"],
+        "levels of the column 'dx' that the codebook of this site does not list",
+    ),
     "numbers": (
         DECLARED["numbers as levels"],
-        "levels of the column 'code' that its codebook does not list",
+        "levels of the column 'code' that the codebook of this site does not list",
     ),
     "C(code)": (
         plan("y ~ C(code)"),
-        "levels of the column 'code', which its codebook does not have",
+        "levels of the column 'code', because its codebook does not list them",
     ),
-    "classes": (DECLARED["classes"], "levels of the column 'dx' that its codebook does not list"),
+    "classes": (
+        DECLARED["classes"],
+        "levels of the column 'dx' that the codebook of this site does not list",
+    ),
     "range": (
         plan("y ~ crp", codebook=book(crp={"range": [0, 50]}, y={})),
-        "another codebook than its own for the column 'crp'",
+        "the column 'crp', because the plan has another codebook for it than this site",
     ),
 }
 
@@ -215,12 +221,18 @@ def test_a_plan_chooses_no_range_and_no_missing_values(name, entry, sites):
     asked = plan(f"y ~ {name}", codebook=book(**{name: entry, "y": {}}))
     for say in (Site.columns, Site.job):
         assert say(there, asked) == say(not_there, asked)
-    assert "the codebook of this plan is not the one of this site" in there.columns(asked)
+    assert (
+        "this site has no own codebook, so the codebook of the plan must not set"
+        in there.columns(asked)
+    )
     loose = Site(there.folder / "loose", True, policy={"constants": "any", "answers": "each"})
     assert WAITS in loose.job(asked)
-    shown = {"crp": "range of 'crp': 0 to 50", "age": "in 'age' instead: '', '60', '61'"}
+    shown = {
+        "crp": "range of 'crp': 0 to 50",
+        "age": "in the column 'age' a value is missing if it is one of: '', '60', '61'",
+    }
     assert shown[name] in loose.words()
-    assert "codebook: sent with the plan, NOT that of this site (digest " in loose.words()
+    assert "codebook: NOT of this site; it came with the plan (digest " in loose.words()
 
 
 MEMBER = plan("y ~ I(age + 0 * log(abs(age - 61) + abs(crp - 93.5)))")
@@ -239,8 +251,8 @@ def test_a_job_waits_whatever_the_rules_find(name, approval, sites):
     there, not_there = sites(policy=careful)
     for _ in range(2):
         said = there.job(JOBS[name])
-        assert said == not_there.job(JOBS[name]) == f"north: this job {WAITS}"
-    assert "NOTE: the rules of this site would refuse it: " in there.words()
+        assert said == not_there.job(JOBS[name]) == f"north: {waits('this job')}"
+    assert "NOTE: even if you approve, the rules of this site refuse this " in there.words()
     assert not any("refused" in line for line in there.log())
 
 
@@ -251,5 +263,5 @@ def test_a_job_that_was_denied_reads_like_one_that_a_rule_refused(sites):
         site.job(MEMBER)
     there.decide(approve)
     not_there.decide(deny)
-    assert there.job(MEMBER) == not_there.job(MEMBER) == f"north: {RULED}"
+    assert there.job(MEMBER) == not_there.job(MEMBER) == f"north: {REFUSED}"
     assert (there.log()[-1]["rule"], not_there.log()[-1]["rule"]) == ("values", "denied")

@@ -33,12 +33,13 @@ from feddcd.federation.site.policy import (
     LOOSE,
     LOOSENED,
     OF_VALUES,
-    RULED,
     RULES,
     Policy,
     Ruled,
     load_policy,
 )
+from feddcd.federation.site.told import REFUSED as RULED
+from feddcd.federation.site.told import waits as waits_for
 
 log = SimpleNamespace(**vars(approval) | vars(outgoing) | vars(outlog))
 BASE = Outgoing(
@@ -80,21 +81,36 @@ FEW_CLASS = "a class with fewer than 10 rows (min_per_class = 10)"
 FEW_LEVEL = "with a level of fewer than 10 rows (min_per_level = 10)"
 FEW_ROWS = "7 parameters from fewer than 100 rows (max_parameters_per_row = 0.07)"
 REFUSED = [  # rule, change, what is told
-    ("columns", {"columns": ("age", "zip")}, "the column 'zip' (columns)"),
-    ("columns", {"kind": "columns", "columns": ("age", "zip")}, "a column (columns)"),
-    ("columns", {"columns": ()}, "columns without names (columns)"),
-    ("kinds", {"kind": "hessian"}, "the kind 'hessian' (kinds = ['gradient', 'columns'])"),
-    ("methods", {"method": "feddcd"}, "the method 'feddcd' (methods = ['newton', 'mbsgd'])"),
-    ("training", {"trains": True}, "trainings (training = false)"),
+    ("columns", {"columns": ("age", "zip")}, "the column 'zip' (columns in policy.toml)"),
+    (
+        "columns",
+        {"kind": "columns", "columns": ("age", "zip")},
+        "a column (columns in policy.toml)",
+    ),
+    ("columns", {"columns": ()}, "data without names of columns (columns in policy.toml)"),
+    (
+        "kinds",
+        {"kind": "hessian"},
+        "answers of the kind 'hessian' (kinds = ['gradient', 'columns'] in policy.toml)",
+    ),
+    (
+        "methods",
+        {"method": "feddcd"},
+        "the method 'feddcd' (methods = ['newton', 'mbsgd'] in policy.toml)",
+    ),
+    ("training", {"trains": True}, "trainings (training = false in policy.toml)"),
     ("min_rows", {"rows": 49, "parameters": 3}, "fewer than 50 rows (min_rows = 50)"),
     ("min_per_class", {"classes": {"ill": 9, "well": 91}}, FEW_CLASS),
     ("min_per_class", {"classes": {"ill": 100, "well": 0}}, FEW_CLASS),
     ("min_per_level", {"levels": {"town": {"x": 9, "y": 91}}}, f"the column 'town' {FEW_LEVEL}"),
     ("min_per_level", {"kind": "columns", "levels": {"x": {"y": 1}}}, f"a column {FEW_LEVEL}"),
     ("max_parameters_per_row", {"parameters": 7, "rows": 99}, FEW_ROWS),
-    ("min_sites", {"sites": 2}, "a sum over 2 sites (min_sites = 3)"),
+    ("min_sites", {"sites": 2}, "a sum over only 2 sites (min_sites = 3 in policy.toml)"),
 ]
-OWN = "answers of its own, only sums over sites (answers = 'sum')"
+OWN = (
+    "that others read its own answers; it allows only sums over sites (answers = 'sum' in "
+    "policy.toml)"
+)
 
 
 def refusal(act):
@@ -137,34 +153,34 @@ def test_each_rule_alone_refuses_its_cases(rule):
 
 WHOLE = 'columns = ["age"]\nmin_rows = 5\nmax_parameters_per_row = 0.5\ncomplete = true\n'
 BAD = [  # text, what is said after the path
-    ("", "its last setting should be complete = true; was it cut short?"),
-    ("min_rows = 5\n", "its last setting should be complete = true; was it cut short?"),
-    ("complete = true\nmin_rows = 5\n", "its last setting should be complete = true"),
-    ("complete = false\n", "its last setting should be complete = true"),
+    ("", "the last setting must be complete = true. Perhaps the file was cut short"),
+    ("min_rows = 5\n", "the last setting must be complete = true. Perhaps the file was cut short"),
+    ("complete = true\nmin_rows = 5\n", "the last setting must be complete = true"),
+    ("complete = false\n", "the last setting must be complete = true"),
     ("min_rows 5\ncomplete = true\n", "not a TOML file: "),
     ("min_row = 5\ncomplete = true\n", "unknown setting 'min_row'; did you mean 'min_rows'?"),
-    ("min_rows = -1\ncomplete = true\n", "min_rows should be a whole number >= 0, got -1"),
-    ("min_sites = true\ncomplete = true\n", "min_sites should be a whole number >= 0, got True"),
-    ("min_rows = 5.0\ncomplete = true\n", "min_rows should be a whole number >= 0, got 5.0"),
-    ("min_per_class = 'x'\ncomplete = true\n", "min_per_class should be a whole number >= 0"),
-    ("max_parameters_per_row = nan\ncomplete = true\n", "should be a number > 0, got nan"),
+    ("min_rows = -1\ncomplete = true\n", "min_rows must be a whole number >= 0, got -1"),
+    ("min_sites = true\ncomplete = true\n", "min_sites must be a whole number >= 0, got True"),
+    ("min_rows = 5.0\ncomplete = true\n", "min_rows must be a whole number >= 0, got 5.0"),
+    ("min_per_class = 'x'\ncomplete = true\n", "min_per_class must be a whole number >= 0"),
+    ("max_parameters_per_row = nan\ncomplete = true\n", "must be a number > 0, got nan"),
     (
         "approve = 'jobs'\ncomplete = true\n",
-        "approve should be one of 'job', 'answer', 'none'; got",
+        "approve must be one of 'job', 'answer', 'none'; got",
     ),
-    ("answers = true\ncomplete = true\n", "answers should be one of 'sum', 'each'; got True"),
-    ("constants = 1\ncomplete = true\n", "constants should be one of 'codebook', 'any'; got 1"),
+    ("answers = true\ncomplete = true\n", "answers must be one of 'sum', 'each'; got True"),
+    ("constants = 1\ncomplete = true\n", "constants must be one of 'codebook', 'any'; got 1"),
     ("max_leverage = 1.5\ncomplete = true\n", "need 0 < max_leverage <= 1, got max_leverage = 1.5"),
     ("max_share = 0\ncomplete = true\n", "need 0 < max_share <= 1, got max_share = 0"),
-    ("min_support = -1\ncomplete = true\n", "min_support should be a whole number >= 0, got -1"),
-    ("max_parameters_per_row = 0\ncomplete = true\n", "should be a number > 0, got 0"),
-    ("max_parameters_per_row = true\ncomplete = true\n", "should be a number > 0, got True"),
-    ("columns = 'age'\ncomplete = true\n", "columns should be a list of names, got 'age'"),
-    ("columns = [1]\ncomplete = true\n", "columns should be a list of names, got (1,)"),
-    ("methods = ['newtn']\ncomplete = true\n", "unknown 'newtn'; did you mean 'newton'?"),
-    ("kinds = ['hesian']\ncomplete = true\n", "unknown 'hesian'; did you mean 'hessian'?"),
-    ("ask_before_sending = 1\ncomplete = true\n", "should be true or false, got 1"),
-    ("[limits]\nmin_rows = 5\ncomplete = true\n", "its last setting should be complete = true"),
+    ("min_support = -1\ncomplete = true\n", "min_support must be a whole number >= 0, got -1"),
+    ("max_parameters_per_row = 0\ncomplete = true\n", "must be a number > 0, got 0"),
+    ("max_parameters_per_row = true\ncomplete = true\n", "must be a number > 0, got True"),
+    ("columns = 'age'\ncomplete = true\n", "columns must be a list of names, got 'age'"),
+    ("columns = [1]\ncomplete = true\n", "columns must be a list of names, got (1,)"),
+    ("methods = ['newtn']\ncomplete = true\n", "unknown name 'newtn'; did you mean 'newton'?"),
+    ("kinds = ['hesian']\ncomplete = true\n", "unknown name 'hesian'; did you mean 'hessian'?"),
+    ("ask_before_sending = 1\ncomplete = true\n", "must be true or false, got 1"),
+    ("[limits]\nmin_rows = 5\ncomplete = true\n", "the last setting must be complete = true"),
 ]
 
 
@@ -173,8 +189,8 @@ def check_files(folder):
     path = folder / FILE
     assert load_policy(path) == Policy()
     path.symlink_to(folder / "nowhere")
-    said = "is a link to a file that is not there"
-    assert refusal(lambda: load_policy(path)) == (PolicyError, f"{path}: {said}")
+    said = "is a link to a file that does not exist"
+    assert refusal(lambda: load_policy(path)) == (PolicyError, f"{path} {said}")
     path.unlink()
     path.mkdir()
     said = "cannot be read: Is a directory"
@@ -313,7 +329,7 @@ def _nobody(text):
 def check_holding(folder):
     door = Release(folder, "north", disk=QuickDisk())
     loose(folder, ask_before_sending=True)
-    waits = (Waits, "north: its answer waits for approval by its administrator")
+    waits = (Waits, f"north: {waits_for('an answer')}")
     for _ in range(2):
         assert refusal(lambda: door.release(b"a", BASE, b"q")) == waits
     (id,) = waiting(folder)
@@ -362,7 +378,7 @@ def test_the_description_is_safe_for_a_terminal_and_takes_any_numbers():
     text = log.describe(BASE._replace(arrays=odd, columns=("\x1b[31m",), method="\r"))
     assert all(line.isprintable() for line in text.splitlines())
     assert "'none': float64 (0, 3): " in text
-    with pytest.raises(TypeError, match="numbers leave a site, not object"):
+    with pytest.raises(TypeError, match="only numbers may leave a site, got object"):
         log.record(BASE._replace(arrays={"x": np.array([None])}), b"")
 
 

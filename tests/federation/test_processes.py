@@ -140,7 +140,10 @@ def test_a_stranger_with_an_old_id_is_left_alone(tmp_path):
 )
 def test_a_site_that_cannot_start_says_so_without_paths(node, run, capsys):
     said = read_refusal(unpack_message(answer_node(b"", node, run)))
-    assert said.reason == "a site's node config cannot be used; its SuperNode's log says why"
+    assert (
+        said.reason
+        == "the settings of a site's SuperNode cannot be used; the log of that SuperNode says why"
+    )
     assert "this site cannot start" in capsys.readouterr().err
 
 

@@ -40,7 +40,6 @@ from feddcd.federation.site import _results
 from feddcd.federation.site.answer import answer
 from feddcd.federation.site.approval import (
     FEW_WAITING,
-    WAITS,
     Asker,
     Waits,
     approve,
@@ -51,6 +50,7 @@ from feddcd.federation.site.approval import (
     waiting,
     words_of,
 )
+from feddcd.federation.site.told import WAITS
 from feddcd.federation.wire import Envelope, pack_message, unpack_message
 from feddcd.sums.roster import Roster, RosterMember
 from sum_sites import fixed_keys
@@ -104,7 +104,7 @@ def settle(folder):
 
 
 def test_every_site_signs_the_list_of_sites_once_a_person_agreed(folder):
-    with pytest.raises(Stalled, match=r"for east, north, south to sign the list of sites"):
+    with pytest.raises(Stalled, match=r"east, north, south did not sign the roster"):
         settle(folder)
     words = set()
     for name in NAMES:
@@ -112,7 +112,7 @@ def test_every_site_signs_the_list_of_sites_once_a_person_agreed(folder):
         lines = words_of(folder / name, id)
         assert [line for line in lines if line.endswith(": new")] == [f"  {n}: new" for n in NAMES]
         words.add(lines[-1].strip())
-        assert "decide on what waits" in status_of(folder / name)["next"]
+        assert "decide about the jobs that wait for you" in status_of(folder / name)["next"]
         approve(folder / name, id)
     assert len(words) == 1, "all people read the same six words"
     settle(folder)
@@ -162,19 +162,19 @@ def agreed(folder, roster):
 def test_an_older_list_does_not_come_back_without_a_person(folder, lists):
     """South's keys were stolen, all agreed to a list with new ones, and the old one comes again."""
     old, new, third = lists
-    assert not agreed(folder, old)[0].startswith("CAREFUL")
+    assert "CAREFUL" not in "".join(agreed(folder, old))
     (first,) = (folder / "north" / "outgoing").glob("*.approved")
     assert WAITS in given(folder, third(0))
     approve(folder / "north", waiting(folder / "north")[0])  # and it never is complete
-    assert not agreed(folder, new)[0].startswith("CAREFUL")
+    assert "CAREFUL" not in "".join(agreed(folder, new))
     assert first.exists(), "that somebody agreed once is kept, and is used up"
     assert given(folder, new) == "roster", "the list that holds is not asked for again"
     for late in (old, third(0)):
         assert WAITS in given(folder, late)
         assert load_roster(folder / "north").digest == new.digest
     asked = [words_of(folder / "north", id) for id in waiting(folder / "north")]
-    (told,) = [lines for lines in asked if lines[0].startswith("CAREFUL: this is an OLDER list")]
-    assert "  south: with other keys" in told
+    (told,) = [lines for lines in asked if lines[-2].startswith("CAREFUL: this is an OLD list")]
+    assert "  south: has other keys than before" in told
     for id in waiting(folder / "north"):
         deny(folder / "north", id)
     assert "refused by the rules" in given(folder, old)
@@ -225,7 +225,7 @@ def test_words_that_changed_since_they_were_read_are_not_approved(folder):
             mark_read(site, id)
             close(site, "heart")
     assert "purpose 2" in "".join(words_of(site, id))
-    with pytest.raises(SpecError, match="aaaaaaaa waits with other words than you read"):
+    with pytest.raises(SpecError, match="the text of aaaaaaaa changed after you read it"):
         approve(site, id)
     mark_read(site, id)
     approve(site, id)
@@ -237,7 +237,9 @@ def test_without_one_signature_there_is_no_list(folder):
         settle(folder)
     for name in NAMES:
         (deny if name == "north" else approve)(folder / name, waiting(folder / name)[0])
-    with pytest.raises(DataError, match="nothing can be summed without its signature: north: "):
+    with pytest.raises(
+        DataError, match=r"not all sites signed the roster \(the list of sites\): north: "
+    ):
         settle(folder)
     assert not (folder / "fed/server/roster.json").exists()
 
@@ -286,7 +288,7 @@ def test_several_studies_have_a_folder_each(folder):
         with pytest.raises(SpecError, match=reason):
             want(home, "third", bad)
     assert home.studies() == ["first", "second"], "nothing is left of a study that is refused"
-    with pytest.raises(SpecError, match="there is another study first"):
+    with pytest.raises(SpecError, match="there is already another study with the name first"):
         want(home, "first", JOB.replace("age", "1"))
     with pytest.raises(SpecError, match="letters, digits"):
         want(home, "../x", JOB)
@@ -307,7 +309,7 @@ def test_a_result_comes_back_as_plain_text(folder, monkeypatch):
     assert said.kind == "result"
     assert (place.folder / "results/first/summary.txt").read_text() == "a table\\x1b[31m\nage 0.1"
     assert status_of(place.folder)["results"] == ["first"]
-    assert "CAME     the result of first" in status_of(place.folder)["last"][-1]
+    assert "CAME     the result of study first" in status_of(place.folder)["last"][-1]
     for bad in (
         {"study": "../x", "files": {"summary.txt": ""}}, {"study": "a", "files": {}}, {},
         {"study": "a", "files": {"policy.toml": ""}}, {"study": "a", "files": {"summary.txt": 1}},
@@ -336,9 +338,9 @@ def test_no_cell_of_a_result_is_a_formula_of_a_spreadsheet(folder):
 def test_how_a_site_stands_with_the_coordinator(folder, monkeypatch):
     north = folder / "north"
     assert status_of(north)["state"] == "down"
-    assert status_of(north)["next"].startswith("start it: feddcd federation site ")
+    assert status_of(north)["next"].startswith("start this site: feddcd federation site ")
     link = LinkState(north, "fed.example.org:9093")
-    link.tell("connecting", "it does not know the key of this site")
+    link.tell("connecting", "the coordinator does not know the key of this site")
     said = status_of(north)
     assert said["state"] == "connecting"
     assert site.enrolment_words(north) in said["next"], "so that both can compare them"
@@ -404,7 +406,7 @@ def asked(folder, monkeypatch):
     for name in NAMES:
         approve(folder / name, *waiting(folder / name))
     told = study_of(folder, monkeypatch, purpose="why do [b]patients[/b] return?")
-    assert "waited 0.01 s for east, north, south; the job goes on" in told
+    assert "waited 0.01 s for the answers of east, north, south. Nothing is lost" in told
     return folder
 
 
@@ -432,12 +434,13 @@ def test_all_sites_hear_that_a_study_ended(asked, monkeypatch):
     assert config.purpose == "why do [b]patients[/b] return?"
     path = home.path / "studies/first/study.toml"
     path.write_text(path.read_text().replace("patience = 0.01", "patience = 60.0"))
-    with pytest.raises(DataError, match="the job ends: south: refused by the rules"):
+    told = r"only east and north can take part\. Refused: south: the request was refused by the"
+    with pytest.raises(DataError, match=told):
         coordinate(exchange, {"folder": str(home.path), "study": "first"}, lambda event: None)
     assert set(seen) == {0}, "what goes on has not ended"
     for name in ("north", "east"):
         said = status_of(asked / name)
-        words = "south refused (a rule there, or a person); nothing more is asked"
+        words = "a rule or a person refused at south; you have to decide nothing"
         assert said["ended"][-1]["how"] == f"ended without a result: {words}"
         assert said["waits"] == []
         assert f"study first: ended without a result: {words}" in "\n".join(lines_of(said))
@@ -462,7 +465,7 @@ def test_a_running_site_names_the_commands_to_decide(asked, monkeypatch):
     shutil.move(asked / "north", home)
     (id,) = waiting(home)
     lines = show_lines(home, monkeypatch)
-    assert lines[0] == "waits for your decision: this job of study first"
+    assert lines[0] == "this waits for your decision: this job of study first"
     for line, word in zip(lines[2:], ("approve", "deny"), strict=True):
         how, command = line.strip().split(": ", 1)
         assert how == word
@@ -538,12 +541,14 @@ def test_an_end_has_no_words_of_a_stranger(folder, meta):
 def test_a_site_that_was_let_in_before_need_not_be_confirmed(asked, monkeypatch):
     lines = []
     monkeypatch.setattr(_serving, "say", lines.append)
-    LinkState(asked / "north", "h:1").tell("connecting", "it does not know the key of this site")
+    LinkState(asked / "north", "h:1").tell(
+        "connecting", "the coordinator does not know the key of this site"
+    )
     _serving._show_link(asked / "north", "h:1", ("", ""))
-    assert "let in before" in lines[-1]
+    assert "the coordinator knew this site before" in lines[-1]
     (asked / "north" / "roster.json").unlink()
     _serving._show_link(asked / "north", "h:1", ("", ""))
-    assert "until the coordinator confirms it" in lines[-1]
+    assert "until the person at the coordinator confirms it" in lines[-1]
 
 
 def test_who_was_away_hears_of_an_end_with_the_next_study(folder):
@@ -565,7 +570,7 @@ def test_a_study_whose_program_died_is_told_later(folder, monkeypatch):
     study, heard = want(home, "first", JOB), []
 
     def to_the_end(self):
-        raise Failed("the coordinator died 5 times")
+        raise Failed("the coordinator stopped 5 times")
 
     monkeypatch.setattr(_serving_machine.Supervisor, "to_the_end", to_the_end)
     group = types.SimpleNamespace(stop=lambda name: None)

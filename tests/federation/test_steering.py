@@ -11,6 +11,7 @@ from feddcd.federation.site._again import check_steep, once
 from feddcd.federation.site._job_file import FoundedJob, HeldAnswer, JobFile
 from feddcd.federation.site.approval import Waits, approve, waiting, words_of
 from feddcd.federation.site.policy import Policy, Ruled
+from feddcd.federation.site.told import REFUSED
 from feddcd.sums.job import Job, SignedNonce
 from feddcd.sums.layout import Layout, Slot
 from feddcd.sums.proof import SignedAnswer
@@ -39,7 +40,7 @@ def test_a_step_is_refused_by_a_rule_of_its_own():
         with pytest.raises(Ruled) as refusal:
             check_steep(CAREFUL, rows("binomial"), asked(slope))
         assert refusal.value.rule == "steep"
-        assert str(refusal.value) == "refused by the rules of this site"
+        assert str(refusal.value) == REFUSED
     check_steep(CAREFUL, rows("gaussian"), asked(5.0))  # which has no steps
 
 
@@ -138,7 +139,7 @@ def test_a_job_that_was_answered_waits_for_a_person_under_a_new_name(tmp_path):
     once(CAREFUL, job(), JobFile(tmp_path, "a" * 32))
     begun(tmp_path, "d", 2, job())
     new = JobFile(tmp_path, "a" * 32)
-    with pytest.raises(Waits, match="this job again waits for approval"):
+    with pytest.raises(Waits, match="decide about a job that was answered before"):
         once(CAREFUL, job(), new)
     (id,) = waiting(tmp_path)
     assert len(id) == 32  # 128 bits: nobody finds two jobs with one id
@@ -153,7 +154,7 @@ def test_a_job_that_was_answered_waits_for_a_person_under_a_new_name(tmp_path):
 
 def test_a_job_that_differs_in_its_accuracy_alone_is_the_same_job(tmp_path):
     begun(tmp_path, "b", 2, job(tol=1e-8, max_exchanges=20))
-    with pytest.raises(Waits, match="this job again waits for approval"):
+    with pytest.raises(Waits, match="decide about a job that was answered before"):
         once(CAREFUL, job(tol=1e-9), JobFile(tmp_path, "a" * 32))
     once(CAREFUL, job(covariance="HC1"), JobFile(tmp_path, "a" * 32))
 
@@ -175,7 +176,7 @@ def test_training_in_sums_is_held_against_the_rules_of_columns():
         CAREFUL, masked.SiteData(X, np.arange(60) % 2, None), terms(tau), job()
     )
     check(X)
-    with pytest.raises(Refused, match="sums over 2 of 3 sites; leave tau out"):
+    with pytest.raises(Refused, match="sums over only 2 of 3 sites; remove tau from the settings"):
         check(X, tau=2)
     rare = np.zeros(60)
     rare[7] = 12.7
@@ -194,11 +195,11 @@ def test_a_damaged_file_of_an_old_job_is_a_doubt_for_a_person(tmp_path):
     (lost.path / "job").unlink()
     new = JobFile(tmp_path, "a" * 32)
     for _ in range(2):
-        with pytest.raises(Waits, match="this job, as files of older ones are damaged, waits"):
+        with pytest.raises(Waits, match="a job that was perhaps answered before"):
             once(CAREFUL, job(), new)
     (id,) = waiting(tmp_path)
     told = "\n".join(words_of(tmp_path, id))
-    assert "nobody knows whether this job was answered here before" in told
+    assert "feddcd does not know whether this site answered this job before" in told
     assert [name * 32 in told for name in "bcd"] == [True, True, False]
     approve(tmp_path, id)
     once(CAREFUL, job(), new)
@@ -212,5 +213,5 @@ def test_an_old_job_whose_answers_were_removed_is_still_known(tmp_path):
     for number in range(2):
         old.note(number)
         (old.path / f"{number:04}").unlink()
-    with pytest.raises(Waits, match="this job again"):
+    with pytest.raises(Waits, match="a job that was answered before"):
         once(CAREFUL, job(), JobFile(tmp_path, "a" * 32))

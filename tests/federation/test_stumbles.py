@@ -13,18 +13,20 @@ import feddcd._files as files
 from feddcd._errors import Refused, SpecError
 from feddcd.analysis.plan import RegressionPlan
 from feddcd.analysis.protocol import SiteRows
-from feddcd.cli import _enrolment, _federation
+from feddcd.cli import _enrolment, _federation, _site, _tables
 from feddcd.data.codebook import read_codebook
 from feddcd.federation.config import Config
 from feddcd.federation.coordinator import nodes as _nodes
+from feddcd.federation.coordinator._ending import broken_off
 from feddcd.federation.coordinator._offers import absent
 from feddcd.federation.folder import FederationFolder, load_place
 from feddcd.federation.site import _masked
+from feddcd.federation.site import told as words
 from feddcd.federation.site._roles import _check_constants
-from feddcd.federation.site._words import describe_job
-from feddcd.federation.site.approval import approve, deny, require, waiting
+from feddcd.federation.site._words import describe_job, notes
+from feddcd.federation.site.approval import Asker, Waits, approve, deny, require, waiting
 from feddcd.federation.site.disclosure import Outgoing, describe, record, told
-from feddcd.federation.site.policy import Policy, Ruled
+from feddcd.federation.site.policy import Policy, Ruled, not_allowed
 from feddcd.federation.site.rules import check_answer
 from feddcd.formula._parse import parse
 from feddcd.runs.spec import Spec
@@ -59,9 +61,9 @@ def test_an_approval_shows_all_that_is_asked():
     )  # fmt: skip
     columns = {name: np.arange(9.0) for name in ("Intercept", "age", "(outcome)", "(weight)")}
     rows = SiteRows(plan, None, 9, columns=("age", "y"))
-    lines = "\n".join(describe_job(rows, columns, "sum", 50, ("east", "north"), ()))
+    lines = "\n".join(describe_job(rows, columns, "sum", 50, ("east", "north")))
     without = SiteRows(RegressionPlan("y ~ age", "gaussian"), None, 9, columns=("age", "y"))
-    plain = "\n".join(describe_job(without, columns, "sum", 50, ("east", "north"), ()))
+    plain = "\n".join(describe_job(without, columns, "sum", 50, ("east", "north")))
     assert "and over the outcome" in plain
     assert "weight" not in plain
     for said in ("'w8'", "'exposure'", "'ward'", "['crp']", "standard errors: 'cluster'"):
@@ -76,16 +78,60 @@ def test_only_the_person_at_the_site_changes_a_denial(tmp_path):
     deny(tmp_path, "aaaa1111")
     with pytest.raises(Ruled, match="by the rules of this site"):  # asked for once more
         require(tmp_path, "aaaa1111", "this job", {"shown": []})
-    with pytest.raises(SpecError, match="was denied here before"):
+    with pytest.raises(SpecError, match="was already denied"):
         deny(tmp_path, "aaaa1111")
     approve(tmp_path, "aaaa1111")
     require(tmp_path, "aaaa1111", "this job", {"shown": []})
     approve(tmp_path, "bbbb")
-    with pytest.raises(SpecError, match="was approved here before; nothing waits"):
+    with pytest.raises(SpecError, match="was already approved; nothing waits"):
         approve(tmp_path, "bbbb")
     with pytest.raises(SpecError, match="'cccc' does not wait for approval"):
         deny(tmp_path, "cccc")
     assert not waiting(tmp_path)
+
+
+def test_other_versions_find_their_words_in_a_refusal():
+    """A refusal has no code: a coordinator of any version looks for these words."""
+    for said in (words.waits("this job"), words.PAUSED):
+        assert "waits for approval by its administrator" in said
+    assert "refused by the rules of this site" in words.REFUSED == str(Ruled("cells", "a"))
+    said = str(not_allowed("the column 'zip'", "columns"))
+    assert said == "its policy does not allow the column 'zip' (columns in policy.toml)"
+
+
+def test_what_to_weigh_stands_just_before_the_commands_to_decide(tmp_path, monkeypatch):
+    (tmp_path / "site.toml").write_text("")
+    lines = ["A job asks:", *notes(["few rows changed"])]
+    with pytest.raises(Waits):
+        require(tmp_path, "a" * 32, "this job", {"shown": lines}, asked=Asker("first"))
+    said = []
+    monkeypatch.setattr(_site, "say", said.append)
+    _site.show_waiting(tmp_path)
+    assert said[0].startswith("aaaaaaaa waits for your decision. All details are in ")
+    asks, study, note, yes, no = said[1:]
+    assert (asks, study, note) == ("A job asks:", "  study: first", "  NOTE: few rows changed")
+    assert yes.startswith("  approve: feddcd federation approve ")
+    assert no.startswith("  deny: feddcd federation deny ")
+
+
+def test_after_a_denial_the_coordinator_reads_what_happened_and_what_to_do(monkeypatch):
+    refused = {"north": f"north: {words.REFUSED}"}
+    few, begun = (str(broken_off(left, refused)) for left in (["east"], ["east", "south", "west"]))
+    assert "a sum needs at least 3 sites, and only east can take part." in few
+    assert "a site refused after the first answers" in begun
+    assert "go_on_without = true in the plan" in begun
+    for text in (few, begun):
+        assert text.startswith("there is no table: ")
+        assert f"Refused: north: {words.REFUSED}." in text
+        assert "A person there can also approve a job that a person denied before." in text
+        assert "Then give the same command again." in text
+    said = []
+    monkeypatch.setattr(_tables, "say", said.append)
+    job = {"event": "job", "job": "ab", "sites": ["east", "south", "west"], "without": ["north"]}
+    _tables.show_event(job)
+    assert said == ["the table is made without north, with the rows of east, south and west"]
+    _tables.show_event(job | {"without": []})
+    assert len(said) == 1
 
 
 def test_signed_messages_are_told_in_words():
@@ -149,7 +195,7 @@ def test_a_threshold_without_a_numeral_is_one_nevertheless(column):
 
 def test_counts_behind_names_stay_and_are_told_as_such():
     out = Outgoing("columns", "newton", ("sex",), 130, 0, {}, {"sex": {"f": 63, "m": 67}}, 0, {})
-    leaves, stays = describe(out).split("This stays at this site")
+    leaves, stays = describe(out).split("These numbers stay at this site")
     assert "'f', 'm'" in leaves
     assert "130" not in leaves and "67" not in leaves  # noqa: PT018
     assert "rows: 130" in stays and "'m': 67" in stays  # noqa: PT018
@@ -164,7 +210,7 @@ def test_a_table_names_every_invited_site_that_it_lacks():
     gone = absent(invited, ["north"], {"south": "south: refused"}, waited)
     assert gone == {
         "east": "east: it did not answer in time",
-        "h02": "h02: its administrator did not approve in time",
+        "h02": "h02: its administrator did not approve the job in time",
     }
 
 
@@ -194,7 +240,7 @@ def test_a_dominated_column_is_named():
     rows = SiteRows(None, None, 40, names=("age", "crp"))
     with pytest.raises(Ruled) as refusal:
         check_answer(Policy(min_support=5), rows, analysis, question)  # pyright: ignore
-    assert "of 'crp' too much comes from 4 rows" in refusal.value.story
+    assert "4 rows give too large a part of the sum for 'crp'" in refusal.value.story
     assert "logarithm" in refusal.value.story
 
 
@@ -212,7 +258,7 @@ def test_words_with_commas_are_the_same_words(tmp_path, monkeypatch):
     monkeypatch.setattr(FederationFolder, "note", lambda *args, **what: None)
     _enrolment.confirm_command(tmp_path, "north", "Ab, cd;  EF")
     assert let_in == ["north"]
-    with pytest.raises(SpecError, match="Ask for them again, and run the same command"):
+    with pytest.raises(SpecError, match="for the words again, and run the same command"):
         _enrolment.confirm_command(tmp_path, "north", "ab cd gh")
     assert let_in == ["north"]
 

@@ -168,11 +168,12 @@ def check_attack(home, said, trace):
     assert len(said) == len(CALLS)
     assert list(trace.iterdir()) == []
     assert [read_refusal(unpack_message(answer)).reason for answer in answers] == [
-        f"{site}: it could not read the message; its own log says why" for site in SITES
+        f"{site}: this site cannot read the message; the file site.log at the site says why"
+        for site in SITES
     ]
     for site in SITES:
         noted = (home.site(site) / "site.log").read_text()
-        assert "code from outside was not fetched and not run" in noted
+        assert "this site did not fetch and did not run code from outside" in noted
         assert "came with the bundle outsider/hostile 1.0.0, sha256 " in noted
     assert (
         "refused: POST /v1/control/start-run from 127.0.0.2: 403"
@@ -296,7 +297,7 @@ def test_four_sites_make_the_table_of_one_process_whoever_is_killed(tmp_path, mo
     assert end["sites"] == SITES
     assert watcher.of("goes on")
     assert len(watcher.of("greeting")) == 2
-    assert "site-1 died and is started again" in up.said()
+    assert "the program site-1 stopped, and feddcd starts it again" in up.said()
     verified = feddcd("verify", home)
     for site in SITES:
         assert f"{site}: signed" in verified

@@ -227,7 +227,7 @@ def test_a_bundle_of_code_is_named_and_not_fetched(monkeypatch):
     with pytest.raises(Over):
         link.serve(echo)
     ((what, story),) = link.noted
-    assert what == "code from outside was not fetched and not run"
+    assert what == "this site did not fetch and did not run code from outside"
     assert "the bundle outsider/\\x1b[31mhostile 1.0.0, sha256 fff" in story
     assert "get-fab" not in link.calls
     assert link.text() == b"answer to question", "by the package of this machine, as ever"
@@ -240,7 +240,7 @@ def test_a_question_that_cannot_be_answered(error, monkeypatch):
         link.serve(raising(error))
     if isinstance(error, Overrun):
         assert link.text() == b"refused: it would take longer than 3 s"
-        assert link.noted == [("a question was not answered", str(error))]
+        assert link.noted == [("this site did not answer a question", str(error))]
     else:  # it may work the next time
         assert message_from_proto(link.reply).has_error()
 
@@ -278,17 +278,17 @@ def test_a_message_that_cannot_be_read_is_passed_by(monkeypatch):
     with pytest.raises(Over):
         link.serve(echo)
     assert link.text() == b"answer to question"
-    told = [said for said in link.said if "cannot be read" in said]
+    told = [said for said in link.said if "could not read a message" in said]
     assert len(told) == len(link.noted) == node.UNREAD
-    assert "1 messages with 0 lists of their parts" in told[0]
+    assert "1 messages and 0 lists of parts" in told[0]
 
 
 def test_why_a_site_is_not_let_in(monkeypatch):
     off = Link(monkeypatch, statuses=[401], ahead=4000)
-    clock = "host:1 does not let this site in: this machine's clock is (3999|400.) s ahead of"
+    clock = "host:1 does not accept this site: this machine's clock is (3999|400.) s ahead of"
     with pytest.raises(FlowerError, match=clock):
         off.serve(echo)
-    with pytest.raises(FlowerError, match="its key or its number is not known there"):
+    with pytest.raises(FlowerError, match="the coordinator knows neither its key nor its number"):
         Link(monkeypatch, statuses=[401]).serve(echo)
     with pytest.raises(Over):  # a node of this site was killed just now
         Link(monkeypatch, statuses=[409, 409]).serve(echo)

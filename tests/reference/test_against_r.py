@@ -190,7 +190,8 @@ def test_masked_sums_print_it_too(id, quick):
 
 @pytest.mark.parametrize("id", mostly_chaos(ALONE))
 def test_what_one_site_alone_has_is_refused_by_name(id, quick):
-    told = rf"column {re.escape(repr(ALONE[id]))}, which varies at 1 sites alone \(min_sites = 2\)"
+    name = re.escape(repr(ALONE[id]))
+    told = rf"column {name}, because its values differ at only 1 sites \(min_sites = 2 in policy"
     with pytest.raises(DataError, match=told) as found:
         masked_job(id, by_lot(id), quick)
     assert all(f"{site}: its policy" in str(found.value) for site in ("east", "north", "south"))
@@ -205,7 +206,7 @@ def test_and_is_summed_where_two_sites_have_it(id, quick):
 @REST
 @pytest.mark.parametrize("id", ONE_ROW)
 def test_a_column_of_one_row_is_summed_nowhere(id, quick):
-    with pytest.raises(DataError, match="varies at 1 sites alone"):
+    with pytest.raises(DataError, match="its values differ at only 1 sites"):
         masked_job(id, dealt(id), quick)
 
 

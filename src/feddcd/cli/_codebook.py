@@ -37,7 +37,7 @@ def codebook(
     from ..data.frames import Reading, read_frame
 
     if out.exists():
-        raise SpecError(f"{out} is there already; choose another --out, or move it away")
+        raise SpecError(f"{out} exists already; choose another --out, or move the old file away")
     how = Reading(sep, decimal, encoding, tuple(na or ()), sheet)
     tables = [read_frame(file, how=how) for file in data]
     for table in tables:
@@ -85,7 +85,10 @@ def check_data(data: Path, book: "Codebook", where: str, how: "Reading") -> bool
         warn(note)
     beyond = [name for name in table.frame.columns if name not in book.columns]
     if beyond:
-        warn(f"not in the codebook, so no study can use it: {listed(beyond)}")
+        warn(
+            "no study can use these columns, because the codebook does not have them: "
+            f"{listed(beyond)}"
+        )
     if not len(table.frame):
         raise DataError("no rows", file=str(data))
     findings = check_table(table, book)

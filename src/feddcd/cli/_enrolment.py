@@ -27,7 +27,7 @@ HALF = 3  # words that each of the two people reads out
 
 
 def invite_command(path: Path, site: str, out: Path | None, days: float, show: bool) -> None:
-    from ._federation import barred_of
+    from ._members import barred_of
 
     folder = FederationFolder(path)
     desk.check_barred(site, barred_of(folder))
@@ -39,10 +39,13 @@ def invite_command(path: Path, site: str, out: Path | None, days: float, show: b
     file = out or Path(f"{site}.invite")
     save(Disk(), file, made.text().encode())  # a new file, whoever may read an old one
     found(file=file)
-    say(f"{shown(file)}: send it to {site}. It works once, until {when(made.expires)}.")
+    say(
+        f"The invitation is in {shown(file)}. Send this file to the person at {site}. "
+        f"It can be used once, until {when(made.expires)}."
+    )
     say(f"authority: {made.authority}")
     say(f"next, at {site}: feddcd federation enrol {file.name} --data FILE")
-    say(f"the port must be open meanwhile: feddcd federation serve {_quoted(folder.path)}")
+    say(f"keep the port open until then: feddcd federation serve {_quoted(folder.path)}")
 
 
 def enrol_command(file: Path, data: Path, options: dict[str, Any]) -> None:
@@ -61,15 +64,21 @@ def enrol_command(file: Path, data: Path, options: dict[str, Any]) -> None:
         unit = write_unit(folder, invitation.site, data)
         if options["docker"]:
             file = write_dockerfile(folder, invitation.site, data)
-            say(f"{shown(file)}: how to run it in Docker")
+            say(f"{shown(file)}: to run this site in Docker, read its first lines")
     found(site=invitation.site, address=invitation.address, folder=folder, unit=unit)
     found(words=made.words, confirmed=made.confirmed)
-    say(f"{invitation.site} is enrolled at {invitation.address}; its folder: {shown(folder)}")
-    say(f"{shown(unit)}: lets the system start it; its first lines say how")
+    say(
+        f"{invitation.site} is enrolled at {invitation.address}; the folder of this "
+        f"site is {shown(folder)}"
+    )
+    say(f"{shown(unit)}: with this file the system can start the site; its first lines say how")
     if not made.confirmed:
-        say(f"Call the coordinator. You read the first {HALF} words, they read the rest:")
+        say(
+            f"Call the person at the coordinator. You read the first {HALF} words, the "
+            f"other person reads the last {HALF}:"
+        )
         say(f"  {made.words}")
-        say("If a word differs, stop: somebody is between the two of you.")
+        say("If a word differs, stop: another person may change your messages on the way.")
     say(f"next: feddcd federation site {_quoted(folder)}")
 
 
@@ -79,7 +88,7 @@ def _check(
     """The data, before the token is used. The codebook that the coordinator proposes, unless the
     site brings its own."""
     if not data.exists():
-        raise SpecError(f"{data}: no such file")
+        raise SpecError(f"there is no file {data}")
     if own is not None:
         book, where = load_codebook(own), str(own)
     else:
@@ -88,7 +97,10 @@ def _check(
         book = read_codebook(sent, where) if sent else None
     if book is not None:
         if not check_data(data, book, where, how):
-            raise SpecError(f"{data} does not fit; nothing was sent, and the invitation is unused")
+            raise SpecError(
+                f"{data} does not fit the codebook, so feddcd sent nothing. Correct the "
+                "data and run the same command again: the invitation is still valid"
+            )
     elif is_table(data):
         table = read_frame(data, how=how)
         for note in table.notes:
@@ -104,7 +116,10 @@ def _write_proposed(folder: Path, book: Codebook) -> None:
     """Beside the site's own place for it: a person adopts it."""
     path = folder / f"proposed-{CODEBOOK}"
     path.write_text(tomli_w.dumps(book.to_dict()), "utf-8")
-    say(f"{shown(path)}: the codebook of the federation. Read it; to make it this site's own:")
+    say(
+        f"{shown(path)} is the codebook of the federation. Read it. If you agree, make "
+        "it the own codebook of this site:"
+    )
     say(f"  mv {_quoted(path)} {_quoted(folder / CODEBOOK)}")
 
 
@@ -112,20 +127,24 @@ def confirm_command(path: Path, site: str, words: str) -> None:
     folder = FederationFolder(path)
     expected = desk.words_of(folder, site).split()
     if not words:
-        say(f"{site} has enrolled. Call its administrator on a number that you know.")
+        say(f"{site} has enrolled. Call the person there, with a phone number that you know.")
         words = input(f"The first {HALF} words that {printable(site)} reads to you: ")
     given = re.findall(r"\w+", words.lower())  # a comma between words is no other word
     if len(given) not in (HALF, len(expected)) or given != expected[: len(given)]:
         folder.note("not confirmed", site=site)
         raise SpecError(
-            f"these are not the words of {site}: nothing was let in. Ask for them again, and run "
-            "the same command. If they still differ, somebody may be between the two of you: "
-            "invite the site again, in another way"
+            f"these are not the words of {site}, so {site} is not confirmed. Ask the "
+            f"person at {site} for the words again, and run the same command. If the "
+            "words still differ, another person may change your messages on the way: "
+            "send a new invitation in another way"
         )
-    say(f"The same here. Now read these to {site}: {' '.join(expected[HALF:])}")
+    say(
+        f"The words are right. Now read these words to the person at {site}: "
+        f"{' '.join(expected[HALF:])}"
+    )
     desk.confirm(folder, site)
     found(site=site, confirmed=True, words=" ".join(expected))
-    say(f"{site} is let in. next: feddcd federation status {_quoted(folder.path)}")
+    say(f"{site} is confirmed. next: feddcd federation status {_quoted(folder.path)}")
 
 
 def _quoted(path: Path) -> str:

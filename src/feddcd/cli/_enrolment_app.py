@@ -122,7 +122,7 @@ def study(
 @federation_app.command("status")
 def status(
     folder: Annotated[
-        Path, typer.Argument(help="The federation's folder, or a site's.", metavar="DIR")
+        Path, typer.Argument(help="The folder of the federation, or of a site.", metavar="DIR")
     ],
     id: JobId = None,
     serve: Annotated[bool, option("Show a page on this machine, until Ctrl-C.", "--serve")] = False,
@@ -144,7 +144,7 @@ def join(folder: Folder, site: SiteName) -> None:
 
     Example: feddcd federation join fed west
     """
-    from ._federation import join_command
+    from ._members import join_command
 
     join_command(folder, site)
 
@@ -157,7 +157,7 @@ def retire(folder: Folder, sites: SiteNames) -> None:
     If several sites lost their state, or came back with an old state, retire these sites in one
     command. Example: feddcd federation retire fed south
     """
-    from ._federation import depart_command
+    from ._members import depart_command
 
     depart_command(folder, sites, barred=False)
 
@@ -168,6 +168,6 @@ def expel(folder: Folder, sites: SiteNames) -> None:
 
     Example: feddcd federation expel fed south
     """
-    from ._federation import depart_command
+    from ._members import depart_command
 
     depart_command(folder, sites, barred=True)

@@ -19,19 +19,17 @@ from .._text import listed, printable
 from ..federation.config import Config
 from ..federation.coordinator.coordinator import coordinate, in_mode
 from ..federation.coordinator.nodes import LocalExchange
-from ..federation.enrolment.desk import check_barred
 from ..federation.folder import FederationFolder, load_address, load_places
-from ..federation.machine.init import add_site, certify, create
+from ..federation.machine.init import certify, create
 from ..federation.machine.programs import Event, up
 from ..federation.run_folder import write_run
-from ..federation.sign_up import renew
 from ..federation.site.policy import FILE as POLICY
 from ..federation.site.policy import LOOSE, load_policy
 from ..federation.site.template import SAID as LOOSE_SAID
 from ..federation.status import path_of_job
 from ..runs.spec import Spec, parse_setting
 from ._habits import found
-from ._tables import load_job, rows_by_site, show_event, show_table, uninvite, up_again
+from ._tables import load_job, rows_by_site, show_event, show_table, up_again
 from ._terminal import bars, console, escape, say, warn
 
 if TYPE_CHECKING:
@@ -72,12 +70,15 @@ def init_command(options: dict[str, Any]) -> None:
     of = f" of {len(names)} sites" if names else ""
     say(f"federation {config.name}{of} in {shown(folder.path)}")
     if options["authority"]:
-        say(f"keep {options['authority']} off this machine: who has its ca.key can play the server")
+        say(
+            f"move {options['authority']} to another machine: a person with its ca.key "
+            "can pretend to be the coordinator"
+        )
     if not names:
         say(f"next, for each site: feddcd federation invite {shlex.quote(shown(folder.path))} NAME")
         return
     if data is None:
-        say("say in each sites/NAME/site.toml where that site's data are, then:")
+        say("write into each sites/NAME/site.toml where the data of that site are. Then run:")
     else:
         say(f"policy.toml of each site {LOOSE_SAID}")
     say(f"  {up_again(folder)}")
@@ -87,16 +88,25 @@ def certify_command(path: Path, authority: Path | None) -> None:
     folder = FederationFolder(path)
     told = certify(folder, authority)
     found(host=folder.config().host, new_authority=bool(told))
-    say(f"a new certificate for {folder.config().host}; it is used from the next `up` on")
+    say(
+        f"there is a new certificate for {folder.config().host}; feddcd uses it from "
+        "the next start on"
+    )
     if told:
-        say(f"hand every site the new {shown(folder.server / 'ca.crt')}: the old one ends")
+        say(
+            f"send the new {shown(folder.server / 'ca.crt')} to every site, because the "
+            "old one is not valid any more"
+        )
 
 
 def up_command(path: Path, rounds: int, sites: bool, mode: str = "") -> None:
     folder = FederationFolder(path)
     config = in_mode(folder.config(), mode)  # said before anything is started
     if (folder.path / "authority" / "ca.key").exists():  # earlier versions left it there
-        say("take authority/ca.key off this machine: who has it can play the server")
+        say(
+            "move authority/ca.key to another machine: a person with this key can "
+            "pretend to be the coordinator"
+        )
     for told in _elsewhere(folder, config) if sites else ():
         warn(told)
     with _show_events(config, rounds) as watch, terminable():
@@ -111,7 +121,11 @@ def up_command(path: Path, rounds: int, sites: bool, mode: str = "") -> None:
     _show_training(folder)
     if last["unsettled"]:
         away = ", ".join(last["unsettled"])
-        say(f"not settled yet: {away}; they will when they are next asked", style="yellow")
+        say(
+            f"these sites have not sent their last sums yet: {away}. They send them "
+            "when the training runs again",
+            style="yellow",
+        )
 
 
 def _elsewhere(folder: FederationFolder, config: Config) -> Iterator[str]:
@@ -120,7 +134,9 @@ def _elsewhere(folder: FederationFolder, config: Config) -> Iterator[str]:
         called = load_address(place.folder)
         if called.rpartition(":")[2] != str(config.port):
             file = shown(place.folder / "site.toml")
-            yield f"{file} calls {called}, and the port of federation.toml is {config.port}"
+            yield (
+                f"{file} has the address {called}, but the port in federation.toml is {config.port}"
+            )
 
 
 @contextmanager
@@ -168,7 +184,7 @@ def simulate_command(
         whose = "each site" if len(loose) == len(places) else listed(loose)
         say(f"policy.toml of {whose} {LOOSE_SAID}")
     exchange = LocalExchange(places, loss=loss, seed=seed, ask=input if show else None)
-    with _show_events(config, rounds, "greeting the sites") as watch, owner_only():
+    with _show_events(config, rounds, "asking which sites are there") as watch, owner_only():
         given = {"folder": str(folder.path), "rounds": rounds, "mode": mode}
         coordinate(exchange, given, lambda event: _show_waiting(folder, event, watch))
     if config.plan is not None:
@@ -178,7 +194,7 @@ def simulate_command(
 
 def _show_training(folder: FederationFolder) -> None:
     report = write_run(folder)
-    _show(_look(folder))
+    _show(look_at(folder))
     say(f"model: {shown(folder.results / 'model.npz')}")
     if report is not None:
         found(report=report)
@@ -206,10 +222,10 @@ def inspect_command(path: Path) -> None:
     folder = FederationFolder(path)
     if folder.config().plan is not None:
         return show_table(folder)
-    _show(_look(folder))
+    _show(look_at(folder))
 
 
-def _look(folder: FederationFolder) -> "Insight":
+def look_at(folder: FederationFolder) -> "Insight":
     from ..federation.coordinator.inspect import inspect  # with JAX, which tables do without
 
     return inspect(folder)
@@ -221,7 +237,7 @@ def _show(seen: "Insight") -> None:
     found(federation=terms.federation, rounds=seen.rounds, members=members, summary=seen.summary)
     found(asked=seen.requests, refused=seen.refusals, expelled=sorted(server.barred))
     title = f"{terms.federation}: {seen.rounds} rounds, epoch {server.epoch}"
-    table = Table("site", "rows", "last in a sum", "state", title=escape(printable(title)))
+    table = Table("site", "rows", "last round", "state", title=escape(printable(title)))
     for client, member in server.members.items():
         last = "never" if client not in seen.last else f"round {seen.last[client][1]}"
         state = "pending" if client in seen.pending else "settled"
@@ -230,15 +246,15 @@ def _show(seen: "Insight") -> None:
     summary = seen.summary
     if "dual_residual" in summary:
         off = summary["dual_residual"]
-        audit = "nothing is conserved" if off is None else f"off by {off:.1e}"
-        say(f"audit of the sums, after {summary['rounds']} rounds: {audit}")
+        audit = "this method has no sum to check" if off is None else f"the error is {off:.1e}"
+        say(f"check of the sums after {summary['rounds']} rounds: {audit}")
     if "lower_bound" in summary:
         say(
             f"certificate: objective {summary['objective']:.8g}, at most "
             f"{summary['certified_gap']:.2e} above the best possible"
         )
     for wish in seen.requests:
-        say(f"asked for, not done yet: {wish}")
+        say(f"you asked for this, and it is not done yet: {wish}")
     for refusal in seen.refusals[-5:]:
         show_event(refusal)
     if server.barred:
@@ -260,41 +276,5 @@ def verify_command(path: Path, id: str = "") -> None:
         return verify_job_command(folder)
     if not folder.study and not folder.ledger.exists() and folder.studies():
         names = ", ".join(shown(path / "studies" / name) for name in folder.studies())
-        raise SpecError(f"each study is verified by itself: {names}")
+        raise SpecError(f"verify one study at a time; give one of these folders: {names}")
     verify_training_command(folder)
-
-
-def barred_of(folder: FederationFolder) -> tuple[str, ...]:
-    """Whom the ledger of a training knows as expelled."""
-    return tuple(_look(folder).server.barred) if folder.ledger.exists() else ()
-
-
-def join_command(path: Path, site: str) -> None:
-    folder = FederationFolder(path)
-    check_barred(site, {*barred_of(folder), *folder.barred()})
-    hand = f"hand {shown(add_site(folder, site))} to {site}"
-    renew(folder.server, {name: folder.site(name) for name in folder.invited()})
-    found(site=site, folder=folder.site(site))
-    say(f"{hand}, and let it say in site.toml where its data are;")
-    say(f"it joins with the next: {up_again(folder)}")
-
-
-def depart_command(path: Path, sites: list[str], *, barred: bool) -> None:
-    folder = FederationFolder(path)
-    if folder.config().plan is not None or not folder.ledger.exists():
-        for study in map(folder.of_study, folder.studies()):
-            if study.ledger.exists():  # of a training: its sums are made right without them
-                study.request(tuple(sites), barred)
-        return uninvite(folder, sites, barred)
-    members = _look(folder).server.members
-    for site in sites:
-        if site not in members:
-            raise SpecError(f"{site!r} is not a member; members: {', '.join(members)}")
-    folder.request(tuple(sites), barred)
-    found(sites=sites, expelled=barred)
-    if barred:
-        folder.bar(sites)
-    say(
-        f"{', '.join(sites)} will be gone once all others have settled: in the federation that "
-        f"runs, or with the next: {up_again(folder)}"
-    )

@@ -20,13 +20,21 @@ def roster_command(
 ) -> None:
     at_site = (folder / "site.toml").exists()
     if (key or sign) and not at_site:
-        raise SpecError(f"{folder}: --key and --sign are for a site's own folder")
+        raise SpecError(
+            f"--key and --sign work in the folder of a site, and {folder} is the folder "
+            "of a coordinator"
+        )
     if (members or merge) and at_site:
-        raise SpecError(f"{folder}: --member and --merge are for the coordinator's folder")
+        raise SpecError(
+            f"--member and --merge work in the folder of a coordinator, and {folder} is "
+            "the folder of a site"
+        )
     if key:
         sign_up.new_member(folder, load_place(folder).client)
         found(member=folder / sign_up.MEMBER)
-        return say(f"send {shown(folder / sign_up.MEMBER)} to the coordinator; it holds no secret")
+        return say(
+            f"send {shown(folder / sign_up.MEMBER)} to the coordinator; this file has no secret"
+        )
     server = folder if at_site else FederationFolder(folder).server
     if members:
         _show(sign_up.propose(server, map(sign_up.read_member, members)))
@@ -39,25 +47,33 @@ def roster_command(
 
 
 def _show(roster: Roster) -> None:
-    say("read these words to the other sites by phone; all must have the same:")
+    say(
+        "read these six words to the people at the other sites by phone; all must have "
+        "the same words:"
+    )
     say(f"  {roster.words()}")
     missing = sign_up.unsigned(roster)
     found(words=roster.words(), sites=list(roster.names), unsigned=list(missing))
     for name in roster.names:
         say(f"  {printable(name)}: {'has not signed' if name in missing else 'signed'}")
     if missing:
-        say("nothing is summed until all have: feddcd federation roster SITE_DIR --sign FILE")
+        say(
+            "no sum is possible until all sites have signed; each site signs with: "
+            "feddcd federation roster SITE_DIR --sign FILE"
+        )
 
 
 def verify_job_command(place: Path | FederationFolder) -> None:
     """Of a proof; or of a federation or a study, whose table and roster are looked at, too."""
     file = place if isinstance(place, Path) else place.results / "proof"
     if not file.is_file():
-        raise SpecError(f"{file}: there is no proof; a job of sums leaves one when it is done")
+        raise SpecError(
+            f"there is no proof at {file}; a job in mode sum writes a proof when it ends"
+        )
     try:
         proven = verify_proof(JobProof.read(file))
     except Refused as reason:
-        raise Refused(f"this proof was changed, or is no whole one: {reason}") from None
+        raise Refused(f"this proof was changed, or is not complete: {reason}") from None
     compared = [] if isinstance(place, Path) else _check_beside(place, proven)
     job, result, found_id = proven.proof.job, proven.result, proven.proof.id.hex()
     found(
@@ -73,15 +89,15 @@ def verify_job_command(place: Path | FederationFolder) -> None:
     spent = plural(len(proven.proof.exchanges) - 1, "exchange")
     say(
         f"{spent} for the table and 1 for the counts: signatures, sums, every question, the table "
-        "and its certificate are what they say"
+        "and its certificate are right"
     )
     if not isinstance(place, Path):
-        say(f"these files follow from the proof: {', '.join(compared)}; others were not compared")
+        say(f"these files follow from the proof: {', '.join(compared)}")
         others = not_compared(_table_of(place), compared)
         found(not_compared=others)
-        say(f"  not compared: {', '.join(map(printable, others)) or 'none is there'}")
+        say(f"  feddcd did not compare these files: {', '.join(map(printable, others)) or 'none'}")
     else:
-        say("the table is the one above; no file beside the proof was compared with it")
+        say("the table above follows from the proof; feddcd compared no other files")
 
 
 def _check_beside(folder: FederationFolder, proven: Verified) -> list[str]:
@@ -91,7 +107,7 @@ def _check_beside(folder: FederationFolder, proven: Verified) -> list[str]:
     same = proven.proof.job.plan == plan.to_dict() | {"analysis": plan.analysis}
     found(same_plan=same)
     if not same:
-        say("CAREFUL: the proof is of another plan than the one that is in this folder now")
+        say("CAREFUL: the proof belongs to another plan than the plan that is in this folder now")
     return check_table(proven, _table_of(folder))
 
 
@@ -107,13 +123,19 @@ def verify_training_command(folder: FederationFolder) -> None:
 
     seen = verify(folder)
     found(valid=True, records=seen.records, signed=list(seen.signed), roster=seen.words)
-    say(f"{seen.records} records: the chain, the sums and the model are what they say")
+    say(
+        f"all {seen.records} records are right: each follows from the one before, and "
+        "the sums and the model follow from them"
+    )
     there = lambda *names: [name for name in names if (folder.results / name).exists()]
     others = there("config.toml", "history.csv", "report.html")
     found(compared=there("model.npz", "summary.json"), not_compared=others)
-    say(f"  not compared: {', '.join(others) or 'none is there'}")
+    say(f"  feddcd did not compare these files: {', '.join(others) or 'none'}")
     if not seen.signed:
-        return say("no site signed them: this shows only that the coordinator's files fit together")
-    say("every question, and the certificate in summary.json, are what these sites signed:")
+        return say(
+            "no site signed these records, so this shows only that the files of the "
+            "coordinator fit together"
+        )
+    say("every question, and the certificate in summary.json, follow from what these sites signed:")
     say(f"  {', '.join(map(printable, seen.signed))}")
     say(f"roster: {seen.words}")

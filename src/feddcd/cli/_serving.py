@@ -41,7 +41,7 @@ def serve_command(path: Path) -> None:
     def watch(event: dict[str, Any]) -> None:
         match event["event"]:
             case "serving":
-                say(f"open at {event['address']}; stop it with Ctrl-C")
+                say(f"the coordinator is open at {event['address']}; stop it with Ctrl-C")
             case "enrolled":
                 site = event["site"]
                 say(f"{site} enrolled; next: feddcd federation confirm {again} {site}")
@@ -65,7 +65,10 @@ def study_command(
     found(study=name, folder=study.results, state=state_of(study)["state"])
     if not is_up(folder):
         again = shlex.quote(shown(folder.path))
-        return say(f"it runs as soon as the port is open: feddcd federation serve {again}")
+        return say(
+            "the study runs when the port is open; to open the port: feddcd federation "
+            f"serve {again}"
+        )
     tail = EventTail(study, show_event)
     while follow and state_of(study)["state"] not in ENDS:
         tail.show()
@@ -92,18 +95,21 @@ def site_command(path: Path) -> None:
     news = show_news(place.folder, known_news(place.folder))
     with terminable(), owner_only():
         try:
-            say(f"{place.client}: its log is in {place.folder}")
+            say(f"{place.client}: the logs of this site are in {place.folder}")
             group.start(node(place.folder))
             while True:
                 shown_state = _show_link(place.folder, address, shown_state)
                 news = show_news(place.folder, news)
                 for name in group.dead():
-                    say(f"not connected: {_last_error(group, name)}")
-                    say(f"it is tried again in {REST_S:g} s")
+                    say(f"this site is not connected: {_last_error(group, name)}")
+                    say(f"this site tries again in {REST_S:g} s")
                     time.sleep(REST_S)
                     group.again(name)
                 if hangs(link_of(place.folder), longest):
-                    say("it gave no sign of life for too long, and is started again")
+                    say(
+                        "the program of this site did not react for too long, so "
+                        "feddcd starts it again"
+                    )
                     for name in list(group.running):
                         group.again(name)
                     time.sleep(REST_S)
@@ -129,8 +135,14 @@ def _show_link(folder: Path, address: str, before: tuple[str, str]) -> tuple[str
 def _hint(folder: Path) -> str:
     """Why a coordinator may not know a key: nobody who was let in before has to be confirmed."""
     if (folder / ROSTER).exists():
-        return "this site was let in before: the coordinator may just have started; it tries again"
-    return "a new site waits here until the coordinator confirms it: federation confirm"
+        return (
+            "the coordinator knew this site before. Perhaps the coordinator just started; "
+            "this site tries again"
+        )
+    return (
+        "a new site waits until the person at the coordinator confirms it, with: feddcd "
+        "federation confirm DIR SITE"
+    )
 
 
 def known_news(folder: Path) -> set[str]:
@@ -144,8 +156,8 @@ def show_news(folder: Path, before: set[str]) -> set[str]:
     for id in waiting(folder):
         study, what = about_waiting(folder, id)
         read = f"feddcd federation approve {shlex.quote(str(folder))}"
-        told = f"waits for your decision: {what}{f' of study {study}' if study else ''}"
-        first = ", and compare its six words by phone" if what == LIST else ""
+        told = f"this waits for your decision: {what}{f' of study {study}' if study else ''}"
+        first = ", and compare the six words by phone" if what == LIST else ""
         now.append([told, f"  read it{first}: {read}", *decision_lines(folder, id)])
     for lines in now:
         if lines[-1] not in before:
@@ -157,13 +169,15 @@ def show_news(folder: Path, before: set[str]) -> set[str]:
 def _past(folder: Path) -> list[list[str]]:
     found, came = ended_studies(folder), sorted((folder / "results").glob("*"))
     ended = [[f"study {ended.study} {ended.words()} ({when(time)})"] for time, ended in found]
-    return ended + [[f"the result of study {path.name} came: {path}"] for path in came]
+    return ended + [[f"the result of study {path.name} is here: {path}"] for path in came]
 
 
 def _last_error(group: Group, name: str) -> str:
     log = group.programs[name].log
     lines = [line for line in log.read_text(errors="replace").splitlines() if "ERROR:" in line]
-    return printable(lines[-1].partition("ERROR:")[2].strip()) if lines else f"see {log}"
+    return (
+        printable(lines[-1].partition("ERROR:")[2].strip()) if lines else f"the reason is in {log}"
+    )
 
 
 def _text(job: Path, mode: str, purpose: str) -> str:
@@ -174,12 +188,14 @@ def _text(job: Path, mode: str, purpose: str) -> str:
     values |= {"purpose": check_purpose(purpose)} if purpose else {}
     if not any(name in values for name in parts()):
         if mode:
-            raise SpecError("--mode is for tables; for a training, set answers in the job file")
+            raise SpecError(
+                "--mode works for tables only; for a training, set answers in the job file"
+            )
         return tomli_w.dumps(values)
     plan = load_job(job)
     plan = dataclasses.replace(plan, answers=mode) if mode else plan
     part = ANALYSES[plan.analysis].part
     rest = {name: value for name, value in values.items() if name != part}
     if any(name in parts() for name in rest):
-        raise SpecError(f"{job}: one analysis at a time")
+        raise SpecError(f"{job} has more than one analysis; a study can have only one")
     return tomli_w.dumps(rest | {part: plan.to_dict()})

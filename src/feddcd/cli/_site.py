@@ -40,7 +40,7 @@ def outgoing_command(folder: Path, job: str, ids: list[str], check: bool, log: b
         left, refused, _ = log_of(folder)
         found(left=left, refused=refused, lines=head.lines, hash=head.hash)
         said = f"{plural(left, 'answer')} left, {plural(refused, 'question')} refused"
-        return say(f"{said}; the log has {plural(head.lines, 'line')} and is whole: {head.hash}")
+        return say(f"{said}; the log has {plural(head.lines, 'line')} and is complete: {head.hash}")
     if log or job:
         return _show_log(folder, job)
     if ids:
@@ -51,9 +51,12 @@ def outgoing_command(folder: Path, job: str, ids: list[str], check: bool, log: b
 
 def approve_command(folder: Path, ids: list[str]) -> None:
     named = [any("names and levels" in line for line in _words(folder, id)) for id in ids]
-    _decide(folder, ids, approve, "goes on when it is next asked for")
+    _decide(folder, ids, approve, "is approved; it goes on when the coordinator asks again")
     if any(named):
-        say("these were names alone: the job itself is asked for next, and waits for you again")
+        say(
+            "you approved only the names of columns. The job itself comes next, and "
+            "waits for you again"
+        )
 
 
 def _words(folder: Path, id: str) -> list[str]:
@@ -62,7 +65,7 @@ def _words(folder: Path, id: str) -> list[str]:
 
 
 def deny_command(folder: Path, ids: list[str]) -> None:
-    _decide(folder, ids, deny, "is denied; to change that, approve it")
+    _decide(folder, ids, deny, "is denied; to change your decision, approve it")
 
 
 def _decide(folder: Path, ids: list[str], how: Callable[[Path, str], str], outcome: str) -> None:
@@ -74,7 +77,10 @@ def _decide(folder: Path, ids: list[str], how: Callable[[Path, str], str], outco
         decided.append(how(folder, id))
         say(f"{decided[-1][:SHORT]} {outcome}")
         if (study := about_waiting(folder, decided[-1])[0]) in ended:
-            say(f"study {study} has ended, and nothing is asked now: this holds if it starts again")
+            say(
+                f"study {study} has ended, and nothing is asked now. Your decision "
+                "counts if the coordinator starts the study again"
+            )
     found(decided=decided)
     if not ids:
         show_waiting(folder)
@@ -84,23 +90,28 @@ def pause_command(folder: Path, end: bool) -> None:
     _check_site(folder)
     (resume if end else pause)(folder)
     found(paused=not end)
-    say("this site answers again" if end else "this site answers nothing until: pause --end")
+    if end:
+        return say("the pause has ended: this site answers again")
+    again = f"feddcd federation pause {shlex.quote(shown(folder))} --end"
+    say(f"this site is paused and answers nothing; to end the pause: {again}")
 
 
 def withdraw_command(folder: Path, why: str) -> None:
     """Rows had to leave: the sets of rows of earlier jobs are closed."""
     _check_site(folder)
     if not why.strip():
-        raise SpecError("say in a few words why, for the log: --why 'one patient withdrew consent'")
+        raise SpecError(
+            "give the reason in a few words, for the log: --why 'one patient withdrew consent'"
+        )
     place = load_place(folder)
     count = Memory(place.folder, place.data).retire()
     append(folder, {"withdrawal": why, "closed": count})
     found(closed=count, why=why)
-    say(f"{plural(count, 'set')} of rows closed, and it is in the log.")
+    say(f"{plural(count, 'set')} of rows closed. The log has an entry about it.")
     say(
-        "Take the rows out of the data file, if you have not. Jobs on the rows that are left may be"
+        "Now remove the rows from the data file, if they are still there. The coordinator can start"
     )
-    say("started again. Each waits for a person, who reads that few rows differ from before.")
+    say("the jobs again. Each job waits for a person here, who reads that few rows changed.")
 
 
 def show_waiting(folder: Path) -> None:
@@ -110,9 +121,10 @@ def show_waiting(folder: Path) -> None:
         say("nothing waits")
     for id in ids:
         mark_read(folder, id)
+        file = shown((folder / WAITING / f"{id}.json").resolve())
+        say(f"{id[:SHORT]} waits for your decision. All details are in {file}")
         for line in words_of(folder, id):
             say(printable(line))
-        say(f"{id[:SHORT]} waits; all of it: {shown((folder / WAITING / f'{id}.json').resolve())}")
         for line in decision_lines(Path(shown(folder)), id):
             say(line)
 
@@ -142,7 +154,7 @@ def _show_log(folder: Path, job: str = "") -> None:
         text = told(entry)
         same = last[1] + 1 if text == last[0] else 1
         if same == 2:
-            say("    and again, the same")
+            say("    and the same entry again")
         elif same == 1:
             say(printable(f"{entry['time'][:19].replace('T', ' ')}  {text}"))
         last = text, same
@@ -156,4 +168,4 @@ def is_about(entry: dict, job: str) -> bool:
 
 def _check_site(folder: Path) -> None:
     if not (folder / "site.toml").exists():
-        raise SpecError(f"{folder}: not a site's folder, it has no site.toml")
+        raise SpecError(f"{folder} is not the folder of a site, because it has no site.toml")

@@ -73,7 +73,12 @@ def _facts(held: Mapping[str, Any]) -> list[tuple[str, str]]:
     facts += [("refused", plural(held["refused"], "question"))]
     facts += [("waits for you", "; ".join(held["asked"]) or "nothing")]
     facts += [(f"study {e['study']}", f"{e['how']} ({e['time']})") for e in held["ended"]]
-    facts += [("summed with", held["roster"] or "nobody yet: no list of sites is signed")]
+    facts += [
+        (
+            "summed with",
+            held["roster"] or "no sites yet, because this site has not signed a list of sites",
+        )
+    ]
     return facts + ([("results", ", ".join(held["results"]))] if held["results"] else [])
 
 
@@ -114,8 +119,13 @@ def page_of(held: Mapping[str, Any]) -> str:
 def _serve(path: Path, port: int) -> None:
     token = secrets.token_urlsafe(24)
     with ThreadingHTTPServer(("127.0.0.1", port), handler_of(path, token)) as server:
-        say(f"http://127.0.0.1:{server.server_address[1]}/{token}/ until Ctrl-C")
-        say("whoever on this machine knows this address can read the page: keep it to yourself")
+        say(
+            f"the page is at http://127.0.0.1:{server.server_address[1]}/{token}/ until "
+            "you press Ctrl-C"
+        )
+        say(
+            "every user of this machine who knows this address can read the page, so keep it secret"
+        )
         try:
             server.serve_forever()
         except KeyboardInterrupt:

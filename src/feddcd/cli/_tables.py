@@ -7,6 +7,7 @@ from typing import Any
 from .._errors import SpecError
 from .._files import shown
 from .._settings import read_toml
+from .._text import sentence_list
 from ..data.codebook import load_codebook, read_codebook
 from ..data.conform import read_agreed
 from ..data.frames import no_column
@@ -16,20 +17,20 @@ from ._habits import as_json, found, tables_in
 from ._terminal import note, say, say_lines, warn
 
 LINES = {  # by event: what an administrator should know
-    "greeting": "waiting for the sites",
-    "here": "{here} of {of} sites are here; waiting for {missing}",
+    "greeting": "the coordinator waits for the sites",
+    "here": "{here} of {of} sites are connected; the coordinator waits for {missing}",
     "refused": "refused: {reason}",
     "waiting": "waiting: {reason}",
-    "silent": "no answer from {site}",
+    "silent": "{site} does not answer; the coordinator asks again",
     "each": "{reason}",
     "joined": "{site} joined with {rows} rows",
-    "died": "{program} died and is started again",
-    "enrolled": "{site} enrolled; confirm it",
-    "not enrolled": "enrolment of {site} from {host} refused: {reason}",
-    "confirmed": "{site} is let in",
+    "died": "the program {program} stopped, and feddcd starts it again",
+    "enrolled": "{site} enrolled; call the person there and confirm this site",
+    "not enrolled": "the coordinator refused the enrolment of {site} from {host}: {reason}",
+    "confirmed": "{site} is confirmed",
     "study": "study {study} begins",
-    "study done": "study {study} is done",
-    "study failed": "study {study} failed: {reason}",
+    "study done": "study {study} has ended with a result",
+    "study failed": "study {study} has ended without a result: {reason}",
 }
 
 
@@ -63,9 +64,7 @@ def rows_by_site(file: str, group: str | None, codebook: dict[str, Any]) -> dict
     for told in table.notes:
         warn(told)
     if group is None:
-        raise SpecError(
-            "--group is missing: the column of the table that names the site of each row"
-        )
+        raise SpecError("--group is missing; give the column that names the site of each row")
     if group not in table.frame.columns:
         raise no_column(table.file, group, list(table.frame.columns))
     sites, labels = {}, {}
@@ -73,7 +72,7 @@ def rows_by_site(file: str, group: str | None, codebook: dict[str, Any]) -> dict
         name = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in str(label))
         _check_other(group, str(label), name, labels)
         if name != str(label):
-            say(f"site {str(label)!r} is called {name!r}")
+            say(f"the site {str(label)!r} gets the name {name!r}")
         labels[name] = str(label)
         sites[name] = rows.drop(columns=group)
     return sites
@@ -84,7 +83,7 @@ def _check_other(group: str, label: str, name: str, labels: dict[str, str]) -> N
     for other, whose in labels.items():
         if other.casefold() == name.casefold():
             told = f"two values of {group}, {whose!r} and {label!r}, would both be the site {name}"
-            raise SpecError(f"{told}: rename one")
+            raise SpecError(f"{told}; rename one of the two")
 
 
 def show_event(event: dict[str, Any]) -> None:
@@ -92,6 +91,9 @@ def show_event(event: dict[str, Any]) -> None:
     line = LINES.get(event["event"], "").format_map(event)
     if event["event"] == "retired":
         line = f"{', '.join(event['sites'])} {'expelled' if event['barred'] else 'retired'}"
+    if event["event"] == "job" and (gone := event.get("without")):
+        line = f"the table is made without {sentence_list(gone)}, with the rows of "
+        line += f"{sentence_list(event['sites'])}"
     if event["event"] == "exchange":
         line = "exchange {exchange}: {answered} of {asked} sites answered".format_map(event)
         if event["certified_error"] is not None:
@@ -106,7 +108,7 @@ def show_table(folder: FederationFolder) -> None:
 
     tables = folder.results / ANALYSES[folder.config().plan.analysis].part
     if not (tables / "summary.txt").exists():
-        say(f"no table yet; make it with: {up_again(folder)}")
+        say(f"there is no table yet; to make it: {up_again(folder)}")
     else:
         say_lines((tables / "summary.txt").read_text("utf-8"))
         found(folder=tables, **dict(tables_in(tables)))
@@ -121,6 +123,9 @@ def show_table(folder: FederationFolder) -> None:
     found(refused=[event["reason"] for event in refusals])
     for event in refusals:
         show_event(event)
+    if refusals:
+        say("A site that refused shows its reason with: feddcd federation outgoing SITE_DIR --log")
+        say("After a change at a site, give the same command again: it makes a new table.")
 
 
 def uninvite(folder: FederationFolder, sites: list[str], barred: bool = False) -> None:
@@ -128,11 +133,13 @@ def uninvite(folder: FederationFolder, sites: list[str], barred: bool = False) -
     invited = folder.invited()
     for site in sites:
         if site not in invited:
-            raise SpecError(f"{site!r} is not invited; invited: {', '.join(invited)}")
+            raise SpecError(f"{site!r} is not invited; the invited sites are: {', '.join(invited)}")
         if barred:
             folder.bar([site])
         folder.key(site).unlink()
         withdraw(folder, site)
         folder.note("retired", sites=[site], barred=barred)
         found(sites=sites, expelled=barred)
-        say(f"the next table is without {site}; its key is not let in any more")
+        say(
+            f"{site} is not in the next table, and the coordinator does not accept its key any more"
+        )

@@ -61,7 +61,9 @@ class Database:
             self.close()
             if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
                 raise self._machine(error) from error
-            raise LedgerError(f"cannot open {path}: {error}; does its folder exist?") from error
+            raise LedgerError(
+                f"cannot open {path}: {error}; check that its folder exists"
+            ) from error
         except BaseException:
             self.close()
             raise
@@ -69,7 +71,7 @@ class Database:
     def meta(self, key: str) -> str:
         row = self.first("SELECT value FROM meta WHERE key = ?", key)
         if row is None:
-            raise self.damage(f"its {key} is missing")
+            raise self.damage(f"the part {key!r} is missing")
         return str(row[0])
 
     def first(self, query: str, *values: Any) -> tuple | None:
@@ -92,7 +94,7 @@ class Database:
         """A transaction, durable at its end."""
         connection = self._usable()
         if self._lock is None:
-            raise LedgerError(f"{self.path} is open for reading only")
+            raise LedgerError(f"{self.path} was opened for reading, so nothing can be written")
         self._failed = True  # until COMMIT has returned, whatever interrupts this
         try:
             connection.execute("BEGIN IMMEDIATE")
@@ -106,8 +108,9 @@ class Database:
 
     def damage(self, what: str) -> LedgerError:
         return LedgerError(
-            f"{self.path} is damaged: {what}. Stop the server, remove {self.path.name}-wal and "
-            f"{self.path.name}-shm, and put the latest backup in its place; the sites keep theirs"
+            f"{self.path} is damaged: {what}. Stop the coordinator, remove "
+            f"{self.path.name}-wal and {self.path.name}-shm, and put the latest backup "
+            "in the place of this file. The files of the sites stay as they are"
         )
 
     def close(self) -> None:
@@ -123,14 +126,16 @@ class Database:
         if self._connection is None:
             raise LedgerError(f"{self.path} is closed; open it again")
         if self._failed:
-            raise LedgerError(f"a write of {self.path} failed; start the server again to go on")
+            raise LedgerError(
+                f"feddcd could not write to {self.path}; start the coordinator again to continue"
+            )
         return self._connection
 
     def _create(self, tables: str | None, disk: Disk) -> None:
         if tables is None:
-            raise LedgerError(f"there is no ledger at {self.path}; name the folder that has one")
+            raise LedgerError(f"there is no ledger at {self.path}; give the folder of a training")
         if self.path.with_name(f"{self.path.name}-wal").exists():
-            raise self.damage("its main file is gone, and only the last writes are left")
+            raise self.damage("the file itself is missing, and only the last changes are left")
         save(disk, self.path, _content(tables))
 
     def _check_content(self, connection: sqlite3.Connection) -> None:
@@ -147,22 +152,25 @@ class Database:
     def _check_format(self) -> None:
         if (have := self.meta("format")) != str(FORMAT):
             raise LedgerError(
-                f"{self.path} has format {have}, this feddcd reads {FORMAT}; use the feddcd that "
-                "wrote it"
+                f"{self.path} has the format {have}, and this feddcd reads the format "
+                f"{FORMAT}; use the version of feddcd that wrote the file"
             )
 
     def _refusal(self, error: Exception) -> LedgerError:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in _BUSY:
-            return LedgerError(f"{self.path} is in use by another program; stop it and try again")
+            return LedgerError(
+                f"{self.path} is in use by another program; stop that program and try again"
+            )
         return self._machine(error) if code in _MACHINE else self.damage(str(error))
 
     def _machine(self, error: Exception) -> LedgerError:
         full = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
         why = "the disk is full" if full else str(error)
         return LedgerError(
-            f"cannot use {self.path}: {why}. Nothing is lost: keep it and the files beside it, "
-            "free space or repair the disk, then start the server again"
+            f"cannot use {self.path}: {why}. Nothing is lost: keep this file and the "
+            "files beside it, "
+            "free space or repair the disk, then start the coordinator again"
         )
 
 
@@ -188,5 +196,6 @@ def _lock(path: Path, disk: Disk) -> BinaryIO:
         return disk.lock(lock_file(path))
     except Locked as error:
         raise LedgerError(
-            f"{path} is in use by {error.holder}; a federation has one server: stop that first"
+            f"{path} is in use by {error.holder}. A federation can have only one "
+            "coordinator: stop that process first"
         ) from None

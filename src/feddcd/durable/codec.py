@@ -44,7 +44,9 @@ def pack(meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
     header = _header(_text(meta), plain)
     size = _START.size + len(header) + sum(a.nbytes for a in plain.values()) + _CHECKSUM
     if len(header) > _HEADER or size > LIMIT:
-        raise CodecError(f"{size} bytes with a header of {len(header)}: more than can be packed")
+        raise CodecError(
+            f"the data are too large: {size} bytes, with a header of {len(header)} bytes"
+        )
     start = _START.pack(_MAGIC, VERSION, len(header))
     body = b"".join([start, header, *_contents(plain)])
     return body + hashlib.sha256(body).digest()
@@ -58,7 +60,7 @@ def unpack(data: bytes, most: int = LIMIT) -> tuple[dict[str, Any], dict[str, np
     meta, shapes = _parse_header(bytes(view[_START.size : first]))
     have, need = end - first, sum(_nbytes(*kind) for kind in shapes.values())
     if have != need:
-        raise CodecError(f"holds {have} bytes of arrays, its header announces {need}")
+        raise CodecError(f"it has {have} bytes of arrays, and its header says {need} bytes")
     arrays = {}
     for name, (dtype, shape) in shapes.items():
         after = first + _nbytes(dtype, shape)
@@ -80,14 +82,16 @@ def digest(x: "PyTree") -> str:
 
 def _in_order(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     if odd := [name for name in arrays if not isinstance(name, str)]:
-        raise CodecError(f"an array is named {odd[0]!r}; names are strings")
+        raise CodecError(f"an array has the name {odd[0]!r}, and a name must be a text")
     return {name: _plain(name, arrays[name]) for name in sorted(arrays)}
 
 
 def _plain(name: str, array: np.ndarray) -> np.ndarray:
     array = np.asarray(array)
     if array.dtype not in _NAMES or array.ndim > _DIMENSIONS:
-        raise CodecError(f"{name} is {array.dtype}{array.shape}; allowed are {', '.join(_DTYPES)}")
+        raise CodecError(
+            f"{name} is {array.dtype}{array.shape}, and the allowed types are {', '.join(_DTYPES)}"
+        )
     return np.asarray(array, _DTYPES[_NAMES[array.dtype]], order="C")
 
 
@@ -114,7 +118,7 @@ def _text(meta: Mapping[str, Any]) -> str:
     except (TypeError, ValueError, RecursionError) as error:
         raise CodecError(f"meta is not plain JSON: {error}") from None
     if not same:
-        raise CodecError("meta is not plain JSON: it needs lists, and keys that are strings")
+        raise CodecError("meta is not plain JSON: it may have only lists, and keys that are texts")
     return text
 
 
@@ -125,22 +129,24 @@ def _check_depth(text: str) -> None:
     marks = np.frombuffer(_STRINGS.sub("", text).encode(), np.uint8)
     step = np.isin(marks, (91, 123)).astype(np.int64) - np.isin(marks, (93, 125))
     if np.max(np.cumsum(step), initial=0) > _DEEPEST:
-        raise ValueError(f"lists within lists, more than {_DEEPEST} deep")
+        raise ValueError(f"lists are nested more than {_DEEPEST} times")
 
 
 def _check_frame(data: bytes, most: int) -> int:
     """The length of the header, once magic, version, sizes and checksum are right."""
     if not _START.size + _CHECKSUM <= len(data) <= min(most, LIMIT):
-        raise CodecError(f"{len(data)} bytes are too few or too many")
+        raise CodecError(f"it has {len(data)} bytes, which is too few or too many")
     magic, version, size = _START.unpack_from(data)
     if magic != _MAGIC:
-        raise CodecError("not written by feddcd")
+        raise CodecError("it was not written by feddcd")
     if version != VERSION:
-        raise VersionError(f"has version {version}, this feddcd reads {VERSION}")
+        raise VersionError(
+            f"it has the version {version}, and this feddcd reads the version {VERSION}"
+        )
     if hashlib.sha256(memoryview(data)[:-_CHECKSUM]).digest() != data[-_CHECKSUM:]:
         raise CodecError("its checksum does not match its contents")
     if size > min(_HEADER, len(data) - _START.size - _CHECKSUM):
-        raise CodecError(f"announces a header of {size} bytes")
+        raise CodecError(f"it says that its header has {size} bytes, which is not possible")
     return size
 
 
@@ -159,15 +165,15 @@ def _parse_header(
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise CodecError(f"its header is malformed: {error!r}") from None
     if len(content) != 2 or not all(isinstance(n, str) for n in names) or names != sorted(shapes):
-        raise CodecError("its header is malformed: names out of order, or more than it should hold")
+        raise CodecError("its header is malformed: names are not in order, or there are too many")
     return meta, shapes
 
 
 def _shape(shape: list[int]) -> tuple[int, ...]:
     if not isinstance(shape, list) or any(type(n) is not int or n < 0 for n in shape):
-        raise ValueError(f"a shape of {shape}")
+        raise ValueError(f"the shape {shape} is not possible")
     if len(shape) > _DIMENSIONS or math.prod(max(n, 1) for n in shape) > LIMIT:
-        raise ValueError("a shape that no array can have")
+        raise ValueError("no array can have this shape")
     return tuple(shape)
 
 
@@ -177,6 +183,6 @@ def _nbytes(dtype: np.dtype, shape: tuple[int, ...]) -> int:
 
 def _array(name: str, data: memoryview, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
     if dtype.kind == "b" and np.any(np.frombuffer(data, np.uint8) > 1):
-        raise CodecError(f"{name} is bool, with bytes other than 0 and 1")
+        raise CodecError(f"{name} has true and false only, but some bytes are neither 0 nor 1")
     native = dtype.newbyteorder("=")
     return np.frombuffer(data, dtype).reshape(shape).astype(native)

@@ -55,7 +55,9 @@ class Ledger:
         connect: Callable[..., sqlite3.Connection] = sqlite3.connect,
     ) -> None:
         if federation is None and not readonly:
-            raise LedgerError("a server names its federation; without one open it with readonly")
+            raise LedgerError(
+                "to write a ledger, give the name of its federation; to read it, use readonly"
+            )
         tables = None if readonly else _empty(str(federation))
         path, disk = Path(path).resolve(), disk or Disk()
         self._database = Database(
@@ -65,8 +67,8 @@ class Ledger:
             self.federation = self._database.meta("federation")
             if federation not in (None, self.federation):
                 raise LedgerError(
-                    f"{path} belongs to federation {self.federation!r}, not to {federation!r}; "
-                    "name the folder of this federation"
+                    f"{path} belongs to the federation {self.federation!r}, not to {federation!r}; "
+                    "give the folder of this federation"
                 )
             if not readonly:
                 self.verify()
@@ -79,7 +81,7 @@ class Ledger:
         """Number and hash of the last record; number 0 before the first."""
         seq, _, last = self._database.meta("head").partition(" ")
         if not seq.isdecimal():
-            raise self._database.damage("its head was changed")
+            raise self._database.damage("its last entry was changed")
         return int(seq), last
 
     def append(
@@ -150,10 +152,12 @@ class Ledger:
             if entry.seq != seq:
                 raise self._database.damage(f"record {seq} is missing")
             if entry.previous != previous or not _matches(entry.hash, previous, *entry[1:5]):
-                raise self._database.damage(f"record {seq} breaks the chain")
+                raise self._database.damage(f"record {seq} does not follow from the record before")
             previous = entry.hash
         if self.head != (seq, previous):
-            raise self._database.damage(f"its head is record {self.head[0]}, the last is {seq}")
+            raise self._database.damage(
+                f"the last record should be {self.head[0]}, and it is {seq}"
+            )
 
 
 def _empty(federation: str) -> str:

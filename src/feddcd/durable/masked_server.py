@@ -64,7 +64,7 @@ class MaskedServer:
     @property
     def agreed(self) -> Pact:
         if self.pact is None:
-            raise Refused("the members have not agreed on the training yet")
+            raise Refused("the sites have not agreed on the training yet")
         return self.pact
 
     def seal(self, record: Sealed) -> None:

@@ -44,7 +44,8 @@ def read_vow(saved: tuple[dict[str, Any], Mapping[str, np.ndarray]] | None) -> V
         return None
     if saved[0].get("mode") != MODE:
         raise StateError(
-            "this site takes part in a federation in which answers are seen one by one"
+            "this site takes part in a training in which the coordinator reads the "
+            "answers of each site"
         )
     return Vow(*saved[0]["vow"])
 
@@ -83,7 +84,9 @@ class MaskedSite:
         saved = file.load()
         vow = read_vow(saved)
         if saved is None or vow is None:
-            raise Refused(f"{file.client}: it has not agreed to this training, or lost its file")
+            raise Refused(
+                f"{file.client}: this site did not agree to this training, or lost its state file"
+            )
         self.vow = vow
         if not saved[1]:  # a vow alone
             first = f if joining is None else joining()
@@ -91,7 +94,8 @@ class MaskedSite:
         else:
             if saved[0].get("job", own.pact.identity.hex()) != own.pact.identity.hex():
                 raise Refused(
-                    f"{file.client}: it has answered this job with other nonces of its members"
+                    f"{file.client}: the message has other nonces than the job that "
+                    "this site answered"
                 )
             self.client = _unpack(file.client, own.algorithm, own.like, w, *saved)
 

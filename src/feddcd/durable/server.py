@@ -117,7 +117,7 @@ def read_founding(ledger: Ledger) -> dict[str, Any] | None:
     if first is None:
         return None
     if first.kind != "founded":
-        raise Refused("the ledger does not begin with what was agreed")
+        raise Refused("the ledger does not begin with the settings that the sites agreed on")
     return unpack(first.body)[0]["terms"]
 
 
@@ -170,10 +170,10 @@ def _check_sum(
     for id, expected in zip(record.members, record.digests, strict=True):
         value = arrived(like.value, unpack(kept[id])[1]) if id in kept else None
         if value is None or digest(travelling(value)) != expected:
-            raise Refused(f"record {entry.seq}: the upload of {id} is not the one that was summed")
+            raise Refused(f"record {entry.seq}: the upload of {id} is not the one in the sum")
         values.append(value)
     if digest(mean_of(values, np.asarray(weights))) != digest(record.mean):
-        raise Refused(f"record {entry.seq}: its mean is not that of its uploads")
+        raise Refused(f"record {entry.seq}: the mean does not follow from the uploads")
 
 
 def _check_masked(
@@ -195,7 +195,7 @@ def _check_masked(
         raise Refused(f"record {entry.seq}: {reason}") from None
     same = digest(mean_from(like, parts, sums)) == digest(record.mean)
     if not same or record.members != cohort or record.share != pact.share(round):
-        raise Refused(f"record {entry.seq}: its mean is not that of its uploads")
+        raise Refused(f"record {entry.seq}: the mean does not follow from the uploads")
 
 
 def encode(record: Record) -> bytes:
@@ -256,4 +256,4 @@ def decode(entry: Entry, like: Shapes) -> Record:
         case "retired":
             total = tree.restore(like.conserved, arrays) if meta["moved"] else None
             return Retired(tuple(meta["clients"]), total, meta["barred"])
-    raise Refused(f"record {entry.seq} is of the unknown kind {entry.kind!r}")
+    raise Refused(f"record {entry.seq} has the unknown kind {entry.kind!r}")

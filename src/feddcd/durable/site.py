@@ -25,8 +25,8 @@ from .shapes import Shapes, shapes
 FORMAT = 1
 
 _REPAIR = (
-    "put the latest backup of this file in its place, or have the coordinator retire this site; "
-    "do not go on with an empty file"
+    "put the latest backup in the place of this file, or ask the coordinator to retire "
+    "this site. Do not continue with an empty file"
 )
 
 
@@ -73,8 +73,8 @@ class ClientFile:
             raise StateError(f"cannot read {self.path}: {error}") from error
         if saved is None or saved.incarnation != self.incarnation:
             raise StateError(
-                f"{self.path} was removed or replaced while in use; stop this site, put back the "
-                "file it had, and start it again"
+                f"{self.path} was removed or replaced while this site used it. Stop "
+                "this site, put back the old file, and start the site again"
             )
         return None if saved.content is None else (saved.content, saved.arrays)
 
@@ -98,19 +98,22 @@ class ClientFile:
             return self.disk.lock(lock_file(self.path))
         except Locked as error:
             raise StateError(
-                f"{self.path} is in use by {error.holder}; a site runs once: stop that process "
-                "first, or give this site its own file"
+                f"{self.path} is in use by {error.holder}. A site can run only once: "
+                "stop that process first, or give this site its own file"
             ) from None
         except OSError as error:
-            raise StateError(f"cannot lock {self.path}: {error}; does its folder exist?") from error
+            raise StateError(
+                f"cannot lock {self.path}: {error}; check that its folder exists"
+            ) from error
 
     def _check_usable(self) -> None:
         if self._lock is None:
             raise StateError(f"{self.path} is closed; open it again")
         if self._uncertain:
             raise StateError(
-                f"the last write of {self.path} failed half-way; check the disk, then start the "
-                "site again: it finds the state before or after that write"
+                f"the last change of {self.path} was not finished. Check the disk, then "
+                "start the site again: it continues from the state before or after "
+                "this change"
             )
 
     def _write(self, content: dict[str, Any] | None, arrays: Mapping[str, np.ndarray]) -> None:
@@ -141,19 +144,25 @@ class ClientFile:
         try:
             meta, arrays = unpack(data)
             if (meta["kind"], meta["format"]) != ("client", FORMAT):
-                raise VersionError(f"holds {meta['kind']} of format {meta['format']}, not {FORMAT}")
+                raise VersionError(
+                    f"it has the kind {meta['kind']} and the format {meta['format']}, and this "
+                    f"feddcd reads the kind client and the format {FORMAT}"
+                )
             owner, incarnation = (meta["federation"], meta["client"]), int(meta["incarnation"])
             saved = _Saved(incarnation, meta["content"], arrays)
         except VersionError as error:
             raise StateError(
-                f"{self.path} {error}; start this site with the feddcd that wrote it"
+                f"{self.path} cannot be used: {error}; start this site with the version "
+                "of feddcd that "
+                "wrote the file"
             ) from None
         except (CodecError, KeyError, TypeError, ValueError) as error:
             raise StateError(f"{self.path} is damaged: {error}; {_REPAIR}") from None
         if owner != (self.federation, self.client):
             raise StateError(
-                f"{self.path} belongs to client {owner[1]!r} of federation {owner[0]!r}, not to "
-                f"{self.client!r} of {self.federation!r}; point this site at its own file"
+                f"{self.path} belongs to the site {owner[1]!r} of the federation "
+                f"{owner[0]!r}, not to {self.client!r} of {self.federation!r}; give "
+                "this site its own file"
             )
         return saved
 

@@ -29,6 +29,8 @@ def answer_node(request: bytes, node: Mapping[str, Any], run: Mapping[str, Any])
         place = place_of_node(node, run)
     except (SpecError, OSError, LookupError, ValueError) as error:
         print(f"this site cannot start: {error}", file=sys.stderr, flush=True)  # paths stay here
-        reason = "a site's node config cannot be used; its SuperNode's log says why"
+        reason = (
+            "the settings of a site's SuperNode cannot be used; the log of that SuperNode says why"
+        )
         return pack_message(Refusal("?", reason))
     return answer(request, place)

@@ -16,17 +16,17 @@ MOST_SITES = 200  # that an end names
 ALONE = "federation"  # the name of what federation.toml itself asks for
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 ENDS = {  # by code; a site says no more, as a reason in words could ask about rows
-    "done": "ended with a result, without this site",
+    "done": "ended. It has a result, but without the rows of this site",
     "part": "ended with a result",  # as a site says it that took part
     "refused": "ended without a result",
     "late": "ended without a result: the coordinator waited too long{of}",
-    "sums": "ended without a result: the answers of the sites gave none",
-    "stopped": "ended without a result: the coordinator stopped it",
+    "sums": "ended without a result: no result can be computed from the answers of the sites",
+    "stopped": "ended without a result: the coordinator stopped",
 }
 REFUSALS = {  # by code; a person who denies and a rule that refuses are told alike
-    "rules": "{sites} refused (a rule there, or a person)",
-    "policy": "the policy of {sites} does not allow it",
-    "other": "{sites} could not answer this plan",
+    "rules": "a rule or a person refused at {sites}",
+    "policy": "the policy of {sites} does not allow the job",
+    "other": "this plan does not fit the data or the version of feddcd at {sites}",
 }
 
 
@@ -55,14 +55,18 @@ class StudyEnd(NamedTuple):
             if found := [name for name in names if self.sites[name] == code]:
                 text += f": {told}" if ":" not in text else f"; {told}"
                 text = text.format(sites=sentence_list(found))
-        more = "it can be started again" if self.why == "late" else "nothing more is asked"
+        more = (
+            "the coordinator can start it again"
+            if self.why == "late"
+            else "you have to decide nothing"
+        )
         return f"{text}; {more}"
 
 
 def check_purpose(text: Any) -> str:
     """Of the coordinator's own file."""
     if not isinstance(text, str) or len(text) > MOST_LETTERS or not printable(text) == text:
-        raise SpecError(f"purpose is one line of at most {MOST_LETTERS} letters")
+        raise SpecError(f"purpose must be one line of at most {MOST_LETTERS} letters")
     return text.strip()
 
 

@@ -48,15 +48,18 @@ class Config:
 
             build.check_names(self.spec, absences=True)
         if not self.name or not self.name.isprintable():
-            raise SpecError(f"a federation needs a name, got {self.name!r}")
+            raise SpecError(f"name must be a text that is not empty, got name={self.name!r}")
         if self.spec.tau is not None and self.spec.tau < 2:
             raise SpecError(f"need tau >= 2, got tau={self.spec.tau}")
         if not 0 < self.port < 2**16:
             raise SpecError(f"need 0 < port < 65536, got port={self.port}")
         if self.bind and not _is_address(self.bind):
-            raise SpecError(f"bind is an address of this machine, got bind={self.bind!r}")
+            raise SpecError(f"bind must be an IP address of this machine, got bind={self.bind!r}")
         if self.fewest < 2:
-            raise SpecError(f"a round needs at least 2 uploads, got fewest={self.fewest}")
+            raise SpecError(
+                "fewest must be at least 2, because a round needs 2 uploads; got "
+                f"fewest={self.fewest}"
+            )
         if self.share not in SHARED:
             raise SpecError(f"share is {' or '.join(SHARED)}, not {self.share!r}")
         check_purpose(self.purpose)
@@ -64,7 +67,7 @@ class Config:
             raise SpecError(f"answers is sum or each, not {self.answers!r}")
         if self.answers and self.plan is not None:
             raise SpecError(
-                "answers is a setting of a training; for a table, set answers in its plan"
+                "answers in federation.toml is for a training; for a table, set answers in its plan"
             )
         if self.answers == "sum":
             _check_sums(self.spec)
@@ -95,30 +98,31 @@ def _is_address(text: str) -> bool:
 
 def _check_sums(spec: Spec) -> None:
     if spec.tau is not None and spec.tau < FEWEST:
-        raise SpecError(f"sums are over at least {FEWEST} sites, got tau={spec.tau}")
+        raise SpecError(f"sums need at least {FEWEST} sites in a round, got tau={spec.tau}")
     from ..algorithms.catalogue import get_method
 
     row = get_method(spec.algorithm)
     if "bits" in spec.settings and "bits" not in row.settings:
         raise SpecError(
-            f"{spec.algorithm} cannot use bits in sums: its server would "
-            "have to read the answer of each site"
+            f"{spec.algorithm} cannot use the setting bits in sums, because its "
+            "coordinator would have to read the answer of each site"
         )
     if spec.tau is not None and row.apart:
         raise SpecError(
-            f"{spec.algorithm} in sums needs every site in every round: leave tau out. Sites that "
-            "are new would send another part than the others, and be summed without them"
+            f"{spec.algorithm} in sums needs every site in every round, so remove tau. "
+            "Otherwise the sum would show the parts of sites that are new in a round"
         )
     if not row.in_sums:
         raise SpecError(
-            f"{spec.algorithm} is not trained in sums: its steps cannot be followed to the last "
-            "bits. A regression table is the same in sums"
+            f"{spec.algorithm} cannot be trained in sums, because the sites cannot "
+            "repeat its steps exactly. A regression table can be made in sums, with "
+            "the same result"
         )
 
 
 def load_config(path: Path) -> Config:
     return _read(
-        path, read_toml(path, "; make a federation with: feddcd federation init DIR --sites N")
+        path, read_toml(path, "; to make a federation: feddcd federation init DIR --sites N")
     )
 
 
@@ -128,7 +132,7 @@ def _read(path: Path, values: dict[str, Any]) -> Config:
     try:
         plan = _plan(parts, names) if parts else None
         if "name" not in values:
-            raise SpecError("a federation needs a name, as in name = 'north'")
+            raise SpecError("the setting name is missing; write for example: name = 'north'")
         spec: dict[str, Any] = {"weighting": "samples"}
         spec |= {k: values.pop(k) for k in _OF_SPEC if k in values}
         own = {k: _plain(k, v) for k, v in values.items() if k not in parts}
@@ -139,10 +143,13 @@ def _read(path: Path, values: dict[str, Any]) -> Config:
 
 def load_study(path: Path, federation: Config, study: str) -> Config:
     """What a study says in its own file; where the sites call is the federation's."""
-    values = read_toml(path, "; begin a study with: feddcd federation study")
+    values = read_toml(path, "; to begin a study: feddcd federation study DIR NAME --job job.toml")
     for name in values:
         if name in ("name", "host", "port", "bind"):
-            raise SpecError(f"{path}: {name} is a setting of the federation, not of a study")
+            raise SpecError(
+                f"{path}: {name} is a setting of the federation, so it cannot be in the "
+                "file of a study"
+            )
     kept = {n: getattr(federation, n) for n in ("deadline", "patience", "fewest")}
     kept |= {"host": federation.host, "port": federation.port, "bind": federation.bind}
     kept["share"] = "cohort"  # who took part may see what came of it, unless the study says no
@@ -158,7 +165,7 @@ def _plan(parts: dict[str, Any], names: set[str]) -> Any:
         if name not in known:
             raise SpecError(f"unknown setting {name!r}{nearest(name, {*names, *known})}")
     if len(parts) > 1:
-        raise SpecError(f"one analysis at a time, got {listed(parts)}")
+        raise SpecError(f"a file can have one analysis, and this file has {listed(parts)}")
     return registry.read_part(*next(iter(parts.items())))
 
 

@@ -92,7 +92,9 @@ class FederationFolder:
         try:
             return [] if data is None else [str(name) for name in json.loads(data)["sites"]]
         except (ValueError, LookupError, TypeError):
-            raise FolderError("the names of expelled sites cannot be read", file=BARRED) from None
+            raise FolderError(
+                "the file with the names of expelled sites cannot be read", file=BARRED
+            ) from None
 
     def bar(self, sites: Iterable[str]) -> None:
         self.save(self.server / BARRED, {"sites": sorted({*self.barred(), *sites})})
@@ -147,7 +149,10 @@ def load_place(folder: Path) -> SitePlace:
     """A site from its `site.toml`; relative paths start at its folder."""
     values, path = _site_toml(folder), folder / "site.toml"
     if not values.get("data"):
-        raise SpecError(f"{path}: say where this site's data are, as in data = 'patients.csv'")
+        raise SpecError(
+            f"{path} does not say where the data of this site are; write for example: "
+            "data = 'patients.csv'"
+        )
     id, home = values.get("client-id", folder.name), folder.resolve()
     data, address = home / values["data"], values.get("superlink", "")
     return SitePlace(id, home, data, values.get("label"), _reading(values), address)
@@ -170,7 +175,7 @@ def load_address(folder: Path) -> str:
     """Where the site finds the federation's link, as host:port."""
     address = _site_toml(folder).get("superlink", "")
     if ":" not in address:
-        raise SpecError(f"{folder / 'site.toml'}: need superlink = 'host:port', got {address!r}")
+        raise SpecError(f"{folder / 'site.toml'} needs superlink = 'host:port', got {address!r}")
     return address
 
 
@@ -198,11 +203,11 @@ def _site_toml(folder: Path) -> dict[str, Any]:
     for name, value in values.items():
         if name in LIMITS:
             if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-                raise SpecError(f"{path}: {name} should be a number above 0, got {value!r}")
+                raise SpecError(f"{path}: {name} must be a number above 0, got {value!r}")
             continue
         words = value if name == "na" and isinstance(value, list) else [value]
         if not all(isinstance(word, str) for word in words):
-            raise SpecError(f"{path}: {name} should be text, got {value!r}")
+            raise SpecError(f"{path}: {name} must be a text, got {value!r}")
     return values
 
 

@@ -48,13 +48,17 @@ class FollowedJob:
             self.analysis = ANALYSES[self.plan.analysis]
             agreement = self.analysis.agreement(job.agreement, self.plan)
             if job.plan != self.plan.to_dict() | {"analysis": self.plan.analysis}:
-                raise Refused("its plan is not written as feddcd writes a plan")
+                raise Refused(
+                    "the plan of this job does not have the form in which feddcd writes a plan"
+                )
             if tuple(agreement.sites) != job.cohort or agreement.left_out:
                 raise Refused(
-                    "its agreement is not for the sites of its cohort, or leaves something out"
+                    "the agreement of this job is for other sites, or parts of it are missing"
                 )
             if job.codebook != _codebook(self.plan) or job.mode != "sum":
-                raise Refused("its codebook is not that of its plan, or its mode is not sum")
+                raise Refused(
+                    "the codebook of this job is not the one of its plan, or its mode is not sum"
+                )
             self._replay = Replay(self.analysis, self.plan, agreement, watch)
         except (FeddcdError, ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise Refused(f"the questions of this job cannot be computed: {error}") from None
@@ -82,23 +86,25 @@ class FollowedJob:
     def read(self, question: bytes) -> Any:
         """A question of this exchange, once it is the one that the sums imply; else Refused."""
         if self.question is None:
-            raise Refused("this job has come to its end")
+            raise Refused("this job has ended, so it has no more questions")
         if self.number == 0:
             if question != COUNTS:
-                raise Refused("the first exchange of a job asks for counts, and for nothing else")
+                raise Refused("the first exchange of a job must ask for counts only")
             return None
         try:
             meta, given = unpack(question)
             if meta:
-                raise Refused("the question contains more than a question needs")
+                raise Refused("the question has parts that a question does not have")
             like = self.analysis.stand_in(self.plan, self.agreement)
             if set(given) != set(arrays(self._replay.expected)):
-                raise Refused("parts of the question are missing, or it has too many")
+                raise Refused("the question has missing parts or unknown parts")
             asked = self.analysis.question(given, like)
         except (FeddcdError, LookupError, TypeError, ValueError) as error:
-            raise Refused(f"a question that cannot be read: {error}") from None
+            raise Refused(f"the question cannot be read: {error}") from None
         if why := self.analysis.matches(self._replay.expected, asked):
-            raise Refused(f"a question that does not follow from the sums: {why}")
+            raise Refused(
+                f"the question does not follow from the sums of the exchanges before: {why}"
+            )
         return asked
 
     @property
@@ -109,9 +115,9 @@ class FollowedJob:
     def check_layout(self, layout: Layout) -> None:
         if self.number == 0:
             if [(slot.name, slot.kind) for slot in layout.slots] != [(n, "count") for n in COUNTED]:
-                raise Refused("the answers of the first exchange are counts, and nothing else")
+                raise Refused("the answers of the first exchange must be counts only")
         elif layout != self.layout:
-            raise Refused("the form of the answer is not the one that the question asks for")
+            raise Refused("the answer does not have the form that the question asks for")
 
     def _like(self) -> Any:
         return template(self.analysis, self.plan, self.agreement, self._replay.expected)
@@ -128,7 +134,7 @@ class FollowedJob:
         except (FeddcdError, ArithmeticError):
             raise
         except (LookupError, TypeError, ValueError) as error:
-            raise Refused(f"nothing can be computed from these sums: {error}") from error
+            raise Refused(f"no result can be computed from these sums: {error}") from error
 
     @property
     def dropped(self) -> int:
@@ -141,7 +147,7 @@ def _possible(sums: Mapping[str, np.ndarray], sites: int) -> dict[str, np.ndarra
     most = {"n": np.inf, "dropped": np.inf, "support": sites}
     for name, values in sums.items():
         if not np.all((values >= 0) & (values <= most[name]) & np.isfinite(values)):
-            raise Refused(f"a site did not send counts: the sums of {name} are not possible")
+            raise Refused(f"a site sent wrong counts, so the sums of {name} are not possible")
     return dict(sums)
 
 

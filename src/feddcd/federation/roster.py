@@ -21,9 +21,13 @@ def load_roster(folder: Path) -> Roster:
     try:
         data = Disk().read(path, MOST_BYTES)
     except OSError as error:
-        raise FolderError(f"the roster cannot be read: {error}", file=shown(path)) from None
+        raise FolderError(
+            f"the roster (the list of sites) cannot be read: {error}", file=shown(path)
+        ) from None
     if data is None:
-        raise FolderError("there is no roster, and sums need one", file=shown(path))
+        raise FolderError(
+            "there is no roster (no signed list of sites), and sums need a roster", file=shown(path)
+        )
     try:
         return Roster.from_json(data).check()
     except Refused as reason:

@@ -77,7 +77,7 @@ def read_ask(envelope: Envelope) -> SealedAsk:
         federation = str(envelope.meta["federation"])
         return SealedAsk(federation, nonces, tuple(history), arrays["question"])
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise Refused("a question of training in sums cannot be read") from None
+        raise Refused("a question of a training in sums cannot be read") from None
 
 
 def nonce_envelope(client: str, nonce: SignedNonce) -> Envelope:
@@ -120,11 +120,11 @@ def _bytes(data: bytes) -> np.ndarray:
 
 def _plain(array: np.ndarray) -> bytes:
     if array.dtype != np.uint8 or array.ndim != 1:
-        raise TypeError("bytes were expected")
+        raise TypeError("a part of the message must be bytes")
     return array.tobytes()
 
 
 def _whole(value: Any) -> int:
     if type(value) is not int:
-        raise TypeError("a whole number was expected")
+        raise TypeError("a part of the message must be a whole number")
     return value

@@ -47,7 +47,9 @@ def read_member(path: Path) -> RosterMember:
         pair = (bytes.fromhex(held[part]) for part in ("signing", "agreement"))
         return RosterMember(str(held["name"]), *pair)
     except (OSError, ValueError, LookupError, TypeError):
-        raise FolderError("not the public keys of a site", file=shown(path)) from None
+        raise FolderError(
+            "this file does not have the public keys of a site", file=shown(path)
+        ) from None
 
 
 def read_roster(path: Path) -> Roster:
@@ -89,7 +91,9 @@ def merge(server: Path, paths: Iterable[Path]) -> Roster:
     for path in paths:
         other = read_roster(path)
         if other.digest != roster.digest:
-            raise FolderError("this is another roster than the one proposed", file=shown(path))
+            raise FolderError(
+                "this is not the roster that the coordinator proposed", file=shown(path)
+            )
         roster = Roster(roster.members, roster.signatures | other.signatures)
     save(Disk(), server / ROSTER, roster.to_json())
     return roster

@@ -115,7 +115,9 @@ def study_of_job(folder: FederationFolder, id: str) -> FederationFolder:
     named = [study for study, job in jobs.items() if job and job.startswith(id[:SHORT])]
     if len({jobs[study] for study in named}) != 1:
         known = ", ".join(dict.fromkeys(job for job in jobs.values() if job)) or "none"
-        raise SpecError(f"no job {id!r} here, or more than one; jobs: {known}")
+        raise SpecError(
+            f"{id!r} is not the beginning of exactly one job in this folder; the jobs are: {known}"
+        )
     return named[-1]
 
 
@@ -132,31 +134,34 @@ def _next(folder: FederationFolder, held: Mapping[str, Any]) -> str:
         by_state.setdefault(site["state"], []).append(site["site"])
     at = shlex.quote(shown(folder.path))
     if waits := by_state.get("waits for confirm"):
-        return f"call {waits[0]}, then: feddcd federation confirm {at} {waits[0]}"
+        return f"call the person at {waits[0]}, then: feddcd federation confirm {at} {waits[0]}"
     if not held["sites"]:
-        return f"feddcd federation invite {at} NAME"
+        return f"invite a site: feddcd federation invite {at} NAME"
     if torn := by_state.get(UNREADABLE):
-        return f"feddcd federation invite {at} {torn[0]}"
+        return f"invite {torn[0]} again: feddcd federation invite {at} {torn[0]}"
     if not held["open"]:
         return f"open the port: feddcd federation serve {at}"
     if ended := by_state.get("invitation ended"):
-        return f"feddcd federation invite {at} {ended[0]}"
+        return f"invite {ended[0]} again: feddcd federation invite {at} {ended[0]}"
     if invited := by_state.get("invited"):
         return f"wait until {', '.join(invited)} enrol with their invitations"
     if away := by_state.get("not connected"):
-        return f"ask {', '.join(away)} to start: feddcd federation site"
+        return (
+            f"ask the people at {', '.join(away)} to start their site: feddcd federation "
+            "site SITE_DIR"
+        )
     running = [s["study"] for s in held["studies"] if s["state"] in ("running", "wanted")]
     if running:
         return f"wait for {running[0]}: {_waits(folder, running[0])}"
     if len(by_state.get("connected", ())) < FEWEST:
-        return f"invite more sites: sums need {FEWEST}"
-    return f"feddcd federation study {at} NAME --job job.toml"
+        return f"invite more sites, because sums need at least {FEWEST} sites"
+    return f"start a study: feddcd federation study {at} NAME --job job.toml"
 
 
 def _waits(folder: FederationFolder, study: str) -> str:
     name = "" if study == "federation.toml" else study
     heard = study_status(folder.of_study(name))["heard"]
-    return heard[-1] if heard else "it is at work"
+    return heard[-1] if heard else "it runs"
 
 
 def site_status(folder: Path) -> dict[str, Any]:
@@ -211,14 +216,17 @@ def _roster(folder: Path) -> str | None:
 def _next_at_site(folder: Path, held: Mapping[str, Any]) -> str:
     at = shlex.quote(shown(folder))
     if held["paused"]:
-        return f"this site is paused; to answer again: feddcd federation pause {at} --end"
+        return f"this site is paused; to end the pause: feddcd federation pause {at} --end"
     if held["waits"]:
-        return f"decide on what waits: feddcd federation approve {at}"
+        return f"decide about the jobs that wait for you: feddcd federation approve {at}"
     if held["state"] == "down":
-        return f"start it: feddcd federation site {at}"
+        return f"start this site: feddcd federation site {at}"
     if held["state"] == "connecting" and UNKNOWN in held["why"]:
         words = enrolment_words(folder)
-        return f"call the coordinator, who has to confirm these words: {words}"
+        return f"call the person at the coordinator, who has to confirm these words: {words}"
     if held["state"] == "connecting":
-        return "wait; if it lasts, ask the coordinator whether its port is open"
-    return "nothing: this site answers when it is asked"
+        return (
+            "wait a minute. If there is still no connection, ask the person at the "
+            "coordinator whether the port is open"
+        )
+    return "you have nothing to do: this site answers when the coordinator asks"

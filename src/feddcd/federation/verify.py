@@ -39,7 +39,7 @@ class Verified(NamedTuple):
             f"{site}: signed the roster, a nonce for this job, and {answers} masked answers "
             "(the counts, and one for each exchange)"
             if site in job.cohort
-            else f"{site}: signed the roster; it takes no part in this job"
+            else f"{site}: signed the roster, and takes no part in this job"
             for site in roster.names
         ]
 
@@ -57,9 +57,11 @@ def verify_proof(proof: JobProof) -> Verified:
     except Refused as reason:
         raise Refused(f"exchange {follow.number}: {reason}") from None
     except (FeddcdError, ArithmeticError) as error:
-        raise Refused(f"exchange {follow.number}: no question follows from it: {error}") from None
+        raise Refused(
+            f"exchange {follow.number}: no next question follows from these sums: {error}"
+        ) from None
     if follow.result is None:
-        raise Refused("the proof ends before the job does")
+        raise Refused("the proof ends before the end of the job")
     result: Any = follow.result
     return Verified(proof, result.with_sites({"all": follow.dropped}, {}), tuple(sums))
 
@@ -68,7 +70,7 @@ def check_table(found: Verified, table: Path) -> list[str]:
     """The table that lies beside a proof, and what lies beside that, follows from the proof, to the
     last digits; what is not there is not looked at. The names of what was compared."""
     if not table.is_file():
-        raise Refused(f"{table.name} is not there: nothing shows what the proof is of")
+        raise Refused(f"{table.name} is missing, so the proof cannot be compared with a table")
     compared = []
     with TemporaryDirectory() as folder:
         for path in found.result.write(Path(folder)):
@@ -80,7 +82,7 @@ def check_table(found: Verified, table: Path) -> list[str]:
                 continue
             if not written.is_file() or not same(written, path):
                 told = "it was changed"
-                raise Refused(f"{path.name} is not the one that follows from the proof: {told}")
+                raise Refused(f"{path.name} does not follow from the proof: {told}")
             compared.append(path.name)
     return compared
 
@@ -160,7 +162,7 @@ def _same_model(written: Path, own: Path) -> bool:
 def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Of a name that is there twice one program reads the first, another one the last."""
     if len(made := dict(pairs)) < len(pairs):
-        raise ValueError("a name is there twice")
+        raise ValueError("a name occurs twice")
     return made
 
 
@@ -182,5 +184,5 @@ def _near(a: Any, b: Any) -> bool:
 def check_roster(found: Verified, roster: Roster) -> None:
     """The proof is of the sites that this folder knows, with the keys that it knows."""
     if found.proof.roster.digest != roster.digest:
-        told = f"its six words are {found.proof.roster.words()}"
-        raise Refused(f"the proof is of another roster than the one in this folder: {told}")
+        told = f"the six words of its roster are {found.proof.roster.words()}"
+        raise Refused(f"the proof belongs to another roster than the roster in this folder: {told}")

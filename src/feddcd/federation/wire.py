@@ -62,7 +62,10 @@ def unpack_message(data: bytes, most: int = LIMIT) -> Envelope:
     version, kind = meta.pop("version", None), meta.pop("kind", None)
     if version != VERSION or not isinstance(kind, str):
         said = version if isinstance(version, int | float) else "another kind"
-        raise Refused(f"a message of version {said}; this feddcd speaks version {VERSION}")
+        raise Refused(
+            f"the message has the version {said}, and this feddcd reads version "
+            f"{VERSION}; install the same feddcd at all sites and at the coordinator"
+        )
     return Envelope(kind, meta, arrays)
 
 

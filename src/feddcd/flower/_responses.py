@@ -34,8 +34,8 @@ class Clock:
             return ""
         off = f"{abs(self.ahead):.0f} s {'ahead of' if self.ahead > 0 else 'behind'}"
         return (
-            f"this machine's clock is {off} the coordinator's; a site may be {fast} s ahead and "
-            f"{slow} s behind. Set both clocks, as with NTP"
+            f"this machine's clock is {off} the coordinator's clock. A site may be at most "
+            f"{fast} s ahead and {slow} s behind. Set both clocks, for example with NTP"
         )
 
 
@@ -43,7 +43,8 @@ def bound(response: httpx.Response, largest: int = LARGEST) -> None:
     """Stops reading an answer that is too large, or packed."""
     if response.headers.get("content-encoding", "identity") != "identity":
         raise httpx.DecodingError(
-            "the SuperLink sent a compressed answer, which was not asked for",
+            "the SuperLink sent a compressed answer, and this site does not read "
+            "compressed answers",
             request=response.request,
         )
     response.stream = _Bounded(response.stream, largest)

@@ -64,11 +64,16 @@ class Answering:
         theirs.close()
         try:
             if not mine.poll(self._seconds):
-                raise Overrun(f"it would take longer than {self._seconds:g} s")
+                raise Overrun(
+                    f"the answer would take longer than {self._seconds:g} s "
+                    "(answer_seconds in site.toml)"
+                )
             return mine.recv()
         except EOFError:
             process.join()
-            raise Ended(f"its process ended with {process.exitcode}") from None
+            raise Ended(
+                f"the process that computes the answer ended with the code {process.exitcode}"
+            ) from None
         finally:
             process.kill()
             process.join()

@@ -56,6 +56,10 @@ from .answering import Ended, Overrun, Packed, packed
 UNREAD = 3  # lines in a minute about messages that cannot be read
 PARTS = 10_000  # of one message
 SOONEST_S, LATEST_S = 0.2, 2.0  # between two looks for a message
+UNKNOWN = (
+    "the coordinator does not know the key of this site (perhaps nobody confirmed this site yet), "
+    "or another program uses this key"
+)
 PATIENCE_S = 30.0  # until a node that is not let in gives up
 Say = Callable[[str], None]
 Answerer = Callable[[str, dict[str, bytes]], Packed]
@@ -112,15 +116,14 @@ class SiteNode:
                 answer = self._patiently(self._client.ActivateNode, request)
                 break
             except httpx.HTTPStatusError as error:
-                why = "it does not know the key of this site (not confirmed yet?), or it is in use"
-                self._tell("connecting", why)
+                self._tell("connecting", why := UNKNOWN)
                 if time.monotonic() > until:
                     raise _errors.FlowerError(
-                        f"{self._address} does not let this site in: {why} ({_reason(error)})"
+                        f"{self._address} does not accept this site: {why} ({_reason(error)})"
                     ) from None
             time.sleep(LATEST_S)
         self._node = Node(node_id=answer.node_id)
-        self._say(f"let in by {self._address}, as node {self._node.node_id}")
+        self._say(f"{self._address} accepted this site, as node {self._node.node_id}")
         if said := self.clock.problem():
             self._say(f"WARNING: {said}")
 
@@ -139,7 +142,7 @@ class SiteNode:
                 self._handle(*_first(pulled))
             except (httpx.HTTPStatusError, ObjectPullError, ObjectPushError) as error:
                 self._check(error)
-                self._say(f"a message was given up: {_reason(error)}")
+                self._say(f"this site could not answer a message: {_reason(error)}")
             except (Malformed, TooLarge) as error:
                 self._pass_by(error)
             pause = SOONEST_S
@@ -148,10 +151,8 @@ class SiteNode:
     def _pass_by(self, error: Exception) -> None:
         """What the link says cannot be read: it may say it again and again."""
         if (before := self._lines.let()) is not None:
-            self._say(
-                f"ERROR: a message was given up, as it cannot be read: {_reason(error)}{before}"
-            )
-            self._note("a message could not be read", _reason(error))
+            self._say(f"ERROR: this site could not read a message: {_reason(error)}{before}")
+            self._note("this site could not read a message", _reason(error))
         time.sleep(LATEST_S)
 
     def _handle(self, message: Message, tree: ObjectTree) -> None:
@@ -163,11 +164,11 @@ class SiteNode:
             self._tell("answering", "")
             reply = self.answering(id, parts)
         except (TooLarge, Overrun) as error:
-            self._say(f"ERROR: a question was not answered: {error}")
-            self._note("a question was not answered", str(error))
+            self._say(f"ERROR: this site did not answer a question: {error}")
+            self._note("this site did not answer a question", str(error))
             reply = self._refusal(message, str(error))
         except Ended as error:
-            self._say(f"ERROR: a question was not answered: {error}")
+            self._say(f"ERROR: this site did not answer a question: {error}")
             failed = Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, "no answer")
             reply = packed(Message(failed, reply_to=message))
         self._push(run, reply, time.monotonic() - began)
@@ -180,17 +181,19 @@ class SiteNode:
         what = _read(run_from_proto, told.run)
         name = printable(f"{what.fab_id} {what.fab_version}"[:200])
         self._say(
-            f"run {run}, bundle {name}: answered by feddcd {version('feddcd')} of this machine"
+            f"run {run}, bundle {name}: feddcd {version('feddcd')} of this machine answers it"
         )
         if what.fab_id != BUNDLE:
             story = f"run {run} came with the bundle {name}, sha256 {printable(what.fab_hash[:64])}"
-            self._note("code from outside was not fetched and not run", story)
+            self._note("this site did not fetch and did not run code from outside", story)
         self._runs.add(run)
 
     def _pull(self, run: int, tree: ObjectTree) -> dict[str, bytes]:
         ids = list({part.object_id for part in iterate_object_tree(tree)})
         if len(ids) > PARTS:
-            raise TooLarge(f"the question has {len(ids)} parts, at most {PARTS} are taken")
+            raise TooLarge(
+                f"the question has {len(ids)} parts, and this site takes at most {PARTS}"
+            )
         patient = lambda call: lambda request: self._patiently(call, request)
         fetch = make_pull_object_fn_protobuf(patient(self._client.PullObject), self._node, run)
         sizes: list[int] = []
@@ -232,18 +235,18 @@ class SiteNode:
                 self._check(error)
                 if error.response.status_code not in (502, 503, 504):
                     raise
-                why = f"it says {error.response.status_code}"
+                why = f"it answers with the HTTP status {error.response.status_code}"
             except ValueError as error:  # bytes that are no message of Flower's
                 raise Malformed(str(error)) from error
             except httpx.TransportError as error:
                 why = str(error)
                 if "CERTIFICATE_VERIFY_FAILED" in why:
                     raise _errors.FlowerError(
-                        f"{self._address} is not whom this site expects: {why}"
+                        f"{self._address} is not the coordinator that this site knows: {why}"
                     ) from None
             self._tell("connecting", why)
             if not told:
-                self._say(f"no connection to {self._address} ({why}); trying again")
+                self._say(f"this site has no connection to {self._address} ({why}) and tries again")
                 told = True
             time.sleep(pause)
             pause = min(1.5 * pause, 5 * LATEST_S)
@@ -251,8 +254,8 @@ class SiteNode:
     def _check(self, error: Exception) -> None:
         """Whether the link believes who this is."""
         if isinstance(error, httpx.HTTPStatusError) and error.response.status_code == 401:
-            why = self.clock.problem() or "its key or its number is not known there"
-            raise _errors.FlowerError(f"{self._address} does not let this site in: {why}") from None
+            why = self.clock.problem() or "the coordinator knows neither its key nor its number"
+            raise _errors.FlowerError(f"{self._address} does not accept this site: {why}") from None
 
     def _beat(self) -> bool:
         beat = HEARTBEAT_DEFAULT_INTERVAL
@@ -272,7 +275,7 @@ class SiteNode:
 def _first(pulled: PullMessagesResponse) -> tuple[Message, ObjectTree]:
     heads, trees = pulled.messages_list, pulled.message_object_trees
     if len(heads) != len(trees):
-        raise Malformed(f"{len(heads)} messages with {len(trees)} lists of their parts")
+        raise Malformed(f"the SuperLink sent {len(heads)} messages and {len(trees)} lists of parts")
     return _read(message_from_proto, heads[0]), trees[0]
 
 

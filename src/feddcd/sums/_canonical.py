@@ -19,13 +19,13 @@ def canonical(value: Any) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise SpecError("a text has a letter that is not whole") from None
+        raise SpecError("a text has a character that is not complete") from None
 
 
 def parse(data: bytes, most: int) -> Any:
     """The inverse: what is not written as `canonical` writes it is refused."""
     if len(data) > most:
-        raise Refused(f"a text of {len(data):,} bytes is longer than {most:,}")
+        raise Refused(f"a text of {len(data):,} bytes, which is more than the limit of {most:,}")
     try:
         value = json.loads(data.decode())
         same = canonical(value) == data
@@ -52,16 +52,16 @@ def _check(value: Any, depth: int) -> None:
     if isinstance(value, dict):
         for name, inner in value.items():
             if type(name) is not str:
-                raise SpecError(f"a name should be a text, got {name!r}")
+                raise SpecError(f"a name must be a text, got {name!r}")
             _check(inner, depth + 1)
     elif isinstance(value, list | tuple):
         for inner in value:
             _check(inner, depth + 1)
     elif type(value) is int:
         if abs(value) >= LARGEST_INTEGER:
-            raise SpecError("a whole number is beyond 64 bits")
+            raise SpecError("a whole number does not fit into 64 bits")
     elif isinstance(value, float):
         if not math.isfinite(value):
-            raise SpecError(f"a number should be finite, got {value}")
+            raise SpecError(f"a number must be finite, got {value}")
     elif not (value is None or type(value) in (str, bool)):
         raise SpecError(f"a value of type {type(value).__name__} cannot be written as JSON")

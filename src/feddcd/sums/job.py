@@ -54,23 +54,23 @@ class Job:
         values = parse(data, MOST_BYTES)
         names = set(cls.__dataclass_fields__)
         if not isinstance(values, dict) or set(values) != names:
-            raise Refused(f"a job has {', '.join(sorted(names))}, and nothing else")
+            raise Refused(f"a job must have exactly these parts: {', '.join(sorted(names))}")
         kinds = {"plan": dict, "agreement": dict, "cohort": list}
         for name, value in values.items():
             if type(value) is not kinds.get(name, str):
-                raise Refused(f"{name} of a job has another type than expected")
+                raise Refused(f"the part {name} of the job has a wrong type")
         values["cohort"] = tuple(values["cohort"])
         return cls(**values)
 
     def check(self, roster: Roster) -> "Job":
         """Refused unless it fits the roster."""
         if self.mode not in MODES:
-            raise Refused(f"the mode of a job is one of {', '.join(MODES)}")
+            raise Refused(f"the mode of a job must be one of {', '.join(MODES)}")
         if self.roster != roster.digest.hex():
-            raise Refused("a job is for another roster")
+            raise Refused("the job is for another roster (another list of sites)")
         fewest = FEWEST if self.mode == "sum" else 1
         if roster.cohort(self.cohort, fewest) != self.cohort:
-            raise Refused("the cohort of a job is not in order")
+            raise Refused("the names in the cohort of the job are not in order")
         return self
 
 
@@ -89,7 +89,7 @@ def job_id(job: Job, roster: Roster, nonces: Mapping[str, SignedNonce]) -> bytes
     """32 bytes. Refused unless every site of the cohort, and no other, has signed a nonce."""
     job.check(roster)
     if set(nonces) != set(job.cohort):
-        raise Refused("a job needs a nonce of each site of its cohort, and no other")
+        raise Refused("the job must have a nonce of each site of its cohort, and of no other site")
     fields = []
     for name in job.cohort:
         nonce, signature = nonces[name]
@@ -98,7 +98,7 @@ def job_id(job: Job, roster: Roster, nonces: Mapping[str, SignedNonce]) -> bytes
         try:
             signing.verify_nonce(roster[name].signing, job.digest, nonce, signature)
         except Refused:
-            raise Refused(f"the nonce of {name} is not signed by {name}") from None
+            raise Refused(f"the signature of the nonce of {name} is not from {name}") from None
         check_agreement(nonce, f"the nonce of {name}")
         fields += [name.encode(), nonce]
     if len({nonces[name].nonce for name in job.cohort}) < len(job.cohort):

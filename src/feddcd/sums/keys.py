@@ -46,7 +46,9 @@ class SiteKeys:
     def save(self, path: Path, disk: Disk | None = None) -> None:
         """Never over another file: keys that are lost cannot be made again."""
         if path.exists():
-            raise FolderError("there are keys already, and they are not replaced", file=shown(path))
+            raise FolderError(
+                "there are already keys, and feddcd does not replace them", file=shown(path)
+            )
         lines = (FORM, self.signing.private_bytes_raw().hex())
         lines += (self.agreement.private_bytes_raw().hex(), "")
         save(disk or Disk(), path, "\n".join(lines).encode())
@@ -61,7 +63,7 @@ class SiteKeys:
         except (OSError, ValueError) as reason:
             if isinstance(reason, FolderError):
                 raise
-            told = getattr(reason, "strerror", None) or "not a file of keys"
+            told = getattr(reason, "strerror", None) or "this is not a file of keys"
             raise FolderError(f"the keys cannot be read: {told}", file=shown(path)) from None
         try:
             form, signing, agreement, end = lines
@@ -69,7 +71,7 @@ class SiteKeys:
                 raise ValueError
             pair = bytes.fromhex(signing), bytes.fromhex(agreement)
         except ValueError:
-            raise FolderError("not a file of keys", file=shown(path)) from None
+            raise FolderError("this is not a file of keys", file=shown(path)) from None
         return cls(
             Ed25519PrivateKey.from_private_bytes(pair[0]),
             X25519PrivateKey.from_private_bytes(pair[1]),
@@ -83,7 +85,7 @@ def _no_link(path: str, flags: int) -> int:
 
 def _check_private(state: os.stat_result, path: Path) -> None:
     if not stat.S_ISREG(state.st_mode):
-        raise FolderError("not a file of keys", file=shown(path))
+        raise FolderError("this is not a file of keys", file=shown(path))
     if os.name == "posix" and stat.S_IMODE(state.st_mode) & 0o077:
         raise FolderError(
             "others may read or change these keys; run chmod 600 on the file", file=shown(path)

@@ -48,13 +48,13 @@ class Layout:
     def __init__(self, slots: Iterable[Slot]):
         self.slots = tuple(slots)
         if not 0 < len(self.slots) <= MOST_SLOTS:
-            raise SpecError(f"an answer has 1 to {MOST_SLOTS} parts, got {len(self.slots)}")
+            raise SpecError(f"an answer must have 1 to {MOST_SLOTS} parts, got {len(self.slots)}")
         for slot in self.slots:
             _check(slot)
         if len({slot.name for slot in self.slots}) < len(self.slots):
-            raise SpecError("an answer has a part twice")
+            raise SpecError("an answer has the same part twice")
         if not 0 < sum(slot.words for slot in self.slots) < MOST_WORDS:
-            raise SpecError(f"an answer has 1 to {MOST_WORDS:,} words")
+            raise SpecError(f"an answer must have 1 to {MOST_WORDS:,} words")
         wide = [slot for slot in self.slots if slot.kind == "sum"]
         self.numbers = sum(slot.size for slot in wide)
         self.ordered = (*wide, *(slot for slot in self.slots if slot.kind != "sum"))
@@ -114,7 +114,7 @@ class Layout:
 
     def check(self, words: np.ndarray) -> np.ndarray:
         if words.dtype != np.uint64 or words.shape != (self.words,):
-            raise Refused(f"an answer should have {self.words} words of 64 bits")
+            raise Refused(f"an answer must have {self.words} words of 64 bits")
         return words
 
     def to_bytes(self, words: np.ndarray) -> bytes:
@@ -122,7 +122,7 @@ class Layout:
 
     def from_bytes(self, data: bytes) -> np.ndarray:
         if len(data) != 8 * self.words:
-            raise Refused(f"an answer should have {8 * self.words} bytes, got {len(data)}")
+            raise Refused(f"an answer must have {8 * self.words} bytes, got {len(data)}")
         return np.frombuffer(data, "<u8").astype(np.uint64)
 
     def to_json(self) -> bytes:
@@ -139,20 +139,20 @@ class Layout:
 def _slot(item: Any) -> Slot:
     name, kind, shape, grid = item
     if not (isinstance(shape, list) and isinstance(grid, list)):
-        raise SpecError("a shape and a grid are lists")
+        raise SpecError("a shape and a grid must be lists")
     return Slot(name, kind, tuple(shape), Grid(*grid) if grid else None)
 
 
 def _check(slot: Slot) -> None:
     if not (isinstance(slot.name, str) and 0 < len(slot.name) <= LONGEST_NAME):
-        raise SpecError(f"a part has a name of 1 to {LONGEST_NAME} letters")
+        raise SpecError(f"the name of a part must have 1 to {LONGEST_NAME} letters")
     if slot.kind not in KINDS:
-        raise SpecError(f"a part is one of {', '.join(KINDS)}")
+        raise SpecError(f"the kind of a part must be one of {', '.join(KINDS)}")
     sizes = isinstance(slot.shape, tuple) and all(type(n) is int for n in slot.shape)
     if not (sizes and len(slot.shape) <= 4 and all(0 <= n < MOST_WORDS for n in slot.shape)):
-        raise SpecError("a part has at most four axes, of ordinary length")
+        raise SpecError("a part may have at most four axes, and no axis may be too long")
     if (slot.kind == "max") != (slot.grid is not None):
-        raise SpecError("a grid belongs to the kind max, and to no other")
+        raise SpecError("only a part of the kind max may have a grid, and it must have one")
     if slot.grid is not None:
         slot.grid.check()
 
@@ -161,7 +161,7 @@ def _encode(slot: Slot, x: np.ndarray) -> np.ndarray:
     if slot.grid is not None:
         return levels.encode(x, slot.grid).ravel()
     if not np.all((np.abs(x) <= LARGEST_COUNT) & (x == np.rint(x))):
-        raise DataError(f"{slot.name} is no whole number, or a very large one")
+        raise DataError(f"{slot.name} is not a whole number, or is too large")
     return x.astype(np.int64).view(np.uint64)
 
 

@@ -34,9 +34,9 @@ class Grid(NamedTuple):
     def check(self) -> "Grid":
         whole = all(type(part) is int for part in self)
         if not (whole and 1 <= self.steps <= MOST_STEPS):
-            raise SpecError(f"a grid has 1 to {MOST_STEPS} steps")
+            raise SpecError(f"a grid must have 1 to {MOST_STEPS} steps")
         if not -FURTHEST <= self.low < self.high <= FURTHEST:
-            raise SpecError(f"a grid lies between 2^-{FURTHEST} and 2^{FURTHEST}")
+            raise SpecError(f"a grid must be between 2^-{FURTHEST} and 2^{FURTHEST}")
         return self
 
 

@@ -33,9 +33,9 @@ def context(
 ) -> bytes:
     """What the masks of one exchange depend on; `job` is its id, with all sites' nonces in it."""
     if not (isinstance(job, bytes) and len(job) == CTX):
-        raise SpecError(f"the id of a job has {CTX} bytes")
+        raise SpecError(f"the id of a job must have {CTX} bytes")
     if type(exchange) is not int or not 0 <= exchange < MOST_EXCHANGES:
-        raise SpecError("an exchange has a number from 0 on")
+        raise SpecError("the number of an exchange must be 0 or more")
     names = framed("cohort", *(name.encode() for name in roster.cohort(cohort)))
     number = exchange.to_bytes(8, "big")
     return digest("feddcd-sum-2", roster.digest, names, job, number, question)
@@ -54,12 +54,12 @@ def masked(
     `me`. The chain is that of the exchange that `ctx` is of."""
     chosen = roster.cohort(cohort)
     if me not in chosen:
-        raise Refused("this site is not in the cohort")
+        raise Refused("this site is not in the cohort of the job")
     if len(ctx) != CTX:
-        raise SpecError(f"a context has {CTX} bytes")
+        raise SpecError(f"a context must have {CTX} bytes")
     others = [name for name in chosen if name != me]
     if not {OWN, *others} <= set(chain.keys):
-        raise Refused("this site has no keys for a site of the cohort")
+        raise Refused("this site does not have the mask keys for a site of the cohort")
     streams = [_stream(mask_key(chain, other, layout, ctx)) for other in others]
     words = _redrawn(layout.check(words), layout, chain, ctx)
     sent, wide, room = np.empty_like(words), WORDS * layout.numbers, bytearray(CHUNK)

@@ -71,21 +71,21 @@ class JobProof:
         looked at by `check`."""
         rest = _Bytes(data)
         if rest.take(len(MAGIC)) != MAGIC:
-            raise Refused("this is no proof, or one of another version")
+            raise Refused("this is not a proof, or a proof of another version of feddcd")
         roster = Roster.from_json(rest.text())
         job = Job.from_json(rest.text()).check(roster)
         pair = lambda size: (rest.take(size), rest.take(SIGNATURE))
         nonces = {name: SignedNonce(*pair(NONCE)) for name in job.cohort}
         number, exchanges = rest.number(), []
         if number > MOST_EXCHANGES:
-            raise Refused(f"a proof has at most {MOST_EXCHANGES:,} exchanges")
+            raise Refused(f"a proof may have at most {MOST_EXCHANGES:,} exchanges")
         for _ in range(number):
             question, layout = rest.text(), Layout.from_json(rest.text())
             size = 8 * layout.words
             answers = {name: SignedAnswer(*pair(size)) for name in job.cohort}
             exchanges.append(ProvenExchange(question, layout, answers))
         if rest.left:
-            raise Refused("a proof has more bytes after its end")
+            raise Refused("the proof has more bytes after its end")
         return cls(roster, job, nonces, tuple(exchanges))
 
     def check(self) -> "JobProof":
@@ -111,7 +111,7 @@ class JobProof:
         except OSError as reason:
             raise Refused(f"the proof cannot be read: {reason.strerror or reason}") from None
         if data is None:
-            raise Refused("there is no proof")
+            raise Refused("there is no file with a proof")
         return cls.from_bytes(data)
 
 
@@ -122,7 +122,9 @@ def check_exchange(
     id."""
     ctx = context(roster, job.cohort, identity, number, exchange.question)
     if set(exchange.answers) != set(job.cohort):
-        raise Refused("an exchange needs the answer of each site of its cohort, and no other")
+        raise Refused(
+            "an exchange must have the answer of each site of the cohort, and of no other site"
+        )
     layout, vectors = exchange.layout, []
     for name in job.cohort:
         words, signature = exchange.answers[name]
@@ -146,7 +148,7 @@ class _Bytes:
 
     def take(self, size: int) -> bytes:
         if size > self.left:
-            raise Refused("a proof ends too early")
+            raise Refused("the proof ends too early, so it was cut short")
         self.at += size
         return bytes(self.data[self.at - size : self.at])
 

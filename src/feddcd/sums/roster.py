@@ -51,10 +51,13 @@ class Roster:
         self.members = tuple(sorted(given, key=lambda member: member.name))
         self.signatures = dict(signatures)
         if not 0 < len(self.members) <= MOST_SITES:
-            raise Refused(f"a roster has 1 to {MOST_SITES} sites, got {len(self.members)}")
+            raise Refused(f"a roster must have 1 to {MOST_SITES} sites, got {len(self.members)}")
         _check_distinct(self.members)
         if unknown := set(self.signatures) - set(self.names):
-            raise Refused(f"{printable(min(unknown))} has signed the roster and is not in it")
+            raise Refused(
+                f"the roster has a signature of {printable(min(unknown))}, which is not "
+                "in the roster"
+            )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -94,25 +97,27 @@ class Roster:
         """Refused unless every member has signed it."""
         for name, member in self._by_name.items():
             if name not in self.signatures:
-                raise Refused(f"{name} has not signed the roster")
+                raise Refused(f"{name} has not signed the roster (the list of sites)")
             try:
                 signing.verify_roster(member.signing, self.digest, self.signatures[name])
             except Refused:
-                raise Refused(f"the roster does not have the signature of {name}") from None
+                raise Refused(f"the signature of {name} in the roster is not from {name}") from None
         return self
 
     def cohort(self, names: Iterable[str], fewest: int = FEWEST) -> tuple[str, ...]:
         """The sites of a job, in order, each of them once: for sums at least three."""
         given = list(names)
         if not all(isinstance(name, str) for name in given):
-            raise Refused("a cohort holds names")
+            raise Refused("a cohort must be a list of names")
         chosen = tuple(sorted(set(given)))
         if len(chosen) < len(given):
-            raise Refused("a site is twice in a cohort")
+            raise Refused("a cohort has the same site twice")
         for name in chosen:
             self[name]
         if len(chosen) < fewest:
-            raise Refused(f"a cohort has at least {plural(fewest, 'site')}, got {len(chosen)}")
+            raise Refused(
+                f"a cohort must have at least {plural(fewest, 'site')}, got {len(chosen)}"
+            )
         return chosen
 
     def to_json(self) -> bytes:
@@ -127,20 +132,20 @@ class Roster:
             signatures = {name: _bytes(text) for name, text in values.pop("signatures").items()}
             in_order = members == sorted(members)
         except (TypeError, ValueError, KeyError, AttributeError):
-            raise Refused("a roster cannot be read") from None
+            raise Refused("the roster (the list of sites) cannot be read") from None
         if values or not in_order:
-            raise Refused("a roster has more than members and signatures, or is not in order")
+            raise Refused("the roster has unknown parts, or its names are not in order")
         return cls(members, signatures)
 
 
 def check_name(name: Any) -> str:
     """Printable, no spaces at its ends, the same in every spelling of Unicode, of one script."""
     if not (isinstance(name, str) and 0 < len(name) <= LONGEST_NAME):
-        raise Refused(f"a site's name has 1 to {LONGEST_NAME} letters")
+        raise Refused(f"the name of a site must have 1 to {LONGEST_NAME} letters")
     if not name.isprintable() or name != name.strip():
-        raise Refused(f"the site's name {printable(name)!r} has letters that cannot be shown")
+        raise Refused(f"the name {printable(name)!r} of a site has letters that cannot be shown")
     if name != unicodedata.normalize("NFKC", name):
-        raise Refused(f"the site's name {name!r} has letters that look like others")
+        raise Refused(f"the site's name {name!r} has letters that look like other letters")
     if len(scripts := _scripts(name)) > 1:
         raise Refused(f"the site's name {name!r} mixes {' and '.join(scripts)} letters")
     return name
@@ -175,11 +180,11 @@ def _checked(member: RosterMember) -> RosterMember:
 def check_agreement(key: bytes, whose: str) -> None:
     """Refused unless it is a public key of X25519, in its one spelling."""
     if int.from_bytes(key, "little") >= PRIME:
-        raise Refused(f"{whose} is not in its one spelling")
+        raise Refused(f"{whose} is not written in the usual form")
     try:
         X25519PrivateKey.generate().exchange(X25519PublicKey.from_public_bytes(key))
     except ValueError:
-        raise Refused(f"{whose} is weak: all would know its masks") from None
+        raise Refused(f"{whose} is weak, because other people could compute its masks") from None
 
 
 # y of the points of order 1, 2, 4 and 8: signatures by them fit any message
@@ -199,12 +204,15 @@ def _check_distinct(members: Iterable[RosterMember]) -> None:
         written |= dict.fromkeys(_scripts(member.name), member.name)
         if len(written) > 1:
             told = " and ".join(f"{name!r} ({script})" for script, name in written.items())
-            raise Refused(f"names of two scripts in one roster can look the same: {told}")
+            raise Refused(
+                "the names in the roster have letters of two scripts, which can look "
+                f"the same: {told}"
+            )
         folded = unicodedata.normalize("NFKC", member.name.casefold())
         if folded in names:
-            raise Refused(f"two sites are called {member.name}, or nearly so")
+            raise Refused(f"two sites have the name {member.name}, or names that look the same")
         if keys & {member.signing, member.agreement} or member.signing == member.agreement:
-            raise Refused(f"{member.name} has a key that is in the roster already")
+            raise Refused(f"{member.name} has a key that another site in the roster has")
         names.add(folded)
         keys |= {member.signing, member.agreement}
 

@@ -40,7 +40,7 @@ def verify_claim(public: bytes, claim: bytes, signature: bytes) -> None:
         Ed25519PublicKey.from_public_bytes(public)
         signing.verify_claim(public, claim, signature)
     except (Refused, ValueError):
-        raise Refused("the token is not that of an invitation") from None
+        raise Refused("the token is not the token of an invitation") from None
 
 
 def _key(token: str) -> Ed25519PrivateKey:
@@ -49,6 +49,8 @@ def _key(token: str) -> Ed25519PrivateKey:
     except ValueError:
         raw = b""
     if len(raw) != BYTES:
-        raise Refused("the token is not one of an invitation: letters are missing or changed")
+        raise Refused(
+            "the token is not the token of an invitation: letters are missing or were changed"
+        )
     seed = HKDF(hashes.SHA256(), 32, salt=None, info=PURPOSE).derive(raw)
     return Ed25519PrivateKey.from_private_bytes(seed)

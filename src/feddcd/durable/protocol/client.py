@@ -49,7 +49,7 @@ def new_client(
 def resolve(algorithm: AbstractAlgorithm, client: Client, message: Task | Settle) -> Client:
     """The client with its pending round committed or aborted, as the message says."""
     if message.client != client.id:
-        raise Refused(f"this site is {client.id!r}, the message is for {message.client!r}")
+        raise Refused(f"this site is {client.id!r}, but the message is for {message.client!r}")
     if message.stamp < client.seen:
         raise Refused(
             f"{client.id}: a message of epoch {message.stamp.epoch}, round {message.stamp.round} "
@@ -73,12 +73,21 @@ def _disagreement(client: Client, named: tuple[Stamp, str] | None) -> str:
     """Why the ledger's last round of this client is not the client's own."""
     theirs, own = (NEVER if x is None else x[0] for x in (named, client.committed))
     if theirs > own:
-        what = "this site's state is older than the ledger: restored from a backup, or a copy of it"
-        what += " is at work elsewhere. Retire the site and let it join again"
+        what = (
+            "this site's state is older than the ledger. The site was restored from a "
+            "backup, or a copy of the site runs elsewhere. Stop the copy; if there is no "
+            "copy, retire the site and let it join again"
+        )
     elif theirs < own:
-        what = "the ledger is older than this site's state. Restore the newest ledger"
+        what = (
+            "the ledger is older than this site's state. At the coordinator, put back the "
+            "newest ledger"
+        )
     else:
-        what = "this site's upload and the ledger's differ. Retire the site and let it join again"
+        what = (
+            "this site's last upload is not the one in the ledger. Retire the site and let "
+            "it join again"
+        )
     return (
         f"{client.id}: {what} (ledger: epoch {theirs.epoch}, round {theirs.round}; "
         f"here: epoch {own.epoch}, round {own.round})"
@@ -95,7 +104,7 @@ def work(
         state, up = algorithm.client_step(f, client.state, task.down, own)
         bad = unsound(up.value)
         if bad:
-            raise Refused(f"{client.id}: its own result in round {task.stamp.round} {bad}")
+            raise Refused(f"{client.id}: the result of this site in round {task.stamp.round} {bad}")
         client = client._replace(
             pending=Pending(task.stamp, state, up.value, digest(travelling(up.value)))
         )
@@ -120,4 +129,4 @@ def settled(algorithm: AbstractAlgorithm, client: Client, message: Settle) -> Se
 def unsound(value: PyTree) -> str:
     """'holds nan or inf' if it does."""
     finite = all(bool(np.isfinite(np.asarray(x)).all()) for x in jax.tree.leaves(value))
-    return "" if finite else "holds a value that is not finite"
+    return "" if finite else "has a value that is not finite"

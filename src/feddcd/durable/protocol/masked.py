@@ -98,7 +98,10 @@ class Pact(NamedTuple):
         own = replace(self.job, cohort=cohort)
         sums = check_exchange(self.roster, own, self.identity, number, exchange)
         if not all(np.isfinite(x).all() for x in sums.values()):
-            raise Refused(f"exchange {number}: one of {', '.join(cohort)} could not give its part")
+            raise Refused(
+                f"exchange {number}: one of the sites {', '.join(cohort)} could not "
+                "compute its part"
+            )
         return sums
 
 
@@ -107,13 +110,13 @@ def seal(job: Job, roster: Roster, nonces: Mapping[str, SignedNonce]) -> Pact:
     identity, said = job_id(job, roster, nonces), job.agreement
     weights, tau, rounds = said.get("weights"), said.get("tau"), said.get("rounds")
     if not isinstance(weights, dict) or set(weights) != set(job.cohort):
-        raise Refused("a training needs the weight of each of its members, and no other")
+        raise Refused("the job must have the weight of each of its sites, and of no other site")
     if not all(type(x) is float and 0 < x < math.inf for x in weights.values()):
-        raise Refused("the weight of a member is a number above 0")
+        raise Refused("the weight of a site must be a number above 0")
     if type(tau) is not int or type(rounds) is not int or rounds < 1:
-        raise Refused("a training needs the size of its cohorts and the number of its rounds")
+        raise Refused("the job must have the size of its cohorts and the number of its rounds")
     if not FEWEST <= tau <= len(job.cohort):
-        raise Refused(f"a cohort has {FEWEST} to {len(job.cohort)} sites here, not {tau}")
+        raise Refused(f"a cohort must have {FEWEST} to {len(job.cohort)} sites here, got {tau}")
     given = {name: nonces[name].nonce for name in job.cohort}
     return Pact(job, roster, identity, weights, tau, rounds, given)
 
@@ -132,7 +135,7 @@ def read_nonce(text: str) -> SignedNonce:
     try:
         data = bytes.fromhex(text)
     except (TypeError, ValueError):
-        raise Refused("a nonce cannot be read") from None
+        raise Refused("a nonce in the message cannot be read") from None
     return SignedNonce(data[:NONCE], data[NONCE:])
 
 
@@ -224,8 +227,9 @@ def summed_parts(
     sent = {asked_parts(algorithm, replica.notes, id, down) for id in cohort}
     if len(sent) > 1:
         raise Refused(
-            "a part of this round's sum would be over some sites of its cohort alone: this method "
-            "needs every site in every round of sums (leave tau out)"
+            "a part of this round's sum would have only some sites of the cohort. This "
+            "method needs every site in every round of sums: remove tau from the "
+            "settings"
         )
     return tuple(float(there) for there in sent.pop())
 
@@ -252,7 +256,7 @@ def read_question(
     """What the server sends in the next round; refused unless it follows from the sums before."""
     meta, arrays = unpack(question)
     if meta != {"round": replica.round + 1}:
-        raise Refused(f"the question is not that of round {replica.round + 1}")
+        raise Refused(f"the message does not have the question of round {replica.round + 1}")
     asked = tree.restore(like, arrays)
     check_follows(next_down(algorithm, replica, key), asked, algorithm.model(replica.state))
     return asked
@@ -273,7 +277,9 @@ def check_follows(own: PyTree, asked: PyTree, model: PyTree) -> None:
             # of nan and infinity nothing follows: any number would be near enough
             close = math.isfinite(most) and bool(np.all(np.abs(mine - theirs) <= most))
         if not close:
-            raise Refused(f"what the coordinator sends does not follow from the sums: {name}")
+            raise Refused(
+                f"the coordinator sent something that does not follow from the sums: {name}"
+            )
 
 
 def advance(

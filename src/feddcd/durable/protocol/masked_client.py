@@ -95,7 +95,10 @@ def learn(own: Follower, client: MaskedClient, told: Told) -> MaskedClient:
     if pending is None or pending.exchange != number:
         raise _older(client, told.round)
     if pending.answer != told.answers[client.id]:
-        raise Refused(f"{client.id}: its answer of round {told.round} is not the one it sent")
+        raise Refused(
+            f"{client.id}: the message has another answer of round {told.round} than "
+            "the one that this site sent"
+        )
     state = pending.state
     if answer is not None:
         state = algorithm.client_receive(state, answer)
@@ -104,9 +107,10 @@ def learn(own: Follower, client: MaskedClient, told: Told) -> MaskedClient:
 
 def _older(client: MaskedClient, round: int) -> Refused:
     return Refused(
-        f"{client.id}: this site's state is older than the sums: it knows {client.replica.round} "
-        f"rounds and is told of round {round}. It was restored from a backup, or a copy of it is "
-        "at work elsewhere. Found a new federation"
+        f"{client.id}: this site's state is older than the sums. It knows "
+        f"{client.replica.round} rounds, and the coordinator is in round {round}. The "
+        "site was restored from a backup, or a copy of the site runs elsewhere. Make a "
+        "new federation"
     )
 
 
@@ -118,7 +122,10 @@ def work(own: Follower, f: AbstractProblem, client: MaskedClient, question: byte
     if _is_again(client, client.pending, number, question):
         return client
     if round > pact.rounds:
-        raise Refused(f"{client.id}: {pact.rounds} rounds were agreed on, no more are answered")
+        raise Refused(
+            f"{client.id}: the sites agreed on {pact.rounds} rounds, so this site does "
+            "not answer more rounds"
+        )
     if client.id not in cohort:
         raise Refused(f"{client.id} is not in the cohort of round {round}")
     down = read_question(algorithm, client.replica, key, like.down, question)
@@ -126,12 +133,14 @@ def work(own: Follower, f: AbstractProblem, client: MaskedClient, question: byte
     parts = summed_parts(algorithm, pact, client.replica, like, question)
     state, up = algorithm.client_step(f, client.state, down, mine)
     if bad := unsound(up.value):
-        raise Refused(f"{client.id}: its own result in round {round} {bad}")
+        raise Refused(f"{client.id}: the result of this site in round {round} {bad}")
     summed = with_parts(opened_now(up.value), parts)
     try:
         scaled, error = on_grid(summed, pact.part(round, client.id))
     except DataError:
-        raise Refused(f"{client.id}: its own result in round {round} is too large") from None
+        raise Refused(
+            f"{client.id}: the result of this site in round {round} is too large"
+        ) from None
     if error is not None:  # what left is what the site goes on with
         state = algorithm.adjusted(state, down, filled(like.mean, error, parts))
     answer = _mask(own, client.id, cohort, number, summed, question, scaled)
@@ -151,7 +160,7 @@ def certify(
         return client
     said = part(client)
     if bad := unsound(said):
-        raise Refused(f"{client.id}: its part of the certificate {bad}")
+        raise Refused(f"{client.id}: the part of this site in the certificate {bad}")
     answer = _mask(own, client.id, own.pact.members, number, like, question, flat(said))
     return client._replace(certificate=Sent(number, _digest(question), answer))
 
@@ -160,7 +169,9 @@ def _is_again(client: MaskedClient, sent: Sent | None, number: int, question: by
     if sent is None or sent.exchange != number:
         return False
     if sent.question != _digest(question):
-        raise Refused(f"{client.id}: it has already answered a different question in this exchange")
+        raise Refused(
+            f"{client.id}: this site has already answered another question in this exchange"
+        )
     return True
 
 
@@ -175,9 +186,9 @@ def _mask(
 ) -> SignedAnswer:
     pact, keys = own.pact, own.keys
     if pact.roster.own(keys).name != id:
-        raise Refused(f"{id}: its keys are those of another site")
+        raise Refused(f"{id}: the keys of this site are those of another site")
     if own.chain is None:
-        raise Refused(f"{id}: its keys for the masks of this job are not there")
+        raise Refused(f"{id}: this site does not have the keys for the masks of this job")
     layout = layout_of(like)
     ctx = context(pact.roster, cohort, pact.identity, number, question)
     chain = own.chain(number)

@@ -88,7 +88,7 @@ def begin(
     """A new round with these members; an open one is given up."""
     asked = tuple(sorted(cohort, key=lambda id: _member(server, id).number))
     if len(asked) < FEWEST:
-        raise Refused(f"a round needs at least {FEWEST} members, got {list(asked)}")
+        raise Refused(f"a round needs at least {FEWEST} sites, got {list(asked)}")
     stamp = Stamp(server.epoch, server.round + 1)
     down = _down(algorithm, server, stamp, key)
     tasks, members = [], server.members
@@ -110,9 +110,12 @@ def receive(algorithm: AbstractAlgorithm, server: Server, reply: Reply, guard: G
     """The server with this upload in its open round; what does not belong there is refused."""
     member, now = _member(server, reply.client), server.open
     if now is None or reply.stamp != now.stamp:
-        raise Refused(f"{reply.client}: its upload is for round {reply.stamp}, which is not open")
+        raise Refused(
+            f"{reply.client}: its upload is for round {reply.stamp}, and that round is "
+            "over or has not begun"
+        )
     if reply.client not in now.asked:
-        raise Refused(f"{reply.client} was not asked in round {now.stamp.round}")
+        raise Refused(f"{reply.client} answered in round {now.stamp.round} without a question")
     if reply.incarnation < member.incarnation:
         raise Refused(
             f"{reply.client}: an older copy of this site (start {reply.incarnation}) answered "
@@ -125,7 +128,7 @@ def receive(algorithm: AbstractAlgorithm, server: Server, reply: Reply, guard: G
         return server
     _check(algorithm, server, reply, guard)
     if parts_of(reply.value) != now.parts[reply.client]:
-        raise Refused(f"{reply.client} sent other parts than it was asked for")
+        raise Refused(f"{reply.client} sent other parts than the coordinator asked for")
     members = {**server.members, reply.client: member._replace(incarnation=reply.incarnation)}
     replies = {**now.replies, reply.client: reply}
     return server._replace(members=members, open=now._replace(replies=replies))
@@ -134,11 +137,14 @@ def receive(algorithm: AbstractAlgorithm, server: Server, reply: Reply, guard: G
 def _check(algorithm: AbstractAlgorithm, server: Server, reply: Reply, guard: Guard) -> None:
     expected, got = jax.tree.flatten(guard.like), jax.tree.flatten(reply.value)
     if expected[1] != got[1]:
-        raise Refused(f"{reply.client}: its upload has another structure than agreed")
+        raise Refused(
+            f"{reply.client}: its upload does not have the structure that the sites agreed on"
+        )
     for a, b in zip(expected[0], got[0], strict=True):
         if a.shape != b.shape or a.dtype != b.dtype:
             raise Refused(
-                f"{reply.client}: its upload is {b.dtype}{b.shape}, agreed was {a.dtype}{a.shape}"
+                f"{reply.client}: its upload is {b.dtype}{b.shape}, and the sites "
+                f"agreed on {a.dtype}{a.shape}"
             )
     if bad := unsound(reply.value):
         raise Refused(f"{reply.client}: its upload {bad}")
@@ -148,7 +154,8 @@ def _check(algorithm: AbstractAlgorithm, server: Server, reply: Reply, guard: Gu
     size = _size(opened_now(reply.value))
     if size > bound:
         raise Refused(
-            f"{reply.client}: its upload has the norm {size:.3g}; at most {bound:.3g} is allowed"
+            f"{reply.client}: its upload has the norm {size:.3g}, and at most "
+            f"{bound:.3g} is allowed"
         )
 
 
@@ -191,17 +198,17 @@ def apply(algorithm: AbstractAlgorithm, server: Server, record: Record) -> Serve
     match record:
         case Founded():
             if server.epoch > 0:
-                raise Refused("this federation has begun already and cannot begin again")
+                raise Refused("this training has already begun and cannot begin again")
             return server
         case Started(epoch):
             if epoch <= server.epoch:
-                raise Refused(f"epoch {epoch} does not come after epoch {server.epoch}")
+                raise Refused(f"epoch {epoch} is not possible after epoch {server.epoch}")
             return server._replace(epoch=epoch, open=None)
         case Joined():
             return _join(algorithm, server, record)
         case Sealed(members):
             if server.members:
-                raise Refused("the members agree on a training in sums once, and all together")
+                raise Refused("the sites have already agreed on this training in sums")
             for member in members:
                 server = _join(algorithm, server, Joined(*member))
             return server
@@ -225,7 +232,7 @@ def apply(algorithm: AbstractAlgorithm, server: Server, record: Record) -> Serve
 def _join(algorithm: AbstractAlgorithm, server: Server, record: Joined) -> Server:
     id, weight, rows = record
     if id in server.members:
-        raise Refused(f"{id} is a member already")
+        raise Refused(f"{id} is already a member")
     if id in server.barred:
         raise Refused(f"{id} was expelled and cannot join again")
     before = sum(member.weight for member in server.members.values())
@@ -270,7 +277,10 @@ def retire(
     others = [other for other in server.members if other not in gone]
     missing = [other for other in others if other not in by_id]
     if missing:
-        raise Refused(f"to retire {', '.join(gone)} all others must have settled, not {missing}")
+        raise Refused(
+            f"{', '.join(gone)} cannot leave yet, because these sites have not sent "
+            f"their last sums: {missing}"
+        )
     held = [by_id[other].conserved for other in others]
     if not held or held[0] is None:
         return Retired(gone, None, barred)
@@ -279,5 +289,7 @@ def retire(
 
 def _member(server: Server, id: str) -> Member:
     if id not in server.members:
-        raise Refused(f"{id!r} is not a member; members: {', '.join(server.members) or 'none'}")
+        raise Refused(
+            f"{id!r} is not a member; the members are: {', '.join(server.members) or 'none'}"
+        )
     return server.members[id]

@@ -38,7 +38,7 @@ def in_one_line(reasons: Mapping[str, str]) -> dict[str, str]:
 
 def check_count(value: Any, what: str) -> int:
     if type(value) is not int or not 0 <= value <= MOST_ROWS:
-        raise Refused(f"{what} is not a number of rows")
+        raise Refused(f"{what} is not a whole number from 0 to {MOST_ROWS:,}")
     return value
 
 
@@ -56,7 +56,7 @@ def check_name(name: Any, what: str) -> None:
     if not isinstance(name, str) or not 0 < len(name) <= MOST_LETTERS:
         raise Refused(f"{what} has a name that is not a text of 1 to {MOST_LETTERS} letters")
     if any("\ud800" <= letter <= "\udfff" for letter in name):
-        raise Refused(f"{what} has a name with a broken character (half of a pair)")
+        raise Refused(f"{what} has a name with a character that is not complete")
 
 
 def check_levels(found: Any, what: str, most: int) -> None:
@@ -81,16 +81,24 @@ def check_welcome(offer: Offer) -> None:
     """A site that trains: what it says of itself goes into the ledger."""
     name = printable(offer.client[:MOST_LETTERS])
     if not 0 <= offer.rows <= MOST_ROWS:
-        raise Refused(f"{name} says that it has {offer.rows:.3g} rows".replace("e+", "e"))
+        raise Refused(
+            f"{name} says that it has {offer.rows:.3g} rows, which is not possible".replace(
+                "e+", "e"
+            )
+        )
     try:
         check_name(offer.client, "a site")
         if isinstance(offer.features, int):
             if not 0 <= offer.features <= MOST_FEATURES:
                 raise Refused(
-                    f"it says that it has {offer.features:.3g} features: too many or below 0"
+                    f"it says that it has {offer.features:.3g} features; possible are 0 "
+                    f"to {MOST_FEATURES:,}"
                 )
         elif len(offer.features) > MOST_COLUMNS * 10:
-            raise Refused(f"it says that it has {len(offer.features):,} columns: too many")
+            raise Refused(
+                f"it says that it has {len(offer.features):,} columns; at most "
+                f"{MOST_COLUMNS * 10:,} are possible"
+            )
         else:
             for each in offer.features:
                 check_name(each, "one of its columns")
@@ -104,4 +112,4 @@ def refusal_of(site: str, envelope: Envelope) -> str:
     try:
         return reason_of(site, read_refusal(envelope).reason)
     except (KeyError, TypeError):
-        return f"{site}: its answer cannot be read: a refusal without a reason"
+        return f"{site}: its answer cannot be read, because it is a refusal without a reason"

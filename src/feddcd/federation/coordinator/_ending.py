@@ -5,15 +5,16 @@ server/unheard.json    ends that a site did not hear, as it was away; it hears t
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..._errors import DataError, FeddcdError, Stalled
 from ..._files import Disk
+from ...sums.roster import FEWEST
 from .. import wire
 from ..about import ALONE, StudyEnd, read_ended
 from ..folder import FederationFolder
-from ..site.policy import RULED
+from ..site.told import NOT_ALLOWED, RULED
 from ..wire import Envelope
 from .nodes import Nodes
 
@@ -21,8 +22,16 @@ FILE = "unheard.json"
 MOST_BYTES = 1 << 22
 SAY_S = 10.0  # in which a site that is here takes it
 EACH = (
-    "with --mode each the coordinator reads each site's own numbers, where every site's policy "
-    "allows it (answers = 'each'), and there is no proof"
+    "With --mode each two sites are enough: then the coordinator reads the numbers of each site, "
+    "the policy of every site must allow this (answers = 'each' in policy.toml), and there is no "
+    "proof."
+)
+BEGUN = "a site refused after the first answers, so the other sites cannot finish this job"
+GO_ON = "With go_on_without = true in the plan, the other sites begin a new job without that site."
+NEXT = (
+    "What you can do: ask the people at the sites that refused. Each site shows the reason there, "
+    "with: feddcd federation outgoing SITE_DIR --log. A person there can also approve a job that "
+    "a person denied before. Then give the same command again."
 )
 
 
@@ -40,8 +49,22 @@ class TooFewSites(DataError):
 
 def left_over(sites: Iterable[str]) -> str:
     names = sorted(sites)
-    told = f"only {' and '.join(names)} {'is' if len(names) == 1 else 'are'} left"
-    return told if names else "no site is left"
+    told = f"only {' and '.join(names)} can take part" if names else "no site can take part"
+    return f"a sum needs at least {FEWEST} sites, and {told}"
+
+
+def too_few(why: str, refused: Mapping[str, str], more: str = "") -> TooFewSites:
+    """For the person at the coordinator: what happened, who refused, and what can be done now."""
+    said = "; ".join(refused[site] for site in sorted(refused))
+    parts = (f"Refused: {said}.", NEXT) if said else ()
+    told = filter(None, (f"there is no table: {why}.", *parts, more))
+    return TooFewSites(" ".join(told), refused)
+
+
+def broken_off(left: Sequence[str], refused: Mapping[str, str]) -> TooFewSites:
+    """Sites of a job refused, and these are left."""
+    few = len(left) < FEWEST
+    return too_few(left_over(left), refused) if few else too_few(BEGUN, refused, GO_ON)
 
 
 def end_of(folder: FederationFolder, error: FeddcdError) -> StudyEnd:
@@ -57,7 +80,7 @@ def end_of(folder: FederationFolder, error: FeddcdError) -> StudyEnd:
 def _kind(reason: str) -> str:
     if RULED in reason:
         return "rules"
-    return "policy" if "its policy does not allow" in reason else "other"
+    return "policy" if NOT_ALLOWED in reason else "other"
 
 
 def tell_end(folder: FederationFolder, nodes: Nodes, ended: StudyEnd, sites: Iterable[str]) -> None:

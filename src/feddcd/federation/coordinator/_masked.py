@@ -181,7 +181,10 @@ class MaskedRun:
                 held[site], heard = parts, time.monotonic()
             if time.monotonic() - heard > self.patience and len(held) < len(requests):
                 away = ", ".join(sorted(set(requests) - set(held)))
-                told = f"waited {self.patience:g} s for {away}; the job goes on when started again"
+                told = (
+                    f"the coordinator waited {self.patience:g} s for the answers of {away}. "
+                    "Nothing is lost: give the same command again, and the job continues"
+                )
                 raise Stalled(told, sorted(set(requests) - set(held)))
         return {site: held[site] for site in sorted(held)}
 
@@ -193,7 +196,9 @@ def _one_form(forms: Mapping[str, bytes]) -> bytes:
         return usual
     odd = [site for site, form in forms.items() if form != usual]
     who = ", ".join(odd) if 2 * number > len(forms) else ", ".join(forms)
-    raise DataError(f"{who}: the answers have different forms, and cannot be added up")
+    raise DataError(
+        f"{who}: these answers have another form than the others, so they cannot be added up"
+    )
 
 
 def begin(
@@ -223,5 +228,5 @@ def _roster(folder: FederationFolder) -> Roster:
     try:
         return load_roster(folder.server)
     except FolderError as error:
-        told = f"{error}; feddcd federation roster shows what is missing"
+        told = f"{error}; to see which sites have not signed: feddcd federation roster DIR"
         raise SpecError(told) from None

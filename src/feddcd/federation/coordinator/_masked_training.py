@@ -26,7 +26,7 @@ from ...sums.signing import verify_nonce
 from .. import sealed, wire
 from ..folder import FederationFolder
 from ..roster import load_roster
-from ..site.approval import WAITS
+from ..site.told import WAITS
 from ..terms import Terms, server_learner, weights_of
 from ..wire import Envelope
 from ._checks import reason_of
@@ -59,7 +59,8 @@ class MaskedTraining:
         self.seal()
         if wanted > server.agreed.rounds:
             raise SpecError(
-                f"the sites agreed on {server.agreed.rounds} rounds, not on {wanted}: {A_NEW_ONE}"
+                f"the sites agreed on {server.agreed.rounds} rounds, so {wanted} rounds "
+                f"are not possible; {A_NEW_ONE}"
             )
         while server.round < wanted and not self.reached():
             self.next()
@@ -104,13 +105,16 @@ class MaskedTraining:
             here = {name: fit[name].rows for name in sorted(fit)}
             if len(here) == self.terms.clients:
                 if len(here) < FEWEST:
-                    raise DataError(f"sums are over at least {FEWEST} sites, got {len(here)}")
+                    raise DataError(
+                        f"sums need at least {FEWEST} sites, and only {len(here)} can take part"
+                    )
                 return here
             time.sleep(PAUSE_S)
             self.nodes.call(lambda: False)
         raise Stalled(
-            f"this training is for {self.terms.clients} sites; "
-            f"connected, with data that fit: {', '.join(here) or 'none'}"
+            f"this training needs all of its {self.terms.clients} sites. These sites "
+            f"are connected and have data that fit: {', '.join(here) or 'none'}. Start "
+            "the other sites, then give the same command again"
         )
 
     def _misfit(self, offer) -> str:
@@ -144,8 +148,9 @@ class MaskedTraining:
         if not (got := size(mean)) <= bound:
             cohort = self.server.agreed.cohort(self.server.round + 1)
             raise DataError(
-                f"the mean upload of {', '.join(cohort)} is too large: its norm is {got:.3g}, "
-                f"allowed is {bound:.3g}. One of these sites sent a wrong upload; {A_NEW_ONE}"
+                f"the mean upload of {', '.join(cohort)} is too large: its norm is "
+                f"{got:.3g}, and at most {bound:.3g} is allowed. One of these sites "
+                f"sent a wrong upload. Find out which one; then {A_NEW_ONE}"
             )
 
     def _exchange(
@@ -189,7 +194,10 @@ class MaskedTraining:
             greeted = True
             self._turn_away()
             if time.monotonic() - moved > self.config.patience:
-                told = f"waited {self.config.patience:g} s for {', '.join(missing)}"
+                told = (
+                    f"the coordinator waited {self.config.patience:g} s for the answers of "
+                    f"{', '.join(missing)}"
+                )
                 raise Stalled("; ".join([told, *(self._refused[c] for c in sorted(self._refused))]))
         return said
 
@@ -204,7 +212,7 @@ class MaskedTraining:
             if envelope.kind == "refusal":
                 raise Refused(wire.read_refusal(envelope).reason)
             if envelope.kind != kind or envelope.meta["client"] != client:
-                raise Refused(f"{client}: its answer is not the one that was asked for")
+                raise Refused(f"{client}: it answered another question than the coordinator asked")
             found = read(client, envelope)
             self._refused.pop(client, None)
             return found
@@ -226,10 +234,17 @@ class MaskedTraining:
         members = set(self.server.now.members)
         if members:
             for client in sorted(self.nodes.here() - members):
-                self.refuse(client, f"{client} cannot join a training in sums: {A_NEW_ONE}")
+                self.refuse(
+                    client,
+                    f"{client} cannot join, because no site can join a training in sums "
+                    f"that has begun; {A_NEW_ONE}",
+                )
         for request in self.folder.requests():
             names = ", ".join(request.sites)
-            told = f"{names} cannot leave a training in sums; stop it and {A_NEW_ONE}"
+            told = (
+                f"{names} cannot leave, because no site can leave a training in sums. Stop "
+                f"this training and {A_NEW_ONE}"
+            )
             self.folder.note("refused", reason=told)
             request.path.unlink(missing_ok=True)
 

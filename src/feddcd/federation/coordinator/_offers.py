@@ -15,13 +15,13 @@ def read_columns(meta: Mapping[str, Any]) -> ColumnsOffer:
     """An offer of columns for a table; Refused says what is none."""
     lacking = [name for name in ColumnsOffer._fields if name not in meta]
     if lacking:
-        raise Refused(f"its offer of columns lacks {lacking[0]}")
-    levels, numbers = meta["levels"], check_names(meta["numbers"], "numbers")
+        raise Refused(f"its list of columns does not have the part {lacking[0]!r}")
+    levels, numbers = meta["levels"], check_names(meta["numbers"], "columns of numbers")
     columns, classes = meta["columns"], meta["classes"]
     if columns is not None:  # an analysis that asks for some by name need not hear of all
         check_names(columns, "columns")
     if not isinstance(levels, dict):
-        raise Refused("its levels are not given as one list for each column")
+        raise Refused("it did not send one list of levels for each column")
     for name, found in levels.items():
         check_name(name, "a column")
         check_levels(found, f"its column {name!r}", MOST_LEVELS)
@@ -29,7 +29,7 @@ def read_columns(meta: Mapping[str, Any]) -> ColumnsOffer:
         check_levels(classes, "its outcome", MOST_LEVELS)
     told = (*numbers, *levels) if columns is not None else ()
     if strange := [name for name in told if name not in set(columns or ())]:
-        raise Refused(f"it offers {strange[0]!r}, which is not one of its columns")
+        raise Refused(f"it names {strange[0]!r}, which is not in its own list of columns")
     return ColumnsOffer(levels, numbers, classes, columns)
 
 
@@ -43,7 +43,10 @@ def odd_words(offers: Mapping[str, ColumnsOffer]) -> dict[str, str]:
         return {}
     usual = {word for word, _ in times.most_common(2)}
     return {
-        site: f"{site}: its outcome has words that are not those of most sites, {listed(usual)}"
+        site: (
+            f"{site}: its outcome has other words than the outcome at most sites, which has "
+            f"{listed(usual)}"
+        )
         for site, o in offers.items()
         if not set(o.classes or ()) <= usual
     }
@@ -62,9 +65,10 @@ def odd_spelling(offers: Mapping[str, ColumnsOffer]) -> str:
                 other = usual[level.strip().casefold()]
                 if other != level:
                     return (
-                        f"the sites write a level of {column} in two ways, {site} {level!r} and "
-                        f"others {other!r}, which differ by spaces or by case alone: write them in "
-                        "one way, or declare the levels (a codebook does)"
+                        f"the sites write one level of {column} in two ways: {site} writes "
+                        f"{level!r}, other sites write {other!r}. The two differ only by "
+                        "spaces, or by small and capital letters. Write the level in one "
+                        "way at all sites, or list the levels in a codebook"
                     )
     return ""
 
@@ -78,5 +82,8 @@ def absent(
     """By site: why one that was invited and refused nothing has no rows in a table."""
     waits = {site for site, _ in waited}
     gone = sorted({*invited} - {*sites} - {*refused})
-    approve, answer = "its administrator did not approve in time", "it did not answer in time"
+    approve, answer = (
+        "its administrator did not approve the job in time",
+        "it did not answer in time",
+    )
     return {site: f"{site}: {approve if site in waits else answer}" for site in gone}

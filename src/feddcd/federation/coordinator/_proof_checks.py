@@ -25,13 +25,22 @@ def check_proof(
         raise Refused(f"{client}: its objective is below the lowest possible value")
     for tangent in (proof.at_model, proof.at_own):
         if not math.isclose(float(tangent.alpha), alpha, rel_tol=64 * unit):
-            raise Refused(f"{client}: its certificate has another curvature than agreed on")
+            raise Refused(
+                f"{client}: its certificate has another curvature than the one that all "
+                "sites agreed on"
+            )
         height, size = _height(tangent, flat)
         slack = ROUNDING * unit * (size + abs(value) + 2 * square)
         if height + square > value + slack:
-            raise Refused(f"{client}: a tangent of its objective is above the objective")
+            raise Refused(
+                f"{client}: its numbers cannot be right, because a tangent of its "
+                "objective is above the objective"
+            )
         if tangent is proof.at_model and height + square < value - slack:
-            raise Refused(f"{client}: its objective and its tangent at the model differ")
+            raise Refused(
+                f"{client}: its numbers cannot be right, because its objective and its "
+                "tangent differ at the model"
+            )
 
 
 def _height(tangent: Tangent, w: np.ndarray) -> tuple[float, float]:

@@ -17,7 +17,7 @@ from ..folder import FederationFolder
 from ..roster import ROSTER, load_roster
 from ..sign_up import read_roster, unsigned
 from ..wire import Envelope
-from ._ending import TooFewSites
+from ._ending import NEXT, TooFewSites
 
 PROPOSED = "roster.proposed.json"
 PAUSE_S = 1.0
@@ -78,16 +78,26 @@ def _collect(
                 mark = bytes.fromhex(str(reply.meta["signature"]))
                 verify_roster(proposed[site].signing, proposed.digest, mark)
             except (Refused, LookupError, ValueError):
-                raise DataError(f"{site} did not sign the roster that it was given") from None
+                raise DataError(
+                    f"{site} sent a signature that is not for the roster that the coordinator sent"
+                ) from None
             proposed = Roster(proposed.members, proposed.signatures | {site: mark})
             save(Disk(), path, proposed.to_json())
         denied = [refused[site] for site in left if site in refused]
         if denied:
-            told = f"nothing can be summed without its signature: {'; '.join(denied)}"
+            told = (
+                "no sum is possible, because not all sites signed the roster (the list of "
+                f"sites): {'; '.join(denied)}. {NEXT}"
+            )
             raise TooFewSites(told, {site: refused[site] for site in left if site in refused})
         if unsigned(proposed) and time.monotonic() > until:
             told = ", ".join(unsigned(proposed))
-            late = f"waited {patience:g} s for {told} to sign the list of sites"
+            late = (
+                f"the coordinator waited {patience:g} s, and {told} did not sign the roster "
+                "(the list of sites). A person at each of these sites has to approve the "
+                "list, with: feddcd federation approve SITE_DIR. Then give the same "
+                "command again"
+            )
             raise Stalled(late, unsigned(proposed))
         time.sleep(PAUSE_S if unsigned(proposed) else 0)
     return proposed.check()

@@ -143,7 +143,7 @@ class Rounds:
             if envelope.kind == "refusal":
                 raise Refused(_read(client, wire.read_refusal, envelope).reason)
             if envelope.kind != kind:
-                raise Refused(f"{client}: its answer is not to the question")
+                raise Refused(f"{client}: it answered another question than the coordinator asked")
             use(client, envelope)
             self._misses.pop(client, None)
             self._refused.pop(client, None)
@@ -180,7 +180,9 @@ def _check_settled(closing: Closing, asked: Stamp) -> CertificatePart:
     """An older settlement would be a sum over other rounds: the audit would blame the ledger."""
     (client, _, stamp, conserved), proof = closing
     if stamp != asked or proof is None:
-        raise Refused(f"{client}: its settlement is not the one that was asked for")
+        raise Refused(
+            f"{client}: its settlement is for another round than the coordinator asked for"
+        )
     if bad := unsound((conserved, proof.value, proof.at_model, proof.at_own)):
         raise Refused(f"{client}: its settlement {bad}")
     return proof
@@ -188,7 +190,7 @@ def _check_settled(closing: Closing, asked: Stamp) -> CertificatePart:
 
 def _check_name(client: str, name: str) -> None:
     if name != client:
-        raise Refused(f"{client} answered in the name of {name}")
+        raise Refused(f"{client} answered under another name, {name}")
 
 
 def certify(learner: Learner, terms: Terms, server: Server, closings: Closings) -> dict[str, float]:
@@ -215,8 +217,9 @@ def certified_measures(learner: Learner, total: CertificatePart, N: int) -> dict
         gap = objective - bound
         if gap < -1e-6 * (abs(objective) + abs(bound)):
             raise Refused(
-                "the sites' certificates contradict each other: together they prove that the model "
-                "is better than the best"
+                "the sites' certificates contradict each other: if they were right, "
+                "the model would be better than the best possible model. At least one "
+                "site sent wrong numbers"
             )
         measures |= {"lower_bound": min(bound, objective), "certified_gap": max(gap, 0.0)}
     return measures

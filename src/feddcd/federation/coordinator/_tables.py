@@ -34,10 +34,10 @@ from .. import wire
 from ..config import Config
 from ..folder import FederationFolder, about_of
 from ..roster import ROSTER
-from ..site.approval import WAITS
+from ..site.told import WAITS
 from ..wire import Envelope
 from ._checks import check_count, in_one_line, refusal_of
-from ._ending import EACH, TooFewSites, Withdrawn, left_over, tell_done, tell_earlier
+from ._ending import EACH, Withdrawn, broken_off, left_over, tell_done, tell_earlier, too_few
 from ._masked import PROOF, MaskedRun, begin, unfinished
 from ._offers import absent, odd_spelling, odd_words, read_columns
 from ._rosters import settle_roster
@@ -46,6 +46,8 @@ from .nodes import Nodes, greet, unanswered
 
 PAUSE_S = 1.0
 SMALL = 1 << 24  # bytes of an answer beside matrices
+READ = "the coordinator reads the answers of each site, so there is no proof of this table"
+ODD = "it answered another question than the coordinator asked"
 
 
 class AnalysisRun:
@@ -73,12 +75,12 @@ class AnalysisRun:
             for site, reason in misfits.items():
                 self._refuse(site, reason)
             if len(cohort.sites) < self.config.fewest:
-                told = f"a table needs {self.config.fewest} sites; {len(cohort.sites)} fit together"
-                raise TooFewSites(told + self._gone(), self.refused)
+                told = f"it needs {self.config.fewest} sites with columns that fit together"
+                raise too_few(f"{told}, and {len(cohort.sites)} have them", self.refused)
             try:
                 if self._mode(cohort.sites) == "sum":
                     return self._summed(cohort)
-                self.folder.note("each", reason="each site's answers are read by itself: no proof")
+                self.folder.note("each", reason=READ)
                 return self._finish(*self._settled(cohort, kept))
             except Withdrawn:
                 continue
@@ -107,17 +109,14 @@ class AnalysisRun:
         if said == "each" or never or (not said and getattr(self.plan, "needs_each", "")):
             return said or "each"
         if len(sites) < FEWEST:
-            told = f"{left_over(sites)}, and sums need {FEWEST} sites{self._gone()}"
-            more = "" if said or len(sites) < self.config.fewest else f"; {EACH}"
-            raise TooFewSites(f"{told}{more}", self.refused)
+            more = "" if said or len(sites) < self.config.fewest else EACH
+            raise too_few(left_over(sites), self.refused, more)
         return "sum"
-
-    def _gone(self) -> str:
-        return "".join(f"; {self.refused[site]}" for site in sorted(self.refused))
 
     def _summed(self, cohort: Agreement) -> AnalysisResult:
         run = begin(self.folder, self.plan, cohort, self._ask_all, self.config.patience)
-        self.folder.note("job", job=run.job.short, sites=list(run.job.cohort))
+        sites, gone = list(run.job.cohort), sorted(self.refused)
+        self.folder.note("job", job=run.job.short, sites=sites, without=gone)
         return self._finish_sums(run)
 
     def _finish_sums(self, run: MaskedRun) -> AnalysisResult:
@@ -130,9 +129,9 @@ class AnalysisRun:
             gone = [self.refused[site] for site in run.job.cohort if site in self.refused]
             few = len(run.job.cohort) - len(gone) < FEWEST
             if few or (run.exchanges and not getattr(self.plan, "go_on_without", False)):
-                more = f"; sums need {FEWEST} sites" if few else ""
+                left = [site for site in run.job.cohort if site not in self.refused]
                 sites = {site: why for site, why in self.refused.items() if why in gone}
-                raise TooFewSites(f"the job ends: {'; '.join(gone)}{more}", sites) from None
+                raise broken_off(left, sites) from None
             raise
         except FeddcdError as error:
             if not isinstance(error, Stalled):
@@ -260,7 +259,7 @@ class AnalysisRun:
             elif envelope.kind == "refusal":
                 self._refused(site, refusal_of(site, envelope))
             elif envelope.kind != kind or envelope.meta.get("client") != site:
-                self._refuse(site, f"{site}: its answer is not to the question")
+                self._refuse(site, f"{site}: {ODD}")
             else:
                 yield site, envelope
 
@@ -268,7 +267,7 @@ class AnalysisRun:
         self, site: str, reply: Envelope, cohort: Agreement, asked: Any, trust: Scrutiny | None
     ) -> Blocks | None:
         try:
-            self.dropped[site] = check_count(reply.meta["dropped"], "what it left out")
+            self.dropped[site] = check_count(reply.meta["dropped"], "its number of left-out rows")
             blocks = self.analysis.blocks(reply.arrays, self.plan, cohort)
             if trust is not None:
                 trust.hear(site, asked, blocks)

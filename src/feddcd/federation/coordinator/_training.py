@@ -45,7 +45,10 @@ def agree_on_terms(folder: FederationFolder, nodes: Nodes, ledger: Ledger) -> Te
     agreed, refused = agree(offers, config.features, config.classes, config.spec.model)
     accepted = len(offers) - len(refused)
     if accepted < config.fewest:
-        raise DataError(f"only {accepted} sites fit together: {'; '.join(refused.values())}")
+        raise DataError(
+            f"only {accepted} sites have data that fit together, and {config.fewest} "
+            f"are needed: {'; '.join(refused.values())}"
+        )
     terms = Terms.make(config.name, config.spec, agreed, accepted, config.answers or "each")
     try:  # whether the settings make an algorithm, before they are written down for ever
         with jax.enable_x64(terms.double):
@@ -61,7 +64,9 @@ def _on_roster(folder: FederationFolder, here: set[str]) -> set[str]:
     """Who can be summed with the others."""
     listed = set(load_roster(folder.server).names)
     for client in sorted(here - listed):
-        folder.note("refused", site=client, reason=f"{client} is not in the roster")
+        folder.note(
+            "refused", site=client, reason=f"{client} is not in the roster (the list of sites)"
+        )
     return here & listed
 
 
@@ -72,8 +77,9 @@ def _check_unchanged(terms: Terms, config: Config) -> Terms:
         then = getattr(terms, name)
         if then != now:
             raise SpecError(
-                f"federation.toml says {name} = {now!r}, and the sites agreed on {then!r}: put it "
-                "back, or make a new federation"
+                f"federation.toml has {name} = {now!r}, but the sites agreed on {name} "
+                f"= {then!r}. Write the old value into federation.toml again, or make a "
+                "new federation"
             )
     return terms
 
@@ -111,7 +117,10 @@ class Coordinator:
     def wait_for_answers(self, since: float) -> None:
         """After a round without a sum: a site may be mended, as long as patience lasts."""
         if time.monotonic() - since > self.config.patience:
-            told = f"no round could be summed for {self.config.patience:g} s"
+            told = (
+                f"for {self.config.patience:g} s not enough sites answered, so no round "
+                "could be finished"
+            )
             raise Stalled("; ".join([told, *self.rounds.refusals()]))
         time.sleep(PAUSE_S)
 
@@ -140,8 +149,9 @@ class Coordinator:
             if late:
                 here = ", ".join(sorted(self.nodes.here() & self.rounds.members)) or "none"
                 raise Stalled(
-                    f"waited {self.config.patience:g} s for at least {self.config.fewest} of "
-                    f"{', '.join(sorted(self.rounds.members))}; here: {here}"
+                    f"the coordinator waited {self.config.patience:g} s for at least "
+                    f"{self.config.fewest} of the sites "
+                    f"{', '.join(sorted(self.rounds.members))}; connected: {here}"
                 )
             time.sleep(PAUSE_S)
 
@@ -154,8 +164,8 @@ class Coordinator:
         # its state is that of sums it has left: as a new member it must begin with zero
         if not reason and known:
             reason = (
-                f"{client} is no member, and its state file is of an earlier membership: move "
-                "that file away, and it can join again"
+                f"{client} left this training before, and still has its old state file. At "
+                "the site: move the file `state` away, then the site can join again"
             )
         if reason:
             return self.rounds.refuse(client, reason)
@@ -173,14 +183,26 @@ class Coordinator:
         gone = tuple(site for site in request.sites if site in self.rounds.members)
         others = self.rounds.members - set(gone)
         if not gone:
-            self.folder.note("refused", reason=f"no members: {', '.join(request.sites)}")
+            self.folder.note(
+                "refused",
+                reason=(
+                    "these sites cannot leave, because they are not members: "
+                    f"{', '.join(request.sites)}"
+                ),
+            )
             return True
         if len(others) < self.config.fewest:
-            reason = f"without {', '.join(gone)} fewer than {self.config.fewest} sites remain"
+            reason = (
+                f"{', '.join(gone)} cannot leave: fewer than {self.config.fewest} sites "
+                "would remain"
+            )
             self.folder.note("refused", reason=reason)
             return True
         if absent := others - self.nodes.here():
-            self.wait(f"to retire {', '.join(gone)}, wait for {', '.join(sorted(absent))}")
+            self.wait(
+                f"{', '.join(gone)} can leave when these sites are connected: "
+                f"{', '.join(sorted(absent))}"
+            )
             return False
         answers = [closing.settled for closing in self.rounds.settle(others).values()]
         try:

@@ -70,5 +70,7 @@ def in_mode(config: Config, mode: str) -> Config:
     if not mode:
         return config
     if config.plan is None:
-        raise SpecError("--mode is for tables; for a training, set answers in federation.toml")
+        raise SpecError(
+            "--mode works for tables only; for a training, set answers in federation.toml"
+        )
     return dataclasses.replace(config, plan=dataclasses.replace(config.plan, answers=mode))

@@ -74,7 +74,9 @@ def verify(folder: FederationFolder) -> Audited:
         if said or path.exists():
             rounds, all_ = said.get("rounds"), len(committed_rounds(ledger, like))
             if type(rounds) is not int or not 0 <= rounds <= all_:
-                raise Refused(f"summary.json does not say which of {all_} rounds it is about")
+                raise Refused(
+                    f"summary.json does not say after which of the {all_} rounds it was written"
+                )
             servers = list(_after(ledger, learner, rounds))
             _check_model(path, terms, [algorithm.model(server.state) for server in servers])
             if pact is not None:
@@ -103,18 +105,25 @@ def _check_pact(
     sealings = [record for record in records if isinstance(record, Sealed)]
     if not sealings:
         if terms.answers == "sum" and committed_rounds(ledger, learner.like):
-            raise Refused("the ledger is of a training in sums, and no site has signed its job")
+            raise Refused(
+                "the ledger belongs to a training in sums, but no site has signed the "
+                "job of this training"
+            )
         return None
     pact = read_pact(sealings[0])
     rows = pact.job.agreement.get("rows", {})
     if pact.job.plan != terms.to_json():
-        raise Refused("the terms of the ledger are not those that the sites signed")
+        raise Refused("the settings in the ledger are not the settings that the sites signed")
     if [*sealings[0].members] != [(id, pact.weights[id], rows.get(id)) for id in pact.members]:
-        raise Refused("the weights or rows of members are not those that the sites signed")
+        raise Refused(
+            "the weights or the numbers of rows in the ledger are not those that the sites signed"
+        )
     own = load_roster(folder.server) if (folder.server / ROSTER).exists() else pact.roster
     if own.digest != pact.roster.digest:
-        told = f"its six words are {pact.roster.words()}"
-        raise Refused(f"the ledger is of another roster than the one in this folder: {told}")
+        told = f"the six words of its roster are {pact.roster.words()}"
+        raise Refused(
+            f"the ledger belongs to another roster than the roster in this folder: {told}"
+        )
     return pact
 
 
@@ -158,7 +167,7 @@ def _check_certificate(
         found["dual_residual"] = imbalance(learner, server, total["conserved"])
     for name, value in told.items():
         if not is_close(value, found.get(name)):
-            raise Refused(f"summary.json: {name} is not what the sites signed")
+            raise Refused(f"{name} in summary.json does not follow from what the sites signed")
 
 
 @contextmanager
@@ -174,7 +183,9 @@ def _open(folder: FederationFolder) -> Iterator[tuple[Ledger, Terms, Learner]]:
     with Ledger(folder.ledger, readonly=True) as ledger:
         founding = read_founding(ledger)
         if founding is None:
-            raise LedgerError(f"{folder.ledger} is empty: the sites have not agreed yet")
+            raise LedgerError(
+                f"{folder.ledger} is empty, because the sites have not agreed on the training yet"
+            )
         terms = Terms.from_json(founding)
         with jax.enable_x64(terms.double):
             yield ledger, terms, server_learner(terms)
@@ -188,7 +199,7 @@ def _check_model(path: Path, terms: Terms, models: list[Params]) -> None:
         same = (np.array_equal(own[name], array) for name, array in saved if name in own)
         if [name for name, _ in saved] == sorted(own) and all(same):
             return
-    raise Refused(f"{path} is not the model of the ledger")
+    raise Refused(f"{path} is not the model that follows from the ledger")
 
 
 def _summary(folder: FederationFolder) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from ..config import Config
 from ..folder import FederationFolder
 from ..machine.keys import same_key
 from ..site.answer import SitePlace, answer
-from ..site.approval import WAITS
+from ..site.told import WAITS
 from ..wire import Envelope, Hello, Welcome
 from ._checks import check_welcome, reason_of
 
@@ -131,7 +131,9 @@ class Nodes:
             self._refuse(node, reason_of(self._name(key), str(reason)))
         except (CodecError, KeyError, TypeError, ValueError, ArithmeticError):
             who = self._name(key) or "a node"
-            self._refuse(node, f"{who} sent something that is no greeting")
+            self._refuse(
+                node, f"{who} sent a message that cannot be read as an answer to the greeting"
+            )
         else:
             self._refused.pop(node, None)
             self._node[welcome.offer.client] = node
@@ -152,12 +154,13 @@ class Nodes:
         invited = self.folder.invited()
         if client not in invited:
             raise Refused(
-                f"{client!r} is not invited; invite it with: feddcd federation join DIR {client}"
+                f"{client!r} is not invited; to invite this site: feddcd federation "
+                f"join DIR {client}"
             )
         if key and not same_key(key, invited[client]):
             raise Refused(f"a site that calls itself {client} does not have the key of {client}")
         if self._node.get(client, node) != node:
-            raise Refused(f"{client} is there twice: stop one of the two")
+            raise Refused(f"two programs answer as {client}: stop one of the two")
 
     def ask(
         self, requests: Mapping[str, bytes], *, work: bool, most: int = MOST
@@ -204,15 +207,19 @@ def greet(folder: FederationFolder, nodes: Nodes, config: Config) -> None:
         if time.monotonic() > until:
             if len(here) >= config.fewest:
                 return
-            names = f"here: {', '.join(sorted(here)) or 'none'}"
-            told = f"waited {config.patience:g} s for {', '.join(sorted(invited))}; {names}"
+            names = f"connected: {', '.join(sorted(here)) or 'none'}"
+            told = (
+                f"the coordinator waited {config.patience:g} s for the sites "
+                f"{', '.join(sorted(invited))}; {names}"
+            )
             raise Stalled("; ".join([told, *nodes.refusals()]), sorted(invited - here))
         time.sleep(PAUSE_S)
 
 
 def unanswered(patience: float, sites: Iterable[str]) -> Stalled:
     sites = list(sites)
-    return Stalled(f"waited {patience:g} s for {', '.join(sites)} to answer", sites)
+    told = f"the coordinator waited {patience:g} s for the answers of {', '.join(sites)}"
+    return Stalled(f"{told}. Give the same command again when these sites can answer", sites)
 
 
 def _read(client: str, data: bytes | None, most: int) -> Envelope | None:

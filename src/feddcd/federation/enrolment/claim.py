@@ -36,7 +36,7 @@ class Claim(NamedTuple):
         try:
             keys = bytes.fromhex(self.signing), bytes.fromhex(self.agreement)
         except ValueError:
-            raise Refused("a key for masked sums is not a key") from None
+            raise Refused("a key for masked sums cannot be read") from None
         return RosterMember(self.site, *keys)
 
     def words(self) -> str:
@@ -78,14 +78,14 @@ def read_claim(data: bytes) -> SignedClaim:
         mark = bytes.fromhex(values.pop("signature"))
         claim = Claim(**values)
     except (ValueError, TypeError, AttributeError, LookupError, RecursionError):
-        raise Refused("what arrived is not the request of a site to enrol") from None
+        raise Refused("the message is not a request of a site to enrol") from None
     if not all(type(value) is str for value in claim) or claim.ask not in ASKS:
-        raise Refused("what arrived is not the request of a site to enrol")
+        raise Refused("the message is not a request of a site to enrol")
     longest = (10, 64, 64, 64, *_LONGEST.values())
     if any(len(value) > most for value, most in zip(claim, longest, strict=True)):
-        raise Refused("what arrived is not the request of a site to enrol")
+        raise Refused("the message is not a request of a site to enrol")
     if not check_site(claim.site):
-        raise Refused("not the name of a site")
+        raise Refused("the request does not have a correct name of a site")
     return SignedClaim(claim, mark)
 
 

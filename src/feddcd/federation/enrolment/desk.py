@@ -32,6 +32,8 @@ from ..sign_up import read_member, write_member
 from .claim import LARGEST, Claim, answer_text, read_claim
 from .invitation import DAYS, Invitation, check_address, check_site, fingerprint, when
 
+ASK = "ask the coordinator for a new invitation"
+FAILED = "the coordinator had an error; the file events.jsonl at the coordinator says why"
 WAIT_S = 10.0
 DAY_S = 86400
 NOTES = 10  # of refused claims in a minute
@@ -79,15 +81,15 @@ def _readable(folder: FederationFolder, site: str) -> InvitationRecord | None:
 def invite(folder: FederationFolder, site: str, days: float = DAYS) -> Invitation:
     """A new invitation; one that the site has not used yet ends by it."""
     if not check_site(site):
-        raise SpecError(f"a site's name has letters, digits, - and _ only, got {site!r}")
+        raise SpecError(f"the name of a site may have letters, digits, - and _ only, got {site!r}")
     if not 0 < days <= 365:
         raise SpecError(f"need 0 < days <= 365, got days={days:g}")
     for other in {*folder.invited(), *(path.stem for path in _paths(folder))} - {site}:
         if other.casefold() == site.casefold():
-            raise SpecError(f"there is a site {other}: choose a name that differs by more")
+            raise SpecError(f"there is already a site {other}; choose another name")
     check_barred(site, folder.barred())
     if folder.key(site).exists():
-        raise SpecError(f"the site {site} is in the federation already")
+        raise SpecError(f"the site {site} is already in the federation")
     config, now = folder.config(), time.time()
     address = check_address(f"{config.host}:{config.port}")
     certificate = (folder.server / "ca.crt").read_text()
@@ -128,30 +130,34 @@ class Desk:
         site = "?"
         try:
             if len(data) > LARGEST:
-                raise Refused("what arrived is not the request of a site to enrol")
+                raise Refused("the message is not a request of a site to enrol")
             signed = read_claim(data)
             site = signed.claim.site
             with _held(self.folder):
                 record = _load(self.folder, site)
                 if record is None:  # in the words of a wrong token: who is invited is not told
-                    raise Refused("the token is not that of an invitation")
+                    raise Refused("the token is not the token of an invitation")
                 claim = signed.check(bytes.fromhex(record.public))
                 return 200, answer_text(self._take(record, claim))
         except Refused as reason:
             self._refuse(site, host, str(reason))
             return 403, answer_text({"refused": str(reason)})
         except (FeddcdError, OSError, ValueError) as error:  # ours: its reason stays here
-            self._refuse(site, host, f"the coordinator failed: {error}")
-            return 500, answer_text({"refused": "the coordinator failed; its log says why"})
+            self._refuse(site, host, f"the coordinator had an error: {error}")
+            return 500, answer_text({"refused": FAILED})
 
     def _take(self, record: InvitationRecord, claim: Claim) -> dict[str, Any]:
         if claim.site != record.site:  # a file system may not tell north from NORTH
-            raise Refused("the token is not that of an invitation")
+            raise Refused("the token is not the token of an invitation")
         own = fingerprint((self.folder.server / "ca.crt").read_text())
         if claim.authority != own:
-            raise Refused("the invitation is of another authority than this coordinator's")
+            raise Refused(
+                "the invitation is from another authority than the authority of this coordinator"
+            )
         if claim.invitation != record.digest:
-            raise Refused("the invitation was changed on its way, or a newer one was made")
+            raise Refused(
+                "the invitation was changed on its way, or the coordinator made a newer one"
+            )
         told = {"site": record.site, "codebook": _codebook(self.folder)}
         if claim.ask == "look":
             _check_open(record, self._now())
@@ -208,22 +214,24 @@ def _claimed(folder: FederationFolder, site: str) -> tuple[InvitationRecord, Cla
     record = _load(folder, site) if check_site(site) else None
     if record is None or record.site != site:
         raise SpecError(
-            f"{site!r} is not invited yet; invite it with: feddcd federation "
+            f"{site!r} is not invited; to invite a site: feddcd federation "
             f"invite {shown(folder.path)} NAME"
         )
     if record.confirmed is not None and folder.key(site).exists():
-        raise SpecError(f"{site} is confirmed already")
+        raise SpecError(f"{site} is already confirmed")
     claim = record.claimed()
     if claim is None:
-        raise SpecError(f"{site} has not enrolled yet: it was invited until {when(record.expires)}")
+        raise SpecError(
+            f"{site} has not enrolled yet; its invitation is valid until {when(record.expires)}"
+        )
     return record, claim
 
 
 def _check_open(record: InvitationRecord, now: float) -> None:
     if record.claim is not None:
-        raise Refused("this invitation was used already, with other keys; ask for a new one")
+        raise Refused(f"this invitation was already used, with other keys; {ASK}")
     if record.expires < now:
-        raise Refused(f"this invitation ended at {when(record.expires)}; ask for a new one")
+        raise Refused(f"this invitation ended at {when(record.expires)}; {ASK}")
 
 
 def _check_keys(folder: FederationFolder, claim: Claim) -> None:
@@ -232,7 +240,7 @@ def _check_keys(folder: FederationFolder, claim: Claim) -> None:
     Roster([claim.member()])  # refuses weak ones
     for name, key in folder.invited().items():
         if name != claim.site and same_key(key, claim.key.encode()):
-            raise Refused("another site has this key already")
+            raise Refused("another site already has this key")
     known = members(folder)
     Roster([*(known.members if known else ()), claim.member()])
 
@@ -259,7 +267,7 @@ def _load(folder: FederationFolder, site: str) -> InvitationRecord | None:
     try:
         return None if data is None else InvitationRecord(**json.loads(data)).checked()
     except (ValueError, TypeError, RecursionError):
-        raise SpecError(f"{_path(folder, site)}: cannot be read; invite {site} again") from None
+        raise SpecError(f"{_path(folder, site)} cannot be read; invite {site} again") from None
 
 
 def _save(folder: FederationFolder, record: InvitationRecord) -> None:
@@ -274,6 +282,8 @@ def _held(folder: FederationFolder) -> Iterator[None]:
     try:
         lock = lock_within(Disk(), folder.server / ".invitations.lock", WAIT_S)
     except Locked as error:
-        raise SpecError(f"the invitations are held by {error.holder}") from None
+        raise SpecError(
+            f"the invitations are in use by {error.holder}; try again in a minute"
+        ) from None
     with lock:
         yield

@@ -23,8 +23,8 @@ VERSION = 1
 DAYS = 7.0
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]{1,253}):[0-9]{1,5}")
 _HEAD = """\
-# An invitation for {site} to the federation {federation}. It works once, until {until}.
-# Keep it to yourself. At the site:
+# An invitation for {site} to the federation {federation}. It can be used once, until {until}.
+# Keep this file secret. Run this command at the site:
 #   feddcd federation enrol {site}.invite --data FILE
 """
 
@@ -67,14 +67,16 @@ class Invitation(NamedTuple):
 
 def read_invitation(path: Path, now: float | None = None) -> Invitation:
     """Refused, by name, if it is no invitation, was changed, or is too old."""
-    values = read_toml(path, "; the coordinator writes one with: feddcd federation invite")
+    values = read_toml(
+        path, "; the coordinator makes an invitation with: feddcd federation invite DIR NAME"
+    )
     if values.get("invitation") != VERSION:
-        raise SpecError(f"{path}: not an invitation of this version of feddcd")
+        raise SpecError(f"{path} is not an invitation, or is from another version of feddcd")
     kinds = {"federation": str, "site": str, "address": str, "expires": int, "authority": str,
              "token": str, "certificate": str, "check": str}  # fmt: skip
     for name, kind in kinds.items():
         if type(values.get(name)) is not kind:
-            raise SpecError(f"{path}: the invitation is not whole: {name} is missing")
+            raise SpecError(f"{path}: the invitation is not complete, because {name} is missing")
     try:
         pem = ssl.DER_cert_to_PEM_cert(ssl.PEM_cert_to_DER_cert(_pem(values["certificate"])))
         given = [values[name] for name in ("federation", "site", "address", "expires")]
@@ -84,17 +86,24 @@ def read_invitation(path: Path, now: float | None = None) -> Invitation:
         raise SpecError(f"{path}: the certificate in the invitation cannot be read") from None
     if not same:
         raise SpecError(
-            f"{path}: its certificate is of another authority than the one that it names; ask "
-            "for a new invitation"
+            f"{path}: the certificate in the invitation is from another authority than "
+            "the one that the invitation names; ask the coordinator for a new "
+            "invitation"
         )
     if found._check != values["check"] or set(values) != {"invitation", *kinds}:
-        raise SpecError(f"{path}: the invitation was changed on its way; ask for a new one")
+        raise SpecError(
+            f"{path}: the invitation was changed on its way; ask the coordinator for a "
+            "new invitation"
+        )
     if not _ADDRESS.fullmatch(found.address) or not check_site(found.site):
         raise SpecError(f"{path}: the address or the name in the invitation cannot be used")
     if not printable(found.federation) == found.federation or len(found.federation) > 200:
-        raise SpecError(f"{path}: the federation's name cannot be shown")
+        raise SpecError(f"{path}: the name of the federation has letters that cannot be shown")
     if found.expires < (time.time() if now is None else now):
-        raise SpecError(f"{path}: the invitation ended at {when(found.expires)}; ask for a new one")
+        raise SpecError(
+            f"{path}: the invitation ended at {when(found.expires)}; ask the "
+            "coordinator for a new invitation"
+        )
     return found
 
 
@@ -109,7 +118,7 @@ def check_site(name: Any) -> bool:
 
 def check_address(address: str) -> str:
     if not _ADDRESS.fullmatch(address):
-        raise Refused(f"{address!r} is not an address such as fed.example.org:9093")
+        raise Refused(f"{address!r} is not an address; an address looks like fed.example.org:9093")
     return address
 
 

@@ -35,7 +35,7 @@ from .invitation import Invitation
 TIMEOUT_S = 20.0
 ENROLLED = "enrolled.json"
 _SITE = """\
-# This site, as it enrolled. Its data are read here and never leave this machine.
+# The settings of this site. feddcd reads the data here, and the rows never leave this machine.
 """
 Post = Callable[[Invitation, bytes], tuple[int, bytes]]
 
@@ -117,16 +117,22 @@ def _ask(invitation: Invitation, claim: Claim, post: Post | None) -> dict[str, A
         if not isinstance(said, dict):
             raise ValueError
     except (ValueError, RecursionError):
-        raise Refused(f"{invitation.address} does not answer as a coordinator does") from None
+        raise Refused(
+            f"{invitation.address} does not answer like a coordinator of feddcd; check the address"
+        ) from None
     if status == 200:
         return said
     told = {
-        403: "it knows no enrolment: its feddcd may be older",
+        403: "the coordinator does not know enrolment; perhaps its feddcd is older",
         413: "the request is too large",
         429: "too many requests; try again in a minute",
     }
-    reason = said.get("refused") or told.get(status, f"it says {status}")
-    raise Refused(f"{invitation.address} refused: {printable(str(reason)[:300])}")
+    reason = said.get("refused") or told.get(
+        status, f"the coordinator answered with the HTTP status {status}"
+    )
+    raise Refused(
+        f"the coordinator at {invitation.address} refused: {printable(str(reason)[:300])}"
+    )
 
 
 def over_tls(invitation: Invitation, data: bytes) -> tuple[int, bytes]:
@@ -144,12 +150,13 @@ def over_tls(invitation: Invitation, data: bytes) -> tuple[int, bytes]:
         held = answer.read(LARGEST_ANSWER + 1)
     except ssl.SSLCertVerificationError as error:
         raise Refused(
-            f"{invitation.address} is not whom the invitation names: {error.verify_message}"
+            f"{invitation.address} is not the coordinator of the invitation: {error.verify_message}"
         ) from None
     except (OSError, http.client.HTTPException) as error:
         raise SpecError(
-            f"no answer from {invitation.address}: {error or type(error).__name__}; the "
-            "coordinator must be up, and its port open to this machine"
+            f"{invitation.address} does not answer: {error or type(error).__name__}. "
+            "The coordinator must run (feddcd federation serve DIR), and this machine "
+            "must be able to reach its port"
         ) from None
     finally:
         call.close()

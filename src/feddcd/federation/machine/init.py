@@ -17,7 +17,7 @@ from ..site.template import loose_text, template
 from . import keys
 
 _CONFIG = """\
-# What the federation makes, and where its port is; docs/deploy.md explains every setting.
+# What the federation computes, and its address and port. docs/deploy.md explains every setting.
 # Settings of a training (algorithm, model, rounds, l2) have no effect on tables.
 """
 _SITE = """\
@@ -38,8 +38,10 @@ def create(
     """A new folder; with `data`, every site gets its part of them (or its own frame) to try things
     out. The authority's key is written to the folder `authority`, or nowhere."""
     if path.exists() and any(path.iterdir()):
-        again = f"up {shlex.quote(str(path))}"
-        raise SpecError(f"{path} is not empty; choose another folder, or go on with it: {again}")
+        again = f"feddcd federation up {shlex.quote(str(path))}"
+        raise SpecError(
+            f"{path} is not empty; choose another folder, or continue its federation: {again}"
+        )
     _check_sites(sites)
     with owner_only():
         return _create(FederationFolder(path), sites, config, data, split, authority)
@@ -109,7 +111,7 @@ def add_site(folder: FederationFolder, name: str) -> Path:
     _check_sites([name])
     path = folder.site(name)
     if folder.key(name).exists():
-        raise SpecError(f"the site {name} is invited already")
+        raise SpecError(f"the site {name} is already invited")
     if (path / "key.pub").exists():
         folder.save(folder.key(name), (path / "key.pub").read_bytes())
         return path
@@ -126,12 +128,14 @@ def add_site(folder: FederationFolder, name: str) -> Path:
 def _check_sites(sites: list[str]) -> None:
     for name in sites:
         if not name.replace("-", "").replace("_", "").isalnum() or not name.isascii():
-            raise SpecError(f"a site's name has letters, digits, - and _ only, got {name!r}")
+            raise SpecError(
+                f"the name of a site may have letters, digits, - and _ only, got {name!r}"
+            )
     plain = [name.casefold() for name in sites]  # not all disks tell A from a
     if len(set(plain)) < len(plain):
         twice = [name for name in sites if plain.count(name.casefold()) > 1]
         told = twice[0] if twice[0] == twice[1] else f"{twice[0]} and {twice[1]}"
-        raise SpecError(f"two sites are called {told}")
+        raise SpecError(f"two sites have the same name: {told}")
 
 
 def _write_site(

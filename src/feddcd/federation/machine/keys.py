@@ -41,7 +41,7 @@ class Authority(NamedTuple):
     def load(cls, folder: Path) -> "Authority":
         key = serialization.load_pem_private_key((folder / "ca.key").read_bytes(), None)
         if not isinstance(key, ec.EllipticCurvePrivateKey):
-            raise SpecError(f"{folder / 'ca.key'}: not the key of an authority that feddcd made")
+            raise SpecError(f"{folder / 'ca.key'} is not the key of an authority that feddcd made")
         return cls(key, x509.load_pem_x509_certificate((folder / "ca.crt").read_bytes()))
 
     def save(self, folder: Path) -> None:
@@ -94,9 +94,11 @@ def load_private(path: Path) -> ec.EllipticCurvePrivateKey:
     try:
         key = serialization.load_ssh_private_key(path.read_bytes(), None)
     except (ValueError, UnsupportedAlgorithm) as error:
-        raise SpecError(f"{path}: not a private key without a password: {error}") from None
+        raise SpecError(f"{path} is not a private key, or has a password: {error}") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise SpecError(f"{path}: need a key made by ssh-keygen -t ecdsa")
+        raise SpecError(
+            f"{path} is not a key of the right kind; make one with: ssh-keygen -t ecdsa"
+        )
     return key
 
 

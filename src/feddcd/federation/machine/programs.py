@@ -71,7 +71,9 @@ def node(folder: Path) -> Program:
 def _python(module: str, *arguments: str) -> list[str]:
     """A module of this package in a Python that imports nothing from the current folder."""
     if find_spec("flwr") is None:
-        raise FlowerError("Flower is not installed; install it with: pip install 'feddcd[flower]'")
+        raise FlowerError(
+            "Flower is not installed; to install Flower: pip install 'feddcd[flower]'"
+        )
     return [sys.executable, "-P", "-m", module, *arguments]
 
 
@@ -136,17 +138,21 @@ def opened(folder: FederationFolder, *, forget: bool) -> Iterator[Group]:
     try:
         lock = Disk().lock(folder.server / UP)
     except Locked as error:
-        raise SpecError(f"{folder.path} is up already, by {error.holder}") from None
+        raise SpecError(
+            f"{folder.path} is already running, in {error.holder}; stop that process first"
+        ) from None
     with lock, owner_only():
         group = Group(folder.server / "processes.json")
         if answers(_here(config), config.port):
             raise FlowerError(
-                f"port {config.port} of {_here(config)} is in use; set another in federation.toml"
+                f"port {config.port} of {_here(config)} is in use by another program; "
+                "set another port in federation.toml"
             )
         if not serves(folder.server, config.host):
             raise SpecError(
-                f"the certificate is not for {config.host}, the host in federation.toml; make a "
-                f"new one: feddcd federation certify {shlex.quote(str(folder.path))}"
+                f"the certificate is not for {config.host}, the host in "
+                "federation.toml. Make a new certificate: feddcd federation certify "
+                f"{shlex.quote(str(folder.path))}"
             )
         if forget:
             forget_link(folder)
@@ -175,7 +181,9 @@ def wait_for_link(folder: FederationFolder, group: Group) -> None:
     config, until = folder.config(), time.monotonic() + START_S
     while not answers(_here(config), config.port):
         if "superlink" in group.dead() or time.monotonic() > until:
-            raise FlowerError(f"the SuperLink did not start; see {group.programs['superlink'].log}")
+            raise FlowerError(
+                f"the SuperLink did not start; the reason is in {group.programs['superlink'].log}"
+            )
         time.sleep(0.2)
 
 
@@ -216,7 +224,8 @@ class Supervisor:
         self.attempts += 1
         if self.attempts > ATTEMPTS:
             raise Failed(
-                f"the coordinator died {ATTEMPTS} times without a round in between; see "
+                f"the coordinator stopped {ATTEMPTS} times before it finished a round; "
+                "the reason is in "
                 f"{self.folder.results / 'coordinator.log'}"
             )
         link = inside(self.folder)

@@ -26,12 +26,12 @@ STATE = "state.json"
 def want(folder: FederationFolder, name: str, text: str) -> FederationFolder:
     """A new study, or the same once more; it is run by the process that serves."""
     if not check_site(name):
-        raise SpecError(f"a study's name has letters, digits, - and _ only, got {name!r}")
+        raise SpecError(f"the name of a study may have letters, digits, - and _ only, got {name!r}")
     made = folder.of_study(name)
     path, fresh = made.results / STUDY, not made.results.exists()
     again = state_of(made)["state"] == "failed" and not made.ledger.exists()
     if path.exists() and path.read_text("utf-8") != text and not again:
-        raise SpecError(f"there is another study {name}; choose another name")
+        raise SpecError(f"there is already another study with the name {name}; choose another name")
     made.results.mkdir(mode=0o700, parents=True, exist_ok=True)
     made.save(path, text.encode())
     try:

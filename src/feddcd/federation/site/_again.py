@@ -15,13 +15,13 @@ from ._job_file import JobFile
 from .approval import ID_LENGTH, NOBODY, Asker, require
 from .policy import Policy, Ruled
 
-AGAIN = "this job again"
-DOUBT = "this job, as files of older ones are damaged,"
+AGAIN = "a job that was answered before"
+DOUBT = "a job that was perhaps answered before"
 
 
 def check_steep(policy: Policy, rows: SiteRows, question: Any) -> None:
     if told := steep(rows, question, policy.min_support):
-        raise Ruled("steep", f"{told}: the answer would cut the rows in two")
+        raise Ruled("steep", f"{told}, so the answer would divide the rows into two groups")
 
 
 def check_changes(policy: Policy, rows: SiteRows, question: Any) -> None:
@@ -32,8 +32,8 @@ def check_changes(policy: Policy, rows: SiteRows, question: Any) -> None:
         wrong = np.flatnonzero(dominated(parts, k, max(FEW, policy.max_share), FEW))
         if wrong.size:
             where = entry_of(rows.names, question, parts.shape[1], int(wrong[0]))
-            told = f"{where} nearly all comes from {k - 1} rows; {REMEDY}"
-            raise Ruled("changes", f"{what} since an earlier question: {told}")
+            told = f"in {what} since an earlier question, {k - 1} rows give nearly all {where}"
+            raise Ruled("changes", f"{told}; {REMEDY}")
 
 
 def check_joint(
@@ -53,9 +53,12 @@ def check_joint(
     if few(joint([AskedJob(rows, [*rows.before, question]), *earlier], k, free)):
         if earlier and few(joint(earlier, k)):  # they tell it already, under rules of another day
             return check_joint(policy, rows, question, hidden, free)
-        whose = "this job and of earlier ones" if earlier else "this job"
-        what = f"the answers of {whose} together tell of a joint cell of fewer than {k} rows"
-        raise Ruled("cells", f"{what}, of all its columns of few values; {REMEDY}")
+        whose = "this job and of earlier jobs" if earlier else "this job"
+        what = (
+            f"all answers of {whose} together would reveal a combination of values that "
+            f"fewer than {k} rows have, in columns with few values"
+        )
+        raise Ruled("cells", f"{what}; {REMEDY}")
 
 
 def once(policy: Policy, job: Job, file: JobFile, asked: Asker = NOBODY) -> None:
@@ -76,22 +79,24 @@ def once(policy: Policy, job: Job, file: JobFile, asked: Asker = NOBODY) -> None
 
 def _again(job: Job) -> list[str]:
     return [
-        "The very same job was answered here before, and is asked for again from its beginning:",
+        "This site answered the same job before. Now the coordinator begins this job again:",
         *_told(job),
-        "  An honest coordinator does this where a job broke off. One that owns a site could use",
-        "  it to ask other questions about the same rows.",
+        "  An honest coordinator does this after a job that broke off. A dishonest "
+        "coordinator that",
+        "  owns one of the sites could ask other questions about the same rows in this way.",
     ]
 
 
 def _doubt(job: Job, file: JobFile, doubtful: list[str]) -> list[str]:
     return [
-        "Files of older jobs of this site are lost or damaged:",
+        "These files of older jobs at this site are lost or damaged:",
         *(f"  {shown(file.path.with_name(id) / 'job')}" for id in doubtful),
-        "So nobody knows whether this job was answered here before:",
+        "So feddcd does not know whether this site answered this job before:",
         *_told(job),
-        "  Put the files back from a backup, and this is not asked again. If you agree without",
-        "  them, be sure that none of those jobs was this one: asked twice, a coordinator that",
-        "  owns a site could ask other questions about the same rows.",
+        "  Put the files back from a backup: then feddcd does not ask you this question again.",
+        "  If you approve without these files, be sure that none of the older jobs was this job.",
+        "  A coordinator that owns one of the sites and runs a job twice could ask other",
+        "  questions about the same rows.",
     ]
 
 

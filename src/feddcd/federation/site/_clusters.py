@@ -22,8 +22,8 @@ def check_by_site(policy: Policy, plan: Any) -> None:
     alone = getattr(plan, "covariance", "") == "cluster" and plan.cluster is None
     if alone and policy.answers != "each" and policy.min_support > 1:
         raise not_allowed(
-            "standard errors by site, which tell numbers of single sites (answers = 'sum'); name "
-            "a column of clusters"
+            "standard errors by site, because they reveal numbers of single sites "
+            "(answers = 'sum' in policy.toml). Name a column of clusters in the plan"
         )
 
 
@@ -39,8 +39,8 @@ def check_clusters(
     own = alone if rows.cluster is None else rows.cluster
     for other in [alone, *_earlier(facts, id, memory)]:
         if 0 < (few := _apart(own, other)) < least:
-            told = f"{few} rows, fewer than {least}, share a cluster with other rows than in"
-            raise Ruled("clusters", f"{told} another job, or a job without clusters")
+            told = f"the clusters of this job differ from those of another job in only {few} rows"
+            raise Ruled("clusters", f"{told}, and at least {least} are needed")
 
 
 def _earlier(facts: Any, id: str | None, memory: Memory) -> list[np.ndarray]:

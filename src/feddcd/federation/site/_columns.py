@@ -15,8 +15,8 @@ MOST_PAIRS = 4000  # of columns that have much in common: each takes a fit
 RELATED = 0.5  # r²: columns that have less in common are not nearly alike
 SAME = 1e-12  # of the size: differences below are rounding
 REMEDY = (
-    "a plan can take the logarithm of a skewed column, join rare levels or leave the column out; "
-    "docs/rules.md says what a looser policy allows"
+    "a new plan can use the logarithm of a skewed column, join rare levels, or leave the "
+    "column out; docs/rules.md explains which policy would allow this job"
 )
 
 
@@ -25,8 +25,8 @@ def entry_of(names: Sequence[str] | None, question: Any, entries: int, at: int) 
     each, rest = divmod(entries, len(names)) if names else (0, 1)
     mixed = getattr(question, "basis", np.zeros(0)).size  # combinations of columns
     if not names or rest or not each or mixed:
-        return f"of entry {at + 1}"
-    return f"of {names[at // each]!r}"
+        return f"of the number {at + 1}"
+    return f"of the sum for {names[at // each]!r}"
 
 
 def unsupported(column: np.ndarray, k: int) -> bool:
@@ -125,7 +125,7 @@ def nearly_alike(
     B = np.stack([*own.values(), *rest.values()])
     common = (A @ B.T / A.shape[1]) ** 2
     if np.count_nonzero(common >= RELATED) > MOST_PAIRS + len(names):
-        yield "more columns than can be looked at", "others that are like them"
+        yield "(too many columns to compare)", "(other columns)"
         return
     for i, name in enumerate(names):
         for j in np.flatnonzero(common[i] >= RELATED):
@@ -181,14 +181,18 @@ def singled_out(
     n, p = Q.shape
     most = most if mode == "sum" else min(most, HALF)
     if (mode != "sum" and 4 * p > n) or (most <= HALF and 2 * p >= n):
-        return f"{p} columns of this job and earlier ones, from {n} rows"
+        return (
+            f"this job and earlier jobs have {p} columns together, which is too many for {n} rows"
+        )
     if most >= 1:
         return ""
     highest = float(np.sum(Q**2, 1).max())
     if highest > most - 1e-9:
-        return f"a row has a leverage of {highest:.2f} in the columns of all jobs"
+        return f"one row has a leverage of {highest:.2f} in the columns of all jobs together"
     if (share := held_by_few(Q, k)) > max(FEW, most):
-        return f"a combination of the columns of all jobs has {share:.2f} of it in {k - 1} rows"
+        return (
+            f"of one combination of the columns of all jobs, {k - 1} rows give the part {share:.2f}"
+        )
     return ""
 
 

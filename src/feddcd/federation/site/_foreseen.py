@@ -25,8 +25,8 @@ from .rules import JobFacts, check_answer, hides_cells
 MOST_WORK = 200_000_000  # rows times pairs of columns: above, the first question is enough
 MOST_QUESTIONS = 12
 LATER = (
-    "few rows that give most of a sum (dominance) are looked for in every answer: "
-    "the job can still be refused later, and the log of this site then says why"
+    "this site also checks every answer. If few rows give most of a sum (rule dominance), "
+    "this site refuses the job later, and its log says why"
 )
 
 
@@ -58,8 +58,8 @@ def _tried(
         if (asked := replay.expected) is None or replay.begun > 1:
             break
         if why := _refused(policy, rows, analysis, asked, facts, before, earlier):
-            told = f"tried on the rows of this site alone, question {number} would be refused"
-            return f"{told}, and the job with it: {why}"
+            told = f"with the rows of this site alone, the rules would refuse question {number}"
+            return f"{told}, and the job would end ({why})"
         before.append(asked)
         replay.step(analysis.answer(rows._replace(least=0, alone=False), asked))
     return ""
@@ -83,5 +83,5 @@ def _refused(
         free = facts.mode != "sum"
         check_joint(policy, known, asked, hides_cells(policy, facts.mode), free, earlier)
     except Ruled as error:
-        return f"{error.rule}: {error.story}"
+        return f"rule {error.rule}: {error.story}"
     return ""

@@ -111,9 +111,9 @@ def _numbered(x: np.ndarray) -> np.ndarray:
 def _story(before: Export, now: Export, same: int, dropped: Sequence[str]) -> str:
     """In words, for a person; counts stay at the site."""
     new, gone = len(now.ids) - same, len(before.ids) - same
-    parts = [f"{plural(new, 'row')} new, {gone} gone, {same} known from before"]
+    parts = [f"{plural(new, 'row')} new, {gone} gone, {same} as before"]
     more = [name for name in now.names if name not in before.names]
-    parts += [f"columns that are new: {listed(more, 5)}"] if more else []
+    parts += [f"new columns: {listed(more, 5)}"] if more else []
     changed = dropped if same else []
     parts += [f"columns that changed in most rows: {listed(changed, 5)}"] if changed else []
     return "; ".join(parts)

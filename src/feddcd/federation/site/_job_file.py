@@ -251,13 +251,14 @@ class JobFile:
 
     def _lost(self) -> Refused:
         return Refused(
-            "its file of this job was lost, or is an older one: it does not go on, as a mask must "
-            "not be used twice. Found a new job"
+            "this site lost its file of this job, or has an old copy of the file. It "
+            "cannot continue the job, because it must not use a mask twice. Start a "
+            "new job"
         )
 
     def _damaged(self, name: str) -> NoReturn:
         own = StateError(f"{self.path / name} is damaged")
-        raise Refused("its file of this job is damaged: start a new job") from own
+        raise Refused("this site's file of this job is damaged; start a new job") from own
 
 
 def close_jobs(site: Path, study: str, disk: Disk | None = None) -> bool:

@@ -21,7 +21,7 @@ def id_of(envelope: Envelope) -> str:
 
 def check_only(envelope: Envelope, names: set[str], arrays: set[str] | None) -> None:
     if set(envelope.meta) != names or (arrays is not None and set(envelope.arrays) != arrays):
-        raise Refused("parts of the message are missing, or it has too many")
+        raise Refused("the message has missing parts or unknown parts")
 
 
 def nonces_of(given: Mapping[str, Any]) -> dict[str, SignedNonce]:
@@ -36,11 +36,11 @@ def text_of(value: Any) -> bytes:
 
 def hex_of(value: Any) -> bytes:
     if not isinstance(value, str) or value != value.lower():
-        raise Refused("a nonce or a signature that cannot be read")
+        raise Refused("the message has a nonce or a signature that cannot be read")
     return bytes.fromhex(value)
 
 
 def bytes_of(array: np.ndarray) -> bytes:
     if array.dtype != np.uint8 or array.ndim != 1:
-        raise Refused("a part of a message that is not bytes")
+        raise Refused("the message has a part that is not bytes")
     return array.tobytes()

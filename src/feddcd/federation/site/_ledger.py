@@ -9,6 +9,7 @@ sites this holds even if all others work together.
 import math
 from collections.abc import Iterable
 
+from ..._text import plural
 from .memory import Memory
 from .policy import Policy, Ruled
 
@@ -27,5 +28,19 @@ def check_room(
     """Before so many numbers more are told."""
     most = room(policy, rows, columns, memory)
     if policy.min_support > 1 and not math.isinf(most) and memory.told() + more > most:
-        told = f"{memory.told()} numbers were released about these rows, and {more} more"
-        raise Ruled(RULE, f"{told} are above {most:.0f} ({RULE} = {policy.max_numbers_per_value})")
+        told = (
+            f"earlier jobs released {memory.told()} numbers about these rows. With {more} "
+            f"more there would be more than {most:.0f}, which is the limit"
+        )
+        raise Ruled(RULE, f"{told} ({RULE} = {policy.max_numbers_per_value} in policy.toml)")
+
+
+def budget_lines(policy: Policy, memory: Memory) -> list[str]:
+    """For a person: what was used of it."""
+    of = lambda used, most: f"{used} of {most}" if most else f"{used}, and there is no limit"
+    return [
+        f"jobs in the last 30 days: {of(memory.lately(), policy.max_jobs_per_month)}",
+        f"parameters that all jobs released: {of(memory.released(), policy.max_parameters)}",
+        f"numbers that all jobs released: {memory.told()}, about "
+        f"{plural(len(memory.columns()), 'column')}",
+    ]

@@ -40,7 +40,8 @@ from ._job_parts import bytes_of, check_only, hex_of, id_of, nonces_of, text_of
 from ._job_rules import JobRules
 from .disclosure import Release
 from .log import lock
-from .policy import RULED, Ruled
+from .policy import Ruled
+from .told import REFUSED
 
 
 class MaskingSite(NamedTuple):
@@ -61,7 +62,9 @@ def respond(envelope: Envelope, place: Any, release: Release, request: bytes) ->
     except (LookupError, TypeError, ValueError) as error:
         if isinstance(error, FeddcdError):
             raise
-        raise Refused("a message that cannot be read; its own log says why") from error
+        raise Refused(
+            "this site cannot read the message; the file site.log at this site says why"
+        ) from error
 
 
 def _private(folder: Path) -> Path:
@@ -74,9 +77,9 @@ def _member(place: Any) -> MaskingSite:
     try:
         keys, roster = load_keys(place.folder), load_roster(place.folder)
     except FolderError as error:
-        raise Refused("its keys or its roster cannot be used") from error
+        raise Refused("this site cannot use its keys or its roster (the list of sites)") from error
     if roster.own(keys).name != place.client:
-        raise Refused("its keys belong to another name in its roster")
+        raise Refused("the keys of this site belong to another name in its roster")
     return MaskingSite(place.client, keys, roster)
 
 
@@ -107,8 +110,8 @@ def _check_job(job: Job, me: MaskingSite) -> None:
     if job.mode != "sum" or me.name not in job.cohort:
         raise Refused("this site is not in the cohort of the job, or its mode is not sum")
     if job.version != version("feddcd"):
-        told = f"a job of feddcd {job.version}, and this site has {version('feddcd')}"
-        raise Refused(f"{told}: all need the same version")
+        told = f"the job is for feddcd {job.version}, and this site has feddcd {version('feddcd')}"
+        raise Refused(f"{told}; install the same version at all sites and at the coordinator")
 
 
 def _exchange(envelope: Envelope, me: MaskingSite, file: JobFile, rules: JobRules) -> bytes:
@@ -116,7 +119,7 @@ def _exchange(envelope: Envelope, me: MaskingSite, file: JobFile, rules: JobRule
     check_only(envelope, {"id", "nonces", "number", "signatures"}, None)
     founded = file.load()
     if founded is None:
-        raise Refused("a job that this site does not know: it may have lost its file of it")
+        raise Refused("this site does not know this job; perhaps it lost its file of the job")
     job, number = founded.job.check(me.roster), meta["number"]
     if type(number) is not int or number < 0:
         raise Refused("the number of the exchange is missing or wrong")
@@ -125,22 +128,24 @@ def _exchange(envelope: Envelope, me: MaskingSite, file: JobFile, rules: JobRule
     question = bytes_of(envelope.arrays["question"])
     done = file.check_age()
     if number > done:
-        raise Refused(f"exchange {number} comes before exchange {done}")
+        raise Refused(
+            f"the coordinator asks for exchange {number}, but exchange {done} must come before"
+        )
     last = _last(envelope, job, number)
     held = file.sent(number) if number < done else file.held(number)
     if held is not None:
         if (held.identity, held.question) != (identity, question):
-            raise Refused("this is another question than was answered before in this exchange")
+            raise Refused("the coordinator asked another question in this exchange before")
         if number < done:
             file.note(number, name=job.short, again=hashlib.sha256(held.answer.words).hexdigest())
             return _reply(me, number, held)
     if _frozen(rules) != founded.frozen:
-        told = "its data, package, codebook or rules on small counts changed since the job began"
-        raise Refused(f"{told}: start a new job")
+        told = "the data, the codebook, the policy or the feddcd of this site changed"
+        raise Refused(f"{told} after the job began; start a new job")
     follow = _follow(job, me, identity, file, number, last)
     asked = follow.read(question)
     if file.ended:
-        raise Refused(RULED)
+        raise Refused(REFUSED)
     rows = rules.before(file, number, rules.judge(job, follow))
     if number == 1:  # one like it may have been begun before this one, and answered since
         rules.once(job, file)
@@ -218,7 +223,7 @@ def _last(envelope: Envelope, job: Job, number: int) -> dict[str, SignedAnswer]:
     marks = envelope.meta["signatures"]
     names = set(job.cohort) if number else set()
     if set(marks) != names or set(envelope.arrays) != {"question", *(f"of {n}" for n in names)}:
-        raise Refused("the answers to the last question are not those of the cohort")
+        raise Refused("the message does not have the last answer of each site of the job")
     arrays = envelope.arrays
     return {
         name: SignedAnswer(bytes_of(arrays[f"of {name}"]), hex_of(marks[name])) for name in names
@@ -232,7 +237,9 @@ def _follow(
     if number:
         own = file.sent(number - 1)
         if own is None or own.identity != identity or last[me.name] != own.answer:
-            raise Refused("the answer of this site to the last question is another one")
+            raise Refused(
+                "the message has another last answer of this site than the one that this site sent"
+            )
         proven = ProvenExchange(own.question, own.layout, last)
         sums = check_exchange(me.roster, job, identity, number - 1, proven)
         _check_rest(file, number - 1, sums, own.layout)
@@ -241,7 +248,7 @@ def _follow(
     try:
         for earlier in range(number):
             if (sums := file.sums(earlier)) is None:
-                raise Refused("its file of this job lacks the sums of an exchange")
+                raise Refused("the sums of an exchange are missing in this site's file of the job")
             follow.take(sums)
     except Refused:
         raise
@@ -255,10 +262,13 @@ def _check_rest(file: JobFile, number: int, sums: Mapping[str, np.ndarray], layo
     the job as any refusal by the rules does."""
     mine = file.own(number)
     if mine is None:
-        raise Refused("its file of this job lacks its own answer")
+        raise Refused("the answer of this site is missing in its own file of the job")
     if why := impossible(sums, mine, layout):
         file.end()
-        raise Ruled("rest", f"the other sites would have added {why}: somebody changed the sums")
+        raise Ruled(
+            "rest",
+            f"somebody changed the sums, because the parts of the other sites would be {why}",
+        )
 
 
 def _frozen(rules: JobRules) -> str:

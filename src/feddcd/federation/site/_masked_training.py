@@ -51,11 +51,13 @@ def handle(envelope: Envelope, place: SitePlace, check: Check) -> Answer:
     with _open(place, ask.federation) as file:
         vow = read_vow(file.load())
         if vow is None:
-            raise Refused(f"{place.client}: it has not agreed to this training, or lost its file")
+            raise Refused(
+                f"{place.client}: this site did not agree to this training, or lost its state file"
+            )
         job = Job.from_json(vow.job.encode())
         pact = seal(job, roster, ask.nonces)
         if write_nonce(ask.nonces[place.client]) != vow.nonce:
-            raise Refused(f"{place.client}: the job is sealed with a nonce that is not its own")
+            raise Refused(f"{place.client}: the message has a nonce that this site did not make")
         if vow.rows != digest_of(site):
             raise _other_rows(place)
         _check_version(job, place)
@@ -146,8 +148,8 @@ def _agree(envelope: Envelope, place: SitePlace, check: Check) -> Answer:
                 return sealed.nonce_envelope(place.client, nonce), out
         if has_answered(file.load()):
             raise Refused(
-                f"{place.client}: it has begun another job of this federation, which stays as it "
-                "is: make a new federation for other members, terms or rows"
+                f"{place.client}: this site has begun another job of this federation. "
+                "For other sites, settings or rows, make a new federation"
             )
         secret = new_secret()
         nonce = signed_nonce(load_keys(place.folder), job, secret)
@@ -161,7 +163,9 @@ def _check_columns(policy: Policy, site: SiteData, terms: Terms, job: Job) -> No
     if policy.min_support < 2:
         return
     if terms.tau < len(job.cohort):
-        raise not_allowed(f"sums over {terms.tau} of {len(job.cohort)} sites; leave tau out")
+        raise not_allowed(
+            f"sums over only {terms.tau} of {len(job.cohort)} sites; remove tau from the settings"
+        )
     X = site.X if isinstance(site.X, np.ndarray) else site.X.toarray()
     names = site.names or tuple(f"column {i + 1}" for i in range(X.shape[1]))
     columns = dict(zip(names, X.T, strict=True))
@@ -177,14 +181,18 @@ def _open(place: SitePlace, federation: str) -> ClientFile:
 def _read_terms(job: Job, place: SitePlace) -> Terms:
     _check_version(job, place)
     if job.mode != "sum" or place.client not in job.cohort:
-        raise Refused(f"{place.client}: it is not in the cohort of this job of sums")
+        raise Refused(
+            f"{place.client}: this site is not in the cohort of the job, or its mode is not sum"
+        )
     try:
         terms = Terms.from_json(job.plan)
     except TypeError:
-        raise Refused(f"{place.client}: the terms of this training cannot be read") from None
+        raise Refused(f"{place.client}: the settings of this training cannot be read") from None
     check_method(terms, place.client)
     if terms.answers != "sum" or terms.clients != len(job.cohort):
-        raise Refused(f"{place.client}: the terms are not those of sums over this cohort")
+        raise Refused(
+            f"{place.client}: the settings are not for a training in sums over these sites"
+        )
     return terms
 
 
@@ -192,7 +200,11 @@ def _check_version(job: Job, place: SitePlace) -> None:
     """Another one may make another answer, under the same masks."""
     here = version("feddcd")
     if job.version != here:
-        raise Refused(f"{place.client}: it has feddcd {here}, the job is of {job.version[:50]}")
+        raise Refused(
+            f"{place.client}: the job is for feddcd {job.version[:50]}, and this site "
+            f"has feddcd {here}; install the same version at all sites and at the "
+            "coordinator"
+        )
 
 
 def _check_members(job: Job, terms: Terms, client: str, rows: int) -> dict[str, int]:
@@ -200,11 +212,11 @@ def _check_members(job: Job, terms: Terms, client: str, rows: int) -> dict[str, 
     said = job.agreement.get("rows")
     sound = isinstance(said, dict) and all(type(n) is int and n > 0 for n in said.values())
     if not isinstance(said, dict) or not sound or set(said) != set(job.cohort):
-        raise Refused(f"{client}: a training needs the number of rows of each of its members")
+        raise Refused(f"{client}: the job does not have the number of rows of each site")
     if said[client] != rows:
-        raise Refused(f"{client}: it has another number of rows than the job says")
+        raise Refused(f"{client}: this site has another number of rows than the job says")
     if type(job.agreement.get("rounds")) is not int or job.agreement.get("tau") != terms.tau:
-        raise Refused(f"{client}: the job's cohorts or rounds are not those of its terms")
+        raise Refused(f"{client}: the rounds or tau of the job are not those of its settings")
     return said
 
 
@@ -214,17 +226,22 @@ def _check_weights(job: Job, terms: Terms, learner: Learner, rows: dict[str, int
     for name, own in weights_of(learner, terms, rows).items():
         said = given.get(name) if isinstance(given, dict) else None
         if type(said) is not float or not math.isclose(said, own, rel_tol=1e-6):
-            raise Refused(f"the weight of {name} is not that of its rows")
+            raise Refused(
+                f"the weight of {name} in the job does not follow from its number of rows"
+            )
 
 
 def _check_size(policy: Policy, job: Job, parameters: int, rows: list[int]) -> None:
     """Of the job as a whole; `rows` are those of the smallest cohort that can be drawn."""
     rounds, most = job.agreement["rounds"], policy.max_parameters_per_row
     if policy.max_exchanges and rounds > policy.max_exchanges:
-        raise not_allowed(f"{rounds} rounds (max_exchanges = {policy.max_exchanges})")
+        raise not_allowed(
+            f"{rounds} rounds (max_exchanges = {policy.max_exchanges} in policy.toml)"
+        )
     if not math.isinf(most) and sum(rows) < math.ceil(parameters / Fraction(repr(most))):
         raise not_allowed(
-            f"{parameters} parameters from {sum(rows)} rows (max_parameters_per_row = {most})"
+            f"{parameters} parameters from a sum over {sum(rows)} rows "
+            f"(max_parameters_per_row = {most} in policy.toml)"
         )
 
 
@@ -234,7 +251,7 @@ def _sites(job: Job) -> tuple[str, ...]:
 
 def _words(job: Job) -> list[str]:
     return [
-        "  only a sum over sites can be read, and nobody chooses which sites are in a round",
+        "  the coordinator can read only sums over sites, and nobody chooses the sites of a round",
         f"  rounds: at most {job.agreement['rounds']}",
         f"  who takes part: {', '.join(map(repr, job.cohort))}",
         f"  job: {job.digest.hex()}",
@@ -243,8 +260,8 @@ def _words(job: Job) -> list[str]:
 
 def _other_rows(place: SitePlace) -> Refused:
     return Refused(
-        f"{place.client}: its data changed since it signed the job. Put the old data back, or "
-        "make a new federation"
+        f"{place.client}: the data of this site changed after it signed the job. Put "
+        "the old data back, or make a new federation"
     )
 
 

@@ -49,7 +49,7 @@ def check_told(
         if not described and not known.get("described"):
             continue
         for one, other in _differ(told, _earlier(id, known, memory), k, hidden):
-            what = f"what is told of the {one.strip()} and, in an earlier job ({id[:8]}), of the"
+            what = f"the rows of the {one.strip()} and, in the earlier job {id[:8]}, of the"
             raise Ruled(RULE, f"{what} {other.strip()} would differ by fewer than {k} rows")
     memory.keep_told(facts.job, told)
     return {"described": described}

@@ -84,11 +84,11 @@ def as_agreed(source: SiteTable, table: Frame, plan: Any, entering: Sequence[str
     if (book := book_of(source, plan)) is not None:
         for name in entering:
             if name not in book.columns or book.columns[name].type == "identifier":
-                raise Misfit(f"the codebook gives its column {name!r} no role")
+                raise Misfit(f"the codebook does not allow the use of the column {name!r}")
         table = conform(table, book, entering)
     try:
         check_used(table, entering)
     except DataError as error:
-        public = f"column {error.column!r} holds neither plain numbers nor categories"
+        public = f"column {error.column!r} contains neither plain numbers nor categories"
         raise CodebookError(str(error), public=public, column=error.column) from None
     return table

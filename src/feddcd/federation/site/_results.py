@@ -21,18 +21,28 @@ def keep_result(envelope: Envelope, place: Any) -> Envelope:
     """results/STUDY/: only text of known names, of a bounded size, without what moves a cursor."""
     study, files = envelope.meta.get("study"), envelope.meta.get("files")
     if not isinstance(study, str) or not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", study):
-        raise Refused(f"{place.client}: a result without the name of a study")
+        raise Refused(f"{place.client}: the message has a result without the name of a study")
     if not isinstance(files, dict) or not files or not set(files) <= set(RESULT_FILES):
-        raise Refused(f"{place.client}: a result with files that are not asked for")
+        raise Refused(
+            f"{place.client}: the message has a result with files that a site does not take"
+        )
     if not all(isinstance(text, str) and len(text) <= MOST_LETTERS for text in files.values()):
-        raise Refused(f"{place.client}: a result that is no text, or too long")
+        raise Refused(
+            f"{place.client}: the message has a result that is not a text, or is too long"
+        )
     plain = {name: _plain(name, text, place.client).encode() for name, text in files.items()}
     there = place.folder / FOLDER
     if not (there / study).exists() and len(list(there.glob("*"))) >= MOST_STUDIES:
-        raise Refused(f"{place.client}: it has results of too many studies")
+        raise Refused(
+            f"{place.client}: this site has results of too many studies; remove old "
+            "ones from its folder results"
+        )
     held = sum(path.stat().st_size for path in there.glob("*/*") if path.parent.name != study)
     if held + sum(map(len, plain.values())) > MOST_BYTES:
-        raise Refused(f"{place.client}: its results of studies take more room than it gives them")
+        raise Refused(
+            f"{place.client}: the results of studies take too much room; remove old "
+            "ones from the site's folder results"
+        )
     with owner_only():
         (there / study).mkdir(parents=True, exist_ok=True)
         for name in plain:

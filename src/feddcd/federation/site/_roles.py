@@ -28,14 +28,22 @@ def check_roles(policy: Policy, plan: Any, entering: Sequence[str], memory: Memo
     for book in [each for each in (own, sent) if each is not None]:
         for name in entering:
             if name in book.columns and book.columns[name].type == "identifier":
-                raise Refused(f"the codebook gives its column {name[:50]!r} no role")
+                raise Refused(f"the codebook does not allow the use of the column {name[:50]!r}")
     for name in entering:
         if name in policy.identifiers:
-            raise not_allowed(f"the column {name[:50]!r}, an identifier, in any role (identifiers)")
+            raise not_allowed(
+                f"the column {name[:50]!r}, because it is an identifier (identifiers in "
+                "policy.toml)"
+            )
         if own is not None and name not in own.columns:
-            raise not_allowed(f"the column {name[:50]!r}, which is not in its codebook")
+            raise not_allowed(
+                f"the column {name[:50]!r}, because the codebook of this site does not have it"
+            )
         if own is not None and sent is not None and sent.columns.get(name) != own.columns[name]:
-            raise not_allowed(f"another codebook than its own for the column {name[:50]!r}")
+            raise not_allowed(
+                f"the column {name[:50]!r}, because the plan has another codebook for "
+                "it than this site"
+            )
     formula = getattr(plan, "formula", None)
     if policy.min_support >= 2:
         if own is not None:
@@ -56,7 +64,8 @@ def _check_own_roles(own: Codebook, plan: Any) -> None:
     for name, role in (used | {k: v for k, v in apart.items() if k}).items():
         if name in own.columns and not own.columns[name].allows(role):
             raise not_allowed(
-                f"the column {name[:50]!r} as {role}: its codebook gives it other roles"
+                f"the column {name[:50]!r} as {role}, because the codebook of this site "
+                "gives it other roles"
             )
 
 
@@ -68,7 +77,9 @@ def _check_declared(own: Codebook, plan: Any) -> None:
     known = own.levels(declared)
     for name, levels in declared.items():
         if name not in known or len(levels) != len(known[name]) or set(levels) != set(known[name]):
-            raise not_allowed(f"levels of the column {name[:50]!r} that its codebook does not list")
+            raise not_allowed(
+                f"levels of the column {name[:50]!r} that the codebook of this site does not list"
+            )
 
 
 def _check_sent(sent: Codebook) -> None:
@@ -77,8 +88,8 @@ def _check_sent(sent: Codebook) -> None:
     for name, entry in sent.columns.items():
         if entry.range is not None or entry.missing is not None:
             what = "range" if entry.range is not None else "missing"
-            told = f"{what} of the column {name[:50]!r}"
-            raise Refused(f"the codebook of this plan is not the one of this site: {told}")
+            told = f"this site has no own codebook, so the codebook of the plan must not set {what}"
+            raise Refused(f"{told}, as it does for the column {name[:50]!r}")
 
 
 def _check_constants(own: Codebook | None, formula: str) -> None:
@@ -86,8 +97,8 @@ def _check_constants(own: Codebook | None, formula: str) -> None:
     for value, column, text in written_numbers(read_formula(formula)):
         entry = own.columns.get(column) if own is not None and column is not None else None
         if entry is None or value not in entry.cuts:
-            where = "its codebook's cuts" if own is not None else "a codebook, which it has not"
-            told = f"{text[:80]!r}: {value:g} should be one of {where}"
+            lists = "its codebook does not list" if own is not None else "no codebook here lists"
+            told = f"the number {value:g} in {text[:80]!r}, because {lists} this number under cuts"
             if math.isnan(value):
-                told = f"{text[:80]!r}: compare a column with one of {where}"
-            raise not_allowed(f"{told} (constants = 'codebook')")
+                told = f"{text[:80]!r}, because {lists} numbers to compare with, under cuts"
+            raise not_allowed(told, "constants = 'codebook'")

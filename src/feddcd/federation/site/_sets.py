@@ -20,9 +20,9 @@ def check_sets(policy: Policy, facts: Any, parameters: int, id: str | None, memo
     parameters = max([parameters, *(job.get("parameters", 0) for job in known)])
     least = least_apart(policy, parameters)
     if (rows := smallest_atom([memory.rows_of(each) for each in sorted(sets)])) < least:
-        told = f"{rows} rows, fewer than {least}, are in some of the jobs so far and not in others"
-        remedy = "name all columns of the study under complete in the plan of every job"
-        raise Ruled("sets", f"{told}: {remedy}, so that all have the same rows")
+        told = f"{rows} rows are in some jobs and not in others, and at least {least} are needed"
+        remedy = "write all columns of the study under complete in the plan of every job"
+        raise Ruled("sets", f"{told}. {remedy}, so that all jobs have the same rows")
 
 
 def least_apart(policy: Policy, parameters: int) -> int:
@@ -41,10 +41,13 @@ def doubts_of(k: int, facts: Any, id: str | None, memory: Memory) -> list[str]:
             continue
         if known["set"] == id and set(known["cohort"]) != set(facts.sites):
             other = sorted(set(known["cohort"]) ^ set(facts.sites))
-            found.append(f"the same rows were summed with other sites before: {other}")
+            found.append(
+                "an earlier job summed the same rows with other sites; the two jobs "
+                f"differ by {other}"
+            )
         elif known["set"] in retired - {id} and difference(own, memory.rows_of(known["set"])) < k:
-            told = f"fewer than {k} rows differ from those of a job before a withdrawal"
-            found.append(f"{told}: who has both results may learn about them")
+            told = f"this job and a job before a withdrawal differ by fewer than {k} rows"
+            found.append(f"{told}; a person with both results may learn about these rows")
     return list(dict.fromkeys(found))
 
 
@@ -54,5 +57,5 @@ def _other_file(facts: Any, memory: Memory) -> list[str]:
     before = [job for job in others if job.get("file", facts.file) != facts.file]
     if not before or any(job.get("file") == facts.file and job["questions"] for job in others):
         return []
-    told = f"the data file changed since the last job ({facts.story})"
-    return [f"{told}: who has the results of both may learn about the rows that changed"]
+    told = f"the data file changed after the last job ({facts.story})"
+    return [f"{told}; a person with both results may learn about the rows that changed"]

@@ -13,8 +13,8 @@ from .approval import FEW_WAITING, ID_LENGTH, LIST, Asker, require
 from .log import LOG, append
 
 OLDER = [
-    "CAREFUL: this is an OLDER list, which was replaced here before. Sites that left, and keys",
-    "that were given up because others had seen them, may be in it.",
+    "CAREFUL: this is an OLD list, and this site already has a newer one. The old list may have",
+    "sites that left, and keys that other people have seen.",
 ]
 
 
@@ -25,14 +25,16 @@ def sign_roster(envelope: Envelope, place: Any) -> Envelope:
     sites, and they follow from all names and keys."""
     given = envelope.meta.get("roster")
     if not isinstance(given, str) or len(given) > MOST_BYTES:
-        raise Refused(f"{place.client}: a roster that cannot be read")
+        raise Refused(f"{place.client}: this site cannot read the roster (the list of sites)")
     roster, before = Roster.from_json(given.encode()), _signed(place)
     try:
         keys = load_keys(place.folder)
     except FolderError as error:
-        raise Refused(f"{place.client}: its keys for sums cannot be used") from error
+        raise Refused(f"{place.client}: this site cannot use its keys for sums") from error
     if roster.own(keys).name != place.client:
-        raise Refused(f"{place.client}: its keys belong to another name in this roster")
+        raise Refused(
+            f"{place.client}: the keys of this site belong to another name in this roster"
+        )
     if before is None or before.digest != roster.digest:
         earlier = _earlier(place)
         shown = _words(roster, before, roster.words() in earlier)
@@ -67,7 +69,9 @@ def _earlier(place: Any) -> list[str]:
     except FileNotFoundError:
         return []
     except ValueError as error:
-        raise LogError(f"{place.folder / LOG} is damaged: what was signed is not known") from error
+        raise LogError(
+            f"{place.folder / LOG} is damaged, so this site does not know which rosters it signed"
+        ) from error
     return [str(line[part]) for line in held for part in ("roster", "replaced") if part in line]
 
 
@@ -82,12 +86,17 @@ def _approval(roster: Roster, before: Roster | None, number: int) -> str:
 def _words(roster: Roster, before: Roster | None, older: bool) -> list[str]:
     """For the person who decides."""
     known = {member.name: member for member in before.members} if before else {}
-    lines = OLDER if older else []
-    lines = [*lines, "Masked sums over these sites, and over no others, will be possible:"]
+    lines = ["This is the list of sites. Only these sites can be together in a masked sum:"]
     for member in roster.members:
         old = known.get(member.name)
-        told = "new" if old is None else "as before" if old == member else "with other keys"
+        told = (
+            "new" if old is None else "as before" if old == member else "has other keys than before"
+        )
         lines.append(f"  {member.name}: {told}")
-    lines += [f"  {name}: no longer" for name in known if name not in roster.names]
-    lines += ["Call the other sites, not the coordinator. All must have these words:"]
-    return [*lines, f"  {roster.words()}"]
+    lines += [
+        f"  {name}: is not in the list any more" for name in known if name not in roster.names
+    ]
+    lines += [
+        "Call the people at the other sites, not at the coordinator. All must have these six words:"
+    ]
+    return [*lines, f"  {roster.words()}", *(OLDER if older else [])]

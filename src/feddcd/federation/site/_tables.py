@@ -36,7 +36,7 @@ from ._own_table import (
     whole_table,
 )
 from ._roles import own_codebook
-from ._words import describe_job, describe_offer, describe_plan, describe_refused
+from ._words import against, describe_job, describe_offer, describe_plan, describe_refused, notes
 from .approval import ID_LENGTH, Asker, asks_first, held, require
 from .disclosure import Outgoing, Release
 from .memory import Memory
@@ -53,7 +53,7 @@ from .rules import (
 Made = TypeVar("Made")
 MANY = 2**62  # rows, where none were counted
 MOST_LETTERS = 1 << 20  # of a plan and what was agreed on it
-NAMES = "this question for names and levels of columns"
+NAMES = "a question for names and levels of columns"
 JOB = "this job"
 
 
@@ -85,7 +85,7 @@ def columns(
     elif offered is None:
         policy.check(out._replace(rows=MANY))  # what is told by name
         declared = _plan_words(source, plan)
-        shown = lambda found: describe_offer(plan, entering, found) + declared
+        shown = lambda found: describe_offer(plan, entering, found, declared)
         key = digest_of("columns", id)[:ID_LENGTH]
         offered = held(source.folder, key, NAMES, judged, shown, release.asked)
     meta = {"client": source.client, **offered.offer._asdict()}
@@ -176,12 +176,12 @@ def judged_rows(
     def shown(found: tuple[SiteRows, list[str]] | Exception) -> list[str]:
         declared = _plan_words(source, plan)
         if isinstance(found, Exception):
-            return describe_refused(plan, entering, facts.sites, found) + declared
+            return describe_refused(plan, entering, facts.sites) + declared + against(found)
         rows, doubts = found
         doubts = [*doubts, *foreseen(policy, rows, analysis, facts, memory)]
         columns = analysis.columns_of(rows)
-        job = describe_job(rows, columns, facts.mode, facts.exchanges, facts.sites, doubts)
-        return job + declared
+        job = describe_job(rows, columns, facts.mode, facts.exchanges, facts.sites)
+        return job + declared + notes(doubts)
 
     id, asked = facts.job[:ID_LENGTH], asked._replace(bound=True)
     if asks_first(policy):
@@ -224,7 +224,9 @@ def memory_of(source: SiteTable) -> Memory:
 def check_size(*parts: Any) -> None:
     """Of what is kept of every job, also of those that nobody approves."""
     if (size := sum(len(json.dumps(part)) for part in parts)) > MOST_LETTERS:
-        raise Refused(f"a plan of {size:,} letters, at most {MOST_LETTERS:,} are read")
+        raise Refused(
+            f"the plan has {size:,} letters, and this site reads at most {MOST_LETTERS:,}"
+        )
 
 
 def facts_of(source: SiteTable, plan: Any, agreed: Any, job: str, mode: str = "each") -> JobFacts:
@@ -255,8 +257,8 @@ def _declared(offer: ColumnsOffer, plan: Any) -> ColumnsOffer:
     for column, declared in plan.levels.items():
         other = [level for level in offer.levels.get(column, ()) if level not in declared]
         if other:
-            own = DataError(f"{column} has the level {other[0]!r}, which was not declared")
-            raise Misfit(f"its column {column!r} has a level that was not declared") from own
+            own = DataError(f"{column} has the level {other[0]!r}, which the plan does not list")
+            raise Misfit(f"its column {column!r} has a level that the plan does not list") from own
     entering = [c for c in plan.levels if c in (offer.columns or ())]
     return offer._replace(levels=offer.levels | {c: plan.levels[c] for c in entering})
 

@@ -42,9 +42,10 @@ from .approval import ID_LENGTH, require
 from .policy import REVEALS, Check, Outgoing
 
 TRUSTED = (
-    "  NOTE: no rule looks at the answers of a training. Whoever leads the rounds, and owns a site",
-    "  of the sum, can move the model in small steps and work out rows from the differences, even",
-    "  with batches of all rows. Agree only if you trust all who take part with your rows.",
+    "  NOTE: no rule checks the answers of a training. A person who runs the coordinator and owns",
+    "  one of the sites can change the model in small steps and compute rows from the differences,",
+    "  even with batches of all rows. Approve only if you trust all sites and the coordinator",
+    "  with your rows.",
 )
 
 
@@ -67,12 +68,14 @@ def answer_round(envelope: Envelope, place: SitePlace, check: Check) -> tuple[by
         message, out = masked.handle(envelope, place, check)
         return pack_message(message), out
     if envelope.kind != "ask":
-        raise Refused(f"{place.client}: a message of an unknown kind")
+        raise Refused(f"{place.client}: this site does not know this kind of message")
     meta, terms = envelope.meta, Terms.from_json(envelope.meta["terms"])
     check_method(terms, place.client)
     site = rows_of(place)
     if len(site.labels) != meta["rows"]:
-        raise _changed(place, f"{len(site.labels)} rows now, {meta['rows']} then")
+        raise _changed(
+            place, f"it has {len(site.labels)} rows now and had {meta['rows']} rows then"
+        )
     with jax.enable_x64(terms.double):
         learner = site_learner(terms, site, meta["scale"])
         count = sum(x.size for x in jax.tree.leaves(learner.w))
@@ -84,7 +87,7 @@ def answer_round(envelope: Envelope, place: SitePlace, check: Check) -> tuple[by
         facts = training_facts(terms.to_json(), (), out, learner)
         memory = begin_training(policy, place, facts)
         if policy.approve == "job":
-            approve_training(place, terms, out, "  rounds: as many as are asked for")
+            approve_training(place, terms, out, "  rounds: there is no limit")
         check_training(policy, place, facts, site, memory, 1)
         number = meta["number"]
         if number is None:
@@ -103,7 +106,9 @@ def in_all(facts: TrainingFacts, rounds: int, site: SiteData) -> str:
     """The one bound that a training has: fewer numbers than values."""
     numbers = rounds * facts.numbers + facts.closing
     values = len(site.labels) * len(columns_of(site))
-    return f"  numbers that leave in all: {numbers}; values of this site: {values}"
+    return (
+        f"  numbers that leave in all rounds: {numbers}; numbers in the data of this site: {values}"
+    )
 
 
 def training_facts(
@@ -128,10 +133,10 @@ def closing_of(arrays: Mapping[str, np.ndarray]) -> str:
 def approve_training(place: SitePlace, terms: Terms, out: Outgoing, *more: str) -> None:
     """A person agrees once to these terms, and to what else is said of them."""
     lines = [
-        "A training asks for a part of this site in many rounds:",
+        "A training asks this site for its part in many rounds:",
         f"  federation: {terms.federation!r}, method: {terms.algorithm!r}, model: {terms.model!r}",
         f"  settings: {_settings_of(terms)}",
-        f"  columns: {', '.join(map(repr, out.columns)) or 'without names'}",
+        f"  columns: {', '.join(map(repr, out.columns)) or 'the columns have no names'}",
         f"  rows: {out.rows}, parameters: {out.parameters}, sites in a sum: {out.sites}",
         f"  what leaves each time: {out.kind!r}: {REVEALS[out.kind]}",
         *more,
@@ -155,7 +160,7 @@ def _check_same(place: SitePlace, site: SiteData, *, fresh: bool) -> None:
     if fresh or not path.exists():
         path.write_text(now)
     elif path.read_text() != now:
-        raise _changed(place, "as many rows, other values")
+        raise _changed(place, "it has the same number of rows, with other values")
 
 
 def _changed(place: SitePlace, how: str) -> Refused:
@@ -205,7 +210,10 @@ def _read(data: Path, label: str | None, how: Reading, *_: int) -> SiteData:
 def check_method(terms: Terms, client: str) -> None:
     """A method of another package has to be installed here, too: its policy is checked here."""
     if find_method(terms.algorithm) is None:
-        raise Refused(f"{client}: the method {terms.algorithm[:50]!r} is not installed here")
+        raise Refused(
+            f"{client}: this site does not have the method {terms.algorithm[:50]!r}; "
+            "install the same feddcd and the same add-ons at all sites"
+        )
 
 
 def outgoing_of(

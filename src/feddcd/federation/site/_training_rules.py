@@ -19,7 +19,7 @@ from .approval import FEW_WAITING, Asker, asks_first, require
 from .memory import Memory
 from .policy import Policy, limit, not_allowed
 
-GREETING = "this greeting, which is answered with names of columns and the number of rows,"
+GREETING = "a question for the names of columns and the number of rows"
 
 
 class TrainingFacts(NamedTuple):
@@ -40,7 +40,9 @@ def begin_training(policy: Policy, place: Any, facts: TrainingFacts) -> Memory:
     if policy.min_support < 2 and not most:
         return memory
     if facts.job not in memory.jobs() and most and memory.lately() >= most:
-        raise not_allowed(f"more than {most} jobs in a month (max_jobs_per_month = {most})")
+        raise not_allowed(
+            f"more than {most} jobs in a month (max_jobs_per_month = {most} in policy.toml)"
+        )
     memory.begin(facts.job)
     return memory
 
@@ -59,7 +61,10 @@ def check_training(
     what = {"set": id, "cohort": list(facts.sites), "parameters": facts.parameters}
     memory.note(facts.job, **what, file=file, columns=list(columns))
     if doubts := doubts_of(policy.min_support, facts, id, memory):
-        shown = ["A training that was agreed to needs one look more:", *doubts]
+        shown = [
+            "You approved this training. Before it begins, please read this and decide again:",
+            *doubts,
+        ]
         key = hashlib.sha256(f"{facts.job} {file}".encode()).hexdigest()[:32]
         asked = Asker(address=place.address)
         require(place.folder, key, "this training", {"id": key, "shown": shown}, asked=asked)
@@ -81,7 +86,10 @@ def check_batches(policy: Policy, settings: Mapping[str, Any]) -> None:
     k, size = policy.min_support, settings.get("batch_size")
     least = max(limit(policy.min_rows), 2 * (k - 1))
     if k > 1 and size is not None and not (type(size) is int and size >= least):
-        raise not_allowed(f"batches of fewer than {least} rows (batch_size, min_support = {k})")
+        raise not_allowed(
+            f"batches of fewer than {least} rows (batch_size in the plan, min_support = "
+            f"{k} in policy.toml)"
+        )
 
 
 def asked_by(place: Any, federation: str, purpose: str | None = None) -> Asker:
@@ -98,11 +106,12 @@ def check_greeting(policy: Policy, place: Any, hello: Hello, site: SiteData) -> 
     names, federation = columns_of(site), hello.federation
     key = hashlib.sha256(f"greeting {federation} {names}".encode()).hexdigest()[:32]
     lines = [
-        "A federation asks for what this site has, before a training:",
+        "Before a training, the coordinator asks for the columns and the number of "
+        "rows of this site:",
         f"  federation: {federation[:100]!r}",
-        f"  columns that are named: {', '.join(map(repr, names[:50]))}",
-        f"  and the number of rows, {len(site.labels)}",
-        "  The training itself is asked for next, if you agree.",
+        f"  this site would send these names of columns: {', '.join(map(repr, names[:50]))}",
+        f"  this site would send its number of rows: {len(site.labels)}",
+        "  If you approve this, the training itself waits for your second approval.",
     ]
     entry, asked = {"id": key, "shown": lines}, asked_by(place, federation, hello.purpose)
     require(place.folder, key, GREETING, entry, most=FEW_WAITING, asked=asked)
@@ -131,4 +140,4 @@ def _identity(place: Any, site: SiteData, memory: Memory) -> tuple[np.ndarray, s
     )
     ids = np.frombuffer(b"".join(each), "<u8")
     file = hashlib.blake2b(ids.tobytes(), digest_size=16, key=salt).hexdigest()
-    return ids, file, "its rows are others"
+    return ids, file, "it has other rows"

@@ -13,26 +13,27 @@ from ...data.codebook import Codebook
 from ._columns import smallest_cell
 from .policy import Ruled
 
+ASKS = "A job asks for sums over the rows of this site:"
 ASKED = {  # settings of plans, and what a person reads
     "link": "link",
     "classes": "classes of the outcome",
-    "l2": "penalty, which moves the model",
+    "l2": "penalty (it moves the coefficients towards zero)",
     "firth": "Firth's penalty",
     "theta": "theta",
-    "standardize": "columns are scaled",
-    "weight": "the column of weights",
-    "offset": "the column of an offset",
-    "cluster": "the column of clusters",
+    "standardize": "the job scales the columns",
+    "weight": "column of weights",
+    "offset": "column of the offset",
+    "cluster": "column of clusters",
     "covariance": "standard errors",
-    "complete": "rows need a value in these columns, too",
-    "event": "what counts as 1",
-    "site_effects": "effects of sites",
-    "by": "by groups of the column",
-    "quantiles": "quantiles",
-    "shares": "of which shares",
-    "least": "smallest count that is shown",
-    "by_site": "numbers of this site alone",
-    "go_on_without": "goes on without sites that refuse",
+    "complete": "every row must also have a value in these columns",
+    "event": "value of the outcome that counts as 1",
+    "site_effects": "intercepts for each site",
+    "by": "column of the groups",
+    "quantiles": "how quantiles are given",
+    "shares": "which quantiles",
+    "least": "smallest count that the table shows",
+    "by_site": "the table shows numbers of each site",
+    "go_on_without": "if a site refuses, the other sites begin a new job",
 }
 
 
@@ -42,21 +43,28 @@ def describe_job(
     mode: str,
     exchanges: int,
     sites: Sequence[str],
-    doubts: Sequence[str],
 ) -> list[str]:
     """A job in plain words, for the person who decides; names are quoted."""
     cell = smallest_cell(columns)
-    sums = "only a sum over all sites can be read" if mode == "sum" else "read by itself"
-    lines = [
-        "A job asks for sums over rows of this site:",
+    sums = (
+        "the coordinator can read only the sum over all sites"
+        if mode == "sum"
+        else "the coordinator can read the sums of this site"
+    )
+    return [
+        ASKS,
         *_asked(rows.plan, rows.columns),
-        f"  rows: {rows.n}, and {rows.dropped} left out since a value is missing",
-        f"  smallest cell of categories: {'none' if cell is None else f'{cell} rows'}",
+        f"  rows: {rows.n}; {rows.dropped} more are left out, because a value is missing",
+        f"  smallest cell of categories: {'there is none' if cell is None else f'{cell} rows'}",
         f"  exchanges: at most {exchanges}",
         f"  what leaves: {_leaves(columns, rows.plan)}; {sums}",
         _who(sites),
     ]
-    return lines + [f"  NOTE: {doubt}" for doubt in doubts]
+
+
+def notes(doubts: Sequence[str]) -> list[str]:
+    """What a person should weigh: the last lines before the decision."""
+    return [f"  NOTE: {doubt}" for doubt in doubts]
 
 
 def _leaves(columns: Mapping[str, np.ndarray], plan: Any) -> str:
@@ -69,39 +77,45 @@ def _leaves(columns: Mapping[str, np.ndarray], plan: Any) -> str:
     return f"{told}, and over {' and '.join(f'the {name}' for name in beside)}" if beside else told
 
 
-def describe_refused(
-    plan: Any, entering: Sequence[str], sites: Sequence[str], error: Exception
-) -> list[str]:
+def describe_refused(plan: Any, entering: Sequence[str], sites: Sequence[str]) -> list[str]:
     """A job that the rules would refuse. Others are told so once a person has decided."""
-    first = "A job asks for sums over rows of this site:"
-    return [first, *_asked(plan, entering), _who(sites), *_against(error)]
+    return [ASKS, *_asked(plan, entering), _who(sites)]
 
 
-def describe_offer(plan: Any, entering: Sequence[str], found: Offered | Exception) -> list[str]:
-    """What would be told of columns before a job."""
-    lines = ["A plan asks for names and levels of these columns:", *_asked(plan, entering)]
-    if isinstance(found, Exception):
-        return lines + _against(found)
-    levels = found.offer.levels
-    told = [
-        f"  levels that would be sent, of {name!r}: {listed(v, 20)}" for name, v in levels.items()
+def describe_offer(
+    plan: Any, entering: Sequence[str], found: Offered | Exception, declared: Sequence[str]
+) -> list[str]:
+    """What would be told of columns before a job; `declared` are the lines of `describe_plan`."""
+    lines = [
+        "Before a job, the coordinator asks for names and levels of these columns:",
+        *_asked(plan, entering),
     ]
-    classes = found.offer.classes
-    return (
-        lines + told + ([f"  classes that would be sent: {listed(classes, 20)}"] if classes else [])
-    )
+    if isinstance(found, Exception):
+        return [*lines, *declared, *against(found)]
+    sent = found.offer.levels.items()
+    lines += [
+        f"  this site would send these levels of {name!r}: {listed(v, 20)}" for name, v in sent
+    ]
+    if found.offer.classes:
+        lines.append(f"  this site would send these classes: {listed(found.offer.classes, 20)}")
+    return [*lines, *declared]
 
 
 def describe_plan(plan: Any, book: Codebook | None, own: bool, na: Sequence[str]) -> list[str]:
     """What counts as missing, and what was declared."""
     words = listed(["NA", *na])
-    lines = [f"  what counts as missing: an empty field, {words}"]
+    lines = [f"  a value is missing if the field is empty or one of: {words}"]
     if book is not None:
         said = {name: entry.missing for name, entry in book.columns.items()}
         each = {name: listed(["", *words]) for name, words in said.items() if words is not None}
-        lines += [f"    in {name!r} instead: {words}" for name, words in each.items()]
+        lines += [
+            f"    in the column {name!r} a value is missing if it is one of: {words}"
+            for name, words in each.items()
+        ]
         held = json.dumps(book.to_dict(), sort_keys=True).encode()
-        whose = "that of this site" if own else "sent with the plan, NOT that of this site"
+        whose = (
+            "the own codebook of this site" if own else "NOT of this site; it came with the plan"
+        )
         lines.append(f"  codebook: {whose} (digest {hashlib.sha256(held).hexdigest()[:16]})")
         ranges = {name: entry.range for name, entry in book.columns.items() if entry.range}
         lines += [f"    range of {name!r}: {a} to {b}" for name, (a, b) in ranges.items()]
@@ -114,7 +128,7 @@ def _asked(plan: Any, entering: Sequence[str]) -> list[str]:
     return [
         f"  analysis: {plan.analysis!r}" + (f", family {plan.family!r}" if formula else ""),
         *([f"  formula: {formula!r}"] if formula else []),
-        f"  columns of this site that enter: {', '.join(map(repr, entering))}",
+        f"  columns of this site that the job uses: {', '.join(map(repr, entering))}",
         *(f"  {words}: {value!r}" for name, words in ASKED.items() if (value := _of(plan, name))),
     ]
 
@@ -129,9 +143,12 @@ def _who(sites: Sequence[str]) -> str:
     return f"  who takes part: {', '.join(map(repr, sites))}"
 
 
-def _against(error: Exception) -> list[str]:
+def against(error: Exception) -> list[str]:
+    """That the rules refuse: the last lines before the decision."""
     ruled = isinstance(error, Ruled)
-    why = f"{error.rule}: {error.story}" if ruled else str(error)
-    alike = "  Others hear the same, whether you approve or deny: that it was refused, not why."
-    note = f"  NOTE: the rules of this site would refuse it: {printable(why)}"
+    why = f"rule {error.rule}: {error.story}" if ruled else str(error)
+    note = f"  NOTE: even if you approve, the rules of this site refuse this ({printable(why)})."
+    alike = (
+        "  If you approve and if you deny, the coordinator gets the same refusal, without a reason."
+    )
     return [note, alike] if ruled else [note]

@@ -34,16 +34,16 @@ from .ended import goes_on, keep_ended
 from .policy import Outgoing
 
 FAULTS = (  # what the server is told of an error: the first line that fits
-    (PolicyError, "its policy cannot be used"),
-    (LogError, "its log of what leaves cannot be written"),
-    (FileNotFoundError, "its data file is not there"),
-    (SpecError, "its settings cannot be used"),
-    (DataError, "its data cannot be used"),
-    (StateError, "its state file cannot be used"),
-    (CodecError, "it could not read the message"),
-    (MissingExtra, "it has no part of feddcd for training: it needs feddcd[train]"),
-    (MemoryError, "it would need more memory than this site gives to an answer"),
-    (Exception, "it failed"),
+    (PolicyError, "this site cannot use its policy, so it sends nothing"),
+    (LogError, "this site cannot write its log of what leaves, so it sends nothing"),
+    (FileNotFoundError, "the data file of this site does not exist"),
+    (SpecError, "this site cannot use its settings in site.toml"),
+    (DataError, "this site cannot use its data"),
+    (StateError, "this site cannot use its state file"),
+    (CodecError, "this site cannot read the message"),
+    (MissingExtra, "this site cannot train, because feddcd[train] is not installed there"),
+    (MemoryError, "the answer would need more memory than answer_memory in site.toml allows"),
+    (Exception, "this site had an error"),
 )
 
 
@@ -125,7 +125,7 @@ def _log(place: SitePlace, error: Exception) -> str:
     plain = isinstance(error, DataError | StateError | FileNotFoundError | SpecError | LogError)
     story = str(error) if plain else "".join(traceback.format_exception(error))
     note(place, what, story)
-    return f"{place.client}: {what}; its own log says why"
+    return f"{place.client}: {what}; the file site.log at the site says why"
 
 
 def note(place: SitePlace, what: str, story: str) -> None:

@@ -18,10 +18,9 @@ from ..._files import Disk, save
 from ..._text import listed, printable
 from .log import LOG, append, lock
 from .policy import Policy, Ruled
+from .told import PAUSED, waits
 
 WAITING = "outgoing"
-WAITS = "waits for approval by its administrator"
-PAUSED = "is paused by its administrator"
 MOST_WAITING = 100  # so that questions cannot fill the disk
 FEW_WAITING = 5  # of a kind that costs who asks nothing
 ID_LENGTH = 32  # hex digits: of 64 bits two jobs with one id could be found by trying
@@ -51,7 +50,7 @@ class Asker(NamedTuple):
         who = f"  who asks: the coordinator at {self.address}" if self.address else ""
         study = f"  study: {self.study}" if self.study else ""
         told = f"  purpose, as the coordinator writes it (nobody checked it): {self.purpose!r}"
-        purpose = told if self.purpose else "  purpose: the coordinator gave none"
+        purpose = told if self.purpose else "  purpose: the coordinator did not write a purpose"
         lines = (study, who, "" if self.purpose is None else purpose)
         return [line for line in lines if line]
 
@@ -90,7 +89,7 @@ def require(
                 append(folder, {"waits": id, "what": what}, disk)
     except OSError as error:
         raise LogError(f"{queue} cannot be written: {error}") from error
-    raise Waits(f"{what} {WAITS}")
+    raise Waits(waits(what))
 
 
 def _without_oldest(folder: Path, ids: list[str], what: str, most: int, disk: Disk) -> list[str]:
@@ -133,7 +132,7 @@ def held(
             require(folder, id, what, {"id": id, "shown": list(shown(found))}, asked=asked)
         finally:
             time.sleep(_left(time.monotonic() - begun))
-    raise Waits(f"{what} {WAITS}")
+    raise Waits(waits(what))
 
 
 def _left(took: float) -> float:
@@ -219,7 +218,7 @@ def decision_of(folder: Path, id: str) -> tuple[str, str, list[str]]:
     named = [path for path in paths if path.stem.startswith(id) and len(id) >= FEWEST_LETTERS]
     if len(named) != 1:
         known = listed([path.stem[:SHORT] for path in paths]) or "nothing"
-        raise SpecError(f"{id!r} names none of what was asked for here, or several: {known}")
+        raise SpecError(f"{id!r} is not the beginning of exactly one id; the ids here are: {known}")
     found = [how for how in DECIDED if named[0].with_suffix(f".{how}").exists()]
     state = found[0] if found else "waits for your decision"
     return named[0].stem[:SHORT], state, words_of(folder, named[0].stem)
@@ -243,15 +242,16 @@ def _decide(folder: Path, id: str, how: str) -> str:
         # who asks chooses what begins alike, and makes the older one give way: it may be another
         # one that the person has read
         if len(ever := {*named, *_waited(folder, id)}) > 1:
-            told = f"the beginning of several ids: {', '.join(sorted(ever))}"
-            raise SpecError(f"{id!r} is {told}. Read again what waits, and give the whole id")
+            told = f"{id!r} is the beginning of several ids: {', '.join(sorted(ever))}"
+            raise SpecError(f"{told}. Read again what waits, and give the whole id")
         id = named[0]
     if id not in open_:
-        told = f"there wait: {listed(ids)}" if ids else "nothing waits"
+        told = f"these ids wait: {listed(ids)}" if ids else "nothing waits"
         raise SpecError(f"{id!r} {_decided(folder, id)}; {told}")
     seen = Disk().read(folder / WAITING / f"{id}.read", 1000)
     if seen is not None and seen != _text_of(folder, id):
-        raise SpecError(f"{id[:SHORT]} waits with other words than you read: read them again")
+        told = f"the text of {id[:SHORT]} changed after you read it"
+        raise SpecError(f"{told}; read it again, with: feddcd federation approve SITE_DIR")
     append(folder, {how: id})
     held = json.loads((folder / WAITING / f"{id}.json").read_text("utf-8"))
     read = {name: held[name] for name in ("study", "purpose") if "purpose" in held}
@@ -269,7 +269,9 @@ def _waited(folder: Path, start: str) -> set[str]:
     except FileNotFoundError:
         return set()
     except ValueError as error:
-        raise LogError(f"{folder / LOG} is damaged; give the whole id") from error
+        raise LogError(
+            f"{folder / LOG} is damaged, so feddcd needs the whole id: give all {ID_LENGTH} letters"
+        ) from error
     return {id for entry in held if (id := str(entry.get("waits", ""))).startswith(start)}
 
 
@@ -277,7 +279,7 @@ def _decided(folder: Path, id: str) -> str:
     """What became of it, if a person has decided before."""
     for how in ("approved", "denied") if len(id) >= FEWEST_LETTERS and id.isalnum() else ():
         if any(path.stem.startswith(id) for path in (folder / WAITING).glob(f"*.{how}")):
-            return f"was {how} here before"
+            return f"was already {how}"
     return "does not wait for approval"
 
 
@@ -294,4 +296,4 @@ def resume(folder: Path) -> None:
 def check_running(folder: Path) -> None:
     """While it is paused others wait, as for an approval."""
     if (folder / "paused").exists():
-        raise Waits(f"{PAUSED}; its next answer {WAITS}")
+        raise Waits(PAUSED)

@@ -38,7 +38,7 @@ def describe(outgoing: Outgoing) -> str:
         "rows": outgoing.rows,
         "parameters": outgoing.parameters,
         "sites": f"{outgoing.sites} in the sum"
-        + ("" if outgoing.mode == "sum" else ", it is said"),
+        + ("" if outgoing.mode == "sum" else ", as the coordinator says"),
         "classes": f"{len(outgoing.classes)}: {counts(outgoing.classes)}",
         **{f"levels of {k!r}": f"{len(v)}: {counts(v)}" for k, v in outgoing.levels.items()},
         **{repr(name): _numbers(np.asarray(array)) for name, array in outgoing.arrays.items()},
@@ -56,7 +56,7 @@ def _describe_names(outgoing: Outgoing) -> str:
         f"  kind: 'columns': {REVEALS['columns']}",
         f"  columns: {len(outgoing.columns)}: {listed(outgoing.columns)}",
         *(f"  {name}: {len(rows)}: {listed(list(rows), 20)}" for name, rows in kinds.items()),
-        "This stays at this site. You alone see it, to decide:",
+        "These numbers stay at this site. Only you see them, for your decision:",
         f"  rows: {outgoing.rows}",
         *(f"  rows by {name}: {counts(rows)}" for name, rows in kinds.items()),
     ]
@@ -97,7 +97,7 @@ def told(entry: Mapping[str, Any]) -> str:
     """A line of the log, for a person."""
     about = f"{entry.get('kind', 'message')}" + (f" by {m}" if (m := entry.get("method")) else "")
     if "refused" in entry:
-        why = f"; {entry['rule']}: {entry['why']}" if "why" in entry else ""
+        why = f"; rule {entry['rule']}: {entry['why']}" if "why" in entry else ""
         return f"REFUSED  {about}: {entry['refused']}{why}"
     for word in ("waits", "approved", "denied", "dropped"):
         if word in entry:
@@ -109,15 +109,17 @@ def told(entry: Mapping[str, Any]) -> str:
     if "roster" in entry:
         return f"SIGNED   the list of sites: {entry['roster']}"
     if "result" in entry:
-        return f"CAME     the result of {entry['result']}"
+        return f"CAME     the result of study {entry['result']}"
     if "withdrawal" in entry:
-        return f"WITHDRAWAL  {entry['withdrawal']} ({plural(entry['closed'], 'set')} closed)"
+        return (
+            f"WITHDRAWAL  {entry['withdrawal']} ({plural(entry['closed'], 'set')} of rows closed)"
+        )
     if "job" in entry:
         named = entry.get("name") or entry.get("digest") or entry["job"]
         number, job = entry.get("exchange"), str(named)[:SHORT]
         if "digest" in entry:
             return f"LEFT     this site's part in job {job}: a random number and a signature"
-        again = ", the same bytes as before" if "again" in entry else ""
+        again = ", sent again with the same bytes" if "again" in entry else ""
         what = f"exchange {number}" if number else "the counts"
         return f"SIGNED   {what} of job {job}: a masked answer{again}"
     if entry.get("kind") == "columns":
@@ -133,7 +135,7 @@ def _plain(counts: Mapping[str, int]) -> dict[str, int]:
 def _fingerprint(array: np.ndarray) -> dict[str, Any]:
     array = np.asarray(array)
     if array.dtype.kind not in "biuf":
-        raise TypeError(f"numbers leave a site, not {array.dtype}")
+        raise TypeError(f"only numbers may leave a site, got {array.dtype}")
     content = hashlib.sha256(array.tobytes()).hexdigest()
     return {"dtype": array.dtype.str, "shape": list(array.shape), "sha256": content}
 
@@ -147,7 +149,7 @@ def hold(folder: Path, outgoing: Outgoing, question: bytes, disk: Disk, asked: A
     id = hash_of(json.dumps(entry, sort_keys=True).encode())[:ID_LENGTH]
     numbers = {name: np.asarray(a).tolist() for name, a in outgoing.arrays.items()}
     shown = {"shown": describe(outgoing).splitlines(), "numbers": numbers}
-    require(folder, id, "its answer", entry | shown, disk, asked=asked)
+    require(folder, id, "an answer", entry | shown, disk, asked=asked)
 
 
 class Release(NamedTuple):

@@ -26,7 +26,7 @@ def keep_ended(envelope: Envelope, place: Any) -> Envelope:
     """Heard twice, it is logged once."""
     told = read_ended(envelope.meta)
     if told is None:
-        raise Refused(f"{place.client}: an end of a study that cannot be read")
+        raise Refused(f"{place.client}: this site cannot read the message about the end of a study")
     before = [ended for _, ended in ended_studies(place.folder)]
     # who was too late may still decide: with that the study can be started again
     closed = close(place.folder, told.study) if told.why != "late" else []

@@ -42,7 +42,7 @@ def append(folder: Path, what: Mapping[str, Any], disk: Disk | None = None) -> N
             with open(path, "ab", buffering=0, opener=private) as file:
                 file.truncate(head.end)  # what a crash left of a line
                 if (wrote := file.write(line)) != len(line):
-                    raise OSError(f"{wrote} of {len(line)} bytes were written")
+                    raise OSError(f"only {wrote} of {len(line)} bytes could be written")
                 disk.fsync(file)
             # after its line: a head without one would be a line that somebody removed
             save(disk, _head_file(path), _next(head, line)._asdict())
@@ -79,7 +79,7 @@ def _follow(path: Path, head: Head) -> list[Head]:
         heads.append(_next(heads[-1], rest[:size]))
         rest = rest[size:]
     if b"\n" in rest[:-1]:
-        raise _damage(path, heads[-1], "what follows does not belong to it")
+        raise _damage(path, heads[-1], "the lines after it do not belong to this log")
     return heads
 
 
@@ -102,17 +102,18 @@ def hash_of(line: bytes) -> str:
 def _read_head(disk: Disk, path: Path) -> Head:
     data = disk.read(_head_file(path), 10_000)
     if data is None and _read(path, 0):
-        raise _damage(path, Head(), "its head is missing")
+        raise _damage(path, Head(), f"the file {_head_file(path).name} is missing")
     try:
         return Head() if data is None else Head(**json.loads(data))
     except (ValueError, TypeError):
-        raise _damage(path, Head(), "its head cannot be read") from None
+        raise _damage(path, Head(), f"the file {_head_file(path).name} cannot be read") from None
 
 
 def _damage(path: Path, head: Head, what: str) -> LogError:
     return LogError(
-        f"{path} was changed or damaged after line {head.lines}: {what}. Nothing leaves until "
-        f"it and {_head_file(path).name} are put back, or both are moved away to start a new log"
+        f"{path} was changed or damaged after line {head.lines}: {what}. This site "
+        f"sends nothing until you put back this file and {_head_file(path).name}, or "
+        "move both files away. Then a new log begins"
     )
 
 

@@ -62,11 +62,16 @@ class Memory:
             found = self.disk.read(path, 1000)
             if found is None:
                 if (self.folder / "sets").exists():
-                    raise StateError(f"{path} is lost: the rows of earlier jobs are not known")
+                    raise StateError(
+                        f"{path} is lost, so the rows of earlier jobs are not known; "
+                        "put the file back from a backup"
+                    )
                 found = secrets.token_bytes(32)
                 save(self.disk, path, found)
             if len(found) != 32:
-                raise StateError(f"{path} was changed: it should hold 32 bytes")
+                raise StateError(
+                    f"{path} was changed: it must have 32 bytes; put the file back from a backup"
+                )
             return found
 
     def jobs(self) -> dict[str, dict[str, Any]]:
@@ -156,7 +161,10 @@ class Memory:
     def rows_of(self, id: str) -> np.ndarray:
         held = self.disk.read(self.folder / "sets" / id, 2**33)
         if held is None or hashlib.sha256(held).hexdigest()[:16] != id:
-            raise StateError(f"{self.folder / 'sets' / id} is lost or was changed")
+            raise StateError(
+                f"{self.folder / 'sets' / id} is lost or was changed; put the file back "
+                "from a backup"
+            )
         return np.frombuffer(held, "<u8")
 
     def keep_told(self, job: str, told: ToldSets) -> None:
@@ -177,7 +185,9 @@ class Memory:
             cells = np.frombuffer(parts["cells"].tobytes(), "<i4").reshape(-1, len(ids))
             return ToldSets(ids, dict(zip(meta["names"], cells, strict=True)))
         except (CodecError, LookupError, TypeError, ValueError):
-            raise StateError(f"{path} is lost or was changed: put it back") from None
+            raise StateError(
+                f"{path} is lost or was changed; put the file back from a backup"
+            ) from None
 
     def export(self) -> Export | None:
         """The data file as it was when a job last looked at it."""
@@ -192,7 +202,7 @@ class Memory:
             cells = cells.reshape(len(ids), len(names))
             return Export(str(meta["file"]), names, ids, cells, str(meta["story"]))
         except (CodecError, LookupError, TypeError, ValueError):
-            raise StateError(f"{path} is damaged: put it back") from None
+            raise StateError(f"{path} is damaged; put the file back from a backup") from None
 
     def keep_export(self, export: Export) -> None:
         file, names, ids, cells, story = export
@@ -244,7 +254,9 @@ class Memory:
                 _ = own["jobs"], own["offers"], own["retired"]
             return found
         except (ValueError, TypeError, KeyError, AttributeError):
-            raise StateError(f"{path} was changed or damaged: put it back") from None
+            raise StateError(
+                f"{path} was changed or damaged; put the file back from a backup"
+            ) from None
 
 
 def difference(a: np.ndarray, b: np.ndarray) -> int:

@@ -6,7 +6,7 @@ cannot be read, or is empty, cut short or wrong in any setting, stops every answ
 must be `complete = true`, which a file lacks that was cut short on the way.
 
 A refusal is an answer, too. What does not depend on the rows is told by name; what does is told as
-`RULED`, and explained in the site's own log alone.
+`told.REFUSED`, and explained in the site's own log alone.
 """
 
 import dataclasses
@@ -22,24 +22,14 @@ import numpy as np
 from ..._errors import PolicyError, Refused
 from ..._settings import check_names, read_toml
 from ..._text import listed, nearest
+from ._methods import REVEALS as REVEALS
 from ._methods import is_method
 from ._methods import methods as methods
+from .told import NOT_ALLOWED, REFUSED
 
 FILE = "policy.toml"
-UNTRAINED = "trainings (training = false)"
-RULED = "refused by the rules of this site"
-REVEALS = {
-    "columns": "names of columns, classes and category levels",
-    "gradient": "one sum over the rows per parameter; of very few rows it tells the rows",
-    "bins": "counts of rows by prediction; a bin of one row tells of that row",
-    "moments": "a gradient and a Hessian: more than a gradient, see hessian",
-    "hessian": "sums of products of columns: spreads, correlations, counts of pairs of levels",
-    "counts": "rows by level and group, missing values; a count of one points to a row",
-    "means": "sums and sums of squares of a column, by group",
-    "parts": "counts of rows in ranges, of which those with enough rows are parted further",
-    "values": "the same until a range is one value: exact quantiles, which are rows' values",
-    "model": "what fits this site's rows alone; with fewer rows than parameters it can tell rows",
-}
+OWN_ANSWERS = "that others read its own answers; it allows only sums over sites"
+UNTRAINED = "trainings (training = false in policy.toml)"
 
 
 class Outgoing(NamedTuple):
@@ -61,13 +51,13 @@ class Outgoing(NamedTuple):
 class Ruled(Refused):
     """Refused for what the rows are. Others are not told why: `rule` and `story` stay here."""
 
-    def __init__(self, rule: str, story: str, told: str = RULED):
+    def __init__(self, rule: str, story: str, told: str = REFUSED):
         super().__init__(told)
         self.rule, self.story = rule, story
 
 
-def not_allowed(what: str) -> Refused:
-    return Refused(f"its policy does not allow {what}")
+def not_allowed(what: str, setting: str = "") -> Refused:
+    return Refused(f"{NOT_ALLOWED} {what}" + (f" ({setting} in {FILE})" if setting else ""))
 
 
 CHOICES = {
@@ -115,14 +105,14 @@ class Policy:
             _check_names(name, getattr(self, name))
         for name, choices in CHOICES.items():
             if (value := getattr(self, name)) not in choices:
-                raise PolicyError(f"{name} should be one of {listed(choices)}; got {value!r}")
+                raise PolicyError(f"{name} must be one of {listed(choices)}; got {value!r}")
         for name in WHOLE:
             value = getattr(self, name)
             if value is None and name in WIDER:
                 value = self.min_support
                 object.__setattr__(self, name, value)
             if type(value) is not int or value < 0:
-                raise PolicyError(f"{name} should be a whole number >= 0, got {value!r}")
+                raise PolicyError(f"{name} must be a whole number >= 0, got {value!r}")
         for name in ("max_share", "max_leverage"):
             value = getattr(self, name)
             if type(value) not in (int, float) or not 0 < value <= 1:
@@ -130,10 +120,10 @@ class Policy:
         for name in ("max_parameters_per_row", "max_numbers_per_value"):
             most = getattr(self, name)
             if type(most) not in (int, float) or not most > 0:
-                raise PolicyError(f"{name} should be a number > 0, got {most!r}")
+                raise PolicyError(f"{name} must be a number > 0, got {most!r}")
         for name in ("training", "ask_before_sending"):
             if type(value := getattr(self, name)) is not bool:
-                raise PolicyError(f"{name} should be true or false, got {value!r}")
+                raise PolicyError(f"{name} must be true or false, got {value!r}")
         if self.ask_before_sending:
             object.__setattr__(self, "approve", "answer")
 
@@ -142,7 +132,7 @@ class Policy:
         for name, rule in RULES.items():
             if not (reason := rule(self, outgoing)):
                 continue
-            story = f"its policy does not allow {reason}"
+            story = f"{NOT_ALLOWED} {reason}"
             raise Ruled(name, story) if name in OF_VALUES else Refused(story)
 
     def visible(self, columns: Iterable[str]) -> tuple[str, ...]:
@@ -157,11 +147,11 @@ def _check_names(name: str, value: Any) -> None:
     if value is None:
         return
     if not isinstance(value, tuple) or not all(isinstance(v, str) for v in value):
-        raise PolicyError(f"{name} should be a list of names, got {value!r}")
+        raise PolicyError(f"{name} must be a list of names, got {value!r}")
     for item in value:
         if not _is_known(name, item):
             known = REVEALS if name == "kinds" else methods()
-            raise PolicyError(f"{name} has an unknown {item!r}{nearest(item, known)}")
+            raise PolicyError(f"{name} has the unknown name {item!r}{nearest(item, known)}")
 
 
 def _is_known(name: str, item: str) -> bool:
@@ -178,9 +168,9 @@ def _columns(policy: Policy, outgoing: Outgoing) -> str:
     if policy.columns is None:
         return ""
     if not outgoing.columns:
-        return "columns without names (columns)"
+        return "data without names of columns (columns in policy.toml)"
     other = [name for name in outgoing.columns if name not in policy.columns]
-    return f"{_column(outgoing, *other)} (columns)" if other else ""
+    return f"{_column(outgoing, *other)} (columns in policy.toml)" if other else ""
 
 
 def _column(outgoing: Outgoing, *names: str) -> str:
@@ -191,17 +181,19 @@ def _column(outgoing: Outgoing, *names: str) -> str:
 
 def _kinds(policy: Policy, outgoing: Outgoing) -> str:
     if policy.kinds is None and outgoing.kind == "values" and policy.min_support > 1:
-        return "the kind 'values', unless kinds names it"
+        return "answers of the kind 'values', because kinds in policy.toml does not name this kind"
     if policy.kinds is None or outgoing.kind in policy.kinds:
         return ""
-    return f"the kind {outgoing.kind[:50]!r} (kinds = {list(policy.kinds)})"
+    return (
+        f"answers of the kind {outgoing.kind[:50]!r} (kinds = {list(policy.kinds)} in policy.toml)"
+    )
 
 
 def _methods(policy: Policy, outgoing: Outgoing) -> str:
     """Names of columns are sent before any method is."""
     if policy.methods is None or outgoing.kind == "columns" or outgoing.method in policy.methods:
         return ""
-    return f"the method {outgoing.method[:50]!r} (methods = {list(policy.methods)})"
+    return f"the method {outgoing.method[:50]!r} (methods = {list(policy.methods)} in policy.toml)"
 
 
 def _training(policy: Policy, outgoing: Outgoing) -> str:
@@ -247,7 +239,7 @@ def _answers(policy: Policy, outgoing: Outgoing) -> str:
     """Names of columns are no answer from rows."""
     if outgoing.kind == "columns" or outgoing.mode == "sum" or policy.answers == "each":
         return ""
-    return "answers of its own, only sums over sites (answers = 'sum')"
+    return f"{OWN_ANSWERS} (answers = 'sum' in {FILE})"
 
 
 def limit(least: int | None) -> int:
@@ -258,7 +250,7 @@ def _sites(policy: Policy, outgoing: Outgoing) -> str:
     """Names of columns are no sum."""
     if outgoing.kind == "columns" or outgoing.sites >= policy.min_sites:
         return ""
-    return f"a sum over {outgoing.sites} sites (min_sites = {policy.min_sites})"
+    return f"a sum over only {outgoing.sites} sites (min_sites = {policy.min_sites} in policy.toml)"
 
 
 RULES: dict[str, Rule] = {
@@ -286,11 +278,14 @@ LOOSE = Policy(**LOOSENED)
 def load_policy(path: Path) -> Policy:
     if not path.exists():
         if path.is_symlink():
-            raise PolicyError(f"{path}: is a link to a file that is not there")
+            raise PolicyError(f"{path} is a link to a file that does not exist")
         return Policy()
     values = read_toml(path, error=PolicyError)
     if list(values)[-1:] != ["complete"] or values.pop("complete") is not True:
-        raise PolicyError(f"{path}: its last setting should be complete = true; was it cut short?")
+        raise PolicyError(
+            f"{path}: the last setting must be complete = true. Perhaps the file was "
+            "cut short: put the whole file back"
+        )
     check_names(values, [field.name for field in dataclasses.fields(Policy)], path, PolicyError)
     plain: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
     try:

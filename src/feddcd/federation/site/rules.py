@@ -17,19 +17,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._errors import FeddcdError, Refused
-from ..._text import plural
 from ...analysis.protocol import Analysis, SiteRows, arrays
 from ...analysis.registry import ANALYSES, numbers_expected, numbers_told
 from ...data.draft import is_identifier
 from . import _columns as numbers
 from ._clusters import check_by_site, check_clusters
+from ._ledger import budget_lines as budget_lines
 from ._ledger import check_room
 from ._overlaps import check_told
 from ._roles import check_roles
 from ._sets import check_sets, doubts_of
 from .approval import check_running
 from .memory import Memory
-from .policy import Policy, Ruled, not_allowed
+from .policy import OWN_ANSWERS, Policy, Ruled, not_allowed
 
 OF_CELLS = ("times the outcome", "of two categories")  # counts of cells, of categories
 
@@ -63,9 +63,10 @@ def check_plan(
     entering = analysis.columns(plan, names)
     _check_allowed(policy, analysis.method, entering)
     if facts.mode == "each" and policy.answers != "each":
-        raise not_allowed("answers of its own, only sums over sites (answers = 'sum')")
+        raise not_allowed(OWN_ANSWERS, "answers = 'sum'")
     if len(facts.sites) < policy.min_sites:
-        raise not_allowed(f"a sum over {len(facts.sites)} sites (min_sites = {policy.min_sites})")
+        told = f"a sum over only {len(facts.sites)} sites"
+        raise not_allowed(told, f"min_sites = {policy.min_sites}")
     check_roles(policy, plan, entering, memory)
     check_by_site(policy, plan)
     _check_budget(policy, facts, memory)
@@ -79,20 +80,20 @@ def check_offer(
     check_running(memory.site)
     entering = analysis.columns(plan, names)
     if policy.columns is not None and not set(entering) <= set(policy.columns):
-        raise not_allowed("a column (columns)")
+        raise not_allowed("a column", "columns")
     check_roles(policy, plan, entering, memory)
     most = policy.max_jobs_per_month
     if most and id not in memory.offers() and memory.offered() >= most:
-        raise not_allowed(f"more than {most} plans in a month (max_jobs_per_month = {most})")
+        raise not_allowed(f"more than {most} plans in a month", f"max_jobs_per_month = {most}")
     memory.begin_offer(id)
 
 
 def _check_allowed(policy: Policy, method: str, entering: Sequence[str]) -> None:
     if policy.methods is not None and method not in policy.methods:
-        raise not_allowed(f"the method {method[:50]!r} (methods = {list(policy.methods)})")
+        raise not_allowed(f"the method {method[:50]!r}", f"methods = {list(policy.methods)}")
     for name in entering:
         if policy.columns is not None and name not in policy.columns:
-            raise not_allowed(f"the column {name[:50]!r} (columns)")
+            raise not_allowed(f"the column {name[:50]!r}", "columns")
 
 
 def _check_budget(policy: Policy, facts: JobFacts, memory: Memory) -> None:
@@ -100,7 +101,7 @@ def _check_budget(policy: Policy, facts: JobFacts, memory: Memory) -> None:
         return
     most = policy.max_jobs_per_month
     if most and memory.lately() >= most:
-        raise not_allowed(f"more than {most} jobs in a month (max_jobs_per_month = {most})")
+        raise not_allowed(f"more than {most} jobs in a month", f"max_jobs_per_month = {most}")
 
 
 def check_job(
@@ -110,10 +111,10 @@ def check_job(
     person can judge is given back."""
     known = memory.jobs().get(facts.job)
     if known is None:
-        raise Refused("a job that was never begun here")
+        raise Refused("this job has not begun at this site")
     id = None if facts.identity is None else memory.keep(facts.identity)
     if known["set"] is not None and (known["set"], known.get("file")) != (id, facts.file):
-        raise Ruled("frozen", "the rows of this job are not those that it began with")
+        raise Ruled("frozen", "the rows of this job are not the rows with which the job began")
     columns, k = dict(analysis.columns_of(rows)), policy.min_support
     parameters = parameters_of(columns)
     if known["set"] is None or not known.get("passed"):
@@ -146,7 +147,8 @@ def check_identifiers(policy: Policy, plan: Any, frame: Any, entering: Sequence[
         if name != getattr(plan, "cluster", None):
             values = frame[name].dropna().tolist()
             if is_identifier(name, values):
-                raise Ruled("identifiers", f"in {name} each row has a value of its own")
+                told = f"the column {name} can identify a person"
+                raise Ruled("identifiers", f"{told}, because each row has a different value")
 
 
 def check_columns(
@@ -159,20 +161,24 @@ def check_columns(
     """The finished columns of a job, and what they tell together with those of earlier jobs."""
     k = policy.min_support
     if n < k:
-        raise Ruled("min_support", f"there are {n} rows, fewer than {k}")
+        raise Ruled(
+            "min_support", f"the job has {n} rows at this site, and at least {k} are needed"
+        )
     if k < 2:
         return
     for name, column in columns.items():
         if numbers.unsupported(column, k):
-            told = f"in {name} some rows differ from its most frequent value, but fewer than {k}"
+            told = f"in the column {name} fewer than {k} rows differ from the most frequent value"
             raise Ruled("support", f"{told}; {numbers.REMEDY}")
         if numbers.lonely(column, k, policy.max_share):
-            told = f"in {name} fewer than {k} rows stand apart from all others"
+            told = f"in the column {name} fewer than {k} rows are far away from all other rows"
             raise Ruled("dominance", f"{told}; {numbers.REMEDY}")
     for one, other in () if hides_cells(policy, mode) else numbers.small_cells(columns, earlier, k):
-        raise Ruled("cells", f"{one} and {other} have a joint cell of fewer than {k} rows")
+        raise Ruled(
+            "cells", f"fewer than {k} rows have a combination of values of {one} and {other}"
+        )
     for one, other in numbers.nearly_alike(columns, earlier, k):
-        raise Ruled("alike", f"{one} and {other} are alike but for fewer than {k} rows")
+        raise Ruled("alike", f"{one} and {other} are the same, except in fewer than {k} rows")
     if why := numbers.singled_out(columns, earlier, k, mode, policy.max_leverage):
         raise Ruled("combinations", why)
 
@@ -203,15 +209,15 @@ def _check_parameters(policy: Policy, parameters: int, n: int, mode: str) -> Non
     if mode == "sum" or math.isinf(most):
         return
     if n < math.ceil(parameters / Fraction(repr(most))):
-        told = f"{parameters} parameters from {n} rows (max_parameters_per_row = {most})"
+        told = f"{parameters} parameters are too many for {n} rows (the limit per row is {most})"
         raise Ruled("max_parameters_per_row", told)
 
 
 def _check_release(policy: Policy, parameters: int, memory: Memory) -> None:
     most, before = policy.max_parameters, memory.released()
     if most and before + parameters > most:
-        told = f"{parameters} parameters more than the {before} so far (max_parameters = {most})"
-        raise not_allowed(told)
+        told = f"{parameters} more parameters, because earlier jobs have released {before} already"
+        raise not_allowed(told, f"max_parameters = {most}")
 
 
 def first_counts(rows: SiteRows, analysis: Analysis) -> dict[str, np.ndarray]:
@@ -230,13 +236,12 @@ def check_counts(
     most, n = policy.max_parameters_per_row, float(np.ravel(sums["n"])[0])
     parameters = parameters_of(columns)
     if not math.isinf(most) and n < math.ceil(parameters / Fraction(repr(most))):
-        raise not_allowed(
-            f"{parameters} parameters from {n:.0f} rows (max_parameters_per_row = {most})"
-        )
+        told = f"{parameters} parameters from a sum over {n:.0f} rows"
+        raise not_allowed(told, f"max_parameters_per_row = {most}")
     for name, sites in zip(names, np.ravel(sums["support"]), strict=True):
         if 0 < sites < policy.min_sites:
-            told = f"the column {name[:80]!r}, which varies at {sites:.0f} sites alone"
-            raise not_allowed(f"{told} (min_sites = {policy.min_sites})")
+            told = f"the column {name[:80]!r}, because its values differ at only {sites:.0f} sites"
+            raise not_allowed(told, f"min_sites = {policy.min_sites}")
 
 
 def check_answer(
@@ -254,7 +259,7 @@ def check_answer(
     if k < 2:
         return
     if not analysis.definite(question):
-        raise Refused("a question with a matrix that is not positive definite")
+        raise Refused("the question has a matrix that is not positive definite")
     hidden = facts is not None and hides_cells(policy, facts.mode)
     for what, parts in analysis.contributions(rows, question):
         if hidden and what.endswith(OF_CELLS):
@@ -262,7 +267,7 @@ def check_answer(
         wrong = np.flatnonzero(numbers.dominated(parts, k, policy.max_share))
         if wrong.size:
             where = numbers.entry_of(rows.names, question, parts.shape[1], int(wrong[0]))
-            told = f"{what}: {where} too much comes from {k - 1} rows"
+            told = f"in {what}, {k - 1} rows give too large a part {where}"
             raise Ruled("dominance", f"{told} (max_share = {policy.max_share}); {numbers.REMEDY}")
 
 
@@ -276,20 +281,10 @@ def _check_number(
     asked, id = memory.jobs()[facts.job]["questions"], total.hexdigest()[:16]
     if id not in asked and len(asked) >= min(limit, facts.exchanges):
         raise not_allowed(
-            f"more than {min(limit, facts.exchanges)} questions of one job (max_exchanges)"
+            f"more than {min(limit, facts.exchanges)} questions in one job "
+            "(max_exchanges in policy.toml or in the plan)"
         )
     numbers = numbers_told(rows, question)
     if id not in asked:
         check_room(policy, rows.n, rows.columns, numbers, memory)
     memory.ask(facts.job, id, numbers)
-
-
-def budget_lines(policy: Policy, memory: Memory) -> list[str]:
-    """For a person: what was used of it."""
-    of = lambda used, most: f"{used} of {most}" if most else f"{used}, without a limit"
-    return [
-        f"jobs in the last 30 days: {of(memory.lately(), policy.max_jobs_per_month)}",
-        f"parameters released in all: {of(memory.released(), policy.max_parameters)}",
-        f"numbers released about all rows together: {memory.told()}, about "
-        f"{plural(len(memory.columns()), 'column')}",
-    ]

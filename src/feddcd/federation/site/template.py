@@ -4,7 +4,10 @@ import tomli_w
 
 from .policy import LOOSENED, REVEALS, methods
 
-SAID = "is loose, for a trial: before real data, remove what it loosens"
+SAID = (
+    "allows almost everything, for a trial. Before you use real data, remove the part "
+    "`loose` from it"
+)
 
 
 def template() -> str:
@@ -49,7 +52,7 @@ _TEMPLATE = """\
 # constants = "codebook"
 
 # Joint cells of categories with fewer than min_support rows are refused, or may enter a sum over
-# sites ("sum"), which tells the cells of all sites together; small hospitals often have such cells.
+# sites "sum", which tells the cells of all sites together; small hospitals often have such cells.
 # small_cells = "refuse"
 
 # What the min_support - 1 rows that give most to a sum may hold of it; 0.8 lets 5 like rows pass.

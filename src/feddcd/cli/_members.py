@@ -1,0 +1,50 @@
+"""What `feddcd federation join`, `retire` and `expel` do."""
+
+from pathlib import Path
+
+from .._errors import SpecError
+from .._files import shown
+from ..federation.enrolment.desk import check_barred
+from ..federation.folder import FederationFolder
+from ..federation.machine.init import add_site
+from ..federation.sign_up import renew
+from ._federation import look_at
+from ._habits import found
+from ._tables import uninvite, up_again
+from ._terminal import say
+
+
+def barred_of(folder: FederationFolder) -> tuple[str, ...]:
+    """Whom the ledger of a training knows as expelled."""
+    return tuple(look_at(folder).server.barred) if folder.ledger.exists() else ()
+
+
+def join_command(path: Path, site: str) -> None:
+    folder = FederationFolder(path)
+    check_barred(site, {*barred_of(folder), *folder.barred()})
+    hand = f"send the folder {shown(add_site(folder, site))} to the person at {site}"
+    renew(folder.server, {name: folder.site(name) for name in folder.invited()})
+    found(site=site, folder=folder.site(site))
+    say(f"{hand}, who writes into site.toml where the data are.")
+    say(f"The site joins when you run: {up_again(folder)}")
+
+
+def depart_command(path: Path, sites: list[str], *, barred: bool) -> None:
+    folder = FederationFolder(path)
+    if folder.config().plan is not None or not folder.ledger.exists():
+        for study in map(folder.of_study, folder.studies()):
+            if study.ledger.exists():  # of a training: its sums are made right without them
+                study.request(tuple(sites), barred)
+        return uninvite(folder, sites, barred)
+    members = look_at(folder).server.members
+    for site in sites:
+        if site not in members:
+            raise SpecError(f"{site!r} is not a member; the members are: {', '.join(members)}")
+    folder.request(tuple(sites), barred)
+    found(sites=sites, expelled=barred)
+    if barred:
+        folder.bar(sites)
+    say(
+        f"{', '.join(sites)} can leave when all other sites have sent their last sums. If "
+        f"the training does not run now, run: {up_again(folder)}"
+    )

@@ -1,0 +1,21 @@
+"""The words of a refusal by which a coordinator knows its kind.
+
+A refusal on the wire is a sentence and no code. So these words are the same in all versions: a
+coordinator looks for them in what a site says, and a site that is older or newer says them too.
+"""
+
+WAITS = "waits for approval by its administrator"
+RULED = "refused by the rules of this site"
+NOT_ALLOWED = "its policy does not allow"
+
+# the whole sentences
+REFUSED = f"the request was {RULED} or by a person there, and the site does not tell others why"
+PAUSED = (
+    f"this site is paused and {WAITS}, who has to end the pause. The command at the site is: "
+    "feddcd federation pause SITE_DIR --end"
+)
+
+
+def waits(what: str) -> str:
+    told = f"this site {WAITS}, who has to decide about {what}"
+    return f"{told}. The command at the site is: feddcd federation approve SITE_DIR"
