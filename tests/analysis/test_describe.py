@@ -342,7 +342,7 @@ def test_questions_that_the_plan_does_not_have():
     assert analysis.agreement(told, plan).to_dict() == cohort.to_dict()
     for name, value in {"levels": {}, "numbers": ["age"], "sites": [1], "sites ": None}.items():
         lie = {k: v for k, v in told.items() if k != name.strip()} | {name: value}
-        with pytest.raises(DataError, match="an agreement"):
+        with pytest.raises(DataError, match="the agreement"):
             analysis.agreement(lie, plan)
     for what in analysis.contributions(rows, second):
         assert len(what[1]) in (400, d.crp.notna().sum())
@@ -357,8 +357,8 @@ def test_questions_that_the_plan_does_not_have():
 @pytest.mark.parametrize(
     ("part", "value", "reason"),
     [
-        ("n", -1.0, "else than counts"),
-        ("present", 0.5, "else than counts"),
+        ("n", -1.0, "that are not counts"),
+        ("present", 0.5, "that are not counts"),
         ("n", np.nan, "not finite"),
     ],
 )
@@ -377,10 +377,10 @@ def test_counts_are_whole(part, value, reason):
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
-        ({}, "name the columns"),
-        ({"columns": []}, "columns is a list of names"),
-        ({"columns": ["age", "C(age)"]}, "'age' is there twice"),
-        ({"columns": ["age"], "by": "age"}, "is the group"),
+        ({}, "the columns are missing"),
+        ({"columns": []}, "columns must be a list of names"),
+        ({"columns": ["age", "C(age)"]}, "has 'age' twice"),
+        ({"columns": ["age"], "by": "age"}, "is the column of the groups"),
         ({"columns": ["age"], "least": -1}, "whole number least >= 0"),
         ({"columns": ["age"], "quantiles": "some"}, "need quantiles in rounded, exact, none"),
         ({"columns": ["age"], "shares": [0.5, 0.1]}, "shares in order"),
@@ -400,7 +400,7 @@ def test_a_federation_has_one_analysis(tmp_path):
     path.write_text("name = 'a'\n[describe]\ncolumns = ['age']\n")
     assert load_config(path).plan == DescribePlan(["age"])
     path.write_text("name = 'a'\n[describe]\ncolumns = ['age']\n[glm]\nformula = 'y ~ x'\n")
-    with pytest.raises(SpecError, match="one analysis at a time"):
+    with pytest.raises(SpecError, match="a file can have one analysis"):
         load_config(path)
     path.write_text("name = 'a'\n[descrbe]\ncolumns = ['age']\n")
     with pytest.raises(SpecError, match="did you mean 'describe'"):

@@ -26,7 +26,8 @@ from feddcd.federation.folder import load_place
 from feddcd.federation.machine.init import create
 from feddcd.federation.site.approval import approve, waiting
 from feddcd.federation.site.log import verify_log
-from feddcd.federation.site.policy import LOOSENED, RULED
+from feddcd.federation.site.policy import LOOSENED
+from feddcd.federation.site.told import REFUSED
 from feddcd.federation.wire import pack_message, unpack_message
 from local_network import LocalNetwork
 from slices import sliced
@@ -167,17 +168,26 @@ def test_lost_messages_change_nothing(tmp_path, seed):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("min_rows = 1000", f"south: {RULED}"),
+        ("min_rows = 1000", f"south: {REFUSED}"),
         ('columns = ["age", "y"]', "south: its policy does not allow a column"),
-        pytest.param("min_per_level = 30", f"south: {RULED}", marks=REST),
+        pytest.param("min_per_level = 30", f"south: {REFUSED}", marks=REST),
         ('methods = ["fedavg"]', "does not allow the method 'newton'"),
-        pytest.param('kinds = ["columns"]', "does not allow the kind 'moments'", marks=REST),
-        ('kinds = ["columns", "moments"]', "does not allow the kind 'hessian'"),
-        pytest.param("min_per_class = 30", f"south: {RULED}", marks=REST),
-        pytest.param("max_parameters_per_row = 0.01", f"south: {RULED}", marks=REST),
-        ("answers = 'sum'", "does not allow answers of its own, only sums over sites"),
-        ("min_sites = 5", "does not allow a sum over 4 sites"),
-        ("min_rows = 'many'", "south: its policy cannot be used; its own log says why"),
+        pytest.param(
+            'kinds = ["columns"]', "does not allow answers of the kind 'moments'", marks=REST
+        ),
+        ('kinds = ["columns", "moments"]', "does not allow answers of the kind 'hessian'"),
+        pytest.param("min_per_class = 30", f"south: {REFUSED}", marks=REST),
+        pytest.param("max_parameters_per_row = 0.01", f"south: {REFUSED}", marks=REST),
+        (
+            "answers = 'sum'",
+            "does not allow that others read its own answers; it allows only sums over sites",
+        ),
+        ("min_sites = 5", "does not allow a sum over only 4 sites"),
+        (
+            "min_rows = 'many'",
+            "south: this site cannot use its policy, so it sends nothing; the file "
+            "site.log at the site",
+        ),
     ],
 )
 def test_a_site_refuses_by_its_policy_and_the_others_go_on(tmp_path, line, said):
@@ -251,7 +261,7 @@ def test_a_person_is_shown_what_leaves_and_may_say_no(tmp_path):
         seen.append(text)
         return "no" if "'hessian'" in text else "yes"
 
-    with pytest.raises(DataError, match="a table needs 2 sites"):
+    with pytest.raises(DataError, match="needs 2 sites with columns"):
         run(home, ask=ask)
     assert "May it leave?" in seen[0]
     assert any("levels" in text or "rows: " in text for text in seen)
@@ -261,15 +271,18 @@ def test_a_person_is_shown_what_leaves_and_may_say_no(tmp_path):
     ("change", "said"),
     [
         (lambda d: d.drop(columns="bmi"), "south: there is no column 'bmi', which the formula"),
-        (lambda d: d.assign(ward=1.5), "south: its column 'ward' has a level that was not"),
-        (lambda d: d.assign(y=2), "south: its data cannot be used; its own log says why"),
+        (lambda d: d.assign(ward=1.5), "south: its column 'ward' has a level that the plan"),
+        (
+            lambda d: d.assign(y=2),
+            "south: this site cannot use its data; the file site.log at the site says why",
+        ),
         (
             lambda d: d.assign(age="old"),
-            "south: its column 'age' holds categories, and at most sites numbers",
+            "south: its column 'age' contains categories, and at most sites it contains numbers",
         ),
         (
             lambda d: d.assign(ward="z"),
-            "south: its column 'ward' has a level that was not declared",
+            "south: its column 'ward' has a level that the plan does not list",
         ),
     ],
 )
@@ -321,12 +334,12 @@ def test_a_damaged_answer_is_refused(tmp_path, name, change):
     ("values", "said"),
     [
         ("glm = 3", "glm: need a table of settings"),
-        ("[glm]\nfamily = 'binomial'", "glm: a formula is missing"),
+        ("[glm]\nfamily = 'binomial'", "glm: the formula is missing"),
         ("[glm]\nformula = 'y ~ x'\nfamly = 'poisson'", "unknown setting 'famly'; did you mean"),
         ("[glm]\nformula = 'y'", "a formula looks like 'y ~ x1 + x2'"),
         ("[glm]\nformula = 'y ~ x'\ntol = 0", "need a finite tol > 0"),
         ("[glm]\nformula = 'y ~ x'\nlevels = 3", "levels are lists by column"),
-        ("[glm]\nformula = 'y ~ x'\nweight = 3", "weight is the name of a column"),
+        ("[glm]\nformula = 'y ~ x'\nweight = 3", "weight must be the name of a column"),
     ],
 )
 def test_settings_are_checked(tmp_path, values, said):
@@ -399,14 +412,14 @@ def test_from_one_file_to_a_federation_by_commands(tmp_path):
     ours, theirs = read("fed/server/glm/coefficients.csv"), read("plan/coefficients.csv")
     np.testing.assert_allclose(ours, theirs, rtol=1e-8)
     said = do("federation", "outgoing", "fed/sites/west", "--verify")
-    assert "and is whole" in said.output
+    assert "and is complete" in said.output
     assert "no table yet" not in do("federation", "inspect", "fed").output
     words = do("federation", "roster", "fed").output
     assert words.count(": signed") == 4
     for proof in ("fed", "fed/server/proof"):
         said = do("federation", "verify", proof).output
         assert "west: signed the roster, a nonce for this job, and 5 masked answers" in said
-        assert "the table and its certificate are what they say" in " ".join(said.split())
+        assert "the table and its certificate are right" in " ".join(said.split())
         assert re.search(r"Exchanges: +4\b", said)
         assert "4 exchanges for the table and 1 for the counts" in said
     (name,) = re.findall(r"^job (\w{8}) of feddcd", said, re.MULTILINE)
@@ -414,7 +427,7 @@ def test_from_one_file_to_a_federation_by_commands(tmp_path):
     log = do("federation", "outgoing", "fed/sites/west", name).output
     assert log.count(f"exchange 4 of job {name}") == log.count(f"the counts of job {name}") == 1
     Path("fed/server/glm/coefficients.csv").write_text(theirs.mul(1.001).to_csv())
-    with pytest.raises(Refused, match="is not the one that follows from the proof"):
+    with pytest.raises(Refused, match="does not follow from the proof"):
         do("federation", "verify", "fed")
 
 
@@ -422,7 +435,7 @@ def test_a_site_retires_from_the_next_table(tmp_path):
     d = patients()
     home = made(tmp_path, RegressionPlan("y ~ age + bmi"), parts(d))
     do = lambda *words: CliRunner().invoke(app, ["federation", *words])
-    assert "the next table is without south" in do("retire", str(home.path), "south").output
+    assert "south is not in the next table" in do("retire", str(home.path), "south").output
     assert isinstance(do("retire", str(home.path), "south").exception, SpecError)
     table, _ = run(home)
     same(table, FederatedGLM("binomial", "y ~ age + bmi").fit(d[d.site != "south"], groups="site"))
@@ -449,7 +462,7 @@ def test_a_level_that_sites_write_in_two_ways_is_told(tmp_path, other):
     site = next(iter(held))
     held[site] = held[site].assign(arm=held[site].arm.replace("north", other))
     home = made(tmp_path, RegressionPlan("y ~ age + arm"), held)
-    with pytest.raises(DataError, match="write a level of arm in two ways"):
+    with pytest.raises(DataError, match="write one level of arm in two ways"):
         run(home)
 
 
@@ -471,7 +484,7 @@ def told_of(home):
         heard.append(data)
         return data
 
-    with pytest.raises(DataError, match="a table needs 2 sites") as error:
+    with pytest.raises(DataError, match="needs 2 sites with columns") as error:
         run(home, lambda places: LocalNetwork(places, tamper=listen))
     sent, noted = (list(home.site("p").glob(name)) for name in ("outgoing.jsonl", "site.log"))
     log, own = ("".join(path.read_text() for path in paths) for paths in (sent, noted))
@@ -487,7 +500,7 @@ def test_a_class_of_few_rows_does_not_leave_with_the_names(tmp_path, options):
     home = made(tmp_path, RegressionPlan("w ~ x", **options), parts(d))
     policy(home, "p", "min_per_class = 5")
     told, log, _ = told_of(home)
-    assert f"p: {RULED}" in told
+    assert f"p: {REFUSED}" in told
     assert "a class with fewer than 5 rows" in log
     assert "fewer than 5" not in told
     assert "RARE777" not in told + log
@@ -510,12 +523,12 @@ def test_classes_that_leave_are_logged_and_shown(tmp_path):
         (
             {"family": "multinomial", "classes": ["a", "b", "c"]},
             "RARE777",
-            "p: its outcome 'w' has a class that was not declared",
+            "p: its outcome 'w' has a class that the plan does not list",
         ),
         (
             {"levels": {"w": ["a", "b"]}},
             "RARE777",
-            "p: its outcome 'w' has a class that was not declared",
+            "p: its outcome 'w' has a class that the plan does not list",
         ),
         ({}, "RARE777", "p: its outcome 'w' has more than two values, and binomial takes two"),
     ],
@@ -566,8 +579,8 @@ def test_a_site_that_gets_another_name_is_told(tmp_path):
     d.to_csv("d.csv", index=False)
     init = ["--job", str(job), "--data", "d.csv", "--group", "site"]
     done = do("federation", "init", "fed", *init)
-    assert "site 'Süd 1' is called 'S-d-1'" in done.output
-    assert done.output.count("is called") == 1
+    assert "the site 'Süd 1' gets the name 'S-d-1'" in done.output
+    assert done.output.count("gets the name") == 1
     for other in ("S-d 1", "s-D-1"):
         d.replace({"site": {"west": other}}).to_csv("d.csv", index=False)
         failed = do("federation", "init", "fed2", *init)

@@ -124,7 +124,7 @@ def test_a_site_gives_the_meat_only_where_the_plan_has_it():
     )
     assert read("HC0", asked).closing
     for covariance, other in {"model": asked, "HC0": asked._replace(V=np.zeros(0))}.items():
-        with pytest.raises(Refused, match="that the plan does not have"):
+        with pytest.raises(Refused, match="and the plan does not have them"):
             read(covariance, other)
 
 

@@ -137,17 +137,17 @@ MISFITS = {  # what a person at the site reads, and what others may
         changed("40.5", "old"),
         "column 'age': 1 value is no number, first 'old' on line 2; what means missing is listed "
         "under missing = [...]",
-        "column 'age' holds something else than numbers",
+        "column 'age' contains other values than numbers",
     ),
     "NA where it is no missing word": (
         changed("-9", "n/a"),
         "column 'age': 1 value is no number, first 'n/a' on line 3",
-        "column 'age' holds something else than numbers",
+        "column 'age' contains other values than numbers",
     ),
     "a share of a visit": (
         changed("40.5,1", "40.5,1.5"),
         "column 'n visits': 1 value is no whole number, first 1.5 on line 2",
-        "column 'n visits' holds something else than whole numbers",
+        "column 'n visits' contains other values than whole numbers",
     ),
     "out of range": (
         changed("40.5", "405"),
@@ -162,12 +162,12 @@ MISFITS = {  # what a person at the site reads, and what others may
     "no day": (
         changed("2024-05-01", "1.5.2024"),
         "column 'day': 1 value is no date, first '1.5.2024' on line 2, as in 2024-12-31",
-        "column 'day' holds something else than dates",
+        "column 'day' contains other values than dates",
     ),
     "words for true": (
         changed("TRUE", "yes"),
         "column 'dead': 1 value is neither true nor false (or 1, 0), first 'yes' on line 2",
-        "column 'dead' holds something else than true and false",
+        "column 'dead' contains other values than true and false",
     ),
     "a number for a zip": (
         changed(",01,", ",1,"),

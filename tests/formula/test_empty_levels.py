@@ -98,10 +98,11 @@ def test_of_any_contrasts():
 @pytest.mark.parametrize(
     ("formula", "levels", "said"),
     [
-        ("y ~ C(f, ref='z')", LEVELS, r"no row of any site has the level 'z', 'y' of f; without it"
-         r": formula: C\(f, ref='z'\): 'z' is none of the levels 'a', 'b', 'c'"),
+        ("y ~ C(f, ref='z')", LEVELS, r"no row of any site has the level 'z', 'y' of f\. Without "
+         r"this level: formula: C\(f, ref='z'\): 'z' is none of the levels 'a', 'b', 'c'"),
         ("y ~ f + one", LEVELS | {"one": ["k", "l"]},
-         "no row of any site has the level 'l' of one; without it: one has one level only, 'k'"),
+         "no row of any site has the level 'l' of one. Without this level: one has one "
+         "level only, 'k'"),
     ],
 )  # fmt: skip
 def test_where_no_other_can_be_taken_that_is_said(formula, levels, said):

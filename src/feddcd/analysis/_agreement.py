@@ -19,23 +19,25 @@ def read_agreement(values: Any, plan: RegressionPlan) -> Agreement:
     lists = ("names", "sites", "columns", "left_out")
     optional = ("classes", "numbers", "outcome")
     if not isinstance(values, dict) or set(values) != {"levels", *lists, *optional}:
-        raise DataError("an agreement that lacks something, or has too much")
+        raise DataError("the agreement of the sites has missing parts or unknown parts")
     plain = [values[name] for name in lists]
     plain += [values[name] for name in optional if values[name] is not None]
     if not isinstance(values["levels"], dict):
-        raise DataError("an agreement with levels that are not by column")
+        raise DataError(
+            "the agreement of the sites does not have one list of levels for each column"
+        )
     for part in (*plain, *values["levels"].values()):
         if not isinstance(part, list) or not all(isinstance(v, str | int | float) for v in part):
-            raise DataError("an agreement that holds other things than lists of names")
+            raise DataError("the agreement of the sites has parts that are not lists of names")
     if not all(isinstance(v, str) for name in lists for v in values[name]):
-        raise DataError("an agreement with names that are not words")
+        raise DataError("the agreement of the sites has names that are not texts")
     if values["outcome"] is not None and len(values["outcome"]) != 2:
-        raise DataError("an agreement with an outcome that has not two words")
+        raise DataError("the agreement of the sites has an outcome that does not have two words")
     cohort = Agreement(**values)
     made = learned(plan, cohort)
     names = [name for name in made.names if name not in cohort.left_out]
     if names != cohort.names or len(set(cohort.sites)) < len(cohort.sites):
-        raise DataError("an agreement with columns that do not follow from the plan")
+        raise DataError("the agreement of the sites has columns that do not follow from the plan")
     return cohort._replace(cells=cells(made))
 
 

@@ -57,7 +57,9 @@ def choose(
     units of D."""
     table = predictions(model, H, line, absent)
     if asked == "pointsaga" and not saga:
-        raise SpecError("algorithm='pointsaga' makes no regression table over a real federation")
+        raise SpecError(
+            "algorithm='pointsaga' works in simulation only; in a federation use algorithm='newton'"
+        )
     if asked == "pointsaga":
         return Choice(asked, "asked for", table)
     kept = [name for name in table.index if name != "pointsaga" or (asked == "auto" and saga)]

@@ -110,17 +110,17 @@ class Describe:
         """From a message: names of columns are the plan's, and declared levels, too."""
         lists = ("sites", "numbers")
         if not isinstance(values, dict) or not {"levels", *lists} <= set(values):
-            raise DataError("an agreement that lacks something")
+            raise DataError("the agreement of the sites has missing parts")
         words = lambda v, *kinds: isinstance(v, list) and all(isinstance(x, kinds) for x in v)
         levels = values["levels"]
         fits = all(words(values[name], str) for name in lists) and isinstance(levels, dict)
         if not fits or not all(words(v, str, int, float) for v in levels.values()):
-            raise DataError("an agreement that holds other things than lists of names")
+            raise DataError("the agreement of the sites has parts that are not lists of names")
         numbers = [name for name in plan.used if name not in levels]
         wrong = {*levels} - {*plan.used} or plan.as_levels - {*levels}
         wrong |= {name for name in plan.levels if levels.get(name) != list(plan.levels[name])}
         if wrong or numbers != values["numbers"] or len({*values["sites"]}) < len(values["sites"]):
-            raise DataError("an agreement with columns that do not follow from the plan")
+            raise DataError("the agreement has columns that do not follow from the plan")
         sites = values["sites"]
         return Agreement(levels, None, plan.names, sites, numbers, columns=plan.used)
 
@@ -159,7 +159,7 @@ class Describe:
         fits &= at["edges"].size == at["breaks"].sum() and bool(np.all(at["width"] > 0))
         fits &= not m or at["decimals"].size == p
         if not fits or (at["exact"] and rows.plan.quantiles != "exact"):
-            raise Refused("a question that the plan does not have")
+            raise Refused("the question does not follow from the plan")
         given: dict[str, Any] = dict(at)
         given |= {name: bool(at[name]) for name in ("counts", "exact", "own")}
         return DescribeQuestion(**given)
@@ -198,7 +198,7 @@ class Describe:
             a, b = (np.asarray(getattr(q, name)) for q in (own, asked))
             close = CLOSE if name in ("centre", "edges") else 0.0
             if a.shape != b.shape or not np.allclose(a, b, rtol=close, atol=0.0):
-                return f"its {name} is not what follows from the sums"
+                return f"its {name} does not follow from the sums"
         return ""
 
     def blocks(self, arrays: Arrays, plan: DescribePlan, cohort: Agreement) -> Blocks:
@@ -214,7 +214,7 @@ class Describe:
             if KINDS[name] is KINDS["n"]:
                 whole = (block.value >= 0) & (block.value == np.rint(block.value))
                 if not (whole & (block.value < 2**53)).all():
-                    raise DataError(f"{name} holds something else than counts")
+                    raise DataError(f"{name} has numbers that are not counts")
         return found
 
     def talk(
@@ -289,11 +289,11 @@ def _patterns(gaps: np.ndarray) -> np.ndarray:
 def _misfit(offer: ColumnsOffer, numbers: list[str], plan: DescribePlan) -> str:
     for name in plan.used:
         if name not in (offer.columns or ()):
-            return f"it has no column {name!r}, and most sites do"
+            return f"it has no column {name!r}, and most sites have this column"
         if name not in plan.as_levels and (name in offer.numbers) != (name in numbers):
             own, others = ("numbers", "categories")[:: 1 if name in offer.numbers else -1]
-            return f"its column {name!r} holds {own}, and at most sites {others}"
+            return f"its column {name!r} contains {own}, and at most sites it contains {others}"
     for name, declared in plan.levels.items():
         if not set(offer.levels.get(name, ())) <= set(declared):
-            return f"its column {name!r} has a level that was not declared"
+            return f"its column {name!r} has a level that the plan does not list"
     return ""

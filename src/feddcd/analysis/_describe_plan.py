@@ -42,7 +42,10 @@ class DescribePlan:
         values = {name: value for name, value in values.items() if name != "analysis"}
         check_names(values, [f.name for f in dataclasses.fields(DescribePlan)], "describe")
         if "columns" not in values:
-            raise SpecError("describe: name the columns, as in columns = ['age', 'C(grade)']")
+            raise SpecError(
+                "describe: the columns are missing; write for example: columns = "
+                "['age', 'C(grade)']"
+            )
         if values.get("codebook"):
             values["codebook"] = read_codebook(values["codebook"], "describe: codebook").to_dict()
         return DescribePlan(**values)
@@ -54,18 +57,22 @@ class DescribePlan:
         check_whole("least", self.least, 0)
         _check_shares(self.shares)
         if not isinstance(self.by_site, bool):
-            raise SpecError(f"describe: by_site is true or false, got {self.by_site!r}")
+            raise SpecError(f"describe: by_site must be true or false, got {self.by_site!r}")
         if self.answers not in (None, "sum", "each"):
             raise SpecError(f"need answers in sum, each; got {self.answers!r}")
         if self.by_site and self.answers == "sum":
-            raise SpecError("by_site asks for the numbers of single sites: set answers = 'each'")
+            raise SpecError(
+                "by_site asks for the numbers of each site, so it needs answers = 'each'"
+            )
         if self.by_site:
             object.__setattr__(self, "answers", "each")
         _check_levels(self.levels)
         if not isinstance(self.complete, list) or not all(
             isinstance(name, str) for name in self.complete
         ):
-            raise SpecError("describe: complete is a list of columns, as in complete = ['crp']")
+            raise SpecError(
+                "describe: complete must be a list of columns, for example complete = ['crp']"
+            )
         if self.codebook:
             read_codebook(self.codebook, "describe: codebook")
 
@@ -113,17 +120,20 @@ def column_of(term: str) -> str:
 def _check_columns(columns: Any, by: Any) -> None:
     named = isinstance(columns, list) and all(isinstance(c, str) and c for c in columns)
     if not named or not columns:
-        raise SpecError(f"describe: columns is a list of names, got {columns!s:.80}")
+        raise SpecError(f"describe: columns must be a list of names, got {columns!s:.80}")
     if len(columns) > MOST_COLUMNS:
         raise SpecError(f"describe: at most {MOST_COLUMNS} columns, got {len(columns):,}")
     if by is not None and not isinstance(by, str):
-        raise SpecError(f"describe: by is the name of a column, got {by!s:.80}")
+        raise SpecError(f"describe: by must be the name of a column, got {by!s:.80}")
     names = [column_of(term) for term in columns]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise SpecError(f"describe: the column {twice!r} is there twice")
+        raise SpecError(f"describe: the list of columns has {twice!r} twice")
     if by in names:
-        raise SpecError(f"describe: {by!r} is the group, so it cannot be described, too")
+        raise SpecError(
+            f"describe: {by!r} is the column of the groups, so it cannot also be in the "
+            "list of columns"
+        )
 
 
 def _check_shares(shares: Any) -> None:

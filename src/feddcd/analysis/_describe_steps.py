@@ -88,7 +88,7 @@ def _check_sizes(site: str, blocks: Blocks, asked: DescribeQuestion) -> None:
         sizes["patterns"] = 1 << asked.pattern.size
     for name, size in sizes.items():
         if name not in blocks or (size and blocks[name].value.size != size):
-            raise DataError(f"{site}: its answer lacks {name}, or has it in another shape")
+            raise DataError(f"{site}: in its answer {name} is missing or has a wrong shape")
 
 
 class Searches:

@@ -60,7 +60,10 @@ def _dropped(
         if error.column is None or error.column not in empty:
             raise
         gone = listed(label(level) for level in empty[error.column])
-        told = f"no row of any site has the level {gone} of {error.column}; without it: {error}"
+        told = (
+            f"no row of any site has the level {gone} of {error.column}. Without this "
+            f"level: {error}"
+        )
         raise DataError(told, column=error.column) from None
     names = [name for name in made.names if name not in cohort.left_out]
     return cohort._replace(names=names, cells=cells(made))

@@ -176,7 +176,7 @@ def _caught_up(pilot: Pilot, course: Course, state: _State) -> _State:
 
 def _last(model: Model, log: Log, done: Estimate | None) -> Estimate:
     if done is None:
-        raise too_few(log, f"{len(model.sites)} sites have not yet all answered at the same point")
+        raise too_few(log, f"{len(model.sites)} sites have not answered at the same point yet")
     return done
 
 

@@ -79,8 +79,8 @@ def _classes_of(y: pd.Series, plan: RegressionPlan, name: str) -> list | None:
     declared = plan.levels.get(name) if worded else plan.classes
     if declared is not None:
         if other := sorted_levels(set(found) - set(declared)):
-            own = DataError(f"{name} has the class {other[0]!r}, which was not declared")
-            raise Misfit(f"its outcome {name!r} has a class that was not declared") from own
+            own = DataError(f"{name} has the class {other[0]!r}, which the plan does not list")
+            raise Misfit(f"its outcome {name!r} has a class that the plan does not list") from own
         return list(declared)
     if worded and len(found) > 2:
         own = DataError(f"{name} has {len(found)} values: {', '.join(map(repr, found[:5]))} ...")

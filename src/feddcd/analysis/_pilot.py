@@ -54,7 +54,7 @@ def _pilot(model: Model, log: Log, before: Pilot | None, B: np.ndarray, look: Lo
         seen = dict.fromkeys(model.sites, zero)
         answers = yield from visit(model, log, asked, seen, patient=True)
     if len(answers) < len(model.sites):
-        raise too_few(log, f"{len(answers)} of {len(model.sites)} sites have answered")
+        raise too_few(log, f"only {len(answers)} of {len(model.sites)} sites have answered")
     sums = total([a.moments for a in answers.values()])  # pyright: ignore
     if before is None:
         look(sums)

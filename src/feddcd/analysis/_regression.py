@@ -78,13 +78,15 @@ class RegressionTable:
         shapes |= {name: shape for name, shape in optional.items() if arrays[name].size}
         for name, shape in shapes.items():
             if arrays[name].shape != shape:
-                told = f"{name} has the shape {arrays[name].shape}, this plan needs {shape}"
+                told = f"{name} has the shape {arrays[name].shape}, and this plan needs {shape}"
                 raise Refused(f"the question is wrong: {told}")
         if arrays["V"].size not in (0, p * (p + 1) // 2):
-            told = f"its matrix V has {arrays['V'].size} numbers"
+            told = f"the matrix V has {arrays['V'].size} numbers"
             raise Refused(f"the question is wrong: {told}, this plan needs {p * (p + 1) // 2}")
         if arrays["closing"] and (rows.plan.covariance == "model" or not arrays["V"].size):
-            raise Refused("the question is for robust standard errors that the plan does not have")
+            raise Refused(
+                "the question asks for robust standard errors, and the plan does not have them"
+            )
         given = PointQuestion._make(arrays[name] for name in PointQuestion._fields)
         return given._replace(pilot=bool(given.pilot), closing=bool(given.closing))
 
@@ -107,7 +109,7 @@ class RegressionTable:
             sizes |= {"meat": triangle, "clusters": 1}
         blocks = tag(arrays, KINDS, sizes)
         if arrays["own"].size not in (0, 1, 2 * p):
-            raise DataError("own has another shape than asked for")
+            raise DataError("the part `own` has a wrong shape")
         read_answer(blocks)  # every part is there
         return blocks
 

@@ -159,7 +159,7 @@ def _ask(pilot: Pilot, estimate: Estimate, log: Log) -> Talk[Estimate]:
 
 def given(part: np.ndarray | None) -> np.ndarray:
     if part is None:
-        raise DataError("a site left out the sums that robust standard errors need")
+        raise DataError("a site did not send the sums that robust standard errors need")
     return part
 
 

@@ -88,18 +88,18 @@ def _misfit(offer: ColumnsOffer, most: _Most, plan: RegressionPlan) -> str:
     """Why a site does not fit, or nothing."""
     for column in most.all:
         if column not in (offer.columns or ()):
-            return f"it has no column {column!r}, and most sites do"
+            return f"it has no column {column!r}, and most sites have this column"
         if column not in plan.levels and (column in offer.numbers) != (column in most.numbers):
             own, others = ("numbers", "categories")[:: 1 if column in offer.numbers else -1]
-            return f"its column {column!r} holds {own}, and at most sites {others}"
+            return f"its column {column!r} contains {own}, and at most sites it contains {others}"
     for column, declared in plan.levels.items():
         if not set(offer.levels.get(column, ())) <= set(declared):
-            return f"its column {column!r} has a level that was not declared"
+            return f"its column {column!r} has a level that the plan does not list"
     if plan.family in SHARES and (offer.classes is None) == most.words:
         own, others = ("words", "numbers")[:: 1 if offer.classes is not None else -1]
-        return f"its outcome is of {own}, and at most sites of {others}"
+        return f"its outcome contains {own}, and at most sites the outcome contains {others}"
     if plan.classes is not None and not set(offer.classes or ()) <= set(plan.classes):
-        return "its outcome has a class that was not declared"
+        return "its outcome has a class that the plan does not list"
     return ""
 
 
@@ -139,11 +139,11 @@ def site_rows(table: pd.DataFrame, plan: RegressionPlan, cohort: Agreement, site
     chosen = choose(frame, own, formula, plan.missing)
     for column, levels in cohort.levels.items():
         if not set(levels_of(chosen.frame[column])) <= set(levels):  # pyright: ignore
-            raise Misfit(f"its column {column!r} has a level that was not agreed")
+            raise Misfit(f"its column {column!r} has a level that the sites did not agree on")
     rows = finish(chosen, own, _kinds(cohort))
     kept = [i for i, name in enumerate(rows.names) if name not in cohort.left_out]
     if [rows.names[i] for i in kept] != list(cohort.names):
-        raise Misfit("the formula makes other columns here than elsewhere")
+        raise Misfit("the formula makes other columns at this site than at the other sites")
     Y = code(plan.family, rows, cohort)
     s = np.ones(len(Y)) if rows.weight is None else rows.weight
     place = np.full(len(Y), cohort.sites.index(site))

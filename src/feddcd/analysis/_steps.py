@@ -34,14 +34,18 @@ def steep(rows: SiteRows, question: PointQuestion, k: int) -> str:
         sizes = np.nan_to_num(sizes / sizes.max(0, initial=0), nan=0.0)  # no overflow of squares
     still = np.max(chance * (1 - chance), axis=1) > CERTAIN if chance is not None else None
     if still is not None and 2 * still.sum() < len(still):
-        return "for most rows here the class would be all but certain at this point"
+        return (
+            "at this point the model would know the class of most rows of this site almost exactly"
+        )
     for cell in _narrow(_cells(rows.data.X), still, sizes, k):
         own = np.flatnonzero(cell)
         if still is not None and 2 * still[own].sum() < len(own):
-            return "for most rows of a cell the class would be all but certain at this point"
+            return (
+                "at this point the model would know the class of most rows of a cell almost exactly"
+            )
         if len(own) >= 2 * (k - 1) and _is_of_few(sizes[own], k):
             what = "chances of a class" if classed else "means"
-            return f"of the {what} in a cell, nearly all would be those of {k - 1} rows"
+            return f"{k - 1} rows would give nearly all of the {what} in a cell"
     return ""
 
 

@@ -42,12 +42,12 @@ def code(family: str, rows: CompleteRows, cohort: Agreement) -> np.ndarray:
     """Y of some rows: what one row can have wrong is refused."""
     y, classes = rows.y, cohort.classes
     if classes is not None:
-        _check(y, np.asarray(~y.isin(classes)), "is a class that was not agreed")
+        _check(y, np.asarray(~y.isin(classes)), "is a class that the sites did not agree on")
         own = (np.asarray(y, object)[:, None] == np.array(classes, object)).astype(float)
         return own[:, 1:] if family == "multinomial" else own @ np.arange(len(classes))[:, None]
     if cohort.outcome is not None:
         values = coded(y, cohort.outcome)
-        _check(y, np.isnan(values), "is a word that was not agreed")
+        _check(y, np.isnan(values), "is a word that the sites did not agree on")
         return values[:, None]
     values = numbers_of(y, label(y))
     _check(y, ~np.isfinite(values), "must be finite")

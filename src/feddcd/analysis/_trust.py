@@ -60,7 +60,7 @@ class TableTrust:
         if said.moments is not None:
             self._hear_pilot(site, asked, said, H)
         elif site not in self._known:
-            raise DataError("the site has sent no moments")
+            raise DataError("the site did not send moments")
         now, known = Said(asked, said, H), self._known[site]
         with np.errstate(all="ignore"):  # far from any optimum numbers may be of any size
             check_point(known, asked, said, H, self.plan.covariance)
@@ -92,7 +92,7 @@ class TableTrust:
             if name == "own" or (part is None and name not in wanted):
                 continue
             if part is None or name not in wanted or part.shape != wanted[name]:
-                raise DataError(f"{name} has another shape than asked for")
+                raise DataError(f"{name} has a wrong shape")
             if name.startswith("moments.") and not (np.abs(part) <= LARGEST).all():
                 raise DataError(f"{name} contains a number beyond {LARGEST:g}")
         missing = [name for name in wanted if name not in parts]
@@ -104,7 +104,7 @@ class TableTrust:
         """It is shown beside the table and enters nothing."""
         sizes = {(0,), (1,), (2 * self.model.p,)} if asked.own.size else {(0,)}
         if own.shape not in sizes or not (np.abs(own) <= LARGEST).all():
-            raise DataError("own has another shape than asked for")
+            raise DataError("own has a wrong shape")
         if own.size > 1 and np.any(own[self.model.p :] < 0):
             raise DataError("the site's own estimate has a standard error below zero")
 

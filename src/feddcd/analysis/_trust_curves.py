@@ -183,7 +183,7 @@ def _check_bins(known: Known, asked: PointQuestion, said: Answer) -> None:
     if not asked.edges.size:
         return
     W, family, (weight, observed, predicted) = known.W, known.model.family, said.bins
-    told, slack = "the site's bins have another number of rows than the site", CLOSE * W
+    told, slack = "the site's bins do not have the same number of rows as the site", CLOSE * W
     refuse((weight < 0) | (weight.sum() > W + slack), told)
     refuse((said.residuals < 0) | (said.residuals.sum() > W + slack), told)
     share = family in SHARES

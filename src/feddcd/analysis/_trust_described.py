@@ -68,7 +68,7 @@ class DescriptionTrust:
             if asked.counts:
                 self._hear_counts(site, said)
             elif site not in self._counts:
-                raise DataError("it has sent no counts")
+                raise DataError("it did not send counts")
             known = self._counts[site]
             if asked.open.size:
                 self._hear_sums(site, known, asked, said["s1"], said["s2"])
@@ -85,18 +85,18 @@ class DescriptionTrust:
             _check_counts(name, said[name])
         n, present = said["n"].ravel(), said["present"].reshape(-1, shape.parted)
         _refuse(n.sum() > MOST_ROWS * many, "its number of rows is too large")
-        _refuse(bool((present > n).any()), "more values are there than rows")
+        _refuse(bool((present > n).any()), "it has more values than rows")
         for name, levels in shape.split(said["levels"]).items():
             wrong = bool((levels.sum(0) != n).any())
             _refuse(wrong, f"the levels of {name} do not add up to its rows")
         few = said["few"].ravel()
-        _refuse(bool((few > many).any() or few[1] > few[0]), "few is neither 0 nor 1")
+        _refuse(bool((few > many).any() or few[1] > few[0]), "the number `few` is neither 0 nor 1")
         top, digits = said["top"].ravel(), said["digits"].ravel()
-        _refuse(not ((top >= 0) & (top <= LARGEST)).all(), "a largest value cannot be used")
+        _refuse(not ((top >= 0) & (top <= LARGEST)).all(), "a largest value is not possible")
         powers = np.log2(np.maximum(digits, 1.0))
         whole = np.isinf(digits) | (np.abs(powers - np.rint(powers)) < SLACK)
         known = (digits >= 0) & (np.isinf(digits) | (powers < MOST_DECIMALS + SLACK))
-        _refuse(not (whole & known).all(), "a number of decimals cannot be one")
+        _refuse(not (whole & known).all(), "a number of decimals is not possible")
         by_cell = lambda x: (
             x if shape.groups is None else np.append(x, x.sum(-1, keepdims=True), -1)
         )
@@ -109,12 +109,15 @@ class DescriptionTrust:
         n, open, c = known.present, asked.open.astype(bool), asked.centre
         s1, s2 = s1.reshape(n.shape), s2.reshape(n.shape)
         unasked = bool(s1[~open].any() or s2[~open].any())
-        _refuse(unasked, "it has sums of cells that nobody asked for")
+        _refuse(unasked, "it sent sums of cells that the coordinator did not ask for")
         nobody = bool(s1[n == 0].any() or s2[n == 0].any())
-        _refuse(nobody, "it has sums of cells without rows")
-        _refuse(bool((s2 < 0).any()), "sums of squares are below zero")
+        _refuse(nobody, "it sent sums of cells that have no rows")
+        _refuse(bool((s2 < 0).any()), "a sum of squares is below zero")
         scale = np.sqrt(n * s2) + SLACK * n * np.abs(c)
-        _refuse(bool((np.abs(s1) > scale * (1 + SLACK)).any()), "a sum is beyond its squares")
+        _refuse(
+            bool((np.abs(s1) > scale * (1 + SLACK)).any()),
+            "a sum is larger than its sum of squares allows",
+        )
         about = s1 + n * c, s2 + 2 * c * s1 + n * c**2  # 0
         size = np.sqrt(n * np.maximum(about[1], s2)) + n * np.abs(c)
         for power, sums in enumerate(about, 1):
@@ -123,10 +126,16 @@ class DescriptionTrust:
                 whole = (open[:, :-1] | (n[:, :-1] == 0)).all(1) & open[:, -1]
                 apart = np.abs(sums[:, :-1].sum(1) - sums[:, -1])
                 wrong = whole & (apart > room.sum(1))
-                _refuse(bool(wrong.any()), "sums of groups do not add up to those of all rows")
+                _refuse(
+                    bool(wrong.any()),
+                    "the sums of the groups do not add up to the sums of all rows",
+                )
             if site in self._sums:
                 apart = np.abs(sums - self._sums[site][power])
-                _refuse(bool((open & (apart > room)).any()), "sums about two centres do not fit")
+                _refuse(
+                    bool((open & (apart > room)).any()),
+                    "two sums of the same column contradict each other",
+                )
         self._sums.setdefault(site, (asked, *about))
 
     def _hear_parts(
@@ -139,13 +148,19 @@ class DescriptionTrust:
             before = self._ranges.setdefault((site, j, c), [])
             rows = counts.sum()
             if not before:
-                _refuse(rows != known.present[j, c], "parts of a range do not add up to its rows")
+                _refuse(
+                    rows != known.present[j, c],
+                    "the parts of a range do not add up to the rows of the range",
+                )
                 self._check_mean(site, j, c, Ranges(first, width, counts), int(asked.decimals[j]))
             last = first + PARTS * width - 1
             for wider in before:
                 if wider.width > width and wider.covers(first, last):
                     least, most = wider.within(first, last)
-                    _refuse(not least <= rows <= most, "parts of a part do not add up to it")
+                    _refuse(
+                        not least <= rows <= most,
+                        "the smaller parts of a part do not add up to this part",
+                    )
             before.append(Ranges(first, width, counts))
 
     def _check_mean(self, site: str, j: int, c: int, parts: Ranges, decimals: int) -> None:
@@ -166,7 +181,7 @@ class DescriptionTrust:
         # careful sites join values, and round their means
         room = SLACK * (np.sqrt(rows * s2[j, c]) + 1) + (0.5 * rows if self._careful else 0.0)
         wrong = not low - room <= s1[j, c] <= high + room
-        _refuse(bool(wrong), "a mean is where no values are")
+        _refuse(bool(wrong), "it sent a mean of values that do not exist")
 
     def _check_bins(self, known: SaidCounts, asked: DescribeQuestion, bins: np.ndarray) -> None:
         _check_counts("bins", bins)
@@ -175,7 +190,7 @@ class DescriptionTrust:
         each = np.split(bins.ravel(), ends[:-1])
         for j, bars in zip(np.flatnonzero(sizes), each, strict=True):
             wrong = bars.sum() != known.present[j, -1]
-            _refuse(bool(wrong), "bars of a histogram do not add up to its rows")
+            _refuse(bool(wrong), "the bars of a histogram do not add up to its rows")
 
     def _present(self, known: SaidCounts, column: int) -> float:
         """Rows with a value; of categories, it is not looked at."""
@@ -185,11 +200,16 @@ class DescriptionTrust:
 
     def _check_patterns(self, known: SaidCounts, asked: DescribeQuestion, rows: np.ndarray) -> None:
         _check_counts("patterns", rows)
-        _refuse(rows.sum() > known.n[-1], "patterns of missing values hold more than all rows")
+        _refuse(
+            rows.sum() > known.n[-1], "the patterns of missing values have more rows than the site"
+        )
         for i, column in enumerate(asked.pattern.astype(int)):
             lacking = rows.ravel()[(np.arange(rows.size) >> i) & 1 == 1].sum()
             most = known.n[-1] - self._present(known, int(column))
-            _refuse(lacking > most, "patterns of missing values hold more than are missing")
+            _refuse(
+                lacking > most,
+                "the patterns of missing values have more rows than rows with a missing value",
+            )
 
 
 def _check_sizes(asked: DescribeQuestion, said: Mapping[str, np.ndarray]) -> None:
@@ -202,14 +222,16 @@ def _check_sizes(asked: DescribeQuestion, said: Mapping[str, np.ndarray]) -> Non
     wanted |= {"patterns": 1 << asked.pattern.size} if asked.pattern.size else {}
     for name, size in wanted.items():
         there = name in said and (size is None or said[name].size == size)
-        _refuse(not there, f"its answer lacks {name}, or has it in another shape")
+        _refuse(not there, f"in its answer {name} is missing or has a wrong shape")
     more = [name for name in said if name not in wanted and not (name == "own" and asked.own)]
-    _refuse(bool(more), f"it tells {more[0] if more else ''}, and nobody asked for it")
+    _refuse(
+        bool(more), f"it tells {more[0] if more else ''}, and the coordinator did not ask for it"
+    )
 
 
 def _check_counts(name: str, x: np.ndarray) -> None:
     wrong = not ((x >= 0) & (x == np.rint(x)) & (x < 2**53)).all()
-    _refuse(wrong, f"{name} holds something else than counts")
+    _refuse(wrong, f"{name} has numbers that are not counts")
 
 
 def _refuse(wrong: bool, told: str) -> None:

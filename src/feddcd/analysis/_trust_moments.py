@@ -112,11 +112,11 @@ def check_moments(known: Known, said: Answer, H: np.ndarray, own: np.ndarray | N
     """`own` is 1 for the site's own effect, where sites have some."""
     m, W = known.moments, known.W
     n, xx = float(m.n), m.xx
-    refuse(not (n >= 1 and n == np.floor(n) and n <= MOST_ROWS), "its number of rows is none")
+    refuse(not (n >= 1 and n == np.floor(n) and n <= MOST_ROWS), "its number of rows is wrong")
     refuse(not (0 < W <= MOST_WEIGHT * n), "its weights are not possible for its rows")
     refuse(not known.weighted and n != W, "its rows do not add up to its weight")
-    refuse(xx < 0, "its columns have squares below zero")
-    refuse(m.x**2 > W * xx * (1 + CLOSE), "its columns' squares are below those of their means")
+    refuse(xx < 0, "a sum of squares of a column is below zero")
+    refuse(m.x**2 > W * xx * (1 + CLOSE), "a sum of squares is too small for its mean")
     _check_columns(known, own)
     _check_outcome(known)
     _check_offset(known)
@@ -132,18 +132,18 @@ def _check_columns(known: Known, own: np.ndarray | None) -> None:
         return
     ones = [] if model.intercept is None else [model.intercept]
     for j in ones:
-        refuse(_apart([m.x[j], m.xx[j]], W, W), "its intercept is not its weight")
+        refuse(_apart([m.x[j], m.xx[j]], W, W), "the sum of its intercept is wrong")
     if own is not None:
         at = slice(len(own) - model.effects - len(model.loss.extras), len(own))
         wrong = _apart(m.x[at], own[at] * W, W) | _apart(m.xx[at], own[at] * W, W)
-        refuse(wrong, "it has rows of another site")
+        refuse(wrong, "it sent sums for another site")
     for columns in _coded(known).values():
         x = m.x[columns]
-        refuse(_apart(m.xx[columns], x, W), "a column of 0 and 1 has other squares")
-        refuse((x < 0) | (x > W * (1 + CLOSE)), "a level has more rows than there are")
-        refuse(x.sum() > W * (1 + CLOSE), "its levels have more rows than there are")
+        refuse(_apart(m.xx[columns], x, W), "a column of 0 and 1 has wrong squares")
+        refuse((x < 0) | (x > W * (1 + CLOSE)), "a level has more rows than the site")
+        refuse(x.sum() > W * (1 + CLOSE), "its levels have more rows than the site")
         whole = np.abs(x - np.round(x)) <= CLOSE * W
-        refuse(not known.weighted and not whole.all(), "a level has part of a row")
+        refuse(not known.weighted and not whole.all(), "the rows of a level are not a whole number")
 
 
 def _coded(known: Known) -> dict[str, list[int]]:
@@ -165,30 +165,30 @@ def _check_outcome(known: Known) -> None:
     m, W, model = known.moments, known.W, known.model
     y, family = m.y, model.family
     if family in SHARES or family == "multinomial":
-        refuse((y < 0) | (y.sum() > W * (1 + CLOSE)), "its outcomes are more than its rows")
+        refuse((y < 0) | (y.sum() > W * (1 + CLOSE)), "the sum of its outcomes is too large")
         if not known.weighted:
-            refuse(np.abs(y - np.round(y)) > CLOSE * W, "its outcomes count part of a row")
+            refuse(np.abs(y - np.round(y)) > CLOSE * W, "its outcomes are not whole numbers")
     if family in COUNTS:
-        refuse(y < 0, "its counts are below zero")
+        refuse(y < 0, "one of its counts is below zero")
     if family in POSITIVE:
-        refuse(y <= 0, "its outcomes are not above zero")
+        refuse(y <= 0, "the sum of its outcomes is not above zero")
     if family in CLASSED and family != "multinomial":
         most = len(model.loss.extras) * W
-        refuse((y < 0) | (y > most * (1 + CLOSE)), "its classes are none of those agreed on")
+        refuse((y < 0) | (y > most * (1 + CLOSE)), "its classes are not the agreed classes")
     at = model.intercept
     if at is not None and known.raw:
         size = np.abs(m.xy[at]) + np.abs(y) + W
-        refuse(_apart(m.xy[at], y, size), "its outcomes do not add up")
+        refuse(_apart(m.xy[at], y, size), "the sums of its outcomes do not fit together")
     if family in SHARES or family == "multinomial":  # y² <= y
         most = np.sqrt(m.xx[:, None] * np.maximum(y, 0)) * (1 + CLOSE)
-        refuse(np.abs(m.xy) > most, "its outcomes and columns are beyond their squares")
+        refuse(np.abs(m.xy) > most, "the products with its outcomes are too large")
 
 
 def _check_offset(known: Known) -> None:
     o = known.moments.o
-    refuse(not known.offset and o.any(), "it has an offset, and there is none")
+    refuse(not known.offset and o.any(), "it sent an offset, and the plan has no offset")
     wrong = o[1] < 0 or o[0] ** 2 > known.W * o[1] * (1 + CLOSE)
-    refuse(wrong, "its offset's squares are below those of its mean")
+    refuse(wrong, "the sum of squares of its offset is too small for its mean")
 
 
 def _check_constants(known: Known) -> None:
@@ -229,7 +229,7 @@ def _check_start(known: Known) -> None:
     start, d = known.moments.start, len(known.model.names)
     if start.size:
         A = square(start[: d * (d + 1) // 2], d)
-        refuse(not positive(A, np.sqrt(np.abs(np.diag(A)))), "its first guess is from no rows")
+        refuse(not positive(A, np.sqrt(np.abs(np.diag(A)))), "its first guess uses no rows")
 
 
 def _check_pilot(known: Known, said: Answer, H: np.ndarray) -> None:
@@ -239,24 +239,24 @@ def _check_pilot(known: Known, said: Answer, H: np.ndarray) -> None:
         return
     d, k, loss = len(model.names), model.k, model.loss
     root = np.sqrt(m.xx)
-    what = "its curvature at the start is not that of its columns"
+    what = "its curvature at the start does not follow from its columns"
     refuse(_apart(np.diag(G), m.xx, m.xx), what)
     C, size = _first_curvature(model), np.repeat(root, k)
     refuse(_apart(H, np.kron(G, C), np.outer(size, size) * np.abs(C).max()), what)
-    refuse(not bordered(G, m.x, W), "its columns' products are beyond those of rows")
+    refuse(not bordered(G, m.x, W), "the products of its columns are too large")
     if model.intercept is not None and known.raw:
         refuse(_apart(G[model.intercept], m.x, np.sqrt(W) * root), what)
     if loss.canonical and not known.offset:
         zero = np.zeros((1, k))
         at, scale = loss.terms(zero, zero), np.abs(m.xy) + root[:, None] * np.sqrt(W)
         g = m.x[:, None] * loss.mean(zero) - m.xy
-        told = "its gradient at the start is not that of its outcomes"
+        told = "its gradient at the start does not follow from its outcomes"
         refuse(_apart(said.g.reshape(d, k), g, scale), told)
         if not model.quadratic:
             wrong = _apart(said.value, W * at.value[0], W)
-            refuse(wrong, "its loss at the start is not that of its rows")
+            refuse(wrong, "its loss at the start does not follow from its rows")
     if model.quadratic:  # the squares that no w can take away are not below zero
-        refuse(not bordered(G, said.g, 2 * float(said.value)), "its outcomes are beyond squares")
+        refuse(not bordered(G, said.g, 2 * float(said.value)), "its outcomes are not possible")
 
 
 def check_again(before: Moments, now: Moments, basis: np.ndarray) -> None:
@@ -264,12 +264,12 @@ def check_again(before: Moments, now: Moments, basis: np.ndarray) -> None:
     for name in ("n", "weight", "y", "o", "floor", "constant"):
         one, other = getattr(before, name), getattr(now, name)
         size = np.abs(one).max(initial=0) + np.abs(other).max(initial=0)
-        refuse(_apart(one, other, size), "it tells other rows than before")
+        refuse(_apart(one, other, size), "its number of rows changed")
     mixed = np.abs(basis).T
     size = mixed @ np.sqrt(before.xx * float(before.weight))
-    refuse(_apart(basis.T @ before.x, now.x, size), "it tells other columns than before")
+    refuse(_apart(basis.T @ before.x, now.x, size), "the sums of its columns changed")
     size = mixed @ (np.abs(before.xy) + np.sqrt(before.xx)[:, None])
-    refuse(_apart(basis.T @ before.xy, now.xy, size), "it tells other outcomes than before")
+    refuse(_apart(basis.T @ before.xy, now.xy, size), "the sums of its outcomes changed")
 
 
 def check_offer(known: Known, offer: ColumnsOffer, plan: RegressionPlan, cohort: Agreement) -> None:
@@ -288,10 +288,10 @@ def check_offer(known: Known, offer: ColumnsOffer, plan: RegressionPlan, cohort:
             continue
         offered = part.level in map(label, offer.levels.get(part.column, ()))
         there = m.x[place[column.name]] > 0
-        told = f"it offers a level of {part.column!r} that none of its rows has"
+        told = f"it offers a level of {part.column!r} that no row of the site has"
         refuse(offered and not there, told)
         refuse(there and not offered, f"it has a level of {part.column!r} that it did not offer")
     if known.model.family == "multinomial" and plan.classes is None:
         offered = [c in (offer.classes or ()) for c in cohort.classes or ()]
         there = np.append(W - m.y.sum(), m.y) > CLOSE * W
-        refuse(there != np.array(offered), "its outcomes are not of the classes it offers")
+        refuse(there != np.array(offered), "it has other classes than it offered")

@@ -84,7 +84,7 @@ def complete(frame: pd.DataFrame, columns: list[str]) -> np.ndarray:
     """The rows with a value in all columns over which the plan's set of rows was founded."""
     whole = np.asarray(frame[columns].notna().all(axis=1), bool)
     if not whole.any():
-        raise DataError("no row has a value in all columns that must be complete in the plan")
+        raise DataError("no row has a value in every column that the plan lists under complete")
     return whole
 
 

@@ -35,7 +35,9 @@ def with_codebook(plan: RegressionPlan, book: Codebook) -> RegressionPlan:
     for name in plan.complete:
         if name not in book.columns:
             raise SpecError(
-                f"complete names the column {name!r}, which the codebook does not have", column=name
+                f"the plan lists the column {name!r} under complete, and the codebook "
+                "does not have this column",
+                column=name,
             )
         used.setdefault(name, "complete")
     part = Codebook({name: book.columns[name] for name in used}).to_dict()

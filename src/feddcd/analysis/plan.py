@@ -73,7 +73,7 @@ class ModelSettings:
         if self.theta is not None and not (is_real(self.theta) and 0 < self.theta < np.inf):
             raise SpecError(f"need a finite theta > 0, got theta={self.theta!r}")
         if not isinstance(self.standardize, bool):
-            raise SpecError(f"standardize is True or False, got {self.standardize!r}")
+            raise SpecError(f"standardize must be True or False, got {self.standardize!r}")
         check_whole("max_exchanges", self.max_exchanges, 2)
         if self.event is not None:
             _check_event(self.event, self.family)
@@ -127,7 +127,9 @@ class RegressionPlan(ModelSettings):
 
     def __post_init__(self):
         if self.formula is None:
-            raise SpecError("glm: a formula is missing, as in formula = 'death ~ age + C(sex)'")
+            raise SpecError(
+                "glm: the formula is missing; write for example: formula = 'death ~ age + C(sex)'"
+            )
         try:
             super().__post_init__()
         except SpecError as error:
@@ -146,13 +148,15 @@ class RegressionPlan(ModelSettings):
         if not isinstance(self.complete, list) or not all(
             isinstance(c, str) for c in self.complete
         ):
-            raise SpecError("glm: complete is a list of columns, as in complete = ['age', 'crp']")
+            raise SpecError(
+                "glm: complete must be a list of columns, for example complete = ['age', 'crp']"
+            )
         check_cluster(self.covariance, self.cluster)
         if type(self.go_on_without) is not bool:
-            raise SpecError("glm: go_on_without is true or false")
+            raise SpecError("glm: go_on_without must be true or false")
         for name in ("weight", "offset", "cluster"):
             if not isinstance(getattr(self, name), str | None):
-                raise SpecError(f"glm: {name} is the name of a column")
+                raise SpecError(f"glm: {name} must be the name of a column")
         if self.family == "multinomial" and self.offset:
             raise SpecError("glm: an offset has no meaning for family='multinomial'")
 
@@ -187,7 +191,7 @@ def _check_formula(text: Any, family: str) -> None:
 
 def _check_firth(firth: Any, family: str, link: str, l2: Any) -> None:
     if firth is not True:
-        raise SpecError(f"firth is True or False, got {firth!r}")
+        raise SpecError(f"firth must be True or False, got {firth!r}")
     if (family, link) != ("binomial", "logit"):
         raise SpecError(f"firth is for family='binomial' with link='logit', not {family}, {link}")
     if not (is_real(l2) and l2 == 0):
@@ -196,7 +200,7 @@ def _check_firth(firth: Any, family: str, link: str, l2: Any) -> None:
 
 def _check_event(event: Any, family: str) -> None:
     if not _is_plain(event):
-        raise SpecError(f"event is a value of the outcome, got {event!r}")
+        raise SpecError(f"event must be a value of the outcome, got {event!r}")
     if family not in SHARES:
         raise SpecError(f"event={event!r} is for {_shares()} alone")
 

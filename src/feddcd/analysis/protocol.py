@@ -19,7 +19,9 @@ from ..data.codebook import Codebook
 
 Arrays = Mapping[str, np.ndarray]
 ALL = "all"  # stands for all sites, where only sums over them are known
-APART = "Each site was read by itself (mode each): there is no proof of this table."
+APART = (
+    "The coordinator read the sums of each site (mode each), so there is no proof of this table."
+)
 
 
 class Misfit(DataError):
@@ -266,10 +268,10 @@ def tag(given: Arrays, kinds: Mapping[str, Kind], sizes: Mapping[str, int]) -> d
     """Arrays as blocks: of known names, right sizes and finite, but for bounds (`Max`)."""
     for name, size in sizes.items():
         if given[name].size != size or given[name].dtype != np.float64:
-            raise DataError(f"{name} has another shape or type than asked for")
+            raise DataError(f"{name} has a wrong shape or type")
     blocks = {name: kinds[name](array) for name, array in given.items()}
     for name, block in blocks.items():
         bounded = np.isfinite(block.value) | (isinstance(block, Max) & np.isinf(block.value))
         if not bounded.all():
-            raise DataError(f"{name} holds a value that is not finite")
+            raise DataError(f"{name} has a value that is not finite")
     return blocks

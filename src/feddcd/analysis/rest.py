@@ -27,7 +27,7 @@ def impossible(
     rest = {name: np.asarray(sums[name], float) - np.asarray(own[name], float) for name in told}
     for name in told:
         if kinds[name] == "count" and np.any(rest[name] < 0):
-            return f"fewer than none of {name}"
+            return f"a number below zero of {name}"
     return _moments(rest, sums) or _curvature(rest, sums)
 
 
@@ -37,9 +37,9 @@ def _moments(rest: Mapping[str, np.ndarray], sums: Mapping[str, np.ndarray]) -> 
     weight, x, xx = (rest[f"moments.{name}"] for name in ("weight", "x", "xx"))
     slack = SLACK * np.maximum(np.abs(sums["moments.xx"]), 0)
     if weight < -SLACK * abs(float(sums["moments.weight"])) or np.any(xx < -slack):
-        return "weights or squares below zero"
+        return "a sum of weights or squares below zero"
     if np.any(x**2 > (xx + slack) * (weight + SLACK * abs(float(sums["moments.weight"])))):
-        return "a sum beyond what its squares allow"
+        return "a sum that is larger than its sum of squares allows"
     return ""
 
 

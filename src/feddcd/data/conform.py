@@ -120,7 +120,7 @@ def _check_category(table: Frame, name: str, entry: ColumnEntry) -> list[Mismatc
 def _check_numbers(table: Frame, name: str, entry: ColumnEntry) -> list[Mismatch]:
     values, what = _values(table, name), "whole number" if entry.type == "integer" else "number"
     real = lambda v: isinstance(v, int | float) and not _is_truth(v) and np.isfinite(v)
-    public = f"column {name!r} holds something else than {what}s"
+    public = f"column {name!r} contains other values than {what}s"
     wrong = lambda v: not real(v) and not (isinstance(v, str) and any_number(v))
     found = _findings(values, wrong, name, public, f"no {what}", WORDS)
     if found or any(isinstance(value, str) for value in values):
@@ -142,7 +142,7 @@ def _doubtful(table: Frame, name: str, public: str) -> Mismatch:
 
 def _check_booleans(table: Frame, name: str, entry: ColumnEntry) -> list[Mismatch]:
     wrong = lambda v: not (_is_truth(v) or v in (0, 1) or str(v).strip().lower() in TRUTH)
-    public = f"column {name!r} holds something else than true and false"
+    public = f"column {name!r} contains other values than true and false"
     return _findings(_values(table, name), wrong, name, public, "neither true nor false (or 1, 0)")
 
 
@@ -153,7 +153,7 @@ def _booleans(table: Frame, name: str) -> np.ndarray:
 
 
 def _check_dates(table: Frame, name: str, entry: ColumnEntry) -> list[Mismatch]:
-    public = f"column {name!r} holds something else than dates"
+    public = f"column {name!r} contains other values than dates"
     values = [None if v is None else str(v).strip() for v in _values(table, name)]
     close = ", as in 2024-12-31"
     found = _findings(values, lambda v: not _is_date(v), name, public, "no date", close)

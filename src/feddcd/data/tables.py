@@ -149,7 +149,7 @@ def _feature(table: Frame, name: str) -> np.ndarray:
     values = _numbers(table, name)
     if values is not None:
         return values
-    public = f"its column {name!r} does not hold plain numbers"
+    public = f"its column {name!r} does not contain plain numbers"
     if name in table.doubts:
         raise table.doubts[name].placed(table.file, table.place).told(public)
     column = [str(value) for value in table.frame[name]]
