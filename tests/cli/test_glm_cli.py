@@ -423,7 +423,7 @@ GROUP = "--group hospital"
 BAD = [
     # the file
     case("nothing.csv: no such file", "FILE nothing.csv"),
-    case("p.svm: say with --group which column names the site", "FILE p.svm"),
+    case("p.svm: give --group COLUMN, where COLUMN has the site", "FILE p.svm"),
     case("p.csv: is empty, expected a line with the names", data=""),
     case("p.csv: no rows", f"{GROUP} --label a", "a,hospital\n"),
     case("p.csv:3: 3 fields, the header has 2", data="a,hospital\n1,2\n1,2,3\n"),
@@ -432,7 +432,7 @@ BAD = [
     case("no column 'a' for --label; columns: 'a:hospital'",
          f"{GROUP} --label a", "a:hospital\n1:2\n"),
     # which column is what
-    case("p.csv: say with --group which column names the site (the hospital, bank, ...)",
+    case("p.csv: give --group COLUMN, where COLUMN has the site (the hospital, bank, ...)",
          "--label death"),
     formula("no column 'agee' for --complete; did you mean 'age'", F[1],
             f"{GROUP} --complete agee"),

@@ -140,9 +140,9 @@ def _check_roles(table: Frame, formula: str | None, roles: Roles) -> None:
     file, names = table.file, list(table.frame.columns)
     if roles.group is None and formula is None:
         told = (
-            "say with --group which column names the site (the hospital, bank, ...) "
-            "that holds each row, or divide the rows among sites with --clients; "
-            f"columns: {listed(names)}"
+            "give --group COLUMN, where COLUMN has the site (the hospital, bank, ...) of each "
+            "row, or divide the rows among sites with --clients; the table has the columns "
+            f"{listed(names)}"
         )
         raise DataError(told, file=file)
     if (formula is None) == (roles.label is None):

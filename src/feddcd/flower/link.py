@@ -184,7 +184,7 @@ def main(desk: DeskRoute | None = None) -> None:
     """Its own arguments, and those of `flower-superlink`; `--host` and `--port` are the inner
     door's."""
     parser = argparse.ArgumentParser(allow_abbrev=False)
-    parser.add_argument("--door", required=True, help="host:port for the sites")
+    parser.add_argument("--door", required=True, help="where sites connect, as host:port")
     parser.add_argument("--secret", required=True, type=Path, help="the inner door's, a file")
     own, flowers = parser.parse_known_args()
     sys.argv = ["flower-superlink", *flowers]

@@ -191,8 +191,8 @@ def _names(names: Sequence[str] | None, given: Inputs) -> tuple[str, ...] | None
     N = len(given.problem.mu) if given.problem is not None else len(given.parts or ())
     if len(names) != N:
         raise SpecError(
-            f"got {plural(len(names), 'name')} for {plural(N, 'client')} of a problem, of parts "
-            "or of a list of tables"
+            f"got {plural(len(names), 'name')} for {plural(N, 'client')}; names are for the "
+            "clients of a problem, of parts or of a list of tables, one for each"
         )
     return tuple(map(str, names))
 
@@ -239,7 +239,7 @@ def start_of(problem: AbstractProblem, w: Params | None) -> Params:
         w = jnp.zeros(problem.b.shape[-1], dtype)
     else:
         raise SpecError(
-            f"{type(problem).__name__} does not say what its w looks like: give the start, w=..."
+            f"{type(problem).__name__} does not give the shape of its w: give the first w, w=..."
         )
     value = jax.eval_shape(lambda f, w: f(w), tree.take(problem, 0), w)
     if value.shape != ():

@@ -96,8 +96,8 @@ def learn(own: Follower, client: MaskedClient, told: Told) -> MaskedClient:
         raise _older(client, told.round)
     if pending.answer != told.answers[client.id]:
         raise Refused(
-            f"{client.id}: the message has another answer of round {told.round} than "
-            "the one that this site sent"
+            f"{client.id}: for round {told.round} the message has an answer that differs from "
+            "the answer that this site sent"
         )
     state = pending.state
     if answer is not None:

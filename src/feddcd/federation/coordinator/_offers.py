@@ -15,7 +15,7 @@ def read_columns(meta: Mapping[str, Any]) -> ColumnsOffer:
     """An offer of columns for a table; Refused says what is none."""
     lacking = [name for name in ColumnsOffer._fields if name not in meta]
     if lacking:
-        raise Refused(f"its list of columns does not have the part {lacking[0]!r}")
+        raise Refused(f"its description of the columns does not have the entry {lacking[0]!r}")
     levels, numbers = meta["levels"], check_names(meta["numbers"], "columns of numbers")
     columns, classes = meta["columns"], meta["classes"]
     if columns is not None:  # an analysis that asks for some by name need not hear of all
