@@ -225,10 +225,9 @@ class TestColumns:
 
 
 class TestPrecision:
-    def test_double_without_a_global_setting(self):
-        X, y, parts = rows()
+    def test_double_without_a_global_setting(self, data_file):
         assert not jax.config.jax_enable_x64
-        result = feddcd.run((X, y), parts=parts, tau=3, rounds=6, l2=0.1, algorithm="feddcd")
+        result = feddcd.run(data_file, rounds=6, **FOUR, **LOSSY, algorithm="feddcd")
         assert not jax.config.jax_enable_x64
         assert jnp.zeros(1).dtype == jnp.float32
         assert result.model.dtype == np.float64
