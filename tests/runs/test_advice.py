@@ -121,7 +121,8 @@ def test_a_target_that_was_not_reached_gets_an_estimate(rounds):
     assert told(RIGHT, gaps[: reached + 5], target) == ""
 
 
-def test_the_command_prints_it_and_the_files_hold_it(tmp_path, capsys):
+def test_the_command_prints_it_and_the_files_hold_it(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("feddcd.report.run.panels", lambda *a: [])  # no pictures
     options = "--data synthetic:n=60,d=4,groups=6 --model ridge --clients 6 --tau 3 --l2 0.01"
     options += " --algorithm accfeddcd --rounds 60 --set kappa=1"
     with pytest.raises(SystemExit, match="0"):

@@ -41,6 +41,8 @@ def _folder(tmp_path, monkeypatch):
     monkeypatch.setenv("FEDDCD_CACHE", str(tmp_path / "cache"))
     # pictures take most of the time, and tests/report/test_report.py looks at them
     monkeypatch.setattr("feddcd.report.run.panels", lambda *a: [])
+    monkeypatch.setattr("feddcd.report.curves", lambda entries: None)
+    monkeypatch.setattr("feddcd.report.save_png", lambda figure, path: path.write_bytes(b""))
 
 
 def command(text: str, code: int = 0) -> None:
@@ -101,7 +103,8 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint():
 
 
 def test_a_run_killed_before_its_first_checkpoint_says_so(capsys):
-    disk.create(Path("a"), Spec(data="wine", clients=4, algorithm="mbsgd", rounds=2))
+    few = {"clients": 4, "certify_every": 2, "rounds": 2}
+    disk.create(Path("a"), Spec(data="wine", algorithm="mbsgd", **few))
     command("run --resume a -q", code=2)
     expected = (
         r"error: a/checkpoint.npz is missing, so the run cannot .* again from a/config.toml\n"
