@@ -314,16 +314,17 @@ def test_without_the_authors_files_there_is_no_run_of_theirs():
     assert authors_run("mnist-softmax", "iid", 5, "feddcd", {}) is None
 
 
-def shortened(monkeypatch) -> None:
+def shortened(monkeypatch, setups) -> None:
     for module in (paper, reproduce):
         monkeypatch.setattr(module, "methods", lambda p: ("fedavg", "feddcd"), raising=False)
     for name in ("feddcd.paper.cells.TABLE2", "feddcd.paper.reproduce.TABLE2"):
-        monkeypatch.setattr(name, SHORT)
+        monkeypatch.setattr(name, setups)
     monkeypatch.setattr(paper, "FIGURE_ITERATIONS", 5)
 
 
-def test_reproduce_writes_tables_figures_and_a_report(monkeypatch, capsys):
-    shortened(monkeypatch)
+@pytest.mark.parametrize("setups", [SHORT[:1], pytest.param(SHORT, marks=pytest.mark.chaos)])
+def test_reproduce_writes_tables_figures_and_a_report(setups, monkeypatch, capsys):
+    shortened(monkeypatch, setups)
     command = "reproduce all --problem digits-softmax --variant authors --seeds 2 --out a"
     feddcd(command)
     shown = capsys.readouterr().out
@@ -333,7 +334,7 @@ def test_reproduce_writes_tables_figures_and_a_report(monkeypatch, capsys):
     pictures = [f"figure{k}.{kind}" for k in (1, 3) for kind in ("png", "svg")]
     assert names >= {"report.html", "cells", *kinds, *pictures}
     rows = json.loads(Path("a/table2.json").read_text())
-    assert len(rows) == 2 * (2 + 1)  # methods x gaps
+    assert len(rows) == 2 * sum(len(setup.eps) for setup in setups)  # methods x gaps
     for row in rows:
         assert row.keys() >= {"problem", "tau", "eps", "algorithm", "rounds", "uploads"}
         assert row.keys() >= {"paper", "authors"}

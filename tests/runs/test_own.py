@@ -2,6 +2,7 @@
 
 import tomllib
 from functools import cache
+from pathlib import Path
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -29,9 +30,12 @@ from feddcd.problems import (
     random_quadratics,
 )
 from feddcd.solvers import LBFGS, SAGA, SGD, SVRG, GradientDescent, NewtonCG, Tolerance, adam
+from slices import sliced
 
 SIZES, D = (9, 14, 6), 4
 PARTS = np.split(np.arange(sum(SIZES)), np.cumsum(SIZES)[:-1])
+# one program for all tests of tables
+USUAL = {"model": "logistic", "l2": 0.1, "tau": 2, "rounds": 5, "algorithm": "mbsgd"}
 
 
 @pytest.fixture
@@ -44,6 +48,8 @@ def x64():
 def _no_pictures(monkeypatch):
     # pictures take most of the time, and tests/report/test_report.py looks at them
     monkeypatch.setattr("feddcd.report.run.panels", lambda *a: [])
+    monkeypatch.setattr("feddcd.report.curves", lambda entries: None)
+    monkeypatch.setattr("feddcd.report.save_png", lambda figure, path: path.write_bytes(b""))
 
 
 class SmoothHinge(AbstractFamily):
@@ -114,6 +120,7 @@ def signs() -> tuple[np.ndarray, np.ndarray]:
     return X, (y > 0).astype(float)
 
 
+@cache
 def squares(kind=Squares) -> Any:
     """Stacked clients, and the same from `federate`."""
     X, y = numbers()
@@ -132,6 +139,7 @@ class TestFamily:
         "svrg": SVRG(stop=Tolerance(1e-9), batch_size=2),
         "saga": SAGA(stop=Tolerance(1e-9)),
     }
+    OFTEN: ClassVar = [("samples", False), ("gd", False), ("saga", False)]
 
     @staticmethod
     @cache
@@ -157,11 +165,9 @@ class TestFamily:
     @pytest.mark.parametrize(
         ("name", "sparse"),
         [
-            *((name, False) for name in SOLVERS),
-            # tests/solvers has these with sparse rows and other losses
-            pytest.param("samples", True, marks=pytest.mark.chaos),
-            pytest.param("svrg", True, marks=pytest.mark.chaos),
-            pytest.param("saga", True, marks=pytest.mark.chaos),
+            # tests/solvers has all with other losses, and those of rows with sparse ones
+            *sliced(((name, False) for name in SOLVERS), OFTEN),
+            *sliced(((name, True) for name in ("samples", "svrg", "saga")), ()),
         ],
     )
     def test_every_solver_finds_the_optimum(self, name, sparse):
@@ -174,7 +180,13 @@ class TestFamily:
         np.testing.assert_allclose(out.grad_norm, tree.norm(jax.grad(f)(out.w)), atol=1e-12)
 
     @pytest.mark.usefixtures("x64")
-    @pytest.mark.parametrize("solver", [SGD(epochs=200), adam(0.02, epochs=200, batch_size=4)])
+    @pytest.mark.parametrize(
+        "solver",
+        [
+            SGD(epochs=200),
+            pytest.param(adam(0.02, epochs=200, batch_size=4), marks=pytest.mark.chaos),
+        ],
+    )
     def test_rough_solvers_come_near(self, solver):
         stacked, tilt, best = self.local()
         f = tree.take(solver.prepare(stacked), 1).tilted(jnp.asarray(tilt[:, None]))
@@ -226,7 +238,13 @@ class TestFamily:
 
 @pytest.mark.usefixtures("x64")
 class TestRows:
-    @pytest.mark.parametrize("solver", [SGD(0.05, 2, 4), adam(0.05, epochs=2, batch_size=4)])
+    @pytest.mark.parametrize(
+        "solver",
+        [
+            SGD(0.05, 2, 4),
+            pytest.param(adam(0.05, epochs=2, batch_size=4), marks=pytest.mark.chaos),
+        ],
+    )
     def test_mini_batches_take_all_rows(self, solver):
         """As the library's own least squares does; a client with padding, too."""
         own, same = squares()
@@ -326,7 +344,7 @@ class TestProblem:
 
     def test_its_precision_is_that_of_mu(self):
         f = jax.tree.map(lambda x: x.astype(np.float32) if x.dtype.kind == "f" else x, squares()[0])
-        few = {"w": np.zeros(D), "rounds": 2, "algorithm": "mbsgd"}
+        few = {"w": np.zeros(D), "tau": 2, "rounds": 2, "algorithm": "mbsgd"}
         assert feddcd.run(problem=f, **few).model.dtype == np.float32
         assert feddcd.run(problem=squares()[0], **few).model.dtype == np.float64
         assert not jax.config.jax_enable_x64
@@ -375,7 +393,7 @@ class TestProblem:
 class TestTables:
     def test_a_table_for_each_client_is_as_parts_of_one(self):
         X, y = signs()
-        options = {"model": "logistic", "l2": 0.1, "tau": 2, "rounds": 5, "algorithm": "mbsgd"}
+        options = USUAL
         whole = feddcd.run((X, y), parts=PARTS, **options)
         tables = [(X[part], y[part]) for part in PARTS]
         sparse = {
@@ -393,7 +411,7 @@ class TestTables:
         frame = pd.DataFrame(X, columns=list("abcd")).assign(
             state=np.where(y > 0, "ill", "well"), site=np.repeat(["s", "t", "u"], SIZES)
         )
-        options = {"model": "logistic", "l2": 0.1, "tau": 2, "rounds": 4, "algorithm": "mbsgd"}
+        options = USUAL
         whole = feddcd.run((X, 1 - y), parts=PARTS, **options)
         pooled = feddcd.run(frame, label="state", group="site", **options)
         each = [frame[frame.site == name].drop(columns="site") for name in "stu"]
@@ -409,12 +427,12 @@ class TestTables:
     def test_words_are_classes(self):
         X, y = signs()
         words = np.array(["b", "a"])[y.astype(int)]
-        options = {"parts": PARTS, "tau": 2, "rounds": 3, "algorithm": "mbsgd"}
+        options = USUAL | {"parts": PARTS}
         result = feddcd.run((X, words.tolist()), **options)
         assert_same_rounds(result, feddcd.run((X, 1 - y), **options))
         assert result.classes.tolist() == ["a", "b"]
         with pytest.raises(DataError, match=r"ridge needs numbers as labels, row 0 has '[ab]'"):
-            feddcd.run((X, words), model="ridge", **options)
+            feddcd.run((X, words), **options | {"model": "ridge"})
 
     BAD: ClassVar = {
         "one client": (lambda X, y: [(X, y)], "at least 2 clients, got 1"),
@@ -477,28 +495,42 @@ UNEQUAL = NETWORK | {
 NETWORK |= {"clients": 4}
 
 
-@cache
-def unequal_run() -> feddcd.Result:
-    return feddcd.run(images(), model=Convolution(jax.random.key(0)), **UNEQUAL)
+def trained(folder, options) -> tuple[feddcd.Result, Path]:
+    start = Convolution(jax.random.key(0))
+    return feddcd.run(images(), model=start, out=folder, **options), folder
+
+
+@pytest.fixture(scope="module")
+def unequal_run(tmp_path_factory) -> tuple[feddcd.Result, Path]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("feddcd.report.run.panels", lambda *a: [])
+        return trained(tmp_path_factory.mktemp("unequal") / "a", UNEQUAL)
 
 
 class TestNetwork:
+    def test_a_convolution_learns(self, unequal_run):
+        assert config(unequal_run[1])["given"] == ["data", "model", "parts"]
+        self.check_learned(*unequal_run)
+
+    @pytest.mark.chaos
     @pytest.mark.parametrize(
         ("algorithm", "settings"),
         [
             ("fedavg", {"solver": "adam", "lr": 0.01}),
-            pytest.param("scaffold", {"lr": 0.1, "batch_size": 16}, marks=pytest.mark.chaos),
-            # the page on own models trains with these, too
-            pytest.param("fedavg", {"lr": 0.1, "batch_size": 16}, marks=pytest.mark.chaos),
-            pytest.param("feddcd", {"lr": 0.01}, marks=pytest.mark.chaos),
-            pytest.param("feddcd", BATCHES, marks=pytest.mark.chaos),
+            ("scaffold", {"lr": 0.1, "batch_size": 16}),
+            ("fedavg", {"lr": 0.1, "batch_size": 16}),  # as on the page about own models
+            ("feddcd", {"lr": 0.01}),
+            ("feddcd", BATCHES),
         ],
     )
-    def test_a_convolution_learns(self, algorithm, settings, tmp_path):
-        start, folder = Convolution(jax.random.key(0)), tmp_path / "a"
-        result = feddcd.run(
-            images(), model=start, algorithm=algorithm, settings=settings, out=folder, **NETWORK
-        )
+    def test_with_other_methods_too(self, algorithm, settings, tmp_path):
+        options = NETWORK | {"algorithm": algorithm, "settings": settings}
+        result, folder = trained(tmp_path / "a", options)
+        assert config(folder)["given"] == ["data", "model"]
+        self.check_learned(result, folder)
+
+    @staticmethod
+    def check_learned(result, folder):
         objective = result.history["objective"]
         assert objective[-1] < 0.9 * objective[0]
         assert result.summary["accuracy"] > 0.3
@@ -509,16 +541,14 @@ class TestNetwork:
         assert (result.model.twice, result.model.activation) == (2, jax.nn.relu)
         assert np.argmax(result.model(X[0].astype(np.float32))) in range(10)
         assert folder_names(folder) == FILES
-        assert (
-            config(folder).items() >= {"model": "Convolution", "given": ["data", "model"]}.items()
-        )
+        assert config(folder)["model"] == "Convolution"
         with np.load(folder / "model.npz") as arrays:
             assert np.array_equal(arrays["w.conv.weight"], result.model.conv.weight)
 
-    def test_measures_are_those_of_the_module(self):
+    def test_measures_are_those_of_the_module(self, unequal_run):
         """F/N and the score in NumPy, over clients of unequal size."""
         X, y = images()
-        parts, result = UNEQUAL["parts"], unequal_run()
+        parts, result = UNEQUAL["parts"], unequal_run[0]
         z = jax.vmap(result.model)(X.astype(np.float32))
         losses = jax.nn.logsumexp(z, axis=1) - z[np.arange(len(y)), y.astype(int)]
         weights = jax.tree.leaves(eqx.filter(result.model, eqx.is_inexact_array))
@@ -529,10 +559,10 @@ class TestNetwork:
             result.summary["accuracy"], mean(np.argmax(z, 1) == y), rtol=1e-5
         )
 
-    def test_goes_on_bit_for_bit(self, tmp_path):
+    def test_goes_on_bit_for_bit(self, tmp_path, unequal_run):
         start = Convolution(jax.random.key(0))
         given = {"parts": UNEQUAL["parts"], "loss": entropy, "score": right}
-        whole = unequal_run()
+        whole = unequal_run[0]
         assert whole.history["objective"][-1] < whole.history["objective"][0]
         feddcd.run(images(), model=start, out=tmp_path / "a", **{**UNEQUAL, "rounds": 3})
         rest = feddcd.resume(tmp_path / "a", images(), model=start, rounds=6, **given)
@@ -598,9 +628,11 @@ class TestAlgorithm:
             feddcd.run(signs(), algorithm=3, parts=PARTS)  # pyright: ignore
 
     def test_compare_takes_objects(self, tmp_path):
-        quick, slow = MinibatchSGD(lr=0.2), MinibatchSGD(lr=0.01)
-        options = {"parts": PARTS, "tau": 2, "l2": 0.1, "rounds": 2}
-        mixed = feddcd.compare(signs(), algorithms=["mbsgd", quick], **options)
+        quick, slow = MinibatchSGD(lr=0.2), MinibatchSGD(lr=0.1)
+        options = {"parts": PARTS, "model": "logistic", "tau": 2, "l2": 0.1, "rounds": 2}
+        mixed = feddcd.compare(
+            signs(), algorithms=["mbsgd", quick], settings={"mbsgd": {"lr": 0.1}}, **options
+        )
         assert list(mixed.results) == ["mbsgd", "MinibatchSGD"]
         named = {"quick": quick, "slow": slow, "plain": "mbsgd"}
         race = feddcd.compare(
@@ -625,14 +657,11 @@ class TestAlgorithm:
 
 
 def test_a_start_of_ones_choice():
-    X, y = numbers()
-    options = {"model": "ridge", "parts": PARTS, "tau": 2, "rounds": 3, "l2": 0.1}
-    best = np.linalg.solve(X.T @ X / len(X) + 0.1 * np.eye(D), X.T @ y / len(X))[:, None]
-    near = feddcd.run((X, y), algorithm="mbsgd", w=best, **options)
-    far = feddcd.run((X, y), algorithm="mbsgd", **options)
+    far = feddcd.run(signs(), parts=PARTS, **USUAL)
+    near = feddcd.run(signs(), parts=PARTS, w=far.model, **USUAL)
     assert near.history["objective"][0] < far.history["objective"][0]
     with pytest.raises(SpecError, match=r"w should look like \(4, 1\)"):
-        feddcd.run((X, y), w=np.zeros(4), **options)
+        feddcd.run(signs(), parts=PARTS, w=np.zeros(4), **USUAL)
 
 
 def test_a_file_may_not_name_other_objects():

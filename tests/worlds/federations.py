@@ -136,8 +136,11 @@ FIELD: dict[str, Row] = {
     "feddualavg": Row(lambda N, tau, w: FedDualAvg(), 500),
 }
 ALL = ALGORITHMS | FIELD
-# what the first two change is local, and the others differ in numbers, or in their bits
-VARIANTS = ("feddcd-model", "accfeddcd-model", "pointsaga-rho", "scaffold-1", "fedqn-64")
+# what they change is local, or numbers alone, or their bits
+VARIANTS = (
+    *("feddcd-model", "feddcd-lambda", "accfeddcd-model"),
+    *("pointsaga-rho", "scaffold-1", "fedqn-64"),
+)
 EXACT_ALGORITHMS = tuple(
     name for name in ALGORITHMS if catalogue.ALGORITHMS[name.partition("-")[0]].exact
 )
