@@ -175,7 +175,7 @@ def test_a_federation_is_the_simulator():
             "does not allow the method 'fedsplit'",
             marks=pytest.mark.chaos,
         ),
-        ('kinds = ["columns", "gradient"]', "does not allow the kind 'model'"),
+        ('kinds = ["columns", "gradient"]', "does not allow answers of the kind 'model'"),
     ],
 )
 def test_a_site_decides(rule, reason):
@@ -207,7 +207,7 @@ def test_a_site_without_the_package_says_so(monkeypatch):
 def test_without_the_package_it_is_unknown(tmp_path):
     catalogue._installed.cache_clear()
     (tmp_path / "policy.toml").write_text('methods = ["fedsplit"]\ncomplete = true\n')
-    with pytest.raises(PolicyError, match="methods has an unknown 'fedsplit'"):
+    with pytest.raises(PolicyError, match="methods has the unknown name 'fedsplit'"):
         load_policy(tmp_path / "policy.toml")
     with pytest.raises(SpecError, match="unknown algorithm 'fedsplit'"):
         catalogue.get_method("fedsplit")
