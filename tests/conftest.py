@@ -2,6 +2,7 @@
 are kept, how many threads they have, and in which order workers go about it."""
 
 import fcntl
+import functools
 import gc
 import itertools
 import os
@@ -50,9 +51,13 @@ _level = {"quick": True}
 
 
 def pytest_configure():
+    import typer.main
+
     from feddcd.federation.site import approval
 
     approval.FIRST_S = 0.0  # of waiting, which one test looks at
+    # a process has one command; tests call it many hundred times, and it is long in the making
+    typer.main.get_command = functools.cache(typer.main.get_command)
     threadpool_limits(1)  # a plugin loaded NumPy before OPENBLAS_NUM_THREADS was set
     if "PYTEST_XDIST_WORKER" in os.environ:
         start_jax_with_one_thread()

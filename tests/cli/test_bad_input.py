@@ -11,12 +11,12 @@ from scipy import sparse
 
 import feddcd
 from feddcd._errors import DataError, Diverged, FolderError, PolicyError, SpecError
-from feddcd.algorithms import FedDCD
+from feddcd.algorithms import MinibatchSGD
 from feddcd.cli._tables import load_job
 from feddcd.cli.app import main
 from feddcd.federation.site.policy import load_policy
 from feddcd.history import History
-from feddcd.solvers import GradientDescent
+from slices import sliced
 
 BASE = "--data wine --clients 4 --rounds 4 --certify-every 2 --out out -q"
 FILES = {
@@ -369,7 +369,8 @@ def test_fednewton_needs_no_penalty():
     assert result.summary["certified_gap"] is None
 
 
-def test_a_folder_that_holds_a_run_is_kept(capsys):
+def test_a_folder_that_holds_a_run_is_kept(capsys, monkeypatch):
+    monkeypatch.setattr("feddcd.report.run.panels", lambda *a: [])  # others look at pictures
     arguments = ["run", *shlex.split(BASE), "--algorithm", "mbsgd"]
     with pytest.raises(SystemExit) as stop:
         main(arguments)
@@ -379,7 +380,7 @@ def test_a_folder_that_holds_a_run_is_kept(capsys):
     assert {path.name: path.read_bytes() for path in Path("out").iterdir()} == before
 
 
-@pytest.mark.parametrize("algorithm", ["fedavg", "mbsgd"])
+@pytest.mark.parametrize("algorithm", sliced(["fedavg", "mbsgd"], {"mbsgd"}))
 def test_divergence_names_the_round_and_keeps_the_rest(algorithm, capsys):
     options = f"{BASE} --model ridge --algorithm {algorithm} --set lr=1e6 --rounds 60"
     err = refused(["run", *shlex.split(options)], capsys)
@@ -410,11 +411,10 @@ def test_huge_features_give_finite_numbers():
 def test_an_algorithm_object_is_not_resumed_as_another(tmp_path):
     """The folder's config.toml can only name an object, parts or arrays: resuming says so."""
     options = {"clients": 4, "rounds": 2, "certify_every": 2}
-    quick = FedDCD(solver=GradientDescent(steps=1))
-    feddcd.run("wine", algorithm=quick, out=tmp_path / "a", **options)
+    feddcd.run("wine", algorithm=MinibatchSGD(lr=0.1), out=tmp_path / "a", **options)
     with pytest.raises(FolderError, match=r"its algorithm in Python.* again.*algorithm=\.\.\."):
         feddcd.resume(tmp_path / "a", rounds=4)
-    other = FedDCD(solver=GradientDescent(steps=2))
+    other = MinibatchSGD(lr=0.2)
     with pytest.raises(FolderError, match="other data, parts or another algorithm object"):
         feddcd.resume(tmp_path / "a", rounds=4, algorithm=other)
     n = len(feddcd.load("wine").y)
