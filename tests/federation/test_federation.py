@@ -140,7 +140,7 @@ def simulated(home: FederationFolder) -> tuple[np.ndarray, np.ndarray]:
         return np.asarray(algorithm.model(state.server)), np.asarray(said.dual_residual)
 
 
-@pytest.mark.parametrize("algorithm", sliced(["feddcd", "pointsaga", "fedqn"], {"feddcd", "fedqn"}))
+@pytest.mark.parametrize("algorithm", sliced(["feddcd", "pointsaga", "fedqn"], {"feddcd"}))
 def test_with_lost_messages_it_is_the_simulator(algorithm, tmp_path):
     """A fifth of all requests and answers is lost, which changes only who takes part."""
     home = make(tmp_path / "f", data=wine(), algorithm=algorithm, rounds=9, **RIDGE)
@@ -162,7 +162,7 @@ def test_with_lost_messages_it_is_the_simulator(algorithm, tmp_path):
 
 RUN = sliced(
     [name for name, row in ALGORITHMS.items() if not row.needs_everyone],
-    {"feddcd", "fednewton", "scaffold", "mbsgd"},
+    {"feddcd", "fednewton", "mbsgd"},
 )
 
 
@@ -257,9 +257,11 @@ def epochs(home: FederationFolder) -> list[int]:
         return [entry.epoch for entry in ledger.entries() if entry.kind == "started"]
 
 
+@pytest.mark.parametrize("every", sliced([1, 3], {3}))
 @pytest.mark.parametrize("deadly", [deadly_event, deadly_record, deadly_answer])
-def test_killed_anywhere_it_goes_on(deadly, founded_here, tmp_path):
-    """After every event, every record (before the tasks that follow from it) and every answer."""
+def test_killed_anywhere_it_goes_on(deadly, every, founded_here, tmp_path):
+    """After every event, every record (before the tasks that follow from it) and every answer, or
+    after a third of them."""
     origin, expected = founded_here
     at, places_to_die = 0, 99
     while at <= places_to_die:
@@ -282,7 +284,7 @@ def test_killed_anywhere_it_goes_on(deadly, founded_here, tmp_path):
         assert np.array_equal(model(home), expected)
         assert epochs(home) == list(range(1, len(starts) + 2)), "one more with every start"
         assert events(home, "started")[-1]["epoch"] == epochs(home)[-1]
-        at += 1
+        at += every
         shutil.rmtree(home.path)
 
 
@@ -363,7 +365,7 @@ def test_a_late_joiner_begins_with_nothing(tmp_path):
 DEPARTURES = [("feddcd", "samples", 16), ("feddcd", "clients", 16), ("pointsaga", "samples", 26)]
 
 
-@pytest.mark.parametrize(("algorithm", "weighting", "rounds"), DEPARTURES)
+@pytest.mark.parametrize(("algorithm", "weighting", "rounds"), sliced(DEPARTURES, DEPARTURES[:2]))
 def test_without_a_site_that_is_gone_for_ever(algorithm, weighting, rounds, tmp_path):
     settings = {"algorithm": algorithm, "weighting": weighting, "rounds": 3}
     home = make(tmp_path / "f", data=wine(), **settings, **RIDGE)
