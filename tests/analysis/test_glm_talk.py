@@ -293,14 +293,28 @@ def test_large_effects_where_seven_of_ten_are_lost(seed):
 TOO_FEW = "is too few:"
 
 
-@settings(max_examples=40, deadline=None)
-@given(
-    limit=st.integers(2, 14),
-    p=st.sampled_from([0.3, 0.7, 1.0]),
-    seed=st.integers(0, 10**6),
-    family=st.sampled_from(["binomial", "poisson"]),
-)
+LIMITED = {
+    "limit": st.integers(2, 14),
+    "p": st.sampled_from([0.3, 0.7, 1.0]),
+    "seed": st.integers(0, 10**6),
+    "family": st.sampled_from(["binomial", "poisson"]),
+}
+
+
+@settings(max_examples=12, deadline=None)
+@given(**LIMITED)
 def test_never_more_exchanges_than_allowed(limit, p, seed, family):
+    within_the_limit(limit, p, seed, family)
+
+
+@pytest.mark.chaos
+@settings(max_examples=40, deadline=None)
+@given(**LIMITED)
+def test_never_more_exchanges_than_allowed_many_times(limit, p, seed, family):
+    within_the_limit(limit, p, seed, family)
+
+
+def within_the_limit(limit, p, seed, family):
     """There is an estimate with its error, or an error that says why not."""
     sites, (coef, std_err) = six_sites(family), statsmodels_table(family)
     plan = plan_of(family, max_exchanges=limit)

@@ -6,6 +6,7 @@ import re
 import threading
 import time
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -99,6 +100,13 @@ def same(table, model):
     own = model.original_table_
     assert list(table.index) == list(own.index)
     np.testing.assert_allclose(table.to_numpy(), own.to_numpy(), rtol=1e-8, atol=1e-12)
+
+
+@cache
+def without_south(formula):
+    """What the other three sites give."""
+    d = patients()
+    return FederatedGLM("binomial", formula).fit(d[d.site != "south"], groups="site")
 
 
 @pytest.mark.parametrize(
@@ -199,7 +207,7 @@ def test_a_site_refuses_by_its_policy_and_the_others_go_on(tmp_path, line, said)
     (reason,) = [event["reason"] for event in events if event["event"] == "refused"]
     assert said in reason
     assert events[-1]["refused"] == ["south"]
-    same(table, FederatedGLM("binomial", formula).fit(d[d.site != "south"], groups="site"))
+    same(table, without_south(formula))
     shown = CliRunner().invoke(app, ["federation", "inspect", str(home.path)])
     assert "refused: south" in shown.output.replace("\n", " ")
     log = (home.site("south") / "outgoing.jsonl").read_text() if "'many'" not in line else "refused"
@@ -296,10 +304,7 @@ def test_a_site_that_does_not_fit_is_refused_by_name(tmp_path, change, said):
     reasons = [event["reason"] for event in events if event["event"] == "refused"]
     assert any(said in reason for reason in reasons), reasons
     assert "south" in events[-1]["refused"]
-    model = FederatedGLM("binomial", "y ~ age + bmi + ward").fit(
-        d[d.site != "south"], groups="site"
-    )
-    same(table, model)
+    same(table, without_south("y ~ age + bmi + ward"))
 
 
 @pytest.mark.parametrize(
@@ -327,7 +332,7 @@ def test_a_damaged_answer_is_refused(tmp_path, name, change):
     table, events = run(home, lambda places: LocalNetwork(places, tamper=tamper))
     (reason,) = [event["reason"] for event in events if event["event"] == "refused"]
     assert reason.startswith("south: its answer cannot be used")
-    same(table, FederatedGLM("binomial", "y ~ age + bmi").fit(d[d.site != "south"], groups="site"))
+    same(table, without_south("y ~ age + bmi"))
 
 
 @pytest.mark.parametrize(
@@ -438,7 +443,7 @@ def test_a_site_retires_from_the_next_table(tmp_path):
     assert "south is not in the next table" in do("retire", str(home.path), "south").output
     assert isinstance(do("retire", str(home.path), "south").exception, SpecError)
     table, _ = run(home)
-    same(table, FederatedGLM("binomial", "y ~ age + bmi").fit(d[d.site != "south"], groups="site"))
+    same(table, without_south("y ~ age + bmi"))
     assert not home.ledger.exists()
     assert "there is no proof" in str(do("verify", str(home.path)).exception)
     assert do("join", str(home.path), "south").exit_code == 0
