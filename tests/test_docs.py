@@ -15,6 +15,7 @@ import click
 import pytest
 import typer
 
+import feddcd
 from docs_blocks import (
     DOCS,
     ROOT,
@@ -34,6 +35,7 @@ from feddcd.federation.enrolment.desk import Desk
 from feddcd.federation.folder import FederationFolder
 from feddcd.federation.site.disclosure import REVEALS
 from feddcd.federation.site.policy import Policy, methods
+from slices import sliced
 
 PAGES = sorted(DOCS.glob("*.md"))
 MADE = ("cli.md", "changelog.md")  # by tools/site_pages.py, when the site is built
@@ -168,14 +170,16 @@ def commands(page: str) -> list[str]:
     return [line for line in lines if line not in NOT_RUN[page]]
 
 
-def test_the_commands_of_the_readme_run(folder):
-    """Those on a9a where its file is at hand."""
-    lines = commands("README.md")
-    assert len(lines) == 3
+@pytest.mark.parametrize("data", sliced(["digits", "a9a"], {"digits"}))
+def test_the_commands_of_the_readme_run(data, folder):
+    """Those on a9a where its file is at hand; test_smoke.py continues a run, too."""
+    lines = [line for line in commands("README.md") if data in line]
+    assert len(lines) == {"digits": 1, "a9a": 2}[data]
     for line in lines:
-        if "a9a" not in line or Path(os.environ.get("FEDDCD_DATA", "nowhere"), "a9a").exists():
+        if data != "a9a" or Path(os.environ.get("FEDDCD_DATA", "nowhere"), "a9a").exists():
             run_line(ROOT / "README.md", line, folder)
-    assert (folder / "runs" / "race" / "report.html").exists()
+            name = {"digits": "race", "a9a": "a9a"}[data]
+            assert (folder / "runs" / name / "report.html").exists()
 
 
 def test_the_commands_on_members_run(folder):
@@ -246,19 +250,33 @@ def test_the_commands_on_theory_run(folder):
     assert "FedDCD" in run_line(DOCS / "paper.md", line, folder)
 
 
+# how many blocks of a page run here, where tests/runs/test_own.py has the like of all of them
+FIRST = {"own": 3}
+
+
 @pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: page.stem)
 def test_the_code_of_a_page_runs(page, folder, tmp_path, monkeypatch):
     monkeypatch.setenv("FEDDCD_CACHE", str(tmp_path / "cache"))
     if "statsmodels" in page.read_text():
         pytest.importorskip("statsmodels")
-    run_page(page, folder)
+    run_page(page, folder, FIRST.get(page.stem))
 
 
-def test_the_quickstart_runs(folder, capsys):
+@pytest.mark.chaos
+@pytest.mark.parametrize("name", FIRST)
+def test_all_code_of_a_long_page_runs(name, folder):
+    run_page(DOCS / f"{name}.md", folder)
+
+
+@pytest.mark.parametrize("rounds", sliced([2, 40], {2}))
+def test_the_quickstart_runs(rounds, folder, capsys, monkeypatch):
+    compare = feddcd.compare
+    monkeypatch.setattr(feddcd, "compare", lambda *a, **k: compare(*a, **k | {"rounds": rounds}))
     runpy.run_path(str(ROOT / "examples" / "quickstart.py"))
     between = re.search(r"between (\S+) (\S+)", capsys.readouterr().out)
     assert between
-    assert 0 < float(between[1]) <= float(between[2])
+    assert float(between[1]) <= float(between[2])
+    assert rounds < 40 or float(between[1]) > 0
 
 
 def test_the_examples_of_the_readme(folder):

@@ -97,10 +97,10 @@ def run_line(page: Path, line: str, folder: Path) -> str:
     return run_bash(Block(page, 0, "bash", "", line, ""), folder)
 
 
-def run_page(page: Path, folder: Path) -> None:
-    """All blocks of a page in one folder; those in Python share their names."""
+def run_page(page: Path, folder: Path, most: int | None = None) -> None:
+    """All blocks of a page in one folder, or the first ones; those in Python share their names."""
     names: dict[str, Any] = {"__name__": "page"}
-    for block in filter(runs, blocks(page)):
+    for block in [*filter(runs, blocks(page))][:most]:
         said = run_bash(block, folder) if block.language == "bash" else run_python(block, names)
         for line in missing(block.shown, said):
             raise AssertionError(f"{block.place}: shows\n{line}\nbut it printed\n{said}")
