@@ -436,7 +436,7 @@ BAD = [
          "--label death"),
     formula("no column 'agee' for --complete; did you mean 'age'", F[1],
             f"{GROUP} --complete agee"),
-    formula("algorithm='pointsaga' needs two sites or more", F[1],
+    formula("algorithm='pointsaga' needs at least two sites", F[1],
             "--algorithm pointsaga --l2 0.1"),
     case("no column 'hospitl' for --group; did you mean 'hospital'?",
          "--group hospitl --label death"),

@@ -121,7 +121,7 @@ TAMPERED = {
     "odd head": ("UPDATE meta SET value = 'x' WHERE key = 'head'", "its last entry was changed"),
     "a view, which may change or never end": (
         "ALTER TABLE meta RENAME TO own; CREATE VIEW meta AS SELECT * FROM own",
-        "it has more than tables",
+        "it has other parts than tables",
     ),
     "no table": ("DROP TABLE records", "is damaged: no such table.*put the latest backup"),
 }

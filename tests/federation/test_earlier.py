@@ -99,7 +99,7 @@ def test_a_patient_that_several_jobs_tell_of(place, attack, monkeypatch):
     (place.folder / "rules").rename(place.folder / "forgotten")
     assert attack(place) == RULED
     assert last_line(place)["rule"] == "cells"
-    assert "of this job and of earlier ones" in str(last_line(place))
+    assert "of this job and of earlier jobs" in str(last_line(place))
 
 
 def test_a_job_that_was_refused_has_told_nothing(place):

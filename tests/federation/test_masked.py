@@ -463,7 +463,7 @@ def test_past_masks_are_in_no_file_of_a_site(tmp_path, monkeypatch):
         f"{n:04}.sums" for n in range(len(thief.used) // 3 - 1))}  # fmt: skip
     assert thief.found(home.path) == set(), "nor at the coordinator, nor in the proof"
     ended = ended_studies(home.site("east"))
-    assert [end.words() for _, end in ended] == ["ended with a result; nothing more is asked"]
+    assert [end.words() for _, end in ended] == ["ended with a result; you have to decide nothing"]
     verify_proof(JobProof.read(home.server / "proof"))
 
 
@@ -490,7 +490,9 @@ def test_after_the_end_a_job_sends_what_it_sent_and_nothing_else(home, finished,
     ended = Envelope("ended", {"study": "federation", "why": "done", "sites": {}}, {})
     assert unpack_message(answer(pack_message(ended), place)).kind == "ended"
     assert not list((tmp_path / "copy").glob("jobs/*/mask.*"))
-    assert "its file of this job lacks its own answer" in reason(answer(request, place))
+    assert "the answer of this site is missing in its own file of the job" in reason(
+        answer(request, place)
+    )
     assert answer(earlier[1], place) == earlier[2]
 
 

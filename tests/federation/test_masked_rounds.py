@@ -165,15 +165,15 @@ def no_lie_beside_a_ledger_is_passed_over(home, summary):
     lie(f"certified_gap {signed}", summary | best)
     lie(f"accuracy {signed}", summary | {"accuracy": 0.99})
     for wrong in ({"members": {"site-1": 900}}, {"test_accuracy": 0.99}, {"uploads": 1}):
-        lie(f"{next(iter(wrong))} is not what the ledger says", summary | wrong)
+        lie(f"{next(iter(wrong))} in summary.json does not follow from the ledger", summary | wrong)
     lie(f"certified_gap {signed}", summary | {"certified_gap": 10**400})
     twice = json.dumps(best)[:-1] + ", " + json.dumps(summary)[1:]
-    lie("has a name twice", {}, text=twice)
+    lie("has the same name twice", {}, text=twice)
     other = io.BytesIO()
     np.savez(other, w=w + 1)  # a zip is read from its end, by some programs from its beginning
     model_file = kept[home.server / "model.npz"]
     for data in (other.getvalue() + model_file, model_file + b"more"):
-        lie("holds more than the files that it lists", npz=data)
+        lie("it has more content than the files that it lists", npz=data)
     for rounds in (4, None):  # then neither model nor certificate were looked at
         lie(
             "does not say after which of the 3 rounds", summary | best | {"rounds": rounds}, w=w + 1

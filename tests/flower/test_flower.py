@@ -266,7 +266,9 @@ def turn_away(home, monkeypatch):
     stranger = SiteNode(address, authority, key, nothing, nothing, nothing, nothing)
     with (
         stranger._client,
-        pytest.raises(FlowerError, match="does not let this site in: it does not know the key"),
+        pytest.raises(
+            FlowerError, match="does not accept this site: the coordinator does not know the key"
+        ),
     ):
         stranger.serve()
 

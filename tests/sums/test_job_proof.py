@@ -117,7 +117,10 @@ def test_a_job_needs_everybodys_fresh_nonce():
               for n in JOB.cohort}  # fmt: skip
     with pytest.raises(Refused, match="same nonce"):
         job_id(JOB, SITES.roster, copied)
-    for weak, told in ((bytes(32), "is weak: all would know"), (b"\xff" * 32, "one spelling")):
+    for weak, told in (
+        (bytes(32), "is weak, because other people could compute"),
+        (b"\xff" * 32, "one spelling"),
+    ):
         mark = signing.sign_nonce(SITES.keys[first].signing, JOB.digest, weak)
         with pytest.raises(Refused, match=f"the nonce of {first} .*{told}"):
             job_id(JOB, SITES.roster, fresh | {first: SignedNonce(weak, mark)})
@@ -253,5 +256,5 @@ def test_a_proof_with_a_site_of_the_coordinators_own_is_refused():
 
 def test_a_proof_of_before_is_refused_by_its_version():
     """Its masks were made of long-term keys alone."""
-    with pytest.raises(Refused, match="no proof, or one of another version"):
+    with pytest.raises(Refused, match="not a proof, or a proof of another version"):
         JobProof.from_bytes(DATA.replace(b"proof 2", b"proof 1", 1))

@@ -141,7 +141,9 @@ class FederatedGLM(BaseEstimator):
 
         alone = len(sites) < 2
         if alone and settings.algorithm == "pointsaga":
-            raise SpecError("algorithm='pointsaga' needs two sites or more, and here is one site")
+            raise SpecError(
+                "algorithm='pointsaga' needs at least two sites, and there is only one site"
+            )
         analysis, watch = RegressionTable(), show if self.verbose else (lambda row: None)
         own = None if alone else train
         talk = analysis.talk(settings, cohort, watch, absent=self.absent, train=own)

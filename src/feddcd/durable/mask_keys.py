@@ -63,7 +63,10 @@ class MaskKeys:
             return _unpacked(self._read(f"{serials[-1]:08}") or b"")
         secret = self._read(SECRET)
         if secret is None or len(secret) != KEY:
-            raise Refused("its keys for the masks of this job are lost, or the job is over here")
+            raise Refused(
+                "this site lost its keys for the masks of this job, or the job has "
+                "ended at this site"
+            )
         return start(secret)
 
     def _read(self, end: str) -> bytes | None:
@@ -75,7 +78,9 @@ class MaskKeys:
         try:
             yield
         except OSError as error:
-            raise StateError(f"{self.base}: its keys cannot be read or written: {error}") from error
+            raise StateError(
+                f"the keys in {self.base} cannot be read or written: {error}"
+            ) from error
 
     def _wipe(self, but: int) -> None:
         """What comes before this one; all where there is none."""
@@ -112,4 +117,6 @@ def _unpacked(data: bytes) -> dict[str, KeyChain]:
             found[label] = KeyChain(number, dict(zip(names, keys, strict=True)))
         return found
     except (CodecError, LookupError, TypeError, ValueError):
-        raise Refused("its keys for the masks of this job are damaged: start a new job") from None
+        raise Refused(
+            "this site's keys for the masks of this job are damaged; start a new job"
+        ) from None

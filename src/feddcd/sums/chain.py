@@ -55,7 +55,7 @@ def begin(
     itself. `identity` is the job's id, with all nonces in it."""
     me, fresh = roster.own(keys).name, X25519PrivateKey.from_private_bytes(secret)
     if nonces.get(me) != public_half(secret):
-        raise Refused("this site's key for the job is lost, or is that of another job")
+        raise Refused("this site lost its key for the job, or has the key of another job")
     private = secret + keys.agreement.private_bytes_raw()
     roots = {OWN: derived(private, "feddcd-own-2", identity)}
     for other in set(nonces) - {me}:
@@ -72,7 +72,9 @@ def begin(
 def advanced(chain: KeyChain, number: int) -> KeyChain:
     """The keys of this exchange, or of a later one."""
     if number < chain.number:
-        raise Refused(f"exchange {number} was answered, and its keys are gone")
+        raise Refused(
+            f"this site answered exchange {number} before and removed the keys of that exchange"
+        )
     keys = dict(chain.keys)
     for _ in range(chain.number, number):
         keys = {name: derived(key, "feddcd-next-2") for name, key in keys.items()}

@@ -29,7 +29,7 @@ def read_summary(path: Path) -> dict[str, Any]:
     try:
         held = {} if data is None else json.loads(data.decode(), object_pairs_hook=once)
     except (ValueError, RecursionError):
-        raise Refused(f"{path.name} cannot be read, or has a name twice") from None
+        raise Refused(f"{path.name} cannot be read, or has the same name twice") from None
     if not isinstance(held, dict):
         raise Refused(f"{path.name} cannot be read")
     return held
@@ -46,7 +46,7 @@ def check_summary(said: dict[str, Any], own: dict[str, Any]) -> None:
         else:
             right = name in CERTIFIED
         if not right:
-            raise Refused(f"summary.json: {name} is not what the ledger says")
+            raise Refused(f"{name} in summary.json does not follow from the ledger")
 
 
 def is_close(value: Any, own: float | None) -> bool:
@@ -61,7 +61,7 @@ def read_arrays(path: Path) -> list[tuple[str, np.ndarray]]:
     data = _bytes(path)
     try:
         if data is None:
-            raise OSError("it is not there")
+            raise OSError("it does not exist")
         _check_whole(data)
         with np.load(io.BytesIO(data), allow_pickle=False) as file:
             return sorted(((name, file[name]) for name in file.files), key=lambda pair: pair[0])
@@ -78,11 +78,11 @@ def _check_whole(data: bytes) -> None:
     for each in listed:
         mark, name, extra = _LOCAL.unpack_from(data, at)
         if mark != b"PK\3\4" or each.header_offset != at or each.flag_bits & 8:
-            raise BadZipFile("it holds more than the files that it lists")
+            raise BadZipFile("it has more content than the files that it lists")
         at += _LOCAL.size + name + extra + each.compress_size
     mark, size, place, comment = _END.unpack_from(data, max(len(data) - _END.size, 0))
     if (mark, place, place + size, comment) != (b"PK\5\6", at, len(data) - _END.size, 0):
-        raise BadZipFile("it holds more than the files that it lists")
+        raise BadZipFile("it has more content than the files that it lists")
 
 
 def _bytes(path: Path) -> bytes | None:

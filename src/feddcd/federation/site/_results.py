@@ -59,7 +59,7 @@ def _plain(name: str, text: str, client: str) -> str:
     try:
         rows = list(csv.reader(text.split("\n"), strict=True))
     except csv.Error:
-        raise Refused(f"{client}: a result that is no table") from None
+        raise Refused(f"{client}: the message has a result that is not a table") from None
     made = io.StringIO()
     csv.writer(made, lineterminator="\n").writerows(map(spreadsheet_cell, row) for row in rows)
     return made.getvalue().removesuffix("\n")
