@@ -493,7 +493,7 @@ def test_a_person_reads_all_that_a_plan_asks_for():
     assert fields - ELSEWHERE - HARMLESS <= set(_words.ASKED)
     plan = RegressionPlan("y ~ age", "binomial", link="probit", l2={"age": 1e6}, standardize=True)
     told = "\n".join(_words._asked(plan, ("age", "y")))
-    for said in ("link: 'probit'", "{'age': 1000000.0}", "columns are scaled: True"):
+    for said in ("link: 'probit'", "{'age': 1000000.0}", "the job scales the columns: True"):
         assert said in told
 
 

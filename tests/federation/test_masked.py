@@ -845,15 +845,15 @@ def test_what_lies_beside_a_proof_is_looked_at(home):
     # one line of a file may be many lines of a terminal or of an editor
     for drawn in ("x\rage 9.9", "\x1b[2Jage 9.9", f"x{' ' * 70}age 9.9", "x\x85age 9.9"):
         text.write_text(f"Not part of this table: {drawn}\n{told}")
-        with pytest.raises(Refused, match=r"summary.txt is not the one"):
+        with pytest.raises(Refused, match=r"summary.txt does not follow from the proof"):
             check_table(found, csv)
     text.write_text(told)
     for drawn in ({"north": "x\rage 9.9"}, {"north": 9}, 9):
         model.write_text(json.dumps(json.loads(whole) | {"sites_refused": drawn}))
-        with pytest.raises(Refused, match=r"model.json is not the one"):
+        with pytest.raises(Refused, match=r"model.json does not follow from the proof"):
             check_table(found, csv)
     model.write_text(json.dumps(json.loads(whole) | {"tol": 10**400}))
-    with pytest.raises(Refused, match=r"model.json is not the one"):
+    with pytest.raises(Refused, match=r"model.json does not follow from the proof"):
         check_table(found, csv)
     model.write_text(whole)
     text.write_text(told.replace("0.", "7.", 1))
@@ -861,11 +861,11 @@ def test_what_lies_beside_a_proof_is_looked_at(home):
         check_table(found, csv)
     text.write_text(told)
     os.truncate(text, 1 << 40)  # with holes: nearly nothing on disk
-    with pytest.raises(Refused, match=r"summary.txt is not the one"):
+    with pytest.raises(Refused, match=r"summary.txt does not follow from the proof"):
         check_table(found, csv)
     os.mkfifo(csv.with_name("fifo"))
     os.replace(csv.with_name("fifo"), text)  # who reads it waits for ever
-    with pytest.raises(Refused, match=r"summary.txt is not the one"):
+    with pytest.raises(Refused, match=r"summary.txt does not follow from the proof"):
         check_table(found, csv)
     text.unlink()
     csv.unlink()
@@ -907,7 +907,7 @@ def test_the_table_of_a_study_is_looked_at_as_that_of_a_federation(home, capsys)
     verify_command(study)
     said = " ".join(capsys.readouterr().out.split())
     assert "these files follow from the proof: history.csv, coeff" in said
-    assert "not compared: better.csv, model.joblib, report.html" in said
+    assert "feddcd did not compare these files: better.csv, model.joblib, report.html" in said
     verify_command(study / "proof")
     assert "feddcd compared no other files" in " ".join(capsys.readouterr().out.split())
     table = study / "glm" / "coefficients.csv"

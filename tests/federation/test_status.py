@@ -478,7 +478,7 @@ def test_a_running_site_names_the_commands_to_decide(asked, monkeypatch):
     (home / "results" / "first").mkdir(parents=True)
     monkeypatch.setattr(_serving, "say", lines.append)
     _serving.show_news(home, known)
-    assert lines == [f"the result of study first came: {home / 'results' / 'first'}"]
+    assert lines == [f"the result of study first is here: {home / 'results' / 'first'}"]
 
 
 def test_an_approval_is_for_what_the_person_read(tmp_path):
