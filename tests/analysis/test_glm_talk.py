@@ -332,7 +332,10 @@ def within_the_limit(limit, p, seed, family):
 
 @pytest.mark.parametrize(
     ("site_c", "why"),
-    [((), "5 of 6 sites have answered"), ((1,), "6 sites have not yet all answered")],
+    [
+        ((), "only 5 of 6 sites have answered"),
+        ((1,), "6 sites have not answered at the same point yet"),
+    ],
 )
 def test_the_pilot_alone_is_too_few(site_c, why):
     """One site never answers, or in the first exchange only."""

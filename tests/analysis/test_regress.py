@@ -593,5 +593,5 @@ def test_a_site_that_gets_another_name_is_told(tmp_path):
         assert "two values of site" in told
         assert "'Süd 1'" in told
         assert repr(other) in told
-    with pytest.raises(SpecError, match="two sites are called A and a"):
+    with pytest.raises(SpecError, match="two sites have the same name: A and a"):
         create(tmp_path / "fed3", ["A", "a"], Config("test"))
