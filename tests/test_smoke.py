@@ -104,6 +104,9 @@ def test_a_table_and_its_federation_need_no_extra(shell):
     read = lambda path: pandas.read_csv(shell.folder / path / "coefficients.csv", index_col="name")
     pandas.testing.assert_frame_equal(read("fed/server/glm"), read("plan"), rtol=1e-8)
     assert "pip install 'feddcd[train]'" in shell.fails("feddcd run --data digits")
+    # a federation for tables that come later: the first command of the page on deployment
+    shell("feddcd federation init later --host fed.example.org")
+    shell("feddcd federation invite later north")
 
 
 def test_a_run_that_was_stopped_goes_on_bit_for_bit(shell):

@@ -15,8 +15,8 @@ MOST_PAIRS = 4000  # of columns that have much in common: each takes a fit
 RELATED = 0.5  # r²: columns that have less in common are not nearly alike
 SAME = 1e-12  # of the size: differences below are rounding
 REMEDY = (
-    "a new plan can use the logarithm of a skewed column, join rare levels, or leave the "
-    "column out; docs/rules.md explains which policy would allow this job"
+    "a new plan can join rare levels or leave the column out, and a model can use the logarithm "
+    "of a skewed column; docs/rules.md explains which policy would allow this job"
 )
 
 

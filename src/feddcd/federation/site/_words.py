@@ -73,6 +73,9 @@ def _leaves(columns: Mapping[str, np.ndarray], plan: Any) -> str:
     beside = [name.strip("()") for name in columns if name.startswith("(")]
     unasked = [name for name in ("weight", "offset") if getattr(plan, name, None) is None]
     beside = [name for name in beside if name not in unasked]
+    if getattr(plan, "analysis", "") == "describe":
+        told = f"counts, sums and sums of squares of {plural(len(model), 'column')}"
+        return told if plan.quantiles == "none" else f"{told}, and counts in ranges for quantiles"
     told = f"sums over {plural(len(model), 'column')} of the model"
     return f"{told}, and over {' and '.join(f'the {name}' for name in beside)}" if beside else told
 
