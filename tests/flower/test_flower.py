@@ -158,7 +158,7 @@ def attack(up, trace, said):
     fab, config = bundle(trace), up.home.config()
     authority = (up.home.server / "ca.crt").read_bytes()
     said |= attempts(f"127.0.0.1:{config.port}", authority, fab)
-    said["answers"] = send_bundle(inside(up.home), fab)
+    said["answers"] = send_bundle(inside(up.home), fab, len(SITES))
 
 
 def check_attack(home, said, trace):

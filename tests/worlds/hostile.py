@@ -1,5 +1,6 @@
 """An outsider with nothing but ca.crt, and an app of his own that reads what it can."""
 
+import time
 import warnings
 from pathlib import Path
 
@@ -120,15 +121,20 @@ def attempts(address: str, authority: bytes, fab: bytes) -> dict[str, str]:
     return said
 
 
-def send_bundle(inside, fab: bytes) -> list[bytes | None]:
-    """What the sites answer to a coordinator who sends this bundle, in the order of their nodes."""
+def send_bundle(inside, fab: bytes, sites: int) -> list[bytes | None]:
+    """What so many sites answer to a coordinator who sends this bundle, and sends it again where
+    no answer came: a site may just be on its way back."""
     with inside._client(ControlHttpClient) as control:
         run = control.StartRun(start_run(fab)).run_id
     said = {}
 
     def ask(exchange):
-        questions = dict.fromkeys(exchange.nodes(), b"")
-        said.update(exchange.ask(questions, 300, True, lambda: False))
+        until = time.monotonic() + 300
+        while len(said) < sites and time.monotonic() < until:
+            questions = {node: b"" for node in exchange.nodes() if node not in said}
+            found = exchange.ask(questions, 300, True, lambda: False) if questions else {}
+            said.update({node: data for node, data in found.items() if data is not None})
+            time.sleep(0.5)
 
     inside.conduct(run, ask)
     return sorted(said.values(), key=lambda data: data or b"")
