@@ -132,7 +132,7 @@ def send_bundle(inside, fab: bytes, sites: int) -> list[bytes | None]:
         until = time.monotonic() + 300
         while len(said) < sites and time.monotonic() < until:
             questions = {node: b"" for node in exchange.nodes() if node not in said}
-            found = exchange.ask(questions, 300, True, lambda: False) if questions else {}
+            found = dict(exchange.ask(questions, 300, True, lambda: False)) if questions else {}
             said.update({node: data for node, data in found.items() if data is not None})
             time.sleep(0.5)
 
