@@ -63,7 +63,8 @@ def read_arrays(path: Path) -> list[tuple[str, np.ndarray]]:
         if data is None:
             raise OSError("it does not exist")
         _check_whole(data)
-        with np.load(io.BytesIO(data), allow_pickle=False) as file:
+        whole = io.BytesIO(data)
+        with np.load(whole, allow_pickle=False) as file:
             return sorted(((name, file[name]) for name in file.files), key=lambda pair: pair[0])
     except (OSError, ValueError, EOFError, BadZipFile, zlib.error, struct.error) as error:
         raise Refused(f"{path} cannot be read: {error}") from None
