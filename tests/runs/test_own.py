@@ -350,7 +350,7 @@ class TestProblem:
         assert not jax.config.jax_enable_x64
 
     BAD: ClassVar = {
-        "no start": (lambda f: {}, "Squares does not say what its w looks like.* w="),
+        "no start": (lambda f: {}, "Squares does not give the shape of its w.* w="),
         "penalty": (lambda f: {"w": 0, "l2": 0.1}, "Squares has its own .*: leave out l2"),
         "data": (lambda f: {"data": numbers()}, "leave out data"),
         "one client": (lambda f: {"problem": tree.take(f, 0)}, r"leading axis of N clients"),
