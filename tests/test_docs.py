@@ -118,6 +118,7 @@ NOT_RUN = {  # what is printed and not run, and why
     "choosing.md": {"FEDDCD_DATA=folder-of-a9a-and-phishing python benchmarks/choosing.py": FILES},
     "deploy.md": {
         "pip install 'feddcd[flower]'": INDEX,
+        "pip install 'feddcd[flower,train]'": INDEX,
         "pip install --require-hashes -r requirements-site.lock": INDEX,
         "pip install --no-deps --no-build-isolation .": INDEX,
         "feddcd federation serve fed": SERVES,

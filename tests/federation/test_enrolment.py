@@ -474,7 +474,7 @@ def test_units_are_hardened_and_survive_odd_paths(tmp_path):
     if shutil.which("systemd-analyze"):
         (tmp_path / "plain").mkdir()
         unit = write_unit(tmp_path / "plain", "north", data)
-        unit.write_text(re.sub(r"ExecStart=\S+", "ExecStart=/bin/true", unit.read_text()))
+        unit.write_text(re.sub(r'ExecStart=("[^"]+"|\S+)', "ExecStart=/bin/true", unit.read_text()))
         done = subprocess.run(
             ["systemd-analyze", "--user", "verify", str(unit)], capture_output=True, text=True,
             env={"XDG_RUNTIME_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"},
