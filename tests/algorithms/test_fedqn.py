@@ -132,7 +132,7 @@ def test_each_output_of_a_large_matrix_has_the_curvature_of_the_inputs():
 def test_the_start_comes_from_all_over_the_cohort(asked, places):
     """In a list that is sorted by label the first three would hold the same one."""
     method, yes = FedQN(jnp.zeros(3)), jnp.asarray(True)
-    down = QNDown(jnp.zeros(3), jnp.zeros(3, jnp.int8), yes, yes, yes)
+    down = QNDown(jnp.zeros(3), jnp.zeros(3, jnp.int8), ~yes, yes, yes, yes)
     own = [method.addressed(down, jnp.asarray(k), jnp.asarray(asked)) for k in range(asked)]
     assert [k for k in range(asked) if own[k].start] == places
     none = down._replace(start=~yes)
@@ -272,6 +272,65 @@ def test_of_few_parameters_new_sites_send_their_hessian_later_too():
     large = FedQN(jnp.zeros((13, 1)))
     after = large.init_server(jnp.zeros((13, 1)))._replace(started=jnp.asarray(True))
     assert not bool(large.broadcast(after, jax.random.key(0)).start)
+
+
+def test_a_large_model_begins_where_sites_would_go_alone():
+    """A round of minimisers in place of gradients, then all as for small models."""
+    p, N = 210, 4
+    random = np.random.default_rng(7)
+    X = random.standard_normal((N * 300, p)) / np.sqrt(p)
+    y = X @ random.standard_normal(p) + 0.1 * random.standard_normal(len(X))
+    parts = list(zip(np.split(X, N), np.split(y, N), strict=True))
+    few = {"l2": 0.01, "rounds": 12, "tau": 3, "settings": {"bits": 64}}
+    run = feddcd.run(parts, model="ridge", algorithm="fedqn", **few)
+    up = np.diff(run.history["bytes_up"], prepend=0)
+    each = 8 * p + 8
+    assert list(up[[0, 2]]) == [3 * each, 3 * each]
+    assert up[1] > 3 * each  # with the products that start the metric
+    pooled = lambda w: np.mean((X @ w - y) ** 2) / 2 + 0.005 * w @ w
+    solve = lambda X, y: np.linalg.solve(X.T @ X / len(X) + 0.01 * np.eye(p), X.T @ y / len(X))
+    alone = [solve(*part) for part in parts]
+    means = [np.mean([w for k, w in enumerate(alone) if k != left], 0) for left in range(N)]
+    first = run.history["objective"][0]
+    assert min(abs(pooled(w) / first - 1) for w in means) < 1e-3 < pooled(np.zeros(p)) / first - 1
+    assert abs(run.history["objective"][-1] - pooled(solve(X, y))) < 1e-6
+
+
+def test_sites_that_disagree_do_not_move_the_first_point():
+    moves = jnp.array([[3.0, 4.0], [3.0, 4.0]])
+    common = lambda m: np.asarray(starts.common(jnp.mean(m, 0), jnp.mean(jnp.sum(m**2, 1))))
+    assert list(common(moves)) == [3.0, 4.0]
+    assert list(common(moves.at[1].multiply(-1))) == [0.0, 0.0]
+    apart = jnp.eye(8)  # a common part of an eighth: a quarter of the mean is believed
+    np.testing.assert_allclose(common(apart), 0.25 / 8)
+    assert list(common(0 * moves)) == [0.0, 0.0]
+
+
+def test_a_site_that_was_only_asked_for_its_own_point_counts_as_new():
+    """Server and site agree on that, also where the upload is rounded to the grid of sums."""
+    fed = federate(_wide(), [np.arange(5), np.arange(5, 9)])
+    f, like = jax.tree.map(lambda x: x[0], fed.problem), fed.w
+    method, key = FedQN(like, 0.01), jax.random.key(0)
+    server = method.init_server(like)
+    down = method.broadcast(server, key)
+    parts = lambda down, seen: [bool(x) for x in method._parts(down, jnp.asarray(seen))]
+    assert (bool(down.alone), parts(down, False)) == (True, [False, False, True, False])
+    client = method.init_client(f, like)
+    after, sent = jax.jit(lambda *x: method.client_step(*x))(f, client, down, key)
+    assert np.abs(sent.value.first.value.q).max() == 127
+    note = method.first_note(like)
+    error = jax.tree.map(jnp.ones_like, opened(sent.value))
+    for state in (after, method.adjusted(after, down, error)):
+        jax.tree.map(np.testing.assert_array_equal, state, client)
+        jax.tree.map(np.testing.assert_array_equal, method.told(state), note)
+    jax.tree.map(np.testing.assert_array_equal, method.noted(server, note, None), note)
+    later = method.broadcast(server._replace(alone=jnp.asarray(False)), key)
+    assert parts(later, False) == [False, False, True, True]
+
+
+def _wide() -> feddcd.data.Dataset:
+    random = np.random.default_rng(8)
+    return feddcd.data.Dataset("wide", random.standard_normal((9, 210)), np.arange(9) % 2)
 
 
 def test_bits_are_powers_of_two():

@@ -13,6 +13,7 @@ from ._metric import Flat, MetricState
 class QNDown(NamedTuple):
     x: Flat
     scale: Int[Array, " d"]  # in which changes are coded, as powers of the root of 2
+    alone: Bool[Array, ""]  # each site is to find its own minimiser
     opening: Bool[Array, ""]  # nothing is known of the metric yet
     asks: Bool[Array, ""]  # Hessians are asked for,
     start: Bool[Array, ""]  # of this site, if it is new
@@ -31,10 +32,12 @@ class QNNote(NamedTuple):
 
 
 class QNUpload(NamedTuple):
-    bend: Array | Brief  # b_i; 0 of a site that is new; before there is a scale, φ_i(x)
+    # b_i; 0 of a site that is new; before there is a scale, φ_i(x); of a minimiser |w - x|²
+    bend: Array | Brief
     change: Extra  # D_i of a site that was seen before
     fresh: Extra  # ∇φ_i of a new one
-    first: Extra  # the same before there is a scale, each entry as exactly as any other
+    # the same before there is a scale, each entry as exactly as any other; or a minimiser, less x
+    first: Extra
     start: Extra  # the Hessian at x, or its products with random vectors
 
 
@@ -49,6 +52,7 @@ class QNReminder(NamedTuple):
 
 class QNServer(NamedTuple):
     x: Flat
+    alone: Bool[Array, ""]  # the first round of a large model is still to come
     w: Flat  # sum of w_i over the sites seen, over the weight of all
     g: Flat
     seen: Scalar  # their part of that weight

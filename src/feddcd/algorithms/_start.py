@@ -9,6 +9,9 @@ Above, its products with random signs travel, which are the same everywhere: Nys
 follow from them. Of a matrix w they are products of the mean of the outputs' blocks, which have p
 rows in place of p K, and this mean is the curvature of each output. Eight bits are enough, whatever
 the changes of gradients have: the metric moves no fixed point, and more save no round.
+
+So large a model has one round before that: each site sends where it would go alone, and x moves by
+their mean m, where they agree: by min(1, 2 |m|² / mean |w_i - x|²) of it.
 """
 
 import math
@@ -19,7 +22,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from .._types import Params, Scalar
+from .._types import Key, Params, Scalar
+from ..problems import AbstractProblem
+from ..solvers import LocalSolution, NewtonCG, Tolerance
 from ._coding import Bits, Extra, code, code_square
 from ._metric import NUMBERS, Base, Flat
 
@@ -34,6 +39,9 @@ ROUNDED = 0.1  # of the noise of rounding: smaller eigenvalues are raised to it
 FLOOR = 1e-4  # of the diagonal, in every direction
 ALL = 1 - 1e-5  # of the weight of all: what is left is rounding
 CUT = 1e-3  # of the largest: smaller eigenvalues of a sketch are noise
+AGREE = 2.0  # times the part of the sites' moves that is common, up to all of it
+# a first point needs no digits
+ALONE = NewtonCG(Tolerance(1e-3), max_steps=10, space="parameters")
 
 
 def begins(place: Int[Array, ""], asked: Int[Array, ""]) -> Bool[Array, ""]:
@@ -61,6 +69,19 @@ def form_of(like: Params) -> Form:
     if len(shapes) == 1 and len(shapes[0]) == 2:
         return Form(*shapes[0])
     return Form(sum(math.prod(shape) for shape in shapes), 1)
+
+
+def alone(f: AbstractProblem, w: Params, key: Key, wanted: Bool[Array, ""]) -> LocalSolution:
+    """Where a site would go by itself; w, after one step, where nobody asks for it."""
+    like = jax.eval_shape(ALONE, f, w, key)
+    stay = lambda: LocalSolution(w, jnp.zeros_like(like.grad_norm), jnp.ones_like(like.steps))
+    return jax.lax.cond(wanted, lambda: ALONE(f, w, key), stay)
+
+
+def common(move: Flat, square: Scalar) -> Flat:
+    """Of the mean move, as much as sites agree; `square` is the mean of their |move|²."""
+    agreed = jnp.where(square > 0, move @ move / jnp.where(square > 0, square, 1), 0)
+    return jnp.minimum(1, AGREE * agreed) * move
 
 
 def shape_of(form: Form) -> tuple[int, int]:

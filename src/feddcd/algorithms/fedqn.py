@@ -9,8 +9,9 @@ Site i keeps g_i, its gradient as it was sent, of w_i, the x at which it was las
 
 M begins with the Hessian at the first x of a few sites, and learns from pairs s = mean(x - w_i),
 y = mean(D_i) over sites seen before. c, the guard, is 1, and grows to the ratio where sites bend
-more than M says: b_i against |x - w_i|²_M / 2. No local problem is solved: a visit is one gradient.
-A step's energy in the first metric is limited, too (`_guard.py`).
+more than M says: b_i against |x - w_i|²_M / 2. A visit is one gradient; sites of a large model solve
+their local problem once, in a round before all others (`_start.py`). A step's energy in the first
+metric is limited, too (`_guard.py`).
 """
 
 from typing import ClassVar, Literal
@@ -62,6 +63,10 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
     def _small(self) -> bool:
         return self.size <= starts.SMALL
 
+    @property
+    def _large(self) -> bool:
+        return not self._form.whole
+
     def init_server(self, w: Params) -> QNServer:
         x = ravel_pytree(w)[0]
         zero, none, d = jnp.zeros_like(x), jnp.zeros((), x.dtype), self.size
@@ -70,7 +75,8 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
         )
         exponents, guard = jnp.zeros(d, jnp.int8), guards.new_guard(x.dtype)
         shown = starts.nothing_shown(self._form, x.dtype) if self._small else None
-        return QNServer(x, zero, zero, none, jnp.asarray(False), exponents, guard, learned, shown)
+        no, alone = jnp.asarray(False), jnp.asarray(self._large)
+        return QNServer(x, alone, zero, zero, none, no, exponents, guard, learned, shown)
 
     def init_client(self, f: AbstractProblem, w: Params) -> QNClient:
         x = ravel_pytree(w)[0]
@@ -82,8 +88,8 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
 
     def broadcast(self, server: QNServer, key: Key) -> QNDown:
         opening = ~server.started
-        asks = opening | (server.seen < starts.ALL) if self._small else opening
-        return QNDown(server.x, server.scale, opening, asks, asks)
+        asks = opening | (server.seen < starts.ALL) if self._small else opening & ~server.alone
+        return QNDown(server.x, server.scale, server.alone, opening, asks, asks)
 
     def addressed(self, down: QNDown, place: Int[Array, ""], asked: Int[Array, ""]) -> QNDown:
         return down._replace(start=down.start & starts.begins(place, asked))
@@ -99,7 +105,10 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
     def client_step(self, f, client: QNClient, down: QNDown, key: Key):
         x, phi = down.x, lambda w: self._phi(f, w)
         value, grad = jax.value_and_grad(phi)(x)
-        scale, moved = starts.roots(down.scale, x.dtype), grad - client.g
+        scale, moved, steps = starts.roots(down.scale, x.dtype), grad - client.g, 1
+        if self._large:
+            own = starts.alone(f, self._shaped(x), key, down.alone)
+            moved, steps = jnp.where(down.alone, ravel_pytree(own.w)[0] - x, moved), own.steps
         sound = guards.within_reach(value, moved / scale)
         moved = jnp.where(sound, moved, 0)
         D = code(moved / scale, self.bits)
@@ -107,6 +116,7 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
         sent = jnp.where(down.opening, opened(single), scale * opened(D))
         bend = jnp.where(client.seen, moved @ (x - client.w) / 2, 0)
         bend = jnp.where(down.opening, value, jnp.where(sound, bend, guards.BEYOND))
+        bend = jnp.where(down.alone, moved @ moved, bend)
         if self.bits < 64:
             bend = code_brief(bend) if self.bits == 8 else bend.astype(jnp.float32)
         change, fresh, first, start = self._parts(down, client.seen)
@@ -115,13 +125,14 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
             bend, Extra(change, D), Extra(fresh, D), Extra(first, single), Extra(start, begin)
         )
         new = client._replace(w=x, g=client.g + sent, seen=jnp.asarray(True))
-        return new, Upload(upload, jnp.zeros_like(value), jnp.ones((), jnp.int32))
+        new = tree.where(down.alone, client, new)
+        return new, Upload(upload, jnp.zeros_like(value), jnp.asarray(steps, jnp.int32))
 
     def first_note(self, w: Params) -> QNNote:
         return QNNote(ravel_pytree(w)[0], jnp.asarray(False))
 
     def noted(self, server: QNServer, note: QNNote, sent: None) -> QNNote:
-        return QNNote(server.x, jnp.asarray(True))
+        return tree.where(server.alone, note, QNNote(server.x, jnp.asarray(True)))
 
     def told(self, client: QNClient) -> QNNote:
         return QNNote(client.w, client.seen)
@@ -132,6 +143,14 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
         return QNReminder(note.seen.astype(v.dtype), v, guess, v @ v / 2)
 
     def server_step(self, server: QNServer, mean: Recalled, share: Scalar):
+        after = self._stepped(server, mean, share)
+        if self._large:
+            move = starts.common(mean.sent.first.value, jnp.abs(mean.sent.bend))
+            found = server._replace(x=server.x + move.astype(server.x.dtype), alone=~server.alone)
+            after = tree.where(server.alone, found, after)
+        return after, None
+
+    def _stepped(self, server: QNServer, mean: Recalled, share: Scalar) -> QNServer:
         sent, known = mean
         scale = starts.roots(server.scale, server.x.dtype)
         y = scale * sent.change.value
@@ -153,7 +172,7 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
         guard = guards.judged(server.guard, ratio)
         learned = metrics.lifted(learned, guard.lift, self._l2)
         server = server._replace(guard=guard, learned=learned)
-        return self._moved(server, guess, share), None
+        return self._moved(server, guess, share)
 
     def _started(self, server: QNServer, start: Extra, share: Scalar) -> QNServer:
         """With the metric of the sites that sent a Hessian, if any did."""
@@ -199,7 +218,8 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
 
     def adjusted(self, client: QNClient, down: QNDown, error: QNUpload) -> QNClient:
         scaled = starts.roots(down.scale, client.g.dtype) * (error.change.value + error.fresh.value)
-        return client._replace(g=client.g + scaled + error.first.value)
+        g = client.g + scaled + error.first.value
+        return client._replace(g=jnp.where(down.alone, client.g, g))
 
     def model(self, server: QNServer) -> Params:
         return self._shaped(server.x)
@@ -260,7 +280,8 @@ FEDQN = Method(
     name="fedqn",
     title="FedQN",
     about="the last gradient of each client and one learned matrix: needs few bytes",
-    reveals="changes of this site's gradient, and once its Hessian",
+    reveals="changes of this site's gradient, and once its Hessian; once, if the model is large, "
+    "what fits this site's rows best",
     algorithm=FedQN,
     make=lambda given: FedQN(
         given.w, given.l2, enough=metrics.enough_of(given.N), **given.settings
