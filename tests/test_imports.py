@@ -3,6 +3,7 @@ files stay short, heavy libraries stay at the edge, and nothing prints below the
 
 import ast
 import functools
+import gc
 import subprocess
 import sys
 from collections import Counter
@@ -52,11 +53,28 @@ class Import(NamedTuple):
 
 
 def _is_for_types(node):
-    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+    """`if TYPE_CHECKING:` or `if typing.TYPE_CHECKING:`."""
+    if not isinstance(node, ast.If):
+        return False
+    return "TYPE_CHECKING" in (getattr(node.test, "id", ""), getattr(node.test, "attr", ""))
+
+
+BLOCKS = ("body", "orelse", "handlers", "finalbody", "cases")
+
+
+def _inner(node):
+    """The statements within one, and what holds them; no expression holds any."""
+    return [child for name in BLOCKS for child in getattr(node, name, ())]
+
+
+def _statements(node):
+    for child in _inner(node):
+        yield child
+        yield from _statements(child)
 
 
 def _imports(node, package, file, lazy=False):
-    for child in ast.iter_child_nodes(node):
+    for child in _inner(node):
         if _is_for_types(child):
             continue
         if isinstance(child, ast.Import):
@@ -75,7 +93,11 @@ def _imports(node, package, file, lazy=False):
 def files():
     """The syntax tree of each file of the package."""
     paths = sorted(ROOT.rglob("*.py"))
-    return {str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in paths}
+    gc.disable()  # it would look at half a million nodes again and again, and all of them stay
+    try:
+        return {str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in paths}
+    finally:
+        gc.enable()
 
 
 @functools.cache
@@ -126,7 +148,7 @@ def uses():
     """(the file that imports, the file that is imported), for types too."""
     pairs = set()
     for file, tree in files().items():
-        for node in ast.walk(tree):
+        for node in _statements(tree):
             if isinstance(node, ast.ImportFrom):
                 up = Path(file).parts[: -node.level] if node.level else ()
                 names = (node.module or "").split(".") if node.module else []
@@ -174,7 +196,9 @@ def test_a_module_without_an_underscore_is_for_others():
 
 
 def test_a_class_name_has_one_meaning():
-    names = [n.name for t in files().values() for n in ast.walk(t) if isinstance(n, ast.ClassDef)]
+    names = [
+        n.name for t in files().values() for n in _statements(t) if isinstance(n, ast.ClassDef)
+    ]
     assert not {name for name, count in Counter(names).items() if count > 1}
 
 

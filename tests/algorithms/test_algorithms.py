@@ -151,7 +151,7 @@ class TestOptimum:
     def test_some_clients(self, name):
         self.check(name, draw(SOME), ("equal", "unequal", "identical", "stiff"))
 
-    @pytest.mark.parametrize("name", sliced(EXACT_ALGORITHMS, ("feddcd", "fednewton")))
+    @pytest.mark.parametrize("name", sliced(EXACT_ALGORITHMS, ("feddcd",)))
     def test_one_dimension(self, name):
         """And cohorts that are certain to be full, for which the engine has a shorter way."""
         self.check(name, SOME, ("scalar",))
@@ -193,10 +193,11 @@ class TestPaper:
         np.testing.assert_allclose(played.state.clients.y, y, rtol=0, atol=1e-9)
         np.testing.assert_allclose(played.model, center, rtol=0, atol=1e-9)
 
+    @pytest.mark.chaos
     @pytest.mark.parametrize("sets", [1, 2])
     def test_algorithm_2(self, sets):
         """A client that was absent follows in closed form: eager and lazy must agree. κ is far
-        from 1, so that the catching-up matters."""
+        from 1, so that the catching-up matters. The next one has the same formulas."""
         f, kappa = quadratics("equal"), 0.04
         algorithm = flexible(AccFedDCD(3, N, DIRECT, kappa=kappa, sets=sets))
         self.check_algorithm_2(algorithm, f, UniformSubset(N, 3), sets, lambda k, server: kappa)
@@ -811,7 +812,9 @@ class TestNewton:
         np.testing.assert_allclose(played.model[:, 0], w, rtol=0, atol=1e-10)
 
     @pytest.mark.parametrize("everyone", [True, False])
-    @pytest.mark.parametrize(("model", "far"), [("logistic", 3.0), ("poisson", -3.0)])
+    @pytest.mark.parametrize(
+        ("model", "far"), sliced([("logistic", 3.0), ("poisson", -3.0)], [("logistic", 3.0)])
+    )
     def test_converges_where_full_steps_do_not(self, data, model, far, everyone):
         X, y = data[:2] if model == "logistic" else (np.abs(data[0]), data[2])
         value, mean, spread = {

@@ -251,10 +251,10 @@ TABLE = [
 # asks here; programs of logistic serve the tests below as well
 REPEATS = {
     *(("newton", name) for name in ("softmax", "ridge", "poisson", "quadratic")),
-    ("newton-samples", "poisson"),
+    *(("newton-samples", name) for name in ("softmax", "ridge", "poisson")),
     *(("gd", name) for name in ("poisson", "quadratic")),
     *(("lbfgs", name) for name in ("softmax", "ridge", "quadratic")),
-    *(("svrg", name) for name in ("softmax", "softmax-sparse", "ridge", "poisson")),
+    *(("svrg", name) for name in ("softmax", "softmax-sparse", "ridge", "poisson", "quadratic")),
     *(("saga", name) for name in ("softmax", "ridge", "poisson")),
 }
 
@@ -272,7 +272,8 @@ def test_reaches_the_optimum(solver, name):
 
 ROUGHLY = [*product(("gd", "sgd", "adam"), PROBLEMS)]
 ALIKE = {
-    *(("sgd", name) for name in ("ridge", "poisson")),
+    *(("gd", name) for name in ("softmax-sparse", "poisson")),
+    *(("sgd", name) for name in ("ridge", "poisson", "quadratic")),
     *(("adam", name) for name in ("softmax", "softmax-sparse", "logistic", "poisson", "quadratic")),
 }
 
@@ -285,9 +286,7 @@ def test_honest_and_better_than_before(solver, name):
     assert value(f, out.w) < value(f, w)
 
 
-@pytest.mark.parametrize(
-    "solver", sliced((*ROUGH, "newton-samples"), ("gd", "sgd", "newton-samples"))
-)
+@pytest.mark.parametrize("solver", sliced((*ROUGH, "newton-samples"), ("sgd",)))
 def test_sparse_equals_dense(solver):
     tried = {**EXACT, **ROUGH}[solver]
     dense, sparse = (
@@ -308,7 +307,7 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("solver", sliced(MODELS, ("newton", "sgd")))
+@pytest.mark.parametrize("solver", sliced(MODELS, ("newton",)))
 def test_perceptron(solver):
     f = client(perceptron(), 0)
     w = mlp_params((D, 4, 3), jax.random.key(0), jnp.float64, bias=True)
@@ -337,7 +336,7 @@ def test_warm_start_is_kept(solver):
     np.testing.assert_allclose(out.w, best, atol=1e-8)
 
 
-@pytest.mark.parametrize("family", sliced(("softmax", "logistic", "ridge"), ("logistic", "ridge")))
+@pytest.mark.parametrize("family", sliced(("softmax", "logistic", "ridge"), ("logistic",)))
 def test_sample_space_equals_parameter_space(family):
     f = prepared(family).tilted(tilts(family))
     w = somewhere(family)
@@ -430,7 +429,7 @@ def plain_sgd(f: Linear, w, key, lr: float, epochs: int, batch_size: int):
 
 # ημ from 0 through 1 (where c would vanish) to beyond: the last three write W out every step
 @pytest.mark.parametrize("mu", [0.0, 0.1, 9.0, 9.9999, 10.0, 15.0])
-@pytest.mark.parametrize("tilt", [False, True])
+@pytest.mark.parametrize("tilt", sliced((False, True), (True,)))
 def test_lazy_sgd_equals_plain_sgd(mu, tilt):
     f = client(clients("softmax", sparse=True, mu=mu), 1)
     f = f.tilted(0.3 * somewhere("softmax", 3)) if tilt else f
@@ -461,10 +460,11 @@ def test_an_epoch_visits_every_real_row_once():
     assert not np.any(out.w[m:])
 
 
-@pytest.mark.parametrize("solver", sliced(("sgd", "adam", "svrg", "saga"), ("sgd", "svrg", "saga")))
+@pytest.mark.parametrize("solver", sliced(("sgd", "adam", "svrg", "saga"), ("sgd", "saga")))
 def test_the_key_decides(solver):
     f, w = problem("ridge"), begin("ridge")
-    tried = SAGA() if solver == "saga" else ROUGH[solver]
+    stopping = {"sgd": SGD(0.02, 2, stop=NEVER), "adam": adam(epochs=2, stop=NEVER)}  # as below
+    tried = {**ROUGH, **stopping}[solver]
     first, again, other = (solve(tried, f, w, jax.random.key(i)) for i in (1, 1, 2))
     check_honest(f, first)
     assert value(f, first.w) < value(f, w)
@@ -497,7 +497,7 @@ def vectorised(solver, f, w, keys):
 
 
 @pytest.mark.parametrize(
-    "solver", sliced(("sgd", "svrg", "saga", "newton-samples", "lbfgs"), ("sgd", "newton-samples"))
+    "solver", sliced(("sgd", "svrg", "saga", "newton-samples", "lbfgs"), ("sgd",))
 )
 def test_unequal_clients_together_or_alone(solver):
     f, w = prepared("logistic").tilted(tilts("logistic")), begin("logistic")
@@ -533,7 +533,7 @@ def test_padding_changes_nothing(solver):
     np.testing.assert_allclose(here.w, there.w, rtol=1e-12)
 
 
-@pytest.mark.parametrize("solver", sliced(SOLVERS, ("newton", "sgd")))
+@pytest.mark.parametrize("solver", sliced(SOLVERS, ("newton",)))
 def test_single_precision_stays(solver):
     f = client(clients("logistic", dtype=np.float32), 0)
     f, w = (
