@@ -46,16 +46,12 @@ def run(*command, cwd, **more):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    """The page's package, installed in a folder of its own."""
-    source, target = tmp_path_factory.mktemp("fedsplit"), tmp_path_factory.mktemp("installed")
+    """The page's package, in a folder of its own."""
+    source = tmp_path_factory.mktemp("fedsplit")
     files = {block.title: block.code for block in blocks(PAGE) if block.title}
     assert set(files) == {"fedsplit.py", "pyproject.toml", "test_fedsplit.py"}
     for name, code in files.items():
         (source / name).write_text(code)
-    pip = ("-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation")
-    if _makes_wheels():
-        run(*pip, "--target", str(target), ".", cwd=source)
-        return target
     run("-W", "ignore", "-c", SETUP, "-q", "egg_info", cwd=source)  # as `pip install -e .` does
     return source
 
@@ -88,6 +84,18 @@ def fedsplit(folder, imported, monkeypatch, tmp_path):
 
 
 def test_a_new_process_lists_it(folder):
+    lists(folder)
+
+
+@pytest.mark.chaos
+def test_pip_installs_it(folder, tmp_path):
+    pip = ("-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation")
+    if _makes_wheels():
+        run(*pip, "--target", str(tmp_path), ".", cwd=folder)
+        lists(tmp_path)
+
+
+def lists(folder):
     path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
     shown = run("-m", "feddcd", "list", "algorithms", cwd=folder, PYTHONPATH=path)
     assert "fedsplit    reflections between local solutions and their mean" in shown

@@ -85,9 +85,10 @@ def test_every_algorithm_reaches_the_optimum_of_who_remains(name):
         assert off <= 1e-10 * (1 + size)
 
 
+# the usual suite has Point-SAGA below, with faults and a departure
 @pytest.mark.parametrize("faults", FAULTS)
 @pytest.mark.parametrize("seed", sliced(range(2), (0,)))
-@pytest.mark.parametrize("name", sliced(("plain", "feddcd", "pointsaga"), ("plain", "pointsaga")))
+@pytest.mark.parametrize("name", sliced(("plain", "feddcd", "pointsaga"), ("plain",)))
 def test_no_mix_of_faults_moves_the_fixed_point(name, seed, faults):
     """Lost, late, doubled, crashed, restarted, at random; a fourth of the faults here."""
     met = Counter()
@@ -474,7 +475,7 @@ def holds(name: str, seed: int) -> bool:
 
 
 @pytest.mark.parametrize("seed", sliced(range(2), (0,)))
-@pytest.mark.parametrize("name", ["feddcd", "pointsaga"])
+@pytest.mark.parametrize("name", sliced(("plain", "feddcd", "pointsaga"), ("plain", "pointsaga")))
 def test_the_protocol_itself_holds(name, seed):
     assert holds(name, seed)
 

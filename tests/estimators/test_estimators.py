@@ -41,9 +41,12 @@ def one_of_each(cases) -> list:
     for estimator, check in cases:
         if not isinstance(estimator, ALL[2]):
             having[check.func.__name__, str(check.keywords)] = (estimator, check)
-    return list(having.values())
+    return [case for case in having.values() if case[1].func.__name__ not in LONG]
 
 
+# compiled for their own shapes: test_two_classes_by_name has classes by name, and FederatedRidge
+# has the check of what is not an array
+LONG = ("check_classifiers_classes", "check_classifier_data_not_an_array")
 CHECKS = parametrize_with_checks([make() for make in ALL])
 CASES = list(CHECKS.args[1])
 

@@ -265,7 +265,7 @@ class TestWorstCase:
         powers = self.ratio() ** np.arange(1, 201)
         np.testing.assert_allclose(optimum(f), powers, rtol=0, atol=1e-6)
 
-    @pytest.mark.parametrize("name", sliced(METHODS, ("feddcd", "pointsaga", "scaffold", "fedavg")))
+    @pytest.mark.parametrize("name", sliced(METHODS, ("pointsaga", "fedavg")))
     def test_no_method_is_below_the_bound(self, name):
         n, tau = self.CLIENTS, 2
         gaps, support = self.walk(name, UniformSubset(n, tau))

@@ -139,7 +139,7 @@ class TestFamily:
         "svrg": SVRG(stop=Tolerance(1e-9), batch_size=2),
         "saga": SAGA(stop=Tolerance(1e-9)),
     }
-    OFTEN: ClassVar = [("samples", False), ("gd", False), ("saga", False)]
+    OFTEN: ClassVar = [("samples", False), ("gd", False)]
 
     @staticmethod
     @cache

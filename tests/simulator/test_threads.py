@@ -50,7 +50,7 @@ def played(algorithm, who, rounds=ROUNDS, chunk=ROUNDS, problem="unequal"):
         ("feddcd", Available(N, 0.5)),
         pytest.param("accfeddcd", Available(N, 0.5), marks=pytest.mark.chaos),
         pytest.param("fednewton", Available(N, 0.5), marks=pytest.mark.chaos),
-        ("scaffold-2", UniformSubset(N, TAU)),
+        pytest.param("scaffold-2", UniformSubset(N, TAU), marks=pytest.mark.chaos),
     ],
 )
 def test_the_same_as_one_thread(name, who):
@@ -92,8 +92,7 @@ def test_a_run_goes_on_bit_for_bit(tmp_path):
 
 @pytest.mark.usefixtures("three")
 def test_single_precision_stays_single(tmp_path):
-    rate = {"lr": 0.01}
-    result = run(tmp_path / "mlp", 3, model="mlp:4", algorithm="fedavg", settings=rate)
+    result = run(tmp_path / "single", 3, dtype="float32", algorithm="mbsgd")
     assert {leaf.dtype for leaf in jax.tree.leaves(result.model)} == {np.dtype(np.float32)}
 
 
