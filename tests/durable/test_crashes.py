@@ -216,7 +216,7 @@ def test_all_pairs_of_crash_points(part, folder):
         assert follow(folder, first) > 0
 
 
-@pytest.mark.parametrize("count", [30, pytest.param(120, marks=pytest.mark.chaos)])
+@pytest.mark.parametrize("count", [45, pytest.param(120, marks=pytest.mark.chaos)])
 def test_runs_that_are_known_to_go_on_alike_do(count, folder):
     """The shortcut of all pairs, tried on some: what it leaves out ends as what it follows."""
     draw = np.random.default_rng(0)

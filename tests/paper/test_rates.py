@@ -173,7 +173,7 @@ def first_answers(solver, f):
 
 
 class TestInexact:
-    @pytest.mark.parametrize("tau", [2, N])
+    @pytest.mark.parametrize("tau", sliced((2, N), (2,)))
     def test_at_the_largest_error_allowed(self, tau):
         """δ = (1-κ)/4, η = 1/4, κ = (τ-1) α/(32 (N-1) β): the gap is below (1-κ)^t G_0."""
         kappa_inexact = (tau - 1) * ALPHA / (32 * (N - 1) * BETA)
@@ -265,7 +265,7 @@ class TestWorstCase:
         powers = self.ratio() ** np.arange(1, 201)
         np.testing.assert_allclose(optimum(f), powers, rtol=0, atol=1e-6)
 
-    @pytest.mark.parametrize("name", sliced(METHODS, ("pointsaga", "fedavg")))
+    @pytest.mark.parametrize("name", sliced(METHODS, ("fedavg",)))
     def test_no_method_is_below_the_bound(self, name):
         n, tau = self.CLIENTS, 2
         gaps, support = self.walk(name, UniformSubset(n, tau))
@@ -289,5 +289,5 @@ class TestWorstCase:
         return known
 
     def test_everyone_still_walks_step_by_step(self):
-        _, support = self.walk("pointsaga", Everyone(self.CLIENTS))
+        _, support = self.walk("fedavg", Everyone(self.CLIENTS))
         assert np.array_equal(support[0, :11], [0, *range(2, 12)])

@@ -8,7 +8,15 @@ import pytest
 from scipy.special import logsumexp
 
 import feddcd
-from feddcd.algorithms import AccFedDCD, FedAvg, FedDCD, FedNewton, PointSAGA, Scaffold
+from feddcd.algorithms import (
+    AccFedDCD,
+    FedAvg,
+    FedDCD,
+    FedNewton,
+    MinibatchSGD,
+    PointSAGA,
+    Scaffold,
+)
 from feddcd.data import Dataset
 from feddcd.data.federate import federate
 from feddcd.history import COLUMNS, History
@@ -22,7 +30,7 @@ from slices import sliced
 
 SIZES = (4, 11, 6, 9)  # unequal clients
 FOUR = {"partition": "contiguous", "clients": 4, "l2": 0.1}  # of the rows in a file
-LOSSY = {"tau": 3, "loss": 0.3, "settings": {"start": "model"}}
+LOSSY = {"tau": 3, "loss": 0.3, "settings": {"start": "model", "solver": "gd"}}
 SOME_LOST = {"tau": 2, "loss": 0.1}
 TWO = {"tau": 2, "settings": {"sets": 2, "solver": "gd"}}
 BATCHES = {"settings": {"epochs": 2, "batch_size": 4}}
@@ -175,6 +183,19 @@ class TestColumns:
         )
         assert np.array_equal(history["round"], np.arange(1, 13))
 
+    def test_an_iteration_may_be_two_rounds(self, data_file):
+        class Two(MinibatchSGD):
+            @property
+            def rounds_per_iteration(self):
+                return 2
+
+        two = feddcd.run(data_file, rounds=7, **FOUR, algorithm=Two(lr=0.1), tau=2)
+        assert two.history["iteration"].tolist() == [1, 1, 2, 2, 3, 3, 4]
+        assert two.history["round"].tolist() == [1, 2, 3, 4, 5, 6, 7]
+        assert two.summary["iterations"] == 4
+        assert [AccFedDCD(2, 4, sets=sets).rounds_per_iteration for sets in (1, 2)] == [1, 2]
+
+    @pytest.mark.chaos
     def test_an_iteration_of_accfeddcd_is_two_rounds(self, data_file):
         two = feddcd.run(data_file, rounds=7, **FOUR, algorithm="accfeddcd", **TWO)
         assert two.history["iteration"].tolist() == [1, 1, 2, 2, 3, 3, 4]
