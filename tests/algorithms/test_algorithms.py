@@ -720,13 +720,13 @@ class TestRetire:
 
     @pytest.mark.parametrize("name", ["fedavg", "fedprox", "mbsgd"])
     def test_nothing_to_conserve(self, name):
-        members = self.after(name, 3)
+        members = self.after(name, 0)
         algorithm, server = members.algorithm, members.server
         down = algorithm.broadcast(server, jax.random.key(0))
         assert algorithm.conserved(members.clients[0], down) is None
         assert algorithm.rebalance(server, None, jnp.asarray(7.0)) is server
 
-    @pytest.mark.parametrize("name", [*map(usual, ALGORITHMS)])
+    @pytest.mark.parametrize("name", only(ALGORITHMS, OFTEN))
     def test_the_shape_of_the_state_changes_for_one_round_only(self, name):
         members = self.after(name, 3)
         before = jax.tree.structure(members.server)

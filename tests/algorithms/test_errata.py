@@ -17,6 +17,7 @@ from feddcd.runs.spec import Spec
 from feddcd.simulator.simulate import federation, one_round, start
 from feddcd.solvers import GradientDescent, InexactOracle
 from federations import DIRECT, quadratics, solution
+from slices import sliced
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +68,7 @@ def test_the_inexact_theorem_lacks_the_error_of_the_first_call():
     assert 0.01 * np.linalg.norm(w) < error < np.linalg.norm(w)
 
 
-@pytest.mark.parametrize("algorithm", ["feddcd", "accfeddcd"])
+@pytest.mark.parametrize("algorithm", sliced(["feddcd", "accfeddcd"], ["feddcd"]))
 def test_a_step_in_place_of_alpha(algorithm):
     """As the authors run the MLP: y_i moves by step (w_i - mean), l2 nowhere in it."""
     data = load("wine")

@@ -38,8 +38,19 @@ def same(a, b):
 
 
 @given(METAS, st.dictionaries(NAMES, ARRAYS, max_size=4))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_what_is_packed_comes_back(meta, arrays):
+    comes_back(meta, arrays)
+
+
+@pytest.mark.chaos
+@given(METAS, st.dictionaries(NAMES, ARRAYS, max_size=4))
+@settings(max_examples=2000, deadline=None)
+def test_whatever_is_packed_comes_back(meta, arrays):
+    comes_back(meta, arrays)
+
+
+def comes_back(meta, arrays):
     data = pack(meta, arrays)
     have_meta, have = unpack(data)
     assert have_meta == meta
@@ -66,8 +77,19 @@ TREES = st.recursive(
 
 
 @given(TREES)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_trees_come_back_through_bytes(tree):
+    tree_comes_back(tree)
+
+
+@pytest.mark.chaos
+@given(TREES)
+@settings(max_examples=1000, deadline=None)
+def test_many_trees_come_back_through_bytes(tree):
+    tree_comes_back(tree)
+
+
+def tree_comes_back(tree):
     _, arrays = unpack(pack({}, flatten(tree)))
     again = restore(jax.tree.map(np.zeros_like, tree), arrays)
     assert jax.tree.structure(again) == jax.tree.structure(tree)
@@ -82,8 +104,19 @@ GOOD = pack(META, ARRAYS_3)
 
 
 @given(st.data())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
+def test_damage_is_a_codec_error(data):
+    damage(data)
+
+
+@pytest.mark.chaos
+@given(st.data())
+@settings(max_examples=4000, deadline=None)
 def test_damage_is_always_a_codec_error(data):
+    damage(data)
+
+
+def damage(data):
     """Flipped, cut, inserted, repeated: nothing but CodecError, and never a wrong answer."""
     damaged = bytearray(GOOD)
     for _ in range(data.draw(st.integers(1, 3))):

@@ -241,7 +241,7 @@ def start_of(problem: AbstractProblem, w: Params | None) -> Params:
         raise SpecError(
             f"{type(problem).__name__} does not give the shape of its w: give the first w, w=..."
         )
-    value = jax.eval_shape(lambda f, w: f(w), tree.take(problem, 0), w)
+    value = jax.eval_shape(lambda f, w: tree.take(f, 0)(w), problem, w)
     if value.shape != ():
         raise SpecError(
             f"{type(problem).__name__}'s loss(w) should give one number for one client, not an "
