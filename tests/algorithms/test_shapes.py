@@ -25,7 +25,7 @@ CASES = (  # algorithm, settings, model, participation
     ("scaffold", {"lr": 0.1}, "softmax", "uniform"),
     ("mbsgd", {"lr": 0.1}, "ridge", "uniform"),
 )
-SOME = (0, 4, 9)  # of these; all in `make chaos`
+SOME = (9, 4)  # of these; all in `make chaos`
 FIELD = (
     ("fedqn", {"bits": 64}, "softmax", "uniform"),
     ("feddyn", {"solver": "gd"}, "ridge", "uniform"),

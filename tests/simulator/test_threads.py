@@ -81,7 +81,7 @@ def run(folder, rounds, **more):
 
 @pytest.mark.usefixtures("three")
 def test_a_run_goes_on_bit_for_bit(tmp_path):
-    simple = {"algorithm": "scaffold", "settings": {"solver": "gd", "steps": 3}}
+    simple = {"algorithm": "mbsgd"}
     whole = run(None, 14, **simple)
     run(tmp_path / "cut", 6, **simple)
     again = feddcd.resume(tmp_path / "cut", rounds=14)
