@@ -45,7 +45,7 @@ def world(algorithm, faults=NONE, seed=0):
     return made
 
 
-@pytest.mark.parametrize("name", slow(FIELD, ("tamuna-part",)))
+@pytest.mark.parametrize("name", slow(FIELD, ("fedadmm",)))
 def test_deployed_as_simulated(name):
     algorithm = make(name)
     made = world(Compiled(algorithm))

@@ -75,7 +75,8 @@ def test_one_set_is_enough_for_accfeddcd():
     assert reached_by("phishing", OPTIMA["phishing"] + 1e-4, rounds=300, **options) is not None
 
 
-@pytest.mark.parametrize("name", [pytest.param("a9a", marks=LONG), "phishing"])
+@LONG  # test_published.py has phishing
+@pytest.mark.parametrize("name", OPTIMA)
 def test_newton_with_everyone_present_is_there_in_eight_exchanges(name):
     options = FIFTY | {"tau": 50, "weighting": "samples", "algorithm": "fednewton"}
     result = feddcd.run(data(name), rounds=8, **options)

@@ -108,8 +108,9 @@ class TestEngine:
     STEPS = pytest.param(FedAvg(SGD(batch_size=4, epochs=2)), marks=pytest.mark.chaos)
 
     NEWTON = pytest.param(FedDCD(), marks=pytest.mark.chaos)
+    DUAL = pytest.param(FedDCD(GradientDescent(steps=5)), marks=pytest.mark.chaos)
 
-    @pytest.mark.parametrize("algorithm", [FedDCD(GradientDescent(steps=5)), NEWTON, STEPS])
+    @pytest.mark.parametrize("algorithm", [FedAvg(GradientDescent(steps=5)), DUAL, NEWTON, STEPS])
     def test_padding_has_no_influence(self, algorithm):
         X, y, parts = rows()
         f = federate(Dataset("made", X, y), parts, l2=0.1).problem

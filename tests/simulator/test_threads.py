@@ -74,6 +74,9 @@ def test_the_same_again_in_chunks_of_any_length():
         assert np.array_equal(a, b, equal_nan=True)
 
 
+SINGLE = {"algorithm": "mbsgd", "dtype": "float32"}  # one program for two tests
+
+
 def run(folder, rounds, **more):
     settings = {"tau": 5, "clients": 11, "partition": "iid", "l2": 0.01, "seed": 2, **more}
     return feddcd.run("wine", rounds=rounds, out=folder, **settings)
@@ -81,9 +84,8 @@ def run(folder, rounds, **more):
 
 @pytest.mark.usefixtures("three")
 def test_a_run_goes_on_bit_for_bit(tmp_path):
-    simple = {"algorithm": "mbsgd"}
-    whole = run(None, 14, **simple)
-    run(tmp_path / "cut", 6, **simple)
+    whole = run(None, 14, **SINGLE)
+    run(tmp_path / "cut", 6, **SINGLE)
     again = feddcd.resume(tmp_path / "cut", rounds=14)
     assert np.array_equal(whole.model, again.model)
     for name in ("objective", "dual_residual", "solver_steps", "accuracy"):
@@ -92,7 +94,7 @@ def test_a_run_goes_on_bit_for_bit(tmp_path):
 
 @pytest.mark.usefixtures("three")
 def test_single_precision_stays_single(tmp_path):
-    result = run(tmp_path / "single", 3, dtype="float32", algorithm="mbsgd")
+    result = run(tmp_path / "single", 3, **SINGLE)
     assert {leaf.dtype for leaf in jax.tree.leaves(result.model)} == {np.dtype(np.float32)}
 
 
