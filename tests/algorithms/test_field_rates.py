@@ -151,7 +151,7 @@ def test_5gcs():
 @pytest.mark.chaos  # the rate below is of the same code
 def test_feddyn_is_point_saga():
     """The same states, bit by bit, with the same constant."""
-    given, saga = (run(kind(C, N, DIRECT, rho=0.7), 20, C) for kind in (FedDyn, PointSAGA))
+    given, saga = (run(kind(C, N, DIRECT, rho=0.7), 150, C) for kind in (FedDyn, PointSAGA))
     assert np.array_equal(given[0].x, saga[0].x)
 
 
