@@ -11,16 +11,18 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRe
 
 from feddcd import FederatedGLM
 from feddcd.analysis import export
-from glm_stand_ins import several, stand_in
+from glm_stand_ins import Lazy, several, stand_in
 
-FITS = {
-    "gaussian": stand_in("gaussian"),
-    "binomial": stand_in("binomial", formula="y ~ age + dose + C(sex)"),
-    "poisson": stand_in("poisson", names=[f"x{k}" for k in range(40)]),
-    "three classes": several(),
-    "two classes": several(classes=("no", "yes")),
-    "classes of numbers": several(classes=(3, 5, 9, 10)),
-}
+FITS = Lazy(
+    {
+        "gaussian": lambda: stand_in("gaussian"),
+        "binomial": lambda: stand_in("binomial", formula="y ~ age + dose + C(sex)"),
+        "poisson": lambda: stand_in("poisson", names=[f"x{k}" for k in range(40)]),
+        "three classes": lambda: several(),
+        "two classes": lambda: several(classes=("no", "yes")),
+        "classes of numbers": lambda: several(classes=(3, 5, 9, 10)),
+    }
+)
 KINDS = {
     "gaussian": LinearRegression,
     "binomial": LogisticRegression,

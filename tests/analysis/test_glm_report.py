@@ -13,28 +13,28 @@ from feddcd import FederatedGLM, _text
 from feddcd.analysis import report
 from feddcd.analysis.report import _quality, _words
 from feddcd.analysis.report._names import unit_of
-from glm_stand_ins import history, several, stand_in
+from glm_stand_ins import Lazy, history, several, stand_in
 
 VOID = {"meta", "link", "br", "hr", "img"}
 MANY = [f"a_rather_long_name_of_column_{k}" for k in range(120)]
 ODD = ("<b>x", "C(sex)[T.m]", "a & $b$", '</script><script>alert("x")</script>')
 UNPROVEN = {"converged_": False, "certified_error_": np.inf,
             "history_": history(5, [np.inf] * 4)}  # fmt: skip
-FITS = {
-    "binomial": stand_in("binomial", formula="y ~ age + dose + C(sex)", n=3000),
-    "gaussian": stand_in("gaussian"),
-    "poisson": stand_in("poisson"),
-    "multinomial": several(),
-    "many columns": stand_in("poisson", names=MANY, n=2000),
-    "odd names": stand_in("binomial", names=ODD),
-    "no columns": stand_in("gaussian", names=[]),
-    "nine rows": stand_in("gaussian", names=["age"], n=9),
-    "nothing proven": stand_in("binomial", site_table_=None, **UNPROVEN),
-    "proven to rounding": stand_in("gaussian", certified_error_=0.0,
+FITS = Lazy({
+    "binomial": lambda: stand_in("binomial", formula="y ~ age + dose + C(sex)", n=3000),
+    "gaussian": lambda: stand_in("gaussian"),
+    "poisson": lambda: stand_in("poisson"),
+    "multinomial": lambda: several(),
+    "many columns": lambda: stand_in("poisson", names=MANY, n=2000),
+    "odd names": lambda: stand_in("binomial", names=ODD),
+    "no columns": lambda: stand_in("gaussian", names=[]),
+    "nine rows": lambda: stand_in("gaussian", names=["age"], n=9),
+    "nothing proven": lambda: stand_in("binomial", site_table_=None, **UNPROVEN),
+    "proven to rounding": lambda: stand_in("gaussian", certified_error_=0.0,
                                    history_=history(5, [1e-3, 0.0])),
-    "one exchange": stand_in("gaussian", history_=history(5, [1e-9])),
-    "site effects": stand_in("binomial", names=["age", "site[b]"], site_effects="fixed"),
-}  # fmt: skip
+    "one exchange": lambda: stand_in("gaussian", history_=history(5, [1e-9])),
+    "site effects": lambda: stand_in("binomial", names=["age", "site[b]"], site_effects="fixed"),
+})  # fmt: skip
 
 
 class Page(HTMLParser):

@@ -6,13 +6,19 @@ import pytest
 
 import browser
 from feddcd.analysis import report
-from glm_stand_ins import stand_in
+from glm_stand_ins import Lazy, stand_in
 
-FITS = {
-    "few columns": stand_in("binomial", n=3000),
-    "many columns": stand_in("poisson", names=[f"a_long_name_of_a_column_{k}" for k in range(120)]),
-    "odd names": stand_in("gaussian", names=("<b>x", "a & $b$", "</script><script>two()</script>")),
-}
+FITS = Lazy(
+    {
+        "few columns": lambda: stand_in("binomial", n=3000),
+        "many columns": lambda: stand_in(
+            "poisson", names=[f"a_long_name_of_a_column_{k}" for k in range(120)]
+        ),
+        "odd names": lambda: stand_in(
+            "gaussian", names=("<b>x", "a & $b$", "</script><script>two()</script>")
+        ),
+    }
+)
 
 
 @pytest.fixture(scope="module")

@@ -33,6 +33,16 @@ KINDS = {name: ColumnKind(True) for name in ("age", "dose", "years", "c")} | {
 }
 
 
+class Lazy(dict):
+    """Models by their names, each made where it is first asked for."""
+
+    def __getitem__(self, name):
+        made = super().__getitem__(name)
+        if callable(made):
+            self[name] = made = made()
+        return made
+
+
 def stand_in(
     family, names=("age", "dose", "C(sex)[T.m]"), n=800, sites=5, seed=0, formula=None, **more
 ):

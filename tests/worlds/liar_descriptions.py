@@ -3,7 +3,7 @@
 import numpy as np
 
 from feddcd.analysis._describe_plan import DescribePlan
-from lies import Lie, at, level, meta, part, without
+from lies import Lie, at, level, levels, meta, part, without
 
 PLAN = DescribePlan(["age", "bmi", "ward", "z"], by="word", answers="each", quantiles="exact")
 SUMS = "sums"
@@ -70,7 +70,7 @@ DESCRIPTIONS = [
         arrays={**said.arrays, "own": np.zeros(5)})),
     Lie("a level that is a list, described", "columns", level("ward", ["a"])),
     Lie("a level of a million letters, described", "columns", level("ward", "x" * 10**6)),
-    Lie("a million levels, described", "columns", level("ward", *map(str, range(10**6)))),
+    Lie("a million levels, described", "columns", levels("ward", "", 10**6)),
     Lie("levels that are a number, described", "columns", meta(levels=3)),
     Lie("words as numbers, described", "columns", meta(numbers=["age", "bmi", "z", "ward"])),
 ]  # fmt: skip
