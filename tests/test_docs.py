@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import pkgutil
 import re
 import runpy
 import shlex
@@ -171,14 +172,19 @@ def commands(page: str) -> list[str]:
     return [line for line in lines if line not in NOT_RUN[page]]
 
 
-@pytest.mark.parametrize("data", sliced(["digits", "a9a"], {"digits"}))
-def test_the_commands_of_the_readme_run(data, folder):
+FEW = " --rounds 2"
+
+
+@pytest.mark.parametrize(
+    ("data", "more"), sliced([("digits", FEW), ("digits", ""), ("a9a", "")], {("digits", FEW)})
+)
+def test_the_commands_of_the_readme_run(data, more, folder):
     """Those on a9a where its file is at hand; test_smoke.py continues a run, too."""
     lines = [line for line in commands("README.md") if data in line]
     assert len(lines) == {"digits": 1, "a9a": 2}[data]
     for line in lines:
         if data != "a9a" or Path(os.environ.get("FEDDCD_DATA", "nowhere"), "a9a").exists():
-            run_line(ROOT / "README.md", line, folder)
+            run_line(ROOT / "README.md", line + more, folder)
             name = {"digits": "race", "a9a": "a9a"}[data]
             assert (folder / "runs" / name / "report.html").exists()
 
@@ -252,7 +258,7 @@ def test_the_commands_on_theory_run(folder):
 
 
 # how many blocks of a page run here, where tests/runs/test_own.py has the like of all of them
-FIRST = {"own": 3}
+FIRST = {"own": 1}
 
 
 @pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: page.stem)
@@ -280,7 +286,14 @@ def test_the_quickstart_runs(rounds, folder, capsys, monkeypatch):
     assert rounds < 40 or float(between[1]) > 0
 
 
-def test_the_examples_of_the_readme(folder):
+@pytest.mark.parametrize("rounds", sliced([2, None], {2}))
+def test_the_examples_of_the_readme(rounds, folder, monkeypatch):
+    """With fewer rounds here: programs are compiled that are like the README's."""
+    if rounds:
+        run, compare = feddcd.run, feddcd.compare
+        monkeypatch.setattr(feddcd, "run", lambda *a, **k: run(*a, **k | {"rounds": rounds}))
+        few = lambda *a, **k: compare(*a, **k | {"rounds": rounds})
+        monkeypatch.setattr(feddcd, "compare", few)
     write_patients(folder)
     table, race = (b for b in blocks(ROOT / "README.md") if b.language == "python")
     assert "Proven: no coefficient" in run_python(table, {})
@@ -351,10 +364,33 @@ def test_the_page_on_rules_names_every_setting(name):
     assert f"`{name}`" in (DOCS / "rules.md").read_text()
 
 
-def test_the_site_builds(tmp_path):
+def needs_mkdocs() -> None:
     for library in ("mkdocs", "material", "mkdocstrings", "latex2mathml"):
         if importlib.util.find_spec(library) is None:
             pytest.skip(f"{library} is not installed: pip install 'feddcd[docs]'")
+
+
+OBJECTS = re.findall(r"^::: (\S+)$", (DOCS / "api.md").read_text(), re.MULTILINE)
+
+
+def test_the_parts_of_the_site_are_there():
+    """What it is built from; `make docs` and `make chaos` build it."""
+    needs_mkdocs()
+    config = importlib.import_module("mkdocs.config").load_config(str(ROOT / "mkdocs.yml"))
+    assert config.theme["font"] is False  # nothing is fetched from elsewhere
+    assert {"offline", "mkdocstrings"} <= {name.rpartition("/")[2] for name in config.plugins}
+    (hook,) = config.hooks.values()
+    assert "--formula" in hook.page()
+    headings = re.findall(r"heading: (\S+)", (DOCS / "api.md").read_text())
+    for name in ("FederatedGLM", "FederatedLogisticRegression", "run", "compare"):
+        assert f"feddcd.{name}" in headings
+    for name in OBJECTS:
+        assert pkgutil.resolve_name(name)
+
+
+@pytest.mark.chaos
+def test_the_site_builds(tmp_path):
+    needs_mkdocs()
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")],
         cwd=ROOT, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True,
