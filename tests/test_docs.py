@@ -178,8 +178,10 @@ FEW = " --rounds 2"
 @pytest.mark.parametrize(
     ("data", "more"), sliced([("digits", FEW), ("digits", ""), ("a9a", "")], {("digits", FEW)})
 )
-def test_the_commands_of_the_readme_run(data, more, folder):
+def test_the_commands_of_the_readme_run(data, more, folder, request):
     """Those on a9a where its file is at hand; test_smoke.py continues a run, too."""
+    if more:
+        request.getfixturevalue("words_only")
     lines = [line for line in commands("README.md") if data in line]
     assert len(lines) == {"digits": 1, "a9a": 2}[data]
     for line in lines:
@@ -257,11 +259,21 @@ def test_the_commands_on_theory_run(folder):
     assert "FedDCD" in run_line(DOCS / "paper.md", line, folder)
 
 
-# how many blocks of a page run here, where tests/runs/test_own.py has the like of all of them
-FIRST = {"own": 1}
+# how many blocks of a page run here: tests/runs/test_own.py has the like of all of them, and
+# tests/analysis/test_regress.py of sites that refuse, wait and leave
+FIRST = {"own": 0, "tutorial": 5}
 
 
-@pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: page.stem)
+@pytest.fixture
+def words_only(monkeypatch):
+    """Reports without their pictures: tests/report draws those."""
+    monkeypatch.setattr("feddcd.report.run.panels", lambda *a: [])
+
+
+@pytest.mark.usefixtures("words_only")
+@pytest.mark.parametrize(
+    "page", [page for page in RUNNABLE if FIRST.get(page.stem) != 0], ids=lambda page: page.stem
+)
 def test_the_code_of_a_page_runs(page, folder, tmp_path, monkeypatch):
     monkeypatch.setenv("FEDDCD_CACHE", str(tmp_path / "cache"))
     if "statsmodels" in page.read_text():
@@ -276,6 +288,7 @@ def test_all_code_of_a_long_page_runs(name, folder):
 
 
 @pytest.mark.parametrize("rounds", sliced([2, 40], {2}))
+@pytest.mark.usefixtures("words_only")
 def test_the_quickstart_runs(rounds, folder, capsys, monkeypatch):
     compare = feddcd.compare
     monkeypatch.setattr(feddcd, "compare", lambda *a, **k: compare(*a, **k | {"rounds": rounds}))
