@@ -1,16 +1,20 @@
 """What holds for all tests, however pytest is started: how XLA compiles, where compiled programs
 are kept, how many threads they have, and in which order workers go about it."""
 
+import contextlib
 import fcntl
 import functools
 import gc
 import itertools
 import os
+import pickle
 import shutil
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from _pytest.assertion import rewrite
 from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
@@ -50,7 +54,7 @@ _tests = itertools.count(1)
 _level = {"quick": True}
 
 
-def pytest_configure():
+def pytest_configure(config):
     import typer.main
 
     from feddcd.federation.site import approval
@@ -59,7 +63,9 @@ def pytest_configure():
     # a process has one command; tests call it many hundred times, and it is long in the making
     typer.main.get_command = functools.cache(typer.main.get_command)
     threadpool_limits(1)  # a plugin loaded NumPy before OPENBLAS_NUM_THREADS was set
+    tomllib.loads = kept(tomllib.loads)
     if "PYTEST_XDIST_WORKER" in os.environ:
+        compile_a_share_of_the_tests(config)
         start_jax_with_one_thread()
 
 
@@ -120,6 +126,29 @@ def pytest_runtest_teardown():
 
         jax.clear_caches()
         gc.collect()
+
+
+def kept(loads):
+    """Sites read their rules at each message, and tests send many: a text is parsed once, and
+    everybody has a copy of what it says."""
+    pickled = functools.lru_cache(500)(lambda text: pickle.dumps(loads(text)))
+    return lambda text: pickle.loads(pickled(text))
+
+
+def compile_a_share_of_the_tests(config):
+    """Where all tests are asked for, workers compile a part of them each, before they import all:
+    pytest would compile all of them in each worker of a new clone."""
+    if [Path(name).resolve() for name in config.args] != [ROOT / "tests"]:
+        return
+    first, workers = (os.environ[f"PYTEST_XDIST_WORKER{end}"] for end in ("", "_COUNT"))
+    for path in sorted((ROOT / "tests").rglob("test_*.py"))[int(first[2:]) :: int(workers)]:
+        with contextlib.suppress(AttributeError):  # no part of what pytest promises
+            compiled = rewrite.get_cache_dir(path) / f"{path.stem}{rewrite.PYC_TAIL}"
+            if rewrite._read_pyc(path, compiled) is None:
+                compiled.parent.mkdir(exist_ok=True)
+                stat, code = rewrite._rewrite_test(path, config)
+                state = config.stash[rewrite.assertstate_key]
+                rewrite._write_pyc(state, code, stat, compiled)
 
 
 def start_jax_with_one_thread():

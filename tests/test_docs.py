@@ -91,7 +91,7 @@ MACHINES = "names machines, files and sites of an administrator"
 SERVES = "serves until it is stopped; benchmarks/enrol.py, which make chaos plays, starts it"
 WORDS = "shows what may be written, with placeholders"
 FILES = "needs files that have to be fetched, and measures for minutes"
-MANY = "starts 13 processes; the page simulates the same, and test_flower.py runs four sites"
+MANY = "starts 13 processes; the page simulates the same, and test_flower.py runs some sites"
 NOT_RUN = {  # what is printed and not run, and why
     "rules.md": dict.fromkeys(
         (

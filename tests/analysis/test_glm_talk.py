@@ -26,7 +26,7 @@ from feddcd.analysis.families import family_of
 from feddcd.analysis.plan import ModelSettings
 from feddcd.analysis.protocol import Agreement, SiteRows, converse, in_process
 from feddcd.losses import LOSSES
-from slices import sliced
+from slices import sliced, thinned
 
 sm = pytest.importorskip("statsmodels.api")
 
@@ -257,7 +257,7 @@ LOSSES_OF_ANSWERS = {
 LOST = [(family, lost) for family in LOSSES for lost in LOSSES_OF_ANSWERS]
 
 
-@pytest.mark.parametrize(("family", "lost"), sliced(LOST, LOST[::3]))
+@pytest.mark.parametrize(("family", "lost"), thinned(sliced(LOST, LOST[::3]), 2))
 def test_lost_answers_do_not_matter(family, lost):
     sites = six_sites(family)
     found, exchanges, moved = drive(
@@ -353,7 +353,7 @@ def frame_of(family):
     return X[:, 1:], y, np.array(list("abc"))[np.arange(ROWS) % 3], s
 
 
-@pytest.mark.parametrize("family", LOSSES)
+@pytest.mark.parametrize("family", thinned(LOSSES, 2))
 @pytest.mark.parametrize("absent", [0.0, 0.4])
 def test_history(family, absent):
     X, y, site, s = frame_of(family)
@@ -422,7 +422,7 @@ def standardised(X, site, s, effects):
     return np.column_stack([np.ones(ROWS), Z, *dummies]).astype(float)
 
 
-@pytest.mark.parametrize("family", ["binomial", "gaussian", "multinomial"])
+@pytest.mark.parametrize("family", thinned(["binomial", "gaussian", "multinomial"], 2))
 @pytest.mark.parametrize("effects", [False, True])
 @pytest.mark.parametrize("l2", [0.0, 4.0])
 def test_standardised(family, effects, l2):

@@ -13,7 +13,7 @@ from feddcd.analysis.plan import RegressionPlan
 from feddcd.analysis.replay import Replay
 from feddcd.sums import ring
 from r_data import insurance, mtcars
-from slices import sliced
+from slices import sliced, thinned
 
 REGRESSION = RegressionTable()
 
@@ -52,7 +52,7 @@ TABLES = {
 USUAL = {"gaussian", "HC3", "cluster", "basis", "firth", "multinomial", "ordinal", "again"}
 
 
-@pytest.mark.parametrize("name", sliced(TABLES, USUAL))
+@pytest.mark.parametrize("name", thinned(sliced(TABLES, USUAL), 2))
 def test_sums_alone_make_the_table_of_site_by_site(name):
     made, family, formula, options = TABLES[name]
     d = made()
@@ -175,7 +175,7 @@ def prepared(name):
     return plan, cohort, lambda at, asked: [REGRESSION.answer(each, asked) for each in own(at)]
 
 
-@pytest.mark.parametrize("name", sliced(TABLES, USUAL))
+@pytest.mark.parametrize("name", thinned(sliced(TABLES, USUAL), 2))
 def test_everybody_knows_the_next_question_and_the_shape_of_its_answer(name):
     """From the plan, the agreement as it travels, and the sums: no row is needed."""
     plan, cohort, ask = prepared(name)

@@ -15,13 +15,13 @@ from feddcd.analysis.families import family_of
 from feddcd.analysis.plan import ModelSettings, RegressionPlan
 from feddcd.analysis.protocol import SiteRows, arrays
 from r_tables import FACTS, MODELS, fit, table
-from slices import sliced
+from slices import sliced, thinned
 
 KINDS = ("HC0", "HC1", "HC2", "HC3")
 PAIRS = [(name, kind) for name in MODELS for kind in KINDS]
 
 
-@pytest.mark.parametrize(("name", "kind"), sliced(PAIRS, PAIRS[::3]))
+@pytest.mark.parametrize(("name", "kind"), thinned(sliced(PAIRS, PAIRS[::3]), 2))
 def test_standard_errors_that_do_not_trust_the_model(name, kind):
     found, model = fit(name, covariance=kind), fit(name)
     np.testing.assert_allclose(found.table_["std_err"], FACTS[name]["se"][kind], rtol=2e-7)
@@ -41,7 +41,7 @@ def test_the_covariance_beside_the_diagonal(name):
     np.testing.assert_allclose(found[0], wanted, rtol=1e-6, atol=1e-9 * abs(wanted).max())
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", thinned(MODELS, 3))
 @pytest.mark.parametrize("cluster", ["site", "block"])
 def test_standard_errors_by_cluster(name, cluster):
     column = {} if cluster == "site" else {"cluster": cluster}

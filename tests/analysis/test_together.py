@@ -10,6 +10,7 @@ from feddcd.analysis._latest import Latest
 from feddcd.analysis._points import inverse, penalties, upper_inverse
 from feddcd.analysis._sums import PointQuestion
 from feddcd.analysis._together import chi, expected, psi, together
+from slices import sliced
 
 NONE = np.zeros(0)
 
@@ -32,7 +33,9 @@ def remembered(problem, best, i, scale, rng):
     return D, past
 
 
-@pytest.mark.parametrize("kind", ["binomial", "poisson", "multinomial"])
+@pytest.mark.parametrize(
+    "kind", sliced(["binomial", "poisson", "multinomial"], {"binomial", "multinomial"})
+)
 def test_never_below_the_true_error(kind):
     """Nor are the value, the standard errors and the gradient further off than is said."""
     problems, rng = random_problems(kind, 80, 11), np.random.default_rng(1)

@@ -19,6 +19,7 @@ from feddcd import FederatedGLM
 from feddcd.analysis import report
 from feddcd.cli import _glm as _glm_command
 from feddcd.cli.app import main
+from slices import thinned
 
 N = 240
 WRITTEN = {
@@ -214,7 +215,7 @@ def test_missing_values_are_counted(capsys):
 
 @pytest.mark.parametrize(
     ("options", "settings", "fit"),
-    [
+    thinned([
         ("--family poisson --formula visits~age+offset(log(time)) --l2 2",
          {"family": "poisson", "formula": "visits~age+offset(log(time))", "l2": 2.0}, {}),
         ("--family gaussian --formula dose~age --weight trials --site-effects fixed --standardize",
@@ -233,7 +234,7 @@ def test_missing_values_are_counted(capsys):
         ("--formula death~age --offset dose --absent 0.4 --seed 5 --tol 0.5 --level 90",
          {"level": 0.9, "formula": "death~age", "absent": 0.4, "random_state": 5, "tol": 0.5},
          {"offset": "dose"}),
-    ],
+    ], 2),
 )  # fmt: skip
 def test_options_reach_the_model(options, settings, fit):
     feddcd(*GLM, *options.split(), "--out", "out", "-q")
@@ -264,7 +265,7 @@ def test_tests_contrasts_and_inflation_are_shown_and_written(capsys):
         assert words in page
 
 
-@pytest.mark.parametrize("effects", ["none", "fixed"])
+@pytest.mark.parametrize("effects", thinned(["none", "fixed"], 2))
 def test_likelihood_ratios_are_those_of_refits(effects):
     options = ["--site-effects", effects, "--tol", "1e-7"]
     feddcd(*GLM, *F, *options, "--test", "lr", "--out", "out", "-q")

@@ -412,6 +412,7 @@ def mnist_file() -> Path:
     return path
 
 
+@pytest.mark.chaos  # test_agrees_with_scikit_learn reads a smaller file
 def test_mnist_in_full(monkeypatch):
     """Its test rows, five blocks of text, unpacked once, which takes most of the time;
     test_sources.py counts in the training rows."""

@@ -162,7 +162,7 @@ def test_with_lost_messages_it_is_the_simulator(algorithm, tmp_path):
 
 RUN = sliced(
     [name for name, row in ALGORITHMS.items() if not row.needs_everyone],
-    {"feddcd", "fednewton", "mbsgd"},
+    {"feddcd", "fednewton"},
 )
 
 
@@ -365,7 +365,7 @@ def test_a_late_joiner_begins_with_nothing(tmp_path):
 DEPARTURES = [("feddcd", "samples", 16), ("feddcd", "clients", 16), ("pointsaga", "samples", 26)]
 
 
-@pytest.mark.parametrize(("algorithm", "weighting", "rounds"), sliced(DEPARTURES, DEPARTURES[:2]))
+@pytest.mark.parametrize(("algorithm", "weighting", "rounds"), sliced(DEPARTURES, DEPARTURES[:1]))
 def test_without_a_site_that_is_gone_for_ever(algorithm, weighting, rounds, tmp_path):
     settings = {"algorithm": algorithm, "weighting": weighting, "rounds": 3}
     home = make(tmp_path / "f", data=wine(), **settings, **RIDGE)

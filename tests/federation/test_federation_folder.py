@@ -43,6 +43,7 @@ from feddcd.federation.terms import Terms, server_learner
 from feddcd.runs.spec import Spec
 from feddcd.tree import flatten
 from local_network import LocalNetwork, events, make, model, places, quick, sums, train, wine
+from slices import thinned
 
 RIDGE = {"model": "ridge", "l2": 20.0}
 SOURCE = Path(feddcd.__file__).parent
@@ -448,7 +449,7 @@ RECORDS = {
 }
 
 
-@pytest.mark.parametrize("statement", RECORDS.values(), ids=RECORDS)
+@pytest.mark.parametrize("statement", thinned(RECORDS.values(), 2), ids=RECORDS)
 def test_a_changed_record_is_noticed(statement, finished):
     edit(finished, statement)
     gone = "the last record should be|its last entry was changed"
@@ -550,7 +551,10 @@ def test_algorithms_live_in_one_place():
 
 
 @pytest.mark.parametrize(
-    "name", sorted(name for name, row in algorithms.ALGORITHMS.items() if not row.needs_everyone)
+    "name",
+    thinned(
+        sorted(name for name, row in algorithms.ALGORITHMS.items() if not row.needs_everyone), 3
+    ),
 )
 def test_sites_and_server_run_the_simulators_classes(name):
     terms = Terms("f", name, "ridge", 1.0, "samples", 0, "auto", 4, 3, 2, None)

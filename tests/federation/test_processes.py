@@ -150,17 +150,17 @@ def test_a_site_that_cannot_start_says_so_without_paths(node, run, capsys):
 def test_a_federation_in_one_process_whose_messages_get_lost(tmp_path, capsys, monkeypatch):
     for waiting in (_training, nodes):
         monkeypatch.setattr(waiting, "PAUSE_S", 0.01)
-    spec = Spec(model="ridge", l2=1.0, weighting="samples", rounds=60)
+    spec = Spec(model="ridge", l2=20.0, weighting="samples", rounds=24)
     config = Config("test", spec, patience=60.0, deadline=5.0)
     names = ["north", "south", "west"]
     home = create(tmp_path / "fed", names, config, data=load("wine"))
     simulate_command(home.path, 0, 0.2, 1)
     said = json.loads((home.server / "summary.json").read_text())
-    assert said["rounds"] == 60
-    assert said["uploads"] < 180, "some were lost"
+    assert said["rounds"] == 24
+    assert said["uploads"] < 72, "some were lost"
     assert said["certified_gap"] <= 1e-8
     assert said["dual_residual"] <= 1e-10
-    assert verify(home).records == 1 + 1 + 3 + 60  # founded, started, joined, summed
+    assert verify(home).records == 1 + 1 + 3 + 24  # founded, started, joined, summed
     shown = capsys.readouterr().out
     assert "does not answer; the coordinator asks again" in shown
     with pytest.raises(SpecError, match=r"need 0 <= loss < 1, got loss=1.5"):

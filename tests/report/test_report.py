@@ -17,7 +17,7 @@ from feddcd.history import COLUMNS, COUNTS, History
 from feddcd.report import RunEntry, run
 from feddcd.report.methods import look, looks
 from feddcd.report.page import footer
-from slices import sliced
+from slices import sliced, thinned
 
 VOID = {"meta", "link", "br", "hr", "img"}
 
@@ -103,7 +103,7 @@ def page_of(name):
     return run.page(CASES[name], title="A title", kind=kind)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", thinned(CASES, 2))
 def test_page_is_whole_and_asks_nothing_of_the_network(name):
     text = page_of(name)
     parsed = Page(text)
@@ -120,7 +120,9 @@ def test_page_is_whole_and_asks_nothing_of_the_network(name):
         assert one.label.strip() in "\n".join(parsed.text)
 
 
-@pytest.mark.parametrize("name", sliced(CASES, {"odd labels", "no round", "diverges", "one round"}))
+@pytest.mark.parametrize(
+    "name", thinned(sliced(CASES, {"odd labels", "no round", "diverges", "one round"}), 2)
+)
 def test_every_figure_can_be_drawn(tmp_path, name):
     entries = CASES[name]
     drawn = [report.curves(entries, title="a $ b"), report.accuracy(entries)]

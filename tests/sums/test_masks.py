@@ -17,6 +17,7 @@ from feddcd.sums.keys import SiteKeys
 from feddcd.sums.layout import Layout, Slot
 from feddcd.sums.masks import context, masked
 from feddcd.sums.roster import Roster, RosterMember
+from slices import sliced
 from sum_sites import LAYOUT, PLAIN, fixed, fixed_keys, some_values, sum_sites
 
 SITES = sum_sites(5)
@@ -164,14 +165,19 @@ class Collected:
         return self.real(key)
 
 
-def test_no_key_stream_is_used_twice(monkeypatch):
+MANY = (0, 1, 2, 256), (b"", b"q", b"q\0")
+SOME = (0, 256), (b"q", b"q\0")
+
+
+@pytest.mark.parametrize(("exchanges", "questions"), sliced([SOME, MANY], [SOME]))
+def test_no_key_stream_is_used_twice(exchanges, questions, monkeypatch):
     """Over sites, pairs, exchanges, questions, cohorts, jobs, nonces, layouts and restarts: both
     ends of a pair use a key once for each purpose, and nobody else does."""
     collected = Collected(monkeypatch)
     other = Layout([Slot("h", "sum", (4,)), Slot("n", "count", (3,))])
     cohorts = [COHORT, COHORT[:3], COHORT[1:4]]
     jobs = [(SITES.id(SITES.job(plan={"a": a}), n), n) for a in (1, 2) for n in (0, 1)]
-    asked = itertools.product(jobs, cohorts, (0, 1, 2, 256), (b"", b"q", b"q\0"), (PLAIN, other))
+    asked = itertools.product(jobs, cohorts, exchanges, questions, (PLAIN, other))
     made, chains = 0, set()
     for (job, again), cohort, exchange, question, layout in asked:
         ctx = context(SITES.roster, cohort, job, exchange, question)
