@@ -213,8 +213,8 @@ def test_the_ordinal_loss_is_that_of_its_probabilities():
             np.testing.assert_allclose(H[j], bend, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("count", thinned(sliced([9, 18, 60], {9}), 3))
-@pytest.mark.parametrize("name", [*PROVEN, "ordinal"])
+@pytest.mark.parametrize("count", sliced([9, 18, 60], {9}))
+@pytest.mark.parametrize("name", thinned([*PROVEN, "ordinal"], 2))
 def test_never_below_the_true_error(name, count):
     """At Newton's points and off the optimum, along the row of most leverage and at random."""
     rng, ratios, solved = np.random.default_rng(3), [], 0
