@@ -257,11 +257,11 @@ def epochs(home: FederationFolder) -> list[int]:
         return [entry.epoch for entry in ledger.entries() if entry.kind == "started"]
 
 
-@pytest.mark.parametrize("every", sliced([1, 3], {3}))
+@pytest.mark.parametrize("every", sliced([1, 5], {5}))
 @pytest.mark.parametrize("deadly", [deadly_event, deadly_record, deadly_answer])
 def test_killed_anywhere_it_goes_on(deadly, every, founded_here, tmp_path):
     """After every event, every record (before the tasks that follow from it) and every answer, or
-    after a third of them."""
+    after a fifth of them."""
     origin, expected = founded_here
     at, places_to_die = 0, 99
     while at <= places_to_die:
