@@ -155,6 +155,16 @@ def test_trouble_makes_the_guard_grow_and_three_times_in_a_row_the_metric():
     assert float(idle.least) > 1.0
 
 
+def test_the_first_loss_stays_the_unit_however_wrong_the_first_metric_is():
+    """Columns over eight decades: a first step of 1e8 losses would make all that follows look near."""
+    guard = guards.new_guard(jnp.float64)._replace(loss=jnp.asarray(0.69))
+    after = guards.measured(guard, jnp.asarray(1.7e8))
+    assert float(after.loss) == 0.69
+    assert bool(guards.far(after._replace(energy=jnp.asarray(300.0))))
+    # quadratics are 0 at 0: their loss is no unit
+    assert float(guards.measured(guard._replace(loss=jnp.asarray(0.0)), jnp.asarray(5.0)).loss) == 5
+
+
 def test_a_pair_of_few_sites_needs_more_of_them():
     """Eight sites, or half of all; of many sites a fifth."""
     assert [metrics.enough_of(N) for N in (6, 16, 20, 40, 50)] == [0.5, 0.5, 0.4, 0.2, 0.2]

@@ -1,7 +1,7 @@
 """Real processes: a SuperLink and four SuperNodes with TLS and keys, killed at different moments.
 
-In `make test` three sites make a table, and one and the coordinator are killed; `make chaos`
-trains, kills many, and lets a site retire.
+In `make test` four sites make a table, and one and the coordinator are killed; `make chaos` trains,
+kills many, and lets a site retire.
 """
 
 import re
@@ -48,7 +48,6 @@ pytestmark = pytest.mark.processes
 LIMIT_S = 600  # the machine may be busy
 SITES = [f"site-{i}" for i in (1, 2, 3, 4)]
 REST = [site for site in SITES if site != "site-3"]
-THREE = SITES[:3]  # as few as sums need
 
 
 def made(folder, algorithm, l2, rounds):
@@ -159,7 +158,7 @@ def attack(up, trace, said):
     fab, config = bundle(trace), up.home.config()
     authority = (up.home.server / "ca.crt").read_bytes()
     said |= attempts(f"127.0.0.1:{config.port}", authority, fab)
-    said["answers"] = send_bundle(inside(up.home), fab, len(up.home.invited()))
+    said["answers"] = send_bundle(inside(up.home), fab, len(SITES))
 
 
 def check_attack(home, said, trace):
@@ -170,9 +169,9 @@ def check_attack(home, said, trace):
     assert list(trace.iterdir()) == []
     assert [read_refusal(unpack_message(answer)).reason for answer in answers] == [
         f"{site}: this site cannot read the message; the file site.log at the site says why"
-        for site in sorted(home.invited())
+        for site in SITES
     ]
-    for site in home.invited():
+    for site in SITES:
         noted = (home.site(site) / "site.log").read_text()
         assert "this site did not fetch and did not run code from outside" in noted
         assert "came with the bundle outsider/hostile 1.0.0, sha256 " in noted
@@ -242,17 +241,17 @@ def test_twelve_rounds_with_many_kills(tmp_path, algorithm, conserved):
     assert end["messages"]["settle"] == 2 * 3  # for the departure, and at the end
 
 
-def table_of_three(folder):
-    """A regression over three sites that take no part in training: they load no JAX."""
+def table_of_four(folder):
+    """A regression over four sites that take no part in training: they load no JAX."""
     d = load("breast-cancer")
     data = pandas.DataFrame(d.X[:, [0, 1, 4]], columns=["radius", "texture", "smooth"])
-    data = data.assign(benign=d.y.astype(int), site=[THREE[i % 3] for i in range(len(d.y))])
+    data = data.assign(benign=d.y.astype(int), site=[SITES[i % 4] for i in range(len(d.y))])
     formula = "radius ~ benign + texture + smooth"  # least squares: few messages
     plan = RegressionPlan(formula, "gaussian")
     config = Config("test", plan=plan, deadline=60.0, patience=300.0, port=free_port())
     parts = {site: rows.drop(columns="site") for site, rows in data.groupby("site")}
-    home = create(folder / "fed", THREE, config, data=parts)
-    for site in THREE:
+    home = create(folder / "fed", SITES, config, data=parts)
+    for site in SITES:
         rules = home.site(site) / "policy.toml"
         rules.write_text(rules.read_text().replace("training = true", "training = false"))
     return home, FederatedGLM("gaussian", formula).fit(data, groups="site")
@@ -274,10 +273,10 @@ def turn_away(home, monkeypatch):
         stranger.serve()
 
 
-def test_three_sites_make_the_table_of_one_process_whoever_is_killed(tmp_path, monkeypatch):
+def test_four_sites_make_the_table_of_one_process_whoever_is_killed(tmp_path, monkeypatch):
     """TLS, keys and masked sums. After the first of them the coordinator and a site are killed, and
     strangers knock meanwhile."""
-    home, model = table_of_three(tmp_path)
+    home, model = table_of_four(tmp_path)
     up, killed, trace, said = Up(home, extra=soon_back(tmp_path)), [], tmp_path / "trace", {}
     trace.mkdir()
     watcher = Watcher()
@@ -297,12 +296,12 @@ def test_three_sites_make_the_table_of_one_process_whoever_is_killed(tmp_path, m
     table = pandas.read_csv(home.server / "glm" / "coefficients.csv", index_col="name")
     np.testing.assert_allclose(table, model.table_, rtol=1e-8)
     (end,) = watcher.of("finished")
-    assert end["sites"] == THREE
+    assert end["sites"] == SITES
     assert watcher.of("goes on")
     assert len(watcher.of("greeting")) == 2
     assert "the program site-1 stopped, and feddcd starts it again" in up.said()
     verified = feddcd("verify", home)
-    for site in THREE:
+    for site in SITES:
         assert f"{site}: signed" in verified
     check_attack(home, said, trace)
 

@@ -83,7 +83,7 @@ def watched(guard: Caution, energy: Scalar, share: Scalar) -> Caution:
 
 def measured(guard: Caution, energy: Scalar) -> Caution:
     """With the first step's energy for a unit, where the first loss is nothing beside it."""
-    return guard._replace(loss=jnp.where(guard.loss > 1e-6 * energy, guard.loss, energy))
+    return guard._replace(loss=jnp.where(guard.loss > 1e-12 * energy, guard.loss, energy))
 
 
 def shortened(guard: Caution, energy: Scalar) -> Scalar:

@@ -9,9 +9,9 @@ Site i keeps g_i, its gradient as it was sent, of w_i, the x at which it was las
 
 M begins with the Hessian at the first x of a few sites, and learns from pairs s = mean(x - w_i),
 y = mean(D_i) over sites seen before. c, the guard, is 1, and grows to the ratio where sites bend
-more than M says: b_i against |x - w_i|²_M / 2. A visit is one gradient; sites of a large model solve
-their local problem once, in a round before all others (`_start.py`). A step's energy in the first
-metric is limited, too (`_guard.py`).
+more than M says: b_i against |x - w_i|²_M / 2. A visit is one gradient; in one round before all
+others the sites of a large model solve their local problems (`_start.py`). A step's energy in the
+first metric is limited, too (`_guard.py`).
 """
 
 from typing import ClassVar, Literal
@@ -280,8 +280,7 @@ FEDQN = Method(
     name="fedqn",
     title="FedQN",
     about="the last gradient of each client and one learned matrix: needs few bytes",
-    reveals="changes of this site's gradient, and once its Hessian; once, if the model is large, "
-    "what fits this site's rows best",
+    reveals="changes of its gradient, once its Hessian and what fits its rows best",
     algorithm=FedQN,
     make=lambda given: FedQN(
         given.w, given.l2, enough=metrics.enough_of(given.N), **given.settings
