@@ -30,7 +30,7 @@ from ._describe_rows import (
     shape_of,
     stand_in,
 )
-from ._describe_steps import Line, Searches
+from ._describe_steps import MOST_PATTERNS, Line, Searches, misfit, patterns_of
 from ._description import CellCounts, Found, conclude, visible
 from ._values import check_mixed, check_spelling, whole_rows
 from ._zero_one import zero_one
@@ -49,7 +49,6 @@ from .protocol import (
 )
 from .table import as_frame
 
-MOST_PATTERNS = 8  # columns whose missing values are looked at together
 CLOSE = 1e-9  # of a mean, by which questions of two machines may differ
 Talk = Generator[Mapping[str, DescribeQuestion], Mapping[str, Blocks], Any]
 
@@ -94,7 +93,7 @@ class Describe:
         refused = {
             site: f"{site}: {why}"
             for site, o in offers.items()
-            if (why := _misfit(o, numbers, plan))
+            if (why := misfit(o, numbers, plan))
         }
         fitting = {site: o for site, o in offers.items() if site not in refused}
         levels = {}
@@ -158,6 +157,8 @@ class Describe:
         fits &= within(at["pattern"], len(data.shape.names)) and at["pattern"].size <= MOST_PATTERNS
         fits &= at["edges"].size == at["breaks"].sum() and bool(np.all(at["width"] > 0))
         fits &= not m or at["decimals"].size == p
+        alone = ~data.shape.summed  # no sum of these may leave
+        fits &= not any(at[name][alone].any() for name in ("open", "breaks") if at[name].size)
         if not fits or (at["exact"] and rows.plan.quantiles != "exact"):
             raise Refused("the question does not follow from the plan")
         given: dict[str, Any] = dict(at)
@@ -174,8 +175,8 @@ class Describe:
         """The numbers that enter sums; levels are counted, and small counts are not shown. A
         missing value is put down as the most frequent one: it differs from nothing."""
         data: DescribedRows = rows.data
-        each = zip(data.shape.numbers, data.X.T, strict=True)
-        return {name: np.where(np.isnan(x), _usual(x), x) for name, x in each}
+        each = zip(data.shape.numbers, data.X.T, data.shape.summed, strict=True)
+        return {name: np.where(np.isnan(x), _usual(x), x) for name, x, summed in each if summed}
 
     def contributions(
         self, rows: SiteRows, question: DescribeQuestion
@@ -230,8 +231,9 @@ class Describe:
         known = CellCounts.of(first.of("n"), first.of("present"), first.of("levels"), shape)
         seen = visible(known, plan.least)
         search = Searches(plan, shape, known.by_cell, seen.open, first)
-        pattern = _patterns(known.gaps(shape))
-        about = DescribeQuestion(open=seen.open, centre=np.zeros(seen.open.shape))
+        pattern = patterns_of(known.gaps(shape))
+        moments = shape.summed[:, None]
+        about = DescribeQuestion(open=seen.open & moments, centre=np.zeros(seen.open.shape))
         asked = search.into(about)._replace(pattern=pattern, own=plan.by_site)
         second = yield from line.ask(asked)
         search.learn(second)
@@ -242,7 +244,7 @@ class Describe:
         edges = [
             edges_of(m, sd, int(d)) if open else NONE
             for m, sd, d, open in zip(
-                mean[:, -1], spread, search.decimals, seen.open[:, -1], strict=True
+                mean[:, -1], spread, search.decimals, about.open[:, -1], strict=True
             )
         ]
         breaks = np.array([e.size for e in edges], np.int32)
@@ -255,8 +257,8 @@ class Describe:
         sd = _deviation(s2 / rows, s1 / rows) * np.sqrt(rows / np.maximum(rows - 1, 1))
         each = second.answers if plan.by_site else {}
         found = Found(
-            mean=mean + s1 / rows,
-            sd=np.where(rows > 1, sd, np.nan),
+            mean=np.where(moments, mean + s1 / rows, np.nan),
+            sd=np.where((rows > 1) & moments, sd, np.nan),
             quantiles=search.found(),
             edges=edges,
             bins=third.of("bins") if drawn.edges.size else NONE,
@@ -278,22 +280,3 @@ def _usual(x: np.ndarray) -> float:
     """The most frequent value that is there."""
     values, rows = np.unique(x[~np.isnan(x)], return_counts=True)
     return float(values[rows.argmax()]) if len(values) else 0.0
-
-
-def _patterns(gaps: np.ndarray) -> np.ndarray:
-    """The columns with most missing values, in their order."""
-    most = np.sort(np.argsort(-gaps, kind="stable")[:MOST_PATTERNS])
-    return np.array([i for i in most if gaps[i] > 0], np.int32)
-
-
-def _misfit(offer: ColumnsOffer, numbers: list[str], plan: DescribePlan) -> str:
-    for name in plan.used:
-        if name not in (offer.columns or ()):
-            return f"it has no column {name!r}, and most sites have this column"
-        if name not in plan.as_levels and (name in offer.numbers) != (name in numbers):
-            own, others = ("numbers", "categories")[:: 1 if name in offer.numbers else -1]
-            return f"its column {name!r} contains {own}, and at most sites it contains {others}"
-    for name, declared in plan.levels.items():
-        if not set(offer.levels.get(name, ())) <= set(declared):
-            return f"its column {name!r} has a level that the plan does not list"
-    return ""

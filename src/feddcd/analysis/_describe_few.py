@@ -4,6 +4,7 @@
     levels    a level that fewer than k rows of a group have counts as missing there
     values    rare values of a number of few possible values are joined with the next ones
     sums      a number counts as missing in a group where its sum would speak of few rows
+    ends      of a number without sums, the rows at either end get the value of the next k rows
     missing   where 1 to k - 1 rows of a group lack a value, more count as missing, until k do
     ranges    for quantiles and histograms k neighbours by size are joined: each gets their mean
 
@@ -26,13 +27,16 @@ def guarded(data: DescribedRows, k: int) -> DescribedRows:
     stay = np.bincount(data.group, minlength=data.shape.parted)[data.group] >= k
     X, codes, group = data.X[stay], data.codes[stay], data.group[stay]  # copies
     groups = [np.flatnonzero(group == g) for g in np.unique(group)]
+    summed = data.shape.summed
     for here in groups:
         for j in range(X.shape[1]):
             there = _enough(np.where(np.isnan(X[here, j]), -1, 0), k)
             X[here[there < 0], j] = np.nan
             kept = here[there >= 0]
-            X[kept, j] = _without_rare(X[kept, j], k)
-            if _tells(X[kept, j], k):
+            if summed[j]:
+                X[kept, j] = _without_rare(X[kept, j], k)
+            # of a number without sums, three blocks of k rows or more keep the ends out of it
+            if (summed[j] or len(_ends(np.sort(X[kept, j]), k)) < 3) and _tells(X[kept, j], k):
                 X[here, j] = np.nan
         for j in range(codes.shape[1]):
             codes[here, j] = _enough(codes[here, j], k)
@@ -41,7 +45,7 @@ def guarded(data: DescribedRows, k: int) -> DescribedRows:
         decimals = _decimals(x[~np.isnan(x)], k)
         for here in groups:
             rows = here[~np.isnan(x[here])]
-            near[rows, j] = _joined(x[rows], k, decimals)
+            near[rows, j] = _joined(x[rows], k, decimals, inward=not summed[j])
     same = stay.all() and np.array_equal(X, data.X, equal_nan=True)
     few = not (same and np.array_equal(codes, data.codes))
     return data._replace(X=X, codes=codes, group=group, near=near, k=k, few=few, kept=stay)
@@ -85,22 +89,33 @@ def _without_rare(x: np.ndarray, k: int) -> np.ndarray:
     return values[0] + step * _joined(np.rint(places), k, 0)
 
 
-def _joined(x: np.ndarray, k: int, decimals: float) -> np.ndarray:
-    """Equal values stay together; with fewer than k of them they are joined with the next."""
-    if not len(x):
-        return x
-    order = np.argsort(x, kind="stable")
-    ordered, ends, need = x[order], [], k
+def _ends(ordered: np.ndarray, k: int) -> list[int]:
+    """Where blocks of k rows or more end; equal values are in one block."""
+    ends, need = [], k
     for end in (np.flatnonzero(np.append(np.diff(ordered) != 0, True)) + 1).tolist():
         if end >= need:
             ends.append(end)
             need = end + k
-    ends[-1] = len(x)
+    return [*ends[:-1], len(ordered)]
+
+
+def _joined(x: np.ndarray, k: int, decimals: float, inward: bool = False) -> np.ndarray:
+    """Equal values stay together; with fewer than k of them they are joined with the next.
+    `inward`: the blocks at either end get the value of the next block, so that a value far from all
+    others is in no number; a block of equal values stays."""
+    if not len(x):
+        return x
+    order = np.argsort(x, kind="stable")
+    ordered = x[order]
+    ends = _ends(ordered, k)
     starts = np.array([0, *ends[:-1]])
     sizes = np.diff([0, *ends])
     with np.errstate(over="ignore"):
         means = np.add.reduceat(ordered, starts) / sizes
     means = np.clip(means, ordered[starts], ordered[np.array(ends) - 1])
+    for end, inner in ((0, 1), (-1, -2)) if inward and len(means) > 2 else ():
+        if ordered[starts[end]] != ordered[ends[end] - 1]:
+            means[end] = means[inner]
     if np.isfinite(decimals):
         means = np.rint(means * 10.0**decimals) / 10.0**decimals
     found = np.empty(len(x))

@@ -33,6 +33,7 @@ class DescribePlan:
     answers: str | None = None  # sum: masked, so that only sums over sites are known; or each
     levels: dict[str, list] = field(default_factory=dict)
     complete: list[str] = field(default_factory=list)  # only rows with a value in these columns
+    median: list[str] = field(default_factory=list)  # numbers without mean and SD: quantiles alone
     codebook: dict[str, Any] = field(default_factory=dict)
 
     @staticmethod
@@ -73,6 +74,7 @@ class DescribePlan:
             raise SpecError(
                 "describe: complete must be a list of columns, for example complete = ['crp']"
             )
+        _check_median(self)
         if self.codebook:
             read_codebook(self.codebook, "describe: codebook")
 
@@ -106,8 +108,9 @@ class DescribePlan:
     def to_dict(self) -> dict[str, Any]:
         """Without what is not set; it names its analysis."""
         values = {k: v for k, v in dataclasses.asdict(self).items() if v is not None and v != {}}
-        if not self.complete:
-            del values["complete"]
+        for name in ("complete", "median"):
+            if not values[name]:
+                del values[name]
         return {"analysis": self.analysis, **values}
 
 
@@ -142,6 +145,25 @@ def _check_shares(shares: Any) -> None:
         raise SpecError(f"need shares between 0 and 1, as in [0.25, 0.5, 0.75]; got {shares!s:.80}")
     if sorted(set(shares)) != shares:
         raise SpecError(f"need shares in order, each once; got {shares!s:.80}")
+
+
+def _check_median(plan: DescribePlan) -> None:
+    median = plan.median
+    if not isinstance(median, list) or not all(isinstance(name, str) for name in median):
+        raise SpecError(
+            "describe: median must be a list of columns, for example median = ['crp']; "
+            f"got {median!s:.80}"
+        )
+    for name in median:
+        if name not in plan.names or name in plan.as_levels:
+            why = "is not in the list of columns"
+            why = "is counted by level" if name in plan.names else why
+            raise SpecError(f"describe: median names {name!r}, which {why}", column=name)
+    if median and plan.quantiles == "none":
+        raise SpecError(
+            f"describe: median asks for quantiles of {median[0]!r}, and quantiles = 'none' asks "
+            "for no quantiles"
+        )
 
 
 def _check_levels(levels: Any) -> None:

@@ -35,6 +35,12 @@ class Shape(NamedTuple):
     numbers: tuple[str, ...]
     levels: dict[str, list]  # by category
     groups: tuple[Any, ...] | None  # the levels of the groups
+    median: tuple[str, ...] = ()  # numbers of which no sum leaves
+
+    @property
+    def summed(self) -> np.ndarray:
+        """By number: whether its sums may be asked for."""
+        return np.array([name not in self.median for name in self.numbers], bool)
 
     @property
     def parted(self) -> int:
@@ -65,7 +71,7 @@ def shape_of(plan: DescribePlan, cohort: Agreement) -> Shape:
     numbers = tuple(name for name in plan.names if name in (cohort.numbers or ()))
     levels = {name: list(cohort.levels[name]) for name in plan.names if name not in numbers}
     groups = None if plan.by is None else tuple(cohort.levels[plan.by])
-    return Shape(tuple(plan.names), numbers, levels, groups)
+    return Shape(tuple(plan.names), numbers, levels, groups, tuple(plan.median))
 
 
 class DescribedRows(NamedTuple):
@@ -127,7 +133,7 @@ class DescribeQuestion(NamedTuple):
         """The kind that tells most."""
         if self.exact and self.first.size:
             return "values"
-        return "parts" if self.first.size else "means" if self.open.size else "counts"
+        return "parts" if self.first.size else "means" if self.open.any() else "counts"
 
     @property
     def parameters(self) -> int:
@@ -267,10 +273,10 @@ def _patterns(data: DescribedRows, columns: np.ndarray) -> np.ndarray:
 def own_numbers(data: DescribedRows) -> np.ndarray:
     """Rows; by number rows, mean and SD; counts by level."""
     numbers = []
-    for x in data.X.T:
+    for x, summed in zip(data.X.T, data.shape.summed, strict=True):
         x = x[~np.isnan(x)]
-        sd = float(np.std(x, ddof=1)) if len(x) > 1 else 0.0
-        numbers += [float(len(x)), float(x.mean()) if len(x) else 0.0, sd]
+        sd = float(np.std(x, ddof=1)) if len(x) > 1 and summed else 0.0
+        numbers += [float(len(x)), float(x.mean()) if len(x) and summed else 0.0, sd]
     levels = [
         float(np.sum(data.codes[:, j] == code))
         for j, each in enumerate(data.shape.levels.values())

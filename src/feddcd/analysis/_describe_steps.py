@@ -19,8 +19,9 @@ from ._bins import (
 )
 from ._describe_plan import DescribePlan
 from ._describe_rows import NONE, DescribeQuestion, Shape, decimals_from
-from .protocol import Blocks, Max, Watch, arrays
+from .protocol import Blocks, ColumnsOffer, Max, Watch, arrays
 
+MOST_PATTERNS = 8  # columns whose missing values are looked at together
 Cell = tuple[int, int]  # a number and a cell, by their places
 
 
@@ -186,3 +187,22 @@ def _guarded(place: tuple[int, int, float], n: int, least: int) -> bool:
     """Whether enough rows lie on either side of a quantile."""
     low, high, _ = place
     return least <= 1 or (low >= least and n - 1 - high >= least)
+
+
+def patterns_of(gaps: np.ndarray) -> np.ndarray:
+    """The columns with most missing values, in their order."""
+    most = np.sort(np.argsort(-gaps, kind="stable")[:MOST_PATTERNS])
+    return np.array([i for i in most if gaps[i] > 0], np.int32)
+
+
+def misfit(offer: ColumnsOffer, numbers: list[str], plan: DescribePlan) -> str:
+    for name in plan.used:
+        if name not in (offer.columns or ()):
+            return f"it has no column {name!r}, and most sites have this column"
+        if name not in plan.as_levels and (name in offer.numbers) != (name in numbers):
+            own, others = ("numbers", "categories")[:: 1 if name in offer.numbers else -1]
+            return f"its column {name!r} contains {own}, and at most sites it contains {others}"
+    for name, declared in plan.levels.items():
+        if not set(offer.levels.get(name, ())) <= set(declared):
+            return f"its column {name!r} has a level that the plan does not list"
+    return ""

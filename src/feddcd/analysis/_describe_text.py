@@ -11,7 +11,7 @@ import pandas as pd
 from .._text import NONE, count, number, plural, printable, trim
 from ..report.tables import Group, terminal_table
 from ._bins import Quantile
-from ._describe_plan import QUARTILES
+from ._describe_plan import QUARTILES, DescribePlan
 from ._description import DescribeResult, LevelSummary, NumberSummary, Section
 from .protocol import APART
 
@@ -30,14 +30,16 @@ def groups(result: DescribeResult, section: Section) -> list[Group]:
     levels = {each.name: each for each in section.levels}
     for name in result.plan.names:
         if name in numbers:
-            found.append((printable(name), _number_rows(numbers[name], result.plan.shares)))
+            found.append((printable(name), _number_rows(numbers[name], result.plan)))
         else:
             found.append((printable(name), _level_rows(levels[name])))
-    return found
+    return [group for group in found if group[1]]
 
 
-def _number_rows(each: NumberSummary, shares: list[float]) -> list[tuple[str, ...]]:
-    rows = [("mean (SD)", *map(_mean, each.mean, each.sd))]
+def _number_rows(each: NumberSummary, plan: DescribePlan) -> list[tuple[str, ...]]:
+    shares, rows = plan.shares, []
+    if each.name not in plan.median:
+        rows.append(("mean (SD)", *map(_mean, each.mean, each.sd)))
     if any(each.quantiles):
         if tuple(shares) == QUARTILES:
             rows.append(("median [quartiles]", *map(_median, each.quantiles)))
@@ -153,7 +155,8 @@ def numbers(result: DescribeResult) -> pd.DataFrame:
             add = lambda *line, n=name, c=cell: lines.append((n, *line[:2], c, *line[2:]))
             add("", "", "rows", section.rows[i])
             for each in section.numbers:
-                for statistic in ("present", "missing", "mean", "sd"):
+                moments = () if each.name in result.plan.median else ("mean", "sd")
+                for statistic in ("present", "missing", *moments):
                     add(each.name, "", statistic, getattr(each, statistic)[i])
                 for share, q in zip(result.plan.shares, each.quantiles[i], strict=False):
                     add(each.name, "", f"q{share:g}", *(q or (np.nan, np.nan, np.nan)))

@@ -265,8 +265,7 @@ def _section(shape: Shape, told: CellTable, gone: Masks) -> Section:
 
 def _of_sites(plan: DescribePlan, shape: Shape, found: Found) -> CellTable | None:
     """Where every site tells its own numbers."""
-    p, counted = len(shape.numbers), sum(len(v) + 1 for v in shape.levels.values())
-    own = found.own
+    p, own, counted = len(shape.numbers), found.own, sum(len(v) + 1 for v in shape.levels.values())
     if not own or any(x.size != 1 + 3 * p + counted for x in own.values()):
         return None
     each = np.array(list(own.values()))
@@ -275,7 +274,8 @@ def _of_sites(plan: DescribePlan, shape: Shape, found: Found) -> CellTable | Non
     known = CellCounts.of(each[:, 0], numbers[:, :, 0].T, each[:, 1 + 3 * p :].T, sites)
     mean = np.hstack([numbers[:, :, 1].T, found.mean[:, -1:]])
     sd = np.hstack([numbers[:, :, 2].T, found.sd[:, -1:]])
-    sd = np.where(known.by_cell > 1, sd, np.nan)
+    mean[~shape.summed] = np.nan
+    sd[(known.by_cell < 2) | ~shape.summed[:, None]] = np.nan
     return CellTable(known, visible(known, plan.least), tuple(own), mean, sd, {})
 
 

@@ -33,6 +33,7 @@ def describe(
     least: int = 0,
     quantiles: str = "exact",
     shares: Sequence[float] = QUARTILES,
+    median: Sequence[str] = (),
 ) -> DescribeResult:
     """Rows, missing values, means, counts by level and quantiles: Table 1, with `print(
     result.summary())`.
@@ -47,6 +48,8 @@ def describe(
         least: Rows below which a count is not shown, nor what it would follow from.
         quantiles: "exact", "rounded" to a range of at least `least` rows, or "none".
         shares: Of which quantiles: the quartiles, if not given.
+        median: Columns of numbers, such as a skewed laboratory value, for which the table has
+            quantiles and no mean and SD. A careful site refuses sums of which few rows give most.
     """
     frame = as_frame(frame, need_names=True)
     for name in (by, site):
@@ -58,8 +61,9 @@ def describe(
     if columns is None:
         columns = usual_columns(frame, apart=(by, site)).columns
     plan = DescribePlan(
-        list(columns), by, least, quantiles, [float(x) for x in shares], by_site=site is not None
-    )
+        list(columns), by, least, quantiles, [float(x) for x in shares],
+        by_site=site is not None, median=list(median),
+    )  # fmt: skip
     return describe_plan(frame, plan, site)
 
 

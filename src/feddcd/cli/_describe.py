@@ -38,6 +38,7 @@ class Wanted(NamedTuple):
     least: int | None
     quantiles: str | None
     shares: tuple[float, ...] | None
+    median: tuple[str, ...] = ()  # columns without mean and SD
 
 
 def describe_command(
@@ -97,6 +98,7 @@ def _plan(
         columns, by, wanted.least or 0, wanted.quantiles or "exact",
         list(wanted.shares or QUARTILES), by_site=site is not None,
         complete=[composed(name) for name in complete],
+        median=[composed(name) for name in wanted.median],
     )  # fmt: skip
     return (plan if book is None else with_codebook(plan, book)), site
 

@@ -73,6 +73,15 @@ def describe(
             show_default=False,
         ),
     ] = None,
+    median: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A skewed column: the table shows its median and quartiles, and no mean and SD. "
+            "Repeat for each.",
+            metavar="COLUMN",
+            show_default=False,
+        ),
+    ] = None,
     complete: CompleteColumns = None,
     codebook: CodebookFile = None,
     sep: Sep = None,
@@ -94,6 +103,6 @@ def describe(
 
     how = Reading(sep, decimal, encoding, tuple(na or ()), sheet)
     shares = tuple(share) if share else None
-    wanted = Wanted(tuple(column or ()), by, site, least, quantiles, shares)
+    wanted = Wanted(tuple(column or ()), by, site, least, quantiles, shares, tuple(median or ()))
     source = Source(file, how, codebook, tuple(complete or ()))
     describe_command(source, wanted, out, force, quiet)

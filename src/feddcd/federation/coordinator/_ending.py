@@ -34,6 +34,12 @@ NEXT = (
     "a person denied before. Then give the same command again."
 )
 
+SKEWED = (
+    "A careful site refuses the mean and SD of a column if few patients have much larger values "
+    "than all others. The person at the site can tell you which column it is. Then describe this "
+    "column by its median and quartiles: feddcd describe ... --median COLUMN."
+)
+
 
 class Withdrawn(Exception):
     """A site that took part refuses to go on."""
@@ -61,10 +67,13 @@ def too_few(why: str, refused: Mapping[str, str], more: str = "") -> TooFewSites
     return TooFewSites(" ".join(told), refused)
 
 
-def broken_off(left: Sequence[str], refused: Mapping[str, str]) -> TooFewSites:
-    """Sites of a job refused, and these are left."""
-    few = len(left) < FEWEST
-    return too_few(left_over(left), refused) if few else too_few(BEGUN, refused, GO_ON)
+def broken_off(left: Sequence[str], refused: Mapping[str, str], plan: Any = None) -> TooFewSites:
+    """Sites of a job refused, and these are left. Why is not known here: what can be said of it
+    is the same for all reasons."""
+    why, more = (left_over(left), "") if len(left) < FEWEST else (BEGUN, GO_ON)
+    ruled = any(RULED in reason for reason in refused.values())
+    skewed = SKEWED if ruled and getattr(plan, "analysis", "") == "describe" else ""
+    return too_few(why, refused, " ".join(filter(None, (skewed, more))))
 
 
 def end_of(folder: FederationFolder, error: FeddcdError) -> StudyEnd:

@@ -19,14 +19,28 @@ REMEDY = (
     "of a skewed column; docs/rules.md explains which policy would allow this job"
 )
 
+DESCRIBED = (
+    "the analyst can leave out the mean and SD of this column and keep its median, quartiles and "
+    'counts, with: feddcd describe ... --median {0} (or median = ["{0}"] under [describe] in the '
+    "job file)"
+)
+
+
+def remedy(plan: Any, column: str = "", other: str = REMEDY) -> str:
+    """What a new plan can do: of a description, or of another analysis."""
+    described = getattr(plan, "analysis", "") == "describe"
+    return DESCRIBED.format(column or "COLUMN") if described else other
+
 
 def entry_of(names: Sequence[str] | None, question: Any, entries: int, at: int) -> str:
     """Whose entry it is, where each column has so many of them."""
-    each, rest = divmod(entries, len(names)) if names else (0, 1)
+    if not names:
+        return ""
+    each, rest = divmod(entries, len(names))
     mixed = getattr(question, "basis", np.zeros(0)).size  # combinations of columns
-    if not names or rest or not each or mixed:
-        return f"of the number {at + 1}"
-    return f"of the sum for {names[at // each]!r}"
+    if rest or not each or mixed:
+        return f" of the number {at + 1}"
+    return f" of the sum for {names[at // each]!r}"
 
 
 def unsupported(column: np.ndarray, k: int) -> bool:
@@ -164,36 +178,45 @@ def singled_out(
     k: int,
     mode: str,
     most: float = HALF,
-) -> str:
-    """Why some combination of all columns may speak of fewer than k rows. What a row can hold of
-    the sum of squares of any combination is its leverage: 1 if a combination is 0 in all other
-    rows, 1/2 if in all but two. A site of few rows has high leverages anyway: whoever wants it to
-    take part in sums allows more than a half."""
+) -> tuple[str, str]:
+    """Why some combination of all columns may speak of fewer than k rows, and a column in which
+    one row is far from the others, if that is why. What a row can hold of the sum of squares of any
+    combination is its leverage: 1 if a combination is 0 in all other rows, 1/2 if in all but two. A
+    site of few rows has high leverages anyway: whoever wants it to take part in sums allows more
+    than a half."""
     Z = [np.ones(len(x)) for x in [*columns.values()][:1]] + [
         *_standard(columns).values(),
         *_standard(others).values(),
     ]
     if not Z:
-        return ""
+        return "", ""
     Q, R, _ = scipy.linalg.qr(np.stack(Z, 1), mode="economic", pivoting=True)  # pyright: ignore
     Q, size = np.asarray(Q), abs(np.diag(np.asarray(R)))
     Q = Q[:, size > 1e-11 * size.max()]
     n, p = Q.shape
     most = most if mode == "sum" else min(most, HALF)
     if (mode != "sum" and 4 * p > n) or (most <= HALF and 2 * p >= n):
-        return (
-            f"this job and earlier jobs have {p} columns together, which is too many for {n} rows"
-        )
+        told = f"this job and earlier jobs have {p} columns together"
+        return f"{told}, which is too many for {n} rows", ""
     if most >= 1:
-        return ""
-    highest = float(np.sum(Q**2, 1).max())
+        return "", ""
+    leverage = np.sum(Q**2, 1)
+    highest = float(leverage.max())
     if highest > most - 1e-9:
-        return f"one row has a leverage of {highest:.2f} in the columns of all jobs together"
+        column = _farthest({**columns, **others}, int(leverage.argmax()))
+        told = f"one row has a leverage of {highest:.2f} in the columns of all jobs together"
+        far = f"; its value of {column} is far away from other values" if column else ""
+        return told + far, column
     if (share := held_by_few(Q, k)) > max(FEW, most):
-        return (
-            f"of one combination of the columns of all jobs, {k - 1} rows give the part {share:.2f}"
-        )
-    return ""
+        told = f"of one combination of the columns of all jobs, {k - 1} rows give the part"
+        return f"{told} {share:.2f}", ""
+    return "", ""
+
+
+def _farthest(columns: Mapping[str, np.ndarray], row: int) -> str:
+    """The column in which a row is farthest from the mean, in standard deviations."""
+    away = {name: abs(x[row]) for name, x in _standard(columns).items()}
+    return max(away, key=lambda name: away[name], default="")
 
 
 def held_by_few(Q: np.ndarray, k: int, steps: int = 3) -> float:

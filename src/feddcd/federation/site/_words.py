@@ -31,6 +31,7 @@ ASKED = {  # settings of plans, and what a person reads
     "by": "column of the groups",
     "quantiles": "how quantiles are given",
     "shares": "which quantiles",
+    "median": "columns with quantiles, and without mean and SD",
     "least": "smallest count that the table shows",
     "by_site": "the table shows numbers of each site",
     "go_on_without": "if a site refuses, the other sites begin a new job",
@@ -74,7 +75,8 @@ def _leaves(columns: Mapping[str, np.ndarray], plan: Any) -> str:
     unasked = [name for name in ("weight", "offset") if getattr(plan, name, None) is None]
     beside = [name for name in beside if name not in unasked]
     if getattr(plan, "analysis", "") == "describe":
-        told = f"counts, sums and sums of squares of {plural(len(model), 'column')}"
+        sums = f", sums and sums of squares of {plural(len(model), 'column')}" if model else ""
+        told = f"counts{sums}"
         return told if plan.quantiles == "none" else f"{told}, and counts in ranges for quantiles"
     told = f"sums over {plural(len(model), 'column')} of the model"
     return f"{told}, and over {' and '.join(f'the {name}' for name in beside)}" if beside else told

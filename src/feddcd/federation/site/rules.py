@@ -122,7 +122,7 @@ def check_job(
         _check_release(policy, parameters, memory)
         check_room(policy, rows.n, rows.columns, numbers_expected(rows, k), memory)
         earlier = _earlier(facts, id, memory) if k > 1 else {}
-        check_columns(columns, earlier, rows.n, policy, facts.mode)
+        check_columns(columns, earlier, rows.n, policy, facts.mode, rows.plan)
         check_sets(policy, facts, parameters, id, memory)
         check_clusters(policy, rows, facts, parameters, id, memory)
         hidden = hides_cells(policy, facts.mode)
@@ -157,6 +157,7 @@ def check_columns(
     n: int,
     policy: Policy,
     mode: str,
+    plan: Any = None,
 ) -> None:
     """The finished columns of a job, and what they tell together with those of earlier jobs."""
     k = policy.min_support
@@ -169,18 +170,20 @@ def check_columns(
     for name, column in columns.items():
         if numbers.unsupported(column, k):
             told = f"in the column {name} fewer than {k} rows differ from the most frequent value"
-            raise Ruled("support", f"{told}; {numbers.REMEDY}")
+            raise Ruled("support", f"{told}; {numbers.remedy(plan, name)}")
         if numbers.lonely(column, k, policy.max_share):
             told = f"in the column {name} fewer than {k} rows are far away from all other rows"
-            raise Ruled("dominance", f"{told}; {numbers.REMEDY}")
+            raise Ruled("dominance", f"{told}; {numbers.remedy(plan, name)}")
     for one, other in () if hides_cells(policy, mode) else numbers.small_cells(columns, earlier, k):
         raise Ruled(
             "cells", f"fewer than {k} rows have a combination of values of {one} and {other}"
         )
     for one, other in numbers.nearly_alike(columns, earlier, k):
         raise Ruled("alike", f"{one} and {other} are the same, except in fewer than {k} rows")
-    if why := numbers.singled_out(columns, earlier, k, mode, policy.max_leverage):
-        raise Ruled("combinations", why)
+    why, name = numbers.singled_out(columns, earlier, k, mode, policy.max_leverage)
+    if why:
+        remedy = numbers.remedy(plan, name, "") if name else ""
+        raise Ruled("combinations", "; ".join(filter(None, (why, remedy))))
 
 
 def hides_cells(policy: Policy, mode: str) -> bool:
@@ -267,8 +270,9 @@ def check_answer(
         wrong = np.flatnonzero(numbers.dominated(parts, k, policy.max_share))
         if wrong.size:
             where = numbers.entry_of(rows.names, question, parts.shape[1], int(wrong[0]))
-            told = f"in {what}, {k - 1} rows give too large a part {where}"
-            raise Ruled("dominance", f"{told} (max_share = {policy.max_share}); {numbers.REMEDY}")
+            told = f"in {what}, {k - 1} rows give too large a part{where}"
+            told = f"{told} (max_share = {policy.max_share})"
+            raise Ruled("dominance", f"{told}; {numbers.remedy(rows.plan)}")
 
 
 def _check_number(

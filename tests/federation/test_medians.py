@@ -1,0 +1,111 @@
+"""A skewed column in a description: a careful site refuses its sums, and answers its quantiles."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import feddcd
+from feddcd._errors import Refused, SpecError
+from feddcd.analysis._describe import Describe
+from feddcd.analysis._describe_plan import DescribePlan
+from feddcd.analysis.protocol import arrays
+from feddcd.federation.coordinator._ending import broken_off
+from feddcd.federation.site.policy import Policy, Ruled
+from feddcd.federation.site.rules import check_answer, check_columns
+from feddcd.federation.site.told import REFUSED
+from test_describe_few import PLAN, K, attack, patients
+
+MEDIAN = dataclasses.replace(PLAN, median=["crp"])
+
+
+def skewed(far=4000.0):
+    d = patients()
+    d["crp"] = np.random.default_rng(1).lognormal(1, 1.0, len(d)).round(1)
+    d.loc[3, "crp"] = far
+    return d
+
+
+def rows_of(d, plan):
+    analysis = Describe()
+    cohort, _ = analysis.agree({"a": analysis.offer(d, plan).offer}, plan)
+    return analysis, analysis.rows(d, plan, cohort, "a")
+
+
+def test_a_refusal_names_the_column_and_the_way_out():
+    analysis, rows = rows_of(skewed(), PLAN)
+    with pytest.raises(Ruled) as refusal:
+        check_columns(analysis.columns_of(rows), {}, rows.n, Policy(), "sum", PLAN)
+    assert "in the column crp fewer than 5 rows are far away" in refusal.value.story
+    assert "feddcd describe ... --median crp" in refusal.value.story
+    analysis, rows = rows_of(skewed(200.0), PLAN)
+    with pytest.raises(Ruled) as refusal:  # one row is not half of the sum, but far
+        check_columns(analysis.columns_of(rows), {}, rows.n, Policy(max_share=0.9), "sum", PLAN)
+    assert refusal.value.rule == "combinations"
+    assert "its value of crp is far away from other values" in refusal.value.story
+    assert "--median crp" in refusal.value.story
+    analysis, rows = rows_of(skewed(), MEDIAN)
+    assert list(analysis.columns_of(rows)) == ["age", "bmi"]
+    check_columns(analysis.columns_of(rows), {}, rows.n, Policy(), "sum", MEDIAN)
+    for asked, _ in attack(skewed(), MEDIAN):
+        check_answer(Policy(), analysis.guarded(rows, K), analysis, asked)
+
+
+def test_a_value_far_from_all_others_is_in_no_number():
+    one, other = attack(skewed(4000.0), MEDIAN), attack(skewed(9e6), MEDIAN)
+    assert len(one) == len(other)
+    for (asked, blocks), (again, its) in zip(one, other, strict=True):
+        assert Describe().matches(asked, again) == ""
+        for name, block in blocks.items():
+            np.testing.assert_array_equal(block.value, its[name].value)
+    present = np.reshape(one[0][1]["present"].value, (3, 3))
+    assert present[1].sum() > 100  # so the column is there
+
+
+def test_no_sum_of_such_a_column_is_answered():
+    analysis, rows = rows_of(skewed(), MEDIAN)
+    asked = attack(skewed(), MEDIAN)[2][0]
+    assert asked.open[[0, 2]].all()
+    assert not asked.open[1].any()
+    assert asked.breaks[1] == 0
+    for name in ("open", "breaks"):
+        more = np.array(getattr(asked, name))
+        more[1] = 1
+        with pytest.raises(Refused, match="does not follow from the plan"):
+            analysis.question(arrays(asked._replace(**{name: more})), rows)
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"median": ["bmi"]}, "median names 'bmi', which is not in the list of columns"),
+        ({"median": ["grade"]}, "median names 'grade', which is counted by level"),
+        ({"median": "crp"}, "median must be a list of columns"),
+        ({"median": ["crp"], "quantiles": "none"}, "asks for no quantiles"),
+    ],
+)
+def test_a_median_that_cannot_be_had(given, reason):
+    with pytest.raises(SpecError, match=reason):
+        DescribePlan.from_dict({"columns": ["crp", "C(grade)"], **given})
+
+
+def test_a_table_without_this_mean():
+    d = skewed().assign(site=["a", "b", "c"] * 40)
+    result = feddcd.describe(d, ["age", "crp"], site="site", median=["crp"])
+    told = result.numbers().query("table == 'all' and column == 'crp'")
+    assert told.statistic.tolist() == ["present", "missing", "q0.25", "q0.5", "q0.75"]
+    assert told.value.tolist()[3] == d.crp.median()
+    lines = result.summary().splitlines()
+    at = lines.index(" crp")
+    assert lines[at + 1].startswith("   median [quartiles]")
+    assert sum("mean (SD)" in line for line in lines) == 2  # of age: in all rows, and by site
+    again = DescribePlan.from_dict(result.plan.to_dict())
+    assert again.median == ["crp"]
+    assert "median" not in PLAN.to_dict()  # older plans stay the same
+
+
+def test_the_coordinator_reads_of_the_way_out_whatever_the_reason_is():
+    """It does not hear the column: that would tell of rows."""
+    refused = {"north": f"north: {REFUSED}"}
+    assert "--median COLUMN" in str(broken_off(["east"], refused, plan=PLAN))
+    assert "--median" not in str(broken_off(["east"], refused))
