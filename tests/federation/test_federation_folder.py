@@ -22,7 +22,7 @@ import feddcd
 from feddcd import algorithms
 from feddcd._errors import LedgerError, Refused, SpecError
 from feddcd.algorithms import AbstractAlgorithm
-from feddcd.cli._federation import _show_events
+from feddcd.cli._federation import show_events
 from feddcd.cli._members import join_command
 from feddcd.data.frames import Reading
 from feddcd.durable.codec import pack, unpack
@@ -232,7 +232,7 @@ def test_printed_commands_can_be_pasted(spaced, capsys, monkeypatch):
 
 def test_texts_from_outside_are_printed_as_they_are(capsys):
     reason = "site [red]a[/red] has no column '[/]' :smile:"
-    with _show_events(Config("[north]"), 3) as watch:
+    with show_events(Config("[north]"), 3) as watch:
         watch({"event": "refused", "reason": reason})
     assert f"refused: {reason}" in capsys.readouterr().out
 

@@ -12,7 +12,7 @@ import pytest
 
 from disks import in_memory
 from feddcd._errors import SpecError
-from feddcd.cli._federation import simulate_command
+from feddcd.cli._simulate import Trial, simulate_command
 from feddcd.data import load
 from feddcd.federation import answer_node
 from feddcd.federation.config import Config
@@ -154,7 +154,7 @@ def test_a_federation_in_one_process_whose_messages_get_lost(tmp_path, capsys, m
     config = Config("test", spec, patience=60.0, deadline=5.0)
     names = ["north", "south", "west"]
     home = create(tmp_path / "fed", names, config, data=load("wine"))
-    simulate_command(home.path, 0, 0.2, 1)
+    simulate_command(home.path, Trial(loss=0.2, seed=1))
     said = json.loads((home.server / "summary.json").read_text())
     assert said["rounds"] == 24
     assert said["uploads"] < 72, "some were lost"
@@ -164,4 +164,4 @@ def test_a_federation_in_one_process_whose_messages_get_lost(tmp_path, capsys, m
     shown = capsys.readouterr().out
     assert "does not answer; the coordinator asks again" in shown
     with pytest.raises(SpecError, match=r"need 0 <= loss < 1, got loss=1.5"):
-        simulate_command(home.path, 0, 1.5, 1)
+        simulate_command(home.path, Trial(loss=1.5, seed=1))

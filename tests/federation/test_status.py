@@ -34,7 +34,7 @@ from feddcd.federation.folder import FederationFolder, load_place
 from feddcd.federation.machine import serving as _serving_machine
 from feddcd.federation.machine.init import create
 from feddcd.federation.machine.link_state import FILE, STALE_S, LinkState, hangs, link_of
-from feddcd.federation.machine.serving import _note, state_of, want
+from feddcd.federation.machine.serving import note_state, state_of, want
 from feddcd.federation.roster import load_keys, load_roster
 from feddcd.federation.site import _results
 from feddcd.federation.site.answer import answer
@@ -395,7 +395,7 @@ def study_of(folder, monkeypatch, **more):
     exchange = LocalExchange([load_place(folder / name) for name in NAMES])
     with pytest.raises(FeddcdError) as reason:
         coordinate(exchange, {"folder": str(home.path), "study": "first"}, lambda event: None)
-    _note(home.of_study("first"), "failed", reason=str(reason.value))
+    note_state(home.of_study("first"), "failed", reason=str(reason.value))
     return str(reason.value)
 
 
@@ -607,7 +607,7 @@ def test_a_study_has_a_mode_and_a_purpose(folder):
     made = home_of(folder).of_study("one")
     assert (made.config().plan.answers, made.config().purpose) == ("each", "why?")
     assert "choose another name" in str(study("one", "job.toml").exception)
-    _note(made, "failed", reason="")
+    note_state(made, "failed", reason="")
     assert study("one", "job.toml", "--mode", "sum").exit_code == 0, "asked for in another way"
     for words, reason in (
         (["--mode", "all"], "need answers in sum, each"),

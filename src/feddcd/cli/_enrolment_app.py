@@ -171,3 +171,28 @@ def expel(folder: Folder, sites: SiteNames) -> None:
     from ._members import depart_command
 
     depart_command(folder, sites, barred=True)
+
+
+@federation_app.command("roster")
+def roster(
+    folder: Annotated[
+        Path, typer.Argument(help="A site's folder, or the federation's.", metavar="DIR")
+    ],
+    key: Annotated[bool, option("At a site: make new keys for masked sums.", "--key")] = False,
+    member: Annotated[
+        list[Path] | None, option("At the coordinator: a site's member.json; repeat for more.")
+    ] = None,
+    sign: Annotated[Path | None, option("At a site: sign the roster in this file.")] = None,
+    merge: Annotated[
+        list[Path] | None, option("At the coordinator: a signed roster; repeat for more.")
+    ] = None,
+) -> None:
+    """Show the six words of the roster and the sites that have signed the roster, or make a new
+    roster.
+
+    The sites of a sum must have the same roster. Compare the six words of the roster by phone.
+    Example: feddcd federation roster north
+    """
+    from ._proofs import roster_command
+
+    roster_command(folder, key, member or [], sign, merge or [])

@@ -14,17 +14,15 @@ from rich.progress import BarColumn, TimeElapsedColumn
 from rich.table import Table
 
 from .._errors import Failed, SpecError
-from .._files import owner_only, shown
-from .._text import listed, printable
+from .._files import shown
+from .._text import printable
 from ..federation.config import Config
-from ..federation.coordinator.coordinator import coordinate, in_mode
-from ..federation.coordinator.nodes import LocalExchange
+from ..federation.coordinator.coordinator import in_mode
 from ..federation.folder import FederationFolder, load_address, load_places
 from ..federation.machine.init import certify, create
 from ..federation.machine.programs import Event, up
 from ..federation.run_folder import write_run
-from ..federation.site.policy import FILE as POLICY
-from ..federation.site.policy import LOOSE, load_policy
+from ..federation.site.template import CAREFUL as CAREFUL_SAID
 from ..federation.site.template import SAID as LOOSE_SAID
 from ..federation.status import path_of_job
 from ..runs.spec import Spec, parse_setting
@@ -63,8 +61,9 @@ def init_command(options: dict[str, Any]) -> None:
         config = Config(name, spec, answers=said, **where)
         data = load(options["data"]) if options["data"] else None
     folder = create(
-        path, names, config, data=data, split=options["partition"], authority=options["authority"]
-    )
+        path, names, config, data=data, split=options["partition"],
+        authority=options["authority"], careful=options["careful"],
+    )  # fmt: skip
     found(federation=config.name, folder=folder.path, sites=names)
     found(address=f"{config.host}:{config.port}")
     of = f" of {len(names)} sites" if names else ""
@@ -79,9 +78,9 @@ def init_command(options: dict[str, Any]) -> None:
         return
     if data is None:
         say("write into each sites/NAME/site.toml where the data of that site are. Then run:")
-    else:
-        say(f"policy.toml of each site {LOOSE_SAID}")
-    say(f"  {up_again(folder)}")
+        return say(f"  {up_again(folder)}")
+    say(f"policy.toml of each site {CAREFUL_SAID if options['careful'] else LOOSE_SAID}")
+    say(f"next: feddcd federation simulate {shlex.quote(shown(folder.path))}")
 
 
 def certify_command(path: Path, authority: Path | None) -> None:
@@ -109,7 +108,7 @@ def up_command(path: Path, rounds: int, sites: bool, mode: str = "") -> None:
         )
     for told in _elsewhere(folder, config) if sites else ():
         warn(told)
-    with _show_events(config, rounds) as watch, terminable():
+    with show_events(config, rounds) as watch, terminable():
         try:
             last = up(folder, watch, rounds=rounds, sites=sites, mode=mode)
         except Failed as error:
@@ -118,7 +117,7 @@ def up_command(path: Path, rounds: int, sites: bool, mode: str = "") -> None:
     if config.plan is not None:
         show_table(folder)
         sys.exit(0 if last["converged"] else 1)
-    _show_training(folder)
+    show_training(folder)
     if last["unsettled"]:
         away = ", ".join(last["unsettled"])
         say(
@@ -140,7 +139,7 @@ def _elsewhere(folder: FederationFolder, config: Config) -> Iterator[str]:
 
 
 @contextmanager
-def _show_events(
+def show_events(
     config: Config, rounds: int, note: str = "starting Flower"
 ) -> Iterator[Callable[[Event], None]]:
     """A function that shows events as lines and, in training, as a bar."""
@@ -171,41 +170,13 @@ def _show_events(
         yield watch
 
 
-def simulate_command(
-    path: Path, rounds: int, loss: float, seed: int, show: bool = False, mode: str = ""
-) -> None:
-    if not 0 <= loss < 1:
-        raise SpecError(f"need 0 <= loss < 1, got loss={loss}")
-    folder = FederationFolder(path)
-    config = folder.config()
-    places = load_places(folder)
-    loose = [place.client for place in places if load_policy(place.folder / POLICY) == LOOSE]
-    if loose:
-        whose = "each site" if len(loose) == len(places) else listed(loose)
-        say(f"policy.toml of {whose} {LOOSE_SAID}")
-    exchange = LocalExchange(places, loss=loss, seed=seed, ask=input if show else None)
-    with _show_events(config, rounds, "asking which sites are there") as watch, owner_only():
-        given = {"folder": str(folder.path), "rounds": rounds, "mode": mode}
-        coordinate(exchange, given, lambda event: _show_waiting(folder, event, watch))
-    if config.plan is not None:
-        return show_table(folder)
-    _show_training(folder)
-
-
-def _show_training(folder: FederationFolder) -> None:
+def show_training(folder: FederationFolder) -> None:
     report = write_run(folder)
     _show(look_at(folder))
     say(f"model: {shown(folder.results / 'model.npz')}")
     if report is not None:
         found(report=report)
         say(f"report: {shown(report)}")
-
-
-def _show_waiting(folder: FederationFolder, event: Event, watch: Callable[[Event], None]) -> None:
-    """All sites are on this machine, so the next command can be said."""
-    watch(event)
-    if event["event"] == "waiting" and event.get("site") in folder.invited():
-        say(f"  next: feddcd federation approve {shown(folder.site(event['site']))}")
 
 
 @contextmanager

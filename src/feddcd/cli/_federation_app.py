@@ -82,6 +82,10 @@ def init(
     name: Annotated[
         str | None, option("The name of the federation. Default: DIR and a number.")
     ] = None,
+    careful: Annotated[
+        bool,
+        option("With --data: sites keep the careful rules, and wait for approvals.", "--careful"),
+    ] = False,
     authority: Annotated[
         Path | None,
         option("Keep the key that signs certificates in this folder. Default: delete it."),
@@ -89,7 +93,7 @@ def init(
 ) -> None:
     """Make the folder of a federation: configuration and certificates. Then invite sites.
 
-    To try it on one machine, add --sites 4 --data digits, then run feddcd federation up fed.
+    To try it on one machine, add --sites 4 --data digits, then run feddcd federation simulate fed.
     Example: feddcd federation init fed --host fed.example.org
     """
     from ._federation import init_command
@@ -144,16 +148,24 @@ def simulate(
         bool, option("Show everything that would leave a site, and ask.", "--show-outgoing")
     ] = False,
     mode: Mode = None,
+    job: Annotated[
+        Path | None, option("Run this job over the same sites, as a study of its own.")
+    ] = None,
+    study: Annotated[
+        str | None,
+        option("With --job: the name of the study. Default: the name of the job's file."),
+    ] = None,
 ) -> None:
     """Run coordinator and sites in one process, without Flower. The ledger and the files are the
     same as with Flower.
 
     With --loss, messages get lost at random. The result is correct even if messages get lost.
-    Example: feddcd federation simulate fed --loss 0.1
+    Example: feddcd federation simulate fed --job table2/job.toml
     """
-    from ._federation import simulate_command
+    from ._simulate import Trial, simulate_command
 
-    simulate_command(folder, rounds, loss, seed, show_outgoing, mode or "")
+    trial = Trial(rounds, loss, seed, show_outgoing, mode or "")
+    simulate_command(folder, trial, job, study or "")
 
 
 @federation_app.command("site")
@@ -271,28 +283,3 @@ def verify(
     from ._federation import verify_command
 
     verify_command(folder, id or "")
-
-
-@federation_app.command("roster")
-def roster(
-    folder: Annotated[
-        Path, typer.Argument(help="A site's folder, or the federation's.", metavar="DIR")
-    ],
-    key: Annotated[bool, option("At a site: make new keys for masked sums.", "--key")] = False,
-    member: Annotated[
-        list[Path] | None, option("At the coordinator: a site's member.json; repeat for more.")
-    ] = None,
-    sign: Annotated[Path | None, option("At a site: sign the roster in this file.")] = None,
-    merge: Annotated[
-        list[Path] | None, option("At the coordinator: a signed roster; repeat for more.")
-    ] = None,
-) -> None:
-    """Show the six words of the roster and the sites that have signed the roster, or make a new
-    roster.
-
-    The sites of a sum must have the same roster. Compare the six words of the roster by phone.
-    Example: feddcd federation roster north
-    """
-    from ._proofs import roster_command
-
-    roster_command(folder, key, member or [], sign, merge or [])

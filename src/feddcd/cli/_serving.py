@@ -61,7 +61,7 @@ def study_command(
     folder = FederationFolder(path)
     folder.config()
     with owner_only():
-        study = want(folder, name, _text(job, mode, purpose))
+        study = want(folder, name, study_text(job, mode, purpose))
     found(study=name, folder=study.results, state=state_of(study)["state"])
     if not is_up(folder):
         again = shlex.quote(shown(folder.path))
@@ -180,7 +180,7 @@ def _last_error(group: Group, name: str) -> str:
     )
 
 
-def _text(job: Path, mode: str, purpose: str) -> str:
+def study_text(job: Path, mode: str, purpose: str) -> str:
     """Of a table with its codebook inside, as it goes to the sites; of a training as it is."""
     from ..analysis.registry import ANALYSES, parts
 

@@ -34,9 +34,11 @@ def create(
     data: Dataset | Mapping[str, Any] | None = None,
     split: str = "iid",
     authority: Path | None = None,
+    careful: bool = False,
 ) -> FederationFolder:
     """A new folder; with `data`, every site gets its part of them (or its own frame) to try things
-    out. The authority's key is written to the folder `authority`, or nowhere."""
+    out, under loose rules unless `careful`. The authority's key is written to the folder
+    `authority`, or nowhere."""
     if path.exists() and any(path.iterdir()):
         again = f"feddcd federation up {shlex.quote(str(path))}"
         raise SpecError(
@@ -44,7 +46,10 @@ def create(
         )
     _check_sites(sites)
     with owner_only():
-        return _create(FederationFolder(path), sites, config, data, split, authority)
+        folder = _create(FederationFolder(path), sites, config, data, split, authority)
+        for name in sites if data is not None and not careful else ():  # a trial
+            (folder.site(name) / POLICY).write_text(loose_text())
+        return folder
 
 
 def _create(
@@ -57,8 +62,6 @@ def _create(
     _new_certificate(folder, keys.Authority.new(config.name), authority)
     for name in sites:
         add_site(folder, name)
-        if data is not None:  # a trial
-            (folder.site(name) / POLICY).write_text(loose_text())
     write_rosters(folder.server, {name: folder.site(name) for name in sites})
     if isinstance(data, Dataset):
         seed, groups = config.spec.seed, data.groups

@@ -40,7 +40,7 @@ def want(folder: FederationFolder, name: str, text: str) -> FederationFolder:
         if fresh:
             shutil.rmtree(made.results)
         raise
-    _note(made, "wanted")
+    note_state(made, "wanted")
     return made
 
 
@@ -84,17 +84,17 @@ class EventTail:
 
 def _run(study: FederationFolder, group: Group, watch: Callable[[Event], None]) -> None:
     watch({"event": "study", "study": study.study})
-    _note(study, "running")
+    note_state(study, "running")
     try:
         last = Supervisor(study, group, watch, 0).to_the_end()
         if study.config().plan is None:
             write_run(study)
-        _note(study, "done", converged=last.get("converged", True))
+        note_state(study, "done", converged=last.get("converged", True))
         watch({"event": "study done", "study": study.study})
     except (Failed, FlowerError, SpecError) as error:
         if [event["event"] for _, event in study.read_events()][-1:] != ["failed"]:
             note_stopped(study)  # its program died before it could
-        _note(study, "failed", reason=str(error))
+        note_state(study, "failed", reason=str(error))
         watch({"event": "study failed", "study": study.study, "reason": str(error)})
     finally:
         with suppress(KeyError):
@@ -118,5 +118,5 @@ def _mend(
     register(folder)
 
 
-def _note(study: FederationFolder, state: str, **more: Any) -> None:
+def note_state(study: FederationFolder, state: str, **more: Any) -> None:
     study.save(study.results / STATE, {"state": state, "time": round(time.time(), 3), **more})

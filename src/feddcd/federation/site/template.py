@@ -9,6 +9,10 @@ SAID = (
     "`loose` from it"
 )
 
+CAREFUL = (
+    "has the careful rules, as at real sites: the sites wait for approvals, and can refuse a job"
+)
+
 
 def template() -> str:
     """The careful policy.toml: it sets nothing, and explains each setting."""

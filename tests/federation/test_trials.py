@@ -1,0 +1,104 @@
+"""A trial on one machine: careful rules, what waits at which site, and a second job."""
+
+import dataclasses
+import json
+
+import pandas as pd
+import pytest
+import tomli_w
+from typer.testing import CliRunner
+
+from feddcd import _files as files
+from feddcd._errors import SpecError, Stalled
+from feddcd.analysis._describe_plan import DescribePlan
+from feddcd.cli import _federation, _simulate, _tables
+from feddcd.cli._simulate import Trial, simulate_command
+from feddcd.cli.app import app
+from feddcd.federation.config import Config
+from feddcd.federation.coordinator import _tables as tables
+from feddcd.federation.machine.init import create
+from feddcd.federation.machine.serving import state_of
+from feddcd.federation.site import approval
+from feddcd.federation.site.approval import approve, waiting
+from feddcd.federation.site.policy import LOOSE, Policy, load_policy
+
+SITES = ("east", "north", "south")
+PLAN = DescribePlan(["age", "ward"])
+
+
+@pytest.fixture
+def said(monkeypatch):
+    """What is printed, and no time to wait."""
+    monkeypatch.setattr(tables, "PAUSE_S", 0.01)
+    monkeypatch.setattr(approval, "FIRST_S", 0.001)
+    monkeypatch.setattr(files, "_flush", lambda handle: None)
+    lines = []
+    for module in (_simulate, _federation, _tables):
+        monkeypatch.setattr(module, "say", lambda line, **how: lines.append(line))
+    return lines
+
+
+def made(path, careful):
+    d = pd.DataFrame({"age": [float(20 + i % 40) for i in range(120)], "ward": ["a", "b"] * 60})
+    config = Config("t", plan=PLAN, patience=0.05)
+    return create(path / "fed", list(SITES), config, data=dict.fromkeys(SITES, d), careful=careful)
+
+
+def test_a_trial_under_careful_rules_says_who_waits_for_what(tmp_path, monkeypatch, said):
+    monkeypatch.chdir(tmp_path)
+    home = made(tmp_path, careful=True)
+    assert load_policy(home.site("north") / "policy.toml") == Policy()
+    with pytest.raises(Stalled):
+        simulate_command(home.path, Trial())
+    (id,) = waiting(home.site("north"))
+    at = said.index(
+        "north waits: a person has to decide about a question for names and levels of columns"
+    )
+    assert said[at + 1 : at + 4] == [
+        "  read: feddcd federation approve fed/sites/north",
+        f"  approve: feddcd federation approve fed/sites/north {id[:8]}",
+        f"  deny: feddcd federation deny fed/sites/north {id[:8]}",
+    ]
+    assert sum("This command waits for 0.05 s" in line for line in said) == 1
+    assert not any("SITE_DIR" in line for line in said if "waits" in line)
+    for site in SITES:
+        approve(home.site(site), *waiting(home.site(site)))
+    del said[:]
+    with pytest.raises(Stalled):
+        simulate_command(home.path, Trial())
+    assert "south waits: a person has to decide about this job" in said
+
+
+def test_a_second_job_over_the_same_sites(tmp_path, said):
+    home = made(tmp_path, careful=False)
+    assert load_policy(home.site("north") / "policy.toml") == LOOSE
+    simulate_command(home.path, Trial())
+    assert said[-1].startswith("next: another job over the same sites: feddcd federation simulate ")
+    assert said[-1].endswith(" --job FILE")
+    job = tmp_path / "by ward.toml"
+    other = dataclasses.replace(PLAN, columns=["age"], by="ward").to_dict()
+    job.write_text(tomli_w.dumps({"describe": other}))
+    simulate_command(home.path, Trial(), job)
+    study = home.of_study("by-ward")
+    assert (study.results / "describe" / "table1.csv").exists()
+    assert (home.server / "describe" / "table1.csv").exists()
+    assert state_of(study)["state"] == "done"  # so `serve` does not run it again
+    events = (study.results / "events.jsonl").read_text().splitlines()
+    assert json.loads(events[-1])["event"] == "finished"
+    with pytest.raises(SpecError, match="it needs --job FILE"):
+        simulate_command(home.path, Trial(), None, "other")
+
+
+@pytest.mark.parametrize(
+    ("more", "told"), [((), "allows almost everything"), (("--careful",), "has the careful rules")]
+)
+def test_the_next_command_of_a_trial_is_said(more, told, tmp_path):
+    (tmp_path / "d.csv").write_text("age,site\n" + "".join(f"{i},s{i % 3}\n" for i in range(9)))
+    (tmp_path / "job.toml").write_text('[describe]\ncolumns = ["age"]\n')
+    words = ["init", str(tmp_path / "fed"), "--job", str(tmp_path / "job.toml")]
+    words += ["--data", str(tmp_path / "d.csv"), "--group", "site", *more]
+    done = CliRunner().invoke(app, ["federation", *words])
+    assert done.exit_code == 0, done.output
+    assert told in " ".join(done.output.split())
+    assert "next: feddcd federation simulate" in done.output
+    assert "federation up" not in done.output
