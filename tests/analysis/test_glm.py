@@ -1,5 +1,6 @@
 """The federated table is that of the pooled rows: statsmodels and scikit-learn say what it is."""
 
+import dataclasses
 import os
 import warnings
 from functools import cache
@@ -332,6 +333,12 @@ def test_summary_says_what_was_done():
     X, ys, site, _ = synthetic()
     model = FederatedGLM().fit(X, ys["binomial"], groups=site)
     text = model.summary()
+    assert (
+        dataclasses.replace(model.result_, answers="sum", n_dropped=0).rows_dropped == "none or few"
+    )
+    assert (
+        dataclasses.replace(model.result_, answers="sum", n_dropped=7).rows_dropped == "at least 7"
+    )
     for words in ("std err", "P>|z|", "Intercept", "Rows dropped", "Null deviance", "AIC"):
         assert words in text
     cost = f"{model.n_exchanges_} exchanges with 4 sites, {model.n_uploads_} uploads"

@@ -3,6 +3,7 @@
 import dataclasses
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import feddcd
@@ -11,6 +12,7 @@ from feddcd.analysis._describe import Describe
 from feddcd.analysis._describe_plan import DescribePlan
 from feddcd.analysis.protocol import arrays
 from feddcd.federation.coordinator._ending import broken_off
+from feddcd.federation.site._words import describe_job
 from feddcd.federation.site.policy import Policy, Ruled
 from feddcd.federation.site.rules import check_answer, check_columns
 from feddcd.federation.site.told import REFUSED
@@ -109,3 +111,32 @@ def test_the_coordinator_reads_of_the_way_out_whatever_the_reason_is():
     refused = {"north": f"north: {REFUSED}"}
     assert "--median COLUMN" in str(broken_off(["east"], refused, plan=PLAN))
     assert "--median" not in str(broken_off(["east"], refused))
+
+
+def test_the_person_who_decides_reads_true_numbers():
+    plan = dataclasses.replace(PLAN, complete=["bmi"])
+    analysis, rows = rows_of(patients(), plan)
+    assert (rows.n, rows.dropped) == (106, 14)  # 14 rows have no bmi
+    told = describe_job(rows, analysis.columns_of(rows), "sum", plan.max_exchanges, ["a", "b"])
+    assert "  rows: 106; 14 more rows are left out, because a value is missing" in told
+    assert "  exchanges: at most 9" in told
+    assert dataclasses.replace(PLAN, quantiles="none").max_exchanges == 3
+    _, whole = rows_of(patients(), PLAN)
+    told = describe_job(whole, {}, "sum", 9, ["a", "b"])
+    assert "  rows: 120; no row is left out because of a missing value" in told
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-300, 1e100])
+def test_no_description_takes_more_exchanges(scale):
+    x = np.random.default_rng(0).normal(size=60) * scale
+    plan = DescribePlan(["x"], quantiles="exact")
+    result = feddcd.describe(pd.DataFrame({"x": x}), ["x"])
+    assert result.n_exchanges <= plan.max_exchanges
+
+
+def test_a_table_says_how_many_rows_lack_a_value():
+    result = feddcd.describe(patients(), ["age"])
+    told = dataclasses.replace(result, plan=dataclasses.replace(result.plan, complete=["bmi"]))
+    told = told.with_sites({"a": 14}, {})
+    assert "The table leaves out 14 rows without a value in bmi." in told.summary()
+    assert "leaves out" not in result.with_sites({"a": 0}, {}).summary()

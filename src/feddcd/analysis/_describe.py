@@ -126,11 +126,13 @@ class Describe:
     def rows(
         self, table: pd.DataFrame, plan: DescribePlan, cohort: Agreement, site: str
     ) -> SiteRows:
-        frame, places = whole_rows(as_frame(table, need_names=True), plan.complete)
+        whole = as_frame(table, need_names=True)
+        frame, places = whole_rows(whole, plan.complete)
         data = rows_of(frame, plan, shape_of(plan, cohort))
         levels = {name: counts(frame[name]) for name in cohort.levels}
         used = self.columns(plan, list(frame.columns))
-        return SiteRows(plan, data, len(frame), columns=used, levels=levels, places=places)
+        left = len(whole) - len(frame)
+        return SiteRows(plan, data, len(frame), left, columns=used, levels=levels, places=places)
 
     def guarded(self, rows: SiteRows, k: int) -> SiteRows:
         """Small levels are no reason to refuse then: their counts do not leave."""

@@ -105,6 +105,12 @@ class DescribePlan:
         known = {name: e.range for name, e in entries.items() if e.type in ("number", "integer")}
         return {name: limits for name, limits in known.items() if limits is not None}
 
+    @property
+    def max_exchanges(self) -> int:
+        """Counts, sums and sums about means; a range of 2^64 keys is one key after eight exchanges
+        in 256 parts, and the first of them is that of the sums."""
+        return 3 if self.quantiles == "none" else 9
+
     def to_dict(self) -> dict[str, Any]:
         """Without what is not set; it names its analysis."""
         values = {k: v for k, v in dataclasses.asdict(self).items() if v is not None and v != {}}

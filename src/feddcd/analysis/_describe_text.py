@@ -104,6 +104,10 @@ def notes(result: DescribeResult) -> list[str]:
     if result.table.levels:
         found.append("Percentages are of the rows without a missing value.")
     careful, left = result.careful
+    if result.n_dropped:
+        some = f"{'at least ' if careful else ''}{plural(result.n_dropped, 'row')}"
+        lack = " or ".join(map(printable, plan.complete))
+        found.append(f"The table leaves out {some} without a value in {lack}.")
     if careful and result.table.numbers:
         told = "like values are joined at each site, so they are off by a few rows"
         found.append(f"In quantiles and histograms {told}.")

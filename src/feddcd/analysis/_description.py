@@ -151,8 +151,7 @@ class DescribeResult:
     n_rows: int
     n_sites: int
     history: pd.DataFrame
-    # sites that say nothing of few rows; those that left such rows out, or count them as missing
-    careful: tuple[int, int] = (0, 0)
+    careful: tuple[int, int] = (0, 0)  # sites that tell nothing of few rows; that changed some
     n_dropped: int = 0
     refused: Mapping[str, str] = field(default_factory=dict)
     apart: bool = False  # a coordinator read each site's answers
@@ -164,7 +163,8 @@ class DescribeResult:
     def with_sites(
         self, dropped: Mapping[str, int], refused: Mapping[str, str], apart: bool = False
     ) -> "DescribeResult":
-        return dataclasses.replace(self, refused=dict(refused), apart=apart)
+        left = sum(dropped.values())
+        return dataclasses.replace(self, n_dropped=left, refused=dict(refused), apart=apart)
 
     def facts(self) -> dict[str, Any]:
         return {"converged": True, "rows": self.n_rows}

@@ -224,6 +224,12 @@ class TableResult:
         """Words before the rows that were left out: in sums a site does not tell a small number."""
         return "at least " if self.answers == "sum" else ""
 
+    @property
+    def rows_dropped(self) -> str:
+        if self.answers == "sum" and not self.n_dropped:
+            return "none or few"
+        return f"{self.least_dropped}{self.n_dropped:,}"
+
     def with_sites(
         self,
         dropped: Mapping[str, int],

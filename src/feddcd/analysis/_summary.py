@@ -87,7 +87,7 @@ def _entered(result: TableResult) -> list[tuple[str, str]]:
     return [
         ("Family", _family(result)),
         ("Rows used", f"{result.n_rows:,}"),
-        ("Rows dropped", f"{result.least_dropped}{result.n_dropped:,}"),
+        ("Rows dropped", result.rows_dropped),
         ("Sites", f"{result.n_sites:,}"),
         ("Covariance", named(result.covariance, result.n_clusters)),
         ("Penalty", "Firth's" if result.firth else _penalty(result.l2)),

@@ -193,7 +193,7 @@ def _facts(fit: TableResult) -> str:
         ("Link", fit.link),
         ("Formula", fit.formula or "all columns as they are"),
         ("Rows used", count(fit.n_rows)),
-        ("Rows dropped", fit.least_dropped + count(fit.n_dropped)),
+        ("Rows dropped", fit.rows_dropped),
         ("Sites", count(fit.n_sites)),
         ("Exchanges", count(fit.n_exchanges)),
         ("Uploads, all sites", count(fit.n_uploads)),

@@ -55,12 +55,19 @@ def describe_job(
     return [
         ASKS,
         *_asked(rows.plan, rows.columns),
-        f"  rows: {rows.n}; {rows.dropped} more are left out, because a value is missing",
+        f"  rows: {rows.n}; {_left_out(rows)}",
         f"  smallest cell of categories: {'there is none' if cell is None else f'{cell} rows'}",
         f"  exchanges: at most {exchanges}",
         f"  what leaves: {_leaves(columns, rows.plan)}; {sums}",
         _who(sites),
     ]
+
+
+def _left_out(rows: SiteRows) -> str:
+    if not rows.dropped:
+        return "no row is left out because of a missing value"
+    are = "is" if rows.dropped == 1 else "are"
+    return f"{plural(rows.dropped, 'more row')} {are} left out, because a value is missing"
 
 
 def notes(doubts: Sequence[str]) -> list[str]:
