@@ -34,7 +34,7 @@ from feddcd.cli.app import app
 from feddcd.federation.enrolment import site
 from feddcd.federation.enrolment.desk import Desk
 from feddcd.federation.folder import FederationFolder
-from feddcd.federation.site.disclosure import REVEALS
+from feddcd.federation.site._disclosure import REVEALS
 from feddcd.federation.site.policy import Policy, methods
 from slices import sliced
 

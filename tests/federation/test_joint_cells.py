@@ -16,9 +16,9 @@ from feddcd.analysis.registry import ANALYSES
 from feddcd.federation import wire
 from feddcd.federation.site import answer as site
 from feddcd.federation.site._again import check_joint
+from feddcd.federation.site._disclosure import Release
 from feddcd.federation.site._job_rules import JobRules
 from feddcd.federation.site.approval import waiting, words_of
-from feddcd.federation.site.disclosure import Release
 from feddcd.federation.site.policy import Outgoing, Policy, Ruled
 from feddcd.federation.site.told import REFUSED
 from site_world import asked as ask

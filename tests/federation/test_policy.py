@@ -21,12 +21,12 @@ from disks import FAULTS, Crash, FailingDisk, QuickDisk
 from feddcd._errors import LogError, PolicyError, Refused, SpecError
 from feddcd._files import Disk, lock_file
 from feddcd.algorithms import ALGORITHMS
+from feddcd.federation.site import _disclosure as outgoing
 from feddcd.federation.site import _methods, approval, template
-from feddcd.federation.site import disclosure as outgoing
 from feddcd.federation.site import log as outlog
 from feddcd.federation.site import policy as rules
+from feddcd.federation.site._disclosure import Outgoing, Release
 from feddcd.federation.site.approval import Waits, approve, deny, waiting
-from feddcd.federation.site.disclosure import Outgoing, Release
 from feddcd.federation.site.log import LOG, verify_log
 from feddcd.federation.site.policy import (
     FILE,

@@ -517,7 +517,7 @@ def test_a_person_reads_who_asks_and_what_for(asked):
     done = CliRunner().invoke(app, ["federation", "status", str(asked / "north"), id[:8]])
     assert f"{id[:8]}: waits for your decision" in done.output
     done = CliRunner().invoke(app, ["federation", "outgoing", str(asked / "north"), id[:8]])
-    assert f"WAITS    {id[:8]} this job" in done.output
+    assert f"WAITS    this job waits for a person at this site ({id[:8]})" in done.output
     assert "SIGNED" not in done.output, "lines of this job alone"
 
 

@@ -22,12 +22,15 @@ from feddcd.federation.coordinator._offers import absent
 from feddcd.federation.folder import FederationFolder, load_place
 from feddcd.federation.site import _masked
 from feddcd.federation.site import told as words
+from feddcd.federation.site._disclosure import Outgoing, describe, record
 from feddcd.federation.site._roles import _check_constants
 from feddcd.federation.site._words import describe_job, notes
 from feddcd.federation.site.approval import Asker, Waits, approve, deny, require, waiting
-from feddcd.federation.site.disclosure import Outgoing, describe, record, told
+from feddcd.federation.site.log import LOG
+from feddcd.federation.site.log_words import told
 from feddcd.federation.site.policy import Policy, Ruled, not_allowed
 from feddcd.federation.site.rules import check_answer
+from feddcd.federation.status import log_of
 from feddcd.formula._parse import parse
 from feddcd.runs.spec import Spec
 
@@ -136,9 +139,41 @@ def test_after_a_denial_the_coordinator_reads_what_happened_and_what_to_do(monke
 
 def test_signed_messages_are_told_in_words():
     line = {"job": "ab" * 16, "exchange": 3, "sha256": "00"}
-    assert told(line) == "SIGNED   exchange 3 of job abababab: a masked answer"
+    masked = "masked, so others can read only the sum over all sites"
+    assert told(line) == f"SIGNED   answer 3 of job abababab: {masked}"
     assert "the same bytes" in told(line | {"again": "00"})
-    assert "a random number and a signature" in told(line | {"digest": "00"})
+    assert "it sent a random number and no data" in told(line | {"digest": "00"})
+
+
+def test_the_log_is_written_for_who_answers_for_the_data():
+    """No word of a method, no name of a rule alone, and `LEFT` where an answer left."""
+    out = Outgoing("parts", "describe", ("age", "crp"), 298, 23, {}, {}, 3, {})
+    sums = "sums of columns, and counts of rows in ranges of values"
+    line = f"{sums} (columns: age and crp), from 298 rows, for a result over 3 sites"
+    assert told(record(out, b"")) == f"LEFT     {line}"
+    first = record(out._replace(kind="moments", arrays={"support": np.ones(1)}), b"")
+    assert told(first).startswith("LEFT     the number of rows, and how many rows are left out, ")
+    why = {"refused": words.REFUSED, "rule": "dominance", "why": "few rows give most of a sum"}
+    assert told(why) == (
+        "REFUSED  a question, by the rule dominance: few rows give most of a sum. This reason "
+        "stays at this site."
+    )
+    assert told({"approved": "ab" * 16}) == "APPROVED a person at this site approved abababab"
+    waits = {"waits": "ab" * 16, "what": "this job"}
+    assert told(waits) == "WAITS    this job waits for a person at this site (abababab)"
+
+
+def test_the_counts_of_the_status_are_those_of_its_list(tmp_path):
+    entries = [
+        {"waits": "ab" * 16, "what": "this job"}, {"approved": "ab" * 16},
+        {"job": "ab" * 16, "exchange": -1, "digest": "ab" * 32},
+        {"kind": "counts", "columns": ["age"], "rows": 9, "sites": 3, "arrays": {}},
+        {"job": "ab" * 16, "exchange": 1, "sha256": "00"},
+    ]  # fmt: skip
+    (tmp_path / LOG).write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    left, refused, last = log_of(tmp_path)
+    assert (left, refused) == (1, 0)
+    assert sum("  LEFT  " in line for line in last) == left
 
 
 class FakeLocks(types.ModuleType):
@@ -202,7 +237,7 @@ def test_counts_behind_names_stay_and_are_told_as_such():
     line = record(out, b"")
     assert line["levels"] == {"sex": ["f", "m"]}
     assert line["not sent"]["levels"] == {"sex": {"f": 63, "m": 67}}
-    assert told(line) == "LEFT     names and levels of 1 column"
+    assert told(line) == "LEFT     the names and categories of 1 column: sex"
 
 
 def test_a_table_names_every_invited_site_that_it_lacks():

@@ -73,6 +73,7 @@ def test_a_second_job_over_the_same_sites(tmp_path, said):
     home = made(tmp_path, careful=False)
     assert load_policy(home.site("north") / "policy.toml") == LOOSE
     simulate_command(home.path, Trial())
+    assert "exchange 1: 3 of 3 sites answered" in said
     assert said[-1].startswith("next: another job over the same sites: feddcd federation simulate ")
     assert said[-1].endswith(" --job FILE")
     job = tmp_path / "by ward.toml"

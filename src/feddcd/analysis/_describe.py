@@ -228,7 +228,8 @@ class Describe:
         *,
         summed: bool = False,
     ) -> Talk:
-        shape, line = shape_of(plan, cohort), Line([ALL] if summed else list(cohort.sites), watch)
+        sites, shape = list(cohort.sites), shape_of(plan, cohort)
+        line = Line([ALL], watch, len(sites)) if summed else Line(sites, watch)
         first = yield from line.ask(DescribeQuestion(counts=True))
         known = CellCounts.of(first.of("n"), first.of("present"), first.of("levels"), shape)
         seen = visible(known, plan.least)

@@ -42,8 +42,9 @@ class PooledAnswers(NamedTuple):
 class Line:
     """Asks until every site has answered, and notes what it took."""
 
-    def __init__(self, sites: list[str], watch: Watch):
-        self.sites, self.watch = sites, watch
+    def __init__(self, sites: list[str], watch: Watch, behind: int = 1):
+        """`behind` are the sites whose answers come as one sum."""
+        self.sites, self.watch, self.behind = sites, watch, behind
         self.rows: list[dict[str, Any]] = []
 
     def ask(
@@ -57,18 +58,19 @@ class Line:
             for site, blocks in got.items():
                 _check_sizes(site, blocks, question)
             answers |= got
-            self._note(question, len(missing), got)
+            self._note(question, len(missing) * self.behind, got)
         return PooledAnswers({site: answers[site] for site in self.sites})
 
     def _note(self, question: DescribeQuestion, asked: int, got: Mapping[str, Blocks]) -> None:
         before = self.rows[-1] if self.rows else {"uploads": 0, "bytes_up": 0, "bytes_down": 0}
         size = lambda parts: sum(array.nbytes for array in arrays(parts).values())
+        answered = len(got) * self.behind
         row = {
             "exchange": len(self.rows) + 1,
             "asked": asked,
-            "answered": len(got),
-            "uploads": before["uploads"] + len(got),
-            "bytes_up": before["bytes_up"] + sum(map(size, got.values())),
+            "answered": answered,
+            "uploads": before["uploads"] + answered,
+            "bytes_up": before["bytes_up"] + sum(map(size, got.values())) * self.behind,
             "bytes_down": before["bytes_down"] + asked * size(question),
         }
         self.rows.append(row)

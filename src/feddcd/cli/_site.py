@@ -21,9 +21,9 @@ from ..federation.site.approval import (
     waiting,
     words_of,
 )
-from ..federation.site.disclosure import told
 from ..federation.site.ended import ended_studies
 from ..federation.site.log import LOG, append, verify_log
+from ..federation.site.log_words import told
 from ..federation.site.memory import Memory
 from ..federation.site.policy import FILE, load_policy
 from ..federation.site.rules import budget_lines

@@ -22,9 +22,9 @@ from .machine.programs import connected, is_up
 from .machine.serving import state_of
 from .roster import load_roster
 from .site.approval import SHORT, about_waiting, waiting
-from .site.disclosure import told
 from .site.ended import ended_studies
 from .site.log import LOG
+from .site.log_words import told
 
 UNKNOWN = "does not know the key"  # as a node says before it is confirmed
 UNREADABLE = "invitation cannot be read"

@@ -12,12 +12,12 @@ from ...durable.codec import unpack
 from ...sums.job import Job
 from ..following import FollowedJob
 from ._again import check_changes, check_joint, check_steep, once
+from ._disclosure import Outgoing, Release
 from ._earlier import earlier_jobs, groups_before, keep_question
 from ._job_file import JobFile
 from ._overlaps import as_told
 from ._own_table import table_of
 from ._tables import facts_of, judged_rows, memory_of, rows_of
-from .disclosure import Outgoing, Release
 from .policy import Ruled, limit
 from .rules import check_answer, check_counts, first_counts, hides_cells
 

@@ -35,10 +35,10 @@ from ...sums.roster import Roster
 from ..following import FollowedJob, counts_layout, version
 from ..roster import load_keys, load_roster
 from ..wire import Envelope, pack_message
+from ._disclosure import Release
 from ._job_file import FOLDER, NONCE, FoundedJob, HeldAnswer, JobFile
 from ._job_parts import bytes_of, check_only, hex_of, id_of, nonces_of, text_of
 from ._job_rules import JobRules
-from .disclosure import Release
 from .log import lock
 from .policy import Ruled
 from .told import REFUSED

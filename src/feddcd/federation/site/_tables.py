@@ -21,6 +21,7 @@ from ...data.conform import CodebookError
 from ...data.frames import Frame
 from ..wire import Envelope
 from ._again import check_joint, check_steep
+from ._disclosure import Outgoing, Release
 from ._earlier import earlier_jobs, keep_question
 from ._foreseen import foreseen
 from ._identity import known_rows
@@ -38,7 +39,6 @@ from ._own_table import (
 from ._roles import own_codebook
 from ._words import against, describe_job, describe_offer, describe_plan, describe_refused, notes
 from .approval import ID_LENGTH, Asker, asks_first, held, require
-from .disclosure import Outgoing, Release
 from .memory import Memory
 from .policy import Check, Policy, Ruled, limit
 from .rules import (

@@ -28,8 +28,8 @@ from ...data.frames import PLAIN, Reading
 from .. import wire
 from ..about import take_about
 from ..wire import REGRESSION, Envelope, Hello, Refusal, Welcome
+from ._disclosure import Release
 from .approval import Asker, Waits, check_running
-from .disclosure import Release
 from .ended import goes_on, keep_ended
 from .policy import Outgoing
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from ..._errors import Refused
 from ..._files import Disk
-from ..._text import listed, plural
-from .approval import ID_LENGTH, NOBODY, SHORT, Asker, Waits, require
+from ..._text import listed
+from .approval import ID_LENGTH, NOBODY, Asker, Waits, require
 from .log import append, hash_of
 from .policy import (
     FILE,
@@ -91,41 +91,6 @@ def record(outgoing: Outgoing, question: bytes) -> dict[str, Any]:
         plain["not sent"] = {"classes": _plain(outgoing.classes), "levels": counts}
     plain["arrays"] = {name: _fingerprint(array) for name, array in outgoing.arrays.items()}
     return plain | {"question": hashlib.sha256(question).hexdigest()}
-
-
-def told(entry: Mapping[str, Any]) -> str:
-    """A line of the log, for a person."""
-    about = f"{entry.get('kind', 'message')}" + (f" by {m}" if (m := entry.get("method")) else "")
-    if "refused" in entry:
-        why = f"; rule {entry['rule']}: {entry['why']}" if "why" in entry else ""
-        return f"REFUSED  {about}: {entry['refused']}{why}"
-    for word in ("waits", "approved", "denied", "dropped"):
-        if word in entry:
-            return f"{word.upper():8} {entry[word][:SHORT]} {entry.get('what', '')}".rstrip()
-    if "ended" in entry:
-        return f"ENDED    study {entry['ended']} {entry.get('how', '')}".rstrip()
-    if "paused" in entry:
-        return "PAUSED" if entry["paused"] else "RESUMED"
-    if "roster" in entry:
-        return f"SIGNED   the list of sites: {entry['roster']}"
-    if "result" in entry:
-        return f"CAME     the result of study {entry['result']}"
-    if "withdrawal" in entry:
-        return (
-            f"WITHDRAWAL  {entry['withdrawal']} ({plural(entry['closed'], 'set')} of rows closed)"
-        )
-    if "job" in entry:
-        named = entry.get("name") or entry.get("digest") or entry["job"]
-        number, job = entry.get("exchange"), str(named)[:SHORT]
-        if "digest" in entry:
-            return f"LEFT     this site's part in job {job}: a random number and a signature"
-        again = ", sent again with the same bytes" if "again" in entry else ""
-        what = f"exchange {number}" if number else "the counts"
-        return f"SIGNED   {what} of job {job}: a masked answer{again}"
-    if entry.get("kind") == "columns":
-        return f"LEFT     names and levels of {plural(len(entry.get('columns', ())), 'column')}"
-    size = f"{entry.get('rows', '?')} rows, {entry.get('parameters', '?')} parameters"
-    return f"LEFT     {about}: {size}, sum over {entry.get('sites', '?')} sites"
 
 
 def _plain(counts: Mapping[str, int]) -> dict[str, int]:

@@ -1,0 +1,90 @@
+"""The log of a site in plain words, for a person who answers for the data, not for the method."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..._text import plural, sentence_list
+from .approval import SHORT
+
+SENT = {  # by kind of answer: what the numbers are
+    "counts": "counts of rows by category and by group, and counts of missing values",
+    "means": "sums and sums of squares of columns",
+    "parts": "sums of columns, and counts of rows in ranges of values",
+    "values": "sums of columns, and counts of rows in ranges down to single values",
+    "moments": "sums for a regression model, over all rows of the model",
+    "gradient": "sums for a model: one number for each coefficient",
+    "hessian": "sums for a model: one number for each pair of coefficients",
+    "bins": "counts of rows by prediction",
+    "model": "coefficients of a model that was fitted to the rows of this site",
+}
+ROWS = "the number of rows, and how many rows are left out"
+UNTOLD = "This reason stays at this site"
+
+
+def told(entry: Mapping[str, Any]) -> str:
+    """A line of the log: a word on what happened, and a sentence."""
+    if "refused" in entry:
+        return f"REFUSED  {_refused(entry)}"
+    for word, say in _DECISIONS.items():
+        if word in entry:
+            what = entry.get("what") or "what waited"
+            return f"{word.upper():8} {say.format(id=entry[word][:SHORT], what=what)}"
+    if "ended" in entry:
+        return f"ENDED    study {entry['ended']} {entry.get('how', '')}".rstrip()
+    if "paused" in entry:
+        ends = "RESUMED  the pause has ended, and this site answers again"
+        return "PAUSED   this site answers nothing" if entry["paused"] else ends
+    if "roster" in entry:
+        return f"SIGNED   the list of sites: {entry['roster']}"
+    if "result" in entry:
+        return f"CAME     the result of study {entry['result']}"
+    if "withdrawal" in entry:
+        return (
+            f"WITHDRAWAL  {entry['withdrawal']} ({plural(entry['closed'], 'set')} of rows closed)"
+        )
+    return f"SIGNED   {_signed(entry)}" if "job" in entry else f"LEFT     {_left(entry)}"
+
+
+_DECISIONS = {
+    "waits": "{what} waits for a person at this site ({id})",
+    "approved": "a person at this site approved {id}",
+    "denied": "a person at this site denied {id}",
+    "dropped": "{what} ({id}) was removed before anybody decided, because too many waited",
+}
+
+
+def _refused(entry: Mapping[str, Any]) -> str:
+    """The reason, and whether others hear it."""
+    what = f"a question for {SENT[kind]}" if (kind := entry.get("kind")) in SENT else "a question"
+    if "why" not in entry:
+        return f"{what}: {entry['refused']}"
+    return f"{what}, by the rule {entry['rule']}: {entry['why']}. {UNTOLD}."
+
+
+def _signed(entry: Mapping[str, Any]) -> str:
+    named = entry.get("name") or entry.get("digest") or entry["job"]
+    number, job = entry.get("exchange"), str(named)[:SHORT]
+    if "digest" in entry:
+        return f"this site takes part in job {job}; it sent a random number and no data"
+    again = ", sent again with the same bytes" if "again" in entry else ""
+    what = f"answer {number}" if number else "the counts"
+    return f"{what} of job {job}: masked, so others can read only the sum over all sites{again}"
+
+
+def _left(entry: Mapping[str, Any]) -> str:
+    columns = list(map(str, entry.get("columns", ())))
+    if entry.get("kind") == "columns":
+        return f"the names and categories of {plural(len(columns), 'column')}: {_named(columns)}"
+    counted = "support" in entry.get("arrays", {})  # the first exchange of sums
+    what = ROWS if counted else SENT.get(entry.get("kind", ""), f"{entry.get('kind', 'a message')}")
+    about = f" (columns: {_named(columns)})" if columns and not counted else ""
+    rows, sites = entry.get("rows", 0), entry.get("sites", 0)
+    of = f", for a result over {sites} sites" if sites else ""
+    return f"{what}{about}, from {plural(int(rows), 'row')}{of}"
+
+
+def _named(columns: list[str], most: int = 8) -> str:
+    if not columns:
+        return "none"
+    more = len(columns) - most
+    return sentence_list([*columns[:most], f"{more} more"] if more > 0 else columns)
