@@ -547,8 +547,22 @@ def test_a_site_that_was_let_in_before_need_not_be_confirmed(asked, monkeypatch)
     _serving._show_link(asked / "north", "h:1", ("", ""))
     assert "the coordinator knew this site before" in lines[-1]
     (asked / "north" / "roster.json").unlink()
-    _serving._show_link(asked / "north", "h:1", ("", ""))
-    assert "until the person at the coordinator confirms it" in lines[-1]
+    del lines[:]
+    (asked / "north" / "enrolled.json").write_text('{"words": "a b c d e f"}')
+    held = _serving._show_link(asked / "north", "h:1", ("", ""), "north")
+    assert lines == [
+        "north waits: the person at the coordinator (h:1) has not confirmed this site yet",
+        "  call this person, and compare these six words: a b c d e f",
+        "  after that, the person at the coordinator gives: feddcd federation confirm DIR north",
+        "  leave this command running: the site connects by itself when it is confirmed",
+    ]
+    for state in ("connecting", "down"):  # it asks anew, and has said what it waits for
+        LinkState(asked / "north", "h:1").tell(state, "")
+        held = _serving._show_link(asked / "north", "h:1", held, "north")
+    assert len(lines) == 4
+    LinkState(asked / "north", "h:1").tell("connected", "")
+    _serving._show_link(asked / "north", "h:1", held, "north")
+    assert lines[4:] == ["connected to h:1"]
 
 
 def test_who_was_away_hears_of_an_end_with_the_next_study(folder):

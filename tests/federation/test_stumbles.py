@@ -117,6 +117,16 @@ def test_what_to_weigh_stands_just_before_the_commands_to_decide(tmp_path, monke
     assert no.startswith("  deny: feddcd federation deny ")
 
 
+def test_where_nothing_waits_a_job_may_still_come(tmp_path, monkeypatch):
+    (tmp_path / "site.toml").write_text("")
+    said = []
+    monkeypatch.setattr(_site, "say", said.append)
+    _site.approve_command(tmp_path, [])
+    (line,) = said
+    assert line.startswith("nothing waits for your decision now.")
+    assert "A job may still come: then give this command again" in line
+
+
 def test_after_a_denial_the_coordinator_reads_what_happened_and_what_to_do(monkeypatch):
     refused = {"north": f"north: {words.REFUSED}"}
     few, begun = (str(broken_off(left, refused)) for left in (["east"], ["east", "south", "west"]))

@@ -15,6 +15,7 @@ from .._settings import read_toml
 from .._text import printable
 from ..federation.about import check_purpose
 from ..federation.enrolment.invitation import when
+from ..federation.enrolment.site import enrolment_words
 from ..federation.folder import FederationFolder, load_address, load_limits, load_place
 from ..federation.machine.link_state import hangs, link_of
 from ..federation.machine.processes import Group
@@ -31,6 +32,11 @@ from ._tables import load_job, show_event, show_table
 from ._terminal import say
 
 ENDS = ("done", "failed")
+WAITS_FOR_CONFIRM = "waits for confirm"
+KNOWN_BEFORE = (
+    "the coordinator knew this site before. Perhaps the coordinator just started; this site tries "
+    "again"
+)
 
 
 def serve_command(path: Path) -> None:
@@ -98,11 +104,13 @@ def site_command(path: Path) -> None:
             say(f"{place.client}: the logs of this site are in {place.folder}")
             group.start(node(place.folder))
             while True:
-                shown_state = _show_link(place.folder, address, shown_state)
+                shown_state = _show_link(place.folder, address, shown_state, place.client)
                 news = show_news(place.folder, news)
                 for name in group.dead():
-                    say(f"this site is not connected: {_last_error(group, name)}")
-                    say(f"this site tries again in {REST_S:g} s")
+                    why = _last_error(group, name)
+                    if not _is_new(place.folder, why):  # else it was said what is waited for
+                        say(f"this site is not connected: {why}")
+                        say(f"this site tries again in {REST_S:g} s")
                     time.sleep(REST_S)
                     group.again(name)
                 if hangs(link_of(place.folder), longest):
@@ -120,29 +128,43 @@ def site_command(path: Path) -> None:
             group.end()
 
 
-def _show_link(folder: Path, address: str, before: tuple[str, str]) -> tuple[str, str]:
-    """A line when it changes."""
+def _show_link(
+    folder: Path, address: str, before: tuple[str, str], site: str = "SITE"
+) -> tuple[str, str]:
+    """A line when it changes; what a new site waits for is said once."""
     held = link_of(folder)
     now = "connected" if held["state"] == "answering" else held["state"], str(held["why"])
-    if now != before and now[0] in ("connecting", "connected"):
+    new = _is_new(folder, now[1])
+    if new:
+        now = WAITS_FOR_CONFIRM, ""
+    again = now in (("connecting", ""), ("down", ""))  # it asks anew
+    if now == before or (before[0] == WAITS_FOR_CONFIRM and again):
+        return before
+    if new:
+        for line in _unconfirmed(folder, address, site):
+            say(line)
+    elif now[0] in ("connecting", "connected"):
         to = f"{now[0]} {'to' if now[0] == 'connected' else 'with'} {address}"
         say(f"{to}: {now[1]}" if now[1] else to)
         if UNKNOWN in now[1]:
-            say(f"  {_hint(folder)}")
+            say(f"  {KNOWN_BEFORE}")
     return now
 
 
-def _hint(folder: Path) -> str:
-    """Why a coordinator may not know a key: nobody who was let in before has to be confirmed."""
-    if (folder / ROSTER).exists():
-        return (
-            "the coordinator knew this site before. Perhaps the coordinator just started; "
-            "this site tries again"
-        )
-    return (
-        "a new site waits until the person at the coordinator confirms it, with: feddcd "
-        "federation confirm DIR SITE"
-    )
+def _is_new(folder: Path, why: str) -> bool:
+    """Whether nobody has confirmed this site yet: who was let in before has a list of sites."""
+    return UNKNOWN in why and not (folder / ROSTER).exists()
+
+
+def _unconfirmed(folder: Path, address: str, site: str) -> list[str]:
+    words = enrolment_words(folder)
+    lines = [
+        f"{site} waits: the person at the coordinator ({address}) has not confirmed this site yet",
+        f"  call this person, and compare these six words: {words}" if words else "",
+        f"  after that, the person at the coordinator gives: feddcd federation confirm DIR {site}",
+        "  leave this command running: the site connects by itself when it is confirmed",
+    ]
+    return [line for line in lines if line]
 
 
 def known_news(folder: Path) -> set[str]:

@@ -118,7 +118,9 @@ def show_waiting(folder: Path) -> None:
     ids = waiting(folder)
     found(waits={id: words_of(folder, id) for id in ids})
     if not ids:
-        say("nothing waits")
+        say(
+            "nothing waits for your decision now. A job may still come: then give this command again"
+        )
     for id in ids:
         mark_read(folder, id)
         file = shown((folder / WAITING / f"{id}.json").resolve())
