@@ -443,7 +443,7 @@ def test_from_one_file_to_a_federation_by_commands(tmp_path):
     (name,) = re.findall(r"^job (\w{8}) of feddcd", said, re.MULTILINE)
     assert f"job {name} of" in do("federation", "verify", "fed", name).output
     log = do("federation", "outgoing", "fed/sites/west", name).output
-    assert log.count(f"exchange 4 of job {name}") == log.count(f"the counts of job {name}") == 1
+    assert log.count(f"answer 4 of job {name}") == log.count(f"the counts of job {name}") == 1
     Path("fed/server/glm/coefficients.csv").write_text(theirs.mul(1.001).to_csv())
     with pytest.raises(Refused, match="does not follow from the proof"):
         do("federation", "verify", "fed")

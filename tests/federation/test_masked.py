@@ -21,7 +21,7 @@ from feddcd.durable.mask_keys import MaskKeys
 from feddcd.federation import sign_up
 from feddcd.federation.config import Config
 from feddcd.federation.coordinator import _tables as tables
-from feddcd.federation.coordinator._ending import NEXT
+from feddcd.federation.coordinator._ending import next_step
 from feddcd.federation.coordinator._masked import _one_form
 from feddcd.federation.coordinator.coordinator import coordinate
 from feddcd.federation.folder import FederationFolder, load_place
@@ -747,7 +747,8 @@ def test_each_who_refused_is_named_whether_a_person_did_or_a_rule(tmp_path, appr
         run(home)
     if approval == "none":  # nobody else has decided yet
         left = "a sum needs at least 3 sites, and only east and north can take part"
-        alone = f"there is no table: {left}. Refused: south: {REFUSED}. {NEXT}"
+        ask = next_step(["south"], events(home, "job")[-1]["job"])
+        alone = f"there is no table: {left}. Refused: south: {REFUSED}. {ask}"
         assert str(found.value) == alone
         assert {event["site"] for event in events(home, "refused")} == {"south"}
     for site in SITES:
@@ -757,7 +758,8 @@ def test_each_who_refused_is_named_whether_a_person_did_or_a_rule(tmp_path, appr
         run(home)
     told = [f"{site}: {REFUSED}" for site in SITES]
     left = "a sum needs at least 3 sites, and no site can take part"
-    assert str(found.value) == f"there is no table: {left}. Refused: {'; '.join(told)}. {NEXT}"
+    ask = next_step(SITES, events(home, "job")[-1]["job"])
+    assert str(found.value) == f"there is no table: {left}. Refused: {'; '.join(told)}. {ask}"
     assert [event["reason"] for event in events(home, "refused")][-3:] == told
     lines = {site: (home.site(site) / "outgoing.jsonl").read_text() for site in SITES}
     last = lambda text: [line for line in text.splitlines() if '"rule"' in line][-1]
@@ -907,6 +909,7 @@ def test_the_table_of_a_study_is_looked_at_as_that_of_a_federation(home, capsys)
     capsys.readouterr()
     verify_command(study)
     said = " ".join(capsys.readouterr().out.split())
+    assert said.startswith("VERIFIED: ")
     assert "these files follow from the proof: history.csv, coeff" in said
     assert "feddcd did not compare these files: better.csv, model.joblib, report.html" in said
     verify_command(study / "proof")
@@ -915,10 +918,13 @@ def test_the_table_of_a_study_is_looked_at_as_that_of_a_federation(home, capsys)
     table.write_text(table.read_text().replace("0.", "7.", 1))
     with pytest.raises(Refused, match=r"coefficients.csv does not follow from the proof"):
         verify_command(study)
+    assert capsys.readouterr().out.startswith("NOT VERIFIED: ")
     plan = (home.path / "federation.toml").read_text().replace("gaussian", "poisson")
     (home.path / "federation.toml").write_text(plan)
     verify_command(home.path)
-    assert "CAREFUL: the proof belongs to another plan" in capsys.readouterr().out
+    first, second, *_ = capsys.readouterr().out.splitlines()
+    assert first.startswith("VERIFIED: ")
+    assert second.startswith("CAREFUL: the proof belongs to another plan")
 
 
 def test_a_proof_that_ends_early_or_late_is_refused(finished):

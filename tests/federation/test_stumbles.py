@@ -13,7 +13,7 @@ import feddcd._files as files
 from feddcd._errors import Refused, SpecError
 from feddcd.analysis.plan import RegressionPlan
 from feddcd.analysis.protocol import SiteRows
-from feddcd.cli import _enrolment, _federation, _site, _tables
+from feddcd.cli import _enrolment, _federation, _serving, _site, _tables
 from feddcd.data.codebook import read_codebook
 from feddcd.federation.config import Config
 from feddcd.federation.coordinator import nodes as _nodes
@@ -30,7 +30,8 @@ from feddcd.federation.site.log import LOG
 from feddcd.federation.site.log_words import told
 from feddcd.federation.site.policy import Policy, Ruled, not_allowed
 from feddcd.federation.site.rules import check_answer
-from feddcd.federation.status import log_of
+from feddcd.federation.status import _next, log_of, study_status
+from feddcd.federation.verify import _same_text
 from feddcd.formula._parse import parse
 from feddcd.runs.spec import Spec
 
@@ -136,8 +137,10 @@ def test_after_a_denial_the_coordinator_reads_what_happened_and_what_to_do(monke
     for text in (few, begun):
         assert text.startswith("there is no table: ")
         assert f"Refused: north: {words.REFUSED}." in text
-        assert "A person there can also approve a job that a person denied before." in text
+        assert "Next: ask the people at north." in text
+        assert "approve a job that a person denied before, with: feddcd federation approve" in text
         assert "Then give the same command again." in text
+    assert "approve SITE_DIR ab8b3a59." in str(broken_off([], refused, None, "ab8b3a59"))
     said = []
     monkeypatch.setattr(_tables, "say", said.append)
     job = {"event": "job", "job": "ab", "sites": ["east", "south", "west"], "without": ["north"]}
@@ -171,6 +174,54 @@ def test_the_log_is_written_for_who_answers_for_the_data():
     assert told({"approved": "ab" * 16}) == "APPROVED a person at this site approved abababab"
     waits = {"waits": "ab" * 16, "what": "this job"}
     assert told(waits) == "WAITS    this job waits for a person at this site (abababab)"
+
+
+def test_a_table_of_the_version_before_still_follows_from_its_proof(tmp_path):
+    now, before = tmp_path / "now.txt", tmp_path / "before.txt"
+    now.write_text("Rows dropped:              none or few  AIC: 3\n")
+    before.write_text("Rows dropped:               at least 0  AIC: 3\n")
+    assert _same_text(before, now)
+    before.write_text("Rows dropped:               at least 7  AIC: 3\n")
+    assert not _same_text(before, now)
+
+
+def test_what_was_denied_is_shown_again_when_it_is_asked_again(tmp_path, monkeypatch):
+    (tmp_path / "site.toml").write_text("")
+    ask = lambda: require(tmp_path, "a" * 32, "this job", {"shown": ["A job asks for sums:"]})
+    with pytest.raises(Waits):
+        ask()
+    deny(tmp_path, "a" * 32)
+    said = []
+    monkeypatch.setattr(_serving, "say", said.append)
+    monkeypatch.setattr(_site, "say", said.append)
+    known = _serving.show_news(tmp_path, _serving.known_news(tmp_path))
+    assert said == []
+    with pytest.raises(Ruled):
+        ask()
+    known = _serving.show_news(tmp_path, known)
+    assert said[0] == "a person here denied this before, and the coordinator asks again: this job"
+    assert said[1] == "  A job asks for sums:"
+    assert said[2].startswith("  approve it now: feddcd federation approve ")
+    assert said[2].endswith(" aaaaaaaa")
+    del said[:]
+    _serving.show_news(tmp_path, known)
+    assert said == []
+    _site.approve_command(tmp_path, [])
+    assert said[1].startswith("aaaaaaaa was denied (this job); to approve it: feddcd federation ")
+
+
+def test_after_a_refusal_the_status_names_the_site_and_the_job(tmp_path):
+    folder = FederationFolder(tmp_path)
+    folder.server.mkdir()
+    events = [{"event": "greeting"}, {"event": "job", "job": "ab8b3a59"}]
+    events += [{"event": "refused", "site": "north", "reason": "north: refused"}]
+    events += [{"event": "failed", "reason": "there is no table"}]
+    folder.events.write_text("".join(json.dumps(event) + "\n" for event in events))
+    held = study_status(folder)
+    assert (held["state"], held["refused"]) == ("failed", ["north"])
+    told = _next(folder, {"sites": [{"site": "north", "state": "x"}], "studies": [held], "open": 0})
+    assert told.startswith("ask the people at north why they refused job ab8b3a59 of study ")
+    assert "feddcd federation approve SITE_DIR ab8b3a59" in told
 
 
 def test_the_counts_of_the_status_are_those_of_its_list(tmp_path):

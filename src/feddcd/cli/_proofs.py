@@ -1,8 +1,10 @@
 """What `feddcd federation roster` and `verify` do where sums are masked."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from .._errors import Refused, SpecError
+from .._errors import FeddcdError, MissingExtra, Refused, SpecError
 from .._files import shown
 from .._text import plural, printable
 from ..federation import sign_up
@@ -13,6 +15,8 @@ from ..sums.proof import JobProof
 from ..sums.roster import Roster
 from ._habits import found
 from ._terminal import say, say_lines
+
+VERIFIED = "VERIFIED"
 
 
 def roster_command(
@@ -70,11 +74,15 @@ def verify_job_command(place: Path | FederationFolder) -> None:
         raise SpecError(
             f"there is no proof at {file}; a job in mode sum writes a proof when it ends"
         )
-    try:
-        proven = verify_proof(JobProof.read(file))
-    except Refused as reason:
-        raise Refused(f"this proof was changed, or is not complete: {reason}") from None
-    compared = [] if isinstance(place, Path) else _check_beside(place, proven)
+    with judged():
+        try:
+            proven = verify_proof(JobProof.read(file))
+        except Refused as reason:
+            raise Refused(f"this proof was changed, or is not complete: {reason}") from None
+        compared, careful = ([], "") if isinstance(place, Path) else _check_beside(place, proven)
+    say(f"{VERIFIED}: signatures, sums, questions, table and certificate are right")
+    if careful:
+        say(careful)
     job, result, found_id = proven.proof.job, proven.result, proven.proof.id.hex()
     found(
         valid=True, job=job.short, id=found_id, version=job.version,
@@ -88,8 +96,8 @@ def verify_job_command(place: Path | FederationFolder) -> None:
         say(f"  {printable(line)}")
     spent = plural(len(proven.proof.exchanges) - 1, "exchange")
     say(
-        f"{spent} for the table and 1 for the counts: signatures, sums, every question, the table "
-        "and its certificate are right"
+        f"feddcd calculated {spent} for the table and 1 for the counts again: signatures, sums, "
+        "every question, the table and its certificate are right"
     )
     if not isinstance(place, Path):
         say(f"these files follow from the proof: {', '.join(compared)}")
@@ -100,15 +108,27 @@ def verify_job_command(place: Path | FederationFolder) -> None:
         say("the table above follows from the proof; feddcd compared no other files")
 
 
-def _check_beside(folder: FederationFolder, proven: Verified) -> list[str]:
+@contextmanager
+def judged() -> Iterator[None]:
+    """What is found wrong is said first in one word; a folder without a proof is not wrong."""
+    try:
+        yield
+    except (SpecError, MissingExtra):
+        raise
+    except FeddcdError:
+        say(f"NOT {VERIFIED}: do not use this result before you know the reason")
+        raise
+
+
+def _check_beside(folder: FederationFolder, proven: Verified) -> tuple[list[str], str]:
+    """The files that follow from the proof, and what a reader should know."""
     if (folder.server / ROSTER).exists():
         check_roster(proven, load_roster(folder.server))
     plan = folder.config().plan
     same = proven.proof.job.plan == plan.to_dict() | {"analysis": plan.analysis}
     found(same_plan=same)
-    if not same:
-        say("CAREFUL: the proof belongs to another plan than the plan that is in this folder now")
-    return check_table(proven, _table_of(folder))
+    other = "CAREFUL: the proof belongs to another plan than the plan that is in this folder now"
+    return check_table(proven, _table_of(folder)), "" if same else other
 
 
 def _table_of(folder: FederationFolder) -> Path:
@@ -121,10 +141,11 @@ def _table_of(folder: FederationFolder) -> Path:
 def verify_training_command(folder: FederationFolder) -> None:
     from ..federation.coordinator.inspect import verify
 
-    seen = verify(folder)
+    with judged():
+        seen = verify(folder)
     found(valid=True, records=seen.records, signed=list(seen.signed), roster=seen.words)
     say(
-        f"all {seen.records} records are right: each follows from the one before, and "
+        f"{VERIFIED}: all {seen.records} records are right: each follows from the one before, and "
         "the sums and the model follow from them"
     )
     there = lambda *names: [name for name in names if (folder.results / name).exists()]

@@ -22,7 +22,14 @@ from ..federation.machine.processes import Group
 from ..federation.machine.programs import POLL_S, REST_S, is_up, node
 from ..federation.machine.serving import EventTail, serve, state_of, want
 from ..federation.roster import ROSTER
-from ..federation.site.approval import LIST, about_waiting, waiting
+from ..federation.site.approval import (
+    LIST,
+    WAITING,
+    about_waiting,
+    denied,
+    waiting,
+    words_of,
+)
 from ..federation.site.ended import ended_studies
 from ..federation.status import UNKNOWN
 from ._federation import terminable
@@ -191,7 +198,23 @@ def show_news(folder: Path, before: set[str]) -> set[str]:
 def _past(folder: Path) -> list[list[str]]:
     found, came = ended_studies(folder), sorted((folder / "results").glob("*"))
     ended = [[f"study {ended.study} {ended.words()} ({when(time)})"] for time, ended in found]
-    return ended + [[f"the result of study {path.name} is here: {path}"] for path in came]
+    results = [[f"the result of study {path.name} is here: {path}"] for path in came]
+    return ended + results + _asked_again(folder)
+
+
+def _asked_again(folder: Path) -> list[list[str]]:
+    """What a person denied, and the coordinator asked for after that."""
+    queue, lines = folder / WAITING, []
+    for id in denied(folder):
+        if (queue / f"{id}.again").exists():
+            asked = when((queue / f"{id}.again").stat().st_mtime)
+            study, what = about_waiting(folder, id)
+            of = f" of study {study}" if study else ""
+            told = f"a person here denied this before, and the coordinator asks again: {what}{of}"
+            question = [f"  {printable(line)}" for line in words_of(folder, id)]
+            yes = decision_lines(folder, id)[0].replace("approve:", "approve it now:", 1)
+            lines.append([told, *question, yes, f"  it was asked at {asked}, and refused again"])
+    return lines
 
 
 def _last_error(group: Group, name: str) -> str:

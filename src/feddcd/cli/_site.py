@@ -14,6 +14,7 @@ from ..federation.site.approval import (
     WAITING,
     about_waiting,
     approve,
+    denied,
     deny,
     mark_read,
     pause,
@@ -30,6 +31,8 @@ from ..federation.site.rules import budget_lines
 from ..federation.status import log_of
 from ._habits import found
 from ._terminal import say
+
+NOTHING = "nothing waits for your decision now. A job may still come: then give this command again"
 
 
 def outgoing_command(folder: Path, job: str, ids: list[str], check: bool, log: bool) -> None:
@@ -118,9 +121,10 @@ def show_waiting(folder: Path) -> None:
     ids = waiting(folder)
     found(waits={id: words_of(folder, id) for id in ids})
     if not ids:
-        say(
-            "nothing waits for your decision now. A job may still come: then give this command again"
-        )
+        say(NOTHING)
+    for id in denied(folder):
+        again = f"feddcd federation approve {shlex.quote(shown(folder))} {id[:SHORT]}"
+        say(f"{id[:SHORT]} was denied ({about_waiting(folder, id)[1]}); to approve it: {again}")
     for id in ids:
         mark_read(folder, id)
         file = shown((folder / WAITING / f"{id}.json").resolve())

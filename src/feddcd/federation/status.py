@@ -11,7 +11,7 @@ from typing import Any
 
 from .._errors import FeddcdError, SpecError
 from .._files import shown
-from .._text import printable
+from .._text import printable, sentence_list
 from ..sums.roster import FEWEST
 from .enrolment import desk
 from .enrolment.invitation import when
@@ -79,17 +79,19 @@ def _spoken_time(text: Any) -> str | None:
 def study_status(study: FederationFolder) -> dict[str, Any]:
     """Its state, and what was heard of it last."""
     heard: dict[str, tuple[str, str]] = {}  # of each site the last: what, and in which words
-    job = ""
+    job, refused = "", set[str]()
     state: dict[str, Any] = state_of(study) if study.study else {"state": "wanted"}
     for _, event in study.read_events():
         if event["event"] == "greeting":
             heard.clear()
+            refused.clear()
             state = state if study.study else {"state": "running"}
         elif event["event"] in HEARD:
             text = printable(str(event.get("reason") or event.get("site") or ""))
             site = str(event.get("site") or text)
             heard.pop(site, None)
             heard[site] = event["event"], text
+            refused |= {site} if event["event"] == "refused" and "site" in event else set()
         elif event["event"] == "exchange":  # all have answered: nobody is waited for
             heard = {site: told for site, told in heard.items() if told[0] in ("refused", "each")}
         elif event["event"] in ("job", "goes on"):
@@ -105,6 +107,7 @@ def study_status(study: FederationFolder) -> dict[str, Any]:
     told = {"study": study.study or "federation.toml", "job": job, "state": state["state"]}
     since = state.get("time")
     told |= {"since": when(since) if since else None, "reason": state.get("reason", "")}
+    told |= {"refused": sorted(refused)}
     return told | {"heard": list(dict.fromkeys(texts))[-LAST:], "folder": str(study.results)}
 
 
@@ -139,6 +142,9 @@ def _next(folder: FederationFolder, held: Mapping[str, Any]) -> str:
         return f"invite a site: feddcd federation invite {at} NAME"
     if torn := by_state.get(UNREADABLE):
         return f"invite {torn[0]} again: feddcd federation invite {at} {torn[0]}"
+    last = held["studies"][-1] if held["studies"] else {"state": ""}
+    if last["state"] == "failed" and last["refused"]:
+        return _after_refusal(last)
     if not held["open"]:
         return f"open the port: feddcd federation serve {at}"
     if ended := by_state.get("invitation ended"):
@@ -156,6 +162,16 @@ def _next(folder: FederationFolder, held: Mapping[str, Any]) -> str:
     if len(by_state.get("connected", ())) < FEWEST:
         return f"invite more sites, because sums need at least {FEWEST} sites"
     return f"start a study: feddcd federation study {at} NAME --job job.toml"
+
+
+def _after_refusal(study: Mapping[str, Any]) -> str:
+    """Whom to call, about which job; the person there can think again."""
+    job = f"job {study['job']} of study {study['study']}" if study["job"] else study["study"]
+    return (
+        f"ask the people at {sentence_list(study['refused'])} why they refused {job}. A person "
+        "there can approve a job that was denied: feddcd federation approve SITE_DIR "
+        f"{study['job'] or 'ID'}. Then start the study again"
+    )
 
 
 def _waits(folder: FederationFolder, study: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..._errors import DataError, FeddcdError, Stalled
 from ..._files import Disk
+from ..._text import sentence_list
 from ...sums.roster import FEWEST
 from .. import wire
 from ..about import ALONE, StudyEnd, read_ended
@@ -28,11 +29,6 @@ EACH = (
 )
 BEGUN = "a site refused after the first answers, so the other sites cannot finish this job"
 GO_ON = "With go_on_without = true in the plan, the other sites begin a new job without that site."
-NEXT = (
-    "What you can do: ask the people at the sites that refused. Each site shows the reason there, "
-    "with: feddcd federation outgoing SITE_DIR --log. A person there can also approve a job that "
-    "a person denied before. Then give the same command again."
-)
 
 SKEWED = (
     "A careful site refuses the mean and SD of a column if few patients have much larger values "
@@ -59,21 +55,33 @@ def left_over(sites: Iterable[str]) -> str:
     return f"a sum needs at least {FEWEST} sites, and {told}"
 
 
-def too_few(why: str, refused: Mapping[str, str], more: str = "") -> TooFewSites:
+def next_step(refused: Iterable[str], job: str = "") -> str:
+    """What the person at the coordinator can do now, and whom to call."""
+    return (
+        f"Next: ask the people at {sentence_list(sorted(refused))}. A site shows its reason with: "
+        "feddcd federation outgoing SITE_DIR --log. A person there can also approve a job that a "
+        f"person denied before, with: feddcd federation approve SITE_DIR {job or 'ID'}. Then give "
+        "the same command again."
+    )
+
+
+def too_few(why: str, refused: Mapping[str, str], more: str = "", job: str = "") -> TooFewSites:
     """For the person at the coordinator: what happened, who refused, and what can be done now."""
     said = "; ".join(refused[site] for site in sorted(refused))
-    parts = (f"Refused: {said}.", NEXT) if said else ()
+    parts = (f"Refused: {said}.", next_step(refused, job)) if said else ()
     told = filter(None, (f"there is no table: {why}.", *parts, more))
     return TooFewSites(" ".join(told), refused)
 
 
-def broken_off(left: Sequence[str], refused: Mapping[str, str], plan: Any = None) -> TooFewSites:
+def broken_off(
+    left: Sequence[str], refused: Mapping[str, str], plan: Any = None, job: str = ""
+) -> TooFewSites:
     """Sites of a job refused, and these are left. Why is not known here: what can be said of it
     is the same for all reasons."""
     why, more = (left_over(left), "") if len(left) < FEWEST else (BEGUN, GO_ON)
     ruled = any(RULED in reason for reason in refused.values())
     skewed = SKEWED if ruled and getattr(plan, "analysis", "") == "describe" else ""
-    return too_few(why, refused, " ".join(filter(None, (skewed, more))))
+    return too_few(why, refused, " ".join(filter(None, (skewed, more))), job)
 
 
 def end_of(folder: FederationFolder, error: FeddcdError) -> StudyEnd:

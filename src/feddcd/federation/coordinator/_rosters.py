@@ -17,7 +17,7 @@ from ..folder import FederationFolder
 from ..roster import ROSTER, load_roster
 from ..sign_up import read_roster, unsigned
 from ..wire import Envelope
-from ._ending import NEXT, TooFewSites
+from ._ending import TooFewSites, next_step
 
 PROPOSED = "roster.proposed.json"
 PAUSE_S = 1.0
@@ -85,11 +85,12 @@ def _collect(
             save(Disk(), path, proposed.to_json())
         denied = [refused[site] for site in left if site in refused]
         if denied:
+            sites = {site: refused[site] for site in left if site in refused}
             told = (
                 "no sum is possible, because not all sites signed the roster (the list of "
-                f"sites): {'; '.join(denied)}. {NEXT}"
+                f"sites): {'; '.join(denied)}. {next_step(sites)}"
             )
-            raise TooFewSites(told, {site: refused[site] for site in left if site in refused})
+            raise TooFewSites(told, sites)
         if unsigned(proposed) and time.monotonic() > until:
             told = ", ".join(unsigned(proposed))
             late = (

@@ -131,7 +131,7 @@ class AnalysisRun:
             if few or (run.exchanges and not getattr(self.plan, "go_on_without", False)):
                 left = [site for site in run.job.cohort if site not in self.refused]
                 sites = {site: why for site, why in self.refused.items() if why in gone}
-                raise broken_off(left, sites, self.plan) from None
+                raise broken_off(left, sites, self.plan, run.job.short) from None
             raise
         except FeddcdError as error:
             if not isinstance(error, Stalled):

@@ -154,6 +154,7 @@ def _is_approved(folder: Path, id: str, asked: Asker) -> bool:
 def _check_denied(folder: Path, id: str, what: str) -> None:
     """Told as what the rules refuse: others do not hear which of the two it was."""
     if (folder / WAITING / f"{id}.denied").exists():
+        (folder / WAITING / f"{id}.again").touch(mode=0o600)  # when it was asked for last
         raise Ruled("denied", f"its administrator did not agree to {what}")
 
 
