@@ -156,7 +156,7 @@ def test_trouble_makes_the_guard_grow_and_three_times_in_a_row_the_metric():
 
 
 def test_the_first_loss_stays_the_unit_however_wrong_the_first_metric_is():
-    """Columns over eight decades: a first step of 1e8 losses would make all that follows look near."""
+    """Columns over eight decades: beside a first step of 1e8 losses all else would look near."""
     guard = guards.new_guard(jnp.float64)._replace(loss=jnp.asarray(0.69))
     after = guards.measured(guard, jnp.asarray(1.7e8))
     assert float(after.loss) == 0.69
