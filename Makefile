@@ -18,7 +18,7 @@ $(READY): pyproject.toml constraints.txt requirements.lock
 		if grep -q 'DO NOT MATCH THE HASHES' .venv/pip.log; then cat .venv/pip.log; exit 1; fi; \
 		echo "pip cannot check hashes here (.venv/pip.log says why): installing by versions alone"; \
 		$(PIP) -c constraints.txt -e '.[dev]'; }
-	@$(BIN)/python -m compileall -qq -j 0 .venv/lib || true  # on all cores, which pip does on one
+	@$(BIN)/python -m compileall -qq -j 0 .venv/lib src || true  # on all cores, which pip does on one
 	@touch $(READY)
 
 demo: $(READY)  ## eight methods race on real data: a table, a picture, a report

@@ -40,7 +40,6 @@ from federations import (
     ROOM,
     SHORT_STEPS,
     TAU,
-    VARIANTS,
     D,
     Drawn,
     N,
@@ -108,13 +107,6 @@ EXACT = [
 ]
 
 
-def usual(one):
-    """A case of the usual suite, but for variants, which `make chaos` runs."""
-    if not isinstance(one, str):
-        return one
-    return pytest.param(one, marks=[pytest.mark.chaos] * (one in VARIANTS))
-
-
 def only(cases, names):
     """These in the usual suite, and the others in `make chaos`."""
     marked = lambda one: pytest.param(one, marks=[pytest.mark.chaos] * (one not in names))
@@ -157,7 +149,8 @@ class TestOptimum:
         """And cohorts that are certain to be full, for which the engine has a shorter way."""
         self.check(name, SOME, ("scalar",))
 
-    @pytest.mark.parametrize("name", [usual(one) for one in EXACT])
+    # FedQN's are in test_fedqn_random.py
+    @pytest.mark.parametrize("name", only(EXACT, ("feddcd", "pointsaga", "scaffold-2")))
     def test_random_cohorts_and_lost_uploads(self, name):
         self.check(name, draw(THERE_LOST), ("equal", "unequal", "stiff"))
 
@@ -649,7 +642,7 @@ class TestRetire:
     """A member leaves for ever and takes its state along: the others reach their own optimum."""
 
     # test_protocol.py has a site with SCAFFOLD or Point-SAGA leave
-    OFTEN = ("feddcd", "accfeddcd", "fednewton", "fedqn")
+    OFTEN = ("feddcd", "fednewton", "fedqn")
     EXACT = tuple(only(EXACT, OFTEN))
     CONSERVING = tuple(only((name for name, row in ALGORITHMS.items() if row.conserves), OFTEN))
     CONSERVING += tuple(one for one in EXACT if one.values[0] in FIELD)

@@ -231,6 +231,7 @@ def test_parameters_that_are_no_matrix_have_one_output():
     assert (Form(64, 10).whole, Form(640, 1).whole, Form(199, 20).whole) == (True, False, False)
 
 
+@pytest.mark.chaos
 def test_bytes_are_those_that_travel():
     """Of 13 x 3 parameters: all in 8 bits a number and a unit, and a number of two bytes. Three of
     the first cohort send 13 numbers of 32 bits, 13 12 / 2 correlations of 8, the 3 4 / 2 numbers of

@@ -22,6 +22,7 @@ def made(seed=3, n=1500, sites=25, w=(0.2, 0.9, -0.6, 0.4)):
     return X, y.astype(float), np.arange(n) % sites
 
 
+@pytest.mark.chaos
 def test_going_ahead_saves_exchanges(monkeypatch):
     monkeypatch.setattr("feddcd.analysis._regression.own_block", lambda *given: np.zeros(1))
     X, y, site = made(n=1200, sites=30, w=(0.2, 1.0, -1.0, 1.0))

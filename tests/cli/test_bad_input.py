@@ -360,6 +360,7 @@ def test_numbers_of_numpy_are_numbers():
     assert spec == feddcd.Spec(clients=4, l2=0.5, seed=3)
 
 
+@pytest.mark.chaos
 def test_fednewton_needs_no_penalty():
     result = run(algorithm="fednewton", l2=0.0, tau=3, rounds=12, certify_every=12)
     # at the optimum of the unpenalised likelihood, X'(p - y) = 0 over clients of equal size

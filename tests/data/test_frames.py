@@ -195,6 +195,7 @@ def command(text: str, code: int = 0) -> None:
     assert stop.value.code == code
 
 
+@pytest.mark.chaos
 def test_run_and_compare_take_tables(capsys, monkeypatch):
     """The same rounds as with arrays and the parts that the group column gives."""
     monkeypatch.setattr("feddcd.report.run.panels", lambda *a: [])  # no pictures

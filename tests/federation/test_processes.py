@@ -147,6 +147,7 @@ def test_a_site_that_cannot_start_says_so_without_paths(node, run, capsys):
     assert "this site cannot start" in capsys.readouterr().err
 
 
+@pytest.mark.chaos
 def test_a_federation_in_one_process_whose_messages_get_lost(tmp_path, capsys, monkeypatch):
     for waiting in (_training, nodes):
         monkeypatch.setattr(waiting, "PAUSE_S", 0.01)

@@ -232,6 +232,7 @@ def test_lanes_run_what_threads_run(tmp_path, problem, algorithm):
         same_in_lanes(bench.federation(cell), starts, bench.optimum, 1e-6 if bench.double else 1e-5)
 
 
+@pytest.mark.chaos
 def test_lanes_run_what_threads_run_on_quadratics():
     with jax.enable_x64(True):
         base = federation(FedAvg(FEW_STEPS), quadratics("equal"), UniformSubset(N, TAU), seed=0)

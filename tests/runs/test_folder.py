@@ -91,6 +91,7 @@ def goes_on_as_if_nothing_had_happened(folder: str) -> None:
     assert disk.read_summary(Path(folder))["status"] == "finished"
 
 
+@pytest.mark.chaos
 def test_a_killed_run_goes_on_from_its_last_checkpoint():
     process = started(
         f"run {SMALL} --algorithm scaffold --certify-every 10 --rounds 1000000 --out a -q",

@@ -632,6 +632,7 @@ class TestAlgorithm:
         with pytest.raises(SpecError, match="algorithm is a name or an algorithm object, not 3"):
             feddcd.run(signs(), algorithm=3, parts=PARTS)  # pyright: ignore
 
+    @pytest.mark.chaos
     def test_compare_takes_objects(self, tmp_path):
         quick, slow = MinibatchSGD(lr=0.2), MinibatchSGD(lr=0.1)
         options = {"parts": PARTS, "model": "logistic", "tau": 2, "l2": 0.1, "rounds": 2}
