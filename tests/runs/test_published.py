@@ -6,6 +6,5 @@ from test_real_data import (
 )
 
 
-@pytest.mark.chaos
 def test_newton_reaches_the_published_optimum_of_phishing():
     check("phishing")
