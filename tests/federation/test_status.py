@@ -598,6 +598,34 @@ def test_a_study_whose_program_died_is_told_later(folder, monkeypatch):
     assert unpack_message(message).meta["why"] == "stopped"
 
 
+def test_a_study_that_ended_while_nobody_served_does_not_begin_again(folder, monkeypatch):
+    """`serve` is killed, its coordinator lives on and ends the study: nobody is asked once more."""
+    study, begun = want(home_of(folder), "first", JOB), []
+
+    def to_the_end(self):
+        begun.append(state_of(study)["state"])
+        return {"event": "finished"}
+
+    monkeypatch.setattr(_serving_machine.Supervisor, "to_the_end", to_the_end)
+    run = lambda: _serving_machine._run(
+        study,
+        types.SimpleNamespace(stop=lambda name: None),
+        lambda event: None,  # pyright: ignore
+    )
+    note_state(study, "running")
+    for name in ("started", "finished", "shared"):
+        study.note(name)
+    run()
+    assert (state_of(study)["state"], begun) == ("done", [])
+    note_state(study, "running")  # killed in a second try, before it ended
+    study.note("started")
+    run()
+    assert (state_of(study)["state"], begun) == ("done", ["running"])
+    note_state(study, "wanted")  # asked for once more
+    run()
+    assert begun == ["running"] * 2
+
+
 def test_since_is_the_time_of_the_connection(folder, monkeypatch):
     clock = itertools.count(1000.0, 100.0)
     monkeypatch.setattr("feddcd.federation.machine.link_state.time.time", lambda: next(clock))

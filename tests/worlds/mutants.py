@@ -143,6 +143,7 @@ def _too_long(*_):
 def main(name: str, *numbers: str) -> None:
     """A line for each: how it ended, its number, and what it is."""
     signal.signal(signal.SIGALRM, _too_long)
+    sys.path.insert(0, str(Path(__file__).parents[1]))
     importlib.import_module("conftest")  # which sets what JAX reads
     module = importlib.import_module(name)
     words = mutants(_source(module))

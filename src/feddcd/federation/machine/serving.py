@@ -84,9 +84,10 @@ class EventTail:
 
 def _run(study: FederationFolder, group: Group, watch: Callable[[Event], None]) -> None:
     watch({"event": "study", "study": study.study})
+    ended = _finished(study) if state_of(study)["state"] == "running" else None
     note_state(study, "running")
     try:
-        last = Supervisor(study, group, watch, 0).to_the_end()
+        last = ended or Supervisor(study, group, watch, 0).to_the_end()
         if study.config().plan is None:
             write_run(study)
         note_state(study, "done", converged=last.get("converged", True))
@@ -99,6 +100,14 @@ def _run(study: FederationFolder, group: Group, watch: Callable[[Event], None]) 
     finally:
         with suppress(KeyError):
             group.stop("coordinator")
+
+
+def _finished(study: FederationFolder) -> Event | None:
+    """How a study ended whose coordinator outlived the process that served: its sites are not asked
+    once more."""
+    kinds = ("started", "finished")
+    told = [event for _, event in study.read_events() if event["event"] in kinds]
+    return told[-1] if told and told[-1]["event"] == "finished" else None
 
 
 def _mend(
