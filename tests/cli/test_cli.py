@@ -426,7 +426,7 @@ HELP = {
     "run": ["--data", "--algorithm", "--set", "--tau", "--l2", "--rounds", "--resume", "--out"],
     "compare": ["--data", "--algorithm", "--set", "--rounds", "--resume", "--out"],
     "list": ["algorithms, data, models, partitions, participation or solvers"],
-    "report": ["--out", "Run folders"],
+    "report": ["--out", "folders of runs"],
     "demo": ["--out", "--quiet"],
 }
 

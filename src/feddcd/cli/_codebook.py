@@ -20,8 +20,15 @@ site_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 
 
 def codebook(
-    data: Annotated[list[Path], typer.Argument(help="One or more files.", metavar="DATA...")],
-    out: Annotated[Path, typer.Option(help="The file to write.")] = Path("codebook.toml"),
+    data: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Read these data files. Give one file or several files.", metavar="DATA..."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="Write the codebook into this file.")] = Path(
+        "codebook.toml"
+    ),
     sep: Sep = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
@@ -52,8 +59,8 @@ def codebook(
 
 @site_app.command("check")
 def check(
-    data: Annotated[Path, typer.Argument(help="The site's data.", metavar="DATA")],
-    codebook: Annotated[Path, typer.Option(help="The codebook of the study.")] = Path(
+    data: Annotated[Path, typer.Argument(help="Check this data file of the site.", metavar="DATA")],
+    codebook: Annotated[Path, typer.Option(help="Compare the data with this codebook.")] = Path(
         "codebook.toml"
     ),
     sep: Sep = None,

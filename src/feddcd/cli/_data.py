@@ -24,7 +24,12 @@ if TYPE_CHECKING:
     from ..data.known import KnownSet
 
 data_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
-DataName = Annotated[str, typer.Argument(help="A name from `feddcd data list`.", metavar="NAME")]
+DataName = Annotated[
+    str,
+    typer.Argument(
+        help="The name of a data set. `feddcd data list` shows all names.", metavar="NAME"
+    ),
+]
 
 
 @data_app.command("list")
@@ -63,7 +68,8 @@ def list_sets() -> None:
 def fetch_set(
     name: DataName,
     test: Annotated[
-        bool | None, typer.Option(help="Fetch the test file, too. Default: yes, but no for rcv1.")
+        bool | None,
+        typer.Option(help="Download the test file, too. Default: yes; for the data set rcv1: no."),
     ] = None,
 ) -> None:
     """Download a data set from its publisher into FEDDCD_DATA, or into the cache folder.

@@ -23,22 +23,29 @@ def describe(
     file: Annotated[
         Path,
         typer.Argument(
-            help="A .csv or .tsv file (with .gz, .bz2 or .xz, too), .xlsx or .parquet.",
+            help=(
+                "The data file: .csv or .tsv (also packed as .gz, .bz2 or .xz), .xlsx or .parquet."
+            ),
             metavar="FILE",
         ),
     ],
     column: Annotated[
         list[str] | None,
         typer.Option(
-            help="A column; C(NAME) counts its values. Repeat for each. Default: all columns.",
+            help=(
+                "Describe this column; C(NAME) counts the values of the column NAME. Repeat the "
+                "option for more columns. Default: all columns."
+            ),
             show_default=False,
         ),
     ] = None,
     by: Annotated[
         str | None,
         typer.Option(
-            help="The column that names the group of a row. The table has one column for "
-            "each group.",
+            help=(
+                "Divide the rows into groups by the values of this column. The table then has "
+                "one column for each group. Default: no groups."
+            ),
             metavar="COLUMN",
             show_default=False,
         ),
@@ -48,7 +55,9 @@ def describe(
         typer.Option(
             "--group",
             "--site",
-            help="The column that names the site of a row.",
+            help=(
+                "The column with the name of the site of each row. Default: all rows are one site."
+            ),
             metavar="COLUMN",
             show_default=False,
         ),
@@ -56,28 +65,37 @@ def describe(
     least: Annotated[
         int | None,
         typer.Option(
-            help="Leave out counts below this number of rows. Default: 0.", show_default=False
+            help=(
+                "Do not show a count that is below this number of rows. Default: 0 (show all "
+                "counts)."
+            ),
+            show_default=False,
         ),
     ] = None,
     quantiles: Annotated[
         str | None,
         typer.Option(
-            help="How to give quantiles: exact, rounded or none. Default: exact.",
+            help="How the table shows quantiles: exact, rounded or none. Default: exact.",
             show_default=False,
         ),
     ] = None,
     share: Annotated[
         list[float] | None,
         typer.Option(
-            help="A quantile, such as 0.9. Repeat for each. Default: the quartiles.",
+            help=(
+                "Show this quantile, for example 0.9. Repeat the option for more quantiles. "
+                "Default: the three quartiles."
+            ),
             show_default=False,
         ),
     ] = None,
     median: Annotated[
         list[str] | None,
         typer.Option(
-            help="A skewed column: the table shows its median and quartiles, and no mean and SD. "
-            "Repeat for each.",
+            help=(
+                "Show the median and the quartiles of this column, but not its mean and standard "
+                "deviation (for a skewed column). Repeat the option for more columns."
+            ),
             metavar="COLUMN",
             show_default=False,
         ),

@@ -5,18 +5,23 @@ from typing import Annotated
 
 import typer
 
-from ._federation_app import Folder, JobId, Mode, SiteName, federation_app
+from ._federation_app import federation_app
+from ._federation_options import Folder, JobId, Mode, SiteName
 from ._terminal import Decimal, Encoding, Missing, Sep, SheetName, option
 
-SiteNames = Annotated[list[str], typer.Argument(help="One or more sites.", metavar="SITE")]
+SiteNames = Annotated[
+    list[str], typer.Argument(help="The names of one or more sites.", metavar="SITE")
+]
 
 
 @federation_app.command("invite")
 def invite(
     folder: Folder,
     site: SiteName,
-    out: Annotated[Path | None, option("The file to write. Default: SITE.invite.")] = None,
-    days: Annotated[float, option("How long the invitation is valid.")] = 7.0,
+    out: Annotated[
+        Path | None, option("Write the invitation into this file. Default: SITE.invite.")
+    ] = None,
+    days: Annotated[float, option("The invitation is valid for this number of days.")] = 7.0,
     show: Annotated[bool, option("Print the invitation and write no file.", "--print")] = False,
 ) -> None:
     """At the coordinator: write an invitation for one site. Send the invitation to this site.
@@ -32,11 +37,14 @@ def invite(
 @federation_app.command("enrol")
 def enrol(
     invitation: Annotated[
-        Path, typer.Argument(help="The file from the coordinator.", metavar="INVITATION")
+        Path,
+        typer.Argument(
+            help="The invitation file that you got from the coordinator.", metavar="INVITATION"
+        ),
     ],
-    data: Annotated[Path, option("The site's data: CSV, TSV, Excel, Parquet or LIBSVM.")],
+    data: Annotated[Path, option("The data file of the site: CSV, TSV, Excel, Parquet or LIBSVM.")],
     out: Annotated[
-        Path | None, option("The folder to make for the site. Default: the site's name.")
+        Path | None, option("Make this folder for the site. Default: the name of the site.")
     ] = None,
     codebook: Annotated[
         Path | None,
@@ -45,8 +53,12 @@ def enrol(
             "own codebook."
         ),
     ] = None,
-    label: Annotated[str | None, option("The label column, for training.")] = None,
-    docker: Annotated[bool, option("Write a Dockerfile, too.", "--docker")] = False,
+    label: Annotated[
+        str | None, option("The column that a training predicts (the label column).")
+    ] = None,
+    docker: Annotated[
+        bool, option("Also write a Dockerfile, to run the site in Docker.", "--docker")
+    ] = False,
     sep: Sep = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
@@ -100,8 +112,8 @@ def serve(folder: Folder) -> None:
 @federation_app.command("study")
 def study(
     folder: Folder,
-    name: Annotated[str, typer.Argument(help="The study's name.", metavar="NAME")],
-    job: Annotated[Path, option("The job: job.toml, as `feddcd glm` writes it.")],
+    name: Annotated[str, typer.Argument(help="The name of the study.", metavar="NAME")],
+    job: Annotated[Path, option("Run the job in this file: job.toml, as `feddcd glm` writes it.")],
     follow: Annotated[bool, option("Show the events of the study until the study ends.")] = True,
     mode: Mode = None,
     purpose: Annotated[
@@ -122,11 +134,17 @@ def study(
 @federation_app.command("status")
 def status(
     folder: Annotated[
-        Path, typer.Argument(help="The folder of the federation, or of a site.", metavar="DIR")
+        Path,
+        typer.Argument(
+            help="The folder of the federation (at the coordinator) or of a site.", metavar="DIR"
+        ),
     ],
     id: JobId = None,
-    serve: Annotated[bool, option("Show a page on this machine, until Ctrl-C.", "--serve")] = False,
-    port: Annotated[int, option("The port of that page.")] = 8093,
+    serve: Annotated[
+        bool,
+        option("Show the status as a web page on this machine, until you press Ctrl-C.", "--serve"),
+    ] = False,
+    port: Annotated[int, option("The port of the web page.")] = 8093,
 ) -> None:
     """At the coordinator or at a site: show which sites are connected, which study runs, what
     left, what waits, and what to do next.
@@ -176,15 +194,27 @@ def expel(folder: Folder, sites: SiteNames) -> None:
 @federation_app.command("roster")
 def roster(
     folder: Annotated[
-        Path, typer.Argument(help="A site's folder, or the federation's.", metavar="DIR")
+        Path,
+        typer.Argument(
+            help="The folder of a site, or the folder of the federation (at the coordinator).",
+            metavar="DIR",
+        ),
     ],
     key: Annotated[bool, option("At a site: make new keys for masked sums.", "--key")] = False,
     member: Annotated[
-        list[Path] | None, option("At the coordinator: a site's member.json; repeat for more.")
+        list[Path] | None,
+        option(
+            "At the coordinator: add the site with this member.json to the roster. Repeat "
+            "the option for more sites."
+        ),
     ] = None,
     sign: Annotated[Path | None, option("At a site: sign the roster in this file.")] = None,
     merge: Annotated[
-        list[Path] | None, option("At the coordinator: a signed roster; repeat for more.")
+        list[Path] | None,
+        option(
+            "At the coordinator: add the signatures in this signed roster. Repeat the option "
+            "for more files."
+        ),
     ] = None,
 ) -> None:
     """Show the six words of the roster and the sites that have signed the roster, or make a new

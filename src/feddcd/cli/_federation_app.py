@@ -5,34 +5,10 @@ from typing import Annotated
 
 import typer
 
+from ._federation_options import Folder, JobId, Mode, Rounds, SiteFolder, Waiting
 from ._terminal import option
 
 federation_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
-
-Folder = Annotated[Path, typer.Argument(help="The federation's folder.", metavar="DIR")]
-Rounds = Annotated[
-    int,
-    option("Continue to this number of rounds. Default: the number of rounds in federation.toml."),
-]
-Mode = Annotated[
-    str | None,
-    option(
-        "For a table: sum, or each. With each, the coordinator reads each site's "
-        "sums, and there is no proof file."
-    ),
-]
-SiteFolder = Annotated[
-    Path, typer.Argument(help="The site's own folder.", metavar="SITE_DIR", show_default=False)
-]
-Waiting = Annotated[
-    list[str] | None,
-    typer.Argument(help="The name of a job that waits for a decision.", metavar="[ID]..."),
-]
-JobId = Annotated[
-    str | None,
-    typer.Argument(help="One job only: the first letters of its name.", metavar="[ID]"),
-]
-SiteName = Annotated[str, typer.Argument(help="The site's name.", metavar="SITE")]
 
 
 @federation_app.command("init")
@@ -43,52 +19,79 @@ def init(
         option("Make this number of sites on this machine. Default: 4 with --data."),
     ] = None,
     site: Annotated[
-        list[str] | None, option("The name of a site, in place of --sites; repeat for each.")
+        list[str] | None,
+        option(
+            "Make a site with this name, in place of --sites. Repeat the option for more sites."
+        ),
     ] = None,
     data: Annotated[
         str | None, option("Divide this data set among the sites, for a trial.")
     ] = None,
     job: Annotated[
         Path | None,
-        option("Make a table: job.toml, as `feddcd glm` or `feddcd describe` writes it."),
+        option(
+            "Make the table of this job: job.toml, as `feddcd glm` or `feddcd describe` writes it."
+        ),
     ] = None,
     group: Annotated[
-        str | None, option("With --job and --data: the column that names the sites.")
+        str | None,
+        option("With --job and --data: the column with the name of the site of each row."),
     ] = None,
-    partition: Annotated[str, option("How to divide the rows.")] = "iid",
-    algorithm: Annotated[str, option("A name from `feddcd list`.")] = "feddcd",
+    partition: Annotated[
+        str,
+        option("How to divide the rows among the sites. `feddcd list partitions` shows all ways."),
+    ] = "iid",
+    algorithm: Annotated[
+        str, option("The method of a training. `feddcd list algorithms` shows all methods.")
+    ] = "feddcd",
     settings: Annotated[
-        list[str] | None, option("A setting of the algorithm, key=value.", "--set")
+        list[str] | None,
+        option("Change a setting of the algorithm, written as key=value.", "--set"),
     ] = None,
-    model: Annotated[str, option("softmax, logistic, ridge, poisson or mlp.")] = "softmax",
-    l2: Annotated[float, option("Strength of the penalty.", "--l2")] = 1e-3,
+    model: Annotated[
+        str, option("The model of a training: softmax, logistic, ridge, poisson or mlp.")
+    ] = "softmax",
+    l2: Annotated[float, option("The strength of the penalty.", "--l2")] = 1e-3,
     weighting: Annotated[
-        str, option("Give each sample, or each client, the same weight: samples or clients.")
+        str, option("What has the same weight: each row (samples), or each site (clients).")
     ] = "samples",
-    rounds: Annotated[int, option("Rounds to commit.")] = 30,
-    tau: Annotated[int | None, option("Number of sites in a round. Default: all.")] = None,
+    rounds: Annotated[int, option("The number of rounds of a training.")] = 30,
+    tau: Annotated[
+        int | None, option("The number of sites in each round. Default: all sites.")
+    ] = None,
     target_gap: Annotated[
-        float | None, option("Stop when the certified gap is at most this.")
+        float | None, option("Stop a training when its certified gap is at most this number.")
     ] = None,
     answers: Annotated[
-        str, option("For training: each, or sum (the coordinator can read sums over sites only).")
+        str,
+        option(
+            "What the coordinator can read in a training: the answers of each site (each), "
+            "or only sums over sites (sum)."
+        ),
     ] = "each",
-    host: Annotated[str, option("The server's name for the sites.")] = "127.0.0.1",
-    port: Annotated[int, option("The server's port.")] = 9093,
+    host: Annotated[
+        str, option("The name or IP address at which the sites reach the server.")
+    ] = "127.0.0.1",
+    port: Annotated[int, option("The port of the server.")] = 9093,
     bind: Annotated[
         str,
-        option("The address to listen on. Default: all; with --host 127.0.0.1, only loopback."),
+        option(
+            "The IP address at which the server listens. Default: all addresses; with --host "
+            "127.0.0.1, only this machine."
+        ),
     ] = "",
     name: Annotated[
-        str | None, option("The name of the federation. Default: DIR and a number.")
+        str | None, option("The name of the federation. Default: the name of DIR and a number.")
     ] = None,
     careful: Annotated[
         bool,
-        option("With --data: sites keep the careful rules, and wait for approvals.", "--careful"),
+        option(
+            "With --data: the sites keep the careful rules and wait for approvals.", "--careful"
+        ),
     ] = False,
     authority: Annotated[
         Path | None,
-        option("Keep the key that signs certificates in this folder. Default: delete it."),
+        option("Keep the key that signs certificates in this folder. Default: delete the key."),
     ] = None,
 ) -> None:
     """Make the folder of a federation: configuration and certificates. Then invite sites.
@@ -105,10 +108,14 @@ def init(
 def certify(
     folder: Folder,
     authority: Annotated[
-        Path | None, option("The folder of `init --authority`. Default: make a new authority.")
+        Path | None,
+        option(
+            "Sign with the key in this folder (the folder of `init --authority`). Default: "
+            "make a new key."
+        ),
     ] = None,
 ) -> None:
-    """Make a new certificate for the server, after a change of host in federation.toml.
+    """Make a new certificate for the server, after you changed the host in federation.toml.
 
     Example: feddcd federation certify fed --authority /media/stick
     """
@@ -121,7 +128,7 @@ def certify(
 def up(
     folder: Folder,
     rounds: Rounds = 0,
-    sites: Annotated[bool, option("Start the sites on this machine too.")] = True,
+    sites: Annotated[bool, option("Start the sites on this machine, too.")] = True,
     mode: Mode = None,
 ) -> None:
     """Start the server and the sites with TLS, run the job, show the progress, and stop all
@@ -141,16 +148,15 @@ def simulate(
     rounds: Rounds = 0,
     loss: Annotated[
         float,
-        option("The part of the questions and of the answers that get lost, from 0 to 1."),
+        option("Lose this part of the questions and answers at random, from 0 (none) to 1 (all)."),
     ] = 0.0,
     seed: Annotated[int, option("The seed that decides which questions and answers are lost.")] = 0,
     show_outgoing: Annotated[
-        bool, option("Show everything that would leave a site, and ask.", "--show-outgoing")
+        bool,
+        option("Before an answer leaves a site, show the answer and ask you.", "--show-outgoing"),
     ] = False,
     mode: Mode = None,
-    job: Annotated[
-        Path | None, option("Run this job over the same sites, as a study of its own.")
-    ] = None,
+    job: Annotated[Path | None, option("Run this job over the same sites, as a new study.")] = None,
     study: Annotated[
         str | None,
         option("With --job: the name of the study. Default: the name of the job's file."),
@@ -170,7 +176,7 @@ def simulate(
 
 @federation_app.command("site")
 def site(
-    folder: Annotated[Path, typer.Argument(help="The site's own folder.", metavar="SITE_DIR")],
+    folder: Annotated[Path, typer.Argument(help="The folder of the site.", metavar="SITE_DIR")],
 ) -> None:
     """Run one site, on the machine that holds its data, until you stop it.
 
@@ -183,9 +189,12 @@ def site(
 
 @federation_app.command("outgoing")
 def outgoing(
-    folder: Annotated[Path, typer.Argument(help="The site's own folder.", metavar="SITE_DIR")],
+    folder: Annotated[Path, typer.Argument(help="The folder of the site.", metavar="SITE_DIR")],
     id: JobId = None,
-    approve: Annotated[list[str] | None, option("Let this answer leave; repeat for more.")] = None,
+    approve: Annotated[
+        list[str] | None,
+        option("Let the answer with this ID leave the site. Repeat the option for more answers."),
+    ] = None,
     verify: Annotated[
         bool, option("Check the log of everything that left this site.", "--verify")
     ] = False,
@@ -228,7 +237,7 @@ def deny(folder: SiteFolder, ids: Waiting = None) -> None:
 @federation_app.command("pause")
 def pause(
     folder: SiteFolder,
-    end: Annotated[bool, option("End the pause: answer again.", "--end")] = False,
+    end: Annotated[bool, option("End the pause: the site answers again.", "--end")] = False,
 ) -> None:
     """At a site: answer nothing for some time. The other sites wait.
 
@@ -242,7 +251,9 @@ def pause(
 @federation_app.command("withdraw")
 def withdraw(
     folder: SiteFolder,
-    why: Annotated[str, option("The reason in a few words, for the log.")] = "",
+    why: Annotated[
+        str, option("The reason in a few words. The command writes the reason into the log.")
+    ] = "",
 ) -> None:
     """At a site: say that rows were removed, because a patient withdrew consent.
 
@@ -258,7 +269,7 @@ def withdraw(
 
 @federation_app.command("inspect")
 def inspect(folder: Folder) -> None:
-    """Show rounds, members, pending sites, the audit of sums and the certificate.
+    """Show the state of a training: rounds, sites, the check of the sums and the certificate.
 
     Example: feddcd federation inspect fed
     """
@@ -270,7 +281,11 @@ def inspect(folder: Folder) -> None:
 @federation_app.command("verify")
 def verify(
     folder: Annotated[
-        Path, typer.Argument(help="The federation's folder, or a proof file.", metavar="DIR|PROOF")
+        Path,
+        typer.Argument(
+            help="The folder of the federation, the folder of one study, or a proof file.",
+            metavar="DIR|PROOF",
+        ),
     ],
     id: JobId = None,
 ) -> None:

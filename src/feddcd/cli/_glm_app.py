@@ -38,41 +38,56 @@ def glm(
     file: Annotated[
         Path,
         typer.Argument(
-            help="A .csv or .tsv file (with .gz, .bz2 or .xz, too), .xlsx, .parquet or LIBSVM.",
+            help=(
+                "The data file: .csv or .tsv (also packed as .gz, .bz2 or .xz), .xlsx, .parquet "
+                "or LIBSVM."
+            ),
             metavar="FILE",
         ),
     ],
     formula: Annotated[
         str | None,
         typer.Option(
-            help="The model, such as 'death ~ age + C(sex) + offset(log(t))'.", show_default=False
+            help="The formula of the model, for example 'death ~ age + C(sex) + offset(log(t))'.",
+            show_default=False,
         ),
     ] = None,
     label: Annotated[
         str | None,
-        _column("Without a formula: the outcome. All other columns of numbers are predictors."),
+        _column(
+            "The outcome, if you give no formula. All other columns of numbers are predictors."
+        ),
     ] = None,
     group: Annotated[
         str | None,
         _column(
-            "The column that names the site of a row: hospital, bank, ... With a formula and "
-            "without --group, all rows are one site."
+            "The column with the name of the site of each row, for example the hospital. "
+            "Default with a formula: all rows are one site."
         ),
     ] = None,
     clients: Annotated[
         int | None,
         typer.Option(
-            help="Without --group: divide the rows at random among N sites.", show_default=False
+            help=(
+                "Divide the rows at random among this number of sites. You cannot use it with "
+                "--group."
+            ),
+            show_default=False,
         ),
     ] = None,
     family: Annotated[
         str,
-        _option("The family: binomial, gaussian, poisson, multinomial, gamma, ... (docs/glm.md)."),
+        _option(
+            "The family: binomial, gaussian, poisson, multinomial, gamma (docs/glm.md has all)."
+        ),
     ] = "binomial",
     event: Annotated[
         str | None,
         typer.Option(
-            help="For an outcome of two words: the word that counts as 1.",
+            help=(
+                "The value of the outcome that counts as 1, if the outcome has two words. "
+                "Default: the second word in the alphabet."
+            ),
             metavar="WORD",
             show_default=False,
         ),
@@ -80,93 +95,125 @@ def glm(
     link: Annotated[
         str | None,
         typer.Option(
-            help="The link, such as probit, cloglog or log. Default: the family's usual link.",
+            help=(
+                "The link function, for example probit, cloglog or log. Default: the usual link "
+                "of the family."
+            ),
             show_default=False,
         ),
     ] = None,
     firth: Annotated[
-        bool, typer.Option("--firth", help="Use Firth's penalty, for separated outcomes.")
+        bool,
+        typer.Option(
+            "--firth",
+            help=(
+                "Use Firth's penalty. It gives finite estimates if a column predicts the outcome "
+                "perfectly."
+            ),
+        ),
     ] = False,
     classes: Annotated[
         str | None,
         typer.Option(
-            help="For family ordinal: the outcome's levels, lowest first, as in low,mid,high.",
+            help=(
+                "The levels of the outcome from the lowest to the highest, for example "
+                "low,mid,high. Only for --family ordinal."
+            ),
             show_default=False,
         ),
     ] = None,
     theta: Annotated[
         float | None,
         typer.Option(
-            help="Theta of the negative binomial, if you know it. Default: feddcd estimates theta.",
+            help=(
+                "The value of theta, if you know it. Only for --family negative_binomial. "
+                "Default: feddcd estimates theta."
+            ),
             show_default=False,
         ),
     ] = None,
-    l2: Annotated[float, _option("Penalty l2/2 |w|², not on the intercept.", "--l2")] = 0.0,
+    l2: Annotated[
+        float, _option("The strength of the penalty l2/2 |w|²; the intercept has none.", "--l2")
+    ] = 0.0,
     tol: Annotated[
-        float, _option("Largest proven error of a coefficient, in standard errors.")
+        float, _option("The largest error that a coefficient may have, in standard errors.")
     ] = 1e-6,
     weight: Annotated[
-        str | None, _column("The column of weights; for shares, the number of trials.")
+        str | None,
+        _column("The column of weights. If the outcome is a share: the number of trials."),
     ] = None,
-    offset: Annotated[str | None, _column("A column to add to the linear predictor.")] = None,
+    offset: Annotated[str | None, _column("Add this column to the linear predictor.")] = None,
     site_effects: Annotated[
-        str, _option("Site effects: none, or fixed (one intercept for each site).")
+        str, _option("The effects of the sites: none, or fixed (one intercept for each site).")
     ] = "none",
     covariance: Annotated[
         str,
         _option(
-            "Standard errors: model, HC0, HC1, HC2, HC3 (robust), or "
-            "cluster (by site or --cluster)."
+            "The kind of standard errors: model, HC0 to HC3 (robust), or cluster "
+            "(robust, by site or by --cluster)."
         ),
     ] = "model",
     cluster: Annotated[
-        str | None, _column("For --covariance cluster: the column of clusters within sites.")
+        str | None, _column("The column of clusters within sites, for --covariance cluster.")
     ] = None,
     test: Annotated[
         str | None,
         typer.Option(
-            help="Test each term: wald, or lr (fits the model again without the term).",
+            help=(
+                "Test each term of the model with wald (Wald test) or lr (likelihood ratio test, "
+                "which fits the model again without the term). Default: no test."
+            ),
             show_default=False,
         ),
     ] = None,
     contrast: Annotated[
         list[str] | None,
         typer.Option(
-            help="Test a contrast, such as 'a - 2 * b = 0'. Repeat for each.", show_default=False
+            help=(
+                "Test this contrast of coefficients, for example 'a - 2 * b = 0'. Repeat the "
+                "option for more contrasts."
+            ),
+            show_default=False,
         ),
     ] = None,
-    vif: Annotated[bool, typer.Option("--vif", help="Show variance inflation factors.")] = False,
+    vif: Annotated[
+        bool, typer.Option("--vif", help="Show the variance inflation factor of each term.")
+    ] = False,
     predict: Annotated[
         Path | None,
         typer.Option(
-            help="A file of new rows: for each row, print the predicted mean and its interval.",
+            help=(
+                "Predict the outcome for each row of this file, and print the predicted means "
+                "with their intervals."
+            ),
             show_default=False,
         ),
     ] = None,
     missing: Annotated[
-        str, _option("Rows with missing values: drop (leave them out), or error.")
+        str, _option("What to do with missing values: drop (leave the row out), or error (stop).")
     ] = "drop",
     complete: CompleteColumns = None,
     standardize: Annotated[
         bool,
         typer.Option(
-            "--standardize", help="Give each coefficient for one standard deviation of its column."
+            "--standardize",
+            help="Show each coefficient for a change of one standard deviation of its column.",
         ),
     ] = False,
-    level: Annotated[float, _option("Level of the intervals, in per cent.")] = 95,
+    level: Annotated[float, _option("The level of the confidence intervals, in per cent.")] = 95,
     algorithm: Annotated[
-        str, _option("How to compute the table: auto, newton or pointsaga.")
+        str, _option("The method that computes the table: auto, newton or pointsaga.")
     ] = "auto",
     absent: Annotated[
-        float, _option("The part of the sites that miss an exchange, from 0 to 1, in simulation.")
+        float, _option("In simulation: the part of the sites that miss an exchange, from 0 to 1.")
     ] = 0.0,
     latency: Annotated[
-        float, _option("Seconds that one exchange takes, for the choice by auto.")
+        float, _option("The seconds that one exchange takes. --algorithm auto uses this number.")
     ] = 0.1,
     bandwidth: Annotated[
-        float, _option("Bytes per second of the server's network connection.")
+        float, _option("The bytes per second of the server. --algorithm auto uses this number.")
     ] = 1e7,
-    max_exchanges: Annotated[int, _option("Largest number of exchanges.")] = 50,
+    max_exchanges: Annotated[int, _option("Stop after this number of exchanges.")] = 50,
     seed: Annotated[int, _option("The seed that decides which sites are absent.")] = 0,
     codebook: CodebookFile = None,
     sep: Sep = None,

@@ -18,13 +18,13 @@ import typer
 from ._terminal import note
 
 SERVING = ("serve", "site")  # print lines until they are stopped, and have no result
-Plain = Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")]
+Plain = Annotated[bool, typer.Option("--json", help="Print only the result, in JSON.")]
 Wordy = Annotated[
     bool,
     typer.Option(
         "--verbose",
         "-v",
-        help="Print versions and seconds, and the line of code of an error.",
+        help="Print versions and times. After an error, print also the line of code.",
     ),
 ]
 _found: dict[str, Any] = {}  # of the command at work

@@ -29,16 +29,23 @@ Problems = Annotated[
     list[str] | None,
     typer.Option(
         "--problem",
-        help="The problem: mnist-softmax, rcv1-softmax or mnist-mlp. Repeat --problem for "
-        "several problems. Two small problems for a first try are digits-softmax and "
-        "digits-mlp. (the paper's three)",
+        help=(
+            "Run this problem: mnist-softmax, rcv1-softmax or mnist-mlp. Repeat --problem "
+            "for several problems. Two small problems for a first try are digits-softmax and "
+            "digits-mlp. Default: the three problems of the paper."
+        ),
         show_default=False,
     ),
 ]
 
 
 def reproduce(
-    what: Annotated[str, typer.Argument(help="figure1, table2, figure3, table3 or all.")],
+    what: Annotated[
+        str,
+        typer.Argument(
+            help="The part of the paper to run again: figure1, table2, figure3, table3 or all."
+        ),
+    ],
     problem: Problems = None,
     variant: Annotated[
         str,
@@ -47,8 +54,16 @@ def reproduce(
             "authors' code where the code differs from the text."
         ),
     ] = "paper",
-    seeds: Annotated[int, typer.Option(help="Seeds 1 to K.", metavar="K")] = 3,
-    out: Annotated[Path | None, option("The folder to write. Default: reproduced/VARIANT.")] = None,
+    seeds: Annotated[
+        int,
+        typer.Option(
+            help="Run each experiment this number of times, each time with another random seed.",
+            metavar="K",
+        ),
+    ] = 3,
+    out: Annotated[
+        Path | None, option("Write the results into this folder. Default: reproduced/VARIANT.")
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Run the paper's experiments again: figures, tables and a report with the paper's numbers.
@@ -106,17 +121,22 @@ def _bar(quiet: bool) -> "Iterator[Callable[[Step], None]]":
 
 def tune(
     problem: Problems = None,
-    split: Annotated[list[str] | None, option("iid or two-class. Default: both.")] = None,
+    split: Annotated[
+        list[str] | None,
+        option("How the rows are divided among the clients: iid or two-class. Default: both."),
+    ] = None,
     algorithm: Annotated[
         list[str] | None,
-        option("A method. Repeat --algorithm for several methods. Default: all methods."),
+        option("Tune this method. Repeat --algorithm for several methods. Default: all methods."),
     ] = None,
-    rounds: Annotated[int, option("Rounds after which settings are compared.")] = 40,
-    out: Annotated[Path, option("The file to write or to add to.")] = Path("tuned/tuned.toml"),
+    rounds: Annotated[int, option("Compare the settings after this number of rounds.")] = 40,
+    out: Annotated[
+        Path, option("Write the best settings into this file, or add them to it.")
+    ] = Path("tuned/tuned.toml"),
     quiet: Quiet = False,
 ) -> None:
     """Find step sizes and local epochs of FedAvg, FedProx and SCAFFOLD, and the η of FedDCD on
-    linear models, over the stated grid.
+    linear models. The command tries all settings of a grid.
 
     The command takes hours on a CPU, and minutes on an accelerator (a GPU). `reproduce --variant
     paper` uses the result in paper/tuned.toml. Example: feddcd tune --problem digits-softmax
@@ -157,23 +177,32 @@ A round of AccFedDCD has two cohorts. Inexact FedDCD's first solve is exact."""
 
 
 def theory(
-    N: Annotated[int, typer.Option("--N", help="Number of clients.")] = 100,
-    tau: Annotated[int, typer.Option("--tau", help="Clients in a round, 2 to N.")] = 30,
+    N: Annotated[int, typer.Option("--N", help="The number of clients.")] = 100,
+    tau: Annotated[
+        int,
+        typer.Option("--tau", help="The number of clients in each round: at least 2, at most N."),
+    ] = 30,
     alpha: Annotated[
-        float, typer.Option("--alpha", help="Strong convexity of a client's loss.")
+        float,
+        typer.Option("--alpha", help="The strong convexity constant of the loss of a client."),
     ] = 0.01,
-    beta: Annotated[float, typer.Option("--beta", help="Smoothness of a client's loss.")] = 2.5,
+    beta: Annotated[
+        float, typer.Option("--beta", help="The smoothness constant of the loss of a client.")
+    ] = 2.5,
     eps: Annotated[
         float,
         typer.Option(
             "--eps",
-            help="Count rounds until the error, divided by the error at the start, is at "
-            "most this number.",
+            help="Count the rounds until the error is at most this part of the error at the start.",
         ),
     ] = 1e-3,
-    zeta: Annotated[float, option("How much the clients differ.")] = 1.0,
-    sigma: Annotated[float, option("Noise of the primal methods' gradients.")] = 0.0,
-    local_steps: Annotated[int, option("Local steps of FedAvg and SCAFFOLD (K).")] = 1,
+    zeta: Annotated[float, option("How much the clients differ (zeta in the paper).")] = 1.0,
+    sigma: Annotated[
+        float, option("The noise in the gradients of the primal methods (sigma in the paper).")
+    ] = 0.0,
+    local_steps: Annotated[
+        int, option("The number of local steps of FedAvg and SCAFFOLD (K in the paper).")
+    ] = 1,
     out: Annotated[
         Path | None,
         option("Also measure the rates, and write a figure of the rates into this folder."),

@@ -11,25 +11,33 @@ from ._terminal import Quiet, option
 
 def race(
     problem: Annotated[
-        list[str] | None, option("The name of a problem. Repeat for each. Default: all.")
+        list[str] | None,
+        option("Run this problem. Repeat the option for more problems. Default: all problems."),
     ] = None,
-    problem_file: Annotated[list[Path] | None, option("Your own problem, in TOML.")] = None,
+    problem_file: Annotated[
+        list[Path] | None, option("Run your own problem, which this TOML file describes.")
+    ] = None,
     algorithm: Annotated[
-        list[str] | None, option("The name of a method. Repeat --algorithm for each method.")
+        list[str] | None, option("Run this method. Repeat --algorithm for each method.")
     ] = None,
     share: Annotated[
         list[float] | None,
-        option("The part of the clients in a round, from 0 to 1. Repeat --share for each part."),
+        option(
+            "The part of the clients that take part in a round, from 0 to 1. Repeat --share "
+            "for each part."
+        ),
     ] = None,
     bits: Annotated[
-        list[int] | None, option("Bits for each number: 64 or 8. Repeat --bits for both.")
+        list[int] | None, option("Send each number with 64 or 8 bits. Repeat --bits for both.")
     ] = None,
     seeds: Annotated[
-        int, option("Number of runs of each method. The race shows the medians of the runs.")
+        int, option("The number of runs of each method. The race shows the medians of the runs.")
     ] = 5,
     tune: Annotated[
         bool,
-        typer.Option("--tune", help="Run each method also with its best settings from a grid."),
+        typer.Option(
+            "--tune", help="Run each method a second time, with the best settings from a grid."
+        ),
     ] = False,
     gap: Annotated[
         float, option("The gap at which figures and tables compare the methods.")
@@ -43,10 +51,15 @@ def race(
     ] = 8000,
     behind: Annotated[
         float | None,
-        option("Stop a run after this multiple of the bytes that the first method needed."),
+        option(
+            "Stop a run when it has sent this many times the bytes of the first method that "
+            "reached the gap."
+        ),
     ] = None,
-    jobs: Annotated[int, option("Processes at once.")] = 1,
-    out: Annotated[Path, option("The folder to write, or to continue.")] = Path("race"),
+    jobs: Annotated[int, option("Run this number of processes at the same time.")] = 1,
+    out: Annotated[
+        Path, option("Write the results into this folder, or continue the race in it.")
+    ] = Path("race"),
     quiet: Quiet = False,
 ) -> None:
     """Compare methods on many problems, in bytes and in rounds. A race that was stopped continues

@@ -19,39 +19,53 @@ _PLAIN: Any = {"soft_wrap": True, "highlight": False, "markup": False, "emoji": 
 LINE_S = 10.0  # between two lines about a task, off a terminal
 OPTIONS = {"sample_weight": "weight", "random_state": "seed"}  # where they have other names
 READING = {  # how a file with a table is written, where that is not to be sniffed
-    "sep": "The separator of the fields of a .csv, such as ';'.",
-    "decimal": "The decimal sign: . or ,",
-    "encoding": "The encoding of the text, such as latin-1.",
-    "na": "One more word that means a missing value, like NA. Repeat --na for each word.",
-    "sheet": "The sheet of an .xlsx file.",
+    "sep": "The separator of the fields of a .csv file, such as ';'. Default: feddcd finds it.",
+    "decimal": "The decimal sign in the file: . or , Default: feddcd finds it.",
+    "encoding": "The encoding of the text, for example latin-1. Default: feddcd finds it.",
+    "na": "Read this word as a missing value, too. Repeat --na for each word.",
+    "sheet": "The name of the sheet to read from an .xlsx file.",
 }
 Sep = Annotated[str | None, typer.Option(help=READING["sep"], show_default=False)]
 Decimal = Annotated[str | None, typer.Option(help=READING["decimal"], show_default=False)]
 Encoding = Annotated[str | None, typer.Option(help=READING["encoding"], show_default=False)]
 SheetName = Annotated[str | None, typer.Option(help=READING["sheet"], show_default=False)]
 Missing = Annotated[list[str] | None, typer.Option("--na", help=READING["na"], show_default=False)]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no table.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Do not print the progress and the table.")
+]
 CodebookFile = Annotated[
     Path | None,
-    typer.Option(help="A codebook: types and levels of the columns.", show_default=False),
+    typer.Option(
+        help=("Read the types and levels of the columns from this codebook. Default: no codebook."),
+        show_default=False,
+    ),
 ]
 CompleteColumns = Annotated[
     list[str] | None,
     typer.Option(
-        help="Use only rows that have a value in this column, too. Repeat for each column.",
+        help=(
+            "Use only the rows that have a value in this column. Repeat the option for more "
+            "columns."
+        ),
         metavar="COLUMN",
         show_default=False,
     ),
 ]
 OutFolder = Annotated[
     Path | None,
-    typer.Option(help="The folder to write. Default: a new folder in runs/.", show_default=False),
+    typer.Option(
+        help="Write the results into this folder. Default: a new folder in runs/.",
+        show_default=False,
+    ),
 ]
 Force = Annotated[
-    bool, typer.Option("--force", help="Write into the folder even if it has files already.")
+    bool, typer.Option("--force", help="Write into the folder even if it already contains files.")
 ]
 PathsOnly = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print only the paths of the written files.")
+    bool,
+    typer.Option(
+        "--quiet", "-q", help="Print only the paths of the files that the command writes."
+    ),
 ]
 
 

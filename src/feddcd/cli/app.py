@@ -43,7 +43,9 @@ def _show_version(wanted: bool) -> None:
 def _main(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version of feddcd."
+        ),
     ] = False,
     verbose: Wordy = False,
 ) -> None:
@@ -61,39 +63,48 @@ USUAL = "feddcd, accfeddcd, pointsaga, fedavg, fedprox and scaffold"
 # what each setting of a run is; its default, if Spec has one, is put behind it. Objects (`given`)
 # are for Python alone
 HELP = {
-    "data": "A name from `feddcd list`, or a LIBSVM, CSV or Parquet file.",
+    "data": "A data set from `feddcd list data`, or a LIBSVM, CSV or Parquet file.",
     "test_data": "A file of the same kind as --data, to measure the accuracy of the model.",
     "label": "The column to predict, in a CSV or Parquet file.",
-    "group": "The column that names the client of a row.",
+    "group": "The column with the name of the client of each row.",
     **READING,
-    "model": "softmax, logistic, ridge, poisson or mlp.",
+    "model": "The model: softmax, logistic, ridge, poisson or mlp.",
     "partition": "How to divide the rows among clients.",
-    "clients": "Number of clients N.",
-    "tau": "How many clients take part in a round, 2 to N. (N/4)",
-    "algorithm": "A name from `feddcd list`, or auto.",
-    "settings": "A setting of the algorithm, as key=value.",
-    "l2": "Strength of the penalty (l2/2)|w|².",
-    "weighting": "Give each client, or each sample, the same weight.",
-    "participation": "uniform, everyone, importance or available:0.5.",
+    "clients": "The number of clients, N.",
+    "tau": "The number of clients in each round: at least 2, at most N. (N/4)",
+    "algorithm": "A method from `feddcd list algorithms`, or auto (feddcd chooses).",
+    "settings": "Change a setting of the algorithm, written as key=value.",
+    "l2": "The strength of the penalty (l2/2)|w|².",
+    "weighting": "What has the same weight: each client (clients), or each row (samples).",
+    "participation": "Who takes part in a round: uniform, everyone, importance or available:0.5.",
     "loss": "The part of the uploads that get lost, from 0 to 1.",
-    "rounds": "Largest number of rounds.",
+    "rounds": "Stop after this number of rounds.",
     "target_gap": "Stop when the certified gap is at most this number.",
-    "certify_every": "Rounds between two certificates.",
-    "eval_every": "Rounds between two measurements of the objective.",
+    "certify_every": "The number of rounds between two certificates.",
+    "eval_every": "The number of rounds between two measurements of the objective.",
     "seed": "The seed of all random numbers.",
     "split_seed": "A separate seed for the division of the rows among clients.",
-    "dtype": "auto, float64 or float32.",
+    "dtype": "The type of the numbers: auto, float64 or float32.",
 }
 KINDS = {"test_data": Path, "settings": list[str], "na": list[str]}  # where they are not as in Spec
 Config = Annotated[
     Path | None,
-    typer.Argument(help="A TOML file with the settings below.", show_default=False),
+    typer.Argument(
+        help="Read the settings from this TOML file. The options below set the same settings.",
+        show_default=False,
+    ),
 ]
 Seeds = Annotated[
-    int | None, option("Repeat the run with this number of seeds; show medians and quartiles.")
+    int | None,
+    option("Repeat the run with this number of random seeds, and show medians and quartiles."),
 ]
-Out = Annotated[Path | None, option("The folder to write. Default: a new folder in runs/.")]
-Resume = Annotated[Path | None, option("Continue the run in this folder, to --rounds if given.")]
+Out = Annotated[
+    Path | None, option("Write the results into this folder. Default: a new folder in runs/.")
+]
+Resume = Annotated[
+    Path | None,
+    option("Continue the run in this folder. With --rounds, continue to that number of rounds."),
+]
 
 
 def _takes_a_spec(**other: Any) -> Callable[[Any], Any]:
@@ -144,7 +155,10 @@ def run(config: Any, seeds: Any, out: Any, resume: Any, quiet: bool, **options: 
 @app.command(rich_help_panel="Commands")
 @_takes_a_spec(
     algorithm=Annotated[list[str] | None, option(f"A method. Repeat for each. Default: {USUAL}.")],
-    settings=Annotated[list[str] | None, option("A setting, as algorithm.key=value.", "--set")],
+    settings=Annotated[
+        list[str] | None,
+        option("Change a setting of one algorithm, written as algorithm.key=value.", "--set"),
+    ],
 )
 def compare(config: Any, seeds: Any, out: Any, resume: Any, quiet: bool, **options: Any) -> None:
     """Compare several algorithms on the same clients. The command writes curves, a table and a
@@ -169,7 +183,7 @@ def list_(
     what: Annotated[
         str | None,
         typer.Argument(
-            help="What to list: algorithms, data, models, partitions, participation or solvers."
+            help="What to show: algorithms, data, models, partitions, participation or solvers."
         ),
     ] = None,
 ) -> None:
@@ -185,13 +199,14 @@ def list_(
 @app.command(rich_help_panel="Commands")
 def report(
     folders: Annotated[
-        list[Path], typer.Argument(help="Run folders, or the folder of a comparison.")
+        list[Path],
+        typer.Argument(help="One or more folders of runs, or the folder of a comparison."),
     ],
     out: Annotated[
         Path | None,
         option(
-            "The HTML file to write. Default: report.html, in the folder of the run; for "
-            "several folders, in the current folder."
+            "Write the report into this HTML file. Default: report.html in the folder of the "
+            "run; for several folders, report.html in the current folder."
         ),
     ] = None,
 ) -> None:
@@ -206,7 +221,7 @@ def report(
 
 @app.command(rich_help_panel="Commands")
 def demo(
-    out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("demo"),
+    out: Annotated[Path, typer.Option(help="Write the results into this folder.")] = Path("demo"),
     quiet: Quiet = False,
 ) -> None:
     """Compare eight methods on handwritten digits of 20 clients, in about a minute.
@@ -224,19 +239,19 @@ for _command in (race, theory, reproduce, tune):
 app.add_typer(
     data_app,
     name="data",
-    help="Fetch and check the files of well-known data sets.",
+    help="Download and check the files of well-known data sets.",
     rich_help_panel="Commands",
 )
 app.add_typer(
     site_app,
     name="site",
-    help="At a site: check its data against the codebook of a study.",
+    help="Commands for a site: compare the data of a site with the codebook of a study.",
     rich_help_panel="Commands",
 )
 app.add_typer(
     federation_app,
     name="federation",
-    help="Tables and training across machines: sites keep their data.",
+    help="Make tables and train models across machines, while the sites keep their data.",
     rich_help_panel="Commands",
 )
 

@@ -184,8 +184,12 @@ def main(desk: DeskRoute | None = None) -> None:
     """Its own arguments, and those of `flower-superlink`; `--host` and `--port` are the inner
     door's."""
     parser = argparse.ArgumentParser(allow_abbrev=False)
-    parser.add_argument("--door", required=True, help="where sites connect, as host:port")
-    parser.add_argument("--secret", required=True, type=Path, help="the inner door's, a file")
+    parser.add_argument(
+        "--door", required=True, help="the address at which sites connect, written as host:port"
+    )
+    parser.add_argument(
+        "--secret", required=True, type=Path, help="the file with the secret of the inner port"
+    )
     own, flowers = parser.parse_known_args()
     sys.argv = ["flower-superlink", *flowers]
     migrations.build_alembic_config = partial(_one_place, migrations.build_alembic_config)

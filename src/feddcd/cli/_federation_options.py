@@ -1,0 +1,42 @@
+"""Arguments and options that several of the commands `feddcd federation ...` take."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ._terminal import option
+
+Folder = Annotated[Path, typer.Argument(help="The folder of the federation.", metavar="DIR")]
+Rounds = Annotated[
+    int,
+    option("Continue to this number of rounds. Default: the number of rounds in federation.toml."),
+]
+Mode = Annotated[
+    str | None,
+    option(
+        "How a table is made: sum or each. With each, the coordinator reads the sums of "
+        "each site, and there is no proof file. Default: the mode in the job file."
+    ),
+]
+SiteFolder = Annotated[
+    Path, typer.Argument(help="The folder of the site.", metavar="SITE_DIR", show_default=False)
+]
+Waiting = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help=(
+            "The ID of the job or answer, as this command shows it if you give no ID. The "
+            "first letters are enough."
+        ),
+        metavar="[ID]...",
+    ),
+]
+JobId = Annotated[
+    str | None,
+    typer.Argument(
+        help="Use only the job whose ID begins with these letters. Default: all jobs.",
+        metavar="[ID]",
+    ),
+]
+SiteName = Annotated[str, typer.Argument(help="The name of the site.", metavar="SITE")]
