@@ -164,6 +164,11 @@ def _show_log(folder: Path, job: str = "") -> None:
         elif same == 1:
             say(printable(f"{entry['time'][:19].replace('T', ' ')}  {text}"))
         last = text, same
+    if job:
+        say(
+            "Lines on what left this site do not name a job, so they are not in this list. "
+            f"To see all lines: feddcd federation outgoing {shlex.quote(str(folder))} --log"
+        )
 
 
 def is_about(entry: dict, job: str) -> bool:

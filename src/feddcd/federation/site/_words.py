@@ -56,11 +56,18 @@ def describe_job(
         ASKS,
         *_asked(rows.plan, rows.columns),
         f"  rows: {rows.n}; {_left_out(rows)}",
-        f"  smallest cell of categories: {'there is none' if cell is None else f'{cell} rows'}",
+        *_smallest(cell, rows.plan),
         f"  exchanges: at most {exchanges}",
         f"  what leaves: {_leaves(columns, rows.plan)}; {sums}",
         _who(sites),
     ]
+
+
+def _smallest(cell: int | None, plan: Any) -> list[str]:
+    """Nothing of a description: its cells are categories by groups, and small ones do not leave."""
+    if getattr(plan, "analysis", "") == "describe":
+        return []
+    return [f"  smallest cell of categories: {'there is none' if cell is None else f'{cell} rows'}"]
 
 
 def _left_out(rows: SiteRows) -> str:
