@@ -336,7 +336,7 @@ ARRAYS = {
     "no algorithms": (lambda: feddcd.compare((X, Y), algorithms=[]), r"each .* once, got \[\]"),
     "settings of another": (
         lambda: feddcd.compare((X, Y), algorithms=["feddcd"], settings={"fedavg": {"lr": 1}}),
-        r"settings for \['fedavg'\], which are not compared: \['feddcd'\]",
+        r"there are settings for \['fedavg'\], but only \['feddcd'\] are compared",
     ),
     "missing folder": (lambda: feddcd.resume("nowhere"), r"nowhere: no such run folder"),
 }

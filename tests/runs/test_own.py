@@ -233,7 +233,7 @@ class TestFamily:
             feddcd.run(signs(), model=Wide(), parts=PARTS)
         with pytest.raises(SpecError, match=r"targets is one of .*, not 'words'"):
             feddcd.run(signs(), model=Worded(), parts=PARTS)
-        with pytest.raises(SpecError, match="model is the class SmoothHinge; make one"):
+        with pytest.raises(SpecError, match="is the class SmoothHinge itself; give an"):
             feddcd.run(signs(), model=SmoothHinge, parts=PARTS)
 
 

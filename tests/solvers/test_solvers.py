@@ -388,7 +388,7 @@ def test_gram_matrices_are_made_only_where_they_fit(monkeypatch):
 
 
 def test_what_is_refused():
-    with pytest.raises(ValueError, match="needs l2 > 0"):
+    with pytest.raises(ValueError, match="give l2 a value above 0"):
         NewtonCG(space="samples").prepare(clients("ridge", mu=0.0))
     with pytest.raises(ValueError, match="0 < delta < 1"):
         InexactOracle(1.0)

@@ -169,8 +169,8 @@ def join(folder: Folder, site: SiteName) -> None:
 
 @federation_app.command("retire")
 def retire(folder: Folder, sites: SiteNames) -> None:
-    """Remove sites from a training: the model becomes the model without these sites. Retired sites
-    do not have to answer any more.
+    """Remove sites from the federation. Later tables do not contain these sites, and the model of a
+    training becomes the model without them. Retired sites do not have to answer any more.
 
     If several sites lost their state, or came back with an old state, retire these sites in one
     command. Example: feddcd federation retire fed south

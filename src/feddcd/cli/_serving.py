@@ -87,7 +87,11 @@ def study_command(
         tail.show()
         time.sleep(POLL_S)
     if not follow:
-        return
+        where = shlex.quote(shown(folder.path))
+        return say(
+            f"the study {name} begins now. People at the sites may have to approve it. To see who "
+            f"has to decide: feddcd federation status {where}"
+        )
     state = state_of(study)
     found(state=state["state"], reason=state.get("reason", ""))
     if state["state"] == "failed":

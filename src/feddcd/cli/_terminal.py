@@ -31,7 +31,7 @@ Encoding = Annotated[str | None, typer.Option(help=READING["encoding"], show_def
 SheetName = Annotated[str | None, typer.Option(help=READING["sheet"], show_default=False)]
 Missing = Annotated[list[str] | None, typer.Option("--na", help=READING["na"], show_default=False)]
 Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Do not print the progress and the table.")
+    bool, typer.Option("--quiet", "-q", help="Print neither the progress nor the table.")
 ]
 CodebookFile = Annotated[
     Path | None,

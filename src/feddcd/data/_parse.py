@@ -250,7 +250,7 @@ def _index(place: _Place, text: str) -> int:
         place.refuse(f"index {index} is beyond n_features={n_features}", hint)
     place.refuse(
         f"index {index} would make more than {MAX_FEATURES} features",
-        "pass n_features if that is meant",
+        "if this is intended, give n_features",
     )
 
 

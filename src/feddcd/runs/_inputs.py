@@ -130,7 +130,8 @@ def choose(
 def _model(model: Any, loss: Any, score: Callable | None) -> tuple[Any, float | None]:
     """The model as `federate` takes it, and the share of uploads that are lost."""
     if isinstance(model, type):
-        raise SpecError(f"model is the class {model.__name__}; make one: {model.__name__}(...)")
+        name = model.__name__
+        raise SpecError(f"model is the class {name} itself; give an object: {name}(...)")
     if isinstance(model, AbstractFamily):
         _check_family(model)
     if isinstance(model, str | AbstractFamily | Architecture):

@@ -212,7 +212,7 @@ def compare(
     settings, methods = settings or {}, _labelled(algorithms)
     odd = [label for label in settings if label not in methods]
     if odd:
-        raise SpecError(f"settings for {odd}, which are not compared: {list(methods)}")
+        raise SpecError(f"there are settings for {odd}, but only {list(methods)} are compared")
     spec, given = collect(data, **shared, options=options)
     runs = {
         label: choose(spec, given, method, settings.get(label)) for label, method in methods.items()

@@ -43,7 +43,7 @@ class NewtonCG(AbstractLocalSolver):
         n, d = f.X.shape
         possible = bool(np.all(np.asarray(f.mu) > 0))
         if self.space == "samples" and not possible:
-            raise SpecError("the sample space divides by l2 and needs l2 > 0")
+            raise SpecError("space='samples' divides by l2; give l2 a value above 0")
         if not possible or (self.space == "auto" and (n > 2 * d or not _has_room(f))):
             return f
         found = _gram(f, min(self.rank, n // 4))

@@ -21,7 +21,7 @@ def read_columns(meta: Mapping[str, Any]) -> ColumnsOffer:
     if columns is not None:  # an analysis that asks for some by name need not hear of all
         check_names(columns, "columns")
     if not isinstance(levels, dict):
-        raise Refused("it did not send one list of levels for each column")
+        raise Refused("it must send exactly one list of levels for each column, and it did not")
     for name, found in levels.items():
         check_name(name, "a column")
         check_levels(found, f"its column {name!r}", MOST_LEVELS)

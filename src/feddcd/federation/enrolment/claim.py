@@ -78,12 +78,12 @@ def read_claim(data: bytes) -> SignedClaim:
         mark = bytes.fromhex(values.pop("signature"))
         claim = Claim(**values)
     except (ValueError, TypeError, AttributeError, LookupError, RecursionError):
-        raise Refused("the message is not a request of a site to enrol") from None
+        raise Refused("the message is not an enrolment request from a site") from None
     if not all(type(value) is str for value in claim) or claim.ask not in ASKS:
-        raise Refused("the message is not a request of a site to enrol")
+        raise Refused("the message is not an enrolment request from a site")
     longest = (10, 64, 64, 64, *_LONGEST.values())
     if any(len(value) > most for value, most in zip(claim, longest, strict=True)):
-        raise Refused("the message is not a request of a site to enrol")
+        raise Refused("the message is not an enrolment request from a site")
     if not check_site(claim.site):
         raise Refused("the request does not have a correct name of a site")
     return SignedClaim(claim, mark)

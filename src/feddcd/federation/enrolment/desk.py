@@ -130,7 +130,7 @@ class Desk:
         site = "?"
         try:
             if len(data) > LARGEST:
-                raise Refused("the message is not a request of a site to enrol")
+                raise Refused("the message is not an enrolment request from a site")
             signed = read_claim(data)
             site = signed.claim.site
             with _held(self.folder):
