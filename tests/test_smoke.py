@@ -126,6 +126,7 @@ def test_a_table_and_its_federation_need_no_extra(shell):
     shell.python(IN_ONE.format(lines=[line.removeprefix("feddcd ") for line in rest]))
 
 
+@pytest.mark.chaos
 def test_a_run_that_was_stopped_goes_on_bit_for_bit(shell):
     left = shell.folder / "stopped"
     said = shell.stopped(f"feddcd run {SMALL} --rounds 1000000 --out stopped", left / CHECKPOINT)

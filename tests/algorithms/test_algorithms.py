@@ -642,7 +642,7 @@ class TestRetire:
     """A member leaves for ever and takes its state along: the others reach their own optimum."""
 
     # test_protocol.py has a site with SCAFFOLD or Point-SAGA leave
-    OFTEN = ("feddcd", "fednewton", "fedqn")
+    OFTEN = ("feddcd", "fednewton")
     EXACT = tuple(only(EXACT, OFTEN))
     CONSERVING = tuple(only((name for name, row in ALGORITHMS.items() if row.conserves), OFTEN))
     CONSERVING += tuple(one for one in EXACT if one.values[0] in FIELD)

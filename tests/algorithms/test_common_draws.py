@@ -77,6 +77,7 @@ def test_one_by_one_side_by_side_and_on_threads(monkeypatch):
     assert records.steps.tolist() == [N * k for k in steps()]
 
 
+@pytest.mark.chaos
 def test_in_lanes():
     feds = [
         federation(SKIP, quadratics(F), Everyone(N), seed=seed, side_by_side=True)

@@ -285,6 +285,7 @@ def test_of_few_parameters_new_sites_send_their_hessian_later_too():
     assert not bool(large.broadcast(after, jax.random.key(0)).start)
 
 
+@pytest.mark.chaos
 def test_a_large_model_begins_where_sites_would_go_alone():
     """A round of minimisers in place of gradients, then all as for small models."""
     p, N = 210, 4

@@ -95,6 +95,7 @@ def made(seed=3, n=1500):
     return X, y.astype(float), np.arange(n) % 25
 
 
+@pytest.mark.chaos
 def test_it_saves_exchanges_when_sites_are_absent(monkeypatch):
     monkeypatch.setattr("feddcd.analysis._regression.own_block", lambda *given: np.zeros(1))
     X, y, site = made()

@@ -399,6 +399,7 @@ def test_divergence_is_an_exception_in_python():
         run(algorithm="mbsgd", model="ridge", settings={"lr": 1e9}, rounds=100)
 
 
+@pytest.mark.chaos
 def test_huge_features_give_finite_numbers():
     rng = np.random.default_rng(1)
     rows = 1e6 * rng.standard_normal((40, 3))

@@ -348,6 +348,7 @@ def test_every_solver_has_its_name(solver):
     assert type(chosen).__name__ == kind.get(solver, solver.upper())
 
 
+@pytest.mark.chaos
 @plain
 def test_a_solver_by_name_runs():
     feddcd(f"run --data wine {QUICK} --set solver=svrg --set epochs=3 --set lr=0.01 --out a -q")

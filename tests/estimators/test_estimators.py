@@ -198,6 +198,7 @@ def sparse_problem():
     return X, y
 
 
+@pytest.mark.chaos
 def test_many_features_stay_sparse(monkeypatch):
     X, y = sparse_problem()
     dense = []

@@ -387,6 +387,7 @@ def test_without_a_site_that_is_gone_for_ever(algorithm, weighting, rounds, tmp_
     assert algorithm != "feddcd" or np.abs(both[0] - both[1]).max() > 1e-6, "they should differ"
 
 
+@pytest.mark.chaos
 def test_several_leave_at_once_from_a_lossy_network(tmp_path):
     home = make(tmp_path / "f", 5, wine(5), rounds=3, **RIDGE)
     train(home, LocalNetwork(places(home)))

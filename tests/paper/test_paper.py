@@ -153,6 +153,7 @@ def test_what_is_tuned_lies_on_the_stated_grid(problem, split):
         tuned_settings("nothing", split)
 
 
+@pytest.mark.chaos
 def test_a_grid_keeps_what_it_ran(tmp_path, monkeypatch):
     cell = small("feddcd")
     steps = []

@@ -91,7 +91,6 @@ def goes_on_as_if_nothing_had_happened(folder: str) -> None:
     assert disk.read_summary(Path(folder))["status"] == "finished"
 
 
-@pytest.mark.chaos
 def test_a_killed_run_goes_on_from_its_last_checkpoint():
     process = started(
         f"run {SMALL} --algorithm scaffold --certify-every 10 --rounds 1000000 --out a -q",
@@ -130,6 +129,7 @@ def pressing(monkeypatch, name: str, after: int, times: int = 1) -> None:
     monkeypatch.setattr(_commands, "compare", pressed)
 
 
+@pytest.mark.chaos
 def test_compare_goes_on_where_it_was_stopped(monkeypatch, capsys):
     names = ("mbsgd", "fedavg", "scaffold")
     race = f"compare {QUICK} --rounds 6 " + " ".join(f"--algorithm {name}" for name in names)

@@ -30,6 +30,7 @@ def runs(rows, tmp_path_factory):
     ]
 
 
+@pytest.mark.chaos
 def test_fewer_looks_change_nothing_else(runs):
     all_, some = (result.history for result in runs[1])
     looked = np.isfinite(some["objective"])

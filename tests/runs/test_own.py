@@ -194,6 +194,7 @@ class TestFamily:
         out = eqx.filter_jit(solver)(f, jnp.ones((D, 1)), jax.random.key(0))
         np.testing.assert_allclose(out.w[:, 0], best, atol=0.05)
 
+    @pytest.mark.chaos
     def test_the_certificate_holds(self):
         """F* <= the objective, lower_bound <= F*, and Point-SAGA reaches it."""
         X, y = signs()

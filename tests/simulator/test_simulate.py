@@ -184,6 +184,7 @@ class TestColumns:
         )
         assert np.array_equal(history["round"], np.arange(1, 13))
 
+    @pytest.mark.chaos
     def test_an_iteration_may_be_two_rounds(self, data_file):
         class Two(MinibatchSGD):
             @property
