@@ -143,12 +143,13 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
         return QNReminder(note.seen.astype(v.dtype), v, guess, v @ v / 2)
 
     def server_step(self, server: QNServer, mean: Recalled, share: Scalar):
-        after = self._stepped(server, mean, share)
-        if self._large:
-            move = starts.common(mean.sent.first.value, jnp.abs(mean.sent.bend))
-            found = server._replace(x=server.x + move.astype(server.x.dtype), alone=~server.alone)
-            after = tree.where(server.alone, found, after)
-        return after, None
+        step = lambda: self._stepped(server, mean, share)
+        if not self._large:
+            return step(), None
+        move = starts.common(mean.sent.first.value, jnp.abs(mean.sent.bend))
+        found = server._replace(x=server.x + move.astype(server.x.dtype), alone=~server.alone)
+        # not both and a choice: the pairs of a large model are many numbers
+        return jax.lax.cond(server.alone, lambda: found, step), None
 
     def _stepped(self, server: QNServer, mean: Recalled, share: Scalar) -> QNServer:
         sent, known = mean
