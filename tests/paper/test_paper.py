@@ -277,12 +277,14 @@ def test_runs_with_other_shapes_are_not_put_side_by_side(tmp_path):
     assert differ[1].shape == (2, 2)
 
 
+@pytest.mark.parametrize("at_once", [False, True])
 @pytest.mark.parametrize(
     ("lr", "batch_size"),
     sliced([(1e-3, 1), (0.05, 7), (100.0, 1)], [(100.0, 1)]),
 )
-def test_sgd_in_step_is_sgd(monkeypatch, lr, batch_size):
-    """Clients of different sizes, tilted; lr = 100 makes the decay 1 - lr*l2 exactly 0."""
+def test_sgd_in_step_is_sgd(monkeypatch, lr, batch_size, at_once):
+    """Clients of different sizes, tilted; lr = 100 makes the decay 1 - lr*l2 exactly 0. With the
+    rows' products (`prepare`) many steps are taken at once."""
     with jax.enable_x64(True):
         data = load("digits")
         f = federate(data, [np.arange(100), np.arange(100, 137)], l2=1e-2).problem
@@ -293,8 +295,10 @@ def test_sgd_in_step_is_sgd(monkeypatch, lr, batch_size):
         for side_by_side in (False, True):
             monkeypatch.setattr(_epochs, "in_step", lambda flag=side_by_side: flag)
             solver = SGD(lr=lr, epochs=2, batch_size=batch_size)
+            ready = solver.prepare(f) if at_once else f
+            assert (ready.gram is not None) == (at_once and side_by_side)
             solve = jax.vmap(lambda f, s=solver: s(f, w, jax.random.key(0)).w)
-            found.append(eqx.filter_jit(solve)(f))
+            found.append(eqx.filter_jit(solve)(ready))
         np.testing.assert_allclose(found[0], found[1], rtol=1e-12, atol=1e-12)
 
 

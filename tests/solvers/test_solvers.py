@@ -37,6 +37,7 @@ from feddcd.solvers import (
     NewtonCG,
     Optax,
     Tolerance,
+    _epochs,
     adam,
     newton,
 )
@@ -586,3 +587,59 @@ def test_quadratic_step_is_the_gradient_step():
     A, b, beta = map(np.asarray, (f.A, f.b, f.loss_beta))
     np.testing.assert_allclose(out.w, np.ones(D) - (A @ np.ones(D) - b) / beta, rtol=1e-12)
     assert out.steps == 1
+
+
+def _clients(family: str, sparse: bool, dtype: type) -> Linear:
+    """Three clients of unequal size, the largest of more rows than a block has."""
+    rng, k = np.random.default_rng(3), COLUMNS[family]
+    sizes = (40, 150, 9)
+    X = [rng.normal(size=(n, D)) * (rng.random((n, D)) < 0.5) for n in sizes]
+    Z = [x @ rng.normal(size=(D, k)) for x in X]
+    if family == "softmax":
+        Y = [np.eye(k)[z.argmax(1)] for z in Z]
+    else:
+        Y = [(z > 0).astype(float) for z in Z]
+    blocks = [scipy.sparse.csr_array(x) for x in X] if sparse else X
+    n, rows = max(sizes), np.array(sizes)
+    pad = lambda a: np.stack([np.pad(x, ((0, n - len(x)), (0, 0))) for x in a]).astype(dtype)
+    s = (np.arange(n) < rows[:, None]) / rows[:, None]
+    ones = jnp.ones(3, dtype)
+    return Linear(
+        stack(blocks, dtype), jnp.asarray(pad(Y)), jnp.asarray(s, dtype), FAMILIES[family],
+        1e-2 * ones, jnp.asarray(rows), 0 * ones, ones,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("family", "sparse", "lr", "batch_size", "dtype"),
+    [
+        ("softmax", False, 0.02, 1, np.float64),
+        ("softmax", True, 0.5, 4, np.float64),
+        ("logistic", True, 30.0, 1, np.float64),  # each step turns the next ones round
+        ("logistic", False, 0.1, 1, np.float32),
+    ],
+)
+def test_steps_at_once_are_steps_one_by_one(monkeypatch, family, sparse, lr, batch_size, dtype):
+    f, k = _clients(family, sparse, dtype), COLUMNS[family]
+    w = 0.3 * jax.random.normal(jax.random.key(2), (D, k), dtype)
+    q = 0.1 * jax.random.normal(jax.random.key(5), (3, D, k), dtype)
+    f = eqx.tree_at(lambda f: f.q, f, q, is_leaf=lambda x: x is None)
+    solver, found = SGD(lr=lr, epochs=2, batch_size=batch_size), []
+    for at_once in (False, True):
+        monkeypatch.setattr(_epochs, "in_step", lambda flag=at_once: flag)
+        ready = solver.prepare(f)
+        assert (ready.gram is not None) == at_once  # pyright: ignore
+        solve = jax.vmap(lambda f: solver(f, w, jax.random.key(KEY)))
+        found.append(jit(solve)(ready))
+    tight = 1e-11 if dtype is np.float64 else 1e-4
+    np.testing.assert_allclose(found[1].w, found[0].w, rtol=tight, atol=tight)
+    np.testing.assert_array_equal(found[1].steps, found[0].steps)
+
+
+def test_a_mean_without_bounds_is_not_taken_at_once(monkeypatch):
+    monkeypatch.setattr(_epochs, "in_step", lambda: True)
+    for family in ("ridge", "poisson"):
+        f = eqx.tree_at(
+            lambda f: f.family, _clients("logistic", False, np.float64), FAMILIES[family]
+        )
+        assert SGD(lr=0.1).prepare(f).gram is None  # pyright: ignore

@@ -28,6 +28,7 @@ class AbstractFamily(eqx.Module):
     smoothness: eqx.AbstractClassVar[float]  # a bound on the eigenvalues of ∇²loss in z, or inf
     convex: eqx.AbstractClassVar[bool]
     targets: ClassVar[Targets] = "numbers"
+    bounded: ClassVar[bool] = False  # ∇loss in z is, whatever z is
 
     @abc.abstractmethod
     def value(self, z: Z, y: Z) -> Float[Array, "*n"]:
@@ -85,6 +86,7 @@ class Softmax(AbstractCanonical):
 
     smoothness: ClassVar[float] = 0.5
     targets: ClassVar[Targets] = "classes"
+    bounded: ClassVar[bool] = True
 
     def value(self, z, y):
         return jax.nn.logsumexp(z, -1) - jnp.sum(y * z, -1)
@@ -104,6 +106,7 @@ class BaseSoftmax(AbstractCanonical):
 
     smoothness: ClassVar[float] = 0.5
     targets: ClassVar[Targets] = "classes"
+    bounded: ClassVar[bool] = True
 
     def value(self, z, y):
         return jax.nn.logsumexp(_with_base(z), -1) - jnp.sum(y * z, -1)
@@ -124,6 +127,7 @@ class Logistic(AbstractCanonical):
 
     smoothness: ClassVar[float] = 0.25
     targets: ClassVar[Targets] = "binary"
+    bounded: ClassVar[bool] = True
 
     def value(self, z, y):
         return jnp.sum(jax.nn.softplus(z) - y * z, -1)

@@ -123,7 +123,7 @@ class Lazy(NamedTuple):
 
     def shrink(self, eta: Scalar, mu: Scalar) -> "Lazy":
         """(1 - ημ) W + η D."""
-        decay = _decay(eta, mu)
+        decay = decay_of(eta, mu)
         return self._replace(c=decay * self.c, e=decay * self.e + eta)
 
     def plus(self, a: Scalar, X: AbstractDesign, R: Float[Array, "b k"]) -> "Lazy":
@@ -149,7 +149,7 @@ def run_lazily(
     """
     if room is not None and in_step():
         return _run_in_step(step, start, steps=steps, eta=eta, room=room)
-    change = jnp.abs(jnp.log(jnp.abs(_decay(eta, mu))))
+    change = jnp.abs(jnp.log(jnp.abs(decay_of(eta, mu))))
     most = jnp.clip(27 / change, 1, 2.0**30).astype(jnp.int32)
     one, zero = jnp.ones_like(eta), jnp.zeros_like(eta)
 
@@ -189,7 +189,7 @@ def _run_in_step(step, start, *, steps: Int[Array, ""], eta: Scalar, room: int):
     return jax.lax.fori_loop(0, -(-room // stride), some, start)
 
 
-def _decay(eta: Scalar, mu: Scalar) -> Scalar:
+def decay_of(eta: Scalar, mu: Scalar) -> Scalar:
     decay = 1 - eta * mu
     least = jnp.finfo(decay.dtype).eps
     return jnp.where(jnp.abs(decay) < least, least, decay)

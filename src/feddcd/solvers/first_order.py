@@ -13,6 +13,7 @@ from .. import tree
 from .._errors import SpecError
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem, Linear, rows_of
+from ._at_once import epoch_at_once, fits_at_once, with_products
 from ._base import (
     AbstractFixedRateSolver,
     AbstractLocalSolver,
@@ -129,13 +130,17 @@ class SGD(_AbstractRated):
     def __check_init__(self):
         _check(self.epochs, self.batch_size)
 
+    def prepare(self, f: AbstractProblem) -> AbstractProblem:
+        return with_products(check_rate(self.lr, f))
+
     def __call__(self, f: AbstractProblem, w: Params, key: Key) -> LocalSolution:
         eta, length = self.rate(f), batch_count(f, self.batch_size)
 
         def epoch(w, _, key):
             order = shuffle_rows(f, self.batch_size, key)
             if isinstance(f, Linear):
-                return _linear_epoch(f, w, order, eta, length), None
+                run = epoch_at_once if fits_at_once(f) else _linear_epoch
+                return run(f, w, order, eta, length), None
             step = lambda i, w: tree.axpy(-eta, jax.grad(f.batch(order[i]))(w), w)
             return jax.lax.fori_loop(0, length, step, w), None
 

@@ -44,7 +44,7 @@ class NewtonCG(AbstractLocalSolver):
         possible = bool(np.all(np.asarray(f.mu) > 0))
         if self.space == "samples" and not possible:
             raise SpecError("space='samples' divides by l2; give l2 a value above 0")
-        if not possible or (self.space == "auto" and (n > 2 * d or not _has_room(f))):
+        if not possible or (self.space == "auto" and (n > 2 * d or not has_room(f))):
             return f
         found = _gram(f, min(self.rank, n // 4))
         return eqx.tree_at(lambda f: f.gram, f, found, is_leaf=lambda x: x is None)
@@ -100,7 +100,7 @@ def _solve_in_parameters(
     return LocalSolution(end.w, end.grad_norm, end.steps)
 
 
-def _has_room(f: Linear) -> bool:
+def has_room(f: Linear) -> bool:
     """Whether the Gram matrices take at most half of what is free, on a GPU of its own memory."""
     stats = jax.devices()[0].memory_stats() or {}
     own = stats["bytes_limit"] - stats["bytes_in_use"] if "bytes_limit" in stats else None
@@ -120,8 +120,7 @@ def _gram(f: Linear, rank: int) -> Gram:
     G = gram(f.X)
     rank = rank if rank and _stiffness(G, f.s, f.mu) > 100 else 0
     if rank == 0:  # nothing to factorise, and nothing to compile for it
-        (N, n), put = f.s.shape, lambda *shape: jax.device_put(np.zeros(shape, G.dtype))
-        return Gram(G, G.astype(jnp.float32), put(N, n, 0), put(N, n, 0), put(N, 0))
+        return plain_gram(f, G)
     # several BLAS threads on small factorisations wait for each other: up to a hundred times
     # slower. JAX takes SciPy's BLAS, which can be limited only once it is there
     import scipy.linalg  # noqa: F401
@@ -129,6 +128,13 @@ def _gram(f: Linear, rank: int) -> Gram:
     with threadpool_limits(1, user_api="blas"):
         pairs = jax.block_until_ready(_ritz_pairs(G, rank))
     return Gram(G, G.astype(jnp.float32), *pairs)
+
+
+def plain_gram(f: Linear, G: Float[Array, "N n n"] | None = None) -> Gram:
+    """G of every client, without Ritz pairs."""
+    G = gram(f.X) if G is None else G
+    (N, n), put = f.s.shape, lambda *shape: jax.device_put(np.zeros(shape, G.dtype))
+    return Gram(G, G.astype(jnp.float32), put(N, n, 0), put(N, n, 0), put(N, 0))
 
 
 @jax.jit
