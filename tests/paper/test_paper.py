@@ -265,6 +265,18 @@ def test_as_many_threads_as_the_variable_says_and_the_same_numbers(tmp_path, mon
         assert np.array_equal(one.objective, three.objective)
 
 
+def test_several_compilers_change_no_number(tmp_path, monkeypatch):
+    """As on an accelerator: the data of all problems are read ahead, small ones first."""
+    cells = [small("fedavg", iterations=2, seeds=2, split=split) for split in ("iid", "sorted")]
+    found = []
+    for compilers in (1, 3):
+        monkeypatch.setattr(grid, "_compilers", lambda n=compilers: n)
+        found.append(grid.run_grid(cells, tmp_path / str(compilers)))
+    for cell in cells:
+        for one, three in zip(*(results[cell.id] for results in found), strict=True):
+            assert np.array_equal(one.objective, three.objective)
+
+
 def test_runs_with_other_shapes_are_not_put_side_by_side(tmp_path):
     from feddcd.simulator.lanes import lanes
 
