@@ -643,3 +643,20 @@ def test_a_mean_without_bounds_is_not_taken_at_once(monkeypatch):
             lambda f: f.family, _clients("logistic", False, np.float64), FAMILIES[family]
         )
         assert SGD(lr=0.1).prepare(f).gram is None  # pyright: ignore
+
+
+@pytest.mark.parametrize(
+    "solver", [SGD(lr=0.1, epochs=2, batch_size=4), adam(epochs=2, batch_size=4)]
+)
+def test_clients_side_by_side_take_their_own_number_of_steps(monkeypatch, solver):
+    """On an accelerator the loops of all clients have one length, and end where each one's does."""
+    plain = _clients("softmax", False, np.float64)
+    f = MLP(plain.X, plain.Y, plain.s, plain.family, plain.mu, plain.rows, plain.mu, plain.mu)
+    w, found = mlp_params((D, 4, 3), jax.random.key(1), jnp.float64), []
+    for in_step in (False, True):
+        monkeypatch.setattr(_epochs, "in_step", lambda flag=in_step: flag)
+        found.append(jit(jax.vmap(lambda f: solver(f, w, jax.random.key(KEY))))(f))
+    np.testing.assert_array_equal(found[0].steps, found[1].steps)
+    assert len(set(found[0].steps.tolist())) == 3
+    for one, other in zip(*map(jax.tree.leaves, (found[0].w, found[1].w)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)

@@ -9,7 +9,7 @@ from jaxtyping import Array, Int, PyTree
 
 from .._errors import SpecError
 from ._rows import rows_of_zeros, traced
-from .simulate import Federation, Record, State, one_round
+from .simulate import OPTIONS, Federation, Record, State, one_round
 
 
 def lanes(runs: Sequence[PyTree]) -> tuple[PyTree, PyTree]:
@@ -31,7 +31,7 @@ def _equal(a, b) -> bool:
     return a is b or (not eqx.is_array(a) and not eqx.is_array(b) and a == b)
 
 
-@eqx.filter_jit(donate="all-except-first")
+@eqx.filter_jit(donate="all-except-first", compiler_options=OPTIONS)  # pyright: ignore
 def advance_lanes(
     runs: tuple[Federation, Federation], states: State, rounds: Int[Array, ""], room: int
 ) -> tuple[State, Record]:

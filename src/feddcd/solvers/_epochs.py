@@ -166,8 +166,18 @@ def run_lazily(
 
 def in_step() -> bool:
     """Whether clients run side by side: there a loop whose length differs between them would
-    copy all of W in every step."""
+    copy all of W in every step, and ask the host whether to go on."""
     return not on_cpu()
+
+
+def repeat(
+    step: Callable[[Array, PyTree], PyTree], start: PyTree, *, length: Int[Array, ""], room: int
+) -> PyTree:
+    """`length` times state ← step(i, state); `room` is the most of any client."""
+    if not in_step():
+        return jax.lax.fori_loop(0, length, step, start)
+    once = lambda i, state: tree.where(i < length, step(i, state), state)
+    return jax.lax.fori_loop(0, room, once, start)
 
 
 def _run_in_step(step, start, *, steps: Int[Array, ""], eta: Scalar, room: int):

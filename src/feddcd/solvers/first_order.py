@@ -22,7 +22,7 @@ from ._base import (
     check_rate,
     step_length,
 )
-from ._epochs import batch_count, run_epochs, run_lazily, shuffle_rows
+from ._epochs import batch_count, repeat, run_epochs, run_lazily, shuffle_rows
 
 
 class _AbstractRated(AbstractFixedRateSolver):
@@ -93,7 +93,7 @@ class Optax(AbstractLocalSolver):
                 move, state = self.optimizer.update(jax.grad(f.batch(order[i]))(w), state, w)
                 return optax.apply_updates(w, move), state
 
-            return jax.lax.fori_loop(0, length, step, (w, state))
+            return repeat(step, (w, state), length=length, room=len(order))
 
         start = (w, self.optimizer.init(w))
         return run_epochs(f, start, key, epoch, epochs=self.epochs, length=length, stop=self.stop)
@@ -142,7 +142,7 @@ class SGD(_AbstractRated):
                 run = epoch_at_once if fits_at_once(f) else _linear_epoch
                 return run(f, w, order, eta, length), None
             step = lambda i, w: tree.axpy(-eta, jax.grad(f.batch(order[i]))(w), w)
-            return jax.lax.fori_loop(0, length, step, w), None
+            return repeat(step, w, length=length, room=len(order)), None
 
         return run_epochs(
             f, (w, None), key, epoch, epochs=self.epochs, length=length, stop=self.stop
