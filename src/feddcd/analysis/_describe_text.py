@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from .._text import NONE, count, number, plural, printable, trim
+from ..data.capping import notes as cap_notes
 from ..report.tables import Group, terminal_table
 from ._bins import Quantile
 from ._describe_plan import QUARTILES, DescribePlan
@@ -95,7 +96,8 @@ def _median(each: tuple[Quantile | None, ...]) -> str:
 
 def notes(result: DescribeResult) -> list[str]:
     """What a reader of the table has to know."""
-    plan, found = result.plan, []
+    plan = result.plan
+    found = [printable(line) for line in cap_notes(plan.codebook)]
     if plan.least > 1:
         why = f"fewer than {plan.least} rows, or it would follow from what is shown"
         found.append(f"{NONE} stands for what is not shown: {why}.")

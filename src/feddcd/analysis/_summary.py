@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from .._text import plural, printable, upper
+from ..data.capping import notes as cap_notes
 from . import _digits as digits
 from . import _more
 from ._digits import Range, about, significant
@@ -196,6 +197,7 @@ def _notes(result: TableResult) -> list[str]:
         *scale,
         *([APART] if result.apart else []),
         *refused,
+        *cap_notes(result.codebook),
         *event,
         *references,
         *left_out,

@@ -13,6 +13,7 @@ import pandas as pd
 from .._errors import SpecError
 from .._extras import needs
 from .._text import printable, spreadsheet_cell
+from ..data.capping import cappings
 from ..formula import Part, read_formula
 from . import _more
 from ._result import Fitted, TableResult, result_of
@@ -101,6 +102,7 @@ def document(result: TableResult) -> dict[str, Any]:
         "classes": _classes(result),
         "event": result.event,
         "references": result.references,
+        **_capped(result),
         "left_out": list(result.left_out),
         "empty_levels": {name: list(levels) for name, levels in result.empty_levels.items()},
         "names": [str(name) for name in table.index],
@@ -135,6 +137,12 @@ def document(result: TableResult) -> dict[str, Any]:
         "design": _design(result),
         "left_out_of_joblib": _left_out(result),
     }
+
+
+def _capped(result: TableResult) -> dict[str, Any]:
+    """By column, what every site did to its values: so has who predicts. Older models lack it."""
+    found = cappings(result.codebook.get("columns", {}))
+    return {"capped": {name: each.plain() for name, each in found.items()}} if found else {}
 
 
 def _by_site(result: TableResult) -> dict[str, Any]:

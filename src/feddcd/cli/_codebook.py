@@ -29,6 +29,16 @@ def codebook(
     out: Annotated[Path, typer.Option(help="Write the codebook into this file.")] = Path(
         "codebook.toml"
     ),
+    cap_rare: Annotated[
+        int | None,
+        typer.Option(
+            help="Propose cap and step for columns of whole numbers, such as ages: after "
+            "capping and rounding, each value occurs in at least so many rows of each file. "
+            "These numbers follow from the data. Default: no proposal.",
+            min=2,
+            metavar="ROWS",
+        ),
+    ] = None,
     sep: Sep = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
@@ -52,9 +62,13 @@ def codebook(
             warn(note)
         for doubt in table.doubts.values():
             warn(str(doubt.placed(table.file, table.place)))
-    out.write_text(draft(tables), "utf-8")
+    out.write_text(draft(tables, cap_rare), "utf-8")
     found(file=out, rows=sum(len(table.frame) for table in tables))
-    say(f"{out}: read it before you send it to others, because it names the levels of your data")
+    beside = " and proposes caps from its values" if cap_rare else ""
+    say(
+        f"{out}: read it before you send it to others, because it names the levels of your "
+        f"data{beside}"
+    )
 
 
 @site_app.command("check")
@@ -85,7 +99,7 @@ def check(
 
 def check_data(data: Path, book: "Codebook", where: str, how: "Reading") -> bool:
     """Whether a file fits a codebook; says what does not."""
-    from ..data.conform import check_table, read_agreed
+    from ..data.conform import changed_by_caps, check_table, read_agreed
 
     table = read_agreed(data, book, how=how)
     for note in table.notes:
@@ -103,6 +117,13 @@ def check_data(data: Path, book: "Codebook", where: str, how: "Reading") -> bool
     found(file=data, rows=len(table.frame), fits=not findings, findings=told)
     for line in told:
         say(line)
+    changes = changed_by_caps(table, book)
+    found(changed={name: {"cap": a, "step": b} for name, (a, b) in changes.items()})
+    for name, (beyond, rounded) in changes.items():
+        entry = book.columns[name]
+        parts = [] if entry.cap is None else [f"cap changes {plural(beyond, 'value')}"]
+        parts += [] if entry.step is None else [f"step changes {plural(rounded, 'value')}"]
+        say(f"column {name!r}: {', '.join(parts)} of {table.frame[name].count():,}")
     if findings:
         wrong = len({finding.column for finding in findings})
         say(f"{wrong} of {plural(len(book.columns), 'column')} do not fit {where}")

@@ -76,6 +76,7 @@ def glm_command(
         where = error.file if error.row is None else table.file
         raise error.placed(where, table.place, as_option) from None
     plan = _plan(model, roles, source, book, data.formula)
+    model.result_ = dataclasses.replace(model.result_, codebook=plan.codebook if plan else {})
     written = _write(model, plan, folder)  # before anything is printed: `| head` ends the program
     found(folder=folder, files=written, **dict(tables_in(folder)))
     found(converged=model.result_.converged, certified_error=model.result_.certified_error)
@@ -152,11 +153,8 @@ def _write(model: FederatedGLM, plan: RegressionPlan | None, folder: Path) -> li
     """Each file whole or not at all; the report last, as the others do not depend on it."""
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=".", dir=folder) as new:
-        result = dataclasses.replace(model.result_, codebook=plan.codebook if plan else {})
-        return [
-            _keep(path, folder)
-            for path in itertools.chain(_job(plan, new), result.write(Path(new)))
-        ]
+        files = itertools.chain(_job(plan, new), model.result_.write(Path(new)))
+        return [_keep(path, folder) for path in files]
 
 
 def _plan(

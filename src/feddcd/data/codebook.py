@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import math
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from typing import Any
 from .._errors import SpecError
 from .._settings import check_names, read_toml
 from .._text import listed, meant, nearest
+from .capping import Capping, check_capping, is_real
 
 TYPES = ("number", "integer", "category", "boolean", "date", "identifier")
 ROLES = ("outcome", "predictor", "weight", "group", "offset")
@@ -34,7 +34,8 @@ class ColumnEntry:
     """`levels` in order, of which `reference` (or else the first) is what others are compared
     with; `labels` are those of levels. `missing` are words in place of NA, `range` is from least
     to most, and `roles` None means any but those of an identifier, which has none. `cuts` are the
-    numbers that a formula may set rows apart with: in comparisons, as cut points and as knots."""
+    numbers that a formula may set rows apart with: in comparisons, as cut points and as knots.
+    Every site moves values beyond `cap` to its ends, and rounds them to multiples of `step`."""
 
     type: str
     label: str = ""
@@ -44,6 +45,8 @@ class ColumnEntry:
     labels: Mapping[str, str] = field(default_factory=dict)
     range: tuple[float, float] | None = None
     cuts: tuple[float, ...] = ()
+    cap: tuple[Any, ...] | None = None  # low and high, of which one may be "none"
+    step: float | None = None
     missing: tuple[str, ...] | None = None
     roles: tuple[str, ...] | None = None
 
@@ -52,6 +55,10 @@ class ColumnEntry:
         """The levels, the reference first."""
         first = self.levels[:1] if self.reference is None else (self.reference,)
         return [*first, *(level for level in self.levels if level not in first)]
+
+    @property
+    def capping(self) -> Capping:
+        return Capping(self.cap, self.step)
 
     @property
     def has_words(self) -> bool:
@@ -155,6 +162,7 @@ def _entry(values: Any) -> ColumnEntry:
     _check_levels(kind, made)
     _check_range(kind, made)
     _check_cuts(kind, made.get("cuts", ()))
+    check_capping(kind, made)
     return ColumnEntry(**made)
 
 
@@ -205,7 +213,7 @@ def _check_range(kind: str, made: dict[str, Any]) -> None:
     if kind == "date" and fits:
         limits = tuple(v.isoformat() if isinstance(v, datetime.date) else v for v in limits)
     fits = fits and all(type(v) in allowed for v in limits) and limits[0] <= limits[1]
-    if not fits or any(v in (-math.inf, math.inf) for v in limits):
+    if not fits or not all(isinstance(v, str) or is_real(v) for v in limits):
         raise SpecError(f"range is [least, most], as in [0, 120]; got {made['range']!r}")
     made["range"] = limits
 
@@ -213,8 +221,7 @@ def _check_range(kind: str, made: dict[str, Any]) -> None:
 def _check_cuts(kind: str, cuts: Any) -> None:
     if cuts and kind not in ("number", "integer"):
         raise SpecError(f"cuts are for numbers, not for type = {kind!r}")
-    real = lambda v: type(v) in (int, float) and math.isfinite(v)
-    if not isinstance(cuts, tuple) or not all(map(real, cuts)):
+    if not isinstance(cuts, tuple) or not all(map(is_real, cuts)):
         raise SpecError(f"cuts are numbers, as in cuts = [40, 65]; got {cuts!r}")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from .._errors import DataError
 from .._text import listed, plural
 from ._cells import TRUTH, any_number
+from .capping import Capping, cappings
 from .codebook import Codebook, ColumnEntry
 from .frames import PLAIN, Frame, Reading, read_frame
 
@@ -63,8 +64,11 @@ def check_table(table: Frame, book: Codebook, names: Iterable[str] | None = None
     return found
 
 
-def conform(table: Frame, book: Codebook, names: Iterable[str]) -> Frame:
-    """The table with these columns as the codebook has them; the first misfit is raised."""
+def conform(
+    table: Frame, book: Codebook, names: Iterable[str], caps: Mapping[str, Capping] | None = None
+) -> Frame:
+    """The table with these columns as the codebook has them; the first misfit is raised. `caps` are
+    in place of those of the codebook."""
     import pandas
 
     frame, names = table.frame.copy(), [name for name in names if name in book.columns]
@@ -77,8 +81,36 @@ def conform(table: Frame, book: Codebook, names: Iterable[str]) -> Frame:
             frame[name] = values.remove_unused_categories()  # as R drops them; the order stays
         elif entry.type == "boolean":
             frame[name] = _booleans(table, name)
+    cap_columns(frame, names, caps_of(book) if caps is None else caps)
     doubts = {name: doubt for name, doubt in table.doubts.items() if name not in names}
     return table._replace(frame=frame, doubts=doubts)
+
+
+def caps_of(book: Codebook | None) -> dict[str, Capping]:
+    """Of columns that are capped or rounded."""
+    return {} if book is None else cappings(book.to_dict()["columns"])
+
+
+def cap_columns(frame: Any, names: Iterable[str], caps: Mapping[str, Capping]) -> None:
+    """In place: the values that all else is made of. Whole numbers stay whole numbers."""
+    for name in names:
+        if name in caps and frame[name].dtype.kind in "iuf":
+            own = frame[name]
+            made = caps[name].of(own.to_numpy(float))
+            whole = own.dtype.kind in "iu" and np.array_equal(made, np.rint(made))
+            frame[name] = made.astype(own.dtype if whole else float)
+
+
+def changed_by_caps(table: Frame, book: Codebook) -> dict[str, tuple[int, int]]:
+    """By column: how many values the cap changes, and how many others the step."""
+    found = {}
+    for name, capping in caps_of(book).items():
+        if name in table.frame.columns and table.frame[name].dtype.kind in "iuf":
+            x = table.frame[name].dropna().to_numpy(float)
+            ends = Capping(capping.cap).of(x)
+            beyond = int(np.sum(ends != x))
+            found[name] = beyond, int(np.sum((capping.of(x) != x) & (ends == x)))
+    return found
 
 
 def _check_column(table: Frame, name: str, entry: ColumnEntry) -> list[Mismatch]:

@@ -1,5 +1,6 @@
 """The draft of a codebook from files. It holds names, types and levels, and no other value: not the
-smallest and not the largest number, which are those of a person."""
+smallest and not the largest number, which are those of a person. Only where caps are asked for, it
+has round numbers near values of some rows."""
 
 from __future__ import annotations
 
@@ -9,8 +10,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from .._text import listed
 from ._cells import DATE, fits
+from .capping import is_guessable, proposal
 from .frames import Frame
 
 RARE = 5  # rows: levels with fewer are marked
@@ -19,25 +23,45 @@ BARE = re.compile(r"[A-Za-z0-9_-]+")
 NAMED = re.compile(r"(^|[^a-z])(id|nr|mrn|number|code|name|uuid|key)$", re.IGNORECASE)
 HEAD = """\
 # A draft, made from {files}.
-# Read it before it leaves this place: it names columns and levels of your data, but no other value.
+# Read it before it leaves this place: it names columns and levels of your data, {but}.
 # Columns are number, integer, category, boolean, date or identifier. More can be said of each:
 #   label = "Age at admission"    unit = "years"    range = [0, 120]    missing = ["NA", "-9"]
 #   roles = ["outcome", "predictor", "weight", "group", "offset"]
+#   cap = [18, 90]    step = 5    (every site caps and rounds its values before a study uses them)
 # The first level of a category is the one that others are compared with, or reference = "...".
 """
 
 
-def draft(tables: Sequence[Frame]) -> str:
-    """The text of codebook.toml: all columns of all tables, levels of all of them together."""
+def draft(tables: Sequence[Frame], cap_rare: int | None = None) -> str:
+    """The text of codebook.toml: all columns of all tables, levels of all of them together. With
+    `cap_rare` caps are proposed, so that each value has so many rows in each of the tables."""
     names = list(dict.fromkeys(name for table in tables for name in table.frame.columns))
-    parts = [HEAD.format(files=listed([table.file for table in tables], 5))]
+    but = "and caps that follow from its values" if cap_rare else "but no other value"
+    parts = [HEAD.format(files=listed([table.file for table in tables], 5), but=but)]
     for name in names:
         series = [table.frame[name] for table in tables if name in table.frame.columns]
         lacking = [table.file for table in tables if name not in table.frame.columns]
         values = [v for each in series for v in each.dropna().tolist()]
         notes = [f"# not in {listed(lacking, 5)}"] if lacking else []
-        parts.append("\n".join([f"[columns.{_key(name)}]", *notes, *_lines(name, values), ""]))
+        lines = _lines(name, values)
+        if cap_rare and lines[0].startswith(('type = "integer"', 'type = "number"')):
+            lines += _capped([each.dropna().to_numpy(float) for each in series], cap_rare)
+        parts.append("\n".join([f"[columns.{_key(name)}]", *notes, *lines, ""]))
     return "\n".join(parts)
+
+
+def _capped(columns: Sequence[np.ndarray], k: int) -> list[str]:
+    """Where others can list the values that a column may have, and some value has few rows."""
+    counts = lambda x: np.unique(x, return_counts=True)[1]
+    rare = [x for x in columns if is_guessable(x) and counts(x).min() < k]
+    if not rare:
+        return []
+    found = proposal(columns, k)
+    if found is None:
+        return [f"# no cap and step give each value {k} rows: use levels, or leave the column out"]
+    why = f"  # so that each value has at least {k} rows; from the data: check"
+    lines = [f"{name} = {value}" for name, value in found.plain().items()]
+    return [lines[0] + why, *lines[1:]]
 
 
 def _lines(name: str, values: list[Any]) -> list[str]:

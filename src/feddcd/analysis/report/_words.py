@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..._text import count, number, ratio, trim, upper
+from ...data.capping import notes as cap_notes
 from ...formula import INTERCEPT, label
 from .._result import Coefficient, TableResult
 from .._robust import notes as robust_notes
@@ -135,7 +136,7 @@ def interval(fit: TableResult) -> str:
 
 def cautions(fit: TableResult) -> list[str]:
     """What a reader of the table must know beside the numbers."""
-    notes = []
+    notes = cap_notes(fit.codebook)
     if _is_penalised(fit.l2):
         notes.append(
             "The penalty moves the coefficients towards zero. The standard errors and intervals do "

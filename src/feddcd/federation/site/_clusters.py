@@ -50,7 +50,8 @@ def _earlier(facts: Any, id: str | None, memory: Memory) -> list[np.ndarray]:
         if facts.rebuild is None or id is None or job == facts.job or known["set"] != id:
             continue
         try:
-            again = facts.rebuild(known["plan"], known["agreed"]) if known.get("plan") else None
+            made_of = [known.get(name, "") for name in ("plan", "agreed", "caps")]
+            again = facts.rebuild(*made_of) if known.get("plan") else None
         except FeddcdError:  # the export of today lacks what it was made of
             continue
         if again is not None and again.cluster is not None:

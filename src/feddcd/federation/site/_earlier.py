@@ -41,7 +41,8 @@ def earlier_jobs(policy: Policy, facts: Any, memory: Memory) -> list[AskedJob]:
             continue
         held = memory.questions_of(job)
         try:
-            rows = facts.rebuild(known["plan"], known["agreed"]) if held else None
+            made_of = known["plan"], known["agreed"], known.get("caps", "")
+            rows = facts.rebuild(*made_of) if held else None
         except FeddcdError:  # the export of today lacks what it was made of
             continue
         if rows is not None:

@@ -61,6 +61,7 @@ def _nobody(book: Codebook, entering: Sequence[str]) -> Any:
         if entry.type not in NUMBERS:
             return cycle(["a date"])
         low, high = (1.0, float(n)) if entry.range is None else entry.range
+        low, high = entry.capping.of(np.array([low, high]))  # no row has more
         return np.linspace(low, high, n)
 
     return pandas.DataFrame({name: column(name, book.columns[name]) for name in entering})

@@ -1,7 +1,7 @@
 """A site's table: how it is read, which codebook holds for it, and what is told of its errors."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 from ..._errors import DataError, FeddcdError, Refused
 from ..._files import stamp
 from ...analysis.protocol import Misfit
+from ...data.capping import Capping
 from ...data.codebook import FILE as CODEBOOK
 from ...data.codebook import Codebook, read_codebook
-from ...data.conform import CodebookError, conform, read_agreed
+from ...data.conform import CodebookError, cap_columns, conform, read_agreed
 from ...data.frames import PLAIN, Frame, Reading, check_used
 from ._roles import own_codebook
 from .approval import asks_first
@@ -79,13 +80,23 @@ def read_own(data: Path, how: Reading, codebook: str, *_: int) -> Frame:
     return read_agreed(data, read_codebook(book) if book else None, how=how)
 
 
-def as_agreed(source: SiteTable, table: Frame, plan: Any, entering: Sequence[str]) -> Frame:
-    """The columns that enter as the codebook has them."""
+def as_agreed(
+    source: SiteTable,
+    table: Frame,
+    plan: Any,
+    entering: Sequence[str],
+    caps: Mapping[str, Capping] | None = None,
+) -> Frame:
+    """The columns that enter as the codebook has them; `caps` are in place of its own, for an
+    earlier job: the codebook may have had others then."""
     if (book := book_of(source, plan)) is not None:
         for name in entering:
             if name not in book.columns or book.columns[name].type == "identifier":
                 raise Misfit(f"the codebook does not allow the use of the column {name!r}")
-        table = conform(table, book, entering)
+        table = conform(table, book, entering, caps)
+    elif caps:
+        table = table._replace(frame=table.frame.copy())
+        cap_columns(table.frame, entering, caps)
     try:
         check_used(table, entering)
     except DataError as error:

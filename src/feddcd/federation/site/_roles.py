@@ -15,6 +15,8 @@ from ...formula import read_formula, written_numbers
 from .memory import Memory
 from .policy import Policy, not_allowed
 
+CHOSEN = ("range", "missing", "cap", "step")  # settings that judge or change rows by their values
+
 
 def own_codebook(site: Path) -> Codebook | None:
     path = site / CODEBOOK
@@ -83,11 +85,10 @@ def _check_declared(own: Codebook, plan: Any) -> None:
 
 
 def _check_sent(sent: Codebook) -> None:
-    """A range judges rows by value, and words for missing drop them: whoever chooses both could
-    find out one row."""
+    """A range judges rows by value, and words for missing drop them. A cap from 60 to 61 makes ages
+    a threshold. So whoever chooses them could find out one row."""
     for name, entry in sent.columns.items():
-        if entry.range is not None or entry.missing is not None:
-            what = "range" if entry.range is not None else "missing"
+        for what in (each for each in CHOSEN if getattr(entry, each) is not None):
             told = f"this site has no own codebook, so the codebook of the plan must not set {what}"
             raise Refused(f"{told}, as it does for the column {name[:50]!r}")
 

@@ -16,8 +16,9 @@ from ...analysis.protocol import (
     arrays,
 )
 from ...analysis.registry import ANALYSES, read_plan
+from ...data.capping import cappings
 from ...data.codebook import FILE as CODEBOOK
-from ...data.conform import CodebookError
+from ...data.conform import CodebookError, caps_of
 from ...data.frames import Frame
 from ..wire import Envelope
 from ._again import check_joint, check_steep
@@ -84,7 +85,7 @@ def columns(
         offered = _offered(policy, source, plan, entering)
     elif offered is None:
         policy.check(out._replace(rows=MANY))  # what is told by name
-        declared = _plan_words(source, plan)
+        declared = _plan_words(source, plan, entering)
         shown = lambda found: describe_offer(plan, entering, found, declared)
         key = digest_of("columns", id)[:ID_LENGTH]
         offered = held(source.folder, key, NAMES, judged, shown, release.asked)
@@ -174,7 +175,7 @@ def judged_rows(
             return rows, check_job(policy, rows, analysis, known, memory)
 
     def shown(found: tuple[SiteRows, list[str]] | Exception) -> list[str]:
-        declared = _plan_words(source, plan)
+        declared = _plan_words(source, plan, entering)
         if isinstance(found, Exception):
             return describe_refused(plan, entering, facts.sites) + declared + against(found)
         rows, doubts = found
@@ -193,9 +194,9 @@ def judged_rows(
     return rows
 
 
-def _plan_words(source: SiteTable, plan: Any) -> list[str]:
+def _plan_words(source: SiteTable, plan: Any, entering: Sequence[str]) -> list[str]:
     own = (source.folder / CODEBOOK).exists()
-    return describe_plan(plan, book_of(source, plan), own, source.how.na)
+    return describe_plan(plan, book_of(source, plan), own, source.how.na, entering)
 
 
 def _evaluated(policy: Policy, source: SiteTable, make: Callable[[], Made]) -> Made:
@@ -232,17 +233,18 @@ def check_size(*parts: Any) -> None:
 def facts_of(source: SiteTable, plan: Any, agreed: Any, job: str, mode: str = "each") -> JobFacts:
     """Of a job in plain values."""
     check_size(plan, agreed)
-    most = getattr(read_plan(plan), "max_exchanges", 50)
-    rebuild = lambda plan, agreed: _rows(source, plan, agreed, *stamps(source))
+    read = read_plan(plan)
+    most, caps = getattr(read, "max_exchanges", 50), caps_of(book_of(source, read))
+    rebuild = lambda plan, agreed, caps: _rows(source, plan, agreed, caps, *stamps(source))
     return JobFacts(
         job, tuple(agreed["sites"]), mode, int(most), json.dumps(plan), json.dumps(agreed),
-        rebuild=rebuild,
+        caps=json.dumps({name: each.plain() for name, each in caps.items()}), rebuild=rebuild,
     )  # fmt: skip
 
 
 def rows_of(source: SiteTable, facts: JobFacts) -> SiteRows:
     """The site's rows of a job; what is wrong with them is told as `_guard` has it."""
-    return _rows(source, facts.plan, facts.agreed, *stamps(source))
+    return _rows(source, facts.plan, facts.agreed, None, *stamps(source))
 
 
 def identified(source: SiteTable, rows: SiteRows, facts: JobFacts, memory: Memory) -> JobFacts:
@@ -264,9 +266,12 @@ def _declared(offer: ColumnsOffer, plan: Any) -> ColumnsOffer:
 
 
 @lru_cache(maxsize=32)  # one per site, of which `simulate` has all in one process
-def _rows(source: SiteTable, plan: str, cohort: str, *_: int) -> SiteRows:
+def _rows(source: SiteTable, plan: str, cohort: str, caps: str | None, *_: int) -> SiteRows:
+    """`caps` are those of an earlier job; None: as the codebook has them now."""
     read = read_plan(json.loads(plan))
+    held = None if caps is None else cappings(json.loads(caps or "{}"))
     agreed = Agreement(**json.loads(cohort))
     analysis, table = ANALYSES[read.analysis], whole_table(source, read)
-    frame = as_agreed(source, table, read, analysis.columns(read, list(table.frame.columns))).frame
+    entering = analysis.columns(read, list(table.frame.columns))
+    frame = as_agreed(source, table, read, entering, held).frame
     return analysis.rows(frame, read, agreed, source.client)

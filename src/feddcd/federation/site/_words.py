@@ -10,6 +10,7 @@ import numpy as np
 from ..._text import listed, plural, printable
 from ...analysis.protocol import Offered, SiteRows
 from ...data.codebook import Codebook
+from ...data.conform import caps_of
 from ._columns import smallest_cell
 from .policy import Ruled
 
@@ -120,7 +121,13 @@ def describe_offer(
     return [*lines, *declared]
 
 
-def describe_plan(plan: Any, book: Codebook | None, own: bool, na: Sequence[str]) -> list[str]:
+def describe_plan(
+    plan: Any,
+    book: Codebook | None,
+    own: bool,
+    na: Sequence[str],
+    entering: Sequence[str] = (),
+) -> list[str]:
     """What counts as missing, and what was declared."""
     words = listed(["NA", *na])
     lines = [f"  a value is missing if the field is empty or one of: {words}"]
@@ -138,6 +145,11 @@ def describe_plan(plan: Any, book: Codebook | None, own: bool, na: Sequence[str]
         lines.append(f"  codebook: {whose} (digest {hashlib.sha256(held).hexdigest()[:16]})")
         ranges = {name: entry.range for name, entry in book.columns.items() if entry.range}
         lines += [f"    range of {name!r}: {a} to {b}" for name, (a, b) in ranges.items()]
+        caps = {name: each for name, each in caps_of(book).items() if name in entering}
+        lines += [
+            f"    the job uses no exact values of {name!r}: each value {capping.words}"
+            for name, capping in caps.items()
+        ]
     levels = plan.levels.items()
     return lines + [f"  declared levels of {name!r}: {listed(v, 50)}" for name, v in levels]
 

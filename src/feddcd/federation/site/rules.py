@@ -47,7 +47,8 @@ class JobFacts(NamedTuple):
     identity: np.ndarray | None = None
     file: str = ""  # a digest of the data file, and what became of the one before
     story: str = ""
-    rebuild: Callable[[str, str], SiteRows] | None = None
+    caps: str = ""  # that the codebook has now, as JSON: an earlier job may have had others
+    rebuild: Callable[..., SiteRows] | None = None  # of a plan, an agreement and caps
 
 
 def check_plan(
@@ -129,7 +130,8 @@ def check_job(
         described = check_told(policy, rows, analysis, facts, hidden, memory)
         what = {"set": id, "cohort": list(facts.sites), "parameters": parameters}
         what |= {"file": facts.file, "columns": list(rows.columns)} | described
-        memory.note(facts.job, **what, plan=facts.plan, agreed=facts.agreed, passed=True)
+        made_of = {"plan": facts.plan, "agreed": facts.agreed, "caps": facts.caps}
+        memory.note(facts.job, **what, **made_of, passed=True)
     return doubts_of(k, facts, id, memory)
 
 
@@ -199,7 +201,7 @@ def _earlier(facts: JobFacts, id: str | None, memory: Memory) -> dict[str, np.nd
     for job, known in memory.jobs().items():
         if job != facts.job and known["set"] == id and known.get("plan"):
             try:
-                again = facts.rebuild(known["plan"], known["agreed"])
+                again = facts.rebuild(known["plan"], known["agreed"], known.get("caps", ""))
             except FeddcdError:  # the export of today lacks what it was made of
                 continue
             own = ANALYSES[again.plan.analysis].columns_of(again)

@@ -1,0 +1,176 @@
+"""Numbers that every site caps and rounds before anything else looks at them.
+
+The codebook says how, so it is public and the same at all sites, and each row is changed by itself:
+
+    capped    y = min(max(x, low), high)
+    rounded   z = low + step floor((y - low) / step + 1/2), and again at most high
+
+With no low end the multiples of `step` are counted from 0. A value in the middle goes up: R's round
+would send it to the even multiple, and values that nobody joined would stay alone.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._errors import SpecError
+
+NONE = "none"  # in place of an end that a cap does not have
+LARGEST = 1e15  # beyond, a double has no room for steps
+FINEST = 1e-9
+EXACT = 2.0**52  # steps: of more, a double does not hold the number
+WIDEST = 1000  # places of whole numbers that somebody may try one by one
+FEW = 4  # rows for each different value, in a column that is not of whole numbers
+STEPS = (1, 2, 5)
+
+
+class Capping(NamedTuple):
+    """As the codebook has it; either may be absent."""
+
+    cap: tuple[Any, ...] | None = None
+    step: float | None = None
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        low, high = self.cap or (NONE, NONE)
+        return -math.inf if low == NONE else low, math.inf if high == NONE else high
+
+    @property
+    def words(self) -> str:
+        """What was done to a column: `was capped to 18..90 and rounded to steps of 5`."""
+        low, high = self.ends
+        caps = [] if self.cap is None else [f"capped to {low:.15g}..{high:.15g}"]
+        if NONE in (self.cap or ()):
+            one = f"at least {low:.15g}" if high == math.inf else f"at most {high:.15g}"
+            caps = [f"capped to {one}"]
+        steps = [] if self.step is None else [f"rounded to steps of {self.step:.15g}"]
+        return f"was {' and '.join(caps + steps)}"
+
+    def of(self, x: np.ndarray) -> np.ndarray:
+        """The column, with nan where it is nan."""
+        low, high = self.ends
+        y = np.clip(np.asarray(x, float), low, high)
+        if self.step is None:
+            return y
+        start = low if math.isfinite(low) else 0.0
+        with np.errstate(all="ignore"):
+            steps = np.floor((y - start) / self.step + 0.5)
+            # as decimals are written: 0.3, not 3 times 0.1
+            rounded = np.round(start + self.step * steps, _decimals(self.step, start))
+        return np.clip(np.where(abs(steps) < EXACT, rounded, y), low, high)
+
+    def plain(self) -> dict[str, Any]:
+        cap = {} if self.cap is None else {"cap": list(self.cap)}
+        return cap | ({} if self.step is None else {"step": self.step})
+
+
+def _decimals(*numbers: float) -> int:
+    exponents = (Decimal(repr(x)).as_tuple().exponent for x in numbers)
+    return max(0, *(-int(e) for e in exponents))
+
+
+def cappings(columns: Mapping[str, Any]) -> dict[str, Capping]:
+    """By name, of plain settings of columns; those that have neither are left out."""
+    found = {
+        name: Capping(None if each.get("cap") is None else tuple(each["cap"]), each.get("step"))
+        for name, each in columns.items()
+    }
+    return {name: capping for name, capping in found.items() if capping != Capping()}
+
+
+def notes(codebook: Mapping[str, Any]) -> list[str]:
+    """For readers of a result, of a codebook in plain values: a sentence for each column."""
+    found = cappings(codebook.get("columns", {})) if codebook else {}
+    return [f"{name} {capping.words} at every site." for name, capping in found.items()]
+
+
+def check_capping(kind: str, made: Mapping[str, Any]) -> None:
+    """Of the settings of a column: refuses what no site could do."""
+    for name in ("cap", "step"):
+        if name in made and kind not in ("number", "integer"):
+            raise SpecError(f"{name} is for numbers, not for type = {kind!r}")
+    if "cap" in made:
+        _check_cap(kind, made["cap"], made.get("range"))
+    if "step" in made:
+        _check_step(kind, made["step"], made.get("cap"))
+
+
+def is_real(value: Any) -> bool:
+    """A finite number that a double can hold: text from outside may have any digits."""
+    return type(value) in (int, float) and abs(value) <= 1e300
+
+
+def _check_cap(kind: str, cap: Any, limits: Any) -> None:
+    form = 'cap = [18, 90], or with one end cap = ["none", 90]'
+    right = lambda v: v == NONE if isinstance(v, str) else is_real(v) and abs(v) <= LARGEST
+    if not isinstance(cap, tuple) or len(cap) != 2 or not all(map(right, cap)):
+        raise SpecError(f"cap is [low, high], as in {form}; got {_shown(cap)}")
+    low, high = Capping(cap).ends
+    if cap == (NONE, NONE):
+        raise SpecError("cap has two ends 'none', so it changes nothing: leave cap out")
+    if not low < high:
+        raise SpecError(f"cap needs low < high, as in {form}; got {_shown(cap)}")
+    if kind == "integer" and any(v != int(v) for v in cap if v != NONE):
+        raise SpecError(f"type = 'integer' needs whole numbers in cap, got {_shown(cap)}")
+    if limits and (-math.inf < low < limits[0] or limits[1] < high < math.inf):
+        told = f"cap = {_shown(cap)} is wider than range = {_shown(limits)}"
+        raise SpecError(f"{told}: no value is beyond the range, so make the cap narrower")
+
+
+def _check_step(kind: str, step: Any, cap: Any) -> None:
+    if not is_real(step) or not FINEST <= step <= LARGEST:
+        raise SpecError(
+            f"step is a number from {FINEST:g} to {LARGEST:g}, as in step = 5; got {_shown(step)}"
+        )
+    if kind == "integer" and step != int(step):
+        raise SpecError(f"type = 'integer' needs a whole number as step, got {step!r}")
+    low, high = Capping(cap).ends
+    if step > high - low:
+        raise SpecError(f"step = {step!r} is larger than the cap {_shown(cap)} is wide")
+
+
+def _shown(value: Any) -> str:
+    return f"{list(value) if isinstance(value, tuple) else value!r}"[:80]
+
+
+def is_guessable(x: np.ndarray) -> bool:
+    """Whether others can list the values that a column may have, as ages in years: then sums tell
+    how many rows have each. A column of two values has rules of its own."""
+    values = np.unique(x)
+    if len(values) < 3 or not np.all(np.isfinite(values)):
+        return False
+    whole = bool(np.all(values == np.rint(values)))
+    return (whole and values[-1] - values[0] < WIDEST) or FEW * len(values) <= len(x)
+
+
+def proposal(columns: Sequence[np.ndarray], k: int) -> Capping | None:
+    """The narrowest steps with which each value has k rows or more in every one of the columns;
+    None where there are none. Both ends are round numbers, not the value of somebody."""
+    columns = [np.sort(x) for x in columns]
+    if not columns or min(map(len, columns)) < 2 * k:
+        return None
+    values = np.unique(np.concatenate(columns))
+    unit = 1.0 if np.all(values == np.rint(values)) else float(np.diff(values).min())
+    least, most = max(x[k - 1] for x in columns), min(x[-k] for x in columns)
+    size = unit
+    while size <= max(most - least, unit):
+        for step in (size * each for each in STEPS):
+            low, high = math.ceil(least / step) * step, math.floor(most / step) * step
+            low, high, step = (_tidy(v) for v in (low, high, step))
+            if not low < high:
+                return None
+            found = Capping((low, high), None if step == unit else step)
+            counts = (np.unique(found.of(x), return_counts=True)[1] for x in columns)
+            if all(int(each.min()) >= k for each in counts):
+                return found
+        size *= 10
+    return None
+
+
+def _tidy(x: float) -> float:
+    """As a person writes it: 20, not 20.0, and 0.3."""
+    x = float(f"{x:.12g}")
+    return int(x) if x.is_integer() else x
