@@ -25,6 +25,7 @@ EXACT = 2.0**52  # steps: of more, a double does not hold the number
 WIDEST = 1000  # places of whole numbers that somebody may try one by one
 FEW = 4  # rows for each different value, in a column that is not of whole numbers
 STEPS = (1, 2, 5)
+FEWEST = 16  # values that are left, so that rules take the column as a category
 
 
 class Capping(NamedTuple):
@@ -148,7 +149,8 @@ def is_guessable(x: np.ndarray) -> bool:
 
 def proposal(columns: Sequence[np.ndarray], k: int) -> Capping | None:
     """The narrowest steps with which each value has k rows or more in every one of the columns;
-    None where there are none. Both ends are round numbers, not the value of somebody."""
+    None where there are none. Both ends are round numbers, not the value of somebody. Few values
+    are left, so that a site's rules can look at each of their combinations."""
     columns = [np.sort(x) for x in columns]
     if not columns or min(map(len, columns)) < 2 * k:
         return None
@@ -164,7 +166,7 @@ def proposal(columns: Sequence[np.ndarray], k: int) -> Capping | None:
                 return None
             found = Capping((low, high), None if step == unit else step)
             counts = (np.unique(found.of(x), return_counts=True)[1] for x in columns)
-            if all(int(each.min()) >= k for each in counts):
+            if (high - low) / step < FEWEST and all(int(each.min()) >= k for each in counts):
                 return found
         size *= 10
     return None

@@ -46,7 +46,7 @@ def draft(tables: Sequence[Frame], cap_rare: int | None = None) -> str:
         lines = _lines(name, values)
         if cap_rare and lines[0].startswith(('type = "integer"', 'type = "number"')):
             lines += _capped([each.dropna().to_numpy(float) for each in series], cap_rare)
-        parts.append("\n".join([f"[columns.{_key(name)}]", *notes, *lines, ""]))
+        parts.append("\n".join([f"[columns.{toml_key(name)}]", *notes, *lines, ""]))
     return "\n".join(parts)
 
 
@@ -108,7 +108,8 @@ def _of_words(values: list[str]) -> list[str]:
     return [*lines, "]"]
 
 
-def _key(name: str) -> str:
+def toml_key(name: str) -> str:
+    """As a codebook names a column."""
     return name if BARE.fullmatch(name) else _quoted(name)
 
 

@@ -37,6 +37,7 @@ from ._own_table import (
     stamps,
     whole_table,
 )
+from ._rare import Numbers, check_rare, numbers_of, warnings
 from ._roles import own_codebook
 from ._words import against, describe_job, describe_offer, describe_plan, describe_refused, notes
 from .approval import ID_LENGTH, Asker, asks_first, held, require
@@ -171,15 +172,22 @@ def judged_rows(
         with errors_told(source, whole):
             check_identifiers(policy, plan, whole.frame, entering)
             rows = _evaluated(policy, source, lambda: rows_of(source, facts))
+            if policy.rare_values == "refuse" and not memory.jobs()[facts.job].get("passed"):
+                check_rare(policy, plan, numbers(rows))
             known = identified(source, rows, facts, memory)
             return rows, check_job(policy, rows, analysis, known, memory)
+
+    def numbers(rows: SiteRows) -> Numbers:
+        frame = as_agreed(source, whole_table(source, plan), plan, entering).frame
+        return numbers_of(rows, facts.agreed, frame)
 
     def shown(found: tuple[SiteRows, list[str]] | Exception) -> list[str]:
         declared = _plan_words(source, plan, entering)
         if isinstance(found, Exception):
             return describe_refused(plan, entering, facts.sites) + declared + against(found)
         rows, doubts = found
-        doubts = [*doubts, *foreseen(policy, rows, analysis, facts, memory)]
+        rare = warnings(policy, plan, numbers(rows)) if policy.rare_values == "warn" else []
+        doubts = [*doubts, *rare, *foreseen(policy, rows, analysis, facts, memory)]
         columns = analysis.columns_of(rows)
         job = describe_job(rows, columns, facts.mode, facts.exchanges, facts.sites)
         return job + declared + notes(doubts)

@@ -65,6 +65,7 @@ CHOICES = {
     "approve": ("job", "answer", "none"),
     "constants": ("codebook", "any"),
     "small_cells": ("refuse", "sum"),
+    "rare_values": ("warn", "refuse", "off"),
 }
 WIDER = ("min_rows", "min_per_class", "min_per_level")
 WHOLE = (
@@ -85,6 +86,7 @@ class Policy:
     approve: str = "job"
     constants: str = "codebook"
     small_cells: str = "refuse"
+    rare_values: str = "warn"
     training: bool = False
     max_share: float = 0.5
     max_leverage: float = 0.5

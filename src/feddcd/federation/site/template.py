@@ -59,6 +59,11 @@ _TEMPLATE = """\
 # sites "sum", which tells the cells of all sites together; small hospitals often have such cells.
 # small_cells = "refuse"
 
+# Values that fewer than min_support rows have, in columns of whole numbers such as ages: several
+# jobs on such a column can reveal these rows. "warn": who approves a job reads which columns, and
+# which cap and step of codebook.toml would help. "refuse" refuses the job. "off" says nothing.
+# rare_values = "warn"
+
 # What the min_support - 1 rows that give most to a sum may hold of it; 0.8 lets 5 like rows pass.
 # max_share = 0.5
 
