@@ -45,7 +45,7 @@ def place(tmp_path):
     return SitePlace("north", tmp_path, tmp_path / "data.csv")
 
 
-def describe(place, columns, by=None, centre=None, **more):
+def describe(place, columns, by=None, centre=None, open=True, **more):
     """Counts, then sums about 0; or the reason why there are none."""
     asks = {"columns": columns, "by": by, "answers": "each", **more}
     plan = read_plan({"analysis": "describe", **asks})
@@ -54,7 +54,7 @@ def describe(place, columns, by=None, centre=None, **more):
     agreed, _ = analysis.agree(dict.fromkeys(SITES, offer), plan)
     cells = 1 if by is None else len(agreed.levels[by]) + 2
     shape = len(agreed.numbers), cells
-    sums = DescribeQuestion(open=np.ones(shape, bool), centre=np.zeros(shape))
+    sums = DescribeQuestion(open=np.full(shape, open), centre=np.zeros(shape))
     found = {}
     for question in (DescribeQuestion(counts=True), *([sums] if shape[0] else [])):
         meta = {"plan": plan.to_dict() | {"analysis": "describe"}, "agreed": agreed.to_dict()}

@@ -10,7 +10,7 @@ from feddcd.analysis._finished import contributions
 from feddcd.analysis._sums import NONE, DesignRows, PointQuestion, answer
 from feddcd.analysis.plan import RegressionPlan
 from feddcd.analysis.protocol import SiteRows
-from feddcd.analysis.registry import AskedJob
+from feddcd.analysis.registry import ANALYSES, AskedJob, read_plan
 from feddcd.federation import wire
 from feddcd.federation.site import _tables
 from feddcd.federation.site import answer as site
@@ -70,6 +70,34 @@ def not_and_joined(place):
     return other if isinstance(other, str) else one["moments.x"][1] - other["s1"][0, 0]
 
 
+def median_and_not(place):
+    """Without sums Table 1 still tells how many have each number of children, the one with 4 among
+    those with 2: what the sum of a table has more is of this one."""
+    one, other = describe_parts(place, ["children"]), table(place, "crp ~ children + age")
+    return other if isinstance(other, str) else other["moments.x"][1] - one
+
+
+def not_and_median(place):
+    one, other = table(place, "crp ~ children + age"), describe_parts(place, ["children"])
+    return other if isinstance(other, str) else one["moments.x"][1] - other
+
+
+def describe_parts(place, columns):
+    """The sum that follows from counts in ranges: of each value, as it is told."""
+    said = describe(place, columns, median=columns, open=False)
+    if isinstance(said, str):
+        return said
+    rows = ANALYSES["describe"].guarded(own_rows(place, columns), K)
+    return float(np.nansum(rows.data.placed))
+
+
+def own_rows(place, columns):
+    plan = read_plan({"analysis": "describe", "columns": columns, "median": columns})
+    analysis, frame = ANALYSES["describe"], pd.read_csv(place.data)
+    agreed, _ = analysis.agree({"north": analysis.offer(frame, plan).offer}, plan)
+    return analysis.rows(frame, plan, agreed, "north")
+
+
 def three_descriptions(place):
     """The age of the one who is in either of two wards, and in none of them."""
     each = [describe(place, ["age"], by) for by in ("one", "two", "either")]
@@ -86,6 +114,8 @@ ATTACKS = {
     weighted_and_not: d.crp[RARE].sum(),
     joined_and_not: 2.0,
     not_and_joined: 2.0,
+    median_and_not: 2.0,
+    not_and_median: 2.0,
     three_descriptions: d.age[LONE].sum(),
 }
 

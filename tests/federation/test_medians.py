@@ -9,6 +9,7 @@ import pytest
 import feddcd
 from feddcd._errors import Refused, SpecError
 from feddcd.analysis._describe import Describe
+from feddcd.analysis._describe_few import _drawn_in, _joined
 from feddcd.analysis._describe_plan import DescribePlan
 from feddcd.analysis.protocol import arrays
 from feddcd.federation.coordinator._ending import broken_off
@@ -62,6 +63,38 @@ def test_a_value_far_from_all_others_is_in_no_number():
             np.testing.assert_array_equal(block.value, its[name].value)
     present = np.reshape(one[0][1]["present"].value, (3, 3))
     assert present[1].sum() > 100  # so the column is there
+
+
+def test_the_mean_of_neighbours_does_not_tell_one_of_them():
+    """Six rows are far from all others: the ends get the mean of the next k rows, in which there is
+    one of the six. Five times this mean, less four times that of the rows before, was its value."""
+    x = np.sort(np.random.default_rng(1).lognormal(1, 1, 115).round(1))
+    told = []
+    for far in (4000.0, 8000.0):
+        own = np.append(x, [far, 9000, 9100, 9200, 9300, 9400, *[9500.0] * 4])[:-4]
+        near = np.sort(_joined(own, K, 1, inward=True))
+        told.append(near)
+        assert near.max() < 2 * x.max()
+    np.testing.assert_array_equal(*told)
+    plain = own[-10:-5]  # the block of this row, as it was told before
+    assert 5 * plain.mean() - 4 * own[-14:-10].mean() == pytest.approx(far, rel=0.01)
+
+
+def test_a_large_block_at_an_end_keeps_its_value():
+    """Of 0, 1, 2 and one 4 those with 2 were told as 1: a third of the rows."""
+    x = np.repeat([0.0, 1, 2, 4, 7], [9, 30, 40, 2, 1])
+    assert _joined(x, K, 0, inward=True).tolist() == np.repeat([0.0, 1, 2], [9, 30, 43]).tolist()
+    x = np.repeat([0.0, 1, 2, 3, 4, 7], [9, 30, 40, 3, 2, 1])  # no k rows have 3
+    assert np.unique(_joined(x, K, 0, inward=True)).tolist() == [0, 1, 2]
+
+
+def test_values_are_drawn_in_at_both_ends_and_means_of_two_stay():
+    ordered = np.array([1.0, 50, 51, 52, 53, 60, 61, 62, 63, 90])
+    drawn = _drawn_in(ordered, np.array([0, 5]), np.array([4, 9]))
+    assert drawn.tolist() == [50, 50, 51, 52, 53, 60, 61, 62, 63, 63]
+    even = np.array([1.0, 2, 3, 4, 5])
+    assert _drawn_in(even, np.array([0]), np.array([4])).tolist() == even.tolist()
+    assert _joined(np.array([1.0, 9]), 2, 1).tolist() == [5, 5]
 
 
 def test_no_sum_of_such_a_column_is_answered():

@@ -6,7 +6,8 @@
     sums      a number counts as missing in a group where its sum would speak of few rows
     ends      of a number without sums, the rows at either end get the value of the next k rows
     missing   where 1 to k - 1 rows of a group lack a value, more count as missing, until k do
-    ranges    for quantiles and histograms k neighbours by size are joined: each gets their mean
+    ranges    for quantiles and histograms k neighbours by size are joined: each gets their mean,
+              to which no row gives most
 
 The rows are changed, and then counted as always. So no difference of two counts tells what was
 taken out, and it does not matter what other sites add to them.
@@ -102,7 +103,7 @@ def _ends(ordered: np.ndarray, k: int) -> list[int]:
 def _joined(x: np.ndarray, k: int, decimals: float, inward: bool = False) -> np.ndarray:
     """Equal values stay together; with fewer than k of them they are joined with the next.
     `inward`: the blocks at either end get the value of the next block, so that a value far from all
-    others is in no number; a block of equal values stays."""
+    others is in no number; one of k rows or more with its innermost value gets that."""
     if not len(x):
         return x
     order = np.argsort(x, kind="stable")
@@ -110,17 +111,33 @@ def _joined(x: np.ndarray, k: int, decimals: float, inward: bool = False) -> np.
     ends = _ends(ordered, k)
     starts = np.array([0, *ends[:-1]])
     sizes = np.diff([0, *ends])
+    drawn = _drawn_in(ordered, starts, np.array(ends) - 1)
     with np.errstate(over="ignore"):
-        means = np.add.reduceat(ordered, starts) / sizes
+        means = np.add.reduceat(drawn, starts) / sizes
     means = np.clip(means, ordered[starts], ordered[np.array(ends) - 1])
     for end, inner in ((0, 1), (-1, -2)) if inward and len(means) > 2 else ():
-        if ordered[starts[end]] != ordered[ends[end] - 1]:
-            means[end] = means[inner]
+        own = ordered[starts[end] : ends[end]]
+        last = own[end - 1 if end == 0 else 0]  # next to the other blocks
+        means[end] = last if np.sum(own == last) >= k else means[inner]
     if np.isfinite(decimals):
         means = np.rint(means * 10.0**decimals) / 10.0**decimals
     found = np.empty(len(x))
     found[order] = np.repeat(means, sizes)
     return found
+
+
+def _drawn_in(ordered: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """Where one row at an end of a block is further from its middle than all others together, its
+    value would follow from the mean, as that of the sixth of six rows far from all others: it gets
+    the value of the row next to it. A mean of two rows stays."""
+    x, sizes = ordered.copy(), last - first + 1
+    with np.errstate(over="ignore", invalid="ignore"):
+        middle = ordered[(first + last) // 2]
+        away = np.add.reduceat(abs(ordered - np.repeat(middle, sizes)), first)
+        for end, inner in ((first, first + 1), (last, last - 1)):
+            far = (2 * abs(ordered[end] - middle) > away * (1 + 1e-12)) & (sizes > 2)
+            x[end[far]] = ordered[inner[far]]
+    return x
 
 
 def _decimals(x: np.ndarray, k: int) -> float:
