@@ -16,7 +16,7 @@ import pytest
 
 from disks import in_memory
 
-TESTS = ("test_protocol.py", "test_protocol_machine.py")
+TESTS = ("test_protocol_steps.py", "test_protocol.py", "test_protocol_machine.py")
 MODULES = ("feddcd.durable.protocol.client", "feddcd.durable.protocol.server")
 SWAPS = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
