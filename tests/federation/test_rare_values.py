@@ -25,6 +25,7 @@ from feddcd.federation.site.rules import check_answer, check_columns
 from feddcd.federation.site.told import REFUSED
 from feddcd.federation.wire import read_refusal, unpack_message
 from site_world import asked as ask
+from test_descriptions import describe
 
 K = 5
 LINKS = ("logit", "probit", "cloglog", "cauchit")
@@ -291,6 +292,16 @@ def test_a_plan_brings_no_cap_to_a_site_without_a_codebook(tmp_path):
     assert "because the plan has another codebook for it" in said(own, "dead ~ age", codebook=entry)
 
 
+def test_two_descriptions_with_different_caps_do_not_either(tmp_path):
+    own = place(tmp_path / "north", {"age": {"cap": ["none", 90]}}, approve="none")
+    one = describe(own, ["age"])
+    write_book(own.folder, age={"cap": ["none", 94]})
+    other = describe(own, ["age", "crp"])
+    assert other == f"north: {REFUSED}"  # the two sums would differ by 4: of one patient
+    assert log(own)[-1]["rule"] == "alike"
+    assert one["s1"].size == 1
+
+
 def test_two_jobs_with_different_caps_do_not_differ_by_few_rows(tmp_path):
     """Where everybody changes the codebook: the difference of two sums of ages is the excess of the
     one patient of 95. So earlier jobs are taken with the caps that they had."""
@@ -303,6 +314,8 @@ def test_two_jobs_with_different_caps_do_not_differ_by_few_rows(tmp_path):
     assert said(own, "dead ~ age + log(crp)") == "sums"
     (own.folder / "codebook.toml").unlink()
     assert said(own, "dead ~ age + sqrt(crp)") == f"north: {REFUSED}"
+    assert log(own)[-1]["rule"] == "alike"
+    assert describe(own, ["age"]) == f"north: {REFUSED}"  # nor does a description
     assert log(own)[-1]["rule"] == "alike"
     write_book(own.folder, age={"cap": [65, 80], "step": 5})  # many rows change
     assert said(own, "dead ~ age + sqrt(crp)") == "sums"

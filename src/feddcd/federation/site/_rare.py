@@ -55,7 +55,7 @@ def numbers_of(rows: SiteRows, agreed: str, frame: Any) -> Numbers:
     plan = rows.plan
     if not hasattr(plan, "formula"):
         return Numbers({})
-    used = {*json.loads(agreed)["columns"], plan.weight, plan.offset}
+    used = {*(json.loads(agreed).get("columns") or ()), plan.weight, plan.offset}
     if not rows.classes:
         used |= {*read_formula(plan.formula).left_columns}
     places = slice(None) if rows.places is None else rows.places
