@@ -132,8 +132,8 @@ def check(replies: Replies, sums: dict[str, np.ndarray]) -> None:
 
 
 def quickest(act: Callable[[], Any]) -> tuple[float, Any]:
-    """Milliseconds of the processor, and what came out. Some machines count their processors'
-    time in steps of 10 ms: so each measurement is of as many calls as take LEAST_S."""
+    """Milliseconds of the processor, and what came out. Under a limit of processor time (ulimit -t)
+    this clock may move in steps: so each measurement is of as many calls as take LEAST_S."""
     began, calls, result = time.perf_counter(), 0, None
     while not calls or time.perf_counter() - began < LEAST_S:
         result, calls = act(), calls + 1
