@@ -13,7 +13,9 @@ import scipy.optimize
 import scipy.sparse
 from threadpoolctl import threadpool_info
 
-from feddcd import _memory
+from feddcd import _memory, tree
+from feddcd.data import Dataset
+from feddcd.data.federate import federate
 from feddcd.problems import (
     FAMILIES,
     MLP,
@@ -660,3 +662,20 @@ def test_clients_side_by_side_take_their_own_number_of_steps(monkeypatch, solver
     assert len(set(found[0].steps.tolist())) == 3
     for one, other in zip(*map(jax.tree.leaves, (found[0].w, found[1].w)), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+
+
+def test_many_rows_and_few_parameters_take_few_steps(monkeypatch):
+    """The inverse Hessian changes the steps, not the minimum."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(200, 20)) * np.geomspace(1, 100, 20)
+    y = (random.random(200) < 0.5).astype(float)
+    made = federate(Dataset("random", X, y), [np.arange(200)], model="logistic", l2=1e-3)
+    f, w = tree.first(made.problem), jnp.zeros((20, 1))
+    fast = jit(NewtonCG(Tolerance(1e-9)).__call__)(f, w, KEY)
+    monkeypatch.setattr(newton, "few_parameters", lambda f, w: False)
+    plain = jit(lambda f, w: NewtonCG(Tolerance(1e-9))(f, w, KEY))(f, w)
+    for out in (fast, plain):
+        check_honest(f, out)
+        assert float(out.grad_norm) <= 1e-9
+    np.testing.assert_allclose(fast.w, plain.w, atol=1e-6)
+    assert 2 * int(fast.steps) < int(plain.steps)

@@ -33,32 +33,46 @@ class _CGState(NamedTuple):
     r: Params
     p: Params
     rr: Scalar
+    rz: Scalar  # <r, M⁻¹r>
     k: Int[Array, ""]
 
 
 def cg(
-    operator: Callable[[Params], Params], b: Params, *, tol: Scalar, max_steps: int
+    operator: Callable[[Params], Params],
+    b: Params,
+    *,
+    tol: Scalar,
+    max_steps: int,
+    nearly_inverse: Callable[[Params], Params] | None = None,
 ) -> tuple[Params, Int[Array, ""]]:
-    """x with |b - A x| <= tol, started from 0, and the steps it took.
+    """x with |b - A x| <= tol, started from 0, and the steps it took; `nearly_inverse` is M⁻¹.
 
-    Stops at a direction of negative curvature; the first such direction is b itself.
+    Stops at a direction of negative curvature; the first such direction is M⁻¹b itself.
     """
 
     def unsolved(s: _CGState):
         return (s.rr > tol**2) & (s.k < max_steps)
 
+    def turned(r: Params, rr: Scalar) -> tuple[Params, Scalar]:
+        if nearly_inverse is None:
+            return r, rr
+        z = nearly_inverse(r)
+        return z, tree.dot(r, z)
+
     def step(s: _CGState) -> _CGState:
         Ap = operator(s.p)
         pAp = tree.dot(s.p, Ap)
         bad = ~(pAp > 0)
-        a = jnp.where(bad, jnp.where(s.k == 0, 1.0, 0.0), s.rr / pAp)
+        a = jnp.where(bad, jnp.where(s.k == 0, 1.0, 0.0), s.rz / pAp)
         r = tree.axpy(-a, Ap, s.r)
         rr = jnp.where(bad, 0.0, tree.dot(r, r))
-        p = tree.axpy(rr / s.rr, s.p, r)
-        return _CGState(tree.axpy(a, s.p, s.x), r, p, rr, s.k + 1)
+        z, rz = turned(r, rr)
+        p = tree.axpy(rz / s.rz, s.p, z)
+        return _CGState(tree.axpy(a, s.p, s.x), r, p, rr, rz, s.k + 1)
 
-    start = _CGState(tree.zeros(b), b, b, tree.dot(b, b), jnp.zeros((), jnp.int32))
-    end = jax.lax.while_loop(unsolved, step, start)
+    rr, zero = tree.dot(b, b), jnp.zeros((), jnp.int32)
+    z, rz = turned(b, rr)
+    end = jax.lax.while_loop(unsolved, step, _CGState(tree.zeros(b), b, z, rr, rz, zero))
     return end.x, end.k
 
 

@@ -17,6 +17,7 @@ from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem, Gram, Linear, gram
 from ._base import AbstractLocalSolver, AbstractStop, LocalSolution, Tolerance
 from ._cg import FIRST_FORCING, accuracy, armijo, cg, next_forcing
+from ._hessian import few_parameters, inverse_hessian
 from ._sample_space import solve_in_samples
 
 
@@ -80,7 +81,8 @@ def _solve_in_parameters(
         f, _ = jax.lax.optimization_barrier((problem, s.w))
         _, hvp = jax.linearize(jax.grad(f), s.w)
         enough = accuracy(s.forcing * s.grad_norm, tol)
-        d, k = cg(hvp, tree.scale(-1.0, s.g), tol=enough, max_steps=1000)
+        b = tree.scale(-1.0, s.g)
+        d, k = cg(hvp, b, tol=enough, max_steps=1000, nearly_inverse=nearly_inverse)
         now = f(s.w)
         t, _ = armijo(lambda t: f(tree.axpy(t, d, s.w)), now, tree.dot(s.g, d))
         w = tree.axpy(t, d, s.w)
@@ -92,6 +94,9 @@ def _solve_in_parameters(
         return tree.where(better, new, s._replace(newton=newton, steps=steps, progress=better))
 
     g = problem.gradient(w) if isinstance(problem, Linear) else jax.grad(problem)(w)
+    nearly_inverse = None
+    if isinstance(problem, Linear) and few_parameters(problem, w):
+        nearly_inverse = inverse_hessian(problem, w)
     zero = jnp.zeros((), jnp.int32)
     norm = tree.norm(g)
     first = jnp.full_like(norm, FIRST_FORCING)
