@@ -1,16 +1,23 @@
 """While some sites have not answered at first, the others go on; first guesses of rows."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from feddcd import FederatedGLM
-from feddcd.analysis import _ahead, _first_guess
+from feddcd._errors import DataError
+from feddcd.analysis import _ahead, _first_guess, _newton
 from feddcd.analysis._first_guess import first_guess, shares_start
 from feddcd.analysis._first_steps import first_steps
+from feddcd.analysis._latest import said_at
 from feddcd.analysis._model import model_of
 from feddcd.analysis._points import gram, point, scales, total
 from feddcd.analysis._sums import DesignRows, PointQuestion, answer, square
+from feddcd.analysis._trust import TableTrust
 from feddcd.analysis.families import family_of
+from feddcd.analysis.plan import RegressionPlan
+from feddcd.analysis.protocol import converse
+from feddcd.analysis.registry import ANALYSES
 
 BINOMIAL = family_of("binomial")
 
@@ -60,7 +67,11 @@ def test_units_of_a_course_change_with_the_sites_that_are_heard():
     back = other.metric * np.outer(D, D)
     np.testing.assert_allclose(back, course.metric * np.outer(course.D, course.D), rtol=1e-12)
     assert set(other.questions()) == {"0", "1"}
-    assert set(other.remembered(said)) == {"0", "1", "2"}
+    late = answer(rows["2"], BINOMIAL, course.asked._replace(pilot=True))
+    past = other._replace(answers={"2": late}).remembered()
+    assert {site: len(own) for site, own in past.items()} == {"0": 1, "1": 1, "2": 1}
+    np.testing.assert_allclose(past["2"][0].w / D[:, None], course.asked.w, rtol=1e-12)
+    assert set(said_at(past, zero)) == {"0", "1"}
 
 
 def rows_of(X, y, site, i):
@@ -119,3 +130,69 @@ def test_where_most_sites_have_one_outcome_moments_guess(monkeypatch):
     monkeypatch.setattr(_first_guess, "LEAST", 0.5)
     other = FederatedGLM().fit(X, y, site)
     np.testing.assert_allclose(one.history_["objective"], other.history_["objective"], rtol=1e-12)
+
+
+def drawn(sites=12, n=60, seed=5):
+    rng = np.random.default_rng(seed)
+    frames = {}
+    for i in range(sites):
+        X = rng.normal(size=(n, 2)) + i / sites
+        y = rng.random(n) < 1 / (1 + np.exp(-(0.3 + X @ [0.9, -0.6])))
+        frames[f"s{i}"] = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y.astype(float)})
+    return frames
+
+
+def asked_with(frames, there):
+    """The table of a talk with those that are there at each exchange, all that they say being
+    checked; and the questions, by exchange and site."""
+    plan = RegressionPlan(formula="y ~ a + b", family="binomial", tol=0.01)
+    table = ANALYSES[plan.analysis]
+    cohort, _ = table.agree({s: table.offer(d, plan).offer for s, d in frames.items()}, plan)
+    rows = {site: table.rows(d, plan, cohort, site) for site, d in frames.items()}
+    trust, questions = TableTrust(plan, cohort), []
+
+    def exchange(asked):
+        questions.append(asked)
+        replies = {
+            s: table.answer(rows[s], q) for s, q in asked.items() if there(len(questions), s)
+        }
+        for site, blocks in replies.items():
+            trust.hear(site, asked[site], blocks)
+        return replies
+
+    return converse(table.talk(plan, cohort, absent=0.3), exchange), questions
+
+
+def test_a_late_site_is_asked_where_the_others_are():
+    """And is believed there. It never answers at w = 0."""
+    frames = drawn()
+    whole, _ = asked_with(frames, lambda number, site: True)
+    fit, questions = asked_with(frames, lambda number, site: site != "s3" or number >= 4)
+    assert [each["s3"].pilot for each in questions[:5]] == [True] * 4 + [False]
+    assert not questions[0]["s3"].w.any()
+    assert all(each["s3"].w.any() for each in questions[1:])
+    assert len(questions) == 5
+    assert fit.certified_error <= 0.01
+    apart = abs(fit.table["coef"] - whole.table["coef"]) / whole.table["std_err"]
+    assert apart.max() <= 0.02
+    assert fit.null_deviance == pytest.approx(whole.null_deviance, rel=1e-12)
+
+
+def test_where_the_others_have_gone_astray_late_sites_are_asked_at_first(monkeypatch):
+    frames = drawn()
+    monkeypatch.setattr(_newton, "is_astray", lambda now, before: True)
+    fit, questions = asked_with(
+        frames, lambda number, site: site != "s3" or number in (3, 4, 6, 7, 8)
+    )
+    again = [number for number, asked in enumerate(questions) if set(asked) == {"s3"}]
+    assert again == [3]
+    assert questions[3]["s3"].pilot
+    assert not questions[3]["s3"].w.any()
+    assert fit.certified_error <= 0.01
+
+
+def test_a_dependent_column_is_refused_when_a_site_is_late():
+    frames = drawn()
+    frames = {site: d.assign(b=d["a"] * 2 + 1) for site, d in frames.items()}
+    with pytest.raises(DataError, match="the column b is a combination of"):
+        asked_with(frames, lambda number, site: site != "s3" or number >= 4)

@@ -2,8 +2,8 @@
 
 Until all have, those that have are asked at the points that their own sums lead to, as if there
 were no others, with a penalty. Their optimum is not that of all, but near it at first: once
-everyone has answered, the method goes on from there, and what is guessed of the late ones is
-guessed as of any that are missing (`_latest`).
+everyone has answered, the method goes on from there. A site that has missed the first question is
+asked for its moments at the point where the others are now: its first answer is as good as theirs.
 """
 
 from typing import NamedTuple
@@ -14,11 +14,10 @@ from ._bend import Separated, next_step
 from ._cost import Log, Talk
 from ._first_guess import PRIOR
 from ._first_steps import first_steps
-from ._latest import Latest, Past, add_up, guess, is_astray, remember
+from ._latest import Latest, Past, add_up, guess, is_astray, remember, said_at
 from ._model import Model
 from ._points import (
     Answers,
-    Point,
     edges,
     gram,
     point,
@@ -28,7 +27,7 @@ from ._points import (
     variances,
     with_penalty,
 )
-from ._sums import Answer, Moments, PointQuestion, read_answer
+from ._sums import NONE, Answer, Moments, PointQuestion, read_answer
 from ._together import is_provable
 
 
@@ -38,7 +37,7 @@ class Course(NamedTuple):
     D: np.ndarray
     past: Past
     trial: np.ndarray  # where they are asked now
-    before: Point  # where they were before, some of them guessed
+    before: np.ndarray  # where they were asked before
     begun: bool  # that was not the first
     asked: PointQuestion
     metric: np.ndarray
@@ -48,10 +47,10 @@ class Course(NamedTuple):
         at = {site: own[0].w / self.D[:, None] for site, own in self.past.items()}
         return {site: self.asked._replace(seen=w) for site, w in at.items()}
 
-    def remembered(self, first: Answers) -> Past:
-        """With the sites that were heard since, at the first point alone."""
-        zero = np.zeros_like(self.trial)
-        return {site: self.past.get(site, (Latest(zero, said),)) for site, said in first.items()}
+    def remembered(self) -> Past:
+        """With the answers at the trial."""
+        past = {site: self.past.get(site, ()) for site in (*self.past, *self.answers)}
+        return remember(past, self.trial, self.answers, self.asked, self.metric)
 
     def scaled(self, D: np.ndarray) -> "Course":
         """In units of another D."""
@@ -64,32 +63,42 @@ class Course(NamedTuple):
         )
         past = {site: tuple(map(move, own)) for site, own in self.past.items()}
         trial = self.trial * share[:, None]
-        return self._replace(D=D, past=past, trial=trial, metric=self.metric / both)
+        before = self.before * share[:, None]
+        return self._replace(D=D, past=past, trial=trial, before=before, metric=self.metric / both)
 
 
-def gather(
-    model: Model, log: Log, question: PointQuestion
-) -> Talk[tuple[dict[str, Answer], Course | None]]:
-    """Everyone's answers to the first question, and how far the others went meanwhile."""
+class FirstAnswers(NamedTuple):
+    answers: dict[str, Answer]  # each site's first: with its moments
+    course: Course | None
+    late: frozenset[str]  # sites that answered at a point of the course, not at the first
+
+
+def gather(model: Model, log: Log, question: PointQuestion, may: bool = True) -> Talk[FirstAnswers]:
+    """Everyone's answers to the first question, and how far the others went meanwhile. Sites that
+    have missed it are asked the same at the point where the others are now, unless these have gone
+    astray."""
     got: dict[str, Answer] = {}
-    course, may = None, not model.summed and is_provable(model.loss)
+    course, late = None, set()
+    may = may and not model.summed and is_provable(model.loss)
     while not log.over and len(got) < len(model.sites):
-        missing = [site for site in model.sites if site not in got]
-        asked = {site: question._replace(seen=question.w) for site in missing}
-        if not model.summed:
-            asked = {s: each._replace(own=model.own_columns(s)) for s, each in asked.items()}
         if may and len(got) > 1:
             course = _begun(model, got) if course is None else _next(model, got, course)
-            may = course is not None
+            if course is None:
+                may, got, late = False, {s: a for s, a in got.items() if s not in late}, set()
+        missing = [site for site in model.sites if site not in got]
+        own = {} if model.summed else {site: model.own_columns(site) for site in missing}
+        first = question if course is None else course.asked._replace(pilot=True)
+        asked = {site: first._replace(seen=first.w, own=own.get(site, NONE)) for site in missing}
         beside = {} if course is None else course.questions()
         replies = yield asked | beside
         answers = {site: read_answer(blocks) for site, blocks in replies.items()}
         log.count(asked | beside, answers)
+        new = {site: answers[site] for site in missing if site in answers}
+        got |= new
         if course is not None:
-            there = {site: answers[site] for site in beside if site in answers}
-            course = course._replace(answers={**course.answers, **there})
-        got |= {site: answers[site] for site in missing if site in answers}
-    return got, course
+            late |= set(new)
+            course = course._replace(answers={**course.answers, **answers})
+    return FirstAnswers(got, course, frozenset(late))
 
 
 def _begun(model: Model, got: Answers) -> Course | None:
@@ -102,7 +111,7 @@ def _begun(model: Model, got: Answers) -> Course | None:
     except np.linalg.LinAlgError:  # their rows alone do not tell the columns apart
         return None
     past = {site: (Latest(zero, said),) for site, said in got.items()}
-    return _asking(model, got, D, past, step, first, False)
+    return _asking(model, got, D, past, step, zero, False)
 
 
 def _held(model: Model, got: Answers, sums: Moments) -> Model:
@@ -121,21 +130,21 @@ def _next(model: Model, got: Answers, course: Course) -> Course | None:
     """None where what is guessed leads astray."""
     if not course.answers:
         return course
-    sums, D, past = total([a.moments for a in got.values()]), course.D, course.remembered(got)  # pyright: ignore
+    sums, D, past = total([a.moments for a in got.values()]), course.D, course.remembered()  # pyright: ignore
     model = _held(model, got, sums)
     now = guess(model, D, course.trial, course.answers, past)
-    if is_astray(now, course.before):
+    before = guess(model, D, course.before, said_at(past, course.before), past)
+    if is_astray(now, before):
         return None
     try:
-        step = next_step(now, course.before, course.begun, False, model.loss)
+        step = next_step(now, before, course.begun, False, model.loss)
     except Separated:
         return None
-    past = remember(past, course.trial, course.answers, course.asked, course.metric)
-    return _asking(model, got, D, past, course.trial + step, now, True)
+    return _asking(model, got, D, past, course.trial + step, course.trial, True)
 
 
 def _asking(
-    model: Model, got: Answers, D: np.ndarray, past: Past, trial, before: Point, begun: bool
+    model: Model, got: Answers, D: np.ndarray, past: Past, trial, before: np.ndarray, begun: bool
 ) -> Course:
     sums, H = total([a.moments for a in got.values()]), add_up(model, D, past)  # pyright: ignore
     w, none = trial / D[:, None], np.zeros(0)

@@ -39,7 +39,8 @@ def next_step(
         q = -solve(now.H, now.g)
     except np.linalg.LinAlgError:
         return _scored(now).reshape(now.w.shape)
-    if before is not None and (begun or loss.expected is None):  # else H is Fisher's information
+    known = exact if begun else loss.expected is None  # else H is guessed, or the information
+    if before is not None and known:
         q = bent(now, before, q, begun=begun, gradients=exact and not loss.firth)
     return q.reshape(now.w.shape)
 

@@ -7,8 +7,9 @@ much their own models are off. So the absent are guessed in two parts,
     the models of the absent + Σ a_s (answer of s at w - model of s),
 
 with weights a_s such that the sum of the models of those that are there is nearly that of the
-absent. In all models the curvature changes on the way as it did where it is known. Nothing is
-proven by a guess: it chooses the next point, and when to wait for everyone.
+absent. In all models the curvature changes on the way as it did where it is known. From w = 0 the
+way is long, and yes/no outcomes have a better model there (`_normal`). Nothing is proven by a
+guess: it chooses the next point, and when to wait for everyone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from ._model import Model
+from ._normal import has_normal, normal
 from ._points import Answers, Point, penalties, point
 from ._sums import Answer, PointQuestion, square
 from .families import OUTSIDE
@@ -62,6 +64,12 @@ def remember(
         site: (told[site], *own[: KEPT - 2], *own[-1:]) if site in told else own
         for site, own in past.items()
     }
+
+
+def said_at(past: Past, w: np.ndarray) -> dict[str, Answer]:
+    """By site, of those that have answered there."""
+    each = {site: _at(own, w) for site, own in past.items()}
+    return {site: said for site, said in each.items() if said is not None}
 
 
 def add_up(model: Model, D: np.ndarray, past: Past) -> np.ndarray:
@@ -110,9 +118,35 @@ def _completed(
         v = ((w - place) / D[:, None]).reshape(-1)
         each = [(now, _at(past[other], place)) for other, now in answers.items()]
         pairs = [(a, b) for a, b in each if b is not None]
-        seen = _seen(pairs, [own.answer for own in then.values()], D, len(v))
-        found |= {site: _moved(own.answer, v, seen, D, bold) for site, own in then.items()}
+        absent = {site: own.answer for site, own in then.items()}
+        if not place.any() and all(has_normal(model, each) for each in absent.values()):
+            found |= _from_first(absent, pairs, v, D, bold)
+            continue
+        seen = _seen(pairs, list(absent.values()), D, len(v))
+        found |= {site: _moved(each, v, seen, D, bold) for site, each in absent.items()}
     return found
+
+
+def _from_first(
+    absent: Answers,
+    pairs: Sequence[tuple[Answer, Answer]],
+    w: np.ndarray,
+    D: np.ndarray,
+    bold: bool,
+) -> dict[str, Answer]:
+    """Of sites that were heard at w = 0 alone: `_normal` is their model, and that of the others."""
+    here = {site: normal(each, w) for site, each in absent.items()}
+    if pairs:
+        then, p = [each for _, each in pairs], len(w)
+        weights = _weights(then, list(absent.values()), D, p)
+        size = float(weights @ [_size(each.H, D, p) for each in then])
+        there = [normal(each, w) for each in then]
+        for n in SUMMED if bold and size > 0 else ("value", "g") if size > 0 else ():
+            off = [getattr(now, n) - each[n] for (now, _), each in zip(pairs, there, strict=True)]
+            error = np.tensordot(weights, off, 1) / size
+            for site, each in absent.items():
+                here[site][n] = here[site][n] + _size(each.H, D, p) * error
+    return {site: each._replace(**here[site]) for site, each in absent.items()}
 
 
 def _at(own: Sequence[Latest], w: np.ndarray) -> Answer | None:

@@ -1,10 +1,9 @@
 """Newton's method over sites that need not all be there, to a proven distance from the optimum.
 
-The first exchange, at w = 0 and with everyone, gives moments and curvature, and from them a first
-guess. Then, while some sites are missing, the server guesses what they would say (`_latest`) and
-goes on; a point that is good enough by such a guess is held until all have answered.
-Where all have, the bound of `_points` holds, and the step takes the third derivative along
-the last move into account (`_bend`).
+The first answers of all sites give moments and curvature, and from them a first guess. Then, while
+some sites are missing, the server guesses what they would say (`_latest`) and goes on; a point that
+is good enough by such a guess is held until all have answered. Where all have, the bound of
+`_points` holds, and the step takes the third derivative along the last move into account (`_bend`).
 """
 
 from collections.abc import Callable, Mapping
@@ -12,14 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._ahead import Course
 from ._bend import Separated, next_step
 from ._cost import Log, Talk, visit
 from ._first_steps import first_steps
-from ._latest import Latest, Past, add_up, guess, is_astray, remember
+from ._latest import Latest, Past, add_up, guess, is_astray, remember, said_at
 from ._model import Model
 from ._null import NullModel, first_null, next_null
-from ._pilot import Pilot, too_few
+from ._pilot import Pilot, from_first, too_few
 from ._points import (
     Answers,
     Bound,
@@ -30,6 +28,7 @@ from ._points import (
     penalties,
     point,
     upper_inverse,
+    with_floor,
 )
 from ._sums import Moments, PointQuestion
 from ._together import expected, is_provable, is_sharp, together, widest
@@ -37,7 +36,7 @@ from .families import OUTSIDE, Family
 
 STALLS = 5  # points in a row without progress that mean separation
 CLOSE = 0.7  # of the tolerance: a point guessed to be that good is held until all have answered
-NEAR = 2.0  # of the tolerance, likewise of what one more step from it would prove
+NEAR = 1.0  # of the tolerance: likewise, if one more step from it would prove that much
 MOVES = 8  # points in a row at which some were missing; from then on every point is held
 LAST = 12  # exchanges that are left: enough to hold a point or two
 
@@ -88,10 +87,12 @@ def newton(
     """`judge` gives the certified error in standard errors; `start` (user's units) replaces the
     first guess; `hold` waits at every point until all have answered; `leap` allows to end at a
     point that nobody was asked at."""
+    state = None if start is not None else _caught_up(pilot, hold)
+    if state is None:
+        pilot = yield from from_first(pilot, log)
     model, D, sums, first = pilot.model, pilot.D, pilot.sums, pilot.first
     G, null, done = gram(model, D, first), first_null(model, sums, pilot.answers), None
-    steps = first_steps(model, D, sums, G, first, start)
-    state = _begin(pilot if start is None else pilot._replace(course=None), steps, hold)
+    state = state or _begin(pilot, start, hold)
     while not log.over:
         H = state.best.H if state.best is not None else add_up(model, D, state.past)
         asked = _question(model, D, sums, state, H)._replace(null=null.c, basis=pilot.basis)
@@ -109,7 +110,8 @@ def newton(
         far = not _lower(now, first) or now.bound.decrement > first.bound.decrement
         if far and state.best is None:  # guesses have led nowhere
             log.say(now.objective, np.inf)
-            state = _begin(pilot._replace(course=None), steps, True)
+            pilot = yield from from_first(pilot, log)
+            first, state = pilot.first, _begin(pilot, start, True)
             continue
         if not _lower(now, state.best):
             log.say(now.objective, np.inf if done is None else done.error)
@@ -125,7 +127,7 @@ def newton(
         if error > tol and (end := here.end(answers)) is not None:
             return (yield from _finish_null(end, asked, at, log))
         shown = np.nan if model.loss.unproven else error
-        sums = _with_floor(sums, answers)
+        sums = with_floor(sums, answers)
         done = Estimate(model, now, shown, error <= tol, answers, D, sums, null, asked.edges)
         if now.rounded and error == np.inf:
             raise Separated(now.w)
@@ -133,7 +135,9 @@ def newton(
             return (yield from _finish_null(done, asked, at, log))
         log.say(now.objective, shown)
         state = _arrive(state, now, past, log.left == 1, model.loss)
-    return _last(model, log, done)._replace(null=null)
+    if done is None:
+        raise too_few(log, f"{len(model.sites)} sites have not answered at the same point yet")
+    return done._replace(null=null)
 
 
 def _finish_null(done: Estimate, asked: PointQuestion, at: Mapping, log: Log) -> Talk[Estimate]:
@@ -149,35 +153,25 @@ def _finish_null(done: Estimate, asked: PointQuestion, at: Mapping, log: Log) ->
     return done._replace(null=null)
 
 
-def _with_floor(sums: Moments, answers: Answers) -> Moments:
-    each = [a.floor for a in answers.values()]
-    return sums._replace(floor=np.sum(each)) if each[0].size else sums
+def _begin(pilot: Pilot, start: np.ndarray | None, hold: bool) -> _State:
+    model, D, first = pilot.model, pilot.D, pilot.first
+    steps = first_steps(model, D, pilot.sums, gram(model, D, first), first, start)
+    seen = {site: (Latest(first.w, pilot.answers[site]),) for site in model.sites}
+    return _State(first.w, steps[0], 1.0, seen, first, False, hold, hold, other=steps[1:])
 
 
-def _begin(pilot: Pilot, steps: tuple[np.ndarray, ...], hold: bool) -> _State:
-    zero = pilot.first.w
-    seen = {site: (Latest(zero, pilot.answers[site]),) for site in pilot.model.sites}
-    state = _State(zero, steps[0], 1.0, seen, pilot.first, False, hold, hold, other=steps[1:])
-    return state if pilot.course is None else _caught_up(pilot, pilot.course, state)
-
-
-def _caught_up(pilot: Pilot, course: Course, state: _State) -> _State:
+def _caught_up(pilot: Pilot, hold: bool) -> _State | None:
     """From where the others have gone while some were missing, unless that was astray."""
-    model, D, past = pilot.model, pilot.D, course.remembered(pilot.answers)
-    if not course.answers:
-        return state
+    model, D, course = pilot.model, pilot.D, pilot.course
+    if course is None or not course.answers:
+        return None
+    past, at = course.remembered(), course.before
     now = guess(model, D, course.trial, course.answers, past)
-    if is_astray(now, pilot.first):
-        return state
-    step = next_step(now, pilot.first, False, False, model.loss)
-    past = remember(past, course.trial, course.answers, course.asked, course.metric)
-    return _State(course.trial, step, 1.0, past, None, True, state.hold, state.hold, guess=now)
-
-
-def _last(model: Model, log: Log, done: Estimate | None) -> Estimate:
-    if done is None:
-        raise too_few(log, f"{len(model.sites)} sites have not answered at the same point yet")
-    return done
+    before = guess(model, D, at, said_at(past, at), past)
+    if is_astray(now, before):
+        return None
+    step = next_step(now, before, course.begun, False, model.loss)
+    return _State(course.trial, step, 1.0, past, None, True, hold, hold, guess=now)
 
 
 def _question(
@@ -248,6 +242,7 @@ class _Here(NamedTuple):
                 ends[NEAR] = expected(size, S)
             last = (
                 self.judge(model, now._replace(bound=each), self.pilot.sums) <= share * self.tol
+                and is_sharp(each, self.tol)
                 for share, each in ends.items()
             )
             return not (any(last) or now.rounded)
@@ -261,7 +256,10 @@ def _move(pilot: Pilot, state: _State, answers: Answers, past: Past) -> _State:
     Where that leads astray, everyone is waited for, at the last point that was kept."""
     trial, hold = state.trial, state.moves + 1 >= MOVES
     now = guess(pilot.model, pilot.D, trial, answers, state.past)
-    before = state.best or state.guess
+    before = state.best
+    if before is None:  # by what is known now
+        there = said_at(past, state.anchor)
+        before = guess(pilot.model, pilot.D, state.anchor, there, past)
     if is_astray(now, before):
         back = state._replace(t=0.0) if state.best is None else _shorten(state)
         return back._replace(patient=True)

@@ -46,11 +46,26 @@ def first_null(model: Model, sums: Moments, answers: Mapping[str, Answer]) -> Nu
         return NullModel(zero, value, value, known=True)
     with np.errstate(divide="ignore"):
         guess = model.loss.inverse(sums.y / sums.weight)
-    if model.k > 1 or float(sums.o[1]) == 0:
+    if float(sums.o[1]) == 0:
+        value = _without_offset(model, sums, guess)
+        return (
+            NullModel(guess, value, value, known=True) if np.isfinite(value) else NullModel(guess)
+        )
+    if model.k > 1:
         return NullModel(guess)
     if not _is_bounded(model):
         return NullModel(guess - sums.o[0] / sums.weight)
     return next_null(model, sums, answers, NullModel(zero))
+
+
+def _without_offset(model: Model, sums: Moments, c: np.ndarray) -> float:
+    """All rows have one z, and the loss is A(z) - <y, z>: the sums of weights and outcomes tell it.
+    nan where it is another loss."""
+    if not model.loss.canonical or model.quadratic:
+        return np.nan
+    with np.errstate(all="ignore"):
+        at = model.loss.terms(c[None], (sums.y / sums.weight)[None])
+    return float(sums.weight * at.value[0])
 
 
 def next_null(

@@ -1,4 +1,7 @@
-"""The exchange at w = 0, with everyone: moments and curvature, and from them a first guess."""
+"""The first answers of all sites, at w = 0: moments and curvature, and from them a first guess.
+
+Sites that are late may answer elsewhere (`_ahead`). Then what they would have said at w = 0 is
+guessed; no proof rests on it."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -9,6 +12,7 @@ from .._errors import SpecError
 from ._ahead import Course, gather
 from ._cost import Log, Talk, visit
 from ._dependence import basis, check_dependent, check_zero, column_squares
+from ._latest import guess
 from ._model import Model, check_outcome, check_rows
 from ._points import Answers, Point, point, scales, total, with_penalty
 from ._sums import NONE, Moments, PointQuestion
@@ -26,6 +30,7 @@ class Pilot(NamedTuple):
     raw: Moments  # of the columns as they are
     own: Mapping[str, np.ndarray]  # by site: its own fit, as `_own` has it
     course: Course | None = None  # how far others have gone while some were missing
+    late: frozenset[str] = frozenset()  # those who answered elsewhere: `first` is guessed
 
 
 def run_pilot(model: Model, log: Log, look: Look = lambda sums: None) -> Talk[Pilot]:
@@ -47,9 +52,9 @@ def _pilot(model: Model, log: Log, before: Pilot | None, B: np.ndarray, look: Lo
     if model.loss.extras:
         zero[-len(model.loss.extras) :, 0] = model.loss.origin
     asked = PointQuestion(zero, zero, none, np.zeros(model.k), none, np.ones(()), True, B)
-    course = None
+    course, late = None, frozenset()
     if before is None:
-        answers, course = yield from gather(model, log, asked)
+        answers, course, late = yield from gather(model, log, asked)
     else:
         seen = dict.fromkeys(model.sites, zero)
         answers = yield from visit(model, log, asked, seen, patient=True)
@@ -63,10 +68,31 @@ def _pilot(model: Model, log: Log, before: Pilot | None, B: np.ndarray, look: Lo
     check_rows(model, sums)
     check_outcome(model, sums)
     model, D = with_penalty(model, raw), scales(sums)
-    first = point(model, D, zero, answers)
-    log.say(first.objective, np.inf)
     course = None if course is None else course.scaled(D)
-    return Pilot(model, D, sums, first, answers, B, raw, own, course)
+    if course is None or not late:
+        first = point(model, D, zero, answers)
+        log.say(first.objective, np.inf)
+    else:
+        there = {site: said for site, said in answers.items() if site not in late}
+        first = guess(model, D, zero, there, course.remembered())
+    return Pilot(model, D, sums, first, answers, B, raw, own, course, late)
+
+
+def from_first(pilot: Pilot, log: Log) -> Talk[Pilot]:
+    """Those who were late are asked at the first point, too: the course has led astray."""
+    if not pilot.late:
+        return pilot._replace(course=None)
+    zero, none = np.zeros_like(pilot.first.w), np.zeros(0)
+    null = np.zeros(pilot.model.k)
+    asked = PointQuestion(zero, zero, none, null, none, np.ones(()), True, pilot.basis)
+    only = pilot.model._replace(sites=tuple(s for s in pilot.model.sites if s in pilot.late))
+    seen = dict.fromkeys(only.sites, zero)
+    late = yield from visit(only, log, asked, seen, patient=True)
+    if len(late) < len(only.sites):
+        raise too_few(log, f"{len(only.sites) - len(late)} sites have not answered again")
+    answers = {**pilot.answers, **late}
+    first = point(pilot.model, pilot.D, zero, answers)
+    return pilot._replace(first=first, answers=answers, course=None, late=frozenset())
 
 
 def too_few(log: Log, why: str) -> SpecError:

@@ -148,6 +148,12 @@ def total(parts: Sequence[Moments]) -> Moments:
     return Moments(*(np.sum(np.stack(each), 0) for each in zip(*parts, strict=True)))
 
 
+def with_floor(sums: Moments, answers: Answers) -> Moments:
+    """With the floor of these answers, where it changes with w."""
+    each = [a.floor for a in answers.values()]
+    return sums._replace(floor=np.sum(each)) if each[0].size else sums
+
+
 def penalties(model: Model, D: np.ndarray) -> np.ndarray:
     """Of each coefficient, flat."""
     return np.repeat(model.penalty / D**2, model.k)

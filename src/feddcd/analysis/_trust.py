@@ -71,7 +71,9 @@ class TableTrust:
     def _hear_pilot(self, site: str, asked: PointQuestion, said: Answer, H: np.ndarray) -> None:
         moments = given(said.moments)
         raw = not asked.basis.size
-        known = Known.of(self.model, self.plan, self.design, moments, H, raw)
+        late = not self.model.loss.extras and asked.w.any()  # asked where the others were then
+        at_first = None if late else H
+        known = Known.of(self.model, self.plan, self.design, moments, at_first, raw)
         own = None
         if self.model.effects and raw and site in self.cohort.sites:
             names = self.model.names

@@ -37,8 +37,9 @@ class Known(NamedTuple):
 
     @staticmethod
     def of(
-        model: Model, plan: RegressionPlan, design: Any, moments: Moments, H: np.ndarray, raw: bool
+        model: Model, plan: RegressionPlan, design: Any, moments: Moments, H: Any, raw: bool
     ) -> "Known":
+        """H is the curvature at the first point; None where the site was asked elsewhere."""
         formula = read_formula(plan.formula)
         weighted = plan.weight is not None or formula.is_counts
         offset = plan.offset is not None or bool(formula.offsets)
@@ -91,9 +92,9 @@ def bordered(A: np.ndarray, b: np.ndarray, c: float) -> bool:
     return positive(np.block([[A, b[:, None]], [b[None], np.array([[c]])]]), size)
 
 
-def _gram(known: Known, H: np.ndarray) -> np.ndarray | None:
+def _gram(known: Known, H: np.ndarray | None) -> np.ndarray | None:
     """From the curvature at w = 0, which is that of every row without an offset."""
-    if not known.plain or (known.offset and not known.model.quadratic):
+    if H is None or not known.plain or (known.offset and not known.model.quadratic):
         return None
     C, d, k = _first_curvature(known.model), len(known.model.names), known.model.k
     return H.reshape(d, k, d, k)[:, 0, :, 0] / C[0, 0]
