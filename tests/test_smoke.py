@@ -134,7 +134,7 @@ def test_a_run_that_was_stopped_goes_on_bit_for_bit(shell):
         done = int(arrays["t"])
     assert done > 0
     assert "Traceback" not in said
-    assert f"stopped after round {done}; go on with: feddcd run --resume stopped" in said
+    assert f"stopped after round {done}; to continue: feddcd run --resume stopped" in said
     found = json.loads((left / "summary.json").read_text())
     assert (found["status"], found["rounds"]) == ("stopped", done)
     assert len(pandas.read_csv(left / "history.csv")) == done

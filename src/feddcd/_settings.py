@@ -14,7 +14,7 @@ from typing import Any, get_args, get_origin
 from ._errors import FeddcdError, SpecError
 from ._text import nearest
 
-SLASHES = "; write a path of Windows with /, as in C:/Daten/x.csv"
+SLASHES = "; write a Windows path with /, for example C:/Daten/x.csv"
 LOST = re.compile(r"[A-Za-z]:\S*[\x08\t\n\f\r]")  # of C:\new, whose \n ends a line
 Limit = Callable[[str, Any], Any]  # a setting's name and value to the value; raises `SpecError`
 MOST_BYTES = 10_000_000
@@ -41,13 +41,16 @@ def read_toml(path: Path, hint: str = "", error: type[SpecError] = SpecError) ->
         raise error(f"{path}: not a TOML file: {reason}{_remedy(reason)}") from None
     for name, value in values.items():
         if isinstance(value, str) and LOST.match(value):
-            raise error(f"{path}: {name} = {value!r} has lost a backslash{SLASHES}")
+            raise error(
+                f"{path}: a backslash in {name} = {value!r} was read as a special "
+                f"character{SLASHES}"
+            )
     return values
 
 
 def _remedy(reason: ValueError) -> str:
     if isinstance(reason, UnicodeDecodeError):
-        return "; save it as UTF-8"
+        return "; save the file as UTF-8"
     slashed = "\\" in str(reason) or "hex" in str(reason)  # \U of C:\Users begins a letter's number
     return SLASHES if slashed else ""
 
@@ -56,7 +59,7 @@ def _content(path: Path, error: type[SpecError]) -> bytes:
     """Of a file: a device or a pipe may never end."""
     told = f"need a regular file of at most {MOST_BYTES // 10**6} MB"
     if "\0" in str(path):
-        raise error("cannot be read: its name holds a zero byte")
+        raise error("the file cannot be read: its name contains a zero byte")
     mode = path.stat().st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # opening a folder says what it is
         raise error(told)

@@ -39,11 +39,11 @@ class History(Mapping[str, np.ndarray]):
     def __init__(self, columns: Mapping[str, np.ndarray]):
         missing = [name for name in COLUMNS if name not in columns]
         if missing:
-            raise SpecError(f"history lacks the columns {missing}")
+            raise SpecError(f"the history has no columns {missing}")
         self._columns = {name: np.array(columns[name], _dtype(name)) for name in COLUMNS}
         lengths = {name: len(column) for name, column in self._columns.items()}
         if len(set(lengths.values())) > 1:
-            raise SpecError(f"history columns differ in length: {lengths}")
+            raise SpecError(f"the columns of the history have different lengths: {lengths}")
 
     @classmethod
     def empty(cls) -> "History":
@@ -120,4 +120,6 @@ def _number(path: Path, i: int, row: list[str], j: int) -> float:
             return int(text)
         return float(text) if text else float("nan")
     except ValueError:
-        raise SpecError(f"{path}:{i + 2}: column {COLUMNS[j]!r} is not a number: {row}") from None
+        raise SpecError(
+            f"{path}:{i + 2}: the column {COLUMNS[j]!r} is not a number: {row}"
+        ) from None

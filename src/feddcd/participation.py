@@ -164,7 +164,10 @@ PARTICIPATIONS: dict[str, str] = {
 
 def check_tau(tau: int, N: int) -> None:
     if not 2 <= tau <= N:
-        raise SpecError(f"need 2 <= tau <= N, got tau={tau}, N={N}")
+        raise SpecError(
+            "tau, the number of clients in a round, must be from 2 to the number of all clients; "
+            f"got tau={tau}, N={N}"
+        )
 
 
 def _distinct(key: Key, N: int, count: int) -> Int[Array, " count"]:

@@ -105,14 +105,21 @@ def restore(like: PyTree, arrays: Mapping[str, np.ndarray]) -> PyTree:
     leaves, structure = jax.tree.flatten(like)
     expected = dict(zip(_names(structure), leaves, strict=True))
     if odd := sorted(set(expected) ^ set(arrays)):
-        raise CodecError(f"holds another state; unmatched arrays: {', '.join(odd[:5])}")
+        raise CodecError(
+            f"this file contains another state; the arrays {', '.join(odd[:5])} do not match"
+        )
     for name, leaf in expected.items():
         want = leaf if isinstance(leaf, jax.ShapeDtypeStruct) else np.asarray(leaf)
         have, shape, dtype = arrays[name], want.shape, want.dtype
         if have.shape != shape or have.dtype != dtype:
-            raise CodecError(f"{name} is {have.dtype}{have.shape}, expected {dtype}{shape}")
+            raise CodecError(
+                f"{name} has the type and shape {have.dtype}{have.shape}, but {dtype}{shape} was "
+                "expected"
+            )
         if jax.dtypes.canonicalize_dtype(dtype) != dtype:
-            raise CodecError(f"{name} is {dtype}, and JAX is in 32 bits: set JAX_ENABLE_X64=1")
+            raise CodecError(
+                f"{name} has the type {dtype}, but JAX works with 32 bits: set JAX_ENABLE_X64=1"
+            )
     return jax.tree.unflatten(structure, [jnp.asarray(arrays[name]) for name in expected])
 
 
@@ -131,5 +138,7 @@ def _names(structure: Any) -> tuple[str, ...]:
     path = lambda keys: jax.tree_util.keystr(keys, simple=True, separator=".")
     names = tuple(path(keys) for keys, _ in leaves)
     if len(set(names)) < len(names):
-        raise CodecError("two leaves of the tree have one name; rename the keys with a dot")
+        raise CodecError(
+            "two arrays of the tree get the same name; rename the keys that contain a dot"
+        )
     return names

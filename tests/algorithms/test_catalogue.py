@@ -116,10 +116,16 @@ def test_what_a_method_sends_is_stated_not_guessed():
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"name": "My-Method"}, "small letters and digits, not 'My-Method'"),
+        ({"name": "My-Method"}, "got 'My-Method'"),
         ({"algorithm": AbstractAlgorithm}, "AbstractAlgorithm should say what it sends"),
         ({"solver": "newtn"}, "feddcd names the unknown solver 'newtn'"),
-        ({"settings": {"lr": lambda *_: 1.0}}, "feddcd: lr is a setting of local solvers"),
+        (
+            {"settings": {"lr": lambda *_: 1.0}},
+            (
+                "the method feddcd cannot have the setting lr, because local solvers have a "
+                "setting with this name"
+            ),
+        ),
     ],
 )
 def test_rows_that_are_refused(change, reason):
@@ -139,7 +145,7 @@ class TestEveryone:
         "options", [{"tau": 3}, {"loss": 0.1, "tau": 4}, {"participation": "available:0.9"}]
     )
     def test_in_a_run(self, options):
-        with pytest.raises(SpecError, match="crowd needs everyone in every round: say particip"):
+        with pytest.raises(SpecError, match="crowd needs all clients in every round: set particip"):
             feddcd.run("wine", algorithm="crowd", clients=4, rounds=1, **options)
 
     def test_with_everyone_it_runs(self):
@@ -150,7 +156,7 @@ class TestEveryone:
         assert build(Spec(data="wine", algorithm="crowd", clients=4, tau=4)).tau == 4
 
     def test_in_a_federation(self):
-        with pytest.raises(SpecError, match="crowd needs everyone in every round, and sites come"):
+        with pytest.raises(SpecError, match="crowd needs all sites in every round, but"):
             Config("f", Spec(algorithm="crowd"))
 
 

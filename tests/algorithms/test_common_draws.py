@@ -121,5 +121,5 @@ def test_a_number_of_steps_may_be_drawn(solver):
 
 
 def test_a_plain_number_is_still_checked():
-    with pytest.raises(ValueError, match="epochs >= 0"):
+    with pytest.raises(ValueError, match="epochs must be >= 0"):
         SGD(epochs=-1)

@@ -160,7 +160,7 @@ def test_it_is_known_by_its_name(fedsplit):
     ):
         with pytest.raises(SpecError, match=reason):
             feddcd.run("wine", algorithm="fedsplit", settings=settings, clients=6, rounds=2)
-    with pytest.raises(SpecError, match="fedsplit needs strongly convex clients"):
+    with pytest.raises(SpecError, match="fedsplit needs a penalty"):
         feddcd.run("wine", algorithm="fedsplit", l2=0.0)
 
 
@@ -229,14 +229,14 @@ BROKEN = {
     "gone": ("nowhere:ROW", "ModuleNotFoundError: No module named 'nowhere'"),
     "feddcd": (
         "fedsplit:FEDSPLIT",
-        "feddcd is a method of feddcd itself, and a package cannot replace it",
+        "feddcd is a method of feddcd itself, and another package cannot replace it",
     ),
     "other": (
         "fedsplit:FEDSPLIT",
         "the entry point has the name other, but the method has the name fedsplit",
     ),
     "number": ("math:pi", "TypeError: 'float' object is not callable"),
-    "text": ("builtins:str", "builtins:str is a str, not a feddcd.algorithms.Method"),
+    "text": ("builtins:str", "builtins:str must be a feddcd.algorithms.Method, not a str"),
 }
 
 

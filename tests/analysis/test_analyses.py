@@ -229,7 +229,7 @@ def test_what_a_federation_returns_predicts(tmp_path, monkeypatch, family, optio
         result.predict(new.assign(ward="z"), groups=groups)
     if groups:
         assert list(result.sites) == SITES
-        with pytest.raises(DataError, match="the site 'z' was not there in the fit"):
+        with pytest.raises(DataError, match="the fit had no site 'z'"):
             result.predict(new, groups=["z"] * len(new))
 
 

@@ -153,7 +153,7 @@ def test_over_a_federation(tmp_path, quick):
     ("plan", "lines", "reason"),
     thinned(
         [
-            ({"least": 3}, "min_per_level = 5", "shows cells from least = 3"),
+            ({"least": 3}, "min_per_level = 5", "shows cells with few rows: least = 3"),
             (
                 {"quantiles": "exact"},
                 'kinds = ["columns", "counts", "means", "parts"]',
@@ -387,10 +387,10 @@ def test_counts_are_whole(part, value, reason):
         ({"columns": ["age"], "by": "age"}, "is the column of the groups"),
         ({"columns": ["age"], "least": -1}, "whole number least >= 0"),
         ({"columns": ["age"], "quantiles": "some"}, "need quantiles in rounded, exact, none"),
-        ({"columns": ["age"], "shares": [0.5, 0.1]}, "shares in order"),
-        ({"columns": ["age"], "shares": [1.5]}, "shares between 0 and 1"),
+        ({"columns": ["age"], "shares": [0.5, 0.1]}, "shares must be in increasing order"),
+        ({"columns": ["age"], "shares": [1.5]}, "shares must be between 0 and 1"),
         ({"columns": ["age"], "colums": 1}, "did you mean 'columns'"),
-        ({"columns": ["age"], "levels": {"age": []}}, "levels are lists"),
+        ({"columns": ["age"], "levels": {"age": []}}, "levels must be a list"),
         ({"columns": ["age"], "by_site": True, "answers": "sum"}, "by_site asks for the numbers"),
     ],
 )
@@ -404,7 +404,7 @@ def test_a_federation_has_one_analysis(tmp_path):
     path.write_text("name = 'a'\n[describe]\ncolumns = ['age']\n")
     assert load_config(path).plan == DescribePlan(["age"])
     path.write_text("name = 'a'\n[describe]\ncolumns = ['age']\n[glm]\nformula = 'y ~ x'\n")
-    with pytest.raises(SpecError, match="a file can have one analysis"):
+    with pytest.raises(SpecError, match="a file can have only one analysis"):
         load_config(path)
     path.write_text("name = 'a'\n[descrbe]\ncolumns = ['age']\n")
     with pytest.raises(SpecError, match="did you mean 'describe'"):
@@ -423,7 +423,7 @@ def test_identifiers_are_left_out_by_name(tmp_path, monkeypatch):
     assert "mrn" not in feddcd.describe(d).summary()
     assert "nights" in feddcd.describe(d).summary(), "whole numbers of another name are described"
     done = cli("describe", "p.csv", "--out", "out")
-    assert "left out, as they identify a person" in done.output
+    assert "left out, because they identify a person" in done.output
     assert "'mrn'" in done.output
     assert "mrn" not in (tmp_path / "out" / "summary.txt").read_text()
     assert "mrn" not in (tmp_path / "out" / "job.toml").read_text()
@@ -432,7 +432,9 @@ def test_identifiers_are_left_out_by_name(tmp_path, monkeypatch):
     book = '[columns.age]\ntype = "number"\n[columns.nights]\ntype = "identifier"\n'
     (tmp_path / "codebook.toml").write_text(book)
     done = cli("describe", "p.csv", "--codebook", "codebook.toml", "--out", "agreed")
-    assert "as the codebook says that they are identifiers: 'nights'" in done.output, done.output
+    assert "because the codebook says that they are identifiers: 'nights'" in done.output, (
+        done.output
+    )
     assert "nights" not in (tmp_path / "agreed" / "summary.txt").read_text()
 
 
@@ -443,7 +445,7 @@ def test_the_command(tmp_path, monkeypatch):
     done = cli("describe", "p.csv", "--by", "sex", "--site", "site", "--out", "out")
     assert done.exit_code == 0, done.output
     assert "400 rows at 3 sites" in done.output
-    assert "left out, as they have too many different words: 'name'" in done.output
+    assert "left out, because they have too many different words: 'name'" in done.output
     files = ["job.toml", "numbers.csv", "patterns.csv", "report.html", "summary.txt", "table1.csv"]
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == files
     page = (tmp_path / "out" / "report.html").read_text()
@@ -458,7 +460,7 @@ def test_the_command(tmp_path, monkeypatch):
     for words, reason in (
         (["--by", "sx"], "no column 'sx'"),
         (["--column", "agee"], "did you mean 'age'"),
-        (["--column", "site", "--site", "site"], "names the site of each row"),
+        (["--column", "site", "--site", "site"], "has the site of each row"),
         (["--least", "-1"], "least"),
     ):
         done = cli("describe", "p.csv", *words, "--out", "other")
@@ -514,7 +516,9 @@ def test_odd_columns():
     assert [q.value for q in table.numbers[1].quantiles[0]] == [2.5] * 3
     assert table.levels[0].levels == ("False", "True")
     assert feddcd.describe(d, ["flag"]).n_exchanges == 1
-    with pytest.raises(DataError, match="x is inf at row 1; it must be finite"):
+    with pytest.raises(
+        DataError, match="x is inf at row 1, but it must be a finite number or missing"
+    ):
         feddcd.describe(pd.DataFrame({"x": [1.0, np.inf]}))
     huge = pd.DataFrame({"x": [1e300, -1e-300, 5e-324, 3.0, 1e22 + 0.1]})
     assert feddcd.describe(huge).table.numbers[0].quantiles[0][1].value == 3.0

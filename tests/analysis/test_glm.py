@@ -134,7 +134,7 @@ def test_site_effects_are_dummies():
     np.testing.assert_allclose(model.predict(X, groups=site), result.fittedvalues, rtol=1e-8)
     with pytest.raises(ValueError, match="give groups, the site of each row"):
         model.predict(X)
-    with pytest.raises(ValueError, match="the site 'z' was not there"):
+    with pytest.raises(ValueError, match="the fit had no site 'z'"):
         model.predict(X, groups=["z"] * len(X))
 
 
@@ -308,7 +308,9 @@ def test_formula_with_offset_and_categories():
     result = pooled("poisson", Z, frame["death"], offset=np.log(frame["time"]))
     assert_same_table(model, result)
     np.testing.assert_allclose(model.predict(frame), result.fittedvalues, rtol=1e-8)
-    with pytest.raises(ValueError, match=r"sex has 'x' at row 2, a category .* knows 'f', 'm'"):
+    with pytest.raises(
+        ValueError, match="sex has 'x' at row 2, but the fit knows only the levels 'f', 'm'"
+    ):
         model.predict(frame.assign(sex=["m", "f", "x"] + ["f"] * 237))
     with pytest.raises(ValueError, match="no column 'age'"):
         model.predict(frame.drop(columns="age"))
@@ -350,7 +352,7 @@ def test_summary_says_what_was_done():
 
 def test_too_few_exchanges_is_said():
     X, ys, site, _ = synthetic()
-    with pytest.warns(UserWarning, match="not certified to tol=1e-09 within 3 exchanges"):
+    with pytest.warns(UserWarning, match="does not reach tol=1e-09 within 3 exchanges"):
         model = FederatedGLM(tol=EXACT, max_exchanges=3).fit(X, ys["binomial"], groups=site)
     assert not model.converged_
     assert "NOT proven" in model.summary()

@@ -147,7 +147,7 @@ def test_tables_hold_the_numbers(tmp_path, name):
 
 def test_the_course_and_the_choice_are_told(tmp_path):
     found = page(tmp_path, FITS["binomial"])
-    _, *rows = found.table("Every exchange")
+    _, *rows = found.table("All exchanges")
     assert [row[3] for row in rows] == ["5", "10", "15", "20"]
     assert [row[-1] for row in rows] == ["–", "3.2", "0.041", "0.0001"]
     assert "With 4 columns a Hessian is small" in found.text
@@ -172,8 +172,8 @@ SAYS = {
     "nothing proven": ["NOT proven: the fit stopped", "no bound at all is proven",
                        "The sites’ own estimates are not shown.", "so there is no curve"],
     "many columns": ["times the expected count", "The 24 clearest of 120 are drawn"],
-    "multinomial": ["the odds of mid against low", "no groups of predictions are kept"],
-    "nine rows": ["too few rows to show any group"],
+    "multinomial": ["the odds of mid against low", "sites do not send groups of predictions"],
+    "nine rows": ["too few rows to show groups"],
     "proven to rounding": ["no coefficient is further than 1e-15 standard errors"],
     "site effects": ["The effects are effects within sites"],
 }  # fmt: skip
@@ -257,7 +257,7 @@ def test_a_site_far_away_does_not_stretch_the_figure(tmp_path):
     fit = stand_in("binomial")
     fit.site_table_.iloc[5, 0] = 1e6
     found = page(tmp_path, fit)
-    assert "Outside the figure: 1 estimate of single sites" in found.text
+    assert "The figure does not show 1 estimate of single sites" in found.text
     diamonds = sum(a.get("class") == "dot pale" for _, a in found.tags)
     assert diamonds == 3 * 5 - 1
 
@@ -346,7 +346,10 @@ def test_standardised_effects_are_told_in_the_units_of_the_columns(tmp_path):
     b = 10 * fit.original_table_.loc["age", "coef"]
     assert f"higher by {_text.number(b, 3)}" in _words.effects(fit.result_)[0]
     assert "for one standard deviation more" in page(tmp_path, fit).text
-    assert "Each coefficient is for one standard deviation more of its column" in fit.summary()
+    assert (
+        "Each coefficient is the effect of one more standard deviation of its column"
+        in fit.summary()
+    )
 
 
 def test_writing_twice_gives_the_same_bytes(tmp_path):
@@ -367,6 +370,6 @@ def test_a_real_fit_is_reported(tmp_path, family):
     fit = FederatedGLM(family, "y ~ age + C(sex)").fit(frame, groups="hospital")
     found = page(tmp_path, fit)
     assert f"300 rows at 3 sites in {fit.n_exchanges_} exchanges" in found.text
-    assert len(found.table("Every exchange")) == fit.n_exchanges_ + 1
+    assert len(found.table("All exchanges")) == fit.n_exchanges_ + 1
     assert {"Calibration", "Certified"} <= set(found.figures)
     assert sum(number(row[1]) for row in found.table("Calibration")[1:]) == 300

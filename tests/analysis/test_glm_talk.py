@@ -290,7 +290,7 @@ def test_large_effects_where_seven_of_ten_are_lost(seed):
     assert off.max() <= found.certified_error + whole.certified_error
 
 
-TOO_FEW = "is too few:"
+TOO_FEW = "is too small:"
 
 
 LIMITED = {
@@ -334,7 +334,7 @@ def within_the_limit(limit, p, seed, family):
     ("site_c", "why"),
     [
         ((), "only 5 of 6 sites have answered"),
-        ((1,), "6 sites have not answered at the same point yet"),
+        ((1,), "the 6 sites have not answered at the same point yet"),
     ],
 )
 def test_the_pilot_alone_is_too_few(site_c, why):

@@ -85,9 +85,9 @@ def test_what_needs_single_sites_is_refused_by_name():
     model = FederatedGLM("binomial", "y ~ x", site_effects="fixed", answers="sum")
     with pytest.raises(SpecError, match="site_effects='fixed' needs the sums of every site"):
         model.fit(patients(), groups="site")
-    with pytest.raises(SpecError, match="answers='sum' waits for every site"):
+    with pytest.raises(SpecError, match="answers='sum' needs the answer of every site"):
         FederatedGLM("binomial", "y ~ x", answers="sum", absent=0.2).fit(patients(), groups="site")
-    with pytest.raises(SpecError, match="need answers in sum, each; got 'all'"):
+    with pytest.raises(SpecError, match="answers must be one of sum, each; got 'all'"):
         FederatedGLM("binomial", "y ~ x", answers="all").fit(patients(), groups="site")
 
 

@@ -101,14 +101,14 @@ def test_several_classes(kind):
 @pytest.mark.parametrize("kind", ["HC2", "HC3"])
 def test_several_classes_have_no_single_leverage(kind):
     model = FederatedGLM("multinomial", "race ~ age", covariance=kind)
-    with pytest.raises(ValueError, match="no single leverage: take covariance='HC1'"):
+    with pytest.raises(ValueError, match="more than one leverage: use covariance='HC1'"):
         model.fit(table("birthwt"), groups="site")
 
 
 def test_a_row_that_alone_decides_a_coefficient():
     data = table("mtcars").assign(alone=lambda d: (d.index == 3).astype(float))
     model = FederatedGLM("gaussian", "mpg ~ wt + alone", covariance="HC3")
-    with pytest.raises(ValueError, match=r"the leverage of 1 row.* is 1.*take HC1"):
+    with pytest.raises(ValueError, match=r"1 row.* have leverage 1.*Use HC1"):
         model.fit(data, groups="site")
     model.set_params(covariance="HC1").fit(data, groups="site")
 
@@ -124,7 +124,7 @@ def test_a_site_gives_the_meat_only_where_the_plan_has_it():
     )
     assert read("HC0", asked).closing
     for covariance, other in {"model": asked, "HC0": asked._replace(V=np.zeros(0))}.items():
-        with pytest.raises(Refused, match="and the plan does not have them"):
+        with pytest.raises(Refused, match="but the plan does not"):
             read(covariance, other)
 
 
@@ -146,11 +146,23 @@ def test_a_site_answers_no_question_that_picks_out_a_row():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"covariance": "HC4"}, "need covariance in model, HC0, HC1, HC2, HC3, cluster"),
-        ({"cluster": "block"}, "not by cluster: set covariance='cluster'"),
+        (
+            {"covariance": "HC4"},
+            "covariance must be one of model, HC0, HC1, HC2, HC3, cluster; got 'HC4'",
+        ),
+        ({"cluster": "block"}, "do not use clusters: set covariance='cluster'"),
         ({"covariance": "HC1", "cluster": "block"}, "set covariance='cluster'"),
-        ({"covariance": "cluster", "cluster": "blok"}, "cluster: no column 'blok'"),
-        ({"covariance": "HC1", "max_exchanges": 2}, "max_exchanges=2 is too few"),
+        (
+            {"covariance": "cluster", "cluster": "blok"},
+            (
+                r"cluster: there is no column 'blok'; did you mean 'block'\? there are low, age, "
+                "lwt, race, smoke, site, block"
+            ),
+        ),
+        (
+            {"covariance": "HC1", "max_exchanges": 2},
+            ("max_exchanges=2 is too small: the 4 sites have not answered at the same point yet"),
+        ),
     ],
 )
 def test_what_cannot_be(options, words):

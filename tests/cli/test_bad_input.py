@@ -65,24 +65,44 @@ def case(options: str, message: str):
 
 
 CLIENTS = [
-    case("--tau 1", r"need 2 <= tau <= N, got tau=1, N=4"),
-    case("--tau 5", r"need 2 <= tau <= N, got tau=5, N=4"),
+    case(
+        "--tau 1",
+        "must be from 2 to .*; got tau=1, N=4",
+    ),
+    case(
+        "--tau 5",
+        "must be from 2 to .*; got tau=5, N=4",
+    ),
     case("--tau 0", r"got tau=0, N=4"),
     case("--tau -2", r"got tau=-2, N=4"),
     case("--clients 1", r"need at least 2 clients, got N=1"),
-    case("--clients 1000", r"need 1 <= N <= rows, got N=1000, rows=142"),
+    case(
+        "--clients 1000",
+        "N, the number of clients, must be from 1 to the number of rows, got N=1000, rows=142",
+    ),
     case("--clients 0", r"got N=0, rows=142"),
     case("--clients -3", r"got N=-3, rows=142"),
     case("--partition idd", r"unknown partition 'idd'; did you mean 'iid'\?"),
     case("--partition iid:3", r"'iid' takes no parameter, got 'iid:3'"),
     case("--partition dirichlet:-1", r"need 1e-6 <= a <= 1e6, got a=-1"),
-    case("--partition dirichlet:x", r"'x' is not a number, as in dirichlet:0.3"),
-    case("--partition group", r"needs groups, and these data have none"),
-    case("--partition group:99", r"'group:99': need a feature from 1 to 13"),
-    case("--partition shards --clients 100", r"needs 2N <= rows, got N=100, rows=142"),
+    case(
+        "--partition dirichlet:x",
+        r"partition 'dirichlet:x': 'x' is not a number; write, for example, dirichlet:0\.3",
+    ),
+    case(
+        "--partition group", "partition 'group' needs groups, but these data have none; try group:1"
+    ),
+    case(
+        "--partition group:99",
+        "partition 'group:99': the number of the feature must be from 1 to 13",
+    ),
+    case(
+        "--partition shards --clients 100",
+        "partition 'shards' needs at least two rows for each client, got N=100, rows=142",
+    ),
     case("--participation unifrom", r"unknown participation 'unifrom'; did you mean 'uniform'"),
     case("--participation everyone:3", r"'everyone' takes no parameter, got 'everyone:3'"),
-    case("--participation available:x", r"looks like available:0.5, not available:x"),
+    case("--participation available:x", r"available:x is not valid; .* available:0.5"),
     case("--participation available:2", r"need 0 < p <= 1, got p=2"),
     case("--participation available:0", r"need 0 < p <= 1, got p=0"),
     case("--loss 1", r"need 0 <= loss < 1, got loss=1"),
@@ -90,23 +110,51 @@ CLIENTS = [
     case("--loss nan", r"loss should be a number, got nan"),
 ]
 MODELS = [
-    case("--l2 -1 --algorithm feddcd", r"l2 > 0; got l2=-1 "),
+    case("--l2 -1 --algorithm feddcd", r"l2 > 0, got l2=-1 "),
     case("--l2 -1 --algorithm fedavg", r"need a finite l2 >= 0, got l2=-1"),
-    case("--l2 0 --algorithm feddcd", r"feddcd needs strongly convex clients, so l2 > 0; got l2=0"),
-    case("--l2 0 --algorithm accfeddcd", r"accfeddcd needs .* got l2=0 .*fednewton works"),
+    case("--l2 0 --algorithm feddcd", r"feddcd needs a penalty, .*: set l2 > 0, got l2=0"),
+    case("--l2 0 --algorithm accfeddcd", r"accfeddcd needs .* got l2=0 .*fednewton also works"),
     case("--l2 0 --algorithm pointsaga", r"pointsaga needs .* got l2=0"),
     case("--l2 nan", r"l2 should be a number, got nan"),
     case("--l2 inf", r"need a finite l2 >= 0, got l2=inf"),
     case("--model sofmax", r"unknown model 'sofmax'; did you mean 'softmax'\?"),
     case("--model softmax:3", r"'softmax' takes no parameter, got 'softmax:3'"),
-    case("--model logistic", r"wine: logistic needs 2 classes, got 3; use softmax"),
-    case("--model mlp:abc", r"widths look like mlp:64x32.* not mlp:abc"),
-    case("--model mlp:0", r"not mlp:0"),
-    case("--model mlp:64x", r"not mlp:64x"),
-    case("--model mlp:99999999", r"each at most 100000, not mlp:99999999"),
-    case("--model poisson --algorithm fedavg", r"poisson model has no bound .* --set lr=0.01"),
-    case("--model poisson --algorithm mbsgd", r"poisson model has no bound .* for mbsgd"),
-    case("--model mlp --set solver=saga --set lr=0.1", r"saga works with linear .* not mlp"),
+    case("--model logistic", "wine: logistic needs 2 classes, but there are 3; use softmax"),
+    case(
+        "--model mlp:abc",
+        (
+            "the hidden layers mlp:abc are not valid; write, for example, mlp:64x32, with "
+            "widths of at most 100000"
+        ),
+    ),
+    case(
+        "--model mlp:0",
+        (
+            "the hidden layers mlp:0 are not valid; write, for example, mlp:64x32, with widths "
+            "of at most 100000"
+        ),
+    ),
+    case(
+        "--model mlp:64x",
+        (
+            "the hidden layers mlp:64x are not valid; write, for example, mlp:64x32, with "
+            "widths of at most 100000"
+        ),
+    ),
+    case(
+        "--model mlp:99999999",
+        (
+            "the hidden layers mlp:99999999 are not valid; write, for example, mlp:64x32, with "
+            "widths of at most 100000"
+        ),
+    ),
+    case(
+        "--model poisson --algorithm fedavg", r"model poisson has no known bound: .* --set lr=0.01"
+    ),
+    case("--model poisson --algorithm mbsgd", r"mbsgd cannot choose a step size, .* model poisson"),
+    case(
+        "--model mlp --set solver=saga --set lr=0.1", r"saga works only with linear .* not with mlp"
+    ),
     case("--weighting sample", r"unknown weighting 'sample'; did you mean 'samples'\?"),
     case("--dtype flot32", r"unknown dtype 'flot32'; did you mean 'float32'\?"),
     case("--dtype float16", r"unknown dtype 'float16'"),
@@ -123,16 +171,19 @@ SETTINGS = [
     case("--set eta=nan", r"eta should be .* got nan"),
     case("--set eta=0", r"eta should be .* > 0, got 0"),
     case("--set eta=2", r"need 0 < eta < 2, got eta=2"),
-    case("--algorithm accfeddcd --set sets=3", r"sets is 1 or 2, not 3"),
+    case("--algorithm accfeddcd --set sets=3", "sets must be 1 or 2, not 3"),
     case("--algorithm accfeddcd --set kappa=2", r"need 0 < kappa <= 1, got kappa=2"),
     case("--algorithm accfeddcd --set r=0", r"r should be .* > 0, got 0"),
     case("--algorithm accfeddcd --set r=2", r"need 0 < r <= 1, got r=2"),
     case("--algorithm accfeddcd --set eta=inf", r"eta should be a finite number > 0, got inf"),
     case("--algorithm scaffold --set option=0", r"option should be .* >= 1, got 0"),
-    case("--algorithm scaffold --set option=3", r"option is 1 or 2, not 3"),
-    case("--algorithm scaffold --set solver=newton", r"scaffold takes steps of one length"),
+    case("--algorithm scaffold --set option=3", "option must be 1 or 2, not 3"),
+    case(
+        "--algorithm scaffold --set solver=newton",
+        r"scaffold needs a solver with steps of a fixed size",
+    ),
     case("--algorithm scaffold --set epochs=0", r"epochs should be a whole number >= 1, got 0"),
-    case("--set start=nowhere", r"start is own or model, not 'nowhere'"),
+    case("--set start=nowhere", "start must be own or model, not 'nowhere'"),
     case("--set start=1", r"start should be a word, got 1"),
     case("--algorithm pointsaga --set rho=-1", r"rho should be a finite number > 0, got -1"),
     case("--algorithm pointsaga --set rho=inf", r"rho should be a finite number > 0, got inf"),
@@ -145,11 +196,11 @@ SETTINGS = [
     case("--algorithm fedprox --set m=inf", r"m should be a finite number >= 0, got inf"),
     case("--algorithm fedprox --set m=-1", r"m should be a finite number >= 0, got -1"),
     case("--set delta=2", r"need 0 < delta < 1, got delta=2"),
-    case("--set space=foo", r"space is auto, samples or parameters, not 'foo'"),
-    case("--set eta", r"settings look like key=value, not 'eta'"),
-    case("--set =1", r"settings look like key=value, not '=1'"),
-    case("--set eta=", r"settings look like key=value, not 'eta='"),
-    case("--set eta=[1]", r"eta should be one number or word, got '\[1\]'"),
+    case("--set space=foo", "space must be auto, samples or parameters, not 'foo'"),
+    case("--set eta", "a setting must have the form key=value, not 'eta'"),
+    case("--set =1", "a setting must have the form key=value, not '=1'"),
+    case("--set eta=", "a setting must have the form key=value, not 'eta='"),
+    case("--set eta=[1]", r"eta must be one number or one word, got '\[1\]'"),
     case("--rounds 0", r"need rounds >= 1, got rounds=0"),
     case("--certify-every 0", r"need certify_every >= 1, got certify_every=0"),
     case("--target-gap -1", r"need target_gap > 0, got target_gap=-1"),
@@ -160,20 +211,41 @@ DATA = [
     case("--data wyne", r"'wyne' is neither a data set nor a file; did you mean 'wine'\?"),
     case("--data missing.svm", r"'missing.svm' is neither a data set nor a file"),
     case("--data a9a", r"a9a: put the file a9a .* FEDDCD_DATA"),
-    case("--data folder", r"folder: is a directory, expected a LIBSVM file"),
+    case(
+        "--data folder",
+        "folder: is a directory, expected a LIBSVM file",
+    ),
     case("--data empty.svm", r"empty.svm: no rows"),
-    case("--data bad-token.svm", r"bad-token.svm:2:3: index is not a whole number .*'x:1'"),
+    case("--data bad-token.svm", "bad-token.svm:2:3: the index is not a whole number .*'x:1'"),
     case("--data nan.svm", r"nan.svm:2:3: value is not finite"),
-    case("--data one-class.svm", r"one-class.svm: all rows have the label 1; softmax needs two"),
-    case("--data continuous.svm", r"120 distinct labels look like a continuous target; use"),
-    case("--data negative.svm --model poisson", r"Poisson needs targets >= 0, row 0 has -3"),
+    case(
+        "--data one-class.svm",
+        "one-class.svm: all rows have the label 1, but softmax needs two labels",
+    ),
+    case(
+        "--data continuous.svm",
+        (
+            r"continuous\.svm: there are 120 different labels\. This looks like a continuous "
+            "target; use --model ridge or poisson"
+        ),
+    ),
+    case(
+        "--data negative.svm --model poisson",
+        r"negative\.svm: the model poisson needs targets >= 0, but row 0 has -3\.0",
+    ),
     case(
         "--data binary.svm --test-data negative.svm --model poisson",
-        r"Poisson needs targets >= 0, test row 0 has -3",
+        r"binary\.svm: the model poisson needs targets >= 0, but test row 0 has -3\.0",
     ),
     case("--data binary.svm --test-data missing.svm", r"missing.svm: no such file"),
-    case("--data binary.svm --test-data wide.svm", r"wide.svm: 3 features, .* data have 2"),
-    case("--data binary.svm --test-data unseen.svm", r"label 7, which is not in .* 0, 1"),
+    case(
+        "--data binary.svm --test-data wide.svm",
+        r"wide\.svm: the test data have 3 features, but the training data have 2",
+    ),
+    case(
+        "--data binary.svm --test-data unseen.svm",
+        r"binary\.svm: the test data have the label 7, but the training data have only 0, 1",
+    ),
     case("--test-data binary.svm", r"wine has its own test rows: .* got 'binary.svm'"),
     case("--data synthetic:n=abc", r"n='abc' is not a whole number"),
     case(
@@ -200,10 +272,13 @@ def test_run(options, message, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        case("--algorithm feddcd --algorithm feddcd", r"each algorithm once, got \['feddcd', 'fed"),
+        case(
+            "--algorithm feddcd --algorithm feddcd",
+            r"at least one algorithm, and each only once; got \['feddcd', 'fed",
+        ),
         case("--algorithm feddcd --algorithm fedavgg", r"unknown algorithm 'fedavgg'; did you"),
         case("--algorithm feddcd --set fedavg.lr=1", r"one of feddcd; got 'fedavg.lr=1'"),
-        case("--algorithm feddcd --set eta=1", r"algorithm.key=value .* got 'eta=1'"),
+        case("--algorithm feddcd --set eta=1", r"algorithm.key=value, .* got 'eta=1'"),
         case("--algorithm feddcd --set feddcd.etta=1", r"feddcd has no setting 'etta'; did you"),
         case("--algorithm feddcd --set feddcd.eta=x", r"eta should be .* got 'x'"),
         case("--algorithm feddcd --algorithm fedavg --l2 0", r"feddcd needs .* got l2=0"),
@@ -224,10 +299,13 @@ def test_compare(options, message, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        case("run --resume nowhere", r"nowhere: no such run folder"),
-        case("run --resume a-file", r"a-file: no such run folder"),
+        case("run --resume nowhere", "nowhere: no such run folder"),
+        case("run --resume a-file", "a-file: no such run folder"),
         case("run --resume folder", r"folder is not a run folder: .*config.toml: no such file"),
-        case("run --resume folder --tau 3", r"--resume keeps the run's own .* leave out --tau"),
+        case(
+            "run --resume folder --tau 3",
+            r"--resume uses the settings of the run, so leave out --tau",
+        ),
         case("run --resume folder --set eta=1", r"leave out --set"),
         case("run --resume folder --out x", r"leave out --out"),
         case("run type.toml --resume folder", r"leave out a config file"),
@@ -239,9 +317,9 @@ def test_compare(options, message, capsys):
         case("compare --resume folder", r"folder is not a folder of feddcd compare: .* is missing"),
         case("compare --resume folder --algorithm fedavg", r"leave out --algorithm"),
         case("compare --resume folder --seed 1", r"leave out --seed"),
-        case("report nowhere", r"nowhere: no such run folder"),
+        case("report nowhere", "nowhere: no such run folder"),
         case("report folder", r"folder contains no run: there is no config.toml"),
-        case("list algorithm", r"nothing called 'algorithm'; there are algorithms, data, models"),
+        case("list algorithm", r"there is no list 'algorithm'; there are algorithms, data, models"),
         case("demo --out folder", r"folder exists and is not a demo folder"),
     ],
 )
@@ -295,50 +373,68 @@ ARRAYS = {
     "flat X": (lambda: run((Y, Y)), r"two dimensions.* got shape \(12,\)"),
     "no rows": (lambda: run((X[:0], Y[:0])), r"at least one row.* got shape \(0, 3\)"),
     "words in X": (lambda: run(([["a"]], [1])), r"X must be numbers"),
-    "one class": (lambda: run((X, 0 * Y)), r"all rows have the label 0; softmax needs two"),
+    "one class": (
+        lambda: run((X, 0 * Y)),
+        "arrays: all rows have the label 0, but softmax needs two labels",
+    ),
     "three classes": (
         lambda: run((X, np.arange(12) % 3), model="logistic"),
-        r"logistic needs 2 classes, got 3",
+        "arrays: logistic needs 2 classes, but there are 3; use softmax",
     ),
-    "negative counts": (lambda: run((X, -Y), model="poisson"), r"targets >= 0, row 1 has -1"),
+    "negative counts": (
+        lambda: run((X, -Y), model="poisson"),
+        r"arrays: the model poisson needs targets >= 0, but row 1 has -1\.0",
+    ),
     "empty client": (
         lambda: run(parts=[np.arange(12), np.arange(0)]),
-        r"parts\[1\] should be a list of row numbers, at least one",
+        r"parts\[1\] must be a list of at least one row number",
     ),
     "no clients": (lambda: run(parts=[]), r"row 0 is in no part"),
     "one client": (lambda: run(parts=[np.arange(12)]), r"need at least 2 clients, got N=1"),
     "row twice": (
         lambda: run(parts=[np.arange(8), np.arange(7, 12)]),
-        r"row 7 is in parts 2 times",
+        r"row 7 is 2 times in parts",
     ),
     "row left out": (
         lambda: run(parts=[np.arange(5), np.arange(7, 12)]),
-        r"row 5 is in no part \(2 such rows\)",
+        "row 5 is in no part; 2 such rows in all",
     ),
     "row too large": (
         lambda: run(parts=[np.arange(6), np.arange(6, 13)]),
-        r"parts\[1\] has row 12, the data have rows 0 to 11",
+        r"parts\[1\] contains row 12, but the data have only the rows 0 to 11",
     ),
     "row negative": (
         lambda: run(parts=[np.arange(6), np.arange(-1, 12)]),
-        r"parts\[1\] has row -1",
+        r"parts\[1\] contains row -1",
     ),
     "fractional rows": (
         lambda: run(parts=[np.arange(6.0), np.arange(6, 12)]),
-        r"parts\[0\] should be a list of row numbers.* float64",
+        r"parts\[0\] must be a list of at least one row number.* float64",
     ),
     "tau of parts": (lambda: run(parts=SPLIT, tau=4), r"got tau=4, N=3"),
-    "X alone": (lambda: run(X), r"data is a name, .* not ndarray"),
+    "X alone": (
+        lambda: run(X),
+        (
+            r"data must be a name, a path, a Dataset, a pair \(X, y\), a data frame, or a list "
+            "or dict with one pair or frame for each client, not ndarray"
+        ),
+    ),
     "type of tau": (lambda: run(tau=2.0), r"tau should be of type int, got 2.0"),
     "type of l2": (lambda: run(l2="1"), r"l2 should be of type float, got '1'"),
     "type of rounds": (lambda: run(rounds=True), r"rounds should be of type int, got True"),
     "list as setting": (lambda: run(settings={"eta": [1]}), r"eta should be .* got \[1\]"),
-    "no algorithms": (lambda: feddcd.compare((X, Y), algorithms=[]), r"each .* once, got \[\]"),
+    "no algorithms": (
+        lambda: feddcd.compare((X, Y), algorithms=[]),
+        r"at least one algorithm, .*; got \[\]",
+    ),
     "settings of another": (
         lambda: feddcd.compare((X, Y), algorithms=["feddcd"], settings={"fedavg": {"lr": 1}}),
-        r"there are settings for \['fedavg'\], but only \['feddcd'\] are compared",
+        (
+            r"there are settings for \['fedavg'\], but the comparison has only the methods "
+            r"\['feddcd'\]"
+        ),
     ),
-    "missing folder": (lambda: feddcd.resume("nowhere"), r"nowhere: no such run folder"),
+    "missing folder": (lambda: feddcd.resume("nowhere"), "nowhere: no such run folder"),
 }
 
 
@@ -349,9 +445,11 @@ def test_arrays(call, message):
 
 
 def test_dataset_refuses_half_a_test_set():
-    with pytest.raises(DataError, match="go together"):
+    with pytest.raises(
+        DataError, match="made: give both X_test and y_test, or none of them; got only one"
+    ):
         feddcd.Dataset("made", X, Y, X_test=X)
-    with pytest.raises(DataError, match="X has 3 features, X_test has 2"):
+    with pytest.raises(DataError, match="X has 3 features, but X_test has 2"):
         feddcd.Dataset("made", X, Y).with_test(X[:, :2], Y)
 
 
@@ -377,7 +475,9 @@ def test_a_folder_that_holds_a_run_is_kept(capsys, monkeypatch):
         main(arguments)
     assert stop.value.code == 0
     before = {path.name: path.read_bytes() for path in Path("out").iterdir()}
-    assert "out already contains a run; continue it with --resume out" in refused(arguments, capsys)
+    assert "out already contains a run. Continue this run with --resume out" in refused(
+        arguments, capsys
+    )
     assert {path.name: path.read_bytes() for path in Path("out").iterdir()} == before
 
 
@@ -414,17 +514,19 @@ def test_an_algorithm_object_is_not_resumed_as_another(tmp_path):
     """The folder's config.toml can only name an object, parts or arrays: resuming says so."""
     options = {"clients": 4, "rounds": 2, "certify_every": 2}
     feddcd.run("wine", algorithm=MinibatchSGD(lr=0.1), out=tmp_path / "a", **options)
-    with pytest.raises(FolderError, match=r"its algorithm in Python.* again.*algorithm=\.\.\."):
+    with pytest.raises(
+        FolderError, match=r"objects from Python .algorithm.* again.*algorithm=\.\.\."
+    ):
         feddcd.resume(tmp_path / "a", rounds=4)
     other = MinibatchSGD(lr=0.2)
-    with pytest.raises(FolderError, match="other data, parts or another algorithm object"):
+    with pytest.raises(FolderError, match="other data, other parts or another algorithm object"):
         feddcd.resume(tmp_path / "a", rounds=4, algorithm=other)
     n = len(feddcd.load("wine").y)
     rows = np.array_split(np.arange(n), 4)
     feddcd.run("wine", algorithm="mbsgd", parts=rows, out=tmp_path / "b", **options)
-    with pytest.raises(FolderError, match=r"its parts in Python.* again.*parts=\.\.\."):
+    with pytest.raises(FolderError, match=r"objects from Python .parts.* again.*parts=\.\.\."):
         feddcd.resume(tmp_path / "b", rounds=4)
-    with pytest.raises(FolderError, match="other data, parts or another algorithm object"):
+    with pytest.raises(FolderError, match="other data, other parts or another algorithm object"):
         feddcd.resume(tmp_path / "b", rounds=4, parts=rows[::-1])
 
 
@@ -436,23 +538,83 @@ TOML = {
     "dotted": ("a" + ".a" * 3000 + " = 1", "nested too deeply"),
     "digits": (GLM + "l2 = " + "9" * 5000, "not a TOML file"),
     "integer": (GLM + "tol = " + "9" * 400, "glm.tol: a whole number beyond 64 bits"),
-    "classes": (GLM + "classes = 1", "glm: classes are different words or numbers in a list"),
-    "nested": (GLM + "classes = [[1]]", "glm: classes are different words or numbers in a list"),
-    "nan": (GLM + "classes = [nan]", "glm: classes are different words or numbers in a list"),
-    "date": (GLM + "classes = [1979-05-27]", "glm: classes are different words or numbers"),
-    "twice": (GLM + "classes = ['a', 'a']", "glm: classes are different words or numbers"),
-    "levels": (GLM + "levels = {x = [nan, 1]}", "glm: levels of 'x' are different words or"),
-    "days": (GLM + "levels = {x = [1979-05-27]}", "glm: levels of 'x' are different words or"),
+    "classes": (
+        GLM + "classes = 1",
+        (
+            "job.toml: glm: classes must be a list of different words or numbers, for example "
+            "['a', 'b']; got 1"
+        ),
+    ),
+    "nested": (
+        GLM + "classes = [[1]]",
+        (
+            "job.toml: glm: classes must be a list of different words or numbers, for example "
+            "['a', 'b']; got [[1]]"
+        ),
+    ),
+    "nan": (
+        GLM + "classes = [nan]",
+        (
+            "job.toml: glm: classes must be a list of different words or numbers, for example "
+            "['a', 'b']; got [nan]"
+        ),
+    ),
+    "date": (
+        GLM + "classes = [1979-05-27]",
+        (
+            "job.toml: glm: classes must be a list of different words or numbers, for example "
+            "['a', 'b']; got [datetime.date(1979, 5, 27)]"
+        ),
+    ),
+    "twice": (
+        GLM + "classes = ['a', 'a']",
+        (
+            "job.toml: glm: classes must be a list of different words or numbers, for example "
+            "['a', 'b']; got ['a', 'a']"
+        ),
+    ),
+    "levels": (
+        GLM + "levels = {x = [nan, 1]}",
+        (
+            "job.toml: glm: levels of 'x' must be a list of different words or numbers, for "
+            "example ['a', 'b']; got [nan, 1]"
+        ),
+    ),
+    "days": (
+        GLM + "levels = {x = [1979-05-27]}",
+        (
+            "job.toml: glm: levels of 'x' must be a list of different words or numbers, for "
+            "example ['a', 'b']; got [datetime.date(1979, 5, 27)]"
+        ),
+    ),
     "analysis": (GLM + "analysis = ['regression']", "no analysis ['regression']"),
-    "no l2": (GLM + "l2 = nan", "glm: l2 should hold finite numbers >= 0, got nan"),
-    "day l2": (GLM + "l2 = 1979-05-27", "glm: l2 should hold finite numbers >= 0"),
-    "l2 by name": (GLM + "l2 = {x = inf}", "glm: l2 should hold finite numbers >= 0, got inf"),
+    "no l2": (GLM + "l2 = nan", "glm: l2 must contain finite numbers >= 0, got nan"),
+    "day l2": (GLM + "l2 = 1979-05-27", "glm: l2 must contain finite numbers >= 0"),
+    "l2 by name": (GLM + "l2 = {x = inf}", "glm: l2 must contain finite numbers >= 0, got inf"),
     "event": (GLM + "event = nan", "event must be a value of the outcome, got nan"),
-    "family": (GLM + "family = ['binomial']", "need family in"),
-    "link": (GLM + "link = ['logit']", "need link in"),
+    "family": (GLM + "family = ['binomial']", "family must be one of"),
+    "link": (
+        GLM + "link = ['logit']",
+        (
+            "job.toml: glm: for family binomial, link must be one of logit, probit, cloglog, "
+            "log, cauchit; got ['logit']"
+        ),
+    ),
     "weight": (GLM + "weight = ['w']", "glm: weight must be the name of a column"),
-    "range": (GLM + CODED + "range = [0, inf]", "column 'x': range is [least, most]"),
-    "no range": (GLM + CODED + "range = [nan, 1]", "column 'x': range is [least, most]"),
+    "range": (
+        GLM + CODED + "range = [0, inf]",
+        (
+            "job.toml: glm: codebook: the column 'x': range must be [least, most], for example "
+            "[0, 120]; got (0, inf)"
+        ),
+    ),
+    "no range": (
+        GLM + CODED + "range = [nan, 1]",
+        (
+            "job.toml: glm: codebook: the column 'x': range must be [least, most], for example "
+            "[0, 120]; got (nan, 1)"
+        ),
+    ),
     "null": (GLM + 'codebook = "\\u0000"', "cannot be read"),
     "device": (GLM + 'codebook = "/dev/zero"', "/dev/zero: need a regular file of at most 10 MB"),
     "folder": (GLM + 'codebook = "."', "job.toml: .: cannot be read: Is a directory"),

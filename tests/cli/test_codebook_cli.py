@@ -103,8 +103,8 @@ REFUSED = {
     "a word for missing": (
         changed("age", "n/a"),
         "",
-        "p.csv: column 'age' has 'n/a' on line 6 among "
-        "numbers: mend it; if it stands for a missing value, give --na n/a",
+        "p.csv: column 'age' has 'n/a' on line 6 in a column of "
+        "numbers: correct this value. If it means a missing value, give --na n/a",
     ),
     "one with a blank": (changed("age", "not known"), "", "give --na 'not known'"),
     "a percent sign": (
@@ -130,16 +130,18 @@ def test_columns_that_are_refused_where_they_are_used(frame, more, message, caps
 
 def test_a_word_for_missing_is_named(capsys):
     changed("age", "n/a").to_csv("p.csv", index=False)
-    assert "1 of 120 rows lack a value (age 1)" in feddcd(f"{FORMULA} --na n/a", capsys)
+    assert "1 of 120 rows are left out, because they have no value in a column (age 1)" in feddcd(
+        f"{FORMULA} --na n/a", capsys
+    )
 
 
 def test_none_is_a_level_unless_it_is_named(capsys):
     """Rows of that level were lost without a word."""
     patients().replace({"race": {"other": "None"}}).to_csv("p.csv", index=False)
-    assert "lack a value" not in feddcd(FORMULA, capsys)
+    assert "no value in a column" not in feddcd(FORMULA, capsys)
     assert list(coefficients().index[2:]) == ["race[T.None]", "race[T.white]"]
     said = feddcd(f"{FORMULA} --force --na None", capsys)
-    assert "rows lack a value (race " in said
+    assert "rows are left out, because they have no value in a column (race " in said
 
 
 def test_names_are_found_in_either_spelling(capsys):
@@ -153,14 +155,17 @@ def test_names_are_found_in_either_spelling(capsys):
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ("--decimal ;", "p.csv: --decimal is . or , but not ';'"),
-        ("--sep ab", "--sep is one character"),
+        ("--decimal ;", "p.csv: --decimal must be . or , and not ';'"),
+        ("--sep ab", "--sep must be one character, such as ';' or '\\t' for a tab; got 'ab'"),
         (
             "--encoding klingon",
-            "p.csv: there is no encoding 'klingon' of text; --encoding is one of",
+            "p.csv: there is no text encoding 'klingon'; --encoding must be one of",
         ),
-        ("--sheet one", "p.csv: --sheet is for .xlsx files"),
-        ("--codebook no.toml", "no.toml: no such file; `feddcd codebook DATA --out codebook.toml`"),
+        ("--sheet one", "p.csv: --sheet works only for .xlsx files"),
+        (
+            "--codebook no.toml",
+            "no.toml: no such file; to make a first version, use `feddcd codebook DATA",
+        ),
         ("--sep :", "p.csv: no column 'site' for --group"),
     ],
 )
@@ -186,7 +191,11 @@ def test_run_takes_the_same_options(capsys):
     )
     said = feddcd(line, capsys, code=2)
     assert "p.csv: column 'age' has no value" not in said
-    assert "'n/a' on line 5 among numbers" in said
+    assert (
+        "p.csv: column 'age' has 'n/a' on line 5 in a column of numbers: correct this value. If "
+        "it means a missing value, give --na n/a. If it is a level of a category, say so in a "
+        "codebook"
+    ) in said
     assert "give --na n/a" in said
     assert "column 'age' has no value on line 5" in feddcd(f"{line} --na n/a", capsys, code=2)
 
@@ -208,9 +217,9 @@ def test_a_site_is_told_what_does_not_fit(capsys):
         "note: no study can use these columns, because the codebook does not have them: 'extra'"
         in said
     )
-    assert "p.csv: column 'race': " in said
-    assert "are no level, first 'other' on line" in said
-    assert "p.csv: column 'age': 120 values are outside 0 to 10, first " in said
+    assert "p.csv: the column 'race': " in said
+    assert "are no level, the first is 'other' on line" in said
+    assert "p.csv: the column 'age': 120 values are outside 0 to 10, the first is " in said
     assert "2 of 6 columns do not fit codebook.toml" in said
 
 
@@ -227,13 +236,21 @@ def test_references_come_from_the_codebook(capsys):
         (
             "low ~ age + id",
             {},
-            "the codebook does not allow 'id' as predictor; its roles: an ident",
+            ("the codebook does not allow the role predictor for 'id'; allowed roles: an ident"),
         ),
         ("low ~ age + bmi", {}, "the codebook has no column 'bmi'"),
-        ("age ~ race", {"age": {"roles": ["predictor"]}}, "does not allow 'age' as outcome"),
-        ("low ~ race", {"race": {"levels": ["white"]}}, "p.csv: column 'race': "),
+        (
+            "age ~ race",
+            {"age": {"roles": ["predictor"]}},
+            "does not allow the role outcome for 'age'",
+        ),
+        ("low ~ race", {"race": {"levels": ["white"]}}, "p.csv: the column 'race': "),
         ("low ~ age", {"low": {"range": [0, 0]}}, "column 'low': "),
-        ("low ~ age", {"site": {"roles": ["predictor"]}}, "does not allow 'site' as group"),
+        (
+            "low ~ age",
+            {"site": {"roles": ["predictor"]}},
+            "does not allow the role group for 'site'",
+        ),
     ],
 )
 def test_what_a_codebook_does_not_allow(formula, changes, message, capsys):
@@ -277,11 +294,12 @@ REASONS = {  # what the coordinator reads, and what the site's own log has
     "a level": (lambda d: d.replace({"race": {"other": "s3cret"}}),
                 "its column 'race' has a level that is not in the codebook", "'s3cret' on line"),
     "a type": (lambda d: d.assign(age="s3cret"),
-               "its column 'age' contains other values than numbers", "first 's3cret' on line 2"),
+               "its column 'age' contains values that are not numbers", "the first is "
+               "'s3cret' on line 2"),
     "no column": (lambda d: d.drop(columns="age"), "there is no column 'age'", None),
     "a range": (lambda d: d.assign(low=7), "this site cannot use its data; the file "
                                            "site.log at the site says why",
-                "column 'low': 40 values are outside 0 to 1, first 7 on line 2"),
+                "column 'low': 40 values are outside 0 to 1, the first is 7 on line 2"),
 }  # fmt: skip
 
 

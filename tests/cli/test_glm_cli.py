@@ -145,7 +145,7 @@ def test_the_event_is_chosen_and_named(capsys):
     assert "the odds of died" in Path("a/report.html").read_text()
     assert tomllib.loads(Path("a/job.toml").read_text())["glm"]["event"] == "died"
     feddcd("glm", "words.csv", "--group", "hospital", *F, "--event", "dead", code=2)
-    assert "is 'died' or 'lives', never the --event dead" in capsys.readouterr().err
+    assert "'died' and 'lives', but not the value of --event dead" in capsys.readouterr().err
 
 
 def test_names_as_people_have_them(capsys):
@@ -193,7 +193,10 @@ def test_without_a_group_all_rows_are_one_site(capsys):
 def test_complete_leaves_out_rows_and_is_a_part_of_the_plan(capsys):
     changed(slice(0, 9), "visits", np.nan).to_csv("p.csv", index=False)
     feddcd(*GLM, *F, "--complete", "visits", "--complete", "age", "--out", "out")
-    assert "10 rows without a value in 'visits', 'age' left out" in capsys.readouterr().err
+    assert (
+        "note: --complete left out 10 rows without a value in 'visits', 'age'"
+        in capsys.readouterr().err
+    )
     assert tomllib.loads(Path("out/job.toml").read_text())["glm"]["complete"] == ["visits", "age"]
     assert json.loads(Path("out/model.json").read_text())["rows"] == N - 10
     feddcd("describe", "p.csv", "--complete", "visits", "--column", "age", "--out", "table1")
@@ -210,7 +213,10 @@ def test_missing_values_are_counted(capsys):
     data.loc[20, "visits"] = np.nan
     data.to_csv("p.csv", index=False)
     feddcd(*GLM, *F, "--out", "out")
-    assert "8 of 240 rows lack a value (age 5, dose 4, death 1)" in capsys.readouterr().out
+    assert (
+        "8 of 240 rows are left out, because they have no value in a column (age 5, dose 4, "
+        "death 1)"
+    ) in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -306,9 +312,9 @@ def test_predictions_of_new_rows(family):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--test", "score"], "need --test in wald, lr; got 'score'"),
-        (["--test", "lr", "--covariance", "HC3"], "--test lr trusts the model, and needs --cov"),
-        (["--vif", "--covariance", "cluster"], "--vif trusts the model, and needs --covariance"),
+        (["--test", "score"], "--test must be one of wald, lr; got 'score'"),
+        (["--test", "lr", "--covariance", "HC3"], "--test lr needs the usual standard errors"),
+        (["--vif", "--covariance", "cluster"], "of the model: give --covariance"),
         (["--contrast", "agee = 0"], "cannot be read at 'agee'; did you mean 'age'"),
         (["--predict", "nothing.csv"], "nothing.csv"),
         (["--cluster", "stage"], "set --covariance cluster"),
@@ -330,7 +336,7 @@ def test_clusters_without_a_formula():
 @pytest.mark.parametrize("level", ["0.95", "100.0", "-5.0", "99.99999999999999", "nan"])
 def test_a_level_is_in_per_cent(capsys, level):
     feddcd(*GLM, *F, "--level", level, "--out", "out", code=2)
-    told = f"need 50 <= --level <= 99.99, in per cent as in --level 95; got {level}"
+    told = f"--level must be from 50 to 99.99 (per cent), for example --level 95; got {level}"
     assert told in capsys.readouterr().err
 
 
@@ -345,7 +351,7 @@ def test_what_is_not_proven_is_written_and_said(capsys):
     feddcd(*GLM, *F, "--max-exchanges", "2", "--tol", "1e-6", "--out", "out", code=1)
     out, err = capsys.readouterr()
     assert "NOT proven to tol=1e-06" in out
-    assert err == "note: not proven to --tol 1e-06 in 2 exchanges\n"
+    assert err == "note: the certificate does not reach --tol 1e-06 in 2 exchanges\n"
     assert {path.name for path in Path("out").iterdir()} == WRITTEN
 
 
@@ -353,7 +359,7 @@ def test_a_folder_with_files_is_left_alone_without_force(capsys):
     Path("out").mkdir()
     Path("out/notes.txt").write_text("mine")
     feddcd(*GLM, *F, "--out", "out", code=2)
-    assert "out is not empty; choose another --out, or replace" in capsys.readouterr().err
+    assert "out is not empty; choose another --out, or use --force" in capsys.readouterr().err
     assert [path.name for path in Path("out").iterdir()] == ["notes.txt"]
     feddcd(*GLM, *F, "--out", "out", "--force", "-q")
     assert {path.name for path in Path("out").iterdir()} == WRITTEN | {"notes.txt"}
@@ -425,9 +431,9 @@ BAD = [
     # the file
     case("nothing.csv: no such file", "FILE nothing.csv"),
     case("p.svm: give --group COLUMN, where COLUMN has the site", "FILE p.svm"),
-    case("p.csv: is empty, expected a line with the names", data=""),
+    case("p.csv: this file is empty; its first line must contain the names", data=""),
     case("p.csv: no rows", f"{GROUP} --label a", "a,hospital\n"),
-    case("p.csv:3: 3 fields, the header has 2", data="a,hospital\n1,2\n1,2,3\n"),
+    case("p.csv:3: this line has 3 fields, but the header has 2", data="a,hospital\n1,2\n1,2,3\n"),
     case("p.csv:1: two columns are called 'a'", data="a,a\n1,2\n"),
     case("p.csv:1: column 2 of 2 has no name", data="a,\n1,2\n"),
     case("no column 'a' for --label; columns: 'a:hospital'",
@@ -445,11 +451,17 @@ BAD = [
     case("no column 'wieght' for --weight; columns:", f"{GROUP} --label death --weight wieght"),
     case("no column 'doze' for --offset; did you mean 'dose'?",
          f"{GROUP} --label death --offset doze"),
-    case("say which column is explained by which: --formula 'y ~ a + b', or --label y", GROUP),
-    formula("say it once: --formula", "death ~ age", f"{GROUP} --label death"),
-    case("the column 'death' cannot be two of --label, --group, --weight",
+    case((
+        "p.csv: say which column the other columns explain: give --formula 'y ~ a + b', or "
+        "give --label y to use all other columns of numbers"
+    ), GROUP),
+    formula((
+        "p.csv: say it once: give --formula 'y ~ a + b', or give --label y to use all other "
+        "columns of numbers"
+    ), "death ~ age", f"{GROUP} --label death"),
+    case("the column 'death' can be only one of --label, --group, --weight",
          f"{GROUP} --label death --weight death"),
-    case("no column of numbers is left, except --label, --group", f"{GROUP} --label death",
+    case("there is no column of numbers, except --label, --group", f"{GROUP} --label death",
          patients()[["sex", "death", "hospital"]]),
     # formulas
     formula("no column 'agee' for the formula; did you mean 'age' or 'stage'?", "death ~ agee",
@@ -457,26 +469,32 @@ BAD = [
     formula("no column 'dead' for the formula; did you mean 'death'?", "dead ~ age", GROUP),
     formula("'|' is not known: a formula has no groups", "death ~ age | dose", GROUP),
     formula("the formula has 'death' on both sides of ~", "death ~ age + death", GROUP),
-    formula("a formula looks like 'y ~ x1 + x2', got 'age'", "age", GROUP),
-    formula("C( is not closed in the formula", "death ~ C(sex", GROUP),
+    formula("a formula must have the form 'y ~ x1 + x2', got 'age'", "age", GROUP),
+    formula("C( has no closing bracket in the formula", "death ~ C(sex", GROUP),
     formula("p.csv: log(dose) is nan on line", "death ~ log(dose)", GROUP),
     # values
-    formula("p.csv: column 'age' has 'old' on line 5 among numbers", F[1], GROUP,
+    formula((
+        "p.csv: column 'age' has 'old' on line 5 in a column of numbers: correct this "
+        "value. If it means a missing value, give --na old."
+    ), F[1], GROUP,
             changed(3, "age", "old")),
-    case("p.csv: column 'age' has 'old' on line 5 among numbers", f"{GROUP} --label death",
+    case((
+        "p.csv: column 'age' has 'old' on line 5 in a column of numbers: correct this "
+        "value. If it means a missing value, give --na old."
+    ), f"{GROUP} --label death",
          changed(3, "age", "old")),
-    formula("p.csv: dose is missing on line 9; --missing drop leaves", F[1],
+    formula("p.csv: dose has no value on line 9; to leave out such rows, give --missing drop", F[1],
             f"{GROUP} --missing error", changed(7, "dose", np.nan)),
-    formula("p.csv: age is inf on line 12; it must be finite", F[1], GROUP,
+    formula("p.csv: age is inf on line 12, but it must be a finite number", F[1], GROUP,
             patients().replace({"age": {patients().age[10]: np.inf}}).assign(dose=1.0)),
-    formula("no row is complete; dose is missing in 240 rows", F[1], GROUP,
+    formula("no row has values in all columns; dose is missing in 240 rows", F[1], GROUP,
             changed(slice(None), "dose", np.nan)),
-    formula("the column dose is a combination of Intercept: the data cannot", F[1], GROUP,
+    formula("the column dose can be computed from Intercept, so the data cannot", F[1], GROUP,
             patients().assign(dose=2.5)),
     formula("p.csv: sex is 'f' in every row", F[1], GROUP, patients().assign(sex="f")),
     formula("p.csv: sex has 'm' and 'm ' (first on line", F[1], GROUP,
             changed(int(patients().index[patients().sex == "m"][-1]), "sex", "m ")),
-    formula("p.csv: key has 1,001 different words: too many for a category", "death ~ key", GROUP,
+    formula("p.csv: key has 1,001 different words, which are too many", "death ~ key", GROUP,
             pd.concat([patients()] * 5)[:1001].assign(key=[f"k{i}" for i in range(1001)])),
     formula("separation: dose predicts some outcomes perfectly", "death ~ age + dose",
             GROUP, patients().assign(dose=lambda d: d.death * (d.index % 12 == 0))),
@@ -484,18 +502,36 @@ BAD = [
             f"{GROUP} --weight trials", changed(4, "trials", -1)),
     formula("p.csv: offset must be numbers, got", F[1], f"{GROUP} --offset stage"),
     # sites
-    formula("p.csv: hospital is empty on line 4: a row without a site; such rows: 1", F[1], GROUP,
+    formula((
+        "p.csv: hospital is empty on line 4, but each row must have a site; rows without a "
+        "site: 1"
+    ), F[1], GROUP,
             changed(2, "hospital", np.nan)),
-    formula("p.csv: hospital has '01' and '01 ' (first on line 6), which differ by spaces", F[1],
+    formula((
+        "p.csv: hospital has '01' and '01 ' (first on line 6), which differ only by spaces; "
+        "write them in the same way"
+    ), F[1],
             GROUP, changed(4, "hospital", "01 ")),
     # outcomes
-    formula("stage has 3 different words, 'I', 'II', 'III': --family binomial takes two; multin",
+    formula((
+        "p.csv: stage has 3 different words, 'I', 'II', 'III', but --family binomial needs "
+        "two. Use multinomial for more words"
+    ),
             "stage ~ age", GROUP),
-    formula("visits goes from 0 to 8: --family binomial takes 0 and 1; gaussian takes all",
+    formula((
+        "p.csv: visits has values from 0 to 8, but --family binomial needs 0 and 1. Use "
+        "gaussian for all numbers, poisson for counts, multinomial for classes"
+    ),
             "visits ~ age", GROUP),
-    formula("death has shares such as 0.5; give --weight", "death ~ age", GROUP,
+    formula((
+        "p.csv: death has shares such as 0.5; give the column with the number of trials "
+        "with --weight, or use --family gaussian"
+    ), "death ~ age", GROUP,
             changed(4, "death", 0.5)),
-    formula("sex holds words such as 'f': --family poisson needs numbers; binomial takes",
+    formula((
+        "p.csv: sex contains words such as 'f', but --family poisson needs numbers. Use "
+        "binomial for two words, multinomial for more words"
+    ),
             "sex ~ age", f"{GROUP} --family poisson"),
     formula("death is 1 in every row: binomial needs both 0 and 1", "death ~ age", GROUP,
             patients().assign(death=1)),
@@ -503,18 +539,27 @@ BAD = [
             patients().assign(sex="f")),
     formula("p.csv: dose: the class -", "dose ~ age", f"{GROUP} --family multinomial"),
     # settings, before the file is read
-    case("need family in gaussian, binomial, poisson, multinomial, quasibinomial, ",
+    case((
+        "family must be one of gaussian, binomial, poisson, multinomial, quasibinomial, "
+        "quasipoisson, gamma, inverse_gaussian, negative_binomial, ordinal; got 'weibull'"
+    ),
          "FILE nothing.csv --family weibull"),
-    formula("family='ordinal' cannot know the order of 'I', 'II', 'III': give it, the lowest",
+    formula((
+        "family='ordinal' needs the order of 'I', 'II', 'III': give the levels, the lowest "
+        "first, in --classes"
+    ),
             "stage ~ age", f"{GROUP} --family ordinal"),
-    case("need --link in logit, probit, cloglog, log, cauchit for family binomial; got 'sqrt'",
+    case((
+        "for family binomial, --link must be one of logit, probit, cloglog, log, cauchit; "
+        "got 'sqrt'"
+    ),
          "FILE nothing.csv --link sqrt"),
-    case("need a finite tol > 0, in standard errors; got tol=0.0", "--tol 0"),
-    case("need 0 <= absent < 1, got absent=1.0", "--absent 1"),
+    case("tol, in standard errors, must be a finite number > 0; got tol=0.0", "--tol 0"),
+    case("must be at least 0 and below 1, got absent=1.0", "--absent 1"),
     case("need a whole number --max-exchanges >= 2, got 1", "--max-exchanges 1"),
     case("need a whole number --seed >= 0, got -1", "--seed -1"),
-    case("need missing in drop, error; got 'mean'", "--missing mean"),
-    case("need algorithm in auto, newton, pointsaga; got 'sgd'", "--algorithm sgd"),
+    case("missing must be one of drop, error; got 'mean'", "--missing mean"),
+    case("algorithm must be one of auto, newton, pointsaga; got 'sgd'", "--algorithm sgd"),
     case("need a finite latency > 0, got latency=-1.0", "--latency -1"),
     case("need a finite bandwidth > 0, got bandwidth=0.0", "--bandwidth 0"),
     formula("need a finite l2 >= 0, got -1 for age", F[1], f"{GROUP} --l2 -1"),
@@ -549,11 +594,13 @@ def test_parquet_holds_more_than_numbers_and_words(capsys):
     data.assign(day=pd.Timestamp("2020-02-01"), many=[[1, 2]] * N).to_parquet("p.parquet")
     for text, shown in (("death ~ day", "2020-02-01"), ("many ~ age", "[1 2]")):
         feddcd("glm", "p.parquet", "--group", "hospital", "--formula", text, code=2)
-        assert f"holds values such as {shown}" in capsys.readouterr().err
+        assert f"contains values such as {shown}" in capsys.readouterr().err
     data.loc[3, "dose"] = np.inf
     data.to_parquet("p.parquet")
     feddcd("glm", "p.parquet", "--group", "hospital", *F, code=2)
-    assert "dose is inf in row 4; it must be finite" in capsys.readouterr().err
+    assert (
+        "p.parquet: dose is inf in row 4, but it must be a finite number" in capsys.readouterr().err
+    )
 
 
 def test_a_libsvm_file_among_pretended_sites(capsys):
@@ -566,6 +613,6 @@ def test_a_libsvm_file_among_pretended_sites(capsys):
     np.testing.assert_allclose(coefficients()["coef"], result.params, rtol=1e-3)
     assert list(coefficients().index) == ["Intercept", "x1", "x2", "x3"]
     feddcd("glm", "p.svm", "--clients", "1", "--out", "other", code=2)
-    assert "need 2 <= --clients <= 120 rows, got 1" in capsys.readouterr().err
+    assert "--clients must be from 2 to 120, the number of rows; got 1" in capsys.readouterr().err
     feddcd(*GLM, *F, "--clients", "3", "--out", "other", code=2)
     assert "give --group, or --clients" in capsys.readouterr().err

@@ -51,18 +51,26 @@ def test_offers(labels, model, classes):
 @pytest.mark.parametrize(
     ("labels", "model", "message"),
     [
-        (np.linspace(0, 1, 101), "softmax", "f: 101 distinct labels look like a continuous target"),
+        (
+            np.linspace(0, 1, 101),
+            "softmax",
+            "f: there are 101 different labels. This looks like a continuous target",
+        ),
         (
             np.arange(1001.0),
             "softmax",
-            "f: 1001 distinct labels look like a continuous target; use",
+            "f: there are 1001 different labels. This looks like a continuous target; use",
         ),
         (
             np.arange(1001).astype(str),
             "softmax",
-            "f: 1001 distinct labels look like more than 1000",
+            "f: there are 1001 different labels. This looks like more than 1000",
         ),
-        (np.array(["u", "v"]), "ridge", "f: ridge needs numbers as labels, row 0 has 'u'"),
+        (
+            np.array(["u", "v"]),
+            "ridge",
+            "f: the model ridge needs numbers as labels, but row 0 has 'u'",
+        ),
         (np.array([1.0, -2]), "poisson", "f: Poisson needs targets >= 0, row 1 has -2.0"),
         (np.array([1.0, 2]), "ridgee", "unknown model 'ridgee'; there are softmax, logistic, mlp"),
     ],
@@ -118,7 +126,7 @@ REFUSED = [
         "s has no column 'b'; it has a column 'alter' that nobody else",
     ),
     (site("s", ("a",)), {}, "s has no column 'b'"),
-    (site("s", ("a", "b", "c")), {}, "s has a column 'c' that nobody else has"),
+    (site("s", ("a", "b", "c")), {}, "s has a column 'c' that no other site has"),
     (
         site("s", ("a", "z")),
         {},
@@ -127,14 +135,22 @@ REFUSED = [
     (site("s", tuple("abcdefghi")), {}, "a column 'c', 'd', 'e', 'f', 'g', and 2 more that"),
     (site("s", 3), {}, "s has 3 features, the federation has 2"),
     (site("s", 3), {"features": AB}, "s has 3 features, the federation has 2"),
-    (site("s", classes=("u", "v")), {}, "s has text as labels ('u', 'v'), the federation numbers"),
-    (site("s", classes=(7.0,)), {"classes": [0, 1]}, "s has a class 7, the federation has 0, 1"),
-    (site("s", classes=None), {}, "s offers no classes, which the model needs"),
-    (site("s", rows=0), {}, "s has rows=0, needs at least 1"),
+    (
+        site("s", classes=("u", "v")),
+        {},
+        "s has text as labels ('u', 'v'), but the federation has numbers",
+    ),
+    (
+        site("s", classes=(7.0,)),
+        {"classes": [0, 1]},
+        "s has the class 7, but the federation has only 0, 1",
+    ),
+    (site("s", classes=None), {}, "s has no classes, but the model needs classes"),
+    (site("s", rows=0), {}, "s must have at least 1 row, but rows=0"),
     (site("s", ()), {}, "s has no features"),
     (site("s", 0), {}, "s has no features"),
     (site("s", ("a", "b", "a")), {}, "s has two columns called 'a'"),
-    (site("s", classes=()), {}, "s offers 0 classes, needs 1 to 1000"),
+    (site("s", classes=()), {}, "s must have 1 to 1000 classes, but has 0"),
     (site("s", classes=tuple(map(float, range(1001)))), {}, "s offers 1001 classes, needs 1 to"),
     (site("s", classes=("u", 1.0)), {}, "s has classes ('u', 1), which should be all text or all"),
     (site("s", classes=(0.0, np.nan)), {}, "s has classes (0, nan), which should be all text or"),
@@ -154,16 +170,24 @@ def test_refused_with_the_reason(other, options, reason):
 
 def test_names_and_numbers_do_not_mix():
     _, refused = agree([site("1", 9), site("2", 9), site("3")])
-    assert refused == {"3": "3 has named columns ('a', 'b'), the federation has 9 numbered ones"}
+    assert refused == {
+        "3": (
+            "3 has columns with names ('a', 'b'), but the columns of the federation have 9 numbers "
+            "and no names"
+        )
+    }
     _, refused = agree([site("1", classes=None), site("2")], model="ridge")
-    assert refused == {"2": "2 offers classes (0, 1), the model predicts a number"}
+    assert refused == {"2": "2 has the classes 0, 1, but the model predicts a number"}
 
 
 def test_later_sites():
     agreed = Agreed(AB, (0.0, 1.0, 2.0))
     for features, classes in ((("b", "a"), (2.0,)), (1, BITS), (AB, BITS)):
         assert admit(site("s", features, classes), agreed) == ""
-    assert admit(site("s", AB, (5.0,)), agreed) == "s has a class 5, the federation has 0, 1, 2"
+    assert (
+        admit(site("s", AB, (5.0,)), agreed)
+        == "s has the class 5, but the federation has only 0, 1, 2"
+    )
     assert admit(site("s", classes=None), Agreed(AB, None)) == ""
     wider = "s has a column 'c' that the federation does not have"
     assert admit(site("s", ("a", "b", "c")), agreed) == wider
@@ -171,7 +195,7 @@ def test_later_sites():
 
 ERRORS = [
     ([], {}, "there are no sites"),
-    ([site("1"), site("2"), site("1")], {}, "two sites are called '1'"),
+    ([site("1"), site("2"), site("1")], {}, "two sites have the name '1'"),
     (
         [site("1", classes=(1.0,)), site("2", classes=(1.0,))],
         {},
@@ -182,8 +206,16 @@ ERRORS = [
         {"model": "logistic"},
         "logistic needs 2 classes, got 3: 0 (1, 3); 1 (1, 3); 2 (2)",
     ),
-    ([site("1", classes=("u",))], {"model": "logistic"}, "got 1: 'u' (1)"),
-    ([site("1")], {"model": "logistic", "classes": [0, 1, 2]}, "got 3: 0 (1); 1 (1); 2 (nobody)"),
+    (
+        [site("1", classes=("u",))],
+        {"model": "logistic"},
+        "logistic needs 2 classes, but the sites together have 1: 'u' (1)",
+    ),
+    (
+        [site("1")],
+        {"model": "logistic", "classes": [0, 1, 2]},
+        "logistic needs 2 classes, but the sites together have 3: 0 (1); 1 (1); 2 (nobody)",
+    ),
     (
         [site("1"), site("2", 3)],
         {"features": ["c", "d"]},
@@ -195,11 +227,11 @@ ERRORS = [
         "; 2 has 3 features, the federation has 2",
     ),
     ([site("1")], {"classes": ["u", "v"]}, "no site fits: 1 has numbers as labels (0, 1), the fed"),
-    ([site("1", rows=0)], {}, "no site fits: 1 has rows=0"),
+    ([site("1", rows=0)], {}, "no site has data that fit: 1 must have at least 1 row, but rows=0"),
     (
         [site("1")],
         {"model": "ridge", "classes": [0, 1]},
-        "ridge is a model without classes, but classes are declared: 0, 1",
+        "the model ridge predicts a number, so leave out the classes 0, 1",
     ),
     ([site("1")], {"model": "forest"}, "unknown model 'forest'"),
     (
@@ -215,7 +247,7 @@ ERRORS = [
     (
         [site("1")],
         {"classes": []},
-        "classes must be all text or all numbers, each once; got []",
+        "classes must be all text or all numbers, and no class may occur twice; got []",
     ),
     ([site("1")], {"classes": [0, "u"]}, "got [0, 'u']"),
     ([site("1")], {"classes": [0, 0.0]}, "got [0, 0.0]"),
@@ -224,7 +256,7 @@ ERRORS = [
     (
         [site(str(i), classes=(i / 2, i + 0.25)) for i in range(60)],
         {},
-        "the sites together: 120 distinct labels look like a continuous target",
+        ("the sites together: there are 120 different labels. This looks like a continuous target"),
     ),
 ]
 
@@ -411,9 +443,9 @@ def test_site_problem_refuses(own, agreed, options, message):
 @pytest.mark.parametrize(
     ("d", "k", "model", "message"),
     [
-        (0, 2, "softmax", "softmax needs d >= 1 and k >= 2, got d=0, k=2"),
-        (3, 1, "mlp:4", "mlp:4 needs d >= 1 and k >= 2, got d=3, k=1"),
-        (3, 2, "logistic", "logistic needs d >= 1 and k = 1, got d=3, k=2"),
+        (0, 2, "softmax", "softmax needs d >= 1 (features) and k >= 2 (columns), got d=0, k=2"),
+        (3, 1, "mlp:4", "mlp:4 needs d >= 1 (features) and k >= 2 (columns), got d=3, k=1"),
+        (3, 2, "logistic", "logistic needs d >= 1 (features) and k = 1 (columns), got d=3, k=2"),
         (3, 1, "forest", "unknown model 'forest'"),
     ],
 )

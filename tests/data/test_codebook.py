@@ -119,59 +119,81 @@ def changed(old: str, new: str) -> str:
 MISFITS = {  # what a person at the site reads, and what others may
     "an unknown level": (
         changed("male,1", "Male,1"),
-        "t.csv: column 'sex': 1 value is no level, first 'Male' on line 2; levels: 'male', "
-        "'female', 'other'",
+        (
+            "t.csv: the column 'sex': 1 value is no level, the first is 'Male' on line 2; "
+            "levels: 'male', 'female', 'other'"
+        ),
         "column 'sex' has a level that is not in the codebook",
     ),
     "several": (
         changed("male", "m"),
-        "column 'sex': 3 values are no level, first 'm' on line 2",
+        (
+            "t.csv: the column 'sex': 3 values are no level, the first is 'm' on line 2; "
+            "levels: 'male', 'female', 'other'"
+        ),
         "column 'sex' has a level that is not in the codebook",
     ),
     "a number that is no level": (
         changed("male,1", "male,4"),
-        "column 'stage': 1 value is no level, first 4 on line 2; levels: 1, 2, 3",
+        (
+            "t.csv: the column 'stage': 1 value is no level, the first is 4 on line 2; levels: "
+            "1, 2, 3"
+        ),
         "column 'stage' has a level that is not in the codebook",
     ),
     "a word among numbers": (
         changed("40.5", "old"),
-        "column 'age': 1 value is no number, first 'old' on line 2; what means missing is listed "
-        "under missing = [...]",
-        "column 'age' contains other values than numbers",
+        (
+            "t.csv: the column 'age': 1 value is not a number, the first is 'old' on line "
+            "2; if such a value means missing, list it in the codebook under missing = [...]"
+        ),
+        "column 'age' contains values that are not numbers",
     ),
     "NA where it is no missing word": (
         changed("-9", "n/a"),
-        "column 'age': 1 value is no number, first 'n/a' on line 3",
-        "column 'age' contains other values than numbers",
+        "column 'age': 1 value is not a number, the first is 'n/a' on line 3",
+        "column 'age' contains values that are not numbers",
     ),
     "a share of a visit": (
         changed("40.5,1", "40.5,1.5"),
-        "column 'n visits': 1 value is no whole number, first 1.5 on line 2",
-        "column 'n visits' contains other values than whole numbers",
+        ("t.csv: the column 'n visits': 1 value is not a whole number, the first is 1.5 on line 2"),
+        "column 'n visits' contains values that are not whole numbers",
     ),
     "out of range": (
         changed("40.5", "405"),
-        "column 'age': 1 value is outside 0 to 120, first 405.0 on line 2",
+        "t.csv: the column 'age': 1 value is outside 0 to 120, the first is 405.0 on line 2",
         None,
     ),
     "too early a day": (
         changed("2024-05-01", "1924-05-01"),
-        "column 'day': 1 value is outside 2020-01-01 to 2024-12-31, first '1924-05-01' on line 2",
+        (
+            "t.csv: the column 'day': 1 value is outside 2020-01-01 to 2024-12-31, the first is "
+            "'1924-05-01' on line 2"
+        ),
         None,
     ),
     "no day": (
         changed("2024-05-01", "1.5.2024"),
-        "column 'day': 1 value is no date, first '1.5.2024' on line 2, as in 2024-12-31",
-        "column 'day' contains other values than dates",
+        (
+            "t.csv: the column 'day': 1 value is not a date, the first is '1.5.2024' on line 2, "
+            "for example 2024-12-31"
+        ),
+        "column 'day' contains values that are not dates",
     ),
     "words for true": (
         changed("TRUE", "yes"),
-        "column 'dead': 1 value is neither true nor false (or 1, 0), first 'yes' on line 2",
-        "column 'dead' contains other values than true and false",
+        (
+            "t.csv: the column 'dead': 1 value is neither true nor false (or 1, 0), the first "
+            "is 'yes' on line 2"
+        ),
+        "column 'dead' contains values that are not true or false",
     ),
     "a number for a zip": (
         changed(",01,", ",1,"),
-        "column 'zip': 2 values are no level, first '1' on line 2; levels: '01', '02'",
+        (
+            "t.csv: the column 'zip': 2 values are no level, the first is '1' on line 2; "
+            "levels: '01', '02'"
+        ),
         "column 'zip' has a level that is not in the codebook",
     ),
     "no column": (
@@ -201,17 +223,42 @@ def test_a_number_of_which_nobody_knows():
 
 
 BAD = {
-    "no column": ("", "codebook.toml: has no column; one begins with [columns.age]"),
-    "a list": ("columns = 3", "codebook.toml: has no column"),
+    "no column": (
+        "",
+        (
+            "codebook.toml: the codebook has no column. Write a table for each column; it begins, "
+            "for example, with [columns.age]"
+        ),
+    ),
+    "a list": (
+        "columns = 3",
+        (
+            "codebook.toml: the codebook has no column. Write a table for each column; it begins, "
+            "for example, with [columns.age]"
+        ),
+    ),
     "another part": (
         "[column.x]\ntype = 'number'",
         "unknown setting 'column'; did you mean 'columns'?",
     ),
-    "no settings": ("columns.x = 3", "column 'x': need settings such as type = 'number', got 3"),
-    "no type": ("[columns.x]\nunit = 'kg'", "column 'x': need type, got None; there are boolean, "),
+    "no settings": (
+        "columns.x = 3",
+        "column 'x': it must have settings such as type = 'number', got 3",
+    ),
+    "no type": (
+        "[columns.x]\nunit = 'kg'",
+        (
+            "codebook.toml: the column 'x': type must be a known type, got None; there are "
+            "boolean, "
+            "category, date, identifier, integer, number"
+        ),
+    ),
     "another type": (
         "[columns.x]\ntype = 'numeric'",
-        "need type, got 'numeric'; did you mean 'number'?",
+        (
+            "codebook.toml: the column 'x': type must be a known type, got 'numeric'; did you "
+            "mean 'number'? there are boolean, category, date, identifier, integer, number"
+        ),
     ),
     "a setting": (
         "[columns.x]\ntype = 'number'\nunits = 'kg'",
@@ -223,33 +270,57 @@ BAD = {
     ),
     "no levels": (
         "[columns.x]\ntype = 'category'",
-        "a category needs its levels, as in levels = [",
+        (
+            "codebook.toml: the column 'x': a category needs its levels, for example levels = "
+            "['f', 'm']"
+        ),
     ),
     "mixed levels": (
         "[columns.x]\ntype = 'category'\nlevels = [1, 'a']",
-        "all words, or all whole",
+        (
+            "codebook.toml: the column 'x': levels must be all words or all whole numbers; got "
+            "[1, 'a']"
+        ),
     ),
-    "a level twice": ("[columns.x]\ntype = 'category'\nlevels = ['a', 'a']", "'a' is there twice"),
+    "a level twice": (
+        "[columns.x]\ntype = 'category'\nlevels = ['a', 'a']",
+        "codebook.toml: the column 'x': the level 'a' occurs twice",
+    ),
     "a reference": (
         "[columns.x]\ntype = 'category'\nlevels = ['a', 'b']\nreference = 'c'",
-        "the reference 'c' is none of the levels 'a', 'b'",
+        "the reference 'c' is not one of the levels 'a', 'b'",
     ),
     "labels": (
         "[columns.x]\ntype = 'category'\nlevels = ['a']\nlabels = {b = 'B'}",
-        "labels has 'b', which is none of the levels 'a'",
+        "labels has a text for 'b', which is not one of the levels 'a'",
     ),
     "levels of numbers": (
         "[columns.x]\ntype = 'number'\nlevels = [1]",
-        "levels is for type = 'cat",
+        (
+            "codebook.toml: the column 'x': the setting levels is only for type = 'category', "
+            "not for 'number'"
+        ),
     ),
     "a range": (
         "[columns.x]\ntype = 'number'\nrange = [2, 1]",
-        "range is [least, most], as in [0, 120]",
+        (
+            "codebook.toml: the column 'x': range must be [least, most], for example [0, 120]; "
+            "got (2, 1)"
+        ),
     ),
-    "half a range": ("[columns.x]\ntype = 'number'\nrange = [2]", "range is [least, most]"),
+    "half a range": (
+        "[columns.x]\ntype = 'number'\nrange = [2]",
+        (
+            "codebook.toml: the column 'x': range must be [least, most], for example [0, 120]; got "
+            "(2,)"
+        ),
+    ),
     "a range of words": (
         "[columns.x]\ntype = 'boolean'\nrange = [0, 1]",
-        "range is for numbers",
+        (
+            "codebook.toml: the column 'x': range is only for numbers and dates, not for type = "
+            "'boolean'"
+        ),
     ),
     "roles": (
         "[columns.x]\ntype = 'number'\nroles = ['outcomes']",
@@ -272,7 +343,13 @@ def test_bad_codebooks(text, message):
 
 
 def test_no_codebook():
-    with pytest.raises(SpecError, match=r"no\.toml: no such file; `feddcd codebook DATA --out"):
+    with pytest.raises(
+        SpecError,
+        match=(
+            r"no\.toml: no such file; to make a first version, use `feddcd codebook DATA --out "
+            r"codebook\.toml`"
+        ),
+    ):
         load_codebook("no.toml")
 
 
@@ -282,13 +359,13 @@ def test_no_codebook():
         (
             "id",
             "predictor",
-            "does not allow 'id' as predictor; its roles: an identifier has no role",
+            "does not allow 'id' as predictor; its roles: an identifier cannot have a role",
         ),
         ("sex", "outcome", "does not allow 'sex' as outcome; its roles: 'predictor'"),
         (
             "day",
             "predictor",
-            "'day' is a date, which is no number and no category; change it to days",
+            "'day' is a date, and a date is neither a number nor a category; change it to days",
         ),
         ("day", "outcome", "'day' is a date"),
         ("aeg", "outcome", "the codebook has no column 'aeg'; did you mean 'age'?"),
@@ -306,7 +383,7 @@ def test_a_codebook_as_an_editor_saves_it():
     Path("b.toml").write_bytes(text.encode("utf-8-sig"))
     assert load_codebook("b.toml").columns["day"].label == "früh"
     Path("b.toml").write_bytes(text.encode("cp1252"))
-    with pytest.raises(SpecError, match=r"b\.toml: not a TOML file: .*; save it as UTF-8$"):
+    with pytest.raises(SpecError, match=r"b\.toml: not a TOML file: .*; save the file as UTF-8$"):
         load_codebook("b.toml")
 
 
@@ -315,7 +392,7 @@ def test_a_codebook_as_an_editor_saves_it():
 )
 def test_a_path_of_windows(path):
     Path("site.toml").write_text(f'data = "{path}"\n')
-    with pytest.raises(SpecError, match=r"; write a path of Windows with /, as in C:/Daten"):
+    with pytest.raises(SpecError, match=r"; write a Windows path with /, for example C:/Daten"):
         read_toml(Path("site.toml"))
 
 
@@ -337,7 +414,7 @@ def test_a_draft_is_a_codebook_and_its_files_fit():
     }  # fmt: skip
     assert agreed.columns["sex"] == ColumnEntry("category", levels=("d", "f", "m"))
     assert '"one",  # fewer than 5 rows here' in drafted
-    assert "# not in 'u.csv'" in drafted
+    assert "# this column is not in 'u.csv'" in drafted
     for number in ("59.5", "0.5,", "p1", "1.5"):  # the largest, the smallest, a person
         assert number not in drafted
     held = read_agreed("t.csv", agreed)

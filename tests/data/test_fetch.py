@@ -189,8 +189,11 @@ def test_a_cut_download_goes_on(source, shelf, folder, tag, modified, step):
     starts = range(0, len(PACKED), step)
     for start in starts[:-1]:
         message = refused(source, test=False)
-        assert f"tiny.bz2 ended at {start + step:,} of {len(PACKED):,} bytes" in message
-        assert f"is kept in {folder / 'tiny.bz2.part'}, and the same command" in message
+        assert f"tiny.bz2 stopped at {start + step:,} of {len(PACKED):,} bytes" in message
+        assert (
+            f"keeps the downloaded part in {folder / 'tiny.bz2.part'}; use the same command"
+            in message
+        )
         assert names(folder) == {"tiny.bz2.part", "tiny.bz2.part.json"}
     shelf.cut = None
     fetch(source, test=False)
@@ -202,7 +205,7 @@ def test_a_cut_download_goes_on(source, shelf, folder, tag, modified, step):
 
 def test_a_reset_connection_keeps_what_came(source, shelf, folder):
     shelf.cut, shelf.reset = 200, True
-    assert "is kept in" in refused(source, test=False)
+    assert "feddcd keeps the downloaded part in" in refused(source, test=False)
     shelf.cut, shelf.reset = None, False
     fetch(source, test=False)
     assert (folder / "tiny.bz2").read_bytes() == PACKED
@@ -291,8 +294,8 @@ def test_a_server_that_tells_no_length(source, shelf):
         (b"<html>please log in</html>", "label is not a number (token '<html>please')"),
         (PACKED[:-20], "is a truncated or damaged bzip2 file"),
         (bz2.compress(TEXT + b"1 1:1\n"), "rows 41 instead of 40, non-zeros 121 instead of 120"),
-        (bz2.compress(TEXT.replace(b"1 1:", b"2 1:")), "labels 0 2 instead of 0 1"),
-        (bz2.compress(TEXT.replace(b" 4:", b" 5:")), "index 5 is beyond n_features=4"),
+        (bz2.compress(TEXT.replace(b"1 1:", b"2 1:")), "the labels are 0 2 instead of 0 1"),
+        (bz2.compress(TEXT.replace(b" 4:", b" 5:")), "the index 5 is larger than n_features=4"),
         (b"", "rows 0 instead of 40"),
     ],
 )
@@ -300,7 +303,7 @@ def test_what_is_not_the_file_is_removed(source, shelf, folder, body, why):
     shelf.files["tiny.bz2"] = body
     message = refused(source, test=False)
     assert (
-        f"{shelf.url}/tiny.bz2 sent another file than the expected one, so that file was removed"
+        f"{shelf.url}/tiny.bz2 did not send the expected file, so feddcd removed what it sent"
         in message
     )
     assert why in message
@@ -311,14 +314,17 @@ def test_what_is_not_the_file_is_removed(source, shelf, folder, body, why):
 def test_refusals_of_the_server(source, shelf, status):
     shelf.status = status
     message = refused(source)
-    assert f"{shelf.url}/tiny.bz2 answered {status} " in message
+    assert f"{shelf.url}/tiny.bz2 answered with the error {status} " in message
     assert "put the file tiny (plain, .bz2, .gz or .xz)" in message
 
 
 def test_no_such_file_on_the_server(source, shelf, folder):
     shelf.files = {}
     message = refused(source)
-    assert f"{shelf.url}/tiny.bz2: the server has no such file (404); put the file tiny" in message
+    assert (
+        f"{shelf.url}/tiny.bz2: the server does not have this file (404); put the file tiny"
+        in message
+    )
     assert [name for name, _ in shelf.asked] == ["tiny.bz2", "tiny", "tiny.gz", "tiny.xz"]
     assert names(folder) == set()
 
@@ -328,19 +334,21 @@ def test_no_network(source, tmp_path):
         free.bind(("127.0.0.1", 0))
         base = f"http://127.0.0.1:{free.getsockname()[1]}"
     message = refused(replace(source, train=replace(source.train, base=base)))
-    assert f"{base}/tiny.bz2 cannot be reached (" in message
+    assert f"feddcd cannot reach {base}/tiny.bz2 (" in message
     assert "put the file tiny (plain, .bz2, .gz or .xz) into the folder that the" in message
     assert f"FEDDCD_DATA names ({tmp_path / 'mine'}) or into {tmp_path / 'cache'}" in message
 
 
 def test_a_folder_that_cannot_be_written(source, folder):
     folder.write_bytes(b"a file")
-    assert f"{folder} cannot be written: " in refused(source)
+    assert f"feddcd cannot write to {folder}: " in refused(source)
 
 
 def test_a_set_without_address(folder):
     message = refused(KNOWN["rcv1-subset"])
-    assert message.startswith("rcv1-subset has no public address: put the file rcv1sub_train.bin")
+    assert message.startswith(
+        "rcv1-subset cannot be downloaded from a public address: put the file rcv1sub_train.bin"
+    )
     assert not folder.exists()
 
 
@@ -376,21 +384,24 @@ def test_check_by_checksum_by_blob_and_by_counts(source, folder):
     )
     by_counts = examine(source, replace(source.train, sha256="0" * 64), path)
     assert by_counts == (
-        "not the known copy by its checksum (000000000000...); counts agree: rows 40, "
-        "largest index 4, non-zeros 120, labels 0: 20, 1: 20"
+        "the checksum (000000000000...) is not the checksum of the known copy; counts "
+        "agree: rows 40, largest index 4, non-zeros 120, labels 0: 20, 1: 20"
     )
     vague = File("tiny", 40, ((0, None), (1, None)))
     assert examine(source, vague, path) == (
-        "no known checksum; counts agree: rows 40, no index above 4, labels 0 1; "
-        "not known, so not checked: largest index, non-zeros, how often each label occurs"
+        "feddcd knows no checksum of this file; counts agree: rows 40, no index above 4, "
+        "labels 0 1; feddcd does not know largest index, non-zeros, how often each "
+        "label occurs and did not check it"
     )
-    with pytest.raises(DataError, match=r"sha256 of the text is [0-9a-f]{64}, expected 0{64}"):
+    with pytest.raises(
+        DataError, match=r"sha256 of the text is [0-9a-f]{64}, but 0{64} was expected"
+    ):
         examine(source, replace(source.train, sha256="0" * 64, exact=True), path)
 
 
 def test_check_names_the_file_that_it_really_is(source, folder):
     path = put(folder, "tiny.t", TEXT)
-    with pytest.raises(DataError, match=r"tiny\.t: this is tiny of tiny, not tiny\.t"):
+    with pytest.raises(DataError, match=r"tiny\.t: this is the file tiny of tiny, not tiny\.t"):
         examine(source, source.test, path)
 
 
@@ -400,8 +411,11 @@ def test_check_names_the_file_that_it_really_is(source, folder):
         ({"rows": 39}, "rows 40 instead of 39"),
         ({"last": 3}, "largest index 4 instead of 3"),
         ({"nonzeros": 7}, "non-zeros 120 instead of 7"),
-        ({"labels": ((0, 19), (1, 21))}, "label 0 20 times instead of 19, label 1 20 times inst"),
-        ({"labels": ((-1, None), (1, None))}, "labels 0 1 instead of -1 1"),
+        (
+            {"labels": ((0, 19), (1, 21))},
+            "the label 0 occurs 20 times instead of 19 times, the label 1 occurs",
+        ),
+        ({"labels": ((-1, None), (1, None))}, "the labels are 0 1 instead of -1 1"),
     ],
 )
 def test_check_says_what_differs(source, folder, change, why):
@@ -415,7 +429,7 @@ def test_check_looks_at_every_file(source, folder):
     put(folder, "tiny", TEXT)
     train, test = check(source)
     assert (train.good, train.path, test.good, test.path) == (True, folder / "tiny", True, None)
-    assert "absent" in test.says
+    assert "this file is missing; the data set can be used without it" in test.says
     needed = check(replace(source, needs_test=True))[1]
     assert not needed.good
     assert "tiny: put the file tiny.t " in needed.says
@@ -458,7 +472,9 @@ def test_the_subset_is_never_taken_for_rcv1(part):
     path, rcv1 = find(getattr(KNOWN["rcv1-subset"], part)), KNOWN["rcv1"]
     if path is None:
         pytest.skip("FEDDCD_DATA lacks rcv1-subset")
-    with pytest.raises(DataError, match=rf"is rcv1sub_{part}\.binary of rcv1-subset, not rcv1_"):
+    with pytest.raises(
+        DataError, match=rf"is the file rcv1sub_{part}\.binary of rcv1-subset, not rcv1_"
+    ):
         examine(rcv1, rcv1.train, path)
 
 
@@ -509,22 +525,32 @@ def test_authors_runs_may_be_absent(tables, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("file", "old", "new", "message"),
     [
-        ("runs.csv", "tau,", "tua,", "runs.csv:1: the header lacks tau"),
-        ("runs.csv", RUNS, "", "runs.csv:1: the header lacks run, experiment"),
+        ("runs.csv", "tau,", "tua,", "runs.csv:1: the header does not have tau"),
+        ("runs.csv", RUNS, "", "runs.csv:1: the header does not have run, experiment"),
         ("runs.csv", "FedDCD,30,", "FedDCD,", "runs.csv:2: 11 fields, but the header has 12"),
         ("runs.csv", ",10,", ",ten,", "runs.csv:3: tau must be a whole number >= 1, got 'ten'"),
         ("runs.csv", "0.001,0.1", "nan,0.1", "runs.csv:3: l2 must be finite, got 'nan'"),
-        ("runs.csv", "exp1/b", "exp1/a", "runs.csv:3: run 'exp1/a' is there twice"),
+        ("runs.csv", "exp1/b", "exp1/a", "runs.csv:3: run 'exp1/a' occurs twice"),
         ("runs.csv", "exp1/b", "", "runs.csv:3: run has no name"),
-        ("runs.csv", "us,1", "us,4", "runs.csv:3: 4 rounds of 'exp1/b', but curves.csv has 1"),
+        (
+            "runs.csv",
+            "us,1",
+            "us,4",
+            "runs.csv:3: 'exp1/b' has 4 rounds here, but 1 rounds in curves.csv",
+        ),
         ("runs.csv", "mnist", "mn\xefst", "runs.csv:2: is not UTF-8 text"),
         ("runs.csv", "mnist", 'mn"ist', None),
         ("runs.csv", "mnist", '"mnist', "is not CSV"),
-        ("curves.csv", "a,2", "a,3", "curves.csv:3: round 3 of 'exp1/a', expected round 2"),
+        (
+            "curves.csv",
+            "a,2",
+            "a,3",
+            "curves.csv:3: this line has round 3 of 'exp1/a', but round 2 was expected",
+        ),
         ("curves.csv", "0.5,", ",", "curves.csv:3: objective must be a number, got ''"),
         ("curves.csv", "0.8\r", "inf\r", "curves.csv:4: accuracy must be finite, got 'inf'"),
         ("curves.csv", "exp1/b", "exp1/c", "curves.csv:4: run 'exp1/c' is not in runs.csv"),
-        ("curves.csv", "exp1/b,1,0.7,0.8\r\n", "", "runs.csv:3: 1 rounds of 'exp1/b', but"),
+        ("curves.csv", "exp1/b,1,0.7,0.8\r\n", "", "runs.csv:3: 'exp1/b' has 1 rounds here, but"),
     ],
 )
 def test_authors_tables_that_are_damaged(tables, file, old, new, message):
@@ -543,7 +569,7 @@ def test_authors_tables_that_are_damaged(tables, file, old, new, message):
 @pytest.mark.parametrize("file", ["runs.csv", "curves.csv"])
 def test_one_table_is_not_enough(tables, file):
     (tables / file).unlink()
-    with pytest.raises(DataError, match=rf"but no {file}; both are needed"):
+    with pytest.raises(DataError, match=rf"but not {file}; feddcd needs both files"):
         authors.load_authors()
 
 
@@ -580,7 +606,7 @@ def test_cli_fetches_and_checks(source, folder, capsys):
     assert f"fetched and checked: {folder / 'tiny.t.xz'}" in said
     said = feddcd("data check tiny", capsys)
     assert f"right    {folder / 'tiny.bz2'}" in said
-    assert "no known checksum; counts agree: rows 2" in said
+    assert "feddcd knows no checksum of this file; counts agree: rows 2" in said
     put(folder, "tiny.t.xz", b"1 1:1\n")
     said = feddcd("data check tiny", capsys, 2)
     assert "rows 1 instead of 2" in said
@@ -589,7 +615,9 @@ def test_cli_fetches_and_checks(source, folder, capsys):
 def test_cli_says_what_was_left_out(source, monkeypatch, capsys):
     monkeypatch.setitem(KNOWN, "tiny", replace(source, fetch_test=False))
     said = feddcd("data fetch tiny", capsys)
-    assert "left out, for its size: tiny.t; feddcd data fetch tiny --test" in said
+    assert (
+        "the large file tiny.t was not downloaded; to download it: feddcd data fetch tiny --test"
+    ) in said
 
 
 def test_cli_list(source, folder, tables, capsys):
@@ -607,13 +635,19 @@ def test_cli_list(source, folder, tables, capsys):
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("fetch minst", "no data set called 'minst'; did you mean 'mnist'? there are mnist, rcv1"),
+        (
+            "fetch minst",
+            "there is no data set 'minst'; did you mean 'mnist'? there are mnist, rcv1",
+        ),
         ("check wine", "wine comes with the package"),
         ("check a9a", "binary/a9a with the command: feddcd data fetch a9a"),
         ("check rcv1-subset", "rcv1-subset: put the file rcv1sub_train.binary (plain, .bz2"),
-        ("fetch rcv1-subset", "rcv1-subset has no public address: put the file rcv1sub_train"),
+        (
+            "fetch rcv1-subset",
+            "rcv1-subset cannot be downloaded from a public address: put the file rcv1sub_train",
+        ),
         ("fetch authors-results", "https://github.com/ZhenanFanUBC/FedDCD.jl"),
-        ("check authors-results", "put runs.csv (columns run, experiment, dataset, model, algor"),
+        ("check authors-results", "Put runs.csv (columns run, experiment, dataset, model, algor"),
     ],
 )
 def test_cli_refuses(command, message, capsys):

@@ -75,15 +75,26 @@ def test_tables_are_known_by_name(name, table):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("t.txt", "a\n1\n", "t.txt: a table's name ends in .csv, .tsv"),
-        ("t.csv", "", "t.csv: is empty, expected a line with the names of the columns"),
-        ("t.csv", "a,b\n1,2\n3\n", "t.csv:3: 1 fields, the header has 2"),
-        ("t.csv", "a,b\n1,2\n\n3,4,5\n", "t.csv:4: 3 fields, the header has 2"),
+        ("t.txt", "a\n1\n", "t.txt: the name of a table must end in .csv, .tsv"),
+        (
+            "t.csv",
+            "",
+            "t.csv: this file is empty; its first line must contain the names of the columns",
+        ),
+        ("t.csv", "a,b\n1,2\n3\n", "t.csv:3: this line has 1 fields, but the header has 2"),
+        ("t.csv", "a,b\n1,2\n\n3,4,5\n", "t.csv:4: this line has 3 fields, but the header has 2"),
         ("t.csv", 'a,b\n1,"2\n', "t.csv:2: unexpected end of data"),
         ("t.csv", "a,a\n1,2\n", "t.csv:1: two columns are called 'a'"),
         ("t.csv", "a,,c\n1,2,3\n", "t.csv:1: column 2 of 3 has no name, got ''"),
         ("t.csv", b"a\n\x81\n", "t.csv:2: byte 0x81 is neither UTF-8 nor Windows-1252 text"),
-        ("t.csv", b"a\n1\n\0\n", "t.csv:3: holds a zero byte"),
+        (
+            "t.csv",
+            b"a\n1\n\0\n",
+            (
+                "t.csv:3: the file contains a zero byte, so it is not a text file; if it is UTF-16 "
+                "text, say so with encoding='utf-16-le'"
+            ),
+        ),
         ("t.csv.gz", gzip.compress(b"a\n1\n" * 99, mtime=0)[:-9], "truncated or damaged gzip"),
         ("t.parquet", "a,b\n", "t.parquet: cannot be read as Parquet"),
     ],
@@ -97,7 +108,10 @@ def test_what_cannot_be_read(name, content, message):
 
 def test_what_is_no_file():
     Path("d.csv").mkdir()
-    with pytest.raises(DataError, match=r"d\.csv: is a directory, expected a \.csv file"):
+    with pytest.raises(
+        DataError,
+        match=r"d\.csv: is a directory, expected a \.csv file",
+    ):
         read_frame("d.csv")
     with pytest.raises(DataError, match=r"no\.csv: no such file"):
         read_frame("no.csv")
@@ -133,7 +147,7 @@ def test_a_table_as_a_data_set():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "p.csv: name the column to predict, label=...; columns: 'a', 'y', 'b', 'h'"),
+        ({}, "p.csv: say with label=... which column to predict; columns: 'a', 'y', 'b', 'h'"),
         ({"label": "yy"}, "p.csv: no column 'yy'; did you mean 'y'?"),
         ({"label": "y"}, None),
         ({"label": "y", "group": "hh"}, "no column 'hh' for the group; did you mean 'h'?"),
@@ -179,7 +193,10 @@ def test_each_value_of_the_group_is_a_client():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"clients": 7}, "group='h' makes each of its values a client; leave out clients=7"),
+        (
+            {"clients": 7},
+            "with group='h', each value of this column is one client: leave out clients=7",
+        ),
         ({"partition": "sorted"}, "leave out partition='sorted'"),
         ({"label": 3}, "label should be of type str, got 3"),
     ],
@@ -217,7 +234,7 @@ def test_run_and_compare_take_tables(capsys, monkeypatch):
     command("compare --resume b --rounds 3 -q")
     capsys.readouterr()
     for options, message in (
-        ("--data p.csv", "p.csv: name the column to predict, label=...; columns: 'a', 'y'"),
+        ("--data p.csv", "p.csv: say with label=... which column to predict; columns: 'a', 'y'"),
         ("--data p.csv --label y --group hh", "no column 'hh' for the group; did you mean 'h'?"),
         ("--data p.csv --label y --group h --clients 3", "leave out clients=3"),
         (

@@ -56,8 +56,8 @@ BAD = [
     (b"nan 1:1\n", "data.txt:1:1: label is not finite (token 'nan')"),
     (b"-inf 1:1\n", "data.txt:1:1: label is not finite"),
     (b"1e999 1:1\n", "data.txt:1:1: label is too large for a float64"),
-    (b"1:1 2:1\n", "data.txt:1:1: a row without a label (token '1:1')"),
-    (b"1 1:1\n :3\n", "data.txt:2:2: a row without a label (token ':3')"),
+    (b"1:1 2:1\n", "data.txt:1:1: this row has no label (token '1:1')"),
+    (b"1 1:1\n :3\n", "data.txt:2:2: this row has no label (token ':3')"),
     (b"1 1:nan\n", "data.txt:1:3: value is not finite (token '1:nan')"),
     (b"1 1:1 2:NaN\n", "data.txt:1:7: value is not finite (token '2:NaN')"),
     (b"1 1:Infinity\n", "data.txt:1:3: value is not finite"),
@@ -78,31 +78,89 @@ BAD = [
     (b"1 1::3\n", "data.txt:1:3: malformed feature (token '1::3')"),
     (b"1 1:1 7\n", "data.txt:1:7: malformed feature (token '7'); expected index:value"),
     (b"1 2\n", "data.txt:1:3: malformed feature (token '2')"),
-    (b"1 a:1\n", "data.txt:1:3: index is not a whole number (token 'a:1')"),
-    (b"1 1.0:1\n", "data.txt:1:3: index is not a whole number"),
-    (b"1 1e2:1\n", "data.txt:1:3: index is not a whole number"),
-    (b"1 +1:1\n", "data.txt:1:3: index is not a whole number"),
-    (b"1 -3:1\n", "data.txt:1:3: negative index -3 (token '-3:1'); indices start at 1"),
-    (b"1 0:1\n", "data.txt:1:3: index 0 in a 1-based file (token '0:1'); pass index_base=0"),
-    (b"1 1:1\r\n1 1:1 00:1\r\n", "data.txt:2:7: index 0 in a 1-based file"),
-    (b"1 3:1 3:2\n", "data.txt:1:7: duplicate index 3 (token '3:2')"),
-    (b"1 3:1 1:1 3:2\n", "data.txt:1:11: duplicate index 3"),
-    (b"1 3:1 03:2\n", "data.txt:1:7: duplicate index 3"),
-    (b"1 2147483647:1\n", "data.txt:1:3: index is too large"),
-    (b"1 " + b"9" * 5000 + b":1\n", "data.txt:1:3: index is too large"),
-    (b"1 100000001:1\n", "data.txt:1:3: index 100000001 would make more than 100000000 features"),
+    (b"1 a:1\n", "data.txt:1:3: the index is not a whole number (token 'a:1')"),
+    (b"1 1.0:1\n", "data.txt:1:3: the index is not a whole number"),
+    (b"1 1e2:1\n", "data.txt:1:3: the index is not a whole number"),
+    (b"1 +1:1\n", "data.txt:1:3: the index is not a whole number"),
+    (b"1 -3:1\n", "data.txt:1:3: negative index -3 (token '-3:1'); the first index is 1"),
+    (
+        b"1 0:1\n",
+        (
+            "data.txt:1:3: the index is 0, but the first index of this file should be 1 "
+            "(token '0:1'); if the first index is 0, give index_base=0"
+        ),
+    ),
+    (
+        b"1 1:1\r\n1 1:1 00:1\r\n",
+        "data.txt:2:7: the index is 0, but the first index of this file should be 1",
+    ),
+    (
+        b"1 3:1 3:2\n",
+        (
+            "data.txt:1:7: the index 3 occurs twice (token '3:2'); an index may occur only once in "
+            "a row"
+        ),
+    ),
+    (
+        b"1 3:1 1:1 3:2\n",
+        (
+            "data.txt:1:11: the index 3 occurs twice (token '3:2'); an index may occur "
+            "only once in "
+            "a row"
+        ),
+    ),
+    (
+        b"1 3:1 03:2\n",
+        (
+            "data.txt:1:7: the index 3 occurs twice (token '03:2'); an index may occur "
+            "only once in "
+            "a row"
+        ),
+    ),
+    (b"1 2147483647:1\n", "data.txt:1:3: the index is too large"),
+    (b"1 " + b"9" * 5000 + b":1\n", "data.txt:1:3: the index is too large"),
+    (
+        b"1 100000001:1\n",
+        (
+            "data.txt:1:3: with the index 100000001, the data would have more than 100000000 "
+            "features"
+        ),
+    ),
     (b"1 qid:3 1:1\n", "data.txt:1:3: a query id (token 'qid:3'); ranking files"),
     (b"1 1:1\n1 1:1 # caf\xe9\n", "data.txt:2:12: byte 0xe9 is not UTF-8"),
     (b"\xff\xfe1\x00 \x00", "data.txt:1:1: byte 0xff is not UTF-8"),
-    (b"1 1:1\x00\n", "data.txt:1:6: control character inside a line (token '\\x00')"),
-    (b"1 1:1\r-1 1:1\r", "data.txt:1:6: control character inside a line (token '\\r')"),
-    (b"1 1:1\x0b2:1\n", "data.txt:1:6: control character"),
-    (b"PK\x03\x04", "data.txt:1:3: control character"),
-    (b"1\xc2\xa01:1\n", "data.txt:1:1: a row without a label"),
+    (b"1 1:1\x00\n", "data.txt:1:6: there is a control character in this line (token '\\x00')"),
+    (b"1 1:1\r-1 1:1\r", "data.txt:1:6: there is a control character in this line (token '\\r')"),
+    (
+        b"1 1:1\x0b2:1\n",
+        (
+            r"data.txt:1:6: there is a control character in this line (token '\x0b'); a "
+            r"LIBSVM file "
+            "is text with one row in each line"
+        ),
+    ),
+    (
+        b"PK\x03\x04",
+        (
+            r"data.txt:1:3: there is a control character in this line (token '\x03'); a "
+            r"LIBSVM file "
+            "is text with one row in each line"
+        ),
+    ),
+    (b"1\xc2\xa01:1\n", "data.txt:1:1: this row has no label"),
     (b"1\t1:1\t\t2:y\n", "data.txt:1:8: value is not a number (token '2:y')"),
-    (b"\xef\xbb\xbf1 0:1\n", "data.txt:1:3: index 0 in a 1-based file"),
-    (b"# c\n1 1:1 # 0:1\n1 0:1 # c\n", "data.txt:3:3: index 0 in a 1-based file"),
-    (b"1 1:1\n" * 16 + b"1 " + b" " * 20 + b"0:1", "data.txt:17:23: index 0 in a 1-based file"),
+    (
+        b"\xef\xbb\xbf1 0:1\n",
+        "data.txt:1:3: the index is 0, but the first index of this file should be 1",
+    ),
+    (
+        b"# c\n1 1:1 # 0:1\n1 0:1 # c\n",
+        "data.txt:3:3: the index is 0, but the first index of this file should be 1",
+    ),
+    (
+        b"1 1:1\n" * 16 + b"1 " + b" " * 20 + b"0:1",
+        "data.txt:17:23: the index is 0, but the first index of this file should be 1",
+    ),
     (b"1 " + b"y" * 100 + b"\n", "(token '" + "y" * 40 + "...')"),
 ]
 
@@ -125,8 +183,8 @@ def test_refuses(tmp_path, cache_folder, content, message):
         ({"n_features": 0}, "n_features must be a whole number >= 1, got 0"),
         ({"n_features": 2.5}, "n_features must be a whole number >= 1, got 2.5"),
         ({"n_features": 2**31}, "n_features must be at most 2147483646"),
-        ({"n_features": 4}, "data.txt:2:7: index 5 is beyond n_features=4 (token '5:1')"),
-        ({"n_features": 5, "index_base": 0}, "index 5 is beyond n_features=5"),
+        ({"n_features": 4}, "data.txt:2:7: the index 5 is larger than n_features=4 (token '5:1')"),
+        ({"n_features": 5, "index_base": 0}, "the index 5 is larger than n_features=5"),
     ],
 )
 @pytest.mark.parametrize("cached", [False, True])
@@ -143,7 +201,13 @@ def test_refuses_options(tmp_path, options, message, cached):
 def test_a_cached_wide_file_still_needs_n_features(tmp_path):
     path = write(tmp_path, b"1 200000000:1\n")
     assert read_libsvm(path, n_features=200_000_000)[0].shape == (1, 200_000_000)
-    with pytest.raises(DataError, match="would make more than 100000000 features"):
+    with pytest.raises(
+        DataError,
+        match=(
+            r"data\.txt:1:3: with the index 200000000, the data would have more than 100000000 "
+            r"features \(token '200000000:1'\); if this is right, give n_features"
+        ),
+    ):
         read_libsvm(path)
 
 
@@ -216,7 +280,9 @@ def test_index_base_zero(tmp_path):
 def test_unsorted_rows_are_sorted_with_one_warning(tmp_path, third):
     path = write(tmp_path, b"1 1:1\n\n" + third + b"3 2:1 1:4\n4 1:1\n")
     for _ in range(2):
-        with pytest.warns(UserWarning, match=r"data\.txt:3: .*sorted them in 2 row") as caught:
+        with pytest.warns(
+            UserWarning, match=r"data\.txt:3: .*sorted the indices of 2 row"
+        ) as caught:
             X, _ = read_libsvm(path)
         assert len(caught) == 1
         assert caught[0].filename == __file__
@@ -231,7 +297,13 @@ def test_lines_are_counted_over_blocks(tmp_path, monkeypatch):
     assert y.tolist() == list(range(40))
     assert np.array_equal(X.toarray(), 1.5 * np.eye(40))
     path = write(tmp_path, "\n".join([*rows[:30], "1 0:1", *rows]).encode())
-    with pytest.raises(DataError, match=r"data\.txt:31:3: index 0"):
+    with pytest.raises(
+        DataError,
+        match=(
+            r"data\.txt:31:3: the index is 0, but the first index of this file should be 1 \(token "
+            r"'0:1'\); if the first index is 0, give index_base=0"
+        ),
+    ):
         read_libsvm(path)
     path = write(tmp_path, "\n".join([*rows[:30], "1 2:1 1:1", *rows]).encode())
     with pytest.warns(UserWarning, match=r"data\.txt:31: .* 1 row"):

@@ -32,7 +32,7 @@ def read(content: str | bytes, name: str = "t.csv", **how: Any):
 R_CSV = '"","x","g","l"\n"1",1.5,"ü",TRUE\n"2",NA,"b",FALSE\n"3",3,NA,NA\n'
 R_CSV2 = '"";"x";"g";"l"\n"1";1,5;"ü";TRUE\n"2";NA;"b";FALSE\n"3";3;NA;NA\n'
 R_TABLE = "x\tg\tl\n1.5\tü\tTRUE\nNA\tb\tFALSE\n3\tNA\tNA\n"
-ROWS = "left out as names of rows"
+ROWS = "the first column has no name; feddcd takes it for names of rows and leaves it out"
 SAME = {  # what R's data.frame(x=c(1.5,NA,3), g=c("ü","b",NA), l=c(TRUE,FALSE,NA)) is written as
     "write.csv": (R_CSV.encode(), [ROWS]),
     "write.csv2": (R_CSV2.encode(), ["semicolons", "decimal commas", ROWS]),
@@ -83,7 +83,7 @@ NUMBERS = {  # a column as it is written, what it means, and a note of it
         ["1.234,5", "12"],
         ";",
         [1234.5, 12],
-        "thousands separators in 'x'",
+        "thousands separators in the column 'x'",
     ),
     "points between semicolons": (["1.5", "2.25"], ";", [1.5, 2.25], "semicolons"),
     "thousands between semicolons": (["1,234.5", "2"], ";", [1234.5, 2], "thousands"),
@@ -191,33 +191,94 @@ USED = {  # refused where the column x is used, and no sooner
     ),
     "a percent sign": (
         "x,y\n45%,1\n50%,2\n",
-        "column 'x' has '45%' on line 2: write plain numbers "
-        "(45% as 0.45 or as 45, in the same way at every site)",
+        (
+            "column 'x' has '45%' on line 2: write plain numbers without signs (write 45% as "
+            "0.45 or as 45, in the same way at every site)"
+        ),
     ),
     "a percent sign among numbers": ("x,y\n45,1\n50 %,2\n", "column 'x' has '50 %' on line 3"),
     "a currency": ("x,y\n€5,1\n€6.50,1\n", "column 'x' has '€5' on line 2: write plain numbers"),
     "below detection": ("x,y\n<0.5,1\n0.7,1\n", "column 'x' has '<0.5' on line 2: write plain"),
     "n/a among numbers": (
         "x,y\n1,1\n\nn/a,2\n3,1\n",
-        "column 'x' has 'n/a' on line 4 among numbers: "
-        "mend it; if it stands for a missing value, give na='n/a'",
+        (
+            "t.csv: column 'x' has 'n/a' on line 4 in a column of numbers: correct this value. "
+            "If it means a missing value, give na='n/a'. If it is a level of a category, say so "
+            "in a codebook"
+        ),
     ),
-    "mostly None": ("x,y\nNone,1\nNone,2\nNone,2\n3,1\n4,1\n", "'None' on line 2 among numbers"),
-    "NULL": ("x,y\n1,1\nNULL,2\n", "column 'x' has 'NULL' on line 3 among numbers"),
-    "nan in small letters": ("x,y\n1,1\nnan,2\n", "column 'x' has 'nan' on line 3 among numbers"),
-    "Excel's error": ("x,y\n1,1\n#DIV/0!,2\n", "column 'x' has '#DIV/0!' on line 3 among numbers"),
-    "a dot, as SAS writes": ("x,y\n1,1\n.,2\n", "column 'x' has '.' on line 3 among numbers"),
-    "a question mark": ("x,y\n1,1\n?,2\n", "column 'x' has '?' on line 3 among numbers"),
-    "a slip": ("x,y\n1,1\n2,1\n12o,2\n", "column 'x' has '12o' on line 4 among numbers"),
+    "mostly None": (
+        "x,y\nNone,1\nNone,2\nNone,2\n3,1\n4,1\n",
+        (
+            "t.csv: column 'x' has 'None' on line 2 in a column of numbers: correct this value. If "
+            "it means a missing value, give na='None'."
+        ),
+    ),
+    "NULL": (
+        "x,y\n1,1\nNULL,2\n",
+        (
+            "t.csv: column 'x' has 'NULL' on line 3 in a column of numbers: correct this value. If "
+            "it means a missing value, give na='NULL'."
+        ),
+    ),
+    "nan in small letters": (
+        "x,y\n1,1\nnan,2\n",
+        (
+            "t.csv: column 'x' has 'nan' on line 3 in a column of numbers: correct this value. If "
+            "it means a missing value, give na='nan'."
+        ),
+    ),
+    "Excel's error": (
+        "x,y\n1,1\n#DIV/0!,2\n",
+        (
+            "t.csv: column 'x' has '#DIV/0!' on line 3 in a column of numbers: correct this value. "
+            "If it means a missing value, give na='#DIV/0!'."
+        ),
+    ),
+    "a dot, as SAS writes": (
+        "x,y\n1,1\n.,2\n",
+        (
+            "t.csv: column 'x' has '.' on line 3 in a column of numbers: correct this value. If it "
+            "means a missing value, give na='.'. If it is a level of a category, say so in a "
+            "codebook"
+        ),
+    ),
+    "a question mark": (
+        "x,y\n1,1\n?,2\n",
+        (
+            "t.csv: column 'x' has '?' on line 3 in a column of numbers: correct this value. If it "
+            "means a missing value, give na='?'. If it is a level of a category, say so in a "
+            "codebook"
+        ),
+    ),
+    "a slip": (
+        "x,y\n1,1\n2,1\n12o,2\n",
+        (
+            "t.csv: column 'x' has '12o' on line 4 in a column of numbers: correct this value. If "
+            "it means a missing value, give na='12o'."
+        ),
+    ),
     "a letter for a digit": (
         "x,y\n1,1\n2,1\nl2,2\n",
-        "column 'x' has 'l2' on line 4 among numbers",
+        (
+            "t.csv: column 'x' has 'l2' on line 4 in a column of numbers: correct this value. "
+            "If it means a missing value, give na='l2'."
+        ),
     ),
-    "two points": ("x,y\n1.2.3,1\n2,1\n3,1\n", "column 'x' has '1.2.3' on line 2 among numbers"),
+    "two points": (
+        "x,y\n1.2.3,1\n2,1\n3,1\n",
+        (
+            "t.csv: column 'x' has '1.2.3' on line 2 in a column of numbers: correct this "
+            "value. If "
+            "it means a missing value, give na='1.2.3'."
+        ),
+    ),
     "thousands or decimals": (
         "x;y\n1,234;1\n",
-        "column 'x' has '1,234' on line 2, which may be 1234 "
-        "or 1.234: say with decimal which sign is the decimal one",
+        (
+            "t.csv: column 'x' has '1,234' on line 2, which may be 1234 or 1.234: say with "
+            "decimal which sign is the decimal sign"
+        ),
     ),
     "the same with a point": (
         "x;y\n1.234;1\n",
@@ -229,16 +290,41 @@ USED = {  # refused where the column x is used, and no sooner
     ),
     "both signs": (
         "x;y\n1.5;1,5\n",
-        "column 'x' has '1.5' on line 2, and the decimal sign elsewhere "
-        "is ',': write numbers in one way, or give decimal",
+        (
+            "column 'x' has '1.5' on line 2, but in other columns the decimal sign is ',': "
+            "write all numbers in the same way, or give decimal"
+        ),
     ),
-    "both signs in one column": ("x;y\n1,5;1\n2.5;1\n", "column 'x' has '2.5' on line 3, and the"),
+    "both signs in one column": (
+        "x;y\n1,5;1\n2.5;1\n",
+        (
+            "t.csv: column 'x' has '2.5' on line 3, but in other columns the decimal sign is ',': "
+            "write all numbers in the same way, or give decimal"
+        ),
+    ),
     "Indian thousands": (
         'x,y\n"1,23,456",1\n1,1\n1,2\n',
-        "column 'x' has '1,23,456' on line 2 among",
+        (
+            "t.csv: column 'x' has '1,23,456' on line 2 in a column of numbers: correct this "
+            "value. If it means a missing value, give na='1,23,456'."
+        ),
     ),
-    "an underscore": ("x,y\n1_000,1\n2,2\n", "column 'x' has '1_000' on line 2 among numbers"),
-    "Arabic digits": ("x,y\n١٢,1\n2,2\n", "column 'x' has '١٢' on line 2 among numbers"),
+    "an underscore": (
+        "x,y\n1_000,1\n2,2\n",
+        (
+            "t.csv: column 'x' has '1_000' on line 2 in a column of numbers: correct this "
+            "value. If "
+            "it means a missing value, give na='1_000'."
+        ),
+    ),
+    "Arabic digits": (
+        "x,y\n١٢,1\n2,2\n",
+        (
+            "t.csv: column 'x' has '١٢' on line 2 in a column of numbers: correct this "
+            "value. If it "
+            "means a missing value, give na='١٢'."
+        ),
+    ),
 }
 
 
@@ -278,7 +364,7 @@ def test_what_the_user_says_counts(content, how, meant):
     "codec", ["zlib", "base64", "hex", "rot13", "punycode", "undefined", "idna"]
 )
 def test_codecs_that_are_not_of_text(codec):
-    with pytest.raises(DataError, match=f"^t.csv: there is no encoding '{codec}' of text; "):
+    with pytest.raises(DataError, match=f"^t.csv: there is no text encoding '{codec}'; "):
         read(b"x,y\n1,-2\n", encoding=codec)
 
 
@@ -302,7 +388,10 @@ REFUSED = {
     "a broken letter": (
         ("x,y\nä,1\n".encode() + b"\xe4,2\n"),
         {},
-        "t.csv:3: byte 0xe4 is not UTF-8 text; mend it, or say what it is with encoding",
+        (
+            "t.csv:3: byte 0xe4 is not UTF-8 text; correct this byte, or say with encoding "
+            "which encoding the file has"
+        ),
     ),
     "no western text": (
         b"x\n\x81\n",
@@ -312,9 +401,10 @@ REFUSED = {
     "UTF-16 without a mark": (
         "x,y\n1,2\n".encode("utf-16-le"),
         {},
-        "t.csv:1: holds a zero byte, so it "
-        "is not a text file; UTF-16 without a mark is read with "
-        "encoding='utf-16-le'",
+        (
+            "t.csv:1: the file contains a zero byte, so it is not a text file; if it is "
+            "UTF-16 text, say so with encoding='utf-16-le'"
+        ),
     ),
     "the wrong encoding": (
         "x,ä\n1,2\n".encode("latin-1"),
@@ -324,34 +414,49 @@ REFUSED = {
     "an unknown encoding": (
         b"x\n1\n",
         {"encoding": "latin1000"},
-        "t.csv: there is no encoding 'latin1000' of text; encoding is one of utf-8, utf-16",
+        (
+            "t.csv: there is no text encoding 'latin1000'; encoding must be one of utf-8, "
+            "utf-16, latin-1, windows-1252, mac-roman, ..."
+        ),
     ),
     "a long separator": (
         b"x\n1\n",
         {"sep": "::"},
-        "sep is one character, such as ';' or '\\t' for a tab; got '::'",
+        "sep must be one character, such as ';' or '\\t' for a tab; got '::'",
     ),
-    "another decimal": (b"x\n1\n", {"decimal": "'"}, 't.csv: decimal is . or , but not "\'"'),
-    "a sheet of a text file": (b"x\n1\n", {"sheet": "one"}, "t.csv: sheet is for .xlsx files"),
+    "another decimal": (b"x\n1\n", {"decimal": "'"}, 't.csv: decimal must be . or , and not "\'"'),
+    "a sheet of a text file": (
+        b"x\n1\n",
+        {"sheet": "one"},
+        "t.csv: sheet works only for .xlsx files",
+    ),
     "write.table with row names": (
         b'"x","y"\n"1",5,6\n"2",7,8\n',
         {},
-        "t.csv:2: 3 fields, the header "
-        "has 2; if the first is the name of the row, give its column a "
-        "name, or write the table with row.names = FALSE",
+        (
+            "t.csv:2: this line has 3 fields, but the header has 2; if the first field is "
+            "the name of the row, give its column a name, or write the table with row.names "
+            "= FALSE"
+        ),
     ),
     "a comma in a field": (
         b"x,y\n1,2\nSmith, J,3\n",
         {},
-        "t.csv:3: 3 fields, the header has 2; a field "
-        "that holds the separator itself needs quotes, or give sep",
+        (
+            "t.csv:3: this line has 3 fields, but the header has 2; put a field that "
+            "contains the separator into quotes, or give sep"
+        ),
     ),
     "decimal commas in a comma file": (
         b"x,y\n1,2\n1,5,3\n",
         {},
-        "t.csv:3: 3 fields, the header has 2",
+        "t.csv:3: this line has 3 fields, but the header has 2",
     ),
-    "a line cut short": (b"x;y\n1;2\n1\n3;4\n", {}, "t.csv:3: 1 fields, the header has 2"),
+    "a line cut short": (
+        b"x;y\n1;2\n1\n3;4\n",
+        {},
+        "t.csv:3: this line has 1 fields, but the header has 2",
+    ),
     "a quote that does not end": (
         b'x,y\n1,"2\n',
         {},
@@ -360,7 +465,7 @@ REFUSED = {
     "a comma at the end": (
         b"x,y,\n1,2,\n",
         {},
-        "t.csv:1: column 3 of 3 has no name, got ''; give it one, or take it out",
+        "t.csv:1: column 3 of 3 has no name, got ''; give it a name, or remove the column",
     ),
     "a name twice": (b"x,y,x\n1,2,3\n", {}, "t.csv:1: two columns are called 'x'; rename one"),
     "names that look alike": (
@@ -369,8 +474,16 @@ REFUSED = {
         "t.csv:1: the names 'x²', 'x2' look alike; rename one",
     ),
     "one name in two spellings": ("ä,a\u0308\n1,2\n".encode(), {}, "two columns are called 'ä'"),
-    "nothing": (b"", {}, "t.csv: is empty, expected a line with the names of the columns"),
-    "a mark alone": (b"\xef\xbb\xbf", {}, "t.csv: is empty"),
+    "nothing": (
+        b"",
+        {},
+        "t.csv: this file is empty; its first line must contain the names of the columns",
+    ),
+    "a mark alone": (
+        b"\xef\xbb\xbf",
+        {},
+        "t.csv: this file is empty; its first line must contain the names of the columns",
+    ),
 }
 
 
@@ -387,7 +500,7 @@ def test_files_of_other_programs(suffix):
     assert is_foreign(name)
     with pytest.raises(DataError) as error:
         read(b"", name)
-    assert f"{name}: a table's name ends in .csv, .tsv" in str(error.value)
+    assert f"{name}: the name of a table must end in .csv, .tsv" in str(error.value)
     assert str(error.value).endswith(FOREIGN[suffix])
 
 
@@ -396,7 +509,7 @@ def test_options_that_do_not_go_with_parquet(option):
     pytest.importorskip("pyarrow")
     pd.DataFrame({"x": [1]}).to_parquet("t.parquet")
     value = {"na": ("-",), "decimal": ","}.get(option, ";")
-    with pytest.raises(DataError, match=rf"t\.parquet: {option} is for "):
+    with pytest.raises(DataError, match=rf"t\.parquet: {option} works only for "):
         read_frame("t.parquet", how=Reading(**{option: value}))
 
 
@@ -433,23 +546,34 @@ def test_a_sheet_of_excel():
 @pytest.mark.parametrize(
     ("sheets", "how", "message"),
     [
-        ({"a": PATIENTS, "b": PATIENTS}, {}, "has the sheets 'a', 'b': say which with sheet='a'"),
+        (
+            {"a": PATIENTS, "b": PATIENTS},
+            {},
+            "has the sheets 'a', 'b': say with sheet='a' which sheet to read",
+        ),
         ({"a": PATIENTS}, {"sheet": "aa"}, "no sheet 'aa'; did you mean 'a'? sheets: 'a'"),
-        ({"a": []}, {}, "the sheet 'a' is empty, expected a row with the names of the columns"),
+        (
+            {"a": []},
+            {},
+            "the sheet 'a' is empty; its first row must contain the names of the columns",
+        ),
         ({"a": [["x", None, "y"], [1, 2, 3]]}, {}, "sheet 'a': column 2 of 3 has no name"),
         ({"a": [["x", "y"], [1, 2], [3, 4, 5]]}, {}, "sheet 'a': column 3 of 3 has no name"),
         ({"a": [["x", "x"], [1, 2]]}, {}, "sheet 'a': two columns are called 'x'"),
         (
             {"a": [["x", "y"], [1, "=A2+1"]]},
             {},
-            "row 2 of 'a' holds the formula '=A2+1' without a value",
+            (
+                "row 2 of the sheet 'a' contains the formula '=A2+1', but the file has no value "
+                "for it"
+            ),
         ),
         (
             {"a": [["x", "y"], [1, 2], ["=A2", "=B2"]]},
             {},
-            "row 3 of 'a' holds the formula '=A2' without a value",
+            ("row 3 of the sheet 'a' contains the formula '=A2', but the file has no value for it"),
         ),
-        ({"a": PATIENTS}, {"sep": ";"}, "sep is for .csv and .tsv files"),
+        ({"a": PATIENTS}, {"sep": ";"}, "sep works only for .csv and .tsv files"),
     ],
 )
 def test_sheets_that_are_refused(sheets, how, message):
@@ -478,7 +602,13 @@ def test_a_value_in_the_last_corner_of_excel():
 
 def test_a_large_part_of_an_excel_file(monkeypatch):
     monkeypatch.setattr("feddcd.data._excel.MOST_UNPACKED", 1000)
-    with pytest.raises(DataError, match=r"t\.xlsx: unpacks to .* kB, above the 1 kB .* as \.csv"):
+    with pytest.raises(
+        DataError,
+        match=(
+            r"t\.xlsx: this file becomes 17 kB when it is unpacked, and feddcd reads at most 1 kB: "
+            r"save the sheet as \.csv"
+        ),
+    ):
         read_frame(book({"a": PATIENTS}))
 
 
@@ -491,8 +621,11 @@ def test_hidden_rows_and_percent_cells_are_told():
     made.save("t.xlsx")
     table = read_frame("t.xlsx")
     assert table.frame["x"].tolist() == [1, 2, 3]
-    assert "; 1 row hidden in Excel (by a filter or by hand) used" in table.notes[0]
-    assert "; 'spo2' shown as percent in Excel, read as 0.97 for 97%" in table.notes[0]
+    assert (
+        "; 1 row hidden in Excel (by a filter or by hand), but feddcd uses hidden rows, too"
+        in table.notes[0]
+    )
+    assert "; 'spo2': Excel shows percent, and feddcd reads 97% as 0.97" in table.notes[0]
 
 
 BOMBS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
@@ -504,19 +637,29 @@ def test_a_packed_file_that_unpacks_to_too_much(end, monkeypatch):
     monkeypatch.setattr("feddcd.data.files.BLOCK", 5_000)
     packed = BOMBS[end](b"x,y\n" + b"1,2\n" * 1_000_000)
     with pytest.raises(
-        DataError, match=rf"^t\.csv\.{end}: unpacks to more than .* unpack it first"
+        DataError, match=rf"^t\.csv\.{end}: this file becomes larger than .* unpack it first"
     ):
         read(packed, f"t.csv.{end}")
     monkeypatch.setattr("feddcd.data.files.SMALL", 1 << 26)
     monkeypatch.setattr("feddcd.data.files.MOST_UNPACKED", 100_000)
-    with pytest.raises(DataError, match=r"unpacks to more than 100 kB; if that is a table"):
+    with pytest.raises(
+        DataError,
+        match=r"this file becomes larger than 100 kB when it is unpacked; if it is a table",
+    ):
         read(packed, f"t.csv.{end}")
     assert len(read(b"x,y\n" + b"1,2\n" * 30_000).frame) == 30_000  # a plain one is what it is
 
 
 def test_text_that_is_a_number_in_a_cell():
     name = book({"a": [["x", "y"], ["1,5", 1.234]]})
-    with pytest.raises(DataError, match=r"column 'x' has '1,5' in row 2, and the decimal sign"):
+    with pytest.raises(
+        DataError,
+        match=(
+            r"t\.xlsx: column 'x' has '1,5' in row 2, but in other columns the decimal sign "
+            r"is '\.': "
+            "write all numbers in the same way, or give decimal"
+        ),
+    ):
         check_used(read_frame(name), ["x"])
     assert read_frame(name, how=Reading(decimal=",")).frame.iloc[0].tolist() == [1.5, 1.234]
 
@@ -526,7 +669,19 @@ def test_dates_and_errors_of_excel():
 
     day = datetime.datetime(2024, 5, 1)
     table = read_frame(book({"a": [["day", "x"], [day, 1], [day, "#N/A"], [day, 2]]}))
-    for name, message in (("day", "'2024-05-01' in row 2: a date"), ("x", "'#N/A' in row 3 among")):
+    for name, message in (
+        ("day", "'2024-05-01' in row 2: a date"),
+        (
+            "x",
+            (
+                r"t\.xlsx: column 'x' has '#N/A' in row 3 in a column of numbers: correct "
+                r"this value\. "
+                r"If it means a missing value, give na='#N/A'\. If it is a level of a "
+                r"category, say so "
+                "in a codebook"
+            ),
+        ),
+    ):
         with pytest.raises(DataError, match=message):
             check_used(table, [name])
 
@@ -541,7 +696,7 @@ def test_excel_without_its_reader(monkeypatch):
 
 def test_no_excel_file():
     pytest.importorskip("openpyxl")
-    with pytest.raises(DataError, match=r"t\.xlsx: cannot be read as an Excel file: "):
+    with pytest.raises(DataError, match=r"t\.xlsx: this file cannot be read as an Excel file: "):
         read(b"x,y\n", "t.xlsx")
 
 

@@ -150,7 +150,14 @@ def test_importing_does_not_import_scikit_learn():
         ("synthetic:classes=1", "need classes >= 2, got 1"),
         ("synthetic:n=5,groups=6", "need groups <= n, got 6 > 5"),
         ("synthetic:n=5,groups=1,classes=6", "need classes <= n, got 6 > 5"),
-        ("synthetic:n=1000000000000", "too large to make"),
+        (
+            "synthetic:n=1000000000000",
+            (
+                "synthetic: Options(n=1000000000000, d=20, classes=3, groups=20, "
+                "heterogeneity=0.5) "
+                "is too large for this machine"
+            ),
+        ),
         ("synthetic:n=50,groups=1,classes=40", "of 40 classes occur in n=50 rows; raise n"),
         ("synthetic-iid:n=30", "synthetic-iid takes no options"),
         ("mnist", "mnist: put the file mnist.scale"),
@@ -171,7 +178,11 @@ def test_refuses_names(name, message):
     [
         ("digits", {"test": "t.txt"}, "digits has its own test rows"),
         ("synthetic-iid", {"test": "t.txt"}, "synthetic-iid has its own test rows"),
-        ("wine", {"index_base": 0}, "index_base is for LIBSVM files, and 'wine' is a known"),
+        (
+            "wine",
+            {"index_base": 0},
+            "index_base works only for LIBSVM files, but 'wine' is a known",
+        ),
         ("a9a", {"index_base": 0}, "and 'a9a' is a known data set: leave index_base out"),
         ("synthetic-iid", {"seed": -1}, "seed must be a whole number >= 0, got -1"),
         ("synthetic-iid", {"seed": 0.5}, "seed must be a whole number >= 0, got 0.5"),
@@ -217,7 +228,7 @@ def test_known_test_files_come_along_or_are_replaced(tmp_path, monkeypatch):
     write(tmp_path, "mnist.scale.t", b"2 778:1\n")
     assert load("mnist").X_test.shape == (1, 780)
     write(tmp_path, "mnist.scale", b"1 781:1\n")
-    with pytest.raises(DataError, match=r":1:3: index 781 is beyond n_features=780"):
+    with pytest.raises(DataError, match=":1:3: the index 781 is larger than n_features=780"):
         load("mnist")
 
 
@@ -263,7 +274,9 @@ def test_files_by_path(tmp_path):
 def test_a_test_file_with_more_features_is_refused(tmp_path):
     train = write(tmp_path, "train.txt", b"1 3:1\n")
     test = write(tmp_path, "test.txt", b"1 5:1\n")
-    with pytest.raises(DataError, match=r"test\.txt: 5 features, but the training data have 3"):
+    with pytest.raises(
+        DataError, match=r"test\.txt: the test data have 5 features, but the training data have 3"
+    ):
         load(train, test=test)
 
 
@@ -280,16 +293,25 @@ ONES = np.ones((3, 2))
         ({"y": np.ones(3) * 1j}, "d: y must be real numbers"),
         ({"X": np.ones((0, 2)), "y": []}, "at least one row and one feature; got shape (0, 2)"),
         ({"X": np.ones((3, 0))}, "got shape (3, 0)"),
-        ({"X": np.ones(3)}, "d: X needs two dimensions"),
+        (
+            {"X": np.ones(3)},
+            (
+                "d: X must have two dimensions, with at least one row and one feature; got shape "
+                "(3,)"
+            ),
+        ),
         ({"X": [[1, 2], [3], [4, 5]]}, "d: X must be numbers"),
         ({"X": np.array([[1, 2], [3, np.inf], [5, 6]])}, "d: X has inf at row 1, column 1"),
         ({"X": sparse.csr_array([[0, 0], [0, 0], [np.nan, 0]])}, "d: X has nan at row 2, column 0"),
         ({"X": sparse.csr_array(ONES * 1j)}, "d: X must be real numbers"),
         ({"groups": [1, 2]}, "d: groups must have shape (3,)"),
         ({"groups": [1, 2, np.nan]}, "d: groups has nan at row 2"),
-        ({"X_test": ONES}, "d: X_test and y_test go together"),
+        ({"X_test": ONES}, "d: give both X_test and y_test, or none of them; got only one"),
         ({"X_test": ONES, "y_test": [1]}, "d: y_test must have shape (3,)"),
-        ({"X_test": np.ones((3, 4)), "y_test": np.ones(3)}, "X has 2 features, X_test has 4"),
+        (
+            {"X_test": np.ones((3, 4)), "y_test": np.ones(3)},
+            "d: X has 2 features, but X_test has 4",
+        ),
     ],
 )
 def test_dataset_refuses(fields, message):

@@ -101,7 +101,14 @@ def test_parquet_round_trip():
     indexed.to_parquet("s.parquet")
     assert read_site("s.parquet", "y").names == ("a",)
     write("bad.parquet", "PAR1")
-    with pytest.raises(DataError, match=r"bad\.parquet: cannot be read as Parquet"):
+    with pytest.raises(
+        DataError,
+        match=(
+            r"bad\.parquet: this file cannot be read as Parquet: Could not open Parquet "
+            r"input source "
+            r"'bad\.parquet': Parquet file size is 4 bytes"
+        ),
+    ):
         read_site("bad.parquet", "y")
 
 
@@ -126,7 +133,13 @@ def frame(**columns):
     [
         ({"a": [1.0, None], "y": [1, 2]}, "column 'a' has no value in row 2; missing values in"),
         ({"a": ["1", "x"], "y": [1, 2]}, "column 'a' should hold numbers, has 'x' in row 2"),
-        ({"a": pandas.to_datetime(["2024-01-02"]), "y": [1]}, "numbers, has '2024-01-02 00:00:00'"),
+        (
+            {"a": pandas.to_datetime(["2024-01-02"]), "y": [1]},
+            (
+                "s.parquet: the column 'a' must contain numbers, but has '2024-01-02 00:00:00' in "
+                "row 1"
+            ),
+        ),
         ({"a": [1], "y": [b"u"]}, "label 'y' should be a number or a text of 1 to 200 characters"),
         ({"a": [1j], "y": [1]}, "column 'a' should hold numbers, has '1j' in row 1"),
         ({"": [1], "y": [1]}, "s.parquet: column 1 of 2 has no name, got ''"),
@@ -156,11 +169,26 @@ def test_parquet_without_pyarrow(monkeypatch):
 
 TOP = "a,b,y\n1,2,0\n"
 BAD = [
-    ("s.csv", "", "y", "s.csv: is empty, expected a line with the names of the columns"),
-    ("s.csv", "\n\n", "y", "s.csv: is empty"),
+    (
+        "s.csv",
+        "",
+        "y",
+        "s.csv: this file is empty; its first line must contain the names of the columns",
+    ),
+    (
+        "s.csv",
+        "\n\n",
+        "y",
+        "s.csv: this file is empty; its first line must contain the names of the columns",
+    ),
     ("s.csv", "a,b,y\n", "y", "s.csv: no rows"),
     ("s.csv", "y\n1\n", "y", "s.csv: no column beside 'y'"),
-    ("s.csv", TOP, None, "s.csv: name the column to predict, label=...; columns: 'a', 'b', 'y'"),
+    (
+        "s.csv",
+        TOP,
+        None,
+        "s.csv: say with label=... which column to predict; columns: 'a', 'b', 'y'",
+    ),
     ("s.csv", TOP, "z", "s.csv: no column 'z'; columns: 'a', 'b', 'y'"),
     ("s.csv", "age,sick\n1,2\n", "sic", "no column 'sic'; did you mean 'sick'? columns: 'age'"),
     ("s.csv", "1,2.5,0\n1,2,0\n", "y", "no column 'y'; the first line should hold the names"),
@@ -171,12 +199,12 @@ BAD = [
     ("s.csv", "a,b,a,y\n1,2,3,4\n", "y", "s.csv:1: two columns are called 'a'"),
     ("s.csv", "a,b, a,y\n1,2,3,4\n", "y", "s.csv:1: two columns are called 'a'"),
     ("s.csv", "a,y,y\n1,2,3\n", "y", "s.csv:1: two columns are called 'y'"),
-    ("s.csv", TOP + "1,2\n", "y", "s.csv:3: 2 fields, the header has 3"),
-    ("s.csv", TOP + "1,2,3,4\n", "y", "s.csv:3: 4 fields, the header has 3"),
-    ("s.csv", "a,b,y\n1,2,0,9\n", "y", "s.csv:2: 4 fields, the header has 3"),
-    ("s.csv", "a,b,y\n1,2,0,\n", "y", "s.csv:2: 4 fields, the header has 3"),
-    ("s.csv", TOP + "\n\n1,2\n", "y", "s.csv:5: 2 fields, the header has 3"),
-    ("s.csv", 'a,y\n1,"u\nv"\n2\n', "y", "s.csv:4: 1 fields, the header has 2"),
+    ("s.csv", TOP + "1,2\n", "y", "s.csv:3: this line has 2 fields, but the header has 3"),
+    ("s.csv", TOP + "1,2,3,4\n", "y", "s.csv:3: this line has 4 fields, but the header has 3"),
+    ("s.csv", "a,b,y\n1,2,0,9\n", "y", "s.csv:2: this line has 4 fields, but the header has 3"),
+    ("s.csv", "a,b,y\n1,2,0,\n", "y", "s.csv:2: this line has 4 fields, but the header has 3"),
+    ("s.csv", TOP + "\n\n1,2\n", "y", "s.csv:5: this line has 2 fields, but the header has 3"),
+    ("s.csv", 'a,y\n1,"u\nv"\n2\n', "y", "s.csv:4: this line has 1 fields, but the header has 2"),
     ("s.csv", "a:b:y\n1:2:0\n", "y", "no column 'y'; columns: 'a:b:y'"),
     (
         "s.csv",
@@ -198,16 +226,29 @@ BAD = [
         "y",
         "'b' has inf on line 3; such values in the column: 2",
     ),
-    ("s.csv", TOP + "1e999,2,0\n", "y", "s.csv: column 'a' has inf on line 3"),
-    ("s.csv", TOP + "1" * 400 + ",2,0\n", "y", "s.csv: column 'a' has inf on line 3"),
-    ("s.csv", TOP + "1,2,inf\n", "y", "s.csv: column 'y' has inf on line 3"),
+    (
+        "s.csv",
+        TOP + "1e999,2,0\n",
+        "y",
+        "s.csv: the column 'a' has inf on line 3; such values in the column: 1",
+    ),
+    ("s.csv", TOP + "1" * 400 + ",2,0\n", "y", "s.csv: the column 'a' has inf on line 3"),
+    ("s.csv", TOP + "1,2,inf\n", "y", "s.csv: the column 'y' has inf on line 3"),
     ("s.csv", TOP + "1,red,0\n", "y", "column 'b' has 'red' on line 3 among numbers"),
     ("s.csv", TOP + "1,1_000,0\n", "y", "column 'b' has '1_000' on line 3 among numbers"),
     ("s.csv", TOP + '1,"1,234",0\n', "y", "'b' has '1,234' on line 3, which may be 1234 or 1.234"),
     ("s.csv", TOP + "1,2024-05-01,0\n", "y", "column 'b' has '2024-05-01' on line 3 among"),
     ("s.csv", TOP + "1,1+2j,0\n", "y", "column 'b' has '1+2j' on line 3 among numbers"),
     ("s.csv", 'a,y\n1,u\n2,"  "\n', "y", "column 'y' has no value on line 3"),
-    ("s.csv", f"a,y\n1,u\n2,{'v' * 201}\n", "y", "characters, is 'vvvvv"),
+    (
+        "s.csv",
+        f"a,y\n1,u\n2,{'v' * 201}\n",
+        "y",
+        (
+            "s.csv: the label 'y' must be a number or a text of 1 to 200 characters, but is "
+            "'vvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvv' on line 3"
+        ),
+    ),
     ("s.csv", 'a,y\n1,"u"v\n', "y", "s.csv:2: ',' expected after '\"'"),
     ("s.csv", 'a,y\n1,2\n1,"u\n', "y", "s.csv:3: unexpected end of data"),
     ("s.csv", "a,y\nä,2\n".encode() + b"\xe4,2\n", "y", "s.csv:3: byte 0xe4 is not UTF-8 text"),
@@ -227,9 +268,17 @@ BAD = [
         "y",
         "s.svm: label='y' is for .csv, .tsv, .xlsx and .parquet",
     ),
-    ("s.xls", "1", "y", "s.xls: a table's name ends in .csv"),
-    ("s.csv.zip", "1", "y", "xlsx or .parquet; unpack it first, or pack the .csv with gzip"),
-    ("s.svm", "1 x:2\n", None, "s.svm:1:3: index is not a whole number"),
+    (
+        "s.xls",
+        "1",
+        "y",
+        (
+            "s.xls: the name of a table must end in .csv, .tsv (also with .gz, .bz2 or .xz), .xlsx "
+            "or .parquet; save it as .xlsx or .csv"
+        ),
+    ),
+    ("s.csv.zip", "1", "y", "xlsx or .parquet; unpack it first, or compress the .csv with gzip"),
+    ("s.svm", "1 x:2\n", None, "s.svm:1:3: the index is not a whole number"),
     ("s.svm", "", None, "s.svm: no rows"),
     ("s.svm", "u 1:2\n", None, "s.svm:1:1: "),
 ]
@@ -267,7 +316,14 @@ def test_refuses_index_base_of_a_table():
         ),
         (("a", "b"), ("a", "b", "c"), "s.csv has no column 'c'"),
         (("a", "b"), ("a",), "s.csv has a column 'b' that the federation does not have"),
-        (("a", "b"), 2, "s.csv has named columns ('a', 'b'), the federation has 2 numbered ones"),
+        (
+            ("a", "b"),
+            2,
+            (
+                "s.csv has columns with names ('a', 'b'), but the columns of the federation have 2 "
+                "numbers and no names"
+            ),
+        ),
         (None, 1, "s.csv has 2 features, the federation has 1"),
         (None, ("a",), "s.csv has 2 features, the federation has 1"),
     ],

@@ -159,7 +159,7 @@ def listing(*arrays, **more):
 FORGED = {
     "another version": (
         sealed(listing(), version=2),
-        "version 2, and this feddcd reads the version 1",
+        "version 2, but this feddcd reads the version 1",
     ),
     "a header longer than all": (sealed(listing(), size=1 << 60), "says that its header has"),
     "no JSON": (sealed(b"{"), "malformed"),
@@ -236,22 +236,22 @@ def test_a_state_that_does_not_fit_is_named():
     good = {"w": np.ones(3, np.float32), "n": np.array(1, np.int32)}
     assert restore(like, good)["n"] == 1
     for change, message in {
-        "v": "unmatched arrays: v",
-        "w": r"w is float32\(2,\), expected float32\(3,\)",
-        "n": r"n is float32\(2,\), expected int32\(\)",
+        "v": "the arrays v do not match",
+        "w": r"w has the type and shape float32\(2,\), but float32\(3,\) was expected",
+        "n": r"n has the type and shape float32\(2,\), but int32\(\) was expected",
     }.items():
         with pytest.raises(CodecError, match=message):
             restore(like, {**good, change: np.ones(2, np.float32)})
-    with pytest.raises(CodecError, match="unmatched arrays: n"):
+    with pytest.raises(CodecError, match="the arrays n do not match"):
         restore(like, {"w": good["w"]})
-    with pytest.raises(CodecError, match="JAX is in 32 bits: set JAX_ENABLE_X64=1"):
+    with pytest.raises(CodecError, match="JAX works with 32 bits: set JAX_ENABLE_X64=1"):
         restore({"w": np.zeros(3)}, {"w": np.zeros(3)})
     with jax.enable_x64(True):
         assert restore({"w": np.zeros(3)}, {"w": np.ones(3)})["w"].dtype == np.float64
 
 
 def test_two_leaves_of_one_name_are_refused():
-    with pytest.raises(CodecError, match="have one name"):
+    with pytest.raises(CodecError, match="get the same name"):
         flatten({"a.b": np.zeros(1), "a": {"b": np.zeros(1)}})
 
 

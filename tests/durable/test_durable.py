@@ -251,7 +251,7 @@ SPOILED = {
     "nothing in it": (lambda p: p.write_bytes(pack({}, {})), "damaged: 'kind'"),
     "another codec": (
         lambda p: p.write_bytes(b"FEDDCD\x02\0" + p.read_bytes()[8:]),
-        "version 2, and this feddcd reads the version 1; start this site with the "
+        "version 2, but this feddcd reads the version 1; start this site with the "
         "version of feddcd that",
     ),
     "another format": (

@@ -103,8 +103,8 @@ TAMPERED = {
         "record 2 does not follow",
     ),
     "first removed": ("DELETE FROM records WHERE seq = 1", "record 1 is missing"),
-    "last removed": ("DELETE FROM records WHERE seq = 4", "last record should be 4, and it is 3"),
-    "all removed": ("DELETE FROM records", "last record should be 4, and it is 0"),
+    "last removed": ("DELETE FROM records WHERE seq = 4", "last record should be 4, but it is 3"),
+    "all removed": ("DELETE FROM records", "last record should be 4, but it is 0"),
     "one more": (
         "INSERT INTO records SELECT 5, kind, epoch, round, body, hash, hash FROM records LIMIT 1",
         "record 5 does not follow",
@@ -121,7 +121,7 @@ TAMPERED = {
     "odd head": ("UPDATE meta SET value = 'x' WHERE key = 'head'", "its last entry was changed"),
     "a view, which may change or never end": (
         "ALTER TABLE meta RENAME TO own; CREATE VIEW meta AS SELECT * FROM own",
-        "it has other parts than tables",
+        "it contains more than tables",
     ),
     "no table": ("DROP TABLE records", "is damaged: no such table.*put the latest backup"),
 }

@@ -173,7 +173,7 @@ def guard_of(reply: Reply, **changes) -> Guard:
     ("change", "message"),
     [
         (lambda r: r._replace(value=r.value * jnp.nan), "not finite"),
-        (lambda r: r._replace(value=jnp.zeros(D + 1)), "and the sites agreed on"),
+        (lambda r: r._replace(value=jnp.zeros(D + 1)), "but the sites agreed on"),
         (
             lambda r: r._replace(value=r.value.astype(jnp.float32)),
             "the sites agreed on float64",
@@ -232,7 +232,7 @@ def test_a_client_remembers_the_latest_message_that_it_acted_on(commits):
     old, new = one_task(made)[0], one_task(made)[0]
     client = client_side.resolve(made.algorithm, made.disk["site0"], new)
     assert client.seen == new.stamp
-    with pytest.raises(Refused, match="came after one of epoch 1, round"):
+    with pytest.raises(Refused, match="has already seen a message of epoch 1, round"):
         client_side.resolve(made.algorithm, client, old)
 
 
@@ -278,10 +278,10 @@ def test_an_old_ledger_is_refused():
     ("message", "reason"),
     [
         (Task("other", 0, Stamp(9, 9), None, None), "this site is 'site0'"),
-        (Settle("site0", Stamp(0, 1), None, None), "came after one of epoch"),
+        (Settle("site0", Stamp(0, 1), None, None), "has already seen a message of epoch"),
         (
             Task("site0", 0, Stamp(9, 9), None, Commit(Stamp(1, 1), "no", None)),
-            "last upload is not the one in the",
+            "does not contain this site's last upload",
         ),
     ],
 )
@@ -297,7 +297,7 @@ def test_records_that_cannot_follow():
     made = world(algorithm("feddcd"))
     with pytest.raises(Refused, match="site0 is already a member"):
         made.write(Joined("site0", 1.0))
-    with pytest.raises(Refused, match="epoch 1 is not possible after epoch 1"):
+    with pytest.raises(Refused, match="epoch 1 cannot follow epoch 1"):
         made.write(Started(1))
     answers = [a for a in made.settle() if a.client != "site1"]
     with pytest.raises(Refused, match=r"site0 cannot leave yet, .* their last sums: \['site1'\]"):

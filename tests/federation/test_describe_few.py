@@ -242,8 +242,8 @@ def test_a_federation_of_careful_sites(tmp_path, monkeypatch):
     share = np.mean(kept.age <= middle)
     assert 0.5 - 6 * K / len(kept) < share < 0.5 + 6 * K / len(kept)
     summary = (home.server / "describe" / "summary.txt").read_text()
-    assert "At 3 sites rows of small groups are left out" in summary
-    assert "like values are joined at each site" in summary
+    assert "At 3 sites the rows of small groups are left out" in summary
+    assert "each site joins similar values" in summary
     trial = feddcd.describe(kept, PLAN.columns, by="sex", least=5, quantiles="rounded")
     assert trial.careful == (0, 0)
     assert "joined" not in trial.summary()

@@ -76,7 +76,10 @@ BAD_CONFIG = {
     "unknown model": ("name='a'\nmodel='lasso'", r"unknown model 'lasso'"),
     "unknown weighting": ("name='a'\nweighting='rows'", r"unknown weighting 'rows'"),
     "unknown dtype": ("name='a'\ndtype='float16'", r"unknown dtype 'float16'"),
-    "l2 of zero": ("name='a'\nl2=0.0", r"feddcd needs strongly convex clients, so l2 > 0"),
+    "l2 of zero": (
+        "name='a'\nl2=0.0",
+        r"feddcd needs a penalty, because each client must be strongly convex: set l2 > 0",
+    ),
     "l2 as text": ("name='a'\nl2='much'", r"l2 should be of type float, got 'much'"),
     "no rounds": ("name='a'\nrounds=0", r"need rounds >= 1, got rounds=0"),
     "tau of one": ("name='a'\ntau=1", r"need tau >= 2, got tau=1"),
@@ -477,7 +480,9 @@ def test_a_changed_upload_is_noticed(killed):
     # who can change an upload can change its checksum, but not the digest in the chain
     update = "UPDATE uploads SET hash = ? WHERE epoch = ? AND round = ? AND client = ?"
     edit(killed, update, (_link("upload", client, epoch, round, changed), *where))
-    with pytest.raises(Refused, match=r"record \d: the upload of site-2 is not the one in the sum"):
+    with pytest.raises(
+        Refused, match=r"record \d: the upload of site-2 is not the upload in the sum"
+    ):
         verify(killed)
 
 

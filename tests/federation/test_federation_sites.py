@@ -172,7 +172,7 @@ BROKEN = {  # what happens to it, what the administrator reads, and what the sit
     "no table": (
         garble,
         "site-4: its data file cannot be read as a table",
-        "data.csv:3: 3 fields, the header has 14",
+        "data.csv:3: this line has 3 fields, but the header has 14",
     ),
     "no data": (
         remove,
@@ -415,9 +415,9 @@ UPLOADS = {
     "nan": (all_of(lambda x: x * np.nan), "site-4: its upload has a value that is not finite"),
     "inf": (all_of(lambda x: x + np.inf), "site-4: its upload has a value that is not finite"),
     "changed": (all_of(lambda x: x + 1e-9), "site-4: its upload was damaged on the way"),
-    "cut": (all_of(lambda x: x[1:]), UNREADABLE + "..*float64\\(12, 1\\), expected float64"),
+    "cut": (all_of(lambda x: x[1:]), UNREADABLE + "..*float64\\(12, 1\\), but float64"),
     "rounded": (all_of(lambda x: x.astype(np.float32)), UNREADABLE + ".*float32"),
-    "too large": (repacked(enlarged), r"site-4: its upload has the norm .*e\+\d+, and at most 1.*"),
+    "too large": (repacked(enlarged), r"site-4: its upload has the norm .*e\+\d+, but at most 1.*"),
     "in another's name": (told(client="site-1"), "site-4 answered under another name, site-1"),
     "in nobody's name": (told(client=[]), "site-4 answered under another name, "),
     "of another round": (told(stamp=[1, 2]), "site-4: its upload is for round "
@@ -488,9 +488,15 @@ def test_a_site_looks_at_its_own_result(home, monkeypatch):
 
 
 SETTLEMENTS = {
-    "nan": (all_of(lambda x: x * np.nan), "site-4: its settlement has a value that is not"),
+    "nan": (
+        all_of(lambda x: x * np.nan),
+        "site-4: its confirmation of a round has a value that is not",
+    ),
     "in another's name": (told(client="site-1"), "site-4 answered under another name, site-1"),
-    "of another round": (told(stamp=[1, 2]), "site-4: its settlement is for another round"),
+    "of another round": (
+        told(stamp=[1, 2]),
+        "site-4: its confirmation of a round is for another round",
+    ),
     "garbage": (lambda data: b"garbage", UNREADABLE),
     "without the proof": (
         repacked(
@@ -499,7 +505,7 @@ SETTLEMENTS = {
                 {k: v for k, v in arrays.items() if k.startswith("conserved")},
             )
         ),
-        "site-4: its settlement is for another round than the coordinator asked for",
+        ("site-4: its confirmation of a round is for another round than the coordinator asked for"),
     ),
 }
 

@@ -401,5 +401,5 @@ def test_what_cannot_be_summed_is_refused_by_name(tmp_path):
     with pytest.raises(SpecError, match="fedqn in sums needs every site in every round"):
         Config("f", Spec(algorithm="fedqn", tau=3), answers="sum")
     Config("f", Spec(algorithm="fedqn"), answers="sum")
-    with pytest.raises(SpecError, match="answers is sum or each, not 'some'"):
+    with pytest.raises(SpecError, match="answers must be sum or each, not 'some'"):
         Config("f", answers="some")

@@ -225,7 +225,7 @@ def test_a_file_cut_short_anywhere_stops_everything(tmp_path):
 
 
 def test_the_template_sets_nothing_and_explains_everything(tmp_path):
-    """What stands behind a # is what holds without it, or an example after "as in"."""
+    """What stands behind a # is what holds without it, or an example after "for example"."""
     text, path = template.template(), tmp_path / FILE
     path.write_text(text)
     assert load_policy(path) == Policy()

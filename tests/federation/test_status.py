@@ -652,7 +652,7 @@ def test_a_study_has_a_mode_and_a_purpose(folder):
     note_state(made, "failed", reason="")
     assert study("one", "job.toml", "--mode", "sum").exit_code == 0, "asked for in another way"
     for words, reason in (
-        (["--mode", "all"], "need answers in sum, each"),
+        (["--mode", "all"], "answers must be one of sum, each"),
         (["--purpose", "a" * 301], "at most 300 letters"),
         (["--purpose", "a\x1b[31m"], "one line"),
     ):

@@ -199,7 +199,10 @@ def test_what_was_denied_is_shown_again_when_it_is_asked_again(tmp_path, monkeyp
     with pytest.raises(Ruled):
         ask()
     known = _serving.show_news(tmp_path, known)
-    assert said[0] == "a person here denied this before, and the coordinator asks again: this job"
+    assert (
+        said[0]
+        == "a person at this site denied this before, but the coordinator asks again: this job"
+    )
     assert said[1] == "  A job asks for sums:"
     assert said[2].startswith("  approve it now: feddcd federation approve ")
     assert said[2].endswith(" aaaaaaaa")

@@ -86,7 +86,7 @@ def test_a_second_job_over_the_same_sites(tmp_path, said):
     assert state_of(study)["state"] == "done"  # so `serve` does not run it again
     events = (study.results / "events.jsonl").read_text().splitlines()
     assert json.loads(events[-1])["event"] == "finished"
-    with pytest.raises(SpecError, match="it needs --job FILE"):
+    with pytest.raises(SpecError, match="give --job FILE, too"):
         simulate_command(home.path, Trial(), None, "other")
 
 

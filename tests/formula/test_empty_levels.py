@@ -78,12 +78,19 @@ def test_they_are_named_wherever_the_table_is(fit):
     found = fit("y ~ x * f + f * g")
     assert found.empty_levels == EMPTY
     assert found.left_out == ()
-    assert "f: no row has z, y: left out." in found.summary()
-    assert "g: no row has w: left out." in cautions(found)
+    assert (
+        "f: the table has no coefficient for z, y, because no row has such a level"
+        in found.summary()
+    )
+    assert "g: the table has no coefficient for w, because no row has such a level." in cautions(
+        found
+    )
     told = json.loads(json.dumps(export.document(found)))
     assert told["empty_levels"] == {"f": ["z", "y"], "g": ["w"]}
     assert told["references"] == {"f": "a", "g": "u"}
-    with pytest.raises(DataError, match="f has 'z' at row 0, a category that the fit has not seen"):
+    with pytest.raises(
+        DataError, match="f has 'z' at row 0, but the fit knows only the levels 'a', 'b', 'c'"
+    ):
         found.predict(rows().assign(f="z"))
 
 
@@ -98,11 +105,15 @@ def test_of_any_contrasts():
 @pytest.mark.parametrize(
     ("formula", "levels", "said"),
     [
-        ("y ~ C(f, ref='z')", LEVELS, r"no row of any site has the level 'z', 'y' of f\. Without "
-         r"this level: formula: C\(f, ref='z'\): 'z' is none of the levels 'a', 'b', 'c'"),
+        ("y ~ C(f, ref='z')", LEVELS, (
+            r"no row of any site has the level 'z', 'y' of f\. Without this level: formula: "
+            r"C\(f, ref='z'\): 'z' is not one of the levels 'a', 'b', 'c'"
+        )),
         ("y ~ f + one", LEVELS | {"one": ["k", "l"]},
-         "no row of any site has the level 'l' of one. Without this level: one has one "
-         "level only, 'k'"),
+         (
+             r"no row of any site has the level 'l' of one\. Without this level: one has "
+             "only the level 'k', so it cannot explain anything; leave it out"
+         )),
     ],
 )  # fmt: skip
 def test_where_no_other_can_be_taken_that_is_said(formula, levels, said):

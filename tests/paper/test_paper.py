@@ -170,7 +170,7 @@ def test_a_grid_keeps_what_it_ran(tmp_path, monkeypatch):
 
     ran = []
     monkeypatch.setattr(grid, "save", lambda c, seed, *rest: ran.append(seed))
-    with pytest.raises(FolderError, match=r"seed3.csv.* delete it"):
+    with pytest.raises(FolderError, match=r"seed3.csv.* delete this file"):
         grid.run_grid([dataclasses.replace(cell, seeds=3)], tmp_path)
     assert ran == [3]
 
@@ -180,7 +180,7 @@ def test_a_damaged_result_is_named(tmp_path):
     file = grid.path(cell, 1, tmp_path)
     file.parent.mkdir(parents=True)
     file.write_text("iteration,uploads\n1,2\n")
-    with pytest.raises(FolderError, match=r"seed1.csv is damaged: .*delete it"):
+    with pytest.raises(FolderError, match=r"seed1.csv is damaged: .*delete this file"):
         grid.run_grid([cell], tmp_path)
 
 
@@ -392,7 +392,7 @@ def test_reproduce_writes_tables_figures_and_a_report(setups, names, monkeypatch
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("reproduce figure2", "nothing called 'figure2' to reproduce; did you mean"),
+        ("reproduce figure2", "part 'figure2' of the paper is unknown; did you mean"),
         ("reproduce all --problem mnist", "unknown problem 'mnist'; did you mean"),
         ("reproduce all --variant author", "unknown variant 'author'; did you mean 'authors'"),
         ("reproduce all --seeds 0", "need seeds >= 1, got seeds=0"),
@@ -400,7 +400,7 @@ def test_reproduce_writes_tables_figures_and_a_report(setups, names, monkeypatch
         ("tune --problem mnist", "unknown problem 'mnist'"),
         ("tune --split sorted", "unknown split 'sorted'"),
         ("tune --rounds 0", "need rounds >= 1, got rounds=0"),
-        ("tune --algorithm feddc", "nothing to tune in 'feddc'; did you mean 'feddcd'?"),
+        ("tune --algorithm feddc", "'feddc' has no setting to tune; did you mean 'feddcd'?"),
     ],
 )
 def test_bad_requests_are_named(command, message, capsys):

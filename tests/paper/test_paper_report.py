@@ -158,7 +158,7 @@ def test_panels_come_in_the_papers_order_and_never_mix_data():
     made = paper.gap_panels(curves, data, theirs)
     assert [p.title for p in made] == ["RCV1 subset, softmax", "MNIST, softmax", "MNIST, MLP"]
     assert [p.lines[0].overlay is None for p in made] == [True, False, False]
-    assert "not on RCV1" in made[0].note
+    assert "not RCV1" in made[0].note
     assert "0.504563" in made[2].y_title
     one = made[1].lines[0]
     np.testing.assert_allclose(one.curves[0], [0.4, 0.2, np.inf])
@@ -202,8 +202,11 @@ def test_table2_for_people(tmp_path):
     assert cells(text, "AccFedDCD")[2:] == ["**15**", "900", "15", ">100"]
     assert cells(text, "Point-SAGA")[2:] == [">100", "–", "–", "–"]
     assert cells(text, "FedDCD", "RCV1")[2:] == ["**8 (7–>100)**", "**240**", r"24\*", r"24\*"]
-    assert r"\* The paper’s and the authors’ numbers are for RCV1, another data set" in text
-    assert "† This is really FedAvg" in text
+    assert (
+        r"\* The numbers of the paper and of the authors are for RCV1. We used another data set"
+        in text
+    )
+    assert "† This is FedAvg" in text
     assert "0.504563" in text
 
 
@@ -217,7 +220,7 @@ def test_table3_files(tmp_path):
     assert cells(text, "FedAvg")[2:] == ["88.30 % (88.12–88.51)", "88.30 %", "88.30 %", "88.30 %"]
     assert cells(text, "AccFedDCD")[2:] == ["**89.11 %**", "89.11 %", "89.24 %‡", "89.25 %‡"]
     assert cells(text, "SCAFFOLD")[2:] == ["50.00 %", "–", "–", "–"]
-    assert "‡ Of the training data." in text
+    assert "‡ This is the accuracy on the training data." in text
     with open(tmp_path / "table3.csv", newline="") as file:
         lines = list(csv.DictReader(file))
     assert (lines[0]["best_min"], lines[3]["best_min"], lines[3]["last_median"]) == (
@@ -270,14 +273,16 @@ def test_writing_twice_gives_the_same_bytes(tmp_path):
 SAYS = [
     "as the paper’s text describes them, with 3 seeds",
     # within: fedavg 51 of 49..60, accfeddcd 15, feddcd 4 of 4..6, MLP >100; not 45, not 28
-    "The paper’s number of rounds lies within the range of these seeds in 4 of 6 rows.",
-    "MNIST, softmax: the fewest rounds are needed by AccFedDCD (1 of 2 setups) and FedDCD (1), "
-    "the fewest uploads by FedDCD (2 of 2 setups).",
+    "The paper’s number of rounds is within the range of these seeds in 4 of 6 rows.",
+    (
+        "MNIST, softmax: the fewest rounds: AccFedDCD (1 of 2 setups) and FedDCD (1); the "
+        "fewest uploads: FedDCD (2 of 2 setups)."
+    ),
     "MNIST, MLP: no method reached a gap of Table 2.",
     "two classes per client: AccFedDCD had the best test accuracy, 89.11 %.",
     "Where paper, authors’ code and correct behaviour differ",
-    "authors’ rows of SCAFFOLD are really FedAvg",
-    "the paper’s and the authors’ numbers are for RCV1, and their curves are not drawn",
+    "authors’ rows of SCAFFOLD show FedAvg",
+    "The numbers of the paper and of the authors are for RCV1, so the figures of",
     "A <note> & more.",
 ]
 
@@ -297,5 +302,5 @@ def test_page_without_authors_other_data_or_any_row(tmp_path):
 
 
 def test_a_figure_needs_a_panel():
-    with pytest.raises(ValueError, match="at least one panel"):
+    with pytest.raises(ValueError, match="no panel to draw"):
         paper.paper_figure([])

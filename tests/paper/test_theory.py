@@ -232,8 +232,8 @@ class TestTable:
 
 
 WRONG = {
-    "--tau 1": "need 2 <= tau <= N, got tau=1, N=100",
-    "--tau 101": "need 2 <= tau <= N, got tau=101, N=100",
+    "--tau 1": "must be from 2 to N; got tau=1, N=100",
+    "--tau 101": "must be from 2 to N; got tau=101, N=100",
     "--alpha 0": "need 0 < alpha <= beta, got alpha=0.0, beta=2.5",
     "--alpha 3": "need 0 < alpha <= beta, got alpha=3.0, beta=2.5",
     "--beta nan": "need 0 < alpha <= beta, got alpha=0.01, beta=nan",

@@ -85,7 +85,7 @@ def test_a_cell_is_named_by_what_determines_its_numbers():
         ((2.0,), (64,), 1, "at most 1, got 2"),
         ((0.0,), (64,), 1, "above 0"),
         ((float("nan"),), (64,), 1, "got nan"),
-        ((0.3,), (7,), 1, "need bits of 8, 16, 32, 64, got 7"),
+        ((0.3,), (7,), 1, "the number of bits must be one of 8, 16, 32, 64, got 7"),
         ((0.3,), (64,), 0, "at least one seed, got 0"),
     ],
 )
@@ -235,8 +235,8 @@ def test_the_page_says_who_sent_the_fewest_bytes(tmp_path):
     text = page.read_text()
     assert "Point-SAGA sends the fewest bytes at 100% of 2 places" in text
     assert text.count("sends the fewest bytes") == 1
-    assert "means that half of the runs" in text
-    assert "judged on the problems called scored" in text
+    assert "At least half of the runs did not reach the gap" in text
+    assert "On the problems with &quot;scored&quot; we test these rules" in text
     assert "&lt;b&gt;left out" in text
     with (tmp_path / "race.csv").open() as file:
         rows = list(csv.DictReader(file))

@@ -214,7 +214,7 @@ SAYS = {
                "uploads, 2 MB."),
     "another for less": ([LARGE[1], HAND[1]], "To come within 1e-3, FedAvg sent the fewest: 2 "
                          "bytes in 20 uploads and 2 rounds."),
-    "not reached": ([HAND[1], HAND[1]._replace(label="b")], "No run came provably within 1e-3"),
+    "not reached": ([HAND[1], HAND[1]._replace(label="b")], "For no run it is proven that"),
     "not convex": (CASES["not convex"], "No certificate: the model is not convex."),
     "two problems": ([HAND[0], entry("other", [0.2, 0.1], 0.0)], "must not be compared"),
 }  # fmt: skip

@@ -40,5 +40,5 @@ def test_a_run_says_which_method_it_took_and_why(l2, name, why, tmp_path):
 
 
 def test_sites_agree_on_a_method_by_name():
-    with pytest.raises(SpecError, match="give the name of a method"):
+    with pytest.raises(SpecError, match="needs the name of a method"):
         Config("test", Spec(algorithm="auto"))

@@ -136,7 +136,7 @@ def test_compare_goes_on_where_it_was_stopped(monkeypatch, capsys):
     with monkeypatch.context() as patch:
         pressing(patch, "fedavg", 4)
         command(f"{race} --out race", code=130)
-    assert "stopped after round 4; go on with: feddcd compare --resume race" in (
+    assert "stopped after round 4; to continue: feddcd compare --resume race" in (
         capsys.readouterr().out
     )
     first = Path("race/mbsgd/history.csv").read_bytes()
@@ -167,7 +167,7 @@ def test_a_comparison_is_not_overwritten(capsys):
     command(race)
     command(race, code=2)
     assert (
-        "race already contains a comparison; continue it with --resume race"
+        "race already contains a comparison. Continue it with --resume race"
         in capsys.readouterr().err
     )
     Path("race/compare.toml").write_text("algorithms = [")
@@ -295,9 +295,15 @@ DAMAGE = {
     "missing": (lambda run: (run / "checkpoint.npz").unlink(), r"checkpoint.npz is missing"),
     "empty": (lambda run: (run / "checkpoint.npz").write_bytes(b""), r"checkpoint.npz is damaged"),
     "text": (lambda run: (run / "checkpoint.npz").write_text("hello"), r"npz is damaged"),
-    "missing array": (drop, r"holds another state; unmatched arrays: server.w"),
-    "wrong shape": (reshape, r"server.w is float64\(5, 3\), expected float64\(13, 3\)"),
-    "wrong type": (narrow, r"server.w is float32\(13, 3\), expected float64\(13, 3\)"),
+    "missing array": (drop, "this file contains another state; the arrays server.w do not match"),
+    "wrong shape": (
+        reshape,
+        r"server\.w has the type and shape float64\(5, 3\), but float64\(13, 3\) was expected",
+    ),
+    "wrong type": (
+        narrow,
+        r"server\.w has the type and shape float32\(13, 3\), but float64\(13, 3\) was expected",
+    ),
     "changed values": (change, r"damaged: its checksum does not match its contents"),
     "pickled": (pickle, r"checkpoint.npz is damaged: Object arrays cannot be loaded"),
     "future format": (
@@ -314,11 +320,11 @@ DAMAGE = {
     ),
     "another seed": (
         replace("config.toml", "seed = 0", "seed = 1"),
-        r"checkpoint.npz belongs to other settings than .*config.toml",
+        r"checkpoint.npz was written with other settings than .*config.toml",
     ),
     "another algorithm": (
         replace("config.toml", '"scaffold"', '"fedavg"'),
-        r"checkpoint.npz belongs to other settings than .*config.toml",
+        r"checkpoint.npz was written with other settings than .*config.toml",
     ),
     "unknown setting": (
         replace("config.toml", "seed", "sead"),
@@ -329,17 +335,20 @@ DAMAGE = {
         r"is not a run folder: .*config.toml: no such file",
     ),
     "no history": (lambda run: (run / "history.csv").unlink(), r"cannot read .*history.csv"),
-    "short history": (shorten, r"history.csv ends at round 2, the checkpoint is at round 4"),
-    "cut line": (line("2,2,4,5"), r"history.csv:3: column 'bytes_down' is not a number: \['2'"),
+    "short history": (shorten, r"history.csv ends at round 2, but the checkpoint is at round 4"),
+    "cut line": (
+        line("2,2,4,5"),
+        r"history\.csv:3: the column 'bytes_down' is not a number: \['2'",
+    ),
     "word in a line": (
         line("2,2,4,1,1,much,,,0.5,0.0,1,1.0"),
-        r"history.csv:3: column 'objective' is not a number",
+        r"history.csv:3: the column 'objective' is not a number",
     ),
     "no count": (
         line("2,2,,1,1,1.0,,,0.5,0.0,1,1.0"),
-        r"history.csv:3: column 'uploads' is not a number",
+        r"history.csv:3: the column 'uploads' is not a number",
     ),
-    "empty line": (line(""), r"history.csv:3: column 'round' is not a number: \[\]"),
+    "empty line": (line(""), r"history\.csv:3: the column 'round' is not a number: \[\]"),
     "other columns": (
         replace("history.csv", "objective", "loss"),
         r"history.csv: the first line should be round,iteration,",

@@ -205,7 +205,7 @@ class TestFamily:
         )  # fmt: skip
         assert 0 <= result.certificate.gap <= 1e-9
         assert result.classes.tolist() == ["no", "yes"]
-        assert result.summary["accuracy_is"] == "score that SmoothHinge gives"
+        assert result.summary["accuracy_is"] == "score of SmoothHinge"
         right = (X @ result.model[:, 0] > 0) == (y > 0)
         shares = np.mean([right[part].mean() for part in PARTS])
         np.testing.assert_allclose(result.summary["accuracy"], shares, rtol=1e-12)
@@ -230,11 +230,13 @@ class TestFamily:
         class Worded(SmoothHinge):
             targets: ClassVar = "words"
 
-        with pytest.raises(SpecError, match=r"Wide.value\(z, y\) should give one number a row"):
+        with pytest.raises(
+            SpecError, match=r"Wide.value\(z, y\) must return one number for each row"
+        ):
             feddcd.run(signs(), model=Wide(), parts=PARTS)
         with pytest.raises(SpecError, match=r"targets is one of .*, not 'words'"):
             feddcd.run(signs(), model=Worded(), parts=PARTS)
-        with pytest.raises(SpecError, match="is the class SmoothHinge itself; give an"):
+        with pytest.raises(SpecError, match="is the class SmoothHinge, but it must be an object"):
             feddcd.run(signs(), model=SmoothHinge, parts=PARTS)
 
 
@@ -315,11 +317,11 @@ class TestProblem:
         assert first.history.rounds == 5
         assert_same_rounds(rest, whole)
         assert np.array_equal(rest.model, whole.model)
-        with pytest.raises(FolderError, match=r"its problem in Python.*problem=\.\.\.\)"):
+        with pytest.raises(FolderError, match=r"objects from Python .problem.*problem=\.\.\.\)"):
             feddcd.resume(tmp_path / "a", rounds=9)
-        with pytest.raises(FolderError, match="belongs to other data"):
+        with pytest.raises(FolderError, match="was written with other data"):
             feddcd.resume(tmp_path / "a", problem=other, w=np.ones(D), rounds=9)
-        with pytest.raises(FolderError, match="belongs to other settings"):
+        with pytest.raises(FolderError, match="was written with other settings"):
             feddcd.run(**{**options, "tau": 3}, rounds=9, out=tmp_path / "a", resume=True)
 
     @pytest.mark.parametrize(
@@ -352,20 +354,26 @@ class TestProblem:
         assert not jax.config.jax_enable_x64
 
     BAD: ClassVar = {
-        "no start": (lambda f: {}, "Squares does not give the shape of its w.* w="),
-        "penalty": (lambda f: {"w": 0, "l2": 0.1}, "Squares has its own .*: leave out l2"),
+        "no start": (lambda f: {}, "Squares does not say which shape w has.* w="),
+        "penalty": (lambda f: {"w": 0, "l2": 0.1}, "Squares already has its .*: leave out l2"),
         "data": (lambda f: {"data": numbers()}, "leave out data"),
-        "one client": (lambda f: {"problem": tree.take(f, 0)}, r"leading axis of N clients"),
-        "no problem": (lambda f: {"problem": numbers()}, "is an AbstractProblem, not tuple"),
+        "one client": (lambda f: {"problem": tree.take(f, 0)}, r"must contain all N clients"),
+        "no problem": (lambda f: {"problem": numbers()}, "must be an AbstractProblem, not tuple"),
         "names": (lambda f: {"names": "ab"}, "2 names for 3 clients"),
-        "saga": (lambda f: {"w": np.zeros(D), "settings": {"solver": "saga"}}, "not Squares: use"),
+        "saga": (
+            lambda f: {"w": np.zeros(D), "settings": {"solver": "saga"}},
+            "not with Squares: use",
+        ),
         "no bound": (
             lambda f: {
                 "problem": eqx.tree_at(lambda f: f.loss_beta, f, np.full(3, np.inf)),
                 "w": np.zeros(D),
                 "algorithm": "fedavg",
             },
-            "Squares has no bound on its curvature here: give lr",
+            (
+                "feddcd cannot compute a step size here, because the curvature of Squares has "
+                "no known bound: give lr"
+            ),
         ),
         "no bound for a step": (
             lambda f: {
@@ -373,7 +381,10 @@ class TestProblem:
                 "w": np.zeros(D),
                 "algorithm": MinibatchSGD(),
             },
-            "Squares has no bound on its curvature here: give lr",
+            (
+                "feddcd cannot compute a step size here, because the curvature of Squares has "
+                "no known bound: give lr"
+            ),
         ),
         "not strongly convex": (
             lambda f: {
@@ -381,7 +392,7 @@ class TestProblem:
                 "w": np.zeros(D),
                 "algorithm": FedDCD(),
             },
-            "FedDCD weighs client 0 with 0",
+            "FedDCD gives client 0 the weight 0",
         ),
     }  # fmt: skip
 
@@ -423,7 +434,7 @@ class TestTables:
             assert_same_rounds(result, whole)
             assert result.classes.tolist() == ["ill", "well"]
         assert feddcd.resume(tmp_path / "a", each, rounds=6).history.rounds == 6
-        with pytest.raises(FolderError, match=r"its data in Python.*data=\.\.\."):
+        with pytest.raises(FolderError, match=r"objects from Python .data.*data=\.\.\."):
             feddcd.resume(tmp_path / "a", rounds=8)
 
     def test_words_are_classes(self):
@@ -433,18 +444,23 @@ class TestTables:
         result = feddcd.run((X, words.tolist()), **options)
         assert_same_rounds(result, feddcd.run((X, 1 - y), **options))
         assert result.classes.tolist() == ["a", "b"]
-        with pytest.raises(DataError, match=r"ridge needs numbers as labels, row 0 has '[ab]'"):
+        with pytest.raises(
+            DataError, match=r"the model ridge needs numbers as labels, but row 0 has '[ab]'"
+        ):
             feddcd.run((X, words), **options | {"model": "ridge"})
 
     BAD: ClassVar = {
         "one client": (lambda X, y: [(X, y)], "at least 2 clients, got 1"),
-        "features": (lambda X, y: [(X, y), (X[:, 1:], y)], r"of shape \(4,\), client 1 of \(3,\)"),
+        "features": (lambda X, y: [(X, y), (X[:, 1:], y)], (
+            r"client 0 has examples of shape \(4,\), but client 1 has examples of shape "
+            r"\(3,\)"
+        )),
         "nan": (lambda X, y: {"a": (X, y), "b": (X * np.nan, y)}, "client b: X has nan at row 0"),
         "lengths": (lambda X, y: [(X, y), (X, y[1:])], r"client 1: y must have shape \(29,\)"),
         "labels": (lambda X, y: [(X, y), (X, ["a"] * 29)], "client 1 has words"),
         "mixed": (lambda X, y: [(X, y), pd.DataFrame(X)], "all data frames, or all pairs"),
-        "no pair": (lambda X, y: {"a": (X, y), "b": X}, r"client b gives a pair \(X, y\)"),
-        "no label": (lambda X, y: [pd.DataFrame(X)] * 2, "client 0: name the column to predict"),
+        "no pair": (lambda X, y: {"a": (X, y), "b": X}, r"client b must be a pair \(X, y\)"),
+        "no label": (lambda X, y: [pd.DataFrame(X)] * 2, r"client 0: say .* to predict"),
         "mixed words": (lambda X, y: (X, ["a", *y[1:]]), "arrays: y must be numbers"),
     }  # fmt: skip
 
@@ -573,10 +589,12 @@ class TestNetwork:
     GIVEN: ClassVar = {"parts": UNEQUAL["parts"], "loss": entropy, "score": right}
 
     def test_goes_on_only_with_what_was_given(self, unequal_run):
-        with pytest.raises(FolderError, match=r"its data and model and .*in Python.*model=..."):
+        with pytest.raises(
+            FolderError, match=r"objects from Python .data and model and .*model=..."
+        ):
             feddcd.resume(unequal_run[1])
         other = Convolution(jax.random.key(1))
-        with pytest.raises(FolderError, match="belongs to other data"):
+        with pytest.raises(FolderError, match="was written with other data"):
             feddcd.resume(unequal_run[1], images(), model=other, **self.GIVEN)
 
     def test_any_pytree_and_rows_that_are_reshaped(self):
@@ -596,19 +614,30 @@ class TestNetwork:
     def test_refused(self):
         start = Convolution(jax.random.key(0))
         run = lambda **options: feddcd.run(images(), **{**NETWORK, "model": start, **options})
-        with pytest.raises(SpecError, match=r"Convolution.* needs the loss of one example"):
+        with pytest.raises(SpecError, match=r"Convolution.* needs a loss: .* of one example"):
             run(loss=0.1)
-        with pytest.raises(SpecError, match=r"functions of \(model, x, y\).*; softmax has its own"):
+        with pytest.raises(SpecError, match=r"softmax has its own. .*functions of \(model, x, y\)"):
             run(model="softmax")
         with pytest.raises(SpecError, match=r"one number for one example, not .* shape \(10,\)"):
             run(loss=lambda model, x, y: model(x))
-        with pytest.raises(SpecError, match="saga works with linear models, not Network"):
+        with pytest.raises(SpecError, match="saga works only with linear models, not with Network"):
             run(settings={"solver": "saga"})
-        with pytest.raises(SpecError, match="Network has no bound on its curvature here: give lr"):
+        with pytest.raises(
+            SpecError,
+            match=(
+                "feddcd cannot compute a step size here, because the curvature of Network has no "
+                "known bound: give lr"
+            ),
+        ):
             run(algorithm="fedavg")
-        with pytest.raises(DataError, match=r"a row has 64 numbers, an .* \(3, 3\) has 9"):
+        with pytest.raises(
+            DataError, match=r"a row has 64 numbers, but an example of shape \(3, 3\) has 9"
+        ):
             feddcd.run("digits", model=Architecture(start, entropy, shape=(3, 3)), clients=4)
-        with pytest.raises(SpecError, match="list has no floating-point array to train"):
+        with pytest.raises(
+            SpecError,
+            match="list has no array of floating-point numbers, so there is nothing to train",
+        ):
             run(model=[1, "a"])
 
 
@@ -624,13 +653,18 @@ class TestAlgorithm:
         assert "FedDCD on arrays" in (tmp_path / "a" / "report.html").read_text()
         again = {"data": (X, y), "parts": PARTS, "rounds": 6}
         assert_same_rounds(feddcd.resume(tmp_path / "a", algorithm=quick, **again), whole)
-        with pytest.raises(FolderError, match=r"its algorithm in Python.*algorithm=\.\.\.\)"):
+        with pytest.raises(
+            FolderError, match=r"objects from Python .algorithm.*algorithm=\.\.\.\)"
+        ):
             feddcd.resume(tmp_path / "a", **again)
 
     def test_settings_beside_an_object_are_refused(self):
-        with pytest.raises(SpecError, match="FedProx is an object and has its own: leave out lr"):
+        with pytest.raises(SpecError, match=r"FedProx is an algorithm object .*, so leave out lr"):
             feddcd.run(signs(), algorithm=FedAvg(), settings={"lr": 0.1}, parts=PARTS)
-        with pytest.raises(SpecError, match="algorithm is a name or an algorithm object, not 3"):
+        with pytest.raises(
+            SpecError,
+            match="algorithm must be the name of an algorithm or an algorithm object, not 3",
+        ):
             feddcd.run(signs(), algorithm=3, parts=PARTS)  # pyright: ignore
 
     @pytest.mark.chaos
@@ -657,7 +691,7 @@ class TestAlgorithm:
             resume=True, **{**options, "rounds": 4},
         )  # fmt: skip
         assert [r.history.rounds for r in longer.results.values()] == [4, 4, 4]
-        with pytest.raises(SpecError, match="name each algorithm once"):
+        with pytest.raises(SpecError, match="each only once"):
             feddcd.compare(signs(), algorithms=[quick, slow], **options)
         with pytest.raises(SpecError, match="can name a folder, not 'a/b'"):
             feddcd.compare(signs(), algorithms={"a/b": quick}, **options)
@@ -667,7 +701,7 @@ def test_a_start_of_ones_choice():
     far = feddcd.run(signs(), parts=PARTS, **USUAL)
     near = feddcd.run(signs(), parts=PARTS, w=far.model, **USUAL)
     assert near.history["objective"][0] < far.history["objective"][0]
-    with pytest.raises(SpecError, match=r"w should look like \(4, 1\)"):
+    with pytest.raises(SpecError, match=r"w must have the same shapes as the model: \(4, 1\)"):
         feddcd.run(signs(), parts=PARTS, w=np.zeros(4), **USUAL)
 
 

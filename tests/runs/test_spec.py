@@ -105,13 +105,13 @@ def test_nan_is_read_as_a_number():
 
 @pytest.mark.parametrize("text", ["", "lr", "=1", "lr=", " = 1", "lr= "])
 def test_malformed_settings(text):
-    with pytest.raises(SpecError, match=re.escape(f"look like key=value, not {text!r}")):
+    with pytest.raises(SpecError, match=re.escape(f"have the form key=value, not {text!r}")):
         parse_setting(text)
 
 
 @pytest.mark.parametrize("value", ["[1]", "{a=1}", "1979-05-27"])
 def test_settings_are_single_values(value):
-    with pytest.raises(SpecError, match=re.escape(f"one number or word, got {value!r}")):
+    with pytest.raises(SpecError, match=re.escape(f"one number or one word, got {value!r}")):
         parse_setting(f"lr={value}")
 
 

@@ -175,15 +175,33 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("build", "message"),
         [
-            (lambda: UniformSubset(8, 1), r"need 2 <= tau <= N, got tau=1, N=8"),
-            (lambda: UniformSubset(8, 0), r"need 2 <= tau <= N, got tau=0, N=8"),
-            (lambda: UniformSubset(8, 9), r"need 2 <= tau <= N, got tau=9, N=8"),
-            (lambda: ImportanceSubset(np.ones(4), 1), r"need 2 <= tau <= N, got tau=1, N=4"),
-            (lambda: ImportanceSubset(np.ones(4), 5), r"need 2 <= tau <= N, got tau=5, N=4"),
+            (
+                lambda: UniformSubset(8, 1),
+                "must be from 2 to .*; got tau=1, N=8",
+            ),
+            (
+                lambda: UniformSubset(8, 0),
+                "must be from 2 to .*; got tau=0, N=8",
+            ),
+            (
+                lambda: UniformSubset(8, 9),
+                "must be from 2 to .*; got tau=9, N=8",
+            ),
+            (
+                lambda: ImportanceSubset(np.ones(4), 1),
+                "must be from 2 to .*; got tau=1, N=4",
+            ),
+            (
+                lambda: ImportanceSubset(np.ones(4), 5),
+                "must be from 2 to .*; got tau=5, N=4",
+            ),
             (lambda: ImportanceSubset(np.array([1.0, 0.0, 2.0]), 2), r"positive.*\[1\. 0\. 2\.\]"),
             (lambda: ImportanceSubset(np.array([1.0, -1.0]), 2), r"positive.*\[ 1\. -1\.\]"),
             (lambda: ImportanceSubset(np.array([1.0, np.nan]), 2), r"finite, got \[ 1\. nan\]"),
-            (lambda: Available(1, 0.5), r"need 2 <= tau <= N, got tau=2, N=1"),
+            (
+                lambda: Available(1, 0.5),
+                "must be from 2 to .*; got tau=2, N=1",
+            ),
             (lambda: Available(8, 0.0), r"need 0 < p <= 1, got p=0\.0"),
             (lambda: Available(8, 1.1), r"need 0 < p <= 1, got p=1\.1"),
             (lambda: Lossy(Everyone(4), 1.0), r"need 0 <= loss < 1, got loss=1\.0"),
@@ -195,5 +213,8 @@ class TestRefusals:
             build()
 
     def test_everyone_needs_two(self):
-        with pytest.raises(ValueError, match="need 2 <= tau <= N, got tau=1, N=1"):
+        with pytest.raises(
+            ValueError,
+            match=r"must be from 2 to .*; got tau=1, N=1",
+        ):
             Everyone(1)

@@ -386,16 +386,18 @@ def test_gram_matrices_are_made_only_where_they_fit(monkeypatch):
     monkeypatch.setattr(newton, "free_memory", lambda: 100)
     monkeypatch.setattr(_memory, "free_memory", lambda: 100)
     assert NewtonCG().prepare(f).gram is None
-    with pytest.raises(ValueError, match=r"Gram matrices of 2 clients of up to 14 rows need"):
+    with pytest.raises(
+        ValueError, match=r"Gram matrices of 2 clients with up to 14 rows each need"
+    ):
         NewtonCG(space="samples").prepare(f)
 
 
 def test_what_is_refused():
-    with pytest.raises(ValueError, match="give l2 a value above 0"):
+    with pytest.raises(ValueError, match="needs l2 > 0"):
         NewtonCG(space="samples").prepare(clients("ridge", mu=0.0))
     with pytest.raises(ValueError, match="0 < delta < 1"):
         InexactOracle(1.0)
-    with pytest.raises(ValueError, match="batch_size >= 1"):
+    with pytest.raises(ValueError, match="batch_size must be >= 1"):
         SGD(batch_size=0)
     for solver in (SGD(), GradientDescent(), SVRG()):
         with pytest.raises(ValueError, match="give lr"):

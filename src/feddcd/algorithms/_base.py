@@ -270,7 +270,10 @@ class Method:
 
     def __post_init__(self):
         if not re.fullmatch(r"[a-z][a-z0-9]*", self.name):
-            raise SpecError(f"a method's name is small letters and digits, not {self.name!r}")
+            raise SpecError(
+                "the name of a method must have only small letters and digits, and begin with a "
+                f"letter; got {self.name!r}"
+            )
         if getattr(self.algorithm, "sends", None) not in get_args(Sends):
             raise SpecError(f"{self.algorithm.__name__} should say what it sends: {_SENDS}")
         if missing := sorted(getattr(self.algorithm, "__abstractmethods__", ())):
@@ -280,7 +283,10 @@ class Method:
                 raise SpecError(f"{self.name} names the unknown solver {name!r}")
         taken = {"solver"}.union(*(row.settings for row in SOLVERS.values()))
         if self.solver is not None and (both := sorted(taken & set(self.settings))):
-            raise SpecError(f"{self.name}: {', '.join(both)} is a setting of local solvers")
+            raise SpecError(
+                f"the method {self.name} cannot have the setting {', '.join(both)}, because "
+                "local solvers have a setting with this name"
+            )
 
     @property
     def sends(self) -> Sends:

@@ -102,14 +102,16 @@ def _installed() -> tuple[dict[str, Method], dict[str, str]]:
 def _load(point: EntryPoint, known: dict[str, Method]) -> Method:
     if point.name in ALGORITHMS:
         raise SpecError(
-            f"{point.name} is a method of feddcd itself, and a package cannot replace it"
+            f"{point.name} is a method of feddcd itself, and another package cannot replace it"
         )
     if point.name in known:
         raise SpecError(f"another package has a method called {point.name}")
     value = point.load()
     row = value if isinstance(value, Method) else value()
     if not isinstance(row, Method):
-        raise SpecError(f"{point.value} is a {type(row).__name__}, not a feddcd.algorithms.Method")
+        raise SpecError(
+            f"{point.value} must be a feddcd.algorithms.Method, not a {type(row).__name__}"
+        )
     if row.name != point.name:
         raise SpecError(
             f"the entry point has the name {point.name}, but the method has the name {row.name}"

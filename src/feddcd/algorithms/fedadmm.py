@@ -122,7 +122,7 @@ def _dual(down: AdmmDown) -> Scalar:
 FEDADMM = Method(
     name="fedadmm",
     title="FedADMM",
-    about="consensus ADMM with a part of the clients",
+    about="consensus ADMM in which only some clients take part in each round",
     reveals="as pointsaga",
     algorithm=FedADMM,
     make=lambda given: FedADMM(given.solver, **given.settings),

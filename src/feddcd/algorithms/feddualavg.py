@@ -96,8 +96,8 @@ class FedDualAvg(AbstractStateless[AveragingServer, AveragingDown]):
 FEDDUALAVG = Method(
     name="feddualavg",
     title="FedDualAvg",
-    about="federated dual averaging (biased when clients differ)",
-    reveals="the common one after steps on this site's rows",
+    about="federated dual averaging (its result is biased if clients differ)",
+    reveals="the common model after steps on this site's rows",
     algorithm=FedDualAvg,
     make=lambda given: FedDualAvg(**given.settings),
     exact=False,

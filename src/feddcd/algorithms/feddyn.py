@@ -42,7 +42,7 @@ def _make(given: Given) -> FedDyn:
 FEDDYN = Method(
     name="feddyn",
     title="FedDyn",
-    about="local losses corrected by their past gradients; Point-SAGA with another step",
+    about="clients correct their losses by earlier gradients; like Point-SAGA, with another step",
     reveals="as pointsaga",
     algorithm=FedDyn,
     make=_make,

@@ -120,7 +120,7 @@ def _two_loops(pairs: Pairs, g: Array) -> Array:
 FEDLBFGS = Method(
     name="fedlbfgs",
     title="L-BFGS",
-    about="L-BFGS at the server, from sums of gradients; needs all clients in every round",
+    about="L-BFGS at the server with sums of gradients; needs all clients in every round",
     reveals="this site's gradient and values at points that the server chose",
     algorithm=FedLBFGS,
     make=lambda given: FedLBFGS(**given.settings),

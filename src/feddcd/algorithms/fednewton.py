@@ -164,8 +164,11 @@ def _pseudo_solve(H: Float[Array, "p p"], r: Flat) -> Flat:
 FEDNEWTON = Method(
     name="fednewton",
     title="FedNewton",
-    about="Newton's method with the last curvature of each client; IRLS if all clients are present",
-    reveals="changes of this site's Hessian and gradient, round by round",
+    about=(
+        "Newton's method with the last known curvature of each client; the same as IRLS if all "
+        "clients take part"
+    ),
+    reveals="in each round, how much this site's Hessian and gradient changed",
     algorithm=FedNewton,
     make=lambda given: FedNewton(given.w),
     exact=True,

@@ -55,9 +55,11 @@ class FedNLPP(AbstractAlgorithm[LearnServer, Learned, Float[Array, " p"], None])
     def __check_init__(self):
         size = sum(x.size for x in jax.tree.leaves(self.like))
         if self.rank > size:
-            raise SpecError(f"need rank <= {size}, the number of parameters, got rank={self.rank}")
+            raise SpecError(
+                f"rank must be at most {size}, the number of parameters; got rank={self.rank}"
+            )
         if self.top is not None and self.top > size * (size + 1) // 2:
-            raise SpecError(f"need top <= {size * (size + 1) // 2}, got top={self.top}")
+            raise SpecError(f"top must be at most {size * (size + 1) // 2}, got top={self.top}")
 
     def init_server(self, w: Params) -> LearnServer:
         flat = ravel_pytree(w)[0]
@@ -148,8 +150,8 @@ def _solved(means: Learned, t: Int[Array, ""]) -> LearnServer:
 FEDNLPP = Method(
     name="fednlpp",
     title="FedNL-PP",
-    about="Newton's method with Hessians learned in parts of rank 1, with any number of clients",
-    reveals="changes of this site's Hessian, in parts, and of its gradient",
+    about="Newton's method that learns the Hessians in small parts, with any number of clients",
+    reveals="changes of this site's Hessian in small parts, and changes of its gradient",
     algorithm=FedNLPP,
     make=lambda given: FedNLPP(given.w, **given.settings),
     exact=True,

@@ -49,7 +49,7 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
 
     def __check_init__(self):
         if self.bits not in BITS:
-            raise SpecError(f"need bits of 8, 16, 32 or 64, got bits={self.bits}")
+            raise SpecError(f"bits must be 8, 16, 32 or 64, got bits={self.bits}")
 
     @property
     def size(self) -> int:
@@ -280,8 +280,10 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
 FEDQN = Method(
     name="fedqn",
     title="FedQN",
-    about="the last gradient of each client and one learned matrix: needs few bytes",
-    reveals="changes of its gradient, once its Hessian and what fits its rows best",
+    about=(
+        "the server keeps the last gradient of each client and learns one matrix: needs few bytes"
+    ),
+    reveals="changes of its gradient, once its Hessian and the model that fits its rows",
     algorithm=FedQN,
     make=lambda given: FedQN(
         given.w, given.l2, enough=metrics.enough_of(given.N), **given.settings

@@ -129,7 +129,7 @@ class FiveGCS(AbstractAlgorithm[GcsServer, GcsClient, GcsDown, None]):
 FIVEGCS = Method(
     name="fivegcs",
     title="5GCS",
-    about="5GCS: accelerated local solves, with any number of clients",
+    about="5GCS: local problems with acceleration, with any number of clients",
     reveals="as pointsaga",
     algorithm=FiveGCS,
     make=lambda given: FiveGCS(given.tau, given.N, given.solver, **given.settings),

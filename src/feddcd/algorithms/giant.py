@@ -97,7 +97,7 @@ class Giant(AbstractStateless[GiantServer, GiantDown]):
 GIANT = Method(
     name="giant",
     title="GIANT",
-    about="averages local Newton directions; needs all clients in every round",
+    about="the mean of local Newton directions; needs all clients in every round",
     reveals="a gradient, and this site's Newton direction",
     algorithm=Giant,
     make=lambda given: Giant(**given.settings),

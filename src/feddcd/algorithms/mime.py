@@ -78,7 +78,9 @@ class Mime(AbstractStateless[MimeServer, MimeServer]):
 def _make(given: Given) -> Mime:
     if not isinstance(given.solver, AbstractFixedRateSolver):
         name = type(given.solver).__name__
-        raise SpecError(f"mime takes steps of one length: sgd or gd, not {name}")
+        raise SpecError(
+            f"mime needs a solver with steps of a fixed size: use sgd or gd, not {name}"
+        )
     return Mime(given.solver, **given.settings)
 
 
@@ -92,9 +94,8 @@ def _below_one(name: str, value: object) -> float:
 MIME = Method(
     name="mime",
     title="Mime",
-    about="local steps that imitate the server's momentum (the gap reaches zero only with "
-    "all clients)",
-    reveals="a gradient, and the common one after steps on this site's rows",
+    about="local steps with the server's momentum (the gap reaches zero only with all clients)",
+    reveals="a gradient, and the common model after steps on this site's rows",
     algorithm=Mime,
     make=_make,
     exact=False,

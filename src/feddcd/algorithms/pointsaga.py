@@ -193,8 +193,8 @@ def _bend(old: SagaClient, new: SagaClient) -> Bend:
 POINTSAGA = Method(
     name="pointsaga",
     title="Point-SAGA",
-    about="proximal FedDCD: the fewest uploads of the dual methods",
-    reveals="what fits this site's rows near a known point",
+    about="proximal FedDCD: the dual method that needs the fewest uploads",
+    reveals="a model that fits this site's rows and is near a known point",
     algorithm=PointSAGA,
     make=lambda given: PointSAGA(given.tau, given.N, given.solver, **given.settings),
     exact=True,

@@ -45,7 +45,7 @@ class Scaffold(AbstractAlgorithm[ScaffoldServer, ScaffoldClient, ScaffoldServer,
 
     def __check_init__(self):
         if self.option not in (1, 2):
-            raise SpecError(f"option is 1 or 2, not {self.option!r}")
+            raise SpecError(f"option must be 1 or 2, not {self.option!r}")
 
     def init_server(self, w: Params) -> ScaffoldServer:
         return ScaffoldServer(w, tree.zeros(w))
@@ -113,15 +113,17 @@ class Scaffold(AbstractAlgorithm[ScaffoldServer, ScaffoldClient, ScaffoldServer,
 def _make(given: Given) -> Scaffold:
     if not isinstance(given.solver, AbstractFixedRateSolver):
         name = type(given.solver).__name__
-        raise SpecError(f"scaffold takes steps of one length: sgd or gd, not {name}")
+        raise SpecError(
+            f"scaffold needs a solver with steps of a fixed size: use sgd or gd, not {name}"
+        )
     return Scaffold(given.solver, **given.settings)
 
 
 SCAFFOLD = Method(
     name="scaffold",
     title="SCAFFOLD",
-    about="local SGD corrected by control variates",
-    reveals="as fedavg, and a gradient",
+    about="local SGD that control variates correct",
+    reveals="the same as fedavg sends, and a gradient",
     algorithm=Scaffold,
     make=_make,
     exact=True,

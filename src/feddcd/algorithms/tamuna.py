@@ -35,7 +35,10 @@ class Tamuna(AbstractSkipping):
 
     def __check_init__(self):
         if not 2 <= self._s <= self.tau:
-            raise SpecError(f"need 2 <= s <= tau, got s={self._s}, tau={self.tau}")
+            raise SpecError(
+                "s must be at least 2 and at most tau (the clients in a round), got "
+                f"s={self._s}, tau={self.tau}"
+            )
 
     @property
     def _s(self) -> int:
@@ -59,7 +62,7 @@ class Tamuna(AbstractSkipping):
 TAMUNA = Method(
     name="tamuna",
     title="TAMUNA",
-    about="Scaffnew with a part of the clients and of the coordinates",
+    about="Scaffnew in which only some clients take part and send only some coordinates",
     reveals="as scaffnew",
     algorithm=Tamuna,
     make=lambda given: Tamuna(tau=given.tau, N=given.N, **given.settings),

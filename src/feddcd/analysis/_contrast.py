@@ -71,7 +71,9 @@ def _row(result: "TableResult", contrast: Contrast, level: float) -> dict[str, f
 
 def _weights(wanted: Any, labels: Sequence[str]) -> Contrast:
     if not isinstance(wanted, Mapping):
-        raise SpecError(f"a contrast is a text or weights by name, got {wanted!r}")
+        raise SpecError(
+            f"a contrast must be a text, or weights with the names of coefficients; got {wanted!r}"
+        )
     for name, weight in wanted.items():
         if name not in labels:
             raise _unknown(str(name), labels)
@@ -83,7 +85,7 @@ def _weights(wanted: Any, labels: Sequence[str]) -> Contrast:
 def _checked(contrast: Contrast, text: str) -> Contrast:
     weights = {name: weight for name, weight in contrast.weights.items() if weight != 0}
     if not weights:
-        raise SpecError(f"the contrast {text!r} has no coefficient")
+        raise SpecError(f"the contrast {text!r} names no coefficient")
     if not np.all(np.isfinite([*weights.values(), contrast.against])):
         raise SpecError(f"the numbers of the contrast {text!r} must be finite")
     return Contrast(weights, contrast.against)
@@ -159,8 +161,9 @@ def _odd(text: str, at: int, labels: Sequence[str]) -> SpecError:
     rest = (text[at:].split() or [""])[0]
     place = repr(rest) if rest else "its end"
     return SpecError(
-        f"the contrast {text!r} cannot be read at {place}; {meant(rest, labels)}it looks like "
-        f"'2 * a - b = 0', of rows of the table: {listed(labels, 12)}"
+        f"the contrast {text!r} cannot be read at {place}; {meant(rest, labels)}write it "
+        "for example as '2 * a - b = 0', with the rows of the table: "
+        f"{listed(labels, 12)}"
     )
 
 

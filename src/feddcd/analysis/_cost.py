@@ -44,9 +44,9 @@ class Choice(NamedTuple):
 
 
 SHOWN = {
-    "newton": "each point waits for all sites, and the Hessian is small",
+    "newton": "all sites answer in each exchange, and the Hessian is small",
     "newton, remembered": "sites may be absent, and Newton's method can use their last curvature",
-    "pointsaga": "sending Hessians would take more time than many short rounds",
+    "pointsaga": "to send Hessians would take more time than many short rounds",
 }
 
 
@@ -65,9 +65,9 @@ def choose(
     kept = [name for name in table.index if name != "pointsaga" or (asked == "auto" and saga)]
     best = str(table.loc[kept, "seconds"].idxmin())
     row = table.loc[best]
-    words = "everyone answers and the Hessian is small" if absent == 0 else SHOWN["newton"]
+    words = "all sites answer, and the Hessian is small" if absent == 0 else SHOWN["newton"]
     words = words if best == "newton" else SHOWN[best]
-    reason = f"{words}: {row.exchanges:.0f} exchanges and {row.seconds:.1f} s expected"
+    reason = f"{words}; expected: {row.exchanges:.0f} exchanges and {row.seconds:.1f} s"
     return Choice(best, reason, table)
 
 

@@ -93,8 +93,8 @@ def _dependent(k: int, names: Sequence[str], weight: np.ndarray) -> DataError:
     heavy = np.flatnonzero(weight > 1e-4 * weight.max())
     on = ", ".join(names[int(j)] for j in heavy[:12]) + (", ..." if len(heavy) > 12 else "")
     return DataError(
-        f"the column {names[k]} is a combination of {on}: the data cannot separate "
-        "their effects; leave out one of these columns, or give <l2>",
+        f"the column {names[k]} can be computed from {on}, so the data cannot separate "
+        "their effects. Leave out one of these columns, or give <l2>",
         column=names[k],
         settings={"l2": Above(0)},
     )

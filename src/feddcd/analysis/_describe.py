@@ -77,7 +77,10 @@ class Describe:
         levels = {name: list(kind.levels) for name, kind in kinds.items() if kind.levels}
         for name, found in levels.items():
             if len(found) > MOST_LEVELS:
-                told = f"has more than {MOST_LEVELS:,} different values: too many for a category"
+                told = (
+                    f"has more than {MOST_LEVELS:,} different values, which are too many for "
+                    "a category"
+                )
                 raise Misfit(f"its column {name!r} {told}")
         numbers = [name for name, kind in kinds.items() if kind.number]
         told = {name: counts(frame[name]) for name in levels if name not in plan.levels}
@@ -169,8 +172,8 @@ class Describe:
 
     def answer(self, rows: SiteRows, question: DescribeQuestion) -> Blocks:
         if rows.plan.least < rows.least <= rows.n:
-            told = f"least = {rows.plan.least}, and this site's policy asks for more"
-            raise Refused(f"the description shows cells from {told}")
+            told = f"least = {rows.plan.least}, but the policy of this site asks for more"
+            raise Refused(f"the description shows cells with few rows: {told}")
         return answer(rows, question)
 
     def columns_of(self, rows: SiteRows) -> dict[str, np.ndarray]:

@@ -14,9 +14,14 @@ from ._description import DescribeResult, NumberSummary, Section
 from .protocol import APART
 
 TERMS = {
-    "Mean, SD": "the average, and the standard deviation about it (divided by rows less one).",
-    "Median, quartiles": "half of the rows, a quarter and three quarters are below; between two "
-    "rows the value is interpolated, as R does by default (type 7).",
+    "Mean, SD": (
+        "the average, and the standard deviation (with the number of rows minus one as divisor)."
+    ),
+    "Median, quartiles": (
+        "half of the rows are below the median, and a quarter and three quarters of the "
+        "rows are below the quartiles. Between two rows the value is interpolated, as R "
+        "does by default (type 7)."
+    ),
     "Missing": (
         "rows without a value in this column. All other numbers of the column are for "
         "the rows with a value."
@@ -69,8 +74,8 @@ def _figures(result: DescribeResult) -> str:
     if not drawn:
         return ""
     few = result.plan.least > 1
-    note = f"No bar stands for fewer than {result.plan.least} rows." if few else ""
-    ends = "The first and the last bar also contain all rows beyond the ends."
+    note = f"Each bar has at least {result.plan.least} rows." if few else ""
+    ends = "The first bar also contains all smaller values, and the last bar all larger values."
     return page.section(
         "How the numbers are spread",
         page.paragraph(f"{note} {ends}".strip(), "note"),
@@ -140,7 +145,7 @@ def _facts(result: DescribeResult) -> str:
         ("Sites", count(result.n_sites)),
         ("Exchanges", count(result.n_exchanges)),
         ("Quantiles", plan.quantiles),
-        ("Fewest rows of what is shown", count(max(plan.least, 1))),
+        ("Least number of rows in a shown number", count(max(plan.least, 1))),
         ("Sent by the sites", f"{count(last['bytes_up'])} bytes"),
     ]
     return pairs("This description", rows)

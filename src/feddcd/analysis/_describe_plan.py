@@ -39,7 +39,7 @@ class DescribePlan:
     @staticmethod
     def from_dict(values: Any) -> "DescribePlan":
         if not isinstance(values, dict):
-            raise SpecError(f"describe: need a table of settings, got {values!s:.80}")
+            raise SpecError(f"describe: the settings must be a table, got {values!s:.80}")
         values = {name: value for name, value in values.items() if name != "analysis"}
         check_names(values, [f.name for f in dataclasses.fields(DescribePlan)], "describe")
         if "columns" not in values:
@@ -148,9 +148,13 @@ def _check_columns(columns: Any, by: Any) -> None:
 def _check_shares(shares: Any) -> None:
     fits = isinstance(shares, list) and 0 < len(shares) <= 20
     if not fits or not all(is_real(x) and 0 < x < 1 for x in shares):
-        raise SpecError(f"need shares between 0 and 1, as in [0.25, 0.5, 0.75]; got {shares!s:.80}")
+        raise SpecError(
+            f"the shares must be between 0 and 1, for example [0.25, 0.5, 0.75]; got {shares!s:.80}"
+        )
     if sorted(set(shares)) != shares:
-        raise SpecError(f"need shares in order, each once; got {shares!s:.80}")
+        raise SpecError(
+            f"the shares must be in increasing order, and each only once; got {shares!s:.80}"
+        )
 
 
 def _check_median(plan: DescribePlan) -> None:
@@ -164,11 +168,11 @@ def _check_median(plan: DescribePlan) -> None:
         if name not in plan.names or name in plan.as_levels:
             why = "is not in the list of columns"
             why = "is counted by level" if name in plan.names else why
-            raise SpecError(f"describe: median names {name!r}, which {why}", column=name)
+            raise SpecError(f"describe: the list median has {name!r}, which {why}", column=name)
     if median and plan.quantiles == "none":
         raise SpecError(
-            f"describe: median asks for quantiles of {median[0]!r}, and quantiles = 'none' asks "
-            "for no quantiles"
+            f"describe: the list median asks for quantiles of {median[0]!r}, but "
+            "quantiles = 'none' asks for no quantiles"
         )
 
 
@@ -176,8 +180,8 @@ def _check_levels(levels: Any) -> None:
     fits = isinstance(levels, dict) and all(isinstance(v, list) and v for v in levels.values())
     plain = lambda v: isinstance(v, str | bool | int) or (isinstance(v, float) and v == v)
     if not fits or not all(all(map(plain, v)) and len({*v}) == len(v) for v in levels.values()):
-        told = "lists of different values by column, as in levels = {sex = ['f', 'm']}"
-        raise SpecError(f"describe: levels are {told}; got {levels!s:.80}")
+        told = "a list of different values for each column, for example levels = {sex = ['f', 'm']}"
+        raise SpecError(f"describe: levels must be {told}; got {levels!s:.80}")
 
 
 def with_codebook(plan: DescribePlan, book: Codebook) -> DescribePlan:
@@ -189,7 +193,8 @@ def with_codebook(plan: DescribePlan, book: Codebook) -> DescribePlan:
     for name in plan.complete:
         if name not in book.columns:
             raise SpecError(
-                f"complete names the column {name!r}, which the codebook does not have", column=name
+                f"the list complete has the column {name!r}, which the codebook does not have",
+                column=name,
             )
     part = Codebook({name: book.columns[name] for name in plan.entering}).to_dict()
     levels = {name: _ordered(book, name) for name in book.levels(plan.used)}

@@ -156,7 +156,7 @@ def _numbers(values: pd.Series, name: str) -> np.ndarray:
     x = numbers_of(values, name)
     bad = np.flatnonzero(np.isinf(x))
     if len(bad):
-        told = f"{name} is {x[bad[0]]} <row>; it must be finite, or missing"
+        told = f"{name} is {x[bad[0]]} <row>, but it must be a finite number or missing"
         raise DataError(told, row=int(bad[0]), column=name, value=x[bad[0]])
     return x
 

@@ -200,10 +200,10 @@ def patterns_of(gaps: np.ndarray) -> np.ndarray:
 def misfit(offer: ColumnsOffer, numbers: list[str], plan: DescribePlan) -> str:
     for name in plan.used:
         if name not in (offer.columns or ()):
-            return f"it has no column {name!r}, and most sites have this column"
+            return f"it has no column {name!r}, but most sites have this column"
         if name not in plan.as_levels and (name in offer.numbers) != (name in numbers):
             own, others = ("numbers", "categories")[:: 1 if name in offer.numbers else -1]
-            return f"its column {name!r} contains {own}, and at most sites it contains {others}"
+            return f"its column {name!r} contains {own}, but the majority of the sites has {others}"
     for name, declared in plan.levels.items():
         if not set(offer.levels.get(name, ())) <= set(declared):
             return f"its column {name!r} has a level that the plan does not list"

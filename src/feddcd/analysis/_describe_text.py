@@ -99,10 +99,10 @@ def notes(result: DescribeResult) -> list[str]:
     plan = result.plan
     found = [printable(line) for line in cap_notes(plan.codebook)]
     if plan.least > 1:
-        why = f"fewer than {plan.least} rows, or it would follow from what is shown"
-        found.append(f"{NONE} stands for what is not shown: {why}.")
+        why = f"it has fewer than {plan.least} rows, or such a number could be computed from it"
+        found.append(f"{NONE} means that a number is not shown, because {why}.")
     if plan.quantiles == "rounded" and result.table.numbers:
-        found.append(f"{ABOUT}is the middle of a range that holds at least {plan.least} rows.")
+        found.append(f"{ABOUT}means the middle of a range with at least {plan.least} rows.")
     if result.table.levels:
         found.append("Percentages are of the rows without a missing value.")
     careful, left = result.careful
@@ -111,10 +111,13 @@ def notes(result: DescribeResult) -> list[str]:
         lack = " or ".join(map(printable, plan.complete))
         found.append(f"The table leaves out {some} without a value in {lack}.")
     if careful and result.table.numbers:
-        told = "like values are joined at each site, so they are off by a few rows"
-        found.append(f"In quantiles and histograms {told}.")
+        told = "each site joins similar values, so the numbers can be wrong by a few rows"
+        found.append(f"For quantiles and histograms {told}.")
     if left:
-        told = "rows of small groups are left out, and what few rows have counts as missing"
+        told = (
+            "the rows of small groups are left out, and a value that only few rows have "
+            "counts as missing"
+        )
         found.append(f"At {plural(left, 'site')} {told}.")
     return found
 

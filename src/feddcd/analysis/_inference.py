@@ -172,15 +172,19 @@ def check_pair(small: "TableResult", large: "TableResult") -> None:
     same = lambda a, b: np.allclose(a, b, rtol=1e-8, atol=0)
     if small.n_rows != large.n_rows:
         raise SpecError(
-            f"the models use {small.n_rows} and {large.n_rows} rows: before both "
-            "fits, leave out the rows in which a column of the larger model is "
-            "missing"
+            f"the models use different numbers of rows, {small.n_rows} and "
+            f"{large.n_rows}: before both fits, leave out the rows in which a column of "
+            "the larger model is missing"
         )
     if not same(small.row_sums, large.row_sums):
         raise SpecError("the models do not have the same outcomes, weights and offsets")
     lacking = [str(name) for name in small.table.index if name not in large.table.index]
     if lacking or len(small.table) == len(large.table):
-        why = f"has {lacking[0]!r}, the larger has not" if lacking else "has the same columns"
+        why = (
+            f"model has {lacking[0]!r}, but the larger model does not have it"
+            if lacking
+            else "model has the same columns as the larger model"
+        )
         raise SpecError(f"the models are not nested: the smaller {why}")
     for result in (small, large):
         _check_likelihood(result)
@@ -189,12 +193,19 @@ def check_pair(small: "TableResult", large: "TableResult") -> None:
 def _check_likelihood(result: "TableResult") -> None:
     l2 = list(result.l2.values()) if isinstance(result.l2, Mapping) else result.l2
     if np.any(np.asarray(l2)) or result.firth:
-        raise SpecError("a likelihood ratio needs models without a penalty", settings={"l2": 0})
+        raise SpecError(
+            "a likelihood-ratio test needs models without a penalty", settings={"l2": 0}
+        )
     if result.covariance != "model":
-        told = "a likelihood ratio trusts the model: fit with <covariance>, or take Wald's test"
+        told = (
+            "a likelihood-ratio test needs the usual standard errors: fit with "
+            "<covariance>, or use Wald's test"
+        )
         raise SpecError(told, settings={"covariance": "model"})
     if not result.converged:
-        raise SpecError("a model is not proven to its <tol>", settings={"tol": result.tol})
+        raise SpecError(
+            "the certificate of one model does not reach its <tol>", settings={"tol": result.tol}
+        )
 
 
 def vif(result: "TableResult") -> pd.DataFrame:
@@ -203,7 +214,7 @@ def vif(result: "TableResult") -> pd.DataFrame:
     if result.classes is not None:
         raise SpecError("a model of several classes has no variance inflation factors")
     if result.covariance != "model":
-        told = "variance inflation factors come from the model's own covariance: fit with "
+        told = "variance inflation factors need the usual standard errors: fit with "
         raise SpecError(told + "<covariance>", settings={"covariance": "model"})
     found = terms(result)
     if len(found) < 2:

@@ -20,7 +20,8 @@ def with_intervals(result: "TableResult", rows: Any, z: np.ndarray, level: Any) 
     between which the outcome of one new row of weight 1 lies."""
     check_level("interval", level)
     if result.classes is not None:
-        raise SpecError("the shares of several classes are predicted without <interval>",
+        raise SpecError("with several classes, shares are predicted without intervals: leave out "
+            "<interval>",
                         settings={"interval": None})  # fmt: skip
     loss, factor = family_of(result.family, result.link), reference(result).within(float(level))
     V = result.original_covariance.to_numpy()

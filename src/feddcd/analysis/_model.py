@@ -125,8 +125,8 @@ def penalties(l2: Any, names: Sequence[str], effects: int) -> np.ndarray:
         P = full
     elif P.ndim:
         raise SpecError(
-            f"l2 has shape {P.shape}; it needs one value for each of the {free.sum()} "
-            f"coefficients beside the intercept"
+            f"l2 has shape {P.shape}, but it must have one value for each of the "
+            f"{free.sum()} coefficients (without the intercept)"
         )
     return _check_penalties(np.where(free, P, 0.0), names)
 
@@ -134,7 +134,9 @@ def penalties(l2: Any, names: Sequence[str], effects: int) -> np.ndarray:
 def _by_name(l2: Mapping, names: Sequence[str]) -> np.ndarray:
     unknown = [name for name in l2 if name not in names]
     if unknown:
-        raise SpecError(f"l2: no coefficient {unknown[0]!r}; there are {', '.join(names[:30])}")
+        raise SpecError(
+            f"l2: there is no coefficient {unknown[0]!r}; there are {', '.join(names[:30])}"
+        )
     if INTERCEPT in l2 and l2[INTERCEPT] != 0:
         raise SpecError("the intercept is never penalised; leave it out of l2")
     wrong = [name for name, value in l2.items() if not is_real(value)]
@@ -179,13 +181,18 @@ def separation(
         size = np.where([name == INTERCEPT for name in names], 0.0, size)
     heavy = [int(j) for j in np.argsort(-size) if size[j] > 0.1 * size.max()]
     if names[heavy[0]] == THETA:
-        told = "the counts vary no more than in a poisson model, so theta has no finite estimate"
+        told = (
+            "the counts do not vary more than in a poisson model, so theta has no finite estimate"
+        )
         raise DataError(f"{told}; give <family>", settings={"family": "poisson"})
     what = "counts of 0" if family in COUNTS else "outcomes"
     penalty = "give <firth> or <l2>" if family == "binomial" else "give <l2>"
-    remedy, settings = f"leave out, merge levels, or {penalty}", {"firth": True, "l2": Above(0)}
+    remedy, settings = (
+        f"leave out these columns, merge levels, or {penalty}",
+        {"firth": True, "l2": Above(0)},
+    )
     if any(j >= len(names) - effects for j in heavy):
-        remedy = "leave such sites out, merge them with others, or give <site_effects>"
+        remedy = "leave out these sites, merge them with others, or give <site_effects>"
         settings = {"site_effects": "none"}
     return DataError(
         f"separation: {', '.join(names[j] for j in heavy[:8])} "

@@ -65,7 +65,7 @@ def offer(table: pd.DataFrame, plan: RegressionPlan) -> Offered:
 def _check_count(what: str, found: Sequence[Any]) -> None:
     """The values of a measurement are no names, so they do not leave as such."""
     if len(found) > MOST_LEVELS:
-        told = f"has more than {MOST_LEVELS:,} different values: too many for a category"
+        told = f"has more than {MOST_LEVELS:,} different values, which are too many for a category"
         raise Misfit(f"{what} {told}")
 
 

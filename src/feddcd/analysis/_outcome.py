@@ -38,7 +38,10 @@ def outcome_of(name: str, words: Sequence[Any], event: Any) -> Outcome:
         return Outcome(*words)
     chosen = [word for word in words if _same(word, event)]
     if not chosen:
-        told = f"{name} is {shown[0]!r} or {shown[1]!r}, never the <event>"
+        told = (
+            f"{name} has only the values {shown[0]!r} and {shown[1]!r}, but not the value of "
+            "<event>"
+        )
         raise DataError(told, column=name, settings={"event": event})
     (other,) = [word for word in words if not _same(word, event)]
     return Outcome(other, chosen[0])

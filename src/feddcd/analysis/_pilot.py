@@ -96,4 +96,4 @@ def from_first(pilot: Pilot, log: Log) -> Talk[Pilot]:
 
 
 def too_few(log: Log, why: str) -> SpecError:
-    return SpecError(f"<max_exchanges> is too few: {why}", settings={"max_exchanges": log.limit})
+    return SpecError(f"<max_exchanges> is too small: {why}", settings={"max_exchanges": log.limit})

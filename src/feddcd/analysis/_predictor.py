@@ -63,6 +63,6 @@ class Predictor(NamedTuple):
         site = np.asarray(pick(frame, groups, "groups"))
         unseen = [v for v in pd.unique(pd.Series(site)) if v not in sites]
         if unseen:
-            raise DataError(f"the site {unseen[0]!r} was not there in the fit")
+            raise DataError(f"the fit had no site {unseen[0]!r}")
         code = np.array([list(sites).index(v) for v in site])
         return effect_columns(list(sites), code, self.effects)

@@ -78,15 +78,13 @@ class RegressionTable:
         shapes |= {name: shape for name, shape in optional.items() if arrays[name].size}
         for name, shape in shapes.items():
             if arrays[name].shape != shape:
-                told = f"{name} has the shape {arrays[name].shape}, and this plan needs {shape}"
+                told = f"{name} has the shape {arrays[name].shape}, but this plan needs {shape}"
                 raise Refused(f"the question is wrong: {told}")
         if arrays["V"].size not in (0, p * (p + 1) // 2):
             told = f"the matrix V has {arrays['V'].size} numbers"
-            raise Refused(f"the question is wrong: {told}, this plan needs {p * (p + 1) // 2}")
+            raise Refused(f"the question is wrong: {told}, but this plan needs {p * (p + 1) // 2}")
         if arrays["closing"] and (rows.plan.covariance == "model" or not arrays["V"].size):
-            raise Refused(
-                "the question asks for robust standard errors, and the plan does not have them"
-            )
+            raise Refused("the question asks for robust standard errors, but the plan does not")
         given = PointQuestion._make(arrays[name] for name in PointQuestion._fields)
         return given._replace(pilot=bool(given.pilot), closing=bool(given.closing))
 

@@ -67,8 +67,9 @@ def site_meat(
         left = 1 - _leverages(rows.X, rows.s * curvature[:, 0, 0], square(asked.V, p))
         if np.any(left < WHOLE):
             raise DataError(
-                f"<covariance> is not defined: the leverage of {int(np.sum(left < WHOLE))} row(s) "
-                "is 1, such a row alone decides a coefficient; take HC1, or leave out that column",
+                f"<covariance> cannot be computed: {int(np.sum(left < WHOLE))} row(s) "
+                "have leverage 1, so such a row alone decides a coefficient. Use HC1, "
+                "or leave out the column of this coefficient",
                 settings={"covariance": kind},
             )
         factor = left ** -LEVERAGE[kind]
@@ -107,7 +108,7 @@ def factor_of(at: Point, sums: Moments, kind: str) -> float:
         return n / (n - p)
     if kind == "cluster":
         if G < 2:
-            told = f"<covariance> needs two clusters at least, got {G}"
+            told = f"<covariance> needs at least two clusters, got {G}"
             raise SpecError(told, settings={"covariance": kind})
         return G / (G - 1) * (n - 1) / (n - p)
     return 1.0
@@ -146,8 +147,8 @@ def _ask(pilot: Pilot, estimate: Estimate, log: Log) -> Talk[Estimate]:
     answers = yield from visit(model, log, asked, dict.fromkeys(model.sites, user), patient=True)
     if len(answers) < len(model.sites):
         told = (
-            "<max_exchanges> is too few: robust standard errors need one more exchange, "
-            "with all sites"
+            "<max_exchanges> is too small: robust standard errors need one more "
+            "exchange, with all sites"
         )
         raise SpecError(told, settings={"max_exchanges": log.limit})
     E = np.repeat(D, model.k)
@@ -165,7 +166,7 @@ def given(part: np.ndarray | None) -> np.ndarray:
 
 def check(model: Model, kind: str) -> None:
     if kind in LEVERAGE and (model.k > 1 or model.loss.origin):
-        told = "a row with several linear predictors has no single leverage: take <covariance>"
+        told = "with several linear predictors, a row has more than one leverage: use <covariance>"
         raise SpecError(told, settings={"covariance": "HC1"})
 
 

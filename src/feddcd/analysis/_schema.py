@@ -88,16 +88,18 @@ def _misfit(offer: ColumnsOffer, most: _Most, plan: RegressionPlan) -> str:
     """Why a site does not fit, or nothing."""
     for column in most.all:
         if column not in (offer.columns or ()):
-            return f"it has no column {column!r}, and most sites have this column"
+            return f"it has no column {column!r}, but most sites have this column"
         if column not in plan.levels and (column in offer.numbers) != (column in most.numbers):
             own, others = ("numbers", "categories")[:: 1 if column in offer.numbers else -1]
-            return f"its column {column!r} contains {own}, and at most sites it contains {others}"
+            return (
+                f"its column {column!r} contains {own}, but the majority of the sites has {others}"
+            )
     for column, declared in plan.levels.items():
         if not set(offer.levels.get(column, ())) <= set(declared):
             return f"its column {column!r} has a level that the plan does not list"
     if plan.family in SHARES and (offer.classes is None) == most.words:
         own, others = ("words", "numbers")[:: 1 if offer.classes is not None else -1]
-        return f"its outcome contains {own}, and at most sites the outcome contains {others}"
+        return f"its outcome contains {own}, but the majority of the sites has {others}"
     if plan.classes is not None and not set(offer.classes or ()) <= set(plan.classes):
         return "its outcome has a class that the plan does not list"
     return ""
@@ -176,7 +178,9 @@ def prepare(rows: CompleteRows, settings: ModelSettings) -> Prepared:
     try:
         labels, place = np.unique(rows.site, return_inverse=True)
     except TypeError:
-        raise DataError("groups mixes numbers and words; name the sites in one way") from None
+        raise DataError(
+            "groups has numbers and words; name all sites with numbers, or all with words"
+        ) from None
     Y, classes, outcome = targets(settings, rows)
     s = np.ones(len(place)) if rows.weight is None else rows.weight
     sites = tuple(str(label) for label in labels)

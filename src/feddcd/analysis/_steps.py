@@ -45,7 +45,7 @@ def steep(rows: SiteRows, question: PointQuestion, k: int) -> str:
             )
         if len(own) >= 2 * (k - 1) and _is_of_few(sizes[own], k):
             what = "chances of a class" if classed else "means"
-            return f"{k - 1} rows would give nearly all of the {what} in a cell"
+            return f"only {k - 1} rows would give nearly all of the {what} in a cell"
     return ""
 
 

@@ -78,9 +78,9 @@ def over_dispersion(result: TableResult) -> str:
         return ""
     ratio = result.pearson / result.df_residual
     return (
-        f"Over-dispersion: Pearson's X² is {ratio:.3g} times its degrees of freedom (said above "
-        f"{OVERDISPERSED:g}): the outcomes vary more than the family allows, so that the standard "
-        "errors are too small."
+        f"Over-dispersion: Pearson's X² is {ratio:.3g} times its degrees of freedom "
+        f"(this note appears above {OVERDISPERSED:g}). The outcomes vary more than the "
+        "family allows, so the standard errors are too small."
     )
 
 
@@ -181,7 +181,10 @@ def _notes(result: TableResult) -> list[str]:
     scale = []
     if result.standardize:
         scale = [
-            "Each coefficient is for one standard deviation more of its column (with n below)."
+            (
+                "Each coefficient is the effect of one more standard deviation of its "
+                "column (computed with divisor n)."
+            )
         ]
     event = [f"{result.response}: the event is {result.event}"] if result.event else []
     references = [f"{name}: reference {level}" for name, level in result.references.items()]
@@ -209,7 +212,8 @@ def _notes(result: TableResult) -> list[str]:
 def without_rows(result: TableResult) -> list[str]:
     """The levels that were declared and have no row, which R drops as well."""
     return [
-        f"{name}: no row has {', '.join(levels)}: left out"
+        f"{name}: the table has no coefficient for {', '.join(levels)}, because no row has "
+        f"such a level"
         for name, levels in result.empty_levels.items()
     ]
 
@@ -225,15 +229,17 @@ def _proof(result: TableResult) -> list[str]:
     )
     error = result.certified_error
     if result.unproven:
-        how = "has settled" if result.converged else "has NOT settled: allow more exchanges"
+        how = "has converged" if result.converged else "has NOT converged: allow more exchanges"
         proof = f"Not proven: {result.unproven}. Newton's method {how}."
     elif result.converged:
         proof = (
-            f"Proven: no coefficient is further than {upper(error)} standard errors from that of "
-            "the pooled data."
+            f"Proven: no coefficient is further than {upper(error)} standard errors from "
+            "the coefficient of the pooled rows."
         )
     else:
-        remedy = "rounding allows no more" if result.rounded else "allow more exchanges"
+        remedy = (
+            "rounding errors allow no smaller bound" if result.rounded else "allow more exchanges"
+        )
         proof = (
             f"NOT proven to tol={result.tol:g}: the bound is {upper(error)} standard "
             f"errors; {remedy}. The table leaves out digits that are not proven, and "

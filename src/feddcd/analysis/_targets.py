@@ -57,7 +57,7 @@ def code(family: str, rows: CompleteRows, cohort: Agreement) -> np.ndarray:
             share = "must be 0 or 1 (a share needs <sample_weight>, the number of trials)"
             _check(y, values % 1 != 0, share)
     if family in COUNTS:
-        _check(y, values < 0, "must be a count, >= 0")
+        _check(y, values < 0, "must be a count (a number >= 0)")
     if family in POSITIVE:
         _check(y, values <= 0, f"must be above 0 for {family}")
     return values[:, None]
@@ -69,7 +69,7 @@ def class_order(settings: ModelSettings, found: Sequence[Any]) -> list[Any]:
         return list(settings.classes)
     if settings.family == "ordinal" and any(isinstance(c, str) for c in found):
         shown = ", ".join(map(repr, found[:5]))
-        told = f"family='ordinal' cannot know the order of {shown}: give it, the lowest first, in"
+        told = f"family='ordinal' needs the order of {shown}: give the levels, the lowest first, in"
         raise SpecError(f"{told} <classes>", settings={"classes": None})
     return list(found)
 
@@ -79,14 +79,16 @@ def _classes(rows: CompleteRows, settings: ModelSettings) -> Targets:
     try:
         found, codes, counts = np.unique(np.asarray(y), return_inverse=True, return_counts=True)
     except TypeError:
-        raise DataError(f"{name} mixes labels that cannot be ordered, such as 1 and 'a'") from None
+        raise DataError(
+            f"{name} has labels that cannot be sorted together, such as 1 and 'a'"
+        ) from None
     if len(found) < 2:
         told = f"{name} is {found[0]!s} in every row: {settings.family} needs two classes"
         raise DataError(told)
     if counts.min() < 2:
         once = found[np.argmin(counts)]
         row = y.index[int(np.flatnonzero(codes == np.argmin(counts))[0])]
-        told = f"{name}: the class {once!s} is seen once only, <row>"
+        told = f"{name}: the class {once!s} occurs only once, <row>"
         raise DataError(told, row=int(row), column=name, value=once)
     ordered = isinstance(y.dtype, pd.CategoricalDtype) and y.cat.ordered
     own = [c for c in y.cat.categories if c in found] if ordered else None

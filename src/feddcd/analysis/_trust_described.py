@@ -225,7 +225,7 @@ def _check_sizes(asked: DescribeQuestion, said: Mapping[str, np.ndarray]) -> Non
         _refuse(not there, f"in its answer {name} is missing or has a wrong shape")
     more = [name for name in said if name not in wanted and not (name == "own" and asked.own)]
     _refuse(
-        bool(more), f"it tells {more[0] if more else ''}, and the coordinator did not ask for it"
+        bool(more), f"it sent {more[0] if more else ''}, but the coordinator did not ask for it"
     )
 
 

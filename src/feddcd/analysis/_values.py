@@ -18,7 +18,7 @@ def is_number(values: pd.Series) -> np.ndarray:
 
 def numbers_of(values: pd.Series, name: str) -> np.ndarray:
     if isinstance(values.dtype, pd.CategoricalDtype) or values.dtype.kind in "mMc":
-        told = f"{name} is not a column of numbers but {values.dtype}; use a formula"
+        told = f"{name} must be a column of numbers, but has the type {values.dtype}; use a formula"
         raise DataError(told, column=name, settings=WEIGHT)
     try:
         if not isinstance(values.dtype, pd.StringDtype):
@@ -43,7 +43,7 @@ def check_finite(X: np.ndarray, names: Sequence[str], rows: np.ndarray) -> None:
     if len(bad):
         row, at = bad[0]
         name, value = names[int(at)], X[row, at]
-        told = f"{name} is {value} <row>; it must be finite"
+        told = f"{name} is {value} <row>, but it must be a finite number"
         raise DataError(told, row=int(rows[row]), column=name, value=value)
 
 
@@ -84,7 +84,7 @@ def complete(frame: pd.DataFrame, columns: list[str]) -> np.ndarray:
     """The rows with a value in all columns over which the plan's set of rows was founded."""
     whole = np.asarray(frame[columns].notna().all(axis=1), bool)
     if not whole.any():
-        raise DataError("no row has a value in every column that the plan lists under complete")
+        raise DataError("no row has values in all columns that the plan lists under complete")
     return whole
 
 

@@ -56,7 +56,8 @@ def describe(
         if name is not None and name not in frame.columns:
             names = list(frame.columns)
             raise DataError(
-                f"no column {name!r}; {meant(name, names)}there are {', '.join(names[:30])}"
+                f"there is no column {name!r}; {meant(name, names)}there are "
+                f"{', '.join(names[:30])}"
             )
     if columns is None:
         columns = usual_columns(frame, apart=(by, site)).columns
@@ -93,10 +94,12 @@ def describe_plan(frame: pd.DataFrame, plan: DescribePlan, site: str | None) -> 
     missing = [name for name in plan.entering if name not in frame.columns]
     if missing:
         names = list(frame.columns)
-        told = f"no column {missing[0]!r}; {meant(missing[0], names)}there are "
+        told = f"there is no column {missing[0]!r}; {meant(missing[0], names)}there are "
         raise DataError(told + ", ".join(map(str, names[:30])), column=missing[0])
     if site in plan.used:
-        raise SpecError(f"{site!r} names the site of each row, so it cannot be described, too")
+        raise SpecError(
+            f"the column {site!r} has the site of each row, so the table cannot also describe it"
+        )
     parts = {ALL: frame} if site is None else _by_site(frame, site)
     offers = {name: analysis.offer(frame, plan).offer for name in parts}  # one frame, one kind
     cohort, _ = analysis.agree(offers, plan)
@@ -107,7 +110,7 @@ def describe_plan(frame: pd.DataFrame, plan: DescribePlan, site: str | None) -> 
 def _by_site(frame: pd.DataFrame, site: str) -> dict[str, pd.DataFrame]:
     empty = np.flatnonzero(frame[site].isna())
     if len(empty):
-        told = f"{site} is empty <row>: a row without a site"
+        told = f"{site} is empty <row>, but each row must have a site"
         raise DataError(told, row=int(empty[0]), column=site)
     return {str(label): part for label, part in frame.groupby(site, sort=True, observed=True)}
 

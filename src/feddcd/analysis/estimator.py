@@ -102,7 +102,8 @@ class FederatedGLM(BaseEstimator):
         self.fit_rows(read(X, roles, settings.formula, settings.missing))
         if not self.result_.converged:
             warnings.warn(
-                f"not certified to tol={self.tol:g} within {self.result_.n_exchanges} exchanges: "
+                f"the certificate does not reach tol={self.tol:g} within "
+                f"{self.result_.n_exchanges} exchanges: it proves only "
                 f"certified_error_={self.result_.certified_error:.3g}",
                 ConvergenceWarning,
                 stacklevel=2,
@@ -142,7 +143,7 @@ class FederatedGLM(BaseEstimator):
         alone = len(sites) < 2
         if alone and settings.algorithm == "pointsaga":
             raise SpecError(
-                "algorithm='pointsaga' needs at least two sites, and there is only one site"
+                "algorithm='pointsaga' needs at least two sites, but there is only one site"
             )
         analysis, watch = RegressionTable(), show if self.verbose else (lambda row: None)
         own = None if alone else train
@@ -156,7 +157,7 @@ class FederatedGLM(BaseEstimator):
     def _replay(self, settings: ModelSettings, prepared: Prepared) -> TableResult:
         """From exact sums over the sites, as masked answers add up to them."""
         if self.absent:
-            raise SpecError("answers='sum' waits for every site: absent must be 0")
+            raise SpecError("answers='sum' needs the answer of every site, so absent must be 0")
         analysis, watch = RegressionTable(), show if self.verbose else (lambda row: None)
         replay: Any = Replay(analysis, settings, prepared.cohort, watch, elsewhere=False)
         with threadpool_limits(1, user_api="blas"):
@@ -179,7 +180,10 @@ class FederatedGLM(BaseEstimator):
             there = [c for c in whole.columns if term_of(whole, c) != term]
             keep = [j for j, name in enumerate(rows.names) if name in (INTERCEPT, *there)]
             if not keep:
-                raise SpecError(f"without {term} nothing is left to fit: there is no intercept")
+                raise SpecError(
+                    f"without {term} the model has no column and no intercept, so there is "
+                    "nothing to fit"
+                )
             names = [rows.names[j] for j in keep]
             return again.fit_rows(rows._replace(X=rows.X[:, keep], names=names)).result_
 

@@ -72,7 +72,7 @@ def estimator(
 
     columns = result.columns
     if not columns:
-        raise SpecError("a scikit-learn model needs a column, but this one has an intercept only")
+        raise SpecError("a scikit-learn model needs a column, but this model has only an intercept")
     coef, intercept = np.asarray(result.coef, float), np.asarray(result.intercept, float)
     if result.family in ("gaussian", "poisson"):
         model = LinearRegression() if result.family == "gaussian" else PoissonRegressor(alpha=0.0)
@@ -121,7 +121,7 @@ def document(result: TableResult) -> dict[str, Any]:
         "fit": _fit(result),
         "penalty": _penalty(result.l2),
         "certified_error": _finite(result.certified_error),
-        "certified_error_unit": "standard errors; null where nothing is proven",
+        "certified_error_unit": "in standard errors; null where nothing is proven",
         "converged": bool(result.converged),
         "tol": float(result.tol),
         "rows": int(result.n_rows),
@@ -161,8 +161,8 @@ def _without(result: TableResult) -> dict[str, Any] | None:
     }
     return {
         "unit": (
-            "standard errors, by one step; null where the rows of the other sites do not "
-            "determine it"
+            "in standard errors, computed with one Newton step; null where the rows of "
+            "the other sites do not determine the coefficient"
         ),
         "largest": {"site": site, "name": name, "change": _finite(change)},
         "changes": by_site,
@@ -193,7 +193,7 @@ def _fit(result: TableResult) -> dict[str, Any]:
 
 def _design(result: TableResult) -> dict[str, Any]:
     return {
-        "how": "the model takes these columns, in this order; the intercept is its own",
+        "how": "the model needs these columns in this order; it adds the intercept itself",
         "columns": [{"name": name, "value": _value(result, name)} for name in result.columns],
     }
 

@@ -104,7 +104,7 @@ def known(name: str) -> str:
     plain = str(name).lower().replace(".", "_").replace("-", "_").replace(" ", "_")
     plain = OTHER_NAMES.get(plain, plain)
     if plain not in CHOICES:
-        raise SpecError(f"need family in {', '.join(CHOICES)}; got {name!r}")
+        raise SpecError(f"family must be one of {', '.join(CHOICES)}; got {name!r}")
     return plain
 
 
@@ -113,7 +113,7 @@ def known_link(family: str, link: str | None) -> str:
     if link is None:
         return links[0]
     if link not in links:
-        told = f"need <link> in {', '.join(links)} for family {family}; got {link!r}"
+        told = f"for family {family}, <link> must be one of {', '.join(links)}; got {link!r}"
         raise SpecError(told, settings={"link": None})
     return link
 

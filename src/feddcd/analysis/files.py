@@ -59,7 +59,8 @@ def check_plain(table: Frame, names: Iterable[str]) -> None:
         odd = [v for v in values[:1] if not isinstance(v, str | bool | np.bool | Decimal)]
         if odd and not np.issubdtype(type(odd[0]), np.number):
             told = (
-                f"{name} holds values such as {odd[0]!s:.50}; a regression takes numbers and words"
+                f"{name} contains values such as {odd[0]!s:.50}, but a regression works "
+                "only with numbers and words"
             )
             raise DataError(told, file=table.file, column=name, value=odd[0])
 
@@ -77,8 +78,8 @@ def check_words(table: Frame, names: tuple[str, ...], notes: list[str]) -> None:
             raise DataError(told, file=table.file, column=name)
         if values.nunique() > MAX_LEVELS:
             told = (
-                f"{name} has {values.nunique():,} different words: too many for a category, the "
-                f"limit is {MAX_LEVELS:,}"
+                f"{name} has {values.nunique():,} different words, which are too many "
+                f"for a category; the limit is {MAX_LEVELS:,}"
             )
             raise DataError(told, file=table.file, column=name)
 
@@ -93,7 +94,7 @@ def only_complete(table: Frame, columns: tuple[str, ...]) -> Frame:
     if places is None or len(places) == len(table.frame):
         return table
     left = len(table.frame) - len(places)
-    note = f"{plural(left, 'row')} without a value in {listed(names)} left out, by --complete"
+    note = f"--complete left out {plural(left, 'row')} without a value in {listed(names)}"
     return table._replace(
         frame=frame, place=lambda row: table.place(int(places[row])), notes=(*table.notes, note)
     )
@@ -108,7 +109,10 @@ def _sites(table: Frame, group: str | None, notes: list[str]) -> np.ndarray | No
     check_alike(table, group, notes)
     empty = np.flatnonzero(table.frame[group].isna())
     if len(empty):
-        told = f"{group} is empty <row>: a row without a site; such rows: {len(empty)}"
+        told = (
+            f"{group} is empty <row>, but each row must have a site; rows without a site: "
+            f"{len(empty)}"
+        )
         raise DataError(told, file=table.file, row=int(empty[0]), column=group)
     return np.asarray(table.frame[group])
 
@@ -124,8 +128,8 @@ def check_alike(table: Frame, name: str, notes: list[str]) -> None:
         if other != text:
             row = int(np.flatnonzero(np.asarray(values == value))[0])
             told = (
-                f"{name} has {other!r} and {text!r} (first <row>), which differ by spaces alone; "
-                "write them in one way"
+                f"{name} has {other!r} and {text!r} (first <row>), which differ only by "
+                "spaces; write them in the same way"
             )
             raise DataError(told, file=table.file, row=row, column=name, value=text)
         key = str(float(text)) if is_number(text) else text.casefold()
@@ -146,8 +150,11 @@ def _check_roles(table: Frame, formula: str | None, roles: Roles) -> None:
         )
         raise DataError(told, file=file)
     if (formula is None) == (roles.label is None):
-        what = "which column is explained by which" if formula is None else "it once"
-        told = f"say {what}: --formula 'y ~ a + b', or --label y for all other numbers"
+        what = "which column the other columns explain" if formula is None else "it once"
+        told = (
+            f"say {what}: give --formula 'y ~ a + b', or give --label y to use all other "
+            "columns of numbers"
+        )
         raise DataError(told, file=file)
     for role, name in roles._asdict().items():
         if name is not None and name not in names:
@@ -155,7 +162,7 @@ def _check_roles(table: Frame, formula: str | None, roles: Roles) -> None:
     given = [name for name in roles if name is not None]
     twice = [name for name in given if given.count(name) > 1]
     if twice:
-        told = f"the column {twice[0]!r} cannot be two of {_options(roles)}"
+        told = f"the column {twice[0]!r} can be only one of {_options(roles)}"
         raise DataError(told, file=file)
     if not len(table.frame):
         raise DataError("no rows", file=file)
@@ -171,14 +178,15 @@ def _check_binary(table: Frame, rows: CompleteRows) -> None:
     low, high = values.min(), values.max()
     if low < 0 or high > 1:
         told = (
-            f"{name} goes from {low:g} to {high:g}: --family binomial takes 0 and 1; gaussian "
-            "takes all numbers, poisson counts, multinomial classes"
+            f"{name} has values from {low:g} to {high:g}, but --family binomial needs 0 "
+            "and 1. Use gaussian for all numbers, poisson for counts, multinomial for "
+            "classes"
         )
     elif rows.weight is None and np.any(values % 1 != 0):
         each = np.unique(values)
         told = (
-            f"{name} has shares such as {each[len(each) // 2]:g}; give --weight, the column "
-            "with the number of trials, or --family gaussian"
+            f"{name} has shares such as {each[len(each) // 2]:g}; give the column with "
+            "the number of trials with --weight, or use --family gaussian"
         )
     else:
         return
@@ -210,7 +218,7 @@ def _numeric(table: Frame, roles: Roles, notes: list[str]) -> tuple[str, ...]:
     check_mixed(table.frame, rest)
     used = tuple(c for c in rest if table.frame[c].dtype.kind in "biuf")
     if not used:
-        told = f"no column of numbers is left, except {_options(roles)}"
+        told = f"there is no column of numbers, except {_options(roles)}"
         raise DataError(told, file=table.file)
     left = [c for c in rest if c not in used]
     if left:
@@ -232,14 +240,14 @@ def _check_words(table: Frame, name: str, settings: ModelSettings, notes: list[s
     words = words_of(values, settings.event) or []
     if family not in SHARES:
         told = (
-            f"{name} holds words such as {words[0]!r}: --family {family} needs numbers; "
-            "binomial takes two words, multinomial more"
+            f"{name} contains words such as {words[0]!r}, but --family {family} needs "
+            "numbers. Use binomial for two words, multinomial for more words"
         )
         raise DataError(told, file=table.file, column=name)
     if len(words) > 2:
         told = (
-            f"{name} has {len(words)} different words, {listed(words, 5)}: --family {family} "
-            "takes two; multinomial takes more"
+            f"{name} has {len(words)} different words, {listed(words, 5)}, but --family "
+            f"{family} needs two. Use multinomial for more words"
         )
         raise DataError(told, file=table.file, column=name)
     other, event = outcome_of(name, words, settings.event)

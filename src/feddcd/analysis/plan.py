@@ -54,11 +54,13 @@ class ModelSettings:
         for name, choices in CHOICES.items():
             value = getattr(self, name)
             if value not in choices:
-                raise SpecError(f"need {name} in {', '.join(choices)}; got {value!r}")
+                raise SpecError(f"{name} must be one of {', '.join(choices)}; got {value!r}")
         if not (is_real(self.tol) and 0 < self.tol < np.inf):
-            raise SpecError(f"need a finite tol > 0, in standard errors; got tol={self.tol!r}")
+            raise SpecError(
+                f"tol, in standard errors, must be a finite number > 0; got tol={self.tol!r}"
+            )
         if self.answers not in (None, *ANSWERS):
-            raise SpecError(f"need answers in {', '.join(ANSWERS)}; got {self.answers!r}")
+            raise SpecError(f"answers must be one of {', '.join(ANSWERS)}; got {self.answers!r}")
         check_level("level", self.level)
         for name in ("latency", "bandwidth"):
             value = getattr(self, name)
@@ -69,7 +71,7 @@ class ModelSettings:
         if self.standardize is True and self.family == "ordinal":
             raise SpecError("standardize cannot be used with family='ordinal'")
         if self.theta is not None and self.family != "negative_binomial":
-            raise SpecError("theta belongs to family='negative_binomial'")
+            raise SpecError("theta works only with family='negative_binomial'")
         if self.theta is not None and not (is_real(self.theta) and 0 < self.theta < np.inf):
             raise SpecError(f"need a finite theta > 0, got theta={self.theta!r}")
         if not isinstance(self.standardize, bool):
@@ -80,7 +82,10 @@ class ModelSettings:
         if self.formula is not None:
             _check_formula(self.formula, self.family)
         if self.algorithm == "pointsaga" and not self.loss().canonical:
-            told = "algorithm='pointsaga' takes gaussian, binomial, poisson and multinomial models "
+            told = (
+                "algorithm='pointsaga' works only with gaussian, binomial, poisson and "
+                "multinomial models "
+            )
             raise SpecError(f"{told}with their usual links; use algorithm='newton'")
 
     @property
@@ -117,7 +122,7 @@ class RegressionPlan(ModelSettings):
     @staticmethod
     def from_dict(values: Any) -> "RegressionPlan":
         if not isinstance(values, dict):
-            raise SpecError(f"glm: need a table of settings, got {values!r}")
+            raise SpecError(f"glm: the settings must be a table, got {values!r}")
         values = {name: value for name, value in values.items() if name != "analysis"}
         check_names(values, [f.name for f in dataclasses.fields(RegressionPlan)], "glm")
         if values.get("codebook"):  # with dates as words, as a message can carry them
@@ -137,7 +142,10 @@ class RegressionPlan(ModelSettings):
         if not isinstance(self.levels, dict) or not all(
             isinstance(levels, list) and levels for levels in self.levels.values()
         ):
-            raise SpecError("glm: levels are lists by column, as in levels = {sex = ['f', 'm']}")
+            raise SpecError(
+                "glm: levels must be a list for each column, for example levels = {sex = "
+                "['f', 'm']}"
+            )
         for column, levels in self.levels.items():
             _check_names("levels", levels, f" of {column!r}")
         if self.classes is not None:
@@ -165,8 +173,8 @@ def _check_names(what: str, given: Any, whose: str = "") -> None:
     """Levels or classes: what a message can carry and what can be told apart."""
     fits = isinstance(given, list) and given and all(map(_is_plain, given))
     if not fits or len(set(given)) < len(given):
-        told = "different words or numbers in a list, as in ['a', 'b']"
-        raise SpecError(f"glm: {what}{whose} are {told}; got {given!s:.80}")
+        told = "a list of different words or numbers, for example ['a', 'b']"
+        raise SpecError(f"glm: {what}{whose} must be {told}; got {given!s:.80}")
 
 
 def _is_plain(value: Any) -> bool:
@@ -178,7 +186,7 @@ def _check_l2(l2: Any) -> None:
     inner = list(l2.values()) if isinstance(l2, dict) else l2
     for value in inner if isinstance(inner, list) else [inner]:
         if not (is_real(value) and 0 <= value < np.inf):
-            raise SpecError(f"glm: l2 should hold finite numbers >= 0, got {value!s:.80}")
+            raise SpecError(f"glm: l2 must contain finite numbers >= 0, got {value!s:.80}")
 
 
 def _check_formula(text: Any, family: str) -> None:
@@ -186,23 +194,26 @@ def _check_formula(text: Any, family: str) -> None:
     if family == "multinomial" and formula.offsets:
         raise SpecError("an offset has no meaning for family='multinomial'")
     if family not in SHARES and formula.is_counts:
-        raise SpecError(f"{formula.response} is an outcome for {_shares()} alone")
+        raise SpecError(f"the outcome {formula.response} works only with {_shares()}")
 
 
 def _check_firth(firth: Any, family: str, link: str, l2: Any) -> None:
     if firth is not True:
         raise SpecError(f"firth must be True or False, got {firth!r}")
     if (family, link) != ("binomial", "logit"):
-        raise SpecError(f"firth is for family='binomial' with link='logit', not {family}, {link}")
+        raise SpecError(
+            f"firth works only with family='binomial' and link='logit', not with {family} "
+            f"and {link}"
+        )
     if not (is_real(l2) and l2 == 0):
-        raise SpecError("firth is already a penalty: leave <l2> out", settings={"l2": None})
+        raise SpecError("firth is already a penalty: leave out <l2>", settings={"l2": None})
 
 
 def _check_event(event: Any, family: str) -> None:
     if not _is_plain(event):
         raise SpecError(f"event must be a value of the outcome, got {event!r}")
     if family not in SHARES:
-        raise SpecError(f"event={event!r} is for {_shares()} alone")
+        raise SpecError(f"event={event!r} works only with {_shares()}")
 
 
 def _shares() -> str:
@@ -212,21 +223,24 @@ def _shares() -> str:
 def check_cluster(covariance: str, cluster: Any) -> None:
     """Refuses a column of clusters that nothing would look at."""
     if cluster is not None and covariance != "cluster":
-        told = "<cluster> is given, but the standard errors are not by cluster: set <covariance>"
+        told = "<cluster> is given, but the standard errors do not use clusters: set <covariance>"
         raise SpecError(told, settings={"cluster": None, "covariance": "cluster"})
 
 
 def check_simulation(absent: Any, random_state: Any) -> None:
     """What only a fit in one process has."""
     if not (is_real(absent) and 0 <= absent < 1):
-        raise SpecError(f"need 0 <= absent < 1, got absent={absent!r}")
+        raise SpecError(
+            "absent, the share of absent sites, must be at least 0 and below 1, got "
+            f"absent={absent!r}"
+        )
     check_whole("random_state", random_state, 0)
 
 
 def check_level(name: str, value: Any) -> None:
     """Of intervals. Beyond, they are of no use, and their quantiles come to be infinite."""
     if not (is_real(value) and 0.5 <= value <= 0.9999):
-        told = f"need 0.5 <= <{name}> <= 0.9999, as 0.95; got {value!r}"
+        told = f"<{name}> must be from 0.5 to 0.9999, for example 0.95; got {value!r}"
         raise SpecError(told, settings={name: None})
 
 

@@ -95,7 +95,7 @@ def read_plan(values: Any) -> Any:
         else RegressionTable.name
     )
     if not isinstance(name, str) or name not in ANALYSES:
-        raise SpecError(f"no analysis {name!r}{nearest(str(name), ANALYSES)}")
+        raise SpecError(f"there is no analysis {name!r}{nearest(str(name), ANALYSES)}")
     return ANALYSES[name].plan(values)
 
 

@@ -95,8 +95,8 @@ class PlainDesign(NamedTuple):
                 c for c in self.used if c not in names
             ]
             raise DataError(
-                f"X has {len(names)} columns, the fit had {len(self.used)}; "
-                f"look at {', '.join(wrong[:5]) or 'their order'}"
+                f"X has {len(names)} columns, but the fit had {len(self.used)}; check "
+                f"{', '.join(wrong[:5]) or 'their order'}"
             )
         X = [numbers_of(column(frame, name), name) for name in names]
         return np.stack([np.ones(len(frame)), *X], 1)
@@ -195,10 +195,10 @@ def _response(
     """The outcome, and of counts of two kinds their total."""
     if formula is None:
         if y is None:
-            raise SpecError("y is missing: give y, or a formula that names it")
+            raise SpecError("y is missing: give y, or a formula with the outcome")
         return pick(frame, y, "y"), None  # pyright: ignore
     if y is not None:
-        raise SpecError(f"the formula names the response, {formula.response!r}; leave y out")
+        raise SpecError(f"the formula already has the outcome {formula.response!r}, so leave out y")
     if formula.outcome is not None:
         return column(frame, formula.outcome), None
     values, total = formula.values(frame, kinds_of(frame, formula.left_columns))
@@ -214,7 +214,9 @@ def _sites(frame: pd.DataFrame, groups: Any, all_columns: bool) -> np.ndarray:
         return np.full(len(frame), ONE_SITE)
     empty = np.flatnonzero(np.asarray(pd.isna(site)))
     if len(empty):
-        raise DataError("groups has no value <row>: a row without a site", row=int(empty[0]))
+        raise DataError(
+            "groups has no value <row>, but each row must have a site", row=int(empty[0])
+        )
     return np.asarray(site)
 
 
@@ -246,7 +248,7 @@ def _used(frame: pd.DataFrame, formula: Formula | None, apart: tuple[str, ...]) 
         return formula.right_columns
     used = tuple(c for c in frame.columns if c not in apart)
     if not used:
-        raise DataError(f"no column is left for X, except {', '.join(apart)}")
+        raise DataError(f"there is no column for X, except {', '.join(apart)}")
     return used
 
 
@@ -255,12 +257,14 @@ def _complete(frame: pd.DataFrame, response: Any, missing: str) -> np.ndarray:
     if missing == "error" and holes.to_numpy().any():
         row, column = np.argwhere(holes.to_numpy())[0]
         name = {"(y)": response or "y", "(offset)": "offset"}.get(*2 * (frame.columns[column],))
-        told = f"{name} is missing <row>; <missing> leaves such rows out"
+        told = f"{name} has no value <row>; to leave out such rows, give <missing>"
         raise DataError(told, row=int(row), column=name, settings={"missing": "drop"})
     whole = ~np.any(holes.to_numpy(), axis=1)
     if not whole.any():
         worst = holes.sum().idxmax()
-        raise DataError(f"no row is complete; {worst} is missing in {holes[worst].sum()} rows")
+        raise DataError(
+            f"no row has values in all columns; {worst} is missing in {holes[worst].sum()} rows"
+        )
     return np.asarray(whole)
 
 
@@ -270,13 +274,13 @@ def as_frame(data: Any, need_names: bool) -> pd.DataFrame:
         frame.columns = [unicodedata.normalize("NFC", str(c)) for c in frame.columns]
         twice = frame.columns[frame.columns.duplicated()]
         if len(twice):
-            raise DataError(f"the column {twice[0]!r} is there twice")
+            raise DataError(f"the column {twice[0]!r} occurs twice")
     elif need_names:
         raise SpecError(f"a formula needs a DataFrame, got {type(data).__name__}")
     else:
         X = data.toarray() if scipy.sparse.issparse(data) else np.asarray(data)
         if X.ndim != 2:
-            raise DataError(f"X needs two dimensions, rows and columns; got shape {X.shape}")
+            raise DataError(f"X must have two dimensions, rows and columns; got shape {X.shape}")
         frame = pd.DataFrame(X, columns=[f"x{k}" for k in range(X.shape[1])])
     if len(frame) == 0 or frame.shape[1] == 0:
         raise DataError(f"there are no rows or no columns, got shape {frame.shape}")
@@ -291,7 +295,7 @@ def pick(frame: pd.DataFrame, value: Any, what: str) -> pd.Series | None:
         if value in frame.columns:
             return column(frame, value)
         columns = list(frame.columns)
-        told = f"{what}: no column {value!r}; {meant(value, columns)}there are "
+        told = f"{what}: there is no column {value!r}; {meant(value, columns)}there are "
         raise DataError(told + ", ".join(columns[:30]), column=value)
     array = np.asarray(value)
     if array.shape != (len(frame),):

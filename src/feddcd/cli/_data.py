@@ -61,7 +61,7 @@ def list_sets() -> None:
     console.print(table)
     named = os.environ.get("FEDDCD_DATA")
     say("")
-    say(f"looked in {f'{named} (FEDDCD_DATA) and ' if named else ''}{cache_dir()}")
+    say(f"feddcd looked in {f'{named} (FEDDCD_DATA) and ' if named else ''}{cache_dir()}")
 
 
 @data_app.command("fetch")
@@ -107,13 +107,19 @@ def fetch_set(
         try:
             paths = fetch(source, test=test, watch=watch)
         except KeyboardInterrupt:
-            say("stopped; the downloaded part is kept, and the same command continues the download")
+            say(
+                "stopped. feddcd keeps the downloaded part; use the same command again to "
+                "continue the download"
+            )
             raise
     found(name=name, files=paths)
     for path in paths:
         say(f"{'already here' if path in before else 'fetched and checked'}: {path}")
     if source.test and len(paths) == 1 and test is None:
-        say(f"left out, for its size: {source.test.name}; feddcd data fetch {name} --test")
+        say(
+            f"the large file {source.test.name} was not downloaded; to download it: feddcd "
+            f"data fetch {name} --test"
+        )
 
 
 @data_app.command("check")
@@ -152,8 +158,8 @@ def _check_authors() -> None:
     found(name=authors.NAME, runs=len(runs), rounds=rounds, folder=authors.authors_folder())
     _report("right", authors.authors_folder())
     say(
-        f"         every line reads: {len(runs)} runs, {rounds:,} rounds; "
-        f"the authors published {authors.PUBLISHED_RUNS} runs"
+        f"         every line can be read: {len(runs)} runs, {rounds:,} rounds; the "
+        f"authors published {authors.PUBLISHED_RUNS} runs"
     )
 
 
@@ -172,7 +178,7 @@ def _source(name: str) -> "KnownSet":
         raise DataError(f"{name} comes with the package: there are no files to fetch or to check")
     names = (*KNOWN, authors.NAME)
     hint = meant(name, names, most=2)
-    raise DataError(f"no data set called {name!r}; {hint}there are {', '.join(names)}")
+    raise DataError(f"there is no data set {name!r}; {hint}there are {', '.join(names)}")
 
 
 def _here(paths: list[Path]) -> str:

@@ -87,13 +87,14 @@ def _plan(
         if name is not None and name not in table.frame.columns:
             names = listed(list(table.frame.columns))
             raise DataError(
-                f"<{option}>: no column {name!r}; there are {names}", settings={option: None}
+                f"<{option}>: there is no column {name!r}; there are {names}",
+                settings={option: None},
             )
     columns = [composed(term) for term in wanted.columns]
     if not columns:
         columns, left = _usual(table, (by, site), book)
         for reason, names in left.items() if not quiet else ():
-            warn(f"left out, as {reason}: {listed(names)}")
+            warn(f"left out, because {reason}: {listed(names)}")
     plan = DescribePlan(
         columns, by, wanted.least or 0, wanted.quantiles or "exact",
         list(wanted.shares or QUARTILES), by_site=site is not None,

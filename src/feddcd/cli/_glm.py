@@ -88,14 +88,19 @@ def glm_command(
         table, _ = load_table(source._replace(file=wishes.predict), roles, None, 0, book)
         _predict(model, roles, table, plan, book, folder)
     if not model.result_.converged:
-        warn(f"not proven to --tol {model.tol:g} in {model.result_.n_exchanges} exchanges")
+        warn(
+            f"the certificate does not reach --tol {model.tol:g} in "
+            f"{model.result_.n_exchanges} exchanges"
+        )
         sys.exit(1)
 
 
 def _share(percent: float) -> float:
     """0.95 is more likely meant as a share than as less than one per cent."""
     if not 50 <= percent <= 99.99:
-        told = f"need 50 <= --level <= 99.99, in per cent as in --level 95; got {percent!r}"
+        told = (
+            f"--level must be from 50 to 99.99 (per cent), for example --level 95; got {percent!r}"
+        )
         raise SpecError(told)
     return percent / 100
 
@@ -120,7 +125,9 @@ def load_table(
     if roles.group is not None:
         raise DataError("give --group, or --clients to divide the rows at random, but not both")
     if not 2 <= clients <= len(table.frame):
-        raise DataError(f"need 2 <= --clients <= {len(table.frame)} rows, got {clients}")
+        raise DataError(
+            f"--clients must be from 2 to {len(table.frame)}, the number of rows; got {clients}"
+        )
     site = np.random.default_rng(seed).permutation(np.arange(len(table.frame)) % clients)
     frame = table.frame.assign(**{PRETENDED: [f"site-{i + 1}" for i in site]})
     return table._replace(frame=frame), roles._replace(group=PRETENDED)
@@ -143,7 +150,10 @@ def _show(model: FederatedGLM, table: Frame, data: FileRows) -> None:
     result = model.result_
     if result.n_dropped:
         counts = ", ".join(f"{name} {n:,}" for name, n in data.rows.holes.items() if n)
-        say(f"{result.n_dropped:,} of {len(table.frame):,} rows lack a value ({counts})")
+        say(
+            f"{result.n_dropped:,} of {len(table.frame):,} rows are left out, because they "
+            f"have no value in a column ({counts})"
+        )
     choice = result.choice
     say(f"method: {choice.method} ({choice.reason})")
     say_lines(f"\n{model.summary()}\n")
@@ -173,7 +183,9 @@ def _plan(
 def _conform(table: Frame, plan: RegressionPlan | None, book: Codebook) -> Frame:
     """The columns that the plan takes, as the codebook has them."""
     if plan is None:
-        raise DataError("--codebook needs --formula, which says which columns are used")
+        raise DataError(
+            "--codebook needs --formula, because the formula says which columns are used"
+        )
     return conform(table, book, plan.codebook["columns"])
 
 
@@ -218,5 +230,7 @@ def usable(folder: Path, force: bool) -> Path:
     if folder.exists() and not folder.is_dir():
         raise DataError(f"{folder} is a file, not a folder")
     if not force and folder.is_dir() and any(folder.iterdir()):
-        raise DataError(f"{folder} is not empty; choose another --out, or replace with --force")
+        raise DataError(
+            f"{folder} is not empty; choose another --out, or use --force to replace its files"
+        )
     return folder

@@ -20,12 +20,12 @@ class Wishes(NamedTuple):
     def check(self, covariance: str) -> None:
         """Before anything is fitted."""
         if self.test not in (None, *TESTS):
-            told = f"need <test> in {', '.join(TESTS)}; got {self.test!r}"
+            told = f"<test> must be one of {', '.join(TESTS)}; got {self.test!r}"
             raise SpecError(told, settings={"test": None})
         for name, wanted in {"test": self.test == "lr", "vif": self.vif}.items():
             if wanted and covariance != "model":
                 value = "lr" if name == "test" else None
-                told = f"<{name}> trusts the model, and needs <covariance>"
+                told = f"<{name}> needs the usual standard errors of the model: give <covariance>"
                 raise SpecError(told, settings={name: value, "covariance": "model"})
 
 

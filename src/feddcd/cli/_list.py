@@ -29,7 +29,7 @@ def list_command(what: str | None) -> None:
         },
     }
     if what is not None and what not in groups:
-        raise SpecError(f"nothing called {what!r}; there are {', '.join(groups)}")
+        raise SpecError(f"there is no list {what!r}; there are {', '.join(groups)}")
     shown = {name: entries for name, entries in groups.items() if what in (None, name)}
     found(**shown)
     for name, entries in groups.items():

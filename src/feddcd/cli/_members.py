@@ -25,7 +25,7 @@ def join_command(path: Path, site: str) -> None:
     hand = f"send the folder {shown(add_site(folder, site))} to the person at {site}"
     renew(folder.server, {name: folder.site(name) for name in folder.invited()})
     found(site=site, folder=folder.site(site))
-    say(f"{hand}, who writes into site.toml where the data are.")
+    say(f"{hand}. This person writes into site.toml where the data are.")
     say(f"The site joins when you run: {up_again(folder)}")
 
 

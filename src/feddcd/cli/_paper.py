@@ -84,7 +84,7 @@ def reproduce(
         with _bar(quiet) as watch:
             made = paper.reproduce(what, **chosen, out=folder, watch=watch)
     except Interrupted:
-        say(f"stopped; the same command goes on from {folder / 'cells'}")
+        say(f"stopped; the same command continues from {folder / 'cells'}")
         sys.exit(130)
     found(folder=folder, table2=made.table2, table3=made.table3, files=made.files)
     if quiet:

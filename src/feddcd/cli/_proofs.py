@@ -25,12 +25,12 @@ def roster_command(
     at_site = (folder / "site.toml").exists()
     if (key or sign) and not at_site:
         raise SpecError(
-            f"--key and --sign work in the folder of a site, and {folder} is the folder "
+            f"--key and --sign work in the folder of a site, but {folder} is the folder "
             "of a coordinator"
         )
     if (members or merge) and at_site:
         raise SpecError(
-            f"--member and --merge work in the folder of a coordinator, and {folder} is "
+            f"--member and --merge work in the folder of a coordinator, but {folder} is "
             "the folder of a site"
         )
     if key:

@@ -39,7 +39,7 @@ class RaceWishes(NamedTuple):
 
 def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
     if not wish.target > 0:
-        raise SpecError(f"need a gap above 0, got {wish.target:g}")
+        raise SpecError(f"--gap must be above 0, got {wish.target:g}")
     if wish.behind is not None and not wish.behind > 1:
         raise SpecError(f"--behind must be a factor above 1, got {wish.behind:g}")
     chosen = choose(wish.problems, wish.files)

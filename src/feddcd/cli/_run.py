@@ -97,7 +97,7 @@ def compare_command(
         )
         if any(folder.glob("**/checkpoint.npz")):
             raise FolderError(
-                f"{folder} already contains a comparison; continue it with --resume "
+                f"{folder} already contains a comparison. Continue it with --resume "
                 f"{folder}, or choose another --out"
             )
     save_race(folder, base, algorithms, chosen)
@@ -207,8 +207,8 @@ def _by_algorithm(settings: list[str], algorithms: list[str]) -> dict[str, dict[
         name, dot, key = key.partition(".")
         if not dot or name not in algorithms:
             raise SpecError(
-                f"in compare, settings look like algorithm.key=value with one of "
-                f"{', '.join(algorithms)}; got {text!r}"
+                "in compare, a setting must have the form algorithm.key=value, and the "
+                f"algorithm must be one of {', '.join(algorithms)}; got {text!r}"
             )
         chosen.setdefault(name, {})[key] = value
     return chosen
@@ -224,7 +224,7 @@ def _changes(
     others += ["a config file"] * (config is not None) + ["--set"] * bool(settings)
     others += ["--out"] * (out is not None)
     if others:
-        raise SpecError(f"--resume keeps the run's own settings; leave out {', '.join(others)}")
+        raise SpecError(f"--resume uses the settings of the run, so leave out {', '.join(others)}")
     return changes
 
 
@@ -268,5 +268,5 @@ def _advise(results: Iterable[Result]) -> None:
 
 def _exit_if_stopped(summary: dict[str, Any], command: str) -> None:
     if summary["status"] == "stopped":
-        say(f"stopped after round {summary['rounds']}; go on with: {command}")
+        say(f"stopped after round {summary['rounds']}; to continue: {command}")
         sys.exit(130)

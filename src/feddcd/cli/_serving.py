@@ -214,7 +214,10 @@ def _asked_again(folder: Path) -> list[list[str]]:
             asked = when((queue / f"{id}.again").stat().st_mtime)
             study, what = about_waiting(folder, id)
             of = f" of study {study}" if study else ""
-            told = f"a person here denied this before, and the coordinator asks again: {what}{of}"
+            told = (
+                "a person at this site denied this before, but the coordinator asks again: "
+                f"{what}{of}"
+            )
             question = [f"  {printable(line)}" for line in words_of(folder, id)]
             yes = decision_lines(folder, id)[0].replace("approve:", "approve it now:", 1)
             lines.append([told, *question, yes, f"  it was asked at {asked}, and refused again"])

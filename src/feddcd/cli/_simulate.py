@@ -40,7 +40,7 @@ def simulate_command(path: Path, trial: Trial, job: Path | None = None, study: s
     if not 0 <= trial.loss < 1:
         raise SpecError(f"need 0 <= loss < 1, got loss={trial.loss}")
     if study and job is None:
-        raise SpecError("--study names the study of a job, so it needs --job FILE")
+        raise SpecError("--study is the name of the study for a job, so give --job FILE, too")
     folder = FederationFolder(path)
     folder.config()
     places = load_places(folder)
@@ -56,7 +56,10 @@ def simulate_command(path: Path, trial: Trial, job: Path | None = None, study: s
     config = folder.config()
     given = {"folder": str(folder.path), "rounds": trial.rounds, "mode": trial.mode}
     seen = WaitingSites(folder, config.patience)
-    with show_events(config, trial.rounds, "asking which sites are there") as watch, owner_only():
+    with (
+        show_events(config, trial.rounds, "feddcd asks which sites are there") as watch,
+        owner_only(),
+    ):
         try:
             coordinate(exchange, given | {"study": folder.study}, seen.watching(watch))
         except (FeddcdError, KeyboardInterrupt) as error:

@@ -213,7 +213,7 @@ def _doubt(
     if unsure and all(map(any_number, kinds)):
         value = min(unsure)
         both = f"{re.sub('[.,]', '', value)} or {value.replace(',', '.')}"
-        why = f", which may be {both}: say with <decimal> which sign is the decimal one"
+        why = f", which may be {both}: say with <decimal> which sign is the decimal sign"
         return told(value, why, decimal=None)
     if all(fits(DATE, kind.strip()) for kind in kinds):
         return told(min(kinds), ": a date or time is not a number; change it to days or years")
@@ -222,11 +222,17 @@ def _doubt(
     if signs and 2 * (len(signs) + len(numbers)) > len(kinds):
         return told(
             min(signs),
-            ": write plain numbers (45% as 0.45 or as 45, in the same way at every site)",
+            (
+                ": write plain numbers without signs (write 45% as 0.45 or as 45, in the same "
+                "way at every site)"
+            ),
         )
     if all(map(any_number, kinds)):
         other = min(kind for kind in kinds if kind not in numbers)
-        why = f", and the decimal sign elsewhere is {point.sign!r}: write numbers in one way, or "
+        why = (
+            f", but in other columns the decimal sign is {point.sign!r}: write all numbers in "
+            "the same way, or "
+        )
         return told(other, f"{why}give <decimal>", decimal=None)
     return _mixed(told, cells, kinds, numbers)
 
@@ -238,5 +244,5 @@ def _mixed(told: Any, cells: Sequence[str], kinds: Any, numbers: set[str]) -> Da
     most = 2 * sum(cell in numbers for cell in cells) >= sum(cell in kinds for cell in cells)
     if not numbers or not (most or holes == rest):
         return None
-    why = " among numbers: mend it; if it stands for a missing value, give <na>"
-    return told(rest[0], f"{why}; if it is a level, a codebook can say so", na=rest[0])
+    why = " in a column of numbers: correct this value. If it means a missing value, give <na>"
+    return told(rest[0], f"{why}. If it is a level of a category, say so in a codebook", na=rest[0])

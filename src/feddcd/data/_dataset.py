@@ -32,14 +32,16 @@ class Dataset:
         if self.groups is not None:
             self._set("groups", _labels(self.groups, f"{self.name}: groups", n))
         if (self.X_test is None) != (self.y_test is None):
-            raise DataError(f"{self.name}: X_test and y_test go together, got only one of them")
+            raise DataError(
+                f"{self.name}: give both X_test and y_test, or none of them; got only one"
+            )
         if self.X_test is None:
             return
         self._set("X_test", _matrix(self.X_test, f"{self.name}: X_test"))
         n_test, d_test = shape_of(self.X_test)
         self._set("y_test", _vector(self.y_test, f"{self.name}: y_test", n_test))
         if d_test != d:
-            raise DataError(f"{self.name}: X has {d} features, X_test has {d_test}")
+            raise DataError(f"{self.name}: X has {d} features, but X_test has {d_test}")
 
     def with_test(self, X_test: Any, y_test: Any) -> Dataset:
         """The same data with these held-out rows."""
@@ -76,7 +78,8 @@ def _matrix(X: Any, what: str) -> np.ndarray | sparse.csr_array:
     X = _canonical(X, what) if sparse.issparse(X) else _floats(X, what)
     if X.ndim != 2 or 0 in X.shape:
         raise DataError(
-            f"{what} needs two dimensions, at least one row and one feature; got shape {X.shape}"
+            f"{what} must have two dimensions, with at least one row and one feature; got "
+            f"shape {X.shape}"
         )
     values = X.data if isinstance(X, sparse.csr_array) else X
     if not np.isfinite(values).all():

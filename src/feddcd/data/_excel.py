@@ -47,7 +47,7 @@ def read_cells(path: Path, wanted: str | None, sign: str) -> Sheet:
         _check_calculated(path, title, walked[title].rows)
     rows, shares = walked[title]
     if not rows:
-        told = f"the sheet {title!r} is empty, expected a row with the names of the columns"
+        told = f"the sheet {title!r} is empty; its first row must contain the names of the columns"
         raise DataError(told, file=str(path))
     width = max(len(row) for _, row in rows)
     (_, header), *body = [(number, row + [None] * (width - len(row))) for number, row in rows]
@@ -63,7 +63,10 @@ def _book(path: Path, *, values: bool = True) -> Iterator[Any]:
     try:
         import openpyxl
     except ImportError:
-        told = "Excel files are read by openpyxl, which is not here: pip install 'feddcd[excel]'"
+        told = (
+            "to read an Excel file, feddcd needs the package openpyxl, which is not installed: "
+            "pip install 'feddcd[excel]'"
+        )
         raise DataError(f"{told}; or save the sheet as .csv", file=str(path)) from None
     try:
         _check_size(path)
@@ -72,7 +75,9 @@ def _book(path: Path, *, values: bool = True) -> Iterator[Any]:
     except DataError:
         raise
     except Exception as error:  # of zip files, of XML, and its own
-        raise DataError(f"cannot be read as an Excel file: {error}", file=str(path)) from None
+        raise DataError(
+            f"this file cannot be read as an Excel file: {error}", file=str(path)
+        ) from None
 
 
 def _check_size(path: Path) -> None:
@@ -80,20 +85,23 @@ def _check_size(path: Path) -> None:
     with zipfile.ZipFile(path) as archive:
         unpacked = sum(part.file_size for part in archive.infolist())
     if unpacked > MOST_UNPACKED:
-        told = f"unpacks to {size(unpacked)}, above the {size(MOST_UNPACKED)} that are read"
+        told = (
+            f"this file becomes {size(unpacked)} when it is unpacked, and feddcd reads at most "
+            f"{size(MOST_UNPACKED)}"
+        )
         raise DataError(f"{told}: save the sheet as .csv", file=str(path))
 
 
 def _check_name(file: str, sheets: dict[str, Any], wanted: str | None) -> None:
     if wanted is not None and wanted not in sheets:
         hint = meant(wanted, sheets)
-        raise DataError(f"no sheet {wanted!r}; {hint}sheets: {listed(sheets)}", file=file)
+        raise DataError(f"there is no sheet {wanted!r}; {hint}sheets: {listed(sheets)}", file=file)
 
 
 def _choose(file: str, walked: dict[str, _Walked]) -> str:
     filled = [title for title, sheet in walked.items() if sheet.rows]
     if len(filled) > 1:
-        told = f"has the sheets {listed(filled)}: say which with <sheet>"
+        told = f"this file has the sheets {listed(filled)}: say with <sheet> which sheet to read"
         raise DataError(told, file=file, settings={"sheet": filled[0]})
     return (filled or list(walked))[0]
 
@@ -108,8 +116,8 @@ def _walk(path: Path, sheet: Any) -> _Walked:
         held = [j for j, cell in enumerate(cells) if cell.value is not None]
         area, filled = area + max(len(cells), 1), filled + len(held)
         if area - filled > max(EMPTY, SHARE * area):
-            told = f"the sheet {sheet.title!r} has more than {EMPTY:,} empty cells, up to "
-            remedy = f"row {number:,} alone: delete the empty rows and columns, or save it as .csv"
+            told = f"the sheet {sheet.title!r} has more than {EMPTY:,} empty cells, counted up to "
+            remedy = f"row {number:,}: delete the empty rows and columns, or save the sheet as .csv"
             raise DataError(told + remedy, file=str(path))
         if held:
             rows.append((number, [cell.value for cell in cells[: held[-1] + 1]]))
@@ -158,9 +166,10 @@ def _check_calculated(path: Path, title: str, rows: list[Row]) -> None:
             missing = j >= len(known) or known[j] is None
             if missing and isinstance(formula, str) and formula.startswith("="):
                 told = (
-                    f"row {number} of {title!r} holds the formula {formula[:40]!r} without a value"
+                    f"row {number} of the sheet {title!r} contains the formula "
+                    f"{formula[:40]!r}, but the file has no value for it"
                 )
-                raise DataError(f"{told}: open it in Excel and save it", file=str(path))
+                raise DataError(f"{told}: open the file in Excel and save it again", file=str(path))
 
 
 def _field(value: Any, sign: str) -> str:

@@ -203,13 +203,16 @@ def _tokens(raw: bytes, line: int, rules: Rules) -> list[_Place]:
     text = text.partition("#")[0].removesuffix("\r")
     if odd := CONTROL.search(text):
         place = _Place(rules, line, odd.start() + 1, odd.group())
-        place.refuse("control character inside a line", "expected LIBSVM text, one row per line")
+        place.refuse(
+            "there is a control character in this line",
+            "a LIBSVM file is text with one row in each line",
+        )
     return [_Place(rules, line, m.start() + 1, m.group()) for m in TOKEN.finditer(text)]
 
 
 def _label(place: _Place) -> float:
     if ":" in place.token:
-        place.refuse("a row without a label", "expected 'label index:value ...'")
+        place.refuse("this row has no label", "expected 'label index:value ...'")
     return _number(place, place.token, "label")
 
 
@@ -218,13 +221,13 @@ def _features(places: list[_Place]) -> dict[int, float]:
     for place in places:
         index_text, colon, value_text = place.token.partition(":")
         if index_text == "qid":
-            place.refuse("a query id", "ranking files with qid: are not supported")
+            place.refuse("a query id", "feddcd cannot read ranking files with qid:")
         if not colon or ":" in value_text:
             place.refuse("malformed feature", "expected index:value")
         index = _index(place, index_text)
         if index in row:
             first = index + place.rules.base
-            place.refuse(f"duplicate index {first}", "an index may appear once in a row")
+            place.refuse(f"the index {first} occurs twice", "an index may occur only once in a row")
         row[index] = _number(place, value_text, "value")
     return row
 
@@ -234,29 +237,32 @@ def _index(place: _Place, text: str) -> int:
     if not text:
         place.refuse("missing index", "expected index:value without blanks")
     if re.fullmatch(r"-[0-9]+", text):
-        place.refuse(f"negative index {text[:LONGEST_SHOWN]}", f"indices start at {base}")
+        place.refuse(f"the index {text[:LONGEST_SHOWN]} is negative", f"the first index is {base}")
     if not re.fullmatch(r"[0-9]+", text):
-        place.refuse("index is not a whole number", "expected index:value")
+        place.refuse("the index is not a whole number", "expected index:value")
     digits = text.lstrip("0") or "0"
     if len(digits) > len(str(MAX_INDEX)) or int(digits) > MAX_INDEX:
-        place.refuse("index is too large", f"the largest index allowed is {MAX_INDEX}")
+        place.refuse("the index is too large", f"the largest index allowed is {MAX_INDEX}")
     index = int(digits)
     if index < base:
-        place.refuse("index 0 in a 1-based file", "pass index_base=0 if indices start at 0")
+        place.refuse(
+            "the index is 0, but the first index of this file should be 1",
+            "if the first index is 0, give index_base=0",
+        )
     if index <= place.rules.last:
         return index - base
     if n_features is not None:
         hint = f"the largest index allowed is {place.rules.last}"
-        place.refuse(f"index {index} is beyond n_features={n_features}", hint)
+        place.refuse(f"the index {index} is larger than n_features={n_features}", hint)
     place.refuse(
-        f"index {index} would make more than {MAX_FEATURES} features",
-        "if this is intended, give n_features",
+        f"with the index {index}, the data would have more than {MAX_FEATURES} features",
+        "if this is right, give n_features",
     )
 
 
 def _number(place: _Place, text: str, what: str) -> float:
     if NOT_FINITE.fullmatch(text):
-        place.refuse(f"{what} is not finite", "NaN and infinity are refused")
+        place.refuse(f"{what} is not finite", "NaN and infinity are not allowed")
     if not text:
         place.refuse(f"missing {what}", "expected index:value without blanks")
     if not NUMBER.fullmatch(text):

@@ -43,8 +43,8 @@ def decode(file: str, data: bytes, encoding: str | None) -> Decoded:
         text, name = _western(file, data), "Windows-1252"
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        told = "holds a zero byte, so it is not a text file"
-        more = "; UTF-16 without a mark is read with <encoding>"
+        told = "the file contains a zero byte, so it is not a text file"
+        more = "; if it is UTF-16 text, say so with <encoding>"
         raise DataError(f"{file}:{line}: {told}{more}", settings={"encoding": "utf-16-le"})
     return Decoded(text, name)
 
@@ -56,7 +56,7 @@ def _codec(file: str, encoding: str) -> str:
         if (codec := codecs.lookup(encoding).name) not in OF_HOSTS:
             return codec
     known = "utf-8, utf-16, latin-1, windows-1252, mac-roman, ..."
-    told = f"there is no encoding {encoding!r} of text; <encoding> is one of {known}"
+    told = f"there is no text encoding {encoding!r}; <encoding> must be one of {known}"
     raise DataError(told, file=file, settings={"encoding": None})
 
 
@@ -68,7 +68,10 @@ def _other_lines_are(data: bytes) -> bool:
 def _undecodable(file: str, data: bytes, error: UnicodeDecodeError, name: str) -> DataError:
     line = data.count(b"\n", 0, error.start) + 1
     told = f"{file}:{line}: byte 0x{data[error.start]:02x} is not {name} text"
-    return DataError(f"{told}; mend it, or say what it is with <encoding>", settings=ENCODING)
+    return DataError(
+        f"{told}; correct this byte, or say with <encoding> which encoding the file has",
+        settings=ENCODING,
+    )
 
 
 def _western(file: str, data: bytes) -> str:
@@ -77,7 +80,10 @@ def _western(file: str, data: bytes) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         told = f"byte 0x{data[error.start]:02x} is neither UTF-8 nor Windows-1252 text"
-        raise DataError(f"{file}:{line}: {told}; give <encoding>", settings=ENCODING) from None
+        raise DataError(
+            f"{file}:{line}: {told}; say with <encoding> which encoding the file has",
+            settings=ENCODING,
+        ) from None
 
 
 ENCODING = {"encoding": None}
@@ -95,7 +101,7 @@ def separator(file: str, text: str, wanted: str | None, usual: str) -> Parted:
     if wanted is not None:
         wanted = wanted.replace("\\t", "\t")
         if len(wanted) != 1:
-            told = f"<sep> is one character, such as ';' or '\\t' for a tab; got {wanted!r}"
+            told = f"<sep> must be one character, such as ';' or '\\t' for a tab; got {wanted!r}"
             raise DataError(told, settings={"sep": None})
         return Parted(wanted, int(hint is not None))
     if hint is not None:

@@ -81,7 +81,7 @@ def agree(
     """
     offers = sorted(offers, key=lambda o: o.client)
     if twice := _repeats([o.client for o in offers]):
-        raise DataError(f"two sites are called {listed(twice)}")
+        raise DataError(f"two sites have the name {listed(twice)}")
     if not offers:
         raise DataError("there are no sites")
     classifies = is_classifier(model)
@@ -90,7 +90,7 @@ def agree(
     fitting = [o for o in sound if _fits(o.features, standard)]
     if classes is not None and not classifies:
         raise DataError(
-            f"{model} is a model without classes, but classes are declared: {listed(classes)}"
+            f"the model {model} predicts a number, so leave out the classes {listed(classes)}"
         )
     union = _union(fitting) if classes is None else _declared_classes(classes)
     agreed = Agreed(standard, union if classifies else None)
@@ -98,7 +98,7 @@ def agree(
     reasons = {o.client: _reason(o, agreed, sites_with) for o in offers}
     refused = {client: reason for client, reason in reasons.items() if reason}
     if len(refused) == len(offers):
-        raise DataError(f"no site fits: {'; '.join(refused.values())}")
+        raise DataError(f"no site has data that fit: {'; '.join(refused.values())}")
     if classifies:
         _check_classes(union, model, [o for o in offers if o.client not in refused])
     return agreed, refused
@@ -122,11 +122,13 @@ def is_classifier(model: str) -> bool:
 def check_targets(name: str, y: np.ndarray, model: str, what: str = "") -> None:
     """Refuse targets that a regression cannot have."""
     if y.dtype.kind not in "biuf":
-        told = f"{name}: {model} needs numbers as labels, row 0 has {str(y[0])!r}"
+        told = f"{name}: the model {model} needs numbers as labels, but row 0 has {str(y[0])!r}"
         raise DataError(told, public=f"its labels are words, and {model} needs numbers")
     if model == "poisson" and np.any(y < 0):
         row = int(np.argmax(y < 0))
-        raise DataError(f"{name}: Poisson needs targets >= 0, {what}row {row} has {y[row]}")
+        raise DataError(
+            f"{name}: the model poisson needs targets >= 0, but {what}row {row} has {y[row]}"
+        )
 
 
 def check_count(name: str, classes: Sequence[Any] | np.ndarray) -> None:
@@ -136,7 +138,9 @@ def check_count(name: str, classes: Sequence[Any] | np.ndarray) -> None:
     if len(classes) > MAX_CLASSES or (len(classes) > 100 and uneven):
         problem = f"more than {MAX_CLASSES} classes" if text else "a continuous target"
         advice = "" if text else "; use --model ridge or poisson"
-        raise DataError(f"{name}: {len(classes)} distinct labels look like {problem}{advice}")
+        raise DataError(
+            f"{name}: there are {len(classes)} different labels. This looks like {problem}{advice}"
+        )
 
 
 def _size(features: Features) -> int:
@@ -159,12 +163,13 @@ def _misfit(columns: Features, standard: Features, sites_with: Counter[str] | No
         return f"has {columns} features, the federation has {_size(standard)}"
     if isinstance(standard, int):
         return (
-            f"has named columns ({listed(columns, 5)}), the federation has {standard} numbered ones"
+            f"has columns with names ({listed(columns, 5)}), but the columns of the "
+            f"federation have {standard} numbers and no names"
         )
     missing = [name for name in standard if name not in _names(columns)]
     more = [name for name in columns if name not in _names(standard)]
     alone = sites_with is not None and all(sites_with[name] == 1 for name in more)
-    whose = "that nobody else has" if alone else "that the federation does not have"
+    whose = "that no other site has" if alone else "that the federation does not have"
     parts = [f"has no column {listed(missing, 5)}"] if missing else []
     parts += [f"has a column {listed(more, 5)} {whose}"] if more else []
     return "; it ".join(parts)
@@ -172,19 +177,19 @@ def _misfit(columns: Features, standard: Features, sites_with: Counter[str] | No
 
 def _unsound(o: Offer, classifies: bool) -> str:
     if o.rows < 1:
-        return f"has rows={o.rows}, needs at least 1"
+        return f"must have at least 1 row, but rows={o.rows}"
     if _size(o.features) < 1:
         return "has no features"
     if not isinstance(o.features, int) and (twice := _repeats(o.features)):
         return f"has two columns called {listed(twice)}"
     if o.classes is None:
-        return "offers no classes, which the model needs" if classifies else ""
+        return "has no classes, but the model needs classes" if classifies else ""
     if not classifies:
-        return f"offers classes ({listed(o.classes, 5)}), the model predicts a number"
+        return f"has the classes {listed(o.classes, 5)}, but the model predicts a number"
     if not 1 <= len(o.classes) <= MAX_CLASSES:
-        return f"offers {len(o.classes)} classes, needs 1 to {MAX_CLASSES}"
+        return f"must have 1 to {MAX_CLASSES} classes, but has {len(o.classes)}"
     if not _alike(o.classes):
-        return f"has classes ({listed(o.classes, 5)}), which should be all text or all numbers"
+        return f"has the classes {listed(o.classes, 5)}; classes must be all text or all numbers"
     return ""
 
 
@@ -196,9 +201,12 @@ def _reason(o: Offer, agreed: Agreed, sites_with: Counter[str] | None) -> str:
         return ""
     ours, theirs = ("text" if _is_text(c) else "numbers" for c in (o.classes, agreed.classes or ()))
     if ours != theirs:
-        return f"{o.client} has {ours} as labels ({listed(o.classes, 5)}), the federation {theirs}"
+        return (
+            f"{o.client} has {ours} as labels ({listed(o.classes, 5)}), but the federation has "
+            f"{theirs}"
+        )
     classes = listed(agreed.classes or ())
-    return f"{o.client} has a class {listed(unseen, 5)}, the federation has {classes}"
+    return f"{o.client} has the class {listed(unseen, 5)}, but the federation has only {classes}"
 
 
 def _is_text(classes: Sequence[Any]) -> bool:
@@ -239,7 +247,9 @@ def _declared_features(values: Any) -> Features:
 def _declared_classes(values: Any) -> Classes:
     classes = tuple(values) if isinstance(values, list | tuple) else ()
     if not classes or not _alike(classes) or _repeats(classes):
-        raise DataError(f"classes must be all text or all numbers, each once; got {values!r}")
+        raise DataError(
+            f"classes must be all text or all numbers, and no class may occur twice; got {values!r}"
+        )
     return classes if _is_text(classes) else tuple(map(float, classes))
 
 
@@ -261,4 +271,4 @@ def _check_classes(classes: Classes, model: str, offers: list[Offer]) -> None:
     needs = "2 classes" if model == "logistic" else "at least 2 classes"
     who = lambda c: ", ".join(o.client for o in offers if c in (o.classes or ())) or "nobody"
     holders = "; ".join(f"{listed([c])} ({who(c)})" for c in classes)
-    raise DataError(f"{model} needs {needs}, got {len(classes)}: {holders}")
+    raise DataError(f"{model} needs {needs}, but the sites together have {len(classes)}: {holders}")

@@ -46,7 +46,7 @@ def _finding(source: KnownSet, file: File) -> Finding:
     if path is None:
         good = not source.needs_test
         says = (
-            "absent; the data set can be used without this file"
+            "this file is missing; the data set can be used without it"
             if good
             else str(absent(source, file))
         )
@@ -66,15 +66,19 @@ def examine(source: KnownSet, file: File, path: Path) -> str:
     for other in KNOWN.values():
         for twin in other.files:
             if twin.sha256 == sha256 and twin.name != file.name:
-                raise DataError(f"{path}: this is {twin.name} of {other.name}, not {file.name}")
+                raise DataError(
+                    f"{path}: this is the file {twin.name} of {other.name}, not {file.name}"
+                )
     if file.blob is not None and _blob(path, size) == file.blob:
         return f"git blob id of the text is the known one, {_short(file.blob)}"
     if file.exact:
-        raise DataError(f"{path}: sha256 of the text is {sha256}, expected {file.sha256}")
+        raise DataError(
+            f"{path}: the sha256 of the text is {sha256}, but {file.sha256} was expected"
+        )
     checksum = file.sha256 or file.blob
-    why = "no known checksum"
+    why = "feddcd knows no checksum of this file"
     if checksum:
-        why = f"not the known copy by its checksum ({_short(checksum)})"
+        why = f"the checksum ({_short(checksum)}) is not the checksum of the known copy"
     return f"{why}; {_agreeing(file, count(path, source.features), source.features, path)}"
 
 
@@ -104,10 +108,15 @@ def _agreeing(file: File, counts: Counts, features: int, path: Path) -> str:
     ]
     labels = dict(file.labels)
     if set(labels) != set(counts.labels):
-        wrong.append(f"labels {_list(sorted(counts.labels))} instead of {_list(sorted(labels))}")
+        wrong.append(
+            f"the labels are {_list(sorted(counts.labels))} instead of {_list(sorted(labels))}"
+        )
     else:
         wrong += [
-            f"label {label:g} {counts.labels[label]:,} times instead of {expected:,}"
+            (
+                f"the label {label:g} occurs {counts.labels[label]:,} times instead of "
+                f"{expected:,} times"
+            )
             for label, expected in labels.items()
             if expected not in (None, counts.labels[label])
         ]
@@ -121,7 +130,7 @@ def _agreeing(file: File, counts: Counts, features: int, path: Path) -> str:
         unknown.append("how often each label occurs")
     else:
         right.append("labels " + ", ".join(f"{y:g}: {n:,}" for y, n in labels.items()))
-    rest = f"; not known, so not checked: {', '.join(unknown)}" if unknown else ""
+    rest = f"; feddcd does not know {', '.join(unknown)} and did not check it" if unknown else ""
     return f"counts agree: {', '.join(right)}{rest}"
 
 

@@ -102,12 +102,16 @@ class Codebook:
             raise SpecError(told, column=name)
         entry = self.columns[name]
         if entry.type == "date" and role != "group":
-            told = f"the column {name!r} is a date, which is no number and no category"
+            told = f"the column {name!r} is a date, and a date is neither a number nor a category"
             remedy = "change it to days or years, in another column with type = 'number'"
             raise SpecError(f"{told}; {remedy}", column=name)
         if not entry.allows(role):
-            roles = "an identifier has no role" if entry.roles is None else listed(entry.roles)
-            told = f"the codebook does not allow {name!r} as {role}; its roles: {roles}"
+            roles = (
+                "an identifier cannot have a role" if entry.roles is None else listed(entry.roles)
+            )
+            told = (
+                f"the codebook does not allow the role {role} for {name!r}; allowed roles: {roles}"
+            )
             raise SpecError(told, column=name)
 
     def to_dict(self) -> dict[str, Any]:
@@ -123,36 +127,44 @@ def _plain(entry: ColumnEntry) -> dict[str, Any]:
 
 
 def load_codebook(path: str | Path) -> Codebook:
-    values = read_toml(Path(path), "; `feddcd codebook DATA --out codebook.toml` drafts one")
+    values = read_toml(
+        Path(path), "; to make a first version, use `feddcd codebook DATA --out codebook.toml`"
+    )
     return read_codebook(values, str(path))
 
 
 def read_codebook(values: Any, where: str = "codebook") -> Codebook:
     """From plain values, as a file or a plan has them."""
     if not isinstance(values, Mapping):
-        raise SpecError(f"{where}: need a table [columns.NAME] for each column, got {values!r}")
+        raise SpecError(
+            f"{where}: the codebook must have a table [columns.NAME] for each column, got "
+            f"{values!r}"
+        )
     check_names(values, ["columns"], where)
     columns = values.get("columns")
     if not isinstance(columns, Mapping) or not columns:
-        raise SpecError(f"{where}: has no column; one begins with [columns.age]")
+        raise SpecError(
+            f"{where}: the codebook has no column. Write a table for each column; it begins, for "
+            "example, with [columns.age]"
+        )
     found = {}
     for name, each in columns.items():
         try:
             found[_text(name)] = _entry(each)
         except SpecError as error:
-            raise SpecError(f"{where}: column {name!r}: {error}", column=name) from None
+            raise SpecError(f"{where}: the column {name!r}: {error}", column=name) from None
     return Codebook(found)
 
 
 def _entry(values: Any) -> ColumnEntry:
     if not isinstance(values, Mapping):
-        raise SpecError(f"need settings such as type = 'number', got {values!r}")
+        raise SpecError(f"it must have settings such as type = 'number', got {values!r}")
     for name in values:
         if name not in SETTINGS:
             raise SpecError(f"unknown setting {name!r}{nearest(name, SETTINGS)}")
     kind = values.get("type")
     if kind not in TYPES:
-        raise SpecError(f"need type, got {kind!r}{nearest(str(kind), TYPES)}")
+        raise SpecError(f"type must be a known type, got {kind!r}{nearest(str(kind), TYPES)}")
     made: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
     for name in ("label", "unit"):
         if not isinstance(made.get(name, ""), str):
@@ -181,24 +193,31 @@ def _check_levels(kind: str, made: dict[str, Any]) -> None:
     if kind != "category":
         for name in ("levels", "reference", "labels"):
             if name in made:
-                raise SpecError(f"{name} is for type = 'category', not for {kind!r}")
+                raise SpecError(
+                    f"the setting {name} is only for type = 'category', not for {kind!r}"
+                )
         return
     if not isinstance(levels, tuple) or not levels:
-        raise SpecError("a category needs its levels, as in levels = ['f', 'm']")
+        raise SpecError("a category needs its levels, for example levels = ['f', 'm']")
     if not (all(type(v) is str for v in levels) or all(type(v) is int for v in levels)):
-        raise SpecError(f"levels are all words, or all whole numbers; got {list(levels)}")
+        raise SpecError(f"levels must be all words or all whole numbers; got {list(levels)}")
     levels = tuple(_text(v) if isinstance(v, str) else v for v in levels)
     if len(set(levels)) < len(levels):
         twice = next(v for v in levels if levels.count(v) > 1)
-        raise SpecError(f"the level {twice!r} is there twice")
+        raise SpecError(f"the level {twice!r} occurs twice")
     reference, labels = made.get("reference"), made.get("labels", {})
     if reference is not None and reference not in levels:
-        raise SpecError(f"the reference {reference!r} is none of the levels {listed(levels)}")
+        raise SpecError(f"the reference {reference!r} is not one of the levels {listed(levels)}")
     if not isinstance(labels, Mapping) or not all(isinstance(v, str) for v in labels.values()):
-        raise SpecError(f"labels are text by level, as in labels = {{f = 'women'}}; got {labels!r}")
+        raise SpecError(
+            f"labels must give a text for each level, for example labels = {{f = 'women'}}; got "
+            f"{labels!r}"
+        )
     for level in labels:
         if level not in map(str, levels):
-            raise SpecError(f"labels has {level!r}, which is none of the levels {listed(levels)}")
+            raise SpecError(
+                f"labels has a text for {level!r}, which is not one of the levels {listed(levels)}"
+            )
     made["levels"] = levels
 
 
@@ -206,7 +225,7 @@ def _check_range(kind: str, made: dict[str, Any]) -> None:
     if "range" not in made:
         return
     if kind not in ("number", "integer", "date"):
-        raise SpecError(f"range is for numbers and dates, not for type = {kind!r}")
+        raise SpecError(f"range is only for numbers and dates, not for type = {kind!r}")
     allowed = (str,) if kind == "date" else (int, float)
     limits = made["range"]
     fits = isinstance(limits, tuple) and len(limits) == 2
@@ -214,15 +233,17 @@ def _check_range(kind: str, made: dict[str, Any]) -> None:
         limits = tuple(v.isoformat() if isinstance(v, datetime.date) else v for v in limits)
     fits = fits and all(type(v) in allowed for v in limits) and limits[0] <= limits[1]
     if not fits or not all(isinstance(v, str) or is_real(v) for v in limits):
-        raise SpecError(f"range is [least, most], as in [0, 120]; got {made['range']!r}")
+        raise SpecError(f"range must be [least, most], for example [0, 120]; got {made['range']!r}")
     made["range"] = limits
 
 
 def _check_cuts(kind: str, cuts: Any) -> None:
     if cuts and kind not in ("number", "integer"):
-        raise SpecError(f"cuts are for numbers, not for type = {kind!r}")
+        raise SpecError(f"cuts is only for numbers, not for type = {kind!r}")
     if not isinstance(cuts, tuple) or not all(map(is_real, cuts)):
-        raise SpecError(f"cuts are numbers, as in cuts = [40, 65]; got {cuts!r}")
+        raise SpecError(
+            f"cuts must be a list of numbers, for example cuts = [40, 65]; got {cuts!r}"
+        )
 
 
 def _text(text: str) -> str:

@@ -16,7 +16,7 @@ from .capping import Capping, cappings
 from .codebook import Codebook, ColumnEntry
 from .frames import PLAIN, Frame, Reading, read_frame
 
-WORDS = "; what means missing is listed under missing = [...]"
+WORDS = "; if such a value means missing, list it in the codebook under missing = [...]"
 
 
 class CodebookError(DataError):
@@ -152,13 +152,13 @@ def _check_category(table: Frame, name: str, entry: ColumnEntry) -> list[Mismatc
 def _check_numbers(table: Frame, name: str, entry: ColumnEntry) -> list[Mismatch]:
     values, what = _values(table, name), "whole number" if entry.type == "integer" else "number"
     real = lambda v: isinstance(v, int | float) and not _is_truth(v) and np.isfinite(v)
-    public = f"column {name!r} contains other values than {what}s"
+    public = f"column {name!r} contains values that are not {what}s"
     wrong = lambda v: not real(v) and not (isinstance(v, str) and any_number(v))
-    found = _findings(values, wrong, name, public, f"no {what}", WORDS)
+    found = _findings(values, wrong, name, public, f"not a {what}", WORDS)
     if found or any(isinstance(value, str) for value in values):
         return found or [_doubtful(table, name, public)]
     if entry.type == "integer":
-        found = _findings(values, lambda v: v != int(v), name, public, "no whole number")
+        found = _findings(values, lambda v: v != int(v), name, public, "not a whole number")
     if entry.range is None:
         return found
     low, high = entry.range
@@ -174,7 +174,7 @@ def _doubtful(table: Frame, name: str, public: str) -> Mismatch:
 
 def _check_booleans(table: Frame, name: str, entry: ColumnEntry) -> list[Mismatch]:
     wrong = lambda v: not (_is_truth(v) or v in (0, 1) or str(v).strip().lower() in TRUTH)
-    public = f"column {name!r} contains other values than true and false"
+    public = f"column {name!r} contains values that are not true or false"
     return _findings(_values(table, name), wrong, name, public, "neither true nor false (or 1, 0)")
 
 
@@ -185,10 +185,10 @@ def _booleans(table: Frame, name: str) -> np.ndarray:
 
 
 def _check_dates(table: Frame, name: str, entry: ColumnEntry) -> list[Mismatch]:
-    public = f"column {name!r} contains other values than dates"
+    public = f"column {name!r} contains values that are not dates"
     values = [None if v is None else str(v).strip() for v in _values(table, name)]
-    close = ", as in 2024-12-31"
-    found = _findings(values, lambda v: not _is_date(v), name, public, "no date", close)
+    close = ", for example 2024-12-31"
+    found = _findings(values, lambda v: not _is_date(v), name, public, "not a date", close)
     if found or entry.range is None:
         return found
     low, high = map(str, entry.range)
@@ -218,5 +218,5 @@ def _findings(
         return []
     first = values[rows[0]]
     count = f"{plural(len(rows), 'value')} {'is' if len(rows) == 1 else 'are'}"
-    told = f"column {name!r}: {count} {why}, first {first!r} <row>{close}"
+    told = f"the column {name!r}: {count} {why}, the first is {first!r} <row>{close}"
     return [Mismatch(name, public, told, rows[0], first)]

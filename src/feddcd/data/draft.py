@@ -22,13 +22,13 @@ MOST_LEVELS = 50  # more make a column of words an identifier, or free text
 BARE = re.compile(r"[A-Za-z0-9_-]+")
 NAMED = re.compile(r"(^|[^a-z])(id|nr|mrn|number|code|name|uuid|key)$", re.IGNORECASE)
 HEAD = """\
-# A draft, made from {files}.
-# Read it before it leaves this place: it names columns and levels of your data, {but}.
-# Columns are number, integer, category, boolean, date or identifier. More can be said of each:
+# This is a draft of a codebook, made from {files}.
+# Read it before you send it to others: it has names of columns and levels, {but}.
+# The type is number, integer, category, boolean, date or identifier. You can also give:
 #   label = "Age at admission"    unit = "years"    range = [0, 120]    missing = ["NA", "-9"]
 #   roles = ["outcome", "predictor", "weight", "group", "offset"]
 #   cap = [18, 90]    step = 5    (every site caps and rounds its values before a study uses them)
-# The first level of a category is the one that others are compared with, or reference = "...".
+# Other levels are compared with the first level, or with the level in reference = "...".
 """
 
 
@@ -42,7 +42,7 @@ def draft(tables: Sequence[Frame], cap_rare: int | None = None) -> str:
         series = [table.frame[name] for table in tables if name in table.frame.columns]
         lacking = [table.file for table in tables if name not in table.frame.columns]
         values = [v for each in series for v in each.dropna().tolist()]
-        notes = [f"# not in {listed(lacking, 5)}"] if lacking else []
+        notes = [f"# this column is not in {listed(lacking, 5)}"] if lacking else []
         lines = _lines(name, values)
         if cap_rare and lines[0].startswith(('type = "integer"', 'type = "number"')):
             lines += _capped([each.dropna().to_numpy(float) for each in series], cap_rare)
@@ -68,7 +68,7 @@ def _lines(name: str, values: list[Any]) -> list[str]:
     """The type of a column and its levels."""
     words = [v for v in values if isinstance(v, str)]
     if not values:
-        return ['type = "number"  # nothing but missing values here: check']
+        return ['type = "number"  # this column has only missing values here: check the type']
     if words:
         return _of_words([str(v) for v in values])
     if all(isinstance(v, bool) for v in values):
@@ -80,7 +80,11 @@ def _lines(name: str, values: list[Any]) -> list[str]:
     kinds = set(values)
     if is_identifier(name, values):
         return ['type = "identifier"']
-    note = "  # or a category, with levels = [...]: few values occur" if 2 < len(kinds) < 10 else ""
+    note = (
+        "  # this can also be a category with levels = [...], because it has few values"
+        if 2 < len(kinds) < 10
+        else ""
+    )
     return [f'type = "integer"{note}']
 
 
@@ -100,10 +104,14 @@ def _of_words(values: list[str]) -> list[str]:
     if all(fits(DATE, value.strip()) for value in counts):
         return ['type = "date"']
     if len(counts) > MOST_LEVELS or len(counts) == len(values) > RARE:
-        return [f'type = "identifier"  # {len(counts)} different words: too many for a category']
+        return [f'type = "identifier"  # {len(counts)} different words are too many for a category']
     lines = ['type = "category"', "levels = ["]
     for level in sorted(counts):
-        rare = f"  # fewer than {RARE} rows here: may it be known?" if counts[level] < RARE else ""
+        rare = (
+            f"  # fewer than {RARE} rows here: may others know this level?"
+            if counts[level] < RARE
+            else ""
+        )
         lines.append(f"  {_quoted(level)},{rare}")
     return [*lines, "]"]
 

@@ -129,7 +129,10 @@ def phantom(d: int, k: int, *, model: str = "softmax", **options: Any) -> Federa
     """A problem of one zero row, for a server without data: shapes, weights and the start w."""
     many = model.partition(":")[0] in ("softmax", "mlp")
     if d < 1 or (k < 2 if many else k != 1):
-        raise DataError(f"{model} needs d >= 1 and k {'>= 2' if many else '= 1'}, got {d=}, {k=}")
+        raise DataError(
+            f"{model} needs d >= 1 (features) and k {'>= 2' if many else '= 1'} (columns), got "
+            f"d={d!r}, k={k!r}"
+        )
     return _alone(np.zeros((1, d)), np.zeros((1, k)), model, **options)
 
 
@@ -209,7 +212,9 @@ def _examples(model: Architecture, X, targets, parts, inside) -> tuple[np.ndarra
     X = X.toarray() if scipy.sparse.issparse(X) else X
     shape, (_, d) = model.shape or X.shape[1:], X.shape
     if np.prod(shape) != d:
-        raise DataError(f"a row has {d} numbers, an example of shape {shape} has {np.prod(shape)}")
+        raise DataError(
+            f"a row has {d} numbers, but an example of shape {shape} has {np.prod(shape)}"
+        )
     rows = np.where(inside, 0, [[part[0]] for part in parts])
     rows[inside] = np.concatenate(parts)
     return X.reshape(-1, *shape)[rows], targets[rows, 0]
@@ -230,7 +235,7 @@ def _check(model: Model, l2: float, weighting: str, parts: Sequence[np.ndarray])
         raise DataError(f"need a finite l2 >= 0, got l2={l2}")
     empty = [i for i, part in enumerate(parts) if len(part) == 0]
     if empty or not parts:
-        raise DataError(f"clients without a row: {empty}" if parts else "there are no clients")
+        raise DataError(f"these clients have no row: {empty}" if parts else "there are no clients")
 
 
 def _targets(name: str, y: np.ndarray, model: Model, classes: np.ndarray | None, what: str = ""):
@@ -245,8 +250,8 @@ def _targets(name: str, y: np.ndarray, model: Model, classes: np.ndarray | None,
     unseen = np.flatnonzero(classes[codes] != y) if same else [0]
     if len(unseen):
         raise DataError(
-            f"{name}: row {unseen[0]} has the label {listed([y[unseen[0]]])}, which is not among "
-            f"the agreed classes {listed(classes)}"
+            f"{name}: row {unseen[0]} has the label {listed([y[unseen[0]]])}, but the agreed "
+            f"classes are {listed(classes)}"
         )
     binary = _coding(model) == "binary"
     return (codes == 1).astype(float)[:, None] if binary else np.eye(len(classes))[codes]
@@ -255,17 +260,20 @@ def _targets(name: str, y: np.ndarray, model: Model, classes: np.ndarray | None,
 def _check_classes(data: Dataset, classes: np.ndarray, kind: str, *, binary: bool) -> None:
     if len(classes) < 2:
         label = listed(classes if data.classes is None else data.classes)
-        raise DataError(f"{data.name}: all rows have the label {label}; {kind} needs two")
+        raise DataError(
+            f"{data.name}: all rows have the label {label}, but {kind} needs two labels"
+        )
     check_count(data.name, classes)
     if binary and len(classes) != 2:
-        raise DataError(f"{data.name}: {kind} needs 2 classes, got {len(classes)}; use softmax")
+        raise DataError(
+            f"{data.name}: {kind} needs 2 classes, but there are {len(classes)}; use softmax"
+        )
     if data.y_test is not None:
         unseen = np.setdiff1d(data.y_test, classes)
         if len(unseen):
             raise DataError(
-                f"{data.name}: the test data has the label {unseen[0]:g}, which is "
-                "not in the training data (they have "
-                f"{', '.join(f'{c:g}' for c in classes[:20])})"
+                f"{data.name}: the test data have the label {unseen[0]:g}, but the training "
+                f"data have only {', '.join(f'{c:g}' for c in classes[:20])}"
             )
 
 
@@ -276,6 +284,7 @@ def _widths(text: str) -> tuple[int, ...]:
         widths = ()
     if not widths or not 1 <= min(widths) <= max(widths) <= MAX_WIDTH:
         raise DataError(
-            f"hidden widths look like mlp:64x32, each at most {MAX_WIDTH}, not mlp:{text}"
+            f"the hidden layers mlp:{text} are not valid; write, for example, mlp:64x32, "
+            f"with widths of at most {MAX_WIDTH}"
         )
     return widths

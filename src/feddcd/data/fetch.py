@@ -51,7 +51,9 @@ def fetch(
 
 def _download(source: KnownSet, file: File, watch: Watch) -> Path:
     if file.base is None:
-        raise DataError(f"{source.name} has no public address: {placing(file)}")
+        raise DataError(
+            f"{source.name} cannot be downloaded from a public address: {placing(file)}"
+        )
     folder, advice = folders()[0], placing(file)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -66,8 +68,8 @@ def _download(source: KnownSet, file: File, watch: Watch) -> Path:
                 _notes(part).unlink(missing_ok=True)
                 return target
     except OSError as error:
-        raise DataError(f"{folder} cannot be written: {error}") from None
-    raise DataError(f"{file.address}: the server has no such file (404); {advice}")
+        raise DataError(f"feddcd cannot write to {folder}: {error}") from None
+    raise DataError(f"{file.address}: the server does not have this file (404); {advice}")
 
 
 def _transfer(address: str, part: Path, watch: Watch, advice: str) -> bool:
@@ -91,7 +93,9 @@ def _transfer(address: str, part: Path, watch: Watch, advice: str) -> bool:
                 stream.write(block)
                 watch(name, start := start + len(block), total)
     if total not in (None, start):
-        raise DataError(f"{address} ended at {start:,} of {total:,} bytes; {_kept(part)}")
+        raise DataError(
+            f"the download of {address} stopped at {start:,} of {total:,} bytes; {_kept(part)}"
+        )
     return True
 
 
@@ -111,15 +115,18 @@ def _open(address: str, start: int, before: Served | None, advice: str) -> HTTPR
             return None
         if start and error.code == RANGE_REFUSED:
             return _open(address, 0, None, advice)
-        raise DataError(f"{address} answered {error.code} {error.reason}; {advice}") from None
+        raise DataError(
+            f"{address} answered with the error {error.code} {error.reason}; {advice}"
+        ) from None
     except (OSError, HTTPException) as error:
         reason = error.reason if isinstance(error, URLError) else error or type(error).__name__
-        raise DataError(f"{address} cannot be reached ({reason}); {advice}") from None
+        raise DataError(f"feddcd cannot reach {address} ({reason}); {advice}") from None
     if response.status == 206 and not (start and before and _goes_on(response, start, before)):
         response.close()
         if not start:
             raise DataError(
-                f"{address} sent a part of the file, but was asked for the whole file; {advice}"
+                f"{address} sent only a part of the file, but feddcd asked for the whole "
+                f"file; {advice}"
             )
         return _open(address, 0, None, advice)
     return response
@@ -147,7 +154,9 @@ def _blocks(response: HTTPResponse, part: Path) -> Iterator[bytes]:
             block = response.read(BLOCK)
         except (OSError, HTTPException) as error:
             why = str(error) or type(error).__name__
-            raise DataError(f"{response.url} broke off ({why}); {_kept(part)}") from None
+            raise DataError(
+                f"the download of {response.url} was interrupted ({why}); {_kept(part)}"
+            ) from None
         if not block:
             return
         yield block
@@ -160,7 +169,7 @@ def _verify(source: KnownSet, file: File, address: str, part: Path) -> None:
         part.unlink()
         _notes(part).unlink(missing_ok=True)
         raise DataError(
-            f"{address} sent another file than the expected one, so that file was removed: {error}"
+            f"{address} did not send the expected file, so feddcd removed what it sent: {error}"
         ) from None
 
 
@@ -178,4 +187,7 @@ def _notes(part: Path) -> Path:
 
 
 def _kept(part: Path) -> str:
-    return f"the downloaded part is kept in {part}, and the same command continues the download"
+    return (
+        f"feddcd keeps the downloaded part in {part}; use the same command again to continue the "
+        "download"
+    )

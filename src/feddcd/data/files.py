@@ -39,7 +39,7 @@ def check_file(path: Path) -> None:
     if not os.path.exists(path):
         raise DataError(f"{path}: no such file")
     if not os.path.isfile(path):
-        raise DataError(f"{path}: is not a regular file")
+        raise DataError(f"{path}: this is not a regular file")
 
 
 def line_blocks(path: Path) -> Iterator[bytes]:
@@ -81,8 +81,11 @@ def whole_text(path: Path) -> bytes:
         blocks.append(block)
         length += len(block)
         if packed and length > min(most, MOST_UNPACKED):
-            told = f"{path}: unpacks to more than {size(min(most, MOST_UNPACKED))}"
-            raise DataError(f"{told}; if that is a table, unpack it first, or write .parquet")
+            told = (
+                f"{path}: this file becomes larger than {size(min(most, MOST_UNPACKED))} when it "
+                "is unpacked"
+            )
+            raise DataError(f"{told}; if it is a table, unpack it first, or save it as .parquet")
     return b"".join(blocks)
 
 

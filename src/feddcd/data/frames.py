@@ -35,8 +35,8 @@ FOREIGN = {  # what people have, and how it becomes a table
     ".rda": "in R: load(FILE), then write.csv(NAME, 'table.csv', row.names = FALSE)",
     ".rdata": "in R: load(FILE), then write.csv(NAME, 'table.csv', row.names = FALSE)",
     ".feather": "in R: write.csv(arrow::read_feather(FILE), 'table.csv', row.names = FALSE)",
-    ".json": "write it as .csv or .parquet",
-    ".zip": "unpack it first, or pack the .csv with gzip",
+    ".json": "save it as .csv or .parquet",
+    ".zip": "unpack it first, or compress the .csv with gzip",
 }
 
 
@@ -52,7 +52,7 @@ class Reading(NamedTuple):
     def check(self, file: str, kind: str) -> None:
         """Refuses what does not go with a file of this kind."""
         if self.decimal not in (None, ".", ","):
-            told = f"<decimal> is . or , but not {self.decimal!r}"
+            told = f"<decimal> must be . or , and not {self.decimal!r}"
             raise DataError(told, file=file, settings={"decimal": None})
         text, excel = kind in DELIMITERS, kind == ".xlsx"
         both = text or excel  # a cell of Excel may hold a number as text
@@ -60,7 +60,7 @@ class Reading(NamedTuple):
         for name, value in self._asdict().items():
             if value and not fits[name]:
                 goes = ".xlsx files" if name == "sheet" else ".csv and .tsv files"
-                raise DataError(f"<{name}> is for {goes}", file=file, settings={name: None})
+                raise DataError(f"<{name}> works only for {goes}", file=file, settings={name: None})
 
 
 PLAIN = Reading()
@@ -115,7 +115,9 @@ def check_kind(path: str | os.PathLike[str]) -> None:
     if is_table(path):
         return
     remedy = FOREIGN.get(Path(path).suffix.lower())
-    names = "a table's name ends in .csv, .tsv (also with .gz, .bz2 or .xz), .xlsx or .parquet"
+    names = (
+        "the name of a table must end in .csv, .tsv (also with .gz, .bz2 or .xz), .xlsx or .parquet"
+    )
     raise DataError(f"{path}: {names}{f'; {remedy}' if remedy else ''}")
 
 
@@ -135,9 +137,13 @@ def no_column(file: str, name: str, names: Sequence[str], what: str = "") -> Dat
     """The error for a column that is not there, with the nearest that is."""
     hint = meant(name, names, most=3)
     if all(is_number(column) for column in names):
-        hint = "the first line should hold the names; "
+        hint = "the first line must contain the names; "
     one = len(names) == 1 and any(mark in names[0] for mark in ";|\t, ")
-    parted = " (if they are several, say with <sep> what parts them)" if one else ""
+    parted = (
+        " (if these are several columns, say with <sep> which character separates them)"
+        if one
+        else ""
+    )
     told = f"no column {name!r}{what}; {hint}columns: {listed(names)}{parted}"
     public = f"its data have no column {name!r}"
     return DataError(told, file=file, settings={"sep": None}, public=public)
@@ -151,10 +157,11 @@ def _parquet(path: Path, wanted: _Wanted) -> Frame:
         frame = pandas.read_parquet(path, engine="pyarrow")
     except ImportError:
         raise DataError(
-            f"{path}: Parquet is read by pyarrow, which is not here: pip install 'feddcd[parquet]'"
+            f"{path}: to read Parquet, feddcd needs the package pyarrow, which is not "
+            "installed: pip install 'feddcd[parquet]'"
         ) from None
     except Exception as error:  # pyarrow has its own, and they are not importable without it
-        raise DataError(f"{path}: cannot be read as Parquet: {error}") from None
+        raise DataError(f"{path}: this file cannot be read as Parquet: {error}") from None
     _check_names(str(path), list(frame.columns), rows_named=False)
     for name in frame.columns:
         words = wanted.own.get(name, wanted.missing)
@@ -191,9 +198,12 @@ def _excel(path: Path, how: Reading, wanted: _Wanted) -> Frame:
     made = _frame(str(path), columns, how._replace(decimal=sign), wanted, place, said, ",")
     more = []
     if sheet.hidden:
-        more.append(f"{plural(sheet.hidden, 'row')} hidden in Excel (by a filter or by hand) used")
+        more.append(
+            f"{plural(sheet.hidden, 'row')} hidden in Excel (by a filter or by hand), but feddcd "
+            "uses hidden rows, too"
+        )
     if sheet.shares:
-        more.append(f"{listed(sheet.shares, 5)} shown as percent in Excel, read as 0.97 for 97%")
+        more.append(f"{listed(sheet.shares, 5)}: Excel shows percent, and feddcd reads 97% as 0.97")
     return made._replace(notes=("; ".join([*made.notes, *more]),))
 
 
@@ -204,7 +214,7 @@ def _frame(
     """Every column as what its fields are, and a note of what had to be guessed."""
     import pandas
 
-    unnamed = "its first column, which has no name, is left out as names of rows"
+    unnamed = "the first column has no name; feddcd takes it for names of rows and leaves it out"
     tail = [unnamed] if "" in columns else []
     columns = {name: fields for name, fields in columns.items() if name}
     guess = [c for name, c in columns.items() if name not in wanted.text]
@@ -217,14 +227,14 @@ def _frame(
     }
     said += ["decimal commas"] if point.sign == "," else []
     if grouped := [name for name, column in made.items() if column.grouped]:
-        said.append(f"thousands separators in {listed(grouped, 5)}")
+        said.append(f"thousands separators in the column {listed(grouped, 5)}")
     told = [f"read with {sentence_list(said)}"] if said else []
     note = (f"{file}: {'; '.join(told + tail)}",) if told + tail else ()
     doubts = {name: column.doubt for name, column in made.items() if column.doubt is not None}
     values = {name: column.values for name, column in made.items()}
     lost = (
-        "{} has numbers that begin with 0, read as numbers (01 is 1); a codebook with "
-        "type = 'category' keeps them as they are"
+        "{} has numbers that begin with 0. feddcd reads them as numbers (01 is 1). To keep "
+        "them as they are, use a codebook with type = 'category'"
     )
     remarks = {
         name: lost.format(name)
@@ -242,24 +252,26 @@ def _records(
     found = records(file, text, sep, skip)
     line, header = next(found, (1, []))
     if not header:
-        raise DataError(f"{file}: is empty, expected a line with the names of the columns")
+        raise DataError(
+            f"{file}: this file is empty; its first line must contain the names of the columns"
+        )
     names = [composed(name.strip()) for name in header]
     _check_names(f"{file}:{line}", names)
     numbered = list(found)
     uneven = [(line, fields) for line, fields in numbered if len(fields) != len(names)]
     if uneven:
         line, fields = uneven[0]
-        told = f"{file}:{line}: {len(fields)} fields, the header has {len(names)}"
+        told = f"{file}:{line}: this line has {len(fields)} fields, but the header has {len(names)}"
         unnamed = len(uneven) == len(numbered) and all(len(f) == len(names) + 1 for _, f in uneven)
         raise DataError(told + (_ROW_NAMES if unnamed else _UNEVEN), settings={"sep": None})
     return names, [line for line, _ in numbered], [fields for _, fields in numbered]
 
 
 _ROW_NAMES = (
-    "; if the first is the name of the row, give its column a name, or write the table with "
-    "row.names = FALSE"
+    "; if the first field is the name of the row, give its column a name, or write the "
+    "table with row.names = FALSE"
 )
-_UNEVEN = "; a field that holds the separator itself needs quotes, or give <sep>"
+_UNEVEN = "; put a field that contains the separator into quotes, or give <sep>"
 
 
 def composed(name: str) -> str:
@@ -272,7 +284,7 @@ def _check_names(where: str, names: Sequence[Any], rows_named: bool = True) -> N
     for j, name in enumerate(names):
         if not isinstance(name, str) or (not name and (j or not rows_named or len(names) == 1)):
             told = f"{where}: column {j + 1} of {len(names)} has no name, got {name!r}"
-            raise DataError(f"{told}; give it one, or take it out")
+            raise DataError(f"{told}; give it a name, or remove the column")
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
         raise DataError(f"{where}: two columns are called {listed(twice)}; rename one")

@@ -32,7 +32,7 @@ def pool(
     tables = _by_client(data)
     if tables is not None:
         if group is not None:
-            raise DataError(f"every client gives its own table: leave out group={group!r}")
+            raise DataError(f"each client has its own table, so leave out group={group!r}")
         return _join({str(name): table for name, table in tables.items()}, label, any_shape)
     if _is_frame(data):
         site = _of_frame("the data frame", data, label, group)
@@ -40,8 +40,8 @@ def pool(
         return Pooled(_dataset("frame", site.X, site.labels, groups))
     if not isinstance(data, tuple | list) or len(data) != 2:
         raise DataError(
-            "data is a name, a path, a Dataset, a pair (X, y), a data frame, or a list or dict "
-            f"with such a pair or frame for every client, not {type(data).__name__}"
+            "data must be a name, a path, a Dataset, a pair (X, y), a data frame, or a list "
+            f"or dict with one pair or frame for each client, not {type(data).__name__}"
         )
     _check_no_label(label)
     X, shape = _flat(data[0], any_shape)
@@ -81,7 +81,7 @@ def _join(tables: Mapping[str, Any], label: str | None, any_shape: bool) -> Pool
         raise DataError(f"need at least 2 clients, got {len(tables)}")
     frames = [_is_frame(table) for table in tables.values()]
     if any(frames) != all(frames):
-        raise DataError("the clients' tables are all data frames, or all pairs (X, y)")
+        raise DataError("the tables of the clients must be all data frames, or all pairs (X, y)")
     if all(frames):
         sites = [_of_frame(f"client {name}", t, label) for name, t in tables.items()]
         sites = [select(site, sites[0].names or ()) for site in sites]
@@ -104,7 +104,9 @@ def _blocks(
     blocks, shapes = [], {}
     for name, table in tables.items():
         if not isinstance(table, tuple | list) or len(table) != 2:
-            raise DataError(f"client {name} gives a pair (X, y), not {type(table).__name__}")
+            raise DataError(
+                f"the table of client {name} must be a pair (X, y), not {type(table).__name__}"
+            )
         X, shape = _flat(table[0], any_shape)
         one = _dataset(f"client {name}", X, table[1])  # checks the numbers and the lengths
         blocks.append((one.X, table[1]))
@@ -113,7 +115,8 @@ def _blocks(
     for name, shape in rest:
         if shape != expected:
             raise DataError(
-                f"client {first} has examples of shape {expected}, client {name} of {shape}"
+                f"client {first} has examples of shape {expected}, but client {name} has "
+                f"examples of shape {shape}"
             )
     return blocks, expected if len(expected) > 1 else None
 
@@ -123,8 +126,8 @@ def _labels(tables: Mapping[str, Any], blocks: Sequence[tuple[Any, Any]]) -> np.
     if any(words) != all(words):
         odd = list(tables)[words.index(not words[0])]
         raise DataError(
-            f"client {next(iter(tables))} has {'words' if words[0] else 'numbers'} as labels, "
-            f"client {odd} has {'numbers' if words[0] else 'words'}"
+            f"client {next(iter(tables))} has {'words' if words[0] else 'numbers'} as "
+            f"labels, but client {odd} has {'numbers' if words[0] else 'words'}"
         )
     return np.concatenate([np.asarray(y) for _, y in blocks])
 
@@ -147,4 +150,7 @@ def _of_frame(name: str, frame: Any, label: str | None, group: str | None = None
 
 def _check_no_label(label: str | None) -> None:
     if label is not None:
-        raise DataError(f"label={label!r} names a column of a data frame; arrays have y")
+        raise DataError(
+            f"label={label!r} is the name of a column, so it works only with data frames; arrays "
+            "have y instead"
+        )

@@ -33,13 +33,13 @@ def read_libsvm(
     rows = _cached(path, rules) if cache else _parse(path, rules)
     if rows.unsorted:
         warnings.warn(
-            f"{path}:{rows.first_unsorted}: indices are not in increasing order; "
-            f"sorted them in {rows.unsorted} row(s), this is the first",
+            f"{path}:{rows.first_unsorted}: the indices of this line are not in increasing "
+            f"order. feddcd sorted the indices of {rows.unsorted} row(s)",
             stacklevel=2,
         )
     width = n_features or int(rows.indices.max(initial=-1)) + 1
     if width == 0:
-        raise DataError(f"{path}: no row has a feature; if this is intended, give n_features")
+        raise DataError(f"{path}: no row has a feature; if this is right, give n_features")
     ends = np.concatenate(([0], np.cumsum(rows.counts)))
     ends = ends.astype(np.int32 if ends[-1] <= MAX_INDEX else np.int64)
     return csr_array((rows.data, rows.indices, ends), shape=(rows.y.size, width)), rows.y

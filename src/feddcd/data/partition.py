@@ -11,13 +11,17 @@ from scipy import sparse
 from .._errors import DataError
 
 PARTITIONS = {
-    "contiguous": "equal chunks in file order, the last client takes the remainder",
-    "iid": "a random permutation, sizes differ by at most one",
-    "sorted": "sorted by label, then equal chunks, sizes differ by at most one",
-    "two-class": "every client draws two classes, every row goes to a client that drew its class",
-    "shards": "sorted by label and cut into 2N shards, two random ones for each client",
-    "dirichlet": "class proportions ~ Dir(a), dirichlet:0.3 for a = 0.3, default 0.5",
-    "group": "one client per natural group, group:12 by the values of feature 12",
+    "contiguous": "equal parts in the order of the file; the last client gets the rest",
+    "iid": "random parts; the sizes differ by at most one row",
+    "sorted": (
+        "the rows are sorted by label and cut into equal parts; the sizes differ by at most one row"
+    ),
+    "two-class": "each client draws two classes, and each row goes to a client that drew its class",
+    "shards": (
+        "the rows are sorted by label and cut into 2N parts; each client gets two of them at random"
+    ),
+    "dirichlet": "random shares of the classes, Dir(a); dirichlet:0.3 sets a = 0.3 (default: 0.5)",
+    "group": "one client for each natural group; group:12 takes the values of feature 12 as groups",
 }
 BY_LABEL = ("sorted", "two-class", "shards", "dirichlet")
 REDRAWS = 100
@@ -76,16 +80,21 @@ def _check(y: np.ndarray, name: str, scheme: str, colon: str) -> None:
         fractions = np.unique(y[y != np.round(y)]).size
         if fractions > MAX_LABELS:
             raise DataError(
-                f"partition {scheme!r} needs class labels, but y has {fractions} distinct "
-                "fractional values; use contiguous, iid or group for continuous targets"
+                f"partition {scheme!r} needs class labels, but y has {fractions} different "
+                "values that are not whole numbers; use contiguous, iid or group"
             )
 
 
 def _client_count(N: int | None, rows: int, scheme: str) -> int:
     if isinstance(N, bool) or not isinstance(N, int | np.integer):
-        raise DataError(f"partition {scheme!r} needs a whole number N of clients, got {N!r}")
+        raise DataError(
+            f"partition {scheme!r} needs the number of clients N as a whole number, got {N!r}"
+        )
     if not 1 <= N <= rows:
-        raise DataError(f"need 1 <= N <= rows, got N={N}, rows={rows}")
+        raise DataError(
+            f"N, the number of clients, must be from 1 to the number of rows, got N={N}, "
+            f"rows={rows}"
+        )
     return int(N)
 
 
@@ -98,8 +107,11 @@ def _redraw(draw: Callable[[], Parts], scheme: str, N: int) -> Parts:
             return parts
         empty = sizes.index(0)
     raise DataError(
-        f"partition {scheme!r} left client {empty} of {N} (counted from 0) without rows in "
-        f"{REDRAWS} draws; use fewer clients" + ", or a larger a" * scheme.startswith("dirichlet")
+        (
+            f"partition {scheme!r} gave no rows to client {empty} of {N} (counted from 0) in "
+            f"{REDRAWS} attempts; use fewer clients"
+        )
+        + ", or a larger a" * scheme.startswith("dirichlet")
     )
 
 
@@ -107,7 +119,10 @@ def _two_class(label: np.ndarray, N: int, rng: np.random.Generator) -> Parts:
     """Two classes per client; a class that nobody drew replaces one that several clients drew."""
     K = int(label.max()) + 1
     if 2 * N < K:
-        raise DataError(f"partition 'two-class' needs 2N >= classes, got N={N}, classes={K}")
+        raise DataError(
+            f"partition 'two-class' needs at least half as many clients as classes, got N={N}, "
+            f"classes={K}"
+        )
     drawn = np.array([rng.choice(K, size=min(2, K), replace=False) for _ in range(N)])
     for missing in np.setdiff1d(np.arange(K), drawn):
         spare = np.argwhere(np.bincount(drawn.ravel(), minlength=K)[drawn] > 1)
@@ -127,7 +142,10 @@ def _by_owner(owner: np.ndarray, N: int) -> Parts:
 
 def _shards(label: np.ndarray, N: int, rng: np.random.Generator) -> Parts:
     if label.size < 2 * N:
-        raise DataError(f"partition 'shards' needs 2N <= rows, got N={N}, rows={label.size}")
+        raise DataError(
+            f"partition 'shards' needs at least two rows for each client, got N={N}, "
+            f"rows={label.size}"
+        )
     shards = np.array_split(np.argsort(label, kind="stable"), 2 * N)
     deal = rng.permutation(2 * N).reshape(N, 2)
     return [np.concatenate([shards[a], shards[b]]) for a, b in deal]
@@ -138,7 +156,7 @@ def _concentration(text: str, scheme: str) -> float:
         a = float(text)
     except ValueError:
         raise DataError(
-            f"partition {scheme!r}: {text!r} is not a number, as in dirichlet:0.3"
+            f"partition {scheme!r}: {text!r} is not a number; write, for example, dirichlet:0.3"
         ) from None
     if not 1e-6 <= a <= 1e6:
         raise DataError(f"partition {scheme!r}: need 1e-6 <= a <= 1e6, got a={a}")
@@ -159,16 +177,18 @@ def _column(X: Any, text: str, rows: int) -> np.ndarray:
         raise DataError(f"partition 'group:{text}' needs X")
     X = X if sparse.issparse(X) else np.asarray(X)
     if X.ndim != 2 or X.shape[0] != rows:
-        raise DataError(f"partition 'group:{text}': X has shape {X.shape}, y has {rows} rows")
+        raise DataError(f"partition 'group:{text}': X has shape {X.shape}, but y has {rows} rows")
     if not text.isdecimal() or len(text) > 10 or not 1 <= int(text) <= X.shape[1]:
-        raise DataError(f"partition 'group:{text}': need a feature from 1 to {X.shape[1]}")
+        raise DataError(
+            f"partition 'group:{text}': the number of the feature must be from 1 to {X.shape[1]}"
+        )
     column = X[:, [int(text) - 1]]
     return (column.toarray() if sparse.issparse(column) else column).ravel()
 
 
 def _by_group(by: Any, N: int | None, rows: int, scheme: str) -> Parts:
     if by is None:
-        raise DataError("partition 'group' needs groups, and these data have none; try group:1")
+        raise DataError("partition 'group' needs groups, but these data have none; try group:1")
     by = np.asarray(by)
     if by.shape != (rows,):
         raise DataError(f"groups must have shape ({rows},) like y, got {by.shape}")
@@ -176,5 +196,8 @@ def _by_group(by: Any, N: int | None, rows: int, scheme: str) -> Parts:
         raise DataError(f"partition {scheme!r}: nan at row {np.flatnonzero(np.isnan(by))[0]}")
     values, client = np.unique(by, return_inverse=True)
     if N is not None and values.size != N:
-        raise DataError(f"partition {scheme!r} has {values.size} groups, but N={N}; pass N=None")
+        raise DataError(
+            f"partition {scheme!r} has {values.size} groups, but N={N}; leave out the number of "
+            "clients"
+        )
     return _by_owner(client, values.size)

@@ -77,8 +77,8 @@ def load(
         raise DataError(f"{name} has its own test rows: leave test= out, got {test!r}")
     if index_base != 1 and (generated or (by_name and name in KNOWN)):
         raise DataError(
-            f"index_base is for LIBSVM files, and {name!r} is a known "
-            "data set: leave index_base out"
+            f"index_base works only for LIBSVM files, but {name!r} is a known data set: "
+            "leave out index_base"
         )
     if generated:
         return load_embedded(name) if name in EMBEDDED else make_synthetic(name, seed)
@@ -125,7 +125,9 @@ def _files(
         return data
     X_test, y_test = read_libsvm(test, index_base=index_base)
     if (wide := shape_of(X_test)[1]) > d:
-        raise DataError(f"{os.fspath(test)}: {wide} features, but the training data have {d}")
+        raise DataError(
+            f"{os.fspath(test)}: the test data have {wide} features, but the training data have {d}"
+        )
     X_test = widen(X_test, d)
     return data.with_test(X_test.toarray() if dense else X_test, y_test)
 
@@ -168,7 +170,7 @@ class Options:
             if getattr(self, key) > self.n:
                 raise DataError(f"synthetic: need {key} <= n, got {getattr(self, key)} > {self.n}")
         if max(self.n, self.groups * self.classes) * max(self.d, self.classes) > MAX_VALUES:
-            raise DataError(f"synthetic: {self} is too large to make")
+            raise DataError(f"synthetic: {self} is too large for this machine")
 
 
 def parse_options(name: str) -> Options:
@@ -177,7 +179,7 @@ def parse_options(name: str) -> Options:
         return Options(heterogeneity=DIALS[name])
     kind, _, text = name.partition(":")
     if kind in DIALS:
-        raise DataError(f"{kind} takes no options, got {name!r}; use synthetic:{text}")
+        raise DataError(f"{kind} has no options, got {name!r}; use synthetic:{text}")
     kinds = {field.name: int if field.type == "int" else float for field in fields(Options)}
     values = {}
     for part in filter(None, text.split(",")):
@@ -218,6 +220,8 @@ def make_synthetic(name: str, seed: int) -> Dataset:
     X, y, group = draw(options.n)
     seen = np.unique(y).size
     if seen < K:
-        raise DataError(f"{name}: only {seen} of {K} classes occur in n={options.n} rows; raise n")
+        raise DataError(
+            f"{name}: only {seen} of {K} classes occur in n={options.n} rows; use a larger n"
+        )
     X_test, y_test, _ = draw(max(options.n // 4, 1))
     return Dataset(name, X, y, group).with_test(X_test, y_test)

@@ -104,8 +104,8 @@ def _numbered(site: SiteData, classes: np.ndarray | None) -> np.ndarray:
     unknown = np.setdiff1d(site.labels, classes)
     if len(unknown):
         raise DataError(
-            f"{site.file}: label {str(unknown[0])!r} is not in the training data; the "
-            f"training data have {listed(classes)}"
+            f"{site.file}: the label {str(unknown[0])!r} is not in the training data, which "
+            f"have the labels {listed(classes)}"
         )
     return np.searchsorted(classes, site.labels).astype(float)
 
@@ -115,7 +115,9 @@ def site_of(table: Frame, label: str | None, group: str | None = None) -> SiteDa
     file, frame = table.file, table.frame
     names = list(frame.columns)
     if group is not None and group == label:
-        raise DataError(f"{file}: {group!r} is the label, it cannot be the group as well")
+        raise DataError(
+            f"{file}: the column {group!r} is the label, so it cannot also be the group"
+        )
     if group is not None and group not in names:
         raise no_column(file, group, names, " for the group")
     _check_label(file, label, names)
@@ -127,7 +129,7 @@ def site_of(table: Frame, label: str | None, group: str | None = None) -> SiteDa
     if absent.any():
         row, column = np.argwhere(absent)[0]
         raise DataError(
-            f"{file}: column {names[column]!r} has no value {table.place(row)}; "
+            f"{file}: the column {names[column]!r} has no value {table.place(row)}; "
             f"missing values in the whole table: {absent.sum()} (empty or NA)"
         )
     X = np.empty((len(frame), len(features)))
@@ -140,7 +142,7 @@ def _check_label(file: str, label: str | None, names: list[str]) -> None:
     if label in names:
         return
     if label is None:
-        told = f"{file}: name the column to predict, label=...; columns: {listed(names)}"
+        told = f"{file}: say with label=... which column to predict; columns: {listed(names)}"
         raise DataError(told, public="its settings do not name the column to predict")
     raise no_column(file, label, names)
 
@@ -155,8 +157,8 @@ def _feature(table: Frame, name: str) -> np.ndarray:
     column = [str(value) for value in table.frame[name]]
     row = next((i for i, value in enumerate(column) if not is_number(value)), 0)
     raise DataError(
-        f"{table.file}: column {name!r} should hold numbers, has {column[row][:50]!r} "
-        f"{table.place(row)}",
+        f"{table.file}: the column {name!r} must contain numbers, but has "
+        f"{column[row][:50]!r} {table.place(row)}",
         public=public,
     )
 
@@ -176,7 +178,7 @@ def _numbers(table: Frame, name: str) -> np.ndarray | None:
     bad = np.flatnonzero(~np.isfinite(values))
     if len(bad):
         raise DataError(
-            f"{table.file}: column {name!r} has {values[bad[0]]} {table.place(bad[0])}; "
+            f"{table.file}: the column {name!r} has {values[bad[0]]} {table.place(bad[0])}; "
             f"such values in the column: {len(bad)}"
         )
     return values
@@ -190,7 +192,7 @@ def _labels(table: Frame, name: str) -> np.ndarray:
     for row, value in enumerate(text):
         if not isinstance(value, str) or not 0 < len(value.strip()) <= MAX_LABEL:
             raise DataError(
-                f"{table.file}: label {name!r} should be a number or a text of 1 to {MAX_LABEL} "
-                f"characters, is {str(value)[:50]!r} {table.place(row)}"
+                f"{table.file}: the label {name!r} must be a number or a text of 1 to "
+                f"{MAX_LABEL} characters, but is {str(value)[:50]!r} {table.place(row)}"
             )
     return np.array([value.strip() for value in text])

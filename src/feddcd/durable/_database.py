@@ -147,7 +147,7 @@ class Database:
         """A view in place of a table could say something else each time, or never end."""
         plain = "type IN ('table', 'index') AND sql NOT LIKE 'CREATE VIRTUAL%'"
         if self.first(f"SELECT 1 FROM sqlite_master WHERE sql IS NOT NULL AND NOT ({plain})"):
-            raise self.damage("it has other parts than tables")
+            raise self.damage("it contains more than tables")
 
     def _check_format(self) -> None:
         if (have := self.meta("format")) != str(FORMAT):

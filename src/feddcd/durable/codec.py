@@ -60,7 +60,7 @@ def unpack(data: bytes, most: int = LIMIT) -> tuple[dict[str, Any], dict[str, np
     meta, shapes = _parse_header(bytes(view[_START.size : first]))
     have, need = end - first, sum(_nbytes(*kind) for kind in shapes.values())
     if have != need:
-        raise CodecError(f"it has {have} bytes of arrays, and its header says {need} bytes")
+        raise CodecError(f"it has {have} bytes of arrays, but its header says {need} bytes")
     arrays = {}
     for name, (dtype, shape) in shapes.items():
         after = first + _nbytes(dtype, shape)
@@ -82,7 +82,7 @@ def digest(x: "PyTree") -> str:
 
 def _in_order(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     if odd := [name for name in arrays if not isinstance(name, str)]:
-        raise CodecError(f"an array has the name {odd[0]!r}, and a name must be a text")
+        raise CodecError(f"an array has the name {odd[0]!r}, but a name must be a text")
     return {name: _plain(name, arrays[name]) for name in sorted(arrays)}
 
 
@@ -90,7 +90,7 @@ def _plain(name: str, array: np.ndarray) -> np.ndarray:
     array = np.asarray(array)
     if array.dtype not in _NAMES or array.ndim > _DIMENSIONS:
         raise CodecError(
-            f"{name} is {array.dtype}{array.shape}, and the allowed types are {', '.join(_DTYPES)}"
+            f"{name} is {array.dtype}{array.shape}, but the allowed types are {', '.join(_DTYPES)}"
         )
     return np.asarray(array, _DTYPES[_NAMES[array.dtype]], order="C")
 
@@ -141,7 +141,7 @@ def _check_frame(data: bytes, most: int) -> int:
         raise CodecError("it was not written by feddcd")
     if version != VERSION:
         raise VersionError(
-            f"it has the version {version}, and this feddcd reads the version {VERSION}"
+            f"it has the version {version}, but this feddcd reads the version {VERSION}"
         )
     if hashlib.sha256(memoryview(data)[:-_CHECKSUM]).digest() != data[-_CHECKSUM:]:
         raise CodecError("its checksum does not match its contents")
@@ -183,6 +183,6 @@ def _nbytes(dtype: np.dtype, shape: tuple[int, ...]) -> int:
 
 def _array(name: str, data: memoryview, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
     if dtype.kind == "b" and np.any(np.frombuffer(data, np.uint8) > 1):
-        raise CodecError(f"{name} has true and false only, but some bytes are neither 0 nor 1")
+        raise CodecError(f"{name} may have only true and false, but some bytes are neither 0 nor 1")
     native = dtype.newbyteorder("=")
     return np.frombuffer(data, dtype).reshape(shape).astype(native)

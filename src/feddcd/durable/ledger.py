@@ -156,7 +156,7 @@ class Ledger:
             previous = entry.hash
         if self.head != (seq, previous):
             raise self._database.damage(
-                f"the last record should be {self.head[0]}, and it is {seq}"
+                f"the last record should be {self.head[0]}, but it is {seq}"
             )
 
 

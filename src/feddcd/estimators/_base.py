@@ -66,7 +66,7 @@ class AbstractFederated(BaseEstimator):
             return float(to_l2(value))
         _positive("l2", self.l2)
         if value != default:
-            raise SpecError(f"give {name} or l2, not both; got {name}={value}, l2={self.l2}")
+            raise SpecError(f"give either {name} or l2, not both; got {name}={value}, l2={self.l2}")
         return float(self.l2)
 
     def _train(self, X, Y, s, groups, *, l2: float, link: Loss, unit: float = 1.0):
@@ -86,8 +86,9 @@ class AbstractFederated(BaseEstimator):
         self.bytes_up_ = int(self.history_["bytes_up"][-1])
         if self.certified_gap_ > self.tol:
             warnings.warn(
-                f"{chosen.algorithm}: not certified to tol={self.tol:g} within "
-                f"max_rounds={self.max_rounds}: certified_gap_={self.certified_gap_:.3g}",
+                f"{chosen.algorithm} did not reach tol={self.tol:g} within "
+                f"max_rounds={self.max_rounds} rounds: the certificate proves only the gap "
+                f"certified_gap_={self.certified_gap_:.3g}. Allow more rounds",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -102,8 +103,8 @@ class AbstractFederated(BaseEstimator):
     def _check(self) -> None:
         if self.algorithm not in ALGORITHMS:
             raise SpecError(
-                f"need algorithm in {', '.join(ALGORITHMS)}, which reach the optimum; "
-                f"got {self.algorithm!r}"
+                f"algorithm must be one of {', '.join(ALGORITHMS)}, because these methods "
+                f"reach the optimum; got {self.algorithm!r}"
             )
         _positive("tol", self.tol)
         _whole("n_clients", self.n_clients, 2)

@@ -44,11 +44,15 @@ def split(groups: Any, n: int, n_clients: int, random: np.random.RandomState) ->
     try:
         labels, code = np.unique(groups, return_inverse=True)
     except TypeError:
-        raise SpecError("groups mixes labels that cannot be ordered, such as 1 and 'a'") from None
+        raise SpecError(
+            "groups has labels that cannot be sorted together, such as 1 and 'a'"
+        ) from None
     if labels.dtype.kind == "f" and np.isnan(labels).any():
         raise SpecError("groups contains NaN: every row needs a site")
     if len(labels) < 2:
-        raise SpecError(f"groups has one value only, {labels[0]!s}: a federation needs two sites")
+        raise SpecError(
+            f"groups has only the value {labels[0]!s}, but a federation needs at least two sites"
+        )
     order = np.argsort(code, kind="stable")
     return np.split(order, np.cumsum(np.bincount(code))[:-1])
 

@@ -78,7 +78,9 @@ class FederatedLogisticRegression(ClassifierMixin, AbstractFederated):
     def _class_weights(self, s: np.ndarray, y: np.ndarray, code: np.ndarray) -> np.ndarray:
         """Row weights times those of their classes, all of which need some."""
         if len(self.classes_) < 2:
-            raise SpecError(f"need two classes, got one class only: {self.classes_[0]!s}")
+            raise SpecError(
+                f"y must have two classes, but it has only the class {self.classes_[0]!s}"
+            )
         if self.class_weight is not None:
             each = compute_class_weight(
                 self.class_weight, classes=self.classes_, y=y, sample_weight=s
@@ -129,9 +131,11 @@ class FederatedPoissonRegressor(AbstractRegressor):
         l2 = self._penalty("alpha", 1.0, lambda alpha: alpha)
         if y.min() < 0:
             row = int(np.argmin(y))
-            raise SpecError(f"y must be a count, >= 0; got {y[row]} at row {row}")
+            raise SpecError(f"y must contain counts (numbers >= 0), but row {row} has {y[row]}")
         if self.fit_intercept and not s @ y > 0:
-            raise SpecError("y is 0 in every row that has weight: no finite intercept fits it")
+            raise SpecError(
+                "y is 0 in every row that has a weight, so no finite intercept fits these rows"
+            )
         w, b = self._train(X, y.astype(float)[:, None], s, groups, l2=l2, link=POISSON)
         self.coef_, self.intercept_ = w[:, 0], float(b[0])
         return self

@@ -63,13 +63,14 @@ class Config:
                 f"fewest={self.fewest}"
             )
         if self.share not in SHARED:
-            raise SpecError(f"share is {' or '.join(SHARED)}, not {self.share!r}")
+            raise SpecError(f"share must be {' or '.join(SHARED)}, not {self.share!r}")
         check_purpose(self.purpose)
         if self.answers not in ANSWERS:
-            raise SpecError(f"answers is sum or each, not {self.answers!r}")
+            raise SpecError(f"answers must be sum or each, not {self.answers!r}")
         if self.answers and self.plan is not None:
             raise SpecError(
-                "answers in federation.toml is for a training; for a table, set answers in its plan"
+                "answers in federation.toml works only for a training; for a table, set "
+                "answers in its plan"
             )
         if self.answers == "sum":
             _check_sums(self.spec)
@@ -167,7 +168,7 @@ def _plan(parts: dict[str, Any], names: set[str]) -> Any:
         if name not in known:
             raise SpecError(f"unknown setting {name!r}{nearest(name, {*names, *known})}")
     if len(parts) > 1:
-        raise SpecError(f"a file can have one analysis, and this file has {listed(parts)}")
+        raise SpecError(f"a file can have only one analysis, but this file has {listed(parts)}")
     return registry.read_part(*next(iter(parts.items())))
 
 

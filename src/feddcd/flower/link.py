@@ -76,7 +76,7 @@ class Doors:
         room: Callable[[], bool] = lambda: True,
     ):  # fmt: skip
         if len(secret) < 32:
-            raise ValueError("the secret of the inner door is too short")
+            raise ValueError("the secret of the inner port is too short")
         self._app, self._inside, self._secret, self._desk = app, inside, secret, desk
         self._lines, self._room = LinePace(REFUSALS), room
         of_host, of_all = (desk.of_host, desk.of_all) if desk else (0, 0)

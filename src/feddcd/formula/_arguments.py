@@ -16,12 +16,12 @@ def bind(call: Call, names: Sequence[str], also: dict[str, str] | None = None) -
     for place, (key, value) in enumerate(call.arguments):
         name = (also or {}).get(str(key), key)
         if key is None and place >= len(names):
-            raise _wrong(call, f"takes {len(names)} values at most")
+            raise _wrong(call, f"takes at most {len(names)} values")
         name = names[place] if name is None else name
         if name not in names:
-            raise _wrong(call, f"has no {key!r}; it takes {', '.join(names)}")
+            raise _wrong(call, f"has no argument {key!r}; its arguments are {', '.join(names)}")
         if name in found:
-            raise _wrong(call, f"has {name!r} twice")
+            raise _wrong(call, f"has the argument {name!r} twice")
         found[name] = value
     return found
 
@@ -47,14 +47,14 @@ def points(
     items = node.items if isinstance(node, Items) else () if node is None else (node,)
     values = [number_of(item) for item in items]
     if None in values:
-        raise _wrong(call, f"{what} are numbers that are written down, as in c(30, 50)")
+        raise _wrong(call, f"needs numbers as {what}, written for example as c(30, 50)")
     found = np.array(values, float)
     if len(found) < least:
-        raise _wrong(call, f"needs {what}, {least} at least, written down as in c(30, 50)")
+        raise _wrong(call, f"needs at least {least} {what}, written for example as c(30, 50)")
     if np.any(np.diff(found) <= 0):
-        raise _wrong(call, f"{what} must rise")
+        raise _wrong(call, f"needs {what} in increasing order")
     if not infinite and not np.isfinite(found).all():
-        raise _wrong(call, f"{what} must be finite")
+        raise _wrong(call, f"needs finite {what}")
     return found
 
 
@@ -66,13 +66,13 @@ def flag(call: Call, node: Node | None, default: bool) -> bool:
             return value
         case Name("T" | "F" as letter):
             return letter == "T"
-    raise _wrong(call, f"{short(node)} should be TRUE or FALSE")
+    raise _wrong(call, f"needs TRUE or FALSE instead of {short(node)}")
 
 
 def whole(call: Call, node: Node | None, what: str, default: int | None, most: int) -> int:
     value = default if node is None else number_of(node)
     if value is None or not 1 <= value <= most or value % 1:
-        raise _wrong(call, f"{what} is a whole number from 1 to {most}")
+        raise _wrong(call, f"needs a whole number from 1 to {most} as {what}")
     return int(value)
 
 

@@ -19,7 +19,9 @@ def basis(call: Call, kinds: Kinds) -> BasisVariable:
     make = {"bs": _bs, "ns": _ns, "rcs": _rcs, "poly": _powers}[call.function]
     x = call.arguments[0].value if call.arguments and call.arguments[0].key in (None, "x") else None
     if x is None:
-        raise SpecError(f"formula: {short(call)}: {call.function} takes a column first")
+        raise SpecError(
+            f"formula: {short(call)}: the first argument of {call.function} must be a column"
+        )
     check_number(x, kinds)
     width, function = make(call)
     return BasisVariable(text_of(call), x, width, function)
@@ -29,14 +31,15 @@ def _knots(call: Call, given: dict[str, Node], least: int) -> tuple[np.ndarray, 
     if "df" in given or "Boundary.knots" not in given:
         f = call.function
         told = (
-            f"write {f}(x, knots=c(30, 50), Boundary.knots=c(20, 80)): R takes them from all rows"
+            f"write {f}(x, knots=c(30, 50), Boundary.knots=c(20, 80)). Without these "
+            "numbers, R computes them from all rows, and no site has all rows"
         )
         raise SpecError(f"formula: {short(call)}: {told}")
     bounds = points(call, given["Boundary.knots"], "Boundary.knots", 2)
     node = given.get("knots")
     knots = np.zeros(0) if node is None else points(call, node, "knots", least)
     if len(bounds) != 2 or (len(knots) and not bounds[0] < knots[0] <= knots[-1] < bounds[1]):
-        told = "Boundary.knots are two, and all knots lie between them"
+        told = "Boundary.knots must be two numbers, and all knots must be between them"
         raise SpecError(f"formula: {short(call)}: {told}")
     return knots, bounds
 
@@ -60,7 +63,7 @@ def _ns(call: Call) -> Columns:
 def _rcs(call: Call) -> Columns:
     given = bind(call, ("x", "knots"), {"parms": "knots"})
     if not isinstance(given.get("knots"), Items):
-        told = "write rcs(x, c(20, 40, 60)): its knots are written down, 3 at least"
+        told = "write the knots, at least 3 of them, for example rcs(x, c(20, 40, 60))"
         raise SpecError(f"formula: {short(call)}: {told}")
     knots = points(call, given["knots"], "knots", 3)
     return len(knots) - 1, lambda x: _splines.rcs(x, knots)
@@ -70,6 +73,9 @@ def _powers(call: Call) -> Columns:
     given = bind(call, ("x", "degree", "coefs", "raw"))
     degree = whole(call, given.get("degree"), "degree", 1, MOST_DEGREE)
     if not flag(call, given.get("raw"), False):
-        told = f"write poly(x, {degree}, raw=TRUE): without raw R looks at all rows"
+        told = (
+            f"write poly(x, {degree}, raw=TRUE). Without raw=TRUE, R computes the columns "
+            "from all rows, and no site has all rows"
+        )
         raise SpecError(f"formula: {short(call)}: {told}")
     return degree, lambda x: x[:, None] ** np.arange(1, degree + 1)

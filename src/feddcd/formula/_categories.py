@@ -26,8 +26,8 @@ def of_column(text: str, column: str, levels: tuple[Any, ...], **coding: Any) ->
         if len(unseen):
             value, row = values.iloc[unseen[0]], int(values.index[unseen[0]])
             raise DataError(
-                f"{column} has {value!r} <row>, a category that the fit has not seen; "
-                f"it knows {listed(map(label, levels))}",
+                f"{column} has {value!r} <row>, but the fit knows only the levels "
+                f"{listed(map(label, levels))}",
                 row=row,
                 column=column,
                 value=value,
@@ -45,7 +45,7 @@ def of_flags(node: Node) -> CategoryVariable:
 def _finite_codes(values: np.ndarray, frame: Any, text: str) -> np.ndarray:
     bad = np.flatnonzero(~np.isfinite(values))
     if len(bad):
-        told = f"{text} is {values[bad[0]]} <row>; it must be finite"
+        told = f"{text} is {values[bad[0]]} <row>, but it must be a finite number"
         raise DataError(told, row=int(frame.index[bad[0]]), column=text)
     return values.astype(int)
 
@@ -53,16 +53,16 @@ def _finite_codes(values: np.ndarray, frame: Any, text: str) -> np.ndarray:
 def _checked(found: CategoryVariable) -> CategoryVariable:
     count, column = len(found.levels), found.column
     if count < 2:
-        there = f"one level only, {label(found.levels[0])!r}" if found.levels else "no level"
-        told = f"{column} has {there}: it cannot explain anything; leave it out"
+        there = f"only the level {label(found.levels[0])!r}" if found.levels else "no level"
+        told = f"{column} has {there}, so it cannot explain anything; leave it out"
         raise DataError(told, column=column)
     if count > MOST_LEVELS:
-        told = f"{column} has {count:,} different values: too many for a category"
-        raise DataError(f"{told}, the limit is {MOST_LEVELS:,}", column=column)
+        told = f"{column} has {count:,} different values, which are too many for a category"
+        raise DataError(f"{told}; the limit is {MOST_LEVELS:,}", column=column)
     named = [label(level) for level in found.levels]
     if len(set(named)) < count:
         twice = next(name for name in named if named.count(name) > 1)
-        raise DataError(f"{column} has two levels that read {twice!r}", column=column)
+        raise DataError(f"{column} has two levels with the same text {twice!r}", column=column)
     return found
 
 
@@ -80,15 +80,15 @@ def category(call: Call, kinds: Kinds) -> CategoryVariable:
             found = cut(inner, kinds)
             found = CategoryVariable(text_of(call), found.column, found.levels, found.codes)
         case _:
-            told = f"{short(call)}: {call.function} takes a column, or cut(x, c(...))"
+            told = f"{short(call)}: {call.function} needs a column, or cut(x, c(...))"
             raise SpecError(f"formula: {told}")
     kind, base = _contrast(call, given)
     at = 0 if base is None else find(found.levels, base)
     if at is None:
-        told = f"{short(base)} is none of the levels {listed(map(label, found.levels))}"  # pyright: ignore
+        told = f"{short(base)} is not one of the levels {listed(map(label, found.levels))}"  # pyright: ignore
         raise DataError(f"formula: {short(call)}: {told}", column=found.column)
     if base is not None and kind != "treatment":
-        raise SpecError(f"formula: {short(call)}: only Treatment has a reference")
+        raise SpecError(f"formula: {short(call)}: only Treatment can have a reference")
     return CategoryVariable(found.text, found.column, found.levels, found.codes, kind, at)
 
 
@@ -102,7 +102,7 @@ def _levels(call: Call, given: dict[str, Node], agreed: tuple[Any, ...]) -> tupl
         for item in (node.items if isinstance(node, Items) else ())
     ]
     if not written or None in written or len(set(written)) < len(written):
-        told = f"{short(call)}: levels are different words or numbers, as in c('a', 'b')"
+        told = f"{short(call)}: levels must be different words or numbers, for example c('a', 'b')"
         raise SpecError(f"formula: {told}")
     return tuple(written)
 
@@ -122,7 +122,7 @@ def _contrast(call: Call, given: dict[str, Node]) -> tuple[str, Node | None]:
             _refuse_counts(call, node.arguments, "levels" if function[:6] == "contr." else None)
             inner = bind(node, ("ref",), {"reference": "ref", "base": "ref"})
             return CONTRASTS[function], inner.get("ref", ref)
-    told = f"{short(call)}: the contrasts are Treatment('a'), Sum, Helmert or Poly"
+    told = f"{short(call)}: the contrast must be Treatment('a'), Sum, Helmert or Poly"
     raise SpecError(f"formula: {told}")
 
 
@@ -131,10 +131,13 @@ def _refuse_counts(call: Call, arguments: Iterable[Argument], counted: str | Non
     for key, value in arguments:
         told = None
         if key == "base" and isinstance(value, Number):
-            told = "R's base counts levels; write the level itself, as in ref='a'"
+            told = (
+                "in R, base is the number of a level; write the level itself here, for "
+                "example ref='a'"
+            )
         elif key is None and counted is not None and number_of(value) is not None:
             n = short(value)
-            told = f"{n} is R's number of {counted}; for a reference write ref={n}"
+            told = f"in R, {n} is the number of {counted}; to make {n} the reference, write ref={n}"
         if told is not None:
             raise SpecError(f"formula: {short(call)}: {told}")
 
@@ -143,7 +146,7 @@ def cut(call: Call, kinds: Kinds) -> CategoryVariable:
     given = bind(call, ("x", "breaks", "labels", "include.lowest", "right"), {"bins": "breaks"})
     x, breaks = given.get("x"), given.get("breaks")
     if x is None or (breaks is not None and not isinstance(breaks, Items)):
-        told = "cut(x, c(0, 40, 60, Inf)): its points are written down"
+        told = "cut(x, c(0, 40, 60, Inf)), with the cut points as numbers"
         raise SpecError(f"formula: {short(call)}: write {told}")
     check_number(x, kinds)
     at = points(call, breaks, "points", 3, infinite=True)
@@ -162,8 +165,13 @@ def cut(call: Call, kinds: Kinds) -> CategoryVariable:
         bad = np.flatnonzero((found < 0) | (found >= len(levels)) | np.isnan(values))
         if len(bad):
             row, value = int(frame.index[bad[0]]), values[bad[0]]
-            told = f"{short(x)} is {value:g} <row>, outside of the points of {text}"
-            raise DataError(f"{told}; -Inf and Inf take all", row=row, column=text, value=value)
+            told = f"{short(x)} is {value:g} <row>, which is outside the cut points of {text}"
+            raise DataError(
+                f"{told}; with -Inf and Inf as first and last point, no value is outside",
+                row=row,
+                column=text,
+                value=value,
+            )
         return found
 
     return CategoryVariable(text, text, levels, codes)
@@ -178,7 +186,7 @@ def _labels(
         if len(set(words)) == len(at) - 1:
             return tuple(words)
     if node is not None:
-        told = f"labels are {len(at) - 1} different words, one for each interval"
+        told = f"labels must be {len(at) - 1} different words, one for each interval"
         raise SpecError(f"formula: {short(call)}: {told}")
     digits = next((d for d in range(3, 17) if len({_short(v, d) for v in at}) == len(at)), 17)
     # R's formatC makes all numbers as wide as -Inf, which shows before Inf alone

@@ -44,7 +44,7 @@ def contrasts(levels: tuple[Any, ...], kind: str, reference: int) -> Coding:
 def _poly(n: int) -> Coding:
     """Orthogonal polynomials in the place of a level."""
     if n > MOST_POLY:
-        raise SpecError(f"formula: Poly takes {MOST_POLY} levels at most, got {n}")
+        raise SpecError(f"formula: Poly works with at most {MOST_POLY} levels, got {n}")
     x = np.arange(n) - (n - 1) / 2
     Q, R = np.linalg.qr(np.vander(x, n, increasing=True))
     marks = tuple({1: "[.L]", 2: "[.Q]", 3: "[.C]"}.get(k, f"[^{k}]") for k in range(1, n))

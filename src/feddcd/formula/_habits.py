@@ -12,33 +12,43 @@ KNOWN = (
 )  # fmt: skip
 LIST = (
     f"{', '.join(ROW_WISE)}, I(...) with arithmetic and comparisons, C(x) or factor(x), "
-    "cut(x, c(...)), bs, ns, rcs with written knots, poly(x, 2, raw=TRUE), offset(...) and, on the "
-    "left, cbind(a, b)"
+    "cut(x, c(...)), bs, ns and rcs with given knots, poly(x, 2, raw=TRUE), offset(...) "
+    "and, on the left, cbind(a, b)"
 )
-WHOLE = "looks at all rows at once, but a site has only its own rows"
-AGREED = "write a number that was agreed on, as in I(x - 50)"
+WHOLE = "needs all rows at once, but a site has only its own rows"
+CUT_POINT = "write the cut point as a number, for example I(x > 50)"
+BEFORE = "make this column in the data file before"
+AGREED = "write a number that all sites agree on, for example I(x - 50)"
 WHOLE_ROWS = {
     "center": AGREED,
-    "scale": "write I((x - 50) / 10) with agreed numbers, or set standardize=True",
-    "standardize": "write I((x - 50) / 10) with agreed numbers, or set standardize=True",
-    "mean": AGREED, "median": "write the cut point, as in I(x > 50)", "sd": AGREED, "std": AGREED,
+    "scale": (
+        "write I((x - 50) / 10) with numbers that all sites agree on, or set "
+        "standardize=True"
+    ),
+    "standardize": (
+        "write I((x - 50) / 10) with numbers that all sites agree on, or set "
+        "standardize=True"
+    ),
+    "mean": AGREED, "median": CUT_POINT, "sd": AGREED, "std": AGREED,
     "var": AGREED, "min": AGREED, "max": AGREED, "sum": AGREED, "range": AGREED,
     "rank": "cut(x, c(0, 50, 100)) makes classes", "order": "cut(x, c(0, 50, 100)) makes classes",
     "rankdata": "cut(x, c(0, 50, 100)) makes classes", "ntile": "cut(x, c(0, 50, 100)) does it",
-    "qcut": "cut(x, c(0, 50, 100)) with written points does it",
-    "quantile": "write the cut point, as in I(x > 50)",
-    "percentile": "write the cut point, as in I(x > 50)", "ave": AGREED, "cumsum": AGREED,
-    "lag": "make the column before", "diff": "make the column before",
+    "qcut": "cut(x, c(0, 50, 100)) with given cut points does it",
+    "quantile": CUT_POINT,
+    "percentile": CUT_POINT, "ave": AGREED, "cumsum": AGREED,
+    "lag": BEFORE, "diff": BEFORE,
 }  # fmt: skip
-SPLINE = "write ns(x, knots=c(30, 50), Boundary.knots=c(20, 80)), its knots agreed on"
+SPLINE = (
+    "write ns(x, knots=c(30, 50), Boundary.knots=c(20, 80)), with knots that all sites agree on"
+)
 HABITS = {
     "relevel": "is written C(x, ref='a') here",
     "reorder": "is written C(x, levels=c('a', 'b')) here",
     "ordered": "is written C(x, Poly) here",
     "as.ordered": "is written C(x, Poly) here",
     "as.character": "is written C(x) here",
-    "as.numeric": "is not needed: a column of numbers is one",
-    "as.integer": "is not needed: a column of numbers is one",
+    "as.numeric": "is not needed: a column of numbers already is numeric",
+    "as.integer": "is not needed: a column of numbers already is numeric",
     "as.logical": "is written I(x == 1) here",
     "Q": "is written in backticks here, as in `my column`",
     "s": f"is estimated from all rows: {SPLINE}", "te": f"is not known: {SPLINE}",
@@ -51,11 +61,11 @@ HABITS = {
     "interaction": "is written a:b here",
     "log_2": "is written log2(x) here", "ln": "is written log(x) here",
     "pow": "is written I(x^2) here", "power": "is written I(x^2) here",
-    "square": "is written I(x^2) here", "hour": "is not known: make the column before",
-    "strata": "is not known; site_effects='fixed' gives each site its own level",
-    "cluster": "is not known; covariance='cluster' has the sites for clusters",
+    "square": "is written I(x^2) here", "hour": f"is not known: {BEFORE}",
+    "strata": "is not known; site_effects='fixed' gives each site its own intercept",
+    "cluster": "is not known; covariance='cluster' takes the sites as clusters",
     "Surv": "is not known: there is no survival analysis here",
-    "weights": "is not known: give the weight outside the formula",
+    "weights": "is not known: give the weights outside the formula",
 }  # fmt: skip
 
 

@@ -41,18 +41,18 @@ class Sides(NamedTuple):
 def parse(text: Any) -> Sides:
     """Both sides of `y ~ x1 + x2`."""
     if not isinstance(text, str):
-        raise SpecError(f"a formula looks like 'y ~ x1 + x2', got {str(text)[:50]!r}")
+        raise SpecError(f"a formula must have the form 'y ~ x1 + x2', got {str(text)[:50]!r}")
     if len(text) > LONGEST:
-        raise SpecError(f"a formula has {LONGEST:,} characters at most, got {len(text):,}")
+        raise SpecError(f"a formula may have at most {LONGEST:,} characters, got {len(text):,}")
     text = unicodedata.normalize("NFC", text)
     found = tokens(text)
     waves = [at for at, token in enumerate(found) if token.kind == "~"]
     if len(waves) != 1:
-        raise SpecError(f"a formula looks like 'y ~ x1 + x2', got {shown(text)}")
+        raise SpecError(f"a formula must have the form 'y ~ x1 + x2', got {shown(text)}")
     (wave,) = waves
     for side, empty in (("left", wave == 0), ("right", wave == len(found) - 2)):
         if empty:
-            raise SpecError(f"nothing stands {side} of ~ in the formula {shown(text)}")
+            raise SpecError(f"there is nothing on the {side} of ~ in the formula {shown(text)}")
     here = found[wave]
     left = [*found[:wave], Token("end", "~", here.start, here.end)]
     return Sides(_Parser(left, text).whole(), _Parser(found[wave + 1 :], text).whole(), text)
@@ -91,7 +91,9 @@ class _Parser:
     def deeper(self, step: int = 1) -> None:
         self.depth += step
         if self.depth > DEEPEST:
-            raise SpecError(f"formula: more than {DEEPEST} brackets or signs within each other")
+            raise SpecError(
+                f"formula: more than {DEEPEST} brackets or signs are nested in each other"
+            )
 
     def comparison(self) -> Node:
         left = self.chain(0)
@@ -100,7 +102,7 @@ class _Parser:
         node = Compare(mark.kind, left, self.chain(0))
         if self.token.kind in COMPARED:
             raise self.wrong(
-                "one comparison at a time; I((a < x) * (x < b)) is 1 where both "
+                "write one comparison at a time; I((a < x) * (x < b)) is 1 where both "
                 "comparisons are true"
             )
         return node
@@ -172,8 +174,10 @@ class _Parser:
         if self.take(mark) is not None:
             return
         if self.token.kind == "end":
-            raise SpecError(f"formula: {called} is not closed in the formula {shown(self.text)}")
-        raise self.wrong(f"{mark} is missing: {called} was opened before")
+            raise SpecError(
+                f"formula: {called} has no closing bracket in the formula {shown(self.text)}"
+            )
+        raise self.wrong(f"the closing {mark} of {called} is missing")
 
     def call(self, token: Token) -> Node:
         told = remedy(token.text)
@@ -186,7 +190,7 @@ class _Parser:
         if token.text != "c":
             return Call(token.text, tuple(arguments))
         if any(argument.key is not None for argument in arguments):
-            raise self.wrong("c() takes values without names", token)
+            raise self.wrong("the values of c() must not have names", token)
         return Items(tuple(argument.value for argument in arguments))
 
     def listed(self, opened: Token) -> Node:

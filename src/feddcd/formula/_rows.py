@@ -97,7 +97,7 @@ def _check_number(node: Node, kinds: Kinds) -> None:
         case Name(name):
             kind = kinds[name]
             if not kind.number and not _is_flag(kind):
-                raise DataError(f"{name} holds words, not numbers", column=name)
+                raise DataError(f"{name} contains words, not numbers", column=name)
         case Bracket(inner) | Sign(_, inner) | Call("I", ((None, inner),)):
             _check_part(inner, kinds)
         case Power(base, exponent):
@@ -108,7 +108,7 @@ def _check_number(node: Node, kinds: Kinds) -> None:
         case Call(function, ((None, inner),)) if function in ROW_WISE:
             _check_part(inner, kinds)
         case Call(function) if function in (*ROW_WISE, "I"):
-            raise SpecError(f"formula: {short(node)}: {function} takes one value")
+            raise SpecError(f"formula: {short(node)}: {function} needs exactly one value")
         case _:
             raise SpecError(
                 f"formula: {short(node)} is not a number that can be computed from one row"
@@ -127,7 +127,9 @@ def _check_chain(first: Node, rest: Any, kinds: Kinds) -> None:
         _check_part(node, kinds)
     for mark, node in rest:
         if mark == ":":
-            raise SpecError(f"formula: ':{short(node)}' stands within I(); * is the product")
+            raise SpecError(
+                f"formula: ':{short(node)}' is not allowed inside I(); write * for the product"
+            )
 
 
 def _check_compared(node: Node, left: Node, right: Node, kinds: Kinds) -> None:
@@ -140,7 +142,7 @@ def _check_compared(node: Node, left: Node, right: Node, kinds: Kinds) -> None:
     column, word = found
     levels = kinds[column.name].levels
     if not isinstance(node, Compare) or node.mark not in ("==", "!="):
-        told = f"{short(node)}: categories are compared with == and !="
+        told = f"{short(node)}: categories can be compared only with == and !="
         raise SpecError(f"formula: {told}")
     if find(levels, word) is None:
         told = f"{short(node)}: {column.name} has the levels {listed(map(label, levels))}"

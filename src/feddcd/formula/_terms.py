@@ -70,7 +70,7 @@ def without_dot(node: Node, others: Sequence[str]) -> Node:
     match node:
         case Dot():
             if not others:
-                raise SpecError("formula: no column is left for '.'")
+                raise SpecError("formula: '.' means all other columns, but no other column is left")
             first, *rest = (Name(name) for name in others)
             return Bracket(
                 Sequel(first, tuple(Link("+", name) for name in rest)) if rest else first
@@ -119,7 +119,7 @@ class _Expansion:
                 continue
             for term in self.sum(node, not adds):
                 if term not in found:
-                    told = f"{short(node)} is taken away, but it is not there"
+                    told = f"{short(node)} is removed with -, but the formula does not contain it"
                     raise SpecError(f"formula: {told}")
                 del found[term]
         return list(found)
@@ -128,7 +128,10 @@ class _Expansion:
         if not arguments:
             raise SpecError("formula: offset() is empty")
         if not adds or len(arguments) != 1 or arguments[0].key is not None:
-            raise SpecError(f"formula: {short(node)}: offset() takes one value and is added")
+            raise SpecError(
+                f"formula: {short(node)}: offset() needs exactly one value, and it must be "
+                "added with +"
+            )
         self.alone += 1
         self.offsets.setdefault(text_of(arguments[0].value), arguments[0].value)
         return []
@@ -149,17 +152,24 @@ class _Expansion:
             case Compare():
                 raise SpecError(f"formula: write I({short(node)}) for {short(node)}")
             case Dot():
-                raise SpecError("formula: '.' needs the names of the columns")
+                raise SpecError(
+                    "formula: '.' can be used only where the names of the columns are known"
+                )
             case Number(value):
-                raise SpecError(f"formula: {value:g} is no term; 0 and 1 stand for the intercept")
-        raise SpecError(f"formula: {short(node)} is no term; write I(...) for arithmetic")
+                raise SpecError(
+                    f"formula: {value:g} is not a term; only 0 and 1 are allowed, for the intercept"
+                )
+        raise SpecError(f"formula: {short(node)} is not a term; write I(...) for arithmetic")
 
     def enclosed(self, inner: Node) -> list[int]:
         """A bracket within a product: 0 and 1 have no meaning there."""
         before = self.alone
         found = self.sum(inner, True)
         if before != self.alone or not found:
-            told = f"({short(inner)}) is part of a product: 0, 1 and offset() stand alone"
+            told = (
+                f"({short(inner)}) is part of a product, but 0, 1 and offset() must be terms "
+                "of their own"
+            )
             raise SpecError(f"formula: {told}")
         return found
 
@@ -167,10 +177,13 @@ class _Expansion:
         value = number_of(exponent)
         if not isinstance(base, Bracket | Dot):
             text = short(Power(base, exponent))
-            told = f"{text}: the power of one term is that term; write I({text}) for the number"
+            told = (
+                f"{text}: a term to a power is the same term; for the power of the number, "
+                f"write I({text})"
+            )
             raise SpecError(f"formula: {told}")
         if value is None or not 1 <= value <= MOST_TERMS or value % 1:
-            told = f"^{short(exponent)}: need a whole number, at least 1"
+            told = f"^{short(exponent)}: the power must be a whole number, at least 1"
             raise SpecError(f"formula: {told}")
         found = own = self.product(base)
         for _ in range(int(value) - 1):
@@ -183,7 +196,7 @@ class _Expansion:
     def times(self, mark: str, left: list[int], right: list[int]) -> list[int]:
         self.steps += len(left) * len(right)
         if self.steps > MOST_STEPS:
-            raise SpecError(f"formula: its products make more than {MOST_STEPS:,} pairs of terms")
+            raise SpecError(f"formula: the products give more than {MOST_STEPS:,} pairs of terms")
         if mark == "/":
             whole = 0
             for term in left:
@@ -198,7 +211,7 @@ class _Expansion:
 
     def check(self, count: int) -> None:
         if count > MOST_TERMS:
-            raise SpecError(f"formula: it has more than {MOST_TERMS:,} terms")
+            raise SpecError(f"formula: there are more than {MOST_TERMS:,} terms")
 
     def variable(self, node: Node) -> int:
         if isinstance(node, Call) and node.function == "offset":

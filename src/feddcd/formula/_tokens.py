@@ -19,20 +19,20 @@ LOOKALIKES = {
 }  # fmt: skip
 OTHERS = {
     "|": (
-        "a formula has no groups and no 'or'; site_effects='fixed' gives each site its "
+        "a formula has no groups and no 'or'. site_effects='fixed' gives each site its "
         "own intercept"
     ),
     "&": ("a formula has no 'and'; I((a > 5) * (b < 3)) is 1 where both comparisons are true"),
     "!": "a formula has no 'not'; write I(x <= 5) for 'not x > 5'",
-    "%": "no %in%, %% or %/% here; a:b is b within a, I(x == 'a') is a comparison",
+    "%": "a formula has no %in%, %% or %/%; a:b is b within a, I(x == 'a') is a comparison",
     "{": "write I(...) for arithmetic",
     "}": "write I(...) for arithmetic",
-    "$": "name the column alone",
-    "@": "name the column alone",
-    "#": "a formula has no comments; write a name with # in backticks",
+    "$": "write only the name of the column",
+    "@": "write only the name of the column",
+    "#": "a formula has no comments; put a name with # into backticks",
     ";": "write only one formula",
-    "\\": "a name with \\ in it stands in backticks",
-    "?": "a name with ? in it stands in backticks",
+    "\\": "put a name with \\ into backticks",
+    "?": "put a name with ? into backticks",
 }
 
 
@@ -87,7 +87,7 @@ def _next(text: str, at: int) -> Token:
         return _name(text, at)
     if letter == ".":
         if text[at + 1 : at + 2] == ".":
-            raise SpecError(f"formula: '..' is no name, {place(text, at, at + 3)}")
+            raise SpecError(f"formula: '..' is not a name, {place(text, at, at + 3)}")
         return Token("dot", ".", at, at + 1)
     mark = next((mark for mark in MARKS if text.startswith(mark, at)), None)
     if mark is None:
@@ -101,7 +101,7 @@ def _unknown(letter: str) -> str:
     if letter in LOOKALIKES:
         return f"{letter!r} only looks like {LOOKALIKES[letter]!r}: write {LOOKALIKES[letter]!r}"
     called = unicodedata.name(letter, f"U+{ord(letter):04X}").lower()
-    return f"{letter!r} ({called}) is not known; a name with it stands in backticks"
+    return f"{letter!r} ({called}) is not known; put a name with it into backticks"
 
 
 def _begins(text: str, at: int) -> bool:
@@ -121,11 +121,14 @@ def _name(text: str, at: int) -> Token:
         end += 1
     name = text[at:end]
     if (read := unicodedata.normalize("NFKC", name)) != name:
-        told = f"{clipped(name)!r} has letters that only look like those of {clipped(read)!r}"
-        hint = f"write `{clipped(name)}` in backticks if a column is called so, I(x^2) for a square"
+        told = f"{clipped(name)!r} has letters that only look like the letters of {clipped(read)!r}"
+        hint = (
+            f"if a column has this name, write `{clipped(name)}` in backticks; for a square, "
+            "write I(x^2)"
+        )
         raise SpecError(f"formula: {told}: {hint}, {place(text, at, end)}")
     if name.startswith("__"):
-        told = f"{clipped(name)!r} begins with __; a column of that name stands in backticks"
+        told = f"{clipped(name)!r} begins with __; put a column with this name into backticks"
         raise SpecError(f"formula: {told}, {place(text, at, end)}")
     return Token("name", name, at, end)
 
@@ -133,7 +136,7 @@ def _name(text: str, at: int) -> Token:
 def _number(text: str, match: re.Match[str]) -> Token:
     at, end = match.span()
     if end < len(text) and _goes_on(text[end]):
-        told = "a name that begins with a digit stands in backticks"
+        told = "put a name that begins with a digit into backticks"
         raise SpecError(f"formula: {told}, {place(text, at, end + 1)}")
     return Token("number", match[0].removesuffix("L"), at, end)
 
@@ -146,11 +149,14 @@ def _quoted(text: str, at: int) -> Token:
         letters.append(text[end : end + 1])
         end += 1
     if end >= len(text):
-        raise SpecError(f"formula: {quote} is not closed, {place(text, at, len(text))}")
+        raise SpecError(f"formula: the closing {quote} is missing, {place(text, at, len(text))}")
     if quote == "`" and text[end + 1 : end + 2] == "`" and letters:
-        told = "a name in backticks holds none itself: rename that column"
+        told = "a name in backticks must not contain a backtick: rename the column"
         raise SpecError(f"formula: {told}, {place(text, at, end + 2)}")
     word = "".join(letters)
     if quote == "`" and not word.strip():
-        raise SpecError(f"formula: there is no name in `{word}`, {place(text, at, end + 1)}")
+        raise SpecError(
+            f"formula: there is no name between the backticks of `{word}`, "
+            f"{place(text, at, end + 1)}"
+        )
     return Token("name" if quote == "`" else "word", word, at, end + 1, quoted=True)

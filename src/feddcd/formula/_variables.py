@@ -72,7 +72,7 @@ class BasisVariable:
         x = evaluate(self.node, frame)
         bad = np.flatnonzero(~np.isfinite(x))
         if len(bad):
-            told = f"{short(self.node)} is {x[bad[0]]} <row>; it must be finite"
+            told = f"{short(self.node)} is {x[bad[0]]} <row>, but it must be a finite number"
             raise DataError(told, row=int(frame.index[bad[0]]), column=self.text, value=x[bad[0]])
         return self.make(x)
 

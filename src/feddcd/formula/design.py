@@ -92,7 +92,7 @@ def learn(formula: Formula, kinds: Kinds) -> FormulaDesign:
     variables = [variable(node, kinds) for node in found.variables]
     blocks = _blocks(found, variables)
     if sum(map(_width, blocks)) > MOST_COLUMNS:
-        raise SpecError(f"formula: it makes more than {MOST_COLUMNS:,} columns")
+        raise SpecError(f"formula: there are more than {MOST_COLUMNS:,} columns")
     columns = [DesignColumn(INTERCEPT, INTERCEPT, ())] if found.intercept else []
     for block, term in zip(blocks, found.terms, strict=True):
         told = ":".join(text_of(found.variables[i]) for i in members(term))
@@ -102,7 +102,9 @@ def learn(formula: Formula, kinds: Kinds) -> FormulaDesign:
         raise SpecError("the formula has no column and no intercept: there is nothing to fit")
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise SpecError(f"formula: two columns would be called {twice!r}; rename one of the table")
+        raise SpecError(
+            f"formula: two columns would have the name {twice!r}; rename one column of the table"
+        )
     kinds = {name: kinds[name] for name in formula.right_columns}
     return FormulaDesign(formula, kinds, found.intercept, blocks, found.offsets, tuple(columns))
 
@@ -112,7 +114,7 @@ def check_there(wanted: Iterable[str], names: Sequence[str]) -> None:
     for name in wanted:
         if name not in names:
             there = ", ".join(clipped(known) for known in names[:30])
-            told = f"formula: no column {clipped(name)!r}; {meant(name[:100], names)}"
+            told = f"formula: there is no column {clipped(name)!r}; {meant(name[:100], names)}"
             raise NoColumn(f"{told}there are {there}", column=name)
 
 
@@ -136,8 +138,11 @@ def _check_plain(values: pd.Series, name: str) -> None:
     if any(
         not isinstance(v, str | bool | Number | np.bool) or isinstance(v, complex) for v in first
     ):
-        told = f"{name} holds values such as {first[0]!s:.50}; a formula takes numbers and words"
-        raise DataError(f"{told}: make such a column before", column=name)
+        told = (
+            f"{name} contains values such as {first[0]!s:.50}, but a formula works only with "
+            "numbers and words"
+        )
+        raise DataError(f"{told}: change this column in the data file before", column=name)
 
 
 def levels_of(values: pd.Series) -> list[Any]:
@@ -185,7 +190,10 @@ def _check_offset(node: Node, kinds: Kinds) -> None:
     try:
         check_number(node, kinds)
     except DataError as error:
-        told = f"offset({short(node)}) is not one column of numbers, but {error.column} holds words"
+        told = (
+            f"offset({short(node)}) must be one column of numbers, but {error.column} "
+            "contains words"
+        )
         raise DataError(f"formula: {told}", column=error.column) from None
 
 

@@ -90,7 +90,7 @@ class Formula(NamedTuple):
         others = [c for c in columns if c not in self.left_columns and c not in apart]
         for name in others:
             if "`" in name or not name.strip():
-                told = f"column {clipped(name)!r} cannot be written in a formula; rename it"
+                told = f"the column {clipped(name)!r} cannot be written in a formula; rename it"
                 told += ", or name the columns in place of '.'"
                 raise DataError(f"formula: {told}", column=name)
         right = without_dot(self.right, others)
@@ -103,7 +103,9 @@ class Formula(NamedTuple):
         if both:
             raise SpecError(f"the formula has {both[0]!r} on both sides of ~")
         if not self.left_columns:
-            raise SpecError(f"no column stands left of ~ in the formula {shown(self.text)}")
+            raise SpecError(
+                f"there is no column on the left of ~ in the formula {shown(self.text)}"
+            )
         expand(without_dot(self.right, [".", *self.right_columns]))
 
     def values(self, frame: Any, kinds: Kinds) -> tuple[np.ndarray, np.ndarray | None]:
@@ -113,7 +115,9 @@ class Formula(NamedTuple):
             return evaluate(self.left, frame), None
         arguments = self.left.arguments
         if len(arguments) != 2 or any(argument.key is not None for argument in arguments):
-            raise SpecError("formula: cbind takes two columns, as in cbind(died, survived)")
+            raise SpecError(
+                "formula: cbind needs exactly two columns, for example cbind(died, survived)"
+            )
         for _, node in arguments:
             check_number(node, kinds)
         won, lost = (evaluate(node, frame) for _, node in arguments)

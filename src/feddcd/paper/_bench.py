@@ -101,7 +101,10 @@ def optimum(data: Dataset, parts: list[np.ndarray], kind) -> float:
     solver = NewtonCG(stop=Tolerance(OPTIMUM_TOLERANCE), space="parameters")
     value, grad_norm = _minimum(solver, f, pooled.w)
     if not grad_norm <= 1e3 * OPTIMUM_TOLERANCE:
-        raise Diverged(f"no optimum for {data.name}: |gradient| = {grad_norm:.1e}")
+        raise Diverged(
+            f"feddcd found no optimum for {data.name}: the norm of the gradient is still "
+            f"{grad_norm:.1e}"
+        )
     return float(value)
 
 

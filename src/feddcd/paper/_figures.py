@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ._bench import RunCurve
 
 ITERATIONS = "iterations (as the paper counts)"
-UPLOADS = "uploads (AccFedDCD: two cohorts an iteration)"
+UPLOADS = "uploads (AccFedDCD: two cohorts in each iteration)"
 ORDER = ("rcv1-softmax", "mnist-softmax", "mnist-mlp")
 DOTTED = "dotted: the authors’ own run"
 BAND = "band: all seeds"
@@ -97,14 +97,17 @@ def _y_title(problem: str) -> str:
 def _note(data: str, more: str) -> str:
     if data not in OTHER:
         return more
-    return f"Run on {data}, not on {OTHER[data]}: no curves of the authors. {more}".strip()
+    return (
+        f"These runs use {data}, not {OTHER[data]}, so the figure has no curves of the "
+        f"authors. {more}"
+    ).strip()
 
 
 def paper_figure(panels: Sequence[Panel], whole: bool = True) -> "Figure":
     """Panels side by side: medians over the seeds, bands from the lowest to the highest. `whole`:
     with the legend and the notes, which a page sets as text."""
     if not panels:
-        raise SpecError("need at least one panel, got none")
+        raise SpecError("there is no panel to draw")
     entries = _legend(panels) if whole else {}
     columns = min(5, 2 * len(panels))
     wrapped = [textwrap.wrap(panel.note, 62) if whole else [] for panel in panels]

@@ -31,20 +31,22 @@ FIGURES = {
     "figure3-uploads": "Figure 3 by uploads",
 }
 COHORTS = (
-    "AccFedDCD asks two cohorts in each iteration. The paper’s figures and tables "
-    "count one iteration as one round; our counts of uploads contain both cohorts."
+    "AccFedDCD asks two cohorts in each iteration. The paper’s figures and tables count "
+    "one iteration as one round. Our numbers of uploads count both cohorts."
 )
 SCAFFOLD = (
-    "This page uses a correct SCAFFOLD. The authors’ code never updates the control "
-    "variates for softmax, so the authors’ rows of SCAFFOLD are really FedAvg."
+    "On this page SCAFFOLD is correct. The authors’ code never updates the control "
+    "variates for softmax, so the authors’ rows of SCAFFOLD show FedAvg."
 )
 TABLE2 = (
-    "Rounds until the gap to the optimum is at most ε: the median over the seeds, in brackets the "
-    "smallest and the largest; “>100” was not reached in 100 rounds. The fewest are bold."
+    "Each number says after how many rounds the gap to the optimum is at most ε. It is "
+    "the median over the seeds, with the smallest and the largest number in brackets. "
+    "“>100” means that 100 rounds were not enough. The smallest numbers are bold."
 )
 TABLE3 = (
-    "Test accuracy with two classes per client: the best over the rounds, which is what the paper "
-    "shows, and at the end; medians over the seeds, in brackets the smallest and the largest."
+    "Test accuracy with two classes for each client. The table has the best accuracy of "
+    "all rounds, as the paper shows it, and the accuracy at the end. The numbers are "
+    "medians over the seeds, with the smallest and the largest number in brackets."
 )
 
 
@@ -110,7 +112,9 @@ def table2_blocks(rows: Sequence[Row]) -> list[Block]:
         groups = [(name(rows[0]), _lines2(rows)) for rows in setups]
         best, notes = BEST_SEEN.get(block[0]["problem"]), _footnotes(block)
         if best is not None:
-            notes.insert(0, f"The gap is to {best}, the best value the authors saw.")
+            notes.insert(
+                0, f"The gap is the distance to {best}, the best value that the authors saw."
+            )
         blocks.append(Block(title_of(block), notes, head, groups))
     return blocks
 
@@ -195,14 +199,14 @@ def _footnotes(rows: Sequence[Row]) -> list[str]:
     marks = "".join(_signs(r) for r in rows if (r["paper"], r["authors"]) != (None, None))
     notes = {
         "*": (
-            f"* The paper’s and the authors’ numbers are for {OTHER.get(data)}, another "
-            f"data set than {data}, which we used: do not compare the numbers."
+            f"* The numbers of the paper and of the authors are for {OTHER.get(data)}. "
+            f"We used another data set, {data}, so do not compare these numbers."
         ),
         "†": (
-            "† This is really FedAvg: the authors’ code never updates SCAFFOLD’s control "
-            "variates for softmax."
+            "† This is FedAvg, because the authors’ code never updates SCAFFOLD’s "
+            "control variates for softmax."
         ),
-        "‡": "‡ Of the training data.",
+        "‡": "‡ This is the accuracy on the training data.",
     }
     return [note for mark, note in notes.items() if mark in marks]
 
@@ -229,8 +233,8 @@ def findings(table2: Sequence[Row], table3: Sequence[Row]) -> list[str]:
             sentences.append(f"{title_of(rows)}: no method reached a gap of Table 2.")
             continue
         sentences.append(
-            f"{title_of(rows)}: the fewest rounds are needed by {_wins(rounds, len(setups))}, "
-            f"the fewest uploads by {_wins(uploads, len(setups))}."
+            f"{title_of(rows)}: the fewest rounds: {_wins(rounds, len(setups))}; the "
+            f"fewest uploads: {_wins(uploads, len(setups))}."
         )
     for rows in together(table3, "problem", "data"):
         names = most_accurate(rows)
@@ -259,7 +263,7 @@ def _agreement(rows: Sequence[Row], key: str, what: str) -> list[str]:
         rounds = [math.inf if k is None else k for k in row["rounds"]]
         value = math.inf if isinstance(row[key], str) else row[key]
         inside += min(rounds) <= value <= max(rounds)
-    return [f"{what} lies within the range of these seeds in {inside} of {len(rows)} rows."]
+    return [f"{what} is within the range of these seeds in {inside} of {len(rows)} rows."]
 
 
 def beyond(rows: Sequence[Row]) -> list[str]:
@@ -269,8 +273,11 @@ def beyond(rows: Sequence[Row]) -> list[str]:
 
 def stand_ins(rows: Sequence[Row]) -> list[str]:
     return [
-        f"{data} is another data set than {OTHER[data]}: the paper’s and the authors’ numbers are "
-        f"for {OTHER[data]}, and their curves are not drawn over those of {data}."
+        (
+            f"{data} is not the same data set as {OTHER[data]}. The numbers of the paper and "
+            f"of the authors are for {OTHER[data]}, so the figures of {data} do not show the "
+            "authors’ curves."
+        )
         for data in dict.fromkeys(row["data"] for row in rows)
         if data in OTHER
     ]

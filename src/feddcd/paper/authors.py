@@ -105,10 +105,11 @@ def authors_absent() -> DataError:
     """The error for results that are not here: what to put where."""
     named = os.environ.get("FEDDCD_REFERENCE") or "not set"
     return DataError(
-        f"{NAME}: the results are in the repository {REPOSITORY}, and no address of them as two "
-        f"tables is known; put {RUNS_FILE} (columns {', '.join(RUNS)}) and {CURVES_FILE} (columns "
-        f"{', '.join(CURVES)}) into the folder that the environment variable FEDDCD_REFERENCE "
-        f"names ({named}) or, where it is not set, into {cache_dir() / NAME}"
+        f"{NAME}: the authors' results are in the repository {REPOSITORY}, but not as "
+        f"two tables that feddcd can download. Put {RUNS_FILE} (columns "
+        f"{', '.join(RUNS)}) and {CURVES_FILE} (columns {', '.join(CURVES)}) into the "
+        f"folder that the environment variable FEDDCD_REFERENCE names ({named}). If this "
+        f"variable is not set, put them into {cache_dir() / NAME}"
     )
 
 
@@ -120,7 +121,7 @@ def load_authors() -> dict[str, AuthorsRun] | None:
         return None
     if len(here) == 1:
         other = CURVES_FILE if here == [RUNS_FILE] else RUNS_FILE
-        raise DataError(f"{folder} has {here[0]} but no {other}; both are needed")
+        raise DataError(f"{folder} has {here[0]} but not {other}; feddcd needs both files")
     lines = _by_run(_lines(folder / RUNS_FILE, RUNS))
     curves = _curves(folder / CURVES_FILE, set(lines))
     return {run: _run(line, curves[run]) for run, line in lines.items()}
@@ -133,7 +134,7 @@ def _lines(file: Path, columns: tuple[str, ...]) -> Iterator[_Line]:
             try:
                 header = next(reader, [])
                 if missing := [column for column in columns if column not in header]:
-                    _Line(file, 1, {}).refuse(f"the header lacks {', '.join(missing)}")
+                    _Line(file, 1, {}).refuse(f"the header does not have {', '.join(missing)}")
                 for row in filter(None, reader):
                     line = _Line(file, reader.line_num, dict(zip(header, row, strict=False)))
                     if len(row) != len(header):
@@ -152,7 +153,7 @@ def _by_run(lines: Iterator[_Line]) -> dict[str, _Line]:
     for line in lines:
         run = line.fields["run"]
         if not run or run in by_run:
-            line.refuse(f"run {run!r} is there twice" if run else "run has no name")
+            line.refuse(f"run {run!r} occurs twice" if run else "run has no name")
         by_run[run] = line
     return by_run
 
@@ -164,7 +165,10 @@ def _curves(file: Path, runs: set[str]) -> dict[str, list[tuple[float, float]]]:
         if run not in curves:
             line.refuse(f"run {run!r} is not in {RUNS_FILE}")
         if number != len(curves[run]) + 1:
-            line.refuse(f"round {number} of {run!r}, expected round {len(curves[run]) + 1}")
+            line.refuse(
+                f"this line has round {number} of {run!r}, but round {len(curves[run]) + 1} "
+                "was expected"
+            )
         curves[run].append((line.number_in("objective"), line.number_in("accuracy")))
     return curves
 
@@ -172,7 +176,9 @@ def _curves(file: Path, runs: set[str]) -> dict[str, list[tuple[float, float]]]:
 def _run(line: _Line, curve: list[tuple[float, float]]) -> AuthorsRun:
     fields, rounds = line.fields, line.whole("rounds")
     if rounds != len(curve):
-        line.refuse(f"{rounds} rounds of {fields['run']!r}, but {CURVES_FILE} has {len(curve)}")
+        line.refuse(
+            f"{fields['run']!r} has {rounds} rounds here, but {len(curve)} rounds in {CURVES_FILE}"
+        )
     words = {name: fields[name] for name in ("run", "experiment", "dataset", "model", "algorithm")}
     objective, accuracy = np.array(curve, np.float64).reshape(-1, 2).T
     return AuthorsRun(

@@ -137,7 +137,9 @@ def tuned_settings(problem: str, split: str) -> dict[str, Settings]:
     """What `feddcd tune` found, by algorithm, from the file that is kept with the code."""
     rows = _tuned_file().get(problem, {}).get("two-class" if split == "two-class" else "iid")
     if not rows:
-        raise SpecError(f"nothing is tuned for {problem} with the split {split}: run feddcd tune")
+        raise SpecError(
+            f"there are no tuned settings for {problem} with the split {split}: run feddcd tune"
+        )
     keep = ("lr", "epochs", "m", "eta")
     return {name: {k: row[k] for k in keep if k in row} for name, row in rows.items()}
 

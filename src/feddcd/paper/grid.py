@@ -166,4 +166,6 @@ def load(cell: Cell, seed: int, folder: Path) -> RunCurve:
         table = np.array(rows, float).reshape(-1, len(COLUMNS)).T
         return RunCurve(table[2], table[3], table[1].astype(int), optimum)
     except (OSError, ValueError) as error:
-        raise FolderError(f"{file} is damaged: {error}; delete it to run it again") from None
+        raise FolderError(
+            f"{file} is damaged: {error}; delete this file, and feddcd computes it again"
+        ) from None

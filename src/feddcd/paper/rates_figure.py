@@ -45,7 +45,7 @@ def _contractions(ax: "Axes", found: Sequence["Contraction"], look: dict[str, Lo
     ax.set_ylim(None, 1.005)
     note = "a round of AccFedDCD\nhas two cohorts"
     ax.text(0.04, 0.06, note, color=figures.INK, fontsize=figures.FONT - 1, transform=ax.transAxes)
-    name = "error left after a round: measured, bound (dashed)"
+    name = "share of the error after a round: measured, and its bound (dashed)"
     figures.titles(ax, f"clients in a round, of {max(taus)}", name)
 
 

@@ -220,7 +220,9 @@ def predictions(
 
 def _check(N: int, tau: int, alpha: float, beta: float) -> None:
     if not 2 <= tau <= N:
-        raise SpecError(f"need 2 <= tau <= N, got tau={tau}, N={N}")
+        raise SpecError(
+            f"tau, the number of clients in a round, must be from 2 to N; got tau={tau}, N={N}"
+        )
     if not 0 < alpha <= beta < math.inf:
         raise SpecError(f"need 0 < alpha <= beta, got alpha={alpha}, beta={beta}")
 

@@ -105,7 +105,7 @@ def check_grid(
     check_problems(problems)
     for algorithm in algorithms:
         if algorithm not in TUNED:
-            raise SpecError(f"nothing to tune in {algorithm!r}{nearest(algorithm, TUNED)}")
+            raise SpecError(f"{algorithm!r} has no setting to tune{nearest(algorithm, TUNED)}")
     for split in splits:
         if split not in SPLITS:
             raise SpecError(f"unknown split {split!r}{nearest(split, SPLITS)}")

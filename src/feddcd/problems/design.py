@@ -173,8 +173,11 @@ def _stack_sparse(blocks: Sequence[scipy.sparse.csr_array], dtype: type) -> Spar
 
 
 def _check_padded(N: int, n: int, need: int) -> None:
-    what = f"{N} clients, each filled with zeros to the {n} rows of the largest client,"
-    remedy = "use fewer clients, client sizes that differ less, or dtype = 'float32'"
+    what = (
+        f"feddcd gives each of the {N} clients {n} rows, as many as the largest client has, and "
+        "the rows that it adds contain zeros. These rows"
+    )
+    remedy = "use fewer clients, clients with similar numbers of rows, or dtype = 'float32'"
     check_fits(need, what, remedy)
 
 
@@ -187,7 +190,7 @@ def _runs(lengths: Sequence[int]) -> list[np.ndarray]:
 @singledispatch
 def gram(X: AbstractDesign) -> Float[Array, "N n n"]:
     """X X' of every client, once, outside jit."""
-    raise TypeError(f"no Gram matrix for {type(X).__name__}")
+    raise TypeError(f"feddcd cannot compute a Gram matrix for {type(X).__name__}")
 
 
 @gram.register

@@ -143,7 +143,10 @@ class Architecture:
     ):
         self.module, self.loss, self.score, self.shape = module, loss, score, shape
         if not jax.tree.leaves(eqx.filter(module, eqx.is_inexact_array)):
-            raise SpecError(f"{type(module).__name__} has no floating-point array to train")
+            raise SpecError(
+                f"{type(module).__name__} has no array of floating-point numbers, so there is "
+                "nothing to train"
+            )
         self._fixed = eqx.filter(module, eqx.is_inexact_array, inverse=True)
 
     def reshape(self, shape: tuple[int, ...]) -> "Architecture":
@@ -204,7 +207,7 @@ class Network(AbstractProblem):
         numbers = jnp.asarray(jax.vmap(lambda x, y: function(module, x, y))(self.X, self.Y))
         if numbers.shape != self.s.shape:
             raise SpecError(
-                f"loss(model, x, y) and score(model, x, y) give one number for one example, not "
-                f"an array of shape {numbers.shape[1:]}"
+                "loss(model, x, y) and score(model, x, y) must return one number for one "
+                f"example, not an array of shape {numbers.shape[1:]}"
             )
         return numbers.astype(self.s.dtype)

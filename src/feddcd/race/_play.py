@@ -61,8 +61,7 @@ def _parts(data: Dataset, problem: RaceProblem) -> list[np.ndarray]:
         return partition(data.y, problem.partition, problem.clients, X=data.X)
     if data.groups is None:
         raise DataError(
-            f"{problem.name}: the data of this problem have no natural groups, so give "
-            "the number of clients"
+            f"{problem.name}: these data have no natural groups, so give the number of clients"
         )
     return [np.flatnonzero(data.groups == g) for g in np.unique(data.groups)]
 
@@ -80,7 +79,10 @@ def _optimum(data: Dataset, problem: RaceProblem) -> float:
     solver = NewtonCG(stop=Tolerance(1e-10), max_steps=200, space="parameters")
     value, norm = _minimum(solver, f, pooled.w)
     if not norm**2 / (2 * problem.l2) <= 1e-10:
-        raise Diverged(f"no optimum for {problem.name}: |gradient| = {float(norm):.1e}")
+        raise Diverged(
+            f"feddcd found no optimum for {problem.name}: the norm of the gradient is still "
+            f"{float(norm):.1e}"
+        )
     return float(value)
 
 
@@ -108,7 +110,7 @@ def _play(cell: RaceCell) -> RaceOutcome:
     fed, w = built.federation, built.federated.w
     size = sum(x.size for x in jax.tree.leaves(w))
     if not allowed(get_method(cell.method), cell.share, size):
-        return RaceOutcome("refused: too many parameters", {}, [], [], [], [], [], [], 0.0, size)
+        return RaceOutcome("cannot run: too many parameters", {}, [], [], [], [], [], [], 0.0, size)
     bytes_, state = message_sizes(fed, w), start(fed, w)
     advance = compiled(fed, state, CHUNK)
     log, ended, most = _RaceLog(road.optimum, bytes_), "limit", cell.limit * 8 * size

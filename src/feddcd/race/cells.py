@@ -145,14 +145,18 @@ def cells(
 def _check(shares: Sequence[float], bits: Sequence[int], seeds: int, limit: float) -> None:
     for share in shares:
         if not 0 < share <= 1:
-            raise SpecError(f"a share of the clients is above 0 and at most 1, got {share:g}")
+            raise SpecError(
+                f"the share of the clients must be above 0 and at most 1, got {share:g}"
+            )
     for width in bits:
         if width not in WIDTHS:
-            raise SpecError(f"need bits of {', '.join(map(str, WIDTHS))}, got {width}")
+            raise SpecError(
+                f"the number of bits must be one of {', '.join(map(str, WIDTHS))}, got {width}"
+            )
     if seeds < 1:
-        raise SpecError(f"need at least one seed, got {seeds}")
+        raise SpecError(f"the race needs at least one seed, got {seeds}")
     if not limit > 0:
-        raise SpecError(f"need a limit above 0 models, got {limit:g}")
+        raise SpecError(f"the limit must be above 0 models, got {limit:g}")
 
 
 def trials(cell: RaceCell, chosen: dict[str, float]) -> list[RaceCell]:

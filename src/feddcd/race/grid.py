@@ -104,7 +104,7 @@ def run_race(
 ) -> list[str]:
     """All jobs; the reasons of those that could not run."""
     if processes < 1:
-        raise SpecError(f"need at least one process, got {processes}")
+        raise SpecError(f"the race needs at least one process, got {processes}")
     if processes == 1:
         return _one_by_one(found, watch)
     missing, done = [], 0

@@ -25,22 +25,21 @@ TITLE = "The race"
 WHAT = {"up": "bytes sent by the clients", "rounds": "rounds"}
 COLUMNS = ("rounds", "up", "down", "uploads", "steps")
 ABOUT = (
-    "Each line is a method. For a factor on the horizontal axis, the line shows how "
-    "many of the problems the method solves with at most that factor times the bytes "
-    "(or rounds) of the best method. A higher line, and a line further to the left, "
-    "is better."
+    "Each line is a method. The line shows which share of the problems the method solves "
+    "with at most this factor times the bytes (or rounds) of the best method. The factor is "
+    "on the horizontal axis. A line that is higher, or further to the left, is better."
 )
 NOT_THERE = (
-    'Each number is a median over the seeds. A "-" means that half of the runs or '
-    "more did not reach the gap within the limits, or that the method cannot run on "
-    "the problem: the method needs all clients, has too many parameters to send, or "
-    "cannot use this number of bits."
+    'Each number is a median over the seeds. A "-" means one of two things. At least half '
+    "of the runs did not reach the gap within the limits, or the method cannot run on the "
+    "problem: it needs all clients, it has too many parameters to send, or it cannot use "
+    "this number of bits."
 )
 FILES = (
-    "race.csv has all medians, also of rounds, bytes down, uploads and steps of "
-    "local solvers. The column half of race.csv says how a problem is used: the "
-    "rules by which feddcd run chooses a method were made on the problems called "
-    "made, and are judged on the problems called scored."
+    "race.csv has all medians, also of rounds, bytes to the clients, uploads and steps of "
+    'local solvers. The column half of race.csv is "made" or "scored". On the problems with '
+    '"made" we found the rules by which feddcd run chooses a method. On the problems with '
+    '"scored" we test these rules.'
 )
 
 
@@ -74,8 +73,9 @@ def _lead(results: Results, target: float) -> str:
     count = len({entry.method for _, entry in results})
     return (
         f"{count} methods on {len({place.problem for place in places})} problems, at "
-        f"{len(places)} places, to a gap of {target:g} above an optimum that was computed "
-        "beforehand. Medians over seeds; all methods had the same cohorts."
+        f"{len(places)} places. A run is at the goal when its objective is at most "
+        f"{target:g} above the optimum, which was computed before. The numbers are medians "
+        "over seeds; all methods had the same cohorts."
     )
 
 
@@ -116,7 +116,7 @@ def _figure(results: Results, entries: Sequence[RaceEntry], target: float, what:
     ax.set_xscale("log")
     ax.set_ylim(-0.02, 1.02)
     amounts(ax, [1.0, 100.0])
-    titles(ax, f"times the fewest {WHAT[what]}", "share of the places")
+    titles(ax, f"factor: {WHAT[what]}, divided by the fewest {WHAT[what]}", "share of the places")
     ax.legend(fontsize=7, ncols=2, loc="lower right", frameon=False)
     return settle(whole)
 

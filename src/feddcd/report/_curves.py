@@ -55,9 +55,9 @@ def accuracy_means(entry: RunEntry) -> str:
 def _of_one(entry: RunEntry) -> list[View]:
     if has(entry, "lower_bound"):
         caption = (
-            "How far the model can be from the best possible model. The true value "
-            "is in the shaded band. The dotted line is the bound that was proven in "
-            "that round."
+            "The figure shows how far the model can be from the best possible model. "
+            "The true value is in the shaded band. The dotted line is the bound that "
+            "was proven in that round."
         )
     else:
         caption = "The objective after each round; lower is better."
@@ -66,8 +66,8 @@ def _of_one(entry: RunEntry) -> list[View]:
         views.append(_accuracy([entry], f"Accuracy: {accuracy_means(entry)}."))
     if has(entry, "dual_residual"):
         caption = (
-            "How far the sum over the clients’ states is from its right value. This "
-            "number should stay near zero."
+            "The figure shows how far the sum of the clients’ vectors is from zero. "
+            "This number should stay near zero."
         )
         views.append(View("round", lambda ax: _draw_residual(ax, entry), caption))
     return views

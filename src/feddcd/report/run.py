@@ -33,14 +33,21 @@ TERMS = {
     "Fewer is better.",
     "Objective": "the number that training makes small: the average error over the clients, "
     "plus a small penalty on large weights.",
-    "Certified gap": "a proven limit. No model of this kind, however it is trained, has an "
-    "objective more than this much lower. The true distance may be smaller, never larger.",
-    "Dual residual": "each client remembers how its data pull the model. The sum of these pulls "
-    "must be zero. This is how far the sum is from zero. Only rounding should be left.",
-    "1e-3, 1e-6": "0.001 and 0.000001. “Uploads to 1e-3” counts the uploads until the objective "
-    "was first within 0.001 of the best lower bound that any of the runs on this page proved, "
-    "also later. So all runs are judged by the same bound. While a run goes on, less may be "
-    "proven. A dash means: not reached, or not known.",
+    "Certified gap": (
+        "a proven limit. No model of this kind can have an objective that is lower by more "
+        "than this number. The true distance may be smaller, but never larger."
+    ),
+    "Dual residual": (
+        "in a dual method each client keeps a vector, and the sum of these vectors must be "
+        "zero. The dual residual says how far the sum is from zero. Only rounding errors "
+        "should be left."
+    ),
+    "1e-3, 1e-6": (
+        "0.001 and 0.000001. “Uploads to 1e-3” counts the uploads until the objective was "
+        "at most 0.001 above the best lower bound. All runs are compared with the same "
+        "bound: the best one that any run on this page proved. During a run, less may be "
+        "proven. A dash means that a run did not come so near, or that it is not known."
+    ),
 }
 
 
@@ -53,7 +60,10 @@ def write(
 ) -> None:
     """Write the report of one run, or of several side by side."""
     if not entries or (kind == "run" and len(entries) != 1):
-        raise SpecError(f"need one entry for a run, some for a comparison; got {len(entries)}")
+        raise SpecError(
+            "the page of a run needs one run, and a comparison needs at least one; got "
+            f"{len(entries)}"
+        )
     Path(path).write_text(page(entries, title=title, kind=kind), encoding="utf-8", newline="\n")
 
 
@@ -129,8 +139,11 @@ def compare_summary(entries: Sequence[RunEntry]) -> list[str]:
         return [_why_unproven(entries), *_lowest(entries)]
     if not comparable(entries):
         return [
-            "These runs do not minimise the same objective: one of them is below a bound "
-            "proven for another. Their gaps must not be compared."
+            (
+                "These runs do not minimise the same objective: the objective of one run is "
+                "below a bound that is proven for another run. Their gaps must not be "
+                "compared."
+            )
         ]
     costs = {target: _costs(entries, best, target) for target in sorted(TARGETS)}
     reached = [target for target in costs if costs[target]]
@@ -141,7 +154,10 @@ def compare_summary(entries: Sequence[RunEntry]) -> list[str]:
     closest = min(entries, key=lambda entry: _order(entry.history.last("objective")))
     distance = closest.history.last("objective") - best
     return [
-        f"No run came provably within {tiny(max(TARGETS))} of the best possible objective.",
+        (
+            f"For no run it is proven that its objective is within {tiny(max(TARGETS))} of "
+            "the best possible objective."
+        ),
         f"{_name(closest)} came closest: it is proven to be within {_within(distance)}.",
     ]
 
@@ -206,7 +222,7 @@ def _lowest(entries: Sequence[RunEntry]) -> list[str]:
     if not math.isfinite(objective):
         return []
     lowest = f"The lowest objective at the end is {fixed(objective, 4)}, by {label}"
-    return [f"{lowest}; how far that is from the best possible one is not known."]
+    return [f"{lowest}. It is not known how far this is from the best possible objective."]
 
 
 def _why_unproven(entries: Sequence[RunEntry]) -> str:

@@ -64,15 +64,16 @@ def _speed(power: np.ndarray, gap: np.ndarray, floor: float) -> float | None:
 def _doubt(name: str, value: float, speed: float) -> str:
     seen = max(speed, 0.01)
     return (
-        f"{name} = {value:.3g} is in doubt: the certified gap fell {seen:.2g} times as fast as "
-        f"this {name} promises. Try --set {name}={value * seen * (1 - seen / 4):.2g}, or {OTHERS}."
+        f"{name} = {value:.3g} may be a wrong setting: the certified gap fell only "
+        f"{seen:.2g} times as fast as it should with this {name}. Try --set "
+        f"{name}={value * seen * (1 - seen / 4):.2g}, or the method {OTHERS}."
     )
 
 
 def _distance(name: str, value: float, rate: float, gap: float, target: float) -> str:
     rounds = count(math.ceil(math.log(gap / target) / rate), "more round")
     return (
-        f"the target gap {target:g} was not reached. With {name} = {value:.3g} the gap falls "
-        f"tenfold in about {math.ceil(math.log(10) / rate):,} rounds, so about {rounds} are "
-        f"needed. Fewer may do with {OTHERS}."
+        f"the run did not reach the target gap {target:g}. With {name} = {value:.3g} the gap "
+        f"becomes ten times smaller in about {math.ceil(math.log(10) / rate):,} rounds, so "
+        f"the run needs about {rounds}. The method {OTHERS} may need fewer rounds."
     )

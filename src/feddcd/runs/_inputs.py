@@ -52,9 +52,9 @@ class Inputs(NamedTuple):
         missing = [name for name in spec.given if getattr(self, name) is None]
         if missing:
             raise FolderError(
-                f"the run was given its {' and '.join(missing)} in Python, and a file holds no "
-                "more than the name: give the same again, as in feddcd.resume(folder, "
-                f"{', '.join(f'{name}=...' for name in missing)})"
+                f"this run used objects from Python ({' and '.join(missing)}), and its "
+                "folder has only their names. Give the same objects again: "
+                f"feddcd.resume(folder, {', '.join(f'{name}=...' for name in missing)})"
             )
 
     def named(self, spec: Spec) -> Spec:
@@ -115,13 +115,14 @@ def choose(
     if isinstance(algorithm, str):
         return dataclasses.replace(spec, algorithm=algorithm, settings=settings), given
     if not isinstance(algorithm, AbstractAlgorithm):
-        raise SpecError(f"algorithm is a name or an algorithm object, not {algorithm!r}")
+        raise SpecError(
+            f"algorithm must be the name of an algorithm or an algorithm object, not {algorithm!r}"
+        )
     name = type(algorithm).__name__
     if settings:
         raise SpecError(
-            "settings can be given beside the name of an algorithm; "
-            f"{name} is an object and has its own: "
-            f"leave out {', '.join(settings)}"
+            f"{name} is an algorithm object and already has its settings, so leave out "
+            f"{', '.join(settings)}. You can give settings only with the name of an algorithm"
         )
     spec = dataclasses.replace(spec, algorithm=name, given=(*spec.given, "algorithm"))
     return spec, given._replace(algorithm=algorithm)
@@ -131,20 +132,23 @@ def _model(model: Any, loss: Any, score: Callable | None) -> tuple[Any, float | 
     """The model as `federate` takes it, and the share of uploads that are lost."""
     if isinstance(model, type):
         name = model.__name__
-        raise SpecError(f"model is the class {name} itself; give an object: {name}(...)")
+        raise SpecError(
+            f"model is the class {name}, but it must be an object of this class: write {name}(...)"
+        )
     if isinstance(model, AbstractFamily):
         _check_family(model)
     if isinstance(model, str | AbstractFamily | Architecture):
         if not callable(loss) and score is None:
             return model, loss
         raise SpecError(
-            "loss and score are functions of (model, x, y) where the model is a module; "
-            f"{model if isinstance(model, str) else type(model).__name__} has its own"
+            "leave out loss and score: the model "
+            f"{model if isinstance(model, str) else type(model).__name__} has its own. You "
+            "can give these functions of (model, x, y) only for a model that is a module"
         )
     if not callable(loss):
         raise SpecError(
-            f"model={type(model).__name__}(...) needs the loss of one example: loss=fn, where "
-            "fn(model, x, y) gives one number"
+            f"model={type(model).__name__}(...) needs a loss: give loss=fn, where fn(model, "
+            "x, y) returns the loss of one example as one number"
         )
     return Architecture(model, loss, score), None
 
@@ -157,8 +161,9 @@ def _check_family(family: AbstractFamily) -> None:
     shape = jax.eval_shape(family.value, z, z).shape
     if shape != (3,):
         raise SpecError(
-            f"{type(family).__name__}.value(z, y) should give one number a row, of shape (3,) for "
-            f"z of shape {(3, k)}, not {shape}: sum over the last axis"
+            f"{type(family).__name__}.value(z, y) must return one number for each row: for z "
+            f"of shape {(3, k)} the result must have shape (3,), but it has {shape}. Sum "
+            "over the last axis"
         )
 
 
@@ -176,7 +181,7 @@ def _of_data(
         if isinstance(model, Architecture) and pooled.shape is not None:
             given = given._replace(model=model.reshape(pooled.shape))
         if pooled.parts is not None and (parts is not None or "partition" in fields):
-            raise SpecError("every client gives its own table: leave out parts and partition")
+            raise SpecError("each client has its own table, so leave out parts and partition")
         parts = pooled.parts if parts is None else parts
         given = given._replace(data=pooled.data, names=pooled.names)
         more["data"] = pooled.data.name
@@ -192,8 +197,9 @@ def _names(names: Sequence[str] | None, given: Inputs) -> tuple[str, ...] | None
     N = len(given.problem.mu) if given.problem is not None else len(given.parts or ())
     if len(names) != N:
         raise SpecError(
-            f"got {plural(len(names), 'name')} for {plural(N, 'client')}; names are for the "
-            "clients of a problem, of parts or of a list of tables, one for each"
+            f"there are {plural(len(names), 'name')} for {plural(N, 'client')}. Give one "
+            "name for each client, and only with a problem, with parts or with a list of "
+            "tables"
         )
     return tuple(map(str, names))
 
@@ -201,7 +207,7 @@ def _names(names: Sequence[str] | None, given: Inputs) -> tuple[str, ...] | None
 def _check_beside(problem, data, model, score, parts, options: Mapping[str, Any]) -> None:
     """A problem is all of it: data, model, penalty and clients."""
     if not isinstance(problem, AbstractProblem):
-        raise SpecError(f"problem is an AbstractProblem, not {type(problem).__name__}")
+        raise SpecError(f"problem must be an AbstractProblem, not {type(problem).__name__}")
     beside = {"data": data != "digits" if isinstance(data, str) else True}
     beside |= {"model": model != "softmax" if isinstance(model, str) else True}
     beside |= {"score": score is not None, "parts": parts is not None}
@@ -209,15 +215,16 @@ def _check_beside(problem, data, model, score, parts, options: Mapping[str, Any]
     odd += [name for name in options if name not in WITH_PROBLEM]
     if odd:
         raise SpecError(
-            f"{type(problem).__name__} has its own data, clients, model and penalty: "
+            f"{type(problem).__name__} already has its data, clients, model and penalty: "
             f"leave out {', '.join(odd)}"
         )
     shapes = {np.shape(leaf)[:1] for leaf in jax.tree.leaves(problem)}
     if np.ndim(problem.mu) != 1 or len(shapes) != 1:
         raise SpecError(
-            f"{type(problem).__name__} should hold all clients: every array with a leading axis "
-            f"of N clients, mu of shape (N,); mu has {np.shape(problem.mu)}, and the leading axes "
-            f"are {', '.join(str(*shape) if shape else 'none' for shape in sorted(shapes))}"
+            f"{type(problem).__name__} must contain all N clients: the first axis of each "
+            "array must have length N, and mu must have shape (N,). But mu has shape "
+            f"{np.shape(problem.mu)}, and the first axes have the lengths "
+            f"{', '.join(str(*shape) if shape else 'none' for shape in sorted(shapes))}"
         )
 
 
@@ -240,12 +247,13 @@ def start_of(problem: AbstractProblem, w: Params | None) -> Params:
         w = jnp.zeros(problem.b.shape[-1], dtype)
     else:
         raise SpecError(
-            f"{type(problem).__name__} does not give the shape of its w: give the first w, w=..."
+            f"{type(problem).__name__} does not say which shape w has: give the first model "
+            "with w=..."
         )
     value = jax.eval_shape(lambda f, w: tree.take(f, 0)(w), problem, w)
     if value.shape != ():
         raise SpecError(
-            f"{type(problem).__name__}'s loss(w) should give one number for one client, not an "
+            f"{type(problem).__name__}.loss(w) must return one number for one client, not an "
             f"array of shape {value.shape}"
         )
     return w

@@ -37,4 +37,7 @@ def _probability(text: str, default: float) -> float:
     try:
         return float(text) if text else default
     except ValueError:
-        raise SpecError(f"participation looks like available:0.5, not available:{text}") from None
+        raise SpecError(
+            f"the participation available:{text} is not valid; write the probability as a "
+            "number, for example available:0.5"
+        ) from None

@@ -102,7 +102,7 @@ def run(
     spec, given = collect(data, **shared, options=options)
     spec, given = choose(spec, given, algorithm, settings)
     if resume and out is None:
-        raise SpecError("resume=True continues the run in a folder: give this folder with out=...")
+        raise SpecError("resume=True needs the folder of the run: give it with out=...")
     folder = None if out is None else Path(out)
     return execute(spec, folder=folder, resume=resume, watch=watch, given=given)
 
@@ -212,7 +212,9 @@ def compare(
     settings, methods = settings or {}, _labelled(algorithms)
     odd = [label for label in settings if label not in methods]
     if odd:
-        raise SpecError(f"there are settings for {odd}, but only {list(methods)} are compared")
+        raise SpecError(
+            f"there are settings for {odd}, but the comparison has only the methods {list(methods)}"
+        )
     spec, given = collect(data, **shared, options=options)
     runs = {
         label: choose(spec, given, method, settings.get(label)) for label, method in methods.items()
@@ -254,10 +256,12 @@ def _labelled(algorithms: Algorithms) -> dict[str, str | AbstractAlgorithm]:
         label = lambda method: method if isinstance(method, str) else type(method).__name__
         methods = {label(method): method for method in algorithms}
     if len(methods) != len(algorithms) or not methods:
-        raise SpecError(f"name each algorithm once, got {list(algorithms)}")
+        raise SpecError(f"name at least one algorithm, and each only once; got {list(algorithms)}")
     odd = [label for label in methods if not isinstance(label, str) or Path(label).name != label]
     if odd:
-        raise SpecError(f"a label is a word that can name a folder, not {odd[0]!r}")
+        raise SpecError(
+            f"the label {odd[0]!r} cannot be the name of a folder: use letters, digits, '-' and '_'"
+        )
     return methods
 
 

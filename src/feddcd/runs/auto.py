@@ -21,9 +21,9 @@ def choose_method(*, convex: bool, l2: float, size: int, N: int, tau: int) -> Me
         why = "the model is not convex, so no method gives a proof; this method needs no step size"
         return MethodChoice("feddcd", why)
     if l2 <= 0:
-        why = "there is no penalty, and most other methods need strong convexity"
+        why = "the objective has no penalty (l2 = 0), and most other methods need strong convexity"
         large = "fedlbfgs" if tau == N else "fedavg"
         return MethodChoice("fednewton" if size <= MATRIX else large, why)
-    facts = f"{size:,} parameters, {tau} of {N} clients a round, l2 = {l2:g}"
-    why = f"this method sent the fewest bytes on most problems of the race ({facts})"
+    facts = f"{size:,} parameters, {tau} of {N} clients in each round, l2 = {l2:g}"
+    why = f"on most problems of the race, clients sent the fewest bytes with this method ({facts})"
     return MethodChoice("fedqn", why)

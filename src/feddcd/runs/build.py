@@ -112,7 +112,9 @@ def _federate(spec: Spec, given: Inputs) -> Federated:
 def _start(w: Params, like: Params) -> Params:
     shapes = lambda w: (jax.tree.structure(w), [np.shape(x) for x in jax.tree.leaves(w)])
     if shapes(w) != shapes(like):
-        raise SpecError(f"w should look like {jax.tree.map(np.shape, like)}, the model's start")
+        raise SpecError(
+            f"the start w must have the same shapes as the model: {jax.tree.map(np.shape, like)}"
+        )
     return jax.tree.map(lambda x, y: jnp.asarray(x, y.dtype), w, like)
 
 
@@ -130,7 +132,10 @@ def _check_step(algorithm: AbstractAlgorithm, federated: Federated) -> None:
     asks = isinstance(algorithm, MinibatchSGD) and algorithm.lr is None
     if asks and not np.isfinite(federated.problem.loss_beta).all():
         kind = type(stacks_of(federated.problem)[0])
-        raise SpecError(f"{kind.__name__} has no bound on its curvature here: give lr")
+        raise SpecError(
+            f"feddcd cannot compute a step size here, because the curvature of {kind.__name__} "
+            "has no known bound: give lr"
+        )
 
 
 def _check_weights(fed: Federation) -> None:
@@ -138,9 +143,9 @@ def _check_weights(fed: Federation) -> None:
     odd = np.flatnonzero(~(np.isfinite(weights) & (weights > 0)))
     if len(odd):
         raise SpecError(
-            f"{type(fed.algorithm).__name__} weighs client {odd[0]} with {weights[odd[0]]:g}, and "
-            "needs a finite weight > 0: a dual method weighs clients with their strong convexity, "
-            "so it needs l2 > 0 or loss_alpha > 0"
+            f"{type(fed.algorithm).__name__} gives client {odd[0]} the weight "
+            f"{weights[odd[0]]:g}, but a weight must be finite and above 0. A dual method "
+            "weights clients by their strong convexity, so set l2 > 0 or loss_alpha > 0"
         )
 
 
@@ -158,17 +163,21 @@ def check_parts(parts: list[np.ndarray], rows: int) -> None:
     for i, part in enumerate(parts):
         if part.ndim != 1 or part.size == 0 or part.dtype.kind not in "iu":
             raise SpecError(
-                f"parts[{i}] should be a list of row numbers, at least one; got "
-                f"{part.dtype} of shape {part.shape}"
+                f"parts[{i}] must be a list of at least one row number; got an array of type "
+                f"{part.dtype} and shape {part.shape}"
             )
         if not 0 <= part.min() <= part.max() < rows:
             odd = part[(part < 0) | (part >= rows)][0]
-            raise SpecError(f"parts[{i}] has row {odd}, the data have rows 0 to {rows - 1}")
+            raise SpecError(
+                f"parts[{i}] contains row {odd}, but the data have only the rows 0 to {rows - 1}"
+            )
     held = np.bincount(np.concatenate([np.zeros(0, int), *parts]), minlength=rows)
     if held.max() > 1:
-        raise SpecError(f"row {held.argmax()} is in parts {held.max()} times, need once")
+        raise SpecError(
+            f"row {held.argmax()} is {held.max()} times in parts; each row must be there once"
+        )
     if held.min() < 1:
-        raise SpecError(f"row {held.argmin()} is in no part ({np.sum(held == 0)} such rows)")
+        raise SpecError(f"row {held.argmin()} is in no part; {np.sum(held == 0)} such rows in all")
 
 
 def default_dtype(spec: Spec) -> type:
@@ -189,7 +198,7 @@ def check_names(spec: Spec, *, absences: bool = False) -> None:
     says that clients may be away."""
     if spec.algorithm == AUTO and absences:
         raise SpecError(
-            "in a federation, give the name of a method: algorithm = 'auto' is only for one machine"
+            "a federation needs the name of a method: algorithm = 'auto' works only on one machine"
         )
     if spec.algorithm == AUTO:  # looked at again when the method is chosen
         spec = dataclasses.replace(spec, algorithm=STAND_IN, settings={})
@@ -202,11 +211,14 @@ def check_names(spec: Spec, *, absences: bool = False) -> None:
             raise SpecError(f"{kind} {name!r} takes no parameter, got {getattr(spec, kind)!r}")
     if spec.l2 <= 0 and row.needs_l2:
         raise SpecError(
-            f"{spec.algorithm} needs strongly convex clients, so l2 > 0; got l2={spec.l2:g} "
-            "(fednewton works with l2=0)"
+            f"{spec.algorithm} needs a penalty, because each client must be strongly convex: "
+            f"set l2 > 0, got l2={spec.l2:g} (fednewton also works with l2=0)"
         )
     if absences and row.needs_everyone:
-        raise SpecError(f"{row.name} needs everyone in every round, and sites come and go")
+        raise SpecError(
+            f"{row.name} needs all sites in every round, but in a federation a site can be "
+            "absent: choose another method"
+        )
     known = {BITS_SETTING, *row.settings}
     if row.solver is not None:
         known |= {"solver", *_solver(spec, row).settings}
@@ -250,7 +262,9 @@ def _make_solver(spec: Spec, solver: Solver, federated: Federated) -> Any:
     kind = type(stacks_of(federated.problem)[0])
     if solver.linear and not issubclass(kind, Linear):
         model = spec.model if kind is MLP else kind.__name__
-        raise SpecError(f"saga works with linear models, not {model}: use svrg or adam")
+        raise SpecError(
+            f"the solver saga works only with linear models, not with {model}: use svrg or adam"
+        )
     if solver.needs_rate:
         _check_rate(spec, federated, own)
     return solver.make(own)
@@ -263,9 +277,9 @@ def _is_mlp(spec: Spec) -> bool:
 def _check_everyone(spec: Spec, N: int, tau: int) -> None:
     if tau < N or spec.loss > 0 or spec.participation.startswith("available"):
         raise SpecError(
-            f"{spec.algorithm} needs everyone in every round: say participation=everyone and "
-            f"loss=0; got participation={spec.participation}, tau={tau} of N={N}, "
-            f"loss={spec.loss:g}"
+            f"{spec.algorithm} needs all clients in every round: set participation=everyone "
+            f"and loss=0. Now participation={spec.participation}, tau={tau} of N={N} "
+            f"clients, loss={spec.loss:g}"
         )
 
 
@@ -273,14 +287,14 @@ def _check_size(row: Method, most: int, federated: Federated) -> None:
     p = sum(x.size for x in jax.tree.leaves(federated.w))
     if p > most:
         raise SpecError(
-            f"{row.name} keeps a {p} x {p} matrix per client; it takes at most {most} parameters: "
-            "use pointsaga"
+            f"{row.name} keeps a {p} x {p} matrix for each client, and it works with at most "
+            f"{most} parameters: use pointsaga"
         )
 
 
 def _check_rate(spec: Spec, federated: Federated, settings: dict[str, Any]) -> None:
     if "lr" not in settings and not np.isfinite(federated.problem.loss_beta).all():
         raise SpecError(
-            f"the {spec.model} model has no bound on its curvature to choose a step from: "
-            f"say --set lr=0.01 (or another rate) for {spec.algorithm}"
+            f"{spec.algorithm} cannot choose a step size, because the curvature of the model "
+            f"{spec.model} has no known bound: set the step size, for example --set lr=0.01"
         )

@@ -32,7 +32,7 @@ def create(folder: Path, spec: Spec, *, overwrite: bool = False) -> None:
         raise FolderError(f"{folder} is a file, not a folder")
     if (folder / "checkpoint.npz").exists() and not overwrite:
         raise FolderError(
-            f"{folder} already contains a run; continue it with --resume {folder}, or "
+            f"{folder} already contains a run. Continue this run with --resume {folder}, or "
             "choose another --out"
         )
     folder.mkdir(parents=True, exist_ok=True)
@@ -109,7 +109,7 @@ def load_checkpoint(folder: Path, spec: Spec, like: PyTree, origin: str = "") ->
         meta = dict(json.loads(bytes(arrays.pop("meta"))))
     except FileNotFoundError:
         raise FolderError(
-            f"{path} is missing, so the run cannot continue; start the run again from "
+            f"{path} is missing, so the run cannot continue. Start the run again from "
             f"{folder / 'config.toml'}"
         ) from None
     except Exception as error:  # zipfile and numpy raise nearly anything on damaged bytes
@@ -118,19 +118,20 @@ def load_checkpoint(folder: Path, spec: Spec, like: PyTree, origin: str = "") ->
         raise FolderError(f"{path} has format {meta.get('format')}, this version reads {FORMAT}")
     if meta.get("problem") != _fingerprint(spec):
         raise FolderError(
-            f"{path} belongs to other settings than {folder / 'config.toml'} or this call has"
+            f"{path} was written with other settings than those of {folder / 'config.toml'} "
+            "or of this call"
         )
     if meta.get("digest") != _digest(arrays):
         raise FolderError(f"{path} is damaged: its checksum does not match its contents")
     if meta.get("origin") != origin:
         raise FolderError(
-            f"{path} belongs to other data, parts or another algorithm object than "
-            f"{folder / 'config.toml'} names or this call gives"
+            f"{path} was written with other data, other parts or another algorithm object "
+            f"than {folder / 'config.toml'} or this call has"
         )
     try:
         return tree.restore(like, arrays)
     except CodecError as error:
-        raise FolderError(f"{path}: {error} (did the data change?)") from None
+        raise FolderError(f"{path}: {error}. Did the data change?") from None
 
 
 def _fingerprint(spec: Spec) -> str:

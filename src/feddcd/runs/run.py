@@ -86,8 +86,8 @@ class RunLoop:
         history, done = disk.read_history(folder), int(self.state.t)
         if history.rounds < done:
             raise disk.FolderError(
-                f"{folder}: history.csv ends at round {history.rounds}, "
-                f"the checkpoint is at round {done}"
+                f"{folder}: history.csv ends at round {history.rounds}, but the checkpoint "
+                f"is at round {done}"
             )
         self.history = History({name: column[:done] for name, column in history.items()})
         self.lower_bound = float(np.nanmax(np.append(self.history["lower_bound"], -np.inf)))
@@ -183,10 +183,10 @@ class RunLoop:
     def _give_up(self) -> None:
         if self.folder is not None:
             write_atomically(self.folder / "history.csv", self.history.save)
-        where = f"; the rounds before are in {self.folder}" if self.folder else ""
+        where = f"; the earlier rounds are in {self.folder}" if self.folder else ""
         raise Diverged(
             f"{self.name}: the objective is not finite after round "
-            f"{self.history.rounds + 1}{where}. A smaller step usually helps: --set lr=..."
+            f"{self.history.rounds + 1}{where}. A smaller step size usually helps: --set lr=..."
         )
 
     def _result(self) -> Result:
@@ -231,7 +231,7 @@ class RunLoop:
 
     def _score_means(self) -> str:
         if self.given.own_model:
-            return f"score that {self.spec.model} gives"
+            return f"score of {self.spec.model}"
         labels = self.built.federated.classes is not None
         return "share of right labels" if labels else "share of the deviance explained"
 

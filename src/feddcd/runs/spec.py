@@ -96,8 +96,8 @@ class Spec:
             given = getattr(self, name)
             if given not in (getattr(Spec, name), value):
                 raise SpecError(
-                    f"group={self.group!r} makes each of its values a client; leave out "
-                    f"{name}={given!r}"
+                    f"with group={self.group!r}, each value of this column is one client: "
+                    f"leave out {name}={given!r}"
                 )
             object.__setattr__(self, name, value)
 
@@ -132,7 +132,7 @@ def parse_setting(text: str) -> tuple[str, Setting]:
     """`key=value` with the value as TOML would read it, or as a bare word."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip() or not value.strip():
-        raise SpecError(f"settings look like key=value, not {text!r}")
+        raise SpecError(f"a setting must have the form key=value, not {text!r}")
     key, value = key.strip(), value.strip()
     try:
         parsed = tomllib.loads(f"x = {value}")["x"]
@@ -142,5 +142,5 @@ def parse_setting(text: str) -> tuple[str, Setting]:
         except ValueError:
             parsed = value
     if not isinstance(parsed, bool | int | float | str):
-        raise SpecError(f"{key} should be one number or word, got {value!r}")
+        raise SpecError(f"{key} must be one number or one word, got {value!r}")
     return key, parsed

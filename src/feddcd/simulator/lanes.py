@@ -18,7 +18,10 @@ def lanes(runs: Sequence[PyTree]) -> tuple[PyTree, PyTree]:
     are one object in all of them, so nothing is copied."""
     leaves, structures = zip(*map(jax.tree.flatten, runs), strict=True)
     if any(structure != structures[0] for structure in structures):
-        raise SpecError("runs side by side need the same method, shapes and static settings")
+        raise SpecError(
+            "runs at the same time need the same method, the same shapes and the same static "
+            "settings"
+        )
     columns = list(zip(*leaves, strict=True))
     same = [all(_equal(leaf, column[0]) for leaf in column) for column in columns]
     stacked = [None if s else jnp.stack(c) for s, c in zip(same, columns, strict=True)]

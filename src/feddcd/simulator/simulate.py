@@ -50,7 +50,7 @@ def federation(
 def start(fed: Federation, w: Params) -> State:
     """The state before round 0, from the model w."""
     size = tree.nbytes(eqx.filter_eval_shape(_first_state, fed, w))
-    remedy = "use fewer clients, or a method that keeps less for each client"
+    remedy = "use fewer clients, or a method that stores less for each client"
     check_fits(size, f"the states of {len(fed.weights)} clients", remedy)
     return eqx.filter_jit(_first_state)(fed, w)
 

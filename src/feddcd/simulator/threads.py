@@ -60,8 +60,8 @@ def check_work(*programs: Any) -> None:
     if jax.default_backend() != "cpu" or None in found:  # a GPU has its own memory, and says so
         return
     need = sum(m.temp_size_in_bytes + m.output_size_in_bytes - m.alias_size_in_bytes for m in found)
-    remedy = "use a method that keeps less for each client, dtype = 'float32', or FEDDCD_THREADS=1"
-    check_fits(need, "beside data and states, the rounds", remedy)
+    remedy = "use a method that stores less for each client, dtype = 'float32', or FEDDCD_THREADS=1"
+    check_fits(need, "in addition to the data and the states, the rounds", remedy)
 
 
 def worthwhile_threads(fed: Federation) -> int:
@@ -76,7 +76,7 @@ def cores() -> int:
     if not given:
         return len(os.sched_getaffinity(0)) if LINUX else os.cpu_count() or 1
     if not given.isdecimal() or int(given) < 1:
-        raise SpecError(f"{THREADS} is a number of threads, at least 1, not {given!r}")
+        raise SpecError(f"{THREADS} must be the number of threads, at least 1, not {given!r}")
     return int(given)
 
 

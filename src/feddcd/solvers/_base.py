@@ -79,5 +79,8 @@ def step_length(lr: float | None, f: AbstractProblem, usual: Scalar | None = Non
 def check_rate(lr: float | None, f: AbstractProblem) -> AbstractProblem:
     """f; refuses to take 1/β where β is not known; not for use under jit."""
     if lr is None and not np.all(np.isfinite(f.beta)):
-        raise SpecError(f"{type(f).__name__} has no bound on its curvature here: give lr")
+        raise SpecError(
+            "feddcd cannot compute a step size here, because the curvature of "
+            f"{type(f).__name__} has no known bound: give lr"
+        )
     return f

@@ -40,12 +40,12 @@ _BATCHES: dict[str, Limit] = {"lr": number(), "epochs": whole(), "batch_size": w
 
 SOLVERS: dict[str, Solver] = {
     "newton": Solver(
-        "Newton's method, directions by conjugate gradients: exact",
+        "Newton's method, which finds its directions by conjugate gradients: exact",
         NewtonCG,
         _STOP | {"max_steps": whole(), "space": word, "rank": whole(0)},
     ),
     "gd": Solver(
-        "gradient descent: full gradients, one step length",
+        "gradient descent with full gradients and a fixed step size",
         GradientDescent,
         _LR | _STOP | {"steps": whole()},
         needs_rate=True,
@@ -56,7 +56,7 @@ SOLVERS: dict[str, Solver] = {
         _STOP | {"max_steps": whole()},
     ),
     "sgd": Solver(
-        "mini-batch SGD, one step length: a few epochs, not exact",
+        "mini-batch SGD with a fixed step size, for a few epochs: not exact",
         SGD,
         _BATCHES,
         {"epochs": 5, "batch_size": 32},
@@ -69,13 +69,14 @@ SOLVERS: dict[str, Solver] = {
         {"lr": 1e-3, "epochs": 5, "batch_size": 128},
     ),
     "svrg": Solver(
-        "variance-reduced SGD with a full gradient an epoch: to any accuracy",
+        "SGD with reduced variance and one full gradient in each epoch: reaches any accuracy",
         SVRG,
         _BATCHES | _STOP,
         needs_rate=True,
     ),
     "saga": Solver(
-        "variance-reduced SGD with one stored prediction a row, linear models: to any accuracy",
+        "SGD with reduced variance that stores one prediction for each row, only for linear "
+        "models: reaches any accuracy",
         SAGA,
         _LR | _STOP | {"epochs": whole()},
         needs_rate=True,

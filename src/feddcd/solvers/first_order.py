@@ -167,4 +167,7 @@ def _linear_epoch(
 def _check(epochs: int, batch_size: int) -> None:
     drawn = isinstance(epochs, jax.Array)  # by the method; traced, it has no value yet
     if (not drawn and epochs < 0) or batch_size < 1:
-        raise SpecError(f"need epochs >= 0 and batch_size >= 1, got {epochs} and {batch_size}")
+        raise SpecError(
+            f"epochs must be >= 0 and batch_size must be >= 1, got epochs={epochs} and "
+            f"batch_size={batch_size}"
+        )

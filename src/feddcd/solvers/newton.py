@@ -35,7 +35,7 @@ class NewtonCG(AbstractLocalSolver):
 
     def __check_init__(self):
         if self.space not in ("auto", "samples", "parameters"):
-            raise SpecError(f"space is auto, samples or parameters, not {self.space!r}")
+            raise SpecError(f"space must be auto, samples or parameters, not {self.space!r}")
 
     def prepare(self, f: AbstractProblem) -> AbstractProblem:
         """With every client's Gram matrix, where the sample space will be used."""
@@ -44,7 +44,9 @@ class NewtonCG(AbstractLocalSolver):
         n, d = f.X.shape
         possible = bool(np.all(np.asarray(f.mu) > 0))
         if self.space == "samples" and not possible:
-            raise SpecError("space='samples' divides by l2; give l2 a value above 0")
+            raise SpecError(
+                "space='samples' needs l2 > 0, because this way of solving divides by l2"
+            )
         if not possible or (self.space == "auto" and (n > 2 * d or not has_room(f))):
             return f
         found = _gram(f, min(self.rank, n // 4))
@@ -120,8 +122,8 @@ def _gram_bytes(f: Linear) -> int:
 
 def _gram(f: Linear, rank: int) -> Gram:
     """G of every client, with Ritz pairs where the curvature is far above l2."""
-    what = f"the Gram matrices of {len(f.s)} clients of up to {f.s.shape[-1]} rows"
-    check_fits(_gram_bytes(f), what, "give space = 'parameters'")
+    what = f"the Gram matrices of {len(f.s)} clients with up to {f.s.shape[-1]} rows each"
+    check_fits(_gram_bytes(f), what, "set space = 'parameters'")
     G = gram(f.X)
     rank = rank if rank and _stiffness(G, f.s, f.mu) > 100 else 0
     if rank == 0:  # nothing to factorise, and nothing to compile for it

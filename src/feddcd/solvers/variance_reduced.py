@@ -161,5 +161,5 @@ def _row_smoothness(f: AbstractProblem) -> Scalar:
 
 def _linear(f: AbstractProblem) -> Linear:
     if not isinstance(f, Linear):
-        raise TypeError(f"SAGA keeps one row of a linear model's residuals, got {type(f).__name__}")
+        raise TypeError(f"the solver saga works only with linear models, got {type(f).__name__}")
     return f

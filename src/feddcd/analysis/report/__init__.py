@@ -135,7 +135,7 @@ def _sites(fit: TableResult) -> str:
     ]
     head = ["site", *shown.values(), "estimate from its rows alone"]
     if fit.leave_one_out is not None:
-        head.append("largest change without it")
+        head.append("largest change without this site")
         rows = [[*row, _largest(fit, row[0])] for row in rows]
     gone = [f"{site}: {why.removeprefix(f'{site}: ')}" for site, why in fit.refused.items()]
     return page.lines([
@@ -160,11 +160,11 @@ def _largest(fit: TableResult, site: str) -> str:
 def _groups(fit: TableResult, figures: Sequence[str]) -> str:
     name = "How well the model describes the rows"
     if not figures:
-        why = "too few rows to show any group of them"
+        why = "there are too few rows to show groups of rows"
         if fit.bins is None:
-            why = "with several classes no groups of predictions are kept"
+            why = "with several classes, sites do not send groups of predictions"
         return page.section(name, page.paragraph(f"No figure here: {why}.", "note"))
-    note = "Drawn from sums over groups of rows. No single row is in this file."
+    note = "The figures show sums over groups of rows. This file contains no single row."
     return page.section(
         name,
         page.paragraph(note, "note"),

@@ -57,8 +57,8 @@ def convergence(fit: TableResult) -> str:
         charts.dots(x[proven], y, hover),
     ]
     alt = (
-        f"Certified error by exchange: at the end {upper(y[-1])} standard errors after "
-        f"{count(x[proven][-1], 'exchange')}; asked for were {trim(tol, 2)}."
+        f"Certified error by exchange: {upper(y[-1])} standard errors after "
+        f"{count(x[proven][-1], 'exchange')}; the requested error was {trim(tol, 2)}."
     )
     return charts.chart(across, up, NAMES, marks, alt, height=250)
 
@@ -74,7 +74,9 @@ def _exchanges(history: pd.DataFrame) -> str:
     head, forms = zip(*show.values(), strict=True)
     values = zip(*(history[name].to_numpy(float) for name in show), strict=True)
     rows = [[form(x) for form, x in zip(forms, line, strict=True)] for line in values]
-    return table("Every exchange; counts, bytes and time add up", head, ("", rows))
+    return table(
+        "All exchanges; counts, bytes and times are totals up to this exchange", head, ("", rows)
+    )
 
 
 def _choice(choice: Choice) -> str:

@@ -131,5 +131,8 @@ def _reading(fit: TableResult, total: int, unlike: bool, outside: int) -> str:
             "their estimate, have no diamond."
         )
     if outside:
-        sentences.append(f"Outside the figure: {count(outside, 'estimate')} of single sites.")
+        sentences.append(
+            f"The figure does not show {count(outside, 'estimate')} of single sites, which "
+            "are too far away."
+        )
     return " ".join(sentences)

@@ -17,7 +17,9 @@ Columns = dict[str, np.ndarray]
 SMALL = 10.0
 GROUPS = 10
 Z = 1.959964
-SUPPRESSED = f"Neighbouring groups are joined until each weighs at least {SMALL:.0f}."
+SUPPRESSED = (
+    f"Neighbouring groups are joined until each group has a weight of at least {SMALL:.0f}."
+)
 
 
 class Roc(NamedTuple):
@@ -130,7 +132,7 @@ def roc_curve(fit: TableResult) -> str:
         return ""
     worst, best = (np.repeat(curve.true, 2)[:-1], np.repeat(curve.true, 2)[1:])
     hover = [
-        f"{b:.3f} of those with the event at {a:.3f} of those without"
+        f"{b:.3f} of the rows with the event, at {a:.3f} of the rows without the event"
         for a, b in zip(curve.false, curve.true, strict=True)
     ]
     marks = [
@@ -177,8 +179,9 @@ def residuals(fit: TableResult) -> str:
     middle = share[(table["low"] >= -2) & (table["high"] <= 2)].sum()
     alt = f"Histogram of residuals; {100 * middle:.0f} % of rows are in groups between -2 and 2."
     caption = (
-        f"Residuals: observed minus predicted, in standard deviations. {_expect(fit)} The "
-        f"outermost groups are open-ended. {SUPPRESSED}"
+        f"Residuals: observed minus predicted, in standard deviations. {_expect(fit)} "
+        "The first group also contains all smaller residuals, and the last group all "
+        f"larger residuals. {SUPPRESSED}"
     )
     return page.figure(charts.chart(across, up, names, marks, alt), caption)
 

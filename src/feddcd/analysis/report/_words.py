@@ -65,7 +65,7 @@ def proof(fit: TableResult) -> str:
     """One sentence on how far the coefficients can be from those of the pooled rows."""
     error = fit.certified_error
     if fit.unproven:
-        how = "has settled" if fit.converged else "has NOT settled: allow more exchanges"
+        how = "has converged" if fit.converged else "has NOT converged: allow more exchanges"
         return f"Not proven: {fit.unproven}. Newton’s method {how}."
     if fit.converged:
         return (
@@ -143,7 +143,9 @@ def cautions(fit: TableResult) -> list[str]:
             "not include this move."
         )
     if fit.covariance == "cluster":
-        notes.append("The standard errors allow for similar rows within a cluster.")
+        notes.append(
+            "The standard errors take into account that the rows of a cluster can be similar."
+        )
     elif fit.covariance != "model":
         notes.append(
             f"The standard errors are robust ({fit.covariance}): they do not assume the model's "

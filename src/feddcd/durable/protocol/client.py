@@ -52,8 +52,9 @@ def resolve(algorithm: AbstractAlgorithm, client: Client, message: Task | Settle
         raise Refused(f"this site is {client.id!r}, but the message is for {message.client!r}")
     if message.stamp < client.seen:
         raise Refused(
-            f"{client.id}: a message of epoch {message.stamp.epoch}, round {message.stamp.round} "
-            f"came after one of epoch {client.seen.epoch}, round {client.seen.round}"
+            f"{client.id}: an old message arrived. It is of epoch {message.stamp.epoch}, "
+            f"round {message.stamp.round}, but this site has already seen a message of "
+            f"epoch {client.seen.epoch}, round {client.seen.round}"
         )
     pending, commit = client.pending, message.commit
     if pending is not None and pending.stamp == message.stamp:
@@ -85,8 +86,8 @@ def _disagreement(client: Client, named: tuple[Stamp, str] | None) -> str:
         )
     else:
         what = (
-            "this site's last upload is not the one in the ledger. Retire the site and let "
-            "it join again"
+            "the ledger does not contain this site's last upload. Retire the site and "
+            "let it join again"
         )
     return (
         f"{client.id}: {what} (ledger: epoch {theirs.epoch}, round {theirs.round}; "

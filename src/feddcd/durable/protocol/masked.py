@@ -114,7 +114,7 @@ def seal(job: Job, roster: Roster, nonces: Mapping[str, SignedNonce]) -> Pact:
     if not all(type(x) is float and 0 < x < math.inf for x in weights.values()):
         raise Refused("the weight of a site must be a number above 0")
     if type(tau) is not int or type(rounds) is not int or rounds < 1:
-        raise Refused("the job must have the size of its cohorts and the number of its rounds")
+        raise Refused("the job must say how many sites a cohort has, and how many rounds there are")
     if not FEWEST <= tau <= len(job.cohort):
         raise Refused(f"a cohort must have {FEWEST} to {len(job.cohort)} sites here, got {tau}")
     given = {name: nonces[name].nonce for name in job.cohort}

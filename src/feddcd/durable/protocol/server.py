@@ -111,7 +111,7 @@ def receive(algorithm: AbstractAlgorithm, server: Server, reply: Reply, guard: G
     member, now = _member(server, reply.client), server.open
     if now is None or reply.stamp != now.stamp:
         raise Refused(
-            f"{reply.client}: its upload is for round {reply.stamp}, and that round is "
+            f"{reply.client}: its upload is for round {reply.stamp}, but that round is "
             "over or has not begun"
         )
     if reply.client not in now.asked:
@@ -143,8 +143,8 @@ def _check(algorithm: AbstractAlgorithm, server: Server, reply: Reply, guard: Gu
     for a, b in zip(expected[0], got[0], strict=True):
         if a.shape != b.shape or a.dtype != b.dtype:
             raise Refused(
-                f"{reply.client}: its upload is {b.dtype}{b.shape}, and the sites "
-                f"agreed on {a.dtype}{a.shape}"
+                f"{reply.client}: its upload is {b.dtype}{b.shape}, but the sites agreed "
+                f"on {a.dtype}{a.shape}"
             )
     if bad := unsound(reply.value):
         raise Refused(f"{reply.client}: its upload {bad}")
@@ -154,7 +154,7 @@ def _check(algorithm: AbstractAlgorithm, server: Server, reply: Reply, guard: Gu
     size = _size(opened_now(reply.value))
     if size > bound:
         raise Refused(
-            f"{reply.client}: its upload has the norm {size:.3g}, and at most "
+            f"{reply.client}: its upload has the norm {size:.3g}, but at most "
             f"{bound:.3g} is allowed"
         )
 
@@ -202,7 +202,7 @@ def apply(algorithm: AbstractAlgorithm, server: Server, record: Record) -> Serve
             return server
         case Started(epoch):
             if epoch <= server.epoch:
-                raise Refused(f"epoch {epoch} is not possible after epoch {server.epoch}")
+                raise Refused(f"epoch {epoch} cannot follow epoch {server.epoch}")
             return server._replace(epoch=epoch, open=None)
         case Joined():
             return _join(algorithm, server, record)

@@ -91,12 +91,12 @@ def check_welcome(offer: Offer) -> None:
         if isinstance(offer.features, int):
             if not 0 <= offer.features <= MOST_FEATURES:
                 raise Refused(
-                    f"it says that it has {offer.features:.3g} features; possible are 0 "
-                    f"to {MOST_FEATURES:,}"
+                    f"it says that it has {offer.features:.3g} features, but only 0 to "
+                    f"{MOST_FEATURES:,} are possible"
                 )
         elif len(offer.features) > MOST_COLUMNS * 10:
             raise Refused(
-                f"it says that it has {len(offer.features):,} columns; at most "
+                f"it says that it has {len(offer.features):,} columns, but at most "
                 f"{MOST_COLUMNS * 10:,} are possible"
             )
         else:

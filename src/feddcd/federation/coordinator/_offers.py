@@ -21,7 +21,7 @@ def read_columns(meta: Mapping[str, Any]) -> ColumnsOffer:
     if columns is not None:  # an analysis that asks for some by name need not hear of all
         check_names(columns, "columns")
     if not isinstance(levels, dict):
-        raise Refused("it must send exactly one list of levels for each column, and it did not")
+        raise Refused("it did not send exactly one list of levels for each column")
     for name, found in levels.items():
         check_name(name, "a column")
         check_levels(found, f"its column {name!r}", MOST_LEVELS)
@@ -44,8 +44,8 @@ def odd_words(offers: Mapping[str, ColumnsOffer]) -> dict[str, str]:
     usual = {word for word, _ in times.most_common(2)}
     return {
         site: (
-            f"{site}: its outcome has other words than the outcome at most sites, which has "
-            f"{listed(usual)}"
+            f"{site}: its outcome has other words than the outcome of most sites, which "
+            f"has {listed(usual)}"
         )
         for site, o in offers.items()
         if not set(o.classes or ()) <= usual

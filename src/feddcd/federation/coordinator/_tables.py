@@ -76,7 +76,9 @@ class AnalysisRun:
                 self._refuse(site, reason)
             if len(cohort.sites) < self.config.fewest:
                 told = f"it needs {self.config.fewest} sites with columns that fit together"
-                raise too_few(f"{told}, and {len(cohort.sites)} have them", self.refused)
+                raise too_few(
+                    f"{told}, but only {len(cohort.sites)} have such columns", self.refused
+                )
             try:
                 if self._mode(cohort.sites) == "sum":
                     return self._summed(cohort)

@@ -23,40 +23,45 @@ def template() -> str:
 def loose_text() -> str:
     """The policy of a trial."""
     settings = f"# --- loose: remove it for real data ---\n{tomli_w.dumps(LOOSENED)}\n"
-    return _LOOSE + template().partition("\n\n")[2].replace("# Must stay", f"{settings}# Must stay")
+    return _LOOSE + template().partition("\n\n")[2].replace(
+        "# This must be", f"{settings}# This must be"
+    )
 
 
 _LOOSE = """\
-# LOOSE, for a trial on data that nobody has to protect: see the end of this file. Remove what is
-# set there before this site has real data; each setting that is not written is a careful one.
+# LOOSE, for a trial on data that nobody has to protect: the end of this file has loose settings.
+# Remove them before this site has real data. Without a setting, the careful rule is used.
 
 """
 _TEMPLATE = """\
-# What may leave this site. It is enforced here, before anything leaves, and read again for
-# every question. Behind a # stands what holds without this file, or an example where there is
-# "as in".
-# While this file is wrong, nothing leaves. docs/rules.md explains every rule.
+# What may leave this site. This site checks these rules before anything leaves, and reads this
+# file again for every question. A setting behind a # shows the value that is used without it. If
+# the text above it ends with "for example", it is only an example.
+# While this file has an error, nothing leaves. docs/rules.md explains every rule.
 
-# The least number of rows that a number may speak of, k. In every column some k rows differ from
-# the most frequent value, or none do; cells of categories have k rows, or none; the k - 1 rows that
-# give most to a sum hold at most half of it; rows that some jobs have and others not are k rows.
+# k, the least number of rows that a number may describe. In every column at least k rows (or no
+# row) differ from the most frequent value. Each cell of categories has at least k rows, or none.
+# The k - 1 rows with the largest parts of a sum make at most half of the sum. If some jobs use
+# rows that other jobs do not use, these are at least k rows.
 # min_support = 5
 
-# "sum": what leaves can be read only as a sum over sites. "each": this site's own numbers, too.
+# "sum": others can read only sums over sites. "each": others can also read this site's numbers.
 # answers = "sum"
 
-# Sites that a sum must have.
+# The least number of sites in a sum.
 # min_sites = 3
 
-# Who agrees: a person once for each job, a person for each answer, or nobody.
+# Who approves. "job": a person, once for each job. "answer": a person, for each answer.
+# "none": nobody.
 # approve = "job"
 
-# Numbers in comparisons, cut points and knots, and those added to a column: cuts of codebook.toml
-# in this folder, or any.
+# Which numbers a formula may compare a column with, or add to it (also cut points and knots):
+# "codebook": only the cuts of codebook.toml in this folder. "any": all numbers.
 # constants = "codebook"
 
-# Joint cells of categories with fewer than min_support rows are refused, or may enter a sum over
-# sites "sum", which tells the cells of all sites together; small hospitals often have such cells.
+# Joint cells of categories with fewer than min_support rows. "refuse": the site refuses the job.
+# "sum": they may be in a sum over sites, which shows only the cells of all sites together. Small
+# hospitals often have such cells.
 # small_cells = "refuse"
 
 # Values that fewer than min_support rows have, in columns of whole numbers such as ages: several
@@ -64,50 +69,57 @@ _TEMPLATE = """\
 # which cap and step of codebook.toml would help. "refuse" refuses the job. "off" says nothing.
 # rare_values = "warn"
 
-# What the min_support - 1 rows that give most to a sum may hold of it; 0.8 lets 5 like rows pass.
+# The largest part of a sum that may come from the min_support - 1 rows with the largest parts.
+# With 0.8, five rows with equal values are allowed.
 # max_share = 0.5
 
-# What one row may hold of any combination of columns; the columns are fewer than half the rows
-# here. More than 0.5 lifts both, up to 1, which checks nothing: for small hospitals in a sum.
+# The largest leverage of one row in any combination of columns. The number of columns must also
+# be less than half of the number of rows. A value above 0.5 removes this second limit, so that
+# small hospitals can take part in sums. With 1, leverages are not checked.
 # max_leverage = 0.5
 
-# Trainings: rounds of a method such as feddcd or mbsgd. No rule looks at what a round tells of
-# rows, and who owns another site can lead the rounds to single rows. true lets them be answered.
+# Trainings, which have many rounds of a method such as feddcd or mbsgd. No rule checks what a
+# round reveals about rows. A person who owns another site can steer the rounds towards single
+# rows. With true, this site takes part in trainings.
 # training = false
 
-# Parameters per row: of the sum's rows, or of this site's rows where its own numbers leave.
+# The largest number of parameters for each row. In a sum over sites the rows of all sites count.
+# If this site's own numbers leave, only its rows count.
 # max_parameters_per_row = 0.1
 
-# Numbers that all jobs together tell, by values that are here: rows times columns that entered.
-# With fewer equations than unknowns rows cannot be worked out, though all others work together.
+# The numbers that all jobs together reveal, divided by the number of values (rows times columns
+# that were used). Each number is an equation. With fewer equations than values, nobody can
+# compute the rows, even if all others work together.
 # max_numbers_per_value = 1.0
 
-# Questions of one job; jobs in a month; parameters of all jobs together; each for one data file.
-# 0 sets no limit.
+# The largest number of questions in one job, of jobs in a month, and of parameters of all jobs
+# together. Each data file has its own limits. 0 means no limit.
 # max_exchanges = 60
 # max_jobs_per_month = 30
 # max_parameters = 1000
 
-# The columns that may enter an answer, the label among them, as in
+# Only these columns may be used in an answer. Name the label column, too; for example
 # columns = ["age", "sex", "outcome"]
 
-# Columns that tell who somebody is have no role in any formula, as in
+# These columns identify a person, so no formula may use them; for example
 # identifiers = ["mrn"]
 
-# What may leave, where not all of it may:
+# Only these kinds of answers may leave. Without this setting, all kinds may leave:
 {kinds}
+# For example
 # kinds = ["columns", "gradient"]
 
-# The methods that may be used, where not all of them may, and what each sends:
+# Only these methods may be used. Without this setting, all may be used. What each method sends:
 {methods}
+# For example
 # methods = ["newton"]
 
-# Wider limits than min_support for rows, for rows of a class (one class alone would tell the label
-# of every row) and for rows of a level, as in
+# Larger limits than min_support: for all rows, for the rows of a class (with only one class, the
+# label of every row would be known) and for the rows of a level; for example
 # min_rows = 50
 # min_per_class = 10
 # min_per_level = 10
 
-# Must stay the last setting: it shows that this file was not cut short.
+# This must be the last setting: it shows that the file is complete.
 complete = true
 """
