@@ -159,3 +159,11 @@ def scientific(value: float) -> str:
     """1e-05 -> 1e-5, with one decimal where there is one."""
     mantissa, _, exponent = f"{value:.1e}".partition("e")
     return f"{mantissa.removesuffix('.0')}e{int(exponent)}"
+
+
+def spoken(seconds: float) -> str:
+    """A length of time: seconds, or hours or days where they are many."""
+    for unit, name in ((86400, "days"), (3600, "hours")):
+        if seconds >= 2 * unit:
+            return f"{seconds / unit:.3g} {name}"
+    return f"{seconds:g} s"

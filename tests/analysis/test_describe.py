@@ -1,6 +1,7 @@
 """Table 1 over sites: the same in one process, over a federation and from sums alone; small counts
 cannot be worked out; quantiles are exact, or rounded to ranges of enough rows."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -537,3 +538,18 @@ def test_whose_a_row_is_is_said_as_for_a_table(option, tmp_path, monkeypatch, ca
         main(["describe", "d.csv", option, "h", "--out", "out"])
     assert stop.value.code == 0
     assert "mean (SD)" in capsys.readouterr().out
+
+
+def test_groups_and_quantiles_say_what_they_are(tmp_path):
+    """A group's column names the column of the groups; what is not exact has a sign."""
+    result = feddcd.describe(patients(), ["age"], by="sex", quantiles="exact")
+    names = [f"sex: {name}" for name in result.table.cells[1:]]
+    assert result.summary().count("sex:") == len(names) == 2
+    assert "≈" not in result.summary()
+    list(result.write(tmp_path))
+    head = (tmp_path / "table1.csv").read_text("utf-8").splitlines()[0].split(",")
+    assert head[3:] == names
+    careful = dataclasses.replace(result, careful=(2, 0)).summary()
+    (line,) = [line for line in careful.splitlines() if "median" in line]
+    assert line.count("≈") == 3
+    assert "≈ marks such quantiles" in careful

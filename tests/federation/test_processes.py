@@ -12,14 +12,20 @@ import pytest
 
 from disks import in_memory
 from feddcd._errors import SpecError
+from feddcd.analysis.plan import RegressionPlan
+from feddcd.cli import _serving
 from feddcd.cli._simulate import Trial, simulate_command
+from feddcd.cli._status import lines_of
 from feddcd.data import load
 from feddcd.federation import answer_node
 from feddcd.federation.config import Config
 from feddcd.federation.coordinator import _training, nodes
 from feddcd.federation.coordinator.inspect import verify
+from feddcd.federation.machine import conduct, gate, serve
 from feddcd.federation.machine.init import create
 from feddcd.federation.machine.processes import Group, Program, processes
+from feddcd.federation.machine.serving import note_state, state_of, want
+from feddcd.federation.status import federation_status
 from feddcd.federation.wire import read_refusal, unpack_message
 from feddcd.runs.spec import Spec
 
@@ -116,6 +122,81 @@ def test_the_next_process_ends_what_a_killed_one_left_behind(tmp_path):
     Group(tmp_path / "ids.json")  # as after a crash: only the file is known
     assert members(process.pid) == []
     process.wait()
+
+
+STARTER = """
+import sys, time
+from pathlib import Path
+from feddcd.federation.machine.processes import Group, Program
+folder, code = Path(sys.argv[1]), sys.argv[2]
+Group(folder / "ids.json").start(Program("one", [sys.executable, "-c", code], folder / "log", {}))
+time.sleep(99)
+"""
+HELD = f"from feddcd.federation.machine._lifeline import end_with_starter as e; e(); {PARENT}"
+
+
+def test_programs_do_not_outlive_a_process_that_was_killed(tmp_path):
+    """Nor what they started."""
+    starter = subprocess.Popen([sys.executable, "-c", STARTER, str(tmp_path), HELD])
+    ids = tmp_path / "ids.json"
+    wait(ids.exists)
+    pid, _ = json.loads(ids.read_text())["one"]
+    wait(lambda: len(members(pid)) == 2)
+    starter.kill()
+    starter.wait()
+    wait(lambda: members(pid) == [])
+    assert Group(ids).after_crash
+    assert not Group(ids).after_crash, "it is over"
+
+
+class Called(Exception):
+    pass
+
+
+@pytest.mark.parametrize("module", [conduct, gate, serve])
+def test_every_program_ends_with_who_started_it(module, tmp_path, monkeypatch):
+    def called():
+        raise Called
+
+    monkeypatch.setattr(module, "end_with_starter", called)
+    monkeypatch.setattr(serve, "load_place", lambda folder: None)
+    monkeypatch.setattr(serve, "load_limits", lambda folder: (1.0, 1))
+    monkeypatch.setattr("feddcd.flower.answering.start_answering", lambda *args: None)
+    monkeypatch.setattr(sys, "argv", ["program", str(tmp_path)])
+    with pytest.raises(Called):
+        module.main()
+
+
+def test_who_follows_a_study_hears_that_nobody_serves(tmp_path, monkeypatch):
+    """And which command to give; a study that runs is not wanted once more."""
+    config = Config("test", plan=RegressionPlan("y ~ age", "gaussian"))
+    home = create(tmp_path / "a fed", ["north", "south", "west"], config)
+    text = '[glm]\nformula = "y ~ age"\nfamily = "gaussian"\n'
+    study, said = want(home, "first", text), []
+    note_state(study, "running")
+    assert state_of(want(home, "first", text))["state"] == "running"
+    up = iter([True, False, False, True])
+
+    def is_up(folder):
+        if (now := next(up, None)) is None:
+            note_state(study, "done")
+        return now is not False
+
+    monkeypatch.setattr(_serving, "is_up", is_up)
+    monkeypatch.setattr(_serving, "POLL_S", 0.0)
+    monkeypatch.setattr(_serving, "say", said.append)
+    monkeypatch.chdir(tmp_path)
+    _serving._follow(study)
+    assert len(said) == 4
+    assert said[0].startswith("study first does not continue, because nobody serves")
+    assert said[1].endswith("in another terminal: feddcd federation serve 'a fed'")
+    assert said[3] == "the port is open again"
+    note_state(study, "running")
+    held = federation_status(home)
+    assert [one["stands"] for one in held["studies"]] == ["stopped: nobody serves"]
+    told = "open the port, so that study first continues: feddcd federation serve 'a fed'"
+    assert held["next"] == told
+    assert "port: closed, because nobody serves" in "\n".join(lines_of(held))
 
 
 def test_a_stranger_with_an_old_id_is_left_alone(tmp_path):

@@ -4,6 +4,7 @@ import http.client
 import itertools
 import json
 import os
+import re
 import shlex
 import shutil
 import threading
@@ -18,17 +19,22 @@ from typer.testing import CliRunner
 from disks import in_memory
 from feddcd._errors import DataError, Failed, FeddcdError, SpecError, Stalled
 from feddcd.cli import _serving
+from feddcd.cli._members import depart_command
 from feddcd.cli._status import handler_of, lines_of, page_of, status_of
+from feddcd.cli._study_text import study_text
 from feddcd.cli._tables import uninvite
 from feddcd.cli.app import app
+from feddcd.federation import status
 from feddcd.federation.about import StudyEnd
 from feddcd.federation.config import Config
 from feddcd.federation.coordinator import _ending, _rosters, _tables
 from feddcd.federation.coordinator import nodes as _nodes
+from feddcd.federation.coordinator._hearing import Hearing, Patience
 from feddcd.federation.coordinator._rosters import settle_roster
 from feddcd.federation.coordinator.coordinator import coordinate
 from feddcd.federation.coordinator.nodes import LocalExchange
 from feddcd.federation.enrolment import desk, site
+from feddcd.federation.enrolment.departed import after_departure, ask_standing, let_go
 from feddcd.federation.enrolment.desk import Desk
 from feddcd.federation.folder import FederationFolder, load_place
 from feddcd.federation.machine import serving as _serving_machine
@@ -50,7 +56,8 @@ from feddcd.federation.site.approval import (
     waiting,
     words_of,
 )
-from feddcd.federation.site.told import WAITS
+from feddcd.federation.site.told import WAITS, waits
+from feddcd.federation.status import study_status, waits_in_words
 from feddcd.federation.wire import Envelope, pack_message, unpack_message
 from feddcd.sums.roster import Roster, RosterMember
 from sum_sites import fixed_keys
@@ -100,7 +107,7 @@ def asker(folder, refused):
 
 def settle(folder):
     refused = {}
-    settle_roster(home_of(folder), asker(folder, refused), refused, 0.0)
+    settle_roster(home_of(folder), asker(folder, refused), refused, Patience(0.0, 0.0))
 
 
 def test_every_site_signs_the_list_of_sites_once_a_person_agreed(folder):
@@ -252,7 +259,7 @@ def test_a_list_with_other_keys_for_this_site_is_refused(folder):
     path.write_text(json.dumps(plain))
     refused = {}
     with pytest.raises((DataError, Stalled, ValueError)):
-        settle_roster(home_of(folder), asker(folder, refused), refused, 0.0)
+        settle_roster(home_of(folder), asker(folder, refused), refused, Patience(0.0, 0.0))
     assert not waiting(folder / "north"), "nobody is asked for it"
 
 
@@ -298,7 +305,7 @@ def test_several_studies_have_a_folder_each(folder):
     assert "&lt;script&gt;" in page
     assert "<script" not in page
     assert "\x1b" not in page + lines
-    assert "study first  wanted  north: " in lines
+    assert "study first  not begun: nobody serves  north: " in lines
 
 
 def test_a_result_comes_back_as_plain_text(folder, monkeypatch):
@@ -563,6 +570,163 @@ def test_a_site_that_was_let_in_before_need_not_be_confirmed(asked, monkeypatch)
     LinkState(asked / "north", "h:1").tell("connected", "")
     _serving._show_link(asked / "north", "h:1", held, "north")
     assert lines[4:] == ["connected to h:1"]
+
+
+def test_retire_during_a_study_is_said_at_both_ends(asked, monkeypatch):
+    """The study names the site and the next command; the others hear who left; the site itself,
+    whose key is refused, asks and says who retired it."""
+    monkeypatch.chdir(asked)
+    home = home_of(asked)
+    note_state(home.of_study("first"), "running")
+    path = home.path / "studies/first/study.toml"
+    path.write_text(path.read_text().replace("patience = 0.01", "patience = 60.0"))
+    exchange, said = LocalExchange([load_place(asked / name) for name in NAMES]), []
+    real = exchange.ask
+
+    def ask(requests, *rest):
+        if "south" in home.invited() and any(
+            unpack_message(data).kind == "job" for data in requests.values()
+        ):
+            depart_command(home.path, ["south"], barred=False)
+        yield from real(requests, *rest)
+
+    exchange.ask = ask
+    monkeypatch.setattr("feddcd.cli._members.say", said.append)
+    with pytest.raises(DataError, match="south was retired while the study ran") as reason:
+        coordinate(exchange, {"folder": str(home.path), "study": "first"}, lambda event: None)
+    few = "a sum needs at least 3 sites, and the federation has 2"
+    assert f"Next: {few}. Invite another site: feddcd federation invite fed NAME" in str(reason)
+    assert said[0].startswith("study first runs with south, so it ends now without a result")
+    how = status_of(asked / "north")["ended"][-1]["how"]
+    assert how.startswith("ended without a result: the coordinator took south out of the")
+    assert status_of(asked / "north")["waits"] == []
+    calls = []
+    desk_of = lambda who, data: (calls.append(who), Desk(home)(data, "h"))[1]
+    monkeypatch.setattr(_serving, "ask_standing", lambda folder: ask_standing(folder, desk_of))
+    assert not ask_standing(asked / "north", desk_of)
+    lines: list[str] = []
+    monkeypatch.setattr(_serving, "say", lines.append)
+    link = LinkState(asked / "south", "fed.example.org:9093")
+    link.tell("connecting", "the coordinator does not know the key of this site")
+    state = _serving._show_link(asked / "south", "h:1", ("connected", ""), "south")
+    assert lines[0].startswith("this site was retired by the coordinator at fed.example.org:9093")
+    assert "ask this person for a new invitation" in lines[1]
+    assert _serving._show_link(asked / "south", "h:1", state, "south") == state
+    assert len(lines) == 2, "once"
+    assert calls[-1].certificate == (asked / "south" / "ca.crt").read_text()
+    held = status_of(asked / "south")
+    assert (held["waits"], held["next"]) == ([], lines[1])
+    assert "retired: this site was retired by" in "\n".join(lines_of(held))
+    assert held["last"][-1].endswith("retired this site, and asks it no more")
+    link.tell("connected")  # it came back with a new invitation
+    _serving._show_link(asked / "south", "h:1", state, "south")
+    assert "retired:" not in "\n".join(lines_of(status_of(asked / "south")))
+
+
+def test_a_study_without_a_retired_site_is_one_command(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    study = want(home_of(folder), "first", JOB)
+    told = after_departure(study, ["west"])
+    command = told.partition("without west: ")[2].partition(". ")[0]
+    note_state(study, "failed", reason="west left")
+    done = CliRunner().invoke(app, shlex.split(command)[1:])
+    assert "the study runs when the port is open" in done.output
+    assert state_of(study)["state"] == "wanted"
+
+
+@pytest.mark.parametrize("key", ["", "x" * 2000, "ssh-ed25519 AAAA"])
+def test_a_stranger_learns_nothing_of_who_left(folder, key):
+    home = home_of(folder)
+    let_go(home, "north", barred=True)
+    status, said = Desk(home)(json.dumps({"ask": "standing", "key": key}).encode(), "h")
+    assert "left" not in json.loads(said)
+    own = (folder / "north" / "key.pub").read_text()
+    status, said = Desk(home)(json.dumps({"ask": "standing", "key": own}).encode(), "h")
+    assert (status, json.loads(said)["left"]["barred"]) == (200, True)
+
+
+class Asked:
+    """A network whose sites say what they are given."""
+
+    def __init__(self, **said):
+        self.said = said
+
+    def ask(self, requests, *, work, most):
+        yield from ((site, self.said[site]) for site in requests)
+
+    def lost(self, site):
+        pass
+
+
+def wait_envelope(site, what="this job"):
+    return Envelope("refusal", {"client": site, "reason": f"{site}: {waits(what)}"}, {})
+
+
+def test_the_status_names_all_who_are_waited_for_and_how_old_that_is(folder, monkeypatch):
+    home = home_of(folder)
+    study = want(home, "first", JOB)
+    note_state(study, "running")
+    both = {site: wait_envelope(site) for site in ("east", "north")}
+    hearing = Hearing(study, Asked(**both, south=None), study.config())  # pyright: ignore
+    ask = lambda: list(hearing.replies(dict.fromkeys(NAMES, b""), "job", 10))
+    assert ask() == []
+    told = waits_in_words(study_status(study)["waits"])
+    assert told.startswith("people at east (this job) and north (this job) have to decide; no ")
+    assert "no answer from south yet; the coordinator waits until " in told
+    told, _, age = told.partition(" (as of ")
+    assert re.fullmatch(r"\d+ s ago\)", age)
+    monkeypatch.setattr(status, "is_up", lambda folder: True)
+    here = {name: {"online": True} for name in NAMES}
+    monkeypatch.setattr(status, "connected", lambda folder: here)
+    monkeypatch.setattr(status, "looked", lambda folder: time.time() - 2)
+    held = status_of(home.path)
+    assert held["next"].startswith(f"wait for study first: {told}")
+    assert re.search(r"connected: 3 of 3 sites \(as of \d+ s ago\)", "\n".join(lines_of(held)))
+    assert "study first  running  people at east (this job) and north" in "\n".join(lines_of(held))
+    hearing.nodes.said["east"] = Envelope("job", {"client": "east"}, {})  # pyright: ignore
+    assert [site for site, _ in ask()] == ["east"]
+    assert list(study_status(study)["waits"]["people"]) == ["north"]
+    events = [event for _, event in study.read_events() if event["event"] == "decided"]
+    assert [(event["site"], event["left"]) for event in events] == [("east", ["north"])]
+    (study.results / "waiting.json").unlink()  # a coordinator of before had none
+    assert [text.partition(":")[0] for text in study_status(study)["heard"]] == ["north", "south"]
+
+
+def test_people_are_waited_for_longer_than_programs(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("feddcd.federation.coordinator._hearing.time.monotonic", lambda: now[0])
+    patience = Patience(600.0, 7 * 86400.0)
+    now[0] = 601.0
+    assert patience.late()
+    patience.begin()
+    patience.waiting["north"] = "this job"
+    now[0] += 6 * 86400.0
+    assert not patience.late()
+    del patience.waiting["north"]  # it has decided: from now on a program answers
+    assert not patience.late()
+    now[0] += 601.0
+    assert patience.late()
+    patience.begin()
+    patience.waiting["north"] = "this job"
+    now[0] += 7 * 86400.0 + 1
+    assert patience.late()
+
+
+def test_how_long_people_have(folder, tmp_path):
+    """A week without a word; as long as programs where only their patience was set."""
+    job = tmp_path / "job.toml"
+    job.write_text(JOB)
+    home = home_of(folder)
+    assert Config("t").approvals == 7 * 86400
+    assert Config("t", patience=3.0).approvals == 3.0
+    assert Config("t", patience=3.0, approval_patience=5.0).approvals == 5.0
+    for days, seconds in ((None, 7 * 86400), (0.5, 43200)):
+        study = want(home, f"s{seconds}", study_text(job, "", "", days))
+        assert (study.config().approvals, study.config().patience) == (seconds, 600.0)
+    with pytest.raises(SpecError, match="need 0 < wait <= 365, in days, got wait=0"):
+        study_text(job, "", "", 0)
+    with pytest.raises(SpecError, match="need approvals > 0"):
+        Config("t", approval_patience=-1.0)
 
 
 def test_who_was_away_hears_of_an_end_with_the_next_study(folder):

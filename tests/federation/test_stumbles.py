@@ -22,7 +22,7 @@ from feddcd.federation.coordinator._offers import absent
 from feddcd.federation.folder import FederationFolder, load_place
 from feddcd.federation.site import _masked
 from feddcd.federation.site import told as words
-from feddcd.federation.site._disclosure import Outgoing, describe, record
+from feddcd.federation.site._disclosure import Outgoing, Release, describe, record
 from feddcd.federation.site._roles import _check_constants
 from feddcd.federation.site._words import describe_job, notes
 from feddcd.federation.site.approval import Asker, Waits, approve, deny, require, waiting
@@ -30,6 +30,7 @@ from feddcd.federation.site.log import LOG
 from feddcd.federation.site.log_words import told
 from feddcd.federation.site.policy import Policy, Ruled, not_allowed
 from feddcd.federation.site.rules import check_answer
+from feddcd.federation.site.template import loose_text
 from feddcd.federation.status import _next, log_of, study_status
 from feddcd.federation.verify import _same_text
 from feddcd.formula._parse import parse
@@ -174,6 +175,40 @@ def test_the_log_is_written_for_who_answers_for_the_data():
     assert told({"approved": "ab" * 16}) == "APPROVED a person at this site approved abababab"
     waits = {"waits": "ab" * 16, "what": "this job"}
     assert told(waits) == "WAITS    this job waits for a person at this site (abababab)"
+
+
+def test_a_line_on_what_left_names_its_job_and_its_study(tmp_path, monkeypatch):
+    """Also in the list of one job, with the names of columns that left before it; lines of earlier
+    versions name none, and are read as before."""
+    (tmp_path / "site.toml").write_text("")
+    (tmp_path / "policy.toml").write_text(loose_text())
+    out = Outgoing("columns", "glm", ("age",), 298, 2, {}, {}, 3, {})
+    release = Release(tmp_path, "north")
+    release.release(b"", out, b"")  # as it was before
+    for study, job in (("one", "aaaa1111"), ("two", "bbbb2222")):
+        mine = release._replace(asked=Asker(study))
+        mine.release(b"", out._replace(job="cccc3333"), b"")
+        mine.release(b"", out._replace(kind="hessian", job=job), b"")
+    said = []
+    monkeypatch.setattr(_site, "say", said.append)
+    _site.outgoing_command(tmp_path, "", [], False, True)
+    named = ["[question cccc3333 of study one]", "[job aaaa1111 of study one]"]
+    named += [text.replace("one", "two").replace("aaaa1111", "bbbb2222") for text in named]
+    assert "[" not in said[0]
+    assert [line.partition("  LEFT ")[2].partition("[")[2] for line in said[1:]] == [
+        text[1:] for text in named
+    ]
+    del said[:]
+    _site.outgoing_command(tmp_path, "bbbb2222", [], False, True)
+    assert [line[line.index("[") :] for line in said[:-1]] == named[2:]
+    assert said[-1].startswith("Some lines on what left this site are from an earlier version")
+    with pytest.raises(Refused):
+        mine._guard(refuses, out._replace(job="bbbb2222"), b"")  # pyright: ignore
+    assert log_of(tmp_path)[2][-1].endswith("[question bbbb2222 of study two]")
+
+
+def refuses():
+    raise Ruled("cells", "few rows")
 
 
 def test_a_table_of_the_version_before_still_follows_from_its_proof(tmp_path):
@@ -364,7 +399,9 @@ def test_words_with_commas_are_the_same_words(tmp_path, monkeypatch):
 
 def test_who_waits_for_sites_reads_which_are_missing(monkeypatch):
     noted, here = [], iter([{"east"}, {"east"}, {"east", "north"}])
-    nodes = types.SimpleNamespace(call=lambda enough: None, here=lambda: next(here))
+    nodes = types.SimpleNamespace(
+        call=lambda enough: None, here=lambda: next(here), people=lambda: False
+    )
     folder = types.SimpleNamespace(
         invited=lambda: ["east", "north"], note=lambda event, **what: noted.append((event, what))
     )

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shlex
 
 import pandas as pd
 import pytest
@@ -13,13 +14,15 @@ from feddcd._errors import SpecError, Stalled
 from feddcd.analysis._describe_plan import DescribePlan
 from feddcd.cli import _federation, _simulate, _tables
 from feddcd.cli._simulate import Trial, simulate_command
+from feddcd.cli._status import lines_of, status_of
 from feddcd.cli.app import app
 from feddcd.federation.config import Config
 from feddcd.federation.coordinator import _tables as tables
+from feddcd.federation.folder import FederationFolder
 from feddcd.federation.machine.init import create
 from feddcd.federation.machine.serving import state_of
 from feddcd.federation.site import approval
-from feddcd.federation.site.approval import approve, waiting
+from feddcd.federation.site.approval import waiting
 from feddcd.federation.site.policy import LOOSE, Policy, load_policy
 
 SITES = ("east", "north", "south")
@@ -61,8 +64,17 @@ def test_a_trial_under_careful_rules_says_who_waits_for_what(tmp_path, monkeypat
     ]
     assert sum("This command waits for 0.05 s" in line for line in said) == 1
     assert not any("SITE_DIR" in line for line in said if "waits" in line)
+    held = status_of(home.path)
+    assert (held["trial"]["state"], held["missing"]) == ("failed", [])
+    assert [one["site"] for one in held["trial"]["waits"]] == list(SITES)
+    lines = "\n".join(lines_of(held))
     for site in SITES:
-        approve(home.site(site), *waiting(home.site(site)))
+        assert f"waits: a person at {site} has to decide about a question for names" in lines
+    commands = held["next"].partition("To approve: ")[2].split("; ")
+    assert commands.pop() == "then: feddcd federation simulate fed"
+    for command in commands:  # as they are
+        assert CliRunner().invoke(app, shlex.split(command)[1:]).exit_code == 0
+    assert status_of(home.path)["trial"]["waits"] == []
     del said[:]
     with pytest.raises(Stalled):
         simulate_command(home.path, Trial())
@@ -103,3 +115,52 @@ def test_the_next_command_of_a_trial_is_said(more, told, tmp_path):
     assert told in " ".join(done.output.split())
     assert "next: feddcd federation simulate" in done.output
     assert "federation up" not in done.output
+
+
+def test_the_status_says_what_a_trial_does(tmp_path, monkeypatch, said):
+    """Also while it runs, and after it was killed."""
+    monkeypatch.chdir(tmp_path)
+    home = made(tmp_path, careful=False)
+    assert status_of(home.path)["next"].endswith(": feddcd federation simulate fed")
+    seen, real = [], _simulate.coordinate
+
+    def coordinate(*args):
+        seen.append(status_of(home.path))
+        real(*args)
+
+    monkeypatch.setattr(_simulate, "coordinate", coordinate)
+    simulate_command(home.path, Trial())
+    assert seen[0]["trial"]["words"] == "the command `simulate` runs now"
+    assert seen[0]["next"] == "wait until the command `simulate` ends"
+    held = status_of(home.path)
+    assert "trial: the command `simulate` has ended with a result" in "\n".join(lines_of(held))
+    assert [one["state"] for one in held["sites"]] == ["on this machine, for a trial"] * 3
+    path = home.server / "trial.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"state": "running", "began": "x"}))
+    assert status_of(home.path)["trial"]["state"] == "stopped", "its process has gone"
+    told = status_of(home.site("north"))["next"]
+    assert told == "this site is part of a trial: feddcd federation status fed"
+
+
+def test_the_commands_after_sites_without_data_work_as_printed(tmp_path, monkeypatch, said):
+    monkeypatch.chdir(tmp_path)
+    job, data = tmp_path / "job.toml", tmp_path / "data.csv"
+    job.write_text(tomli_w.dumps({"describe": PLAN.to_dict()}))
+    data.write_text("age,ward\n" + "".join(f"{20 + i % 40},a\n" for i in range(80)))
+    made = ["federation", "init", "a fed", "--job", "job.toml", *("--site", "north")]
+    done = CliRunner().invoke(app, [*made, "--site", "south", "--site", "west"])
+    assert done.exit_code == 0, done.output
+    assert any(
+        line.startswith("next, for each site: write into a fed/sites/north/") for line in said
+    )
+    assert not any("federation up" in line for line in said)
+    home = FederationFolder(tmp_path / "a fed")
+    for site in home.invited():
+        path = home.site(site) / "site.toml"
+        path.write_text(path.read_text().replace('data = ""', f"data = '{data}'"))
+    settings = home.path / "federation.toml"
+    settings.write_text(settings.read_text().replace("patience = 600.0", "patience = 0.05"))
+    (line,) = [line for line in said if line.startswith("to try the federation")]
+    done = CliRunner().invoke(app, shlex.split(line.partition(": ")[2])[1:])
+    assert isinstance(done.exception, Stalled), "the sites wait for approvals"
+    assert waiting(home.site("north"))

@@ -62,7 +62,7 @@ def _lead(result: DescribeResult) -> str:
 
 
 def _table1(result: DescribeResult, section: Section, caption: str) -> str:
-    names = head(section)
+    names = head(result, section)
     names[0] = "column"
     return table(caption, names, *groups(result, section), style="whole")
 

@@ -20,8 +20,14 @@ WIDTH = 118
 ABOUT = "≈ "
 
 
-def head(section: Section) -> list[str]:
-    return ["", *(printable(name) for name in section.cells)]
+def head(result: DescribeResult, section: Section) -> list[str]:
+    return ["", *map(printable, _cells(result, section))]
+
+
+def _cells(result: DescribeResult, section: Section) -> list[str]:
+    """The names of the table's columns; that of a group begins with the column of the groups."""
+    by, (first, *rest) = result.plan.by, section.cells
+    return [first, *(f"{by}: {name}" if by and section is result.table else name for name in rest)]
 
 
 def groups(result: DescribeResult, section: Section) -> list[Group]:
@@ -31,22 +37,28 @@ def groups(result: DescribeResult, section: Section) -> list[Group]:
     levels = {each.name: each for each in section.levels}
     for name in result.plan.names:
         if name in numbers:
-            found.append((printable(name), _number_rows(numbers[name], result.plan)))
+            about = result.careful[0] > 0  # no quantile is exact where a site joined values
+            found.append((printable(name), _number_rows(numbers[name], result.plan, about)))
         else:
             found.append((printable(name), _level_rows(levels[name])))
     return [group for group in found if group[1]]
 
 
-def _number_rows(each: NumberSummary, plan: DescribePlan) -> list[tuple[str, ...]]:
+def _number_rows(
+    each: NumberSummary, plan: DescribePlan, about: bool = False
+) -> list[tuple[str, ...]]:
     shares, rows = plan.shares, []
     if each.name not in plan.median:
         rows.append(("mean (SD)", *map(_mean, each.mean, each.sd)))
     if any(each.quantiles):
         if tuple(shares) == QUARTILES:
-            rows.append(("median [quartiles]", *map(_median, each.quantiles)))
+            rows.append(("median [quartiles]", *(_median(q, about) for q in each.quantiles)))
         else:
             rows += [
-                (f"{100 * share:g} %", *(_quantile(q[i] if q else None) for q in each.quantiles))
+                (
+                    f"{100 * share:g} %",
+                    *(_quantile(q[i] if q else None, about) for q in each.quantiles),
+                )
                 for i, share in enumerate(shares)
             ]
     if np.any(each.missing != 0):
@@ -78,17 +90,19 @@ def _share(rows: float, share: float) -> str:
     return count(rows) if np.isnan(share) else f"{count(rows)} ({100 * share:.1f} %)"
 
 
-def _quantile(q: Quantile | None) -> str:
+def _quantile(q: Quantile | None, about: bool = False) -> str:
     if q is None:
         return NONE
-    return trim(q.value, 6) if q.low == q.high else f"{ABOUT}{trim(q.value, 3)}"
+    if q.low == q.high:
+        return f"{ABOUT if about else ''}{trim(q.value, 6)}"
+    return f"{ABOUT}{trim(q.value, 3)}"
 
 
-def _median(each: tuple[Quantile | None, ...]) -> str:
+def _median(each: tuple[Quantile | None, ...], about: bool = False) -> str:
     if not each or all(q is None for q in each):
         return NONE
-    rounded = [q is None or q.low != q.high for q in each]
-    low, middle, high = map(_quantile, each)
+    rounded = [about or q is None or q.low != q.high for q in each]
+    low, middle, high = (_quantile(q, about) for q in each)
     if all(rounded):  # said once
         low, high = (x.removeprefix(ABOUT) for x in (low, high))
     return f"{middle} [{low}, {high}]"
@@ -112,7 +126,8 @@ def notes(result: DescribeResult) -> list[str]:
         found.append(f"The table leaves out {some} without a value in {lack}.")
     if careful and result.table.numbers:
         told = "each site joins similar values, so the numbers can be wrong by a few rows"
-        found.append(f"For quantiles and histograms {told}.")
+        sign = f" ({ABOUT.strip()} marks such quantiles)" if plan.quantiles != "none" else ""
+        found.append(f"For quantiles and histograms {told}{sign}.")
     if left:
         told = (
             "the rows of small groups are left out, and a value that only few rows have "
@@ -134,14 +149,14 @@ def summary(result: DescribeResult) -> str:
     of = plural(len(result.plan.names), "column")
     parts = [
         f"{plural(result.n_rows, 'row')}{where}, {of}; {spent}",
-        _drawn(head(result.table), *groups(result, result.table)),
+        _drawn(head(result, result.table), *groups(result, result.table)),
     ]
     if len(result.patterns) > 1:
         names, rows = pattern_rows(result)
         parts.append(_drawn(names, ("", rows)))
     if result.sites is not None:
         parts.append("By site")
-        parts.append(_drawn(head(result.sites), *groups(result, result.sites)))
+        parts.append(_drawn(head(result, result.sites), *groups(result, result.sites)))
     parts += [*notes(result), *([APART] if result.apart else [])]
     return "\n".join(line.rstrip() for line in "\n".join(parts).splitlines())
 
@@ -183,7 +198,7 @@ def write(result: DescribeResult, folder: Path) -> Iterator[Path]:
 
     table = folder / "table1.csv"
     lines = [[heading, *row] for heading, rows in groups(result, result.table) for row in rows]
-    shown = pd.DataFrame(lines, columns=["column", "statistic", *result.table.cells])
+    shown = pd.DataFrame(lines, columns=["column", "statistic", *_cells(result, result.table)])
     for frame, name in (
         (shown, "table1"),
         (result.numbers(), "numbers"),

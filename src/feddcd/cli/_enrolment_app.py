@@ -119,6 +119,13 @@ def study(
     purpose: Annotated[
         str, option("The purpose of the study, in one line. People at the sites read this line.")
     ] = "",
+    wait: Annotated[
+        float | None,
+        option(
+            "Wait this number of days until people at the sites have decided. Default: 7, or "
+            "approval_patience (in seconds) in the job file or in federation.toml."
+        ),
+    ] = None,
 ) -> None:
     """At the coordinator: run a study, with a folder and a report of its own: studies/NAME.
 
@@ -128,7 +135,7 @@ def study(
     """
     from ._serving import study_command
 
-    study_command(folder, name, job, follow, mode or "", purpose)
+    study_command(folder, name, job, follow, mode or "", purpose, wait)
 
 
 @federation_app.command("status")

@@ -27,7 +27,7 @@ from ..federation.site.template import SAID as LOOSE_SAID
 from ..federation.status import path_of_job
 from ..runs.spec import Spec, parse_setting
 from ._habits import found
-from ._tables import load_job, rows_by_site, show_event, show_table, up_again
+from ._tables import load_job, rows_by_site, show_event, show_table
 from ._terminal import bars, console, escape, say, warn
 
 if TYPE_CHECKING:
@@ -77,10 +77,22 @@ def init_command(options: dict[str, Any]) -> None:
         say(f"next, for each site: feddcd federation invite {shlex.quote(shown(folder.path))} NAME")
         return
     if data is None:
-        say("write into each sites/NAME/site.toml where the data of that site are. Then run:")
-        return say(f"  {up_again(folder)}")
+        return _say_next_of_sites(folder, names)
     say(f"policy.toml of each site {CAREFUL_SAID if options['careful'] else LOOSE_SAID}")
     say(f"next: feddcd federation simulate {shlex.quote(shown(folder.path))}")
+
+
+def _say_next_of_sites(folder: FederationFolder, names: list[str]) -> None:
+    """Of sites whose folders were made here, without data: what to do, in this order."""
+    at, first = shlex.quote(shown(folder.path)), folder.site(names[0])
+    say(f"next, for each site: write into {shown(first)}/site.toml (and so on) where its data are")
+    if folder.config().plan is None:
+        say("  and allow trainings in policy.toml of the site, with: training = true")
+    say(f"to try the federation on this machine: feddcd federation simulate {at}")
+    say(
+        f"with sites on other machines: send each of them its folder, for example {shown(first)}. "
+        f"Here: feddcd federation serve {at}. At each site: feddcd federation site SITE_DIR"
+    )
 
 
 def certify_command(path: Path, authority: Path | None) -> None:

@@ -4,9 +4,12 @@ from pathlib import Path
 
 from .._errors import SpecError
 from .._files import shown
+from .._text import sentence_list
+from ..federation.enrolment.departed import after_departure
 from ..federation.enrolment.desk import check_barred
 from ..federation.folder import FederationFolder
 from ..federation.machine.init import add_site
+from ..federation.machine.serving import state_of
 from ..federation.sign_up import renew
 from ._federation import look_at
 from ._habits import found
@@ -35,7 +38,15 @@ def depart_command(path: Path, sites: list[str], *, barred: bool) -> None:
         for study in map(folder.of_study, folder.studies()):
             if study.ledger.exists():  # of a training: its sums are made right without them
                 study.request(tuple(sites), barred)
-        return uninvite(folder, sites, barred)
+        uninvite(folder, sites, barred)
+        for name in folder.studies():
+            study = folder.of_study(name)
+            if state_of(study)["state"] == "running" and study.config().plan is not None:
+                say(
+                    f"study {name} runs with {sentence_list(sites)}, so it ends now without a "
+                    f"result. {after_departure(study, sites)}"
+                )
+        return
     members = look_at(folder).server.members
     for site in sites:
         if site not in members:

@@ -1,19 +1,14 @@
 """What `feddcd federation serve`, `site` and `study` do."""
 
-import dataclasses
 import shlex
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-import tomli_w
-
-from .._errors import SpecError
 from .._files import owner_only, shown
-from .._settings import read_toml
 from .._text import printable
-from ..federation.about import check_purpose
+from ..federation.enrolment.departed import ask_standing, is_back, words_at_site
 from ..federation.enrolment.invitation import when
 from ..federation.enrolment.site import enrolment_words
 from ..federation.folder import FederationFolder, load_address, load_limits, load_place
@@ -33,13 +28,15 @@ from ..federation.site.approval import (
 from ..federation.site.ended import ended_studies
 from ..federation.status import UNKNOWN
 from ._federation import terminable
-from ._habits import found
+from ._habits import as_json, found
 from ._site import decision_lines
-from ._tables import load_job, show_event, show_table
-from ._terminal import say
+from ._study_text import study_text
+from ._tables import show_event, show_table
+from ._terminal import note, say
 
 ENDS = ("done", "failed")
 WAITS_FOR_CONFIRM = "waits for confirm"
+RETIRED = "retired"
 KNOWN_BEFORE = (
     "the coordinator knew this site before. Perhaps the coordinator just started; this site tries "
     "again"
@@ -69,12 +66,18 @@ def serve_command(path: Path) -> None:
 
 
 def study_command(
-    path: Path, name: str, job: Path, follow: bool, mode: str = "", purpose: str = ""
+    path: Path,
+    name: str,
+    job: Path,
+    follow: bool,
+    mode: str = "",
+    purpose: str = "",
+    wait: float | None = None,
 ) -> None:
     folder = FederationFolder(path)
     folder.config()
     with owner_only():
-        study = want(folder, name, study_text(job, mode, purpose))
+        study = want(folder, name, study_text(job, mode, purpose, wait))
     found(study=name, folder=study.results, state=state_of(study)["state"])
     if not is_up(folder):
         again = shlex.quote(shown(folder.path))
@@ -82,11 +85,9 @@ def study_command(
             "the study runs when the port is open; to open the port: feddcd federation "
             f"serve {again}"
         )
-    tail = EventTail(study, show_event)
-    while follow and state_of(study)["state"] not in ENDS:
-        tail.show()
-        time.sleep(POLL_S)
-    if not follow:
+    if follow:
+        _follow(study)
+    else:
         where = shlex.quote(shown(folder.path))
         return say(
             f"the study {name} begins now. People at the sites may have to approve it. To see who "
@@ -105,6 +106,30 @@ def study_command(
         say(f"report: {shown(study.results / 'report.html')}")
 
 
+def _follow(study: FederationFolder) -> None:
+    """Shows its events until it ends; and that nobody serves, as then nothing happens."""
+    tail, served = EventTail(study, show_event), True
+    while state_of(study)["state"] not in ENDS:
+        tail.show()
+        if is_up(study) != served:
+            served = not served
+            for line in ["the port is open again"] if served else unserved(study):
+                (note if as_json() else say)(line)
+        time.sleep(POLL_S)
+    tail.show()
+
+
+def unserved(study: FederationFolder) -> list[str]:
+    return [
+        f"study {study.study} does not continue, because nobody serves this federation: the "
+        "command `feddcd federation serve` was stopped or killed",
+        "  nothing is lost. To continue, give this command in another terminal: feddcd federation "
+        f"serve {shlex.quote(shown(study.path))}",
+        "  this command waits until then. If you stop it with Ctrl-C, the study still continues "
+        "with `serve`",
+    ]
+
+
 def site_command(path: Path) -> None:
     """Until Ctrl-C. A node that dies, or hangs, is started again."""
     place, address, (longest, _) = load_place(path), load_address(path), load_limits(path)
@@ -119,7 +144,11 @@ def site_command(path: Path) -> None:
                 news = show_news(place.folder, news)
                 for name in group.dead():
                     why = _last_error(group, name)
-                    if not _is_new(place.folder, why):  # else it was said what is waited for
+                    # else it was said what is waited for
+                    if not _is_new(place.folder, why) and shown_state[0] != RETIRED:
+                        if _says_retired(place.folder):
+                            shown_state = RETIRED, ""
+                            continue
                         say(f"this site is not connected: {why}")
                         say(f"this site tries again in {REST_S:g} s")
                     time.sleep(REST_S)
@@ -146,6 +175,11 @@ def _show_link(
     held = link_of(folder)
     now = "connected" if held["state"] == "answering" else held["state"], str(held["why"])
     new = _is_new(folder, now[1])
+    if before[0] == RETIRED and (UNKNOWN in now[1] or now[0] in ("connecting", "down")):
+        return before
+    asks = now != before and UNKNOWN in now[1] and before[0] != WAITS_FOR_CONFIRM
+    if asks and _says_retired(folder):
+        return RETIRED, ""
     if new:
         now = WAITS_FOR_CONFIRM, ""
     again = now in (("connecting", ""), ("down", ""))  # it asks anew
@@ -155,11 +189,21 @@ def _show_link(
         for line in _unconfirmed(folder, address, site):
             say(line)
     elif now[0] in ("connecting", "connected"):
+        if now[0] == "connected":
+            is_back(folder)
         to = f"{now[0]} {'to' if now[0] == 'connected' else 'with'} {address}"
         say(f"{to}: {now[1]}" if now[1] else to)
         if UNKNOWN in now[1]:
             say(f"  {KNOWN_BEFORE}")
     return now
+
+
+def _says_retired(folder: Path) -> bool:
+    """Asks the coordinator, where it refuses this site, and says so if that is why."""
+    retired = ask_standing(folder)
+    for line in words_at_site(folder) if retired else ():
+        say(line)
+    return retired
 
 
 def _is_new(folder: Path, why: str) -> bool:
@@ -230,24 +274,3 @@ def _last_error(group: Group, name: str) -> str:
     return (
         printable(lines[-1].partition("ERROR:")[2].strip()) if lines else f"the reason is in {log}"
     )
-
-
-def study_text(job: Path, mode: str, purpose: str) -> str:
-    """Of a table with its codebook inside, as it goes to the sites; of a training as it is."""
-    from ..analysis.registry import ANALYSES, parts
-
-    values = read_toml(job, "; `feddcd glm` writes one, job.toml")
-    values |= {"purpose": check_purpose(purpose)} if purpose else {}
-    if not any(name in values for name in parts()):
-        if mode:
-            raise SpecError(
-                "--mode works for tables only; for a training, set answers in the job file"
-            )
-        return tomli_w.dumps(values)
-    plan = load_job(job)
-    plan = dataclasses.replace(plan, answers=mode) if mode else plan
-    part = ANALYSES[plan.analysis].part
-    rest = {name: value for name, value in values.items() if name != part}
-    if any(name in parts() for name in rest):
-        raise SpecError(f"{job} has more than one analysis; a study can have only one")
-    return tomli_w.dumps(rest | {part: plan.to_dict()})

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from .._errors import FeddcdError, SpecError
 from .._files import owner_only, shown
-from .._text import listed
+from .._text import listed, spoken
 from ..federation.coordinator.coordinator import coordinate
 from ..federation.coordinator.nodes import LocalExchange
 from ..federation.folder import FederationFolder, load_places
@@ -18,10 +18,11 @@ from ..federation.site.approval import about_waiting, waiting
 from ..federation.site.policy import FILE as POLICY
 from ..federation.site.policy import LOOSE, load_policy
 from ..federation.site.template import SAID as LOOSE_SAID
+from ..federation.trial import note_trial
 from ._federation import show_events, show_training
 from ._habits import as_json
-from ._serving import study_text
 from ._site import decision_lines
+from ._study_text import study_text
 from ._tables import show_table
 from ._terminal import note, say
 
@@ -55,7 +56,11 @@ def simulate_command(path: Path, trial: Trial, job: Path | None = None, study: s
             folder = want(folder, study or _named(job), study_text(job, trial.mode, ""))
     config = folder.config()
     given = {"folder": str(folder.path), "rounds": trial.rounds, "mode": trial.mode}
-    seen = WaitingSites(folder, config.patience)
+    seen = WaitingSites(folder, config.approvals)
+    again = f"feddcd federation simulate {shlex.quote(shown(folder.path))}"
+    same = f"{again} --job {shlex.quote(str(job))} --study {folder.study}" if job else again
+    _note(folder, "running")
+    note_trial(folder, "running", same)
     with (
         show_events(config, trial.rounds, "feddcd asks which sites are there") as watch,
         owner_only(),
@@ -64,13 +69,14 @@ def simulate_command(path: Path, trial: Trial, job: Path | None = None, study: s
             coordinate(exchange, given | {"study": folder.study}, seen.watching(watch))
         except (FeddcdError, KeyboardInterrupt) as error:
             _note(folder, "failed", str(error) or "stopped")
+            note_trial(folder, "failed", same, str(error) or "stopped")
             raise
     _note(folder, "done")
+    note_trial(folder, "done", same)
     if config.plan is None:
         return show_training(folder)
     show_table(folder)
-    again = f"feddcd federation simulate {shlex.quote(shown(folder.path))} --job FILE"
-    (note if as_json() else say)(f"next: another job over the same sites: {again}")
+    (note if as_json() else say)(f"next: another job over the same sites: {again} --job FILE")
 
 
 def _note(folder: FederationFolder, state: str, reason: str = "") -> None:
@@ -121,7 +127,7 @@ class WaitingSites:
         if new and first:
             tell(
                 "Give these commands in another terminal. This command waits for "
-                f"{self.patience:g} s, and goes on by itself after the decisions. You can also "
+                f"{spoken(self.patience)}, and goes on by itself after the decisions. You can also "
                 "stop it (Ctrl-C), decide, and give the same command again."
             )
         return bool(new)

@@ -154,7 +154,8 @@ def _show_log(folder: Path, job: str = "") -> None:
     verify_log(folder)
     path, last = folder / LOG, ("", 0)
     lines = path.read_text("utf-8").splitlines() if path.exists() else []
-    entries = [entry for line in lines if is_about(entry := json.loads(line), job)]
+    whole = [json.loads(line) for line in lines]
+    entries = entries_of(whole, job)
     found(log=entries)
     for entry in entries:
         text = told(entry)
@@ -164,16 +165,26 @@ def _show_log(folder: Path, job: str = "") -> None:
         elif same == 1:
             say(printable(f"{entry['time'][:19].replace('T', ' ')}  {text}"))
         last = text, same
-    if job:
+    if job and any("kind" in entry and "of_job" not in entry for entry in whole):
         say(
-            "Lines on what left this site do not name a job, so they are not in this list. "
-            f"To see all lines: feddcd federation outgoing {shlex.quote(str(folder))} --log"
+            "Some lines on what left this site are from an earlier version of feddcd and do not "
+            "name a job, so they are not in this list. To see all lines: feddcd federation "
+            f"outgoing {shlex.quote(shown(folder))} --log"
         )
+
+
+def entries_of(entries: list[dict], job: str) -> list[dict]:
+    """The lines of a job, with the names of columns that left before it for the same study."""
+    own = [entry for entry in entries if is_about(entry, job)]
+    studies = {entry["study"] for entry in own if "study" in entry}
+    names = [e for e in entries if e.get("kind") == "columns" and e.get("study") in studies]
+    return [entry for entry in entries if entry in own or entry in names]
 
 
 def is_about(entry: dict, job: str) -> bool:
     """Whether a line of the log names this job, by the beginning of its name."""
-    names = [entry.get(key) for key in ("waits", "approved", "denied", "dropped", "name", "digest")]
+    keys = ("waits", "approved", "denied", "dropped", "name", "digest", "of_job")
+    names = [entry.get(key) for key in keys]
     return not job or any(str(name or "").startswith(job[:SHORT]) for name in names)
 
 

@@ -12,11 +12,18 @@ from .._errors import FeddcdError
 from .._text import plural, printable
 from ..federation.folder import FederationFolder
 from ..federation.site.approval import decision_of
-from ..federation.status import federation_status, site_status, study_of_job, study_status
+from ..federation.status import (
+    federation_status,
+    site_status,
+    study_of_job,
+    study_status,
+    waits_in_words,
+)
 from ._habits import found
 from ._terminal import say, say_lines
 
 REFRESH_S = 5
+CLOSED = "closed, because nobody serves (the command `feddcd federation serve` does not run)"
 HOSTS = ("127.0.0.1", "localhost")  # other names lead here only by a trick of a stranger's page
 
 
@@ -61,14 +68,19 @@ def lines_of(held: Mapping[str, Any]) -> list[str]:
 
 def _facts(held: Mapping[str, Any]) -> list[tuple[str, str]]:
     if "sites" in held:
-        port = f"open at {held['address']}" if held["open"] else "closed"
+        port = f"open at {held['address']}" if held["open"] else CLOSED
         here = sum(site["state"] == "connected" for site in held["sites"])
-        facts = [("federation", held["federation"]), ("port", port)]
-        facts += [("connected", f"{here} of {plural(len(held['sites']), 'site')}")]
+        facts = [("federation", held["federation"])]
+        if held["trial"]:
+            return facts + _trial_facts(held["trial"])
+        age = f" (as of {held['as_of']})" if held["as_of"] else ""
+        facts += [("port", port)]
+        facts += [("connected", f"{here} of {plural(len(held['sites']), 'site')}{age}")]
         return facts + ([("missing", ", ".join(held["missing"]))] if held["missing"] else [])
     link = held["state"] + (f" since {held['since']}" if held["since"] else "")
     facts = [("site", held["site"]), ("coordinator", held["coordinator"]), ("link", link)]
     facts += [("why", held["why"])] if held["why"] else []
+    facts += [("retired", line) for line in held["left_federation"][:1]]
     facts += [("left this site", plural(held["left"], "answer"))]
     facts += [("refused", plural(held["refused"], "question"))]
     facts += [("waits for you", "; ".join(held["asked"]) or "nothing")]
@@ -80,6 +92,18 @@ def _facts(held: Mapping[str, Any]) -> list[tuple[str, str]]:
         )
     ]
     return facts + ([("results", ", ".join(held["results"]))] if held["results"] else [])
+
+
+def _trial_facts(trial: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What `simulate` did, and what waits at the sites now."""
+    of = f" ({trial['study']}, {trial['time']})" if trial["time"] else ""
+    why = f": {trial['reason']}" if trial["reason"] else ""
+    facts = [("trial", f"{trial['words']}{of}{why}")]
+    study = lambda one: f" of study {one['study']}" if one["study"] else ""
+    return facts + [
+        ("waits", f"a person at {one['site']} has to decide about {one['what']}{study(one)}")
+        for one in trial["waits"]
+    ]
 
 
 def _tables(held: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, ...]]]]:
@@ -95,8 +119,8 @@ def _study_rows(studies: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
         (
             f"study {s['study']}",
             f"job {s['job']}" if s["job"] else "",
-            s["state"],
-            "; ".join(filter(None, [s["reason"], *s["heard"]])),
+            s["stands"],
+            "; ".join(filter(None, [s["reason"], waits_in_words(s["waits"]), *s["heard"]])),
         )
         for s in studies
     ]

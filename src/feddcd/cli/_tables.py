@@ -11,7 +11,9 @@ from .._text import sentence_list
 from ..data.codebook import load_codebook, read_codebook
 from ..data.conform import read_agreed
 from ..data.frames import no_column
+from ..federation.enrolment.departed import let_go
 from ..federation.enrolment.desk import withdraw
+from ..federation.enrolment.invitation import when
 from ..federation.folder import FederationFolder
 from ._habits import as_json, found, tables_in
 from ._terminal import note, say, say_lines, warn
@@ -21,6 +23,7 @@ LINES = {  # by event: what an administrator should know
     "here": "{here} of {of} sites are connected; the coordinator waits for {missing}",
     "refused": "refused: {reason}",
     "waiting": "waiting: {reason}",
+    "decided": "{site} has decided",
     "silent": "{site} does not answer; the coordinator asks again",
     "each": "{reason}",
     "joined": "{site} joined with {rows} rows",
@@ -28,6 +31,8 @@ LINES = {  # by event: what an administrator should know
     "enrolled": "{site} enrolled; call the person there and confirm this site",
     "not enrolled": "the coordinator refused the enrolment of {site} from {host}: {reason}",
     "confirmed": "{site} is confirmed",
+    "after crash": "the last `feddcd federation serve` was killed, or the machine stopped. Its "
+    "programs have ended, and this command continues its work",
     "study": "study {study} begins",
     "study done": "study {study} has ended with a result",
     "study failed": "study {study} has ended without a result: {reason}",
@@ -89,6 +94,11 @@ def _check_other(group: str, label: str, name: str, labels: dict[str, str]) -> N
 def show_event(event: dict[str, Any]) -> None:
     """An event as a line for a person, if it is one of those."""
     line = LINES.get(event["event"], "").format_map(event)
+    if event["event"] == "waiting" and event.get("until"):
+        line += f" (the coordinator waits until {when(event['until'])})"
+    if event["event"] == "decided":
+        left = event.get("left") or ()
+        line += f"; the coordinator waits for people at {sentence_list(left)}" if left else ""
     if event["event"] == "retired":
         line = f"{', '.join(event['sites'])} {'expelled' if event['barred'] else 'retired'}"
     if event["event"] == "job" and (gone := event.get("without")):
@@ -136,7 +146,7 @@ def uninvite(folder: FederationFolder, sites: list[str], barred: bool = False) -
             raise SpecError(f"{site!r} is not invited; the invited sites are: {', '.join(invited)}")
         if barred:
             folder.bar([site])
-        folder.key(site).unlink()
+        let_go(folder, site, barred)
         withdraw(folder, site)
         folder.note("retired", sites=[site], barred=barred)
         found(sites=sites, expelled=barred)

@@ -21,6 +21,7 @@ ENDS = {  # by code; a site says no more, as a reason in words could ask about r
     "refused": "ended without a result",
     "late": "ended without a result: the coordinator waited too long{of}",
     "sums": "ended without a result: no result can be computed from the answers of the sites",
+    "left": "ended without a result: the coordinator took {sites} out of the federation",
     "stopped": "ended without a result: the coordinator stopped",
 }
 REFUSALS = {  # by code; a person who denies and a rule that refuses are told alike
@@ -50,14 +51,14 @@ class StudyEnd(NamedTuple):
     def words(self) -> str:
         names = sorted(self.sites)
         of = f" for {sentence_list(names)}" if names else ""
-        text = ENDS[self.why].format(of=of)
+        text = ENDS[self.why].format(of=of, sites=sentence_list(names) if names else "a site")
         for code, told in REFUSALS.items():
             if found := [name for name in names if self.sites[name] == code]:
                 text += f": {told}" if ":" not in text else f"; {told}"
                 text = text.format(sites=sentence_list(found))
         more = (
             "the coordinator can start it again"
-            if self.why == "late"
+            if self.why in ("late", "left")
             else "you have to decide nothing"
         )
         return f"{text}; {more}"

@@ -16,10 +16,12 @@ from ..runs.spec import Spec
 from ..sums.roster import FEWEST
 from .about import check_purpose
 
+PATIENCE_S, PEOPLE_S = 600.0, 7 * 86400.0  # for programs, and for people
 ANSWERS = ("", "sum", "each")
 SHARED = ("nobody", "cohort")
 # the settings of a Spec that are agreed on; all others may change while a federation lives
 AGREED = ("algorithm", "model", "l2", "weighting", "seed", "dtype", "settings")
+_TIMES = ("deadline", "patience", "fewest")
 _OF_SPEC = (*AGREED, "tau", "rounds", "target_gap", "certify_every")
 
 
@@ -31,7 +33,8 @@ class Config:
     spec: Spec = field(default_factory=lambda: Spec(weighting="samples"))
     fewest: int = 2  # uploads without which a round is given up
     deadline: float = 120.0  # for one answer
-    patience: float = 600.0  # without enough sites, before it stops
+    patience: float = PATIENCE_S  # without enough sites, before it stops
+    approval_patience: float | None = None  # for people at sites, who have to decide
     largest: float = 1e6  # |upload| <= largest (1 + |model|)
     host: str = "127.0.0.1"  # of the SuperLink, as the sites call it
     port: int = 9093
@@ -74,9 +77,16 @@ class Config:
             )
         if self.answers == "sum":
             _check_sums(self.spec)
-        for what in ("deadline", "patience", "largest"):
+        for what in ("deadline", "patience", "largest", "approvals"):
             if not getattr(self, what) > 0:
                 raise SpecError(f"need {what} > 0, got {what}={getattr(self, what)}")
+
+    @property
+    def approvals(self) -> float:
+        """Seconds for a person's decision. Who set another patience meant it for people, too."""
+        if self.approval_patience is not None:
+            return self.approval_patience
+        return PEOPLE_S if self.patience == PATIENCE_S else self.patience
 
     def to_toml(self) -> str:
         fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
@@ -153,8 +163,10 @@ def load_study(path: Path, federation: Config, study: str) -> Config:
                 f"{path}: {name} is a setting of the federation, so it cannot be in the "
                 "file of a study"
             )
-    kept = {n: getattr(federation, n) for n in ("deadline", "patience", "fewest")}
+    kept: dict[str, Any] = {n: getattr(federation, n) for n in _TIMES}
     kept |= {"host": federation.host, "port": federation.port, "bind": federation.bind}
+    if federation.approval_patience is not None:
+        kept["approval_patience"] = federation.approval_patience
     kept["share"] = "cohort"  # who took part may see what came of it, unless the study says no
     return _read(path, {"name": f"{federation.name}/{study}", **kept, **values})
 

@@ -25,6 +25,7 @@ from .site.answer import SitePlace
 
 GIB = 1 << 30
 STUDY = "study.toml"
+WAITED = "waiting.json"  # beside it: who is waited for
 BARRED = "barred.json"  # in server/
 LIMITS = ("answer_seconds", "answer_memory")  # the second in GiB
 

@@ -9,27 +9,26 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from .._errors import FeddcdError, SpecError
-from .._files import shown
-from .._text import printable, sentence_list
+from .._errors import SpecError
+from .._files import Disk, shown
+from .._text import printable, sentence_list, spoken
 from ..sums.roster import FEWEST
+from ._site_status import LAST
+from ._site_status import UNKNOWN as UNKNOWN
+from ._site_status import log_of as log_of
+from ._site_status import site_status as site_status
 from .enrolment import desk
 from .enrolment.invitation import when
-from .enrolment.site import enrolment_words
-from .folder import FederationFolder, load_address, load_place
-from .machine.link_state import link_of
-from .machine.programs import connected, is_up
+from .folder import WAITED, FederationFolder
+from .machine.programs import connected, is_up, looked
 from .machine.serving import state_of
-from .roster import load_roster
-from .site.approval import SHORT, about_waiting, waiting
-from .site.ended import ended_studies
-from .site.log import LOG
-from .site.log_words import told
+from .site.approval import SHORT
+from .trial import next_in_trial, trial_of
 
-UNKNOWN = "does not know the key"  # as a node says before it is confirmed
 UNREADABLE = "invitation cannot be read"
-LAST = 5  # lines of the log, or of events, that are shown
+HERE = "on this machine, for a trial"
 ENDED = ("done", "failed")
+UNSERVED = {"running": "stopped: nobody serves", "wanted": "not begun: nobody serves"}
 HEARD = ("waiting", "refused", "silent", "failed", "each")
 
 
@@ -38,14 +37,35 @@ def federation_status(folder: FederationFolder) -> dict[str, Any]:
     config, up = folder.config(), is_up(folder)
     sites = _sites(folder, up)
     studies = [study_status(folder.of_study(name)) for name in folder.studies()]
+    for study in studies if not up else ():
+        study["stands"] = UNSERVED.get(study["state"], study["stands"])
+        study["waits"] = {}  # of a coordinator that asks nobody now
     if folder.events.exists() and (alone := study_status(folder))["state"] != "wanted":
         studies.insert(0, alone)
+    trial = None if up else trial_of(folder)
+    if trial is not None:
+        _put_trial(trial, sites, studies)
     missing = [site["site"] for site in sites if site["state"] == "not connected"]
     held = {
         "federation": config.name, "address": f"{config.host}:{config.port}", "open": up,
-        "sites": sites, "missing": missing, "studies": studies,
+        "sites": sites, "missing": missing, "studies": studies, "trial": trial,
+        "as_of": _age(looked(folder)) if up else None,
     }  # fmt: skip
     return held | {"next": _next(folder, held)}
+
+
+def _put_trial(trial: Mapping[str, Any], sites: list[Any], studies: list[Any]) -> None:
+    """In a trial no site connects, and nobody serves."""
+    for site in sites:
+        site["state"] = HERE if site["state"] == "not connected" else site["state"]
+    for study in studies:
+        if study["study"] == trial["study"] and study["state"] not in ENDED:
+            study["stands"] = "runs" if trial["state"] == "running" else "stopped"
+            study["heard"], study["waits"] = [], {}  # what waits is known, as its sites are here
+
+
+def _age(then: float | None) -> str | None:
+    return None if then is None else f"{spoken(max(0.0, round(time.time() - then)))} ago"
 
 
 def _sites(folder: FederationFolder, up: bool) -> list[dict[str, Any]]:
@@ -92,6 +112,8 @@ def study_status(study: FederationFolder) -> dict[str, Any]:
             heard.pop(site, None)
             heard[site] = event["event"], text
             refused |= {site} if event["event"] == "refused" and "site" in event else set()
+        elif event["event"] == "decided":
+            heard.pop(str(event.get("site")), None)
         elif event["event"] == "exchange":  # all have answered: nobody is waited for
             heard = {site: told for site, told in heard.items() if told[0] in ("refused", "each")}
         elif event["event"] in ("job", "goes on"):
@@ -103,12 +125,44 @@ def study_status(study: FederationFolder) -> dict[str, Any]:
     if state["state"] in ENDED:  # nothing waits any more, and a failure has its reason
         failed = state["state"] == "failed"
         heard = {s: told for s, told in heard.items() if told[0] == "refused" and not failed}
+    waited = _waited(study) if state["state"] not in ENDED else {}
+    if waited:  # which is newer, and has all of them
+        heard = {s: told for s, told in heard.items() if told[0] != "waiting"}
     texts = [text for _, text in heard.values()]
     told = {"study": study.study or "federation.toml", "job": job, "state": state["state"]}
+    told |= {"stands": state["state"]}  # in words, for people
     since = state.get("time")
     told |= {"since": when(since) if since else None, "reason": state.get("reason", "")}
-    told |= {"refused": sorted(refused)}
+    told |= {"refused": sorted(refused), "waits": waited}
     return told | {"heard": list(dict.fromkeys(texts))[-LAST:], "folder": str(study.results)}
+
+
+def _waited(study: FederationFolder) -> dict[str, Any]:
+    """Who is waited for, by the last question of the coordinator, and how old that is."""
+    data = Disk().read(study.results / WAITED, 1_000_000)
+    try:
+        held = json.loads(data) if data else {}
+        if not held.get("people") and not held.get("silent"):
+            return {}
+        return {
+            "people": {str(k): str(v) for k, v in held["people"].items()},
+            "silent": [str(site) for site in held["silent"]],
+            "until": when(float(held["until"])), "as_of": _age(float(held["time"])),
+        }  # fmt: skip
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return {}
+
+
+def waits_in_words(waits: Mapping[str, Any]) -> str:
+    """All sites that are waited for, and until when."""
+    if not waits:
+        return ""
+    people = [f"{site} ({what})" for site, what in waits["people"].items()]
+    told = [f"people at {sentence_list(people)} have to decide"] if people else []
+    told += [f"no answer from {sentence_list(waits['silent'])} yet"] if waits["silent"] else []
+    return f"{'; '.join(told)}; the coordinator waits until {waits['until']} " + (
+        f"(as of {waits['as_of']})"
+    )
 
 
 def study_of_job(folder: FederationFolder, id: str) -> FederationFolder:
@@ -137,16 +191,22 @@ def _next(folder: FederationFolder, held: Mapping[str, Any]) -> str:
         by_state.setdefault(site["state"], []).append(site["site"])
     at = shlex.quote(shown(folder.path))
     if waits := by_state.get("waits for confirm"):
-        return f"call the person at {waits[0]}, then: feddcd federation confirm {at} {waits[0]}"
+        commands = "; ".join(f"feddcd federation confirm {at} {name}" for name in waits)
+        people = "person" if len(waits) == 1 else "people"
+        return f"call the {people} at {sentence_list(waits)}, then: {commands}"
     if not held["sites"]:
         return f"invite a site: feddcd federation invite {at} NAME"
     if torn := by_state.get(UNREADABLE):
         return f"invite {torn[0]} again: feddcd federation invite {at} {torn[0]}"
+    stopped = [s["study"] for s in held["studies"] if s.get("stands") in UNSERVED.values()]
+    if held.get("trial") and not stopped:
+        return next_in_trial(held["trial"])
     last = held["studies"][-1] if held["studies"] else {"state": ""}
     if last["state"] == "failed" and last["refused"]:
         return _after_refusal(last)
     if not held["open"]:
-        return f"open the port: feddcd federation serve {at}"
+        to = f", so that study {stopped[0]} continues" if stopped else ""
+        return f"open the port{to}: feddcd federation serve {at}"
     if ended := by_state.get("invitation ended"):
         return f"invite {ended[0]} again: feddcd federation invite {at} {ended[0]}"
     if invited := by_state.get("invited"):
@@ -156,9 +216,10 @@ def _next(folder: FederationFolder, held: Mapping[str, Any]) -> str:
             f"ask the people at {', '.join(away)} to start their site: feddcd federation "
             "site SITE_DIR"
         )
-    running = [s["study"] for s in held["studies"] if s["state"] in ("running", "wanted")]
+    running = [s for s in held["studies"] if s["state"] in ("running", "wanted")]
     if running:
-        return f"wait for {running[0]}: {_waits(folder, running[0])}"
+        why = waits_in_words(running[0]["waits"]) or "; ".join(running[0]["heard"]) or "it runs"
+        return f"wait for study {running[0]['study']}: {why}"
     if len(by_state.get("connected", ())) < FEWEST:
         return f"invite more sites, because sums need at least {FEWEST} sites"
     return f"start a study: feddcd federation study {at} NAME --job job.toml"
@@ -172,77 +233,3 @@ def _after_refusal(study: Mapping[str, Any]) -> str:
         "there can approve a job that was denied: feddcd federation approve SITE_DIR "
         f"{study['job'] or 'ID'}. Then start the study again"
     )
-
-
-def _waits(folder: FederationFolder, study: str) -> str:
-    name = "" if study == "federation.toml" else study
-    heard = study_status(folder.of_study(name))["heard"]
-    return heard[-1] if heard else "it runs"
-
-
-def site_status(folder: Path) -> dict[str, Any]:
-    """At a site."""
-    place, link = load_place(folder), link_of(folder)
-    state = "connected" if link["state"] == "answering" else link["state"]
-    left, refused, last = log_of(folder)
-    ids = waiting(folder)
-    held = {
-        "site": place.client, "coordinator": load_address(folder), "state": state,
-        "why": printable(str(link["why"])), "since": when(link["since"]) if link["since"] else None,
-        "left": left, "refused": refused, "last": last, "waits": ids,
-        "asked": [_asked(folder, id) for id in ids],
-        "ended": [{"study": e.study, "time": when(t), "how": e.words()}
-                  for t, e in ended_studies(folder)[-LAST:]],
-        "paused": (folder / "paused").exists(), "roster": _roster(folder),
-        "results": sorted(path.name for path in (folder / "results").glob("*")),
-    }  # fmt: skip
-    return held | {"next": _next_at_site(folder, held)}
-
-
-def _asked(folder: Path, id: str) -> str:
-    """What waits, in a few words."""
-    study, what = about_waiting(folder, id)
-    return f"{what}{f' of study {study}' if study else ''} ({id[:SHORT]})"
-
-
-def log_of(folder: Path) -> tuple[int, int, list[str]]:
-    """How many answers left, how many were refused, and the last lines, for a person."""
-    path = folder / LOG
-    lines = path.read_text("utf-8").splitlines() if path.exists() else []
-    entries = []
-    for line in lines:
-        try:
-            entries.append(json.loads(line))
-        except ValueError:  # torn: `outgoing --verify` says so
-            continue
-    refused = sum("refused" in entry for entry in entries)
-    left = sum("kind" in entry and "refused" not in entry for entry in entries)
-    shown = [f"{e.get('time', '')[:19].replace('T', ' ')}  {told(e)}" for e in entries[-LAST:]]
-    return left, refused, list(map(printable, shown))
-
-
-def _roster(folder: Path) -> str | None:
-    """The six words of the sites with which this one may be summed."""
-    try:
-        return load_roster(folder).words()
-    except FeddcdError:
-        return None
-
-
-def _next_at_site(folder: Path, held: Mapping[str, Any]) -> str:
-    at = shlex.quote(shown(folder))
-    if held["paused"]:
-        return f"this site is paused; to end the pause: feddcd federation pause {at} --end"
-    if held["waits"]:
-        return f"decide about the jobs that wait for you: feddcd federation approve {at}"
-    if held["state"] == "down":
-        return f"start this site: feddcd federation site {at}"
-    if held["state"] == "connecting" and UNKNOWN in held["why"]:
-        words = enrolment_words(folder)
-        return f"call the person at the coordinator, who has to confirm these words: {words}"
-    if held["state"] == "connecting":
-        return (
-            "wait a minute. If there is still no connection, ask the person at the "
-            "coordinator whether the port is open"
-        )
-    return "you have nothing to do: this site answers when the coordinator asks"

@@ -14,6 +14,7 @@ from ..._text import sentence_list
 from ...sums.roster import FEWEST
 from .. import wire
 from ..about import ALONE, StudyEnd, read_ended
+from ..enrolment.departed import after_departure, departure_of
 from ..folder import FederationFolder
 from ..site.told import NOT_ALLOWED, RULED
 from ..wire import Envelope
@@ -47,6 +48,30 @@ class TooFewSites(DataError):
     def __init__(self, message: str, refused: Mapping[str, str]):
         super().__init__(message)
         self.refused = dict(refused)
+
+
+class SiteLeft(DataError):
+    """Sites were retired or expelled while their study ran."""
+
+    def __init__(self, message: str, sites: Sequence[str]):
+        super().__init__(message)
+        self.sites = list(sites)
+
+
+def check_members(folder: FederationFolder, sites: Iterable[str]) -> None:
+    """Raises where one of these is not in the federation any more: a study is for all its sites or
+    for none, so nobody waits for who does not come."""
+    gone = sorted(set(sites) - set(folder.invited()))
+    if not gone:
+        return
+    left = departure_of(folder, gone[0])
+    names, how = sentence_list(gone), left.how if left else "retired"
+    was = f"{names} {'was' if len(gone) == 1 else 'were'} {how}"
+    raise SiteLeft(
+        f"{was} while the study ran, so the study stops without a result. All sites of a study "
+        f"answer, or there is no result. {after_departure(folder, gone)}",
+        gone,
+    )
 
 
 def left_over(sites: Iterable[str]) -> str:
@@ -89,6 +114,8 @@ def end_of(folder: FederationFolder, error: FeddcdError) -> StudyEnd:
     study = folder.study or ALONE
     if isinstance(error, TooFewSites):
         return StudyEnd(study, "refused", {site: _kind(why) for site, why in error.refused.items()})
+    if isinstance(error, SiteLeft):
+        return StudyEnd(study, "left", dict.fromkeys(error.sites, ""))
     if isinstance(error, Stalled):
         return StudyEnd(study, "late", dict.fromkeys(error.sites, ""))
     return StudyEnd(study, "sums" if isinstance(error, DataError) else "stopped", {})

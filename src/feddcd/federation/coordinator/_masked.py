@@ -11,7 +11,6 @@ waited for.
 """
 
 import secrets
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -20,6 +19,7 @@ import numpy as np
 
 from ..._errors import CodecError, DataError, FolderError, Refused, SpecError, Stalled
 from ..._files import Disk, save
+from ..._text import spoken
 from ...analysis.protocol import ALL, Agreement, AnalysisResult, Watch
 from ...durable.codec import pack, unpack
 from ...sums import signing
@@ -33,6 +33,7 @@ from ..folder import FederationFolder, about_of
 from ..following import FollowedJob, make_job
 from ..roster import load_roster
 from ..wire import Envelope
+from ._hearing import Patience
 
 MOST_BYTES = 2**31
 PROOF = "proof"
@@ -84,7 +85,7 @@ class MaskedRun:
     """`ask` puts one message to each of some sites and gives the answers of the right kind, of so
     many bytes at most; it raises where a site refuses. `patience` is how long nobody may answer."""
 
-    def __init__(self, folder: JobFolder, job: Job, roster: Roster, ask: Ask, patience: float):
+    def __init__(self, folder: JobFolder, job: Job, roster: Roster, ask: Ask, patience: Patience):
         self.folder, self.job, self.roster, self.ask = folder, job, roster, ask
         self.patience, self.exchanges = patience, []
 
@@ -170,7 +171,7 @@ class MaskedRun:
         """Of every site, from disk or by asking, as long as patience lasts."""
         found = {site: self.folder.load(f"{prefix}{site}") for site in requests}
         held = {site: parts for site, parts in found.items() if parts is not None}
-        heard = time.monotonic()
+        self.patience.begin()
         while missing := {s: r for s, r in requests.items() if s not in held}:
             for site, reply in self.ask(missing, kind, most):
                 try:
@@ -178,12 +179,13 @@ class MaskedRun:
                 except (Refused, LookupError, TypeError, ValueError) as error:
                     raise DataError(f"{site}: its answer cannot be used: {error}") from None
                 self.folder.save(f"{prefix}{site}", {}, parts)
-                held[site], heard = parts, time.monotonic()
-            if time.monotonic() - heard > self.patience and len(held) < len(requests):
+                held[site] = parts
+                self.patience.moved()
+            if self.patience.late() and len(held) < len(requests):
                 away = ", ".join(sorted(set(requests) - set(held)))
                 told = (
-                    f"the coordinator waited {self.patience:g} s for the answers of {away}. "
-                    "Nothing is lost: give the same command again, and the job continues"
+                    f"the coordinator waited {spoken(self.patience.limit)} for the answers of "
+                    f"{away}. Nothing is lost: give the same command again, and the job continues"
                 )
                 raise Stalled(told, sorted(set(requests) - set(held)))
         return {site: held[site] for site in sorted(held)}
@@ -202,14 +204,16 @@ def _one_form(forms: Mapping[str, bytes]) -> bytes:
 
 
 def begin(
-    folder: FederationFolder, plan: Any, agreement: Agreement, ask: Ask, patience: float
+    folder: FederationFolder, plan: Any, agreement: Agreement, ask: Ask, patience: Patience
 ) -> MaskedRun:
     roster = _roster(folder)
     job = make_job(plan, agreement, roster).check(roster)
     return MaskedRun(JobFolder.found(folder, job), job, roster, ask, patience)
 
 
-def unfinished(folder: FederationFolder, plan: Any, ask: Ask, patience: float) -> MaskedRun | None:
+def unfinished(
+    folder: FederationFolder, plan: Any, ask: Ask, patience: Patience
+) -> MaskedRun | None:
     """The job that was not finished, if it is of this plan and of the roster that is there."""
     kept = JobFolder.current(folder)
     job = None if kept is None else kept.job()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from ..._errors import DataError, FolderError, Refused, Stalled
 from ..._files import Disk, save
+from ..._text import spoken
 from ...sums.roster import FEWEST, Roster
 from ...sums.signing import verify_roster
 from .. import wire
@@ -18,6 +19,7 @@ from ..roster import ROSTER, load_roster
 from ..sign_up import read_roster, unsigned
 from ..wire import Envelope
 from ._ending import TooFewSites, next_step
+from ._hearing import Patience
 
 PROPOSED = "roster.proposed.json"
 PAUSE_S = 1.0
@@ -25,7 +27,7 @@ Replies = Callable[[Mapping[str, bytes]], Iterator[tuple[str, Envelope]]]
 
 
 def settle_roster(
-    folder: FederationFolder, ask: Replies, refused: Mapping[str, str], patience: float
+    folder: FederationFolder, ask: Replies, refused: Mapping[str, str], patience: Patience
 ) -> None:
     """Where sites enrolled: waits, as long as patience lasts, until all of them have signed."""
     wanted = _wanted(folder)
@@ -65,9 +67,10 @@ def _collect(
     wanted: Roster,
     ask: Replies,
     refused: Mapping[str, str],
-    patience: float,
+    patience: Patience,
 ) -> Roster:
-    path, until = folder.server / PROPOSED, time.monotonic() + patience
+    path = folder.server / PROPOSED
+    patience.begin()
     proposed = read_roster(path) if path.exists() else wanted
     if proposed.digest != wanted.digest:
         proposed = wanted
@@ -91,11 +94,11 @@ def _collect(
                 f"sites): {'; '.join(denied)}. {next_step(sites)}"
             )
             raise TooFewSites(told, sites)
-        if unsigned(proposed) and time.monotonic() > until:
+        if unsigned(proposed) and patience.late():
             told = ", ".join(unsigned(proposed))
             late = (
-                f"the coordinator waited {patience:g} s, and {told} did not sign the roster "
-                "(the list of sites). A person at each of these sites has to approve the "
+                f"the coordinator waited {spoken(patience.limit)}, and {told} did not sign the "
+                "roster (the list of sites). A person at each of these sites has to approve the "
                 "list, with: feddcd federation approve SITE_DIR. Then give the same "
                 "command again"
             )

@@ -34,10 +34,18 @@ from .. import wire
 from ..config import Config
 from ..folder import FederationFolder, about_of
 from ..roster import ROSTER
-from ..site.told import WAITS
 from ..wire import Envelope
-from ._checks import check_count, in_one_line, refusal_of
-from ._ending import EACH, Withdrawn, broken_off, left_over, tell_done, tell_earlier, too_few
+from ._checks import check_count, in_one_line
+from ._ending import (
+    EACH,
+    Withdrawn,
+    broken_off,
+    left_over,
+    tell_done,
+    tell_earlier,
+    too_few,
+)
+from ._hearing import Hearing
 from ._masked import PROOF, MaskedRun, begin, unfinished
 from ._offers import absent, odd_spelling, odd_words, read_columns
 from ._rosters import settle_roster
@@ -47,23 +55,23 @@ from .nodes import Nodes, greet, unanswered
 PAUSE_S = 1.0
 SMALL = 1 << 24  # bytes of an answer beside matrices
 READ = "the coordinator reads the answers of each site, so there is no proof of this table"
-ODD = "it answered another question than the coordinator asked"
 
 
 class AnalysisRun:
     def __init__(self, folder: FederationFolder, nodes: Nodes, config: Config, plan: Any):
         self.folder, self.nodes, self.config, self.plan = folder, nodes, config, plan
         self.analysis = ANALYSES[plan.analysis]
-        self.refused: dict[str, str] = {}  # by site: why
-        self.waiting: set[str] = set()  # for their administrators, in this exchange
-        self.waited: set[tuple[str, str]] = set()  # in any, and for what
+        self.hearing = Hearing(folder, nodes, config)
+        self.refused, self.patience = self.hearing.refused, self.hearing.patience
+        self._replies, self._refuse = self.hearing.replies, self.hearing.refuse
         self.dropped: dict[str, int] = {}
 
     def run(self) -> AnalysisResult:
         greet(self.folder, self.nodes, self.config)
+        self.hearing.members = set(self.folder.invited())
         tell_earlier(self.folder, self.nodes)
-        settle_roster(self.folder, self._signatures, self.refused, self.config.patience)
-        kept = unfinished(self.folder, self.plan, self._ask_all, self.config.patience)
+        settle_roster(self.folder, self._signatures, self.refused, self.patience)
+        kept = unfinished(self.folder, self.plan, self._ask_all, self.patience)
         if kept is not None:
             self.folder.note("goes on", job=kept.job.short)
             with suppress(Withdrawn):
@@ -116,7 +124,7 @@ class AnalysisRun:
         return "sum"
 
     def _summed(self, cohort: Agreement) -> AnalysisResult:
-        run = begin(self.folder, self.plan, cohort, self._ask_all, self.config.patience)
+        run = begin(self.folder, self.plan, cohort, self._ask_all, self.patience)
         sites, gone = list(run.job.cohort), sorted(self.refused)
         self.folder.note("job", job=run.job.short, sites=sites, without=gone)
         return self._finish_sums(run)
@@ -147,7 +155,7 @@ class AnalysisRun:
         self, requests: Mapping[str, bytes], kind: str, most: int = SMALL
     ) -> Iterator[tuple[str, Envelope]]:
         """Of a cohort that is all or nothing, as they come: who refuses ends it."""
-        self.waiting.clear()
+        self.hearing.waiting.clear()
         left = set(requests)
         for site, reply in self._replies(requests, kind, most):
             left.discard(site)
@@ -171,10 +179,10 @@ class AnalysisRun:
                 self.folder.note("left out", columns=list(cohort.left_out), levels=levels)
 
     def _converse(self, cohort: Agreement, offers: Mapping[str, ColumnsOffer]) -> Any:
-        heard, trust = time.monotonic(), scrutiny(self.plan, cohort, offers)
+        trust = scrutiny(self.plan, cohort, offers)
+        self.patience.begin()
 
         def exchange(questions: Questions) -> Replies:
-            nonlocal heard
             requests = {
                 site: self._pack("sums", cohort, arrays(question))
                 for site, question in questions.items()
@@ -187,9 +195,10 @@ class AnalysisRun:
             }
             if self.refused.keys() & set(cohort.sites):
                 raise Withdrawn
-            heard = time.monotonic() if answers else heard
-            if time.monotonic() - heard > self.config.patience:
-                raise unanswered(self.config.patience, requests)
+            if answers:
+                self.patience.moved()
+            if self.patience.late():
+                raise unanswered(self.patience.limit, requests)
             if len(answers) < len(requests):
                 time.sleep(PAUSE_S)
                 self.nodes.call(lambda: True)
@@ -205,7 +214,9 @@ class AnalysisRun:
     def _write(
         self, result: Any, dropped: Any, sites: Any, apart: bool = False, close: Any = bool
     ) -> AnalysisResult:
-        gone = self.refused | absent(self.folder.invited(), sites, self.refused, self.waited)
+        gone = self.refused | absent(
+            self.folder.invited(), sites, self.refused, self.hearing.waited
+        )
         result = result.with_sites(dropped, in_one_line(gone), apart)
         list(result.write(self.folder.results / self.analysis.part))
         share(self.folder, self.nodes, self.folder.results / self.analysis.part, sites)
@@ -219,21 +230,21 @@ class AnalysisRun:
 
     def _approved(self, requests: Mapping[str, bytes], most: int) -> Iterator[tuple[str, Envelope]]:
         """Replies that wait for an administrator are asked for again, as long as patience lasts."""
-        until = time.monotonic() + self.config.patience
+        until = time.monotonic() + self.patience.people
         while requests:
-            self.waiting.clear()
+            self.hearing.waiting.clear()
             yield from self._replies(requests, "sums", most)
-            requests = {site: requests[site] for site in self.waiting}
+            requests = {site: requests[site] for site in self.hearing.waiting}
             if requests and time.monotonic() > until:
-                raise unanswered(self.config.patience, requests)
+                raise unanswered(self.patience.people, requests)
             time.sleep(PAUSE_S if requests else 0)
 
     def _offers(self) -> dict[str, ColumnsOffer]:
         """Of all who answered the greeting, as long as patience lasts."""
         wanted, offers = sorted(self.nodes.here()), {}
-        until = time.monotonic() + self.config.patience
+        self.patience.begin()
         while True:
-            self.waiting.clear()
+            self.hearing.waiting.clear()
             left = [site for site in wanted if site not in offers and site not in self.refused]
             requests = {site: self._pack("columns", None, {}) for site in left}
             for site, envelope in self._replies(requests, "columns", SMALL):
@@ -242,28 +253,14 @@ class AnalysisRun:
                 except Refused as reason:
                     self._refuse(site, f"{site}: {reason}")
             self._mode([site for site in wanted if site not in self.refused])  # or it ends now
-            late = time.monotonic() > until
-            if late and self.waiting and len(offers) < max(FEWEST, self.config.fewest):
-                raise unanswered(self.config.patience, sorted(self.waiting))  # others are too few
+            late = self.patience.late()
+            if late and self.hearing.waiting and len(offers) < max(FEWEST, self.config.fewest):
+                away = sorted(self.hearing.waiting)
+                raise unanswered(self.patience.limit, away)  # others are too few
             if late or set(wanted) <= set(offers) | self.refused.keys():
                 return offers
             time.sleep(PAUSE_S)
             self.nodes.call(lambda: True)
-
-    def _replies(
-        self, requests: Mapping[str, bytes], kind: str, most: int
-    ) -> Iterator[tuple[str, Envelope]]:
-        """The answers of this kind, of so many bytes; silence and refusals are noted."""
-        for site, envelope in self.nodes.ask(requests, work=True, most=most):
-            if envelope is None:
-                self.folder.note("silent", site=site)
-                self.nodes.lost(site)
-            elif envelope.kind == "refusal":
-                self._refused(site, refusal_of(site, envelope))
-            elif envelope.kind != kind or envelope.meta.get("client") != site:
-                self._refuse(site, f"{site}: {ODD}")
-            else:
-                yield site, envelope
 
     def _blocks(
         self, site: str, reply: Envelope, cohort: Agreement, asked: Any, trust: Scrutiny | None
@@ -277,19 +274,6 @@ class AnalysisRun:
         except (FeddcdError, ArithmeticError, KeyError, TypeError, ValueError) as error:
             self._refuse(site, f"{site}: its answer cannot be used: {error}")
             return None
-
-    def _refused(self, site: str, reason: str) -> None:
-        if WAITS not in reason:
-            return self._refuse(site, reason)
-        if (site, reason) not in self.waited:  # names first, and then the job
-            self.folder.note("waiting", reason=reason, site=site)
-        self.waited.add((site, reason))
-        self.waiting.add(site)
-
-    def _refuse(self, site: str, reason: str) -> None:
-        if site not in self.refused:
-            self.folder.note("refused", site=site, reason=reason)
-        self.refused[site] = reason
 
     def _pack(self, kind: str, cohort: Agreement | None, given: dict[str, np.ndarray]) -> bytes:
         meta: dict[str, Any] = {"plan": self.plan.to_dict(), **about_of(self.folder).meta()}

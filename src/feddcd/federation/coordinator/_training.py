@@ -14,6 +14,7 @@ from ...durable.protocol import Joined
 from ...durable.protocol.server import retire
 from ...durable.server import LedgerServer, read_founding, write_founding
 from ..config import AGREED, Config
+from ..enrolment.departed import let_go
 from ..folder import FederationFolder, Request
 from ..roster import load_roster
 from ..terms import Terms, joining_problem, server_learner
@@ -212,7 +213,7 @@ class Coordinator:
             return False
         # only after the record: a crash in between must not lock out a member
         for site in gone:
-            self.folder.key(site).unlink(missing_ok=True)
+            let_go(self.folder, site, request.barred)
         self.certified_at, self.gap = -1, math.inf
         self.folder.note("retired", sites=list(gone), barred=request.barred)
         return True

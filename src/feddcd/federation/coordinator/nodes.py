@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from ..._errors import CodecError, Refused, Stalled
+from ..._text import spoken
 from .. import wire
 from ..config import Config
 from ..folder import FederationFolder
@@ -85,6 +86,10 @@ class Nodes:
     def refusals(self) -> list[str]:
         """Why nodes refused a greeting, or were refused."""
         return sorted({reason for _, reason in self._refused.values()})
+
+    def people(self) -> bool:
+        """Whether a person has to decide before a node answers a greeting."""
+        return any(WAITS in reason for _, reason in self._refused.values())
 
     def lost(self, client: str) -> None:
         """Not there any more as far as we know; it is greeted again when it is."""
@@ -195,7 +200,7 @@ class Nodes:
 
 def greet(folder: FederationFolder, nodes: Nodes, config: Config) -> None:
     """Until all invited sites answered, or patience ends with enough of them."""
-    until, seen = time.monotonic() + config.patience, -1
+    began, seen = time.monotonic(), -1
     while True:
         nodes.call(lambda: False)
         here, invited = nodes.here(), set(folder.invited())
@@ -204,12 +209,13 @@ def greet(folder: FederationFolder, nodes: Nodes, config: Config) -> None:
         if len(here) != seen:
             seen, away = len(here), ", ".join(sorted(invited - here))
             folder.note("here", here=seen, of=len(invited), missing=away)
-        if time.monotonic() > until:
+        limit = config.approvals if nodes.people() else config.patience
+        if time.monotonic() - began > limit:
             if len(here) >= config.fewest:
                 return
             names = f"connected: {', '.join(sorted(here)) or 'none'}"
             told = (
-                f"the coordinator waited {config.patience:g} s for the sites "
+                f"the coordinator waited {spoken(limit)} for the sites "
                 f"{', '.join(sorted(invited))}; {names}"
             )
             raise Stalled("; ".join([told, *nodes.refusals()]), sorted(invited - here))
@@ -218,7 +224,7 @@ def greet(folder: FederationFolder, nodes: Nodes, config: Config) -> None:
 
 def unanswered(patience: float, sites: Iterable[str]) -> Stalled:
     sites = list(sites)
-    told = f"the coordinator waited {patience:g} s for the answers of {', '.join(sites)}"
+    told = f"the coordinator waited {spoken(patience)} for the answers of {', '.join(sites)}"
     return Stalled(f"{told}. Give the same command again when these sites can answer", sites)
 
 

@@ -30,6 +30,7 @@ from ..folder import FederationFolder
 from ..machine.keys import check_node_key, same_key
 from ..sign_up import read_member, write_member
 from .claim import LARGEST, Claim, answer_text, read_claim
+from .departed import forget_departure, read_question, standing
 from .invitation import DAYS, Invitation, check_address, check_site, fingerprint, when
 
 ASK = "ask the coordinator for a new invitation"
@@ -131,6 +132,8 @@ class Desk:
         try:
             if len(data) > LARGEST:
                 raise Refused("the message is not an enrolment request from a site")
+            if (key := read_question(data)) is not None:
+                return 200, answer_text(standing(self.folder, key))
             signed = read_claim(data)
             site = signed.claim.site
             with _held(self.folder):
@@ -168,6 +171,7 @@ class Desk:
         _check_keys(self.folder, claim)
         now = round(self._now(), 3)
         _save(self.folder, replace(record, claim=claim._asdict(), used=now))
+        forget_departure(self.folder, record.site)
         self.folder.note("enrolled", site=record.site)
         return told | {"confirmed": False}
 

@@ -14,7 +14,7 @@ import shutil
 import ssl
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import tomli_w
 
@@ -34,6 +34,7 @@ from .invitation import Invitation
 
 TIMEOUT_S = 20.0
 ENROLLED = "enrolled.json"
+LEFT = "left.json"  # of a site that was retired, until it enrols again or is connected again
 _SITE = """\
 # The settings of this site. feddcd reads the data here, and the rows never leave this machine.
 """
@@ -74,6 +75,7 @@ def enrol(
             shutil.copyfile(codebook, folder / CODEBOOK)
         said = _ask(invitation, claim, post)
         held = {"federation": invitation.federation, "words": claim.words()}
+        (folder / LEFT).unlink(missing_ok=True)
         save(Disk(), folder / ENROLLED, held | {"authority": invitation.authority})
     return Enrolled(folder, claim.words(), said.get("confirmed") is True)
 
@@ -135,7 +137,17 @@ def _ask(invitation: Invitation, claim: Claim, post: Post | None) -> dict[str, A
     )
 
 
-def over_tls(invitation: Invitation, data: bytes) -> tuple[int, bytes]:
+class Callee(Protocol):
+    """Who is called, and the certificate of the authority that is believed."""
+
+    @property
+    def address(self) -> str: ...
+
+    @property
+    def certificate(self) -> str: ...
+
+
+def over_tls(invitation: Callee, data: bytes) -> tuple[int, bytes]:
     """One call over TLS that believes the authority of the invitation and no other."""
     host, _, port = invitation.address.rpartition(":")
     trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -62,3 +62,11 @@ def connected(folder: FederationFolder) -> dict[str, dict[str, Any]]:
     except (OSError, ValueError):
         return {}
     return held["sites"] if time.time() - held["time"] < 10 * LOOK_S else {}
+
+
+def looked(folder: FederationFolder) -> float | None:
+    """When the last look was."""
+    try:
+        return float(json.loads((folder.server / CONNECTED).read_text())["time"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return None

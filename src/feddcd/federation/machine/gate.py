@@ -11,9 +11,11 @@ from ...flower.link import main as serve_link
 from ..enrolment.claim import LARGEST, PATH
 from ..enrolment.desk import Desk
 from ..folder import FederationFolder
+from ._lifeline import end_with_starter
 
 
 def main() -> None:
+    end_with_starter()
     folder = FederationFolder(Path(sys.argv.pop(1)))
     desk = Desk(folder)
     serve_link(DeskRoute(PATH, desk, LARGEST, known=desk.known))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..._files import private, write_atomically
+from ._lifeline import HELD
 
 QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
@@ -33,23 +34,33 @@ class Program(NamedTuple):
 class Group:
     """Programs in process groups of their own, so that each ends with all that it started.
 
-    Their ids are kept in a file: after a crash of this process the next one ends them.
+    A program ends by itself when this process has gone (`_lifeline`). Their ids are kept in a file,
+    too: after a crash of this process the next one ends those that hang. `after_crash`: the
+    process before this one did not end its programs itself.
     """
 
     def __init__(self, record: Path):
         self.record = record
         self.running: dict[str, subprocess.Popen] = {}
         self.programs: dict[str, Program] = {}
-        self._end_left_over()
+        self._held: dict[str, int] = {}  # by program: our end of the pipe that it watches
+        self.after_crash = self._end_left_over()
 
     def start(self, program: Program) -> None:
         program.log.parent.mkdir(parents=True, exist_ok=True)
         _turn(program.log)
-        with open(program.log, "ab", opener=private) as log:
-            self.running[program.name] = subprocess.Popen(
-                program.command, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-                env=environment(program.extra), start_new_session=True, umask=0o077,
-            )  # fmt: skip
+        theirs, ours = os.pipe()
+        try:
+            with open(program.log, "ab", opener=private) as log:
+                self.running[program.name] = subprocess.Popen(
+                    program.command, stdout=log, stderr=log, stdin=theirs,
+                    env=environment(program.extra) | {HELD: "1"}, start_new_session=True,
+                    umask=0o077,
+                )  # fmt: skip
+        finally:
+            os.close(theirs)
+            self._let_go(program.name)
+            self._held[program.name] = ours
         self.programs[program.name] = program
         self._write()
 
@@ -68,6 +79,7 @@ class Group:
         process = self.running.pop(name)
         _end([process.pid], grace=0)
         process.wait()
+        self._let_go(name)
 
     def end(self) -> None:
         """The sites first, so that what they answered can still be delivered."""
@@ -76,21 +88,28 @@ class Group:
         _end([p.pid for p in self.running.values()])
         for process in self.running.values():
             process.wait()
+        for name in list(self._held):
+            self._let_go(name)
         self.running.clear()
         self.record.unlink(missing_ok=True)
+
+    def _let_go(self, name: str) -> None:
+        if name in self._held:
+            os.close(self._held.pop(name))
 
     def _write(self) -> None:
         ids = {name: [p.pid, _began(p.pid)] for name, p in self.running.items()}
         write_atomically(self.record, lambda path: path.write_text(json.dumps(ids)))
 
-    def _end_left_over(self) -> None:
+    def _end_left_over(self) -> bool:
         try:
             left = json.loads(self.record.read_text())
         except (FileNotFoundError, ValueError):
-            return
+            return False
         # an id may have been given to a stranger since: then the time of its start differs
         _end([pid for pid, began in left.values() if _began(pid) in (began, "")])
         self.record.unlink(missing_ok=True)
+        return True
 
 
 def _turn(log: Path) -> None:

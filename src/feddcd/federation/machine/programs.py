@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from ..._errors import Failed, FlowerError, SpecError
-from ..._files import Disk, Locked, owner_only
+from ..._files import Disk, Locked, lock_within, owner_only
 from ..config import Config
 from ..folder import FederationFolder, load_places
 from ._inner import inner_port, inside, make_door, register
 from ._keeper import Keeper
 from ._keeper import connected as connected
+from ._keeper import looked as looked
 from .keys import serves
 from .processes import Group, Program
 
@@ -27,6 +28,7 @@ POLL_S = 0.3
 REST_S = 10.0  # between two starts: a link lets a killed node back in after up to a minute
 ATTEMPTS = 5  # without a committed round in between
 UP = ".up.lock"
+ASK_S = 1.0  # for which the question whether it is up may hold its lock, many times over
 
 
 def link(folder: FederationFolder) -> Program:
@@ -136,7 +138,7 @@ def opened(folder: FederationFolder, *, forget: bool) -> Iterator[Group]:
     `forget` what the link remembers, where nobody waits for it."""
     config = folder.config()
     try:
-        lock = Disk().lock(folder.server / UP)
+        lock = lock_within(Disk(), folder.server / UP, ASK_S)  # who asks whether it is up has it
     except Locked as error:
         raise SpecError(
             f"{folder.path} is already running, in {error.holder}; stop that process first"

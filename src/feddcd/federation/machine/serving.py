@@ -40,7 +40,8 @@ def want(folder: FederationFolder, name: str, text: str) -> FederationFolder:
         if fresh:
             shutil.rmtree(made.results)
         raise
-    note_state(made, "wanted")
+    if state_of(made)["state"] != "running":  # it goes on, and is not begun once more
+        note_state(made, "wanted")
     return made
 
 
@@ -55,6 +56,8 @@ def serve(folder: FederationFolder, watch: Callable[[Event], None]) -> None:
     """Until it is stopped."""
     tail = EventTail(folder, watch)  # sites may enrol as soon as the port is open
     with opened(folder, forget=True) as group:
+        if group.after_crash:
+            watch({"event": "after crash"})
         keeper = Keeper(folder, group)
         watch({"event": "serving", "address": f"{folder.config().host}:{folder.config().port}"})
         while True:

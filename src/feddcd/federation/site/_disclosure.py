@@ -153,7 +153,11 @@ class Release(NamedTuple):
             wait = partial(hold, self.folder, outgoing, question, self.disk, self.asked)
             self._guard(wait, outgoing, question)
         # logged before it leaves: a crash in between leaves a line too many, never one too few
-        content = {"bytes": len(answer), "sha256": hashlib.sha256(answer).hexdigest()}
+        content: dict[str, Any] = {
+            "bytes": len(answer),
+            "sha256": hashlib.sha256(answer).hexdigest(),
+        }
+        content |= self._whose(outgoing)
         append(self.folder, record(outgoing, question) | content, self.disk)
         return answer
 
@@ -165,15 +169,20 @@ class Release(NamedTuple):
             raise Waits(f"{self.client}: {reason}") from None
         except Refused as reason:
             about = record(outgoing._replace(classes={}, levels={}, arrays={}), question)
-            self.refuse(reason, question, about)
+            self.refuse(reason, question, about | self._whose(outgoing))
             raise self.named(reason) from None
 
     def refuse(self, reason: Refused, question: bytes, about: Mapping[str, Any] = {}) -> None:
         """Logs a refusal, with the rule and the reason where others are not told."""
         line = {"refused": str(reason), "question": hashlib.sha256(question).hexdigest(), **about}
+        line |= self.asked.named()
         if isinstance(reason, Ruled):
             line |= {"rule": reason.rule, "why": reason.story}
         append(self.folder, line, self.disk)
+
+    def _whose(self, outgoing: Outgoing) -> dict[str, str]:
+        """The job and the study of an answer, for who reads the log."""
+        return ({"of_job": outgoing.job} if outgoing.job else {}) | self.asked.named()
 
     def named(self, reason: Refused) -> Refused:
         """As others are told, with the site's name; it was logged."""

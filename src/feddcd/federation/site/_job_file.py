@@ -93,7 +93,8 @@ class JobFile:
 
     def note(self, number: int, **what: str) -> None:
         """In the log of what leaves, which a backup of this folder does not have."""
-        append(self.site, {"job": self.id, "exchange": number, **what}, self.disk)
+        told = {name: text for name, text in what.items() if text}
+        append(self.site, {"job": self.id, "exchange": number, **told}, self.disk)
 
     def logged(self) -> int | None:
         """The last exchange of this job that the log has, None where it has none."""

@@ -102,7 +102,7 @@ def _found(envelope: Envelope, me: MaskingSite, file: JobFile, rules: JobRules) 
         raise Refused("this job has begun already and cannot begin again")
     nonce, signature = founded.nonce
     meta = {"client": me.name, "nonce": nonce.hex(), "signature": signature.hex()}
-    file.note(NONCE, digest=job.digest.hex())
+    file.note(NONCE, digest=job.digest.hex(), study=rules.study)
     return pack_message(Envelope("job", meta, {}))
 
 
@@ -137,7 +137,8 @@ def _exchange(envelope: Envelope, me: MaskingSite, file: JobFile, rules: JobRule
         if (held.identity, held.question) != (identity, question):
             raise Refused("the coordinator asked another question in this exchange before")
         if number < done:
-            file.note(number, name=job.short, again=hashlib.sha256(held.answer.words).hexdigest())
+            again = hashlib.sha256(held.answer.words).hexdigest()
+            file.note(number, name=job.short, again=again, study=rules.study)
             return _reply(me, number, held)
     if _frozen(rules) != founded.frozen:
         told = "the data, the codebook, the policy or the feddcd of this site changed"
@@ -164,7 +165,8 @@ def _exchange(envelope: Envelope, me: MaskingSite, file: JobFile, rules: JobRule
     file.masks.forget("", number, start)
     data = _reply(me, number, held)
     rules.release(data)
-    file.note(number, name=job.short, sha256=hashlib.sha256(held.answer.words).hexdigest())
+    content = hashlib.sha256(held.answer.words).hexdigest()
+    file.note(number, name=job.short, sha256=content, study=rules.study)
     file.let_go(number)
     return data
 

@@ -40,7 +40,7 @@ from ._own_table import (
 from ._rare import Numbers, check_rare, numbers_of, warnings
 from ._roles import own_codebook
 from ._words import against, describe_job, describe_offer, describe_plan, describe_refused, notes
-from .approval import ID_LENGTH, Asker, asks_first, held, require
+from .approval import ID_LENGTH, SHORT, Asker, asks_first, held, require
 from .memory import Memory
 from .policy import Check, Policy, Ruled, limit
 from .rules import (
@@ -72,7 +72,8 @@ def columns(
         entering = analysis.columns(plan, names)
         check_offer(policy, plan, analysis, names, id, memory)
         offered = _without_values(policy, source, table, plan, entering)
-    out = Outgoing("columns", analysis.method, entering, len(table.frame), 0, {}, {}, 0, {})
+    key, n = digest_of("columns", id)[:ID_LENGTH], len(table.frame)
+    out = Outgoing("columns", analysis.method, entering, n, 0, {}, {}, 0, {}, job=key[:SHORT])
     behind = lambda of: out._replace(classes=of.classes, levels=of.levels)
 
     def judged() -> Offered:
@@ -88,7 +89,6 @@ def columns(
         policy.check(out._replace(rows=MANY))  # what is told by name
         declared = _plan_words(source, plan, entering)
         shown = lambda found: describe_offer(plan, entering, found, declared)
-        key = digest_of("columns", id)[:ID_LENGTH]
         offered = held(source.folder, key, NAMES, judged, shown, release.asked)
     meta = {"client": source.client, **offered.offer._asdict()}
     # whoever sends this asks the rules again, now with the rows behind each name
@@ -137,7 +137,7 @@ def sums(
     question = analysis.question(envelope.arrays, rows)
     out = Outgoing(
         question.reveals, analysis.method, rows.columns, rows.n, question.parameters,
-        rows.classes, rows.levels, len(meta["agreed"]["sites"]), {},
+        rows.classes, rows.levels, len(meta["agreed"]["sites"]), {}, job=facts.job[:SHORT],
     )  # fmt: skip
     check(out)
     check_answer(policy, rows, analysis, question, facts, memory)

@@ -2,8 +2,7 @@
 
 ID.json holds what waits, in plain words; beside ID.approved it may go on, beside ID.denied it is
 refused until the person approves it after all. Beside ID.ended the study is over for which it was
-asked: it waits no more until it is asked again. While the file `paused` is there, nothing is
-answered.
+asked: it waits no more until it is asked again. With the file `paused` nothing is answered.
 """
 
 import hashlib
@@ -45,14 +44,16 @@ class Asker(NamedTuple):
     address: str = ""
     bound: bool = False  # who agrees does so for this study and purpose alone
 
+    def named(self) -> dict[str, str]:
+        return {"study": self.study} if self.study else {}
+
     def lines(self) -> list[str]:
         """For the person who decides."""
         who = f"  who asks: the coordinator at {self.address}" if self.address else ""
         study = f"  study: {self.study}" if self.study else ""
         told = f"  purpose, as the coordinator writes it (nobody checked it): {self.purpose!r}"
         purpose = told if self.purpose else "  purpose: the coordinator did not write a purpose"
-        lines = (study, who, "" if self.purpose is None else purpose)
-        return [line for line in lines if line]
+        return list(filter(None, (study, who, "" if self.purpose is None else purpose)))
 
 
 NOBODY = Asker()  # where a message does not say
@@ -86,7 +87,7 @@ def require(
                 save(disk, queue / f"{id}.json", {"what": what, **entry, **shown})
                 for before in ("ended", "approved"):  # of another study, as it is asked for now
                     (queue / f"{id}.{before}").unlink(missing_ok=True)
-                append(folder, {"waits": id, "what": what}, disk)
+                append(folder, {"waits": id, "what": what} | asked.named(), disk)
     except OSError as error:
         raise LogError(f"{queue} cannot be written: {error}") from error
     raise Waits(waits(what))
@@ -209,8 +210,7 @@ def mark_read(folder: Path, id: str) -> None:
 
 def _text_of(folder: Path, id: str) -> bytes:
     """A digest of it."""
-    text = (folder / WAITING / f"{id}.json").read_bytes()
-    return hashlib.sha256(text).hexdigest().encode()
+    return hashlib.sha256((folder / WAITING / f"{id}.json").read_bytes()).hexdigest().encode()
 
 
 def decision_of(folder: Path, id: str) -> tuple[str, str, list[str]]:
@@ -220,8 +220,8 @@ def decision_of(folder: Path, id: str) -> tuple[str, str, list[str]]:
     if len(named) != 1:
         known = listed([path.stem[:SHORT] for path in paths]) or "nothing"
         raise SpecError(f"{id!r} is not the beginning of exactly one id; the ids here are: {known}")
-    found = [how for how in DECIDED if named[0].with_suffix(f".{how}").exists()]
-    state = found[0] if found else "waits for your decision"
+    found = (how for how in DECIDED if named[0].with_suffix(f".{how}").exists())
+    state = next(found, "waits for your decision")
     return named[0].stem[:SHORT], state, words_of(folder, named[0].stem)
 
 
@@ -251,12 +251,12 @@ def _decide(folder: Path, id: str, how: str) -> str:
         raise SpecError(f"{id!r} {_decided(folder, id)}; {told}")
     seen = Disk().read(folder / WAITING / f"{id}.read", 1000)
     if seen is not None and seen != _text_of(folder, id):
-        told = f"the text of {id[:SHORT]} changed after you read it"
-        raise SpecError(f"{told}; read it again, with: feddcd federation approve SITE_DIR")
-    append(folder, {how: id})
+        told = f"the text of {id[:SHORT]} changed after you read it; read it again, with: "
+        raise SpecError(f"{told}feddcd federation approve SITE_DIR")
     held = json.loads((folder / WAITING / f"{id}.json").read_text("utf-8"))
+    append(folder, {how: id} | Asker(str(held.get("study") or "")).named())
     read = {name: held[name] for name in ("study", "purpose") if "purpose" in held}
-    save(Disk(), folder / WAITING / f"{id}.{how}", {"time": time.time(), **read})
+    save(Disk(), folder / WAITING / f"{id}.{how}", {"time": time.time()} | read)
     if how == "approved":
         (folder / WAITING / f"{id}.denied").unlink(missing_ok=True)
     return id

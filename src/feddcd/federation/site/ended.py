@@ -18,7 +18,7 @@ from .approval import close
 from .log import append
 
 FOLDER = "ended"
-FOR_GOOD = ("done", "refused", "sums")  # its jobs do not go on
+FOR_GOOD = ("done", "refused", "sums", "left")  # its jobs do not go on
 MOST_STUDIES = 200  # the oldest is forgotten
 
 

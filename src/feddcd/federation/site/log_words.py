@@ -22,7 +22,20 @@ UNTOLD = "This reason stays at this site"
 
 
 def told(entry: Mapping[str, Any]) -> str:
-    """A line of the log: a word on what happened, and a sentence."""
+    """A line of the log: a word on what happened, a sentence, and the job and the study; lines of
+    earlier versions do not name them."""
+    return f"{_told(entry)}{_whose(entry)}"
+
+
+def _whose(entry: Mapping[str, Any]) -> str:
+    job, study = entry.get("of_job"), entry.get("study")
+    what = "question" if entry.get("kind") == "columns" else "job"
+    parts = [f"{what} {str(job)[:SHORT]}" if job else "", f"study {study}" if study else ""]
+    named = " of ".join(filter(None, parts))
+    return f" [{named}]" if named else ""
+
+
+def _told(entry: Mapping[str, Any]) -> str:
     if "refused" in entry:
         return f"REFUSED  {_refused(entry)}"
     for word, say in _DECISIONS.items():
@@ -31,6 +44,9 @@ def told(entry: Mapping[str, Any]) -> str:
             return f"{word.upper():8} {say.format(id=entry[word][:SHORT], what=what)}"
     if "ended" in entry:
         return f"ENDED    study {entry['ended']} {entry.get('how', '')}".rstrip()
+    if "left" in entry:
+        at = f" at {entry['address']}" if entry.get("address") else ""
+        return f"RETIRED  the coordinator{at} {entry['left']} this site, and asks it no more"
     if "paused" in entry:
         ends = "RESUMED  the pause has ended, and this site answers again"
         return "PAUSED   this site answers nothing" if entry["paused"] else ends

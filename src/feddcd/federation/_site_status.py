@@ -1,0 +1,103 @@
+"""How a site stands, as plain values: from its files alone."""
+
+import json
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .._errors import FeddcdError
+from .._files import shown
+from .._text import printable
+from .enrolment.departed import words_at_site
+from .enrolment.invitation import when
+from .enrolment.site import enrolment_words
+from .folder import load_address, load_place
+from .machine.link_state import link_of
+from .roster import load_roster
+from .site.approval import SHORT, about_waiting, waiting
+from .site.ended import ended_studies
+from .site.log import LOG
+from .site.log_words import told
+from .trial import in_trial
+
+UNKNOWN = "does not know the key"  # as a node says before it is confirmed
+LAST = 5  # lines of the log, or of events, that are shown
+
+
+def site_status(folder: Path) -> dict[str, Any]:
+    """At a site."""
+    place, link = load_place(folder), link_of(folder)
+    state = "connected" if link["state"] == "answering" else link["state"]
+    left, refused, last = log_of(folder)
+    left_for_good = words_at_site(folder)
+    ids = [] if left_for_good else waiting(folder)
+    held = {
+        "site": place.client, "coordinator": load_address(folder), "state": state,
+        "why": printable(str(link["why"])), "since": when(link["since"]) if link["since"] else None,
+        "left": left, "refused": refused, "last": last, "waits": ids,
+        "asked": [_asked(folder, id) for id in ids],
+        "ended": [{"study": e.study, "time": when(t), "how": e.words()}
+                  for t, e in ended_studies(folder)[-LAST:]],
+        "left_federation": left_for_good,
+        "paused": (folder / "paused").exists(), "roster": _roster(folder),
+        "results": sorted(path.name for path in (folder / "results").glob("*")),
+    }  # fmt: skip
+    return held | {"next": _next_at_site(folder, held)}
+
+
+def _asked(folder: Path, id: str) -> str:
+    """What waits, in a few words."""
+    study, what = about_waiting(folder, id)
+    return f"{what}{f' of study {study}' if study else ''} ({id[:SHORT]})"
+
+
+def log_of(folder: Path) -> tuple[int, int, list[str]]:
+    """How many answers left, how many were refused, and the last lines, for a person."""
+    path = folder / LOG
+    lines = path.read_text("utf-8").splitlines() if path.exists() else []
+    entries = []
+    for line in lines:
+        try:
+            entries.append(json.loads(line))
+        except ValueError:  # torn: `outgoing --verify` says so
+            continue
+    refused = sum("refused" in entry for entry in entries)
+    left = sum("kind" in entry and "refused" not in entry for entry in entries)
+    shown = [f"{e.get('time', '')[:19].replace('T', ' ')}  {told(e)}" for e in entries[-LAST:]]
+    return left, refused, list(map(printable, shown))
+
+
+def _roster(folder: Path) -> str | None:
+    """The six words of the sites with which this one may be summed."""
+    try:
+        return load_roster(folder).words()
+    except FeddcdError:
+        return None
+
+
+def _at(path: Path) -> str:
+    return shlex.quote(shown(path))
+
+
+def _next_at_site(folder: Path, held: Mapping[str, Any]) -> str:
+    at = shlex.quote(shown(folder))
+    if held["left_federation"]:
+        return held["left_federation"][1]
+    if held["paused"]:
+        return f"this site is paused; to end the pause: feddcd federation pause {at} --end"
+    if held["waits"]:
+        return f"decide about the jobs that wait for you: feddcd federation approve {at}"
+    if held["state"] == "down" and (home := in_trial(folder)):
+        return f"this site is part of a trial: feddcd federation status {_at(home.path)}"
+    if held["state"] == "down":
+        return f"start this site: feddcd federation site {at}"
+    if held["state"] == "connecting" and UNKNOWN in held["why"]:
+        words = enrolment_words(folder)
+        return f"call the person at the coordinator, who has to confirm these words: {words}"
+    if held["state"] == "connecting":
+        return (
+            "wait a minute. If there is still no connection, ask the person at the "
+            "coordinator whether the port is open"
+        )
+    return "you have nothing to do: this site answers when the coordinator asks"

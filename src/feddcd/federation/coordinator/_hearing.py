@@ -1,0 +1,120 @@
+"""What the coordinator hears of sites while it asks: answers, silence, refusals, and who waits for
+a person. Programs answer soon or not at all; people take days, and are waited for as long.
+
+results/waiting.json    who is waited for, as of the last question, for `status`
+"""
+
+import re
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..._text import printable
+from ..config import Config
+from ..folder import WAITED, FederationFolder
+from ..site.told import WAITS
+from ..wire import Envelope
+from ._checks import refusal_of
+from ._ending import check_members
+from .nodes import Nodes
+
+ODD = "it answered another question than the coordinator asked"
+WRITE_S = 1.0
+ABOUT = re.compile(r"who has to decide about (.+?)\. The command")
+
+
+class Patience:
+    """How long nobody may answer: `people` seconds while somebody has to decide, `machines`
+    seconds otherwise, from the moment on when the last of them has decided."""
+
+    def __init__(self, machines: float, people: float):
+        self.machines, self.people = machines, people
+        self.waiting: dict[str, str] = {}  # by site: what a person there has to decide about
+        self.begin()
+
+    def begin(self) -> None:
+        """Of a new question."""
+        self.waiting.clear()
+        self.moved()
+
+    def moved(self) -> None:
+        """An answer came."""
+        self._people = self._machines = time.monotonic()
+
+    @property
+    def limit(self) -> float:
+        return self.people if self.waiting else self.machines
+
+    def late(self) -> bool:
+        now = time.monotonic()
+        if self.waiting:
+            self._machines = now
+            return now - self._people > self.people
+        return now - self._machines > self.machines
+
+    def until(self) -> float:
+        """When it ends, as clocks show it."""
+        began = self._people if self.waiting else self._machines
+        return time.time() + self.limit - (time.monotonic() - began)
+
+
+class Hearing:
+    def __init__(self, folder: FederationFolder, nodes: Nodes, config: Config):
+        self.folder, self.nodes = folder, nodes
+        self.patience = Patience(config.patience, config.approvals)
+        self.refused: dict[str, str] = {}  # by site: why
+        self.waiting: set[str] = set()  # for their administrators, in this exchange
+        self.waited: set[tuple[str, str]] = set()  # in any, and for what
+        self.members: set[str] = set()  # when the study began
+        self._written: tuple[float, Any] = (0.0, None)
+
+    def replies(
+        self, requests: Mapping[str, bytes], kind: str, most: int
+    ) -> Iterator[tuple[str, Envelope]]:
+        """The answers of this kind, of so many bytes; silence and refusals are noted."""
+        check_members(self.folder, self.members - self.refused.keys())
+        silent = []
+        for site, envelope in self.nodes.ask(requests, work=True, most=most):
+            if envelope is None:
+                silent.append(site)
+                self.folder.note("silent", site=site)
+                self.nodes.lost(site)  # a person there may still have to decide
+            elif envelope.kind == "refusal":
+                self._refused(site, refusal_of(site, envelope))
+            elif envelope.kind != kind or envelope.meta.get("client") != site:
+                self.refuse(site, f"{site}: {ODD}")
+            else:
+                self._decided(site)
+                yield site, envelope
+        self._write(silent)
+
+    def refuse(self, site: str, reason: str) -> None:
+        self._decided(site)
+        if site not in self.refused:
+            self.folder.note("refused", site=site, reason=reason)
+        self.refused[site] = reason
+
+    def _refused(self, site: str, reason: str) -> None:
+        if WAITS not in reason:
+            return self.refuse(site, reason)
+        found = ABOUT.search(reason)
+        self.patience.waiting[site] = printable(found[1]) if found else "the end of a pause"
+        if (site, reason) not in self.waited:  # names first, and then the job
+            until = round(self.patience.until(), 3)
+            self.folder.note("waiting", reason=reason, site=site, until=until)
+        self.waited.add((site, reason))
+        self.waiting.add(site)
+
+    def _decided(self, site: str) -> None:
+        if self.patience.waiting.pop(site, None) is not None:
+            self.folder.note("decided", site=site, left=sorted(self.patience.waiting))
+
+    def _write(self, silent: list[str]) -> None:
+        """At most every second, or when it changes."""
+        people = dict(sorted(self.patience.waiting.items()))
+        now, held = time.time(), (people, sorted(silent))
+        if held == self._written[1] and now - self._written[0] < WRITE_S:
+            return
+        self._written = now, held
+        told = {"time": round(now, 3), "until": round(self.patience.until(), 3)}
+        self.folder.save(self.folder.results / WAITED, told | {"people": people, "silent": held[1]})

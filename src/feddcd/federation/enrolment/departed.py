@@ -1,0 +1,160 @@
+"""A site that was retired or expelled can learn it, although its key is refused.
+
+    server/left/NAME.json    at the coordinator: the public key, when it left, and whether for ever
+    SITE_DIR/left.json       at the site, once it has asked; until it is connected again
+
+Who asks names a public key, which only the site and the coordinator have. The answer says nothing
+about other sites.
+"""
+
+import json
+import shlex
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..._errors import FeddcdError
+from ..._files import Disk, save, shown
+from ..._text import sentence_list
+from ...sums.roster import FEWEST
+from ..folder import STUDY, FederationFolder, load_address
+from ..machine.keys import same_key
+from ..site.log import append
+from .invitation import when
+from .site import LEFT, over_tls
+
+LONGEST_KEY = 1000
+RETIRED = "this site was retired by the coordinator"
+BARRED = "this site was expelled by the coordinator"
+MOST_BYTES = 10_000
+
+
+class Called(NamedTuple):
+    """Whom a site calls, and the authority that it believes."""
+
+    address: str
+    certificate: str
+
+
+class Departure(NamedTuple):
+    time: float
+    barred: bool
+
+    @property
+    def how(self) -> str:
+        return "expelled" if self.barred else "retired"
+
+
+def let_go(folder: FederationFolder, site: str, barred: bool) -> None:
+    """At the coordinator: its key is not accepted any more, and is remembered as one that left."""
+    path = folder.key(site)
+    if path.exists():
+        (folder.server / "left").mkdir(mode=0o700, exist_ok=True)
+        held = {"key": path.read_text(), "time": round(time.time(), 3), "barred": barred}
+        folder.save(folder.server / "left" / f"{site}.json", held)
+    path.unlink(missing_ok=True)
+
+
+def forget_departure(folder: FederationFolder, site: str) -> None:
+    """It enrols again."""
+    (folder.server / "left" / f"{site}.json").unlink(missing_ok=True)
+
+
+def departure_of(folder: FederationFolder, site: str) -> Departure | None:
+    return _read(folder.server / "left" / f"{site}.json")
+
+
+def after_departure(folder: FederationFolder, gone: Sequence[str]) -> str:
+    """What the person at the coordinator does next about a study that lost these sites."""
+    names, left = sentence_list(gone), sorted(folder.invited())
+    where, job = (shlex.quote(shown(path)) for path in (folder.path, folder.results / STUDY))
+    again = f"feddcd federation study {where} {folder.study} --job {job}"
+    if len(left) < FEWEST:
+        few = f"a sum needs at least {FEWEST} sites, and the federation has {len(left)}"
+        return f"Next: {few}. Invite another site: feddcd federation invite {where} NAME"
+    return (
+        f"Next: start the study again without {names}: "
+        f"{again if folder.study else 'give the same command again'}. People at the other sites "
+        "approve the new list of sites and the job once more"
+    )
+
+
+def read_question(data: bytes) -> str | None:
+    """The key about which a call at the desk asks; None for another call."""
+    try:
+        asked = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(asked, dict) or set(asked) != {"ask", "key"} or asked["ask"] != "standing":
+        return None
+    key = asked["key"]
+    return key if isinstance(key, str) and len(key) <= LONGEST_KEY else None
+
+
+def standing(folder: FederationFolder, key: str) -> dict[str, Any]:
+    """What the coordinator says of a key: nothing unless it is that of a site that left."""
+    for path in sorted((folder.server / "left").glob("*.json")):
+        data = Disk().read(path, MOST_BYTES)
+        held = json.loads(data) if data else {}
+        now = folder.invited().get(path.stem, b"")
+        if same_key(str(held.get("key", "")).encode(), key.encode()) and not same_key(
+            now, key.encode()
+        ):
+            return {"left": {"time": float(held["time"]), "barred": bool(held["barred"])}}
+    return {}
+
+
+def ask_standing(folder: Path, post: Callable[..., tuple[int, bytes]] = over_tls) -> bool:
+    """At a site whose key is refused: whether it was retired. That is kept and logged once."""
+    try:
+        who = Called(load_address(folder), (folder / "ca.crt").read_text())
+        key = (folder / "key.pub").read_text().strip()
+        status, data = post(who, json.dumps({"ask": "standing", "key": key}).encode())
+        held = json.loads(data).get("left") if status == 200 else None
+        left = Departure(float(held["time"]), held["barred"] is True) if held else None
+    except (FeddcdError, OSError, ValueError, LookupError, TypeError, AttributeError):
+        return left_of(folder) is not None
+    if left is None:
+        return False
+    if left != left_of(folder):
+        save(Disk(), folder / LEFT, left._asdict())
+        append(folder, {"left": left.how, "address": who.address})
+    return True
+
+
+def left_of(folder: Path) -> Departure | None:
+    """At a site: how it left, as far as it knows."""
+    return _read(folder / LEFT)
+
+
+def is_back(folder: Path) -> None:
+    (folder / LEFT).unlink(missing_ok=True)
+
+
+def words_at_site(folder: Path) -> list[str]:
+    """What happened, who did it, and what now."""
+    left = left_of(folder)
+    if left is None:
+        return []
+    back = (
+        "An expelled site cannot come back under its name"
+        if left.barred
+        else "To take part again, ask this person for a new invitation, and give: feddcd "
+        "federation enrol INVITATION --data FILE"
+    )
+    return [
+        f"{BARRED if left.barred else RETIRED} at {load_address(folder)} ({when(left.time)}): its "
+        "answers are not used any more, and nobody asks it now",
+        "you have to decide nothing. If you did not expect this, call the person at the "
+        f"coordinator. {back}",
+    ]
+
+
+def _read(path: Path) -> Departure | None:
+    data = Disk().read(path, MOST_BYTES)
+    try:
+        held = json.loads(data) if data else None
+        return Departure(float(held["time"]), held["barred"] is True) if held else None
+    except (ValueError, LookupError, TypeError):
+        return None
