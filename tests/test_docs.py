@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 from dataclasses import fields
-from pathlib import Path
 
 import click
 import pytest
@@ -45,7 +44,7 @@ SHOWN = [block for page in READABLE for block in blocks(page)]
 RUNNABLE = [page for page in PAGES if any(map(runs, blocks(page)))]
 PRINTED = {page.name: printed(page) for page in READABLE}
 HERE = {  # the commands of a page that run below, in this order
-    "README.md": ("feddcd run ", "feddcd compare "),
+    "README.md": ("feddcd run ", "feddcd compare ", "feddcd race ", "feddcd reproduce "),
     "deploy.md": (
         "feddcd federation init fed --host ",
         "feddcd federation invite ",
@@ -110,7 +109,6 @@ NOT_RUN = {  # what is printed and not run, and why
         "pip install feddcd": INDEX,
         "pip install 'feddcd[flower,train]'": INDEX,
         "pip install 'feddcd[train]'": INDEX,
-        "feddcd reproduce all --variant authors --seeds 10": HOURS,
     },
     "benchmarks.md": {
         "python benchmarks/paper.py --variant authors --seeds 10 --out DIR": HOURS,
@@ -175,20 +173,17 @@ def commands(page: str) -> list[str]:
 FEW = " --rounds 2"
 
 
-@pytest.mark.parametrize(
-    ("data", "more"), sliced([("digits", FEW), ("digits", ""), ("a9a", "")], {("digits", FEW)})
-)
-def test_the_commands_of_the_readme_run(data, more, folder, request):
-    """Those on a9a where its file is at hand; test_smoke.py continues a run, too."""
+@pytest.mark.parametrize("more", sliced([FEW, ""], {FEW}))
+def test_the_commands_of_the_readme_run(more, folder, request):
+    """With few rounds here, and without the race and the reproduction, which take a minute."""
     if more:
         request.getfixturevalue("words_only")
-    lines = [line for line in commands("README.md") if data in line]
-    assert len(lines) == {"digits": 1, "a9a": 2}[data]
-    for line in lines:
-        if data != "a9a" or Path(os.environ.get("FEDDCD_DATA", "nowhere"), "a9a").exists():
-            run_line(ROOT / "README.md", line + more, folder)
-            name = {"digits": "race", "a9a": "a9a"}[data]
-            assert (folder / "runs" / name / "report.html").exists()
+    lines = commands("README.md")
+    assert len(lines) == 5
+    for line in lines[:3] if more else lines:
+        run_line(ROOT / "README.md", line + more, folder)
+    for made in ("digits", "race"):
+        assert (folder / "runs" / made / "report.html").exists()
 
 
 def test_the_commands_on_members_run(folder):

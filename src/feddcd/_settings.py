@@ -123,7 +123,7 @@ def _kind(hint: Any) -> tuple[type | None, bool]:
 
 
 def number(*, positive: bool = True, most: float = math.inf) -> Limit:
-    """A finite number above 0, or from 0 on where it need not be positive."""
+    """A finite number above 0 or, with positive=False, also 0."""
 
     def check(name: str, value: Any) -> float:
         real = float(value) if type(value) in (int, float) else math.nan

@@ -123,7 +123,7 @@ def test_words_have_no_order_unless_it_is_given():
     d = pd.DataFrame(FACTS["data"]["visits"])
     d["site"], words = np.arange(len(d)) % 3, np.array(["none", "one", "many"])
     d["visits"] = words[d.ftv.astype(int)]
-    with pytest.raises(ValueError, match="cannot know the order of 'many', 'none', 'one'"):
+    with pytest.raises(ValueError, match="needs the order of 'many', 'none', 'one'"):
         FederatedGLM("ordinal", "visits ~ age + lwt").fit(d, groups="site")
     model = lambda y, **more: FederatedGLM("ordinal", f"{y} ~ age + lwt", **more)
     fit = lambda d, y, **more: model(y, **more).fit(d, groups="site")

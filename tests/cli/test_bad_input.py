@@ -430,7 +430,7 @@ ARRAYS = {
     "settings of another": (
         lambda: feddcd.compare((X, Y), algorithms=["feddcd"], settings={"fedavg": {"lr": 1}}),
         (
-            r"there are settings for \['fedavg'\], but the comparison has only the methods "
+            r"there are settings for \['fedavg'\], but only "
             r"\['feddcd'\]"
         ),
     ),

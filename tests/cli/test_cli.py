@@ -482,7 +482,7 @@ def test_help_has_the_defaults_of_a_spec(capsys):
     shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
     assert set(HELP_TEXTS) == FIELDS
     for name, text in HELP_TEXTS.items():
-        default = getattr(Spec, name, None)
+        default = "auto" if name == "algorithm" else getattr(Spec, name, None)
         tail = "" if default in (None, ()) else f" ({default})" if name != "loss" else " (0)"
         assert text + tail in shown
 

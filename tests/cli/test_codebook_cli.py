@@ -236,7 +236,7 @@ def test_references_come_from_the_codebook(capsys):
         (
             "low ~ age + id",
             {},
-            ("the codebook does not allow the role predictor for 'id'; allowed roles: an ident"),
+            ("the codebook does not allow the role predictor for 'id', because an identifier"),
         ),
         ("low ~ age + bmi", {}, "the codebook has no column 'bmi'"),
         (

@@ -1,5 +1,6 @@
 """The sites' first exchange, and a site's problem against that of the whole federation."""
 
+import re
 from collections import Counter
 
 import equinox as eqx
@@ -71,7 +72,11 @@ def test_offers(labels, model, classes):
             "ridge",
             "f: the model ridge needs numbers as labels, but row 0 has 'u'",
         ),
-        (np.array([1.0, -2]), "poisson", "f: Poisson needs targets >= 0, row 1 has -2.0"),
+        (
+            np.array([1.0, -2]),
+            "poisson",
+            "f: the model poisson needs targets >= 0, but row 1 has -2.0",
+        ),
         (np.array([1.0, 2]), "ridgee", "unknown model 'ridgee'; there are softmax, logistic, mlp"),
     ],
 )
@@ -123,7 +128,7 @@ REFUSED = [
     (
         site("s", ("a", "alter")),
         {},
-        "s has no column 'b'; it has a column 'alter' that nobody else",
+        "s has no column 'b'; it has a column 'alter' that no other site has",
     ),
     (site("s", ("a",)), {}, "s has no column 'b'"),
     (site("s", ("a", "b", "c")), {}, "s has a column 'c' that no other site has"),
@@ -132,9 +137,9 @@ REFUSED = [
         {},
         "s has no column 'b'; it has a column 'z' that the federation does",
     ),
-    (site("s", tuple("abcdefghi")), {}, "a column 'c', 'd', 'e', 'f', 'g', and 2 more that"),
-    (site("s", 3), {}, "s has 3 features, the federation has 2"),
-    (site("s", 3), {"features": AB}, "s has 3 features, the federation has 2"),
+    (site("s", tuple("abcdefghi")), {}, "columns 'c', 'd', 'e', 'f', 'g', and 2 more that"),
+    (site("s", 3), {}, "s has 3 features, but the federation has 2"),
+    (site("s", 3), {"features": AB}, "s has 3 features, but the federation has 2"),
     (
         site("s", classes=("u", "v")),
         {},
@@ -151,9 +156,21 @@ REFUSED = [
     (site("s", 0), {}, "s has no features"),
     (site("s", ("a", "b", "a")), {}, "s has two columns called 'a'"),
     (site("s", classes=()), {}, "s must have 1 to 1000 classes, but has 0"),
-    (site("s", classes=tuple(map(float, range(1001)))), {}, "s offers 1001 classes, needs 1 to"),
-    (site("s", classes=("u", 1.0)), {}, "s has classes ('u', 1), which should be all text or all"),
-    (site("s", classes=(0.0, np.nan)), {}, "s has classes (0, nan), which should be all text or"),
+    (
+        site("s", classes=tuple(map(float, range(1001)))),
+        {},
+        "s must have 1 to 1000 classes, but has 1001",
+    ),
+    (
+        site("s", classes=("u", 1.0)),
+        {},
+        "s has the classes 'u', 1; classes must be all text or all numbers",
+    ),
+    (
+        site("s", classes=(0.0, np.nan)),
+        {},
+        "s has the classes 0, nan; classes must be all text or all numbers",
+    ),
 ]
 
 
@@ -172,8 +189,7 @@ def test_names_and_numbers_do_not_mix():
     _, refused = agree([site("1", 9), site("2", 9), site("3")])
     assert refused == {
         "3": (
-            "3 has columns with names ('a', 'b'), but the columns of the federation have 9 numbers "
-            "and no names"
+            "3 has columns with names ('a', 'b'), but the federation has 9 features without names"
         )
     }
     _, refused = agree([site("1", classes=None), site("2")], model="ridge")
@@ -204,7 +220,7 @@ ERRORS = [
     (
         [site("1", classes=BITS), site("2", classes=(2.0,)), site("3")],
         {"model": "logistic"},
-        "logistic needs 2 classes, got 3: 0 (1, 3); 1 (1, 3); 2 (2)",
+        "logistic needs 2 classes, but the sites together have 3: 0 (1, 3); 1 (1, 3); 2 (2)",
     ),
     (
         [site("1", classes=("u",))],
@@ -219,14 +235,18 @@ ERRORS = [
     (
         [site("1"), site("2", 3)],
         {"features": ["c", "d"]},
-        "no site fits: 1 has no column 'c', 'd'; ",
+        "no site has data that fit: 1 has no columns 'c', 'd'; ",
     ),
     (
         [site("1"), site("2", 3)],
         {"features": ["c", "d"]},
-        "; 2 has 3 features, the federation has 2",
+        "; 2 has 3 features, but the federation has 2",
     ),
-    ([site("1")], {"classes": ["u", "v"]}, "no site fits: 1 has numbers as labels (0, 1), the fed"),
+    (
+        [site("1")],
+        {"classes": ["u", "v"]},
+        "no site has data that fit: 1 has numbers as labels (0, 1), but the federation has text",
+    ),
     ([site("1", rows=0)], {}, "no site has data that fit: 1 must have at least 1 row, but rows=0"),
     (
         [site("1")],
@@ -404,12 +424,27 @@ def test_codes_are_those_of_the_federation():
 ONE = SiteData(np.eye(2), np.array([1.0, 2.0]), None, "f")
 UVW = SiteData(np.eye(2), np.array(["u", "v"]), None, "f")
 PROBLEMS = [
-    (ONE, Agreed(2, (1.0, 3.0)), {}, "f: row 1 has the label 2, which is not among the agreed"),
-    (ONE, Agreed(2, (0.0, 1.0)), {}, "f: row 1 has the label 2, .* classes 0, 1"),
-    (UVW, Agreed(2, ("u", "w")), {}, "f: row 1 has the label 'v', .* classes 'u', 'w'"),
-    (UVW, Agreed(2, BITS), {}, "f: row 0 has the label 'u', .* classes 0, 1"),
-    (ONE, Agreed(2, ("1", "2")), {}, "f: row 0 has the label 1, .* classes '1', '2'"),
-    (UVW, Agreed(2, None), {"model": "ridge"}, "f: ridge needs numbers as labels"),
+    (ONE, Agreed(2, (1.0, 3.0)), {}, "f: row 1 has the label 2, but the agreed classes are 1, 3"),
+    (ONE, Agreed(2, (0.0, 1.0)), {}, "f: row 1 has the label 2, but the agreed classes are 0, 1"),
+    (
+        UVW,
+        Agreed(2, ("u", "w")),
+        {},
+        "f: row 1 has the label 'v', but the agreed classes are 'u', 'w'",
+    ),
+    (UVW, Agreed(2, BITS), {}, "f: row 0 has the label 'u', but the agreed classes are 0, 1"),
+    (
+        ONE,
+        Agreed(2, ("1", "2")),
+        {},
+        "f: row 0 has the label 1, but the agreed classes are '1', '2'",
+    ),
+    (
+        UVW,
+        Agreed(2, None),
+        {"model": "ridge"},
+        "f: the model ridge needs numbers as labels, but row 0 has 'u'",
+    ),
     (ONE, Agreed(2, None), {}, "softmax cannot be used with the agreed classes None"),
     (ONE, Agreed(2, BITS), {"model": "ridge"}, r"ridge cannot be used with the agreed .*\(0\.0, 1"),
     (
@@ -418,17 +453,22 @@ PROBLEMS = [
         {"model": "logistic"},
         "logistic cannot be used with the agreed",
     ),
-    (ONE, Agreed(1, (1.0, 2.0)), {}, "f has 2 features, the federation has 1"),
+    (ONE, Agreed(1, (1.0, 2.0)), {}, "f has 2 features, but the federation has 1"),
     (ONE, Agreed(2, (1.0, 2.0)), {"scale": 0.0}, "need a finite scale > 0, got scale=0.0"),
     (ONE, Agreed(2, (1.0, 2.0)), {"scale": np.nan}, "need a finite scale > 0, got scale=nan"),
     (ONE, Agreed(2, (1.0, 2.0)), {"l2": -1}, "need a finite l2 >= 0, got l2=-1"),
-    (ONE, Agreed(2, (1.0, 2.0)), {"model": "mlp:x"}, "hidden widths look like mlp:64x32"),
+    (
+        ONE,
+        Agreed(2, (1.0, 2.0)),
+        {"model": "mlp:x"},
+        "the hidden layers mlp:x are not valid; write, for example, mlp:64x32",
+    ),
     (ONE._replace(X=ONE.X * np.nan), Agreed(2, (1.0, 2.0)), {}, "f: X has nan at row 0, column 0"),
     (
         ONE._replace(labels=np.array([1.0, -1])),
         Agreed(2, None),
         {"model": "poisson"},
-        "f: Poisson needs targets >= 0, row 1 has -1",
+        "f: the model poisson needs targets >= 0, but row 1 has -1",
     ),
 ]
 
@@ -450,7 +490,7 @@ def test_site_problem_refuses(own, agreed, options, message):
     ],
 )
 def test_phantom_refuses(d, k, model, message):
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=re.escape(message)):
         phantom(d, k, model=model)
 
 

@@ -86,7 +86,7 @@ def test_settings_that_no_site_can_use(text, message, tmp_path):
     path.write_text(f'[columns.age]\ntype = "number"\n{text}\n')
     with pytest.raises(SpecError) as error:
         load_codebook(path)
-    assert "codebook.toml: column 'age': " in str(error.value)
+    assert "codebook.toml: the column 'age': " in str(error.value)
     assert message in str(error.value)
     assert len(str(error.value)) < 300 + len(str(path))
 
@@ -96,8 +96,8 @@ def test_settings_that_no_site_can_use(text, message, tmp_path):
     [
         ({"type": "number", "cap": [0, 10**400]}, "cap is .low, high"),  # as a message may have it
         ({"type": "number", "step": 10**400}, "step is a number"),
-        ({"type": "number", "cuts": [10**400]}, "cuts are numbers"),
-        ({"type": "number", "range": [0, 10**400]}, "range is .least, most"),
+        ({"type": "number", "cuts": [10**400]}, "cuts must be a list of numbers"),
+        ({"type": "number", "range": [0, 10**400]}, "range must be .least, most"),
         ({"type": "integer", "cap": [18.5, 90]}, "needs whole numbers in cap"),
         ({"type": "integer", "step": 0.5}, "needs a whole number as step"),
         ({"type": "boolean", "cap": [0, 1]}, "cap is for numbers, not for type = 'boolean'"),

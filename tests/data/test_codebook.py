@@ -359,9 +359,9 @@ def test_no_codebook():
         (
             "id",
             "predictor",
-            "does not allow 'id' as predictor; its roles: an identifier cannot have a role",
+            "not allow the role predictor for 'id', because an identifier cannot have a role",
         ),
-        ("sex", "outcome", "does not allow 'sex' as outcome; its roles: 'predictor'"),
+        ("sex", "outcome", "does not allow the role outcome for 'sex'; allowed roles: 'predictor'"),
         (
             "day",
             "predictor",

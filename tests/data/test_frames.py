@@ -96,7 +96,7 @@ def test_tables_are_known_by_name(name, table):
             ),
         ),
         ("t.csv.gz", gzip.compress(b"a\n1\n" * 99, mtime=0)[:-9], "truncated or damaged gzip"),
-        ("t.parquet", "a,b\n", "t.parquet: cannot be read as Parquet"),
+        ("t.parquet", "a,b\n", "t.parquet: this file cannot be read as Parquet"),
     ],
 )
 def test_what_cannot_be_read(name, content, message):
@@ -151,8 +151,14 @@ def test_a_table_as_a_data_set():
         ({"label": "yy"}, "p.csv: no column 'yy'; did you mean 'y'?"),
         ({"label": "y"}, None),
         ({"label": "y", "group": "hh"}, "no column 'hh' for the group; did you mean 'h'?"),
-        ({"label": "h", "group": "h"}, "'h' is the label, it cannot be the group as well"),
-        ({"label": "a", "group": "h"}, "column 'y' should hold numbers, has 'yes' on line 2"),
+        (
+            {"label": "h", "group": "h"},
+            "the column 'h' is the label, so it cannot also be the group",
+        ),
+        (
+            {"label": "a", "group": "h"},
+            "the column 'y' must contain numbers, but has 'yes' on line 2",
+        ),
         ({"label": "y", "group": "h", "index_base": 0}, "index_base is for LIBSVM files only"),
         ({"label": "y", "group": "h", "test": "other.csv"}, "other.csv"),
         ({"label": "y", "group": "h", "test": "new.csv"}, "label 'maybe' is not in the training"),

@@ -82,7 +82,7 @@ BAD = [
     (b"1 1.0:1\n", "data.txt:1:3: the index is not a whole number"),
     (b"1 1e2:1\n", "data.txt:1:3: the index is not a whole number"),
     (b"1 +1:1\n", "data.txt:1:3: the index is not a whole number"),
-    (b"1 -3:1\n", "data.txt:1:3: negative index -3 (token '-3:1'); the first index is 1"),
+    (b"1 -3:1\n", "data.txt:1:3: the index -3 is negative (token '-3:1'); the first index is 1"),
     (
         b"1 0:1\n",
         (
@@ -126,7 +126,10 @@ BAD = [
             "features"
         ),
     ),
-    (b"1 qid:3 1:1\n", "data.txt:1:3: a query id (token 'qid:3'); ranking files"),
+    (
+        b"1 qid:3 1:1\n",
+        "data.txt:1:3: a query id (token 'qid:3'); feddcd cannot read ranking files",
+    ),
     (b"1 1:1\n1 1:1 # caf\xe9\n", "data.txt:2:12: byte 0xe9 is not UTF-8"),
     (b"\xff\xfe1\x00 \x00", "data.txt:1:1: byte 0xff is not UTF-8"),
     (b"1 1:1\x00\n", "data.txt:1:6: there is a control character in this line (token '\\x00')"),

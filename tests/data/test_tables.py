@@ -132,7 +132,10 @@ def frame(**columns):
     ("columns", "message"),
     [
         ({"a": [1.0, None], "y": [1, 2]}, "column 'a' has no value in row 2; missing values in"),
-        ({"a": ["1", "x"], "y": [1, 2]}, "column 'a' should hold numbers, has 'x' in row 2"),
+        (
+            {"a": ["1", "x"], "y": [1, 2]},
+            "the column 'a' must contain numbers, but has 'x' in row 2",
+        ),
         (
             {"a": pandas.to_datetime(["2024-01-02"]), "y": [1]},
             (
@@ -140,8 +143,11 @@ def frame(**columns):
                 "row 1"
             ),
         ),
-        ({"a": [1], "y": [b"u"]}, "label 'y' should be a number or a text of 1 to 200 characters"),
-        ({"a": [1j], "y": [1]}, "column 'a' should hold numbers, has '1j' in row 1"),
+        (
+            {"a": [1], "y": [b"u"]},
+            "the label 'y' must be a number or a text of 1 to 200 characters",
+        ),
+        ({"a": [1j], "y": [1]}, "the column 'a' must contain numbers, but has '1j' in row 1"),
         ({"": [1], "y": [1]}, "s.parquet: column 1 of 2 has no name, got ''"),
     ],
 )
@@ -191,7 +197,7 @@ BAD = [
     ),
     ("s.csv", TOP, "z", "s.csv: no column 'z'; columns: 'a', 'b', 'y'"),
     ("s.csv", "age,sick\n1,2\n", "sic", "no column 'sic'; did you mean 'sick'? columns: 'age'"),
-    ("s.csv", "1,2.5,0\n1,2,0\n", "y", "no column 'y'; the first line should hold the names"),
+    ("s.csv", "1,2.5,0\n1,2,0\n", "y", "no column 'y'; the first line must contain the names"),
     ("s.csv", TOP, "", "s.csv: no column ''"),
     ("s.csv", "a,,y\n1,2,3\n", "y", "s.csv:1: column 2 of 3 has no name, got ''"),
     ("s.csv", "a, ,y\n1,2,3\n", "y", "s.csv:1: column 2 of 3 has no name"),
@@ -218,8 +224,8 @@ BAD = [
         "y",
         "'b' has no value on line 4; missing values in the whole table: 3",
     ),
-    ("s.csv", TOP + "1,2,\n", "y", "s.csv: column 'y' has no value on line 3"),
-    ("s.csv", "a,y\nTrue,1\n,2\n", "y", "s.csv: column 'a' has no value on line 3"),
+    ("s.csv", TOP + "1,2,\n", "y", "s.csv: the column 'y' has no value on line 3"),
+    ("s.csv", "a,y\nTrue,1\n,2\n", "y", "s.csv: the column 'a' has no value on line 3"),
     (
         "s.csv",
         TOP + "1,inf,0\n1,-inf,0\n",
@@ -234,11 +240,16 @@ BAD = [
     ),
     ("s.csv", TOP + "1" * 400 + ",2,0\n", "y", "s.csv: the column 'a' has inf on line 3"),
     ("s.csv", TOP + "1,2,inf\n", "y", "s.csv: the column 'y' has inf on line 3"),
-    ("s.csv", TOP + "1,red,0\n", "y", "column 'b' has 'red' on line 3 among numbers"),
-    ("s.csv", TOP + "1,1_000,0\n", "y", "column 'b' has '1_000' on line 3 among numbers"),
+    ("s.csv", TOP + "1,red,0\n", "y", "column 'b' has 'red' on line 3 in a column of numbers"),
+    ("s.csv", TOP + "1,1_000,0\n", "y", "column 'b' has '1_000' on line 3 in a column of numbers"),
     ("s.csv", TOP + '1,"1,234",0\n', "y", "'b' has '1,234' on line 3, which may be 1234 or 1.234"),
-    ("s.csv", TOP + "1,2024-05-01,0\n", "y", "column 'b' has '2024-05-01' on line 3 among"),
-    ("s.csv", TOP + "1,1+2j,0\n", "y", "column 'b' has '1+2j' on line 3 among numbers"),
+    (
+        "s.csv",
+        TOP + "1,2024-05-01,0\n",
+        "y",
+        "column 'b' has '2024-05-01' on line 3 in a column of numbers",
+    ),
+    ("s.csv", TOP + "1,1+2j,0\n", "y", "column 'b' has '1+2j' on line 3 in a column of numbers"),
     ("s.csv", 'a,y\n1,u\n2,"  "\n', "y", "column 'y' has no value on line 3"),
     (
         "s.csv",
@@ -253,7 +264,7 @@ BAD = [
     ("s.csv", 'a,y\n1,2\n1,"u\n', "y", "s.csv:3: unexpected end of data"),
     ("s.csv", "a,y\nä,2\n".encode() + b"\xe4,2\n", "y", "s.csv:3: byte 0xe4 is not UTF-8 text"),
     ("s.csv", TOP.encode("utf-16")[:-1], "y", "s.csv:2: byte 0x0a is not UTF-16 text"),
-    ("s.csv", TOP + "\0,2,3\n", "y", "s.csv:3: holds a zero byte"),
+    ("s.csv", TOP + "\0,2,3\n", "y", "s.csv:3: the file contains a zero byte"),
     (
         "s.csv.gz",
         gzip.compress(TOP.encode(), mtime=0)[:-6],
@@ -320,12 +331,12 @@ def test_refuses_index_base_of_a_table():
             ("a", "b"),
             2,
             (
-                "s.csv has columns with names ('a', 'b'), but the columns of the federation have 2 "
-                "numbers and no names"
+                "s.csv has columns with names ('a', 'b'), but the federation has 2 features "
+                "without names"
             ),
         ),
-        (None, 1, "s.csv has 2 features, the federation has 1"),
-        (None, ("a",), "s.csv has 2 features, the federation has 1"),
+        (None, 1, "s.csv has 2 features, but the federation has 1"),
+        (None, ("a",), "s.csv has 2 features, but the federation has 1"),
     ],
 )
 def test_select_refuses(names, wanted, message):

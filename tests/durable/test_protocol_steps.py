@@ -176,7 +176,7 @@ def test_the_bound_on_uploads_grows_with_the_model():
     server = server._replace(state=server.state._replace(w=np.array([3.0, 4.0])))
     fits = reply("a", np.array([0.0, 6.0]), tasks[0].stamp)
     assert receive(algorithm, server, fits, GUARD).open.replies["a"] is fits
-    with pytest.raises(Refused, match=r"has the norm 6, and at most 5\.94 is allowed"):
+    with pytest.raises(Refused, match=r"has the norm 6, but at most 5\.94 is allowed"):
         receive(algorithm, server, fits, GUARD._replace(largest=0.99))
     assert receive(algorithm, server, fits, GUARD._replace(largest=1.01)).open.replies
 

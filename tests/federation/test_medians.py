@@ -113,8 +113,8 @@ def test_no_sum_of_such_a_column_is_answered():
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({"median": ["bmi"]}, "median names 'bmi', which is not in the list of columns"),
-        ({"median": ["grade"]}, "median names 'grade', which is counted by level"),
+        ({"median": ["bmi"]}, "the list median has 'bmi', which is not in the list of columns"),
+        ({"median": ["grade"]}, "the list median has 'grade', which is counted by level"),
         ({"median": "crp"}, "median must be a list of columns"),
         ({"median": ["crp"], "quantiles": "none"}, "asks for no quantiles"),
     ],

@@ -142,5 +142,5 @@ class TestChoice:
     @pytest.mark.parametrize("given", ["0", "-1", "two", "1.5"])
     def test_a_bad_number_is_named(self, monkeypatch, given):
         monkeypatch.setenv(threads.THREADS, given)
-        with pytest.raises(ValueError, match=f"FEDDCD_THREADS is a number .* not '{given}'"):
+        with pytest.raises(ValueError, match=f"FEDDCD_THREADS must be the number .* not '{given}'"):
             threads.cores()

@@ -270,10 +270,7 @@ class Method:
 
     def __post_init__(self):
         if not re.fullmatch(r"[a-z][a-z0-9]*", self.name):
-            raise SpecError(
-                "the name of a method must have only small letters and digits, and begin with a "
-                f"letter; got {self.name!r}"
-            )
+            raise SpecError(f"a method's name must be small letters and digits; got {self.name!r}")
         if getattr(self.algorithm, "sends", None) not in get_args(Sends):
             raise SpecError(f"{self.algorithm.__name__} should say what it sends: {_SENDS}")
         if missing := sorted(getattr(self.algorithm, "__abstractmethods__", ())):
@@ -283,10 +280,8 @@ class Method:
                 raise SpecError(f"{self.name} names the unknown solver {name!r}")
         taken = {"solver"}.union(*(row.settings for row in SOLVERS.values()))
         if self.solver is not None and (both := sorted(taken & set(self.settings))):
-            raise SpecError(
-                f"the method {self.name} cannot have the setting {', '.join(both)}, because "
-                "local solvers have a setting with this name"
-            )
+            why = "because local solvers have a setting with this name"
+            raise SpecError(f"the method {self.name} cannot have the setting {both[0]}, {why}")
 
     @property
     def sends(self) -> Sends:
@@ -298,7 +293,7 @@ class Method:
 
     @property
     def apart(self) -> bool:
-        """Whether some clients may send another part than the others of their cohort."""
+        """Whether clients of one cohort may send different parts."""
         return self.algorithm.parts is not AbstractAlgorithm.parts
 
 

@@ -136,7 +136,7 @@ def newton(
         log.say(now.objective, shown)
         state = _arrive(state, now, past, log.left == 1, model.loss)
     if done is None:
-        raise too_few(log, f"{len(model.sites)} sites have not answered at the same point yet")
+        raise too_few(log, f"the {len(model.sites)} sites have not answered at the same point yet")
     return done._replace(null=null)
 
 

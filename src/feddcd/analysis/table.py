@@ -213,10 +213,8 @@ def _sites(frame: pd.DataFrame, groups: Any, all_columns: bool) -> np.ndarray:
     if site is None:
         return np.full(len(frame), ONE_SITE)
     empty = np.flatnonzero(np.asarray(pd.isna(site)))
-    if len(empty):
-        raise DataError(
-            "groups has no value <row>, but each row must have a site", row=int(empty[0])
-        )
+    for row in map(int, empty[:1]):
+        raise DataError("groups has no value <row>, but each row must have a site", row=row)
     return np.asarray(site)
 
 
@@ -262,9 +260,8 @@ def _complete(frame: pd.DataFrame, response: Any, missing: str) -> np.ndarray:
     whole = ~np.any(holes.to_numpy(), axis=1)
     if not whole.any():
         worst = holes.sum().idxmax()
-        raise DataError(
-            f"no row has values in all columns; {worst} is missing in {holes[worst].sum()} rows"
-        )
+        rows = holes[worst].sum()
+        raise DataError(f"no row has values in all columns; {worst} is missing in {rows} rows")
     return np.asarray(whole)
 
 

@@ -1,17 +1,18 @@
 """What `feddcd race` does."""
 
+import math
 from pathlib import Path
 from typing import NamedTuple
 
 from rich.table import Table
 
 from .._errors import SpecError
-from .._text import printable
+from .._text import NONE, count, printable
 from ..race.cells import METHODS, cells
 from ..race.grid import behind, jobs, run_race
 from ..race.page import write_race
 from ..race.problems import choose
-from ..race.profile import Results, gather
+from ..race.profile import Results, costs, gather
 from ..race.standing import Standing, standings
 from ..report import methods
 from ..report.tables import terminal_table
@@ -77,6 +78,8 @@ def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
     paths = write_race(out, results, target=wish.target, notes=notes)
     if not quiet:
         console.print(_table(results, wish.target))
+        if len({place for place, _ in results}) <= MOST_SHOWN:
+            console.print(_bytes(results, wish.target))
     for path in paths:
         say(str(path))
 
@@ -87,6 +90,24 @@ def _table(results: Results, target: float) -> Table:
         (f"{found.share:.0%} of the clients, {found.field}", [*map(_row, found.rows[:MOST_SHOWN])])
         for found in standings(results, target)
     ]
+    return terminal_table(head, *groups)
+
+
+def _bytes(results: Results, target: float) -> Table:
+    """The few numbers themselves, of all methods and bits, the fewest bytes first."""
+    head = (f"to {target:g}", "bits", "bytes up", "bytes down", "rounds")
+    tables = [costs(results, target, what) for what in ("up", "down", "rounds")]
+    groups = []
+    for place, row in tables[0].items():
+        lines = [
+            (
+                printable(methods.title(e.method)) + ", tuned" * e.tuned,
+                str(e.bits),
+                *(count(table[place][e]) if math.isfinite(row[e]) else NONE for table in tables),
+            )
+            for e in sorted(row, key=lambda e: (row[e], e.method))
+        ]
+        groups.append((f"{printable(place.problem)}, {place.share:.0%} of the clients", lines))
     return terminal_table(head, *groups)
 
 

@@ -67,8 +67,13 @@ def race(
 
     Example: feddcd race --problem cancer-dirichlet-2 --algorithm pointsaga --algorithm fedavg
     """
+    from .._errors import SpecError
     from ..race.cells import BITS, SHARES
     from ._race import RaceWishes, race_command
+
+    odd = [number for number in bits or [] if number not in BITS]
+    if odd:
+        raise SpecError(f"--bits must be 64 or 8, got {odd[0]}")
 
     wish = RaceWishes(
         problem or [], problem_file or [], algorithm or [], share or list(SHARES),

@@ -45,8 +45,10 @@ def run_command(
     if folder is not None:
         changes = _changes(options, config, settings, out)
         with _bars(quiet) as watch:
-            name = read_spec(folder).algorithm
+            name, before = read_spec(folder).algorithm, _rounds_so_far(folder)
             result = resume(folder, watch=lambda step: watch(name, step), **changes)
+        if result.history.rounds == before and result.summary["status"] == "finished":
+            say(_nothing_to_do(result.spec, before))
     else:
         spec = Spec(**_with_method(_merge(options, config, dict(map(parse_setting, settings)))))
         folder = fresh_folder(f"{spec.algorithm}-{Path(spec.data).name}") if out is None else out
@@ -60,6 +62,19 @@ def run_command(
         _advise([result])
         say(f"report: {folder / 'report.html'}")
     _exit_if_stopped(result.summary, f"feddcd run --resume {folder}")
+
+
+def _rounds_so_far(folder: Path) -> int:
+    return read_history(folder).rounds if (folder / "history.csv").exists() else 0
+
+
+def _nothing_to_do(spec: Spec, rounds: int) -> str:
+    if rounds >= spec.rounds:
+        return f"The run already has {rounds} rounds. To continue it, give a larger --rounds."
+    return (
+        f"The run already reached its target gap of {spec.target_gap:g}. To continue it, give a "
+        "smaller --target-gap."
+    )
 
 
 def _with_method(values: dict[str, Any]) -> dict[str, Any]:

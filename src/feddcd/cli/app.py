@@ -72,7 +72,7 @@ HELP = {
     "partition": "How to divide the rows among clients.",
     "clients": "The number of clients, N.",
     "tau": "The number of clients in each round: at least 2, at most N. (N/4)",
-    "algorithm": "A method from `feddcd list algorithms`, or auto (feddcd chooses).",
+    "algorithm": "A method from `feddcd list algorithms`, or auto: feddcd chooses one.",
     "settings": "Change a setting of the algorithm, written as key=value.",
     "l2": "The strength of the penalty (l2/2)|w|².",
     "weighting": "What has the same weight: each client (clients), or each row (samples).",
@@ -132,6 +132,7 @@ def _takes_a_spec(**other: Any) -> Callable[[Any], Any]:
 
 def _field_option(field: dataclasses.Field) -> Any:
     default = f"{field.default:g}" if type(field.default) in (int, float) else field.default
+    default = "auto" if field.name == "algorithm" else default  # a run without a name chooses
     tail = f" ({default})" if isinstance(default, str) else ""
     names = {"settings": ["--set"], "l2": ["--l2"]}.get(field.name, [])
     kind = KINDS.get(field.name, field.type)
@@ -143,8 +144,8 @@ def _field_option(field: dataclasses.Field) -> Any:
 def run(config: Any, seeds: Any, out: Any, resume: Any, quiet: bool, **options: Any) -> None:
     """Train a model with one algorithm. The command writes a run folder with a report.
 
-    Example: feddcd run --data a9a --clients 50 --tau 15 --algorithm pointsaga --weighting
-    samples --target-gap 1e-4 --out runs/a9a
+    Example: feddcd run --data digits --clients 20 --tau 8 --algorithm pointsaga --target-gap 0.01
+    --out runs/digits
     """
     from ._run import run_command
 

@@ -160,18 +160,19 @@ def _fits(columns: Features, standard: Features) -> bool:
 
 def _misfit(columns: Features, standard: Features, sites_with: Counter[str] | None = None) -> str:
     if isinstance(columns, int):
-        return f"has {columns} features, the federation has {_size(standard)}"
+        return f"has {columns} features, but the federation has {_size(standard)}"
     if isinstance(standard, int):
         return (
-            f"has columns with names ({listed(columns, 5)}), but the columns of the "
-            f"federation have {standard} numbers and no names"
+            f"has columns with names ({listed(columns, 5)}), but the federation has "
+            f"{standard} features without names"
         )
     missing = [name for name in standard if name not in _names(columns)]
     more = [name for name in columns if name not in _names(standard)]
     alone = sites_with is not None and all(sites_with[name] == 1 for name in more)
     whose = "that no other site has" if alone else "that the federation does not have"
-    parts = [f"has no column {listed(missing, 5)}"] if missing else []
-    parts += [f"has a column {listed(more, 5)} {whose}"] if more else []
+    what = lambda names: f"{'column' if len(names) == 1 else 'columns'} {listed(names, 5)}"
+    parts = [f"has no {what(missing)}"] if missing else []
+    parts += [f"has {'a ' * (len(more) == 1)}{what(more)} {whose}"] if more else []
     return "; it ".join(parts)
 
 

@@ -106,13 +106,10 @@ class Codebook:
             remedy = "change it to days or years, in another column with type = 'number'"
             raise SpecError(f"{told}; {remedy}", column=name)
         if not entry.allows(role):
-            roles = (
-                "an identifier cannot have a role" if entry.roles is None else listed(entry.roles)
-            )
-            told = (
-                f"the codebook does not allow the role {role} for {name!r}; allowed roles: {roles}"
-            )
-            raise SpecError(told, column=name)
+            told = f"the codebook does not allow the role {role} for {name!r}"
+            if entry.roles is None:
+                raise SpecError(f"{told}, because an identifier cannot have a role", column=name)
+            raise SpecError(f"{told}; allowed roles: {listed(entry.roles)}", column=name)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, without what is not said."""

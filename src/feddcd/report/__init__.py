@@ -1,7 +1,7 @@
 """What a run or a comparison looks like to people: figures, tables, one HTML page."""
 
 from ._curves import accuracy, curves, single
-from ._entry import RunEntry, best_bound, gap, latex_table, rich_table, rows, write_csv
+from ._entry import RunEntry, best_bound, certified, gap, latex_table, rich_table, rows, write_csv
 from ._spread import median_entry
 from .figures import save_png, svg
 from .run import write
@@ -10,6 +10,7 @@ __all__ = [
     "RunEntry",
     "accuracy",
     "best_bound",
+    "certified",
     "curves",
     "gap",
     "latex_table",

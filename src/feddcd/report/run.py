@@ -35,7 +35,8 @@ TERMS = {
     "plus a small penalty on large weights.",
     "Certified gap": (
         "a proven limit. No model of this kind can have an objective that is lower by more "
-        "than this number. The true distance may be smaller, but never larger."
+        "than this number. The true distance may be smaller, but never larger. If a page has "
+        "several runs, each gap uses the best lower bound that any of these runs proved."
     ),
     "Dual residual": (
         "in a dual method each client keeps a vector, and the sum of these vectors must be "

@@ -212,9 +212,7 @@ def compare(
     settings, methods = settings or {}, _labelled(algorithms)
     odd = [label for label in settings if label not in methods]
     if odd:
-        raise SpecError(
-            f"there are settings for {odd}, but the comparison has only the methods {list(methods)}"
-        )
+        raise SpecError(f"there are settings for {odd}, but only {list(methods)} are compared")
     spec, given = collect(data, **shared, options=options)
     runs = {
         label: choose(spec, given, method, settings.get(label)) for label, method in methods.items()
@@ -259,9 +257,7 @@ def _labelled(algorithms: Algorithms) -> dict[str, str | AbstractAlgorithm]:
         raise SpecError(f"name at least one algorithm, and each only once; got {list(algorithms)}")
     odd = [label for label in methods if not isinstance(label, str) or Path(label).name != label]
     if odd:
-        raise SpecError(
-            f"the label {odd[0]!r} cannot be the name of a folder: use letters, digits, '-' and '_'"
-        )
+        raise SpecError(f"the label {odd[0]!r} cannot be the name of a folder: use letters, digits")
     return methods
 
 

@@ -79,11 +79,15 @@ class Comparison(AbstractComparison):
         return [result.entry() for result in self.results.values()]
 
     def to_pandas(self) -> "pd.DataFrame":
-        """One row per method: its summary."""
+        """One row per method: its summary. All gaps are to the best bound that any run proved."""
         import pandas as pd
 
+        from ..report import certified
+
         known = lambda summary: {k: math.nan if x is None else x for k, x in summary.items()}
-        summaries = {name: known(r.summary) for name, r in self.results.items()}
+        entries = self.entries()
+        gap = lambda r: {"certified_gap": certified(r.entry(), entries)}
+        summaries = {name: known(r.summary) | gap(r) for name, r in self.results.items()}
         return pd.DataFrame.from_dict(summaries, orient="index")
 
     def write(self, folder: Path) -> None:
