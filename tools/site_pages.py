@@ -15,6 +15,7 @@ from mkdocs.structure.files import File, Files
 from feddcd.cli.app import app
 
 FORMULA = re.compile(r"^\$\$\n(.+?)\n\$\$$", re.M | re.S)
+SHORT = 20  # letters: two names of an option stay on one line
 CHANGELOG = Path(__file__).parents[1] / "CHANGELOG.md"
 HEAD = """# Command line
 
@@ -61,9 +62,11 @@ def rows(command: click.Command) -> Iterator[str]:
         if isinstance(option, click.Argument):
             name = f"`{option.human_readable_name.upper()}`"
         else:
-            name = ", ".join(f"`{word}`" for word in (*option.opts, *option.secondary_opts))
-        said = cell(getattr(option, "help", None) or "")
-        yield f"| {name} | {said}{cell(usual(option))} |"
+            words = (*option.opts, *option.secondary_opts)
+            joined = ",&nbsp;" if len(" ".join(words)) < SHORT else ", "
+            name = joined.join(f"`{word}`" for word in words)
+        said = getattr(option, "help", None) or ""
+        yield f"| {name} | {cell(said + usual(option))} |"
 
 
 def page() -> str:

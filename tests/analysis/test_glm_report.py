@@ -15,7 +15,7 @@ from feddcd.analysis.report import _quality, _words
 from feddcd.analysis.report._names import unit_of
 from glm_stand_ins import Lazy, history, several, stand_in
 
-VOID = {"meta", "link", "br", "hr", "img"}
+VOID = {"meta", "link", "br", "wbr", "hr", "img"}
 MANY = [f"a_rather_long_name_of_column_{k}" for k in range(120)]
 ODD = ("<b>x", "C(sex)[T.m]", "a & $b$", '</script><script>alert("x")</script>')
 UNPROVEN = {"converged_": False, "certified_error_": np.inf,

@@ -13,13 +13,14 @@ from rich.console import Console
 
 import feddcd
 from feddcd import report
+from feddcd.algorithms import catalogue
 from feddcd.history import COLUMNS, COUNTS, History
 from feddcd.report import RunEntry, run
 from feddcd.report.methods import look, looks
-from feddcd.report.page import footer
+from feddcd.report.page import CSS, footer
 from slices import sliced, thinned
 
-VOID = {"meta", "link", "br", "hr", "img"}
+VOID = {"meta", "link", "br", "wbr", "hr", "img"}
 
 
 class Page(HTMLParser):
@@ -238,3 +239,19 @@ def test_a_known_algorithm_keeps_its_colour_and_no_two_lines_look_alike():
 def test_a_run_report_refuses_two_runs(tmp_path):
     with pytest.raises(ValueError, match="got 2"):
         report.write(HAND, tmp_path / "a.html", title="", kind="run")
+
+
+def test_the_line_of_each_method_can_be_seen_on_a_dark_page():
+    """About three to one, which guidelines on accessible pages ask of lines."""
+    dark = re.search(r"dark\).*?--paper: (#\w{6}).*?brightness\(([\d.]+)\)", CSS, re.S)
+    assert dark is not None
+    for name in catalogue.methods():
+        shown = light(look(name).colour, float(dark[2]))
+        assert (shown + 0.05) / (light(dark[1]) + 0.05) > 2.9, name
+
+
+def light(colour: str, brighter: float = 1.0) -> float:
+    """The relative luminance, as these guidelines define it."""
+    parts = [min(1.0, int(colour[i : i + 2], 16) / 255 * brighter) for i in (1, 3, 5)]
+    linear = [v / 12.92 if v <= 0.03928 else ((v + 0.055) / 1.055) ** 2.4 for v in parts]
+    return float(np.dot(linear, (0.2126, 0.7152, 0.0722)))

@@ -51,5 +51,5 @@ FEDDYN = Method(
     solver="newton",
     solver_mlp="adam",
     needs_l2=True,
-    look=("#332288", "-"),
+    look=("#5546b0", "-"),
 )

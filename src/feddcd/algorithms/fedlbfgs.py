@@ -127,5 +127,5 @@ FEDLBFGS = Method(
     exact=True,
     settings={"memory": whole()},
     needs_everyone=True,
-    look=("#661100", "-"),
+    look=("#a03010", "-"),
 )

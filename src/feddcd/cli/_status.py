@@ -135,7 +135,8 @@ def page_of(held: Mapping[str, Any]) -> str:
     parts = [header(title, f"Next: {held['next']}"), pairs("Now", _facts(held), "settings")]
     for name, rows in _tables(held):
         if rows:
-            parts.append(table(name, ("", *[""] * (len(rows[0]) - 1)), ("", rows)))
+            head = ("", *[""] * (len(rows[0]) - 1))
+            parts.append(table(name, head, ("", rows), style="words"))
     parts.append(paragraph(f"This page loads itself again every {REFRESH_S} s.", "note"))
     return document(f"{title}: status", *parts)
 

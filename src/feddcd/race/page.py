@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..report import methods
-from ..report.figures import amounts, blank, save_png, settle, short, svg, titles
+from ..report.figures import (
+    LabelledLine,
+    amounts,
+    below,
+    blank,
+    legend_height,
+    save_png,
+    settle,
+    short,
+    svg,
+    titles,
+)
 from ..report.page import bullets, document, figure, grid, header, paragraph, section
 from ..report.tables import Bold, table
 from .cells import TARGETS
@@ -108,16 +119,18 @@ def _rank(row: Standing) -> list[str]:
 
 def _figure(results: Results, entries: Sequence[RaceEntry], target: float, what: str) -> "Figure":
     found = ratios(costs(results, target, what), entries)
-    whole, (ax,) = blank(1, extra=0.9)
-    for entry in entries:
+    names = [methods.title(entry.method) for entry in entries]
+    whole, (ax,) = blank(1, extra=legend_height(names, 1))
+    lines = []
+    for name, entry in zip(names, entries, strict=True):
         look, share = methods.look(entry.method), profile(found[entry], FACTORS)
-        label = methods.title(entry.method)
-        ax.step(FACTORS, share, where="post", color=look.colour, ls=look.dash, lw=2, label=label)
+        (line,) = ax.step(FACTORS, share, where="post", color=look.colour, ls=look.dash, lw=2)
+        lines.append(LabelledLine(name, FACTORS, share, line))
     ax.set_xscale("log")
     ax.set_ylim(-0.02, 1.02)
     amounts(ax, [1.0, 100.0])
     titles(ax, f"factor: {WHAT[what]}, divided by the fewest {WHAT[what]}", "share of the places")
-    ax.legend(fontsize=7, ncols=2, loc="lower right", frameon=False)
+    below(whole, lines)
     return settle(whole)
 
 

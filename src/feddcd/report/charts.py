@@ -192,6 +192,7 @@ class Interval(NamedTuple):
 
 
 STRIP, THICK = 300.0, 22.0
+ROOM = 0.22  # of the width, for a number below a forest on a phone
 
 
 def strip(scale: Scale, row: Interval | None, none: float) -> str:
@@ -215,15 +216,26 @@ def strip(scale: Scale, row: Interval | None, none: float) -> str:
 
 def strip_axis(scale: Scale) -> str:
     """The numbers under the rows of a forest."""
-    drawn = "".join(
-        f'<path class="axis" d="M{float(scale.share(v)) * STRIP:.1f} 0v4"/>'
-        + _words(float(scale.share(v)) * STRIP, 18, name, _anchor(float(scale.share(v))), "tick")
-        for v, name in scale.ticks
-    )
+    drawn, roomy = "", _roomy(scale)
+    for value, name in scale.ticks:
+        share = float(scale.share(value))
+        look = "tick" if share in roomy else "tick more"
+        drawn += f'<path class="axis" d="M{share * STRIP:.1f} 0v4"/>'
+        drawn += _words(share * STRIP, 18, name, _anchor(share), look)
     return (
         f'<svg class="strip" viewBox="0 0 {STRIP:.0f} {THICK:.0f}" role="presentation">'
         f'<path class="axis" d="M0 0H{STRIP:.0f}"/>{drawn}</svg>'
     )
+
+
+def _roomy(scale: Scale) -> list[float]:
+    """Where numbers have room on a phone, too: at no effect first, then from left to right."""
+    shares: list[float] = []
+    for value, _ in sorted(scale.ticks, key=lambda tick: tick[1] not in ("0", "1")):
+        share = float(scale.share(value))
+        if all(abs(share - other) >= ROOM for other in shares):
+            shares.append(share)
+    return shares
 
 
 def _anchor(share: float) -> str:

@@ -54,9 +54,11 @@ th:first-child { text-align: left; }
 thead th { color: var(--soft); font-weight: 600; vertical-align: bottom; line-height: 1.25;
   background: var(--paper); position: sticky; top: 0; z-index: 1; }
 .scroll th:first-child { position: sticky; left: 0; background: var(--paper); font-weight: 500;
-  min-width: 7em; max-width: 15em; overflow-wrap: anywhere; }
+  min-width: 7em; max-width: 15em; overflow-wrap: break-word; }
 .scroll thead th:first-child { z-index: 2; font-weight: 600; overflow-wrap: normal; }
 .scroll th.group { background: var(--card); color: var(--soft); max-width: none; font-weight: 600; }
+.words td { text-align: left; white-space: normal; }
+.scroll .words th:first-child:empty { min-width: 0; padding: 0; }
 .facts, .settings { width: 100%; max-width: 34em; margin: 0 0 16px; align-self: start; }
 .facts caption, .settings caption, .facts th, .settings th { padding-left: 0; }
 .facts th, .settings th { font-weight: 400; color: var(--soft); }
@@ -112,11 +114,13 @@ dd { margin: 0; max-width: 46em; }
   .columns th, .columns td { padding: 5px 3px; }
   .columns .scroll table { font-size: 0.75rem; }
   .strip { min-width: 80px; }
-  .strip .tick { font-size: 30px; }
+  .strip .tick { font-size: 30px; transform: translateY(12px); }
+  .strip .more { display: none; }
   .forest { font-size: 0.75rem; }
   .scroll .forest th:first-child { min-width: 0; max-width: 8em; }
   .forest td:nth-child(2) { min-width: 90px; width: 35%; padding: 0 6px; }
   .forest td:nth-child(3) { white-space: normal; }
+  .forest tr:last-child td { padding-top: 3px; padding-bottom: 12px; }
 }
 @media print {
   :root { --ink: #000000; --soft: #333333; --rule: #999999; color-scheme: light;
@@ -136,6 +140,7 @@ dd { margin: 0; max-width: 46em; }
   .panels { grid-template-columns: repeat(3, 1fr); }
   .columns { grid-template-columns: 1fr 1fr; }
   tr, dt, dd, li, .proof { break-inside: avoid; }
+  thead, tr:first-child, tr:has(.group) { break-after: avoid; }
   h2, section > p, .legend, dt, caption, summary { break-after: avoid; }
   details::details-content { content-visibility: visible; display: block; height: auto; }
   summary { list-style: none; }

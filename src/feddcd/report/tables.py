@@ -25,14 +25,16 @@ class Drawn(str):
 
 
 def table(caption: str, head: Row, *groups: Group, style: str = "") -> str:
-    """A table that scrolls within its own frame where the window is narrow."""
+    """A table that scrolls within its own frame where the window is narrow; `style` may be
+    `words`, which stand left and break."""
     look = f' class="{style}"' if style else ""
     titles = "".join(f'<th scope="col">{text(name)}</th>' for name in head)
+    top = f"<thead><tr>{titles}</tr></thead>\n" if any(head) else ""
     body = "\n".join(_group(heading, rows, len(head)) for heading, rows in groups)
     return (
         f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(caption)}">\n'
         f"<table{look}><caption><span>{text(caption)}</span></caption>\n"
-        f"<thead><tr>{titles}</tr></thead>\n{body}\n</table></div>"
+        f"{top}{body}\n</table></div>"
     )
 
 
@@ -54,7 +56,8 @@ def _group(heading: str, rows: Iterable[Row], width: int) -> str:
 def _row(cells: Row) -> str:
     first, *rest = cells
     values = "".join(f"<td>{_cell(cell)}</td>" for cell in rest)
-    return f'<tr><th scope="row">{escape(first)}</th>{values}</tr>'
+    name = escape(first).replace("_", "_<wbr>")  # body_mass_index breaks between its words
+    return f'<tr><th scope="row">{name}</th>{values}</tr>'
 
 
 def _cell(cell: str) -> str:
