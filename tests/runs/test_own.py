@@ -234,7 +234,7 @@ class TestFamily:
             SpecError, match=r"Wide.value\(z, y\) must return one number for each row"
         ):
             feddcd.run(signs(), model=Wide(), parts=PARTS)
-        with pytest.raises(SpecError, match=r"targets is one of .*, not 'words'"):
+        with pytest.raises(SpecError, match=r"targets must be one of .*, not 'words'"):
             feddcd.run(signs(), model=Worded(), parts=PARTS)
         with pytest.raises(SpecError, match="is the class SmoothHinge, but it must be an object"):
             feddcd.run(signs(), model=SmoothHinge, parts=PARTS)

@@ -20,7 +20,7 @@ LINE_S = 10.0  # between two lines about a task, off a terminal
 OPTIONS = {"sample_weight": "weight", "random_state": "seed"}  # where they have other names
 READING = {  # how a file with a table is written, where that is not to be sniffed
     "sep": "The separator of the fields of a .csv file, such as ';'. Default: feddcd finds it.",
-    "decimal": "The decimal sign in the file: . or , Default: feddcd finds it.",
+    "decimal": "The decimal sign in the file: '.' or ','. Default: feddcd finds it.",
     "encoding": "The encoding of the text, for example latin-1. Default: feddcd finds it.",
     "na": "Read this word as a missing value, too. Repeat --na for each word.",
     "sheet": "The name of the sheet to read from an .xlsx file.",

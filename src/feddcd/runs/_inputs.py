@@ -168,7 +168,7 @@ def _model(model: Any, loss: Any, score: Callable | None) -> tuple[Any, float | 
 
 def _check_family(family: AbstractFamily) -> None:
     if family.targets not in get_args(Targets):
-        raise SpecError(f"targets is one of {get_args(Targets)}, not {family.targets!r}")
+        raise SpecError(f"targets must be one of {get_args(Targets)}, not {family.targets!r}")
     k = 2 if family.targets == "classes" else 1
     z = jax.ShapeDtypeStruct((3, k), jnp.float32)
     shape = jax.eval_shape(family.value, z, z).shape

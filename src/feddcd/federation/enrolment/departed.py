@@ -28,6 +28,7 @@ LONGEST_KEY = 1000
 RETIRED = "this site was retired by the coordinator"
 BARRED = "this site was expelled by the coordinator"
 MOST_BYTES = 10_000
+LATEST = 253_370_764_800.0  # the year 9999, the last that a calendar here shows
 
 
 class Called(NamedTuple):
@@ -112,7 +113,7 @@ def ask_standing(folder: Path, post: Callable[..., tuple[int, bytes]] = over_tls
         key = (folder / "key.pub").read_text().strip()
         status, data = post(who, json.dumps({"ask": "standing", "key": key}).encode())
         held = json.loads(data).get("left") if status == 200 else None
-        left = Departure(float(held["time"]), held["barred"] is True) if held else None
+        left = _checked(held) if held else None
     except (FeddcdError, OSError, ValueError, LookupError, TypeError, AttributeError):
         return left_of(folder) is not None
     if left is None:
@@ -151,10 +152,18 @@ def words_at_site(folder: Path) -> list[str]:
     ]
 
 
+def _checked(held: Any) -> Departure:
+    """From a file or from the network, where a time can be anything."""
+    time = float(held["time"])
+    if not 0 <= time <= LATEST:
+        raise ValueError(f"the time {time} is no date")
+    return Departure(time, held["barred"] is True)
+
+
 def _read(path: Path) -> Departure | None:
     data = Disk().read(path, MOST_BYTES)
     try:
         held = json.loads(data) if data else None
-        return Departure(float(held["time"]), held["barred"] is True) if held else None
+        return _checked(held) if held else None
     except (ValueError, LookupError, TypeError):
         return None

@@ -149,7 +149,7 @@ def _agree(envelope: Envelope, place: SitePlace, check: Check) -> Answer:
         if has_answered(file.load()):
             raise Refused(
                 f"{place.client}: this site has begun another job of this federation. "
-                "For other sites, settings or rows, make a new federation"
+                "If you want other sites, settings or rows, make a new federation"
             )
         secret = new_secret()
         nonce = signed_nonce(load_keys(place.folder), job, secret)
