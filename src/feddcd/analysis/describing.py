@@ -40,16 +40,17 @@ def describe(
 
     Args:
         frame: One row for each patient, or whatever is described.
-        columns: Names; `C(name)` counts the values of a number as levels. If not given, all
-            but identifiers (whole numbers that no two rows share, as mrn or patient_id).
+        columns: Names; `C(name)` counts the values of a number as levels. If not given: all
+            columns except identifiers (a different whole number in each row, as in mrn).
         by: A column of groups, each of which gets a column of the table.
-        site: A column that names the site of each row. Then the same exchanges are made as in a
-            federation, and a second table has the numbers of each site.
-        least: Rows below which a count is not shown, nor what it would follow from.
+        site: A column that names the site of each row. With it, feddcd makes the same exchanges
+            as in a federation, and a second table has the numbers of each site.
+        least: The table does not show counts of fewer rows, and no number that reveals them.
         quantiles: "exact", "rounded" to a range of at least `least` rows, or "none".
-        shares: Of which quantiles: the quartiles, if not given.
+        shares: Which quantiles, from 0 to 1. If not given: the quartiles.
         median: Columns of numbers, such as a skewed laboratory value, for which the table has
-            quantiles and no mean and SD. A careful site refuses sums of which few rows give most.
+            quantiles, but no mean and SD. (A careful site refuses a sum that is mostly due to a
+            few rows.)
     """
     frame = as_frame(frame, need_names=True)
     for name in (by, site):

@@ -32,17 +32,19 @@ class FederatedGLM(BaseEstimator):
 
     minimise  sum_j s_j loss(x_j'w + o_j, y_j) + sum_k l2_k w_k²/2
 
-    by Newton's method on sums over sites (or Point-SAGA, where Hessians are large), until no
-    coefficient is further than `tol` standard errors from its optimum, which is proven (or, where
-    `unproven_` says why it is not, until Newton's method has settled). Families and their links are
-    in docs/glm.md: gaussian, binomial (0 and 1, two words of which `event` counts as 1, or shares
-    with sample_weight = trials), poisson, multinomial (the first class is the base), gamma and
-    others. The intercept and the site effects are not penalised unless named in l2. Weights are R's
-    prior weights: a gaussian row of weight 2 is one row of half the variance.
-    `standardize` gives coefficients (and penalties) per standard deviation of a column, about its
-    mean. The intervals hold `level`. With answers="sum" nothing but sums over all sites is used, as
-    in a federation of three sites and more. `latency` (seconds an exchange) and `bandwidth` (bytes
-    a second) help algorithm="auto".
+    Row j has the weight s_j, the columns x_j, the offset o_j and the outcome y_j. feddcd uses
+    Newton's method on sums over sites (or Point-SAGA, if Hessians are large). The fit stops when
+    each coefficient is proven to be within `tol` standard errors of its optimum. If there is no
+    proof, `unproven_` says why, and the fit stops when Newton's steps are small.
+
+    Families and their links are in docs/glm.md: gaussian, binomial (0 and 1; two words, of which
+    `event` counts as 1; or shares with sample_weight = trials), poisson, multinomial (the first
+    class is the base), gamma and others. The intercept and the site effects have no penalty, unless
+    l2 names them. Weights are R's prior weights: a gaussian row of weight 2 is one row with half
+    the variance. `standardize` gives coefficients (and penalties) for one standard deviation of a
+    column, about its mean. The intervals have the level `level`. With answers="sum", feddcd uses
+    only sums over all sites, as in a federation of three sites or more. The setting
+    algorithm="auto" uses `latency` (seconds for each exchange) and `bandwidth` (bytes per second).
     """
 
     result_: TableResult  # all that a fit found; the attributes that end in _ are its fields
@@ -94,10 +96,10 @@ class FederatedGLM(BaseEstimator):
         return ModelSettings(**{name: getattr(self, name) for name in names})
 
     def fit(self, X, y=None, groups=None, sample_weight=None, offset=None, cluster=None):
-        """X is a matrix, or a DataFrame that the formula speaks of; groups says whose each row is,
-        by an array or the name of a column (sample_weight, offset and cluster may be named, too).
-        With a formula and without groups all rows are one site.
-        With covariance="cluster" the sites are the clusters, or those of `cluster` within sites."""
+        """X is a matrix, or a DataFrame with the columns of the formula. `groups` says which site
+        each row belongs to: an array, or the name of a column. (sample_weight, offset and cluster
+        may be names of columns, too.) With a formula and without groups, all rows are one site.
+        With covariance="cluster" each site is a cluster, or each value of `cluster` at a site."""
         settings, roles = self.settings(), Roles(y, groups, sample_weight, offset, cluster)
         self.fit_rows(read(X, roles, settings.formula, settings.missing))
         if not self.result_.converged:
@@ -190,8 +192,8 @@ class FederatedGLM(BaseEstimator):
         return likelihood_ratio(whole, without)
 
     def predict(self, X, offset=None, groups=None, interval: float | None = None) -> Any:
-        """The mean response; for multinomial one column per class. `groups` only matters with
-        site effects. With `interval`, such as 0.95, a frame: mean, low, high."""
+        """The mean response; for multinomial one column for each class. `groups` matters only with
+        site effects. With `interval`, such as 0.95, the result is a frame: mean, low, high."""
         return result_of(self).predict(X, offset, groups, interval)
 
     def test(self) -> pd.DataFrame:

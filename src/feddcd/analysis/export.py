@@ -26,8 +26,9 @@ JOBLIB = {"gaussian": "identity", "binomial": "logit", "poisson": "log", "multin
 
 
 def write(fit: TableResult | Fitted, folder: str | Path) -> list[Path]:
-    """Write coefficients.csv, model.json, summary.txt, the tables that were asked for and, where
-    scikit-learn has such a model, model.joblib (in the columns' own units); return their paths."""
+    """Write coefficients.csv, model.json, summary.txt and the tables that were asked for, and
+    return their paths. If scikit-learn has such a model, also write model.joblib (in the columns'
+    own units)."""
     result = result_of(fit)
     text = json.dumps(document(result), indent=1, allow_nan=False) + "\n"
     folder = Path(folder)

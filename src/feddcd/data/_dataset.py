@@ -15,7 +15,7 @@ from .._errors import DataError
 class Dataset:
     """Rows `X` (n, d) with targets `y` (n,), natural `groups` (n,) and held-out test rows.
 
-    `classes` are the words that the targets 0, 1, ... stand for, where they stand for words."""
+    If the targets 0, 1, ... stand for words, `classes` has these words."""
 
     name: str
     X: np.ndarray | sparse.csr_array

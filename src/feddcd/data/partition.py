@@ -33,7 +33,7 @@ Parts = list[np.ndarray]
 def partition(
     y: Any, scheme: str, N: int | None, *, seed: int = 0, groups: Any = None, X: Any = None
 ) -> list[np.ndarray]:
-    """Sorted row indices of every client; each row is with exactly one, no client is empty."""
+    """Sorted row indices of every client. Each row has exactly one client; no client is empty."""
     y = np.asarray(y)
     name, colon, parameter = str(scheme).partition(":")
     _check(y, name, scheme, colon)

@@ -53,10 +53,10 @@ def load(
     group: str | None = None,
     how: Reading = PLAIN,
 ) -> Dataset:
-    """The named data set, or the file at a path; `seed` moves the synthetic ones only.
+    """The named data set, or the file at a path; `seed` changes only synthetic data sets.
 
-    A .csv, .tsv, .xlsx or .parquet file needs the name of its `label` column, and may have one
-    whose values are the natural groups; files with other names are LIBSVM."""
+    A .csv, .tsv, .xlsx or .parquet file needs the name of its `label` column. It may also have a
+    column whose values are the natural groups. Files with other endings are LIBSVM files."""
     name = os.fspath(name_or_path)
     by_name = isinstance(name_or_path, str)
     generated = by_name and (name in EMBEDDED or name.partition(":")[0] in SYNTHETIC)

@@ -17,9 +17,10 @@ from ._base import AbstractFederated, AbstractRegressor
 class FederatedLogisticRegression(ClassifierMixin, AbstractFederated):
     """scikit-learn's `LogisticRegression`: C sum_j s_j loss_j(w, b) + |w|²/2, over sites.
 
-    `l2` in place of C is the penalty of the mean, (1/S) sum_j s_j loss_j + (l2/2)|w|² with
-    S = sum_j s_j; of this, `tol` is the certified gap at which the fit stops. Two classes make one
-    column of coefficients, more make one each.
+    Row j has the weight s_j, and S = sum_j s_j. You can give `l2` instead of C: it is the penalty
+    of the mean objective, (1/S) sum_j s_j loss_j + (l2/2)|w|². The fit stops when the certified gap
+    of this mean objective is at most `tol`. Two classes have one column of coefficients together;
+    with more classes, each class has its own column.
     """
 
     coef_: np.ndarray
@@ -45,7 +46,8 @@ class FederatedLogisticRegression(ClassifierMixin, AbstractFederated):
         self.tol, self.max_rounds, self.random_state = tol, max_rounds, random_state
 
     def fit(self, X, y, groups=None, sample_weight=None):
-        """`groups` says whose each row is; without it there are `n_clients` even random parts."""
+        """`groups` says which site each row belongs to. Without `groups`, feddcd divides the rows
+        at random into `n_clients` equal parts."""
         X, y = self._take_in(X, y)
         check_classification_targets(y)
         self.classes_, code = np.unique(y, return_inverse=True)
@@ -95,12 +97,14 @@ class FederatedLogisticRegression(ClassifierMixin, AbstractFederated):
 class FederatedRidge(AbstractRegressor):
     """scikit-learn's `Ridge`: sum_j s_j (y_j - x_j'w - b)² + alpha |w|², over sites.
 
-    `l2` in place of alpha is the penalty of the mean, (1/S) sum_j s_j (...)²/2 + (l2/2)|w|² with
-    S = sum_j s_j; of this, `tol` is the certified gap at which the fit stops.
+    Row j has the weight s_j, and S = sum_j s_j. You can give `l2` instead of alpha: it is the
+    penalty of the mean objective, (1/S) sum_j s_j (...)²/2 + (l2/2)|w|². The fit stops when the
+    certified gap of this mean objective is at most `tol`.
     """
 
     def fit(self, X, y, groups=None, sample_weight=None):
-        """`groups` says whose each row is; without it there are `n_clients` even random parts."""
+        """`groups` says which site each row belongs to. Without `groups`, feddcd divides the rows
+        at random into `n_clients` equal parts."""
         X, y = self._take_in(X, y, y_numeric=True)
         s = self._weights(sample_weight, X)
         l2 = self._penalty("alpha", 1.0, lambda alpha: alpha / s.sum())
@@ -120,12 +124,13 @@ class FederatedRidge(AbstractRegressor):
 class FederatedPoissonRegressor(AbstractRegressor):
     """scikit-learn's `PoissonRegressor`: half the mean deviance + (alpha/2)|w|², over sites.
 
-    Its alpha is the penalty of the mean already, so `l2` is another name for it. `tol` is the
-    certified gap of this objective at which the fit stops.
+    Its alpha is already the penalty of the mean objective, so `l2` is another name for alpha. The
+    fit stops when the certified gap of this objective is at most `tol`.
     """
 
     def fit(self, X, y, groups=None, sample_weight=None):
-        """`groups` says whose each row is; without it there are `n_clients` even random parts."""
+        """`groups` says which site each row belongs to. Without `groups`, feddcd divides the rows
+        at random into `n_clients` equal parts."""
         X, y = self._take_in(X, y, y_numeric=True)
         s = self._weights(sample_weight, X)
         l2 = self._penalty("alpha", 1.0, lambda alpha: alpha)

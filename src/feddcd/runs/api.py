@@ -64,24 +64,25 @@ def run(
     watch: Callable[[Progress], None] = lambda progress: None,
     **options: Any,
 ) -> Result | Repeats:
-    """Train one model over clients and say how close to the optimum it is proven to be.
+    """Train one model over clients and, if it is convex, prove how close it is to the optimum.
 
     Args:
         data: A name, a path, a `Dataset`, a pair (X, y), a data frame with `label=...`, or a list
             or dict with such a pair or frame for each client.
-        algorithm: A name from `feddcd list`, or an object. Without it and without settings the
-            method is chosen, and `summary` says why.
+        algorithm: A name from `feddcd list`, or an object. Without an algorithm and without
+            settings, feddcd chooses the method, and `summary` says why.
         settings: Settings of the algorithm, by name.
         model: A name, a family of losses, or an equinox module together with `loss`.
         loss: A function of (model, x, y) for one example; or the share of uploads that are lost.
         score: A function of (model, x, y), shown as the accuracy.
-        problem: The objectives of all clients, stacked, in place of data and model.
+        problem: The objectives of all clients in one object, instead of data and model.
         w: Where the run starts.
-        parts: The rows of each client, in place of a partition scheme.
-        names: What the clients are called.
+        parts: The rows of each client, instead of a partition scheme.
+        names: The names of the clients.
         out: The folder to write; with `resume`, the folder of the run to continue.
-        seeds: Number of runs with different seeds, as `repeat` makes them, and their medians.
-        watch: Called after each certificate, with the rows of the rounds since the last call.
+        seeds: The number of runs with different seeds (see `repeat`). The result has medians.
+        watch: A function that `run` calls after each certificate, with the rows since the last
+            call.
         options: The fields of `Spec`: partition, clients, tau, l2, weighting, rounds, ...
 
     Example: `feddcd.run("digits", algorithm="pointsaga", clients=20, rounds=100)`
@@ -123,10 +124,10 @@ def resume(
     names: Sequence[str] | None = None,
     watch: Callable[[Progress], None] = lambda progress: None,
 ) -> Result:
-    """Continue a saved run, to more rounds or another target if asked.
+    """Continue a saved run, with more rounds or another target if you give them.
 
-    What Python gave to the run has to be given again, as it was: a folder holds names alone, and a
-    checksum that refuses others. These arguments are those of `run`.
+    If the run had Python objects, give the same objects again, with the same arguments as in `run`.
+    The folder contains only their names, and a checksum that refuses other objects.
 
     Args:
         folder: The folder of the run.
@@ -190,12 +191,12 @@ def compare(
     """Run several methods on the same clients.
 
     Args:
-        data: As in `run`; so are all arguments that are not listed here.
-        algorithms: Names and objects, or a dict with a name or an object for each label. Without
-            them, the six of `feddcd compare`. An object in a list is called as its class.
+        data: As in `run`, like all arguments that are not listed here.
+        algorithms: Names and objects, or a dict with a name or an object for each label. If not
+            given: the six of `feddcd compare`. An object in a list has the name of its class.
         settings: Settings by label.
-        seeds: Number of runs of each method, as `repeat` makes them, and their medians.
-        watch: Called with the label of a method and its progress.
+        seeds: The number of runs of each method (see `repeat`). The result has medians.
+        watch: A function that `compare` calls with the label of a method and its progress.
 
     Example: `feddcd.compare("digits", algorithms=["feddcd", "fedavg"], rounds=20)`
     """
@@ -271,15 +272,15 @@ def repeat(
     watch: Watch = lambda name, progress: None,
     **options: Any,
 ) -> Repeats:
-    """Compare methods over several seeds, on one split of the rows: all runs have one optimum.
+    """Compare methods over several seeds, with the same split of the rows and the same optimum.
 
     Args:
         data: As in `run`.
         seeds: Number of seeds, 2 to 1,000.
         seed: The first seed; the others follow it.
-        split_seed: The seed of the split; the first seed, if not given.
+        split_seed: The seed of the split. If not given: the first seed.
         out: The folder to write.
-        watch: Called with the label, the seed and the progress.
+        watch: A function that `repeat` calls with the label, the seed and the progress.
         options: As in `compare`.
     """
     if isinstance(seeds, bool) or not isinstance(seeds, int) or not 2 <= seeds <= MOST:

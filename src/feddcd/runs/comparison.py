@@ -101,7 +101,7 @@ class Comparison(AbstractComparison):
 
 @dataclass(frozen=True, eq=False)
 class Repeats(AbstractComparison):
-    """The comparisons by seed, all on one split of the rows."""
+    """The comparisons by seed, all with the same split of the rows."""
 
     comparisons: dict[int, Comparison]
 

@@ -28,8 +28,8 @@ class Certified(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """`history` by round, the `model`, and the `certificate` of how good it is. A module that was
-    given comes back as a module, with the trained numbers."""
+    """The `history` by round, the `model`, and the `certificate` that says how good it is. If you
+    gave a module, the model is this module with the trained numbers."""
 
     spec: Spec
     history: History

@@ -23,9 +23,9 @@ class Spec:
         data: A name or a path.
         test_data: A file to score the model on.
         label, group: Columns of a table: the one to predict, and the one that names the client.
-        sep, decimal, encoding, na, sheet: How the table is written, if not to be found out.
+        sep, decimal, encoding, na, sheet: The format of the table, if feddcd should not guess it.
         model: softmax, logistic, ridge, poisson or mlp.
-        partition, clients: How rows are shared out, and among how many; None: one by group.
+        partition, clients: How rows are divided, and among how many; None: one for each group.
         tau: Clients in a round; None: a quarter of them, at least two.
         algorithm, settings: The method and its settings.
         l2: Strength of the penalty (l2/2)|w|².
@@ -33,9 +33,9 @@ class Spec:
         participation, loss: Who is asked in a round; the share of uploads that are lost.
         rounds, target_gap: Largest number of exchanges; the certified gap at which to stop.
         certify_every, eval_every: Rounds between two certificates, and two measurements.
-        seed, split_seed: Of all that is random; of the split, if that differs.
+        seed, split_seed: The seed of all random numbers; the seed of the split, if it differs.
         dtype: auto, float64 or float32.
-        given: What Python gave as an object: only its name is here.
+        given: The names of Python objects that were given; the objects are not here.
     """
 
     data: str = "digits"

@@ -76,8 +76,8 @@ WHOLE = (
 
 @dataclass(frozen=True)
 class Policy:
-    """The careful one, unless said otherwise. None and 0 set no limit, but for `min_rows`,
-    `min_per_class` and `min_per_level`, where None is `min_support`."""
+    """The rules of a site. The defaults are careful. None and 0 mean that there is no limit, except
+    for `min_rows`, `min_per_class` and `min_per_level`: there, None means `min_support`."""
 
     columns: tuple[str, ...] | None = None
     identifiers: tuple[str, ...] = ()
@@ -131,7 +131,7 @@ class Policy:
             object.__setattr__(self, "approve", "answer")
 
     def check(self, outgoing: Outgoing) -> None:
-        """Raises `Refused`, in words without a value of the data, or `Ruled`."""
+        """Raises `Refused` (with words that contain no value of the data) or `Ruled`."""
         for name, rule in RULES.items():
             if not (reason := rule(self, outgoing)):
                 continue
@@ -279,6 +279,7 @@ LOOSE = Policy(**LOOSENED)
 
 
 def load_policy(path: Path) -> Policy:
+    """The policy in a file; without a file, the careful default."""
     if not path.exists():
         if path.is_symlink():
             raise PolicyError(f"{path} is a link to a file that does not exist")
