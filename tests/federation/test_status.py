@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from disks import in_memory
 from feddcd._errors import DataError, Failed, FeddcdError, SpecError, Stalled
 from feddcd.cli import _serving
+from feddcd.cli._federation import verify_command
 from feddcd.cli._members import depart_command
 from feddcd.cli._status import handler_of, lines_of, page_of, status_of
 from feddcd.cli._study_text import study_text
@@ -119,7 +120,7 @@ def test_every_site_signs_the_list_of_sites_once_a_person_agreed(folder):
         lines = words_of(folder / name, id)
         assert [line for line in lines if line.endswith(": new")] == [f"  {n}: new" for n in NAMES]
         words.add(lines[-1].strip())
-        assert "decide about the jobs that wait for you" in status_of(folder / name)["next"]
+        assert "read the jobs that wait for you, and decide" in status_of(folder / name)["next"]
         approve(folder / name, id)
     assert len(words) == 1, "all people read the same six words"
     settle(folder)
@@ -822,3 +823,18 @@ def test_a_study_has_a_mode_and_a_purpose(folder):
     ):
         assert reason in str(study("two", "job.toml", *words).exception)
     assert "for tables" in str(study("two", "training.toml", "--mode", "sum").exception)
+
+
+def test_a_site_runs_once_and_has_no_proof(tmp_path):
+    """A second program with the same key would push the first one off the port."""
+    folder = tmp_path / "north"
+    folder.mkdir()
+    twice = pytest.raises(SpecError, match=r"the site north already runs \(process \d+\)")
+    with _serving._alone(folder, "north"), twice, _serving._alone(folder, "north"):
+        pass
+    with _serving._alone(folder, "north"):
+        pass
+    (folder / "site.toml").touch()
+    for place in (folder, folder / "results" / "one"):
+        with pytest.raises(SpecError, match=r"no proof\. Ask the coordinator for the file `proof`"):
+            verify_command(place)

@@ -247,6 +247,11 @@ def _show(seen: "Insight") -> None:
 def verify_command(path: Path, id: str = "") -> None:
     from ._proofs import verify_job_command, verify_training_command
 
+    if any((place / "site.toml").exists() for place in (path, path.parent, path.parent.parent)):
+        raise SpecError(
+            f"{shown(path)} is in the folder of a site, which has no proof. Ask the coordinator "
+            "for the file `proof` of the study, and give: feddcd federation verify proof"
+        )
     path = path_of_job(path, id)
     folder = FederationFolder(path)
     if path.is_dir() and folder.path.parent.name == "studies":

@@ -3,10 +3,13 @@
 import shlex
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .._files import owner_only, shown
+from .._errors import SpecError
+from .._files import Disk, Locked, owner_only, shown
 from .._text import printable
 from ..federation.enrolment.departed import ask_standing, is_back, words_at_site
 from ..federation.enrolment.invitation import when
@@ -135,7 +138,7 @@ def site_command(path: Path) -> None:
     place, address, (longest, _) = load_place(path), load_address(path), load_limits(path)
     group, shown_state = Group(place.folder / "process.json"), ("", "")
     news = show_news(place.folder, known_news(place.folder))
-    with terminable(), owner_only():
+    with terminable(), owner_only(), _alone(place.folder, place.client):
         try:
             say(f"{place.client}: the logs of this site are in {place.folder}")
             group.start(node(place.folder))
@@ -166,6 +169,20 @@ def site_command(path: Path) -> None:
             say("stopped")
         finally:
             group.end()
+
+
+@contextmanager
+def _alone(folder: Path, site: str) -> Iterator[None]:
+    """Two programs with one key would push each other off the port."""
+    try:
+        held = Disk().lock(folder / ".site.lock")
+    except Locked as holder:
+        raise SpecError(
+            f"the site {site} already runs ({holder}). That program continues by itself, also "
+            "after a new enrolment, so you have nothing to start"
+        ) from None
+    with held:
+        yield
 
 
 def _show_link(

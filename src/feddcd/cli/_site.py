@@ -157,6 +157,8 @@ def _show_log(folder: Path, job: str = "") -> None:
     whole = [json.loads(line) for line in lines]
     entries = entries_of(whole, job)
     found(log=entries)
+    if job and not entries:
+        say(f"the log has no line on {printable(job)}: give the first letters of the id of a job")
     for entry in entries:
         text = told(entry)
         same = last[1] + 1 if text == last[0] else 1

@@ -87,7 +87,7 @@ def _next_at_site(folder: Path, held: Mapping[str, Any]) -> str:
     if held["paused"]:
         return f"this site is paused; to end the pause: feddcd federation pause {at} --end"
     if held["waits"]:
-        return f"decide about the jobs that wait for you: feddcd federation approve {at}"
+        return f"read the jobs that wait for you, and decide: feddcd federation approve {at}"
     if held["state"] == "down" and (home := in_trial(folder)):
         return f"this site is part of a trial: feddcd federation status {_at(home.path)}"
     if held["state"] == "down":

@@ -179,7 +179,9 @@ def against(error: Exception) -> list[str]:
     ruled = isinstance(error, Ruled)
     why = f"rule {error.rule}: {error.story}" if ruled else str(error)
     note = f"  NOTE: even if you approve, the rules of this site refuse this ({printable(why)})."
-    alike = (
-        "  If you approve and if you deny, the coordinator gets the same refusal, without a reason."
-    )
-    return [note, alike] if ruled else [note]
+    alike = [
+        "  The coordinator gets a refusal without this reason, whether you approve or deny.",
+        "  You can say by phone what to change: the logarithm of a column with far values, or",
+        "  fewer columns. The page 'The rules of a site' explains each rule and what to do.",
+    ]
+    return [note, *alike] if ruled else [note]
