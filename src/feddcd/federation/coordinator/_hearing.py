@@ -98,8 +98,9 @@ class Hearing:
         if WAITS not in reason:
             return self.refuse(site, reason)
         found = ABOUT.search(reason)
+        asked = site in self.patience.waiting  # else of a new question, perhaps in the same words
         self.patience.waiting[site] = printable(found[1]) if found else "the end of a pause"
-        if (site, reason) not in self.waited:  # names first, and then the job
+        if not asked or (site, reason) not in self.waited:  # names first, and then the job
             until = round(self.patience.until(), 3)
             self.folder.note("waiting", reason=reason, site=site, until=until)
         self.waited.add((site, reason))

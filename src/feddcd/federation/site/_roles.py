@@ -90,7 +90,8 @@ def _check_sent(sent: Codebook) -> None:
     for name, entry in sent.columns.items():
         for what in (each for each in CHOSEN if getattr(entry, each) is not None):
             told = f"this site has no own codebook, so the codebook of the plan must not set {what}"
-            raise Refused(f"{told}, as it does for the column {name[:50]!r}")
+            remedy = "A person at this site can put codebook.toml into its folder"
+            raise Refused(f"{told}, as it does for the column {name[:50]!r}. {remedy}")
 
 
 def _check_constants(own: Codebook | None, formula: str) -> None:

@@ -287,8 +287,8 @@ def load_policy(path: Path) -> Policy:
     values = read_toml(path, error=PolicyError)
     if list(values)[-1:] != ["complete"] or values.pop("complete") is not True:
         raise PolicyError(
-            f"{path}: the last setting must be complete = true. Perhaps the file was "
-            "cut short: put the whole file back"
+            f"{path}: the last setting must be complete = true. Perhaps the file was cut short. If "
+            "you added settings, put them above the line complete = true"
         )
     check_names(values, [field.name for field in dataclasses.fields(Policy)], path, PolicyError)
     plain: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
