@@ -81,8 +81,7 @@ def run(
         names: The names of the clients.
         out: The folder to write; with `resume`, the folder of the run to continue.
         seeds: The number of runs with different seeds (see `repeat`). The result has medians.
-        watch: A function that `run` calls after each certificate, with the rows since the last
-            call.
+        watch: A function that `run` calls after each certificate, with the new rows.
         options: The fields of `Spec`: partition, clients, tau, l2, weighting, rounds, ...
 
     Example: `feddcd.run("digits", algorithm="pointsaga", clients=20, rounds=100)`

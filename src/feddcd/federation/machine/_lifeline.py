@@ -23,6 +23,8 @@ def end_with_starter() -> None:
 def _watch() -> None:
     while os.read(0, 1024):
         pass
+    if not hasattr(os, "killpg"):  # Windows
+        os.kill(os.getpid(), signal.SIGTERM)
     os.killpg(0, signal.SIGTERM)  # the group is this program's own, with all that it started
     time.sleep(GRACE_S)
     os.killpg(0, signal.SIGKILL)
