@@ -34,7 +34,7 @@ from feddcd.federation.coordinator._hearing import Hearing, Patience
 from feddcd.federation.coordinator._rosters import settle_roster
 from feddcd.federation.coordinator.coordinator import coordinate
 from feddcd.federation.coordinator.nodes import LocalExchange
-from feddcd.federation.enrolment import desk, site
+from feddcd.federation.enrolment import departed, desk, site
 from feddcd.federation.enrolment.departed import after_departure, ask_standing, let_go
 from feddcd.federation.enrolment.desk import Desk
 from feddcd.federation.folder import FederationFolder, load_place
@@ -838,3 +838,17 @@ def test_a_site_runs_once_and_has_no_proof(tmp_path):
     for place in (folder, folder / "results" / "one"):
         with pytest.raises(SpecError, match=r"no proof\. Ask the coordinator for the file `proof`"):
             verify_command(place)
+
+
+@pytest.mark.parametrize("time", ["NaN", "-1", "1e300", '"soon"'])
+def test_a_date_of_retirement_that_is_none_is_not_believed(tmp_path, time):
+    """From the coordinator, or from a damaged file: a site's status must not end on it."""
+    said = f'{{"left": {{"time": {time}, "barred": false}}}}'.encode()
+    (tmp_path / "ca.crt").write_text("the authority")
+    (tmp_path / "key.pub").write_text("a key")
+    (tmp_path / "left.json").write_text(f'{{"time": {time}, "barred": false}}')
+    monkey = pytest.MonkeyPatch()
+    with monkey.context() as patch:
+        patch.setattr(departed, "load_address", lambda folder: "127.0.0.1:1")
+        assert not ask_standing(tmp_path, lambda who, data: (200, said))
+    assert departed.left_of(tmp_path) is None
