@@ -537,6 +537,7 @@ def test_a_person_reads_who_asks_and_what_for(asked):
         {"study": "a", "why": "refused", "sites": {"south\n": "rules"}},
         {"study": "a", "why": "refused", "sites": ["a"]}, {"study": "a", "why": [], "sites": {}},
         {"study": "a", "why": "done", "sites": {}, "note": "call 555"},
+        {"study": "a", "why": "gone", "sites": {}}, {"study": "a", "why": "part", "sites": {}},
     ],
 )  # fmt: skip
 def test_an_end_has_no_words_of_a_stranger(folder, meta):
@@ -622,6 +623,36 @@ def test_retire_during_a_study_is_said_at_both_ends(asked, monkeypatch):
     link.tell("connected")  # it came back with a new invitation
     _serving._show_link(asked / "south", "h:1", state, "south")
     assert "retired:" not in "\n".join(lines_of(status_of(asked / "south")))
+
+
+@pytest.mark.parametrize("hears", [True, False], ids=["it asked why", "it was away"])
+def test_what_waited_before_a_site_left_does_not_wait_after_it_enrolled_again(
+    asked, monkeypatch, hears
+):
+    """Its study ended without it; asked again, it waits again."""
+    home, south = home_of(asked), asked / "south"
+    post = lambda who, data: Desk(home)(data, "h")
+    (id,) = waiting(south)
+    monkeypatch.setattr("feddcd.cli._tables.say", lambda line: None)
+    uninvite(home, ["south"])
+    if hears:
+        assert ask_standing(south, post)
+        assert waiting(south) == []
+    again = desk.invite(home, "south")
+    site.enrol(again, south, asked / "p.csv", {}, post=post)
+    desk.confirm(home, "south")
+    held = status_of(south)
+    assert (waiting(south), held["waits"], held["left_federation"]) == ([], [], [])
+    how = "ended for this site, because this site left the federation; you have to decide nothing"
+    assert held["ended"][-1]["how"] == how
+    words = "RETIRED" if hears else "ENROLLED this site enrolled again at fed.example.org:9093, and"
+    assert words in held["last"][-1]
+    with pytest.raises(Waits):
+        require(south, id, "this job", {"shown": ["its new text"]}, asked=Asker("first"))
+    assert waiting(south) == [id]
+    assert words_of(south, id)[0] == "its new text"
+    site.enrol(again, south, asked / "p.csv", {}, post=post)  # once more by mistake: it is let in
+    assert waiting(south) == [id]
 
 
 def test_a_study_without_a_retired_site_is_one_command(folder, monkeypatch):

@@ -23,7 +23,9 @@ ENDS = {  # by code; a site says no more, as a reason in words could ask about r
     "sums": "ended without a result: no result can be computed from the answers of the sites",
     "left": "ended without a result: the coordinator took {sites} out of the federation",
     "stopped": "ended without a result: the coordinator stopped",
+    "gone": "ended for this site, because this site left the federation",  # as such a site says it
 }
+OWN = ("part", "gone")  # which no coordinator says
 REFUSALS = {  # by code; a person who denies and a rule that refuses are told alike
     "rules": "a rule or a person refused at {sites}",
     "policy": "the policy of {sites} does not allow the job",

@@ -20,6 +20,7 @@ from ..._text import sentence_list
 from ...sums.roster import FEWEST
 from ..folder import STUDY, FederationFolder, load_address
 from ..machine.keys import same_key
+from ..site.ended import end_all
 from ..site.log import append
 from .invitation import when
 from .site import LEFT, over_tls
@@ -119,8 +120,9 @@ def ask_standing(folder: Path, post: Callable[..., tuple[int, bytes]] = over_tls
     if left is None:
         return False
     if left != left_of(folder):
+        closed = end_all(folder)
         save(Disk(), folder / LEFT, left._asdict())
-        append(folder, {"left": left.how, "address": who.address})
+        append(folder, {"left": left.how, "address": who.address, "closed": closed})
     return True
 
 

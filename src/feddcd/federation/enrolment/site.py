@@ -27,6 +27,8 @@ from ...sums.roster import RosterMember
 from ..machine.keys import write_pair
 from ..roster import KEYS
 from ..sign_up import MEMBER, write_member
+from ..site.ended import end_all
+from ..site.log import append
 from ..site.policy import FILE as POLICY
 from ..site.template import template
 from .claim import LARGEST_ANSWER, PATH, Claim, claim_of
@@ -75,6 +77,8 @@ def enrol(
             shutil.copyfile(codebook, folder / CODEBOOK)
         said = _ask(invitation, claim, post)
         held = {"federation": invitation.federation, "words": claim.words()}
+        if not said.get("confirmed") and (closed := end_all(folder)):  # of before it left
+            append(folder, {"enrolled": invitation.address, "closed": closed})
         (folder / LEFT).unlink(missing_ok=True)
         save(Disk(), folder / ENROLLED, held | {"authority": invitation.authority})
     return Enrolled(folder, claim.words(), said.get("confirmed") is True)

@@ -262,15 +262,15 @@ class JobFile:
         raise Refused("this site's file of this job is damaged; start a new job") from own
 
 
-def close_jobs(site: Path, study: str, disk: Disk | None = None) -> bool:
-    """Of a study that ended; whether this site had answered any question of it."""
+def close_jobs(site: Path, study: str | None = None, disk: Disk | None = None) -> bool:
+    """Of a study that ended, or of all; whether this site had answered any question of them."""
     disk, answered = disk or Disk(), False
     paths = sorted((site / FOLDER).glob("*/"))
     with lock(disk, site / FOLDER / FOLDER) if paths else nullcontext():
         for file in (JobFile(site, path.name, disk) for path in paths):
             with suppress(Refused):
                 founded = file.load()
-                if founded is not None and founded.study == study:
+                if founded is not None and study in (None, founded.study):
                     answered = answered or file.answered > 0
                     file.close()
     return answered

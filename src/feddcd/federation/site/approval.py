@@ -178,10 +178,10 @@ def over(folder: Path) -> list[str]:
     return [p.stem for p in paths if p.with_suffix(".json").exists() and not decided(p)]
 
 
-def close(folder: Path, study: str) -> list[str]:
-    """What waits for a study that ended, and does not any more; the oldest of many are dropped."""
+def close(folder: Path, study: str | None = None) -> list[str]:
+    """What waits for a study that ended, or for any, waits no more; old ones are dropped."""
     queue = folder / WAITING
-    ids = [id for id in waiting(folder) if about_waiting(folder, id)[0] == study]
+    ids = [id for id in waiting(folder) if study in (None, about_waiting(folder, id)[0])]
     for id in ids:
         save(Disk(), queue / f"{id}.ended", {"time": time.time()})
     over = sorted(queue.glob("*.ended"), key=lambda path: path.stat().st_mtime_ns)

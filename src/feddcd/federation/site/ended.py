@@ -11,10 +11,10 @@ from typing import Any
 
 from ..._errors import Refused
 from ..._files import Disk, owner_only, save
-from ..about import About, StudyEnd, read_ended
+from ..about import OWN, About, StudyEnd, read_ended
 from ..wire import Envelope
 from ._job_file import close_jobs
-from .approval import close
+from .approval import about_waiting, close, waiting
 from .log import append
 
 FOLDER = "ended"
@@ -25,7 +25,7 @@ MOST_STUDIES = 200  # the oldest is forgotten
 def keep_ended(envelope: Envelope, place: Any) -> Envelope:
     """Heard twice, it is logged once."""
     told = read_ended(envelope.meta)
-    if told is None:
+    if told is None or told.why in OWN:
         raise Refused(f"{place.client}: this site cannot read the message about the end of a study")
     before = [ended for _, ended in ended_studies(place.folder)]
     # who was too late may still decide: with that the study can be started again
@@ -33,13 +33,28 @@ def keep_ended(envelope: Envelope, place: Any) -> Envelope:
     took_part = told.why in FOR_GOOD and close_jobs(place.folder, told.study)
     told = told._replace(why="part") if took_part and told.why == "done" else told
     if closed or told not in before:
-        with owner_only():
-            (place.folder / FOLDER).mkdir(parents=True, exist_ok=True)
-            save(Disk(), _path(place.folder, told.study), {"time": time.time(), **told._asdict()})
+        _keep(place.folder, told)
         append(place.folder, {"ended": told.study, "how": told.words(), "closed": closed})
-        for path in _by_age(place.folder)[:-MOST_STUDIES]:
-            path.unlink()
     return Envelope("ended", {"client": place.client}, {})
+
+
+def end_all(folder: Path) -> list[str]:
+    """At a site that is not in the federation: it hears of no end there, and what waits was asked
+    before. It waits again if it is asked again."""
+    studies = {about_waiting(folder, id)[0] for id in waiting(folder)} - {""}
+    closed = close(folder)
+    close_jobs(folder)
+    for study in sorted(studies):
+        _keep(folder, StudyEnd(study, "gone", {}))
+    return closed
+
+
+def _keep(folder: Path, told: StudyEnd) -> None:
+    with owner_only():
+        (folder / FOLDER).mkdir(parents=True, exist_ok=True)
+        save(Disk(), _path(folder, told.study), {"time": time.time(), **told._asdict()})
+    for path in _by_age(folder)[:-MOST_STUDIES]:
+        path.unlink()
 
 
 def goes_on(folder: Path, about: About) -> None:

@@ -47,6 +47,9 @@ def _told(entry: Mapping[str, Any]) -> str:
     if "left" in entry:
         at = f" at {entry['address']}" if entry.get("address") else ""
         return f"RETIRED  the coordinator{at} {entry['left']} this site, and asks it no more"
+    if "enrolled" in entry:
+        closed = plural(len(entry.get("closed", ())), "question")
+        return f"ENROLLED this site enrolled again at {entry['enrolled']}, and closed {closed}"
     if "paused" in entry:
         ends = "RESUMED  the pause has ended, and this site answers again"
         return "PAUSED   this site answers nothing" if entry["paused"] else ends
