@@ -142,7 +142,7 @@ CASES = [
     by_array("must be finite and >= 0, got nan at row 3", sample_weight=ones(3, np.nan)),
     by_array("sample_weight is zero in every row", sample_weight=0 * ones()),
     by_array("sample_weight must be numbers, got 'much'", sample_weight=["much"] * N),
-    by_array("there is no column for X", frame()[["site", "death"]], y="death", groups="site"),
+    by_array("no column is left for X", frame()[["site", "death"]], y="death", groups="site"),
     # sites
     by_array("groups is missing: say which site each row belongs to", groups=None),
     by_array("groups must have shape (24,), got (2,)", groups=["a", "b"]),

@@ -171,7 +171,7 @@ SAYS = {
                  "sex = m, against f, goes with", "times the odds of y = 1"],
     "nothing proven": ["NOT proven: the fit stopped", "no bound at all is proven",
                        "The sites’ own estimates are not shown.", "so there is no curve"],
-    "many columns": ["times the expected count", "The 24 clearest of 120 are drawn"],
+    "many columns": ["times the expected count", "The figure shows the 24 clearest of 120 effects"],
     "multinomial": ["the odds of mid against low", "sites do not send groups of predictions"],
     "nine rows": ["too few rows to show groups"],
     "proven to rounding": ["no coefficient is further than 1e-15 standard errors"],

@@ -45,20 +45,20 @@ def test_a_made_up_table_in_place_of_the_sum_is_seen_by_every_site(monkeypatch):
     made_up = exchanges(monkeypatch, "binomial", "y ~ x + z", patients(80, 1))
     layout, each, _ = honest[0]
     for own in each:
-        assert impossible(made_up[0][2], own, layout) == "a number below zero of moments.n"
+        assert impossible(made_up[0][2], own, layout) == "a count below zero (moments.n)"
     # with enough rows, but all of them elsewhere: what an honest site knows is not in it
     narrow = patients(5000, 2)
     narrow["x"] *= 1e-3
     table = exchanges(monkeypatch, "binomial", "y ~ x + z", narrow)[0][2]
     told = {impossible(table, own, layout) for own in each}
-    assert told == {"a sum of weights or squares below zero"}
+    assert told == {"a sum of weights or of squares that is below zero"}
 
 
 def test_counts_below_none_and_bent_curvature_are_seen():
     counts = Layout([Slot("n", "count", (2,))])
     both = lambda a, b: ({"n": np.array(a, float)}, {"n": np.array(b, float)}, counts)
     assert impossible(*both([5, 3], [5, 3])) == ""
-    assert impossible(*both([5, 3], [5, 4])) == "a number below zero of n"
+    assert impossible(*both([5, 3], [5, 4])) == "a count below zero (n)"
     bent = Layout([Slot("H", "sum", (3,))])
     H = {"H": np.array([2.0, 0.0, 2.0])}
     assert impossible(H, {"H": np.array([1.0, 0.5, 1.0])}, bent) == ""

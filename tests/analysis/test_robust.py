@@ -30,8 +30,8 @@ def test_standard_errors_that_do_not_trust_the_model(name, kind):
     # one for the meat, and one where the model's own end at a point that nobody was asked at
     assert 1 <= found.n_exchanges_ - model.n_exchanges_ <= 2
     assert f"robust ({kind})" in found.summary()
-    assert "the proof is about the coefficients" in found.summary()
-    assert "the proof is about the coefficients" not in model.summary()
+    assert "The proof is about the coefficients" in found.summary()
+    assert "The proof is about the coefficients" not in model.summary()
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -24,7 +24,7 @@ from slices import thinned
 N = 240
 WRITTEN = {
     "coefficients.csv", "model.json", "model.joblib", "summary.txt", "history.csv", "report.html",
-    "job.toml",
+    "job.toml", "coefficients.tex", "coefficients.md",
 }  # fmt: skip
 F = ["--formula", "death ~ age + dose + C(sex)"]
 GLM = ["glm", "p.csv", "--group", "hospital"]
@@ -430,7 +430,7 @@ GROUP = "--group hospital"
 BAD = [
     # the file
     case("nothing.csv: no such file", "FILE nothing.csv"),
-    case("p.svm: give --group COLUMN, where COLUMN has the site", "FILE p.svm"),
+    case("p.svm: feddcd must know the site of each row. Give --group COLUMN", "FILE p.svm"),
     case("p.csv: this file is empty; its first line must contain the names", data=""),
     case("p.csv: no rows", f"{GROUP} --label a", "a,hospital\n"),
     case("p.csv:3: this line has 3 fields, but the header has 2", data="a,hospital\n1,2\n1,2,3\n"),
@@ -439,7 +439,7 @@ BAD = [
     case("no column 'a' for --label; columns: 'a:hospital'",
          f"{GROUP} --label a", "a:hospital\n1:2\n"),
     # which column is what
-    case("p.csv: give --group COLUMN, where COLUMN has the site (the hospital, bank, ...)",
+    case("row. Give --group COLUMN, where COLUMN has the site (the hospital, bank, ...)",
          "--label death"),
     formula("no column 'agee' for --complete; did you mean 'age'", F[1],
             f"{GROUP} --complete agee"),
@@ -461,7 +461,7 @@ BAD = [
     ), "death ~ age", f"{GROUP} --label death"),
     case("the column 'death' can be only one of --label, --group, --weight",
          f"{GROUP} --label death --weight death"),
-    case("there is no column of numbers, except --label, --group", f"{GROUP} --label death",
+    case("other columns are in use for --label, --group", f"{GROUP} --label death",
          patients()[["sex", "death", "hospital"]]),
     # formulas
     formula("no column 'agee' for the formula; did you mean 'age' or 'stage'?", "death ~ agee",

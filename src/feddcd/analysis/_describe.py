@@ -214,7 +214,7 @@ class Describe:
         sizes |= {"top": p, "digits": p, "s1": p * cells, "s2": p * cells, "few": 2}
         unknown = [name for name in arrays if name not in KINDS]
         if unknown:
-            raise DataError(f"it has an unknown part {unknown[0][:50]!r}")
+            raise DataError(f"the answer has an unknown part {unknown[0][:50]!r}")
         found = tag(arrays, KINDS, {k: v for k, v in sizes.items() if k in arrays})
         for name, block in found.items():
             if KINDS[name] is KINDS["n"]:

@@ -113,10 +113,16 @@ def notes(result: DescribeResult) -> list[str]:
     plan = result.plan
     found = [printable(line) for line in cap_notes(plan.codebook)]
     if plan.least > 1:
-        why = f"it has fewer than {plan.least} rows, or such a number could be computed from it"
+        why = (
+            f"the number describes fewer than {plan.least} rows, or somebody could compute such "
+            "a number from it"
+        )
         found.append(f"{NONE} means that a number is not shown, because {why}.")
     if plan.quantiles == "rounded" and result.table.numbers:
-        found.append(f"{ABOUT}means the middle of a range with at least {plan.least} rows.")
+        found.append(
+            f"{ABOUT}means that the number is the middle of a range with at least {plan.least} "
+            "rows."
+        )
     if result.table.levels:
         found.append("Percentages are of the rows without a missing value.")
     careful, left = result.careful

@@ -172,12 +172,14 @@ def check_pair(small: "TableResult", large: "TableResult") -> None:
     same = lambda a, b: np.allclose(a, b, rtol=1e-8, atol=0)
     if small.n_rows != large.n_rows:
         raise SpecError(
-            f"the models use different numbers of rows, {small.n_rows} and "
-            f"{large.n_rows}: before both fits, leave out the rows in which a column of "
-            "the larger model is missing"
+            f"the models use different numbers of rows, {small.n_rows} and {large.n_rows}. Before "
+            "both fits, leave out the rows that have no value in a column of the larger model"
         )
     if not same(small.row_sums, large.row_sums):
-        raise SpecError("the models do not have the same outcomes, weights and offsets")
+        raise SpecError(
+            "the models do not have the same outcomes, weights and offsets; fit both models to "
+            "the same data"
+        )
     lacking = [str(name) for name in small.table.index if name not in large.table.index]
     if lacking or len(small.table) == len(large.table):
         why = (
@@ -194,7 +196,7 @@ def _check_likelihood(result: "TableResult") -> None:
     l2 = list(result.l2.values()) if isinstance(result.l2, Mapping) else result.l2
     if np.any(np.asarray(l2)) or result.firth:
         raise SpecError(
-            "a likelihood-ratio test needs models without a penalty", settings={"l2": 0}
+            "a likelihood-ratio test needs two models without a penalty", settings={"l2": 0}
         )
     if result.covariance != "model":
         told = (
@@ -204,7 +206,8 @@ def _check_likelihood(result: "TableResult") -> None:
         raise SpecError(told, settings={"covariance": "model"})
     if not result.converged:
         raise SpecError(
-            "the certificate of one model does not reach its <tol>", settings={"tol": result.tol}
+            "the certificate of one model does not reach <tol>; allow more exchanges",
+            settings={"tol": result.tol},
         )
 
 

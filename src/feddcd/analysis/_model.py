@@ -61,8 +61,8 @@ def summed_model(model: Model) -> Model:
     """The same of one answer, the sums over all sites."""
     if model.effects:
         told = (
-            "<site_effects> needs the sums of every site, but in mode sum only sums over "
-            "all sites are known"
+            "<site_effects> needs the sums of every site, but in mode sum the coordinator reads "
+            "only sums over all sites"
         )
         raise SpecError(told, settings={"site_effects": "fixed"})
     return model._replace(sites=(ALL,), summed=len(model.sites))
@@ -182,7 +182,8 @@ def separation(
     heavy = [int(j) for j in np.argsort(-size) if size[j] > 0.1 * size.max()]
     if names[heavy[0]] == THETA:
         told = (
-            "the counts do not vary more than in a poisson model, so theta has no finite estimate"
+            "the counts do not vary more than in a poisson model, so theta has no finite "
+            "estimate; use family='poisson'"
         )
         raise DataError(f"{told}; give <family>", settings={"family": "poisson"})
     what = "counts of 0" if family in COUNTS else "outcomes"
@@ -196,7 +197,7 @@ def separation(
         settings = {"site_effects": "none"}
     return DataError(
         f"separation: {', '.join(names[j] for j in heavy[:8])} "
-        f"predict{'s' if len(heavy) == 1 else ''} some {what} perfectly, "
-        f"so that the estimate runs to infinity; {remedy}",
+        f"predict{'s' if len(heavy) == 1 else ''} some {what} perfectly, so there is no finite "
+        f"estimate; {remedy}",
         settings=settings,
     )

@@ -67,9 +67,9 @@ def site_meat(
         left = 1 - _leverages(rows.X, rows.s * curvature[:, 0, 0], square(asked.V, p))
         if np.any(left < WHOLE):
             raise DataError(
-                f"<covariance> cannot be computed: {int(np.sum(left < WHOLE))} row(s) "
-                "have leverage 1, so such a row alone decides a coefficient. Use HC1, "
-                "or leave out the column of this coefficient",
+                f"<covariance> cannot be computed: {int(np.sum(left < WHOLE))} row(s) have "
+                "leverage 1. Such a row alone decides one coefficient. Use HC1, or leave out the "
+                "column of this coefficient",
                 settings={"covariance": kind},
             )
         factor = left ** -LEVERAGE[kind]
@@ -102,7 +102,9 @@ def factor_of(at: Point, sums: Moments, kind: str) -> float:
     """Of the meat, for few rows and few clusters."""
     n, p, G = float(sums.n), len(at.F), at.clusters
     if kind in ("HC1", "cluster") and n <= p:
-        told = f"<covariance> needs more rows than coefficients, got {n:.0f} and {p}"
+        told = (
+            f"<covariance> needs more rows than coefficients, got {n:.0f} rows and {p} coefficients"
+        )
         raise SpecError(told, settings={"covariance": kind})
     if kind == "HC1":
         return n / (n - p)
@@ -180,10 +182,7 @@ def notes(kind: str, clusters: int) -> list[str]:
     """What is not proven, and a warning of few clusters."""
     if kind == "model":
         return []
-    said = [
-        "The standard errors are computed at the last point; the proof is about the "
-        "coefficients only."
-    ]
+    said = ["The proof is about the coefficients, and not about the standard errors."]
     if 0 < clusters < FEW:
         said.append(
             f"WARNING: {clusters} clusters are few. With few clusters, standard "

@@ -35,13 +35,15 @@ def steep(rows: SiteRows, question: PointQuestion, k: int) -> str:
     still = np.max(chance * (1 - chance), axis=1) > CERTAIN if chance is not None else None
     if still is not None and 2 * still.sum() < len(still):
         return (
-            "at this point the model would know the class of most rows of this site almost exactly"
+            "with the coefficients of this question, the model would predict the class of "
+            "most rows of this site almost exactly"
         )
     for cell in _narrow(_cells(rows.data.X), still, sizes, k):
         own = np.flatnonzero(cell)
         if still is not None and 2 * still[own].sum() < len(own):
             return (
-                "at this point the model would know the class of most rows of a cell almost exactly"
+                "with the coefficients of this question, the model would predict the class "
+                "of most rows of a cell almost exactly"
             )
         if len(own) >= 2 * (k - 1) and _is_of_few(sizes[own], k):
             what = "chances of a class" if classed else "means"

@@ -192,7 +192,12 @@ def _notes(result: TableResult) -> list[str]:
     left_out = []
     if result.left_out:  # NA in R
         named = ", ".join(result.left_out)
-        left_out = [f"Left out, because they have no row or follow from other columns: {named}."]
+        left_out = [
+            (
+                "These columns are left out, because they are 0 in every row or follow from other "
+                f"columns: {named}."
+            )
+        ]
     left_out += [f"{told}." for told in without_rows(result)]
     refused = [f"Not part of this table: {why}" for why in result.refused.values()]
     theta = [] if result.theta is None else [_theta(result.theta, result.theta_se)]

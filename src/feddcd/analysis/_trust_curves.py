@@ -156,7 +156,7 @@ def _row_sum(known: Known, V: np.ndarray) -> tuple[float, float]:
 
 
 def _check_moved(known: Known, asked: PointQuestion, said: Answer) -> None:
-    m, told = float(said.m), "the site's bound on moves is not possible for its rows"
+    m, told = float(said.m), "the site's bound on the change of its predictions is wrong"
     refuse(m < 0, told)
     if not known.plain:
         return

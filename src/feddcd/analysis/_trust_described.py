@@ -84,19 +84,24 @@ class DescriptionTrust:
         for name in ("n", "present", "levels", "few"):
             _check_counts(name, said[name])
         n, present = said["n"].ravel(), said["present"].reshape(-1, shape.parted)
-        _refuse(n.sum() > MOST_ROWS * many, "its number of rows is too large")
-        _refuse(bool((present > n).any()), "it has more values than rows")
+        _refuse(n.sum() > MOST_ROWS * many, "the number of rows is too large")
+        _refuse(bool((present > n).any()), "a column has more values than there are rows")
         for name, levels in shape.split(said["levels"]).items():
             wrong = bool((levels.sum(0) != n).any())
-            _refuse(wrong, f"the levels of {name} do not add up to its rows")
+            _refuse(
+                wrong, f"the counts of the levels of {name} do not add up to the number of rows"
+            )
         few = said["few"].ravel()
         _refuse(bool((few > many).any() or few[1] > few[0]), "the number `few` is neither 0 nor 1")
         top, digits = said["top"].ravel(), said["digits"].ravel()
-        _refuse(not ((top >= 0) & (top <= LARGEST)).all(), "a largest value is not possible")
+        _refuse(
+            not ((top >= 0) & (top <= LARGEST)).all(),
+            "the largest value of a column is not possible",
+        )
         powers = np.log2(np.maximum(digits, 1.0))
         whole = np.isinf(digits) | (np.abs(powers - np.rint(powers)) < SLACK)
         known = (digits >= 0) & (np.isinf(digits) | (powers < MOST_DECIMALS + SLACK))
-        _refuse(not (whole & known).all(), "a number of decimals is not possible")
+        _refuse(not (whole & known).all(), "the number of decimals of a column is not possible")
         by_cell = lambda x: (
             x if shape.groups is None else np.append(x, x.sum(-1, keepdims=True), -1)
         )
@@ -109,14 +114,16 @@ class DescriptionTrust:
         n, open, c = known.present, asked.open.astype(bool), asked.centre
         s1, s2 = s1.reshape(n.shape), s2.reshape(n.shape)
         unasked = bool(s1[~open].any() or s2[~open].any())
-        _refuse(unasked, "it sent sums of cells that the coordinator did not ask for")
+        _refuse(
+            unasked, "the answer has sums of cells, but the coordinator did not ask for these cells"
+        )
         nobody = bool(s1[n == 0].any() or s2[n == 0].any())
-        _refuse(nobody, "it sent sums of cells that have no rows")
-        _refuse(bool((s2 < 0).any()), "a sum of squares is below zero")
+        _refuse(nobody, "the answer has sums of cells, but these cells have no rows")
+        _refuse(bool((s2 < 0).any()), "a sum of squares of a column is below zero")
         scale = np.sqrt(n * s2) + SLACK * n * np.abs(c)
         _refuse(
             bool((np.abs(s1) > scale * (1 + SLACK)).any()),
-            "a sum is larger than its sum of squares allows",
+            "the sum of a column is too large for its sum of squares",
         )
         about = s1 + n * c, s2 + 2 * c * s1 + n * c**2  # 0
         size = np.sqrt(n * np.maximum(about[1], s2)) + n * np.abs(c)
@@ -134,7 +141,7 @@ class DescriptionTrust:
                 apart = np.abs(sums - self._sums[site][power])
                 _refuse(
                     bool((open & (apart > room)).any()),
-                    "two sums of the same column contradict each other",
+                    "two answers have different sums of the same column",
                 )
         self._sums.setdefault(site, (asked, *about))
 
@@ -150,7 +157,8 @@ class DescriptionTrust:
             if not before:
                 _refuse(
                     rows != known.present[j, c],
-                    "the parts of a range do not add up to the rows of the range",
+                    "a range was divided into parts, but the rows of the parts do not add "
+                    "up to the rows of the range",
                 )
                 self._check_mean(site, j, c, Ranges(first, width, counts), int(asked.decimals[j]))
             last = first + PARTS * width - 1
@@ -159,7 +167,7 @@ class DescriptionTrust:
                     least, most = wider.within(first, last)
                     _refuse(
                         not least <= rows <= most,
-                        "the smaller parts of a part do not add up to this part",
+                        "a part of a range was divided again, but its parts do not add up to it",
                     )
             before.append(Ranges(first, width, counts))
 
@@ -181,7 +189,7 @@ class DescriptionTrust:
         # careful sites join values, and round their means
         room = SLACK * (np.sqrt(rows * s2[j, c]) + 1) + (0.5 * rows if self._careful else 0.0)
         wrong = not low - room <= s1[j, c] <= high + room
-        _refuse(bool(wrong), "it sent a mean of values that do not exist")
+        _refuse(bool(wrong), "the mean of a column is not possible for the counts in its ranges")
 
     def _check_bins(self, known: SaidCounts, asked: DescribeQuestion, bins: np.ndarray) -> None:
         _check_counts("bins", bins)
@@ -190,7 +198,10 @@ class DescriptionTrust:
         each = np.split(bins.ravel(), ends[:-1])
         for j, bars in zip(np.flatnonzero(sizes), each, strict=True):
             wrong = bars.sum() != known.present[j, -1]
-            _refuse(bool(wrong), "the bars of a histogram do not add up to its rows")
+            _refuse(
+                bool(wrong),
+                "the rows in the bars of a histogram do not add up to the rows with a value",
+            )
 
     def _present(self, known: SaidCounts, column: int) -> float:
         """Rows with a value; of categories, it is not looked at."""
@@ -201,14 +212,16 @@ class DescriptionTrust:
     def _check_patterns(self, known: SaidCounts, asked: DescribeQuestion, rows: np.ndarray) -> None:
         _check_counts("patterns", rows)
         _refuse(
-            rows.sum() > known.n[-1], "the patterns of missing values have more rows than the site"
+            rows.sum() > known.n[-1],
+            "the patterns of missing values have more rows than there are rows",
         )
         for i, column in enumerate(asked.pattern.astype(int)):
             lacking = rows.ravel()[(np.arange(rows.size) >> i) & 1 == 1].sum()
             most = known.n[-1] - self._present(known, int(column))
             _refuse(
                 lacking > most,
-                "the patterns of missing values have more rows than rows with a missing value",
+                "the patterns say that a column has more missing values than its count of "
+                "missing values",
             )
 
 
@@ -222,7 +235,7 @@ def _check_sizes(asked: DescribeQuestion, said: Mapping[str, np.ndarray]) -> Non
     wanted |= {"patterns": 1 << asked.pattern.size} if asked.pattern.size else {}
     for name, size in wanted.items():
         there = name in said and (size is None or said[name].size == size)
-        _refuse(not there, f"in its answer {name} is missing or has a wrong shape")
+        _refuse(not there, f"in the answer of the site, {name} is missing or has a wrong shape")
     more = [name for name in said if name not in wanted and not (name == "own" and asked.own)]
     _refuse(
         bool(more), f"it sent {more[0] if more else ''}, but the coordinator did not ask for it"

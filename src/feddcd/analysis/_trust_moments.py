@@ -113,11 +113,11 @@ def check_moments(known: Known, said: Answer, H: np.ndarray, own: np.ndarray | N
     """`own` is 1 for the site's own effect, where sites have some."""
     m, W = known.moments, known.W
     n, xx = float(m.n), m.xx
-    refuse(not (n >= 1 and n == np.floor(n) and n <= MOST_ROWS), "its number of rows is wrong")
-    refuse(not (0 < W <= MOST_WEIGHT * n), "its weights are not possible for its rows")
-    refuse(not known.weighted and n != W, "its rows do not add up to its weight")
+    refuse(not (n >= 1 and n == np.floor(n) and n <= MOST_ROWS), "the number of rows is wrong")
+    refuse(not (0 < W <= MOST_WEIGHT * n), "the weights are not possible for these rows")
+    refuse(not known.weighted and n != W, "the sum of weights is not the number of rows")
     refuse(xx < 0, "a sum of squares of a column is below zero")
-    refuse(m.x**2 > W * xx * (1 + CLOSE), "a sum of squares is too small for its mean")
+    refuse(m.x**2 > W * xx * (1 + CLOSE), "a sum of squares is too small")
     _check_columns(known, own)
     _check_outcome(known)
     _check_offset(known)
@@ -133,18 +133,18 @@ def _check_columns(known: Known, own: np.ndarray | None) -> None:
         return
     ones = [] if model.intercept is None else [model.intercept]
     for j in ones:
-        refuse(_apart([m.x[j], m.xx[j]], W, W), "the sum of its intercept is wrong")
+        refuse(_apart([m.x[j], m.xx[j]], W, W), "the sum of the intercept is wrong")
     if own is not None:
         at = slice(len(own) - model.effects - len(model.loss.extras), len(own))
         wrong = _apart(m.x[at], own[at] * W, W) | _apart(m.xx[at], own[at] * W, W)
-        refuse(wrong, "it sent sums for another site")
+        refuse(wrong, "the site sent sums of another site")
     for columns in _coded(known).values():
         x = m.x[columns]
-        refuse(_apart(m.xx[columns], x, W), "a column of 0 and 1 has wrong squares")
-        refuse((x < 0) | (x > W * (1 + CLOSE)), "a level has more rows than the site")
-        refuse(x.sum() > W * (1 + CLOSE), "its levels have more rows than the site")
+        refuse(_apart(m.xx[columns], x, W), "the squares of a column of 0 and 1 are wrong")
+        refuse((x < 0) | (x > W * (1 + CLOSE)), "one level has more rows than the site has")
+        refuse(x.sum() > W * (1 + CLOSE), "all levels together have too many rows")
         whole = np.abs(x - np.round(x)) <= CLOSE * W
-        refuse(not known.weighted and not whole.all(), "the rows of a level are not a whole number")
+        refuse(not known.weighted and not whole.all(), "a count of rows is not a whole number")
 
 
 def _coded(known: Known) -> dict[str, list[int]]:
@@ -166,30 +166,30 @@ def _check_outcome(known: Known) -> None:
     m, W, model = known.moments, known.W, known.model
     y, family = m.y, model.family
     if family in SHARES or family == "multinomial":
-        refuse((y < 0) | (y.sum() > W * (1 + CLOSE)), "the sum of its outcomes is too large")
+        refuse((y < 0) | (y.sum() > W * (1 + CLOSE)), "the sum of outcomes is not possible")
         if not known.weighted:
-            refuse(np.abs(y - np.round(y)) > CLOSE * W, "its outcomes are not whole numbers")
+            refuse(np.abs(y - np.round(y)) > CLOSE * W, "the sum of outcomes is a fraction")
     if family in COUNTS:
-        refuse(y < 0, "one of its counts is below zero")
+        refuse(y < 0, "the sum of counts is below zero")
     if family in POSITIVE:
-        refuse(y <= 0, "the sum of its outcomes is not above zero")
+        refuse(y <= 0, "the sum of outcomes is not above zero")
     if family in CLASSED and family != "multinomial":
         most = len(model.loss.extras) * W
-        refuse((y < 0) | (y > most * (1 + CLOSE)), "its classes are not the agreed classes")
+        refuse((y < 0) | (y > most * (1 + CLOSE)), "the sum of classes is not possible")
     at = model.intercept
     if at is not None and known.raw:
         size = np.abs(m.xy[at]) + np.abs(y) + W
-        refuse(_apart(m.xy[at], y, size), "the sums of its outcomes do not fit together")
+        refuse(_apart(m.xy[at], y, size), "the sums of outcomes contradict each other")
     if family in SHARES or family == "multinomial":  # y² <= y
         most = np.sqrt(m.xx[:, None] * np.maximum(y, 0)) * (1 + CLOSE)
-        refuse(np.abs(m.xy) > most, "the products with its outcomes are too large")
+        refuse(np.abs(m.xy) > most, "a sum of a column times the outcome is too large")
 
 
 def _check_offset(known: Known) -> None:
     o = known.moments.o
-    refuse(not known.offset and o.any(), "it sent an offset, and the plan has no offset")
+    refuse(not known.offset and o.any(), "the site sent an offset, but the plan has none")
     wrong = o[1] < 0 or o[0] ** 2 > known.W * o[1] * (1 + CLOSE)
-    refuse(wrong, "the sum of squares of its offset is too small for its mean")
+    refuse(wrong, "the sum of squares of the offset is too small for its sum")
 
 
 def _check_constants(known: Known) -> None:
@@ -200,7 +200,7 @@ def _check_constants(known: Known) -> None:
     mean = np.maximum(m.y / W, 1e-300)[None]
     most, size = W * float(loss.least(mean)[0]), W * (1 + np.abs(np.log(mean)).max())
     size += abs(most) + float(np.abs(m.y).sum())
-    what = "the floor of its loss is not possible for its outcomes"
+    what = "the smallest possible loss does not fit the sum of outcomes"
     refuse(float(m.floor) > most + CLOSE * size, what)
     one = known.model.family in SHARES or known.model.family in ("multinomial", "gaussian")
     refuse(one and float(m.floor) < -CLOSE * size, what)
@@ -210,7 +210,7 @@ def _check_constants(known: Known) -> None:
     if whole:  # no count is above their sum
         refuse(float(m.floor) < Y - Y * np.log(Y) - CLOSE * size - 1, what)
     likelihood, logs = map(float, m.constant)
-    told = "the constant of its likelihood is not possible for its outcomes"
+    told = "the constant of the likelihood does not fit the sum of outcomes"
     n = float(m.n)
     refuse(logs > n * np.log(W / n) + CLOSE * n * (1 + abs(np.log(W / n))), told)
     refuse(not known.weighted and abs(logs) > CLOSE * n, told)
@@ -230,7 +230,7 @@ def _check_start(known: Known) -> None:
     start, d = known.moments.start, len(known.model.names)
     if start.size:
         A = square(start[: d * (d + 1) // 2], d)
-        refuse(not positive(A, np.sqrt(np.abs(np.diag(A)))), "its first guess uses no rows")
+        refuse(not positive(A, np.sqrt(np.abs(np.diag(A)))), "the first guess uses no rows")
 
 
 def _check_pilot(known: Known, said: Answer, H: np.ndarray) -> None:
@@ -240,24 +240,24 @@ def _check_pilot(known: Known, said: Answer, H: np.ndarray) -> None:
         return
     d, k, loss = len(model.names), model.k, model.loss
     root = np.sqrt(m.xx)
-    what = "its curvature at the start does not follow from its columns"
+    what = "the curvature at the start does not follow from the sums of columns"
     refuse(_apart(np.diag(G), m.xx, m.xx), what)
     C, size = _first_curvature(model), np.repeat(root, k)
     refuse(_apart(H, np.kron(G, C), np.outer(size, size) * np.abs(C).max()), what)
-    refuse(not bordered(G, m.x, W), "the products of its columns are too large")
+    refuse(not bordered(G, m.x, W), "a sum of products of columns is too large")
     if model.intercept is not None and known.raw:
         refuse(_apart(G[model.intercept], m.x, np.sqrt(W) * root), what)
     if loss.canonical and not known.offset:
         zero = np.zeros((1, k))
         at, scale = loss.terms(zero, zero), np.abs(m.xy) + root[:, None] * np.sqrt(W)
         g = m.x[:, None] * loss.mean(zero) - m.xy
-        told = "its gradient at the start does not follow from its outcomes"
+        told = "the gradient at the start does not follow from the sums of outcomes"
         refuse(_apart(said.g.reshape(d, k), g, scale), told)
         if not model.quadratic:
             wrong = _apart(said.value, W * at.value[0], W)
-            refuse(wrong, "its loss at the start does not follow from its rows")
+            refuse(wrong, "the loss at the start does not follow from the sums")
     if model.quadratic:  # the squares that no w can take away are not below zero
-        refuse(not bordered(G, said.g, 2 * float(said.value)), "its outcomes are not possible")
+        refuse(not bordered(G, said.g, 2 * float(said.value)), "the outcomes are not possible")
 
 
 def check_again(before: Moments, now: Moments, basis: np.ndarray) -> None:
@@ -265,12 +265,12 @@ def check_again(before: Moments, now: Moments, basis: np.ndarray) -> None:
     for name in ("n", "weight", "y", "o", "floor", "constant"):
         one, other = getattr(before, name), getattr(now, name)
         size = np.abs(one).max(initial=0) + np.abs(other).max(initial=0)
-        refuse(_apart(one, other, size), "its number of rows changed")
+        refuse(_apart(one, other, size), "the sums of the same rows changed")
     mixed = np.abs(basis).T
     size = mixed @ np.sqrt(before.xx * float(before.weight))
-    refuse(_apart(basis.T @ before.x, now.x, size), "the sums of its columns changed")
+    refuse(_apart(basis.T @ before.x, now.x, size), "the sums of columns changed")
     size = mixed @ (np.abs(before.xy) + np.sqrt(before.xx)[:, None])
-    refuse(_apart(basis.T @ before.xy, now.xy, size), "the sums of its outcomes changed")
+    refuse(_apart(basis.T @ before.xy, now.xy, size), "the sums of outcomes changed")
 
 
 def check_offer(known: Known, offer: ColumnsOffer, plan: RegressionPlan, cohort: Agreement) -> None:
@@ -289,10 +289,10 @@ def check_offer(known: Known, offer: ColumnsOffer, plan: RegressionPlan, cohort:
             continue
         offered = part.level in map(label, offer.levels.get(part.column, ()))
         there = m.x[place[column.name]] > 0
-        told = f"it offers a level of {part.column!r} that no row of the site has"
+        told = f"the site named a level of {part.column!r}, but no row has this level"
         refuse(offered and not there, told)
-        refuse(there and not offered, f"it has a level of {part.column!r} that it did not offer")
+        refuse(there and not offered, f"{part.column!r} has a level that the site did not name")
     if known.model.family == "multinomial" and plan.classes is None:
         offered = [c in (offer.classes or ()) for c in cohort.classes or ()]
         there = np.append(W - m.y.sum(), m.y) > CLOSE * W
-        refuse(there != np.array(offered), "it has other classes than it offered")
+        refuse(there != np.array(offered), "the classes are not those that the site named")

@@ -67,10 +67,9 @@ def check_spelling(column: str, levels: Sequence[Any]) -> None:
         other = seen.setdefault(str(level).strip().casefold(), str(level))
         if other != str(level):
             raise DataError(
-                f"the sites write a level of {column} in two ways, {other!r} and "
-                f"{str(level)!r}, which differ only by spaces or by upper and lower "
-                "case: write the level in one way, or declare the levels, for "
-                "example in a codebook",
+                f"the sites write a level of {column} in two ways, {other!r} and {str(level)!r}. "
+                "The two differ only by spaces, or by small and capital letters. Write the level "
+                "in one way at all sites, or list the levels, for example in a codebook",
                 column=column,
             )
 

@@ -144,9 +144,9 @@ def _check_roles(table: Frame, formula: str | None, roles: Roles) -> None:
     file, names = table.file, list(table.frame.columns)
     if roles.group is None and formula is None:
         told = (
-            "give --group COLUMN, where COLUMN has the site (the hospital, bank, ...) of each "
-            "row, or divide the rows among sites with --clients; the table has the columns "
-            f"{listed(names)}"
+            "feddcd must know the site of each row. Give --group COLUMN, where COLUMN has the "
+            "site (the hospital, bank, ...) of each row. Or divide the rows among sites at "
+            f"random with --clients. The table has the columns {listed(names)}"
         )
         raise DataError(told, file=file)
     if (formula is None) == (roles.label is None):
@@ -218,13 +218,16 @@ def _numeric(table: Frame, roles: Roles, notes: list[str]) -> tuple[str, ...]:
     check_mixed(table.frame, rest)
     used = tuple(c for c in rest if table.frame[c].dtype.kind in "biuf")
     if not used:
-        told = f"there is no column of numbers, except {_options(roles)}"
+        told = (
+            "there is no column of numbers that can be a predictor; other columns are in use "
+            f"for {_options(roles)}"
+        )
         raise DataError(told, file=table.file)
     left = [c for c in rest if c not in used]
     if left:
         notes.append(
-            f"left out, because they are not numbers: {listed(left)} (a formula can "
-            "use these columns)"
+            f"these columns are left out, because they are not numbers: {listed(left)} (a formula "
+            "can use these columns)"
         )
     return used
 

@@ -27,7 +27,7 @@ def impossible(
     rest = {name: np.asarray(sums[name], float) - np.asarray(own[name], float) for name in told}
     for name in told:
         if kinds[name] == "count" and np.any(rest[name] < 0):
-            return f"a number below zero of {name}"
+            return f"a count below zero ({name})"
     return _moments(rest, sums) or _curvature(rest, sums)
 
 
@@ -37,9 +37,9 @@ def _moments(rest: Mapping[str, np.ndarray], sums: Mapping[str, np.ndarray]) -> 
     weight, x, xx = (rest[f"moments.{name}"] for name in ("weight", "x", "xx"))
     slack = SLACK * np.maximum(np.abs(sums["moments.xx"]), 0)
     if weight < -SLACK * abs(float(sums["moments.weight"])) or np.any(xx < -slack):
-        return "a sum of weights or squares below zero"
+        return "a sum of weights or of squares that is below zero"
     if np.any(x**2 > (xx + slack) * (weight + SLACK * abs(float(sums["moments.weight"])))):
-        return "a sum that is larger than its sum of squares allows"
+        return "a sum that is too large for its sum of squares"
     return ""
 
 

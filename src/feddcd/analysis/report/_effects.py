@@ -119,7 +119,10 @@ def _reading(fit: TableResult, total: int, unlike: bool, outside: int) -> str:
         f"At the dotted line {what}."
     ]
     if total > MOST:
-        sentences.append(f"The {MOST} clearest of {count(total)} are drawn. The table has all.")
+        sentences.append(
+            f"The figure shows the {MOST} clearest of {count(total)} effects. The table has all "
+            "effects."
+        )
     if unlike:
         sentences.append("The columns have very different units. So each line has its own scale.")
     if fit.site_table is None:

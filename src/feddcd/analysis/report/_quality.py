@@ -104,8 +104,9 @@ def calibration(fit: TableResult) -> str:
         f"{what} is {number(np.max(np.abs(y - x)), 2)}."
     )
     caption = (
-        f"Calibration: rows in {count(len(x), 'group')} by prediction. On the dotted line what was "
-        f"observed equals what was predicted; bars are 95 % intervals. {SUPPRESSED}"
+        f"Calibration: the rows are in {count(len(x), 'group')} by their prediction. On the "
+        "dotted line, the observed value equals the predicted value. Bars are 95 % intervals. "
+        f"{SUPPRESSED}"
     )
     axis = charts.linear(low, high)
     return page.figure(charts.chart(axis, axis, names, marks, alt), caption)
@@ -143,12 +144,12 @@ def roc_curve(fit: TableResult) -> str:
     ]
     alt = f"ROC curve with an area between {curve.low:.3f} and {curve.high:.3f}."
     caption = (
-        f"ROC curve; the area under it is between {curve.low:.3f} and "
-        f"{curve.high:.3f} (0.5 is chance, 1 is perfect). It is an interval because "
-        "the server knows groups of rows, not their order within a group: the ends "
-        "are the worst and the best order (nearly so where a careful site joins "
-        "neighbouring groups of its rows). The area was measured on the rows of the "
-        f"fit, so it is larger than on new rows. {SUPPRESSED}"
+        f"ROC curve. The area under the curve is between {curve.low:.3f} and {curve.high:.3f} "
+        "(0.5 is chance, 1 is perfect). The area is an interval, because the sites do not send "
+        "the order of the rows within a group. One end belongs to the worst order, the other end "
+        "to the best order. If a careful site joins groups of its rows, the two ends are "
+        "approximate. The area was measured on the rows of the fit. For new rows the area is "
+        f"usually smaller. {SUPPRESSED}"
     )
     axis = charts.linear(-0.02, 1.02)
     names = ("share of rows without the event, above the threshold", "share of rows with the event")

@@ -77,8 +77,9 @@ def proof(fit: TableResult) -> str:
         bound = f"the best proven bound is {upper(error)} standard errors"
     if fit.rounded:
         return (
-            f"NOT proven to the requested {trim(fit.tol, 2)} standard errors: rounding does not "
-            f"allow more; {bound}. Only digits that follow from it are shown."
+            f"NOT proven to the requested {trim(fit.tol, 2)} standard errors: rounding errors "
+            f"allow no smaller bound; {bound}. The table shows only digits that follow from this "
+            "bound."
         )
     return (
         "NOT proven: the fit stopped too early. feddcd did not prove that every "
@@ -159,8 +160,8 @@ def cautions(fit: TableResult) -> list[str]:
         notes.append(f"Categories are compared with their reference ({told}).")
     if fit.left_out:
         notes.append(
-            "Left out, because they have no row or follow from other columns: "
-            f"{', '.join(fit.left_out)}."
+            "These columns are left out, because they are 0 in every row or follow from other "
+            f"columns: {', '.join(fit.left_out)}."
         )
     notes += [f"{told}." for told in without_rows(fit)]
     if told := over_dispersion(fit):
@@ -190,7 +191,13 @@ def trust(fit: TableResult) -> list[str]:
         ]
     size = f"{number(abs(change), 2)} standard errors"
     whose = f"Without {site}, {name} would be {'higher' if change > 0 else 'lower'} by {size}"
-    return [lie, f"{whose} (one step). No site moves a coefficient more."]
+    return [
+        lie,
+        (
+            f"{whose} (computed with one Newton step). No other site alone changes a coefficient "
+            "more."
+        ),
+    ]
 
 
 def _what(fit: TableResult, c: Coefficient, of: str) -> str:
