@@ -447,7 +447,8 @@ def test_the_command(tmp_path, monkeypatch):
     assert done.exit_code == 0, done.output
     assert "400 rows at 3 sites" in done.output
     assert "left out, because they have too many different words: 'name'" in done.output
-    files = ["job.toml", "numbers.csv", "patterns.csv", "report.html", "summary.txt", "table1.csv"]
+    files = ["job.toml", "numbers.csv", "patterns.csv", "report.html", "summary.txt"]
+    files += ["table1.csv", "table1.md", "table1.tex"]
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == files
     page = (tmp_path / "out" / "report.html").read_text()
     assert "Table 1, by sex" in page
@@ -549,6 +550,11 @@ def test_groups_and_quantiles_say_what_they_are(tmp_path):
     list(result.write(tmp_path))
     head = (tmp_path / "table1.csv").read_text("utf-8").splitlines()[0].split(",")
     assert head[3:] == names
+    lines = (tmp_path / "table1.md").read_text("utf-8").splitlines()
+    assert (tmp_path / "table1.tex").read_text("utf-8") == result.to_latex()
+    assert [cell.strip() for cell in lines[0].split("|")[3:-1]] == names
+    assert lines[3].startswith("| **age** ")
+    assert r"\multicolumn{4}{l}{age} \\" in result.to_latex()
     careful = dataclasses.replace(result, careful=(2, 0)).summary()
     (line,) = [line for line in careful.splitlines() if "median" in line]
     assert line.count("≈") == 3

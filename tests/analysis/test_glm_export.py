@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 
 import joblib
 import numpy as np
@@ -50,9 +51,12 @@ def exported(request, tmp_path):
     return fit, tmp_path / "out", export.write(fit, tmp_path / "out")
 
 
-def test_four_files_are_written(exported):
+PRINTED = ["coefficients.tex", "coefficients.md"]
+
+
+def test_six_files_are_written(exported):
     _, folder, paths = exported
-    names = ["coefficients.csv", "model.json", "model.joblib", "summary.txt"]
+    names = ["coefficients.csv", "model.json", "model.joblib", "summary.txt", *PRINTED]
     assert [path.name for path in paths] == names
     assert sorted(path.name for path in folder.iterdir()) == sorted(names)
     assert (folder / "summary.txt").read_text().startswith("Federated generalised linear model")
@@ -128,7 +132,8 @@ def test_what_cannot_be_exported_is_refused(tmp_path):
 
 def test_of_an_intercept_alone_scikit_learn_has_no_model(tmp_path):
     paths = export.write(stand_in("gaussian", names=[]), tmp_path)
-    assert [path.name for path in paths] == ["coefficients.csv", "model.json", "summary.txt"]
+    names = ["coefficients.csv", "model.json", "summary.txt", *PRINTED]
+    assert [path.name for path in paths] == names
 
 
 # One shape of X and one number of sites: jax compiles twice.
@@ -171,3 +176,38 @@ def test_standardised_fits_are_exported_in_the_columns_own_units(tmp_path):
     read = lambda folder: pd.read_csv(tmp_path / folder / "coefficients.csv", index_col="name")
     np.testing.assert_allclose(read("a"), read("b"), rtol=1e-9)
     assert abs(fits[0].table_.loc["x1", "coef"]) < abs(fits[1].table_.loc["x1", "coef"])
+
+
+def test_the_table_for_a_paper_has_ratios_names_and_notes():
+    frame = pd.DataFrame({"crp_1 & 2": np.arange(90) % 7, "sex": ["f", "m|x", "m|x"] * 30})
+    frame["y"] = (np.arange(90) * 7 % 11 < 5).astype(int)
+    fit = FederatedGLM(formula="y ~ C(sex) + `crp_1 & 2`").fit(frame)
+    head, rule, *rows = fit.to_markdown().split("\n\n")[0].splitlines()
+    cells = lambda line: [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+    assert cells(head) == ["", "coefficient", "standard error", "odds ratio (95 % CI)", "p"]
+    assert [cell[-1] for cell in cells(rule)] == ["-", ":", ":", ":", ":"]
+    names = ["Intercept", r"sex = m\|x (against f)", r"crp\_1 & 2"]
+    assert [cells(row)[0] for row in rows] == names
+    for row, (_, own) in zip(rows, fit.table_.iterrows(), strict=True):
+        _, coef, std_err, ratio, p = cells(row)
+        near = lambda text, x: float(text.replace("−", "-")) == pytest.approx(x, rel=5e-3)
+        assert near(coef, own["coef"])
+        assert near(std_err, own["std_err"])
+        assert float(p) == pytest.approx(own["p"], abs=5e-4)
+        for text, name in zip(re.findall(r"[\d.]+", ratio), RATIOS, strict=True):
+            assert near(text, own[name])
+    assert "Logistic regression of y across 1 site." in fit.to_markdown()
+    assert r"crp\_1 \& 2 & " in fit.to_latex()
+    assert r"sex = m$|$x (against f) & " in fit.to_latex()
+    assert re.search(r"\n% .* The event is y = 1, seen 41 times\.\n", fit.to_latex())
+
+
+RATIOS = ("ratio", "ratio_low", "ratio_high")
+
+
+def test_without_a_ratio_the_interval_is_of_the_coefficient():
+    fit = stand_in("gaussian")
+    table = fit.result_.to_markdown()
+    assert "coefficient (95 % CI)" in table
+    assert "ratio" not in table.splitlines()[0]
+    assert re.search(r"\| age +\| +−?[\d.]+ \(−?[\d.]+ to −?[\d.]+\) \|", table)

@@ -835,6 +835,8 @@ def test_what_lies_beside_a_proof_is_looked_at(home):
         "coefficients.csv",
         "model.json",
         "summary.txt",
+        "coefficients.tex",
+        "coefficients.md",
     ]
     # a spreadsheet shows the first cells of a row, pandas takes them for its name
     false = [f"{line.replace('0.', '7.')},{line}" for line in lines[1:]]
@@ -863,6 +865,13 @@ def test_what_lies_beside_a_proof_is_looked_at(home):
     with pytest.raises(Refused, match=r"summary.txt does not follow from the proof"):
         check_table(found, csv)
     text.write_text(told)
+    for name in ("coefficients.tex", "coefficients.md"):
+        paper = csv.with_name(name)
+        kept = paper.read_text("utf-8")
+        paper.write_text(kept.replace("0.", "7.", 1), "utf-8")
+        with pytest.raises(Refused, match=rf"{name} does not follow from the proof"):
+            check_table(found, csv)
+        paper.write_text(kept, "utf-8")
     os.truncate(text, 1 << 40)  # with holes: nearly nothing on disk
     with pytest.raises(Refused, match=r"summary.txt does not follow from the proof"):
         check_table(found, csv)

@@ -106,18 +106,22 @@ def test_a_folder_without_a_model_is_refused_by_name(runs, tmp_path):
         feddcd.Result.load(tmp_path / "run")
 
 
-def test_a_comparison_read_back_has_its_table_in_latex(runs):
+def test_a_comparison_read_back_has_its_table_in_latex_and_markdown(runs):
     folder, results = runs
     comparison = feddcd.Comparison.load(folder)
     assert list(comparison.results) == ["1", "3"]
     text = comparison.to_latex()
-    assert text.startswith(r"\begin{tabular}{lrrrrrrr}")
+    assert text.splitlines()[1] == r"\begin{tabular}{lrrrrrrr}"
     body = [line for line in text.splitlines() if line.endswith(r"\\")]
     assert len(body) == 1 + len(results)
     assert all(line.count("&") == 7 for line in body)
-    assert not re.search(r"(?<!\\)[%_#$]", text)
+    assert not re.search(r"(?<!\\)[%_#$]", "".join(body))
     name = results[0].summary["algorithm"]
     assert body[1].startswith(name)
+    head, rule, first, _ = comparison.to_markdown().splitlines()
+    assert rule.count("-:") == 7
+    assert first.startswith(f"| {name} ")
+    assert len({len(line) for line in (head, rule, first)}) == 1
 
 
 def test_what_is_refused():

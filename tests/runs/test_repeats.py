@@ -95,6 +95,7 @@ def test_the_files_hold_every_run_and_the_medians(repeats):
     assert (folder / "compare.png").stat().st_size > 5000
     assert "3 seeds" in (folder / "report.html").read_text()
     assert (folder / "compare.tex").read_text() == found.to_latex()
+    assert (folder / "compare.md").read_text("utf-8") == found.to_markdown()
     with pytest.raises(ValueError, match=r"feddcd\.Repeats\.load"):
         Comparison.load(folder)
     again = feddcd.Repeats.load(folder)

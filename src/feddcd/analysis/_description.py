@@ -10,11 +10,13 @@ import numpy as np
 import pandas as pd
 
 from ..formula import label
-from ._bars import Histogram, histograms
+from ._bars import histograms
 from ._bins import Quantile
 from ._cells import Grouped, Hidden, hide, hide_groups, hide_levels, hide_patterns
 from ._describe_plan import DescribePlan
 from ._describe_rows import Shape, shape_of
+from ._printed import AbstractPrinted, PrintedTable
+from ._sections import LevelSummary, NumberSummary, Section
 from ._zero_one import as_levels
 from .protocol import Agreement
 
@@ -111,37 +113,8 @@ class Found(NamedTuple):
     flags: np.ndarray  # numbers of which every row is 0 or 1
 
 
-class NumberSummary(NamedTuple):
-    """By cell, the first being all rows; nan where it is not shown."""
-
-    name: str
-    present: np.ndarray
-    missing: np.ndarray
-    mean: np.ndarray
-    sd: np.ndarray
-    quantiles: tuple[tuple[Quantile | None, ...], ...]
-    histogram: Histogram | None = None
-
-
-class LevelSummary(NamedTuple):
-    name: str
-    levels: tuple[str, ...]
-    counts: np.ndarray  # levels by cells
-    share: np.ndarray  # of the rows without a missing value
-    missing: np.ndarray
-
-
-class Section(NamedTuple):
-    """One table: its columns are cells, the first being all rows."""
-
-    cells: tuple[str, ...]
-    rows: np.ndarray
-    numbers: tuple[NumberSummary, ...]
-    levels: tuple[LevelSummary, ...]
-
-
 @dataclass(frozen=True)
-class DescribeResult:
+class DescribeResult(AbstractPrinted):
     """`sites` has one cell for each site, where all sites tell their own numbers."""
 
     plan: DescribePlan
@@ -180,12 +153,18 @@ class DescribeResult:
 
         return summary(self)
 
+    def printed(self) -> PrintedTable:
+        from ._describe_text import groups, head, notes
+
+        return PrintedTable(head(self, self.table), groups(self, self.table), notes(self))
+
     def write(self, folder: Path) -> Iterator[Path]:
-        """table1.csv, numbers.csv, patterns.csv, summary.txt; the report last."""
+        """table1.csv, .tex and .md, numbers.csv, patterns.csv, summary.txt; the report last."""
         from . import _describe_page, _describe_text
 
         folder.mkdir(parents=True, exist_ok=True)
         yield from _describe_text.write(self, folder)
+        yield from self.write_printed(folder, "table1")
         yield _describe_page.write(self, folder / "report.html")
 
 

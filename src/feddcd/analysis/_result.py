@@ -20,6 +20,7 @@ from ._intervals import with_intervals
 from ._measures import LinearFit, overdispersed
 from ._outcome import Outcome
 from ._predictor import Predictor
+from ._printed import AbstractPrinted, PrintedTable
 from .families import ratio_of
 
 SETTINGS = (
@@ -35,7 +36,7 @@ class Coefficient(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TableResult:
+class TableResult(AbstractPrinted):
     """Of `FederatedGLM`'s attributes those that end in _, without it; `covariance_matrix` is its
     `covariance_`. The first nine are settings; `unproven` says why no error is certified."""
 
@@ -218,6 +219,11 @@ class TableResult:
         from ._summary import summary
 
         return summary(self)
+
+    def printed(self) -> PrintedTable:
+        from .report import journal_table
+
+        return journal_table(self)
 
     @property
     def least_dropped(self) -> str:

@@ -215,6 +215,14 @@ class FederatedGLM(BaseEstimator):
     def summary(self) -> str:
         return result_of(self).summary()
 
+    def to_latex(self) -> str:
+        """The table for a paper: a tabular that needs \\usepackage{booktabs}."""
+        return result_of(self).to_latex()
+
+    def to_markdown(self) -> str:
+        """The table for notes and web pages, with its notes as sentences below it."""
+        return result_of(self).to_markdown()
+
     def _store(self, result: TableResult) -> "FederatedGLM":
         self.result_ = result
         for name, value in result.attributes().items():

@@ -1,4 +1,5 @@
-"""The fitted model as files that need nothing of this package: CSV, JSON, joblib and text."""
+"""The fitted model as files that need nothing of this package: CSV, JSON, joblib, text, LaTeX and
+Markdown."""
 
 import json
 import math
@@ -26,9 +27,9 @@ JOBLIB = {"gaussian": "identity", "binomial": "logit", "poisson": "log", "multin
 
 
 def write(fit: TableResult | Fitted, folder: str | Path) -> list[Path]:
-    """Write coefficients.csv, model.json, summary.txt and the tables that were asked for, and
-    return their paths. If scikit-learn has such a model, also write model.joblib (in the columns'
-    own units)."""
+    """Write coefficients.csv, model.json, summary.txt, the tables that were asked for, and the
+    table for a paper (coefficients.tex, coefficients.md), and return their paths. If scikit-learn
+    has such a model, also write model.joblib (in the columns' own units)."""
     result = result_of(fit)
     text = json.dumps(document(result), indent=1, allow_nan=False) + "\n"
     folder = Path(folder)
@@ -46,7 +47,7 @@ def write(fit: TableResult | Fitted, folder: str | Path) -> list[Path]:
     for name, table in result.more.items():
         paths.append(folder / f"{name}.csv")
         _write_csv(table, paths[-1])
-    return paths
+    return [*paths, *result.write_printed(folder, "coefficients")]
 
 
 def _write_csv(table: pd.DataFrame, path: Path) -> None:

@@ -169,7 +169,8 @@ def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-SAME = {".csv": _same_table, ".json": _same_model, ".txt": _same_text}
+SAME = {".csv": _same_table, ".json": _same_model}
+SAME |= dict.fromkeys((".txt", ".tex", ".md"), _same_text)
 
 
 def _near(a: Any, b: Any) -> bool:

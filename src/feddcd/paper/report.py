@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from ..report import methods
 from ..report.figures import save_png, save_svg, svg
 from ..report.page import bullets, document, figure, grid, header, lines, paragraph, section
-from ..report.tables import Bold, table, terminal_table
+from ..report.printed import markdown
+from ..report.tables import table, terminal_table
 from . import _tables as words
 from ._figures import Panel, Series, gap_panels, marks, paper_figure
 from ._tables import Block, Row, median, table2_blocks, table3_blocks
@@ -177,18 +178,11 @@ def _strict(value: Any) -> Any:
 
 
 def _markdown(block: Block) -> str:
-    lines = [["setup", *block.head], ["---", "---", *["---:"] * (len(block.head) - 1)]]
-    for setup, rows in block.groups:
-        for k, row in enumerate(rows):
-            lines.append(["" if k else setup, *map(_markdown_cell, row)])
-    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    notes = "".join("\n{}\n".format(note.replace("*", r"\*")) for note in block.notes)
-    return f"## {block.title}\n\n{table}\n{notes}"
-
-
-def _markdown_cell(cell: str) -> str:
-    text = cell.replace("*", r"\*")
-    return f"**{text}**" if isinstance(cell, Bold) else text
+    rows = [
+        ["" if k else setup, *row] for setup, rows in block.groups for k, row in enumerate(rows)
+    ]
+    table = markdown(["setup", *block.head], ("", rows), notes=block.notes, left=2)
+    return f"## {block.title}\n\n{table}"
 
 
 def rich_table2(rows: Sequence[Row]) -> "Table":

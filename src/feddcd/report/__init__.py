@@ -1,7 +1,17 @@
 """What a run or a comparison looks like to people: figures, tables, one HTML page."""
 
 from ._curves import accuracy, curves, single
-from ._entry import RunEntry, best_bound, certified, gap, latex_table, rich_table, rows, write_csv
+from ._entry import (
+    RunEntry,
+    best_bound,
+    certified,
+    gap,
+    latex_table,
+    markdown_table,
+    rich_table,
+    rows,
+    write_csv,
+)
 from ._spread import median_entry
 from .figures import save_png, svg
 from .run import write
@@ -14,6 +24,7 @@ __all__ = [
     "curves",
     "gap",
     "latex_table",
+    "markdown_table",
     "median_entry",
     "rich_table",
     "rows",

@@ -11,7 +11,8 @@ import numpy as np
 
 from .._text import NONE, count, fixed, percent, tiny
 from ..history import History
-from .tables import terminal_table
+from .printed import latex, markdown
+from .tables import Group, terminal_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -27,11 +28,6 @@ TERMINAL = (
     "uploads to 1e-3",
     "uploads to 1e-6",
 )
-
-
-_SPECIAL = {c: "\\" + c for c in "&%$#_{}"}
-_SPECIAL |= {"\\": r"\textbackslash{}", "^": r"\^{}", "~": r"\~{}", "–": "--"}
-_LATEX = str.maketrans(_SPECIAL)
 
 
 class RunEntry(NamedTuple):
@@ -121,15 +117,20 @@ def rows(entries: Sequence[RunEntry]) -> list[dict[str, str]]:
 
 def rich_table(entries: Sequence[RunEntry]) -> "Table":
     """The columns that fit a terminal of 80 letters."""
-    return terminal_table(TERMINAL, ("", [[row[x] for x in TERMINAL] for row in rows(entries)]))
+    return terminal_table(TERMINAL, _shown(entries))
 
 
 def latex_table(entries: Sequence[RunEntry]) -> str:
-    """The same columns as LaTeX, for a paper: \\usepackage{booktabs}."""
-    line = lambda cells: " & ".join(cell.translate(_LATEX) for cell in cells) + r" \\"
-    body = [line(row[name] for name in TERMINAL) for row in rows(entries)]
-    head = [rf"\begin{{tabular}}{{l{'r' * (len(TERMINAL) - 1)}}}", r"\toprule", line(TERMINAL)]
-    return "\n".join([*head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}", ""])
+    """The same columns for a paper."""
+    return latex(TERMINAL, _shown(entries))
+
+
+def markdown_table(entries: Sequence[RunEntry]) -> str:
+    return markdown(TERMINAL, _shown(entries))
+
+
+def _shown(entries: Sequence[RunEntry]) -> Group:
+    return "", [[row[name] for name in TERMINAL] for row in rows(entries)]
 
 
 def write_csv(entries: Sequence[RunEntry], path: str | Path) -> None:

@@ -30,18 +30,26 @@ class AbstractComparison(abc.ABC):
 
         return latex_table(self.entries())
 
+    def to_markdown(self) -> str:
+        """The same table as Markdown."""
+        from ..report import markdown_table
+
+        return markdown_table(self.entries())
+
     def plot(self) -> "Figure":
         from ..report import curves
 
         return curves(self.entries())
 
     def write_shown(self, folder: Path, title: str) -> None:
-        """compare.tex, compare.png and report.html."""
-        from ..report import curves, latex_table, save_png, write
+        """compare.tex, compare.md, compare.png and report.html."""
+        from ..report import curves, latex_table, markdown_table, save_png, write
 
         entries = self.entries()
         put = lambda name, how: write_atomically(folder / name, how)
-        put("compare.tex", lambda path: path.write_text(latex_table(entries)))
+        text = lambda made: lambda path: path.write_text(made, encoding="utf-8", newline="\n")
+        put("compare.tex", text(latex_table(entries)))
+        put("compare.md", text(markdown_table(entries)))
         put("compare.png", lambda path: save_png(curves(entries), path))
         put("report.html", lambda path: write(entries, path, title=title, kind="compare"))
 
@@ -91,7 +99,7 @@ class Comparison(AbstractComparison):
         return pd.DataFrame.from_dict(summaries, orient="index")
 
     def write(self, folder: Path) -> None:
-        """compare.csv, compare.tex, compare.png and report.html, beside the runs' own folders."""
+        """compare.csv and what `write_shown` writes, beside the runs' own folders."""
         from ..report import write_csv
 
         entries = self.entries()
@@ -135,7 +143,7 @@ class Repeats(AbstractComparison):
         return pd.concat(each).rename_axis("method").set_index("seed", append=True)
 
     def write(self, folder: Path) -> None:
-        """repeats.csv, compare.tex, compare.png and report.html, above the seeds' own folders."""
+        """repeats.csv and what `write_shown` writes, above the seeds' own folders."""
         entries = self.entries()
         methods = f"{len(entries)} methods" if len(entries) > 1 else entries[0].label
         write_atomically(folder / "repeats.csv", lambda path: self.to_pandas().to_csv(path))

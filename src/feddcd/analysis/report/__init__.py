@@ -5,22 +5,22 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from ..._text import NONE, count, number, probability, ratio, size, trim
+from ..._text import NONE, count, number, probability, size, trim
 from ...report import page
 from ...report.tables import pairs, table
 from .. import _more
-from .._digits import about, agreed, decimals
+from .._digits import about, agreed
 from .._influence import hinge
 from .._result import Fitted, TableResult, result_of
 from .._robust import named
-from .._summary import ranges
 from ..protocol import APART
 from . import _words as words
 from ._course import course, error_of
 from ._effects import forest
+from ._journal import cells, journal_table
 from ._quality import calibration, calibration_table, residuals, roc_curve
 
-__all__ = ["write"]
+__all__ = ["journal_table", "write"]
 TERMS = {
     "Coefficient": (
         "the change for one more unit of a column, while the other columns do not "
@@ -99,15 +99,10 @@ def _regression(fit: TableResult) -> str:
     ends = [f"{words.percent(fit)} from", "to"]
     head = ["name", "coefficient", "standard error", fit.statistic.name, "p", *ends]
     head += [fit.ratio, *ends] if fit.ratio else []
-    forms = [lambda x, n=n: number(x, n) for n in (4, 3, 2, 1)]
-    factors = [lambda x, n=n: ratio(x, n) for n in (3, 2, 1)]
     rows = []
-    for label, row in zip(fit.table.index, ranges(fit), strict=True):
-        ends = (row.coef, row.low, row.high)
-        coef, low, high = (agreed(end, forms) for end in ends)
-        z, p = decimals(row.statistic, 2).replace("-", "−"), agreed(row.p, [probability])
-        cells = [str(label), coef, agreed(row.std_err, forms), z, p, low, high]
-        rows.append(cells + ([agreed(end, factors) for end in ends] if fit.ratio else []))
+    for label, row in zip(fit.table.index, cells(fit), strict=True):
+        factors = [row.ratio, *row.ratio_ends] if fit.ratio else []
+        rows.append([str(label), *row[:4], *row.ends, *factors])
     units = "for one standard deviation more" if fit.standardize else "in the units of the columns"
     return table(f"The regression table, {units}", head, ("", rows))
 

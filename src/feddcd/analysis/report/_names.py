@@ -2,7 +2,7 @@
 them an effect is shown: a round number near their standard deviation."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...formula import Part, read_formula
@@ -19,23 +19,29 @@ class Unit(NamedTuple):
 
 
 def unit_of(fit: TableResult, c: Coefficient) -> Unit:
-    made = fit.made_of(c.column)
-    parts = () if made is None else made.parts
-    own = "" if c.label_of_class is None else f"{c.label_of_class}: "
+    parts, told = _parts(fit, c), coefficient_name(fit, c)
     if len(parts) > 1:
-        product = " × ".join(_part(fit, part) for part in parts)
-        return Unit(own + product, f"One more of the product {product}", 1.0)
+        return Unit(told, f"One more of the product {_product(fit, parts)}", 1.0)
     if parts and parts[0].level is not None:
-        told = _part(fit, parts[0])
-        against = _against(fit, parts[0])
-        return Unit(f"{own}{told}{f' ({against})' if against else ''}", _clause(told, against), 1.0)
+        return Unit(told, _clause(_part(fit, parts[0]), _against(fit, parts[0])), 1.0)
     column = c.column.strip("`")
     size, unit = _step(fit, c.column), str(_entry(fit, column).get("unit", ""))
     name = name_of(fit, column)
     if size == 1.0 and not unit:
-        return Unit(own + name, f"One more unit of {name}", 1.0)
+        return Unit(told, f"One more unit of {name}", 1.0)
     amount = f"{size:g} {unit}".strip()
-    return Unit(f"{own}{name}, per {amount}", f"{amount} more of {name}", size)
+    return Unit(f"{told}, per {amount}", f"{amount} more of {name}", size)
+
+
+def coefficient_name(fit: TableResult, c: Coefficient) -> str:
+    """For people: `sex = m (against f)` in place of `C(sex)[T.m]`."""
+    parts, own = _parts(fit, c), "" if c.label_of_class is None else f"{c.label_of_class}: "
+    if len(parts) > 1:
+        return own + _product(fit, parts)
+    if parts and parts[0].level is not None:
+        against = _against(fit, parts[0])
+        return f"{own}{_part(fit, parts[0])}{f' ({against})' if against else ''}"
+    return own + name_of(fit, c.column.strip("`"))
 
 
 def term_columns(fit: TableResult) -> dict[str, set[str]]:
@@ -63,6 +69,15 @@ def name_of(fit: TableResult, column: str) -> str:
 def level_name(fit: TableResult, column: str | None, level: str) -> str:
     labels: Any = _entry(fit, str(column)).get("labels") or {}
     return str(labels.get(level, level))
+
+
+def _parts(fit: TableResult, c: Coefficient) -> tuple[Part, ...]:
+    made = fit.made_of(c.column)
+    return () if made is None else tuple(made.parts)
+
+
+def _product(fit: TableResult, parts: Sequence[Part]) -> str:
+    return " × ".join(_part(fit, part) for part in parts)
 
 
 def _part(fit: TableResult, part: Part) -> str:

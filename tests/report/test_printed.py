@@ -1,0 +1,80 @@
+"""Tables in LaTeX and Markdown: what a compiler and a renderer make of names from data."""
+
+import html
+import re
+import shutil
+import subprocess
+
+import markdown as python_markdown
+import pytest
+from markdown_it import MarkdownIt
+
+from feddcd.report.printed import latex, markdown
+from feddcd.report.tables import Bold
+
+NAMES = [
+    "a & b", "50 %", "$x$", "#1", "crp_mg", "{x}", "~x~", "x^2^", r"\input{x}", "a|b", "*x*",
+    "**x**", "`x`", "[0, 5)", "[x](y)", "[x][y]", "<b>x</b>", "&lt;", "< 5", "x--y", 'a "b"',
+    "*", "_x_", "≥ 65 µg", "TNF-α", "a\\\\b", "a\nb", "x@y", "é – ü", r"\end{tabular}", "%",
+]  # fmt: skip
+HEAD = ["", "coefficient", "p"]
+GROUPS = [("", [[name, "−1.5", "< 0.001"] for name in NAMES]), ("C_{0}", [["[x", "≈ 3", "–"]])]
+
+
+def shown(name: str) -> str:
+    return name.replace("\n", "\\n")  # as `printable` has it
+
+
+def test_every_row_of_latex_has_all_cells_and_no_command_of_a_name():
+    lines = latex(HEAD, *GROUPS, notes=["50 %\n\\input{x}"]).splitlines()
+    assert lines[1] == r"% 50 %\n\input{x}"
+    assert r"\begin{tabular}{lrr}" in lines
+    body = lines[lines.index(r"\midrule") + 1 : lines.index(r"\bottomrule")]
+    assert len(body) == len(NAMES) + 3  # space, heading, row
+    for line in body[: len(NAMES)]:
+        assert line.endswith(r" & $-$1.5 & $<$ 0.001 \\")
+        name = line.removesuffix(r" & $-$1.5 & $<$ 0.001 \\")
+        assert not re.search(r"(?<!\\)[&%#_~]", name)
+        assert not name.startswith(("[", "*"))
+        known = r"\\(textbackslash|symbol|geq|mu|alpha|[&%$#_{}^~])"
+        assert "\\" not in re.sub(known, "", name)
+
+
+@pytest.mark.skipif(not shutil.which("pdflatex"), reason="needs pdflatex")
+def test_latex_compiles(tmp_path):
+    if subprocess.run(["kpsewhich", "booktabs.sty"], stdout=subprocess.DEVNULL).returncode:
+        pytest.skip("needs booktabs")
+    table = latex(HEAD, *GROUPS, notes=["50 % of \\undefined"])
+    parts = [r"\documentclass{article}\usepackage{booktabs}\begin{document}", table]
+    (tmp_path / "t.tex").write_text("\n".join([*parts, r"\end{document}"]), "utf-8")
+    done = subprocess.run(
+        ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"],
+        cwd=tmp_path, capture_output=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout.decode(errors="replace")[-2000:]
+
+
+RENDERERS = {
+    "as here": lambda text: python_markdown.markdown(text, extensions=["tables"]),
+    "as elsewhere": MarkdownIt("commonmark").enable(["table"]).render,
+}
+
+
+@pytest.mark.parametrize("render", RENDERERS.values(), ids=RENDERERS)
+def test_markdown_shows_the_names_as_they_are(render):
+    page = render(markdown(HEAD, *GROUPS, notes=["# 50 % of `x`"]))
+    cells = re.findall(r"<td[^>]*>(.*?)</td>", page)
+    names = [html.unescape(cell) for cell in cells[: 3 * len(NAMES) : 3]]
+    assert names == [shown(name) for name in NAMES]
+    assert not re.search(r"<(?!/?(t[drh]|thead|tbody|table|p|strong)\b)", page)
+    assert cells[3 * len(NAMES)] == "<strong>C_{0}</strong>"
+    assert len(re.findall("text-align: ?right", page)) == 2 * (len(NAMES) + 3)
+    assert html.unescape(page).strip().endswith("<p># 50 % of `x`</p>")
+
+
+def test_columns_stand_in_line_and_bold_stays_bold():
+    text = markdown(["setup", "method", "rounds"], ("", [["a", "b", Bold("12")]]), left=2)
+    assert text == (
+        "| setup | method | rounds |\n| ----- | ------ | -----: |\n| a     | b      | **12** |\n"
+    )
+    assert r"a & \textbf{12\%} \\" in latex(["", "x"], ("", [["a", Bold("12%")]]))
