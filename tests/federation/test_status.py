@@ -393,17 +393,17 @@ def test_the_page_is_for_this_machine_alone(folder):
         server.server_close()
 
 
-def study_of(folder, monkeypatch, **more):
-    """Runs the study `first` once, as far as it comes without waiting; the reason why it ended."""
+def study_of(folder, monkeypatch, study="first", job=JOB, **more):
+    """Runs a study once, as far as it comes without waiting; the reason why it ended."""
     for module in (_nodes, _rosters, _tables):
         monkeypatch.setattr(module, "PAUSE_S", 0.0)
     home = home_of(folder)
-    text = "patience = 0.01\n" + "".join(f'{k} = "{v}"\n' for k, v in more.items()) + JOB
-    want(home, "first", text)
+    text = "patience = 0.01\n" + "".join(f'{k} = "{v}"\n' for k, v in more.items()) + job
+    want(home, study, text)
     exchange = LocalExchange([load_place(folder / name) for name in NAMES])
     with pytest.raises(FeddcdError) as reason:
-        coordinate(exchange, {"folder": str(home.path), "study": "first"}, lambda event: None)
-    note_state(home.of_study("first"), "failed", reason=str(reason.value))
+        coordinate(exchange, {"folder": str(home.path), "study": study}, lambda event: None)
+    note_state(home.of_study(study), "failed", reason=str(reason.value))
     return str(reason.value)
 
 
@@ -523,10 +523,83 @@ def test_a_person_reads_who_asks_and_what_for(asked):
     done = CliRunner().invoke(app, ["federation", "status", str(asked / "fed"), id[:8]])
     assert f"job {id[:8]}" in done.output
     done = CliRunner().invoke(app, ["federation", "status", str(asked / "north"), id[:8]])
-    assert f"{id[:8]}: waits for your decision" in done.output
+    assert f"{id[:8]} (this job of study first): waits for your decision" in done.output
     done = CliRunner().invoke(app, ["federation", "outgoing", str(asked / "north"), id[:8]])
     assert f"WAITS    this job waits for a person at this site ({id[:8]})" in done.output
     assert "SIGNED" not in done.output, "lines of this job alone"
+
+
+def said_by(*command):
+    done = CliRunner().invoke(app, ["federation", *map(str, command)])
+    return f"{done.output}{done.exception or ''}"
+
+
+def test_the_list_of_one_job_has_its_refusals_and_no_other_job(asked, monkeypatch):
+    """A refusal before any row was read, and the question for names of this plan alone."""
+    north = asked / "north"
+    (id,) = waiting(north)
+    (north / "policy.toml").write_text('columns = ["y"]\ncomplete = true\n')
+    assert "does not allow the column 'age'" in study_of(asked, monkeypatch)
+    (north / "policy.toml").write_text("complete = true\n")
+    for formula in ("age ~ y", "y ~ 1"):
+        study_of(asked, monkeypatch, job=JOB.replace("y ~ age", formula))
+    listed = said_by("outgoing", north, id[:8]).splitlines()
+    kinds = [line.split()[2] for line in listed]
+    assert [kind for kind in kinds if kind not in ("LEFT", "ENDED")] == ["WAITS", "REFUSED"]
+    names = [line for line in listed if "names and categories" in line]
+    questions = {line.rpartition("[question ")[2] for line in names}
+    assert len(questions) == 1, "of the same study, with other columns"
+    (refused,) = [line for line in listed if "REFUSED" in line]
+    why = "its policy does not allow the column 'age' (columns in policy.toml)"
+    assert refused.endswith(f"{why} [job {id[:8]} of study first]")
+    whole = said_by("outgoing", north, "--log")
+    assert len({line.rpartition("[question ")[2] for line in whole.splitlines()}) > 3
+
+
+def test_one_job_of_two_studies_is_told_apart_at_both_ends(asked, monkeypatch):
+    """Its id is a digest of what is asked of whom, so it is the same; the study is beside it."""
+    north, fed = asked / "north", asked / "fed"
+    (id,) = waiting(north)
+    news = _serving.show_news(north, set())
+    study_of(asked, monkeypatch, "second", purpose="another")
+    assert waiting(north) == [id]
+    assert words_of(north, id)[1] == "  study: second", "the text of who asks now"
+    lines: list[str] = []
+    monkeypatch.setattr(_serving, "say", lines.append)
+    _serving.show_news(north, news)
+    assert "this waits for your decision: this job of study second" in lines
+    short = id[:8]
+    assert f"{short} (this job of study second) waits for your decision" in said_by(
+        "approve", north
+    )
+    assert f"{short} (this job of study second) is approved" in said_by("approve", north, short)
+    rows = said_by("status", fed, short).splitlines()
+    assert [row[: row.index("  failed")] for row in rows] == [
+        f"study first  job {short}",
+        f"study second  job {short}",
+    ]
+    assert said_by("status", fed, f"second/{short}").splitlines() == rows[1:]
+    told = f"several studies have the job {short}; give one of first/{short} and second/{short}"
+    assert told in said_by("verify", fed, short)
+    both = said_by("outgoing", north, short)
+    assert both.startswith("several studies have this job: first and second. To see the lines of")
+    for study, other in (("first", "second"), ("second", "first")):
+        listed = said_by("outgoing", north, f"{study}/{short}")
+        assert f"of study {study}]" in listed
+        assert f"study {other}" not in listed
+        assert ("APPROVED" in listed) == (study == "second")
+    assert "was asked last for study second" in said_by("status", north, f"first/{short}")
+
+
+def test_a_job_that_was_denied_names_the_study_that_asks_now(asked, monkeypatch):
+    north = asked / "north"
+    deny(north, *waiting(north))
+    lines: list[str] = []
+    study_of(asked, monkeypatch, "second")
+    monkeypatch.setattr(_serving, "say", lines.append)
+    _serving.show_news(north, set())
+    told = "a person at this site denied this before, but the coordinator asks again: this job of"
+    assert f"{told} study second" in lines
 
 
 @pytest.mark.parametrize(

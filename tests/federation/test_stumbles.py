@@ -112,7 +112,8 @@ def test_what_to_weigh_stands_just_before_the_commands_to_decide(tmp_path, monke
     said = []
     monkeypatch.setattr(_site, "say", said.append)
     _site.show_waiting(tmp_path)
-    assert said[0].startswith("aaaaaaaa waits for your decision. All details are in ")
+    first = "aaaaaaaa (this job of study first) waits for your decision. All details are in "
+    assert said[0].startswith(first)
     asks, study, note, yes, no = said[1:]
     assert (asks, study, note) == ("A job asks:", "  study: first", "  NOTE: few rows changed")
     assert yes.startswith("  approve: feddcd federation approve ")
@@ -186,9 +187,10 @@ def test_a_line_on_what_left_names_its_job_and_its_study(tmp_path, monkeypatch):
     release = Release(tmp_path, "north")
     release.release(b"", out, b"")  # as it was before
     for study, job in (("one", "aaaa1111"), ("two", "bbbb2222")):
-        mine = release._replace(asked=Asker(study))
-        mine.release(b"", out._replace(job="cccc3333"), b"")
-        mine.release(b"", out._replace(kind="hessian", job=job), b"")
+        asked = Asker(study, question="cccc3333")
+        release._replace(asked=asked).release(b"", out, b"")
+        mine = release._replace(asked=asked._replace(job=job))
+        mine.release(b"", out._replace(kind="hessian"), b"")
     said = []
     monkeypatch.setattr(_site, "say", said.append)
     _site.outgoing_command(tmp_path, "", [], False, True)
@@ -203,8 +205,8 @@ def test_a_line_on_what_left_names_its_job_and_its_study(tmp_path, monkeypatch):
     assert [line[line.index("[") :] for line in said[:-1]] == named[2:]
     assert said[-1].startswith("Some lines on what left this site are from an earlier version")
     with pytest.raises(Refused):
-        mine._guard(refuses, out._replace(job="bbbb2222"), b"")  # pyright: ignore
-    assert log_of(tmp_path)[2][-1].endswith("[question bbbb2222 of study two]")
+        mine._guard(refuses, out._replace(kind="hessian"), b"")  # pyright: ignore
+    assert log_of(tmp_path)[2][-1].endswith("[job bbbb2222 of study two]")
 
 
 def refuses():

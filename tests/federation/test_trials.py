@@ -102,6 +102,22 @@ def test_a_second_job_over_the_same_sites(tmp_path, said):
         simulate_command(home.path, Trial(), None, "other")
 
 
+def test_the_proof_of_a_job_of_two_studies_is_told_with_its_study(tmp_path, said):
+    home, job = made(tmp_path, careful=False), tmp_path / "again.toml"
+    job.write_text(tomli_w.dumps({"describe": PLAN.to_dict()}))
+    simulate_command(home.path, Trial())
+    simulate_command(home.path, Trial(), job)
+    jobs = {study["study"]: study["job"] for study in status_of(home.path)["studies"]}
+    (id,) = set(jobs.values())
+    verify = lambda name: CliRunner().invoke(app, ["federation", "verify", str(home.path), name])
+    both = f"several studies have the job {id}; give one of federation.toml/{id} and again/{id}"
+    assert str(verify(id).exception) == both
+    told = verify(f"again/{id}").output
+    assert "study again, by the name of its folder: no site signs the name of a study" in told
+    assert "by the name of its folder" not in verify(f"federation.toml/{id}").output
+    assert str(verify(f"other/{id}").exception).startswith(f"'other/{id}' is not the beginning")
+
+
 @pytest.mark.parametrize(
     ("more", "told"), [((), "allows almost everything"), (("--careful",), "has the careful rules")]
 )

@@ -35,7 +35,10 @@ Waiting = Annotated[
 JobId = Annotated[
     str | None,
     typer.Argument(
-        help="Use only the job whose ID begins with these letters. Default: all jobs.",
+        help=(
+            "Use only the job whose ID begins with these letters. Default: all jobs. If several "
+            "studies have the same job, give STUDY/ID."
+        ),
         metavar="[ID]",
     ),
 ]

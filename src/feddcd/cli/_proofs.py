@@ -84,13 +84,16 @@ def verify_job_command(place: Path | FederationFolder) -> None:
     if careful:
         say(careful)
     job, result, found_id = proven.proof.job, proven.result, proven.proof.id.hex()
+    study = "" if isinstance(place, Path) else place.study
     found(
-        valid=True, job=job.short, id=found_id, version=job.version,
+        valid=True, job=job.short, study=study, id=found_id, version=job.version,
         roster=proven.proof.roster.words(), exchanges=len(proven.proof.exchanges) - 1,
         said=list(proven.said()), compared=compared, not_compared=[],
     )  # fmt: skip
     say_lines(result.summary())
     say(f"job {job.short} of feddcd {printable(job.version)}")
+    if study:
+        say(f"study {study}, by the name of its folder: no site signs the name of a study")
     say(f"roster: {proven.proof.roster.words()}")
     for line in proven.said():
         say(f"  {printable(line)}")

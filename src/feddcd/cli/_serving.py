@@ -24,6 +24,7 @@ from ..federation.site.approval import (
     LIST,
     WAITING,
     about_waiting,
+    asked_words,
     denied,
     waiting,
     words_of,
@@ -241,23 +242,23 @@ def _unconfirmed(folder: Path, address: str, site: str) -> list[str]:
 
 def known_news(folder: Path) -> set[str]:
     """What was over before."""
-    return {lines[-1] for lines in _past(folder)}
+    return set(map("\n".join, _past(folder)))
 
 
 def show_news(folder: Path, before: set[str]) -> set[str]:
     """What waits for a person, with the commands to paste, and studies that ended: once each."""
     now = _past(folder)
     for id in waiting(folder):
-        study, what = about_waiting(folder, id)
+        what = asked_words(folder, id)
         read = f"feddcd federation approve {shlex.quote(str(folder))}"
-        told = f"this waits for your decision: {what}{f' of study {study}' if study else ''}"
+        told = f"this waits for your decision: {what}"
         first = ", and compare the six words by phone" if what == LIST else ""
         now.append([told, f"  read it{first}: {read}", *decision_lines(folder, id)])
     for lines in now:
-        if lines[-1] not in before:
+        if "\n".join(lines) not in before:
             for line in lines:
                 say(line)
-    return {lines[-1] for lines in now}
+    return set(map("\n".join, now))
 
 
 def _past(folder: Path) -> list[list[str]]:
@@ -273,11 +274,11 @@ def _asked_again(folder: Path) -> list[list[str]]:
     for id in denied(folder):
         if (queue / f"{id}.again").exists():
             asked = when((queue / f"{id}.again").stat().st_mtime)
-            study, what = about_waiting(folder, id)
-            of = f" of study {study}" if study else ""
+            before, what = about_waiting(folder, id)
+            study = printable((queue / f"{id}.again").read_text("utf-8")) or before
             told = (
                 "a person at this site denied this before, but the coordinator asks again: "
-                f"{what}{of}"
+                f"{what}{f' of study {study}' if study else ''}"
             )
             question = [f"  {printable(line)}" for line in words_of(folder, id)]
             yes = decision_lines(folder, id)[0].replace("approve:", "approve it now:", 1)

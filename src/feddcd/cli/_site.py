@@ -7,13 +7,15 @@ from pathlib import Path
 
 from .._errors import SpecError
 from .._files import shown
-from .._text import plural, printable
+from .._text import plural, printable, sentence_list
+from ..federation.about import in_study
 from ..federation.folder import load_place
 from ..federation.site.approval import (
     SHORT,
     WAITING,
     about_waiting,
     approve,
+    asked_words,
     denied,
     deny,
     mark_read,
@@ -78,7 +80,7 @@ def _decide(folder: Path, ids: list[str], how: Callable[[Path, str], str], outco
     ended = {ended.study for _, ended in ended_studies(folder)}
     for id in ids:
         decided.append(how(folder, id))
-        say(f"{decided[-1][:SHORT]} {outcome}")
+        say(f"{decided[-1][:SHORT]} ({asked_words(folder, decided[-1])}) {outcome}")
         if (study := about_waiting(folder, decided[-1])[0]) in ended:
             say(
                 f"study {study} has ended, and nothing is asked now. Your decision "
@@ -124,11 +126,12 @@ def show_waiting(folder: Path) -> None:
         say(NOTHING)
     for id in denied(folder):
         again = f"feddcd federation approve {shlex.quote(shown(folder))} {id[:SHORT]}"
-        say(f"{id[:SHORT]} was denied ({about_waiting(folder, id)[1]}); to approve it: {again}")
+        say(f"{id[:SHORT]} was denied ({asked_words(folder, id)}); to approve it: {again}")
     for id in ids:
         mark_read(folder, id)
         file = shown((folder / WAITING / f"{id}.json").resolve())
-        say(f"{id[:SHORT]} waits for your decision. All details are in {file}")
+        what = asked_words(folder, id)
+        say(f"{id[:SHORT]} ({what}) waits for your decision. All details are in {file}")
         for line in words_of(folder, id):
             say(printable(line))
         for line in decision_lines(Path(shown(folder)), id):
@@ -159,6 +162,8 @@ def _show_log(folder: Path, job: str = "") -> None:
     found(log=entries)
     if job and not entries:
         say(f"the log has no line on {printable(job)}: give the first letters of the id of a job")
+    for line in _several(folder, job, entries):
+        say(printable(line))
     for entry in entries:
         text = told(entry)
         same = last[1] + 1 if text == last[0] else 1
@@ -167,7 +172,7 @@ def _show_log(folder: Path, job: str = "") -> None:
         elif same == 1:
             say(printable(f"{entry['time'][:19].replace('T', ' ')}  {text}"))
         last = text, same
-    if job and any("kind" in entry and "of_job" not in entry for entry in whole):
+    if job and any("kind" in entry and not {"of_job", "of_question"} & {*entry} for entry in whole):
         say(
             "Some lines on what left this site are from an earlier version of feddcd and do not "
             "name a job, so they are not in this list. To see all lines: feddcd federation "
@@ -175,19 +180,40 @@ def _show_log(folder: Path, job: str = "") -> None:
         )
 
 
+def _several(folder: Path, job: str, entries: list[dict]) -> list[str]:
+    """Where the same job was asked for in several studies."""
+    studies = sorted({_study(entry) for entry in entries} - {""}) if job else []
+    if len(studies) < 2 or "/" in job:
+        return []
+    one = f"feddcd federation outgoing {shlex.quote(shown(folder))} {studies[0]}/{job}"
+    told = f"several studies have this job: {sentence_list(studies)}"
+    return [f"{told}. To see the lines of one study: {one}"]
+
+
 def entries_of(entries: list[dict], job: str) -> list[dict]:
-    """The lines of a job, with the names of columns that left before it for the same study."""
-    own = [entry for entry in entries if is_about(entry, job)]
-    studies = {entry["study"] for entry in own if "study" in entry}
-    names = [e for e in entries if e.get("kind") == "columns" and e.get("study") in studies]
-    return [entry for entry in entries if entry in own or entry in names]
+    """The lines of a job, with those on the question for names of columns that came before it."""
+    study, id = in_study(job)
+    in_it = [entry for entry in entries if not study or _study(entry) in ("", study)]
+    own = [entry for entry in in_it if is_about(entry, id)]
+    asked = {(_study(e), e["of_question"]) for e in own if "of_job" in e and "of_question" in e}
+    names = lambda e: "of_job" not in e and (_study(e), e.get("of_question")) in asked
+    return [entry for entry in in_it if is_about(entry, id) or names(entry)]
+
+
+def _study(entry: dict) -> str:
+    return str(entry.get("study") or entry.get("ended") or "")
 
 
 def is_about(entry: dict, job: str) -> bool:
-    """Whether a line of the log names this job, by the beginning of its name."""
+    """Whether a line of the log names this job, by the beginning of its id; lines of earlier
+    versions have the beginning alone."""
     keys = ("waits", "approved", "denied", "dropped", "name", "digest", "of_job")
     names = [entry.get(key) for key in keys]
-    return not job or any(str(name or "").startswith(job[:SHORT]) for name in names)
+    names += [] if "of_job" in entry else [entry.get("of_question")]
+    closed = entry.get("closed")
+    names += closed if isinstance(closed, list) else []
+    held = [str(name) for name in names if name]
+    return not job or any(name.startswith(job) or job.startswith(name) for name in held)
 
 
 def _check_site(folder: Path) -> None:

@@ -3,20 +3,22 @@
 import hmac
 import json
 import secrets
+import shlex
 from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from .._errors import FeddcdError
+from .._errors import FeddcdError, SpecError
+from .._files import shown
 from .._text import plural, printable
+from ..federation.about import in_study
 from ..federation.folder import FederationFolder
-from ..federation.site.approval import decision_of
+from ..federation.site.approval import SHORT, about_waiting, asked_words, decision_of
 from ..federation.status import (
     federation_status,
     site_status,
-    study_of_job,
-    study_status,
+    studies_of_job,
     waits_in_words,
 )
 from ._habits import found
@@ -42,13 +44,19 @@ def status_command(path: Path, id: str, serve: bool, port: int) -> None:
 def show_job(path: Path, id: str) -> None:
     """One job: at a site what was asked and decided, at the coordinator its study."""
     if (path / "site.toml").exists():
-        name, state, lines = decision_of(path, id)
-        found(job=name, state=state, shown=lines)
-        say(f"{name}: {state}")
+        wanted, short = in_study(id)
+        name, state, lines = decision_of(path, short)
+        study, _ = about_waiting(path, name)
+        if wanted not in ("", study):
+            where = f"feddcd federation outgoing {shlex.quote(shown(path))} {shlex.quote(id)}"
+            told = f"{name[:SHORT]} was asked last for study {study}, not for study {wanted}"
+            raise SpecError(f"{told}. To see what the log has on it: {where}")
+        found(job=name[:SHORT], study=study, state=state, shown=lines)
+        say(f"{name[:SHORT]} ({asked_words(path, name)}): {state}")
         return say_lines("\n".join(map(printable, lines)))
-    held = study_status(study_of_job(FederationFolder(path), id))
-    found(**held)
-    for row in _study_rows([held]):
+    held = studies_of_job(FederationFolder(path), id)
+    found(**held[-1], studies=held)
+    for row in _study_rows(held):
         say("  ".join(part for part in row if part))
 
 

@@ -15,7 +15,7 @@ from .enrolment.site import enrolment_words
 from .folder import load_address, load_place
 from .machine.link_state import link_of
 from .roster import load_roster
-from .site.approval import SHORT, about_waiting, waiting
+from .site.approval import SHORT, asked_words, waiting
 from .site.ended import ended_studies
 from .site.log import LOG
 from .site.log_words import told
@@ -36,7 +36,7 @@ def site_status(folder: Path) -> dict[str, Any]:
         "site": place.client, "coordinator": load_address(folder), "state": state,
         "why": printable(str(link["why"])), "since": when(link["since"]) if link["since"] else None,
         "left": left, "refused": refused, "last": last, "waits": ids,
-        "asked": [_asked(folder, id) for id in ids],
+        "asked": [f"{asked_words(folder, id)} ({id[:SHORT]})" for id in ids],
         "ended": [{"study": e.study, "time": when(t), "how": e.words()}
                   for t, e in ended_studies(folder)[-LAST:]],
         "left_federation": left_for_good,
@@ -44,12 +44,6 @@ def site_status(folder: Path) -> dict[str, Any]:
         "results": sorted(path.name for path in (folder / "results").glob("*")),
     }  # fmt: skip
     return held | {"next": _next_at_site(folder, held)}
-
-
-def _asked(folder: Path, id: str) -> str:
-    """What waits, in a few words."""
-    study, what = about_waiting(folder, id)
-    return f"{what}{f' of study {study}' if study else ''} ({id[:SHORT]})"
 
 
 def log_of(folder: Path) -> tuple[int, int, list[str]]:

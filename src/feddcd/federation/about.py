@@ -66,6 +66,13 @@ class StudyEnd(NamedTuple):
         return f"{text}; {more}"
 
 
+def in_study(text: str) -> tuple[str, str]:
+    """The study and the id of a job as a person names it: ID, or STUDY/ID where several studies
+    have the same job."""
+    study, _, id = text.rpartition("/")
+    return study, id
+
+
 def check_purpose(text: Any) -> str:
     """Of the coordinator's own file."""
     if not isinstance(text, str) or len(text) > MOST_LETTERS or not printable(text) == text:

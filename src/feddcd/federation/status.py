@@ -17,6 +17,7 @@ from ._site_status import LAST
 from ._site_status import UNKNOWN as UNKNOWN
 from ._site_status import log_of as log_of
 from ._site_status import site_status as site_status
+from .about import in_study
 from .enrolment import desk
 from .enrolment.invitation import when
 from .folder import WAITED, FederationFolder
@@ -27,6 +28,7 @@ from .trial import next_in_trial, trial_of
 
 UNREADABLE = "invitation cannot be read"
 HERE = "on this machine, for a trial"
+OWN = "federation.toml"  # in place of the name of a study
 ENDED = ("done", "failed")
 UNSERVED = {"running": "stopped: nobody serves", "wanted": "not begun: nobody serves"}
 HEARD = ("waiting", "refused", "silent", "failed", "each")
@@ -129,7 +131,7 @@ def study_status(study: FederationFolder) -> dict[str, Any]:
     if waited:  # which is newer, and has all of them
         heard = {s: told for s, told in heard.items() if told[0] != "waiting"}
     texts = [text for _, text in heard.values()]
-    told = {"study": study.study or "federation.toml", "job": job, "state": state["state"]}
+    told = {"study": study.study or OWN, "job": job, "state": state["state"]}
     told |= {"stands": state["state"]}  # in words, for people
     since = state.get("time")
     told |= {"since": when(since) if since else None, "reason": state.get("reason", "")}
@@ -165,23 +167,32 @@ def waits_in_words(waits: Mapping[str, Any]) -> str:
     )
 
 
-def study_of_job(folder: FederationFolder, id: str) -> FederationFolder:
-    """The last study with this job; the beginning of its name is enough."""
-    studies = [folder.of_study(name) for name in ("", *folder.studies())]
-    jobs = {study: study_status(study)["job"] for study in studies}
-    named = [study for study, job in jobs.items() if job and job.startswith(id[:SHORT])]
-    if len({jobs[study] for study in named}) != 1:
-        known = ", ".join(dict.fromkeys(job for job in jobs.values() if job)) or "none"
+def studies_of_job(folder: FederationFolder, name: str) -> list[dict[str, Any]]:
+    """The studies with this job, as they stand; the beginning of its id is enough. A job file that
+    is used in two studies makes one job: its id is a digest of what is asked of whom."""
+    wanted, id = in_study(name)
+    made = [study_status(folder.of_study(each)) for each in ("", *folder.studies())]
+    found = [s for s in made if s["job"] and s["job"].startswith(id[:SHORT])]
+    found = [s for s in found if wanted in ("", s["study"])]
+    if len({s["job"] for s in found}) != 1:
+        known = ", ".join(f"{s['study']}/{s['job']}" for s in made if s["job"]) or "none"
         raise SpecError(
-            f"{id!r} is not the beginning of exactly one job in this folder; the jobs are: {known}"
+            f"{name!r} is not the beginning of exactly one job in this folder; the jobs are: "
+            f"{known}"
         )
-    return named[-1]
+    return found
 
 
-def path_of_job(path: Path, id: str) -> Path:
+def path_of_job(path: Path, name: str) -> Path:
     """The folder that has the result of a job; without a name, the folder itself."""
-    study = study_of_job(FederationFolder(path), id) if id else None
-    return study.results if study is not None and study.study else path
+    if not name:
+        return path
+    found = studies_of_job(FederationFolder(path), name)
+    if len(found) > 1:
+        names = sentence_list([f"{s['study']}/{s['job']}" for s in found])
+        raise SpecError(f"several studies have the job {found[0]['job']}; give one of {names}")
+    study = FederationFolder(path).of_study(found[0]["study"])
+    return path if found[0]["study"] == OWN else study.results
 
 
 def _next(folder: FederationFolder, held: Mapping[str, Any]) -> str:

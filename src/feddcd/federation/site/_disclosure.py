@@ -157,7 +157,7 @@ class Release(NamedTuple):
             "bytes": len(answer),
             "sha256": hashlib.sha256(answer).hexdigest(),
         }
-        content |= self._whose(outgoing)
+        content |= self.asked.named()
         append(self.folder, record(outgoing, question) | content, self.disk)
         return answer
 
@@ -169,7 +169,7 @@ class Release(NamedTuple):
             raise Waits(f"{self.client}: {reason}") from None
         except Refused as reason:
             about = record(outgoing._replace(classes={}, levels={}, arrays={}), question)
-            self.refuse(reason, question, about | self._whose(outgoing))
+            self.refuse(reason, question, about)
             raise self.named(reason) from None
 
     def refuse(self, reason: Refused, question: bytes, about: Mapping[str, Any] = {}) -> None:
@@ -179,10 +179,6 @@ class Release(NamedTuple):
         if isinstance(reason, Ruled):
             line |= {"rule": reason.rule, "why": reason.story}
         append(self.folder, line, self.disk)
-
-    def _whose(self, outgoing: Outgoing) -> dict[str, str]:
-        """The job and the study of an answer, for who reads the log."""
-        return ({"of_job": outgoing.job} if outgoing.job else {}) | self.asked.named()
 
     def named(self, reason: Refused) -> Refused:
         """As others are told, with the site's name; it was logged."""

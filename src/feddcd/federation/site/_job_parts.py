@@ -1,5 +1,7 @@
 """Parts of a coordinator's message about a job, each of the one type that it can have."""
 
+import hashlib
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +12,21 @@ from ...sums.job import SignedNonce
 from ..wire import Envelope
 
 ID = 32  # hex digits of the name that a coordinator gives to a job
+MOST_LETTERS = 1 << 20  # of a plan and what was agreed on it
+
+
+def digest_of(*parts: Any) -> str:
+    """Of plain values, in any order of their names."""
+    held = json.dumps(parts, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(held.encode()).hexdigest()
+
+
+def check_size(*parts: Any) -> None:
+    """Of what is kept of every job, also of those that nobody approves."""
+    if (size := sum(len(json.dumps(part)) for part in parts)) > MOST_LETTERS:
+        raise Refused(
+            f"the plan has {size:,} letters, and this site reads at most {MOST_LETTERS:,}"
+        )
 
 
 def id_of(envelope: Envelope) -> str:

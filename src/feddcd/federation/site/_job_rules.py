@@ -18,7 +18,6 @@ from ._job_file import JobFile
 from ._overlaps import as_told
 from ._own_table import table_of
 from ._tables import facts_of, judged_rows, memory_of, rows_of
-from .approval import SHORT
 from .policy import Ruled, limit
 from .rules import check_answer, check_counts, first_counts, hides_cells
 
@@ -90,7 +89,7 @@ class JobRules:
     def _check(self, rows: SiteRows, kind: str, parameters: int) -> None:
         self._out = Outgoing(
             kind, self._analysis.method, rows.columns, rows.n, parameters,
-            rows.classes, rows.levels, self._sites, {}, mode="sum", job=self._facts.job[:SHORT],
+            rows.classes, rows.levels, self._sites, {}, mode="sum",
         )  # fmt: skip
         self._release.check(self._out, self._request)
 

@@ -138,7 +138,7 @@ def _exchange(envelope: Envelope, me: MaskingSite, file: JobFile, rules: JobRule
             raise Refused("the coordinator asked another question in this exchange before")
         if number < done:
             again = hashlib.sha256(held.answer.words).hexdigest()
-            file.note(number, name=job.short, again=again, study=rules.study)
+            file.note(number, name=job.digest.hex(), again=again, study=rules.study)
             return _reply(me, number, held)
     if _frozen(rules) != founded.frozen:
         told = "the data, the codebook, the policy or the feddcd of this site changed"
@@ -166,7 +166,7 @@ def _exchange(envelope: Envelope, me: MaskingSite, file: JobFile, rules: JobRule
     data = _reply(me, number, held)
     rules.release(data)
     content = hashlib.sha256(held.answer.words).hexdigest()
-    file.note(number, name=job.short, sha256=content, study=rules.study)
+    file.note(number, name=job.digest.hex(), sha256=content, study=rules.study)
     file.let_go(number)
     return data
 

@@ -1,12 +1,11 @@
 """A site's part of an analysis: the names and levels of its columns, then blocks of its rows."""
 
-import hashlib
 import json
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from ..._errors import DataError, FeddcdError, Refused
+from ..._errors import DataError, FeddcdError
 from ...analysis.protocol import (
     Agreement,
     ColumnsOffer,
@@ -26,6 +25,7 @@ from ._disclosure import Outgoing, Release
 from ._earlier import earlier_jobs, keep_question
 from ._foreseen import foreseen
 from ._identity import known_rows
+from ._job_parts import check_size, digest_of
 from ._offers import offer_of, plain_numbers
 from ._overlaps import as_told
 from ._own_table import (
@@ -39,8 +39,9 @@ from ._own_table import (
 )
 from ._rare import Numbers, check_rare, numbers_of, warnings
 from ._roles import own_codebook
+from ._whose import question_of
 from ._words import against, describe_job, describe_offer, describe_plan, describe_refused, notes
-from .approval import ID_LENGTH, SHORT, Asker, asks_first, held, require
+from .approval import ID_LENGTH, Asker, asks_first, held, require
 from .memory import Memory
 from .policy import Check, Policy, Ruled, limit
 from .rules import (
@@ -54,7 +55,6 @@ from .rules import (
 
 Made = TypeVar("Made")
 MANY = 2**62  # rows, where none were counted
-MOST_LETTERS = 1 << 20  # of a plan and what was agreed on it
 NAMES = "a question for names and levels of columns"
 JOB = "this job"
 
@@ -63,8 +63,9 @@ def columns(
     envelope: Envelope, source: SiteTable, release: Release, check: Check
 ) -> tuple[Envelope, Outgoing]:
     """The kinds of the columns that the plan names, and their levels."""
-    check_size(envelope.meta["plan"])
-    plan = read_plan(envelope.meta["plan"])
+    meta = envelope.meta
+    check_size(meta["plan"])
+    plan = read_plan(meta["plan"])
     analysis, policy, memory = ANALYSES[plan.analysis], release.policy(), memory_of(source)
     table, id = named_table(source, policy, plan), digest_of(plan.to_dict())
     with errors_told(source, table):
@@ -72,8 +73,8 @@ def columns(
         entering = analysis.columns(plan, names)
         check_offer(policy, plan, analysis, names, id, memory)
         offered = _without_values(policy, source, table, plan, entering)
-    key, n = digest_of("columns", id)[:ID_LENGTH], len(table.frame)
-    out = Outgoing("columns", analysis.method, entering, n, 0, {}, {}, 0, {}, job=key[:SHORT])
+    key, n = question_of(meta["plan"]), len(table.frame)
+    out = Outgoing("columns", analysis.method, entering, n, 0, {}, {}, 0, {})
     behind = lambda of: out._replace(classes=of.classes, levels=of.levels)
 
     def judged() -> Offered:
@@ -137,7 +138,7 @@ def sums(
     question = analysis.question(envelope.arrays, rows)
     out = Outgoing(
         question.reveals, analysis.method, rows.columns, rows.n, question.parameters,
-        rows.classes, rows.levels, len(meta["agreed"]["sites"]), {}, job=facts.job[:SHORT],
+        rows.classes, rows.levels, len(meta["agreed"]["sites"]), {},
     )  # fmt: skip
     check(out)
     check_answer(policy, rows, analysis, question, facts, memory)
@@ -220,22 +221,8 @@ def _evaluated(policy: Policy, source: SiteTable, make: Callable[[], Made]) -> M
         raise Ruled("values", f"{error}; {error.__cause__ or ''}") from None
 
 
-def digest_of(*parts: Any) -> str:
-    """Of plain values, in any order of their names."""
-    held = json.dumps(parts, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(held.encode()).hexdigest()
-
-
 def memory_of(source: SiteTable) -> Memory:
     return Memory(source.folder, source.data)
-
-
-def check_size(*parts: Any) -> None:
-    """Of what is kept of every job, also of those that nobody approves."""
-    if (size := sum(len(json.dumps(part)) for part in parts)) > MOST_LETTERS:
-        raise Refused(
-            f"the plan has {size:,} letters, and this site reads at most {MOST_LETTERS:,}"
-        )
 
 
 def facts_of(source: SiteTable, plan: Any, agreed: Any, job: str, mode: str = "each") -> JobFacts:

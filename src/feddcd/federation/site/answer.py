@@ -29,6 +29,7 @@ from .. import wire
 from ..about import take_about
 from ..wire import REGRESSION, Envelope, Hello, Refusal, Welcome
 from ._disclosure import Release
+from ._whose import of_message
 from .approval import Asker, Waits, check_running
 from .ended import goes_on, keep_ended
 from .policy import Outgoing
@@ -74,7 +75,8 @@ def answer(request: bytes, place: SitePlace, ask: Callable[[str], str] | None = 
         envelope = wire.unpack_message(request)
         about = take_about(envelope.meta)
         purpose = about.purpose if about.study else None
-        release = release._replace(asked=Asker(about.study, purpose, place.address))
+        asked = Asker(about.study, purpose, place.address)
+        release = release._replace(asked=of_message(asked, envelope, place.folder))
         goes_on(place.folder, about)
         if envelope.kind in ("job", "exchange"):
             from ._masked import respond

@@ -10,11 +10,14 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from ..._errors import LogError, Refused, SpecError
 from ..._files import Disk, save
 from ..._text import listed, printable
+from ._asker import NOBODY as NOBODY
+from ._asker import Asker as Asker
+from ._asker import whose
 from .log import LOG, append, lock
 from .policy import Policy, Ruled
 from .told import PAUSED, waits
@@ -35,30 +38,6 @@ class Waits(Refused):
     """Not refused, but not answered yet either: to be asked for again."""
 
 
-class Asker(NamedTuple):
-    """For which study, for what, and by whom. The first two are the coordinator's words; a purpose
-    is empty where none was given, and None where messages do not have it."""
-
-    study: str = ""
-    purpose: str | None = None
-    address: str = ""
-    bound: bool = False  # who agrees does so for this study and purpose alone
-
-    def named(self) -> dict[str, str]:
-        return {"study": self.study} if self.study else {}
-
-    def lines(self) -> list[str]:
-        """For the person who decides."""
-        who = f"  who asks: the coordinator at {self.address}" if self.address else ""
-        study = f"  study: {self.study}" if self.study else ""
-        told = f"  purpose, as the coordinator writes it (nobody checked it): {self.purpose!r}"
-        purpose = told if self.purpose else "  purpose: the coordinator did not write a purpose"
-        return list(filter(None, (study, who, "" if self.purpose is None else purpose)))
-
-
-NOBODY = Asker()  # where a message does not say
-
-
 def require(
     folder: Path,
     id: str,
@@ -73,16 +52,17 @@ def require(
     disk, queue = disk or Disk(), folder / WAITING
     if _is_approved(folder, id, asked):
         return
-    _check_denied(folder, id, what)
+    _check_denied(folder, id, what, asked)
     try:
         queue.mkdir(mode=0o700, parents=True, exist_ok=True)
         with lock(disk, queue / "held"):
             ids = waiting(folder)
             if id not in ids and most is not None:
                 ids = _without_oldest(folder, ids, what, most, disk)
-            if id not in ids and len(ids) < MOST_WAITING:
+            if not _waits_for(folder, id, asked) and len({*ids} - {id}) < MOST_WAITING:
                 first, *rest = entry.get("shown") or [""]
                 shown = {"shown": [first, *asked.lines(), *rest], "study": asked.study}
+                shown |= asked.named()
                 shown |= {"purpose": asked.purpose} if asked.bound else {}
                 save(disk, queue / f"{id}.json", {"what": what, **entry, **shown})
                 for before in ("ended", "approved"):  # of another study, as it is asked for now
@@ -120,10 +100,10 @@ def held(
 ) -> Made:
     """What `judge` makes of values, or its refusal, once a person agrees. Until then others hear
     that it waits, whatever was found; the person reads it."""
-    _check_denied(folder, id, what)
+    _check_denied(folder, id, what, asked)
     if _is_approved(folder, id, asked):
         return judge()
-    if id not in waiting(folder):
+    if not _waits_for(folder, id, asked):
         begun = time.monotonic()
         try:
             found = judge()
@@ -134,6 +114,15 @@ def held(
         finally:
             time.sleep(_left(time.monotonic() - begun))
     raise Waits(waits(what))
+
+
+def _waits_for(folder: Path, id: str, asked: Asker) -> bool:
+    """Whether it waits in the words of this study. The same job may be asked for another one."""
+    if id not in waiting(folder):
+        return False
+    held = json.loads((folder / WAITING / f"{id}.json").read_text("utf-8"))
+    same = held.get("study", "") == asked.study
+    return same and (not asked.bound or held.get("purpose") == asked.purpose)
 
 
 def _left(took: float) -> float:
@@ -152,10 +141,11 @@ def _is_approved(folder: Path, id: str, asked: Asker) -> bool:
     return not asked.bound or read == (asked.study, asked.purpose)
 
 
-def _check_denied(folder: Path, id: str, what: str) -> None:
+def _check_denied(folder: Path, id: str, what: str, asked: Asker) -> None:
     """Told as what the rules refuse: others do not hear which of the two it was."""
     if (folder / WAITING / f"{id}.denied").exists():
-        (folder / WAITING / f"{id}.again").touch(mode=0o600)  # when it was asked for last
+        again = folder / WAITING / f"{id}.again"  # when it was asked for last, and for what
+        save(Disk(), again, asked.study.encode())
         raise Ruled("denied", f"its administrator did not agree to {what}")
 
 
@@ -197,6 +187,12 @@ def about_waiting(folder: Path, id: str) -> tuple[str, str]:
     return str(held.get("study") or ""), printable(str(held.get("what") or ""))
 
 
+def asked_words(folder: Path, id: str) -> str:
+    """The same for a person: two studies may ask for one job."""
+    study, what = about_waiting(folder, id)
+    return f"{what} of study {study}" if study else what
+
+
 def words_of(folder: Path, id: str) -> list[str]:
     """What waits, as a person reads it."""
     held = json.loads((folder / WAITING / f"{id}.json").read_text("utf-8"))
@@ -214,7 +210,7 @@ def _text_of(folder: Path, id: str) -> bytes:
 
 
 def decision_of(folder: Path, id: str) -> tuple[str, str, list[str]]:
-    """The short name of what was asked for, what became of it, and its words."""
+    """The id of what was asked for, what became of it, and its words."""
     paths = sorted((folder / WAITING).glob("*.json"))
     named = [path for path in paths if path.stem.startswith(id) and len(id) >= FEWEST_LETTERS]
     if len(named) != 1:
@@ -222,7 +218,7 @@ def decision_of(folder: Path, id: str) -> tuple[str, str, list[str]]:
         raise SpecError(f"{id!r} is not the beginning of exactly one id; the ids here are: {known}")
     found = (how for how in DECIDED if named[0].with_suffix(f".{how}").exists())
     state = next(found, "waits for your decision")
-    return named[0].stem[:SHORT], state, words_of(folder, named[0].stem)
+    return named[0].stem, state, words_of(folder, named[0].stem)
 
 
 def approve(folder: Path, id: str) -> str:
@@ -254,7 +250,7 @@ def _decide(folder: Path, id: str, how: str) -> str:
         told = f"the text of {id[:SHORT]} changed after you read it; read it again, with: "
         raise SpecError(f"{told}feddcd federation approve SITE_DIR")
     held = json.loads((folder / WAITING / f"{id}.json").read_text("utf-8"))
-    append(folder, {how: id} | Asker(str(held.get("study") or "")).named())
+    append(folder, {how: id} | whose(held))
     read = {name: held[name] for name in ("study", "purpose") if "purpose" in held}
     save(Disk(), folder / WAITING / f"{id}.{how}", {"time": time.time()} | read)
     if how == "approved":

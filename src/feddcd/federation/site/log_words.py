@@ -28,9 +28,10 @@ def told(entry: Mapping[str, Any]) -> str:
 
 
 def _whose(entry: Mapping[str, Any]) -> str:
-    job, study = entry.get("of_job"), entry.get("study")
-    what = "question" if entry.get("kind") == "columns" else "job"
-    parts = [f"{what} {str(job)[:SHORT]}" if job else "", f"study {study}" if study else ""]
+    job, study = entry.get("of_job") or entry.get("of_question"), entry.get("study")
+    names = "of_job" not in entry or entry.get("kind") == "columns"
+    what = f"{'question' if names else 'job'} {str(job)[:SHORT]}"
+    parts = [what if job else "", f"study {study}" if study else ""]
     named = " of ".join(filter(None, parts))
     return f" [{named}]" if named else ""
 

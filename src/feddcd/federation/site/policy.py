@@ -46,7 +46,6 @@ class Outgoing(NamedTuple):
     arrays: Mapping[str, np.ndarray]
     mode: str = "each"  # or sum, where only a sum over sites can be read
     trains: bool = False  # in rounds, each at a point that the sums before it led to
-    job: str = ""  # its id, as people read it; of names of columns the id of that question
 
 
 class Ruled(Refused):

@@ -1,0 +1,36 @@
+"""For which study, which job and what a message asks, and by whom: for who decides, and the log."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+WHOSE = ("study", "of_job", "of_question")  # in a line of the log
+
+
+class Asker(NamedTuple):
+    """The first two are the coordinator's words; a purpose is empty where none was given, and None
+    where messages do not have it. `question` is that for names of columns, before the job."""
+
+    study: str = ""
+    purpose: str | None = None
+    address: str = ""
+    bound: bool = False  # who agrees does so for this study and purpose alone
+    job: str = ""
+    question: str = ""
+
+    def named(self) -> dict[str, str]:
+        return whose(dict(zip(WHOSE, (self.study, self.job, self.question), strict=True)))
+
+    def lines(self) -> list[str]:
+        """For the person who decides."""
+        who = f"  who asks: the coordinator at {self.address}" if self.address else ""
+        study = f"  study: {self.study}" if self.study else ""
+        told = f"  purpose, as the coordinator writes it (nobody checked it): {self.purpose!r}"
+        purpose = told if self.purpose else "  purpose: the coordinator did not write a purpose"
+        return list(filter(None, (study, who, "" if self.purpose is None else purpose)))
+
+
+NOBODY = Asker()  # where a message does not say
+
+
+def whose(held: Mapping[str, Any]) -> dict[str, str]:
+    return {name: str(held[name]) for name in WHOSE if held.get(name)}
