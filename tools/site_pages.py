@@ -4,6 +4,7 @@ explains them, the changelog, and the formulas of all pages as MathML, which nee
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import typer
@@ -93,6 +94,12 @@ def formula(latex: str) -> str:
 def on_page_markdown(markdown: str, **_: object) -> str:
     """mkdocs calls it with the text of each page."""
     return FORMULA.sub(lambda found: formula(found[1]), markdown)
+
+
+def on_template_context(context: dict[str, Any], template_name: str, **_: object) -> dict[str, Any]:
+    """mkdocs calls it with what a page without a text is made of. The page for wrong addresses
+    finds the site by itself: mkdocs would take the top of the server for it."""
+    return context | ({"base_url": "."} if template_name == "404.html" else {})
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

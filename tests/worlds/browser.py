@@ -64,13 +64,13 @@ class Browser:
         os.close(self._out)
         self._folder.cleanup()
 
-    def open(self, path: Path, width: int = 1280, height: int = 900) -> None:
-        """Load a file and wait until its scripts have run."""
+    def open(self, path: Path | str, width: int = 1280, height: int = 900) -> None:
+        """Load a file, or an address, and wait until its scripts have run."""
         self.errors.clear()
         self.requests.clear()
         self.size(width, height)
         self._loaded = False
-        self._call("Page.navigate", url=path.absolute().as_uri())
+        self._call("Page.navigate", url=path if isinstance(path, str) else path.absolute().as_uri())
         while not self._loaded:
             self._read()
         self.evaluate("new Promise(r => requestAnimationFrame(() => requestAnimationFrame(r)))")
