@@ -1,11 +1,13 @@
 """The paper's whole grid, timed: cells only, neither tables nor pictures.
 
-    python benchmarks/paper.py [--variant authors] [--seeds 10] [--out DIR]
+    python benchmarks/paper.py [--variant authors] [--seeds 10] [--processes K] [--out DIR]
 
-Prints the seconds of each problem and split, compilation and reading included.
+Prints when each cell begins, in seconds after the start, compilation and reading included. On an
+accelerator several processes share the work (--processes 1: only one).
 """
 
 import argparse
+import os
 import tempfile
 import time
 from pathlib import Path
@@ -14,6 +16,9 @@ import jax
 
 from feddcd.paper.cells import PAPER_PROBLEMS, grid
 from feddcd.paper.grid import run_grid
+
+# this process computes nothing on an accelerator if others do, and must leave them its memory
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 PARTS = ["figure1", "table2", "figure3"]
 
@@ -24,20 +29,21 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--parts", nargs="+", default=PARTS)
     parser.add_argument("--problems", nargs="+", default=list(PAPER_PROBLEMS))
+    parser.add_argument("--processes", type=int)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     cells = grid(options.parts, options.problems, options.variant, options.seeds)
     with tempfile.TemporaryDirectory() as scratch:
         folder = scratch if options.out is None else options.out
         print(f"{len(cells)} cells, {options.seeds} seeds, on {jax.devices()[0].device_kind}")
-        began, last = time.perf_counter(), [""]
+        began, seen = time.perf_counter(), set()
 
         def watch(step) -> None:
-            if step.cell.id != last[0] and step.iteration < step.cell.iterations:
+            if step.cell.id not in seen:
                 print(f"{time.perf_counter() - began:7.1f} s  {step.cell.id}", flush=True)
-                last[0] = step.cell.id
+                seen.add(step.cell.id)
 
-        run_grid(cells, Path(folder), watch)
+        run_grid(cells, Path(folder), watch, options.processes)
         print(f"{time.perf_counter() - began:7.1f} s  in all")
 
 

@@ -23,6 +23,10 @@ def in_python(setting: str, value: Any) -> str:
     return setting if value is None else f"{setting}={value!r}"
 
 
+def at_row(row: int) -> str:
+    return f"at row {row}"
+
+
 class FeddcdError(Exception):
     """`message` may name settings in angle brackets, as in <missing>; `settings` has their values
     (None: the name alone), and `spell` says how they are written where the message is read."""
@@ -40,7 +44,7 @@ class FeddcdError(Exception):
         super().__init__(message)
         self.message, self.file, self.row, self.column = message, file, row, column
         self.value, self.settings = value, dict(settings or {})
-        self.place: Callable[[int], str] = lambda row: f"at row {row}"
+        self.place: Callable[[int], str] = at_row  # a named function: errors cross processes
         self.spell: Spell = in_python
 
     def placed(

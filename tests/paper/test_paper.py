@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import shlex
 import tomllib
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from scipy.special import logsumexp
 from sklearn.linear_model import LogisticRegression
 
-from feddcd._errors import FolderError, SpecError
+from feddcd._errors import FeddcdError, FolderError, SpecError
 from feddcd.algorithms import FedAvg
 from feddcd.cli.app import main
 from feddcd.data import load
@@ -275,6 +276,46 @@ def test_several_compilers_change_no_number(tmp_path, monkeypatch):
     for cell in cells:
         for one, three in zip(*(results[cell.id] for results in found), strict=True):
             assert np.array_equal(one.objective, three.objective)
+
+
+def test_several_processes_change_no_number(tmp_path, monkeypatch):
+    """As on an accelerator, where processes share it; a finished grid starts none."""
+    cells = [small("fedavg", iterations=2, seeds=2, split=split) for split in ("iid", "sorted")]
+    steps, before = [], dict(os.environ)
+    one = grid.run_grid(cells, tmp_path / "one", processes=1)
+    two = grid.run_grid(cells, tmp_path / "two", steps.append, processes=2)
+    for cell in cells:
+        for a, b in zip(one[cell.id], two[cell.id], strict=True):
+            assert np.array_equal(a.objective, b.objective)
+    assert {step.done for step in steps} >= {1, 2}
+    assert dict(os.environ) == before
+    monkeypatch.setattr(grid, "run_in_processes", lambda *a: pytest.fail("nothing is missing"))
+    grid.run_grid(cells, tmp_path / "two", processes=2)
+
+
+def test_what_fails_in_a_process_reaches_the_person(tmp_path):
+    lost = small("fedavg", iterations=1, seeds=1, data=str(tmp_path / "lost.svm"))
+    with pytest.raises(FeddcdError, match=r"lost\.svm"):
+        grid.run_grid([lost], tmp_path / "out", processes=2)
+    assert not list(tmp_path.glob("out/cells/*/seed*.csv"))
+
+
+def test_an_interrupt_stops_all_processes_and_keeps_what_is_done(tmp_path, monkeypatch):
+    short = small("fedavg", iterations=1, seeds=1)
+    cells = [short, dataclasses.replace(short, split="iid", iterations=9999)]
+    done = []
+
+    class Pressed:
+        def __enter__(self):
+            return lambda: any(step.done for step in done)
+
+        def __exit__(self, *error):
+            return False
+
+    monkeypatch.setattr(grid, "patient_interrupt", Pressed)
+    with pytest.raises(grid.Interrupted):
+        grid.run_grid(cells, tmp_path, done.append, processes=2)
+    assert [bool(grid._missing(c, tmp_path)) for c in cells] == [False, True]
 
 
 def test_runs_with_other_shapes_are_not_put_side_by_side(tmp_path):

@@ -15,9 +15,9 @@ import numpy as np
 
 from .._errors import FolderError
 from .._files import write_atomically
-from ..data.known import KNOWN, find
 from ..runs.run import patient_interrupt
 from ._bench import Bench, Lanes, RunCurve, Threads, seeds_of
+from ._processes import enough_processes, run_in_processes, size_of
 from .cells import Cell
 
 COLUMNS = ("iteration", "uploads", "objective", "accuracy")
@@ -41,25 +41,33 @@ Results = dict[str, list[RunCurve]]  # by cell id, one curve per seed
 
 
 def run_grid(
-    cells: Sequence[Cell], folder: Path, watch: Callable[[Step], None] = lambda step: None
+    cells: Sequence[Cell],
+    folder: Path,
+    watch: Callable[[Step], None] = lambda step: None,
+    processes: int | None = None,
 ) -> Results:
-    """Every cell's curves, from the folder where they are there already."""
+    """Every cell's curves, from the folder where they are there already. `processes` share an
+    accelerator; by default one on a CPU, and up to ten elsewhere."""
     results: Results = {}
+    if processes is None:
+        processes = enough_processes(jax.default_backend())
+    if processes > 1:
+        _run_missing(cells, folder, processes, watch)
     key = lambda c: (c.problem, c.data, c.split)
-    groups = [_Group(list(cells), folder) for _, cells in itertools.groupby(cells, key)]
+    groups = [Group(list(cells), folder) for _, cells in itertools.groupby(cells, key)]
     with patient_interrupt() as stop, ThreadPoolExecutor(_compilers()) as pool:
         if _compilers() > 1:  # an accelerator has work sooner if small files are read first
-            groups.sort(key=lambda group: group.size)
+            groups.sort(key=lambda group: size_of(group.members[0].data))
             for group in groups:
                 if group.missing:
                     pool.submit(group.bench)
-        ready = (pool.submit(_prepare, c, group, folder) for group in groups for c in group.missing)
+        ready = (pool.submit(prepare, c, group, folder) for group in groups for c in group.missing)
         made = _ahead(ready, _compilers())
         for group in groups:
             for k, (cell, future) in enumerate(zip(group.missing, made, strict=False)):
                 at = (len(results) + k, len(cells))
                 shown = lambda i, F, c=cell, at=at: watch(Step(c, i, F, *at))
-                _play(cell, group.bench(), future.result(), folder, shown, stop)
+                play(cell, group.bench(), future.result(), folder, shown, stop)
                 if stop():
                     raise Interrupted
             group.forget()
@@ -70,7 +78,19 @@ def run_grid(
     return results
 
 
-class _Group:
+def _run_missing(cells: Sequence[Cell], folder: Path, processes: int, watch) -> None:
+    missing = [c for c in cells if _missing(c, folder)]
+    if not missing:
+        return
+    there = len(cells) - len(missing)
+    shown = lambda cell, i, F, done: watch(Step(cell, i, F, there + done, len(cells)))
+    with patient_interrupt() as stop:
+        run_in_processes(missing, folder, processes, shown, stop)
+        if stop():
+            raise Interrupted
+
+
+class Group:
     """The cells of one problem and split. Whoever needs their data first reads them; an
     accelerator thus gets the next group's programs while it still runs this one's."""
 
@@ -78,13 +98,6 @@ class _Group:
         self.members = members
         self.missing = [c for c in members if _missing(c, folder)]
         self.folder, self.lock, self.found = folder, threading.Lock(), None
-
-    @property
-    def size(self) -> int:
-        """Of the files to read, in bytes; a set that is in a package is small."""
-        known = KNOWN.get(self.members[0].data)
-        path = None if known is None else find(known.train)
-        return 0 if path is None else path.stat().st_size
 
     def bench(self) -> Bench:
         with self.lock:
@@ -97,14 +110,14 @@ class _Group:
         self.found = None
 
 
-def _prepare(cell: Cell, group: _Group, folder: Path) -> tuple[list[int], Threads | Lanes]:
+def prepare(cell: Cell, group: Group, folder: Path) -> tuple[list[int], Threads | Lanes]:
     """Traced and compiled, ahead of its turn."""
     seeds, bench = _missing(cell, folder), group.bench()
     with jax.enable_x64(bench.double):
         return seeds, seeds_of(cell, bench, seeds)
 
 
-def _play(cell: Cell, bench: Bench, prepared, folder: Path, shown, stop) -> None:
+def play(cell: Cell, bench: Bench, prepared, folder: Path, shown, stop) -> None:
     seeds, made = prepared
     with jax.enable_x64(bench.double):
         for at, curve in made.play(cell.iterations, bench.below(cell.until), shown, stop):

@@ -1,0 +1,166 @@
+"""The cells of a grid in several processes that share one accelerator. Tracing is Python, and one
+process traces one program at a time; and the small programs of one process leave most of an
+accelerator idle."""
+
+import multiprocessing
+import os
+import queue
+import signal
+from collections.abc import Callable, Sequence
+from concurrent.futures import (
+    FIRST_EXCEPTION,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    wait,
+)
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any
+
+from .._errors import FolderError
+from ..data.known import KNOWN, find
+from .cells import Cell, is_mlp
+
+MOST = 10
+LOOK = 0.2  # seconds between two looks at what the processes say
+
+# a search for the best program of each matrix product took most of the compiling; and a process
+# must not take the memory of the others
+SETTINGS = {
+    "XLA_FLAGS": "--xla_gpu_enable_triton_gemm=false",
+    "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+}
+
+_SHARED: list[Any] = []  # in a process of the pool: whose turn, what is said, whether to stop
+
+
+def enough_processes(backend: str) -> int:
+    """One on a CPU, where the threads of one process keep all cores busy."""
+    return 1 if backend == "cpu" else max(1, min(MOST, (os.cpu_count() or 1) * 2 // 3))
+
+
+def run_in_processes(
+    cells: Sequence[Cell],
+    folder: Path,
+    count: int,
+    shown: Callable[[Cell, int, float, int], None],
+    stop: Callable[[], bool],
+) -> None:
+    """Every cell's missing curves into the folder; `shown` gets the cell at work, its iteration,
+    its objective and how many cells are done."""
+    cells = sorted(cells, key=_rank)
+    context = multiprocessing.get_context("spawn")
+    turn, said, end = context.Value("i", 0), context.Queue(), context.Event()
+    before = {name: os.environ.get(name) for name in SETTINGS}
+    with _settings(before), ProcessPoolExecutor(
+        min(count, len(cells)), context, _share, (turn, said, end)
+    ) as pool:  # fmt: skip
+        futures = [pool.submit(_work, cells, folder) for _ in range(min(count, len(cells)))]
+        try:
+            _follow(cells, futures, said, end, shown, stop)
+        finally:
+            end.set()  # a process that fails ends the others
+
+
+def _follow(cells, futures: list[Future], said, end, shown, stop) -> None:
+    done = 0
+    while True:
+        if stop():
+            end.set()
+        finished, left = wait(futures, timeout=0, return_when=FIRST_EXCEPTION)
+        for future in finished:
+            _check(future)
+        try:
+            k, iteration, objective, last = said.get(timeout=LOOK)
+        except queue.Empty:
+            if not left:
+                return
+            continue
+        done += last
+        shown(cells[k], iteration, objective, done)
+
+
+def _check(future: Future) -> None:
+    try:
+        future.result()
+    except BrokenProcessPool:
+        raise FolderError(
+            "a process of this grid ended before it was finished; perhaps the machine has too "
+            "little memory. Finished cells are kept: give the same command again"
+        ) from None
+
+
+def _rank(cell: Cell) -> tuple:
+    """Long cells first, so that no process works alone at the end."""
+    mlp, accelerated = is_mlp(cell.problem), cell.algorithm == "accfeddcd"
+    return not mlp, not accelerated, cell.until is not None, cell.tau
+
+
+def size_of(data: str) -> int:
+    """Of the file to read, in bytes; a set that is in a package is small."""
+    known = KNOWN.get(data)
+    path = None if known is None else find(known.train)
+    return 0 if path is None else path.stat().st_size
+
+
+class _settings:
+    """The environment with what the processes need, then as it was."""
+
+    def __init__(self, before: dict[str, str | None]):
+        self.before = before
+
+    def __enter__(self):
+        flags = self.before["XLA_FLAGS"]
+        os.environ |= SETTINGS
+        if flags is not None:  # what the user says last counts
+            os.environ["XLA_FLAGS"] = f"{SETTINGS['XLA_FLAGS']} {flags}"
+
+    def __exit__(self, *error):
+        for name, value in self.before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _share(*shared) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the first process decides
+    _SHARED[:] = shared
+
+
+def _work(cells: list[Cell], folder: Path) -> None:
+    """One cell after the other; the next one is compiled while one runs."""
+    from . import grid
+
+    turn, said, end = _SHARED
+    groups: dict[tuple, grid.Group] = {}
+
+    def claim() -> int | None:
+        with turn.get_lock():
+            turn.value += 1
+            return None if turn.value > len(cells) or end.is_set() else turn.value - 1
+
+    def prepared():
+        k = claim()
+        if k is None:
+            return None
+        cell = cells[k]
+        key = (cell.problem, cell.data, cell.split)
+        group = groups.setdefault(key, grid.Group([cell], folder))
+        return k, group, grid.prepare(cell, group, folder)
+
+    with ThreadPoolExecutor(1) as pool:
+        ready = pool.submit(prepared)
+        while (made := ready.result()) is not None:
+            ready = pool.submit(prepared)
+            k, group, player = made
+            last = [0, float("nan")]
+
+            def shown(iteration: int, objective: float, k=k, last=last) -> None:
+                last[:] = [iteration, objective]
+                said.put((k, iteration, objective, False))
+
+            grid.play(cells[k], group.bench(), player, folder, shown, end.is_set)
+            if not end.is_set():
+                said.put((k, *last, True))
