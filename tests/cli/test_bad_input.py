@@ -446,7 +446,7 @@ def test_arrays(call, message):
 
 def test_dataset_refuses_half_a_test_set():
     with pytest.raises(
-        DataError, match="made: give both X_test and y_test, or none of them; got only one"
+        DataError, match="made: give both X_test and y_test, or leave out both; got only one"
     ):
         feddcd.Dataset("made", X, Y, X_test=X)
     with pytest.raises(DataError, match="X has 3 features, but X_test has 2"):

@@ -204,4 +204,6 @@ def test_a_draft_with_caps(tmp_path):
     assert "95" not in Path(path).read_text().replace(str(tmp_path), "")
     few = tmp_path / "few.csv"
     few.write_text("age\n" + "\n".join(map(str, range(7))) + "\n")
-    assert "# no cap and step give each value 5 rows" in draft([read_frame(few)], cap_rare=5)
+    assert "# feddcd found no cap and step that give each value 5 rows" in draft(
+        [read_frame(few)], cap_rare=5
+    )

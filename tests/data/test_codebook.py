@@ -145,7 +145,7 @@ MISFITS = {  # what a person at the site reads, and what others may
         changed("40.5", "old"),
         (
             "t.csv: the column 'age': 1 value is not a number, the first is 'old' on line "
-            "2; if such a value means missing, list it in the codebook under missing = [...]"
+            "2; if this word means a missing value, list it in the codebook under missing = [...]"
         ),
         "column 'age' contains values that are not numbers",
     ),
@@ -413,7 +413,7 @@ def test_a_draft_is_a_codebook_and_its_files_fit():
         "fine": "boolean",
     }  # fmt: skip
     assert agreed.columns["sex"] == ColumnEntry("category", levels=("d", "f", "m"))
-    assert '"one",  # fewer than 5 rows here' in drafted
+    assert '"one",  # fewer than 5 rows have this level' in drafted
     assert "# this column is not in 'u.csv'" in drafted
     for number in ("59.5", "0.5,", "p1", "1.5"):  # the largest, the smallest, a person
         assert number not in drafted

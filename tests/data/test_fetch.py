@@ -292,7 +292,7 @@ def test_a_server_that_tells_no_length(source, shelf):
     ("body", "why"),
     [
         (b"<html>please log in</html>", "label is not a number (token '<html>please')"),
-        (PACKED[:-20], "is a truncated or damaged bzip2 file"),
+        (PACKED[:-20], "is an incomplete or damaged bzip2 file"),
         (bz2.compress(TEXT + b"1 1:1\n"), "rows 41 instead of 40, non-zeros 121 instead of 120"),
         (bz2.compress(TEXT.replace(b"1 1:", b"2 1:")), "the labels are 0 2 instead of 0 1"),
         (bz2.compress(TEXT.replace(b" 4:", b" 5:")), "the index 5 is larger than n_features=4"),
@@ -375,23 +375,21 @@ def test_check_by_checksum_by_blob_and_by_counts(source, folder):
     path = put(folder, "tiny.gz", bz2.compress(TEXT))
     digest = hashlib.sha256(TEXT).hexdigest()
     assert examine(source, source.train, path) == (
-        f"sha256 of the text is the known one, {digest[:12]}..."
+        f"the sha256 of the text is right: {digest[:12]}..."
     )
     blob = hashlib.sha1(b"blob %d\0" % len(TEXT) + TEXT).hexdigest()
     by_blob = replace(source.train, sha256=None, blob=blob)
-    assert f"git blob id of the text is the known one, {blob[:12]}" in examine(
-        source, by_blob, path
-    )
+    assert f"git blob id of the text is right: {blob[:12]}" in examine(source, by_blob, path)
     by_counts = examine(source, replace(source.train, sha256="0" * 64), path)
     assert by_counts == (
-        "the checksum (000000000000...) is not the checksum of the known copy; counts "
+        "the checksum 000000000000... is not the checksum that feddcd expects; counts "
         "agree: rows 40, largest index 4, non-zeros 120, labels 0: 20, 1: 20"
     )
     vague = File("tiny", 40, ((0, None), (1, None)))
     assert examine(source, vague, path) == (
         "feddcd knows no checksum of this file; counts agree: rows 40, no index above 4, "
-        "labels 0 1; feddcd does not know largest index, non-zeros, how often each "
-        "label occurs and did not check it"
+        "labels 0 1; feddcd did not check largest index, non-zeros, how often each "
+        "label occurs, because the right numbers are not known"
     )
     with pytest.raises(
         DataError, match=r"sha256 of the text is [0-9a-f]{64}, but 0{64} was expected"

@@ -95,7 +95,7 @@ def test_tables_are_known_by_name(name, table):
                 "text, say so with encoding='utf-16-le'"
             ),
         ),
-        ("t.csv.gz", gzip.compress(b"a\n1\n" * 99, mtime=0)[:-9], "truncated or damaged gzip"),
+        ("t.csv.gz", gzip.compress(b"a\n1\n" * 99, mtime=0)[:-9], "incomplete or damaged gzip"),
         ("t.parquet", "a,b\n", "t.parquet: this file cannot be read as Parquet"),
     ],
 )

@@ -221,13 +221,13 @@ BZ = bz2.compress(np.random.default_rng(0).bytes(2000).hex().encode() + b"\n")
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (GZ[:-8], "truncated or damaged gzip"),
-        (GZ[:20], "truncated or damaged gzip"),
-        (GZ[:-8] + b"\0" * 8, "truncated or damaged gzip"),
-        (GZ[:12] + b"\xff" * 9 + GZ[21:], "truncated or damaged gzip"),
-        (BZ[:-10], "truncated or damaged bzip2"),
-        (BZ[:4], "truncated or damaged bzip2"),
-        (BZ[:200] + b"\0" * 50 + BZ[250:], "truncated or damaged bzip2"),
+        (GZ[:-8], "incomplete or damaged gzip"),
+        (GZ[:20], "incomplete or damaged gzip"),
+        (GZ[:-8] + b"\0" * 8, "incomplete or damaged gzip"),
+        (GZ[:12] + b"\xff" * 9 + GZ[21:], "incomplete or damaged gzip"),
+        (BZ[:-10], "incomplete or damaged bzip2"),
+        (BZ[:4], "incomplete or damaged bzip2"),
+        (BZ[:200] + b"\0" * 50 + BZ[250:], "incomplete or damaged bzip2"),
     ],
 )
 def test_refuses_damaged_compression(tmp_path, content, message):

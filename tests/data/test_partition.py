@@ -222,7 +222,7 @@ CONTINUOUS = np.random.default_rng(0).standard_normal(400)
         (Y, "group", None, {}, "'group' needs groups, but these data have none"),
         (Y, "group", None, {"groups": [1, 2]}, "groups must have shape (600,) like y, got (2,)"),
         (Y, "group", 3, {"groups": Y}, "'group' has 10 groups, but N=3"),
-        ([1, 2], "group", None, {"groups": [1, np.nan]}, "nan at row 1"),
+        ([1, 2], "group", None, {"groups": [1, np.nan]}, "(nan) at row 1"),
         (Y, "group:1", None, {}, "'group:1' needs X"),
         (
             [1, 2],

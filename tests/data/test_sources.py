@@ -248,7 +248,7 @@ XZ = lzma.compress(np.random.default_rng(0).bytes(2000).hex().encode() + b"\n")
 
 @pytest.mark.parametrize("content", [XZ[:-8], XZ[:40], XZ[:60] + b"\xff" * 9 + XZ[69:]])
 def test_refuses_damaged_xz(tmp_path, content):
-    with pytest.raises(DataError, match="is a truncated or damaged xz file"):
+    with pytest.raises(DataError, match="is an incomplete or damaged xz file"):
         read_libsvm(write(tmp_path, "data.xz", content))
 
 
@@ -306,7 +306,7 @@ ONES = np.ones((3, 2))
         ({"X": sparse.csr_array(ONES * 1j)}, "d: X must be real numbers"),
         ({"groups": [1, 2]}, "d: groups must have shape (3,)"),
         ({"groups": [1, 2, np.nan]}, "d: groups has nan at row 2"),
-        ({"X_test": ONES}, "d: give both X_test and y_test, or none of them; got only one"),
+        ({"X_test": ONES}, "d: give both X_test and y_test, or leave out both; got only one"),
         ({"X_test": ONES, "y_test": [1]}, "d: y_test must have shape (3,)"),
         (
             {"X_test": np.ones((3, 4)), "y_test": np.ones(3)},

@@ -269,9 +269,9 @@ BAD = [
         "s.csv.gz",
         gzip.compress(TOP.encode(), mtime=0)[:-6],
         "y",
-        "is a truncated or damaged gzip file",
+        "is an incomplete or damaged gzip file",
     ),
-    ("s.csv.xz", lzma.compress(TOP.encode())[:-6], "y", "is a truncated or damaged xz file"),
+    ("s.csv.xz", lzma.compress(TOP.encode())[:-6], "y", "is an incomplete or damaged xz file"),
     ("s.tsv", TOP, "y", "s.tsv: no column 'y'; columns: 'a,b,y'"),
     (
         "s.svm",

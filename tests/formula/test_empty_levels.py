@@ -112,7 +112,7 @@ def test_of_any_contrasts():
         ("y ~ f + one", LEVELS | {"one": ["k", "l"]},
          (
              r"no row of any site has the level 'l' of one\. Without this level: one has "
-             "only the level 'k', so it cannot explain anything; leave it out"
+             "only the level 'k', so this column cannot be a predictor; leave"
          )),
     ],
 )  # fmt: skip

@@ -40,9 +40,9 @@ REFUSED = {
     "center(x)": "center(x) needs all rows at once",
     "x + (1 | sex)": "'|' is not known: a formula has no groups and no 'or'",
     "sex %in% race": (
-        "formula: '%' is not known: a formula has no %in%, %% or %/%; a:b is b within a, "
-        "I(x == 'a') is a comparison, at '%' (character 9) in the formula 'y ~ sex %in% "
-        "race'"
+        "formula: '%' is not known: a formula has no %in%, %% or %/%; for an interaction "
+        "write a:b, for a comparison write I(x == 'a'), at '%' (character 9) in the "
+        "formula 'y ~ sex %in% race'"
     ),
     "s(x)": "s(x) is estimated from all rows: write ns(x, knots=c(30, 50)",
     "ifelse(x > 5, 1, 0)": "is written with comparisons, as in I((x > 5) * x)",
@@ -53,7 +53,7 @@ REFUSED = {
     "ns(x, knots=c(z), Boundary.knots=c(0, 5))": "needs numbers as knots",
     "rcs(x, 4)": "write the knots, at least 3 of them, for example rcs(x, c(20, 40, 60))",
     "cut(x, 4)": "write cut(x, c(0, 40, 60, Inf)), with the cut points as numbers",
-    "x^2": "for the power of the number, write I(x^2)",
+    "x^2": "for the power, write I(x^2)",
     "log(x, 2)": "log needs exactly one value",
     "C(race, contr.treatment(base=2))": "base is the number of a level; write the level itself",
     "C(race, base=2)": "base is the number of a level; write the level itself",
@@ -80,9 +80,9 @@ REFUSED = {
     "I(x:z)": "':z' is not allowed inside I(); write * for the product",
     "x:1": "1 is not a term; only 0 and 1 are allowed, for the intercept",
     "x - z": "z is removed with -, but the formula does not contain it",
-    "x + offset(z) : sex": "offset() must be a term of its own",
+    "x + offset(z) : sex": "offset() must be a separate term, added with +",
     "x - offset(z)": "offset() needs exactly one value, and it must be added with +",
-    "x * (1 + z)": "is part of a product, but 0, 1 and offset() must be terms of their own",
+    "x * (1 + z)": "is part of a product; write 0, 1 and offset() as separate terms, with +",
     "cbind(x, z)": "may be only on the left of ~",
     "Treatment('a')": "may be only inside C(x, ...)",
     "one": "one has only the level 'same'",
@@ -94,7 +94,7 @@ REFUSED = {
     "I(x > np.median(x))": "but a site has only its own rows; write the cut point",
     "rank(x)": "needs all rows at once",
     "{x + 1}": "'{' is not known: write I(...) for arithmetic",
-    "x[0]": "a formula cannot call a function or select a part here, at '['",
+    "x[0]": "a formula cannot have ( or [ at this place, at '['",
     "x.mean()": "x.mean() needs all rows at once",
     "x.__class__": "no column 'x.__class__'",
     "().__class__": "a name, a number or a bracket is missing, at ')'",
@@ -102,7 +102,7 @@ REFUSED = {
     "eval('1')": "eval('1') is not known here; a formula knows abs, exp, log",
     "lambda: x": "no column 'lambda'",
     "open('f')": "open('f') is not known here",
-    "`log`(x)": "a formula cannot call a function or select a part here",
+    "`log`(x)": "a formula cannot have ( or [ at this place",
     # letters
     "x − z": "'−' only looks like '-': write '-'",
     "C(race, ref=‘black’)": "only looks like",
@@ -131,7 +131,7 @@ REFUSED = {
     "x" * 10_001: "a formula may have at most 10,000 characters, got 10,005",
     f"({' + '.join(f'v{i}' for i in range(30))})^30": "there are more than 5,000 terms",
     f"({' + '.join(f'v{i}' for i in range(1000))}) : w": "no column 'v0'",
-    "x^1e9": "a term to a power is the same term",
+    "x^1e9": "does not compute the power of a number",
     "(x + z)^0": "the power must be a whole number, at least 1",
     "(x + z)^2.5": "the power must be a whole number",
 }

@@ -182,8 +182,7 @@ def separation(
     heavy = [int(j) for j in np.argsort(-size) if size[j] > 0.1 * size.max()]
     if names[heavy[0]] == THETA:
         told = (
-            "the counts do not vary more than in a poisson model, so theta has no finite "
-            "estimate; use family='poisson'"
+            "the counts do not vary more than in a poisson model, so theta has no finite estimate"
         )
         raise DataError(f"{told}; give <family>", settings={"family": "poisson"})
     what = "counts of 0" if family in COUNTS else "outcomes"

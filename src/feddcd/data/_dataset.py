@@ -33,7 +33,7 @@ class Dataset:
             self._set("groups", _labels(self.groups, f"{self.name}: groups", n))
         if (self.X_test is None) != (self.y_test is None):
             raise DataError(
-                f"{self.name}: give both X_test and y_test, or none of them; got only one"
+                f"{self.name}: give both X_test and y_test, or leave out both; got only one of them"
             )
         if self.X_test is None:
             return
@@ -83,7 +83,7 @@ def _matrix(X: Any, what: str) -> np.ndarray | sparse.csr_array:
         )
     values = X.data if isinstance(X, sparse.csr_array) else X
     if not np.isfinite(values).all():
-        raise DataError(f"{what} has {_first_bad(X)} (both counted from 0)")
+        raise DataError(f"{what} has {_first_bad(X)} (row and column are counted from 0)")
     return X
 
 

@@ -62,7 +62,7 @@ def examine(source: KnownSet, file: File, path: Path) -> str:
     check_file(path)
     sha256, size = _sha256(path)
     if sha256 == file.sha256:
-        return f"sha256 of the text is the known one, {_short(sha256)}"
+        return f"the sha256 of the text is right: {_short(sha256)}"
     for other in KNOWN.values():
         for twin in other.files:
             if twin.sha256 == sha256 and twin.name != file.name:
@@ -70,7 +70,7 @@ def examine(source: KnownSet, file: File, path: Path) -> str:
                     f"{path}: this is the file {twin.name} of {other.name}, not {file.name}"
                 )
     if file.blob is not None and _blob(path, size) == file.blob:
-        return f"git blob id of the text is the known one, {_short(file.blob)}"
+        return f"the git blob id of the text is right: {_short(file.blob)}"
     if file.exact:
         raise DataError(
             f"{path}: the sha256 of the text is {sha256}, but {file.sha256} was expected"
@@ -78,7 +78,7 @@ def examine(source: KnownSet, file: File, path: Path) -> str:
     checksum = file.sha256 or file.blob
     why = "feddcd knows no checksum of this file"
     if checksum:
-        why = f"the checksum ({_short(checksum)}) is not the checksum of the known copy"
+        why = f"the checksum {_short(checksum)} is not the checksum that feddcd expects"
     return f"{why}; {_agreeing(file, count(path, source.features), source.features, path)}"
 
 
@@ -130,7 +130,11 @@ def _agreeing(file: File, counts: Counts, features: int, path: Path) -> str:
         unknown.append("how often each label occurs")
     else:
         right.append("labels " + ", ".join(f"{y:g}: {n:,}" for y, n in labels.items()))
-    rest = f"; feddcd does not know {', '.join(unknown)} and did not check it" if unknown else ""
+    rest = (
+        f"; feddcd did not check {', '.join(unknown)}, because the right numbers are not known"
+        if unknown
+        else ""
+    )
     return f"counts agree: {', '.join(right)}{rest}"
 
 

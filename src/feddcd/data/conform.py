@@ -16,7 +16,7 @@ from .capping import Capping, cappings
 from .codebook import Codebook, ColumnEntry
 from .frames import PLAIN, Frame, Reading, read_frame
 
-WORDS = "; if such a value means missing, list it in the codebook under missing = [...]"
+WORDS = "; if this word means a missing value, list it in the codebook under missing = [...]"
 
 
 class CodebookError(DataError):

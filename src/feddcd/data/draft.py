@@ -58,8 +58,11 @@ def _capped(columns: Sequence[np.ndarray], k: int) -> list[str]:
         return []
     found = proposal(columns, k)
     if found is None:
-        return [f"# no cap and step give each value {k} rows: use levels, or leave the column out"]
-    why = f"  # so that each value has at least {k} rows; from the data: check"
+        return [
+            f"# feddcd found no cap and step that give each value {k} rows: use levels, or "
+            "remove this column"
+        ]
+    why = f"  # computed from the data, so that each value has at least {k} rows: check it"
     lines = [f"{name} = {value}" for name, value in found.plain().items()]
     return [lines[0] + why, *lines[1:]]
 
@@ -108,7 +111,7 @@ def _of_words(values: list[str]) -> list[str]:
     lines = ['type = "category"', "levels = ["]
     for level in sorted(counts):
         rare = (
-            f"  # fewer than {RARE} rows here: may others know this level?"
+            f"  # fewer than {RARE} rows have this level: may others know it?"
             if counts[level] < RARE
             else ""
         )

@@ -31,8 +31,11 @@ from ._dataset import Dataset, shape_of
 from .agreement import Agreed, SiteData, check_count, check_targets, is_classifier, select
 
 MODELS: dict[str, str] = {
-    "softmax": "multinomial logistic regression, one column per class, no bias",
-    "logistic": "binary logistic regression, one column, no bias",
+    "softmax": (
+        "multinomial logistic regression with one vector of weights for each class, without an "
+        "intercept"
+    ),
+    "logistic": "logistic regression with two classes, without an intercept",
     "ridge": "least squares",
     "poisson": "Poisson regression with the log link",
     "mlp": "multilayer perceptron with ReLU (mlp:64x32 sets the hidden widths)",

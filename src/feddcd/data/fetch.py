@@ -124,10 +124,7 @@ def _open(address: str, start: int, before: Served | None, advice: str) -> HTTPR
     if response.status == 206 and not (start and before and _goes_on(response, start, before)):
         response.close()
         if not start:
-            raise DataError(
-                f"{address} sent only a part of the file, but feddcd asked for the whole "
-                f"file; {advice}"
-            )
+            raise DataError(f"{address} sent only a part of the file; {advice}")
         return _open(address, 0, None, advice)
     return response
 

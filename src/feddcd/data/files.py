@@ -63,7 +63,7 @@ def text_blocks(path: Path) -> Iterator[bytes]:
     try:
         with open(path, "rb") as raw:
             kind, stream = _decompressed(raw)
-            fault = f"is a truncated or damaged {kind}" if kind else fault
+            fault = f"is an incomplete or damaged {kind}" if kind else fault
             while block := stream.read(BLOCK):
                 yield block
     except DAMAGE as error:

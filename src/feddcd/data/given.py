@@ -151,6 +151,6 @@ def _of_frame(name: str, frame: Any, label: str | None, group: str | None = None
 def _check_no_label(label: str | None) -> None:
     if label is not None:
         raise DataError(
-            f"label={label!r} is the name of a column, so it works only with data frames; arrays "
-            "have y instead"
+            f"label={label!r} is the name of a column, so label works only with data frames; with "
+            "arrays, give the pair (X, y)"
         )

@@ -124,7 +124,7 @@ _SETS = (
         File("ijcnn1.t", 91_701, EITHER_SIGN, 1_192_113, 22, BINARY, ".bz2"),
     ),
     KnownSet(
-        "covtype", "forest cover, one kind against the rest, columns in [0, 1], 2 classes", 54,
+        "covtype", "kinds of forest, one kind or not, columns from 0 to 1, 2 classes", 54,
         "CC BY 4.0 (UCI)",
         File(
             "covtype.libsvm.binary.scale", 581_012, ((1, None), (2, None)), 6_940_438, 54, BINARY,
@@ -132,7 +132,7 @@ _SETS = (
         ),
     ),
     KnownSet(
-        "rcv1-subset", "news stories, other documents than LIBSVM's, 2 classes", 47_236,
+        "rcv1-subset", "news stories, but not the same ones as in rcv1, 2 classes", 47_236,
         "LGPL >= 3",
         File(
             "rcv1sub_train.binary", 20_242, ((-1, 10_155), (1, 10_087)), 1_520_675,

@@ -39,7 +39,10 @@ def read_libsvm(
         )
     width = n_features or int(rows.indices.max(initial=-1)) + 1
     if width == 0:
-        raise DataError(f"{path}: no row has a feature; if this is right, give n_features")
+        raise DataError(
+            f"{path}: no row has a feature; if this is right, give n_features, the number of "
+            "columns"
+        )
     ends = np.concatenate(([0], np.cumsum(rows.counts)))
     ends = ends.astype(np.int32 if ends[-1] <= MAX_INDEX else np.int64)
     return csr_array((rows.data, rows.indices, ends), shape=(rows.y.size, width)), rows.y

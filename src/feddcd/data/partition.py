@@ -18,9 +18,13 @@ PARTITIONS = {
     ),
     "two-class": "each client draws two classes, and each row goes to a client that drew its class",
     "shards": (
-        "the rows are sorted by label and cut into 2N parts; each client gets two of them at random"
+        "the rows are sorted by label and cut into 2N parts (N clients); each client gets "
+        "two parts at random"
     ),
-    "dirichlet": "random shares of the classes, Dir(a); dirichlet:0.3 sets a = 0.3 (default: 0.5)",
+    "dirichlet": (
+        "each client gets random shares of the classes, from the Dirichlet distribution "
+        "Dir(a); dirichlet:0.3 sets a = 0.3 (default: 0.5)"
+    ),
     "group": "one client for each natural group; group:12 takes the values of feature 12 as groups",
 }
 BY_LABEL = ("sorted", "two-class", "shards", "dirichlet")
@@ -193,7 +197,10 @@ def _by_group(by: Any, N: int | None, rows: int, scheme: str) -> Parts:
     if by.shape != (rows,):
         raise DataError(f"groups must have shape ({rows},) like y, got {by.shape}")
     if by.dtype.kind == "f" and np.isnan(by).any():
-        raise DataError(f"partition {scheme!r}: nan at row {np.flatnonzero(np.isnan(by))[0]}")
+        raise DataError(
+            f"partition {scheme!r}: the group is missing (nan) at row "
+            f"{np.flatnonzero(np.isnan(by))[0]}"
+        )
     values, client = np.unique(by, return_inverse=True)
     if N is not None and values.size != N:
         raise DataError(

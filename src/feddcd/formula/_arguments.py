@@ -66,7 +66,7 @@ def flag(call: Call, node: Node | None, default: bool) -> bool:
             return value
         case Name("T" | "F" as letter):
             return letter == "T"
-    raise _wrong(call, f"needs TRUE or FALSE instead of {short(node)}")
+    raise _wrong(call, f"needs TRUE or FALSE, got {short(node)}")
 
 
 def whole(call: Call, node: Node | None, what: str, default: int | None, most: int) -> int:

@@ -54,7 +54,7 @@ def _checked(found: CategoryVariable) -> CategoryVariable:
     count, column = len(found.levels), found.column
     if count < 2:
         there = f"only the level {label(found.levels[0])!r}" if found.levels else "no level"
-        told = f"{column} has {there}, so it cannot explain anything; leave it out"
+        told = f"{column} has {there}, so this column cannot be a predictor; leave the column out"
         raise DataError(told, column=column)
     if count > MOST_LEVELS:
         told = f"{column} has {count:,} different values, which are too many for a category"

@@ -158,7 +158,7 @@ class _Parser:
         if self.token.kind == "(" and not token.quoted:
             return self.call(token)
         if self.token.kind in ("(", "["):
-            raise self.wrong("a formula cannot call a function or select a part here", self.token)
+            raise self.wrong("a formula cannot have ( or [ at this place", self.token)
         if not token.quoted and token.text in FLAGS:
             return Flag(FLAGS[token.text])
         return Name(token.text)

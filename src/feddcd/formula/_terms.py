@@ -167,8 +167,8 @@ class _Expansion:
         found = self.sum(inner, True)
         if before != self.alone or not found:
             told = (
-                f"({short(inner)}) is part of a product, but 0, 1 and offset() must be terms "
-                "of their own"
+                f"({short(inner)}) is part of a product; write 0, 1 and offset() as separate "
+                "terms, with +"
             )
             raise SpecError(f"formula: {told}")
         return found
@@ -178,7 +178,7 @@ class _Expansion:
         if not isinstance(base, Bracket | Dot):
             text = short(Power(base, exponent))
             told = (
-                f"{text}: a term to a power is the same term; for the power of the number, "
+                f"{text}: in a formula, ^ does not compute the power of a number; for the power, "
                 f"write I({text})"
             )
             raise SpecError(f"formula: {told}")
@@ -215,7 +215,9 @@ class _Expansion:
 
     def variable(self, node: Node) -> int:
         if isinstance(node, Call) and node.function == "offset":
-            raise SpecError(f"formula: {short(node)}: offset() must be a term of its own")
+            raise SpecError(
+                f"formula: {short(node)}: offset() must be a separate term, added with +"
+            )
         text = text_of(node)
         self.variables.setdefault(text, node)
         return 1 << self.places.setdefault(text, len(self.places))

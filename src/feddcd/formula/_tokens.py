@@ -24,7 +24,10 @@ OTHERS = {
     ),
     "&": ("a formula has no 'and'; I((a > 5) * (b < 3)) is 1 where both comparisons are true"),
     "!": "a formula has no 'not'; write I(x <= 5) for 'not x > 5'",
-    "%": "a formula has no %in%, %% or %/%; a:b is b within a, I(x == 'a') is a comparison",
+    "%": (
+        "a formula has no %in%, %% or %/%; for an interaction write a:b, for a comparison "
+        "write I(x == 'a')"
+    ),
     "{": "write I(...) for arithmetic",
     "}": "write I(...) for arithmetic",
     "$": "write only the name of the column",
