@@ -628,6 +628,7 @@ def test_a_site_that_was_let_in_before_need_not_be_confirmed(asked, monkeypatch)
     )
     _serving._show_link(asked / "north", "h:1", ("", ""))
     assert "the coordinator knew this site before" in lines[-1]
+    assert "another program" not in "".join(lines), "no alarm"
     (asked / "north" / "roster.json").unlink()
     del lines[:]
     (asked / "north" / "enrolled.json").write_text('{"words": "a b c d e f"}')
@@ -645,6 +646,29 @@ def test_a_site_that_was_let_in_before_need_not_be_confirmed(asked, monkeypatch)
     LinkState(asked / "north", "h:1").tell("connected", "")
     _serving._show_link(asked / "north", "h:1", held, "north")
     assert lines[4:] == ["connected to h:1"]
+
+
+def test_a_coordinator_that_restarts_is_told_without_an_alarm(folder, monkeypatch):
+    """Also to a site that was let in, and has signed no list of sites yet."""
+    north, lines, asks = folder / "north", [], []
+    monkeypatch.setattr(_serving, "say", lines.append)
+    monkeypatch.setattr(_serving, "ask_standing", lambda folder: bool(asks.append(folder)))
+    link, held = LinkState(north, "h:1"), ("", "")
+    restarted = "the coordinator has probably restarted and does not know this site yet"
+    unknown = "the coordinator does not know the key of this site, or another program uses it"
+    for state, why in (("connected", ""), ("connecting", restarted), ("connecting", unknown)):
+        link.tell(state, why)
+        held = _serving._show_link(north, "h:1", held, "north")
+    assert lines == [
+        "connected to h:1",
+        f"connecting with h:1: {restarted}",
+        f"connecting with h:1: {_serving.KNOWN_BEFORE}",
+    ]
+    assert asks == [north, north], "it may have been retired"
+    assert status_of(north)["next"].startswith("wait a minute")
+    enrolled = north / "enrolled.json"
+    os.utime(enrolled, (time.time() + 9, time.time() + 9))  # it enrols again
+    assert "who has to confirm these words" in status_of(north)["next"]
 
 
 def test_retire_during_a_study_is_said_at_both_ends(asked, monkeypatch):

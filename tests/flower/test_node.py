@@ -58,14 +58,15 @@ class Link:
         self.question = packed(Message(wrap(b"question"), 7, "train"))
         self.tree = ObjectTree.FromString(self.question.tree)
         self.calls, self.pushed, self.reply = [], {}, None
-        self.noted, self.said = [], []
+        self.noted, self.said, self.told = [], [], []
 
     def serve(self, answering):
         key = ec.generate_private_key(ec.SECP384R1())
         authority = Authority.new("test").pem()
         refuse = lambda reason: f"refused: {reason}".encode()
         note = lambda what, story: self.noted.append((what, story))
-        made = SiteNode("host:1", authority, key, answering, refuse, note, self.said.append)
+        tell = lambda *state: self.told.append(state)
+        made = SiteNode("host:1", authority, key, answering, refuse, note, self.said.append, tell)
         hooks = made._client._client.event_hooks
         transport = httpx.MockTransport(self.handle)
         made._client._client = httpx.Client(transport=transport, event_hooks=hooks)
@@ -79,7 +80,8 @@ class Link:
             status = self.statuses.pop(0)
             if status is None:
                 raise httpx.ConnectError("nobody there")
-            return httpx.Response(status, headers=date)
+            if status != 200:
+                return httpx.Response(status, headers=date)
         message = getattr(self, call.replace("-", "_"))(request.content)
         return httpx.Response(200, content=message.SerializeToString())
 
@@ -153,7 +155,8 @@ def test_a_question_is_answered_by_our_function(monkeypatch):
         link.serve(echo)
     assert link.text() == b"answer to question"
     assert link.noted == []
-    assert sum("no connection to host:1" in said for said in link.said) == 1, "said once"
+    away = "host:1: the coordinator is not reachable now (nobody there); this site tries again"
+    assert link.said.count(away) == 1, "said once"
 
 
 def test_a_node_opens_no_port_and_starts_no_program(monkeypatch):
@@ -281,6 +284,29 @@ def test_a_message_that_cannot_be_read_is_passed_by(monkeypatch):
     told = [said for said in link.said if "could not read a message" in said]
     assert len(told) == len(link.noted) == node.UNREAD
     assert "1 messages and 0 lists of parts" in told[0]
+
+
+def test_a_coordinator_that_restarts_is_no_alarm(monkeypatch):
+    """It forgets its nodes, and takes a while to learn their keys: the node connects again."""
+    link = Link(monkeypatch, statuses=[200, None, 401, 200, 409, 409])
+    with pytest.raises(Over):
+        link.serve(echo)
+    assert link.text() == b"answer to question"
+    assert link.noted == []
+    restarted, accepted = node.RESTARTED, "host:1 accepted this site, as node 7"
+    assert link.said[:4] == [
+        accepted,
+        "host:1: the coordinator is not reachable now (nobody there); this site tries again",
+        restarted,
+        accepted,
+    ]
+    assert not any("ERROR" in said or "not accept" in said for said in link.said)
+    assert {why for _, why in link.told} == {
+        "", restarted, "the coordinator is not reachable now (nobody there); this site tries again"
+    }  # fmt: skip
+    monkeypatch.setattr(node, "PATIENCE_S", 0.0)  # but for ever it is one
+    with pytest.raises(FlowerError, match="does not know the key of this site"):
+        Link(monkeypatch, statuses=[200, 401, *[409] * 100]).serve(echo)
 
 
 def test_why_a_site_is_not_let_in(monkeypatch):

@@ -19,7 +19,6 @@ from ..federation.machine.link_state import hangs, link_of
 from ..federation.machine.processes import Group
 from ..federation.machine.programs import POLL_S, REST_S, is_up, node
 from ..federation.machine.serving import EventTail, serve, state_of, want
-from ..federation.roster import ROSTER
 from ..federation.site.approval import (
     LIST,
     WAITING,
@@ -30,7 +29,7 @@ from ..federation.site.approval import (
     words_of,
 )
 from ..federation.site.ended import ended_studies
-from ..federation.status import UNKNOWN
+from ..federation.status import RESTARTED, UNKNOWN, is_new
 from ._federation import terminable
 from ._habits import as_json, found
 from ._site import decision_lines
@@ -195,7 +194,8 @@ def _show_link(
     new = _is_new(folder, now[1])
     if before[0] == RETIRED and (UNKNOWN in now[1] or now[0] in ("connecting", "down")):
         return before
-    asks = now != before and UNKNOWN in now[1] and before[0] != WAITS_FOR_CONFIRM
+    refused = UNKNOWN in now[1] or RESTARTED in now[1]
+    asks = now != before and refused and before[0] != WAITS_FOR_CONFIRM
     if asks and _says_retired(folder):
         return RETIRED, ""
     if new:
@@ -210,9 +210,8 @@ def _show_link(
         if now[0] == "connected":
             is_back(folder)
         to = f"{now[0]} {'to' if now[0] == 'connected' else 'with'} {address}"
-        say(f"{to}: {now[1]}" if now[1] else to)
-        if UNKNOWN in now[1]:
-            say(f"  {KNOWN_BEFORE}")
+        why = KNOWN_BEFORE if UNKNOWN in now[1] else now[1]
+        say(f"{to}: {why}" if why else to)
     return now
 
 
@@ -225,8 +224,8 @@ def _says_retired(folder: Path) -> bool:
 
 
 def _is_new(folder: Path, why: str) -> bool:
-    """Whether nobody has confirmed this site yet: who was let in before has a list of sites."""
-    return UNKNOWN in why and not (folder / ROSTER).exists()
+    """Whether this is why: nobody has confirmed this site yet."""
+    return UNKNOWN in why and is_new(folder)
 
 
 def _unconfirmed(folder: Path, address: str, site: str) -> list[str]:

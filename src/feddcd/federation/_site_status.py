@@ -11,10 +11,10 @@ from .._files import shown
 from .._text import printable
 from .enrolment.departed import words_at_site
 from .enrolment.invitation import when
-from .enrolment.site import enrolment_words
+from .enrolment.site import ENROLLED, enrolment_words
 from .folder import load_address, load_place
-from .machine.link_state import link_of
-from .roster import load_roster
+from .machine.link_state import let_in_at, link_of
+from .roster import ROSTER, load_roster
 from .site.approval import SHORT, asked_words, waiting
 from .site.ended import ended_studies
 from .site.log import LOG
@@ -22,6 +22,7 @@ from .site.log_words import told
 from .trial import in_trial
 
 UNKNOWN = "does not know the key"  # as a node says before it is confirmed
+RESTARTED = "has probably restarted"  # as one says that was let in before
 LAST = 5  # lines of the log, or of events, that are shown
 
 
@@ -62,6 +63,14 @@ def log_of(folder: Path) -> tuple[int, int, list[str]]:
     return left, refused, list(map(printable, shown))
 
 
+def is_new(folder: Path) -> bool:
+    """Whether the coordinator has not let this site in since it enrolled: nobody confirmed it."""
+    last, enrolled = let_in_at(folder), folder / ENROLLED
+    if last is None:
+        return not (folder / ROSTER).exists()
+    return enrolled.exists() and last < enrolled.stat().st_mtime
+
+
 def _roster(folder: Path) -> str | None:
     """The six words of the sites with which this one may be summed."""
     try:
@@ -86,7 +95,7 @@ def _next_at_site(folder: Path, held: Mapping[str, Any]) -> str:
         return f"this site is part of a trial: feddcd federation status {_at(home.path)}"
     if held["state"] == "down":
         return f"start this site: feddcd federation site {at}"
-    if held["state"] == "connecting" and UNKNOWN in held["why"]:
+    if held["state"] == "connecting" and UNKNOWN in held["why"] and is_new(folder):
         words = enrolment_words(folder)
         return f"call the person at the coordinator, who has to confirm these words: {words}"
     if held["state"] == "connecting":

@@ -14,7 +14,9 @@ from .._files import Disk, shown
 from .._text import printable, sentence_list, spoken
 from ..sums.roster import FEWEST
 from ._site_status import LAST
+from ._site_status import RESTARTED as RESTARTED
 from ._site_status import UNKNOWN as UNKNOWN
+from ._site_status import is_new as is_new
 from ._site_status import log_of as log_of
 from ._site_status import site_status as site_status
 from .about import in_study

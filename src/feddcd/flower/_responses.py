@@ -1,15 +1,40 @@
-"""What a node looks at in each answer of the link: its date, and its size."""
+"""What a node looks at in each answer of the link: its date, its size, its form."""
 
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
+from flwr.app import Message
 from flwr.common.constant import SYSTEM_TIME_TOLERANCE, TIMESTAMP_TOLERANCE
+from flwr.common.serde import message_from_proto
+from flwr.proto.fleet_pb2 import PullMessagesResponse
+from flwr.proto.message_pb2 import ObjectTree
+from flwr.supercore.error import FlowerError
+
+from .. import _errors
+from .._text import printable
 
 LARGEST = 256 << 20  # bytes of one message
+UNKNOWN = (
+    "the coordinator does not know the key of this site (perhaps nobody confirmed this site yet), "
+    "or another program uses this key"
+)
+RESTARTED = (
+    "the coordinator has probably restarted and does not know this site yet; this site connects "
+    "again by itself"
+)
+Made = TypeVar("Made")
+
+
+class Malformed(_errors.FlowerError):
+    """The link said what cannot be read."""
+
+
+class Forgotten(_errors.FlowerError):
+    """The link let this node in, and does not know it any more: as one that started anew."""
 
 
 class TooLarge(Exception):
@@ -63,3 +88,24 @@ class _Bounded(httpx.SyncByteStream):
 
     def close(self) -> None:
         self._stream.close()
+
+
+def first_message(pulled: PullMessagesResponse) -> tuple[Message, ObjectTree]:
+    heads, trees = pulled.messages_list, pulled.message_object_trees
+    if len(heads) != len(trees):
+        raise Malformed(f"the SuperLink sent {len(heads)} messages and {len(trees)} lists of parts")
+    return read_plain(message_from_proto, heads[0]), trees[0]
+
+
+def read_plain(read: Callable[[Any], Made], plain: Any) -> Made:
+    try:
+        return read(plain)
+    except Exception as error:  # of Flower's own, whatever a stranger made of its fields
+        raise Malformed(f"{type(error).__name__}: {error}") from error
+
+
+def reason_of(error: Exception) -> str:
+    if isinstance(error, httpx.HTTPStatusError):
+        said = FlowerError.from_json(error.response.text)
+        return printable(str(said or error)[:300])
+    return printable(str(error)[:300])

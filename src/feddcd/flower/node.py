@@ -9,17 +9,16 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from importlib.metadata import version
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx
 from flwr.app import Error, Message
 from flwr.common.constant import HEARTBEAT_DEFAULT_INTERVAL, ErrorCode
-from flwr.common.serde import message_from_proto, run_from_proto
+from flwr.common.serde import run_from_proto
 from flwr.proto.fleet_pb2 import (
     ActivateNodeRequest,
     DeactivateNodeRequest,
     PullMessagesRequest,
-    PullMessagesResponse,
     PushMessagesRequest,
 )
 from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest
@@ -27,7 +26,6 @@ from flwr.proto.message_pb2 import Message as ProtoMessage
 from flwr.proto.message_pb2 import ObjectTree
 from flwr.proto.node_pb2 import Node
 from flwr.proto.run_pb2 import GetRunRequest
-from flwr.supercore.error import FlowerError
 from flwr.supercore.heartbeat import HeartbeatSender
 from flwr.supercore.inflatable.inflatable_object import iterate_object_tree
 from flwr.supercore.inflatable.inflatable_protobuf_utils import (
@@ -50,24 +48,27 @@ from .. import _errors
 from .._pace import LinePace
 from .._text import printable
 from ._messages import BUNDLE, wrap
-from ._responses import LARGEST, Clock, TooLarge, bound
+from ._responses import (
+    LARGEST,
+    RESTARTED,
+    UNKNOWN,
+    Clock,
+    Forgotten,
+    Malformed,
+    TooLarge,
+    bound,
+    first_message,
+    read_plain,
+    reason_of,
+)
 from .answering import Ended, Overrun, Packed, packed
 
 UNREAD = 3  # lines in a minute about messages that cannot be read
 PARTS = 10_000  # of one message
 SOONEST_S, LATEST_S = 0.2, 2.0  # between two looks for a message
-UNKNOWN = (
-    "the coordinator does not know the key of this site (perhaps nobody confirmed this site yet), "
-    "or another program uses this key"
-)
 PATIENCE_S = 30.0  # until a node that is not let in gives up
 Say = Callable[[str], None]
 Answerer = Callable[[str, dict[str, bytes]], Packed]
-Made = TypeVar("Made")
-
-
-class Malformed(_errors.FlowerError):
-    """The link said what cannot be read."""
 
 
 class SiteNode:
@@ -93,33 +94,50 @@ class SiteNode:
         self._node = Node()
         self._runs: set[int] = set()
         self._unknown, self._lines = threading.Event(), LinePace(UNREAD)
+        self._again = LinePace(UNREAD)
 
     def serve(self) -> None:
         """For ever; raises FlowerError, in plain words, when the link does not let it in."""
         self._tell("connecting", "")
-        self._activate()
-        beat = HeartbeatSender(self._beat)
-        beat.start()
-        try:
-            self._answer_all()
-        finally:
-            beat.stop()
-            with suppress(httpx.HTTPError):
-                self._client.DeactivateNode(DeactivateNodeRequest(node_id=self._node.node_id))
+        self._activate(UNKNOWN)
+        while True:
+            beat = HeartbeatSender(self._beat)
+            beat.start()
+            try:
+                self._answer_all()
+            except Forgotten:
+                self._node = Node()
+            finally:
+                beat.stop()
+                gone = DeactivateNodeRequest(node_id=self._node.node_id)
+                with suppress(httpx.HTTPError):
+                    self._client.DeactivateNode(gone)
+            self._begin_again()
 
-    def _activate(self) -> None:
-        """A link holds on to a node that was killed for up to a minute: it is asked again."""
-        beat, until = HEARTBEAT_DEFAULT_INTERVAL, time.monotonic() + PATIENCE_S
+    def _begin_again(self) -> None:
+        if (before := self._again.let()) is not None:
+            self._say(f"{RESTARTED}{before}")
+        self._tell("connecting", RESTARTED)
+        self._unknown.clear()
+        self._runs.clear()  # their numbers are of the link that has gone
+        time.sleep(LATEST_S)
+        self._activate(RESTARTED)
+
+    def _activate(self, why: str) -> None:
+        """A link holds on to a node that was killed for up to a minute, and one that starts takes a
+        while to learn the keys: it is asked again."""
+        beat, until = HEARTBEAT_DEFAULT_INTERVAL, None
         request = ActivateNodeRequest(public_key=self._public, heartbeat_interval=beat)
         while True:
             try:
                 answer = self._patiently(self._client.ActivateNode, request)
                 break
             except httpx.HTTPStatusError as error:
-                self._tell("connecting", why := UNKNOWN)
+                self._tell("connecting", why)
+                until = until or time.monotonic() + PATIENCE_S
                 if time.monotonic() > until:
                     raise _errors.FlowerError(
-                        f"{self._address} does not accept this site: {why} ({_reason(error)})"
+                        f"{self._address} does not accept this site: {UNKNOWN} ({reason_of(error)})"
                     ) from None
             time.sleep(LATEST_S)
         self._node = Node(node_id=answer.node_id)
@@ -139,20 +157,22 @@ class SiteNode:
                     time.sleep(pause)
                     pause = min(1.5 * pause, LATEST_S)
                     continue
-                self._handle(*_first(pulled))
+                self._handle(*first_message(pulled))
             except (httpx.HTTPStatusError, ObjectPullError, ObjectPushError) as error:
                 self._check(error)
-                self._say(f"this site could not answer a message: {_reason(error)}")
+                self._say(f"this site could not answer a message: {reason_of(error)}")
             except (Malformed, TooLarge) as error:
                 self._pass_by(error)
             pause = SOONEST_S
-        raise _errors.FlowerError(self.clock.problem() or "the SuperLink does not know this site")
+        if said := self.clock.problem():
+            raise _errors.FlowerError(said)
+        raise Forgotten("the SuperLink does not know this site")
 
     def _pass_by(self, error: Exception) -> None:
         """What the link says cannot be read: it may say it again and again."""
         if (before := self._lines.let()) is not None:
-            self._say(f"ERROR: this site could not read a message: {_reason(error)}{before}")
-            self._note("this site could not read a message", _reason(error))
+            self._say(f"ERROR: this site could not read a message: {reason_of(error)}{before}")
+            self._note("this site could not read a message", reason_of(error))
         time.sleep(LATEST_S)
 
     def _handle(self, message: Message, tree: ObjectTree) -> None:
@@ -178,7 +198,7 @@ class SiteNode:
         if run in self._runs:
             return
         told = self._patiently(self._client.GetRun, GetRunRequest(node=self._node, run_id=run))
-        what = _read(run_from_proto, told.run)
+        what = read_plain(run_from_proto, told.run)
         name = printable(f"{what.fab_id} {what.fab_version}"[:200])
         self._say(
             f"run {run}, bundle {name}: feddcd {version('feddcd')} of this machine answers it"
@@ -235,7 +255,7 @@ class SiteNode:
                 self._check(error)
                 if error.response.status_code not in (502, 503, 504):
                     raise
-                why = f"it answers with the HTTP status {error.response.status_code}"
+                why = f"the HTTP status is {error.response.status_code}"
             except ValueError as error:  # bytes that are no message of Flower's
                 raise Malformed(str(error)) from error
             except httpx.TransportError as error:
@@ -244,9 +264,10 @@ class SiteNode:
                     raise _errors.FlowerError(
                         f"{self._address} is not the coordinator that this site knows: {why}"
                     ) from None
-            self._tell("connecting", why)
+            away = f"the coordinator is not reachable now ({why}); this site tries again"
+            self._tell("connecting", away)
             if not told:
-                self._say(f"this site has no connection to {self._address} ({why}) and tries again")
+                self._say(f"{self._address}: {away}")
                 told = True
             time.sleep(pause)
             pause = min(1.5 * pause, 5 * LATEST_S)
@@ -254,7 +275,10 @@ class SiteNode:
     def _check(self, error: Exception) -> None:
         """Whether the link believes who this is."""
         if isinstance(error, httpx.HTTPStatusError) and error.response.status_code == 401:
-            why = self.clock.problem() or "the coordinator knows neither its key nor its number"
+            why = self.clock.problem()
+            if not why and self._node.node_id:
+                raise Forgotten("the SuperLink does not know the number of this node") from None
+            why = why or "the coordinator knows neither its key nor its number"
             raise _errors.FlowerError(f"{self._address} does not accept this site: {why}") from None
 
     def _beat(self) -> bool:
@@ -270,24 +294,3 @@ class SiteNode:
         except httpx.TransportError:
             return False
         return True
-
-
-def _first(pulled: PullMessagesResponse) -> tuple[Message, ObjectTree]:
-    heads, trees = pulled.messages_list, pulled.message_object_trees
-    if len(heads) != len(trees):
-        raise Malformed(f"the SuperLink sent {len(heads)} messages and {len(trees)} lists of parts")
-    return _read(message_from_proto, heads[0]), trees[0]
-
-
-def _read(read: Callable[[Any], Made], plain: Any) -> Made:
-    try:
-        return read(plain)
-    except Exception as error:  # of Flower's own, whatever a stranger made of its fields
-        raise Malformed(f"{type(error).__name__}: {error}") from error
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, httpx.HTTPStatusError):
-        said = FlowerError.from_json(error.response.text)
-        return printable(str(said or error)[:300])
-    return printable(str(error)[:300])

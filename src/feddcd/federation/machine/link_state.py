@@ -22,6 +22,7 @@ class LinkState:
     def __init__(self, folder: Path, address: str):
         self._path, self._address = folder / FILE, address
         self._now, self._since, self._seen = ("", ""), 0.0, 0.0
+        self._let_in = let_in_at(folder)
 
     def tell(self, state: str, why: str = "") -> None:
         now, same = time.time(), (state, why) == self._now
@@ -30,8 +31,10 @@ class LinkState:
         goes_on = same or (state in LINKED and self._now[0] in LINKED)
         self._since = self._since if goes_on else now
         self._now, self._seen = (state, why), now
+        self._let_in = now if state in LINKED else self._let_in
         held = {"state": state, "why": why, "since": round(self._since, 3), "seen": round(now, 3)}
-        save(Disk(), self._path, held | {"address": self._address, "pid": os.getpid()})
+        held |= {"address": self._address, "pid": os.getpid(), "let_in": self._let_in}
+        save(Disk(), self._path, held)
 
 
 def link_of(folder: Path) -> dict[str, Any]:
@@ -43,6 +46,14 @@ def link_of(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError, LookupError, TypeError):
         pass
     return {"state": "down", "why": "", "since": None}
+
+
+def let_in_at(folder: Path) -> float | None:
+    """When the coordinator has had a connection of this site last, if ever."""
+    try:
+        return float(json.loads((folder / FILE).read_text())["let_in"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
 
 
 def hangs(held: dict[str, Any], longest: float) -> bool:
