@@ -60,7 +60,7 @@ def test_everybody_has_to_sign():
             Roster(MEMBERS, rest).check()
         other = next(s for n, s in SIGNED.signatures.items() if n != name)
         with pytest.raises(
-            Refused, match=f"the signature of {name} in the roster is not from {name}"
+            Refused, match=f"{name} did not make the signature that the roster has for {name}"
         ):
             Roster(MEMBERS, rest | {name: other}).check()
 

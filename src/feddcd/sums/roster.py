@@ -101,7 +101,9 @@ class Roster:
             try:
                 signing.verify_roster(member.signing, self.digest, self.signatures[name])
             except Refused:
-                raise Refused(f"the signature of {name} in the roster is not from {name}") from None
+                raise Refused(
+                    f"{name} did not make the signature that the roster has for {name}"
+                ) from None
         return self
 
     def cohort(self, names: Iterable[str], fewest: int = FEWEST) -> tuple[str, ...]:

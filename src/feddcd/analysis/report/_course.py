@@ -57,8 +57,9 @@ def convergence(fit: TableResult) -> str:
         charts.dots(x[proven], y, hover),
     ]
     alt = (
-        f"Certified error by exchange: {upper(y[-1])} standard errors after "
-        f"{count(x[proven][-1], 'exchange')}; the requested error was {trim(tol, 2)}."
+        "The certified error after each exchange. After "
+        f"{count(x[proven][-1], 'exchange')} it is {upper(y[-1])} standard errors; the requested "
+        f"error was {trim(tol, 2)}."
     )
     return charts.chart(across, up, NAMES, marks, alt, height=250)
 

@@ -158,7 +158,7 @@ def _checked(held: Any) -> Departure:
     """From a file or from the network, where a time can be anything."""
     time = float(held["time"])
     if not 0 <= time <= LATEST:
-        raise ValueError(f"the time {time} is no date")
+        raise ValueError(f"feddcd cannot read {time} as a date")
     return Departure(time, held["barred"] is True)
 
 

@@ -68,7 +68,9 @@ def _smallest(cell: int | None, plan: Any) -> list[str]:
     """Nothing of a description: its cells are categories by groups, and small ones do not leave."""
     if getattr(plan, "analysis", "") == "describe":
         return []
-    return [f"  smallest cell of categories: {'there is none' if cell is None else f'{cell} rows'}"]
+    return [
+        f"  smallest cell of categories: {'there is none' if cell is None else plural(cell, 'row')}"
+    ]
 
 
 def _left_out(rows: SiteRows) -> str:
@@ -140,7 +142,9 @@ def describe_plan(
         ]
         held = json.dumps(book.to_dict(), sort_keys=True).encode()
         whose = (
-            "the own codebook of this site" if own else "NOT of this site; it came with the plan"
+            "the own codebook of this site"
+            if own
+            else "this codebook is NOT from this site; it came with the plan"
         )
         lines.append(f"  codebook: {whose} (digest {hashlib.sha256(held).hexdigest()[:16]})")
         ranges = {name: entry.range for name, entry in book.columns.items() if entry.range}
