@@ -171,7 +171,7 @@ def _check_median(plan: DescribePlan) -> None:
             raise SpecError(f"describe: the list median has {name!r}, which {why}", column=name)
     if median and plan.quantiles == "none":
         raise SpecError(
-            f"describe: the list median asks for quantiles of {median[0]!r}, but "
+            f"describe: the setting median asks for quantiles of {median[0]!r}, but "
             "quantiles = 'none' asks for no quantiles"
         )
 

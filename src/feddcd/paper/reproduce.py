@@ -52,7 +52,7 @@ DIFFERENCES = (
         "second cohort), as in the authors' code. The text returns the w_i of one random "
         "client."
     ),
-    "The text divides rows among clients at random; the authors' code gives each "
+    "The paper says that rows are divided among clients at random; the authors' code gives each "
     "client an equal part of the file.",
     (
         "Newton's method: the text says 10 steps. The code makes up to 50 steps, until the "

@@ -73,7 +73,7 @@ class Layout:
     def encode(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
         """One site's answer as words. Levels and noise are random, and drawn again by `masked`."""
         if set(values) != {slot.name for slot in self.slots}:
-            raise DataError("the parts of an answer are not those of its layout")
+            raise DataError("the names of the parts of an answer do not match its layout")
         for slot in self.slots:
             if np.shape(values[slot.name]) != slot.shape:
                 raise DataError(f"{slot.name} has another shape than its layout says")

@@ -79,7 +79,7 @@ def _member(place: Any) -> MaskingSite:
     except FolderError as error:
         raise Refused("this site cannot use its keys or its roster (the list of sites)") from error
     if roster.own(keys).name != place.client:
-        raise Refused("the keys of this site belong to another name in its roster")
+        raise Refused("the roster of this site has another name for the keys of this site")
     return MaskingSite(place.client, keys, roster)
 
 
