@@ -232,7 +232,7 @@ def test_a_plan_chooses_no_range_and_no_missing_values(name, entry, sites):
         "age": "in the column 'age' a value is missing if it is one of: '', '60', '61'",
     }
     assert shown[name] in loose.words()
-    assert "codebook: this codebook is NOT from this site; it came with the plan (digest " in loose.words()
+    assert "this codebook is NOT from this site; it came with the plan (digest " in loose.words()
 
 
 MEMBER = plan("y ~ I(age + 0 * log(abs(age - 61) + abs(crp - 93.5)))")
