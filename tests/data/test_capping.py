@@ -199,7 +199,7 @@ def test_a_draft_with_caps(tmp_path):
     path = tmp_path / "codebook.toml"
     path.write_text(capped)
     book = load_codebook(path)
-    assert (book.columns["age"].cap, book.columns["age"].step) == ((30, 85), 5)
+    assert (book.columns["age"].cap, book.columns["age"].step) == ((35, 85), 5)
     assert book.columns["sex"].cap is None
     assert "95" not in Path(path).read_text().replace(str(tmp_path), "")
     few = tmp_path / "few.csv"

@@ -4,6 +4,7 @@ cap and step of the codebook, and what a site says to the person who decides."""
 import itertools
 import json
 import math
+import tomllib
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,8 @@ from feddcd.analysis.plan import RegressionPlan
 from feddcd.analysis.protocol import SiteRows
 from feddcd.analysis.registry import ANALYSES
 from feddcd.data.capping import Capping, proposal
+from feddcd.data.draft import draft
+from feddcd.data.frames import read_frame
 from feddcd.federation.site import answer as site
 from feddcd.federation.site._again import check_changes, check_joint, check_steep
 from feddcd.federation.site._rare import rare_in
@@ -234,7 +237,63 @@ def test_of_counts_one_job_is_enough(tmp_path):
     said(own, "visits ~ crp", "poisson")
     (note,) = (line for line in words(own) if "'visits'" in line and "NOTE" in line)
     assert "the largest value occurs in 1 row; this job alone can reveal these rows" in note
-    assert "cap = [0, 6] under [columns.visits]" in note
+    assert "cap = [0, 5] under [columns.visits]" in note  # also with k rows of each outcome
+
+
+def proposed(own, formula, family="binomial"):
+    """By column: what the person reads as a remedy, as it would be in a codebook; none: nothing."""
+    said(own, formula, family)
+    found = {}
+    for line in words(own):
+        if "can reveal these rows" in line:
+            name = line.partition("in the column '")[2].partition("'")[0]
+            told = line.partition("agree on ")[2].partition(" under")[0].replace(" and ", "\n")
+            found[name] = tomllib.loads(told)
+            assert told or "found no cap and step that help at this number of rows" in line
+    approve(own.folder, *waiting(own.folder))
+    return found
+
+
+def test_one_proposal_for_a_column_whatever_the_job(tmp_path):
+    own = place(tmp_path / "north")
+    told = [proposed(own, f"{y} ~ age", family)["age"]
+            for y, family in (("dead", "binomial"), ("crp", "gaussian"))]  # fmt: skip
+    told.append(proposed(own, "crp ~ age + dead", "gaussian")["age"])
+    text = draft([read_frame(own.data)], cap_rare=K)
+    told.append({k: v for k, v in tomllib.loads(text)["columns"]["age"].items() if k != "type"})
+    assert told == [{"cap": [60, 85], "step": 5}] * 4
+
+
+@pytest.mark.parametrize("formula", ["dead ~ age", "dead ~ age + visits", "dead ~ age * sex"])
+@pytest.mark.parametrize("n", [60, 120, 400])
+def test_the_rules_accept_what_is_proposed(n, formula, tmp_path):
+    """Or the person reads that no cap helps; before, small sites then refused (rule 19)."""
+    draw = np.random.default_rng(n)
+    age = draw.normal(65, 12, n).round().clip(20, 99).astype(int)
+    dead = (draw.random(n) < 1 / (1 + np.exp((66 - age) / 12))).astype(int)
+    sex, visits = draw.integers(0, 2, n), draw.poisson(1.5, n)
+    frame = pd.DataFrame({"age": age, "dead": dead, "visits": visits, "sex": sex})
+    kinds = {name: {"type": "integer"} for name in frame.columns}
+
+    def made(name, more, **policy):
+        folder = tmp_path / name
+        folder.mkdir()
+        frame.to_csv(folder / "data.csv", index=False)
+        (folder / "policy.toml").write_text(
+            tomli_w.dumps({"answers": "each", **policy, "complete": True})
+        )
+        book = {column: entry | more.get(column, {}) for column, entry in kinds.items()}
+        (folder / "codebook.toml").write_text(tomli_w.dumps({"columns": book}))
+        return site.SitePlace("north", folder, folder / "data.csv")
+
+    own = made("asks", {})
+    if REFUSED in said(own, formula):
+        return
+    caps = proposed(own, formula)
+    assert n < 400 or all(caps.values())
+    if all(caps.values()):
+        capped = made("capped", caps, approve="none", rare_values="refuse")
+        assert said(capped, formula) == "sums"
 
 
 CAPPED = {"age": {"cap": [60, 85], "step": 5}, "visits": {"cap": ["none", 6]}}

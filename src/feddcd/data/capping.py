@@ -10,7 +10,7 @@ would send it to the even multiple, and values that nobody joined would stay alo
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ EXACT = 2.0**52  # steps: of more, a double does not hold the number
 WIDEST = 1000  # places of whole numbers that somebody may try one by one
 FEW = 4  # rows for each different value, in a column that is not of whole numbers
 STEPS = (1, 2, 5)
+MOST_OTHERS = 12  # columns by which one is divided
 FEWEST = 16  # values that are left, so that rules take the column as a category
 
 
@@ -147,13 +148,46 @@ def is_guessable(x: np.ndarray) -> bool:
     return (whole and values[-1] - values[0] < WIDEST) or FEW * len(values) <= len(x)
 
 
+def by_others(tables: Sequence[Any], name: str) -> list[list[np.ndarray]]:
+    """A column of data frames, as it is in each, and then by each column of two values beside it: a
+    model of one such outcome tells how many rows of each class have each value."""
+    here = [table for table in tables if name in table.columns]
+    two = lambda other: all(
+        other in table.columns and table[other].nunique() == 2 for table in here
+    )
+    names = [other for other in (here[0].columns if here else ()) if other != name and two(other)]
+    parts = [[table[name].dropna().to_numpy(float) for table in here]]
+    for other in names[:MOST_OTHERS]:
+        known = [table[[name, other]].dropna() for table in here]
+        parts.append(
+            [rows[name].to_numpy(float)[(rows[other] == value).to_numpy(bool)]
+             for rows in known for value in rows[other].unique()]
+        )  # fmt: skip
+    return parts
+
+
+def proposals(parts: Sequence[Sequence[np.ndarray]], k: int) -> list[Capping]:
+    """Caps and steps for a column with which each of its values has k rows or more. The first is
+    the one to propose: it holds for most of the parts of `by_others`, and has the most values."""
+    found = dict.fromkeys(each for columns in parts for each in _fitting(columns, k))
+    whole = [each for each in found if _fits(each, parts[0], k)]
+    left = lambda each: len(np.unique(each.of(np.concatenate(parts[0]))))
+    rank = lambda each: (sum(_fits(each, own, k) for own in parts), left(each))
+    return sorted(whole, key=rank, reverse=True)
+
+
 def proposal(columns: Sequence[np.ndarray], k: int) -> Capping | None:
     """The narrowest steps with which each value has k rows or more in every one of the columns;
-    None where there are none. Both ends are round numbers, not the value of somebody. Few values
-    are left, so that a site's rules can look at each of their combinations."""
-    columns = [np.sort(x) for x in columns]
+    None where there are none."""
+    return next(_fitting(columns, k), None)
+
+
+def _fitting(columns: Sequence[np.ndarray], k: int) -> Iterator[Capping]:
+    """From narrow steps to wide ones. Both ends are round numbers, not the value of somebody. Few
+    values are left, so that a site's rules can look at each of their combinations."""
     if not columns or min(map(len, columns)) < 2 * k:
-        return None
+        return
+    columns = [np.sort(x) for x in columns]
     values = np.unique(np.concatenate(columns))
     unit = 1.0 if np.all(values == np.rint(values)) else float(np.diff(values).min())
     least, most = max(x[k - 1] for x in columns), min(x[-k] for x in columns)
@@ -163,13 +197,16 @@ def proposal(columns: Sequence[np.ndarray], k: int) -> Capping | None:
             low, high = math.ceil(least / step) * step, math.floor(most / step) * step
             low, high, step = (_tidy(v) for v in (low, high, step))
             if not low < high:
-                return None
+                return
             found = Capping((low, high), None if step == unit else step)
-            counts = (np.unique(found.of(x), return_counts=True)[1] for x in columns)
-            if (high - low) / step < FEWEST and all(int(each.min()) >= k for each in counts):
-                return found
+            if (high - low) / step < FEWEST and _fits(found, columns, k):
+                yield found
         size *= 10
-    return None
+
+
+def _fits(capping: Capping, columns: Sequence[np.ndarray], k: int) -> bool:
+    counts = (np.unique(capping.of(x), return_counts=True)[1] for x in columns)
+    return all(each.size and int(each.min()) >= k for each in counts)
 
 
 def _tidy(x: float) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 
 from .._text import listed
 from ._cells import DATE, fits
-from .capping import is_guessable, proposal
+from .capping import by_others, is_guessable, proposals
 from .frames import Frame
 
 RARE = 5  # rows: levels with fewer are marked
@@ -45,18 +45,18 @@ def draft(tables: Sequence[Frame], cap_rare: int | None = None) -> str:
         notes = [f"# this column is not in {listed(lacking, 5)}"] if lacking else []
         lines = _lines(name, values)
         if cap_rare and lines[0].startswith(('type = "integer"', 'type = "number"')):
-            lines += _capped([each.dropna().to_numpy(float) for each in series], cap_rare)
+            lines += _capped(by_others([table.frame for table in tables], name), cap_rare)
         parts.append("\n".join([f"[columns.{toml_key(name)}]", *notes, *lines, ""]))
     return "\n".join(parts)
 
 
-def _capped(columns: Sequence[np.ndarray], k: int) -> list[str]:
+def _capped(parts: Sequence[Sequence[np.ndarray]], k: int) -> list[str]:
     """Where others can list the values that a column may have, and some value has few rows."""
     counts = lambda x: np.unique(x, return_counts=True)[1]
-    rare = [x for x in columns if is_guessable(x) and counts(x).min() < k]
+    rare = [x for x in parts[0] if is_guessable(x) and counts(x).min() < k]
     if not rare:
         return []
-    found = proposal(columns, k)
+    found = next(iter(proposals(parts, k)), None)
     if found is None:
         return [
             f"# feddcd found no cap and step that give each value {k} rows: use levels, or "

@@ -6,7 +6,7 @@ else.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,13 @@ from ..._errors import FeddcdError
 from ...analysis.protocol import Agreement, Analysis, SiteRows
 from ...analysis.registry import AskedJob
 from ...analysis.replay import Replay
+from ...data.capping import Capping
 from ._again import check_changes, check_joint, check_steep
 from ._earlier import earlier_jobs
 from ._overlaps import as_told
 from .memory import Memory
 from .policy import Policy, Ruled
-from .rules import JobFacts, check_answer, hides_cells
+from .rules import JobFacts, check_answer, check_columns, earlier_columns, hides_cells
 
 MOST_WORK = 200_000_000  # rows times pairs of columns: above, the first question is enough
 MOST_QUESTIONS = 12
@@ -42,6 +43,31 @@ def foreseen(
     except (FeddcdError, ArithmeticError, ValueError, LookupError, np.linalg.LinAlgError):
         refused = ""  # of these rows alone there is no table: nothing is known in advance
     return [refused] if refused else [LATER]
+
+
+def refused_with(
+    policy: Policy,
+    analysis: Analysis,
+    facts: JobFacts,
+    memory: Memory,
+    caps: Mapping[str, Capping],
+) -> str:
+    """Which rule would refuse the job if the codebook had these caps, too; nothing if none does, as
+    far as this site can know. Nothing is remembered of it."""
+    if facts.rebuild is None:
+        return ""
+    held = json.loads(facts.caps or "{}") | {name: each.plain() for name, each in caps.items()}
+    try:
+        rows = facts.rebuild(facts.plan, facts.agreed, json.dumps(held))
+        known = earlier_columns(facts, memory.jobs().get(facts.job, {}).get("set"), memory)
+        columns = dict(analysis.columns_of(rows))
+        check_columns(columns, known, rows.n, policy, facts.mode, rows.plan)
+        earlier = earlier_jobs(policy, facts, memory)
+        return _tried(policy, as_told(policy, rows, analysis), analysis, facts, earlier)
+    except Ruled as error:
+        return f"rule {error.rule}: {error.story}"
+    except (FeddcdError, ArithmeticError, ValueError, LookupError, np.linalg.LinAlgError):
+        return ""
 
 
 def _tried(

@@ -9,36 +9,33 @@ What is found says something of values: a person at the site reads it, and the s
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..._text import plural
 from ...analysis.protocol import SiteRows
-from ...data.capping import is_guessable, proposal
+from ...data.capping import Capping, by_others, is_guessable, proposals
 from ...data.draft import toml_key
 from ...formula import read_formula
 from .policy import Policy, Ruled
 
 RULE = "rare_values"
 AT_ONCE = ("poisson", "gamma", "inverse_gaussian", "negative_binomial")  # sums of logarithms leave
+MOST_TRIED = 8  # proposals for each column that are tried with the job
 NOBODY = (
-    "no cap and step help: use a category, or leave the column out. The rule rare_values in "
-    "docs/rules.md says more"
+    "feddcd found no cap and step that help at this number of rows: leave the column out, or use "
+    "a category of few levels. The rule rare_values in docs/rules.md says more"
 )
+Refuses = Callable[[Mapping[str, Capping]], str]  # which rule would refuse the job with these caps
 
 
 class Numbers(NamedTuple):
-    """Of a model: columns of numbers by name, as they enter it, and the class of each row, if its
-    outcome has classes."""
+    """Of a model: columns of numbers by name, as they enter it, and the table that they are of."""
 
     columns: Mapping[str, np.ndarray]
-    classes: np.ndarray | None = None
-
-    def by_class(self, x: np.ndarray) -> list[np.ndarray]:
-        own = np.zeros(len(x)) if self.classes is None else self.classes
-        return [x[own == each] for each in np.unique(own)]
+    table: Any = None
 
 
 class Rare(NamedTuple):
@@ -49,9 +46,9 @@ class Rare(NamedTuple):
     between: int
 
 
-def numbers_of(rows: SiteRows, agreed: str, frame: Any) -> Numbers:
-    """`frame` has the site's table as the codebook has it, and `agreed` what the sites agreed on. A
-    description has none: it joins rare values by itself."""
+def numbers_of(rows: SiteRows, agreed: str, frame: Any, table: Any) -> Numbers:
+    """`frame` has columns of the site's table as the codebook has them, and `agreed` what the sites
+    agreed on. A description has none: it joins rare values by itself."""
     plan = rows.plan
     if not hasattr(plan, "formula"):
         return Numbers({})
@@ -62,8 +59,7 @@ def numbers_of(rows: SiteRows, agreed: str, frame: Any) -> Numbers:
     there = [name for name in frame.columns if name in used and name not in rows.levels]
     numbers = [name for name in there if frame[name].dtype.kind in "iuf"]
     columns = {name: frame[name].to_numpy(float)[places] for name in numbers}
-    own = np.unique(rows.data.Y, axis=0, return_inverse=True)[1] if rows.classes else None
-    return Numbers(columns, None if own is None else own.ravel())
+    return Numbers(columns, table.assign(**{name: frame[name] for name in numbers}))
 
 
 def rare_in(x: np.ndarray, k: int) -> Rare | None:
@@ -76,17 +72,16 @@ def rare_in(x: np.ndarray, k: int) -> Rare | None:
     return None if min(found.smallest, found.largest) >= k and not few else found
 
 
-def rare_notes(plan: Any, numbers: Numbers, k: int) -> Iterator[str]:
+def rare_notes(plan: Any, numbers: Numbers, k: int, refuses: Refuses) -> Iterator[str]:
     """For the person who decides: what is rare, why it matters, what helps."""
-    family = getattr(plan, "family", "")
-    outcomes = read_formula(plan.formula).left_columns if numbers.columns else ()
-    for name, x in numbers.columns.items():
-        if (found := rare_in(x, k)) is None:
-            continue
-        at_once = name in outcomes and family in AT_ONCE
+    rare = {name: found for name, x in numbers.columns.items() if (found := rare_in(x, k))}
+    outcomes = read_formula(plan.formula).left_columns if rare else ()
+    caps, why = _chosen({name: by_others([numbers.table], name) for name in rare}, k, refuses)
+    for name, found in rare.items():
+        at_once = name in outcomes and getattr(plan, "family", "") in AT_ONCE
         how = "this job alone" if at_once else "several jobs on this column together"
         told = f"in the column {name!r} {_told(found, k)}; {how} can reveal these rows"
-        yield f"{told}. {_remedy(name, x, numbers, k)}"
+        yield f"{told}. {_remedy(name, caps.get(name), why)}"
 
 
 def _told(found: Rare, k: int) -> str:
@@ -98,11 +93,25 @@ def _told(found: Rare, k: int) -> str:
     return " and ".join(told)
 
 
-def _remedy(name: str, x: np.ndarray, numbers: Numbers, k: int) -> str:
-    """Best with k rows of each class, too: a model of this column alone tells them (rule 19)."""
-    found = proposal(numbers.by_class(x), k) or proposal([x], k)
+def _chosen(
+    columns: Mapping[str, Sequence[Sequence[np.ndarray]]], k: int, refuses: Refuses
+) -> tuple[dict[str, Capping], str]:
+    """One cap for each column, which follows from the table and not from the job. Where the rules
+    refuse the job with all of them, the next ones: with all of those it is tried, too. Where none
+    helps, the rule that refuses the last ones."""
+    found = {name: each for name, parts in columns.items() if (each := proposals(parts, k))}
+    most, why = max(map(len, found.values()), default=0), ""
+    for level in range(min(most, MOST_TRIED)):
+        caps = {name: each[min(level, len(each) - 1)] for name, each in found.items()}
+        if not (why := refuses(caps)):
+            return caps, ""
+    return {}, why
+
+
+def _remedy(name: str, found: Capping | None, why: str) -> str:
     if found is None:
-        return f"For the column {name!r}, {NOBODY}"
+        but = f" (with a cap, the rules of this site refuse this job: {why})" if why else ""
+        return f"For the column {name!r}, {NOBODY}{but}"
     lines = " and ".join(f"{what} = {value}" for what, value in found.plain().items())
     return (
         f"To prevent this, all sites can agree on {lines} under [columns.{toml_key(name)}] in "
@@ -110,17 +119,17 @@ def _remedy(name: str, x: np.ndarray, numbers: Numbers, k: int) -> str:
     )
 
 
-def warnings(policy: Policy, plan: Any, numbers: Numbers) -> list[str]:
+def warnings(policy: Policy, plan: Any, numbers: Numbers, refuses: Refuses) -> list[str]:
     """Where the policy warns."""
     if policy.rare_values != "warn":
         return []
-    return list(rare_notes(plan, numbers, policy.min_support))
+    return list(rare_notes(plan, numbers, policy.min_support, refuses))
 
 
-def check_rare(policy: Policy, plan: Any, numbers: Numbers) -> None:
+def check_rare(policy: Policy, plan: Any, numbers: Numbers, refuses: Refuses) -> None:
     """Where the policy refuses."""
     if policy.rare_values != "refuse":
         return
-    found: Sequence[str] = list(rare_notes(plan, numbers, policy.min_support))
+    found: Sequence[str] = list(rare_notes(plan, numbers, policy.min_support, refuses))
     if found:
         raise Ruled(RULE, found[0])

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 from ..._errors import DataError, FeddcdError
@@ -23,7 +23,7 @@ from ..wire import Envelope
 from ._again import check_joint, check_steep
 from ._disclosure import Outgoing, Release
 from ._earlier import earlier_jobs, keep_question
-from ._foreseen import foreseen
+from ._foreseen import foreseen, refused_with
 from ._identity import known_rows
 from ._job_parts import check_size, digest_of
 from ._offers import offer_of, plain_numbers
@@ -174,20 +174,24 @@ def judged_rows(
             check_identifiers(policy, plan, whole.frame, entering)
             rows = _evaluated(policy, source, lambda: rows_of(source, facts))
             if policy.rare_values == "refuse" and not memory.jobs()[facts.job].get("passed"):
-                check_rare(policy, plan, numbers(rows))
+                check_rare(policy, plan, numbers(rows), refuses)
             known = identified(source, rows, facts, memory)
             return rows, check_job(policy, rows, analysis, known, memory)
 
     def numbers(rows: SiteRows) -> Numbers:
-        frame = as_agreed(source, whole_table(source, plan), plan, entering).frame
-        return numbers_of(rows, facts.agreed, frame)
+        table = whole_table(source, plan)
+        frame = as_agreed(source, table, plan, entering).frame
+        return numbers_of(rows, facts.agreed, frame, table.frame)
+
+    refuses = partial(refused_with, policy, analysis, facts, memory)
 
     def shown(found: tuple[SiteRows, list[str]] | Exception) -> list[str]:
         declared = _plan_words(source, plan, entering)
         if isinstance(found, Exception):
             return describe_refused(plan, entering, facts.sites) + declared + against(found)
         rows, doubts = found
-        rare = warnings(policy, plan, numbers(rows)) if policy.rare_values == "warn" else []
+        warn = policy.rare_values == "warn"
+        rare = warnings(policy, plan, numbers(rows), refuses) if warn else []
         doubts = [*doubts, *rare, *foreseen(policy, rows, analysis, facts, memory)]
         columns = analysis.columns_of(rows)
         job = describe_job(rows, columns, facts.mode, facts.exchanges, facts.sites)

@@ -122,7 +122,7 @@ def check_job(
         _check_parameters(policy, parameters, rows.n, facts.mode)
         _check_release(policy, parameters, memory)
         check_room(policy, rows.n, rows.columns, numbers_expected(rows, k), memory)
-        earlier = _earlier(facts, id, memory) if k > 1 else {}
+        earlier = earlier_columns(facts, id, memory) if k > 1 else {}
         check_columns(columns, earlier, rows.n, policy, facts.mode, rows.plan)
         check_sets(policy, facts, parameters, id, memory)
         check_clusters(policy, rows, facts, parameters, id, memory)
@@ -193,7 +193,7 @@ def hides_cells(policy: Policy, mode: str) -> bool:
     return mode == "sum" and policy.small_cells == "sum"
 
 
-def _earlier(facts: JobFacts, id: str | None, memory: Memory) -> dict[str, np.ndarray]:
+def earlier_columns(facts: JobFacts, id: str | None, memory: Memory) -> dict[str, np.ndarray]:
     """The columns of earlier jobs over the same rows, be they of another analysis."""
     found: dict[str, np.ndarray] = {}
     if facts.rebuild is None or id is None:
