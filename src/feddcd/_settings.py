@@ -75,7 +75,7 @@ def _check_sizes(value: Any, name: str, depth: int = 0) -> None:
     if depth > MOST_DEPTH:
         raise SpecError(TOO_DEEP)
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        raise SpecError(f"{name}: a whole number beyond 64 bits")
+        raise SpecError(f"{name} is a whole number that needs more than 64 bits")
     below = {}
     if isinstance(value, dict):
         below = {f"{name}.{key}".lstrip("."): inner for key, inner in value.items()}

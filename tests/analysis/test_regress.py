@@ -274,7 +274,7 @@ def test_a_person_is_shown_what_leaves_and_may_say_no(tmp_path):
 
     with pytest.raises(DataError, match="needs 2 sites with columns"):
         run(home, ask=ask)
-    assert "May it leave?" in seen[0]
+    assert "May this answer leave the site?" in seen[0]
     assert any("levels" in text or "rows: " in text for text in seen)
 
 

@@ -202,7 +202,7 @@ def test_run_takes_the_same_options(capsys):
 
 def test_a_draft_is_not_written_over(capsys):
     patients().to_csv("p.csv", index=False)
-    assert "read it before you send it to others" in feddcd("codebook p.csv", capsys)
+    assert "read this codebook before you send it to others" in feddcd("codebook p.csv", capsys)
     assert load_codebook("codebook.toml").columns["id"].type == "identifier"
     said = feddcd("codebook p.csv", capsys, code=2)
     assert "codebook.toml exists already; choose another --out, or move the old file away" in said

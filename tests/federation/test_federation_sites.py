@@ -451,7 +451,10 @@ def test_an_older_copy_that_answers_after_a_newer_one(home):
     )
     train(home, LocalNetwork(places(home), tamper=tamper), 4)
     assert [record.members for record in sums(home)[2:]] == [(*OTHERS, "site-4"), OTHERS]
-    said = "site-4: an older copy of this site (start 98) answered after a newer one (start 99)"
+    said = (
+        "site-4: an older copy of this site (start number 98) answered after a newer copy "
+        "(start number 99); stop the older copy"
+    )
     assert reasons(home) == said
 
 
@@ -495,7 +498,7 @@ SETTLEMENTS = {
     "in another's name": (told(client="site-1"), "site-4 answered under another name, site-1"),
     "of another round": (
         told(stamp=[1, 2]),
-        "site-4: its confirmation of a round is for another round",
+        "site-4: it confirmed another round",
     ),
     "garbage": (lambda data: b"garbage", UNREADABLE),
     "without the proof": (
@@ -505,7 +508,7 @@ SETTLEMENTS = {
                 {k: v for k, v in arrays.items() if k.startswith("conserved")},
             )
         ),
-        ("site-4: its confirmation of a round is for another round than the coordinator asked for"),
+        ("site-4: it confirmed another round than the round that the coordinator asked for"),
     ),
 }
 

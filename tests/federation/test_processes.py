@@ -196,7 +196,8 @@ def test_who_follows_a_study_hears_that_nobody_serves(tmp_path, monkeypatch):
     assert [one["stands"] for one in held["studies"]] == ["stopped: nobody serves"]
     told = "open the port, so that study first continues: feddcd federation serve 'a fed'"
     assert held["next"] == told
-    assert "port: closed, because nobody serves" in "\n".join(lines_of(held))
+    told = "port: closed, because the command `feddcd federation serve` does not run"
+    assert told in "\n".join(lines_of(held))
 
 
 def test_a_stranger_with_an_old_id_is_left_alone(tmp_path):

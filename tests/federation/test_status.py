@@ -716,7 +716,7 @@ def test_retire_during_a_study_is_said_at_both_ends(asked, monkeypatch):
     held = status_of(asked / "south")
     assert (held["waits"], held["next"]) == ([], lines[1])
     assert "retired: this site was retired by" in "\n".join(lines_of(held))
-    assert held["last"][-1].endswith("retired this site, and asks it no more")
+    assert held["last"][-1].endswith("retired this site, and does not ask it any more")
     link.tell("connected")  # it came back with a new invitation
     _serving._show_link(asked / "south", "h:1", state, "south")
     assert "retired:" not in "\n".join(lines_of(status_of(asked / "south")))

@@ -253,7 +253,7 @@ def test_uploads_are_counted_in_models_also_where_a_method_was_refused(tmp_path)
     for cell, found in zip(todo, (outcome([80.0, 80.0, 80.0]), refused), strict=True):
         found.save(cell.file(tmp_path))
     *_, page = write_race(tmp_path, gather(tmp_path, todo, tuned=False), target=1e-6, notes=[])
-    _, _, tables = page.read_text().partition("Uploads, in models of doubles")
+    _, _, tables = page.read_text().partition("Bytes that clients sent to reach")
     assert "<b>1</b>" in tables
     assert ">80<" not in tables
 

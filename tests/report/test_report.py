@@ -212,10 +212,11 @@ SAYS = {
     "tie": ([HAND[0], HAND[0]._replace(label="b")], "FedDCD and b sent the fewest bytes"),
     "bytes and uploads differ": (LARGE, "FedDCD sent the fewest bytes to come provably within 1e-6 "
                "of the best possible objective: 4 bytes in 40 uploads and 4 rounds. Next is "
-               "FedNewton with 500,000 times as many. FedNewton needed the fewest uploads: 20 "
-               "uploads, 2 MB."),
-    "another for less": ([LARGE[1], HAND[1]], "To come within 1e-3, FedAvg sent the fewest: 2 "
-                         "bytes in 20 uploads and 2 rounds."),
+               "FedNewton, which sent 500,000 times as many bytes. FedNewton needed the fewest "
+               "uploads: 20 uploads, 2 MB."),
+    "another for less": ([LARGE[1], HAND[1]], "To come within 1e-3 of the best "
+                         "possible objective, FedAvg sent the fewest bytes: 2 bytes in 20 "
+                         "uploads and 2 rounds."),
     "not reached": ([HAND[1], HAND[1]._replace(label="b")], "For no run it is proven that"),
     "not convex": (CASES["not convex"], "No certificate: the model is not convex."),
     "two problems": ([HAND[0], entry("other", [0.2, 0.1], 0.0)], "must not be compared"),

@@ -308,7 +308,7 @@ DAMAGE = {
     "pickled": (pickle, r"checkpoint.npz is damaged: Object arrays cannot be loaded"),
     "future format": (
         lambda run: rewrite(run, arrays_of(run), format=2),
-        r"checkpoint.npz has format 2, this version reads 1",
+        r"checkpoint.npz has the format 2, but this version of feddcd reads the format 1",
     ),
     "no meta": (
         lambda run: np.savez(run / "checkpoint.npz", t=np.zeros(())),

@@ -42,7 +42,10 @@ def _make(given: Given) -> FedDyn:
 FEDDYN = Method(
     name="feddyn",
     title="FedDyn",
-    about="clients correct their losses by earlier gradients; like Point-SAGA, with another step",
+    about=(
+        "clients correct their losses by earlier gradients; similar to Point-SAGA, but with "
+        "another step"
+    ),
     reveals="as pointsaga",
     algorithm=FedDyn,
     make=_make,

@@ -150,7 +150,10 @@ def _solved(means: Learned, t: Int[Array, ""]) -> LearnServer:
 FEDNLPP = Method(
     name="fednlpp",
     title="FedNL-PP",
-    about="Newton's method that learns the Hessians in small parts, with any number of clients",
+    about=(
+        "Newton's method that learns the Hessians in small parts; any number of clients can "
+        "take part"
+    ),
     reveals="changes of this site's Hessian in small parts, and changes of its gradient",
     algorithm=FedNLPP,
     make=lambda given: FedNLPP(given.w, **given.settings),

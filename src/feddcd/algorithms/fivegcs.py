@@ -129,7 +129,10 @@ class FiveGCS(AbstractAlgorithm[GcsServer, GcsClient, GcsDown, None]):
 FIVEGCS = Method(
     name="fivegcs",
     title="5GCS",
-    about="5GCS: local problems with acceleration, with any number of clients",
+    about=(
+        "clients solve local problems, with acceleration (5GCS); any number of clients can "
+        "take part"
+    ),
     reveals="as pointsaga",
     algorithm=FiveGCS,
     make=lambda given: FiveGCS(given.tau, given.N, given.solver, **given.settings),

@@ -122,8 +122,8 @@ def _make(given: Given) -> Scaffold:
 SCAFFOLD = Method(
     name="scaffold",
     title="SCAFFOLD",
-    about="local SGD that control variates correct",
-    reveals="the same as fedavg sends, and a gradient",
+    about="local SGD, corrected by control variates",
+    reveals="the common model after steps on this site's rows, and a gradient",
     algorithm=Scaffold,
     make=_make,
     exact=True,

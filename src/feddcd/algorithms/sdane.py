@@ -123,7 +123,10 @@ def still(d: Params, v: Params) -> Bool[Array, ""]:
 SDANE_ROW = Method(
     name="sdane",
     title="S-DANE",
-    about="local problems that the common gradient corrects; needs all clients in every round",
+    about=(
+        "clients solve local problems, corrected by the common gradient; needs all clients in "
+        "every round"
+    ),
     reveals="a gradient, and a model that fits this site's rows and is near a known point",
     algorithm=SDANE,
     make=lambda given: SDANE(given.solver, **given.settings),

@@ -32,9 +32,9 @@ def codebook(
     cap_rare: Annotated[
         int | None,
         typer.Option(
-            help="Propose cap and step for columns of whole numbers, such as ages: after "
-            "capping and rounding, each value occurs in at least so many rows of each file. "
-            "These numbers follow from the data. Default: no proposal.",
+            help="Propose a cap and a step for each column of whole numbers, such as ages. With "
+            "this cap and step, each value occurs in at least this number of rows of each "
+            "file. feddcd computes cap and step from the data. Default: no proposal.",
             min=2,
             metavar="ROWS",
         ),
@@ -66,8 +66,8 @@ def codebook(
     found(file=out, rows=sum(len(table.frame) for table in tables))
     beside = " and proposes caps from its values" if cap_rare else ""
     say(
-        f"{out}: read it before you send it to others, because it names the levels of your "
-        f"data{beside}"
+        f"{out}: read this codebook before you send it to others, because it names the levels of "
+        f"your data{beside}"
     )
 
 

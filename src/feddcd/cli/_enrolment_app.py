@@ -153,8 +153,8 @@ def status(
     ] = False,
     port: Annotated[int, option("The port of the web page.")] = 8093,
 ) -> None:
-    """At the coordinator or at a site: show which sites are connected, which study runs, what
-    left, what waits, and what to do next.
+    """At the coordinator or at a site: show which sites are connected, which study runs, which
+    answers left, what waits for a person, and what to do next.
 
     Example: feddcd federation status fed
     """

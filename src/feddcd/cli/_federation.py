@@ -133,8 +133,8 @@ def up_command(path: Path, rounds: int, sites: bool, mode: str = "") -> None:
     if last["unsettled"]:
         away = ", ".join(last["unsettled"])
         say(
-            f"these sites have not sent their last sums yet: {away}. They send them "
-            "when the training runs again",
+            f"these sites have not sent their last sums yet: {away}. These sites send their last "
+            "sums when the training runs again",
             style="yellow",
         )
 
@@ -146,7 +146,8 @@ def _elsewhere(folder: FederationFolder, config: Config) -> Iterator[str]:
         if called.rpartition(":")[2] != str(config.port):
             file = shown(place.folder / "site.toml")
             yield (
-                f"{file} has the address {called}, but the port in federation.toml is {config.port}"
+                f"{file} has the address {called}, but the port in federation.toml is "
+                f"{config.port}; write the same port into both files"
             )
 
 
@@ -237,7 +238,7 @@ def _show(seen: "Insight") -> None:
             f"{summary['certified_gap']:.2e} above the best possible"
         )
     for wish in seen.requests:
-        say(f"you asked for this, and it is not done yet: {wish}")
+        say(f"feddcd has not done this request yet: {wish}")
     for refusal in seen.refusals[-5:]:
         show_event(refusal)
     if server.barred:

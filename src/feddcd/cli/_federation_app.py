@@ -202,8 +202,8 @@ def outgoing(
         bool, option("Show the log of everything that left this site, in words.", "--log")
     ] = False,
 ) -> None:
-    """At a site: show what waits for the administrator, what left, and how much of the budget is
-    left.
+    """At a site: show what waits for the administrator, which answers left the site, and how
+    much more the limits in policy.toml allow.
 
     Example: feddcd federation outgoing north --log
     """
@@ -257,10 +257,10 @@ def withdraw(
 ) -> None:
     """At a site: say that rows were removed, because a patient withdrew consent.
 
-    After this command, the site uses the rows of earlier jobs for no new job. New jobs on the
-    remaining rows wait for a person. The site does not refuse such jobs, although their rows
-    differ by only a few rows from the rows of earlier jobs. Example: feddcd federation withdraw
-    north --why "one patient withdrew consent"
+    After this command, each new job on the remaining rows waits for a person. Without this
+    command, the site would refuse these jobs, because their rows differ by only a few rows from
+    the rows of earlier jobs. Example: feddcd federation withdraw north --why "one patient
+    withdrew consent"
     """
     from ._site import withdraw_command
 

@@ -69,8 +69,8 @@ def glm(
         int | None,
         typer.Option(
             help=(
-                "Divide the rows at random among this number of sites. You cannot use it with "
-                "--group."
+                "Divide the rows at random among this number of sites. Give --clients or "
+                "--group, but not both."
             ),
             show_default=False,
         ),
@@ -133,7 +133,8 @@ def glm(
         ),
     ] = None,
     l2: Annotated[
-        float, _option("The strength of the penalty l2/2 |w|²; the intercept has none.", "--l2")
+        float,
+        _option("The strength of the penalty l2/2 |w|²; the intercept has no penalty.", "--l2"),
     ] = 0.0,
     tol: Annotated[
         float, _option("The largest error that a coefficient may have, in standard errors.")

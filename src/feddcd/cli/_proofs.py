@@ -148,8 +148,8 @@ def verify_training_command(folder: FederationFolder) -> None:
         seen = verify(folder)
     found(valid=True, records=seen.records, signed=list(seen.signed), roster=seen.words)
     say(
-        f"{VERIFIED}: all {seen.records} records are right: each follows from the one before, and "
-        "the sums and the model follow from them"
+        f"{VERIFIED}: all {seen.records} records are right. Each record follows from the record "
+        "before it, and the sums and the model follow from the records"
     )
     there = lambda *names: [name for name in names if (folder.results / name).exists()]
     others = there("config.toml", "history.csv", "report.html")
@@ -157,7 +157,7 @@ def verify_training_command(folder: FederationFolder) -> None:
     say(f"  feddcd did not compare these files: {', '.join(others) or 'none'}")
     if not seen.signed:
         return say(
-            "no site signed these records, so this shows only that the files of the "
+            "no site signed these records, so this check shows only that the files of the "
             "coordinator fit together"
         )
     say("every question, and the certificate in summary.json, follow from what these sites signed:")

@@ -281,7 +281,14 @@ def _asked_again(folder: Path) -> list[list[str]]:
             )
             question = [f"  {printable(line)}" for line in words_of(folder, id)]
             yes = decision_lines(folder, id)[0].replace("approve:", "approve it now:", 1)
-            lines.append([told, *question, yes, f"  it was asked at {asked}, and refused again"])
+            lines.append(
+                [
+                    told,
+                    *question,
+                    yes,
+                    f"  the coordinator asked at {asked}, and this site refused again",
+                ]
+            )
     return lines
 
 

@@ -112,7 +112,10 @@ def withdraw_command(folder: Path, why: str) -> None:
     count = Memory(place.folder, place.data).retire()
     append(folder, {"withdrawal": why, "closed": count})
     found(closed=count, why=why)
-    say(f"{plural(count, 'set')} of rows closed. The log has an entry about it.")
+    say(
+        f"{plural(count, 'set')} of rows closed, so new jobs may have other rows than the earlier "
+        "jobs. The log has an entry about this."
+    )
     say(
         "Now remove the rows from the data file, if they are still there. The coordinator can start"
     )

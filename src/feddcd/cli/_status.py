@@ -25,7 +25,7 @@ from ._habits import found
 from ._terminal import say, say_lines
 
 REFRESH_S = 5
-CLOSED = "closed, because nobody serves (the command `feddcd federation serve` does not run)"
+CLOSED = "closed, because the command `feddcd federation serve` does not run"
 HOSTS = ("127.0.0.1", "localhost")  # other names lead here only by a trick of a stranger's page
 
 

@@ -49,7 +49,7 @@ def load_job(path: Path) -> Any:
     the name of its part."""
     from ..analysis.registry import ANALYSES, parts, read_part
 
-    values = read_toml(path, "; `feddcd glm` writes one, job.toml")
+    values = read_toml(path, "; `feddcd glm` writes such a file, job.toml")
     name = next((name for name in parts() if name in values), next(iter(parts())))
     given = values.get(name)
     try:

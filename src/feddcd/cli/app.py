@@ -71,7 +71,7 @@ HELP = {
     "model": "The model: softmax, logistic, ridge, poisson or mlp.",
     "partition": "How to divide the rows among clients.",
     "clients": "The number of clients, N.",
-    "tau": "The number of clients in each round: at least 2, at most N. (N/4)",
+    "tau": "The number of clients in each round: at least 2, at most N. Default: N/4.",
     "algorithm": "A method from `feddcd list algorithms`, or auto: feddcd chooses one.",
     "settings": "Change a setting of the algorithm, written as key=value.",
     "l2": "The strength of the penalty (l2/2)|w|².",
@@ -133,7 +133,7 @@ def _takes_a_spec(**other: Any) -> Callable[[Any], Any]:
 def _field_option(field: dataclasses.Field) -> Any:
     default = f"{field.default:g}" if type(field.default) in (int, float) else field.default
     default = "auto" if field.name == "algorithm" else default  # a run without a name chooses
-    tail = f" ({default})" if isinstance(default, str) else ""
+    tail = f" Default: {default}." if isinstance(default, str) else ""
     names = {"settings": ["--set"], "l2": ["--l2"]}.get(field.name, [])
     kind = KINDS.get(field.name, field.type)
     return Annotated[kind | None, option(HELP[field.name] + tail, *names)]

@@ -122,8 +122,8 @@ def _check_sums(spec: Spec) -> None:
         )
     if spec.tau is not None and row.apart:
         raise SpecError(
-            f"{spec.algorithm} in sums needs every site in every round, so remove tau. "
-            "Otherwise the sum would show the parts of sites that are new in a round"
+            f"{spec.algorithm} in sums needs every site in every round, so remove tau. Otherwise "
+            "two sums could show the part of one site that is new in a round"
         )
     if not row.in_sums:
         raise SpecError(

@@ -57,7 +57,7 @@ class FollowedJob:
                 )
             if job.codebook != _codebook(self.plan) or job.mode != "sum":
                 raise Refused(
-                    "the codebook of this job is not the one of its plan, or its mode is not sum"
+                    "the job has another codebook than its plan, or the mode of the job is not sum"
                 )
             self._replay = Replay(self.analysis, self.plan, agreement, watch)
         except (FeddcdError, ArithmeticError, LookupError, TypeError, ValueError) as error:
@@ -94,7 +94,7 @@ class FollowedJob:
         try:
             meta, given = unpack(question)
             if meta:
-                raise Refused("the question has parts that a question does not have")
+                raise Refused("the question has parts that no question of feddcd has")
             like = self.analysis.stand_in(self.plan, self.agreement)
             if set(given) != set(arrays(self._replay.expected)):
                 raise Refused("the question has missing parts or unknown parts")

@@ -278,7 +278,7 @@ class SiteNode:
             why = self.clock.problem()
             if not why and self._node.node_id:
                 raise Forgotten("the SuperLink does not know the number of this node") from None
-            why = why or "the coordinator knows neither its key nor its number"
+            why = why or "the coordinator knows neither the key nor the number of this site"
             raise _errors.FlowerError(f"{self._address} does not accept this site: {why}") from None
 
     def _beat(self) -> bool:

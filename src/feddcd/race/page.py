@@ -145,7 +145,12 @@ def _tables(results: Results, target: float) -> Iterator[str]:
             [f"{place.problem}, {place.share:.0%}", *_row(table_of[place], entries, sizes[place])]
             for place in sorted(table_of)
         ]
-        yield table(f"Uploads, in models of doubles, to {target:g}: {name}", head, ("", rows))
+        yield table(
+            f"Bytes that clients sent to reach a gap of {target:g}, divided by the bytes of one "
+            f"model: {name}",
+            head,
+            ("", rows),
+        )
 
 
 def _row(row: Mapping[RaceEntry, float], entries: Sequence[RaceEntry], size: int) -> list[str]:

@@ -180,7 +180,9 @@ def _ranking(entries: Sequence[RunEntry], costs: dict[int, Cost], target: float)
     rest = sorted((cost.bytes_up, i) for i, cost in costs.items() if i not in first)
     if rest and least:
         more, i = rest[0]
-        sentences.append(f"Next is {_name(entries[i])} with {_times(more / least)} as many.")
+        sentences.append(
+            f"Next is {_name(entries[i])}, which sent {_times(more / least)} as many bytes."
+        )
     quickest = _winners(costs, "uploads")
     if not set(quickest) & set(first):
         names, cost = _names(entries, quickest), costs[quickest[0]]
@@ -200,7 +202,12 @@ def _other_winner(
     if set(first) & set(_winners(costs[closest], "bytes_up")):
         return []
     spent = _spent(costs[target][first[0]])
-    return [f"To come within {tiny(target)}, {_names(entries, first)} sent the fewest: {spent}."]
+    return [
+        (
+            f"To come within {tiny(target)} of the best possible objective, "
+            f"{_names(entries, first)} sent the fewest bytes: {spent}."
+        )
+    ]
 
 
 def _winners(costs: dict[int, Cost], unit: str) -> list[int]:

@@ -174,10 +174,10 @@ def check_parts(parts: list[np.ndarray], rows: int) -> None:
     held = np.bincount(np.concatenate([np.zeros(0, int), *parts]), minlength=rows)
     if held.max() > 1:
         raise SpecError(
-            f"row {held.argmax()} is {held.max()} times in parts; each row must be there once"
+            f"row {held.argmax()} is {held.max()} times in parts; it must be in one part"
         )
     if held.min() < 1:
-        raise SpecError(f"row {held.argmin()} is in no part; {np.sum(held == 0)} such rows in all")
+        raise SpecError(f"row {held.argmin()} is in no part; rows in no part: {np.sum(held == 0)}")
 
 
 def default_dtype(spec: Spec) -> type:

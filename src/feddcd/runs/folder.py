@@ -115,7 +115,10 @@ def load_checkpoint(folder: Path, spec: Spec, like: PyTree, origin: str = "") ->
     except Exception as error:  # zipfile and numpy raise nearly anything on damaged bytes
         raise FolderError(f"{path} is damaged: {error}") from None
     if meta.get("format") != FORMAT:
-        raise FolderError(f"{path} has format {meta.get('format')}, this version reads {FORMAT}")
+        raise FolderError(
+            f"{path} has the format {meta.get('format')}, but this version of feddcd reads the "
+            f"format {FORMAT}; use the version that wrote this file"
+        )
     if meta.get("problem") != _fingerprint(spec):
         raise FolderError(
             f"{path} was written with other settings than those of {folder / 'config.toml'} "

@@ -118,8 +118,8 @@ def receive(algorithm: AbstractAlgorithm, server: Server, reply: Reply, guard: G
         raise Refused(f"{reply.client} answered in round {now.stamp.round} without a question")
     if reply.incarnation < member.incarnation:
         raise Refused(
-            f"{reply.client}: an older copy of this site (start {reply.incarnation}) answered "
-            f"after a newer one (start {member.incarnation})"
+            f"{reply.client}: an older copy of this site (start number {reply.incarnation}) "
+            f"answered after a newer copy (start number {member.incarnation}); stop the older copy"
         )
     known = now.replies.get(reply.client)
     if known is not None:

@@ -68,8 +68,8 @@ def check_members(folder: FederationFolder, sites: Iterable[str]) -> None:
     names, how = sentence_list(gone), left.how if left else "retired"
     was = f"{names} {'was' if len(gone) == 1 else 'were'} {how}"
     raise SiteLeft(
-        f"{was} while the study ran, so the study stops without a result. All sites of a study "
-        f"answer, or there is no result. {after_departure(folder, gone)}",
+        f"{was} while the study ran, so the study stops without a result. A study has a result "
+        f"only if all its sites answer. {after_departure(folder, gone)}",
         gone,
     )
 

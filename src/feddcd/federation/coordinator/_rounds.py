@@ -181,8 +181,7 @@ def _check_settled(closing: Closing, asked: Stamp) -> CertificatePart:
     (client, _, stamp, conserved), proof = closing
     if stamp != asked or proof is None:
         raise Refused(
-            f"{client}: its confirmation of a round is for another round than the "
-            "coordinator asked for"
+            f"{client}: it confirmed another round than the round that the coordinator asked for"
         )
     if bad := unsound((conserved, proof.value, proof.at_model, proof.at_own)):
         raise Refused(f"{client}: its confirmation of a round {bad}")

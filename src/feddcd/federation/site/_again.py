@@ -32,7 +32,7 @@ def check_changes(policy: Policy, rows: SiteRows, question: Any) -> None:
         wrong = np.flatnonzero(dominated(parts, k, max(FEW, policy.max_share), FEW))
         if wrong.size:
             where = entry_of(rows.names, question, parts.shape[1], int(wrong[0]))
-            told = f"in {what} since an earlier question, {k - 1} rows give nearly all{where}"
+            told = f"{k - 1} rows give nearly all of {what} since an earlier question{where}"
             raise Ruled("changes", f"{told}; {REMEDY}")
 
 

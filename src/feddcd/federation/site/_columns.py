@@ -208,7 +208,10 @@ def singled_out(
         far = f"; its value of {column} is far away from other values" if column else ""
         return told + far, column
     if (share := held_by_few(Q, k)) > max(FEW, most):
-        told = f"of one combination of the columns of all jobs, {k - 1} rows give the part"
+        told = (
+            f"in one combination of the columns of all jobs, only {k - 1} rows give this part "
+            "of the sum of squares:"
+        )
         return f"{told} {share:.2f}", ""
     return "", ""
 

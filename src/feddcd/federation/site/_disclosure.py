@@ -72,7 +72,7 @@ def _numbers(array: np.ndarray, most: int = 6) -> str:
 
 def confirm(outgoing: Outgoing, ask: Callable[[str], str]) -> None:
     try:
-        reply = ask(f"{describe(outgoing)}\nMay it leave? Write yes or no: ")
+        reply = ask(f"{describe(outgoing)}\nMay this answer leave the site? Write yes or no: ")
     except EOFError:
         reply = ""
     if reply.strip().lower() not in ("y", "yes"):

@@ -17,7 +17,7 @@ REVEALS = {
     "counts": "numbers of rows by level and group, missing values; a count of 1 reveals a row",
     "means": "sums and sums of squares of a column, by group",
     "parts": "numbers of rows in ranges; ranges with enough rows are divided again",
-    "values": "the same until a range is one value; exact quantiles are values of rows",
+    "values": "numbers of rows, down to ranges with one value; exact quantiles are values of rows",
     "model": "a model of this site alone; with fewer rows than parameters it can reveal rows",
 }
 

@@ -47,7 +47,9 @@ def _told(entry: Mapping[str, Any]) -> str:
         return f"ENDED    study {entry['ended']} {entry.get('how', '')}".rstrip()
     if "left" in entry:
         at = f" at {entry['address']}" if entry.get("address") else ""
-        return f"RETIRED  the coordinator{at} {entry['left']} this site, and asks it no more"
+        return (
+            f"RETIRED  the coordinator{at} {entry['left']} this site, and does not ask it any more"
+        )
     if "enrolled" in entry:
         closed = plural(len(entry.get("closed", ())), "question")
         return f"ENROLLED this site enrolled again at {entry['enrolled']}, and closed {closed}"

@@ -35,8 +35,8 @@ _LOOSE = """\
 """
 _TEMPLATE = """\
 # What may leave this site. This site checks these rules before anything leaves, and reads this
-# file again for every question. A setting behind a # shows the value that is used without it. If
-# the text above it ends with "for example", it is only an example.
+# file again for every question. A setting behind a # is not active. It shows the default
+# value, or only an example if the text above it ends with "for example".
 # While this file has an error, nothing leaves. docs/rules.md explains every rule.
 
 # k, the least number of rows that a number may describe. In every column at least k rows (or no
