@@ -483,7 +483,8 @@ def test_help_has_the_defaults_of_a_spec(capsys):
     assert set(HELP_TEXTS) == FIELDS
     for name, text in HELP_TEXTS.items():
         default = "auto" if name == "algorithm" else getattr(Spec, name, None)
-        tail = "" if default in (None, ()) else f" ({default})" if name != "loss" else " (0)"
+        tail = "" if default in (None, ()) else f" Default: {default}."
+        tail = " Default: 0." if name == "loss" else tail
         assert text + tail in shown
 
 

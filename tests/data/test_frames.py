@@ -81,7 +81,7 @@ def test_tables_are_known_by_name(name, table):
             "",
             "t.csv: this file is empty; its first line must contain the names of the columns",
         ),
-        ("t.csv", "a,b\n1,2\n3\n", "t.csv:3: this line has 1 fields, but the header has 2"),
+        ("t.csv", "a,b\n1,2\n3\n", "t.csv:3: this line has 1 field, but the header has 2"),
         ("t.csv", "a,b\n1,2\n\n3,4,5\n", "t.csv:4: this line has 3 fields, but the header has 2"),
         ("t.csv", 'a,b\n1,"2\n', "t.csv:2: unexpected end of data"),
         ("t.csv", "a,a\n1,2\n", "t.csv:1: two columns are called 'a'"),

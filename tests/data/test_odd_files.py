@@ -455,7 +455,7 @@ REFUSED = {
     "a line cut short": (
         b"x;y\n1;2\n1\n3;4\n",
         {},
-        "t.csv:3: this line has 1 fields, but the header has 2",
+        "t.csv:3: this line has 1 field, but the header has 2",
     ),
     "a quote that does not end": (
         b'x,y\n1,"2\n',

@@ -210,7 +210,7 @@ BAD = [
     ("s.csv", "a,b,y\n1,2,0,9\n", "y", "s.csv:2: this line has 4 fields, but the header has 3"),
     ("s.csv", "a,b,y\n1,2,0,\n", "y", "s.csv:2: this line has 4 fields, but the header has 3"),
     ("s.csv", TOP + "\n\n1,2\n", "y", "s.csv:5: this line has 2 fields, but the header has 3"),
-    ("s.csv", 'a,y\n1,"u\nv"\n2\n', "y", "s.csv:4: this line has 1 fields, but the header has 2"),
+    ("s.csv", 'a,y\n1,"u\nv"\n2\n', "y", "s.csv:4: this line has 1 field, but the header has 2"),
     ("s.csv", "a:b:y\n1:2:0\n", "y", "no column 'y'; columns: 'a:b:y'"),
     (
         "s.csv",

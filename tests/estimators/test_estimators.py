@@ -411,7 +411,7 @@ REFUSED = [
     ({"algorithm": "fedavg"}, {}, "reach the optimum; got 'fedavg'"),
     ({"algorithm": "newton"}, {}, "algorithm must be one of auto, fednewton, pointsaga, feddcd"),
     ({"class_weight": {0: 0.0}}, {}, "the class 0 has no weight in any row"),
-    ({}, {"groups": [0, 1, 2]}, "groups has 3 entries, X has 160 rows"),
+    ({}, {"groups": [0, 1, 2]}, "groups has length 3, X has 160 rows"),
     (
         {},
         {"groups": [3] * N_ROWS},

@@ -531,7 +531,7 @@ def test_a_patient_who_withdraws_consent(tmp_path):
     shown = CliRunner().invoke(app, ["federation", "outgoing", str(tmp_path), "--log"]).output
     assert "WITHDRAWAL  one patient withdrew (1 set of rows closed)" in shown
     assert (
-        "rule sets: 1 rows are in some jobs and not in others, and at least 20 are needed"
+        "rule sets: 1 row is in some jobs and not in others, and at least 20 are needed"
         in " ".join(shown.split())
     )
     used = CliRunner().invoke(app, ["federation", "outgoing", str(tmp_path)]).output
@@ -592,7 +592,7 @@ TOGETHER = {  # data, settings, jobs of which the last is too much, the rule and
     "product": (ward(), {}, ["y ~ age:ward + age:clinic"], "cells", "age:clinic[T.z] and"),
     "product in a sum": (ward(), SMALL, ["y ~ age:ward + age:clinic"], "dominance", "two columns"),
     "four sets": (
-        ward(), NO_LIMIT, ["y ~ age", "y ~ age + lac", "y ~ age + trop"], "sets", "1 rows are in"
+        ward(), NO_LIMIT, ["y ~ age", "y ~ age + lac", "y ~ age + trop"], "sets", "1 row is in"
     ),
     "powers": (ward(), {}, [POWERS, f"{POWERS} + five"], "sets", "at least 50 are needed"),
     "kinks": (ward(), {}, [f"{KINKS} + I(bmi^2)"], "combinations", "a leverage of 0.5"),

@@ -284,9 +284,7 @@ FEDQN = Method(
         "the server keeps the last gradient of each client and learns one matrix; clients "
         "send few bytes"
     ),
-    reveals=(
-        "changes of this site's gradient; only once, its Hessian and the model that fits its rows"
-    ),
+    reveals=("changes of its gradient; once, its Hessian and the model that fits its rows"),
     algorithm=FedQN,
     make=lambda given: FedQN(
         given.w, given.l2, enough=metrics.enough_of(given.N), **given.settings

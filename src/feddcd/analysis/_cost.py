@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from .._errors import SpecError
+from .._text import plural
 from ._model import Model
 from ._points import Answers
 from ._sums import Answer, PointQuestion, read_answer
@@ -67,7 +68,8 @@ def choose(
     row = table.loc[best]
     words = "all sites answer, and the Hessian is small" if absent == 0 else SHOWN["newton"]
     words = words if best == "newton" else SHOWN[best]
-    reason = f"{words}; expected: {row.exchanges:.0f} exchanges and {row.seconds:.1f} s"
+    exchanges = plural(round(row.exchanges), "exchange")
+    reason = f"{words}; expected: {exchanges} and {row.seconds:.1f} s"
     return Choice(best, reason, table)
 
 

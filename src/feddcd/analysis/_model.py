@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._errors import Above, DataError, SpecError
+from .._text import plural
 from ..formula import INTERCEPT
 from ..sums import ring
 from ._sums import Moments
@@ -156,7 +157,9 @@ def check_rows(model: Model, sums: Moments) -> None:
     """Refuses models without a row to spare for their dispersion."""
     n, p = int(sums.n), model.p
     if n <= p and model.loss.dispersed:
-        raise DataError(f"{p} coefficients need more than {p} rows, got {n}")
+        raise DataError(
+            f"{plural(p, 'coefficient')} need{'s' * (p == 1)} more than {plural(p, 'row')}, got {n}"
+        )
 
 
 def check_outcome(model: Model, sums: Moments) -> None:

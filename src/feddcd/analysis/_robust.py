@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._errors import DataError, Refused, SpecError
+from .._text import plural
 from ._cost import Log, Talk, visit
 from ._model import Model
 from ._newton import Estimate, Judge, newton
@@ -103,7 +104,8 @@ def factor_of(at: Point, sums: Moments, kind: str) -> float:
     n, p, G = float(sums.n), len(at.F), at.clusters
     if kind in ("HC1", "cluster") and n <= p:
         told = (
-            f"<covariance> needs more rows than coefficients, got {n:.0f} rows and {p} coefficients"
+            f"<covariance> needs more rows than coefficients, got {plural(int(n), 'row')} and "
+            f"{plural(p, 'coefficient')}"
         )
         raise SpecError(told, settings={"covariance": kind})
     if kind == "HC1":
@@ -184,8 +186,9 @@ def notes(kind: str, clusters: int) -> list[str]:
         return []
     said = ["The proof is about the coefficients, and not about the standard errors."]
     if 0 < clusters < FEW:
+        few = f"{plural(clusters, 'cluster')} {'is' if clusters == 1 else 'are'} few"
         said.append(
-            f"WARNING: {clusters} clusters are few. With few clusters, standard "
+            f"WARNING: {few}. With few clusters, standard "
             "errors are too small, intervals too short and p-values too small. About "
             f"{FEW} or more clusters are needed."
         )

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from .._text import plural
 from . import _ordinal
 from ._sums import PointQuestion
 from .protocol import SiteRows
@@ -47,7 +48,7 @@ def steep(rows: SiteRows, question: PointQuestion, k: int) -> str:
             )
         if len(own) >= 2 * (k - 1) and _is_of_few(sizes[own], k):
             what = "chances of a class" if classed else "means"
-            return f"only {k - 1} rows would give nearly all of the {what} in a cell"
+            return f"only {plural(k - 1, 'row')} would give nearly all of the {what} in a cell"
     return ""
 
 

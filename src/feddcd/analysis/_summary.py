@@ -119,7 +119,7 @@ def _linear(result: TableResult) -> list[str]:
     r2 = [significant(_explained(x, 2 * q)) for x in (fit.r_squared, fit.adjusted)]
     lines = [
         f"Residual standard error {significant(digits.standard_error(fit.sigma, q))} on "
-        f"{result.df_residual:,} degrees of freedom",
+        f"{plural(result.df_residual, 'degree')} of freedom",
         f"R² {r2[0]}, adjusted {r2[1]}",
     ]
     if math.isfinite(fit.f):

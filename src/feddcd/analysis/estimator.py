@@ -11,6 +11,7 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from .._errors import SpecError
+from .._text import plural
 from ..formula import INTERCEPT
 from ._inference import SITES, likelihood_ratio, term_of
 from ._model import model_for
@@ -105,7 +106,7 @@ class FederatedGLM(BaseEstimator):
         if not self.result_.converged:
             warnings.warn(
                 f"the certificate does not reach tol={self.tol:g} within "
-                f"{self.result_.n_exchanges} exchanges: it proves only "
+                f"{plural(self.result_.n_exchanges, 'exchange')}: it proves only "
                 f"certified_error_={self.result_.certified_error:.3g}",
                 ConvergenceWarning,
                 stacklevel=2,

@@ -13,7 +13,7 @@ import pandas as pd
 import scipy.sparse
 
 from .._errors import DataError, SpecError
-from .._text import meant
+from .._text import meant, plural
 from ..formula import (
     INTERCEPT,
     ColumnKind,
@@ -95,7 +95,7 @@ class PlainDesign(NamedTuple):
                 c for c in self.used if c not in names
             ]
             raise DataError(
-                f"X has {len(names)} columns, but the fit had {len(self.used)}; check "
+                f"X has {plural(len(names), 'column')}, but the fit had {len(self.used)}; check "
                 f"{', '.join(wrong[:5]) or 'their order'}"
             )
         X = [numbers_of(column(frame, name), name) for name in names]
@@ -260,8 +260,8 @@ def _complete(frame: pd.DataFrame, response: Any, missing: str) -> np.ndarray:
     whole = ~np.any(holes.to_numpy(), axis=1)
     if not whole.any():
         worst = holes.sum().idxmax()
-        rows = holes[worst].sum()
-        raise DataError(f"no row has values in all columns; {worst} is missing in {rows} rows")
+        rows = plural(int(np.sum(holes[worst])), "row")
+        raise DataError(f"no row has values in all columns; {worst} is missing in {rows}")
     return np.asarray(whole)
 
 

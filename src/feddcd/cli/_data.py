@@ -16,7 +16,7 @@ from rich.progress import (
 from rich.table import Table
 
 from .._errors import DataError
-from .._text import meant
+from .._text import meant, plural
 from ._habits import found
 from ._terminal import bars, console, escape, say
 
@@ -158,7 +158,8 @@ def _check_authors() -> None:
     found(name=authors.NAME, runs=len(runs), rounds=rounds, folder=authors.authors_folder())
     _report("right", authors.authors_folder())
     say(
-        f"         every line can be read: {len(runs)} runs, {rounds:,} rounds; the "
+        f"         every line can be read: {plural(len(runs), 'run')}, "
+        f"{plural(rounds, 'round')}; the "
         f"authors published {authors.PUBLISHED_RUNS} runs"
     )
 

@@ -13,6 +13,7 @@ import tomli_w
 
 from .._errors import DataError, FeddcdError, SpecError
 from .._files import fresh_folder
+from .._text import plural
 from ..analysis import FederatedGLM
 from ..analysis.agreed import with_codebook
 from ..analysis.files import FileRows, only_complete, read_rows
@@ -90,7 +91,7 @@ def glm_command(
     if not model.result_.converged:
         warn(
             f"the certificate does not reach --tol {model.tol:g} in "
-            f"{model.result_.n_exchanges} exchanges"
+            f"{plural(model.result_.n_exchanges, 'exchange')}"
         )
         sys.exit(1)
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from rich.table import Table
 
 from .._errors import SpecError
-from .._text import NONE, count, printable
+from .._text import NONE, count, plural, printable
 from ..race.cells import METHODS, cells
 from ..race.grid import behind, jobs, run_race
 from ..race.page import write_race
@@ -48,7 +48,10 @@ def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
     todo = list(cells(*of))
     leader = of[1][0]
     races = len(jobs(out, todo, wish.tune))
-    say(f"{len(chosen)} problems, {races} races, {len(todo)} runs, in {out}")
+    say(
+        f"{plural(len(chosen), 'problem')}, {plural(races, 'race')}, "
+        f"{plural(len(todo), 'run')}, in {out}"
+    )
     (out / "cells").mkdir(parents=True, exist_ok=True)
     keep_programs(out / "programs")
     with bars("{task.description}", quiet=quiet) as shown:

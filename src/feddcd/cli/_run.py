@@ -10,6 +10,7 @@ from rich.progress import BarColumn, TimeElapsedColumn
 
 from .._errors import FolderError, SpecError
 from .._files import fresh_folder
+from .._text import plural
 from ..runs.api import compare, resume, usual
 from ..runs.auto import AUTO
 from ..runs.comparison import Comparison
@@ -70,7 +71,8 @@ def _rounds_so_far(folder: Path) -> int:
 
 def _nothing_to_do(spec: Spec, rounds: int) -> str:
     if rounds >= spec.rounds:
-        return f"The run already has {rounds} rounds. To continue it, give a larger --rounds."
+        told = f"The run already has {plural(rounds, 'round')}."
+        return f"{told} To continue it, give a larger --rounds."
     return (
         f"The run already reached its target gap of {spec.target_gap:g}. To continue it, give a "
         "smaller --target-gap."

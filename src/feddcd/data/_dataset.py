@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from .._errors import DataError
+from .._text import plural
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +42,8 @@ class Dataset:
         n_test, d_test = shape_of(self.X_test)
         self._set("y_test", _vector(self.y_test, f"{self.name}: y_test", n_test))
         if d_test != d:
-            raise DataError(f"{self.name}: X has {d} features, but X_test has {d_test}")
+            told = f"X has {plural(d, 'feature')}, but X_test has {d_test}"
+            raise DataError(f"{self.name}: {told}")
 
     def with_test(self, X_test: Any, y_test: Any) -> Dataset:
         """The same data with these held-out rows."""

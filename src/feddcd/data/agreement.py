@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from .._errors import DataError
-from .._text import listed
+from .._text import listed, plural
 from ._dataset import shape_of, widen
 
 CLASSIFIERS = ("softmax", "logistic", "mlp")
@@ -160,11 +160,11 @@ def _fits(columns: Features, standard: Features) -> bool:
 
 def _misfit(columns: Features, standard: Features, sites_with: Counter[str] | None = None) -> str:
     if isinstance(columns, int):
-        return f"has {columns} features, but the federation has {_size(standard)}"
+        return f"has {plural(columns, 'feature')}, but the federation has {_size(standard)}"
     if isinstance(standard, int):
         return (
             f"has columns with names ({listed(columns, 5)}), but the federation has "
-            f"{standard} features without names"
+            f"{plural(standard, 'feature')} without names"
         )
     missing = [name for name in standard if name not in _names(columns)]
     more = [name for name in columns if name not in _names(standard)]

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._errors import DataError
+from .._text import plural
 from ._parse import Rules
 from .files import check_file, text_blocks
 from .known import KNOWN, File, KnownSet, absent, find
@@ -114,8 +115,8 @@ def _agreeing(file: File, counts: Counts, features: int, path: Path) -> str:
     else:
         wrong += [
             (
-                f"the label {label:g} occurs {counts.labels[label]:,} times instead of "
-                f"{expected:,} times"
+                f"the label {label:g} occurs {plural(counts.labels[label], 'time')} instead of "
+                f"{plural(expected, 'time')}"
             )
             for label, expected in labels.items()
             if expected not in (None, counts.labels[label])

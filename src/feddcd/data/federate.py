@@ -10,7 +10,7 @@ import scipy.sparse
 
 from .. import tree
 from .._errors import DataError
-from .._text import listed
+from .._text import listed, plural
 from .._types import Params
 from ..problems import (
     FAMILIES,
@@ -216,7 +216,7 @@ def _examples(model: Architecture, X, targets, parts, inside) -> tuple[np.ndarra
     shape, (_, d) = model.shape or X.shape[1:], X.shape
     if np.prod(shape) != d:
         raise DataError(
-            f"a row has {d} numbers, but an example of shape {shape} has {np.prod(shape)}"
+            f"a row has {plural(d, 'number')}, but an example of shape {shape} has {np.prod(shape)}"
         )
     rows = np.where(inside, 0, [[part[0]] for part in parts])
     rows[inside] = np.concatenate(parts)

@@ -261,7 +261,8 @@ def _records(
     uneven = [(line, fields) for line, fields in numbered if len(fields) != len(names)]
     if uneven:
         line, fields = uneven[0]
-        told = f"{file}:{line}: this line has {len(fields)} fields, but the header has {len(names)}"
+        many = f"{plural(len(fields), 'field')}, but the header has {len(names)}"
+        told = f"{file}:{line}: this line has {many}"
         unnamed = len(uneven) == len(numbered) and all(len(f) == len(names) + 1 for _, f in uneven)
         raise DataError(told + (_ROW_NAMES if unnamed else _UNEVEN), settings={"sep": None})
     return names, [line for line, _ in numbered], [fields for _, fields in numbered]

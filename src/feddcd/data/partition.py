@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from .._errors import DataError
+from .._text import plural
 
 PARTITIONS = {
     "contiguous": "equal parts in the order of the file; the last client gets the rest",
@@ -181,7 +182,8 @@ def _column(X: Any, text: str, rows: int) -> np.ndarray:
         raise DataError(f"partition 'group:{text}' needs X")
     X = X if sparse.issparse(X) else np.asarray(X)
     if X.ndim != 2 or X.shape[0] != rows:
-        raise DataError(f"partition 'group:{text}': X has shape {X.shape}, but y has {rows} rows")
+        told = f"X has shape {X.shape}, but y has {plural(rows, 'row')}"
+        raise DataError(f"partition 'group:{text}': {told}")
     if not text.isdecimal() or len(text) > 10 or not 1 <= int(text) <= X.shape[1]:
         raise DataError(
             f"partition 'group:{text}': the number of the feature must be from 1 to {X.shape[1]}"
@@ -204,7 +206,7 @@ def _by_group(by: Any, N: int | None, rows: int, scheme: str) -> Parts:
     values, client = np.unique(by, return_inverse=True)
     if N is not None and values.size != N:
         raise DataError(
-            f"partition {scheme!r} has {values.size} groups, but N={N}; leave out the number of "
-            "clients"
+            f"partition {scheme!r} has {plural(values.size, 'group')}, but N={N}; leave out the "
+            "number of clients"
         )
     return _by_owner(client, values.size)

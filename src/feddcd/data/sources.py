@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from .._errors import DataError
-from .._text import meant
+from .._text import meant, plural
 from ._dataset import Dataset, shape_of, widen
 from .frames import PLAIN, Reading, check_kind, is_foreign, is_table
 from .known import KNOWN, File, KnownSet, absent, find
@@ -126,7 +126,8 @@ def _files(
     X_test, y_test = read_libsvm(test, index_base=index_base)
     if (wide := shape_of(X_test)[1]) > d:
         raise DataError(
-            f"{os.fspath(test)}: the test data have {wide} features, but the training data have {d}"
+            f"{os.fspath(test)}: the test data have {plural(wide, 'feature')}, but the training "
+            f"data have {d}"
         )
     X_test = widen(X_test, d)
     return data.with_test(X_test.toarray() if dense else X_test, y_test)

@@ -9,6 +9,7 @@ import scipy.sparse
 from sklearn.utils import column_or_1d
 
 from .._errors import SpecError
+from .._text import plural
 from ..losses import Loss
 from ..problems import FAMILIES, AbstractDesign, Linear, Regression, stack_rows
 
@@ -40,7 +41,7 @@ def split(groups: Any, n: int, n_clients: int, random: np.random.RandomState) ->
         return np.array_split(order, min(n_clients, n))
     groups = column_or_1d(groups)
     if len(groups) != n:
-        raise SpecError(f"groups has {len(groups)} entries, X has {n} rows")
+        raise SpecError(f"groups has length {len(groups)}, X has {plural(n, 'row')}")
     try:
         labels, code = np.unique(groups, return_inverse=True)
     except TypeError:

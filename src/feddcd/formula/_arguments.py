@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .._errors import SpecError
+from .._text import plural
 from ._tree import Bracket, Call, Flag, Items, Name, Node, Number, Sign, short
 
 INFINITE = {"Inf": np.inf, "inf": np.inf}
@@ -16,7 +17,7 @@ def bind(call: Call, names: Sequence[str], also: dict[str, str] | None = None) -
     for place, (key, value) in enumerate(call.arguments):
         name = (also or {}).get(str(key), key)
         if key is None and place >= len(names):
-            raise _wrong(call, f"takes at most {len(names)} values")
+            raise _wrong(call, f"takes at most {plural(len(names), 'value')}")
         name = names[place] if name is None else name
         if name not in names:
             raise _wrong(call, f"has no argument {key!r}; its arguments are {', '.join(names)}")

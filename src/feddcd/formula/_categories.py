@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from .._errors import DataError, SpecError
-from .._text import listed
+from .._text import listed, plural
 from ._arguments import bind, flag, number_of, points
 from ._habits import CONTRASTS
 from ._rows import Kinds, check_number, evaluate, find, label
@@ -186,7 +186,7 @@ def _labels(
         if len(set(words)) == len(at) - 1:
             return tuple(words)
     if node is not None:
-        told = f"labels must be {len(at) - 1} different words, one for each interval"
+        told = f"labels must be {plural(len(at) - 1, 'different word')}, one for each interval"
         raise SpecError(f"formula: {short(call)}: {told}")
     digits = next((d for d in range(3, 17) if len({_short(v, d) for v in at}) == len(at)), 17)
     # R's formatC makes all numbers as wide as -Inf, which shows before Inf alone

@@ -134,7 +134,7 @@ def _work(cells: list[Cell], folder: Path) -> None:
     from . import grid
 
     turn, said, end = _SHARED
-    groups: dict[tuple, grid.Group] = {}
+    groups: dict[tuple, grid.CellGroup] = {}
 
     def claim() -> int | None:
         with turn.get_lock():
@@ -147,7 +147,7 @@ def _work(cells: list[Cell], folder: Path) -> None:
             return None
         cell = cells[k]
         key = (cell.problem, cell.data, cell.split)
-        group = groups.setdefault(key, grid.Group([cell], folder))
+        group = groups.setdefault(key, grid.CellGroup([cell], folder))
         return k, group, grid.prepare(cell, group, folder)
 
     with ThreadPoolExecutor(1) as pool:

@@ -54,7 +54,7 @@ def run_grid(
     if processes > 1:
         _run_missing(cells, folder, processes, watch)
     key = lambda c: (c.problem, c.data, c.split)
-    groups = [Group(list(cells), folder) for _, cells in itertools.groupby(cells, key)]
+    groups = [CellGroup(list(cells), folder) for _, cells in itertools.groupby(cells, key)]
     with patient_interrupt() as stop, ThreadPoolExecutor(_compilers()) as pool:
         if _compilers() > 1:  # an accelerator has work sooner if small files are read first
             groups.sort(key=lambda group: size_of(group.members[0].data))
@@ -90,7 +90,7 @@ def _run_missing(cells: Sequence[Cell], folder: Path, processes: int, watch) -> 
             raise Interrupted
 
 
-class Group:
+class CellGroup:
     """The cells of one problem and split. Whoever needs their data first reads them; an
     accelerator thus gets the next group's programs while it still runs this one's."""
 
@@ -110,7 +110,7 @@ class Group:
         self.found = None
 
 
-def prepare(cell: Cell, group: Group, folder: Path) -> tuple[list[int], Threads | Lanes]:
+def prepare(cell: Cell, group: CellGroup, folder: Path) -> tuple[list[int], Threads | Lanes]:
     """Traced and compiled, ahead of its turn."""
     seeds, bench = _missing(cell, folder), group.bench()
     with jax.enable_x64(bench.double):

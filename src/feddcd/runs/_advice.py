@@ -72,8 +72,9 @@ def _doubt(name: str, value: float, speed: float) -> str:
 
 def _distance(name: str, value: float, rate: float, gap: float, target: float) -> str:
     rounds = count(math.ceil(math.log(gap / target) / rate), "more round")
+    tenth = count(math.ceil(math.log(10) / rate), "round")
     return (
         f"the run did not reach the target gap {target:g}. With {name} = {value:.3g} the gap "
-        f"becomes ten times smaller in about {math.ceil(math.log(10) / rate):,} rounds, so "
+        f"becomes ten times smaller in about {tenth}, so "
         f"the run needs about {rounds}. The method {OTHERS} may need fewer rounds."
     )

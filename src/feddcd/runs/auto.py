@@ -5,6 +5,8 @@ Few bytes decide, as they travel from the clients. Whoever knows better names a 
 
 from typing import NamedTuple
 
+from .._text import plural
+
 AUTO = "auto"
 MATRIX = 2000  # parameters of which a client can send a matrix
 STAND_IN = "fedavg"  # for checks before the data are known: it asks for nothing
@@ -24,6 +26,6 @@ def choose_method(*, convex: bool, l2: float, size: int, N: int, tau: int) -> Me
         why = "the objective has no penalty (l2 = 0), and most other methods need strong convexity"
         large = "fedlbfgs" if tau == N else "fedavg"
         return MethodChoice("fednewton" if size <= MATRIX else large, why)
-    facts = f"{size:,} parameters, {tau} of {N} clients in each round, l2 = {l2:g}"
+    facts = f"{plural(size, 'parameter')}, {tau} of {N} clients in each round, l2 = {l2:g}"
     why = f"on most problems of the race, clients sent the fewest bytes with this method ({facts})"
     return MethodChoice("fedqn", why)

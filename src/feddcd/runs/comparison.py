@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .._files import write_atomically
+from .._text import plural
 from . import folder as disk
 from .result import Result
 
@@ -104,7 +105,7 @@ class Comparison(AbstractComparison):
 
         entries = self.entries()
         write_atomically(folder / "compare.csv", lambda path: write_csv(entries, path))
-        self.write_shown(folder, f"{len(entries)} methods on {entries[0].config['data']}")
+        self.write_shown(folder, f"{plural(len(entries), 'method')} on {entries[0].config['data']}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,4 +149,4 @@ class Repeats(AbstractComparison):
         methods = f"{len(entries)} methods" if len(entries) > 1 else entries[0].label
         write_atomically(folder / "repeats.csv", lambda path: self.to_pandas().to_csv(path))
         data = entries[0].config["data"]
-        self.write_shown(folder, f"{methods} on {data}, {len(self.comparisons)} seeds")
+        self.write_shown(folder, f"{methods} on {data}, {plural(len(self.comparisons), 'seed')}")

@@ -57,7 +57,7 @@ def convergence(fit: TableResult) -> str:
         charts.dots(x[proven], y, hover),
     ]
     alt = (
-        "The certified error after each exchange. After "
+        "Certified error after each exchange. After "
         f"{count(x[proven][-1], 'exchange')} it is {upper(y[-1])} standard errors; the requested "
         f"error was {trim(tol, 2)}."
     )

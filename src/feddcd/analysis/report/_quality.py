@@ -89,7 +89,7 @@ def calibration(fit: TableResult) -> str:
     x, y, half = table["predicted"], table["observed"], table["half"]
     low, high = _ends(np.append(x, y), fit.family == "binomial")
     hover = [
-        f"{count(w)} rows: predicted {number(a)}, observed {number(b)}"
+        f"{count(w, 'row')}: predicted {number(a)}, observed {number(b)}"
         for w, a, b in zip(table["weight"], x, y, strict=True)
     ]
     marks = [
@@ -100,8 +100,8 @@ def calibration(fit: TableResult) -> str:
     what = "share of events" if fit.family == "binomial" else "mean"
     names = (f"predicted {what}", f"observed {what}")
     alt = (
-        f"Calibration in {len(x)} groups; the largest difference between observed and predicted "
-        f"{what} is {number(np.max(np.abs(y - x)), 2)}."
+        f"Calibration in {count(len(x), 'group')}; the largest difference between observed and "
+        f"predicted {what} is {number(np.max(np.abs(y - x)), 2)}."
     )
     caption = (
         f"Calibration: the rows are in {count(len(x), 'group')} by their prediction. On the "

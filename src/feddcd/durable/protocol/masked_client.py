@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ..._errors import DataError, Refused
+from ..._text import plural
 from ..._types import Key, Params
 from ...algorithms import AbstractAlgorithm, filled, opened_now, with_parts
 from ...problems import AbstractProblem
@@ -108,7 +109,7 @@ def learn(own: Follower, client: MaskedClient, told: Told) -> MaskedClient:
 def _older(client: MaskedClient, round: int) -> Refused:
     return Refused(
         f"{client.id}: this site's state is older than the sums. It knows "
-        f"{client.replica.round} rounds, and the coordinator is in round {round}. The "
+        f"{plural(client.replica.round, 'round')}, and the coordinator is in round {round}. The "
         "site was restored from a backup, or a copy of the site runs elsewhere. Make a "
         "new federation"
     )
@@ -123,7 +124,7 @@ def work(own: Follower, f: AbstractProblem, client: MaskedClient, question: byte
         return client
     if round > pact.rounds:
         raise Refused(
-            f"{client.id}: the sites agreed on {pact.rounds} rounds, so this site does "
+            f"{client.id}: the sites agreed on {plural(pact.rounds, 'round')}, so this site does "
             "not answer more rounds"
         )
     if client.id not in cohort:

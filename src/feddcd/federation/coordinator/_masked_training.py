@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from ... import tree
 from ..._errors import DataError, Refused, SpecError, Stalled
+from ..._text import plural
 from ...data.agreement import admit
 from ...durable.ledger import Ledger
 from ...durable.masked_server import WORD, MaskedServer, usual_masked
@@ -59,7 +60,7 @@ class MaskedTraining:
         self.seal()
         if wanted > server.agreed.rounds:
             raise SpecError(
-                f"the sites agreed on {server.agreed.rounds} rounds, so {wanted} rounds "
+                f"the sites agreed on {plural(server.agreed.rounds, 'round')}, so {wanted} rounds "
                 f"are not possible; {A_NEW_ONE}"
             )
         while server.round < wanted and not self.reached():

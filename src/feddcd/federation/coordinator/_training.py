@@ -8,6 +8,7 @@ from typing import Any
 import jax
 
 from ..._errors import DataError, Refused, SpecError, Stalled
+from ..._text import plural
 from ...data.agreement import admit, agree
 from ...durable.ledger import Ledger
 from ...durable.protocol import Joined
@@ -47,7 +48,7 @@ def agree_on_terms(folder: FederationFolder, nodes: Nodes, ledger: Ledger) -> Te
     accepted = len(offers) - len(refused)
     if accepted < config.fewest:
         raise DataError(
-            f"only {accepted} sites have data that fit together, and {config.fewest} "
+            f"the data of only {plural(accepted, 'site')} fit together, and {config.fewest} "
             f"are needed: {'; '.join(refused.values())}"
         )
     terms = Terms.make(config.name, config.spec, agreed, accepted, config.answers or "each")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..._errors import FeddcdError
+from ..._text import plural
 from ...analysis.protocol import SiteRows
 from ._sets import least_apart
 from .memory import Memory
@@ -39,7 +40,8 @@ def check_clusters(
     own = alone if rows.cluster is None else rows.cluster
     for other in [alone, *_earlier(facts, id, memory)]:
         if 0 < (few := _apart(own, other)) < least:
-            told = f"the clusters of this job differ from those of another job in only {few} rows"
+            some = plural(few, "row")
+            told = f"the clusters of this job differ from those of another job in only {some}"
             raise Ruled("clusters", f"{told}, and at least {least} are needed")
 
 

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..._errors import Refused
+from ..._text import plural
 from ...algorithms.catalogue import get_method
 from ...data.agreement import SiteData
 from ...durable.masked_site import MaskedSite, Vow, has_answered, masks_of, read_vow, write_vow
@@ -236,11 +237,11 @@ def _check_size(policy: Policy, job: Job, parameters: int, rows: list[int]) -> N
     rounds, most = job.agreement["rounds"], policy.max_parameters_per_row
     if policy.max_exchanges and rounds > policy.max_exchanges:
         raise not_allowed(
-            f"{rounds} rounds (max_exchanges = {policy.max_exchanges} in policy.toml)"
+            f"{plural(rounds, 'round')} (max_exchanges = {policy.max_exchanges} in policy.toml)"
         )
     if not math.isinf(most) and sum(rows) < math.ceil(parameters / Fraction(repr(most))):
         raise not_allowed(
-            f"{parameters} parameters from a sum over {sum(rows)} rows "
+            f"{plural(parameters, 'parameter')} from a sum over {plural(sum(rows), 'row')} "
             f"(max_parameters_per_row = {most} in policy.toml)"
         )
 

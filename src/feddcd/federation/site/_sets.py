@@ -4,6 +4,7 @@ import math
 from fractions import Fraction
 from typing import Any
 
+from ..._text import plural
 from .memory import Memory, difference, smallest_atom
 from .policy import Policy, Ruled
 
@@ -20,7 +21,8 @@ def check_sets(policy: Policy, facts: Any, parameters: int, id: str | None, memo
     parameters = max([parameters, *(job.get("parameters", 0) for job in known)])
     least = least_apart(policy, parameters)
     if (rows := smallest_atom([memory.rows_of(each) for each in sorted(sets)])) < least:
-        told = f"{rows} rows are in some jobs and not in others, and at least {least} are needed"
+        some = f"{plural(rows, 'row')} {'is' if rows == 1 else 'are'}"
+        told = f"{some} in some jobs and not in others, and at least {least} are needed"
         remedy = "write all columns of the study under complete in the plan of every job"
         raise Ruled("sets", f"{told}. {remedy}, so that all jobs have the same rows")
 

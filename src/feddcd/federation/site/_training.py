@@ -14,6 +14,7 @@ import numpy as np
 from ... import tree
 from ..._errors import Refused
 from ..._files import stamp
+from ..._text import plural
 from ...algorithms import travelling
 from ...algorithms.catalogue import find_method, get_method
 from ...data.agreement import CLASSIFIERS, SiteData, offer
@@ -74,7 +75,9 @@ def answer_round(envelope: Envelope, place: SitePlace, check: Check) -> tuple[by
     site = rows_of(place)
     if len(site.labels) != meta["rows"]:
         raise _changed(
-            place, f"it has {len(site.labels)} rows now and had {meta['rows']} rows then"
+            place,
+            f"it has {plural(len(site.labels), 'row')} now and had {plural(meta['rows'], 'row')} "
+            "then",
         )
     with jax.enable_x64(terms.double):
         learner = site_learner(terms, site, meta["scale"])

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..._text import plural
 from ...data.agreement import SiteData
 from ..about import ALONE, take_about
 from ..wire import Hello
@@ -41,7 +42,8 @@ def begin_training(policy: Policy, place: Any, facts: TrainingFacts) -> Memory:
         return memory
     if facts.job not in memory.jobs() and most and memory.lately() >= most:
         raise not_allowed(
-            f"more than {most} jobs in a month (max_jobs_per_month = {most} in policy.toml)"
+            f"more than {plural(most, 'job')} in a month (max_jobs_per_month = {most} in "
+            "policy.toml)"
         )
     memory.begin(facts.job)
     return memory

@@ -21,7 +21,7 @@ import numpy as np
 
 from ..._errors import PolicyError, Refused
 from ..._settings import check_names, read_toml
-from ..._text import listed, nearest
+from ..._text import listed, nearest, plural
 from ._methods import REVEALS as REVEALS
 from ._methods import is_method
 from ._methods import methods as methods
@@ -204,7 +204,8 @@ def _training(policy: Policy, outgoing: Outgoing) -> str:
 
 def _rows(policy: Policy, outgoing: Outgoing) -> str:
     least = limit(policy.min_rows)
-    return f"fewer than {least} rows (min_rows = {least})" if outgoing.rows < least else ""
+    told = f"fewer than {plural(least, 'row')} (min_rows = {least})"
+    return told if outgoing.rows < least else ""
 
 
 def _classes(policy: Policy, outgoing: Outgoing) -> str:
@@ -213,7 +214,7 @@ def _classes(policy: Policy, outgoing: Outgoing) -> str:
     alone = len(counts) < 2 and outgoing.mode != "sum"
     if not outgoing.classes or not least or (not alone and min(counts, default=least) >= least):
         return ""
-    return f"a class with fewer than {least} rows (min_per_class = {least})"
+    return f"a class with fewer than {plural(least, 'row')} (min_per_class = {least})"
 
 
 def _levels(policy: Policy, outgoing: Outgoing) -> str:
@@ -234,7 +235,8 @@ def _parameters(policy: Policy, outgoing: Outgoing) -> str:
     least = math.ceil(parameters / Fraction(repr(most)))  # as written: 7 / 0.07 is 100, not 101
     if outgoing.rows >= least:
         return ""
-    return f"{parameters} parameters from fewer than {least} rows (max_parameters_per_row = {most})"
+    told = f"{plural(parameters, 'parameter')} from fewer than {plural(least, 'row')}"
+    return f"{told} (max_parameters_per_row = {most})"
 
 
 def _answers(policy: Policy, outgoing: Outgoing) -> str:
@@ -252,7 +254,8 @@ def _sites(policy: Policy, outgoing: Outgoing) -> str:
     """Names of columns are no sum."""
     if outgoing.kind == "columns" or outgoing.sites >= policy.min_sites:
         return ""
-    return f"a sum over only {outgoing.sites} sites (min_sites = {policy.min_sites} in policy.toml)"
+    told = f"a sum over only {plural(outgoing.sites, 'site')}"
+    return f"{told} (min_sites = {policy.min_sites} in policy.toml)"
 
 
 RULES: dict[str, Rule] = {
