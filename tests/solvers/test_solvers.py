@@ -361,9 +361,23 @@ def test_sample_space_with_fewer_rows_than_rank():
     f = NewtonCG(space="samples", rank=50).prepare(clients("logistic", mu=1e-4, rows=(1, 14)))
     fi, w = client(f, 0), somewhere("logistic")
     assert f.gram.values.shape == (2, 3)
-    found, steps = jit(solve_in_samples)(fi, fi.gram, w, jnp.array(1e-9), 50)
-    assert steps > 0
-    assert slope(fi, found) <= 1e-8
+    found, solved = jit(solve_in_samples)(fi, fi.gram, w, jnp.array(1e-9), 50)
+    assert found.steps > 0
+    assert slope(fi, found.w) <= (1e-9 if solved else 1e-8)
+
+
+@pytest.mark.parametrize("mu", [1e-8, 1e-4, 1e-2])
+@pytest.mark.parametrize("far", [1.0, 1e4, 1e8])
+def test_what_the_sample_space_calls_solved_is_solved(mu, far):
+    """Also where w and q are so large that rounding is all that is left of the gradient."""
+    f = client(NewtonCG(space="samples").prepare(clients("logistic", mu=mu)), 0)
+    w, calls = somewhere("logistic"), jit(solve_in_samples)
+    for tol in (1e-12, 1e-9, 1e-6, 1e-3):
+        fi = f.tilted(jax.device_put(far * mu * np.asarray(somewhere("logistic", 3))))
+        found, solved = calls(fi, fi.gram, far * w, jnp.array(tol), 50)
+        assert not solved or slope(fi, found.w) <= tol
+        if far == 1.0 and mu >= 1e-4 and tol >= 1e-6:
+            assert solved, "else every round would compute one more gradient"
 
 
 def test_set_up_factorises_with_one_thread_and_waits_for_it(monkeypatch):

@@ -18,8 +18,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from .. import tree
 from .._types import Scalar
 from ..problems import AbstractFamily, Gram, Linear
+from ._base import LocalSolution
 from ._cg import FIRST_FORCING, accuracy, armijo, next_forcing, on_cpu
 
 Columns = Float[Array, "k n"]
@@ -78,8 +80,9 @@ class _Search(NamedTuple):
 
 def solve_in_samples(
     f: Linear, gram: Gram, w: Float[Array, "d k"], tol: Scalar, max_steps: int
-) -> tuple[Float[Array, "d k"], Int[Array, ""]]:
-    """A better w and the CG steps it took; w itself if the sample space has no good start."""
+) -> tuple[LocalSolution, Bool[Array, ""]]:
+    """A better w, or w itself if the sample space has no good start; and whether |∇f| there is at
+    most tol whatever the rounding, so that nobody has to compute it in the parameter space."""
     k = w.shape[1]
     q = jnp.zeros_like(w) if f.q is None else f.q
     both = f.X.matmul(jnp.concatenate([w, q], 1)).T
@@ -95,7 +98,16 @@ def solve_in_samples(
     good = start.grad_norm <= FAR * given
     end = _newton(local, start._replace(progress=good), tol, max_steps)
     move = f.X.add_rmatmul(-jnp.ones_like(f.mu), end.A.T, residual) / f.mu  # w - (q + X'A')/μ
-    return jnp.where(good & (end.grad_norm <= given), w - move, w), end.steps
+    better = good & (end.grad_norm <= given)
+    solved = better & (end.grad_norm + _rounding(f, w, Xq, end) <= tol)
+    return LocalSolution(jnp.where(better, w - move, w), end.grad_norm, end.steps), solved
+
+
+def _rounding(f: Linear, w: Float[Array, "d k"], Xq: Columns, end: _SamplePoint) -> Scalar:
+    """What |RX| may lack of |∇f| at the rounded w: in exact arithmetic the two are the same, and
+    an entry of Z or of w is a sum of at most n products, each known to eps."""
+    size = jnp.linalg.norm(Xq) + f.mu * tree.norm(w) + jnp.sqrt(jnp.abs(jnp.vdot(end.A, end.AG)))
+    return len(f.s) * jnp.finfo(w.dtype).eps * (f.beta / f.mu) * size
 
 
 def _by_columns(function: Callable) -> Callable:

@@ -55,11 +55,17 @@ class NewtonCG(AbstractLocalSolver):
     def __call__(self, f: AbstractProblem, w: Params, key: Key) -> LocalSolution:
         del key
         tol = self.stop(f, tree.norm(jax.grad(f)(w)))
-        steps = jnp.zeros((), jnp.int32)
-        if isinstance(f, Linear) and f.gram is not None and self.space != "parameters":
-            w, steps = solve_in_samples(f, f.gram, w, tol, self.max_steps)
-        rest = _solve_in_parameters(f, w, tol, self.max_steps)
-        return rest._replace(steps=rest.steps + steps)
+        if not isinstance(f, Linear) or f.gram is None or self.space == "parameters":
+            return _solve_in_parameters(f, w, tol, self.max_steps)
+
+        def go_on(carry: tuple[LocalSolution, Array]) -> tuple[LocalSolution, Array]:
+            found, _ = carry
+            rest = _solve_in_parameters(f, found.w, tol, self.max_steps)
+            return rest._replace(steps=rest.steps + found.steps), jnp.array(True)
+
+        # at most one turn; unlike a branch, a loop without a turn costs nothing under vmap
+        found = solve_in_samples(f, f.gram, w, tol, self.max_steps)
+        return jax.lax.while_loop(lambda carry: ~carry[1], go_on, found)[0]
 
 
 class _NewtonPoint(NamedTuple):
