@@ -19,8 +19,8 @@ def lanes(runs: Sequence[PyTree]) -> tuple[PyTree, PyTree]:
     leaves, structures = zip(*map(jax.tree.flatten, runs), strict=True)
     if any(structure != structures[0] for structure in structures):
         raise SpecError(
-            "runs at the same time need the same method, the same shapes and the same static "
-            "settings"
+            "only runs with the same method, the same shapes and the same static settings can run "
+            "at the same time"
         )
     columns = list(zip(*leaves, strict=True))
     same = [all(_equal(leaf, column[0]) for leaf in column) for column in columns]

@@ -1,5 +1,7 @@
 """All clients in one process: rounds in one loop, the cohort one by one or side by side."""
 
+from collections.abc import Callable
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -93,13 +95,21 @@ def recall(fed: Federation, state: State, draw: Draw) -> PyTree | None:
 
 
 def close_round(
-    fed: Federation, state: State, draw: Draw, up: Upload, known: PyTree | None
+    fed: Federation,
+    state: State,
+    draw: Draw,
+    up: Upload,
+    known: PyTree | None,
+    settle: Callable[[PyTree, PyTree], PyTree] | None = None,
 ) -> tuple[State, Record]:
-    """What follows when all uploads are there: `up` has their mean, and each one's numbers."""
+    """What follows when all uploads are there: `up` has their mean, and each one's numbers.
+    `settle` gives all clients' states after the answer (None: there is none)."""
     algorithm, (server, clients, t), cohort = fed.algorithm, state, draw.cohort
     mean = up.value if known is None else Recalled(up.value, known)
     new_server, answer = algorithm.server_step(server, mean, draw.share)
-    if answer is not None:
+    if settle is not None:
+        clients = settle(clients, answer)
+    elif answer is not None:
         clients = _settle(fed, clients, answer, cohort.ids, draw.kept)
     server = new_server if draw.kept is None else tree.where(draw.enough, new_server, server)
     measures, sound = _look(fed, server, clients, t + 1)
@@ -209,3 +219,24 @@ def _settle(fed: Federation, clients: PyTree, answer, ids: Array, kept: Array | 
         return write_all(clients, jax.lax.map(lambda i: receive(clients, i), ids), ids, kept)
     settle = lambda clients, one: (write(clients, receive(clients, one[0]), *one), None)
     return jax.lax.scan(settle, clients, (ids, kept))[0]
+
+
+def settle_new(
+    fed: Federation, clients: PyTree, new: PyTree, answer: PyTree, ids: Array, kept: Array | None
+) -> PyTree:
+    """The same for clients with new states, in rows, that are not written yet: where the answer
+    changes one array, all of a client's arrays are read and written once."""
+    missing = lambda x: x is None
+    received = lambda old: changed(old, fed.algorithm.client_receive(old, answer))
+    if answer is None or many(jax.eval_shape(lambda: received(tree.take(clients, ids[0])))):
+        clients = write_all(clients, new, ids, kept)
+        return clients if answer is None else _settle(fed, clients, answer, ids, kept)
+
+    def settle(clients, one):
+        row, i, kept = one
+        old = tree.take(clients, i)
+        sent = jax.tree.map(lambda x, y: y if x is None else x, row, old, is_leaf=missing)
+        final = changed(old, fed.algorithm.client_receive(sent, answer))
+        return write(clients, final, i, kept), None
+
+    return jax.lax.scan(settle, clients, (new, ids, kept))[0]

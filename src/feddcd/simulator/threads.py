@@ -7,6 +7,7 @@ what `advance` gives up to the order in which the uploads are summed.
 """
 
 import functools
+import itertools
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +26,7 @@ from ..algorithms import Upload
 from . import simulate
 from ._asking import asking
 from ._federation import Draw, Federation, Record, State
-from ._rows import rows_of_zeros, write_all
+from ._rows import rows_of_zeros
 
 THREADS = "FEDDCD_THREADS"
 LINUX = hasattr(os, "sched_getaffinity")
@@ -61,7 +62,7 @@ def check_work(*programs: Any) -> None:
         return
     need = sum(m.temp_size_in_bytes + m.output_size_in_bytes - m.alias_size_in_bytes for m in found)
     remedy = "use a method that stores less for each client, dtype = 'float32', or FEDDCD_THREADS=1"
-    check_fits(need, "in addition to the data and the states, the rounds", remedy)
+    check_fits(need, "the rounds (without the data and the states)", remedy)
 
 
 def worthwhile_threads(fed: Federation) -> int:
@@ -155,17 +156,23 @@ def _end(
     """The round, when every part's answers are there."""
     fed, draw, parts = given
     known = simulate.recall(fed, state, draw)
-    clients, numbers = state.clients, []
-    for (new, up), a, b in zip(parts, ends[:-1], ends[1:], strict=True):
-        kept = None if draw.kept is None else draw.kept[a:b]
-        new, *each = tree.take((new, up.grad_norm, up.steps, up.extra), slice(b - a))
-        clients = write_all(clients, new, draw.cohort.ids[a:b], kept)
-        numbers.append(each)
+    sizes = [slice(b - a) for a, b in itertools.pairwise(ends)]
+    rows = [tree.take(new, size) for (new, _), size in zip(parts, sizes, strict=True)]
+    numbers = [
+        tree.take((up.grad_norm, up.steps, up.extra), size)
+        for (_, up), size in zip(parts, sizes, strict=True)
+    ]
+
+    def settle(clients: PyTree, answer: PyTree) -> PyTree:
+        for new, a, b in zip(rows, ends[:-1], ends[1:], strict=True):
+            kept = None if draw.kept is None else draw.kept[a:b]
+            ids = draw.cohort.ids[a:b]
+            clients = simulate.settle_new(fed, clients, new, answer, ids, kept)
+        return clients
+
     mean = functools.reduce(tree.add, (up.value for _, up in parts))
     together = jax.tree.map(lambda *parts: jnp.concatenate(parts), *numbers)
-    return simulate.close_round(
-        fed, state._replace(clients=clients), draw, Upload(mean, *together), known
-    )
+    return simulate.close_round(fed, state, draw, Upload(mean, *together), known, settle)
 
 
 def _count(rounds: int) -> jax.Array:
