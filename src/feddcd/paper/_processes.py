@@ -19,20 +19,22 @@ from pathlib import Path
 from typing import Any
 
 from .._errors import FolderError
+from ..data import load
 from ..data.known import KNOWN, find
 from .cells import Cell, is_mlp
 
 MOST = 10
 LOOK = 0.2  # seconds between two looks at what the processes say
 
-# a search for the best program of each matrix product took most of the compiling; and a process
-# must not take the memory of the others
+# a search for the best program of each matrix product took most of the compiling, the more so as
+# it tries them on an accelerator that is at work; and a process must not take the others' memory
 SETTINGS = {
-    "XLA_FLAGS": "--xla_gpu_enable_triton_gemm=false",
+    "XLA_FLAGS": "--xla_gpu_enable_triton_gemm=false --xla_gpu_autotune_level=0",
     "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
 }
+BEHIND = ("CUDA_MPS_CLIENT_PRIORITY", "1")  # for a process that lets those with long cells go first
 
-_SHARED: list[Any] = []  # in a process of the pool: whose turn, what is said, whether to stop
+_SHARED: list[Any] = []  # in a process of the pool: turn, what is said, whether to stop, reading
 
 
 def enough_processes(backend: str) -> int:
@@ -54,7 +56,7 @@ def run_in_processes(
     turn, said, end = context.Value("i", 0), context.Queue(), context.Event()
     before = {name: os.environ.get(name) for name in SETTINGS}
     with _settings(before), ProcessPoolExecutor(
-        min(count, len(cells)), context, _share, (turn, said, end)
+        min(count, len(cells)), context, _share, (turn, said, end, context.Lock())
     ) as pool:  # fmt: skip
         futures = [pool.submit(_work, cells, folder) for _ in range(min(count, len(cells)))]
         try:
@@ -86,15 +88,19 @@ def _check(future: Future) -> None:
         future.result()
     except BrokenProcessPool:
         raise FolderError(
-            "a process of this grid ended before it was finished; perhaps the machine has too "
-            "little memory. Finished cells are kept: give the same command again"
+            "a process of this grid stopped too early; perhaps the machine has too little memory. "
+            "feddcd keeps the finished cells: give the same command again to continue"
         ) from None
 
 
 def _rank(cell: Cell) -> tuple:
     """Long cells first, so that no process works alone at the end."""
-    mlp, accelerated = is_mlp(cell.problem), cell.algorithm == "accfeddcd"
-    return not mlp, not accelerated, cell.until is not None, cell.tau
+    accelerated = cell.algorithm == "accfeddcd"
+    return not is_mlp(cell.problem), not accelerated, cell.until is not None, cell.tau
+
+
+def _long(cell: Cell) -> bool:
+    return is_mlp(cell.problem) and cell.algorithm == "accfeddcd"
 
 
 def size_of(data: str) -> int:
@@ -133,7 +139,7 @@ def _work(cells: list[Cell], folder: Path) -> None:
     """One cell after the other; the next one is compiled while one runs."""
     from . import grid
 
-    turn, said, end = _SHARED
+    turn, said, end, reading = _SHARED
     groups: dict[tuple, grid.CellGroup] = {}
 
     def claim() -> int | None:
@@ -146,7 +152,12 @@ def _work(cells: list[Cell], folder: Path) -> None:
         if k is None:
             return None
         cell = cells[k]
+        if not groups and not _long(cell):  # before this process first uses the accelerator
+            os.environ.setdefault(*BEHIND)
         key = (cell.problem, cell.data, cell.split)
+        if key not in groups:
+            with reading:  # one process reads a file, the others get it from the cache
+                load(cell.data)
         group = groups.setdefault(key, grid.CellGroup([cell], folder))
         return k, group, grid.prepare(cell, group, folder)
 
