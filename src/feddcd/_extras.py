@@ -29,7 +29,8 @@ def explained(error: ModuleNotFoundError) -> MissingExtra | None:
     if extra is None:
         return None
     return MissingExtra(
-        f"this needs {library}, which is not installed: pip install 'feddcd[{extra}]'"
+        f"the package {library} is needed, but it is not installed; to install it: "
+        f"pip install 'feddcd[{extra}]'"
     )
 
 

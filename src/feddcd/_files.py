@@ -68,7 +68,7 @@ class Disk:
             with open(path, "rb") as file:
                 size = os.fstat(file.fileno()).st_size
                 if size > limit:
-                    raise OSError(f"the file has {size} bytes, which is more than feddcd reads")
+                    raise OSError(f"the file has {size} bytes, but feddcd reads at most {limit}")
                 return file.read(size)  # read(limit) would take that much memory at once
         except FileNotFoundError:
             return None

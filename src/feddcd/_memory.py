@@ -18,7 +18,7 @@ def free_memory() -> int | None:
 def check_fits(need: int, what: str, remedy: str) -> None:
     free = free_memory()
     if free is not None and need > free:
-        told = f"{what} need {gibibytes(need)} of memory, and {gibibytes(free)} are free"
+        told = f"{what} need {gibibytes(need)} of memory, but only {gibibytes(free)} are free"
         raise DataError(f"{told}: {remedy}")
 
 

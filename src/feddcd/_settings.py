@@ -57,7 +57,7 @@ def _remedy(reason: ValueError) -> str:
 
 def _content(path: Path, error: type[SpecError]) -> bytes:
     """Of a file: a device or a pipe may never end."""
-    told = f"need a regular file of at most {MOST_BYTES // 10**6} MB"
+    told = f"this must be a regular file of at most {MOST_BYTES // 10**6} MB"
     if "\0" in str(path):
         raise error("the file cannot be read: its name contains a zero byte")
     mode = path.stat().st_mode
@@ -75,7 +75,7 @@ def _check_sizes(value: Any, name: str, depth: int = 0) -> None:
     if depth > MOST_DEPTH:
         raise SpecError(TOO_DEEP)
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        raise SpecError(f"{name} is a whole number that needs more than 64 bits")
+        raise SpecError(f"{name} is a whole number that is too large: it needs more than 64 bits")
     below = {}
     if isinstance(value, dict):
         below = {f"{name}.{key}".lstrip("."): inner for key, inner in value.items()}

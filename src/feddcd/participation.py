@@ -124,7 +124,7 @@ class Available(AbstractParticipation):
     def __init__(self, N: int, p: float):
         check_tau(2, N)
         if not 0 < p <= 1:
-            raise SpecError(f"need 0 < p <= 1, got p={p}")
+            raise SpecError(f"the probability p must be above 0 and at most 1, got p={p}")
         self.N, self.tau, self.p = N, max(2, round(p * N)), p
 
     def __call__(self, key: Key) -> Cohort:
@@ -144,7 +144,9 @@ class Lossy(AbstractParticipation):
 
     def __init__(self, base: AbstractParticipation, loss: float):
         if not 0 <= loss < 1:
-            raise SpecError(f"need 0 <= loss < 1, got loss={loss}")
+            raise SpecError(
+                f"loss, the share of lost uploads, must be at least 0 and below 1; got loss={loss}"
+            )
         self.N, self.tau, self.base, self.loss = base.N, base.tau, base, loss
 
     def __call__(self, key: Key) -> Cohort:

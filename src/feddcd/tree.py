@@ -139,6 +139,6 @@ def _names(structure: Any) -> tuple[str, ...]:
     names = tuple(path(keys) for keys, _ in leaves)
     if len(set(names)) < len(names):
         raise CodecError(
-            "two arrays of the tree get the same name; rename the keys that contain a dot"
+            "two arrays of the tree would have the same name; rename the keys that contain a dot"
         )
     return names

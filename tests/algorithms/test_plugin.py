@@ -212,7 +212,7 @@ def test_a_site_without_the_package_says_so(monkeypatch):
         train(home, LocalNetwork(places(home)))
         assert reasons(home) == (
             "site-1: this site does not have the method 'missing'; install the same "
-            "feddcd and the same add-ons at all sites"
+            "feddcd and the same extra packages at all sites"
         )
 
 

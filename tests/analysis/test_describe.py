@@ -154,7 +154,7 @@ def test_over_a_federation(tmp_path, quick):
     ("plan", "lines", "reason"),
     thinned(
         [
-            ({"least": 3}, "min_per_level = 5", "shows cells with few rows: least = 3"),
+            ({"least": 3}, "min_per_level = 5", "shows cells with 3 rows (least = 3)"),
             (
                 {"quantiles": "exact"},
                 'kinds = ["columns", "counts", "means", "parts"]',
@@ -387,12 +387,21 @@ def test_counts_are_whole(part, value, reason):
         ({"columns": ["age", "C(age)"]}, "has 'age' twice"),
         ({"columns": ["age"], "by": "age"}, "is the column of the groups"),
         ({"columns": ["age"], "least": -1}, "whole number least >= 0"),
-        ({"columns": ["age"], "quantiles": "some"}, "need quantiles in rounded, exact, none"),
-        ({"columns": ["age"], "shares": [0.5, 0.1]}, "shares must be in increasing order"),
-        ({"columns": ["age"], "shares": [1.5]}, "shares must be between 0 and 1"),
+        (
+            {"columns": ["age"], "quantiles": "some"},
+            "quantiles must be one of rounded, exact, none",
+        ),
+        (
+            {"columns": ["age"], "shares": [0.5, 0.1]},
+            "shares of the quantiles must be in increasing order",
+        ),
+        ({"columns": ["age"], "shares": [1.5]}, "shares of the quantiles must be between 0 and 1"),
         ({"columns": ["age"], "colums": 1}, "did you mean 'columns'"),
-        ({"columns": ["age"], "levels": {"age": []}}, "levels must be a list"),
-        ({"columns": ["age"], "by_site": True, "answers": "sum"}, "by_site asks for the numbers"),
+        ({"columns": ["age"], "levels": {"age": []}}, "levels must have a list"),
+        (
+            {"columns": ["age"], "by_site": True, "answers": "sum"},
+            "by_site = true asks for the numbers",
+        ),
     ],
 )
 def test_a_plan_that_cannot_be_used(values, reason, tmp_path):
@@ -424,7 +433,7 @@ def test_identifiers_are_left_out_by_name(tmp_path, monkeypatch):
     assert "mrn" not in feddcd.describe(d).summary()
     assert "nights" in feddcd.describe(d).summary(), "whole numbers of another name are described"
     done = cli("describe", "p.csv", "--out", "out")
-    assert "left out, because they identify a person" in done.output
+    assert "left out, because these columns identify a person" in done.output
     assert "'mrn'" in done.output
     assert "mrn" not in (tmp_path / "out" / "summary.txt").read_text()
     assert "mrn" not in (tmp_path / "out" / "job.toml").read_text()
@@ -433,9 +442,9 @@ def test_identifiers_are_left_out_by_name(tmp_path, monkeypatch):
     book = '[columns.age]\ntype = "number"\n[columns.nights]\ntype = "identifier"\n'
     (tmp_path / "codebook.toml").write_text(book)
     done = cli("describe", "p.csv", "--codebook", "codebook.toml", "--out", "agreed")
-    assert "because the codebook says that they are identifiers: 'nights'" in done.output, (
-        done.output
-    )
+    assert (
+        "because the codebook says that these columns are identifiers: 'nights'" in done.output
+    ), done.output
     assert "nights" not in (tmp_path / "agreed" / "summary.txt").read_text()
 
 
@@ -446,7 +455,7 @@ def test_the_command(tmp_path, monkeypatch):
     done = cli("describe", "p.csv", "--by", "sex", "--site", "site", "--out", "out")
     assert done.exit_code == 0, done.output
     assert "400 rows at 3 sites" in done.output
-    assert "left out, because they have too many different words: 'name'" in done.output
+    assert "left out, because these columns have too many different words: 'name'" in done.output
     files = ["job.toml", "numbers.csv", "patterns.csv", "report.html", "summary.txt"]
     files += ["table1.csv", "table1.md", "table1.tex"]
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == files

@@ -90,16 +90,17 @@ CASES = [
     by_array("need a whole number max_exchanges >= 2, got 7.5", max_exchanges=7.5),
     by_array("need a whole number random_state >= 0, got None", random_state=None),
     # penalties
-    by_array("need a finite l2 >= 0, got -1 for x0", l2=-1.0),
-    by_array("need a finite l2 >= 0, got nan for x0", l2=float("nan")),
-    by_array("l2: there is no coefficient 'x7'; there are Intercept, x0, x1", l2={"x7": 1.0}),
-    by_array("need a finite l2 >= 0, got -2 for x1", l2={"x1": -2.0}),
+    by_array("l2 of x0 must be finite and >= 0, got -1", l2=-1.0),
+    by_array("l2 of x0 must be finite and >= 0, got nan", l2=float("nan")),
+    by_array("l2: there is no coefficient 'x7'; the coefficients are Intercept, x0, x1",
+             l2={"x7": 1.0}),
+    by_array("l2 of x1 must be finite and >= 0, got -2", l2={"x1": -2.0}),
     by_array("l2 of x1 must be a number, got 'a'", l2={"x1": "a"}),
     by_array("the intercept is never penalised; leave it out of l2", l2={"Intercept": 1.0}),
     by_array("l2 has shape (3,), but it must have one value for each of the 2", l2=[1.0, 2.0, 3.0]),
     by_array("l2 must be a number, a dict or an array, got 'lots'", l2="lots"),
     # formulas
-    by_formula("there is no column 'agee'; did you mean 'age'? there are age", "death ~ agee"),
+    by_formula("there is no column 'agee'; did you mean 'age'? the columns are", "death ~ agee"),
     by_formula("formula: there is no column 'dead'; did you mean 'death'?", "dead ~ age"),
     by_formula("a formula must have the form 'y ~ x1 + x2', got 'age + dose'", "age + dose"),
     by_formula("there is nothing on the left of ~ in the formula '~ age'", "~ age"),
@@ -147,29 +148,30 @@ CASES = [
     by_array("groups is missing: say which site each row belongs to", groups=None),
     by_array("groups must have shape (24,), got (2,)", groups=["a", "b"]),
     by_formula((
-        "groups: there is no column 'sit'; did you mean 'site'? there are age, dose, sex, "
+        "groups: there is no column 'sit'; did you mean 'site'? the columns are age, dose, sex, "
         "death, count, site"
     ), groups="sit"),
     by_formula("groups has no value at row 8, but each row", data=put("site", 8, None)),
-    by_array("groups has numbers and words", groups=np.array([1, "a"] * (N // 2), dtype=object)),
+    by_array("groups contains numbers and words",
+             groups=np.array([1, "a"] * (N // 2), dtype=object)),
     # responses
     by_array("y must be 0 or 1, got 2.0 at row 5", y=np.where(np.arange(N) == 5, 2, Y)),
     by_array("y must be 0 or 1 (a share needs", y=np.where(np.arange(N) == 5, 0.5, Y)),
     by_array("y must be numbers, got 'yes' at row 0", y=["yes", "no"] * (N // 2),
              family="gaussian"),
-    by_array("y has 3 different values, 'a', 'b', 'c': family='binomial' takes two",
+    by_array("y has 3 different values, 'a', 'b', 'c', but family='binomial' needs two",
              y=["a", "b", "c"] * (N // 3)),
-    by_array("y is 'a' in every row: binomial needs two values", y=["a"] * N),
+    by_array("y is 'a' in every row, but binomial needs two values", y=["a"] * N),
     by_array("'no' and 'yes', but not the value of event='dead'", y=["yes", "no"] * (N // 2),
              event="dead"),
     by_array("event='yes' works only with family='binomial' or family='quasibinomial'",
              family="poisson", event="yes"),
-    by_array("y is 1 in every row: binomial needs both 0 and 1", y=ones()),
+    by_array("y is 1 in every row, but binomial needs both 0 and 1", y=ones()),
     by_array("y must be a count (a number >= 0), got -1.0 at row 1", y=-Y, family="poisson"),
-    by_array("y is 0 in every row: no finite model fits it", y=0 * Y, family="poisson"),
+    by_array("y is 0 in every row, so no finite model fits the data", y=0 * Y, family="poisson"),
     by_array("y must be finite, got inf at row 2", y=ones(2, np.inf), family="gaussian"),
     by_array("y is 1 in every row", y=ones(), family="gaussian"),
-    by_array("y is 1.0 in every row: multinomial needs two", y=ones(), family="multinomial"),
+    by_array("y is 1.0 in every row, but multinomial needs two", y=ones(), family="multinomial"),
     by_array("y: the class 2.0 occurs only once, at row 5", y=np.where(np.arange(N) == 5, 2, Y),
              family="multinomial"),
     # models without one answer
@@ -179,8 +181,8 @@ CASES = [
     by_formula("C(sex2)[T.m] can be computed from", "death ~ C(sex) + C(sex2)",
                frame().assign(sex2=frame()["sex"])),
     by_formula("site[b] can be computed from", "death ~ age + C(site)", site_effects="fixed"),
-    by_array("4 coefficients need more than 4 rows, got 3", np.eye(3), [1, 2, 3.0], [1, 1, 2],
-             family="gaussian"),
+    by_array("a model with 4 coefficients needs more than 4 rows, got 3", np.eye(3),
+             [1, 2, 3.0], [1, 1, 2], family="gaussian"),
 ]  # fmt: skip
 
 
@@ -221,7 +223,9 @@ def test_refused_at_predict(X, options, message):
 
 
 def test_refused_at_predict_from_arrays():
-    with pytest.raises(ValueError, match="X has 3 columns, but the fit had 2; check x2"):
+    with pytest.raises(
+        ValueError, match="X has 3 columns, but the model was fitted with 2; check x2"
+    ):
         fitted_array().predict(np.ones((2, 3)))
     with pytest.raises(ValueError, match="x1 is nan at row 4"):
         fitted_array().predict(array(4))

@@ -165,17 +165,18 @@ def test_names_are_escaped_in_the_page_and_in_the_figures(tmp_path):
 
 
 SAYS = {
-    "binomial": ["on 3,000 rows at 5 sites in 4 exchanges. It uses only sums over the rows of each",
+    "binomial": ["on 3,000 rows at 5 sites in 4 exchanges. The fit used only sums over the rows",
                  "Proven: no coefficient is further than 0.0001 standard errors from what the "
                  "pooled rows would give.", "3 rows with missing values were left out",
                  "sex = m, against f, goes with", "times the odds of y = 1"],
-    "nothing proven": ["NOT proven: the fit stopped", "no bound at all is proven",
-                       "The sites’ own estimates are not shown.", "so there is no curve"],
+    "nothing proven": ["The fit stopped too early", "NOT proven to the requested",
+                       "no bound at all is proven", "The sites’ own estimates are not shown.",
+                       "so there is no curve"],
     "many columns": ["times the expected count", "The figure shows the 24 clearest of 120 effects"],
     "multinomial": ["the odds of mid against low", "sites do not send groups of predictions"],
     "nine rows": ["too few rows to show groups"],
     "proven to rounding": ["no coefficient is further than 1e-15 standard errors"],
-    "site effects": ["The effects are effects within sites"],
+    "site effects": ["so the effects compare rows of one site"],
 }  # fmt: skip
 
 
@@ -267,7 +268,7 @@ def test_columns_of_unlike_units_have_a_scale_each(tmp_path):
     for table in (fit.table_, fit.original_table_):
         table.loc["age", ["coef", "std_err", "ci_low", "ci_high"]] *= 1e-5
     found = page(tmp_path, fit)
-    assert "each line has its own scale" in found.text
+    assert "each line of the figure has its own scale" in found.text
     row = next(row for row in found.table("Effects") if row[0] == "age")
     assert math.isclose(number(row[2].split()[0]), fit.table_.loc["age", "coef"], rel_tol=1e-3)
 
@@ -305,7 +306,7 @@ def test_a_clinician_reads_labels_units_events_sites_and_who_refused(tmp_path):
     assert "10 years more of Age at admission goes with" in found.text
     assert "times the odds of death in hospital" in found.text
     events = int((frame.died == "yes").sum())
-    assert f"The event is death in hospital, seen {events} times." in found.text
+    assert f"The event is death in hospital, and it occurred {events} times." in found.text
     assert "west: its policy <b>does not</b> allow it" in found.text
     sites = found.table("What each site holds")
     assert [row[:2] for row in sites[1:]] == [["north", "200"], ["south", "200"]]

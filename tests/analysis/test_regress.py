@@ -189,7 +189,7 @@ def test_lost_messages_change_nothing(tmp_path, seed):
             pytest.param("max_parameters_per_row = 0.01", f"south: {REFUSED}", marks=REST),
             (
                 "answers = 'sum'",
-                "does not allow that others read its own answers; it allows only sums over sites",
+                "does not allow answers of this site alone; others may read only sums over sites",
             ),
             ("min_sites = 5", "does not allow a sum over only 4 sites"),
             (
@@ -283,7 +283,7 @@ def test_a_person_is_shown_what_leaves_and_may_say_no(tmp_path):
     thinned(
         [
             (lambda d: d.drop(columns="bmi"), "south: there is no column 'bmi', which the formula"),
-            (lambda d: d.assign(ward=1.5), "south: its column 'ward' has a level that the plan"),
+            (lambda d: d.assign(ward=1.5), "the site's column 'ward' has a level that the plan"),
             (
                 lambda d: d.assign(y=2),
                 "south: this site cannot use its data; the file site.log at the site says why",
@@ -291,13 +291,13 @@ def test_a_person_is_shown_what_leaves_and_may_say_no(tmp_path):
             (
                 lambda d: d.assign(age="old"),
                 (
-                    "south: its column 'age' contains categories, but the majority of the "
-                    "sites has numbers"
+                    "south: the site's column 'age' contains categories, but most sites have "
+                    "numbers in this column"
                 ),
             ),
             (
                 lambda d: d.assign(ward="z"),
-                "south: its column 'ward' has a level that the plan does not list",
+                "south: the site's column 'ward' has a level that the plan does not list",
             ),
         ],
         2,
@@ -448,7 +448,7 @@ def test_from_one_file_to_a_federation_by_commands(tmp_path):
         assert "west: signed the roster, a nonce for this job, and 5 masked answers" in said
         assert "the table and its certificate are right" in " ".join(said.split())
         assert re.search(r"Exchanges: +4\b", said)
-        assert "4 exchanges for the table and 1 for the counts" in said
+        assert "4 exchanges for the table and 1 exchange for the counts" in said
     (name,) = re.findall(r"^job (\w{8}) of feddcd", said, re.MULTILINE)
     assert f"job {name} of" in do("federation", "verify", "fed", name).output
     log = do("federation", "outgoing", "fed/sites/west", name).output
@@ -476,7 +476,7 @@ def test_a_site_retires_from_the_next_table(tmp_path):
 def test_too_few_rows_over_a_federation_are_said(tmp_path):
     d = patients("gaussian", n=12).assign(site=["east", "north"] * 6).dropna().iloc[:4]
     home = made(tmp_path, RegressionPlan("y ~ age + bmi + w", "gaussian"), parts(d))
-    with pytest.raises(DataError, match="4 coefficients need more than 4 rows, got 4"):
+    with pytest.raises(DataError, match="4 coefficients needs more than 4 rows, got 4"):
         run(home)
 
 
@@ -550,14 +550,18 @@ def test_classes_that_leave_are_logged_and_shown(tmp_path):
         (
             {"family": "multinomial", "classes": ["a", "b", "c"]},
             "RARE777",
-            "p: its outcome 'w' has a class that the plan does not list",
+            "p: the site's outcome 'w' has a class that the plan does not list",
         ),
         (
             {"levels": {"w": ["a", "b"]}},
             "RARE777",
-            "p: its outcome 'w' has a class that the plan does not list",
+            "p: the site's outcome 'w' has a class that the plan does not list",
         ),
-        ({}, "RARE777", "p: its outcome 'w' has more than two values, and binomial takes two"),
+        (
+            {},
+            "RARE777",
+            "p: the site's outcome 'w' has more than two values, but binomial needs exactly two",
+        ),
     ],
 )
 def test_a_class_that_does_not_fit_is_told_without_its_name(tmp_path, options, odd, said):
@@ -594,7 +598,7 @@ def test_a_column_of_too_many_levels_stays_at_the_site(tmp_path, formula, family
     d = classed(1001)
     d = d.assign(x=d.x.astype(str) if "C(" not in formula else d.x, n=d.index % 7)
     told, log, _ = told_of(made(tmp_path, RegressionPlan(formula, family), parts(d)))
-    assert f"p: its {what} has more than 1,000 different values" in told
+    assert f"p: the site's {what} has more than 1,000 different values" in told
     for value in map(str, d.x[:20]):
         assert value[:12] not in told + log
 

@@ -207,7 +207,9 @@ def test_a_question_that_the_sums_do_not_imply_is_told():
     near[0] += 0.9e-6 * se
     far[0] += 1.1e-6 * se
     assert REGRESSION.matches(own, own._replace(w=near)) == ""
-    assert REGRESSION.matches(own, own._replace(w=far)) == "w does not follow from the sums"
+    assert REGRESSION.matches(own, own._replace(w=far)) == (
+        "the part w of the question does not follow from the sums"
+    )
     for name, value in own._asdict().items():
         array = np.asarray(value)
         if array.dtype == bool:

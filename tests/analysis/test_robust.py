@@ -155,13 +155,13 @@ def test_a_site_answers_no_question_that_picks_out_a_row():
         (
             {"covariance": "cluster", "cluster": "blok"},
             (
-                r"cluster: there is no column 'blok'; did you mean 'block'\? there are low, age, "
-                "lwt, race, smoke, site, block"
+                r"cluster: there is no column 'blok'; did you mean 'block'\? the columns are low, "
+                "age, lwt, race, smoke, site, block"
             ),
         ),
         (
             {"covariance": "HC1", "max_exchanges": 2},
-            ("max_exchanges=2 is too small: the 4 sites have not answered at the same point yet"),
+            "max_exchanges=2 is too small: not all of the 4 sites have answered the same",
         ),
     ],
 )

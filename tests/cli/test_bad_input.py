@@ -83,7 +83,7 @@ CLIENTS = [
     case("--clients 0", r"got N=0, rows=142"),
     case("--clients -3", r"got N=-3, rows=142"),
     case("--partition idd", r"unknown partition 'idd'; did you mean 'iid'\?"),
-    case("--partition iid:3", r"'iid' takes no parameter, got 'iid:3'"),
+    case("--partition iid:3", r"'iid' has no parameter, got 'iid:3'"),
     case("--partition dirichlet:-1", r"need 1e-6 <= a <= 1e6, got a=-1"),
     case(
         "--partition dirichlet:x",
@@ -101,24 +101,24 @@ CLIENTS = [
         "partition 'shards' needs at least two rows for each client, got N=100, rows=142",
     ),
     case("--participation unifrom", r"unknown participation 'unifrom'; did you mean 'uniform'"),
-    case("--participation everyone:3", r"'everyone' takes no parameter, got 'everyone:3'"),
+    case("--participation everyone:3", r"'everyone' has no parameter, got 'everyone:3'"),
     case("--participation available:x", r"available:x is not valid; .* available:0.5"),
-    case("--participation available:2", r"need 0 < p <= 1, got p=2"),
-    case("--participation available:0", r"need 0 < p <= 1, got p=0"),
-    case("--loss 1", r"need 0 <= loss < 1, got loss=1"),
-    case("--loss -0.1", r"need 0 <= loss < 1, got loss=-0.1"),
+    case("--participation available:2", r"p must be above 0 and at most 1, got p=2"),
+    case("--participation available:0", r"p must be above 0 and at most 1, got p=0"),
+    case("--loss 1", r"must be at least 0 and below 1; got loss=1"),
+    case("--loss -0.1", r"must be at least 0 and below 1; got loss=-0.1"),
     case("--loss nan", r"loss should be a number, got nan"),
 ]
 MODELS = [
     case("--l2 -1 --algorithm feddcd", r"l2 > 0, got l2=-1 "),
-    case("--l2 -1 --algorithm fedavg", r"need a finite l2 >= 0, got l2=-1"),
+    case("--l2 -1 --algorithm fedavg", r"l2 must be a finite number >= 0, got l2=-1"),
     case("--l2 0 --algorithm feddcd", r"feddcd needs a penalty, .*: set l2 > 0, got l2=0"),
     case("--l2 0 --algorithm accfeddcd", r"accfeddcd needs .* got l2=0 .*fednewton also works"),
     case("--l2 0 --algorithm pointsaga", r"pointsaga needs .* got l2=0"),
     case("--l2 nan", r"l2 should be a number, got nan"),
-    case("--l2 inf", r"need a finite l2 >= 0, got l2=inf"),
+    case("--l2 inf", r"l2 must be a finite number >= 0, got l2=inf"),
     case("--model sofmax", r"unknown model 'sofmax'; did you mean 'softmax'\?"),
-    case("--model softmax:3", r"'softmax' takes no parameter, got 'softmax:3'"),
+    case("--model softmax:3", r"'softmax' has no parameter, got 'softmax:3'"),
     case("--model logistic", "wine: logistic needs 2 classes, but there are 3; use softmax"),
     case(
         "--model mlp:abc",
@@ -171,19 +171,19 @@ SETTINGS = [
     case("--set eta=nan", r"eta should be .* got nan"),
     case("--set eta=0", r"eta should be .* > 0, got 0"),
     case("--set eta=2", r"need 0 < eta < 2, got eta=2"),
-    case("--algorithm accfeddcd --set sets=3", "sets must be 1 or 2, not 3"),
+    case("--algorithm accfeddcd --set sets=3", "the setting sets must be 1 or 2, not 3"),
     case("--algorithm accfeddcd --set kappa=2", r"need 0 < kappa <= 1, got kappa=2"),
     case("--algorithm accfeddcd --set r=0", r"r should be .* > 0, got 0"),
     case("--algorithm accfeddcd --set r=2", r"need 0 < r <= 1, got r=2"),
     case("--algorithm accfeddcd --set eta=inf", r"eta should be a finite number > 0, got inf"),
     case("--algorithm scaffold --set option=0", r"option should be .* >= 1, got 0"),
-    case("--algorithm scaffold --set option=3", "option must be 1 or 2, not 3"),
+    case("--algorithm scaffold --set option=3", "the setting option must be 1 or 2, not 3"),
     case(
         "--algorithm scaffold --set solver=newton",
         r"scaffold needs a solver with steps of a fixed size",
     ),
     case("--algorithm scaffold --set epochs=0", r"epochs should be a whole number >= 1, got 0"),
-    case("--set start=nowhere", "start must be own or model, not 'nowhere'"),
+    case("--set start=nowhere", "the setting start must be own or model, not 'nowhere'"),
     case("--set start=1", r"start should be a word, got 1"),
     case("--algorithm pointsaga --set rho=-1", r"rho should be a finite number > 0, got -1"),
     case("--algorithm pointsaga --set rho=inf", r"rho should be a finite number > 0, got inf"),
@@ -201,9 +201,9 @@ SETTINGS = [
     case("--set =1", "a setting must have the form key=value, not '=1'"),
     case("--set eta=", "a setting must have the form key=value, not 'eta='"),
     case("--set eta=[1]", r"eta must be one number or one word, got '\[1\]'"),
-    case("--rounds 0", r"need rounds >= 1, got rounds=0"),
-    case("--certify-every 0", r"need certify_every >= 1, got certify_every=0"),
-    case("--target-gap -1", r"need target_gap > 0, got target_gap=-1"),
+    case("--rounds 0", r"rounds must be at least 1, got rounds=0"),
+    case("--certify-every 0", r"certify_every must be at least 1, got certify_every=0"),
+    case("--target-gap -1", r"target_gap must be above 0, got target_gap=-1"),
     case("--target-gap nan", r"target_gap should be a number, got nan"),
     case("--seed -1", r"need 0 <= seed < 2\*\*31, got seed=-1"),
 ]
@@ -213,7 +213,7 @@ DATA = [
     case("--data a9a", r"a9a: put the file a9a .* FEDDCD_DATA"),
     case(
         "--data folder",
-        "folder: is a directory, expected a LIBSVM file",
+        "folder: this is a folder, but a LIBSVM file is needed",
     ),
     case("--data empty.svm", r"empty.svm: no rows"),
     case("--data bad-token.svm", "bad-token.svm:2:3: the index is not a whole number .*'x:1'"),
@@ -246,7 +246,7 @@ DATA = [
         "--data binary.svm --test-data unseen.svm",
         r"binary\.svm: the test data have the label 7, but the training data have only 0, 1",
     ),
-    case("--test-data binary.svm", r"wine has its own test rows: .* got 'binary.svm'"),
+    case("--test-data binary.svm", r"wine has its own test rows, so leave out test='binary.svm'"),
     case("--data synthetic:n=abc", r"n='abc' is not a whole number"),
     case(
         "--data synthetic:n=40,d=900,classes=3,groups=4 --algorithm fednewton",
@@ -318,9 +318,15 @@ def test_compare(options, message, capsys):
         case("compare --resume folder --algorithm fedavg", r"leave out --algorithm"),
         case("compare --resume folder --seed 1", r"leave out --seed"),
         case("report nowhere", "nowhere: no such run folder"),
-        case("report folder", r"folder contains no run: there is no config.toml"),
-        case("list algorithm", r"there is no list 'algorithm'; there are algorithms, data, models"),
-        case("demo --out folder", r"folder exists and is not a demo folder"),
+        case(
+            "report folder",
+            r"folder contains no run: neither this folder nor a folder in it has a config.toml",
+        ),
+        case(
+            "list algorithm",
+            r"there is no list 'algorithm'; the lists are algorithms, data, models",
+        ),
+        case("demo --out folder", r"folder exists, but it is not a folder of feddcd demo"),
     ],
 )
 def test_folders(arguments, message, capsys):
@@ -389,7 +395,7 @@ ARRAYS = {
         lambda: run(parts=[np.arange(12), np.arange(0)]),
         r"parts\[1\] must be a list of at least one row number",
     ),
-    "no clients": (lambda: run(parts=[]), r"row 0 is in no part"),
+    "no clients": (lambda: run(parts=[]), r"12 rows are in no part; the first is 0"),
     "one client": (lambda: run(parts=[np.arange(12)]), r"need at least 2 clients, got N=1"),
     "row twice": (
         lambda: run(parts=[np.arange(8), np.arange(7, 12)]),
@@ -397,7 +403,7 @@ ARRAYS = {
     ),
     "row left out": (
         lambda: run(parts=[np.arange(5), np.arange(7, 12)]),
-        "row 5 is in no part; rows in no part: 2",
+        "2 rows are in no part; the first is 5",
     ),
     "row too large": (
         lambda: run(parts=[np.arange(6), np.arange(6, 13)]),
@@ -537,7 +543,7 @@ TOML = {
     "tables": (GLM + "l2 = " + "{a=" * 3000 + "1" + "}" * 3000, "nested too deeply"),
     "dotted": ("a" + ".a" * 3000 + " = 1", "nested too deeply"),
     "digits": (GLM + "l2 = " + "9" * 5000, "not a TOML file"),
-    "integer": (GLM + "tol = " + "9" * 400, "glm.tol is a whole number that needs more than 64"),
+    "integer": (GLM + "tol = " + "9" * 400, "glm.tol is a whole number that is too large"),
     "classes": (
         GLM + "classes = 1",
         (
@@ -616,9 +622,15 @@ TOML = {
         ),
     ),
     "null": (GLM + 'codebook = "\\u0000"', "cannot be read"),
-    "device": (GLM + 'codebook = "/dev/zero"', "/dev/zero: need a regular file of at most 10 MB"),
+    "device": (
+        GLM + 'codebook = "/dev/zero"',
+        "/dev/zero: this must be a regular file of at most 10 MB",
+    ),
     "folder": (GLM + 'codebook = "."', "job.toml: .: cannot be read: Is a directory"),
-    "large": (GLM + 'codebook = "large.toml"', "large.toml: need a regular file of at most 10 MB"),
+    "large": (
+        GLM + 'codebook = "large.toml"',
+        "large.toml: this must be a regular file of at most 10 MB",
+    ),
 }
 
 

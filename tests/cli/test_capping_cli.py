@@ -140,14 +140,17 @@ def test_a_site_reads_what_a_cap_changes(capsys):
     within = d.age[d.age.between(18, 90)]
     other = int((pooled().age[within.index] != within).sum())
     said = feddcd("site check p.csv", capsys)
-    assert f"column 'age': cap changes {beyond} values, step changes {other} values of 600" in said
+    assert (
+        f"column 'age': cap changes {beyond} values, step changes {other} values (of 600 values)"
+        in said
+    )
     assert "column 'visits': cap changes" in said
     assert "p.csv fits codebook.toml" in said
 
 
 def test_a_draft_proposes_caps_where_it_is_asked_to(capsys):
     said = feddcd("codebook p.csv --out draft.toml --cap-rare 5", capsys)
-    assert "names the levels of your data and proposes caps from its values" in said
+    assert "the caps and steps in this codebook are also computed from your data" in said
     text = Path("draft.toml").read_text()
     assert "cap = [" in text
     said = feddcd("site check p.csv --codebook draft.toml", capsys)

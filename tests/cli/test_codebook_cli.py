@@ -104,7 +104,7 @@ REFUSED = {
         changed("age", "n/a"),
         "",
         "p.csv: column 'age' has 'n/a' on line 6 in a column of "
-        "numbers: correct this value. If it means a missing value, give --na n/a",
+        "numbers: correct this value. If this value means a missing value, give --na n/a",
     ),
     "one with a blank": (changed("age", "not known"), "", "give --na 'not known'"),
     "a percent sign": (
@@ -112,7 +112,11 @@ REFUSED = {
         "",
         "p.csv: column 'age' has '45%' on line 2: ",
     ),
-    "a date": (patients(), "day", "p.csv: column 'day' has '2024-05-01' on line 2: a date or time"),
+    "a date": (
+        patients(),
+        "day",
+        "p.csv: column 'day' has '2024-05-01' on line 2: a date or a time",
+    ),
     "an outcome of dates": (
         patients().assign(low="2024-05-01"),
         "",
@@ -166,7 +170,7 @@ def test_names_are_found_in_either_spelling(capsys):
             "--codebook no.toml",
             "no.toml: no such file; to make a first version, use `feddcd codebook DATA",
         ),
-        ("--sep :", "p.csv: no column 'site' for --group"),
+        ("--sep :", "p.csv: there is no column 'site' for --group"),
     ],
 )
 def test_options_that_are_refused(option, message, capsys):
@@ -193,8 +197,8 @@ def test_run_takes_the_same_options(capsys):
     assert "p.csv: column 'age' has no value" not in said
     assert (
         "p.csv: column 'age' has 'n/a' on line 5 in a column of numbers: correct this value. If "
-        "it means a missing value, give --na n/a. If it is a level of a category, say so in a "
-        "codebook"
+        "this value means a missing value, give --na n/a. If the column is a category, write a "
+        "codebook with type = 'category'"
     ) in said
     assert "give --na n/a" in said
     assert "column 'age' has no value on line 5" in feddcd(f"{line} --na n/a", capsys, code=2)

@@ -182,7 +182,7 @@ def test_without_a_group_all_rows_are_one_site(capsys):
     feddcd(*GLM, *F, "--out", "four")
     feddcd("glm", "p.csv", *F, "--out", "one")
     out, err = capsys.readouterr()
-    assert "note: without --group all rows count as one site" in err
+    assert "note: --group is not given, so all rows count as one site" in err
     assert " with 1 site, " in out
     four, one = coefficients("four"), coefficients("one")
     pd.testing.assert_frame_equal(four, one, rtol=1e-9)
@@ -434,7 +434,7 @@ BAD = [
     case("p.csv: this file is empty; its first line must contain the names", data=""),
     case("p.csv: no rows", f"{GROUP} --label a", "a,hospital\n"),
     case("p.csv:3: this line has 3 fields, but the header has 2", data="a,hospital\n1,2\n1,2,3\n"),
-    case("p.csv:1: two columns are called 'a'", data="a,a\n1,2\n"),
+    case("p.csv:1: two columns have the name 'a'", data="a,a\n1,2\n"),
     case("p.csv:1: column 2 of 2 has no name", data="a,\n1,2\n"),
     case("no column 'a' for --label; columns: 'a:hospital'",
          f"{GROUP} --label a", "a:hospital\n1:2\n"),
@@ -452,16 +452,14 @@ BAD = [
     case("no column 'doze' for --offset; did you mean 'dose'?",
          f"{GROUP} --label death --offset doze"),
     case((
-        "p.csv: say which column the other columns explain: give --formula 'y ~ a + b', or "
-        "give --label y to use all other columns of numbers"
+        "p.csv: the outcome is missing: give --formula 'y ~ a + b', or give --label y to use all "
+        "other columns of numbers as predictors"
     ), GROUP),
-    formula((
-        "p.csv: say it once: give --formula 'y ~ a + b', or give --label y to use all other "
-        "columns of numbers"
-    ), "death ~ age", f"{GROUP} --label death"),
-    case("the column 'death' can be only one of --label, --group, --weight",
+    formula("p.csv: give --formula or --label, but not both", "death ~ age",
+            f"{GROUP} --label death"),
+    case("the column 'death' is given twice; it can be only one of --label, --group, --weight",
          f"{GROUP} --label death --weight death"),
-    case("other columns are in use for --label, --group", f"{GROUP} --label death",
+    case("the other columns are used for --label, --group", f"{GROUP} --label death",
          patients()[["sex", "death", "hospital"]]),
     # formulas
     formula("no column 'agee' for the formula; did you mean 'age' or 'stage'?", "death ~ agee",
@@ -475,12 +473,12 @@ BAD = [
     # values
     formula((
         "p.csv: column 'age' has 'old' on line 5 in a column of numbers: correct this "
-        "value. If it means a missing value, give --na old."
+        "value. If this value means a missing value, give --na old."
     ), F[1], GROUP,
             changed(3, "age", "old")),
     case((
         "p.csv: column 'age' has 'old' on line 5 in a column of numbers: correct this "
-        "value. If it means a missing value, give --na old."
+        "value. If this value means a missing value, give --na old."
     ), f"{GROUP} --label death",
          changed(3, "age", "old")),
     formula("p.csv: dose has no value on line 9; to leave out such rows, give --missing drop", F[1],
@@ -524,8 +522,8 @@ BAD = [
     ),
             "visits ~ age", GROUP),
     formula((
-        "p.csv: death has shares such as 0.5; give the column with the number of trials "
-        "with --weight, or use --family gaussian"
+        "p.csv: death has shares such as 0.5; name the column with the number of trials "
+        "in --weight, or use --family gaussian"
     ), "death ~ age", GROUP,
             changed(4, "death", 0.5)),
     formula((
@@ -533,9 +531,9 @@ BAD = [
         "binomial for two words, multinomial for more words"
     ),
             "sex ~ age", f"{GROUP} --family poisson"),
-    formula("death is 1 in every row: binomial needs both 0 and 1", "death ~ age", GROUP,
+    formula("death is 1 in every row, but binomial needs both 0 and 1", "death ~ age", GROUP,
             patients().assign(death=1)),
-    formula("sex is 'f' in every row: binomial needs two values", "sex ~ age", GROUP,
+    formula("sex is 'f' in every row, but binomial needs two values", "sex ~ age", GROUP,
             patients().assign(sex="f")),
     formula("p.csv: dose: the class -", "dose ~ age", f"{GROUP} --family multinomial"),
     # settings, before the file is read
@@ -560,9 +558,9 @@ BAD = [
     case("need a whole number --seed >= 0, got -1", "--seed -1"),
     case("missing must be one of drop, error; got 'mean'", "--missing mean"),
     case("algorithm must be one of auto, newton, pointsaga; got 'sgd'", "--algorithm sgd"),
-    case("need a finite latency > 0, got latency=-1.0", "--latency -1"),
-    case("need a finite bandwidth > 0, got bandwidth=0.0", "--bandwidth 0"),
-    formula("need a finite l2 >= 0, got -1 for age", F[1], f"{GROUP} --l2 -1"),
+    case("latency must be a finite number above 0, got latency=-1.0", "--latency -1"),
+    case("bandwidth must be a finite number above 0, got bandwidth=0.0", "--bandwidth 0"),
+    formula("l2 of age must be finite and >= 0, got -1", F[1], f"{GROUP} --l2 -1"),
 ]  # fmt: skip
 
 

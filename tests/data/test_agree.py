@@ -77,7 +77,7 @@ def test_offers(labels, model, classes):
             "poisson",
             "f: the model poisson needs targets >= 0, but row 1 has -2.0",
         ),
-        (np.array([1.0, 2]), "ridgee", "unknown model 'ridgee'; there are softmax, logistic, mlp"),
+        (np.array([1.0, 2]), "ridgee", "unknown model 'ridgee'; the models are softmax, logistic"),
     ],
 )
 def test_offer_refuses(labels, model, message):
@@ -235,7 +235,7 @@ ERRORS = [
     (
         [site("1"), site("2", 3)],
         {"features": ["c", "d"]},
-        "no site has data that fit: 1 has no columns 'c', 'd'; ",
+        "no site has data that fit the model: 1 has no columns 'c', 'd'; ",
     ),
     (
         [site("1"), site("2", 3)],
@@ -245,9 +245,13 @@ ERRORS = [
     (
         [site("1")],
         {"classes": ["u", "v"]},
-        "no site has data that fit: 1 has numbers as labels (0, 1), but the federation has text",
+        "that fit the model: 1 has numbers as labels (0, 1), but the federation has text",
     ),
-    ([site("1", rows=0)], {}, "no site has data that fit: 1 must have at least 1 row, but rows=0"),
+    (
+        [site("1", rows=0)],
+        {},
+        "no site has data that fit the model: 1 must have at least 1 row, but rows=0",
+    ),
     (
         [site("1")],
         {"model": "ridge", "classes": [0, 1]},
@@ -454,9 +458,19 @@ PROBLEMS = [
         "logistic cannot be used with the agreed",
     ),
     (ONE, Agreed(1, (1.0, 2.0)), {}, "f has 2 features, but the federation has 1"),
-    (ONE, Agreed(2, (1.0, 2.0)), {"scale": 0.0}, "need a finite scale > 0, got scale=0.0"),
-    (ONE, Agreed(2, (1.0, 2.0)), {"scale": np.nan}, "need a finite scale > 0, got scale=nan"),
-    (ONE, Agreed(2, (1.0, 2.0)), {"l2": -1}, "need a finite l2 >= 0, got l2=-1"),
+    (
+        ONE,
+        Agreed(2, (1.0, 2.0)),
+        {"scale": 0.0},
+        "scale must be a finite number above 0, got scale=0.0",
+    ),
+    (
+        ONE,
+        Agreed(2, (1.0, 2.0)),
+        {"scale": np.nan},
+        "scale must be a finite number above 0, got scale=nan",
+    ),
+    (ONE, Agreed(2, (1.0, 2.0)), {"l2": -1}, "l2 must be a finite number >= 0, got l2=-1"),
     (
         ONE,
         Agreed(2, (1.0, 2.0)),
@@ -483,9 +497,9 @@ def test_site_problem_refuses(own, agreed, options, message):
 @pytest.mark.parametrize(
     ("d", "k", "model", "message"),
     [
-        (0, 2, "softmax", "softmax needs d >= 1 (features) and k >= 2 (columns), got d=0, k=2"),
-        (3, 1, "mlp:4", "mlp:4 needs d >= 1 (features) and k >= 2 (columns), got d=3, k=1"),
-        (3, 2, "logistic", "logistic needs d >= 1 (features) and k = 1 (columns), got d=3, k=2"),
+        (0, 2, "softmax", "softmax needs d >= 1 features and k >= 2 columns, got d=0, k=2"),
+        (3, 1, "mlp:4", "mlp:4 needs d >= 1 features and k >= 2 columns, got d=3, k=1"),
+        (3, 2, "logistic", "logistic needs d >= 1 features and k = 1 columns, got d=3, k=2"),
         (3, 1, "forest", "unknown model 'forest'"),
     ],
 )

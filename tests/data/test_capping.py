@@ -60,22 +60,25 @@ def test_against_fractions(cents, low, width, step):
 
 
 BAD = {
-    "a word": ('cap = "18"', "cap is [low, high], as in cap = [18, 90], or with one end"),
-    "one number": ("cap = [18]", "cap is [low, high]"),
-    "another word": ('cap = ["low", 90]', "cap is [low, high]"),
+    "a word": ('cap = "18"', "cap must be [low, high], as in cap = [18, 90], or with only one end"),
+    "one number": ("cap = [18]", "cap must be [low, high]"),
+    "another word": ('cap = ["low", 90]', "cap must be [low, high]"),
     "the wrong way": ("cap = [90, 18]", "cap needs low < high"),
     "nothing between": ("cap = [18, 18]", "cap needs low < high"),
-    "no end": ('cap = ["none", "none"]', "cap has two ends 'none', so it changes nothing"),
-    "infinite": ("cap = [-inf, 90]", "cap is [low, high]"),
-    "no number": ("cap = [nan, 90]", "cap is [low, high]"),
-    "true": ("cap = [true, 90]", "cap is [low, high]"),
-    "too large": ("cap = [0, 1e16]", "cap is [low, high]"),
-    "a step of nothing": ("step = 0", "step is a number from 1e-09 to 1e+15, as in step = 5"),
-    "a step back": ("step = -5", "step is a number"),
-    "a step of words": ('step = "5"', "step is a number"),
-    "an infinite step": ("step = inf", "step is a number"),
-    "a step that is no number": ("step = nan", "step is a number"),
-    "a step beyond the cap": ("cap = [18, 90]\nstep = 100", "larger than the cap [18, 90] is wide"),
+    "no end": ('cap = ["none", "none"]', "both ends of cap are 'none', so cap changes nothing"),
+    "infinite": ("cap = [-inf, 90]", "cap must be [low, high]"),
+    "no number": ("cap = [nan, 90]", "cap must be [low, high]"),
+    "true": ("cap = [true, 90]", "cap must be [low, high]"),
+    "too large": ("cap = [0, 1e16]", "cap must be [low, high]"),
+    "a step of nothing": ("step = 0", "step must be a number from 1e-09 to 1e+15, as in step = 5"),
+    "a step back": ("step = -5", "step must be a number"),
+    "a step of words": ('step = "5"', "step must be a number"),
+    "an infinite step": ("step = inf", "step must be a number"),
+    "a step that is no number": ("step = nan", "step must be a number"),
+    "a step beyond the cap": (
+        "cap = [18, 90]\nstep = 100",
+        "larger than the distance between the two ends of cap = [18, 90]",
+    ),
     "wider than the range": ("range = [0, 80]\ncap = [18, 90]", "is wider than range = [0, 80]"),
 }
 
@@ -94,16 +97,19 @@ def test_settings_that_no_site_can_use(text, message, tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"type": "number", "cap": [0, 10**400]}, "cap is .low, high"),  # as a message may have it
-        ({"type": "number", "step": 10**400}, "step is a number"),
+        (
+            {"type": "number", "cap": [0, 10**400]},
+            "cap must be .low, high",
+        ),  # as a message may have it
+        ({"type": "number", "step": 10**400}, "step must be a number"),
         ({"type": "number", "cuts": [10**400]}, "cuts must be a list of numbers"),
         ({"type": "number", "range": [0, 10**400]}, "range must be .least, most"),
         ({"type": "integer", "cap": [18.5, 90]}, "needs whole numbers in cap"),
         ({"type": "integer", "step": 0.5}, "needs a whole number as step"),
-        ({"type": "boolean", "cap": [0, 1]}, "cap is for numbers, not for type = 'boolean'"),
-        ({"type": "category", "levels": [1, 2], "step": 2}, "step is for numbers"),
-        ({"type": "date", "cap": [1, 2]}, "cap is for numbers"),
-        ({"type": "identifier", "step": 5}, "step is for numbers"),
+        ({"type": "boolean", "cap": [0, 1]}, "cap is only for numbers, not for type = 'boolean'"),
+        ({"type": "category", "levels": [1, 2], "step": 2}, "step is only for numbers"),
+        ({"type": "date", "cap": [1, 2]}, "cap is only for numbers"),
+        ({"type": "identifier", "step": 5}, "step is only for numbers"),
     ],
 )
 def test_for_numbers_alone(settings, message):
@@ -195,7 +201,7 @@ def test_a_draft_with_caps(tmp_path):
     plain, capped = draft([table]), draft([table], cap_rare=5)
     assert "\ncap = " not in plain
     assert "but no other value" in plain
-    assert "and caps that follow from its values" in capped
+    assert "and caps that are computed from the data" in capped
     path = tmp_path / "codebook.toml"
     path.write_text(capped)
     book = load_codebook(path)

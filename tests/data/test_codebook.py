@@ -226,15 +226,15 @@ BAD = {
     "no column": (
         "",
         (
-            "codebook.toml: the codebook has no column. Write a table for each column; it begins, "
-            "for example, with [columns.age]"
+            "codebook.toml: the codebook has no column. Write a table for each column, for "
+            "example [columns.age]"
         ),
     ),
     "a list": (
         "columns = 3",
         (
-            "codebook.toml: the codebook has no column. Write a table for each column; it begins, "
-            "for example, with [columns.age]"
+            "codebook.toml: the codebook has no column. Write a table for each column, for "
+            "example [columns.age]"
         ),
     ),
     "another part": (
@@ -243,7 +243,7 @@ BAD = {
     ),
     "no settings": (
         "columns.x = 3",
-        "column 'x': it must have settings such as type = 'number', got 3",
+        "column 'x': a column must have settings such as type = 'number', got 3",
     ),
     "no type": (
         "[columns.x]\nunit = 'kg'",
@@ -365,7 +365,7 @@ def test_no_codebook():
         (
             "day",
             "predictor",
-            "'day' is a date, and a date is neither a number nor a category; change it to days",
+            "'day' is a date, which is neither a number nor a category; write the days or years",
         ),
         ("day", "outcome", "'day' is a date"),
         ("aeg", "outcome", "the codebook has no column 'aeg'; did you mean 'age'?"),

@@ -303,7 +303,7 @@ def test_what_is_not_the_file_is_removed(source, shelf, folder, body, why):
     shelf.files["tiny.bz2"] = body
     message = refused(source, test=False)
     assert (
-        f"{shelf.url}/tiny.bz2 did not send the expected file, so feddcd removed what it sent"
+        f"{shelf.url}/tiny.bz2 did not send the expected file, so feddcd deleted the download"
         in message
     )
     assert why in message
@@ -347,7 +347,7 @@ def test_a_folder_that_cannot_be_written(source, folder):
 def test_a_set_without_address(folder):
     message = refused(KNOWN["rcv1-subset"])
     assert message.startswith(
-        "rcv1-subset cannot be downloaded from a public address: put the file rcv1sub_train.bin"
+        "the data set rcv1-subset has no public address, so feddcd cannot download it: put the "
     )
     assert not folder.exists()
 
@@ -382,7 +382,7 @@ def test_check_by_checksum_by_blob_and_by_counts(source, folder):
     assert f"git blob id of the text is right: {blob[:12]}" in examine(source, by_blob, path)
     by_counts = examine(source, replace(source.train, sha256="0" * 64), path)
     assert by_counts == (
-        "the checksum 000000000000... is not the checksum that feddcd expects; counts "
+        "the file does not have the checksum 000000000000..., which feddcd expects; counts "
         "agree: rows 40, largest index 4, non-zeros 120, labels 0: 20, 1: 20"
     )
     vague = File("tiny", 40, ((0, None), (1, None)))
@@ -427,7 +427,7 @@ def test_check_looks_at_every_file(source, folder):
     put(folder, "tiny", TEXT)
     train, test = check(source)
     assert (train.good, train.path, test.good, test.path) == (True, folder / "tiny", True, None)
-    assert "this file is missing; the data set can be used without it" in test.says
+    assert "this file is missing, but the data set can be used without this file" in test.says
     needed = check(replace(source, needs_test=True))[1]
     assert not needed.good
     assert "tiny: put the file tiny.t " in needed.says
@@ -523,9 +523,14 @@ def test_authors_runs_may_be_absent(tables, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("file", "old", "new", "message"),
     [
-        ("runs.csv", "tau,", "tua,", "runs.csv:1: the header does not have tau"),
-        ("runs.csv", RUNS, "", "runs.csv:1: the header does not have run, experiment"),
-        ("runs.csv", "FedDCD,30,", "FedDCD,", "runs.csv:2: 11 fields, but the header has 12"),
+        ("runs.csv", "tau,", "tua,", "runs.csv:1: the header does not have the columns tau"),
+        ("runs.csv", RUNS, "", "runs.csv:1: the header does not have the columns run, experiment"),
+        (
+            "runs.csv",
+            "FedDCD,30,",
+            "FedDCD,",
+            "runs.csv:2: this line has 11 fields, but the header has 12",
+        ),
         ("runs.csv", ",10,", ",ten,", "runs.csv:3: tau must be a whole number >= 1, got 'ten'"),
         ("runs.csv", "0.001,0.1", "nan,0.1", "runs.csv:3: l2 must be finite, got 'nan'"),
         ("runs.csv", "exp1/b", "exp1/a", "runs.csv:3: run 'exp1/a' occurs twice"),
@@ -534,7 +539,7 @@ def test_authors_runs_may_be_absent(tables, tmp_path, monkeypatch):
             "runs.csv",
             "us,1",
             "us,4",
-            "runs.csv:3: 'exp1/b' has 4 rounds here, but 1 rounds in curves.csv",
+            "runs.csv:3: the run 'exp1/b' has 4 rounds in this line, but 1 rounds in curves.csv",
         ),
         ("runs.csv", "mnist", "mn\xefst", "runs.csv:2: is not UTF-8 text"),
         ("runs.csv", "mnist", 'mn"ist', None),
@@ -548,7 +553,12 @@ def test_authors_runs_may_be_absent(tables, tmp_path, monkeypatch):
         ("curves.csv", "0.5,", ",", "curves.csv:3: objective must be a number, got ''"),
         ("curves.csv", "0.8\r", "inf\r", "curves.csv:4: accuracy must be finite, got 'inf'"),
         ("curves.csv", "exp1/b", "exp1/c", "curves.csv:4: run 'exp1/c' is not in runs.csv"),
-        ("curves.csv", "exp1/b,1,0.7,0.8\r\n", "", "runs.csv:3: 'exp1/b' has 1 rounds here, but"),
+        (
+            "curves.csv",
+            "exp1/b,1,0.7,0.8\r\n",
+            "",
+            "the run 'exp1/b' has 1 rounds in this line, but",
+        ),
     ],
 )
 def test_authors_tables_that_are_damaged(tables, file, old, new, message):
@@ -567,7 +577,7 @@ def test_authors_tables_that_are_damaged(tables, file, old, new, message):
 @pytest.mark.parametrize("file", ["runs.csv", "curves.csv"])
 def test_one_table_is_not_enough(tables, file):
     (tables / file).unlink()
-    with pytest.raises(DataError, match=rf"but not {file}; feddcd needs both files"):
+    with pytest.raises(DataError, match=rf", but {file} is missing; feddcd needs both files"):
         authors.load_authors()
 
 
@@ -642,7 +652,7 @@ def test_cli_list(source, folder, tables, capsys):
         ("check rcv1-subset", "rcv1-subset: put the file rcv1sub_train.binary (plain, .bz2"),
         (
             "fetch rcv1-subset",
-            "rcv1-subset cannot be downloaded from a public address: put the file rcv1sub_train",
+            "rcv1-subset has no public address, so feddcd cannot download it: put the file rcv1sub",
         ),
         ("fetch authors-results", "https://github.com/ZhenanFanUBC/FedDCD.jl"),
         ("check authors-results", "Put runs.csv (columns run, experiment, dataset, model, algor"),

@@ -84,7 +84,7 @@ def test_tables_are_known_by_name(name, table):
         ("t.csv", "a,b\n1,2\n3\n", "t.csv:3: this line has 1 field, but the header has 2"),
         ("t.csv", "a,b\n1,2\n\n3,4,5\n", "t.csv:4: this line has 3 fields, but the header has 2"),
         ("t.csv", 'a,b\n1,"2\n', "t.csv:2: unexpected end of data"),
-        ("t.csv", "a,a\n1,2\n", "t.csv:1: two columns are called 'a'"),
+        ("t.csv", "a,a\n1,2\n", "t.csv:1: two columns have the name 'a'"),
         ("t.csv", "a,,c\n1,2,3\n", "t.csv:1: column 2 of 3 has no name, got ''"),
         ("t.csv", b"a\n\x81\n", "t.csv:2: byte 0x81 is neither UTF-8 nor Windows-1252 text"),
         (
@@ -110,7 +110,7 @@ def test_what_is_no_file():
     Path("d.csv").mkdir()
     with pytest.raises(
         DataError,
-        match=r"d\.csv: is a directory, expected a \.csv file",
+        match=r"d\.csv: this is a folder, but a \.csv file is needed",
     ):
         read_frame("d.csv")
     with pytest.raises(DataError, match=r"no\.csv: no such file"):
@@ -147,8 +147,8 @@ def test_a_table_as_a_data_set():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "p.csv: say with label=... which column to predict; columns: 'a', 'y', 'b', 'h'"),
-        ({"label": "yy"}, "p.csv: no column 'yy'; did you mean 'y'?"),
+        ({}, "p.csv: give label=..., the column to predict; the columns are 'a', 'y', 'b', 'h'"),
+        ({"label": "yy"}, "p.csv: there is no column 'yy'; did you mean 'y'?"),
         ({"label": "y"}, None),
         ({"label": "y", "group": "hh"}, "no column 'hh' for the group; did you mean 'h'?"),
         (
@@ -240,7 +240,7 @@ def test_run_and_compare_take_tables(capsys, monkeypatch):
     command("compare --resume b --rounds 3 -q")
     capsys.readouterr()
     for options, message in (
-        ("--data p.csv", "p.csv: say with label=... which column to predict; columns: 'a', 'y'"),
+        ("--data p.csv", "p.csv: give label=..., the column to predict; the columns are 'a', 'y'"),
         ("--data p.csv --label y --group hh", "no column 'hh' for the group; did you mean 'h'?"),
         ("--data p.csv --label y --group h --clients 3", "leave out clients=3"),
         (

@@ -208,7 +208,7 @@ def test_a_cached_wide_file_still_needs_n_features(tmp_path):
         DataError,
         match=(
             r"data\.txt:1:3: with the index 200000000, the data would have more than 100000000 "
-            r"features \(token '200000000:1'\); if this is right, give n_features"
+            r"features \(token '200000000:1'\); if this index is right, give n_features"
         ),
     ):
         read_libsvm(path)
@@ -236,7 +236,7 @@ def test_refuses_damaged_compression(tmp_path, content, message):
 
 
 def test_refuses_what_is_no_file(tmp_path):
-    with pytest.raises(DataError, match="is a directory"):
+    with pytest.raises(DataError, match="this is a folder"):
         read_libsvm(tmp_path)
     with pytest.raises(DataError, match="no such file"):
         read_libsvm(tmp_path / "absent")

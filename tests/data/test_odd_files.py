@@ -32,7 +32,7 @@ def read(content: str | bytes, name: str = "t.csv", **how: Any):
 R_CSV = '"","x","g","l"\n"1",1.5,"ü",TRUE\n"2",NA,"b",FALSE\n"3",3,NA,NA\n'
 R_CSV2 = '"";"x";"g";"l"\n"1";1,5;"ü";TRUE\n"2";NA;"b";FALSE\n"3";3;NA;NA\n'
 R_TABLE = "x\tg\tl\n1.5\tü\tTRUE\nNA\tb\tFALSE\n3\tNA\tNA\n"
-ROWS = "the first column has no name; feddcd takes it for names of rows and leaves it out"
+ROWS = "the first column has no name, so feddcd does not use it (it may have names of rows)"
 SAME = {  # what R's data.frame(x=c(1.5,NA,3), g=c("ü","b",NA), l=c(TRUE,FALSE,NA)) is written as
     "write.csv": (R_CSV.encode(), [ROWS]),
     "write.csv2": (R_CSV2.encode(), ["semicolons", "decimal commas", ROWS]),
@@ -173,96 +173,99 @@ def test_a_file_of_more_rows_than_are_sniffed():
 USED = {  # refused where the column x is used, and no sooner
     "an ISO date": (
         "x,y\n2024-05-01,1\n",
-        "column 'x' has '2024-05-01' on line 2: a date or time is not a "
-        "number; change it to days or years",
+        "column 'x' has '2024-05-01' on line 2: a date or a time is not a "
+        "number; change the dates to days or years",
     ),
     "a time stamp": ("x,y\n2024-05-01T12:30:00Z,1\n", "'2024-05-01T12:30:00Z' on line 2: a date"),
     "a German date": (
         "x,y\n01.05.2024,1\n",
-        "column 'x' has '01.05.2024' on line 2: a date or time",
+        "column 'x' has '01.05.2024' on line 2: a date or a time",
     ),
     "an American date": (
         "x,y\n5/1/2024,1\n",
-        "column 'x' has '5/1/2024' on line 2: a date or time",
+        "column 'x' has '5/1/2024' on line 2: a date or a time",
     ),
     "a time": (
         "x,y\n12:30,1\n",
-        "column 'x' has '12:30' on line 2: a date or time is not a number",
+        "column 'x' has '12:30' on line 2: a date or a time is not a number",
     ),
     "a percent sign": (
         "x,y\n45%,1\n50%,2\n",
         (
-            "column 'x' has '45%' on line 2: write plain numbers without signs (write 45% as "
+            "column 'x' has '45%' on line 2: write numbers without other characters (write 45% as "
             "0.45 or as 45, in the same way at every site)"
         ),
     ),
     "a percent sign among numbers": ("x,y\n45,1\n50 %,2\n", "column 'x' has '50 %' on line 3"),
-    "a currency": ("x,y\n€5,1\n€6.50,1\n", "column 'x' has '€5' on line 2: write plain numbers"),
-    "below detection": ("x,y\n<0.5,1\n0.7,1\n", "column 'x' has '<0.5' on line 2: write plain"),
+    "a currency": (
+        "x,y\n€5,1\n€6.50,1\n",
+        "column 'x' has '€5' on line 2: write numbers without other",
+    ),
+    "below detection": ("x,y\n<0.5,1\n0.7,1\n", "column 'x' has '<0.5' on line 2: write numbers"),
     "n/a among numbers": (
         "x,y\n1,1\n\nn/a,2\n3,1\n",
         (
             "t.csv: column 'x' has 'n/a' on line 4 in a column of numbers: correct this value. "
-            "If it means a missing value, give na='n/a'. If it is a level of a category, say so "
-            "in a codebook"
+            "If this value means a missing value, give na='n/a'. If the column is a category, "
+            "write a codebook with type = 'category'"
         ),
     ),
     "mostly None": (
         "x,y\nNone,1\nNone,2\nNone,2\n3,1\n4,1\n",
         (
             "t.csv: column 'x' has 'None' on line 2 in a column of numbers: correct this value. If "
-            "it means a missing value, give na='None'."
+            "this value means a missing value, give na='None'."
         ),
     ),
     "NULL": (
         "x,y\n1,1\nNULL,2\n",
         (
             "t.csv: column 'x' has 'NULL' on line 3 in a column of numbers: correct this value. If "
-            "it means a missing value, give na='NULL'."
+            "this value means a missing value, give na='NULL'."
         ),
     ),
     "nan in small letters": (
         "x,y\n1,1\nnan,2\n",
         (
             "t.csv: column 'x' has 'nan' on line 3 in a column of numbers: correct this value. If "
-            "it means a missing value, give na='nan'."
+            "this value means a missing value, give na='nan'."
         ),
     ),
     "Excel's error": (
         "x,y\n1,1\n#DIV/0!,2\n",
         (
             "t.csv: column 'x' has '#DIV/0!' on line 3 in a column of numbers: correct this value. "
-            "If it means a missing value, give na='#DIV/0!'."
+            "If this value means a missing value, give na='#DIV/0!'."
         ),
     ),
     "a dot, as SAS writes": (
         "x,y\n1,1\n.,2\n",
         (
-            "t.csv: column 'x' has '.' on line 3 in a column of numbers: correct this value. If it "
-            "means a missing value, give na='.'. If it is a level of a category, say so in a "
-            "codebook"
+            "t.csv: column 'x' has '.' on line 3 in a column of numbers: correct this value. If "
+            "this value means a missing value, give na='.'. If the column is a category, "
+            "write a codebook with type = 'category'"
         ),
     ),
     "a question mark": (
         "x,y\n1,1\n?,2\n",
         (
-            "t.csv: column 'x' has '?' on line 3 in a column of numbers: correct this value. If it "
-            "means a missing value, give na='?'. If it is a level of a category, say so in a "
-            "codebook"
+            "t.csv: column 'x' has '?' on line 3 in a column of numbers: correct this value. If "
+            "this value means a missing value, give na='?'. If the column is a category, "
+            "write a codebook with type = 'category'"
         ),
     ),
     "a slip": (
         "x,y\n1,1\n2,1\n12o,2\n",
         (
             "t.csv: column 'x' has '12o' on line 4 in a column of numbers: correct this value. If "
-            "it means a missing value, give na='12o'."
+            "this value means a missing value, give na='12o'."
         ),
     ),
     "a letter for a digit": (
         "x,y\n1,1\n2,1\nl2,2\n",
         (
             "t.csv: column 'x' has 'l2' on line 4 in a column of numbers: correct this value. "
-            "If it means a missing value, give na='l2'."
+            "If this value means a missing value, give na='l2'."
         ),
     ),
     "two points": (
@@ -270,7 +273,7 @@ USED = {  # refused where the column x is used, and no sooner
         (
             "t.csv: column 'x' has '1.2.3' on line 2 in a column of numbers: correct this "
             "value. If "
-            "it means a missing value, give na='1.2.3'."
+            "this value means a missing value, give na='1.2.3'."
         ),
     ),
     "thousands or decimals": (
@@ -306,7 +309,7 @@ USED = {  # refused where the column x is used, and no sooner
         'x,y\n"1,23,456",1\n1,1\n1,2\n',
         (
             "t.csv: column 'x' has '1,23,456' on line 2 in a column of numbers: correct this "
-            "value. If it means a missing value, give na='1,23,456'."
+            "value. If this value means a missing value, give na='1,23,456'."
         ),
     ),
     "an underscore": (
@@ -314,15 +317,14 @@ USED = {  # refused where the column x is used, and no sooner
         (
             "t.csv: column 'x' has '1_000' on line 2 in a column of numbers: correct this "
             "value. If "
-            "it means a missing value, give na='1_000'."
+            "this value means a missing value, give na='1_000'."
         ),
     ),
     "Arabic digits": (
         "x,y\n١٢,1\n2,2\n",
         (
             "t.csv: column 'x' has '١٢' on line 2 in a column of numbers: correct this "
-            "value. If it "
-            "means a missing value, give na='١٢'."
+            "value. If this value means a missing value, give na='١٢'."
         ),
     ),
 }
@@ -460,20 +462,20 @@ REFUSED = {
     "a quote that does not end": (
         b'x,y\n1,"2\n',
         {},
-        "t.csv:2: unexpected end of data; check the quotes there",
+        "t.csv:2: unexpected end of data; check the quotes in this line",
     ),
     "a comma at the end": (
         b"x,y,\n1,2,\n",
         {},
-        "t.csv:1: column 3 of 3 has no name, got ''; give it a name, or remove the column",
+        "t.csv:1: column 3 of 3 has no name, got ''; give this column a name, or remove it",
     ),
-    "a name twice": (b"x,y,x\n1,2,3\n", {}, "t.csv:1: two columns are called 'x'; rename one"),
+    "a name twice": (b"x,y,x\n1,2,3\n", {}, "t.csv:1: two columns have the name 'x'; rename one"),
     "names that look alike": (
         "x²,x2\n1,2\n".encode(),
         {},
-        "t.csv:1: the names 'x²', 'x2' look alike; rename one",
+        "t.csv:1: the names 'x²', 'x2' of columns look alike; rename one",
     ),
-    "one name in two spellings": ("ä,a\u0308\n1,2\n".encode(), {}, "two columns are called 'ä'"),
+    "one name in two spellings": ("ä,a\u0308\n1,2\n".encode(), {}, "two columns have the name 'ä'"),
     "nothing": (
         b"",
         {},
@@ -551,7 +553,7 @@ def test_a_sheet_of_excel():
             {},
             "has the sheets 'a', 'b': say with sheet='a' which sheet to read",
         ),
-        ({"a": PATIENTS}, {"sheet": "aa"}, "no sheet 'aa'; did you mean 'a'? sheets: 'a'"),
+        ({"a": PATIENTS}, {"sheet": "aa"}, "no sheet 'aa'; did you mean 'a'? the sheets are 'a'"),
         (
             {"a": []},
             {},
@@ -559,19 +561,22 @@ def test_a_sheet_of_excel():
         ),
         ({"a": [["x", None, "y"], [1, 2, 3]]}, {}, "sheet 'a': column 2 of 3 has no name"),
         ({"a": [["x", "y"], [1, 2], [3, 4, 5]]}, {}, "sheet 'a': column 3 of 3 has no name"),
-        ({"a": [["x", "x"], [1, 2]]}, {}, "sheet 'a': two columns are called 'x'"),
+        ({"a": [["x", "x"], [1, 2]]}, {}, "sheet 'a': two columns have the name 'x'"),
         (
             {"a": [["x", "y"], [1, "=A2+1"]]},
             {},
             (
-                "row 2 of the sheet 'a' contains the formula '=A2+1', but the file has no value "
-                "for it"
+                "row 2 of the sheet 'a' contains the formula '=A2+1', but the file does not "
+                "contain the result of this formula"
             ),
         ),
         (
             {"a": [["x", "y"], [1, 2], ["=A2", "=B2"]]},
             {},
-            ("row 3 of the sheet 'a' contains the formula '=A2', but the file has no value for it"),
+            (
+                "row 3 of the sheet 'a' contains the formula '=A2', but the file does not contain "
+                "the result of this formula"
+            ),
         ),
         ({"a": PATIENTS}, {"sep": ";"}, "sep works only for .csv and .tsv files"),
     ],
@@ -605,7 +610,7 @@ def test_a_large_part_of_an_excel_file(monkeypatch):
     with pytest.raises(
         DataError,
         match=(
-            r"t\.xlsx: this file becomes 17 kB when it is unpacked, and feddcd reads at most 1 kB: "
+            r"t\.xlsx: this file has 17 kB when it is unpacked, but feddcd reads at most 1 kB: "
             r"save the sheet as \.csv"
         ),
     ):
@@ -622,10 +627,10 @@ def test_hidden_rows_and_percent_cells_are_told():
     table = read_frame("t.xlsx")
     assert table.frame["x"].tolist() == [1, 2, 3]
     assert (
-        "; 1 row hidden in Excel (by a filter or by hand), but feddcd uses hidden rows, too"
+        "; 1 row hidden in Excel (by a filter or by hand); feddcd also uses hidden rows"
         in table.notes[0]
     )
-    assert "; 'spo2': Excel shows percent, and feddcd reads 97% as 0.97" in table.notes[0]
+    assert "; 'spo2': Excel shows per cent, but feddcd reads 97% as 0.97" in table.notes[0]
 
 
 BOMBS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
@@ -644,7 +649,7 @@ def test_a_packed_file_that_unpacks_to_too_much(end, monkeypatch):
     monkeypatch.setattr("feddcd.data.files.MOST_UNPACKED", 100_000)
     with pytest.raises(
         DataError,
-        match=r"this file becomes larger than 100 kB when it is unpacked; if it is a table",
+        match=r"this file becomes larger than 100 kB when it is unpacked; if this file is a table",
     ):
         read(packed, f"t.csv.{end}")
     assert len(read(b"x,y\n" + b"1,2\n" * 30_000).frame) == 30_000  # a plain one is what it is
@@ -676,9 +681,8 @@ def test_dates_and_errors_of_excel():
             (
                 r"t\.xlsx: column 'x' has '#N/A' in row 3 in a column of numbers: correct "
                 r"this value\. "
-                r"If it means a missing value, give na='#N/A'\. If it is a level of a "
-                r"category, say so "
-                "in a codebook"
+                r"If this value means a missing value, give na='#N/A'\. If the column is a "
+                r"category, write a codebook with type = 'category'"
             ),
         ),
     ):

@@ -144,10 +144,10 @@ CONTINUOUS = np.random.default_rng(0).standard_normal(400)
 @pytest.mark.parametrize(
     ("y", "scheme", "N", "options", "message"),
     [
-        (Y, "idd", 3, {}, "unknown partition 'idd'; known: contiguous, iid, sorted, two-class"),
+        (Y, "idd", 3, {}, "unknown partition 'idd'; known are contiguous, iid, sorted, two-class"),
         (Y, "", 3, {}, "unknown partition ''"),
         (Y, None, 3, {}, "unknown partition None"),
-        (Y, "iid:3", 3, {}, "'iid' takes no parameter, got 'iid:3'"),
+        (Y, "iid:3", 3, {}, "'iid' has no parameter, got 'iid:3'"),
         (
             Y,
             "iid",
@@ -168,8 +168,8 @@ CONTINUOUS = np.random.default_rng(0).standard_normal(400)
         (Y, "iid", True, {}, "the number of clients N as a whole number, got True"),
         (Y, "iid", 3, {"seed": -1}, "seed must be a whole number >= 0, got -1"),
         (Y, "iid", 3, {"seed": None}, "seed must be a whole number >= 0, got None"),
-        ([], "iid", 1, {}, "y must have shape (n,) with n >= 1, got (0,)"),
-        (np.ones((2, 2)), "iid", 1, {}, "got (2, 2)"),
+        ([], "iid", 1, {}, "y must have one dimension and at least one row, got shape (0,)"),
+        (np.ones((2, 2)), "iid", 1, {}, "got shape (2, 2)"),
         ([1, np.nan], "iid", 1, {}, "y has nan at row 1"),
         (Y, "dirichlet:-1", 3, {}, "need 1e-6 <= a <= 1e6, got a=-1.0"),
         (Y, "dirichlet:0", 3, {}, "got a=0.0"),
@@ -220,7 +220,13 @@ CONTINUOUS = np.random.default_rng(0).standard_normal(400)
         (CONTINUOUS, "shards", 3, {}, "'shards' needs class labels"),
         (CONTINUOUS, "dirichlet:1", 3, {}, "'dirichlet:1' needs class labels"),
         (Y, "group", None, {}, "'group' needs groups, but these data have none"),
-        (Y, "group", None, {"groups": [1, 2]}, "groups must have shape (600,) like y, got (2,)"),
+        (
+            Y,
+            "group",
+            None,
+            {"groups": [1, 2]},
+            "groups must have the same shape as y, (600,), got (2,)",
+        ),
         (Y, "group", 3, {"groups": Y}, "'group' has 10 groups, but N=3"),
         ([1, 2], "group", None, {"groups": [1, np.nan]}, "(nan) at row 1"),
         (Y, "group:1", None, {}, "'group:1' needs X"),

@@ -193,18 +193,18 @@ BAD = [
         "s.csv",
         TOP,
         None,
-        "s.csv: say with label=... which column to predict; columns: 'a', 'b', 'y'",
+        "s.csv: give label=..., the column to predict; the columns are 'a', 'b', 'y'",
     ),
-    ("s.csv", TOP, "z", "s.csv: no column 'z'; columns: 'a', 'b', 'y'"),
+    ("s.csv", TOP, "z", "s.csv: there is no column 'z'; columns: 'a', 'b', 'y'"),
     ("s.csv", "age,sick\n1,2\n", "sic", "no column 'sic'; did you mean 'sick'? columns: 'age'"),
     ("s.csv", "1,2.5,0\n1,2,0\n", "y", "no column 'y'; the first line must contain the names"),
-    ("s.csv", TOP, "", "s.csv: no column ''"),
+    ("s.csv", TOP, "", "s.csv: there is no column ''"),
     ("s.csv", "a,,y\n1,2,3\n", "y", "s.csv:1: column 2 of 3 has no name, got ''"),
     ("s.csv", "a, ,y\n1,2,3\n", "y", "s.csv:1: column 2 of 3 has no name"),
     ("s.csv", "a,b,y,\n1,2,3,\n", "y", "s.csv:1: column 4 of 4 has no name"),
-    ("s.csv", "a,b,a,y\n1,2,3,4\n", "y", "s.csv:1: two columns are called 'a'"),
-    ("s.csv", "a,b, a,y\n1,2,3,4\n", "y", "s.csv:1: two columns are called 'a'"),
-    ("s.csv", "a,y,y\n1,2,3\n", "y", "s.csv:1: two columns are called 'y'"),
+    ("s.csv", "a,b,a,y\n1,2,3,4\n", "y", "s.csv:1: two columns have the name 'a'"),
+    ("s.csv", "a,b, a,y\n1,2,3,4\n", "y", "s.csv:1: two columns have the name 'a'"),
+    ("s.csv", "a,y,y\n1,2,3\n", "y", "s.csv:1: two columns have the name 'y'"),
     ("s.csv", TOP + "1,2\n", "y", "s.csv:3: this line has 2 fields, but the header has 3"),
     ("s.csv", TOP + "1,2,3,4\n", "y", "s.csv:3: this line has 4 fields, but the header has 3"),
     ("s.csv", "a,b,y\n1,2,0,9\n", "y", "s.csv:2: this line has 4 fields, but the header has 3"),
@@ -272,7 +272,7 @@ BAD = [
         "is an incomplete or damaged gzip file",
     ),
     ("s.csv.xz", lzma.compress(TOP.encode())[:-6], "y", "is an incomplete or damaged xz file"),
-    ("s.tsv", TOP, "y", "s.tsv: no column 'y'; columns: 'a,b,y'"),
+    ("s.tsv", TOP, "y", "s.tsv: there is no column 'y'; columns: 'a,b,y'"),
     (
         "s.svm",
         "1 1:2\n",
@@ -308,7 +308,7 @@ def test_refuses_what_is_no_file(tmp_path, name):
     with pytest.raises(DataError, match=f"{name}: no such file"):
         read_site(name, label)
     (tmp_path / name).mkdir()
-    with pytest.raises(DataError, match=f"{name}: is a directory, expected a "):
+    with pytest.raises(DataError, match=f"{name}: this is a folder, but a "):
         read_site(tmp_path / name, label)
 
 

@@ -161,28 +161,28 @@ FORGED = {
         sealed(listing(), version=2),
         "version 2, but this feddcd reads the version 1",
     ),
-    "a header longer than all": (sealed(listing(), size=1 << 60), "says that its header has"),
-    "no JSON": (sealed(b"{"), "malformed"),
-    "no UTF-8": (sealed(b'"\xff"'), "malformed"),
-    "nested without end": (sealed(b"[" * 100_000), "malformed"),
-    "a list": (sealed([]), "malformed"),
-    "no arrays": (sealed({"meta": {}}), "malformed"),
-    "there are too many": (sealed(listing(more=1)), "malformed"),
-    "meta is a list": (sealed({"arrays": [], "meta": []}), "malformed"),
-    "not a number": (sealed(b'{"arrays":[],"meta":{"a":NaN}}'), "malformed"),
-    "two keys of one name": (sealed(b'{"arrays":[],"meta":{"a":1,"a":2}}'), "malformed"),
-    "objects": (sealed(listing(["w", "object", [1]]), bytes(8)), "malformed"),
-    "a dtype that is a list": (sealed(listing(["w", [], [1]])), "malformed"),
-    "a negative side": (sealed(listing(["w", "uint8", [-1]])), "malformed"),
-    "a side that is true": (sealed(listing(["w", "uint8", [True]]), b"1"), "malformed"),
-    "a shape that is a word": (sealed(listing(["w", "uint8", "1"])), "malformed"),
+    "a header longer than all": (sealed(listing(), size=1 << 60), "say that the header has"),
+    "no JSON": (sealed(b"{"), "wrong form"),
+    "no UTF-8": (sealed(b'"\xff"'), "wrong form"),
+    "nested without end": (sealed(b"[" * 100_000), "wrong form"),
+    "a list": (sealed([]), "wrong form"),
+    "no arrays": (sealed({"meta": {}}), "wrong form"),
+    "there are too many": (sealed(listing(more=1)), "wrong form"),
+    "meta is a list": (sealed({"arrays": [], "meta": []}), "wrong form"),
+    "not a number": (sealed(b'{"arrays":[],"meta":{"a":NaN}}'), "wrong form"),
+    "two keys of one name": (sealed(b'{"arrays":[],"meta":{"a":1,"a":2}}'), "wrong form"),
+    "objects": (sealed(listing(["w", "object", [1]]), bytes(8)), "wrong form"),
+    "a dtype that is a list": (sealed(listing(["w", [], [1]])), "wrong form"),
+    "a negative side": (sealed(listing(["w", "uint8", [-1]])), "wrong form"),
+    "a side that is true": (sealed(listing(["w", "uint8", [True]]), b"1"), "wrong form"),
+    "a shape that is a word": (sealed(listing(["w", "uint8", "1"])), "wrong form"),
     "absurd beside zero": (sealed(listing(["w", "uint8", [0, 1 << 62]])), "no array can have"),
     "many dimensions": (sealed(listing(["w", "uint8", [1] * 65]), b"1"), "no array can have"),
-    "more than it holds": (sealed(listing(["w", "float64", [1 << 20]])), "its header says 8388608"),
-    "less than it holds": (sealed(listing(["w", "uint8", [1]]), b"123"), "it has 3 bytes"),
-    "a name that is a number": (sealed(listing([1, "uint8", [0]])), "malformed"),
-    "one name twice": (sealed(listing(["w", "uint8", [0]], ["w", "uint8", [0]])), "malformed"),
-    "not in order": (sealed(listing(["w", "uint8", [0]], ["a", "uint8", [0]])), "malformed"),
+    "more than it holds": (sealed(listing(["w", "float64", [1 << 20]])), "the header says 8388608"),
+    "less than it holds": (sealed(listing(["w", "uint8", [1]]), b"123"), "the arrays have 3 bytes"),
+    "a name that is a number": (sealed(listing([1, "uint8", [0]])), "wrong form"),
+    "one name twice": (sealed(listing(["w", "uint8", [0]], ["w", "uint8", [0]])), "wrong form"),
+    "not in order": (sealed(listing(["w", "uint8", [0]], ["a", "uint8", [0]])), "wrong form"),
     "a bool of 2": (sealed(listing(["w", "bool", [1]]), b"\2"), "neither 0 nor 1"),
 }
 
@@ -207,8 +207,8 @@ UNFIT = {
     "half": ({}, {"w": np.zeros(2, np.float16)}, "w is float16"),
     "text": ({}, {"w": np.array("x")}, "w is <U1"),
     "a name that is a number": ({}, {1: np.zeros(1)}, "the name 1"),
-    "a tuple": ({"a": (1, 2)}, {}, "only lists"),
-    "a key that is a number": ({1: 2}, {}, "keys that are texts"),
+    "a tuple": ({"a": (1, 2)}, {}, "use lists, not tuples"),
+    "a key that is a number": ({1: 2}, {}, "use texts as keys"),
     "infinity": ({"a": float("inf")}, {}, "not plain JSON"),
     "an array": ({"a": np.zeros(2)}, {}, "not plain JSON"),
     "bytes": ({"a": b"x"}, {}, "not plain JSON"),
@@ -251,7 +251,7 @@ def test_a_state_that_does_not_fit_is_named():
 
 
 def test_two_leaves_of_one_name_are_refused():
-    with pytest.raises(CodecError, match="get the same name"):
+    with pytest.raises(CodecError, match="would have the same name"):
         flatten({"a.b": np.zeros(1), "a": {"b": np.zeros(1)}})
 
 

@@ -243,10 +243,10 @@ def _spoil(path, **changes):
 
 SPOILED = {
     "empty": (lambda p: p.write_bytes(b""), "is damaged.*latest backup.*retire this site"),
-    "cut": (lambda p: os.truncate(p, p.stat().st_size - 1), "damaged: its checksum"),
+    "cut": (lambda p: os.truncate(p, p.stat().st_size - 1), "damaged: the checksum"),
     "flipped": (
         lambda p: p.write_bytes(p.read_bytes()[::-1]),
-        "damaged: it was not written by feddcd",
+        "damaged: the data were not written by feddcd",
     ),
     "nothing in it": (lambda p: p.write_bytes(pack({}, {})), "damaged: 'kind'"),
     "another codec": (
@@ -258,7 +258,7 @@ SPOILED = {
         lambda p: _spoil(p, format=9),
         "the format 9.*the version of feddcd that wrote",
     ),
-    "another kind": (lambda p: _spoil(p, kind="server"), "it has the kind server"),
+    "another kind": (lambda p: _spoil(p, kind="server"), "the file has the kind server"),
     "another federation": (
         lambda p: _spoil(p, federation="south"),
         "belongs to the site 'a' of the federation 'south', not to 'a' of 'north'; give this site",

@@ -300,7 +300,7 @@ def test_a_ledger_that_meets_a_full_disk_when_opened_is_not_called_damaged(tmp_p
     ledger.close()
     with child(code, copy) as process:
         said = process.stdout.read()
-    assert "Nothing is lost: keep this file and the files beside it" in said
+    assert "Nothing is lost. Keep this file and the files beside it" in said
     assert "damaged" not in said
     assert "remove" not in said
     assert len(bodies(copy)) == 4
@@ -402,5 +402,5 @@ def test_a_file_that_may_not_grow(tmp_path):
         os._exit(0)
     """
     with child(code, path) as process:
-        assert "free space or repair the disk" in process.stdout.read()
+        assert "Free space or repair the disk" in process.stdout.read()
     assert len(bodies(path)) == 4

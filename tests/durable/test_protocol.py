@@ -206,7 +206,7 @@ def test_an_upload_of_who_was_not_asked_is_refused():
     made.server, _ = server_side.begin(made.algorithm, made.server, ["site1", "site2"], made.key)
     assert made.server.open is not None
     now = reply._replace(stamp=made.server.open.stamp)
-    with pytest.raises(Refused, match="site0 answered in round 2 without a question"):
+    with pytest.raises(Refused, match="site0 answered in round 2, but the coordinator did not"):
         server_side.receive(made.algorithm, made.server, now, guard_of(reply))
 
 

@@ -394,15 +394,15 @@ def test_says_when_it_is_not_there():
 
 
 REFUSED = [
-    ({"C": 0}, {}, "need a finite C > 0, got C=0"),
-    ({"C": np.inf}, {}, "need a finite C > 0, got C=inf"),
-    ({"C": "1"}, {}, "need a finite C > 0, got C='1'"),
-    ({"l2": -1.0}, {}, "need a finite l2 > 0, got l2=-1.0"),
+    ({"C": 0}, {}, "C must be a finite number above 0, got C=0"),
+    ({"C": np.inf}, {}, "C must be a finite number above 0, got C=inf"),
+    ({"C": "1"}, {}, "C must be a finite number above 0, got C='1'"),
+    ({"l2": -1.0}, {}, "l2 must be a finite number above 0, got l2=-1.0"),
     ({"C": 2.0, "l2": 0.1}, {}, "give either C or l2, not both; got C=2.0, l2=0.1"),
-    ({"tol": 0}, {}, "need a finite tol > 0, got tol=0"),
-    ({"n_clients": 1}, {}, "need a whole number n_clients >= 2, got n_clients=1"),
-    ({"max_rounds": 1.5}, {}, "need a whole number max_rounds >= 1, got max_rounds=1.5"),
-    ({"tau": 1}, {}, "need a whole number tau >= 2, got tau=1"),
+    ({"tol": 0}, {}, "tol must be a finite number above 0, got tol=0"),
+    ({"n_clients": 1}, {}, "n_clients must be a whole number >= 2, got n_clients=1"),
+    ({"max_rounds": 1.5}, {}, "max_rounds must be a whole number >= 1, got max_rounds=1.5"),
+    ({"tau": 1}, {}, "tau must be a whole number >= 2, got tau=1"),
     (
         {"tau": 11},
         {},
@@ -411,7 +411,7 @@ REFUSED = [
     ({"algorithm": "fedavg"}, {}, "reach the optimum; got 'fedavg'"),
     ({"algorithm": "newton"}, {}, "algorithm must be one of auto, fednewton, pointsaga, feddcd"),
     ({"class_weight": {0: 0.0}}, {}, "the class 0 has no weight in any row"),
-    ({}, {"groups": [0, 1, 2]}, "groups has length 3, X has 160 rows"),
+    ({}, {"groups": [0, 1, 2]}, "groups has length 3, but X has 160 rows"),
     (
         {},
         {"groups": [3] * N_ROWS},
@@ -460,5 +460,5 @@ def test_bad_targets_are_refused():
     with pytest.raises(ValueError, match="it has only the class 1"):
         FederatedLogisticRegression().fit(X, np.ones(len(y)))
     wide = np.zeros((20, 2500))
-    with pytest.raises(ValueError, match="it takes at most 2000 parameters: use pointsaga"):
+    with pytest.raises(ValueError, match="it works with at most 2000 parameters: use pointsaga"):
         FederatedRidge(algorithm="fednewton").fit(wide, np.arange(20.0))

@@ -431,7 +431,7 @@ def test_the_codebook_of_the_site_has_the_cut_points(tmp_path):
         site.ask("crp ~ lab")
     book["columns"]["age"]["cuts"] = [60, 61]  # as the coordinator would like it
     with pytest.raises(
-        Stopped, match="because the plan has another codebook for it than this site"
+        Stopped, match="the codebook of the plan and the codebook of this site describe it diff"
     ):
         site.ask("crp ~ I(age > 61)", codebook=book)
 
@@ -479,7 +479,7 @@ def test_a_person_agrees_once_to_a_job(tmp_path):
     deny(tmp_path, *waiting(tmp_path))
     with pytest.raises(Stopped, match=rf"^north: {REFUSED}$"):
         site.ask("y ~ bmi")  # as if a rule had refused it
-    assert site.log()[-1]["why"] == "its administrator did not agree to this job"
+    assert site.log()[-1]["why"] == "the site's administrator did not agree to this job"
     assert verify_log(tmp_path).lines == len(site.log())
 
 
@@ -504,8 +504,8 @@ def test_the_same_rows_with_other_sites_need_a_person(tmp_path):
         site.ask("y ~ age", sites=["north", "south", "west"])
     words = "\n".join(words_of(tmp_path, *waiting(tmp_path)))
     assert (
-        "NOTE: an earlier job summed the same rows with other sites; the two jobs "
-        "differ by ['east', 'west']"
+        "NOTE: an earlier job summed the same rows with other sites; only one of the two jobs "
+        "has these sites: ['east', 'west']"
     ) in words
 
 
@@ -521,7 +521,7 @@ def test_a_patient_who_withdraws_consent(tmp_path):
         site.ask("crp ~ age")
     assert site.log()[-1]["rule"] == "sets"
     command = ["federation", "withdraw", str(tmp_path), "--why", "one patient withdrew"]
-    assert "1 set of rows closed" in CliRunner().invoke(app, command).output
+    assert "feddcd closed 1 set of rows" in CliRunner().invoke(app, command).output
     with pytest.raises(Stopped, match="waits for approval"):
         site.ask("crp ~ age")
     assert "before a withdrawal" in "\n".join(words_of(tmp_path, *waiting(tmp_path)))
@@ -531,7 +531,7 @@ def test_a_patient_who_withdraws_consent(tmp_path):
     shown = CliRunner().invoke(app, ["federation", "outgoing", str(tmp_path), "--log"]).output
     assert "WITHDRAWAL  one patient withdrew (1 set of rows closed)" in shown
     assert (
-        "rule sets: 1 row is in some jobs and not in others, and at least 20 are needed"
+        "rule sets: 1 row is in some jobs and not in others, and at least 20 rows are needed"
         in " ".join(shown.split())
     )
     used = CliRunner().invoke(app, ["federation", "outgoing", str(tmp_path)]).output
@@ -594,10 +594,10 @@ TOGETHER = {  # data, settings, jobs of which the last is too much, the rule and
     "four sets": (
         ward(), NO_LIMIT, ["y ~ age", "y ~ age + lac", "y ~ age + trop"], "sets", "1 row is in"
     ),
-    "powers": (ward(), {}, [POWERS, f"{POWERS} + five"], "sets", "at least 50 are needed"),
+    "powers": (ward(), {}, [POWERS, f"{POWERS} + five"], "sets", "at least 50 rows are needed"),
     "kinks": (ward(), {}, [f"{KINKS} + I(bmi^2)"], "combinations", "a leverage of 0.5"),
     "kinks of four": (
-        ward(alike=(17, 40, 50, 60)), {}, [f"{KINKS} + I(bmi^2)"], "combinations", "4 rows give"
+        ward(alike=(17, 40, 50, 60)), {}, [f"{KINKS} + I(bmi^2)"], "combinations", "4 rows make"
     ),
     "more columns": (
         ward(24, (17,)), SMALL | NO_LIMIT, [f"{KINKS} + {LABS}"], "combinations", "for 24 rows"

@@ -184,7 +184,7 @@ def test_another_authority_is_refused(home, tmp_path, data):
     mine, theirs = given._plain(), given._replace(certificate=other)._plain()
     path.write_text(path.read_text().replace(mine["certificate"], theirs["certificate"]))
     with pytest.raises(
-        SpecError, match="the certificate in the invitation is from another authority"
+        SpecError, match="the certificate in the invitation is not from the authority that"
     ):
         read_invitation(path)
     refused(home, given._replace(certificate=other), tmp_path / "a", data, "another authority")

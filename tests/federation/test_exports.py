@@ -69,7 +69,8 @@ def test_a_changed_file_waits_for_a_person_once(place):
     assert "waits for approval" in says(place, latency=0.2)
     [id] = waiting(place.folder)
     told = "\n".join(words_of(place.folder, id))
-    assert "the data file changed after the last job (60 rows new, 0 gone, 200 as" in told
+    changed = "new rows: 60, removed rows: 0, rows as before: 200"
+    assert f"the data file changed after the last job ({changed}" in told
     assert "new columns: 'exported'" in told
     approve(place.folder, id)
     assert not isinstance(says(place, latency=0.2), str)
@@ -113,7 +114,7 @@ def test_strangers_are_not_taken_for_known_rows():
     other = pd.DataFrame(table(200)[140:].to_numpy(), columns=list("abcde"))
     again = found_again(export(old), export(other.assign(sex=np.arange(60) % 2)))
     assert difference(export(old).ids, again.ids) == 120
-    assert "0 as before" in again.story
+    assert "rows as before: 0" in again.story
 
 
 def test_the_memory_of_an_export_is_whole_or_none(tmp_path):

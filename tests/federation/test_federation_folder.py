@@ -78,12 +78,15 @@ BAD_CONFIG = {
     "unknown dtype": ("name='a'\ndtype='float16'", r"unknown dtype 'float16'"),
     "l2 of zero": (
         "name='a'\nl2=0.0",
-        r"feddcd needs a penalty, because each client must be strongly convex: set l2 > 0",
+        r"feddcd needs a penalty, because the loss of each client must be strongly convex: set l2",
     ),
     "l2 as text": ("name='a'\nl2='much'", r"l2 should be of type float, got 'much'"),
-    "no rounds": ("name='a'\nrounds=0", r"need rounds >= 1, got rounds=0"),
+    "no rounds": ("name='a'\nrounds=0", r"rounds must be at least 1, got rounds=0"),
     "tau of one": ("name='a'\ntau=1", r"need tau >= 2, got tau=1"),
-    "negative target": ("name='a'\ntarget_gap=-1.0", r"need target_gap > 0, got target_gap=-1.0"),
+    "negative target": (
+        "name='a'\ntarget_gap=-1.0",
+        r"target_gap must be above 0, got target_gap=-1.0",
+    ),
     "setting of another": ("name='a'\n[settings]\nrho=1.0", r"feddcd has no setting 'rho'"),
     "one upload": (
         "name='a'\nfewest=1",

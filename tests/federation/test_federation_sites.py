@@ -150,9 +150,8 @@ STATE = r"site-4: this site cannot use its state file; the file site.log at the 
 BROKEN = {  # what happens to it, what the administrator reads, and what the site's own does
     "fewer rows": (
         shorten,
-        "site-4: its data changed since it joined: it has 20 rows now and had 28 rows "
-        "then. Put the old data back, or "
-        "retire it and let it join again",
+        "site-4: its data changed since it joined: the site has 20 rows now, and had 28 rows "
+        "when it joined. Put the old data back, or retire the site and let it join again",
         None,
     ),
     "another column": (
@@ -161,17 +160,17 @@ BROKEN = {  # what happens to it, what the administrator reads, and what the sit
         "data.csv has no column 'x3'; it has a column 'age'",
     ),
     "no label": (
-        unlabelled, "site-4: its data have no column 'label'", "columns: 'x0', 'x1', "
+        unlabelled, "site-4: the site's data have no column 'label'", "columns: 'x0', 'x1', "
     ),
     "text in a column": (
         scribble,
-        "site-4: its column 'x5' does not contain plain numbers",
+        "site-4: the site's column 'x5' does not contain plain numbers",
         f"column 'x5' has '{SENTINEL}' on line ",
     ),
     "a hole in a column": (pierce, DATA, "column 'x5' has no value on line 9"),
     "no table": (
         garble,
-        "site-4: its data file cannot be read as a table",
+        "site-4: the site's data file cannot be read as a table",
         "data.csv:3: this line has 3 fields, but the header has 14",
     ),
     "no data": (
@@ -214,7 +213,7 @@ def test_a_locked_state_file(home):
 OLD = (
     "site-4: this site's state is older than the ledger. The site was restored from a "
     "backup, or a copy of the site runs elsewhere. Stop the copy; if there is no copy, "
-    "retire the site and let it join again (ledger: epoch 2, round 4; here: "
+    "retire the site and let it join again (ledger: epoch 2, round 4; this site: "
     "epoch 1, round 2)"
 )
 
@@ -348,19 +347,19 @@ MISFITS = {
     "numbers of columns": (sparse_newcomer, "site-5 has 14 features, the federation has 13"),
     "text as labels": (
         lambda home: newcomer(home, lambda t: t.assign(label=SENTINEL)),
-        "site-5: its labels are words, and ridge needs numbers",
+        "site-5: the site's labels are words, but ridge needs numbers",
     ),
     "a label that is not there": (
         lambda home: newcomer(home, lambda t: t.rename(columns={"label": "died"})),
-        "site-5: its data have no column 'label'",
+        "site-5: the site's data have no column 'label'",
     ),
     "no rows": (
         lambda home: newcomer(home, lambda t: t.head(0)),
-        "site-5: its data have no rows",
+        "site-5: the site's data have no rows",
     ),
     "lines that are not LIBSVM": (
         lambda home: sparse_newcomer(home, "1 1:0.5 14\n"),
-        "site-5: its data file cannot be read as LIBSVM",
+        "site-5: the site's data file cannot be read as LIBSVM",
     ),
 }
 
@@ -498,7 +497,7 @@ SETTLEMENTS = {
     "in another's name": (told(client="site-1"), "site-4 answered under another name, site-1"),
     "of another round": (
         told(stamp=[1, 2]),
-        "site-4: it confirmed another round",
+        "site-4: it confirmed a round for which the coordinator did not ask",
     ),
     "garbage": (lambda data: b"garbage", UNREADABLE),
     "without the proof": (
@@ -508,7 +507,7 @@ SETTLEMENTS = {
                 {k: v for k, v in arrays.items() if k.startswith("conserved")},
             )
         ),
-        ("site-4: it confirmed another round than the round that the coordinator asked for"),
+        "site-4: it confirmed a round for which the coordinator did not ask",
     ),
 }
 

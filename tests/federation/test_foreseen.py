@@ -18,8 +18,8 @@ from feddcd.federation.wire import read_refusal, unpack_message
 from site_world import asked
 
 REMEDY = (
-    "a new plan can join rare levels or leave the column out, and a model can use the logarithm "
-    "of a skewed column"
+    "a new plan can join rare levels or leave the column out. A model can use the logarithm of a "
+    "skewed column"
 )
 
 

@@ -170,8 +170,8 @@ def test_the_person_is_told_before_and_others_are_not(tmp_path):
     told = "\n".join(words_of(tmp_path, *waiting(tmp_path)))
     assert "the rules would refuse question 1" in told
     assert (
-        "would reveal a combination of values that fewer than 5 rows have, in "
-        "columns with few values"
+        "in columns with few values, all answers of this job together would reveal a combination "
+        "of values that fewer than 5 rows have"
     ) in told
 
 

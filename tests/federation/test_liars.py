@@ -121,7 +121,7 @@ def test_sums_alone_are_held_against_the_same(wrong):
 
     if wrong is None:
         return follow()
-    with pytest.raises(DataError, match="the numbers of some site cannot be true"):
+    with pytest.raises(DataError, match="the numbers of one of the sites cannot be true"):
         follow()
 
 

@@ -184,7 +184,7 @@ def test_who_answers_in_another_form_than_the_others_is_named():
     for forms, named in (("xxy", "c"), ("xyx", "b"), ("xxyy", "a, b, c, d"), ("xyz", "a, b, c")):
         given = {site: form.encode() for site, form in zip("abcd", forms, strict=False)}
         with pytest.raises(
-            DataError, match=f"^{named}: these answers have another form than the others"
+            DataError, match=f"^{named}: .* because not all answers have the same form"
         ):
             _one_form(given)
 
@@ -324,7 +324,7 @@ def test_another_question_in_an_answered_exchange_is_refused(home, finished):
     other = envelope.arrays | {"question": np.frombuffer(pack(meta, arrays), np.uint8)}
     asked = pack_message(envelope._replace(arrays=other))
     said = reason(answer(asked, load_place(home.site("east"))))
-    assert "asked another question in this exchange before" in said
+    assert "already asked another question in this exchange" in said
 
 
 class Network(LocalNetwork):
@@ -845,7 +845,7 @@ def test_what_lies_beside_a_proof_is_looked_at(home):
         with pytest.raises(Refused, match=r"coefficients.csv does not follow from the proof"):
             check_table(found, csv)
     csv.write_text("\n".join(lines) + "\n")
-    text.write_text(told + "Not part of this table: north: it did not answer in time\n")
+    text.write_text(told + "Not part of this table: north: the site did not answer in time\n")
     check_table(found, csv)
     # one line of a file may be many lines of a terminal or of an editor
     for drawn in ("x\rage 9.9", "\x1b[2Jage 9.9", f"x{' ' * 70}age 9.9", "x\x85age 9.9"):
@@ -933,7 +933,7 @@ def test_the_table_of_a_study_is_looked_at_as_that_of_a_federation(home, capsys)
     verify_command(home.path)
     first, second, *_ = capsys.readouterr().out.splitlines()
     assert first.startswith("VERIFIED: ")
-    assert second.startswith("CAREFUL: the proof belongs to another plan")
+    assert second.startswith("CAREFUL: the plan that is in this folder now is not the plan")
 
 
 def test_a_proof_that_ends_early_or_late_is_refused(finished):

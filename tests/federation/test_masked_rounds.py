@@ -123,8 +123,7 @@ def test_lost_messages_and_a_killed_coordinator_change_nothing(tmp_path):
     assert "site-2 cannot leave, because no site can leave a training in sums" in reasons(home)
     assert "late is not in the roster" in reasons(home)
     assert (
-        "late cannot join, because no site can join a training in sums that has begun; "
-        "make a new federation"
+        "late cannot join, because this training in sums has already begun; make a new federation"
     ) in reasons(home)
     heard: dict[str, set[bytes]] = {}
     for site, data in network.heard:
@@ -168,12 +167,12 @@ def no_lie_beside_a_ledger_is_passed_over(home, summary):
         lie(f"{next(iter(wrong))} in summary.json does not follow from the ledger", summary | wrong)
     lie(f"certified_gap {signed}", summary | {"certified_gap": 10**400})
     twice = json.dumps(best)[:-1] + ", " + json.dumps(summary)[1:]
-    lie("has the same name twice", {}, text=twice)
+    lie("one name is in this file twice", {}, text=twice)
     other = io.BytesIO()
     np.savez(other, w=w + 1)  # a zip is read from its end, by some programs from its beginning
     model_file = kept[home.server / "model.npz"]
     for data in (other.getvalue() + model_file, model_file + b"more"):
-        lie("it has more content than the files that it lists", npz=data)
+        lie("the file has more content than its own list says", npz=data)
     for rounds in (4, None):  # then neither model nor certificate were looked at
         lie(
             "does not say after which of the 3 rounds", summary | best | {"rounds": rounds}, w=w + 1
@@ -319,7 +318,7 @@ def test_a_person_agrees_to_a_job_once(tmp_path):
     job = json.loads(unpack_message(request).meta["job"])
     for name, wrong, why in (
         ("version", "0", "the job is for feddcd 0, and this site has"),
-        ("mode", "each", "not in the cohort of the job, or its mode is not sum"),
+        ("mode", "each", "not in the cohort of the job, or the mode of the job is not sum"),
         (
             "cohort",
             job["cohort"][:3],

@@ -136,7 +136,10 @@ def test_a_person_reads_of_levels_what_the_rules_found(sites):
     for site in (there, not_there):
         site.columns(asked)
         assert "declared levels of 'dx': 'flu', 'copd'" in site.words()
-        assert "a value is missing if the field is empty or one of: 'NA'" in site.words()
+        assert (
+            "a value is missing if the field is empty or has one of these words: 'NA'"
+            in site.words()
+        )
     assert "the rules of this site refuse this (rule values: " in there.words()
     assert "'HIV'" in there.words()
     assert "refuse this" not in not_there.words()
@@ -196,7 +199,8 @@ OTHER = {
     ),
     "range": (
         plan("y ~ crp", codebook=book(crp={"range": [0, 50]}, y={})),
-        "the column 'crp', because the plan has another codebook for it than this site",
+        "the column 'crp', because the codebook of the plan and the codebook of this site describe "
+        "it differently",
     ),
 }
 

@@ -108,7 +108,7 @@ REFUSED = [  # rule, change, what is told
     ("min_sites", {"sites": 2}, "a sum over only 2 sites (min_sites = 3 in policy.toml)"),
 ]
 OWN = (
-    "that others read its own answers; it allows only sums over sites (answers = 'sum' in "
+    "answers of this site alone; others may read only sums over sites (answers = 'sum' in "
     "policy.toml)"
 )
 

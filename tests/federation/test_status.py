@@ -448,7 +448,7 @@ def test_all_sites_hear_that_a_study_ended(asked, monkeypatch):
     assert set(seen) == {0}, "what goes on has not ended"
     for name in ("north", "east"):
         said = status_of(asked / name)
-        words = "a rule or a person refused at south; you have to decide nothing"
+        words = "a rule or a person at south refused the job; you have to decide nothing"
         assert said["ended"][-1]["how"] == f"ended without a result: {words}"
         assert said["waits"] == []
         assert f"study first: ended without a result: {words}" in "\n".join(lines_of(said))
@@ -456,7 +456,7 @@ def test_all_sites_hear_that_a_study_ended(asked, monkeypatch):
     lines = show_lines(north, monkeypatch)
     assert lines == [], "an old end is no news"
     done = CliRunner().invoke(app, ["federation", "approve", str(north), id[:8]])
-    assert "study first has ended, and nothing is asked now" in done.output
+    assert "study first has ended, and the coordinator asks nothing now" in done.output
 
 
 def show_lines(site, monkeypatch):
@@ -588,7 +588,7 @@ def test_one_job_of_two_studies_is_told_apart_at_both_ends(asked, monkeypatch):
         assert f"of study {study}]" in listed
         assert f"study {other}" not in listed
         assert ("APPROVED" in listed) == (study == "second")
-    assert "was asked last for study second" in said_by("status", north, f"first/{short}")
+    assert "the last question was for study second" in said_by("status", north, f"first/{short}")
 
 
 def test_a_job_that_was_denied_names_the_study_that_asks_now(asked, monkeypatch):
@@ -598,8 +598,8 @@ def test_a_job_that_was_denied_names_the_study_that_asks_now(asked, monkeypatch)
     study_of(asked, monkeypatch, "second")
     monkeypatch.setattr(_serving, "say", lines.append)
     _serving.show_news(north, set())
-    told = "a person at this site denied this before, but the coordinator asks again: this job of"
-    assert f"{told} study second" in lines
+    told = "a person at this site denied this request before, but the coordinator asks again"
+    assert f"{told}: this job of study second" in lines
 
 
 @pytest.mark.parametrize(
@@ -635,8 +635,8 @@ def test_a_site_that_was_let_in_before_need_not_be_confirmed(asked, monkeypatch)
     held = _serving._show_link(asked / "north", "h:1", ("", ""), "north")
     assert lines == [
         "north waits: the person at the coordinator (h:1) has not confirmed this site yet",
-        "  call this person, and compare these six words: a b c d e f",
-        "  after that, the person at the coordinator gives: feddcd federation confirm DIR north",
+        "  call the person at the coordinator, and compare these six words: a b c d e f",
+        "  then the person at the coordinator gives: feddcd federation confirm DIR north",
         "  leave this command running: the site connects by itself when it is confirmed",
     ]
     for state in ("connecting", "down"):  # it asks anew, and has said what it waits for
@@ -695,7 +695,9 @@ def test_retire_during_a_study_is_said_at_both_ends(asked, monkeypatch):
         coordinate(exchange, {"folder": str(home.path), "study": "first"}, lambda event: None)
     few = "a sum needs at least 3 sites, and the federation has 2"
     assert f"Next: {few}. Invite another site: feddcd federation invite fed NAME" in str(reason)
-    assert said[0].startswith("study first runs with south, so it ends now without a result")
+    assert said[0].startswith(
+        "study first ends now without a result, because south took part in it"
+    )
     how = status_of(asked / "north")["ended"][-1]["how"]
     assert how.startswith("ended without a result: the coordinator took south out of the")
     assert status_of(asked / "north")["waits"] == []
@@ -709,7 +711,7 @@ def test_retire_during_a_study_is_said_at_both_ends(asked, monkeypatch):
     link.tell("connecting", "the coordinator does not know the key of this site")
     state = _serving._show_link(asked / "south", "h:1", ("connected", ""), "south")
     assert lines[0].startswith("this site was retired by the coordinator at fed.example.org:9093")
-    assert "ask this person for a new invitation" in lines[1]
+    assert "ask the person at the coordinator for a new invitation" in lines[1]
     assert _serving._show_link(asked / "south", "h:1", state, "south") == state
     assert len(lines) == 2, "once"
     assert calls[-1].certificate == (asked / "south" / "ca.crt").read_text()

@@ -100,7 +100,7 @@ def test_few_rows_hold_no_sum_of_chances_or_means():
     for site, w in ((mild, np.zeros((2, 1))), (gated("poisson"), 40 * GATED - shift)):
         with pytest.raises(Ruled) as refusal:
             check_steep(CAREFUL, site, at(w))
-        assert "4 rows would give nearly all" in refusal.value.story
+        assert "4 rows alone would give nearly the whole sum" in refusal.value.story
     check_steep(CAREFUL, gated("poisson"), at(GATED))
 
 

@@ -127,7 +127,7 @@ def test_where_nothing_waits_a_job_may_still_come(tmp_path, monkeypatch):
     _site.approve_command(tmp_path, [])
     (line,) = said
     assert line.startswith("nothing waits for your decision now.")
-    assert "A job may still come: then give this command again" in line
+    assert "If a job comes later, give this command again" in line
 
 
 def test_after_a_denial_the_coordinator_reads_what_happened_and_what_to_do(monkeypatch):
@@ -139,7 +139,7 @@ def test_after_a_denial_the_coordinator_reads_what_happened_and_what_to_do(monke
     for text in (few, begun):
         assert text.startswith("there is no table: ")
         assert f"Refused: north: {words.REFUSED}." in text
-        assert "Next: ask the people at north." in text
+        assert "Next: ask the people at north for the reason." in text
         assert "approve a job that a person denied before, with: feddcd federation approve" in text
         assert "Then give the same command again." in text
     assert "approve SITE_DIR ab8b3a59." in str(broken_off([], refused, None, "ab8b3a59"))
@@ -203,7 +203,7 @@ def test_a_line_on_what_left_names_its_job_and_its_study(tmp_path, monkeypatch):
     del said[:]
     _site.outgoing_command(tmp_path, "bbbb2222", [], False, True)
     assert [line[line.index("[") :] for line in said[:-1]] == named[2:]
-    assert said[-1].startswith("Some lines on what left this site are from an earlier version")
+    assert said[-1].startswith("Some lines of the log are from an earlier version")
     with pytest.raises(Refused):
         mine._guard(refuses, out._replace(kind="hessian"), b"")  # pyright: ignore
     assert log_of(tmp_path)[2][-1].endswith("[job bbbb2222 of study two]")
@@ -236,9 +236,8 @@ def test_what_was_denied_is_shown_again_when_it_is_asked_again(tmp_path, monkeyp
     with pytest.raises(Ruled):
         ask()
     known = _serving.show_news(tmp_path, known)
-    assert (
-        said[0]
-        == "a person at this site denied this before, but the coordinator asks again: this job"
+    assert said[0] == (
+        "a person at this site denied this request before, but the coordinator asks again: this job"
     )
     assert said[1] == "  A job asks for sums:"
     assert said[2].startswith("  approve it now: feddcd federation approve ")
@@ -345,8 +344,8 @@ def test_a_table_names_every_invited_site_that_it_lacks():
     invited, waited = ["east", "h02", "north", "south"], {("h02", "this job waits")}
     gone = absent(invited, ["north"], {"south": "south: refused"}, waited)
     assert gone == {
-        "east": "east: it did not answer in time",
-        "h02": "h02: its administrator did not approve the job in time",
+        "east": "east: the site did not answer in time",
+        "h02": "h02: the site's administrator did not approve the job in time",
     }
 
 

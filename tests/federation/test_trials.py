@@ -86,7 +86,9 @@ def test_a_second_job_over_the_same_sites(tmp_path, said):
     assert load_policy(home.site("north") / "policy.toml") == LOOSE
     simulate_command(home.path, Trial())
     assert "exchange 1: 3 of 3 sites answered" in said
-    assert said[-1].startswith("next: another job over the same sites: feddcd federation simulate ")
+    assert said[-1].startswith(
+        "to run another job over the same sites: feddcd federation simulate "
+    )
     assert said[-1].endswith(" --job FILE")
     job = tmp_path / "by ward.toml"
     other = dataclasses.replace(PLAN, columns=["age"], by="ward").to_dict()
@@ -113,9 +115,10 @@ def test_the_proof_of_a_job_of_two_studies_is_told_with_its_study(tmp_path, said
     both = f"several studies have the job {id}; give one of federation.toml/{id} and again/{id}"
     assert str(verify(id).exception) == both
     told = verify(f"again/{id}").output
-    assert "study again, by the name of its folder: no site signs the name of a study" in told
-    assert "by the name of its folder" not in verify(f"federation.toml/{id}").output
-    assert str(verify(f"other/{id}").exception).startswith(f"'other/{id}' is not the beginning")
+    assert "study again: this is the name of the folder, and no site signed this name" in told
+    assert "this is the name of the folder" not in verify(f"federation.toml/{id}").output
+    none = f"no job of this folder, or more than one job, begins with 'other/{id}'"
+    assert str(verify(f"other/{id}").exception).startswith(none)
 
 
 @pytest.mark.parametrize(
@@ -166,8 +169,9 @@ def test_the_commands_after_sites_without_data_work_as_printed(tmp_path, monkeyp
     made = ["federation", "init", "a fed", "--job", "job.toml", *("--site", "north")]
     done = CliRunner().invoke(app, [*made, "--site", "south", "--site", "west"])
     assert done.exit_code == 0, done.output
+    first = "next: write into the file site.toml of each site where the data of the site are"
     assert any(
-        line.startswith("next, for each site: write into a fed/sites/north/") for line in said
+        line.startswith(first) and line.endswith("a fed/sites/north/site.toml") for line in said
     )
     assert not any("federation up" in line for line in said)
     home = FederationFolder(tmp_path / "a fed")

@@ -324,7 +324,7 @@ def answered(ahead):
 def test_a_clock_that_is_off_is_named():
     assert [answered(ahead) for ahead in (0, 3, -100, -300)] == [""] * 4
     assert answered(61).startswith(
-        "this machine's clock is 61 s ahead of the coordinator's clock. A site"
+        "this machine's clock is 61 s ahead of the coordinator's clock. The clock"
     )
     assert answered(5).startswith("this machine's clock is 5 s ahead")
     assert answered(-3600).startswith("this machine's clock is 3600 s behind the coordinator's")

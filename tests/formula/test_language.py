@@ -35,7 +35,9 @@ def names(right, kinds=KINDS):
 REFUSED = {
     # habits of R
     "poly(x, 2)": "poly(x, 2): write poly(x, 2, raw=TRUE)",
-    "relevel(race, ref='white')": "relevel(race, ref='white') is written C(x, ref='a') here",
+    "relevel(race, ref='white')": (
+        "relevel(race, ref='white') is not known in a formula; write C(x, ref='a')"
+    ),
     "scale(x)": "but a site has only its own rows; write I((x - 50) / 10)",
     "center(x)": "center(x) needs all rows at once",
     "x + (1 | sex)": "'|' is not known: a formula has no groups and no 'or'",
@@ -44,15 +46,15 @@ REFUSED = {
         "write a:b, for a comparison write I(x == 'a'), at '%' (character 9) in the "
         "formula 'y ~ sex %in% race'"
     ),
-    "s(x)": "s(x) is estimated from all rows: write ns(x, knots=c(30, 50)",
-    "ifelse(x > 5, 1, 0)": "is written with comparisons, as in I((x > 5) * x)",
+    "s(x)": "s(x) is not known in a formula; write ns(x, knots=c(30, 50)",
+    "ifelse(x > 5, 1, 0)": "is not known in a formula; write a comparison, as in I((x > 5) * x)",
     "bs(x, df=4)": "write bs(x, knots=c(30, 50), Boundary.knots=c(20, 80)). Without these numbers",
     "bs(x, knots=c(1, 2))": "write bs(x, knots=c(30, 50), Boundary.knots=c(20, 80))",
-    "ns(x, knots=c(9), Boundary.knots=c(0, 5))": "all knots must be between them",
+    "ns(x, knots=c(9), Boundary.knots=c(0, 5))": "all knots must be between these numbers",
     "ns(x, knots=c(2, 1), Boundary.knots=c(0, 5))": "knots in increasing order",
     "ns(x, knots=c(z), Boundary.knots=c(0, 5))": "needs numbers as knots",
-    "rcs(x, 4)": "write the knots, at least 3 of them, for example rcs(x, c(20, 40, 60))",
-    "cut(x, 4)": "write cut(x, c(0, 40, 60, Inf)), with the cut points as numbers",
+    "rcs(x, 4)": "write at least 3 knots, for example rcs(x, c(20, 40, 60))",
+    "cut(x, 4)": "write the cut points as numbers, for example cut(x, c(0, 40, 60, Inf))",
     "x^2": "for the power, write I(x^2)",
     "log(x, 2)": "log needs exactly one value",
     "C(race, contr.treatment(base=2))": "base is the number of a level; write the level itself",
@@ -75,21 +77,21 @@ REFUSED = {
     "I(x > 5 & x < 9)": "'&' is not known: a formula has no 'and'; I((a > 5) * (b < 3))",
     "I(5 < x < 9)": "one comparison at a time",
     "I(race > 'a')": "categories can be compared only with == and !=",
-    "I(race == 'green')": "race has the levels 'black', 'other', 'white'",
+    "I(race == 'green')": "race has only the levels 'black', 'other', 'white'",
     "I(race + 1)": "race + 1: race contains words, not numbers",
     "I(x:z)": "':z' is not allowed inside I(); write * for the product",
     "x:1": "1 is not a term; only 0 and 1 are allowed, for the intercept",
     "x - z": "z is removed with -, but the formula does not contain it",
     "x + offset(z) : sex": "offset() must be a separate term, added with +",
-    "x - offset(z)": "offset() needs exactly one value, and it must be added with +",
+    "x - offset(z)": "offset() needs exactly one value, and offset() must be added with +",
     "x * (1 + z)": "is part of a product; write 0, 1 and offset() as separate terms, with +",
-    "cbind(x, z)": "may be only on the left of ~",
-    "Treatment('a')": "may be only inside C(x, ...)",
+    "cbind(x, z)": "can be used only on the left of ~",
+    "Treatment('a')": "can be used only inside C(x, ...)",
     "one": "one has only the level 'same'",
     "0": "the formula has no column and no intercept",
     # habits of patsy and Python
-    "Q('a b')": "Q('a b') is written in backticks here, as in `my column`",
-    "np.log(x)": "np.log(x) is written log(...) here, at 'np.log' (character 5)",
+    "Q('a b')": "Q('a b') is not known in a formula; write the name in backticks, as in `my col",
+    "np.log(x)": "np.log(x) is not known in a formula; write log(...), at 'np.log' (character 5)",
     "I(x - np.mean(x))": "but a site has only its own rows; write a number",
     "I(x > np.median(x))": "but a site has only its own rows; write the cut point",
     "rank(x)": "needs all rows at once",
@@ -99,9 +101,9 @@ REFUSED = {
     "x.__class__": "no column 'x.__class__'",
     "().__class__": "a name, a number or a bracket is missing, at ')'",
     "__import__('os')": "'__import__' begins with __",
-    "eval('1')": "eval('1') is not known here; a formula knows abs, exp, log",
+    "eval('1')": "eval('1') is not known in a formula; known are abs, exp, log",
     "lambda: x": "no column 'lambda'",
-    "open('f')": "open('f') is not known here",
+    "open('f')": "open('f') is not known in a formula",
     "`log`(x)": "a formula cannot have ( or [ at this place",
     # letters
     "x − z": "'−' only looks like '-': write '-'",
@@ -109,7 +111,7 @@ REFUSED = {
     "age²": "letters that only look like the letters of 'age2'",
     "ａge": "letters that only look like the letters of 'age'",
     "аge": "no column 'аge'",  # a Cyrillic letter
-    "x\u200bz": "(zero width space) is not known; put a name with it into backticks",
+    "x\u200bz": "(zero width space) is not known; put a name with this character into backticks",
     "2nd": "put a name that begins with a digit into backticks",
     "x ~ z": "a formula must have the form 'y ~ x1 + x2'",
     "x + 'z": "the closing ' is missing",
@@ -178,7 +180,7 @@ def test_which_columns_are_used_comes_from_the_tree():
 @pytest.mark.parametrize("name", ["a`b", "x` + log(z) + `x", "`", " "])
 def test_a_dot_never_writes_another_formula(name):
     """It is written out and read again; a backtick in a name would end that name."""
-    told = re.escape(f"the column {name!r} cannot be written in a formula; rename it")
+    told = re.escape(f"the name of the column {name!r} cannot be written in a formula; rename")
     with pytest.raises(DataError, match=told) as raised:
         read_formula("y ~ .").named(["y", "x", "z", name])
     assert raised.value.column == name

@@ -321,7 +321,7 @@ def test_an_interrupt_stops_all_processes_and_keeps_what_is_done(tmp_path, monke
 def test_runs_with_other_shapes_are_not_put_side_by_side(tmp_path):
     from feddcd.simulator.lanes import lanes
 
-    with pytest.raises(ValueError, match="need the same method"):
+    with pytest.raises(ValueError, match="only runs with the same method"):
         lanes([{"a": jnp.zeros(2)}, {"b": jnp.zeros(2)}])
     shared = jnp.ones(3)
     differ, same = lanes([(shared, jnp.zeros(2)), (shared, jnp.ones(2))])
@@ -436,11 +436,11 @@ def test_reproduce_writes_tables_figures_and_a_report(setups, names, monkeypatch
         ("reproduce figure2", "part 'figure2' of the paper is unknown; did you mean"),
         ("reproduce all --problem mnist", "unknown problem 'mnist'; did you mean"),
         ("reproduce all --variant author", "unknown variant 'author'; did you mean 'authors'"),
-        ("reproduce all --seeds 0", "need seeds >= 1, got seeds=0"),
+        ("reproduce all --seeds 0", "seeds must be at least 1, got seeds=0"),
         ("reproduce table3 --problem rcv1-softmax", "the paper has no table3 for rcv1-softmax"),
         ("tune --problem mnist", "unknown problem 'mnist'"),
         ("tune --split sorted", "unknown split 'sorted'"),
-        ("tune --rounds 0", "need rounds >= 1, got rounds=0"),
+        ("tune --rounds 0", "rounds must be at least 1, got rounds=0"),
         ("tune --algorithm feddc", "'feddc' has no setting to tune; did you mean 'feddcd'?"),
     ],
 )

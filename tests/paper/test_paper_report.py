@@ -206,7 +206,7 @@ def test_table2_for_people(tmp_path):
         r"\* The numbers of the paper and of the authors are for RCV1. We used another data set"
         in text
     )
-    assert "† This is FedAvg" in text
+    assert "† This number belongs to FedAvg" in text
     assert "0.504563" in text
 
 
@@ -220,7 +220,7 @@ def test_table3_files(tmp_path):
     assert cells(text, "FedAvg")[2:] == ["88.30 % (88.12–88.51)", "88.30 %", "88.30 %", "88.30 %"]
     assert cells(text, "AccFedDCD")[2:] == ["**89.11 %**", "89.11 %", "89.24 %‡", "89.25 %‡"]
     assert cells(text, "SCAFFOLD")[2:] == ["50.00 %", "–", "–", "–"]
-    assert "‡ This is the accuracy on the training data." in text
+    assert "‡ This number is the accuracy on the training data." in text
     with open(tmp_path / "table3.csv", newline="") as file:
         lines = list(csv.DictReader(file))
     assert (lines[0]["best_min"], lines[3]["best_min"], lines[3]["last_median"]) == (
@@ -275,10 +275,10 @@ SAYS = [
     # within: fedavg 51 of 49..60, accfeddcd 15, feddcd 4 of 4..6, MLP >100; not 45, not 28
     "The paper’s number of rounds is within the range of these seeds in 4 of 6 rows.",
     (
-        "MNIST, softmax: the fewest rounds: AccFedDCD (1 of 2 setups) and FedDCD (1); the "
-        "fewest uploads: FedDCD (2 of 2 setups)."
+        "MNIST, softmax: AccFedDCD (1 of 2 setups) and FedDCD (1) needed the fewest rounds, and "
+        "FedDCD (2 of 2 setups) needed the fewest uploads."
     ),
-    "MNIST, MLP: no method reached a gap of Table 2.",
+    "MNIST, MLP: no method reached any gap of Table 2.",
     "two classes per client: AccFedDCD had the best test accuracy, 89.11 %.",
     "Where paper, authors’ code and correct behaviour differ",
     "authors’ rows of SCAFFOLD show FedAvg",

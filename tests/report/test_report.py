@@ -205,21 +205,23 @@ def test_terminal_table_shows_each_entry_within_80_letters():
 
 
 SAYS = {
-    "run": (HAND[:1], "FedDCD ran 4 rounds with 15 of 50 clients; the model’s objective is 0.5000 "
-            "and is proven to be within 1e-7 of the best possible one."),
+    "run": (HAND[:1], "FedDCD ran 4 rounds with 15 of 50 clients; the model’s objective is 0.5000, "
+            "and it is proven to be within 1e-7 of the best possible objective."),
     "winner": (HAND, "Only FedDCD came provably within 1e-6 of the best possible objective: 4 "
-               "bytes in 40 uploads and 4 rounds. For FedAvg this is not proven."),
+               "bytes in 40 uploads and 4 rounds. For FedAvg this distance is not proven."),
     "tie": ([HAND[0], HAND[0]._replace(label="b")], "FedDCD and b sent the fewest bytes"),
     "bytes and uploads differ": (LARGE, "FedDCD sent the fewest bytes to come provably within 1e-6 "
                "of the best possible objective: 4 bytes in 40 uploads and 4 rounds. Next is "
                "FedNewton, which sent 500,000 times as many bytes. FedNewton needed the fewest "
                "uploads: 20 uploads, 2 MB."),
-    "another for less": ([LARGE[1], HAND[1]], "To come within 1e-3 of the best "
-                         "possible objective, FedAvg sent the fewest bytes: 2 bytes in 20 "
-                         "uploads and 2 rounds."),
-    "not reached": ([HAND[1], HAND[1]._replace(label="b")], "For no run it is proven that"),
-    "not convex": (CASES["not convex"], "No certificate: the model is not convex."),
-    "two problems": ([HAND[0], entry("other", [0.2, 0.1], 0.0)], "must not be compared"),
+    "another for less": ([LARGE[1], HAND[1]], "FedAvg sent the fewest bytes to come within "
+                         "1e-3 of the best possible objective: 2 bytes in 20 uploads and 2 "
+                         "rounds."),
+    "not reached": ([HAND[1], HAND[1]._replace(label="b")],
+                    "No run has an objective that is proven to be within"),
+    "not convex": (CASES["not convex"],
+                   "There is no certificate, because the model is not convex."),
+    "two problems": ([HAND[0], entry("other", [0.2, 0.1], 0.0)], "Do not compare the gaps"),
 }  # fmt: skip
 
 

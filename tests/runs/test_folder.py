@@ -167,7 +167,7 @@ def test_a_comparison_is_not_overwritten(capsys):
     command(race)
     command(race, code=2)
     assert (
-        "race already contains a comparison. Continue it with --resume race"
+        "race already contains a comparison. Continue this comparison with --resume race"
         in capsys.readouterr().err
     )
     Path("race/compare.toml").write_text("algorithms = [")

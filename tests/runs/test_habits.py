@@ -126,7 +126,7 @@ def test_a_comparison_read_back_has_its_table_in_latex_and_markdown(runs):
 
 def test_what_is_refused():
     for name in ("eval_every", "certify_every"):
-        with pytest.raises(ValueError, match=f"need {name} >= 1"):
+        with pytest.raises(ValueError, match=f"{name} must be at least 1"):
             Spec(**{name: 0})
     with pytest.raises(ValueError, match="need 0 <= split_seed"):
         Spec(split_seed=-1)

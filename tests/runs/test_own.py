@@ -236,7 +236,7 @@ class TestFamily:
             feddcd.run(signs(), model=Wide(), parts=PARTS)
         with pytest.raises(SpecError, match=r"targets must be one of .*, not 'words'"):
             feddcd.run(signs(), model=Worded(), parts=PARTS)
-        with pytest.raises(SpecError, match="is the class SmoothHinge, but it must be an object"):
+        with pytest.raises(SpecError, match="the class SmoothHinge, but model must be an object"):
             feddcd.run(signs(), model=SmoothHinge, parts=PARTS)
 
 
@@ -460,7 +460,7 @@ class TestTables:
         "labels": (lambda X, y: [(X, y), (X, ["a"] * 29)], "client 1 has words"),
         "mixed": (lambda X, y: [(X, y), pd.DataFrame(X)], "all data frames, or all pairs"),
         "no pair": (lambda X, y: {"a": (X, y), "b": X}, r"client b must be a pair \(X, y\)"),
-        "no label": (lambda X, y: [pd.DataFrame(X)] * 2, r"client 0: say .* to predict"),
+        "no label": (lambda X, y: [pd.DataFrame(X)] * 2, r"client 0: give label=.* to predict"),
         "mixed words": (lambda X, y: (X, ["a", *y[1:]]), "arrays: y must be numbers"),
     }  # fmt: skip
 

@@ -24,7 +24,10 @@ def parts(N, n):
 def test_clients_padded_to_the_largest_are_refused_before_they_are_made(monkeypatch, kind):
     X = kind(np.ones((40, 4)))
     monkeypatch.setattr(_memory, "free_memory", lambda: 3 << 10)
-    with pytest.raises(DataError, match=r"each of the 20 clients 21 rows.*are free"):
+    with pytest.raises(
+        DataError,
+        match=r"rows of 20 clients .* up to the 21 rows of the largest client\) .*are free",
+    ):
         stack_rows(X, parts(20, 40), np.float64)
     monkeypatch.setattr(_memory, "free_memory", lambda: 1 << 20)
     assert stack_rows(X, parts(20, 40), np.float64).shape == (21, 4)
@@ -42,7 +45,13 @@ def test_rounds_that_would_not_fit_are_refused_with_their_size(monkeypatch):
     program = SimpleNamespace(compiled=SimpleNamespace(memory_analysis=lambda: size))
     monkeypatch.setattr(_memory, "free_memory", lambda: 5 << 30)
     check_work(program)
-    with pytest.raises(DataError, match=r"the rounds need 8 GiB of memory, and 5 GiB are free"):
+    with pytest.raises(
+        DataError,
+        match=(
+            r"the rounds \(without the data and the states\) need 8 GiB of memory, but only 5 GiB "
+            "are free"
+        ),
+    ):
         check_work(program, program)
 
 

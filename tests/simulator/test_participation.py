@@ -202,10 +202,10 @@ class TestRefusals:
                 lambda: Available(1, 0.5),
                 "must be from 2 to .*; got tau=2, N=1",
             ),
-            (lambda: Available(8, 0.0), r"need 0 < p <= 1, got p=0\.0"),
-            (lambda: Available(8, 1.1), r"need 0 < p <= 1, got p=1\.1"),
-            (lambda: Lossy(Everyone(4), 1.0), r"need 0 <= loss < 1, got loss=1\.0"),
-            (lambda: Lossy(Everyone(4), -0.1), r"need 0 <= loss < 1, got loss=-0\.1"),
+            (lambda: Available(8, 0.0), r"p must be above 0 and at most 1, got p=0\.0"),
+            (lambda: Available(8, 1.1), r"p must be above 0 and at most 1, got p=1\.1"),
+            (lambda: Lossy(Everyone(4), 1.0), r"must be at least 0 and below 1; got loss=1\.0"),
+            (lambda: Lossy(Everyone(4), -0.1), r"must be at least 0 and below 1; got loss=-0\.1"),
         ],
     )
     def test_bad_settings(self, build, message):

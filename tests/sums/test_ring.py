@@ -120,7 +120,7 @@ def test_there_is_room_for_all_sites():
 
 @pytest.mark.parametrize("odd", [np.zeros((2, 3), np.uint64), np.zeros((2, 4)), np.zeros(4, "u8")])
 def test_other_words_are_refused(odd):
-    with pytest.raises(DataError, match="4 for each number"):
+    with pytest.raises(DataError, match="each number needs 4 words"):
         ring.decode(odd)
 
 

@@ -272,16 +272,16 @@ class Method:
         if not re.fullmatch(r"[a-z][a-z0-9]*", self.name):
             raise SpecError(f"a method's name must be small letters and digits; got {self.name!r}")
         if getattr(self.algorithm, "sends", None) not in get_args(Sends):
-            raise SpecError(f"{self.algorithm.__name__} should say what it sends: {_SENDS}")
+            raise SpecError(f"{self.algorithm.__name__}.sends must be one of {_SENDS}")
         if missing := sorted(getattr(self.algorithm, "__abstractmethods__", ())):
             raise SpecError(f"{self.algorithm.__name__} lacks {', '.join(missing)}")
         for name in filter(None, (self.solver, self.solver_mlp)):
             if name not in SOLVERS:
-                raise SpecError(f"{self.name} names the unknown solver {name!r}")
+                raise SpecError(f"the method {self.name} has the unknown solver {name!r}")
         taken = {"solver"}.union(*(row.settings for row in SOLVERS.values()))
         if self.solver is not None and (both := sorted(taken & set(self.settings))):
-            why = "because local solvers have a setting with this name"
-            raise SpecError(f"the method {self.name} cannot have the setting {both[0]}, {why}")
+            told = f"{both[0]} is a setting of local solvers, so it cannot be one of {self.name}"
+            raise SpecError(told)
 
     @property
     def sends(self) -> Sends:
@@ -297,4 +297,4 @@ class Method:
         return self.algorithm.parts is not AbstractAlgorithm.parts
 
 
-_SENDS = " or ".join(get_args(Sends))
+_SENDS = ", ".join(get_args(Sends))

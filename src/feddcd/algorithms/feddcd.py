@@ -71,7 +71,7 @@ class FedDCD(AbstractDual[DualServer, DualClient, Params | None, Params]):
 
     def __check_init__(self):
         if self.start not in ("own", "model"):
-            raise SpecError(f"start must be own or model, not {self.start!r}")
+            raise SpecError(f"the setting start must be own or model, not {self.start!r}")
         if not 0 < self.eta < 2:
             raise SpecError(f"need 0 < eta < 2, got eta={self.eta}")
 
@@ -135,7 +135,7 @@ FEDDCD = Method(
     name="feddcd",
     title="FedDCD",
     about="federated dual coordinate descent, the paper's Algorithm 1",
-    reveals="a model that fits this site's rows, moved by a known vector",
+    reveals="a model that fits this site's rows, with a known linear term in the loss",
     algorithm=FedDCD,
     make=lambda given: FedDCD(given.solver, **dual_settings(given)),
     exact=True,

@@ -43,8 +43,8 @@ FEDDYN = Method(
     name="feddyn",
     title="FedDyn",
     about=(
-        "clients correct their losses by earlier gradients; similar to Point-SAGA, but with "
-        "another step"
+        "each client corrects its loss with earlier gradients; the same as Point-SAGA with "
+        "another choice of rho"
     ),
     reveals="as pointsaga",
     algorithm=FedDyn,

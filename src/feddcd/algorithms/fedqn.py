@@ -49,7 +49,7 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
 
     def __check_init__(self):
         if self.bits not in BITS:
-            raise SpecError(f"bits must be 8, 16, 32 or 64, got bits={self.bits}")
+            raise SpecError(f"the setting bits must be 8, 16, 32 or 64, got bits={self.bits}")
 
     @property
     def size(self) -> int:
@@ -284,7 +284,9 @@ FEDQN = Method(
         "the server keeps the last gradient of each client and learns one matrix; clients "
         "send few bytes"
     ),
-    reveals=("changes of its gradient; once, its Hessian and the model that fits its rows"),
+    reveals=(
+        "changes of this site's gradient; only once, its Hessian and the model that fits its rows"
+    ),
     algorithm=FedQN,
     make=lambda given: FedQN(
         given.w, given.l2, enough=metrics.enough_of(given.N), **given.settings

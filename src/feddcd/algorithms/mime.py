@@ -94,7 +94,10 @@ def _below_one(name: str, value: object) -> float:
 MIME = Method(
     name="mime",
     title="Mime",
-    about="local steps with the server's momentum (the gap reaches zero only with all clients)",
+    about=(
+        "local steps with the server's momentum (the gap reaches zero only if all clients take "
+        "part)"
+    ),
     reveals="a gradient, and the common model after steps on this site's rows",
     algorithm=Mime,
     make=_make,

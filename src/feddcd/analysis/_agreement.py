@@ -32,12 +32,12 @@ def read_agreement(values: Any, plan: RegressionPlan) -> Agreement:
     if not all(isinstance(v, str) for name in lists for v in values[name]):
         raise DataError("the agreement of the sites has names that are not texts")
     if values["outcome"] is not None and len(values["outcome"]) != 2:
-        raise DataError("the agreement of the sites has an outcome that does not have two words")
+        raise DataError("in the agreement of the sites, the outcome does not have two words")
     cohort = Agreement(**values)
     made = learned(plan, cohort)
     names = [name for name in made.names if name not in cohort.left_out]
     if names != cohort.names or len(set(cohort.sites)) < len(cohort.sites):
-        raise DataError("the agreement of the sites has columns that do not follow from the plan")
+        raise DataError("the agreement of the sites has other columns than the plan")
     return cohort._replace(cells=cells(made))
 
 

@@ -161,12 +161,11 @@ def _odd(text: str, at: int, labels: Sequence[str]) -> SpecError:
     rest = (text[at:].split() or [""])[0]
     place = repr(rest) if rest else "its end"
     return SpecError(
-        f"the contrast {text!r} cannot be read at {place}; {meant(rest, labels)}write it "
-        "for example as '2 * a - b = 0', with the rows of the table: "
-        f"{listed(labels, 12)}"
+        f"the contrast {text!r} cannot be read at {place}; {meant(rest, labels)}write a contrast "
+        f"for example as '2 * a - b = 0'. Names of rows are {listed(labels, 12)}"
     )
 
 
 def _unknown(name: str, labels: Sequence[str]) -> SpecError:
-    told = f"the table has no row {name!r}; {meant(name, labels)}it has {listed(labels, 12)}"
-    return SpecError(told)
+    hint = meant(name, labels)
+    return SpecError(f"the table has no row {name!r}; {hint}the rows are {listed(labels, 12)}")

@@ -69,7 +69,7 @@ def choose(
     words = "all sites answer, and the Hessian is small" if absent == 0 else SHOWN["newton"]
     words = words if best == "newton" else SHOWN[best]
     exchanges = plural(round(row.exchanges), "exchange")
-    reason = f"{words}; expected: {exchanges} and {row.seconds:.1f} s"
+    reason = f"{words}; expected cost: {exchanges} in {row.seconds:.1f} s"
     return Choice(best, reason, table)
 
 

@@ -77,11 +77,10 @@ class Describe:
         levels = {name: list(kind.levels) for name, kind in kinds.items() if kind.levels}
         for name, found in levels.items():
             if len(found) > MOST_LEVELS:
-                told = (
-                    f"has more than {MOST_LEVELS:,} different values, which are too many for "
-                    "a category"
+                raise Misfit(
+                    f"the site's column {name!r} has more than {MOST_LEVELS:,} different values, "
+                    "which are too many for a category"
                 )
-                raise Misfit(f"its column {name!r} {told}")
         numbers = [name for name, kind in kinds.items() if kind.number]
         told = {name: counts(frame[name]) for name in levels if name not in plan.levels}
         return Offered(ColumnsOffer(levels, numbers, None, list(used)), {}, told)
@@ -122,7 +121,7 @@ class Describe:
         wrong = {*levels} - {*plan.used} or plan.as_levels - {*levels}
         wrong |= {name for name in plan.levels if levels.get(name) != list(plan.levels[name])}
         if wrong or numbers != values["numbers"] or len({*values["sites"]}) < len(values["sites"]):
-            raise DataError("the agreement has columns that do not follow from the plan")
+            raise DataError("the agreement of the sites has other columns than the plan")
         sites = values["sites"]
         return Agreement(levels, None, plan.names, sites, numbers, columns=plan.used)
 
@@ -156,7 +155,9 @@ class Describe:
         shapes |= {name: [(m,)] for name in ("column", "cell", "first", "width")}
         for name, known in shapes.items():
             if at[name].shape not in known:
-                raise Refused(f"the question is wrong: {name} has the shape {at[name].shape}")
+                raise Refused(
+                    f"the part {name} of the question has a wrong shape, {at[name].shape}"
+                )
         within = lambda x, most: x.size == 0 or (x.min() >= 0 and x.max() < most)
         fits = within(at["column"], p) and within(at["cell"], cells)
         fits &= within(at["pattern"], len(data.shape.names)) and at["pattern"].size <= MOST_PATTERNS
@@ -165,15 +166,17 @@ class Describe:
         alone = ~data.shape.summed  # no sum of these may leave
         fits &= not any(at[name][alone].any() for name in ("open", "breaks") if at[name].size)
         if not fits or (at["exact"] and rows.plan.quantiles != "exact"):
-            raise Refused("the question does not follow from the plan")
+            raise Refused("the question does not fit the plan")
         given: dict[str, Any] = dict(at)
         given |= {name: bool(at[name]) for name in ("counts", "exact", "own")}
         return DescribeQuestion(**given)
 
     def answer(self, rows: SiteRows, question: DescribeQuestion) -> Blocks:
         if rows.plan.least < rows.least <= rows.n:
-            told = f"least = {rows.plan.least}, but the policy of this site asks for more"
-            raise Refused(f"the description shows cells with few rows: {told}")
+            raise Refused(
+                f"the description shows cells with {rows.plan.least} rows (least = "
+                f"{rows.plan.least}), but the policy of this site allows only cells with more rows"
+            )
         return answer(rows, question)
 
     def columns_of(self, rows: SiteRows) -> dict[str, np.ndarray]:
@@ -191,7 +194,7 @@ class Describe:
             return
         for name, cells in deviations(rows.data, question):
             d = np.abs(cells[-1])[:, None]
-            yield f"the sums of {name} and of its squares", np.hstack([d, d**2])
+            yield f"the sum and the sum of squares of {name}", np.hstack([d, d**2])
 
     def definite(self, question: DescribeQuestion) -> bool:
         """A question has no matrix."""
@@ -204,7 +207,7 @@ class Describe:
             a, b = (np.asarray(getattr(q, name)) for q in (own, asked))
             close = CLOSE if name in ("centre", "edges") else 0.0
             if a.shape != b.shape or not np.allclose(a, b, rtol=close, atol=0.0):
-                return f"its {name} does not follow from the sums"
+                return f"the part {name} of the question does not follow from the sums"
         return ""
 
     def blocks(self, arrays: Arrays, plan: DescribePlan, cohort: Agreement) -> Blocks:
@@ -220,7 +223,7 @@ class Describe:
             if KINDS[name] is KINDS["n"]:
                 whole = (block.value >= 0) & (block.value == np.rint(block.value))
                 if not (whole & (block.value < 2**53)).all():
-                    raise DataError(f"{name} has numbers that are not counts")
+                    raise DataError(f"the part {name} has numbers that are not counts of rows")
         return found
 
     def talk(

@@ -18,18 +18,20 @@ TERMS = {
         "the average, and the standard deviation (with the number of rows minus one as divisor)."
     ),
     "Median, quartiles": (
-        "half of the rows are below the median, and a quarter and three quarters of the "
-        "rows are below the quartiles. Between two rows the value is interpolated, as R "
-        "does by default (type 7)."
+        "half of the rows are below the median. A quarter of the rows is below the first "
+        "quartile, and three quarters are below the third quartile. Between two values, feddcd "
+        "interpolates as R does (type 7)."
     ),
     "Missing": (
-        "rows without a value in this column. All other numbers of the column are for "
+        "the number of rows without a value in this column. All other numbers describe only "
         "the rows with a value."
     ),
-    "Missing together": "rows with missing values in exactly these columns and in no other.",
+    "Missing together": (
+        "the number of rows with missing values in all of these columns, and in no other column."
+    ),
     "Not shown": (
-        "a count of few rows could point to a person. So the table leaves out small "
-        "counts, and also counts from which a small count would follow."
+        "a very small count could reveal something about one person. The table leaves out "
+        "small counts, and numbers from which somebody could compute a small count."
     ),
     "Exchange": "in an exchange the coordinator asks the sites for counts or sums over rows.",
 }
@@ -75,7 +77,10 @@ def _figures(result: DescribeResult) -> str:
         return ""
     few = result.plan.least > 1
     note = f"Each bar has at least {result.plan.least} rows." if few else ""
-    ends = "The first bar also contains all smaller values, and the last bar all larger values."
+    ends = (
+        "The first bar also counts all smaller values, and the last bar also counts all larger "
+        "values."
+    )
     return page.section(
         "How the numbers are spread",
         page.paragraph(f"{note} {ends}".strip(), "note"),
@@ -102,7 +107,8 @@ def _bars(each: NumberSummary, drawn: Histogram | None) -> str:
     name = printable(each.name)
     alt = f"Histogram of {name}: {count(rows.sum(), 'row')} in {plural(len(rows), 'bar')}."
     marks = [charts.bars(edges[:-1], edges[1:], tall, hover)]
-    return charts.chart(x, y, (name, f"rows, in steps of {trim(step, 3)}"), marks, alt, height=240)
+    axis = f"rows in each step of {trim(step, 3)}"
+    return charts.chart(x, y, (name, axis), marks, alt, height=240)
 
 
 def _span(low: float, high: float) -> str:
@@ -145,7 +151,7 @@ def _facts(result: DescribeResult) -> str:
         ("Sites", count(result.n_sites)),
         ("Exchanges", count(result.n_exchanges)),
         ("Quantiles", plan.quantiles),
-        ("Least number of rows in a shown number", count(max(plan.least, 1))),
+        ("Fewest rows that a number describes", count(max(plan.least, 1))),
         ("Sent by the sites", f"{count(last['bytes_up'])} bytes"),
     ]
     return pairs("This description", rows)

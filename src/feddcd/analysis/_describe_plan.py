@@ -54,16 +54,18 @@ class DescribePlan:
     def __post_init__(self):
         _check_columns(self.columns, self.by)
         if self.quantiles not in QUANTILES:
-            raise SpecError(f"need quantiles in {', '.join(QUANTILES)}; got {self.quantiles!r}")
+            raise SpecError(
+                f"quantiles must be one of {', '.join(QUANTILES)}; got {self.quantiles!r}"
+            )
         check_whole("least", self.least, 0)
         _check_shares(self.shares)
         if not isinstance(self.by_site, bool):
             raise SpecError(f"describe: by_site must be true or false, got {self.by_site!r}")
         if self.answers not in (None, "sum", "each"):
-            raise SpecError(f"need answers in sum, each; got {self.answers!r}")
+            raise SpecError(f"answers must be sum or each; got {self.answers!r}")
         if self.by_site and self.answers == "sum":
             raise SpecError(
-                "by_site asks for the numbers of each site, so it needs answers = 'each'"
+                "by_site = true asks for the numbers of each site, so it needs answers = 'each'"
             )
         if self.by_site:
             object.__setattr__(self, "answers", "each")
@@ -131,7 +133,9 @@ def _check_columns(columns: Any, by: Any) -> None:
     if not named or not columns:
         raise SpecError(f"describe: columns must be a list of names, got {columns!s:.80}")
     if len(columns) > MOST_COLUMNS:
-        raise SpecError(f"describe: at most {MOST_COLUMNS} columns, got {len(columns):,}")
+        raise SpecError(
+            f"describe: the list may have at most {MOST_COLUMNS} columns, got {len(columns):,}"
+        )
     if by is not None and not isinstance(by, str):
         raise SpecError(f"describe: by must be the name of a column, got {by!s:.80}")
     names = [column_of(term) for term in columns]
@@ -149,11 +153,13 @@ def _check_shares(shares: Any) -> None:
     fits = isinstance(shares, list) and 0 < len(shares) <= 20
     if not fits or not all(is_real(x) and 0 < x < 1 for x in shares):
         raise SpecError(
-            f"the shares must be between 0 and 1, for example [0.25, 0.5, 0.75]; got {shares!s:.80}"
+            "the shares of the quantiles must be between 0 and 1, for example [0.25, 0.5, 0.75]; "
+            f"got {shares!s:.80}"
         )
     if sorted(set(shares)) != shares:
         raise SpecError(
-            f"the shares must be in increasing order, and each only once; got {shares!s:.80}"
+            "the shares of the quantiles must be in increasing order, and each only once; "
+            f"got {shares!s:.80}"
         )
 
 
@@ -166,9 +172,10 @@ def _check_median(plan: DescribePlan) -> None:
         )
     for name in median:
         if name not in plan.names or name in plan.as_levels:
-            why = "is not in the list of columns"
-            why = "is counted by level" if name in plan.names else why
-            raise SpecError(f"describe: the list median has {name!r}, which {why}", column=name)
+            told = f"describe: the list median has {name!r}, which is not in the list of columns"
+            if name in plan.names:
+                told = f"describe: the list median has {name!r}, which is counted by level"
+            raise SpecError(told, column=name)
     if median and plan.quantiles == "none":
         raise SpecError(
             f"describe: the setting median asks for quantiles of {median[0]!r}, but "
@@ -180,8 +187,10 @@ def _check_levels(levels: Any) -> None:
     fits = isinstance(levels, dict) and all(isinstance(v, list) and v for v in levels.values())
     plain = lambda v: isinstance(v, str | bool | int) or (isinstance(v, float) and v == v)
     if not fits or not all(all(map(plain, v)) and len({*v}) == len(v) for v in levels.values()):
-        told = "a list of different values for each column, for example levels = {sex = ['f', 'm']}"
-        raise SpecError(f"describe: levels must be {told}; got {levels!s:.80}")
+        raise SpecError(
+            "describe: levels must have a list of different values for each column, for example "
+            f"levels = {{sex = ['f', 'm']}}; got {levels!s:.80}"
+        )
 
 
 def with_codebook(plan: DescribePlan, book: Codebook) -> DescribePlan:

@@ -164,7 +164,7 @@ def _numbers(values: pd.Series, name: str) -> np.ndarray:
 def _codes(frame: pd.DataFrame, name: str, levels: Sequence[Any]) -> np.ndarray:
     values: pd.Series = frame[name]  # pyright: ignore
     if not set(levels_of(values)) <= set(levels):
-        raise Misfit(f"its column {name!r} has a level that the sites did not agree on")
+        raise Misfit(f"the site's column {name!r} has a level that the sites did not agree on")
     found = pd.Index(list(levels), dtype=object).get_indexer(values.astype(object))
     return np.asarray(found)
 

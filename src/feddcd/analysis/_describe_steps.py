@@ -91,7 +91,9 @@ def _check_sizes(site: str, blocks: Blocks, asked: DescribeQuestion) -> None:
         sizes["patterns"] = 1 << asked.pattern.size
     for name, size in sizes.items():
         if name not in blocks or (size and blocks[name].value.size != size):
-            raise DataError(f"{site}: in its answer {name} is missing or has a wrong shape")
+            raise DataError(
+                f"{site}: the part {name} of the answer is missing or has a wrong shape"
+            )
 
 
 class Searches:
@@ -200,11 +202,14 @@ def patterns_of(gaps: np.ndarray) -> np.ndarray:
 def misfit(offer: ColumnsOffer, numbers: list[str], plan: DescribePlan) -> str:
     for name in plan.used:
         if name not in (offer.columns or ()):
-            return f"it has no column {name!r}, but most sites have this column"
+            return f"this site has no column {name!r}, but most sites have this column"
         if name not in plan.as_levels and (name in offer.numbers) != (name in numbers):
             own, others = ("numbers", "categories")[:: 1 if name in offer.numbers else -1]
-            return f"its column {name!r} contains {own}, but the majority of the sites has {others}"
+            return (
+                f"the site's column {name!r} contains {own}, but most sites have {others} in this "
+                "column"
+            )
     for name, declared in plan.levels.items():
         if not set(offer.levels.get(name, ())) <= set(declared):
-            return f"its column {name!r} has a level that the plan does not list"
+            return f"the site's column {name!r} has a level that the plan does not list"
     return ""

@@ -69,7 +69,7 @@ def contributions(rows: SiteRows, question: PointQuestion) -> Iterator[tuple[str
             h = s * at.curvature[:, 0, 0] * np.sum((X @ V) * X, 1)
             yield "the gradient of Firth's penalty", abs(X * (h * (0.5 - mean[:, 0]))[:, None])
         if question.closing:
-            yield "the meat of robust standard errors", _meat(scores, rows.cluster)
+            yield "the middle matrix of robust standard errors", _meat(scores, rows.cluster)
 
 
 def changes(rows: SiteRows, question: PointQuestion) -> Iterator[tuple[str, np.ndarray]]:
@@ -104,10 +104,10 @@ def _products(
     too large for that, the pairs that few rows have a product of."""
     n, p = X.shape
     size, two = abs(X), np.all((X.min(0) == X) | (X.max(0) == X), axis=0)
-    of = lambda j: f", one of them {names[j]}," if names else ""
+    of = lambda j: f" for {names[j]}" if names else ""
     kinds = lambda j: {
-        f"an entry of {what}{of(j)} of two columns": False,
-        f"an entry of {what}{of(j)} of two categories": True,
+        f"an entry{of(j)} in {what} of two columns": False,
+        f"an entry{of(j)} in {what} of two categories": True,
     }
     if n * p**2 <= MOST_PRODUCTS:
         for j in range(p - 1):

@@ -182,12 +182,12 @@ def check_pair(small: "TableResult", large: "TableResult") -> None:
         )
     lacking = [str(name) for name in small.table.index if name not in large.table.index]
     if lacking or len(small.table) == len(large.table):
-        why = (
-            f"model has {lacking[0]!r}, but the larger model does not have it"
+        raise SpecError(
+            f"the models are not nested: the smaller model has {lacking[0]!r}, but the larger "
+            "model does not have it"
             if lacking
-            else "model has the same columns as the larger model"
+            else "the models are not nested: the two models have the same columns"
         )
-        raise SpecError(f"the models are not nested: the smaller {why}")
     for result in (small, large):
         _check_likelihood(result)
 
@@ -217,11 +217,11 @@ def vif(result: "TableResult") -> pd.DataFrame:
     if result.classes is not None:
         raise SpecError("a model of several classes has no variance inflation factors")
     if result.covariance != "model":
-        told = "variance inflation factors need the usual standard errors: fit with "
-        raise SpecError(told + "<covariance>", settings={"covariance": "model"})
+        told = "variance inflation factors need the usual standard errors: fit with <covariance>"
+        raise SpecError(told, settings={"covariance": "model"})
     found = terms(result)
     if len(found) < 2:
-        raise SpecError("variance inflation factors need two terms")
+        raise SpecError("variance inflation factors need a model with at least two terms")
     at = [i for rows in found.values() for i in rows]
     V = result.covariance_matrix.to_numpy()[np.ix_(at, at)]
     R = V / np.sqrt(np.outer(np.diag(V), np.diag(V)))

@@ -136,7 +136,8 @@ def _by_name(l2: Mapping, names: Sequence[str]) -> np.ndarray:
     unknown = [name for name in l2 if name not in names]
     if unknown:
         raise SpecError(
-            f"l2: there is no coefficient {unknown[0]!r}; there are {', '.join(names[:30])}"
+            f"l2: there is no coefficient {unknown[0]!r}; the coefficients are "
+            f"{', '.join(names[:30])}"
         )
     if INTERCEPT in l2 and l2[INTERCEPT] != 0:
         raise SpecError("the intercept is never penalised; leave it out of l2")
@@ -149,7 +150,7 @@ def _by_name(l2: Mapping, names: Sequence[str]) -> np.ndarray:
 def _check_penalties(P: np.ndarray, names: Sequence[str]) -> np.ndarray:
     bad = np.flatnonzero(~(np.isfinite(P) & (P >= 0)))
     if len(bad):
-        raise SpecError(f"need a finite l2 >= 0, got {P[bad[0]]:g} for {names[bad[0]]}")
+        raise SpecError(f"l2 of {names[bad[0]]} must be finite and >= 0, got {P[bad[0]]:g}")
     return P
 
 
@@ -158,7 +159,7 @@ def check_rows(model: Model, sums: Moments) -> None:
     n, p = int(sums.n), model.p
     if n <= p and model.loss.dispersed:
         raise DataError(
-            f"{plural(p, 'coefficient')} need{'s' * (p == 1)} more than {plural(p, 'row')}, got {n}"
+            f"a model with {plural(p, 'coefficient')} needs more than {plural(p, 'row')}, got {n}"
         )
 
 
@@ -167,9 +168,9 @@ def check_outcome(model: Model, sums: Moments) -> None:
     share = np.atleast_1d(sums.y) / float(sums.weight)
     like = model.loss.like
     if like == "binomial" and share[0] in (0.0, 1.0):
-        raise DataError(f"y is {share[0]:g} in every row: binomial needs both 0 and 1")
+        raise DataError(f"y is {share[0]:g} in every row, but binomial needs both 0 and 1")
     if like in ("poisson", "negative_binomial") and share[0] == 0:
-        raise DataError("y is 0 in every row: no finite model fits it")
+        raise DataError("y is 0 in every row, so no finite model fits the data")
     if like == "multinomial" and not model.loss.bare and (np.any(share == 0) or share.sum() == 1):
         raise DataError("one of the declared classes has no row at any site")
 

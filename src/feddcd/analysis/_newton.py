@@ -136,7 +136,8 @@ def newton(
         log.say(now.objective, shown)
         state = _arrive(state, now, past, log.left == 1, model.loss)
     if done is None:
-        raise too_few(log, f"the {len(model.sites)} sites have not answered at the same point yet")
+        told = f"not all of the {len(model.sites)} sites have answered the same question yet"
+        raise too_few(log, told)
     return done._replace(null=null)
 
 

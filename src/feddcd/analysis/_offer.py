@@ -52,7 +52,7 @@ def offer(table: pd.DataFrame, plan: RegressionPlan) -> Offered:
     kinds = kinds_of(chosen.frame, chosen.used, {*formula.categories, *plan.levels})
     levels = {c: list(kind.levels) for c, kind in kinds.items() if kind.levels}
     for column, found in levels.items():
-        _check_count(f"its column {column!r}", found)
+        _check_count(f"the site's column {column!r}", found)
     numbers = [c for c, kind in kinds.items() if kind.number]
     classes = _classes_of(chosen.y, plan, formula.response)
     return Offered(
@@ -65,8 +65,10 @@ def offer(table: pd.DataFrame, plan: RegressionPlan) -> Offered:
 def _check_count(what: str, found: Sequence[Any]) -> None:
     """The values of a measurement are no names, so they do not leave as such."""
     if len(found) > MOST_LEVELS:
-        told = f"has more than {MOST_LEVELS:,} different values, which are too many for a category"
-        raise Misfit(f"{what} {told}")
+        raise Misfit(
+            f"{what} has more than {MOST_LEVELS:,} different values, which are too many for a "
+            "category"
+        )
 
 
 def _classes_of(y: pd.Series, plan: RegressionPlan, name: str) -> list | None:
@@ -80,11 +82,14 @@ def _classes_of(y: pd.Series, plan: RegressionPlan, name: str) -> list | None:
     if declared is not None:
         if other := sorted_levels(set(found) - set(declared)):
             own = DataError(f"{name} has the class {other[0]!r}, which the plan does not list")
-            raise Misfit(f"its outcome {name!r} has a class that the plan does not list") from own
+            told = f"the site's outcome {name!r} has a class that the plan does not list"
+            raise Misfit(told) from own
         return list(declared)
     if worded and len(found) > 2:
         own = DataError(f"{name} has {len(found)} values: {', '.join(map(repr, found[:5]))} ...")
-        told = f"its outcome {name!r} has more than two values, and {plan.family} takes two"
-        raise Misfit(told) from own
-    _check_count(f"its outcome {name!r}", found)
+        raise Misfit(
+            f"the site's outcome {name!r} has more than two values, but {plan.family} needs "
+            "exactly two"
+        ) from own
+    _check_count(f"the site's outcome {name!r}", found)
     return found

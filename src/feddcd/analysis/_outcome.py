@@ -28,10 +28,11 @@ def outcome_of(name: str, words: Sequence[Any], event: Any) -> Outcome:
     shown = [label(word) for word in words]
     if len(words) != 2:
         if len(words) == 1:
-            told = f"{name} is {shown[0]!r} in every row: binomial needs two values"
+            told = f"{name} is {shown[0]!r} in every row, but binomial needs two values"
         else:
             told = (
-                f"{name} has {len(words)} different values, {listed(shown, 5)}: <family> takes two"
+                f"{name} has {len(words)} different values, {listed(shown, 5)}, but <family> needs "
+                "two"
             )
         raise DataError(told, column=name, settings={"family": "binomial"})
     if event is None:

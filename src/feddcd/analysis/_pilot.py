@@ -89,7 +89,8 @@ def from_first(pilot: Pilot, log: Log) -> Talk[Pilot]:
     seen = dict.fromkeys(only.sites, zero)
     late = yield from visit(only, log, asked, seen, patient=True)
     if len(late) < len(only.sites):
-        raise too_few(log, f"{len(only.sites) - len(late)} sites have not answered again")
+        waiting = len(only.sites) - len(late)
+        raise too_few(log, f"{waiting} sites have not answered the second question")
     answers = {**pilot.answers, **late}
     first = point(pilot.model, pilot.D, zero, answers)
     return pilot._replace(first=first, answers=answers, course=None, late=frozenset())

@@ -41,7 +41,7 @@ class Predictor(NamedTuple):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Of the design matrix, and their linear predictors."""
         if self.design is None:
-            raise SpecError("this result does not know how its columns are made")
+            raise SpecError("this result cannot predict, because it does not contain the formula")
         frame = as_frame(X, need_names=self.formula is not None)
         lacking = [c for c in self.design.used if c not in frame.columns]
         if lacking and self.formula is not None:
@@ -59,10 +59,10 @@ class Predictor(NamedTuple):
     def _site_columns(self, frame: pd.DataFrame, groups: Any, sites: np.ndarray) -> np.ndarray:
         groups = self.group if groups is None else groups
         if groups is None:
-            raise SpecError("the model has site effects: give groups, the site of each row")
+            raise SpecError("the model has site effects, so give the site of each row in groups")
         site = np.asarray(pick(frame, groups, "groups"))
         unseen = [v for v in pd.unique(pd.Series(site)) if v not in sites]
         if unseen:
-            raise DataError(f"the fit had no site {unseen[0]!r}")
+            raise DataError(f"the site {unseen[0]!r} was not part of the fit")
         code = np.array([list(sites).index(v) for v in site])
         return effect_columns(list(sites), code, self.effects)

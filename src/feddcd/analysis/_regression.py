@@ -78,11 +78,15 @@ class RegressionTable:
         shapes |= {name: shape for name, shape in optional.items() if arrays[name].size}
         for name, shape in shapes.items():
             if arrays[name].shape != shape:
-                told = f"{name} has the shape {arrays[name].shape}, but this plan needs {shape}"
-                raise Refused(f"the question is wrong: {told}")
+                raise Refused(
+                    f"the part {name} of the question has the shape {arrays[name].shape}, but this "
+                    f"plan needs {shape}"
+                )
         if arrays["V"].size not in (0, p * (p + 1) // 2):
-            told = f"the matrix V has {arrays['V'].size} numbers"
-            raise Refused(f"the question is wrong: {told}, but this plan needs {p * (p + 1) // 2}")
+            raise Refused(
+                f"the matrix V of the question has {arrays['V'].size} numbers, but this plan needs "
+                f"{p * (p + 1) // 2}"
+            )
         if arrays["closing"] and (rows.plan.covariance == "model" or not arrays["V"].size):
             raise Refused("the question asks for robust standard errors, but the plan does not")
         given = PointQuestion._make(arrays[name] for name in PointQuestion._fields)
@@ -107,7 +111,7 @@ class RegressionTable:
             sizes |= {"meat": triangle, "clusters": 1}
         blocks = tag(arrays, KINDS, sizes)
         if arrays["own"].size not in (0, 1, 2 * p):
-            raise DataError("the part `own` has a wrong shape")
+            raise DataError("the part `own` of the answer has a wrong shape")
         read_answer(blocks)  # every part is there
         return blocks
 

@@ -193,7 +193,7 @@ class TableResult(AbstractPrinted):
         """The mean response; for multinomial one column per class. `groups` only matters with
         site effects. With `interval`, such as 0.95, a frame: mean, low, high."""
         if self.predictor is None:
-            raise SpecError("this result does not know how its columns are made")
+            raise SpecError("this result cannot predict, because it does not contain the formula")
         if interval is None:
             return self.predictor.predict(X, offset, groups, self.sites)
         rows, z = self.predictor.rows(X, offset, groups, self.sites)

@@ -69,8 +69,8 @@ def site_meat(
         if np.any(left < WHOLE):
             raise DataError(
                 f"<covariance> cannot be computed: {int(np.sum(left < WHOLE))} row(s) have "
-                "leverage 1. Such a row alone decides one coefficient. Use HC1, or leave out the "
-                "column of this coefficient",
+                "leverage 1. A row with leverage 1 alone decides one coefficient. Use HC1, or "
+                "leave out the column of this coefficient",
                 settings={"covariance": kind},
             )
         factor = left ** -LEVERAGE[kind]

@@ -88,20 +88,21 @@ def _misfit(offer: ColumnsOffer, most: _Most, plan: RegressionPlan) -> str:
     """Why a site does not fit, or nothing."""
     for column in most.all:
         if column not in (offer.columns or ()):
-            return f"it has no column {column!r}, but most sites have this column"
+            return f"this site has no column {column!r}, but most sites have this column"
         if column not in plan.levels and (column in offer.numbers) != (column in most.numbers):
             own, others = ("numbers", "categories")[:: 1 if column in offer.numbers else -1]
             return (
-                f"its column {column!r} contains {own}, but the majority of the sites has {others}"
+                f"the site's column {column!r} contains {own}, but most sites have {others} in "
+                "this column"
             )
     for column, declared in plan.levels.items():
         if not set(offer.levels.get(column, ())) <= set(declared):
-            return f"its column {column!r} has a level that the plan does not list"
+            return f"the site's column {column!r} has a level that the plan does not list"
     if plan.family in SHARES and (offer.classes is None) == most.words:
         own, others = ("words", "numbers")[:: 1 if offer.classes is not None else -1]
-        return f"its outcome contains {own}, but the majority of the sites has {others}"
+        return f"the site's outcome contains {own}, but most sites have {others} in this column"
     if plan.classes is not None and not set(offer.classes or ()) <= set(plan.classes):
-        return "its outcome has a class that the plan does not list"
+        return "the site's outcome has a class that the plan does not list"
     return ""
 
 
@@ -141,7 +142,9 @@ def site_rows(table: pd.DataFrame, plan: RegressionPlan, cohort: Agreement, site
     chosen = choose(frame, own, formula, plan.missing)
     for column, levels in cohort.levels.items():
         if not set(levels_of(chosen.frame[column])) <= set(levels):  # pyright: ignore
-            raise Misfit(f"its column {column!r} has a level that the sites did not agree on")
+            raise Misfit(
+                f"the site's column {column!r} has a level that the sites did not agree on"
+            )
     rows = finish(chosen, own, _kinds(cohort))
     kept = [i for i, name in enumerate(rows.names) if name not in cohort.left_out]
     if [rows.names[i] for i in kept] != list(cohort.names):
@@ -179,7 +182,7 @@ def prepare(rows: CompleteRows, settings: ModelSettings) -> Prepared:
         labels, place = np.unique(rows.site, return_inverse=True)
     except TypeError:
         raise DataError(
-            "groups has numbers and words; name all sites with numbers, or all with words"
+            "groups contains numbers and words; use only numbers, or only words, as names of sites"
         ) from None
     Y, classes, outcome = targets(settings, rows)
     s = np.ones(len(place)) if rows.weight is None else rows.weight

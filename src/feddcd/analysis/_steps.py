@@ -48,7 +48,10 @@ def steep(rows: SiteRows, question: PointQuestion, k: int) -> str:
             )
         if len(own) >= 2 * (k - 1) and _is_of_few(sizes[own], k):
             what = "chances of a class" if classed else "means"
-            return f"only {plural(k - 1, 'row')} would give nearly all of the {what} in a cell"
+            return (
+                f"in a cell, {plural(k - 1, 'row')} alone would give nearly the whole sum of the "
+                f"{what}"
+            )
     return ""
 
 

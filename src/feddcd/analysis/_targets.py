@@ -30,9 +30,9 @@ def targets(settings: ModelSettings, rows: CompleteRows) -> Targets:
         outcome = outcome_of(name, words, settings.event)
     values = code(family, rows, Agreement({}, None, [], [], outcome=outcome))[:, 0]
     if family in SHARES and np.ptp(values) == 0 and values[0] in (0, 1):
-        raise DataError(f"{name} is {values[0]:g} in every row: {family} needs both 0 and 1")
+        raise DataError(f"{name} is {values[0]:g} in every row, but {family} needs both 0 and 1")
     if family in COUNTS and not values.any():
-        raise DataError(f"{name} is 0 in every row: no finite model fits it")
+        raise DataError(f"{name} is 0 in every row, so no finite model fits the data")
     if family in ("gaussian", *POSITIVE) and np.ptp(values) == 0:
         raise DataError(f"{name} is {values[0]:g} in every row")
     return Targets(values[:, None], outcome=outcome)
@@ -69,8 +69,11 @@ def class_order(settings: ModelSettings, found: Sequence[Any]) -> list[Any]:
         return list(settings.classes)
     if settings.family == "ordinal" and any(isinstance(c, str) for c in found):
         shown = ", ".join(map(repr, found[:5]))
-        told = f"family='ordinal' needs the order of {shown}: give the levels, the lowest first, in"
-        raise SpecError(f"{told} <classes>", settings={"classes": None})
+        told = (
+            f"family='ordinal' needs the order of {shown}: give the levels, the lowest first, in "
+            "<classes>"
+        )
+        raise SpecError(told, settings={"classes": None})
     return list(found)
 
 
@@ -83,7 +86,7 @@ def _classes(rows: CompleteRows, settings: ModelSettings) -> Targets:
             f"{name} has labels that cannot be sorted together, such as 1 and 'a'"
         ) from None
     if len(found) < 2:
-        told = f"{name} is {found[0]!s} in every row: {settings.family} needs two classes"
+        told = f"{name} is {found[0]!s} in every row, but {settings.family} needs two classes"
         raise DataError(told)
     if counts.min() < 2:
         once = found[np.argmin(counts)]

@@ -96,7 +96,7 @@ class TableTrust:
             if part is None or name not in wanted or part.shape != wanted[name]:
                 raise DataError(f"{name} has a wrong shape")
             if name.startswith("moments.") and not (np.abs(part) <= LARGEST).all():
-                raise DataError(f"{name} contains a number beyond {LARGEST:g}")
+                raise DataError(f"{name} contains a number that is larger than {LARGEST:g}")
         missing = [name for name in wanted if name not in parts]
         if missing:
             raise DataError(f"{missing[0]} is missing")

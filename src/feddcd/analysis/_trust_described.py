@@ -85,7 +85,7 @@ class DescriptionTrust:
             _check_counts(name, said[name])
         n, present = said["n"].ravel(), said["present"].reshape(-1, shape.parted)
         _refuse(n.sum() > MOST_ROWS * many, "the number of rows is too large")
-        _refuse(bool((present > n).any()), "a column has more values than there are rows")
+        _refuse(bool((present > n).any()), "a column has more values than the site has rows")
         for name, levels in shape.split(said["levels"]).items():
             wrong = bool((levels.sum(0) != n).any())
             _refuse(
@@ -167,7 +167,8 @@ class DescriptionTrust:
                     least, most = wider.within(first, last)
                     _refuse(
                         not least <= rows <= most,
-                        "a part of a range was divided again, but its parts do not add up to it",
+                        "a part of a range was divided again, but the rows of the smaller parts do "
+                        "not add up to the rows of the part",
                     )
             before.append(Ranges(first, width, counts))
 
@@ -213,15 +214,15 @@ class DescriptionTrust:
         _check_counts("patterns", rows)
         _refuse(
             rows.sum() > known.n[-1],
-            "the patterns of missing values have more rows than there are rows",
+            "the patterns of missing values count more rows than the site has",
         )
         for i, column in enumerate(asked.pattern.astype(int)):
             lacking = rows.ravel()[(np.arange(rows.size) >> i) & 1 == 1].sum()
             most = known.n[-1] - self._present(known, int(column))
             _refuse(
                 lacking > most,
-                "the patterns say that a column has more missing values than its count of "
-                "missing values",
+                "the patterns of missing values and the count of missing values of a column "
+                "contradict each other",
             )
 
 
@@ -235,16 +236,18 @@ def _check_sizes(asked: DescribeQuestion, said: Mapping[str, np.ndarray]) -> Non
     wanted |= {"patterns": 1 << asked.pattern.size} if asked.pattern.size else {}
     for name, size in wanted.items():
         there = name in said and (size is None or said[name].size == size)
-        _refuse(not there, f"in the answer of the site, {name} is missing or has a wrong shape")
+        _refuse(not there, f"the part {name} of the answer is missing or has a wrong shape")
     more = [name for name in said if name not in wanted and not (name == "own" and asked.own)]
     _refuse(
-        bool(more), f"it sent {more[0] if more else ''}, but the coordinator did not ask for it"
+        bool(more),
+        f"the answer has the part {more[0] if more else ''}, but the coordinator did not ask for "
+        "this part",
     )
 
 
 def _check_counts(name: str, x: np.ndarray) -> None:
     wrong = not ((x >= 0) & (x == np.rint(x)) & (x < 2**53)).all()
-    _refuse(wrong, f"{name} has numbers that are not counts")
+    _refuse(wrong, f"the part {name} has numbers that are not counts of rows")
 
 
 def _refuse(wrong: bool, told: str) -> None:

@@ -117,7 +117,7 @@ def check_moments(known: Known, said: Answer, H: np.ndarray, own: np.ndarray | N
     refuse(not (0 < W <= MOST_WEIGHT * n), "the weights are not possible for these rows")
     refuse(not known.weighted and n != W, "the sum of weights is not the number of rows")
     refuse(xx < 0, "a sum of squares of a column is below zero")
-    refuse(m.x**2 > W * xx * (1 + CLOSE), "a sum of squares is too small")
+    refuse(m.x**2 > W * xx * (1 + CLOSE), "a sum of squares of a column is too small")
     _check_columns(known, own)
     _check_outcome(known)
     _check_offset(known)
@@ -295,4 +295,6 @@ def check_offer(known: Known, offer: ColumnsOffer, plan: RegressionPlan, cohort:
     if known.model.family == "multinomial" and plan.classes is None:
         offered = [c in (offer.classes or ()) for c in cohort.classes or ()]
         there = np.append(W - m.y.sum(), m.y) > CLOSE * W
-        refuse(there != np.array(offered), "the classes are not those that the site named")
+        refuse(
+            there != np.array(offered), "the site has other classes than the classes that it named"
+        )

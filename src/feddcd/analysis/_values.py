@@ -68,8 +68,8 @@ def check_spelling(column: str, levels: Sequence[Any]) -> None:
         if other != str(level):
             raise DataError(
                 f"the sites write a level of {column} in two ways, {other!r} and {str(level)!r}. "
-                "The two differ only by spaces, or by small and capital letters. Write the level "
-                "in one way at all sites, or list the levels, for example in a codebook",
+                "The two words differ only by spaces, or by small and capital letters. Write the "
+                "level in one way at all sites, or list the levels, for example in a codebook",
                 column=column,
             )
 

@@ -57,7 +57,7 @@ def describe(
         if name is not None and name not in frame.columns:
             names = list(frame.columns)
             raise DataError(
-                f"there is no column {name!r}; {meant(name, names)}there are "
+                f"there is no column {name!r}; {meant(name, names)}the columns are "
                 f"{', '.join(names[:30])}"
             )
     if columns is None:
@@ -95,7 +95,7 @@ def describe_plan(frame: pd.DataFrame, plan: DescribePlan, site: str | None) -> 
     missing = [name for name in plan.entering if name not in frame.columns]
     if missing:
         names = list(frame.columns)
-        told = f"there is no column {missing[0]!r}; {meant(missing[0], names)}there are "
+        told = f"there is no column {missing[0]!r}; {meant(missing[0], names)}the columns are "
         raise DataError(told + ", ".join(map(str, names[:30])), column=missing[0])
     if site in plan.used:
         raise SpecError(

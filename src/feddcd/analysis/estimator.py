@@ -236,6 +236,7 @@ def show(row: dict[str, Any]) -> None:
     if np.isfinite(row["objective"]):
         print(
             f"exchange {row['exchange']}: {row['answered']} of {row['asked']} sites answered, "
-            f"objective {row['objective']:.6g}, certified error {row['certified_error']:.2g} s.e.",
+            f"objective {row['objective']:.6g}, certified error {row['certified_error']:.2g} "
+            "standard errors",
             flush=True,
         )

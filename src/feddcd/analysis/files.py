@@ -103,7 +103,7 @@ def only_complete(table: Frame, columns: tuple[str, ...]) -> Frame:
 def _sites(table: Frame, group: str | None, notes: list[str]) -> np.ndarray | None:
     """The site of each row; None: all rows are one."""
     if group is None:
-        notes.append("without --group all rows count as one site")
+        notes.append("--group is not given, so all rows count as one site")
         return None
     check_plain(table, [group])
     check_alike(table, group, notes)
@@ -150,11 +150,12 @@ def _check_roles(table: Frame, formula: str | None, roles: Roles) -> None:
         )
         raise DataError(told, file=file)
     if (formula is None) == (roles.label is None):
-        what = "which column the other columns explain" if formula is None else "it once"
-        told = (
-            f"say {what}: give --formula 'y ~ a + b', or give --label y to use all other "
-            "columns of numbers"
-        )
+        told = "give --formula or --label, but not both"
+        if formula is None:
+            told = (
+                "the outcome is missing: give --formula 'y ~ a + b', or give --label y to use all "
+                "other columns of numbers as predictors"
+            )
         raise DataError(told, file=file)
     for role, name in roles._asdict().items():
         if name is not None and name not in names:
@@ -162,7 +163,7 @@ def _check_roles(table: Frame, formula: str | None, roles: Roles) -> None:
     given = [name for name in roles if name is not None]
     twice = [name for name in given if given.count(name) > 1]
     if twice:
-        told = f"the column {twice[0]!r} can be only one of {_options(roles)}"
+        told = f"the column {twice[0]!r} is given twice; it can be only one of {_options(roles)}"
         raise DataError(told, file=file)
     if not len(table.frame):
         raise DataError("no rows", file=file)
@@ -185,8 +186,8 @@ def _check_binary(table: Frame, rows: CompleteRows) -> None:
     elif rows.weight is None and np.any(values % 1 != 0):
         each = np.unique(values)
         told = (
-            f"{name} has shares such as {each[len(each) // 2]:g}; give the column with "
-            "the number of trials with --weight, or use --family gaussian"
+            f"{name} has shares such as {each[len(each) // 2]:g}; name the column with "
+            "the number of trials in --weight, or use --family gaussian"
         )
     else:
         return
@@ -219,8 +220,8 @@ def _numeric(table: Frame, roles: Roles, notes: list[str]) -> tuple[str, ...]:
     used = tuple(c for c in rest if table.frame[c].dtype.kind in "biuf")
     if not used:
         told = (
-            "there is no column of numbers that can be a predictor; other columns are in use "
-            f"for {_options(roles)}"
+            "no column of numbers is left for the predictors; the other columns are used for "
+            f"{_options(roles)}"
         )
         raise DataError(told, file=table.file)
     left = [c for c in rest if c not in used]

@@ -65,7 +65,7 @@ class ModelSettings:
         for name in ("latency", "bandwidth"):
             value = getattr(self, name)
             if not (is_real(value) and 0 < value < np.inf):
-                raise SpecError(f"need a finite {name} > 0, got {name}={value!r}")
+                raise SpecError(f"{name} must be a finite number above 0, got {name}={value!r}")
         if self.firth:
             _check_firth(self.firth, self.family, str(self.link), self.l2)
         if self.standardize is True and self.family == "ordinal":
@@ -73,7 +73,7 @@ class ModelSettings:
         if self.theta is not None and self.family != "negative_binomial":
             raise SpecError("theta works only with family='negative_binomial'")
         if self.theta is not None and not (is_real(self.theta) and 0 < self.theta < np.inf):
-            raise SpecError(f"need a finite theta > 0, got theta={self.theta!r}")
+            raise SpecError(f"theta must be a finite number above 0, got theta={self.theta!r}")
         if not isinstance(self.standardize, bool):
             raise SpecError(f"standardize must be True or False, got {self.standardize!r}")
         check_whole("max_exchanges", self.max_exchanges, 2)
@@ -82,11 +82,10 @@ class ModelSettings:
         if self.formula is not None:
             _check_formula(self.formula, self.family)
         if self.algorithm == "pointsaga" and not self.loss().canonical:
-            told = (
+            raise SpecError(
                 "algorithm='pointsaga' works only with gaussian, binomial, poisson and "
-                "multinomial models "
+                "multinomial models with their usual links; use algorithm='newton'"
             )
-            raise SpecError(f"{told}with their usual links; use algorithm='newton'")
 
     @property
     def needs_each(self) -> str:
@@ -173,8 +172,10 @@ def _check_names(what: str, given: Any, whose: str = "") -> None:
     """Levels or classes: what a message can carry and what can be told apart."""
     fits = isinstance(given, list) and given and all(map(_is_plain, given))
     if not fits or len(set(given)) < len(given):
-        told = "a list of different words or numbers, for example ['a', 'b']"
-        raise SpecError(f"glm: {what}{whose} must be {told}; got {given!s:.80}")
+        raise SpecError(
+            f"glm: {what}{whose} must be a list of different words or numbers, for example "
+            f"['a', 'b']; got {given!s:.80}"
+        )
 
 
 def _is_plain(value: Any) -> bool:

@@ -47,7 +47,8 @@ class Replay:
                 self._trust.hear(ALL, self.expected, sums)
         except DataError as error:
             told = (
-                "the numbers of some site cannot be true, but the sums do not show which site it is"
+                "the numbers of one of the sites cannot be true, but the sums do not show which "
+                "site it is"
             )
             raise DataError(f"{told}: {error}") from None
         try:

@@ -95,8 +95,8 @@ class PlainDesign(NamedTuple):
                 c for c in self.used if c not in names
             ]
             raise DataError(
-                f"X has {plural(len(names), 'column')}, but the fit had {len(self.used)}; check "
-                f"{', '.join(wrong[:5]) or 'their order'}"
+                f"X has {plural(len(names), 'column')}, but the model was fitted with "
+                f"{len(self.used)}; check {', '.join(wrong[:5]) or 'the order of the columns'}"
             )
         X = [numbers_of(column(frame, name), name) for name in names]
         return np.stack([np.ones(len(frame)), *X], 1)
@@ -246,7 +246,7 @@ def _used(frame: pd.DataFrame, formula: Formula | None, apart: tuple[str, ...]) 
         return formula.right_columns
     used = tuple(c for c in frame.columns if c not in apart)
     if not used:
-        raise DataError(f"no column is left for X, because {', '.join(apart)} cannot be in X")
+        raise DataError(f"no column is left for X: {', '.join(apart)} have other roles")
     return used
 
 
@@ -292,7 +292,7 @@ def pick(frame: pd.DataFrame, value: Any, what: str) -> pd.Series | None:
         if value in frame.columns:
             return column(frame, value)
         columns = list(frame.columns)
-        told = f"{what}: there is no column {value!r}; {meant(value, columns)}there are "
+        told = f"{what}: there is no column {value!r}; {meant(value, columns)}the columns are "
         raise DataError(told + ", ".join(columns[:30]), column=value)
     array = np.asarray(value)
     if array.shape != (len(frame),):

@@ -22,9 +22,7 @@ site_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 def codebook(
     data: Annotated[
         list[Path],
-        typer.Argument(
-            help="Read these data files. Give one file or several files.", metavar="DATA..."
-        ),
+        typer.Argument(help="Read this data file, or several data files.", metavar="DATA..."),
     ],
     out: Annotated[Path, typer.Option(help="Write the codebook into this file.")] = Path(
         "codebook.toml"
@@ -32,9 +30,9 @@ def codebook(
     cap_rare: Annotated[
         int | None,
         typer.Option(
-            help="Propose a cap and a step for each column of whole numbers, such as ages. With "
-            "this cap and step, each value occurs in at least this number of rows of each "
-            "file. feddcd computes cap and step from the data. Default: no proposal.",
+            help="Propose a cap and a step for each column of whole numbers, such as ages. feddcd "
+            "computes cap and step from the data, so that each value occurs in at least this "
+            "number of rows of each file. Default: no proposal.",
             min=2,
             metavar="ROWS",
         ),
@@ -64,11 +62,12 @@ def codebook(
             warn(str(doubt.placed(table.file, table.place)))
     out.write_text(draft(tables, cap_rare), "utf-8")
     found(file=out, rows=sum(len(table.frame) for table in tables))
-    beside = " and proposes caps from its values" if cap_rare else ""
     say(
         f"{out}: read this codebook before you send it to others, because it names the levels of "
-        f"your data{beside}"
+        "your data"
     )
+    if cap_rare:
+        say(f"{out}: the caps and steps in this codebook are also computed from your data")
 
 
 @site_app.command("check")
@@ -123,7 +122,7 @@ def check_data(data: Path, book: "Codebook", where: str, how: "Reading") -> bool
         entry = book.columns[name]
         parts = [] if entry.cap is None else [f"cap changes {plural(beyond, 'value')}"]
         parts += [] if entry.step is None else [f"step changes {plural(rounded, 'value')}"]
-        say(f"column {name!r}: {', '.join(parts)} of {table.frame[name].count():,}")
+        say(f"column {name!r}: {', '.join(parts)} (of {table.frame[name].count():,} values)")
     if findings:
         wrong = len({finding.column for finding in findings})
         say(f"{wrong} of {plural(len(book.columns), 'column')} do not fit {where}")

@@ -61,7 +61,8 @@ def list_sets() -> None:
     console.print(table)
     named = os.environ.get("FEDDCD_DATA")
     say("")
-    say(f"feddcd looked in {f'{named} (FEDDCD_DATA) and ' if named else ''}{cache_dir()}")
+    also = f"{named} (FEDDCD_DATA) and " if named else ""
+    say(f"feddcd looked for these data sets in {also}{cache_dir()}")
 
 
 @data_app.command("fetch")
@@ -69,7 +70,9 @@ def fetch_set(
     name: DataName,
     test: Annotated[
         bool | None,
-        typer.Option(help="Download the test file, too. Default: yes; for the data set rcv1: no."),
+        typer.Option(
+            help="Download the test file, too. Default: yes, but no for the data set rcv1."
+        ),
     ] = None,
 ) -> None:
     """Download a data set from its publisher into FEDDCD_DATA, or into the cache folder.

@@ -110,8 +110,8 @@ def _usual(
     """Columns where none are named, and by reason those that are left out."""
     columns, keys, many = usual_columns(table.frame, apart)
     left = {
-        "they identify a person (to describe such a column, name it with --column)": keys,
-        "they have too many different words": many,
+        "these columns identify a person (to describe such a column, give --column)": keys,
+        "these columns have too many different words": many,
     }
     if book is not None:  # it knows better what an identifier is
         known = {name: book.columns[name] for name in table.frame.columns if name in book.columns}
@@ -120,9 +120,9 @@ def _usual(
         columns = [n for n in columns if known[n].type not in ("identifier", "date")]
         keys = of_kind("identifier")
         left = {
-            "the codebook says that they are identifiers": keys,
-            "the codebook says that they are dates": of_kind("date"),
-            "they have too many different words": [n for n in many if n not in keys],
+            "the codebook says that these columns are identifiers": keys,
+            "the codebook says that these columns are dates": of_kind("date"),
+            "these columns have too many different words": [n for n in many if n not in keys],
         }
     return columns, {reason: names for reason, names in left.items() if names}
 

@@ -41,11 +41,12 @@ def invite_command(path: Path, site: str, out: Path | None, days: float, show: b
     found(file=file)
     say(
         f"The invitation is in {shown(file)}. Send this file to the person at {site}. "
-        f"It can be used once, until {when(made.expires)}."
+        f"The invitation can be used once, until {when(made.expires)}."
     )
     say(f"authority: {made.authority}")
     say(f"next, at {site}: feddcd federation enrol {file.name} --data FILE")
-    say(f"keep the port open until then: feddcd federation serve {_quoted(folder.path)}")
+    serve = f"feddcd federation serve {_quoted(folder.path)}"
+    say(f"keep the port open until {site} has enrolled: {serve}")
 
 
 def enrol_command(file: Path, data: Path, options: dict[str, Any]) -> None:
@@ -64,14 +65,14 @@ def enrol_command(file: Path, data: Path, options: dict[str, Any]) -> None:
         unit = write_unit(folder, invitation.site, data)
         if options["docker"]:
             file = write_dockerfile(folder, invitation.site, data)
-            say(f"{shown(file)}: to run this site in Docker, read its first lines")
+            say(f"to run this site in Docker, read the first lines of {shown(file)}")
     found(site=invitation.site, address=invitation.address, folder=folder, unit=unit)
     found(words=made.words, confirmed=made.confirmed)
     say(
         f"{invitation.site} is enrolled at {invitation.address}; the folder of this "
         f"site is {shown(folder)}"
     )
-    say(f"{shown(unit)}: with this file the system can start the site; its first lines say how")
+    say(f"the first lines of {shown(unit)} say how the system can start this site")
     if not made.confirmed:
         say(
             f"Call the person at the coordinator. You read the first {HALF} words, the "
@@ -117,8 +118,8 @@ def _write_proposed(folder: Path, book: Codebook) -> None:
     path = folder / f"proposed-{CODEBOOK}"
     path.write_text(tomli_w.dumps(book.to_dict()), "utf-8")
     say(
-        f"{shown(path)} is the codebook of the federation. Read it. If you agree, make "
-        "it the own codebook of this site:"
+        f"{shown(path)} is the codebook of the federation. Read it. If you agree with this "
+        "codebook, make it the site's own codebook:"
     )
     say(f"  mv {_quoted(path)} {_quoted(folder / CODEBOOK)}")
 
@@ -127,7 +128,7 @@ def confirm_command(path: Path, site: str, words: str) -> None:
     folder = FederationFolder(path)
     expected = desk.words_of(folder, site).split()
     if not words:
-        say(f"{site} has enrolled. Call the person there, with a phone number that you know.")
+        say(f"{site} has enrolled. Call the person at {site}, with a phone number that you know.")
         words = input(f"The first {HALF} words that {printable(site)} reads to you: ")
     given = re.findall(r"\w+", words.lower())  # a comma between words is no other word
     if len(given) not in (HALF, len(expected)) or given != expected[: len(given)]:

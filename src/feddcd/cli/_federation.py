@@ -70,7 +70,7 @@ def init_command(options: dict[str, Any]) -> None:
     say(f"federation {config.name}{of} in {shown(folder.path)}")
     if options["authority"]:
         say(
-            f"move {options['authority']} to another machine: a person with its ca.key "
+            f"move {options['authority']} to another machine: a person who has the file ca.key "
             "can pretend to be the coordinator"
         )
     if not names:
@@ -85,12 +85,15 @@ def init_command(options: dict[str, Any]) -> None:
 def _say_next_of_sites(folder: FederationFolder, names: list[str]) -> None:
     """Of sites whose folders were made here, without data: what to do, in this order."""
     at, first = shlex.quote(shown(folder.path)), folder.site(names[0])
-    say(f"next, for each site: write into {shown(first)}/site.toml (and so on) where its data are")
+    say(
+        "next: write into the file site.toml of each site where the data of the site are, for "
+        f"example into {shown(first)}/site.toml"
+    )
     if folder.config().plan is None:
-        say("  and allow trainings in policy.toml of the site, with: training = true")
+        say("  and allow trainings: write training = true into the file policy.toml of each site")
     say(f"to try the federation on this machine: feddcd federation simulate {at}")
     say(
-        f"with sites on other machines: send each of them its folder, for example {shown(first)}. "
+        f"for sites on other machines: send each site its folder, for example {shown(first)}. "
         f"Here: feddcd federation serve {at}. At each site: feddcd federation site SITE_DIR"
     )
 
@@ -100,13 +103,13 @@ def certify_command(path: Path, authority: Path | None) -> None:
     told = certify(folder, authority)
     found(host=folder.config().host, new_authority=bool(told))
     say(
-        f"there is a new certificate for {folder.config().host}; feddcd uses it from "
-        "the next start on"
+        f"feddcd made a new certificate for {folder.config().host}, and uses this "
+        "certificate after the next start"
     )
     if told:
         say(
             f"send the new {shown(folder.server / 'ca.crt')} to every site, because the "
-            "old one is not valid any more"
+            "old certificate is not valid any more"
         )
 
 
@@ -235,7 +238,7 @@ def _show(seen: "Insight") -> None:
     if "lower_bound" in summary:
         say(
             f"certificate: objective {summary['objective']:.8g}, at most "
-            f"{summary['certified_gap']:.2e} above the best possible"
+            f"{summary['certified_gap']:.2e} above the best possible objective"
         )
     for wish in seen.requests:
         say(f"feddcd has not done this request yet: {wish}")
@@ -250,8 +253,9 @@ def verify_command(path: Path, id: str = "") -> None:
 
     if any((place / "site.toml").exists() for place in (path, path.parent, path.parent.parent)):
         raise SpecError(
-            f"{shown(path)} is in the folder of a site, which has no proof. Ask the coordinator "
-            "for the file `proof` of the study, and give: feddcd federation verify proof"
+            f"{shown(path)} is in the folder of a site, and a site has no proof. Ask the "
+            "coordinator for the file `proof` of the study, then give this command: feddcd "
+            "federation verify proof"
         )
     path = path_of_job(path, id)
     folder = FederationFolder(path)

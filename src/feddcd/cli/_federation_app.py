@@ -35,7 +35,7 @@ def init(
     ] = None,
     group: Annotated[
         str | None,
-        option("With --job and --data: the column with the name of the site of each row."),
+        option("With --job and --data: the column that says to which site a row belongs."),
     ] = None,
     partition: Annotated[
         str,
@@ -81,7 +81,7 @@ def init(
         ),
     ] = "",
     name: Annotated[
-        str | None, option("The name of the federation. Default: the name of DIR and a number.")
+        str | None, option("The federation's name. Default: the name of DIR and a random code.")
     ] = None,
     careful: Annotated[
         bool,
@@ -91,7 +91,7 @@ def init(
     ] = False,
     authority: Annotated[
         Path | None,
-        option("Keep the key that signs certificates in this folder. Default: delete the key."),
+        option("Write the key that signs certificates into this folder. Default: delete the key."),
     ] = None,
 ) -> None:
     """Make the folder of a federation: configuration and certificates. Then invite sites.
@@ -110,8 +110,8 @@ def certify(
     authority: Annotated[
         Path | None,
         option(
-            "Sign with the key in this folder (the folder of `init --authority`). Default: "
-            "make a new key."
+            "Sign the new certificate with the key in this folder (the folder of `init "
+            "--authority`). Default: make a new key."
         ),
     ] = None,
 ) -> None:

@@ -15,7 +15,7 @@ Rounds = Annotated[
 Mode = Annotated[
     str | None,
     option(
-        "How a table is made: sum or each. With each, the coordinator reads the sums of "
+        "The mode of a table: sum or each. In mode each, the coordinator reads the sums of "
         "each site, and there is no proof file. Default: the mode in the job file."
     ),
 ]
@@ -26,8 +26,8 @@ Waiting = Annotated[
     list[str] | None,
     typer.Argument(
         help=(
-            "The ID of the job or answer, as this command shows it if you give no ID. The "
-            "first letters are enough."
+            "The ID of the job or answer. Without an ID, this command shows what waits and all "
+            "IDs. The first letters of an ID are enough."
         ),
         metavar="[ID]...",
     ),

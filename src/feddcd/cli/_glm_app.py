@@ -107,8 +107,8 @@ def glm(
         typer.Option(
             "--firth",
             help=(
-                "Use Firth's penalty. It gives finite estimates if a column predicts the outcome "
-                "perfectly."
+                "Use Firth's penalty. This penalty gives finite estimates even if a column "
+                "predicts the outcome perfectly."
             ),
         ),
     ] = False,
@@ -206,7 +206,7 @@ def glm(
         str, _option("The method that computes the table: auto, newton or pointsaga.")
     ] = "auto",
     absent: Annotated[
-        float, _option("In simulation: the part of the sites that miss an exchange, from 0 to 1.")
+        float, _option("In simulation: the share of the sites that miss an exchange, from 0 to 1.")
     ] = 0.0,
     latency: Annotated[
         float, _option("The seconds that one exchange takes. --algorithm auto uses this number.")

@@ -25,11 +25,12 @@ def list_command(what: str | None) -> None:
         "solvers": {name: row.about for name, row in SOLVERS.items()},
         "weightings": WEIGHTINGS,
         "problems": {
-            p.name: f"of the race: {p.model}, {p.partition}, l2 = {p.l2:g}" for p in PROBLEMS
+            p.name: f"a problem of the race: {p.model}, {p.partition}, l2 = {p.l2:g}"
+            for p in PROBLEMS
         },
     }
     if what is not None and what not in groups:
-        raise SpecError(f"there is no list {what!r}; there are {', '.join(groups)}")
+        raise SpecError(f"there is no list {what!r}; the lists are {', '.join(groups)}")
     shown = {name: entries for name, entries in groups.items() if what in (None, name)}
     found(**shown)
     for name, entries in groups.items():

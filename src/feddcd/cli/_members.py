@@ -28,7 +28,7 @@ def join_command(path: Path, site: str) -> None:
     hand = f"send the folder {shown(add_site(folder, site))} to the person at {site}"
     renew(folder.server, {name: folder.site(name) for name in folder.invited()})
     found(site=site, folder=folder.site(site))
-    say(f"{hand}. This person writes into site.toml where the data are.")
+    say(f"{hand}. This person writes the path of the data file into site.toml.")
     say(f"The site joins when you run: {up_again(folder)}")
 
 
@@ -43,8 +43,8 @@ def depart_command(path: Path, sites: list[str], *, barred: bool) -> None:
             study = folder.of_study(name)
             if state_of(study)["state"] == "running" and study.config().plan is not None:
                 say(
-                    f"study {name} runs with {sentence_list(sites)}, so it ends now without a "
-                    f"result. {after_departure(study, sites)}"
+                    f"study {name} ends now without a result, because {sentence_list(sites)} took "
+                    f"part in it. {after_departure(study, sites)}"
                 )
         return
     members = look_at(folder).server.members

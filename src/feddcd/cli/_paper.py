@@ -171,8 +171,8 @@ def tune(
 NOTES = """\
 c = β/α, r = (τ-1)/(N-1), L = ln 1/ε, S = σ²/ταε, q = (s-1)/(s+1), s² = β/Nα.
 bound  After this number of rounds the expected error is at most ε times the first error.
-order  The paper's O(...) without its unknown constant. It shows only how the number grows.
-lower  On the worst problem, no method needs fewer rounds. It says nothing if β <= Nα.
+order  The paper's O(...) without its unknown constant. This number shows only the growth.
+lower  On the worst problem, no method needs fewer rounds. This limit is empty if β <= Nα.
 A round of AccFedDCD has two cohorts. Inexact FedDCD solves its first local problems exactly."""
 
 

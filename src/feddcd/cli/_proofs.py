@@ -52,7 +52,7 @@ def roster_command(
 
 def _show(roster: Roster) -> None:
     say(
-        "read these six words to the people at the other sites by phone; all must have "
+        "read these six words to the people at the other sites by phone; all people must have "
         "the same words:"
     )
     say(f"  {roster.words()}")
@@ -62,7 +62,7 @@ def _show(roster: Roster) -> None:
         say(f"  {printable(name)}: {'has not signed' if name in missing else 'signed'}")
     if missing:
         say(
-            "no sum is possible until all sites have signed; each site signs with: "
+            "no sum is possible until all sites have signed the roster; each site signs with: "
             "feddcd federation roster SITE_DIR --sign FILE"
         )
 
@@ -93,14 +93,14 @@ def verify_job_command(place: Path | FederationFolder) -> None:
     say_lines(result.summary())
     say(f"job {job.short} of feddcd {printable(job.version)}")
     if study:
-        say(f"study {study}, by the name of its folder: no site signs the name of a study")
+        say(f"study {study}: this is the name of the folder, and no site signed this name")
     say(f"roster: {proven.proof.roster.words()}")
     for line in proven.said():
         say(f"  {printable(line)}")
     spent = plural(len(proven.proof.exchanges) - 1, "exchange")
     say(
-        f"feddcd calculated {spent} for the table and 1 for the counts again: signatures, sums, "
-        "every question, the table and its certificate are right"
+        f"feddcd calculated everything again, from {spent} for the table and 1 exchange for the "
+        "counts. Signatures, sums, every question, the table and its certificate are right"
     )
     if not isinstance(place, Path):
         say(f"these files follow from the proof: {', '.join(compared)}")
@@ -130,7 +130,7 @@ def _check_beside(folder: FederationFolder, proven: Verified) -> tuple[list[str]
     plan = folder.config().plan
     same = proven.proof.job.plan == plan.to_dict() | {"analysis": plan.analysis}
     found(same_plan=same)
-    other = "CAREFUL: the proof belongs to another plan than the plan that is in this folder now"
+    other = "CAREFUL: the plan that is in this folder now is not the plan of the proof"
     return check_table(proven, _table_of(folder)), "" if same else other
 
 

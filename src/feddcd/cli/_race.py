@@ -75,8 +75,8 @@ def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
     notes = [f"Left out: {reason}" for reason in missing]
     if wish.behind is not None:
         notes.append(
-            f"A run stopped when it had sent {wish.behind:g} times the bytes that "
-            f"{methods.title(leader)} needed to reach {wish.target:g}."
+            f"A run stopped when its clients had sent {wish.behind:g} times the bytes that "
+            f"{methods.title(leader)} needed to reach the gap {wish.target:g}."
         )
     paths = write_race(out, results, target=wish.target, notes=notes)
     if not quiet:

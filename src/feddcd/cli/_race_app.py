@@ -53,8 +53,8 @@ def race(
     behind: Annotated[
         float | None,
         option(
-            "Stop a run when it has sent this many times the bytes of the first method that "
-            "reached the gap."
+            "Stop a run when its clients have sent this many times the bytes of the first method "
+            "that reached the gap."
         ),
     ] = None,
     jobs: Annotated[int, option("Run this number of processes at the same time.")] = 1,

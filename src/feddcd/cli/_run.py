@@ -71,11 +71,13 @@ def _rounds_so_far(folder: Path) -> int:
 
 def _nothing_to_do(spec: Spec, rounds: int) -> str:
     if rounds >= spec.rounds:
-        told = f"The run already has {plural(rounds, 'round')}."
-        return f"{told} To continue it, give a larger --rounds."
+        return (
+            f"The run already has {plural(rounds, 'round')}. To continue the run, give a larger "
+            "--rounds."
+        )
     return (
-        f"The run already reached its target gap of {spec.target_gap:g}. To continue it, give a "
-        "smaller --target-gap."
+        f"The run already reached its target gap of {spec.target_gap:g}. To continue the run, "
+        "give a smaller --target-gap."
     )
 
 
@@ -114,7 +116,7 @@ def compare_command(
         )
         if any(folder.glob("**/checkpoint.npz")):
             raise FolderError(
-                f"{folder} already contains a comparison. Continue it with --resume "
+                f"{folder} already contains a comparison. Continue this comparison with --resume "
                 f"{folder}, or choose another --out"
             )
     save_race(folder, base, algorithms, chosen)
@@ -154,7 +156,9 @@ def demo_command(out: Path, quiet: bool) -> None:
 
     if out.exists():
         if not (out / "compare.toml").exists():
-            raise FolderError(f"{out} exists and is not a demo folder: choose another --out")
+            raise FolderError(
+                f"{out} exists, but it is not a folder of feddcd demo: choose another --out"
+            )
         shutil.rmtree(out)
     base = {
         "data": "digits", "partition": "dirichlet:0.3", "clients": 20, "tau": 8, "l2": 1e-2,
@@ -200,7 +204,7 @@ def _run_folders(folder: Path) -> list[Path]:
     runs = sorted(path.parent for path in folder.glob("*/config.toml"))
     if not runs:
         raise FolderError(
-            f"{folder} contains no run: there is no config.toml in this folder or below it"
+            f"{folder} contains no run: neither this folder nor a folder in it has a config.toml"
         )
     return runs
 
@@ -224,8 +228,8 @@ def _by_algorithm(settings: list[str], algorithms: list[str]) -> dict[str, dict[
         name, dot, key = key.partition(".")
         if not dot or name not in algorithms:
             raise SpecError(
-                "in compare, a setting must have the form algorithm.key=value, and the "
-                f"algorithm must be one of {', '.join(algorithms)}; got {text!r}"
+                "in compare, a setting must have the form algorithm.key=value, where algorithm is "
+                f"one of {', '.join(algorithms)}; got {text!r}"
             )
         chosen.setdefault(name, {})[key] = value
     return chosen

@@ -41,8 +41,8 @@ ENDS = ("done", "failed")
 WAITS_FOR_CONFIRM = "waits for confirm"
 RETIRED = "retired"
 KNOWN_BEFORE = (
-    "the coordinator knew this site before. Perhaps the coordinator just started; this site tries "
-    "again"
+    "the coordinator knew this site before, and does not know it now. Perhaps the coordinator "
+    "has just started; this site tries again"
 )
 
 
@@ -54,7 +54,7 @@ def serve_command(path: Path) -> None:
     def watch(event: dict[str, Any]) -> None:
         match event["event"]:
             case "serving":
-                say(f"the coordinator is open at {event['address']}; stop it with Ctrl-C")
+                say(f"the coordinator listens at {event['address']}; to stop it, press Ctrl-C")
             case "enrolled":
                 site = event["site"]
                 say(f"{site} enrolled; next: feddcd federation confirm {again} {site}")
@@ -93,8 +93,8 @@ def study_command(
     else:
         where = shlex.quote(shown(folder.path))
         return say(
-            f"the study {name} begins now. People at the sites may have to approve it. To see who "
-            f"has to decide: feddcd federation status {where}"
+            f"the study {name} begins now. People at the sites may have to approve the study. To "
+            f"see who has to decide: feddcd federation status {where}"
         )
     state = state_of(study)
     found(state=state["state"], reason=state.get("reason", ""))
@@ -128,8 +128,8 @@ def unserved(study: FederationFolder) -> list[str]:
         "command `feddcd federation serve` was stopped or killed",
         "  nothing is lost. To continue, give this command in another terminal: feddcd federation "
         f"serve {shlex.quote(shown(study.path))}",
-        "  this command waits until then. If you stop it with Ctrl-C, the study still continues "
-        "with `serve`",
+        "  this command waits until then. You can stop this command with Ctrl-C: the study still "
+        "continues when `serve` runs",
     ]
 
 
@@ -178,8 +178,8 @@ def _alone(folder: Path, site: str) -> Iterator[None]:
         held = Disk().lock(folder / ".site.lock")
     except Locked as holder:
         raise SpecError(
-            f"the site {site} already runs ({holder}). That program continues by itself, also "
-            "after a new enrolment, so you have nothing to start"
+            f"the site {site} already runs ({holder}). You have nothing to start: the running "
+            "program continues by itself, also after a new enrolment"
         ) from None
     with held:
         yield
@@ -232,8 +232,10 @@ def _unconfirmed(folder: Path, address: str, site: str) -> list[str]:
     words = enrolment_words(folder)
     lines = [
         f"{site} waits: the person at the coordinator ({address}) has not confirmed this site yet",
-        f"  call this person, and compare these six words: {words}" if words else "",
-        f"  after that, the person at the coordinator gives: feddcd federation confirm DIR {site}",
+        f"  call the person at the coordinator, and compare these six words: {words}"
+        if words
+        else "",
+        f"  then the person at the coordinator gives: feddcd federation confirm DIR {site}",
         "  leave this command running: the site connects by itself when it is confirmed",
     ]
     return [line for line in lines if line]
@@ -276,19 +278,13 @@ def _asked_again(folder: Path) -> list[list[str]]:
             before, what = about_waiting(folder, id)
             study = printable((queue / f"{id}.again").read_text("utf-8")) or before
             told = (
-                "a person at this site denied this before, but the coordinator asks again: "
+                "a person at this site denied this request before, but the coordinator asks again: "
                 f"{what}{f' of study {study}' if study else ''}"
             )
             question = [f"  {printable(line)}" for line in words_of(folder, id)]
             yes = decision_lines(folder, id)[0].replace("approve:", "approve it now:", 1)
-            lines.append(
-                [
-                    told,
-                    *question,
-                    yes,
-                    f"  the coordinator asked at {asked}, and this site refused again",
-                ]
-            )
+            last = f"  the coordinator asked at {asked}, and this site refused again"
+            lines.append([told, *question, yes, last])
     return lines
 
 

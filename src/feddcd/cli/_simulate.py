@@ -39,7 +39,10 @@ class Trial(NamedTuple):
 
 def simulate_command(path: Path, trial: Trial, job: Path | None = None, study: str = "") -> None:
     if not 0 <= trial.loss < 1:
-        raise SpecError(f"need 0 <= loss < 1, got loss={trial.loss}")
+        raise SpecError(
+            "loss, the share of lost uploads, must be at least 0 and below 1; got "
+            f"loss={trial.loss}"
+        )
     if study and job is None:
         raise SpecError("--study is the name of the study for a job, so give --job FILE, too")
     folder = FederationFolder(path)
@@ -62,7 +65,7 @@ def simulate_command(path: Path, trial: Trial, job: Path | None = None, study: s
     _note(folder, "running")
     note_trial(folder, "running", same)
     with (
-        show_events(config, trial.rounds, "feddcd asks which sites are there") as watch,
+        show_events(config, trial.rounds, "feddcd asks which sites can take part") as watch,
         owner_only(),
     ):
         try:
@@ -76,7 +79,7 @@ def simulate_command(path: Path, trial: Trial, job: Path | None = None, study: s
     if config.plan is None:
         return show_training(folder)
     show_table(folder)
-    (note if as_json() else say)(f"next: another job over the same sites: {again} --job FILE")
+    (note if as_json() else say)(f"to run another job over the same sites: {again} --job FILE")
 
 
 def _note(folder: FederationFolder, state: str, reason: str = "") -> None:
@@ -127,7 +130,7 @@ class WaitingSites:
         if new and first:
             tell(
                 "Give these commands in another terminal. This command waits for "
-                f"{spoken(self.patience)}, and goes on by itself after the decisions. You can also "
-                "stop it (Ctrl-C), decide, and give the same command again."
+                f"{spoken(self.patience)}, and continues by itself after the decisions. You can "
+                "also stop this command (Ctrl-C), decide, and give the same command again."
             )
         return bool(new)

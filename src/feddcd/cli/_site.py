@@ -34,7 +34,7 @@ from ..federation.status import log_of
 from ._habits import found
 from ._terminal import say
 
-NOTHING = "nothing waits for your decision now. A job may still come: then give this command again"
+NOTHING = "nothing waits for your decision now. If a job comes later, give this command again"
 
 
 def outgoing_command(folder: Path, job: str, ids: list[str], check: bool, log: bool) -> None:
@@ -44,8 +44,9 @@ def outgoing_command(folder: Path, job: str, ids: list[str], check: bool, log: b
         head = verify_log(folder)
         left, refused, _ = log_of(folder)
         found(left=left, refused=refused, lines=head.lines, hash=head.hash)
-        said = f"{plural(left, 'answer')} left, {plural(refused, 'question')} refused"
-        return say(f"{said}; the log has {plural(head.lines, 'line')} and is complete: {head.hash}")
+        said = f"{plural(left, 'answer')} left this site, {plural(refused, 'question')} refused"
+        log = f"the log has {plural(head.lines, 'line')} and is complete"
+        return say(f"{said}; {log}; the hash of its last line is {head.hash}")
     if log or job:
         return _show_log(folder, job)
     if ids:
@@ -56,11 +57,11 @@ def outgoing_command(folder: Path, job: str, ids: list[str], check: bool, log: b
 
 def approve_command(folder: Path, ids: list[str]) -> None:
     named = [any("names and levels" in line for line in _words(folder, id)) for id in ids]
-    _decide(folder, ids, approve, "is approved; it goes on when the coordinator asks again")
+    _decide(folder, ids, approve, "is approved; it continues when the coordinator asks again")
     if any(named):
         say(
             "you approved only the names of columns. The job itself comes next, and "
-            "waits for you again"
+            "waits for your second approval"
         )
 
 
@@ -83,7 +84,7 @@ def _decide(folder: Path, ids: list[str], how: Callable[[Path, str], str], outco
         say(f"{decided[-1][:SHORT]} ({asked_words(folder, decided[-1])}) {outcome}")
         if (study := about_waiting(folder, decided[-1])[0]) in ended:
             say(
-                f"study {study} has ended, and nothing is asked now. Your decision "
+                f"study {study} has ended, and the coordinator asks nothing now. Your decision "
                 "counts if the coordinator starts the study again"
             )
     found(decided=decided)
@@ -113,13 +114,12 @@ def withdraw_command(folder: Path, why: str) -> None:
     append(folder, {"withdrawal": why, "closed": count})
     found(closed=count, why=why)
     say(
-        f"{plural(count, 'set')} of rows closed, so new jobs may have other rows than the earlier "
-        "jobs. The log has an entry about this."
+        f"feddcd closed {plural(count, 'set')} of rows, so new jobs may have other rows than the "
+        "earlier jobs. The log has an entry about this withdrawal."
     )
-    say(
-        "Now remove the rows from the data file, if they are still there. The coordinator can start"
-    )
-    say("the jobs again. Each job waits for a person here, who reads that few rows changed.")
+    say("Now remove the rows from the data file, if they are still there.")
+    say("The coordinator can start the jobs again.")
+    say("Each job then waits for a person at this site, who reads that few rows changed.")
 
 
 def show_waiting(folder: Path) -> None:
@@ -164,7 +164,9 @@ def _show_log(folder: Path, job: str = "") -> None:
     entries = entries_of(whole, job)
     found(log=entries)
     if job and not entries:
-        say(f"the log has no line on {printable(job)}: give the first letters of the id of a job")
+        say(
+            f"the log has no line about {printable(job)}: give the first letters of the id of a job"
+        )
     for line in _several(folder, job, entries):
         say(printable(line))
     for entry in entries:
@@ -177,8 +179,8 @@ def _show_log(folder: Path, job: str = "") -> None:
         last = text, same
     if job and any("kind" in entry and not {"of_job", "of_question"} & {*entry} for entry in whole):
         say(
-            "Some lines on what left this site are from an earlier version of feddcd and do not "
-            "name a job, so they are not in this list. To see all lines: feddcd federation "
+            "Some lines of the log are from an earlier version of feddcd and do not name a job. "
+            "This list does not show the lines without a job. To see all lines: feddcd federation "
             f"outgoing {shlex.quote(shown(folder))} --log"
         )
 

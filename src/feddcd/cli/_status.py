@@ -49,8 +49,8 @@ def show_job(path: Path, id: str) -> None:
         study, _ = about_waiting(path, name)
         if wanted not in ("", study):
             where = f"feddcd federation outgoing {shlex.quote(shown(path))} {shlex.quote(id)}"
-            told = f"{name[:SHORT]} was asked last for study {study}, not for study {wanted}"
-            raise SpecError(f"{told}. To see what the log has on it: {where}")
+            told = f"{name[:SHORT]}: the last question was for study {study}, not for {wanted}"
+            raise SpecError(f"{told}. To see all lines of the log about this job: {where}")
         found(job=name[:SHORT], study=study, state=state, shown=lines)
         say(f"{name[:SHORT]} ({asked_words(path, name)}): {state}")
         return say_lines("\n".join(map(printable, lines)))
@@ -145,7 +145,7 @@ def page_of(held: Mapping[str, Any]) -> str:
         if rows:
             head = ("", *[""] * (len(rows[0]) - 1))
             parts.append(table(name, head, ("", rows), style="words"))
-    parts.append(paragraph(f"This page loads itself again every {REFRESH_S} s.", "note"))
+    parts.append(paragraph(f"This page updates itself every {REFRESH_S} s.", "note"))
     return document(f"{title}: status", *parts)
 
 
@@ -157,7 +157,8 @@ def _serve(path: Path, port: int) -> None:
             "you press Ctrl-C"
         )
         say(
-            "every user of this machine who knows this address can read the page, so keep it secret"
+            "every user of this machine who knows this address can read the page, so keep the "
+            "address secret"
         )
         try:
             server.serve_forever()

@@ -17,7 +17,7 @@ def study_text(job: Path, mode: str, purpose: str, days: float | None = None) ->
     """Of a table with its codebook inside, as it goes to the sites; of a training as it is."""
     from ..analysis.registry import ANALYSES, parts
 
-    values = read_toml(job, "; `feddcd glm` writes such a file, job.toml")
+    values = read_toml(job, "; `feddcd glm` writes a job file, job.toml")
     values |= {"purpose": check_purpose(purpose)} if purpose else {}
     if days is not None:
         if not 0 < days <= MOST_DAYS:

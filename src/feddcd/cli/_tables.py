@@ -28,11 +28,11 @@ LINES = {  # by event: what an administrator should know
     "each": "{reason}",
     "joined": "{site} joined with {rows} rows",
     "died": "the program {program} stopped, and feddcd starts it again",
-    "enrolled": "{site} enrolled; call the person there and confirm this site",
+    "enrolled": "{site} enrolled; call the person at {site}, and then confirm {site}",
     "not enrolled": "the coordinator refused the enrolment of {site} from {host}: {reason}",
     "confirmed": "{site} is confirmed",
-    "after crash": "the last `feddcd federation serve` was killed, or the machine stopped. Its "
-    "programs have ended, and this command continues its work",
+    "after crash": "the last `feddcd federation serve` was killed, or the machine stopped. All "
+    "programs of the last command have ended, and this command continues their work",
     "study": "study {study} begins",
     "study done": "study {study} has ended with a result",
     "study failed": "study {study} has ended without a result: {reason}",
@@ -87,8 +87,10 @@ def _check_other(group: str, label: str, name: str, labels: dict[str, str]) -> N
     """Refuses what would be a folder that is there: not all disks tell A from a."""
     for other, whose in labels.items():
         if other.casefold() == name.casefold():
-            told = f"two values of {group}, {whose!r} and {label!r}, would both be the site {name}"
-            raise SpecError(f"{told}; rename one of the two")
+            raise SpecError(
+                f"two values of {group}, {whose!r} and {label!r}, would both be the site {name}; "
+                "rename one of the two values"
+            )
 
 
 def show_event(event: dict[str, Any]) -> None:
@@ -100,10 +102,13 @@ def show_event(event: dict[str, Any]) -> None:
         left = event.get("left") or ()
         line += f"; the coordinator waits for people at {sentence_list(left)}" if left else ""
     if event["event"] == "retired":
-        line = f"{', '.join(event['sites'])} {'expelled' if event['barred'] else 'retired'}"
+        how = "expelled" if event["barred"] else "retired"
+        line = f"{', '.join(event['sites'])} {how}"
     if event["event"] == "job" and (gone := event.get("without")):
-        line = f"the table is made without {sentence_list(gone)}, with the rows of "
-        line += f"{sentence_list(event['sites'])}"
+        line = (
+            f"the table is made without {sentence_list(gone)}, with the rows of "
+            f"{sentence_list(event['sites'])}"
+        )
     if event["event"] == "exchange":
         line = "exchange {exchange}: {answered} of {asked} sites answered".format_map(event)
         if event["certified_error"] is not None:
@@ -134,8 +139,8 @@ def show_table(folder: FederationFolder) -> None:
     for event in refusals:
         show_event(event)
     if refusals:
-        say("A site that refused shows its reason with: feddcd federation outgoing SITE_DIR --log")
-        say("After a change at a site, give the same command again: it makes a new table.")
+        say("To see why a site refused, run: feddcd federation outgoing SITE_DIR --log")
+        say("After a change at a site, give the same command again to make a new table.")
 
 
 def uninvite(folder: FederationFolder, sites: list[str], barred: bool = False) -> None:
@@ -151,5 +156,6 @@ def uninvite(folder: FederationFolder, sites: list[str], barred: bool = False) -
         folder.note("retired", sites=[site], barred=barred)
         found(sites=sites, expelled=barred)
         say(
-            f"{site} is not in the next table, and the coordinator does not accept its key any more"
+            f"{site} is not in the next table, and the coordinator no longer accepts the key of "
+            f"{site}"
         )

@@ -75,9 +75,9 @@ HELP = {
     "algorithm": "A method from `feddcd list algorithms`, or auto: feddcd chooses one.",
     "settings": "Change a setting of the algorithm, written as key=value.",
     "l2": "The strength of the penalty (l2/2)|w|².",
-    "weighting": "What has the same weight: each client (clients), or each row (samples).",
+    "weighting": "The weights: all clients are equal (clients), or all rows are equal (samples).",
     "participation": "Who takes part in a round: uniform, everyone, importance or available:0.5.",
-    "loss": "The part of the uploads that get lost, from 0 to 1.",
+    "loss": "The share of the uploads that get lost, from 0 to 1.",
     "rounds": "Stop after this number of rounds.",
     "target_gap": "Stop when the certified gap is at most this number.",
     "certify_every": "The number of rounds between two certificates.",
@@ -90,7 +90,7 @@ KINDS = {"test_data": Path, "settings": list[str], "na": list[str]}  # where the
 Config = Annotated[
     Path | None,
     typer.Argument(
-        help="Read the settings from this TOML file. The options below set the same settings.",
+        help="Read the settings from this TOML file. The options below can change these settings.",
         show_default=False,
     ),
 ]
@@ -103,7 +103,7 @@ Out = Annotated[
 ]
 Resume = Annotated[
     Path | None,
-    option("Continue the run in this folder. With --rounds, continue to that number of rounds."),
+    option("Continue the run in this folder. Use --rounds to give a new total number of rounds."),
 ]
 
 

@@ -216,24 +216,26 @@ def _doubt(
         why = f", which may be {both}: say with <decimal> which sign is the decimal sign"
         return told(value, why, decimal=None)
     if all(fits(DATE, kind.strip()) for kind in kinds):
-        return told(min(kinds), ": a date or time is not a number; change it to days or years")
+        return told(
+            min(kinds), ": a date or a time is not a number; change the dates to days or years"
+        )
     signs = [kind for kind in kinds if fits(SIGNS, kind.strip())]
     numbers = {kind for kind in kinds if is_number(kind, point.sign)}
     if signs and 2 * (len(signs) + len(numbers)) > len(kinds):
         return told(
             min(signs),
             (
-                ": write plain numbers without signs (write 45% as 0.45 or as 45, in the same "
-                "way at every site)"
+                ": write numbers without other characters (write 45% as 0.45 or as 45, in the "
+                "same way at every site)"
             ),
         )
     if all(map(any_number, kinds)):
         other = min(kind for kind in kinds if kind not in numbers)
         why = (
             f", but in other columns the decimal sign is {point.sign!r}: write all numbers in "
-            "the same way, or "
+            "the same way, or give <decimal>"
         )
-        return told(other, f"{why}give <decimal>", decimal=None)
+        return told(other, why, decimal=None)
     return _mixed(told, cells, kinds, numbers)
 
 
@@ -244,5 +246,8 @@ def _mixed(told: Any, cells: Sequence[str], kinds: Any, numbers: set[str]) -> Da
     most = 2 * sum(cell in numbers for cell in cells) >= sum(cell in kinds for cell in cells)
     if not numbers or not (most or holes == rest):
         return None
-    why = " in a column of numbers: correct this value. If it means a missing value, give <na>"
-    return told(rest[0], f"{why}. If it is a level of a category, say so in a codebook", na=rest[0])
+    why = (
+        " in a column of numbers: correct this value. If this value means a missing value, give "
+        "<na>. If the column is a category, write a codebook with type = 'category'"
+    )
+    return told(rest[0], why, na=rest[0])

@@ -65,9 +65,9 @@ def _book(path: Path, *, values: bool = True) -> Iterator[Any]:
     except ImportError:
         told = (
             "to read an Excel file, feddcd needs the package openpyxl, which is not installed: "
-            "pip install 'feddcd[excel]'"
+            "pip install 'feddcd[excel]'; or save the sheet as .csv"
         )
-        raise DataError(f"{told}; or save the sheet as .csv", file=str(path)) from None
+        raise DataError(told, file=str(path)) from None
     try:
         _check_size(path)
         with closing(openpyxl.load_workbook(path, read_only=True, data_only=values)) as book:
@@ -86,16 +86,17 @@ def _check_size(path: Path) -> None:
         unpacked = sum(part.file_size for part in archive.infolist())
     if unpacked > MOST_UNPACKED:
         told = (
-            f"this file becomes {size(unpacked)} when it is unpacked, and feddcd reads at most "
-            f"{size(MOST_UNPACKED)}"
+            f"this file has {size(unpacked)} when it is unpacked, but feddcd reads at most "
+            f"{size(MOST_UNPACKED)}: save the sheet as .csv"
         )
-        raise DataError(f"{told}: save the sheet as .csv", file=str(path))
+        raise DataError(told, file=str(path))
 
 
 def _check_name(file: str, sheets: dict[str, Any], wanted: str | None) -> None:
     if wanted is not None and wanted not in sheets:
         hint = meant(wanted, sheets)
-        raise DataError(f"there is no sheet {wanted!r}; {hint}sheets: {listed(sheets)}", file=file)
+        told = f"there is no sheet {wanted!r}; {hint}the sheets are {listed(sheets)}"
+        raise DataError(told, file=file)
 
 
 def _choose(file: str, walked: dict[str, _Walked]) -> str:
@@ -116,9 +117,11 @@ def _walk(path: Path, sheet: Any) -> _Walked:
         held = [j for j, cell in enumerate(cells) if cell.value is not None]
         area, filled = area + max(len(cells), 1), filled + len(held)
         if area - filled > max(EMPTY, SHARE * area):
-            told = f"the sheet {sheet.title!r} has more than {EMPTY:,} empty cells, counted up to "
-            remedy = f"row {number:,}: delete the empty rows and columns, or save the sheet as .csv"
-            raise DataError(told + remedy, file=str(path))
+            told = (
+                f"the sheet {sheet.title!r} has more than {EMPTY:,} empty cells up to row "
+                f"{number:,}: delete the empty rows and columns, or save the sheet as .csv"
+            )
+            raise DataError(told, file=str(path))
         if held:
             rows.append((number, [cell.value for cell in cells[: held[-1] + 1]]))
             shares |= {j for j in held if j not in shares and _is_share(cells[j])}
@@ -167,9 +170,10 @@ def _check_calculated(path: Path, title: str, rows: list[Row]) -> None:
             if missing and isinstance(formula, str) and formula.startswith("="):
                 told = (
                     f"row {number} of the sheet {title!r} contains the formula "
-                    f"{formula[:40]!r}, but the file has no value for it"
+                    f"{formula[:40]!r}, but the file does not contain the result of this formula: "
+                    "open the file in Excel and save it again"
                 )
-                raise DataError(f"{told}: open the file in Excel and save it again", file=str(path))
+                raise DataError(told, file=str(path))
 
 
 def _field(value: Any, sign: str) -> str:

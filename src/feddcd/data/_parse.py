@@ -221,7 +221,7 @@ def _features(places: list[_Place]) -> dict[int, float]:
     for place in places:
         index_text, colon, value_text = place.token.partition(":")
         if index_text == "qid":
-            place.refuse("a query id", "feddcd cannot read ranking files with qid:")
+            place.refuse("a query id", "feddcd cannot read ranking files (files with qid:)")
         if not colon or ":" in value_text:
             place.refuse("malformed feature", "expected index:value")
         index = _index(place, index_text)
@@ -256,7 +256,7 @@ def _index(place: _Place, text: str) -> int:
         place.refuse(f"the index {index} is larger than n_features={n_features}", hint)
     place.refuse(
         f"with the index {index}, the data would have more than {MAX_FEATURES} features",
-        "if this is right, give n_features",
+        "if this index is right, give n_features",
     )
 
 

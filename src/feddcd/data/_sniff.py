@@ -138,4 +138,4 @@ def records(file: str, text: str, sep: str, skip: int = 0) -> Iterator[tuple[int
                 yield line, fields
             line = skip + reader.line_num + 1
     except csv.Error as error:
-        raise DataError(f"{file}:{line}: {error}; check the quotes there") from None
+        raise DataError(f"{file}:{line}: {error}; check the quotes in this line") from None

@@ -98,7 +98,7 @@ def agree(
     reasons = {o.client: _reason(o, agreed, sites_with) for o in offers}
     refused = {client: reason for client, reason in reasons.items() if reason}
     if len(refused) == len(offers):
-        raise DataError(f"no site has data that fit: {'; '.join(refused.values())}")
+        raise DataError(f"no site has data that fit the model: {'; '.join(refused.values())}")
     if classifies:
         _check_classes(union, model, [o for o in offers if o.client not in refused])
     return agreed, refused
@@ -114,7 +114,7 @@ def is_classifier(model: str) -> bool:
     kind = model.partition(":")[0]
     if kind not in CLASSIFIERS + REGRESSIONS:
         raise DataError(
-            f"unknown model {model!r}; there are {', '.join(CLASSIFIERS + REGRESSIONS)}"
+            f"unknown model {model!r}; the models are {', '.join(CLASSIFIERS + REGRESSIONS)}"
         )
     return kind in CLASSIFIERS
 
@@ -123,7 +123,7 @@ def check_targets(name: str, y: np.ndarray, model: str, what: str = "") -> None:
     """Refuse targets that a regression cannot have."""
     if y.dtype.kind not in "biuf":
         told = f"{name}: the model {model} needs numbers as labels, but row 0 has {str(y[0])!r}"
-        raise DataError(told, public=f"its labels are words, and {model} needs numbers")
+        raise DataError(told, public=f"the site's labels are words, but {model} needs numbers")
     if model == "poisson" and np.any(y < 0):
         row = int(np.argmax(y < 0))
         raise DataError(

@@ -93,7 +93,7 @@ def check_capping(kind: str, made: Mapping[str, Any]) -> None:
     """Of the settings of a column: refuses what no site could do."""
     for name in ("cap", "step"):
         if name in made and kind not in ("number", "integer"):
-            raise SpecError(f"{name} is for numbers, not for type = {kind!r}")
+            raise SpecError(f"{name} is only for numbers, not for type = {kind!r}")
     if "cap" in made:
         _check_cap(kind, made["cap"], made.get("range"))
     if "step" in made:
@@ -106,32 +106,38 @@ def is_real(value: Any) -> bool:
 
 
 def _check_cap(kind: str, cap: Any, limits: Any) -> None:
-    form = 'cap = [18, 90], or with one end cap = ["none", 90]'
+    form = 'cap = [18, 90], or with only one end as in cap = ["none", 90]'
     right = lambda v: v == NONE if isinstance(v, str) else is_real(v) and abs(v) <= LARGEST
     if not isinstance(cap, tuple) or len(cap) != 2 or not all(map(right, cap)):
-        raise SpecError(f"cap is [low, high], as in {form}; got {_shown(cap)}")
+        raise SpecError(f"cap must be [low, high], as in {form}; got {_shown(cap)}")
     low, high = Capping(cap).ends
     if cap == (NONE, NONE):
-        raise SpecError("cap has two ends 'none', so it changes nothing: leave cap out")
+        raise SpecError("both ends of cap are 'none', so cap changes nothing: leave out cap")
     if not low < high:
         raise SpecError(f"cap needs low < high, as in {form}; got {_shown(cap)}")
     if kind == "integer" and any(v != int(v) for v in cap if v != NONE):
         raise SpecError(f"type = 'integer' needs whole numbers in cap, got {_shown(cap)}")
     if limits and (-math.inf < low < limits[0] or limits[1] < high < math.inf):
-        told = f"cap = {_shown(cap)} is wider than range = {_shown(limits)}"
-        raise SpecError(f"{told}: no value is beyond the range, so make the cap narrower")
+        raise SpecError(
+            f"cap = {_shown(cap)} is wider than range = {_shown(limits)}: no value is outside of "
+            "the range, so make the cap narrower"
+        )
 
 
 def _check_step(kind: str, step: Any, cap: Any) -> None:
     if not is_real(step) or not FINEST <= step <= LARGEST:
         raise SpecError(
-            f"step is a number from {FINEST:g} to {LARGEST:g}, as in step = 5; got {_shown(step)}"
+            f"step must be a number from {FINEST:g} to {LARGEST:g}, as in step = 5; "
+            f"got {_shown(step)}"
         )
     if kind == "integer" and step != int(step):
         raise SpecError(f"type = 'integer' needs a whole number as step, got {step!r}")
     low, high = Capping(cap).ends
     if step > high - low:
-        raise SpecError(f"step = {step!r} is larger than the cap {_shown(cap)} is wide")
+        raise SpecError(
+            f"step = {step!r} is larger than the distance between the two ends of cap = "
+            f"{_shown(cap)}"
+        )
 
 
 def _shown(value: Any) -> str:

@@ -47,7 +47,7 @@ def _finding(source: KnownSet, file: File) -> Finding:
     if path is None:
         good = not source.needs_test
         says = (
-            "this file is missing; the data set can be used without it"
+            "this file is missing, but the data set can be used without this file"
             if good
             else str(absent(source, file))
         )
@@ -79,7 +79,7 @@ def examine(source: KnownSet, file: File, path: Path) -> str:
     checksum = file.sha256 or file.blob
     why = "feddcd knows no checksum of this file"
     if checksum:
-        why = f"the checksum {_short(checksum)} is not the checksum that feddcd expects"
+        why = f"the file does not have the checksum {_short(checksum)}, which feddcd expects"
     return f"{why}; {_agreeing(file, count(path, source.features), source.features, path)}"
 
 

@@ -98,13 +98,17 @@ class Codebook:
         """Refuses a column that the codebook does not have, or has for other uses."""
         if name not in self.columns:
             hint = meant(name, self.columns)
-            told = f"the codebook has no column {name!r}; {hint}columns: {listed(self.columns)}"
+            told = (
+                f"the codebook has no column {name!r}; {hint}the columns are {listed(self.columns)}"
+            )
             raise SpecError(told, column=name)
         entry = self.columns[name]
         if entry.type == "date" and role != "group":
-            told = f"the column {name!r} is a date, and a date is neither a number nor a category"
-            remedy = "change it to days or years, in another column with type = 'number'"
-            raise SpecError(f"{told}; {remedy}", column=name)
+            raise SpecError(
+                f"the column {name!r} is a date, which is neither a number nor a category; write "
+                "the days or years into another column with type = 'number'",
+                column=name,
+            )
         if not entry.allows(role):
             told = f"the codebook does not allow the role {role} for {name!r}"
             if entry.roles is None:
@@ -141,8 +145,8 @@ def read_codebook(values: Any, where: str = "codebook") -> Codebook:
     columns = values.get("columns")
     if not isinstance(columns, Mapping) or not columns:
         raise SpecError(
-            f"{where}: the codebook has no column. Write a table for each column; it begins, for "
-            "example, with [columns.age]"
+            f"{where}: the codebook has no column. Write a table for each column, for example "
+            "[columns.age]"
         )
     found = {}
     for name, each in columns.items():
@@ -155,7 +159,7 @@ def read_codebook(values: Any, where: str = "codebook") -> Codebook:
 
 def _entry(values: Any) -> ColumnEntry:
     if not isinstance(values, Mapping):
-        raise SpecError(f"it must have settings such as type = 'number', got {values!r}")
+        raise SpecError(f"a column must have settings such as type = 'number', got {values!r}")
     for name in values:
         if name not in SETTINGS:
             raise SpecError(f"unknown setting {name!r}{nearest(name, SETTINGS)}")

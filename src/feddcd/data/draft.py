@@ -23,7 +23,7 @@ BARE = re.compile(r"[A-Za-z0-9_-]+")
 NAMED = re.compile(r"(^|[^a-z])(id|nr|mrn|number|code|name|uuid|key)$", re.IGNORECASE)
 HEAD = """\
 # This is a draft of a codebook, made from {files}.
-# Read it before you send it to others: it has names of columns and levels, {but}.
+# Read this codebook before you send it to others: it has names of columns and levels, {but}.
 # The type is number, integer, category, boolean, date or identifier. You can also give:
 #   label = "Age at admission"    unit = "years"    range = [0, 120]    missing = ["NA", "-9"]
 #   roles = ["outcome", "predictor", "weight", "group", "offset"]
@@ -36,7 +36,7 @@ def draft(tables: Sequence[Frame], cap_rare: int | None = None) -> str:
     """The text of codebook.toml: all columns of all tables, levels of all of them together. With
     `cap_rare` caps are proposed, so that each value has so many rows in each of the tables."""
     names = list(dict.fromkeys(name for table in tables for name in table.frame.columns))
-    but = "and caps that follow from its values" if cap_rare else "but no other value"
+    but = "and caps that are computed from the data" if cap_rare else "but no other value"
     parts = [HEAD.format(files=listed([table.file for table in tables], 5), but=but)]
     for name in names:
         series = [table.frame[name] for table in tables if name in table.frame.columns]
@@ -62,7 +62,7 @@ def _capped(parts: Sequence[Sequence[np.ndarray]], k: int) -> list[str]:
             f"# feddcd found no cap and step that give each value {k} rows: use levels, or "
             "remove this column"
         ]
-    why = f"  # computed from the data, so that each value has at least {k} rows: check it"
+    why = f"  # check: computed from the data, so that each value has at least {k} rows"
     lines = [f"{name} = {value}" for name, value in found.plain().items()]
     return [lines[0] + why, *lines[1:]]
 
@@ -71,7 +71,7 @@ def _lines(name: str, values: list[Any]) -> list[str]:
     """The type of a column and its levels."""
     words = [v for v in values if isinstance(v, str)]
     if not values:
-        return ['type = "number"  # this column has only missing values here: check the type']
+        return ['type = "number"  # check the type: this column has only missing values']
     if words:
         return _of_words([str(v) for v in values])
     if all(isinstance(v, bool) for v in values):
@@ -84,7 +84,7 @@ def _lines(name: str, values: list[Any]) -> list[str]:
     if is_identifier(name, values):
         return ['type = "identifier"']
     note = (
-        "  # this can also be a category with levels = [...], because it has few values"
+        "  # this column has few values, so it can also be a category with levels = [...]"
         if 2 < len(kinds) < 10
         else ""
     )
@@ -111,7 +111,7 @@ def _of_words(values: list[str]) -> list[str]:
     lines = ['type = "category"', "levels = ["]
     for level in sorted(counts):
         rare = (
-            f"  # fewer than {RARE} rows have this level: may others know it?"
+            f"  # fewer than {RARE} rows have this level: may others know this level?"
             if counts[level] < RARE
             else ""
         )

@@ -133,8 +133,8 @@ def phantom(d: int, k: int, *, model: str = "softmax", **options: Any) -> Federa
     many = model.partition(":")[0] in ("softmax", "mlp")
     if d < 1 or (k < 2 if many else k != 1):
         raise DataError(
-            f"{model} needs d >= 1 (features) and k {'>= 2' if many else '= 1'} (columns), got "
-            f"d={d!r}, k={k!r}"
+            f"the model {model} needs d >= 1 features and k {'>= 2' if many else '= 1'} columns, "
+            f"got d={d!r}, k={k!r}"
         )
     return _alone(np.zeros((1, d)), np.zeros((1, k)), model, **options)
 
@@ -163,7 +163,7 @@ def _alone(
     _check(model, l2, "clients", parts)
     weight = 1 / len(Y) if scale is None else scale
     if not (np.isfinite(weight) and weight > 0):
-        raise DataError(f"need a finite scale > 0, got scale={scale}")
+        raise DataError(f"scale must be a finite number above 0, got scale={scale}")
     problem = _stack(model, l2, dtype, X, Y, parts, np.array([weight]))
     return Federated(problem, None, _start(model, X.shape[1], Y.shape[1], dtype, seed), None)
 
@@ -231,11 +231,11 @@ def _square_norms(X) -> np.ndarray:
 
 def _check(model: Model, l2: float, weighting: str, parts: Sequence[np.ndarray]) -> None:
     if isinstance(model, str) and model_name(model) not in MODELS:
-        raise DataError(f"unknown model {model_name(model)!r}; there are {', '.join(MODELS)}")
+        raise DataError(f"unknown model {model_name(model)!r}; the models are {', '.join(MODELS)}")
     if weighting not in WEIGHTINGS:
-        raise DataError(f"unknown weighting {weighting!r}; there are {', '.join(WEIGHTINGS)}")
+        raise DataError(f"unknown weighting {weighting!r}; known are {', '.join(WEIGHTINGS)}")
     if not (np.isfinite(l2) and l2 >= 0):
-        raise DataError(f"need a finite l2 >= 0, got l2={l2}")
+        raise DataError(f"l2 must be a finite number >= 0, got l2={l2}")
     empty = [i for i, part in enumerate(parts) if len(part) == 0]
     if empty or not parts:
         raise DataError(f"these clients have no row: {empty}" if parts else "there are no clients")

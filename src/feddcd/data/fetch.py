@@ -52,7 +52,8 @@ def fetch(
 def _download(source: KnownSet, file: File, watch: Watch) -> Path:
     if file.base is None:
         raise DataError(
-            f"{source.name} cannot be downloaded from a public address: {placing(file)}"
+            f"the data set {source.name} has no public address, so feddcd cannot download it: "
+            f"{placing(file)}"
         )
     folder, advice = folders()[0], placing(file)
     try:
@@ -166,7 +167,7 @@ def _verify(source: KnownSet, file: File, address: str, part: Path) -> None:
         part.unlink()
         _notes(part).unlink(missing_ok=True)
         raise DataError(
-            f"{address} did not send the expected file, so feddcd removed what it sent: {error}"
+            f"{address} did not send the expected file, so feddcd deleted the download: {error}"
         ) from None
 
 

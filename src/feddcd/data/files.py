@@ -35,7 +35,7 @@ class _Readable(Protocol):
 def check_file(path: Path) -> None:
     """Refuse anything but a regular file."""
     if os.path.isdir(path):
-        raise DataError(f"{path}: is a directory, expected a LIBSVM file")
+        raise DataError(f"{path}: this is a folder, but a LIBSVM file is needed")
     if not os.path.exists(path):
         raise DataError(f"{path}: no such file")
     if not os.path.isfile(path):
@@ -83,9 +83,9 @@ def whole_text(path: Path) -> bytes:
         if packed and length > min(most, MOST_UNPACKED):
             told = (
                 f"{path}: this file becomes larger than {size(min(most, MOST_UNPACKED))} when it "
-                "is unpacked"
+                "is unpacked; if this file is a table, unpack it first, or save it as .parquet"
             )
-            raise DataError(f"{told}; if it is a table, unpack it first, or save it as .parquet")
+            raise DataError(told)
     return b"".join(blocks)
 
 

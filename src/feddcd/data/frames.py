@@ -98,7 +98,7 @@ def read_frame(
     path, kind = Path(path), suffix(path)
     check_kind(path)
     if os.path.isdir(path):
-        raise DataError(f"{path}: is a directory, expected a {kind} file")
+        raise DataError(f"{path}: this is a folder, but a {kind} file is needed")
     check_file(path)
     how.check(str(path), kind)
     wanted = _Wanted({*text}, {*cells.MISSING, *how.na}, dict(missing or {}))
@@ -107,7 +107,7 @@ def read_frame(
             return _parquet(path, wanted)
         return _excel(path, how, wanted) if kind == ".xlsx" else _csv(path, how, wanted)
     except DataError as error:
-        raise error.told("its data file cannot be read as a table") from error.__cause__
+        raise error.told("the site's data file cannot be read as a table") from error.__cause__
 
 
 def check_kind(path: str | os.PathLike[str]) -> None:
@@ -137,15 +137,15 @@ def no_column(file: str, name: str, names: Sequence[str], what: str = "") -> Dat
     """The error for a column that is not there, with the nearest that is."""
     hint = meant(name, names, most=3)
     if all(is_number(column) for column in names):
-        hint = "the first line must contain the names; "
+        hint = "the first line must contain the names of the columns; "
     one = len(names) == 1 and any(mark in names[0] for mark in ";|\t, ")
     parted = (
         " (if these are several columns, say with <sep> which character separates them)"
         if one
         else ""
     )
-    told = f"no column {name!r}{what}; {hint}columns: {listed(names)}{parted}"
-    public = f"its data have no column {name!r}"
+    told = f"there is no column {name!r}{what}; {hint}columns: {listed(names)}{parted}"
+    public = f"the site's data have no column {name!r}"
     return DataError(told, file=file, settings={"sep": None}, public=public)
 
 
@@ -199,11 +199,13 @@ def _excel(path: Path, how: Reading, wanted: _Wanted) -> Frame:
     more = []
     if sheet.hidden:
         more.append(
-            f"{plural(sheet.hidden, 'row')} hidden in Excel (by a filter or by hand), but feddcd "
-            "uses hidden rows, too"
+            f"{plural(sheet.hidden, 'row')} hidden in Excel (by a filter or by hand); feddcd also "
+            "uses hidden rows"
         )
     if sheet.shares:
-        more.append(f"{listed(sheet.shares, 5)}: Excel shows percent, and feddcd reads 97% as 0.97")
+        more.append(
+            f"{listed(sheet.shares, 5)}: Excel shows per cent, but feddcd reads 97% as 0.97"
+        )
     return made._replace(notes=("; ".join([*made.notes, *more]),))
 
 
@@ -214,7 +216,7 @@ def _frame(
     """Every column as what its fields are, and a note of what had to be guessed."""
     import pandas
 
-    unnamed = "the first column has no name; feddcd takes it for names of rows and leaves it out"
+    unnamed = "the first column has no name, so feddcd does not use it (it may have names of rows)"
     tail = [unnamed] if "" in columns else []
     columns = {name: fields for name, fields in columns.items() if name}
     guess = [c for name, c in columns.items() if name not in wanted.text]
@@ -234,7 +236,7 @@ def _frame(
     values = {name: column.values for name, column in made.items()}
     lost = (
         "{} has numbers that begin with 0. feddcd reads them as numbers (01 is 1). To keep "
-        "them as they are, use a codebook with type = 'category'"
+        "the zeros, use a codebook with type = 'category'"
     )
     remarks = {
         name: lost.format(name)
@@ -284,11 +286,15 @@ def _check_names(where: str, names: Sequence[Any], rows_named: bool = True) -> N
     """The first column may be without a name: R's write.csv puts names of rows there."""
     for j, name in enumerate(names):
         if not isinstance(name, str) or (not name and (j or not rows_named or len(names) == 1)):
-            told = f"{where}: column {j + 1} of {len(names)} has no name, got {name!r}"
-            raise DataError(f"{told}; give it a name, or remove the column")
+            raise DataError(
+                f"{where}: column {j + 1} of {len(names)} has no name, got {name!r}; give this "
+                "column a name, or remove it"
+            )
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
-        raise DataError(f"{where}: two columns are called {listed(twice)}; rename one")
+        raise DataError(f"{where}: two columns have the name {listed(twice)}; rename one of them")
     alike = Counter(unicodedata.normalize("NFKC", name) for name in names)
     if look := [n for n in names if alike[unicodedata.normalize("NFKC", n)] > 1]:
-        raise DataError(f"{where}: the names {listed(look)} look alike; rename one")
+        raise DataError(
+            f"{where}: the names {listed(look)} of columns look alike; rename one of the columns"
+        )

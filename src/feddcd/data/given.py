@@ -78,7 +78,7 @@ def _by_client(data: Any) -> Mapping[Any, Any] | None:
 
 def _join(tables: Mapping[str, Any], label: str | None, any_shape: bool) -> Pooled:
     if len(tables) < 2:
-        raise DataError(f"need at least 2 clients, got {len(tables)}")
+        raise DataError(f"a federation needs at least 2 clients, got {len(tables)}")
     frames = [_is_frame(table) for table in tables.values()]
     if any(frames) != all(frames):
         raise DataError("the tables of the clients must be all data frames, or all pairs (X, y)")

@@ -124,15 +124,15 @@ _SETS = (
         File("ijcnn1.t", 91_701, EITHER_SIGN, 1_192_113, 22, BINARY, ".bz2"),
     ),
     KnownSet(
-        "covtype", "kinds of forest, one kind or not, columns from 0 to 1, 2 classes", 54,
-        "CC BY 4.0 (UCI)",
+        "covtype", "kinds of forest (one kind against all others), columns from 0 to 1, 2 classes",
+        54, "CC BY 4.0 (UCI)",
         File(
             "covtype.libsvm.binary.scale", 581_012, ((1, None), (2, None)), 6_940_438, 54, BINARY,
             ".bz2",
         ),
     ),
     KnownSet(
-        "rcv1-subset", "news stories, but not the same ones as in rcv1, 2 classes", 47_236,
+        "rcv1-subset", "news stories, but other stories than in rcv1, 2 classes", 47_236,
         "LGPL >= 3",
         File(
             "rcv1sub_train.binary", 20_242, ((-1, 10_155), (1, 10_087)), 1_520_675,
@@ -176,7 +176,8 @@ def absent(source: KnownSet, file: File) -> DataError:
     """The error for a file that is not here."""
     here = f"{source.name}: {placing(file)}"
     if file.address is None:
-        return DataError(f"{here}; it has no public address")
+        return DataError(f"{here}; this file has no public address")
     return DataError(
-        f"{here}, or fetch it from {file.address} with the command: feddcd data fetch {source.name}"
+        f"{here}, or download the file from {file.address} with the command: feddcd data fetch "
+        f"{source.name}"
     )

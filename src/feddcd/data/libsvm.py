@@ -40,7 +40,7 @@ def read_libsvm(
     width = n_features or int(rows.indices.max(initial=-1)) + 1
     if width == 0:
         raise DataError(
-            f"{path}: no row has a feature; if this is right, give n_features, the number of "
+            f"{path}: no row has a feature; if the file is right, give n_features, the number of "
             "columns"
         )
     ends = np.concatenate(([0], np.cumsum(rows.counts)))

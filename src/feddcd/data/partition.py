@@ -73,11 +73,11 @@ def generator(seed: int) -> np.random.Generator:
 
 def _check(y: np.ndarray, name: str, scheme: str, colon: str) -> None:
     if name not in PARTITIONS:
-        raise DataError(f"unknown partition {scheme!r}; known: {', '.join(PARTITIONS)}")
+        raise DataError(f"unknown partition {scheme!r}; known are {', '.join(PARTITIONS)}")
     if colon and name not in ("dirichlet", "group"):
-        raise DataError(f"partition {name!r} takes no parameter, got {scheme!r}")
+        raise DataError(f"the partition {name!r} has no parameter, got {scheme!r}")
     if y.ndim != 1 or y.size == 0:
-        raise DataError(f"y must have shape (n,) with n >= 1, got {y.shape}")
+        raise DataError(f"y must have one dimension and at least one row, got shape {y.shape}")
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         row = np.flatnonzero(~np.isfinite(y))[0]
         raise DataError(f"y has {y[row]} at row {row} (counted from 0)")
@@ -197,7 +197,7 @@ def _by_group(by: Any, N: int | None, rows: int, scheme: str) -> Parts:
         raise DataError("partition 'group' needs groups, but these data have none; try group:1")
     by = np.asarray(by)
     if by.shape != (rows,):
-        raise DataError(f"groups must have shape ({rows},) like y, got {by.shape}")
+        raise DataError(f"groups must have the same shape as y, ({rows},), got {by.shape}")
     if by.dtype.kind == "f" and np.isnan(by).any():
         raise DataError(
             f"partition {scheme!r}: the group is missing (nan) at row "

@@ -24,8 +24,8 @@ EMBEDDED = {
 }
 SPLIT_SEED = 0
 SYNTHETIC = {
-    "synthetic-iid": "2,000 x 20, 3 classes, 20 groups that are all alike",
-    "synthetic-heterogeneous": "2,000 x 20, 3 classes, 20 groups that differ a lot",
+    "synthetic-iid": "2,000 x 20, 3 classes, 20 groups with the same distribution",
+    "synthetic-heterogeneous": "2,000 x 20, 3 classes, 20 groups with very different distributions",
     "synthetic": "n x d of your choice, as in synthetic:n=2000,d=20,classes=3,groups=20,"
     "heterogeneity=0.5",
 }
@@ -74,7 +74,7 @@ def load(
             told = f"{what} is for .csv, .tsv, .xlsx and .parquet files, not for {name!r}"
             raise DataError(told)
     if generated and test is not None:
-        raise DataError(f"{name} has its own test rows: leave test= out, got {test!r}")
+        raise DataError(f"{name} has its own test rows, so leave out test={test!r}")
     if index_base != 1 and (generated or (by_name and name in KNOWN)):
         raise DataError(
             f"index_base works only for LIBSVM files, but {name!r} is a known data set: "
@@ -95,7 +95,7 @@ def load(
 def _unknown(name: str) -> str:
     names = list(available())
     hint = meant(name, names, most=3)
-    return f"{name!r} is neither a data set nor a file; {hint}data sets: {', '.join(names)}"
+    return f"{name!r} is neither a data set nor a file; {hint}the data sets are {', '.join(names)}"
 
 
 def _required(source: KnownSet, file: File) -> Path:
@@ -164,9 +164,12 @@ class Options:
     def __post_init__(self) -> None:
         for key, least in (("n", 1), ("d", 1), ("classes", 2), ("groups", 1)):
             if getattr(self, key) < least:
-                raise DataError(f"synthetic: need {key} >= {least}, got {getattr(self, key)}")
+                told = f"synthetic: {key} must be at least {least}, got {getattr(self, key)}"
+                raise DataError(told)
         if not 0 <= self.heterogeneity <= 1:
-            raise DataError(f"synthetic: need 0 <= heterogeneity <= 1, got {self.heterogeneity}")
+            raise DataError(
+                f"synthetic: heterogeneity must be from 0 to 1, got {self.heterogeneity}"
+            )
         for key in ("groups", "classes"):
             if getattr(self, key) > self.n:
                 raise DataError(f"synthetic: need {key} <= n, got {getattr(self, key)} > {self.n}")

@@ -51,7 +51,7 @@ def read_site(
         try:
             X, y = read_libsvm(path, index_base=index_base)
         except DataError as error:
-            raise error.told("its data file cannot be read as LIBSVM") from error.__cause__
+            raise error.told("the site's data file cannot be read as LIBSVM") from error.__cause__
         return SiteData(X.toarray() if is_dense(X) else X, y, None, str(path))
     if index_base != 1:
         raise DataError(f"{path}: index_base is for LIBSVM files only, got index_base={index_base}")
@@ -124,7 +124,7 @@ def site_of(table: Frame, label: str | None, group: str | None = None) -> SiteDa
     features = tuple(name for name in names if name not in (label, group))
     if not features or not len(frame):
         lacking = "rows" if features else f"column beside {label!r}"
-        raise DataError(f"{file}: no {lacking}", public=f"its data have no {lacking}")
+        raise DataError(f"{file}: no {lacking}", public=f"the site's data have no {lacking}")
     absent = frame.isna().to_numpy()
     if absent.any():
         row, column = np.argwhere(absent)[0]
@@ -142,8 +142,8 @@ def _check_label(file: str, label: str | None, names: list[str]) -> None:
     if label in names:
         return
     if label is None:
-        told = f"{file}: say with label=... which column to predict; columns: {listed(names)}"
-        raise DataError(told, public="its settings do not name the column to predict")
+        told = f"{file}: give label=..., the column to predict; the columns are {listed(names)}"
+        raise DataError(told, public="the site's settings do not name the column to predict")
     raise no_column(file, label, names)
 
 
@@ -151,7 +151,7 @@ def _feature(table: Frame, name: str) -> np.ndarray:
     values = _numbers(table, name)
     if values is not None:
         return values
-    public = f"its column {name!r} does not contain plain numbers"
+    public = f"the site's column {name!r} does not contain plain numbers"
     if name in table.doubts:
         raise table.doubts[name].placed(table.file, table.place).told(public)
     column = [str(value) for value in table.frame[name]]

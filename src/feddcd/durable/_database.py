@@ -110,7 +110,7 @@ class Database:
         return LedgerError(
             f"{self.path} is damaged: {what}. Stop the coordinator, remove "
             f"{self.path.name}-wal and {self.path.name}-shm, and put the latest backup "
-            "in the place of this file. The files of the sites stay as they are"
+            "in the place of this file. Do not change the files of the sites"
         )
 
     def close(self) -> None:
@@ -135,7 +135,7 @@ class Database:
         if tables is None:
             raise LedgerError(f"there is no ledger at {self.path}; give the folder of a training")
         if self.path.with_name(f"{self.path.name}-wal").exists():
-            raise self.damage("the file itself is missing, and only the last changes are left")
+            raise self.damage("the file itself is missing, and only its last changes are there")
         save(disk, self.path, _content(tables))
 
     def _check_content(self, connection: sqlite3.Connection) -> None:
@@ -168,9 +168,8 @@ class Database:
         full = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
         why = "the disk is full" if full else str(error)
         return LedgerError(
-            f"cannot use {self.path}: {why}. Nothing is lost: keep this file and the "
-            "files beside it, "
-            "free space or repair the disk, then start the coordinator again"
+            f"cannot use {self.path}: {why}. Nothing is lost. Keep this file and the "
+            "files beside it. Free space or repair the disk, then start the coordinator again"
         )
 
 

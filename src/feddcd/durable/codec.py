@@ -60,7 +60,7 @@ def unpack(data: bytes, most: int = LIMIT) -> tuple[dict[str, Any], dict[str, np
     meta, shapes = _parse_header(bytes(view[_START.size : first]))
     have, need = end - first, sum(_nbytes(*kind) for kind in shapes.values())
     if have != need:
-        raise CodecError(f"it has {have} bytes of arrays, but its header says {need} bytes")
+        raise CodecError(f"the arrays have {have} bytes, but the header says {need} bytes")
     arrays = {}
     for name, (dtype, shape) in shapes.items():
         after = first + _nbytes(dtype, shape)
@@ -118,7 +118,7 @@ def _text(meta: Mapping[str, Any]) -> str:
     except (TypeError, ValueError, RecursionError) as error:
         raise CodecError(f"meta is not plain JSON: {error}") from None
     if not same:
-        raise CodecError("meta is not plain JSON: it may have only lists, and keys that are texts")
+        raise CodecError("meta is not plain JSON: use lists, not tuples, and use texts as keys")
     return text
 
 
@@ -135,18 +135,18 @@ def _check_depth(text: str) -> None:
 def _check_frame(data: bytes, most: int) -> int:
     """The length of the header, once magic, version, sizes and checksum are right."""
     if not _START.size + _CHECKSUM <= len(data) <= min(most, LIMIT):
-        raise CodecError(f"it has {len(data)} bytes, which is too few or too many")
+        raise CodecError(f"the data have {len(data)} bytes, which is too few or too many")
     magic, version, size = _START.unpack_from(data)
     if magic != _MAGIC:
-        raise CodecError("it was not written by feddcd")
+        raise CodecError("the data were not written by feddcd")
     if version != VERSION:
         raise VersionError(
-            f"it has the version {version}, but this feddcd reads the version {VERSION}"
+            f"the data have the version {version}, but this feddcd reads the version {VERSION}"
         )
     if hashlib.sha256(memoryview(data)[:-_CHECKSUM]).digest() != data[-_CHECKSUM:]:
-        raise CodecError("its checksum does not match its contents")
+        raise CodecError("the checksum does not match the data")
     if size > min(_HEADER, len(data) - _START.size - _CHECKSUM):
-        raise CodecError(f"it says that its header has {size} bytes, which is not possible")
+        raise CodecError(f"the data say that the header has {size} bytes, which is not possible")
     return size
 
 
@@ -163,9 +163,11 @@ def _parse_header(
         shapes = {name: (_DTYPES[dtype], _shape(shape)) for name, dtype, shape in listed}
         names = [name for name, _, _ in listed]
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise CodecError(f"its header is malformed: {error!r}") from None
+        raise CodecError(f"the header has a wrong form: {error!r}") from None
     if len(content) != 2 or not all(isinstance(n, str) for n in names) or names != sorted(shapes):
-        raise CodecError("its header is malformed: names are not in order, or there are too many")
+        raise CodecError(
+            "the header has a wrong form: names are not in order, or there are too many names"
+        )
     return meta, shapes
 
 

@@ -56,7 +56,7 @@ class Ledger:
     ) -> None:
         if federation is None and not readonly:
             raise LedgerError(
-                "to write a ledger, give the name of its federation; to read it, use readonly"
+                "to write a ledger, give the name of its federation; to read a ledger, use readonly"
             )
         tables = None if readonly else _empty(str(federation))
         path, disk = Path(path).resolve(), disk or Disk()
@@ -152,7 +152,9 @@ class Ledger:
             if entry.seq != seq:
                 raise self._database.damage(f"record {seq} is missing")
             if entry.previous != previous or not _matches(entry.hash, previous, *entry[1:5]):
-                raise self._database.damage(f"record {seq} does not follow from the record before")
+                raise self._database.damage(
+                    f"record {seq} does not follow from the record before it"
+                )
             previous = entry.hash
         if self.head != (seq, previous):
             raise self._database.damage(

@@ -145,8 +145,8 @@ class ClientFile:
             meta, arrays = unpack(data)
             if (meta["kind"], meta["format"]) != ("client", FORMAT):
                 raise VersionError(
-                    f"it has the kind {meta['kind']} and the format {meta['format']}, and this "
-                    f"feddcd reads the kind client and the format {FORMAT}"
+                    f"the file has the kind {meta['kind']} and the format {meta['format']}, but "
+                    f"this feddcd reads the kind client and the format {FORMAT}"
                 )
             owner, incarnation = (meta["federation"], meta["client"]), int(meta["incarnation"])
             saved = _Saved(incarnation, meta["content"], arrays)

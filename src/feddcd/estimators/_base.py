@@ -140,12 +140,12 @@ class AbstractRegressor(RegressorMixin, AbstractFederated):
 def _positive(name: str, value: Any) -> None:
     real = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not (real and 0 < float(value) < np.inf):
-        raise SpecError(f"need a finite {name} > 0, got {name}={value!r}")
+        raise SpecError(f"{name} must be a finite number above 0, got {name}={value!r}")
 
 
 def _whole(name: str, value: Any, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
-        raise SpecError(f"need a whole number {name} >= {least}, got {name}={value!r}")
+        raise SpecError(f"{name} must be a whole number >= {least}, got {name}={value!r}")
 
 
 def _canonical(X):

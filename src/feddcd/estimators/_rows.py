@@ -41,7 +41,7 @@ def split(groups: Any, n: int, n_clients: int, random: np.random.RandomState) ->
         return np.array_split(order, min(n_clients, n))
     groups = column_or_1d(groups)
     if len(groups) != n:
-        raise SpecError(f"groups has length {len(groups)}, X has {plural(n, 'row')}")
+        raise SpecError(f"groups has length {len(groups)}, but X has {plural(n, 'row')}")
     try:
         labels, code = np.unique(groups, return_inverse=True)
     except TypeError:

@@ -46,7 +46,7 @@ def make_schedule(rows: EstimatorRows, algorithm: str, tau: int | None, **rest) 
     name = ("fednewton" if p <= NEWTON_UP_TO else "pointsaga") if algorithm == "auto" else algorithm
     if name == "fednewton" and p > MAX_PARAMETERS:
         raise SpecError(
-            f"fednewton keeps a {p} x {p} matrix per client; it takes at most "
+            f"fednewton keeps a {p} x {p} matrix for each client, and it works with at most "
             f"{MAX_PARAMETERS} parameters: use pointsaga"
         )
     usual = N if name == "fednewton" else max(2, -(-N // 4))

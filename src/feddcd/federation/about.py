@@ -16,7 +16,7 @@ MOST_SITES = 200  # that an end names
 ALONE = "federation"  # the name of what federation.toml itself asks for
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 ENDS = {  # by code; a site says no more, as a reason in words could ask about rows
-    "done": "ended. It has a result, but without the rows of this site",
+    "done": "ended. The study has a result, but without the rows of this site",
     "part": "ended with a result",  # as a site says it that took part
     "refused": "ended without a result",
     "late": "ended without a result: the coordinator waited too long{of}",
@@ -27,7 +27,7 @@ ENDS = {  # by code; a site says no more, as a reason in words could ask about r
 }
 OWN = ("part", "gone")  # which no coordinator says
 REFUSALS = {  # by code; a person who denies and a rule that refuses are told alike
-    "rules": "a rule or a person refused at {sites}",
+    "rules": "a rule or a person at {sites} refused the job",
     "policy": "the policy of {sites} does not allow the job",
     "other": "this plan does not fit the data or the version of feddcd at {sites}",
 }
@@ -59,7 +59,7 @@ class StudyEnd(NamedTuple):
                 text += f": {told}" if ":" not in text else f"; {told}"
                 text = text.format(sites=sentence_list(found))
         more = (
-            "the coordinator can start it again"
+            "the coordinator can start the study again"
             if self.why in ("late", "left")
             else "you have to decide nothing"
         )

@@ -122,14 +122,14 @@ def _check_sums(spec: Spec) -> None:
         )
     if spec.tau is not None and row.apart:
         raise SpecError(
-            f"{spec.algorithm} in sums needs every site in every round, so remove tau. Otherwise "
-            "two sums could show the part of one site that is new in a round"
+            f"{spec.algorithm} in sums needs every site in every round, so remove tau. With tau, "
+            "two sums could show the numbers of one site that is new in a round"
         )
     if not row.in_sums:
         raise SpecError(
             f"{spec.algorithm} cannot be trained in sums, because the sites cannot "
-            "repeat its steps exactly. A regression table can be made in sums, with "
-            "the same result"
+            "repeat its steps exactly. You can make a regression table in sums "
+            "instead: the table has the same result"
         )
 
 

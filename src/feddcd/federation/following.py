@@ -103,7 +103,7 @@ class FollowedJob:
             raise Refused(f"the question cannot be read: {error}") from None
         if why := self.analysis.matches(self._replay.expected, asked):
             raise Refused(
-                f"the question does not follow from the sums of the exchanges before: {why}"
+                f"the question does not follow from the sums of the earlier exchanges: {why}"
             )
         return asked
 

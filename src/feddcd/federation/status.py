@@ -179,7 +179,7 @@ def studies_of_job(folder: FederationFolder, name: str) -> list[dict[str, Any]]:
     if len({s["job"] for s in found}) != 1:
         known = ", ".join(f"{s['study']}/{s['job']}" for s in made if s["job"]) or "none"
         raise SpecError(
-            f"{name!r} is not the beginning of exactly one job in this folder; the jobs are: "
+            f"no job of this folder, or more than one job, begins with {name!r}; the jobs are: "
             f"{known}"
         )
     return found
@@ -223,7 +223,7 @@ def _next(folder: FederationFolder, held: Mapping[str, Any]) -> str:
     if ended := by_state.get("invitation ended"):
         return f"invite {ended[0]} again: feddcd federation invite {at} {ended[0]}"
     if invited := by_state.get("invited"):
-        return f"wait until {', '.join(invited)} enrol with their invitations"
+        return f"wait until these sites enrol with their invitations: {', '.join(invited)}"
     if away := by_state.get("not connected"):
         return (
             f"ask the people at {', '.join(away)} to start their site: feddcd federation "
@@ -243,6 +243,6 @@ def _after_refusal(study: Mapping[str, Any]) -> str:
     job = f"job {study['job']} of study {study['study']}" if study["job"] else study["study"]
     return (
         f"ask the people at {sentence_list(study['refused'])} why they refused {job}. A person "
-        "there can approve a job that was denied: feddcd federation approve SITE_DIR "
+        "at such a site can approve a job that was denied: feddcd federation approve SITE_DIR "
         f"{study['job'] or 'ID'}. Then start the study again"
     )

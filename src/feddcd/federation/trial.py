@@ -96,5 +96,8 @@ def next_in_trial(trial: Mapping[str, Any]) -> str:
         then = "" if trial["state"] == "running" else f"; then: {trial['command']}"
         return f"read what waits, for example: {read}. To approve: {'; '.join(waits)}{then}"
     if trial["state"] == "done":
-        return f"read the result; to run it again, or another job with --job: {trial['command']}"
+        return (
+            "read the result. To run the study again, or another job (with --job): "
+            f"{trial['command']}"
+        )
     return f"try the federation on this machine: {trial['command']}"

@@ -37,7 +37,7 @@ class Verified(NamedTuple):
         answers = len(self.proof.exchanges)
         return [
             f"{site}: signed the roster, a nonce for this job, and {answers} masked answers "
-            "(the counts, and one for each exchange)"
+            "(one for the counts, and one for each exchange)"
             if site in job.cohort
             else f"{site}: signed the roster, and takes no part in this job"
             for site in roster.names
@@ -188,5 +188,5 @@ def _near(a: Any, b: Any) -> bool:
 def check_roster(found: Verified, roster: Roster) -> None:
     """The proof is of the sites that this folder knows, with the keys that it knows."""
     if found.proof.roster.digest != roster.digest:
-        told = f"the six words of its roster are {found.proof.roster.words()}"
+        told = f"the six words of the proof's roster are {found.proof.roster.words()}"
         raise Refused(f"the proof belongs to another roster than the roster in this folder: {told}")

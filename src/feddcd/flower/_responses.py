@@ -59,8 +59,8 @@ class Clock:
             return ""
         off = f"{abs(self.ahead):.0f} s {'ahead of' if self.ahead > 0 else 'behind'}"
         return (
-            f"this machine's clock is {off} the coordinator's clock. A site may be at most "
-            f"{fast} s ahead and {slow} s behind. Set both clocks, for example with NTP"
+            f"this machine's clock is {off} the coordinator's clock. The clock of a site may be "
+            f"at most {fast} s ahead and {slow} s behind. Set both clocks, for example with NTP"
         )
 
 

@@ -201,7 +201,7 @@ class SiteNode:
         what = read_plain(run_from_proto, told.run)
         name = printable(f"{what.fab_id} {what.fab_version}"[:200])
         self._say(
-            f"run {run}, bundle {name}: feddcd {version('feddcd')} of this machine answers it"
+            f"run {run}, bundle {name}: feddcd {version('feddcd')} on this machine answers this run"
         )
         if what.fab_id != BUNDLE:
             story = f"run {run} came with the bundle {name}, sha256 {printable(what.fab_hash[:64])}"
@@ -212,7 +212,7 @@ class SiteNode:
         ids = list({part.object_id for part in iterate_object_tree(tree)})
         if len(ids) > PARTS:
             raise TooLarge(
-                f"the question has {len(ids)} parts, and this site takes at most {PARTS}"
+                f"the question has {len(ids)} parts, and this site accepts at most {PARTS}"
             )
         patient = lambda call: lambda request: self._patiently(call, request)
         fetch = make_pull_object_fn_protobuf(patient(self._client.PullObject), self._node, run)

@@ -17,12 +17,15 @@ def bind(call: Call, names: Sequence[str], also: dict[str, str] | None = None) -
     for place, (key, value) in enumerate(call.arguments):
         name = (also or {}).get(str(key), key)
         if key is None and place >= len(names):
-            raise _wrong(call, f"takes at most {plural(len(names), 'value')}")
+            raise _wrong(call, f"{call.function} needs at most {plural(len(names), 'value')}")
         name = names[place] if name is None else name
         if name not in names:
-            raise _wrong(call, f"has no argument {key!r}; its arguments are {', '.join(names)}")
+            raise _wrong(
+                call,
+                f"{call.function} has no argument {key!r}; its arguments are {', '.join(names)}",
+            )
         if name in found:
-            raise _wrong(call, f"has the argument {name!r} twice")
+            raise _wrong(call, f"{call.function} has the argument {name!r} twice")
         found[name] = value
     return found
 
@@ -48,14 +51,18 @@ def points(
     items = node.items if isinstance(node, Items) else () if node is None else (node,)
     values = [number_of(item) for item in items]
     if None in values:
-        raise _wrong(call, f"needs numbers as {what}, written for example as c(30, 50)")
+        raise _wrong(
+            call, f"{call.function} needs numbers as {what}, written for example as c(30, 50)"
+        )
     found = np.array(values, float)
     if len(found) < least:
-        raise _wrong(call, f"needs at least {least} {what}, written for example as c(30, 50)")
+        raise _wrong(
+            call, f"{call.function} needs at least {least} {what}, written for example as c(30, 50)"
+        )
     if np.any(np.diff(found) <= 0):
-        raise _wrong(call, f"needs {what} in increasing order")
+        raise _wrong(call, f"{call.function} needs {what} in increasing order")
     if not infinite and not np.isfinite(found).all():
-        raise _wrong(call, f"needs finite {what}")
+        raise _wrong(call, f"{call.function} needs finite {what}")
     return found
 
 
@@ -67,15 +74,15 @@ def flag(call: Call, node: Node | None, default: bool) -> bool:
             return value
         case Name("T" | "F" as letter):
             return letter == "T"
-    raise _wrong(call, f"needs TRUE or FALSE, got {short(node)}")
+    raise _wrong(call, f"{call.function} needs TRUE or FALSE, got {short(node)}")
 
 
 def whole(call: Call, node: Node | None, what: str, default: int | None, most: int) -> int:
     value = default if node is None else number_of(node)
     if value is None or not 1 <= value <= most or value % 1:
-        raise _wrong(call, f"needs a whole number from 1 to {most} as {what}")
+        raise _wrong(call, f"{call.function} needs a whole number from 1 to {most} as {what}")
     return int(value)
 
 
 def _wrong(call: Call, told: str) -> SpecError:
-    return SpecError(f"formula: {short(call)}: {call.function} {told}")
+    return SpecError(f"formula: {short(call)}: {told}")

@@ -39,7 +39,7 @@ def _knots(call: Call, given: dict[str, Node], least: int) -> tuple[np.ndarray, 
     node = given.get("knots")
     knots = np.zeros(0) if node is None else points(call, node, "knots", least)
     if len(bounds) != 2 or (len(knots) and not bounds[0] < knots[0] <= knots[-1] < bounds[1]):
-        told = "Boundary.knots must be two numbers, and all knots must be between them"
+        told = "Boundary.knots must be two numbers, and all knots must be between these numbers"
         raise SpecError(f"formula: {short(call)}: {told}")
     return knots, bounds
 
@@ -63,7 +63,7 @@ def _ns(call: Call) -> Columns:
 def _rcs(call: Call) -> Columns:
     given = bind(call, ("x", "knots"), {"parms": "knots"})
     if not isinstance(given.get("knots"), Items):
-        told = "write the knots, at least 3 of them, for example rcs(x, c(20, 40, 60))"
+        told = "write at least 3 knots, for example rcs(x, c(20, 40, 60))"
         raise SpecError(f"formula: {short(call)}: {told}")
     knots = points(call, given["knots"], "knots", 3)
     return len(knots) - 1, lambda x: _splines.rcs(x, knots)
@@ -75,7 +75,7 @@ def _powers(call: Call) -> Columns:
     if not flag(call, given.get("raw"), False):
         told = (
             f"write poly(x, {degree}, raw=TRUE). Without raw=TRUE, R computes the columns "
-            "from all rows, and no site has all rows"
+            "from all rows, but no site has all rows"
         )
         raise SpecError(f"formula: {short(call)}: {told}")
     return degree, lambda x: x[:, None] ** np.arange(1, degree + 1)

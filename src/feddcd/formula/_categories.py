@@ -57,8 +57,11 @@ def _checked(found: CategoryVariable) -> CategoryVariable:
         told = f"{column} has {there}, so this column cannot be a predictor; leave the column out"
         raise DataError(told, column=column)
     if count > MOST_LEVELS:
-        told = f"{column} has {count:,} different values, which are too many for a category"
-        raise DataError(f"{told}; the limit is {MOST_LEVELS:,}", column=column)
+        told = (
+            f"{column} has {count:,} different values, which are too many for a category; the "
+            f"limit is {MOST_LEVELS:,}"
+        )
+        raise DataError(told, column=column)
     named = [label(level) for level in found.levels]
     if len(set(named)) < count:
         twice = next(name for name in named if named.count(name) > 1)
@@ -146,8 +149,8 @@ def cut(call: Call, kinds: Kinds) -> CategoryVariable:
     given = bind(call, ("x", "breaks", "labels", "include.lowest", "right"), {"bins": "breaks"})
     x, breaks = given.get("x"), given.get("breaks")
     if x is None or (breaks is not None and not isinstance(breaks, Items)):
-        told = "cut(x, c(0, 40, 60, Inf)), with the cut points as numbers"
-        raise SpecError(f"formula: {short(call)}: write {told}")
+        told = "write the cut points as numbers, for example cut(x, c(0, 40, 60, Inf))"
+        raise SpecError(f"formula: {short(call)}: {told}")
     check_number(x, kinds)
     at = points(call, breaks, "points", 3, infinite=True)
     right = flag(call, given.get("right"), True)
@@ -165,13 +168,11 @@ def cut(call: Call, kinds: Kinds) -> CategoryVariable:
         bad = np.flatnonzero((found < 0) | (found >= len(levels)) | np.isnan(values))
         if len(bad):
             row, value = int(frame.index[bad[0]]), values[bad[0]]
-            told = f"{short(x)} is {value:g} <row>, which is outside the cut points of {text}"
-            raise DataError(
-                f"{told}; with -Inf and Inf as first and last point, no value is outside",
-                row=row,
-                column=text,
-                value=value,
+            told = (
+                f"{short(x)} is {value:g} <row>, which is outside the cut points of {text}; use "
+                "-Inf and Inf as the first and the last cut point to include all values"
             )
+            raise DataError(told, row=row, column=text, value=value)
         return found
 
     return CategoryVariable(text, text, levels, codes)

@@ -27,7 +27,7 @@ def variable(node: Node, kinds: Kinds) -> Variable:
         case Call(function) if function in BASES:
             return basis(node, kinds)
         case Call("cbind"):
-            raise SpecError(f"formula: {short(node)} may be only on the left of ~")
+            raise SpecError(f"formula: {short(node)} can be used only on the left of ~")
         case Call(function):
-            raise SpecError(f"formula: {short(node)} may be only inside C(x, ...)")
+            raise SpecError(f"formula: {short(node)} can be used only inside C(x, ...)")
     raise SpecError(f"formula: {short(node)} is not a column; write I(...) for arithmetic")

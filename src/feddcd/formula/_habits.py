@@ -15,25 +15,16 @@ LIST = (
     "cut(x, c(...)), bs, ns and rcs with given knots, poly(x, 2, raw=TRUE), offset(...) "
     "and, on the left, cbind(a, b)"
 )
-WHOLE = "needs all rows at once, but a site has only its own rows"
 CUT_POINT = "write the cut point as a number, for example I(x > 50)"
-BEFORE = "make this column in the data file before"
+BEFORE = "make this column in the data file before you use the formula"
 AGREED = "write a number that all sites agree on, for example I(x - 50)"
-WHOLE_ROWS = {
-    "center": AGREED,
-    "scale": (
-        "write I((x - 50) / 10) with numbers that all sites agree on, or set "
-        "standardize=True"
-    ),
-    "standardize": (
-        "write I((x - 50) / 10) with numbers that all sites agree on, or set "
-        "standardize=True"
-    ),
+SCALED = "write I((x - 50) / 10) with numbers that all sites agree on, or set standardize=True"
+CLASSES = "write cut(x, c(0, 50, 100)) to make classes with given cut points"
+WHOLE_ROWS = {  # functions that need all rows at once
+    "center": AGREED, "scale": SCALED, "standardize": SCALED,
     "mean": AGREED, "median": CUT_POINT, "sd": AGREED, "std": AGREED,
     "var": AGREED, "min": AGREED, "max": AGREED, "sum": AGREED, "range": AGREED,
-    "rank": "cut(x, c(0, 50, 100)) makes classes", "order": "cut(x, c(0, 50, 100)) makes classes",
-    "rankdata": "cut(x, c(0, 50, 100)) makes classes", "ntile": "cut(x, c(0, 50, 100)) does it",
-    "qcut": "cut(x, c(0, 50, 100)) with given cut points does it",
+    "rank": CLASSES, "order": CLASSES, "rankdata": CLASSES, "ntile": CLASSES, "qcut": CLASSES,
     "quantile": CUT_POINT,
     "percentile": CUT_POINT, "ave": AGREED, "cumsum": AGREED,
     "lag": BEFORE, "diff": BEFORE,
@@ -41,44 +32,43 @@ WHOLE_ROWS = {
 SPLINE = (
     "write ns(x, knots=c(30, 50), Boundary.knots=c(20, 80)), with knots that all sites agree on"
 )
-HABITS = {
-    "relevel": "is written C(x, ref='a') here",
-    "reorder": "is written C(x, levels=c('a', 'b')) here",
-    "ordered": "is written C(x, Poly) here",
-    "as.ordered": "is written C(x, Poly) here",
-    "as.character": "is written C(x) here",
-    "as.numeric": "is not needed: a column of numbers already is numeric",
-    "as.integer": "is not needed: a column of numbers already is numeric",
-    "as.logical": "is written I(x == 1) here",
-    "Q": "is written in backticks here, as in `my column`",
-    "s": f"is estimated from all rows: {SPLINE}", "te": f"is not known: {SPLINE}",
-    "ti": f"is not known: {SPLINE}", "lo": f"is estimated from all rows: {SPLINE}",
-    "cr": f"is not known: {SPLINE}", "cc": f"is not known: {SPLINE}",
-    "rcspline.eval": "is written rcs(x, c(20, 50, 80)) here",
-    "ifelse": "is written with comparisons, as in I((x > 5) * x)",
-    "where": "is written with comparisons, as in I((x > 5) * x)",
-    "case_when": "is written with comparisons, as in I((x > 5) * x)",
-    "interaction": "is written a:b here",
-    "log_2": "is written log2(x) here", "ln": "is written log(x) here",
-    "pow": "is written I(x^2) here", "power": "is written I(x^2) here",
-    "square": "is written I(x^2) here", "hour": f"is not known: {BEFORE}",
-    "strata": "is not known; site_effects='fixed' gives each site its own intercept",
-    "cluster": "is not known; covariance='cluster' takes the sites as clusters",
-    "Surv": "is not known: there is no survival analysis here",
-    "weights": "is not known: give the weights outside the formula",
+COMPARED = "write a comparison, as in I((x > 5) * x)"
+NUMERIC = "leave out this function, because a column of numbers already is numeric"
+HABITS = {  # what to do instead
+    "relevel": "write C(x, ref='a')",
+    "reorder": "write C(x, levels=c('a', 'b'))",
+    "ordered": "write C(x, Poly)",
+    "as.ordered": "write C(x, Poly)",
+    "as.character": "write C(x)",
+    "as.numeric": NUMERIC,
+    "as.integer": NUMERIC,
+    "as.logical": "write I(x == 1)",
+    "Q": "write the name in backticks, as in `my column`",
+    "s": SPLINE, "te": SPLINE, "ti": SPLINE, "lo": SPLINE, "cr": SPLINE, "cc": SPLINE,
+    "rcspline.eval": "write rcs(x, c(20, 50, 80))",
+    "ifelse": COMPARED, "where": COMPARED, "case_when": COMPARED,
+    "interaction": "write a:b",
+    "log_2": "write log2(x)", "ln": "write log(x)",
+    "pow": "write I(x^2)", "power": "write I(x^2)",
+    "square": "write I(x^2)", "hour": BEFORE,
+    "strata": "site_effects='fixed' gives each site its own intercept",
+    "cluster": "covariance='cluster' uses the sites as clusters",
+    "Surv": "feddcd has no survival analysis",
+    "weights": "give the weights outside of the formula",
 }  # fmt: skip
 
 
-def remedy(function: str) -> str | None:
+def remedy(function: str, called: str) -> str | None:
     """What to write in place of a function that is not known; None for one that is."""
     if function in KNOWN:
         return None
     last = function.rsplit(".", 1)[-1]
     for name in (function, last):
         if name in WHOLE_ROWS:
-            return f"{WHOLE}; {WHOLE_ROWS[name]}"
+            why = f"{called} needs all rows at once, but a site has only its own rows"
+            return f"{why}; {WHOLE_ROWS[name]}"
         if name in HABITS:
-            return HABITS[name]
+            return f"{called} is not known in a formula; {HABITS[name]}"
     if last in KNOWN:
-        return f"is written {last}(...) here"
-    return f"is not known here; a formula knows {LIST}"
+        return f"{called} is not known in a formula; write {last}(...)"
+    return f"{called} is not known in a formula; known are {LIST}"

@@ -180,11 +180,10 @@ class _Parser:
         raise self.wrong(f"the closing {mark} of {called} is missing")
 
     def call(self, token: Token) -> Node:
-        told = remedy(token.text)
+        inner = self.text[token.start :].split(")")[0][:60]
+        told = remedy(token.text, f"{inner})" if "(" in inner else token.text)
         if told is not None:
-            inner = self.text[token.start :].split(")")[0][:60]
-            called = f"{inner})" if "(" in inner else token.text
-            raise SpecError(f"formula: {called} {told}, {place(self.text, token.start, token.end)}")
+            raise SpecError(f"formula: {told}, {place(self.text, token.start, token.end)}")
         opened = self.take("(")
         arguments = self.arguments(opened or token, f"{token.text}(", ")")
         if token.text != "c":

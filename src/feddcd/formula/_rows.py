@@ -145,7 +145,7 @@ def _check_compared(node: Node, left: Node, right: Node, kinds: Kinds) -> None:
         told = f"{short(node)}: categories can be compared only with == and !="
         raise SpecError(f"formula: {told}")
     if find(levels, word) is None:
-        told = f"{short(node)}: {column.name} has the levels {listed(map(label, levels))}"
+        told = f"{short(node)}: {column.name} has only the levels {listed(map(label, levels))}"
         raise DataError(f"formula: {told}", column=column.name)
 
 

@@ -129,7 +129,7 @@ class _Expansion:
             raise SpecError("formula: offset() is empty")
         if not adds or len(arguments) != 1 or arguments[0].key is not None:
             raise SpecError(
-                f"formula: {short(node)}: offset() needs exactly one value, and it must be "
+                f"formula: {short(node)}: offset() needs exactly one value, and offset() must be "
                 "added with +"
             )
         self.alone += 1

@@ -19,8 +19,8 @@ LOOKALIKES = {
 }  # fmt: skip
 OTHERS = {
     "|": (
-        "a formula has no groups and no 'or'. site_effects='fixed' gives each site its "
-        "own intercept"
+        "a formula has no groups and no 'or'; with site_effects='fixed', each site has its own "
+        "intercept"
     ),
     "&": ("a formula has no 'and'; I((a > 5) * (b < 3)) is 1 where both comparisons are true"),
     "!": "a formula has no 'not'; write I(x <= 5) for 'not x > 5'",
@@ -104,7 +104,7 @@ def _unknown(letter: str) -> str:
     if letter in LOOKALIKES:
         return f"{letter!r} only looks like {LOOKALIKES[letter]!r}: write {LOOKALIKES[letter]!r}"
     called = unicodedata.name(letter, f"U+{ord(letter):04X}").lower()
-    return f"{letter!r} ({called}) is not known; put a name with it into backticks"
+    return f"{letter!r} ({called}) is not known; put a name with this character into backticks"
 
 
 def _begins(text: str, at: int) -> bool:

@@ -115,7 +115,7 @@ def check_there(wanted: Iterable[str], names: Sequence[str]) -> None:
         if name not in names:
             there = ", ".join(clipped(known) for known in names[:30])
             told = f"formula: there is no column {clipped(name)!r}; {meant(name[:100], names)}"
-            raise NoColumn(f"{told}there are {there}", column=name)
+            raise NoColumn(f"{told}the columns are {there}", column=name)
 
 
 def kinds_of(
@@ -140,9 +140,9 @@ def _check_plain(values: pd.Series, name: str) -> None:
     ):
         told = (
             f"{name} contains values such as {first[0]!s:.50}, but a formula works only with "
-            "numbers and words"
+            "numbers and words: change this column in the data file"
         )
-        raise DataError(f"{told}: change this column in the data file before", column=name)
+        raise DataError(told, column=name)
 
 
 def levels_of(values: pd.Series) -> list[Any]:

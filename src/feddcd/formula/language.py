@@ -90,8 +90,10 @@ class Formula(NamedTuple):
         others = [c for c in columns if c not in self.left_columns and c not in apart]
         for name in others:
             if "`" in name or not name.strip():
-                told = f"the column {clipped(name)!r} cannot be written in a formula; rename it"
-                told += ", or name the columns in place of '.'"
+                told = (
+                    f"the name of the column {clipped(name)!r} cannot be written in a formula; "
+                    "rename this column, or write the names of the columns in place of '.'"
+                )
                 raise DataError(f"formula: {told}", column=name)
         right = without_dot(self.right, others)
         return Formula(f"{text_of(self.left)} ~ {text_of(right)}", self.left, right)

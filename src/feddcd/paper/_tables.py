@@ -22,7 +22,7 @@ BEST_SEEN = {name: kind.reference for name, kind in PROBLEMS.items() if kind.ref
 TITLE = "The paper’s experiments, run again"
 VARIANTS = {
     "paper": "as the paper’s text describes them",
-    "authors": "as the authors’ code does them",
+    "authors": "as the authors’ code runs them",
 }
 FIGURES = {
     "figure1": "Figure 1: primal and dual methods",
@@ -32,20 +32,20 @@ FIGURES = {
 }
 COHORTS = (
     "AccFedDCD asks two cohorts in each iteration. The paper’s figures and tables count "
-    "one iteration as one round. Our numbers of uploads count both cohorts."
+    "one iteration as one round. Our numbers of uploads count the uploads of both cohorts."
 )
 SCAFFOLD = (
-    "On this page SCAFFOLD is correct. The authors’ code never updates the control "
+    "Our SCAFFOLD updates its control variates. The authors’ code never updates the control "
     "variates for softmax, so the authors’ rows of SCAFFOLD show FedAvg."
 )
 TABLE2 = (
-    "Each number says after how many rounds the gap to the optimum is at most ε. It is "
-    "the median over the seeds, with the smallest and the largest number in brackets. "
+    "Each number says after how many rounds the gap to the optimum is at most ε. The numbers "
+    "are medians over the seeds, with the smallest and the largest number in brackets. "
     "“>100” means that 100 rounds were not enough. The smallest numbers are bold."
 )
 TABLE3 = (
     "Test accuracy with two classes for each client. The table has the best accuracy of "
-    "all rounds, as the paper shows it, and the accuracy at the end. The numbers are "
+    "all rounds, as in the paper, and the accuracy after the last round. The numbers are "
     "medians over the seeds, with the smallest and the largest number in brackets."
 )
 
@@ -200,13 +200,13 @@ def _footnotes(rows: Sequence[Row]) -> list[str]:
     notes = {
         "*": (
             f"* The numbers of the paper and of the authors are for {OTHER.get(data)}. "
-            f"We used another data set, {data}, so do not compare these numbers."
+            f"We used another data set, {data}, so do not compare our numbers with the paper."
         ),
         "†": (
-            "† This is FedAvg, because the authors’ code never updates SCAFFOLD’s "
-            "control variates for softmax."
+            "† This number belongs to FedAvg, because the authors’ code never updates "
+            "SCAFFOLD’s control variates for softmax."
         ),
-        "‡": "‡ This is the accuracy on the training data.",
+        "‡": "‡ This number is the accuracy on the training data.",
     }
     return [note for mark, note in notes.items() if mark in marks]
 
@@ -230,18 +230,20 @@ def findings(table2: Sequence[Row], table3: Sequence[Row]) -> list[str]:
             for key in ("median", "median_uploads")
         )
         if not rounds:
-            sentences.append(f"{title_of(rows)}: no method reached a gap of Table 2.")
+            sentences.append(f"{title_of(rows)}: no method reached any gap of Table 2.")
             continue
         sentences.append(
-            f"{title_of(rows)}: the fewest rounds: {_wins(rounds, len(setups))}; the "
-            f"fewest uploads: {_wins(uploads, len(setups))}."
+            f"{title_of(rows)}: {_wins(rounds, len(setups))} needed the fewest rounds, and "
+            f"{_wins(uploads, len(setups))} needed the fewest uploads."
         )
     for rows in together(table3, "problem", "data"):
         names = most_accurate(rows)
         if names:
             best = percent(next(row["median"] for row in rows if name_of(row) in names))
-            who = f"{sentence_list(names)} had the best test accuracy, {best}"
-            sentences.append(f"{title_of(rows)}, two classes per client: {who}.")
+            sentences.append(
+                f"{title_of(rows)}, two classes per client: {sentence_list(names)} had the best "
+                f"test accuracy, {best}."
+            )
     return sentences
 
 
@@ -268,7 +270,7 @@ def _agreement(rows: Sequence[Row], key: str, what: str) -> list[str]:
 
 def beyond(rows: Sequence[Row]) -> list[str]:
     there = any(row["algorithm"] == "pointsaga" for row in rows)
-    return ["Point-SAGA is not in the paper; it is shown for comparison."] if there else []
+    return ["Point-SAGA is not in the paper; we added it for comparison."] if there else []
 
 
 def stand_ins(rows: Sequence[Row]) -> list[str]:

@@ -105,11 +105,11 @@ def authors_absent() -> DataError:
     """The error for results that are not here: what to put where."""
     named = os.environ.get("FEDDCD_REFERENCE") or "not set"
     return DataError(
-        f"{NAME}: the authors' results are in the repository {REPOSITORY}, but not as "
-        f"two tables that feddcd can download. Put {RUNS_FILE} (columns "
+        f"{NAME}: feddcd cannot download the authors' results from the repository "
+        f"{REPOSITORY}, because the results are not in two tables there. Put {RUNS_FILE} (columns "
         f"{', '.join(RUNS)}) and {CURVES_FILE} (columns {', '.join(CURVES)}) into the "
         f"folder that the environment variable FEDDCD_REFERENCE names ({named}). If this "
-        f"variable is not set, put them into {cache_dir() / NAME}"
+        f"variable is not set, put the two files into {cache_dir() / NAME}"
     )
 
 
@@ -121,7 +121,7 @@ def load_authors() -> dict[str, AuthorsRun] | None:
         return None
     if len(here) == 1:
         other = CURVES_FILE if here == [RUNS_FILE] else RUNS_FILE
-        raise DataError(f"{folder} has {here[0]} but not {other}; feddcd needs both files")
+        raise DataError(f"{folder} has {here[0]}, but {other} is missing; feddcd needs both files")
     lines = _by_run(_lines(folder / RUNS_FILE, RUNS))
     curves = _curves(folder / CURVES_FILE, set(lines))
     return {run: _run(line, curves[run]) for run, line in lines.items()}
@@ -134,11 +134,13 @@ def _lines(file: Path, columns: tuple[str, ...]) -> Iterator[_Line]:
             try:
                 header = next(reader, [])
                 if missing := [column for column in columns if column not in header]:
-                    _Line(file, 1, {}).refuse(f"the header does not have {', '.join(missing)}")
+                    told = f"the header does not have the columns {', '.join(missing)}"
+                    _Line(file, 1, {}).refuse(told)
                 for row in filter(None, reader):
                     line = _Line(file, reader.line_num, dict(zip(header, row, strict=False)))
                     if len(row) != len(header):
-                        line.refuse(f"{len(row)} fields, but the header has {len(header)}")
+                        told = f"this line has {len(row)} fields, but the header has {len(header)}"
+                        line.refuse(told)
                     if "\ufffd" in "".join(row):
                         line.refuse("is not UTF-8 text")
                     yield line
@@ -177,7 +179,8 @@ def _run(line: _Line, curve: list[tuple[float, float]]) -> AuthorsRun:
     fields, rounds = line.fields, line.whole("rounds")
     if rounds != len(curve):
         line.refuse(
-            f"{fields['run']!r} has {rounds} rounds here, but {len(curve)} rounds in {CURVES_FILE}"
+            f"the run {fields['run']!r} has {rounds} rounds in this line, but {len(curve)} rounds "
+            f"in {CURVES_FILE}"
         )
     words = {name: fields[name] for name in ("run", "experiment", "dataset", "model", "algorithm")}
     objective, accuracy = np.array(curve, np.float64).reshape(-1, 2).T

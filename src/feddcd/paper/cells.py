@@ -183,7 +183,8 @@ class Cell:
         check_problems([self.problem])
         if self.seeds < 1 or self.iterations < 1:
             raise SpecError(
-                f"need seeds >= 1 and iterations >= 1, got {self.seeds} and {self.iterations}"
+                f"seeds and iterations must be at least 1, got seeds={self.seeds}, "
+                f"iterations={self.iterations}"
             )
         object.__setattr__(self, "settings", tuple(sorted(map(tuple, dict(self.settings).items()))))
 

@@ -63,7 +63,7 @@ def _gaps(
     t, y = _until(least)
     ax.plot(t, y, "-", color=figures.INK, linewidth=2.4)
     ax.fill_between(t, y, LOWEST / 10, color=figures.INK, alpha=0.1, linewidth=0)
-    note = "lower bound:\nno method\ngets here"
+    note = "lower bound:\nno method\ncan be here"
     ax.text(0.06, 0.1, note, color=figures.INK, fontsize=figures.FONT - 1, transform=ax.transAxes)
     ax.set_ylim(LOWEST, 2)
     figures.decades(ax)

@@ -34,55 +34,59 @@ from .report import gap_panels, write_figures, write_report, write_table2, write
 Authors = Mapping[str, AuthorsRun] | None
 ORDER: tuple[str, ...] = ("fedavg", "fedprox", "scaffold", "feddcd", "accfeddcd")
 TWO_CLASS = (
-    "The authors' runs report a mean that is weighted by samples. Its gap never reaches "
-    "zero on this problem."
+    "The authors' runs report a mean that is weighted by samples. On this problem, the gap of "
+    "this weighted mean never reaches zero."
 )
 
 DIFFERENCES = (
-    "The authors use the step size eta = 0.99 for FedDCD and AccFedDCD. The theory says "
-    "1 (exact local solutions) or 1/4 (inexact). The variant paper tunes FedDCD's eta "
-    "on linear models, as it tunes the step sizes of the primal methods.",
+    "The authors use the step size eta = 0.99 for FedDCD and AccFedDCD. In the theory, the "
+    "step size is 1 (exact local solutions) or 1/4 (inexact). On linear models, the variant "
+    "`paper` tunes the step size of FedDCD and of the primal methods.",
     (
-        "AccFedDCD: the text has r = (tau-1)/(N-1) and takes alpha/beta as known. The code "
-        "has r = tau/N and uses l2 for alpha/beta (MLP: 30 l2). The variant paper estimates "
-        "alpha/beta from the measured curvature."
+        "AccFedDCD: in the paper's text r = (tau-1)/(N-1), and alpha/beta is known. In the "
+        "authors' code r = tau/N, and l2 replaces alpha/beta (MLP: 30 l2). The variant `paper` "
+        "estimates alpha/beta from the measured curvature."
     ),
     (
-        "The reported model is the mean of the models w_i of the cohort (AccFedDCD: of the "
-        "second cohort), as in the authors' code. The text returns the w_i of one random "
-        "client."
+        "The reported model is the mean of the cohort's models w_i, as in the authors' code "
+        "(AccFedDCD: of the second cohort). In the paper's text, the method returns the model "
+        "w_i of one random client."
     ),
     "The paper says that rows are divided among clients at random; the authors' code gives each "
     "client an equal part of the file.",
     (
-        "Newton's method: the text says 10 steps. The code makes up to 50 steps, until the "
-        "gradient is below 1e-6."
+        "Newton's method: the paper's text says 10 steps. The authors' code makes up to 50 "
+        "steps, until the gradient is below 1e-6."
     ),
     (
-        "FedAvg and FedProx on softmax use one sample for each step in the code; the text "
-        "does not say how many. The variant paper tunes the step size and the number of "
-        "epochs (5 or 20) with the grid in tuned.toml."
+        "FedAvg and FedProx on softmax: the authors' code uses one sample for each step; the "
+        "paper's text does not say how many. The variant `paper` tunes the step size and the "
+        "number of epochs (5 or 20) with the grid in tuned.toml."
     ),
     (
-        "MLP: the text says 20 steps of Adam, but the authors' first objectives are those "
-        "of 20 epochs. In their code each local solver starts at the mean, and the dual "
-        "step does not contain l2."
+        "MLP: the paper's text says 20 steps of Adam, but the authors' first objectives are "
+        "the objectives of 20 epochs. In the authors' code each local solver starts at the "
+        "mean, and the dual step does not contain l2."
     ),
     (
         "Two-class split: the authors' log weights clients by their numbers of rows, but "
         "the method minimises the sum without weights. This page reports the objective that "
-        "the method minimises, so the optima differ."
+        "the method minimises, so its optimum differs from the authors' optimum."
     ),
     (
-        "The paper's figures show the curves of the dual methods one round too late; its "
-        "Table 2 does not. On this page no curve is shifted."
+        "In the paper's figures, the curves of the dual methods are one round too late. In the "
+        "paper's Table 2 and on this page, the rounds of all methods are right."
     ),
-    "Table 2 differs from the authors' own files: MNIST softmax tau=10 eps=1e-2 "
-    "FedDCD 19 (file: 21); MLP eps=1e-2, tau=30 FedProx 99 and SCAFFOLD 44, tau=10 "
-    "SCAFFOLD 418 (files: not reached). For tau=5 the authors published no files.",
     (
-        "Table 3 shows the best accuracy of all rounds, not the last. AccFedDCD's 89.24 % "
-        "on softmax is the accuracy on the training data."
+        "Some numbers of Table 2 differ from the authors' own files. MNIST softmax, tau=10, "
+        "eps=1e-2: Table 2 has 19 rounds for FedDCD, but the file has 21. MLP, eps=1e-2: Table 2 "
+        "has 99 rounds for FedProx and 44 for SCAFFOLD (tau=30), and 418 for SCAFFOLD (tau=10), "
+        "but in the files these runs did not reach the gap. For tau=5 the authors published no "
+        "files."
+    ),
+    (
+        "Table 3 shows the best accuracy of all rounds, not the accuracy after the last round. "
+        "The 89.24 % of AccFedDCD on softmax are the accuracy on the training data."
     ),
 )
 
@@ -111,7 +115,7 @@ def reproduce(
     if variant not in VARIANTS:
         raise SpecError(f"unknown variant {variant!r}{nearest(variant, VARIANTS)}")
     if seeds < 1:
-        raise SpecError(f"need seeds >= 1, got seeds={seeds}")
+        raise SpecError(f"seeds must be at least 1, got seeds={seeds}")
     parts, folder = list(PARTS) if what == "all" else [what], Path(out)
     cells = grid(parts, list(problems), variant, seeds)
     if not cells:

@@ -110,7 +110,7 @@ def check_grid(
         if split not in SPLITS:
             raise SpecError(f"unknown split {split!r}{nearest(split, SPLITS)}")
     if iterations < 1:
-        raise SpecError(f"need rounds >= 1, got rounds={iterations}")
+        raise SpecError(f"rounds must be at least 1, got rounds={iterations}")
 
 
 def _tune_bench(

@@ -174,8 +174,8 @@ def _stack_sparse(blocks: Sequence[scipy.sparse.csr_array], dtype: type) -> Spar
 
 def _check_padded(N: int, n: int, need: int) -> None:
     what = (
-        f"feddcd gives each of the {N} clients {n} rows, as many as the largest client has, and "
-        "the rows that it adds contain zeros. These rows"
+        f"the rows of {N} clients (feddcd adds rows of zeros to each client, up to the {n} rows of "
+        "the largest client)"
     )
     remedy = "use fewer clients, clients with similar numbers of rows, or dtype = 'float32'"
     check_fits(need, what, remedy)

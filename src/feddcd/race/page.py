@@ -36,21 +36,21 @@ TITLE = "The race"
 WHAT = {"up": "bytes sent by the clients", "rounds": "rounds"}
 COLUMNS = ("rounds", "up", "down", "uploads", "steps")
 ABOUT = (
-    "Each line is a method. The line shows which share of the problems the method solves "
-    "with at most this factor times the bytes (or rounds) of the best method. The factor is "
-    "on the horizontal axis. A line that is higher, or further to the left, is better."
+    "Each line is a method. The horizontal axis has a factor. The vertical axis has the share "
+    "of the problems that the method solves with at most this factor times the bytes (or "
+    "rounds) of the best method. The higher the line, the better is the method."
 )
 NOT_THERE = (
-    'Each number is a median over the seeds. A "-" means one of two things. At least half '
-    "of the runs did not reach the gap within the limits, or the method cannot run on the "
-    "problem: it needs all clients, it has too many parameters to send, or it cannot use "
-    "this number of bits."
+    'Each number is a median over the seeds. A "-" can mean that at least half of the runs did '
+    'not reach the gap within the limits. A "-" can also mean that the method cannot run on the '
+    "problem. (A method may need all clients, may have too many parameters to send, or may be "
+    "unable to use this number of bits.)"
 )
 FILES = (
-    "race.csv has all medians, also of rounds, bytes to the clients, uploads and steps of "
-    'local solvers. The column half of race.csv is "made" or "scored". On the problems with '
-    '"made" we found the rules by which feddcd run chooses a method. On the problems with '
-    '"scored" we test these rules.'
+    "The file race.csv has all medians, also of rounds, bytes to the clients, uploads and steps "
+    'of local solvers. In race.csv, the column half has the value "made" or "scored". With the '
+    'problems marked "made" we found the rules by which feddcd run chooses a method. With the '
+    'problems marked "scored" we test the rules of feddcd run.'
 )
 
 
@@ -83,10 +83,11 @@ def _lead(results: Results, target: float) -> str:
     places = {place for place, _ in results}
     count = len({entry.method for _, entry in results})
     return (
-        f"{count} methods on {len({place.problem for place in places})} problems, at "
-        f"{len(places)} places. A run is at the goal when its objective is at most "
-        f"{target:g} above the optimum, which was computed before. The numbers are medians "
-        "over seeds; all methods had the same cohorts."
+        f"This page compares {count} methods on {len({place.problem for place in places})} "
+        f"problems. A place is a problem with a share of clients in each round; this page has "
+        f"{len(places)} places. A run reaches its goal when its objective is at most "
+        f"{target:g} above the optimum. The numbers are medians over seeds. All methods had the "
+        "same cohorts."
     )
 
 
@@ -96,8 +97,8 @@ def _findings(results: Results, target: float) -> Iterator[str]:
         for row in ranked(table_of, entries)[:1]:
             yield (
                 f"{name}: {methods.title(row.entry.method)} sends the fewest bytes at "
-                f"{row.first:.0%} of {row.places} places, and at most twice the fewest at "
-                f"{row.within:.0%}."
+                f"{row.first:.0%} of {row.places} places. At {row.within:.0%} of the places, this "
+                "method sends at most twice the fewest bytes."
             )
 
 

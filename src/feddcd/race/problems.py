@@ -53,7 +53,7 @@ def read_problem(path: Path) -> RaceProblem:
     known = [field.name for field in dataclasses.fields(RaceProblem)]
     check_names(values, known, str(path))
     if lacks := [name for name in ("data", "model", "l2") if name not in values]:
-        raise SpecError(f"{path}: this problem has no {', '.join(lacks)}")
+        raise SpecError(f"{path}: in this problem, these settings are missing: {', '.join(lacks)}")
     return RaceProblem(**values)
 
 

@@ -56,8 +56,8 @@ def _of_one(entry: RunEntry) -> list[View]:
     if has(entry, "lower_bound"):
         caption = (
             "The figure shows how far the model can be from the best possible model. "
-            "The true value is in the shaded band. The dotted line is the bound that "
-            "was proven in that round."
+            "The true distance is in the shaded band. The dotted line is the bound that "
+            "was proven in each round."
         )
     else:
         caption = "The objective after each round; lower is better."
@@ -67,7 +67,7 @@ def _of_one(entry: RunEntry) -> list[View]:
     if has(entry, "dual_residual"):
         caption = (
             "The figure shows how far the sum of the clients’ vectors is from zero. "
-            "This number should stay near zero."
+            "This distance should stay near zero."
         )
         views.append(View("round", lambda ax: _draw_residual(ax, entry), caption))
     return views

@@ -26,28 +26,29 @@ from .page import details, document, figure, footer, grid, header
 from .tables import pairs, table
 
 TERMS = {
-    "Round": "one exchange: the server sends its model to some clients. They work on their own "
-    "data and send one answer each.",
-    "Upload, MB up": "an upload is one answer of one client. Some methods send one number per "
-    "weight, others a whole matrix. So the report also counts bytes: 1 MB is a million bytes. "
-    "Fewer is better.",
+    "Round": "one exchange: the server sends its model to some clients. Each of these clients "
+    "works on its own data and sends one answer.",
+    "Upload, MB up": "an upload is one answer of one client. Some methods send one number for "
+    "each weight of the model; other methods send a whole matrix. So the report also counts "
+    "bytes: 1 MB is a million bytes. Fewer bytes are better.",
     "Objective": "the number that training makes small: the average error over the clients, "
     "plus a small penalty on large weights.",
     "Certified gap": (
         "a proven limit. No model of this kind can have an objective that is lower by more "
-        "than this number. The true distance may be smaller, but never larger. If a page has "
-        "several runs, each gap uses the best lower bound that any of these runs proved."
+        "than the certified gap. The true distance may be smaller, but never larger. If a page "
+        "has several runs, each gap uses the best lower bound that any run on the page proved."
     ),
     "Dual residual": (
         "in a dual method each client keeps a vector, and the sum of these vectors must be "
-        "zero. The dual residual says how far the sum is from zero. Only rounding errors "
-        "should be left."
+        "zero. The dual residual says how far the sum is from zero. The dual residual should be "
+        "as small as rounding errors."
     ),
     "1e-3, 1e-6": (
         "0.001 and 0.000001. “Uploads to 1e-3” counts the uploads until the objective was "
         "at most 0.001 above the best lower bound. All runs are compared with the same "
-        "bound: the best one that any run on this page proved. During a run, less may be "
-        "proven. A dash means that a run did not come so near, or that it is not known."
+        "bound, the best lower bound that any run on this page proved. During a run, the proven "
+        "bound may be worse. A dash means that a run did not reach the limit, or that its number "
+        "is not known."
     ),
 }
 
@@ -62,8 +63,8 @@ def write(
     """Write the report of one run, or of several side by side."""
     if not entries or (kind == "run" and len(entries) != 1):
         raise SpecError(
-            "the page of a run needs one run, and a comparison needs at least one; got "
-            f"{len(entries)}"
+            "the page of a run needs exactly one run, and the page of a comparison needs at least "
+            f"one run; got {len(entries)} runs"
         )
     Path(path).write_text(page(entries, title=title, kind=kind), encoding="utf-8", newline="\n")
 
@@ -115,8 +116,10 @@ def run_summary(entry: RunEntry) -> list[str]:
     objective = fixed(history.last("objective"), 4)
     proven = certified(entry)
     if math.isfinite(proven):
-        claim = f"is proven to be within {_within(proven)} of the best possible one"
-        sentences = [f"{start}; the model’s objective is {objective} and {claim}."]
+        sentences = [
+            f"{start}; the model’s objective is {objective}, and it is proven to be within "
+            f"{_within(proven)} of the best possible objective."
+        ]
     else:
         sentences = [f"{start}; the model’s objective is {objective}.", _why_unproven([entry])]
     accuracy = history.last("accuracy")
@@ -142,8 +145,8 @@ def compare_summary(entries: Sequence[RunEntry]) -> list[str]:
         return [
             (
                 "These runs do not minimise the same objective: the objective of one run is "
-                "below a bound that is proven for another run. Their gaps must not be "
-                "compared."
+                "below a bound that is proven for another run. Do not compare the gaps of these "
+                "runs."
             )
         ]
     costs = {target: _costs(entries, best, target) for target in sorted(TARGETS)}
@@ -156,10 +159,13 @@ def compare_summary(entries: Sequence[RunEntry]) -> list[str]:
     distance = closest.history.last("objective") - best
     return [
         (
-            f"For no run it is proven that its objective is within {tiny(max(TARGETS))} of "
+            f"No run has an objective that is proven to be within {tiny(max(TARGETS))} of "
             "the best possible objective."
         ),
-        f"{_name(closest)} came closest: it is proven to be within {_within(distance)}.",
+        (
+            f"{_name(closest)} came closest: its objective is proven to be within "
+            f"{_within(distance)} of the best possible objective."
+        ),
     ]
 
 
@@ -190,7 +196,7 @@ def _ranking(entries: Sequence[RunEntry], costs: dict[int, Cost], target: float)
         sentences.append(f"{names} needed the fewest uploads: {price}.")
     missed = [i for i in range(len(entries)) if i not in costs]
     if missed:
-        sentences.append(f"For {_names(entries, missed)} this is not proven.")
+        sentences.append(f"For {_names(entries, missed)} this distance is not proven.")
     return sentences
 
 
@@ -204,8 +210,8 @@ def _other_winner(
     spent = _spent(costs[target][first[0]])
     return [
         (
-            f"To come within {tiny(target)} of the best possible objective, "
-            f"{_names(entries, first)} sent the fewest bytes: {spent}."
+            f"{_names(entries, first)} sent the fewest bytes to come within {tiny(target)} of the "
+            f"best possible objective: {spent}."
         )
     ]
 
@@ -229,14 +235,16 @@ def _lowest(entries: Sequence[RunEntry]) -> list[str]:
     objective, label = min(values)
     if not math.isfinite(objective):
         return []
-    lowest = f"The lowest objective at the end is {fixed(objective, 4)}, by {label}"
-    return [f"{lowest}. It is not known how far this is from the best possible objective."]
+    return [
+        f"{label} has the lowest objective at the end, {fixed(objective, 4)}. It is not known "
+        "how far this objective is from the best possible objective."
+    ]
 
 
 def _why_unproven(entries: Sequence[RunEntry]) -> str:
     if entries and all(find(entry, "l2") == 0 for entry in entries):
-        return "No certificate: a bound can be proven only with l2 above 0."
-    return "No certificate: the model is not convex."
+        return "There is no certificate, because a bound can be proven only with l2 above 0."
+    return "There is no certificate, because the model is not convex."
 
 
 def _cohort(entry: RunEntry) -> str:

@@ -52,8 +52,8 @@ class Inputs(NamedTuple):
         missing = [name for name in spec.given if getattr(self, name) is None]
         if missing:
             raise FolderError(
-                f"this run used objects from Python ({' and '.join(missing)}), and its "
-                "folder has only their names. Give the same objects again: "
+                f"this run used objects from Python ({' and '.join(missing)}), but the folder of "
+                "the run has only the names of these objects. Give the same objects again: "
                 f"feddcd.resume(folder, {', '.join(f'{name}=...' for name in missing)})"
             )
 
@@ -146,7 +146,8 @@ def _model(model: Any, loss: Any, score: Callable | None) -> tuple[Any, float | 
     if isinstance(model, type):
         name = model.__name__
         raise SpecError(
-            f"model is the class {name}, but it must be an object of this class: write {name}(...)"
+            f"model is the class {name}, but model must be an object of this class: write "
+            f"{name}(...)"
         )
     if isinstance(model, AbstractFamily):
         _check_family(model)
@@ -156,7 +157,8 @@ def _model(model: Any, loss: Any, score: Callable | None) -> tuple[Any, float | 
         raise SpecError(
             "leave out loss and score: the model "
             f"{model if isinstance(model, str) else type(model).__name__} has its own. You "
-            "can give these functions of (model, x, y) only for a model that is a module"
+            "can give loss and score, as functions of (model, x, y), only for a model that is a "
+            "module"
         )
     if not callable(loss):
         raise SpecError(
@@ -211,8 +213,8 @@ def _names(names: Sequence[str] | None, given: Inputs) -> tuple[str, ...] | None
     if len(names) != N:
         raise SpecError(
             f"there are {plural(len(names), 'name')} for {plural(N, 'client')}. Give one "
-            "name for each client, and only with a problem, with parts or with a list of "
-            "tables"
+            "name for each client. You can give names only with a problem, with parts or with a "
+            "list of tables"
         )
     return tuple(map(str, names))
 

@@ -174,10 +174,10 @@ def check_parts(parts: list[np.ndarray], rows: int) -> None:
     held = np.bincount(np.concatenate([np.zeros(0, int), *parts]), minlength=rows)
     if held.max() > 1:
         raise SpecError(
-            f"row {held.argmax()} is {held.max()} times in parts; it must be in one part"
+            f"row {held.argmax()} is {held.max()} times in parts; each row must be in one part"
         )
     if held.min() < 1:
-        raise SpecError(f"row {held.argmin()} is in no part; rows in no part: {np.sum(held == 0)}")
+        raise SpecError(f"{np.sum(held == 0)} rows are in no part; the first is {held.argmin()}")
 
 
 def default_dtype(spec: Spec) -> type:
@@ -208,11 +208,11 @@ def check_names(spec: Spec, *, absences: bool = False) -> None:
         if name not in known:
             raise SpecError(f"unknown {kind} {name!r}{nearest(name, known)}")
         if colon and name not in WITH_PARAMETER:
-            raise SpecError(f"{kind} {name!r} takes no parameter, got {getattr(spec, kind)!r}")
+            raise SpecError(f"the {kind} {name!r} has no parameter, got {getattr(spec, kind)!r}")
     if spec.l2 <= 0 and row.needs_l2:
         raise SpecError(
-            f"{spec.algorithm} needs a penalty, because each client must be strongly convex: "
-            f"set l2 > 0, got l2={spec.l2:g} (fednewton also works with l2=0)"
+            f"{spec.algorithm} needs a penalty, because the loss of each client must be strongly "
+            f"convex: set l2 > 0, got l2={spec.l2:g} (fednewton also works with l2=0)"
         )
     if absences and row.needs_everyone:
         raise SpecError(

@@ -70,7 +70,7 @@ class Comparison(AbstractComparison):
         folder = Path(folder)
         if any(folder.glob("seed-*/*/summary.json")):
             raise disk.FolderError(
-                f"{folder} contains several seeds: read it with "
+                f"{folder} contains several seeds: read this folder with "
                 f"feddcd.Repeats.load({str(folder)!r})"
             )
         names = sorted(path.parent.name for path in folder.glob("*/summary.json"))
@@ -80,7 +80,7 @@ class Comparison(AbstractComparison):
             names.sort(key=lambda name: order.index(name) if name in order else len(order))
         if not names:
             raise disk.FolderError(
-                f"{folder} contains no comparison: there is no summary.json below this folder"
+                f"{folder} contains no comparison: no folder in it has a summary.json"
             )
         return cls({name: Result.load(folder / name) for name in names})
 
@@ -124,7 +124,7 @@ class Repeats(AbstractComparison):
         found = {int(path.name.removeprefix("seed-")): path for path in paths}
         if not found:
             raise disk.FolderError(
-                f"{folder} contains no repeated runs: it has no folder such as seed-0"
+                f"{folder} contains no repeated runs: there is no folder such as seed-0 in it"
             )
         return cls({seed: Comparison.load(found[seed]) for seed in sorted(found)})
 

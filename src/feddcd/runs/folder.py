@@ -121,15 +121,15 @@ def load_checkpoint(folder: Path, spec: Spec, like: PyTree, origin: str = "") ->
         )
     if meta.get("problem") != _fingerprint(spec):
         raise FolderError(
-            f"{path} was written with other settings than those of {folder / 'config.toml'} "
-            "or of this call"
+            f"{path} was written with other settings than the settings of "
+            f"{folder / 'config.toml'} or of this call"
         )
     if meta.get("digest") != _digest(arrays):
         raise FolderError(f"{path} is damaged: its checksum does not match its contents")
     if meta.get("origin") != origin:
         raise FolderError(
             f"{path} was written with other data, other parts or another algorithm object "
-            f"than {folder / 'config.toml'} or this call has"
+            f"than {folder / 'config.toml'} and this call have"
         )
     try:
         return tree.restore(like, arrays)

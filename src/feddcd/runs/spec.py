@@ -73,14 +73,17 @@ class Spec:
         if self.group is not None:
             self._by_group()
         if self.rounds < 1:
-            raise SpecError(f"need rounds >= 1, got rounds={self.rounds}")
+            raise SpecError(f"rounds must be at least 1, got rounds={self.rounds}")
         for name in ("certify_every", "eval_every"):
             if (every := getattr(self, name)) < 1:
-                raise SpecError(f"need {name} >= 1, got {name}={every}")
+                raise SpecError(f"{name} must be at least 1, got {name}={every}")
         if self.target_gap is not None and not self.target_gap > 0:
-            raise SpecError(f"need target_gap > 0, got target_gap={self.target_gap}")
+            raise SpecError(f"target_gap must be above 0, got target_gap={self.target_gap}")
         if not 0 <= self.loss < 1:
-            raise SpecError(f"need 0 <= loss < 1, got loss={self.loss}")
+            raise SpecError(
+                "loss, the share of lost uploads, must be at least 0 and below 1; got "
+                f"loss={self.loss}"
+            )
         if self.dtype not in DTYPES:
             raise SpecError(f"unknown dtype {self.dtype!r}{nearest(self.dtype, DTYPES)}")
         for name in self.given:

@@ -19,13 +19,13 @@ def canonical(value: Any) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise SpecError("a text has a character that is not complete") from None
+        raise SpecError("a text has a character that is not valid Unicode") from None
 
 
 def parse(data: bytes, most: int) -> Any:
     """The inverse: what is not written as `canonical` writes it is refused."""
     if len(data) > most:
-        raise Refused(f"a text of {len(data):,} bytes, which is more than the limit of {most:,}")
+        raise Refused(f"a text has {len(data):,} bytes, which is more than the limit of {most:,}")
     try:
         value = json.loads(data.decode())
         same = canonical(value) == data

@@ -88,5 +88,5 @@ def _check_private(state: os.stat_result, path: Path) -> None:
         raise FolderError("this is not a file of keys", file=shown(path))
     if os.name == "posix" and stat.S_IMODE(state.st_mode) & 0o077:
         raise FolderError(
-            "others may read or change these keys; run chmod 600 on the file", file=shown(path)
+            "other users can read or change these keys; run chmod 600 on the file", file=shown(path)
         )

@@ -152,7 +152,9 @@ def _check(slot: Slot) -> None:
     if not (sizes and len(slot.shape) <= 4 and all(0 <= n < MOST_WORDS for n in slot.shape)):
         raise SpecError("a part may have at most four axes, and no axis may be too long")
     if (slot.kind == "max") != (slot.grid is not None):
-        raise SpecError("only a part of the kind max may have a grid, and it must have one")
+        raise SpecError(
+            "a part of the kind max must have a grid, and no other part may have a grid"
+        )
     if slot.grid is not None:
         slot.grid.check()
 

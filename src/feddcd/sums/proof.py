@@ -85,7 +85,7 @@ class JobProof:
             answers = {name: SignedAnswer(*pair(size)) for name in job.cohort}
             exchanges.append(ProvenExchange(question, layout, answers))
         if rest.left:
-            raise Refused("the proof has more bytes after its end")
+            raise Refused("there are more bytes after the end of the proof")
         return cls(roster, job, nonces, tuple(exchanges))
 
     def check(self) -> "JobProof":
@@ -148,7 +148,7 @@ class _Bytes:
 
     def take(self, size: int) -> bytes:
         if size > self.left:
-            raise Refused("the proof ends too early, so it was cut short")
+            raise Refused("the proof is not complete, because its end is missing")
         self.at += size
         return bytes(self.data[self.at - size : self.at])
 

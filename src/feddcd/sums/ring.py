@@ -166,5 +166,5 @@ def _bit_length(x: np.ndarray) -> np.ndarray:
 
 def _checked(words: np.ndarray) -> np.ndarray:
     if words.dtype != np.uint64 or words.ndim != 2 or words.shape[1] != WORDS:
-        raise DataError(f"need words of 64 bits, {WORDS} for each number")
+        raise DataError(f"each number needs {WORDS} words of 64 bits")
     return words

@@ -26,24 +26,25 @@ TERMS = {
         "the change for one more unit of a column, while the other columns do not "
         "change. A coefficient is a change of the outcome (linear), of the logarithm of "
         "the odds (logistic) or of the logarithm of the expected count (Poisson). A "
-        "coefficient does not say what causes what."
+        "coefficient does not show a cause."
     ),
     "Odds ratio, rate ratio": (
-        "the effect as a factor: 1 is no effect, 2 is twice the odds (or the expected "
-        "count), 0.5 is half of the odds (or the expected count)."
+        "the effect as a factor. A ratio of 1 is no effect, 2 is twice the odds (or the "
+        "expected count), and 0.5 is half of the odds (or the expected count)."
     ),
     "Standard error, interval": (
         "how much chance alone would change a coefficient. An interval of 95 % contains "
         "the true value 95 times out of 100, if the model is right."
     ),
     "z or t, and p": (
-        "the coefficient divided by its standard error, and how often chance alone would "
-        "give a coefficient as far from zero. Neither says how large or how important an "
-        "effect is."
+        "z or t is the coefficient divided by its standard error. p says how often chance alone "
+        "would give a coefficient at least as far from zero. The numbers z, t and p do not say "
+        "how large or how important an effect is."
     ),
     "Certified error": (
-        "a proven limit on the distance of any coefficient from the coefficient of the "
-        "pooled rows, in standard errors. The true distance may be smaller, never larger."
+        "the largest distance that a coefficient can have from the coefficient of the pooled "
+        "rows. The certified error is proven, and its unit is one standard error. The true "
+        "distance may be smaller, but never larger."
     ),
     "Exchange, upload": "in an exchange the coordinator asks the sites for sums over their rows. "
     "Each answer of one site is an upload.",
@@ -81,9 +82,9 @@ def _summary(fit: TableResult, title: str) -> str:
     proof = f"<strong>{escape(verdict)}:</strong>{escape(claim)}"
     effects = words.effects(fit)
     lead = (
-        "The effects that the data show most clearly, if the other columns do not "
-        "change. (These coefficients are furthest from zero in standard errors. This "
-        "does not say how large or important the effects are.)"
+        "This list has the effects that the data show most clearly, if the other columns do not "
+        "change. The coefficients of these effects are furthest from zero, counted in standard "
+        "errors. A clear effect is not always large or important."
     )
     return page.header(
         title,
@@ -178,7 +179,7 @@ def _calibration(fit: TableResult) -> str:
         (str(i), count(w), number(a), number(b), number(b - a, 2))
         for i, (w, a, b) in enumerate(cells, 1)
     ]
-    return table("Calibration, from low predictions to high ones", head, ("", rows))
+    return table("Calibration, from low to high predictions", head, ("", rows))
 
 
 def _facts(fit: TableResult) -> str:

@@ -25,7 +25,7 @@ def course(fit: TableResult) -> str:
             "and the bytes, not measured."
         )
         if not np.isfinite(fit.history["certified_error"]).all():
-            note += " At exchanges without a dot nothing was proven yet."
+            note += " If an exchange has no dot, nothing was proven yet at this exchange."
     return page.section(
         "Appendix: what is proven, and how many exchanges and bytes were needed",
         page.paragraph(note),
@@ -58,8 +58,8 @@ def convergence(fit: TableResult) -> str:
     ]
     alt = (
         "Certified error after each exchange. After "
-        f"{count(x[proven][-1], 'exchange')} it is {upper(y[-1])} standard errors; the requested "
-        f"error was {trim(tol, 2)}."
+        f"{count(x[proven][-1], 'exchange')} the certified error is {upper(y[-1])} standard "
+        f"errors; the requested error was {trim(tol, 2)}."
     )
     return charts.chart(across, up, NAMES, marks, alt, height=250)
 

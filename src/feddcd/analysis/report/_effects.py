@@ -115,8 +115,8 @@ def _row(fit: TableResult, e: Effect, width: float, scale, draw, none: float):
 def _reading(fit: TableResult, total: int, unlike: bool, outside: int) -> str:
     what = "there is no difference" if fit.ratio is None else "the ratio is 1: no effect"
     sentences = [
-        "Each blue dot is an effect in all rows. Its line is the interval. "
-        f"At the dotted line {what}."
+        "Each blue dot is an effect, estimated from the rows of all sites. The line through a dot "
+        f"is the interval. At the dotted line {what}."
     ]
     if total > MOST:
         sentences.append(
@@ -124,7 +124,9 @@ def _reading(fit: TableResult, total: int, unlike: bool, outside: int) -> str:
             "effects."
         )
     if unlike:
-        sentences.append("The columns have very different units. So each line has its own scale.")
+        sentences.append(
+            "The columns have very different units, so each line of the figure has its own scale."
+        )
     if fit.site_table is None:
         sentences.append("The sites’ own estimates are not shown.")
     else:
@@ -135,7 +137,7 @@ def _reading(fit: TableResult, total: int, unlike: bool, outside: int) -> str:
         )
     if outside:
         sentences.append(
-            f"The figure does not show {count(outside, 'estimate')} of single sites, which "
-            "are too far away."
+            f"The figure does not show {count(outside, 'estimate')} of single sites, because "
+            "they are outside of the scale."
         )
     return " ".join(sentences)

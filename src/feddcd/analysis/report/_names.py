@@ -21,7 +21,7 @@ class Unit(NamedTuple):
 def unit_of(fit: TableResult, c: Coefficient) -> Unit:
     parts, told = _parts(fit, c), coefficient_name(fit, c)
     if len(parts) > 1:
-        return Unit(told, f"One more of the product {_product(fit, parts)}", 1.0)
+        return Unit(told, f"One more unit of the product {_product(fit, parts)}", 1.0)
     if parts and parts[0].level is not None:
         return Unit(told, _clause(_part(fit, parts[0]), _against(fit, parts[0])), 1.0)
     column = c.column.strip("`")

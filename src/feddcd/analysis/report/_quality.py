@@ -133,7 +133,7 @@ def roc_curve(fit: TableResult) -> str:
         return ""
     worst, best = (np.repeat(curve.true, 2)[:-1], np.repeat(curve.true, 2)[1:])
     hover = [
-        f"{b:.3f} of the rows with the event, at {a:.3f} of the rows without the event"
+        f"above the threshold: {b:.3f} of the rows with the event, {a:.3f} of the rows without it"
         for a, b in zip(curve.false, curve.true, strict=True)
     ]
     marks = [
@@ -146,10 +146,10 @@ def roc_curve(fit: TableResult) -> str:
     caption = (
         f"ROC curve. The area under the curve is between {curve.low:.3f} and {curve.high:.3f} "
         "(0.5 is chance, 1 is perfect). The area is an interval, because the sites do not send "
-        "the order of the rows within a group. One end belongs to the worst order, the other end "
-        "to the best order. If a careful site joins groups of its rows, the two ends are "
-        "approximate. The area was measured on the rows of the fit. For new rows the area is "
-        f"usually smaller. {SUPPRESSED}"
+        "the order of the rows within a group. The lower end of the interval is the area for the "
+        "worst order, and the upper end is the area for the best order. If a careful site joins "
+        "groups of its rows, the two ends are approximate. The area was measured on the rows of "
+        f"the fit. For new rows the area is usually smaller. {SUPPRESSED}"
     )
     axis = charts.linear(-0.02, 1.02)
     names = ("share of rows without the event, above the threshold", "share of rows with the event")
@@ -181,8 +181,8 @@ def residuals(fit: TableResult) -> str:
     alt = f"Histogram of residuals; {100 * middle:.0f} % of rows are in groups between -2 and 2."
     caption = (
         f"Residuals: observed minus predicted, in standard deviations. {_expect(fit)} "
-        "The first group also contains all smaller residuals, and the last group all "
-        f"larger residuals. {SUPPRESSED}"
+        "The first group also contains all smaller residuals, and the last group also contains "
+        f"all larger residuals. {SUPPRESSED}"
     )
     return page.figure(charts.chart(across, up, names, marks, alt), caption)
 
@@ -198,4 +198,7 @@ def _expect(fit: TableResult) -> str:
         return (
             "If the model is right and the noise is normal, the residuals follow the orange curve."
         )
-    return "Small counts are skewed, so the orange curve is only a rough guide."
+    return (
+        "The residuals of small counts are not symmetric, so they follow the orange curve only "
+        "approximately."
+    )

@@ -43,8 +43,8 @@ def lead(fit: TableResult) -> str:
         dropped = dropped.replace("row with missing values were", "row with missing values was")
     return (
         f"The model was fitted on {count(fit.n_rows, 'row')} at {count(fit.n_sites, 'site')} in "
-        f"{count(fit.n_exchanges, 'exchange')}. It uses only sums over the rows of each site. No "
-        f"row left its site.{_events(fit)}{dropped}"
+        f"{count(fit.n_exchanges, 'exchange')}. The fit used only sums over the rows of each "
+        f"site. No row left its site.{_events(fit)}{dropped}"
     )
 
 
@@ -58,15 +58,19 @@ def _events(fit: TableResult) -> str:
     seen = fit.site_counts.get("events")
     if seen is None or (seen < 0).any():
         return f" The event is {event}."
-    return f" The event is {event}, seen {count(float(np.sum(seen)), 'time')}."
+    return f" The event is {event}, and it occurred {count(float(np.sum(seen)), 'time')}."
 
 
 def proof(fit: TableResult) -> str:
     """One sentence on how far the coefficients can be from those of the pooled rows."""
     error = fit.certified_error
     if fit.unproven:
-        how = "has converged" if fit.converged else "has NOT converged: allow more exchanges"
-        return f"Not proven: {fit.unproven}. Newton’s method {how}."
+        how = (
+            "Newton’s method has converged."
+            if fit.converged
+            else "Newton’s method has NOT converged: allow more exchanges."
+        )
+        return f"Not proven: {fit.unproven}. {how}"
     if fit.converged:
         return (
             f"Proven: no coefficient is further than {upper(error)} standard errors from what the "
@@ -77,14 +81,13 @@ def proof(fit: TableResult) -> str:
         bound = f"the best proven bound is {upper(error)} standard errors"
     if fit.rounded:
         return (
-            f"NOT proven to the requested {trim(fit.tol, 2)} standard errors: rounding errors "
-            f"allow no smaller bound; {bound}. The table shows only digits that follow from this "
-            "bound."
+            f"NOT proven to the requested {trim(fit.tol, 2)} standard errors: {bound}. Rounding "
+            "errors allow no smaller bound. The table shows only digits that follow from the "
+            "proven bound."
         )
     return (
-        "NOT proven: the fit stopped too early. feddcd did not prove that every "
-        f"coefficient is within {trim(fit.tol, 2)} standard errors of the pooled "
-        f"rows; {bound}. Do not rely on these numbers. Allow more exchanges."
+        f"NOT proven to the requested {trim(fit.tol, 2)} standard errors: {bound}. The fit "
+        "stopped too early. Do not rely on the numbers of this table. Allow more exchanges."
     )
 
 
@@ -113,7 +116,9 @@ def effect(fit: TableResult, c: Coefficient) -> str:
     row, unit = fit.original_table.loc[c.label], unit_of(fit, c)
     b, low, high = (unit.size * float(row[name]) for name in ("coef", "ci_low", "ci_high"))
     none = 0 if fit.ratio is None else 1
-    doubt = f" The interval includes {none}, which is no effect." if low <= 0 <= high else ""
+    doubt = ""
+    if low <= 0 <= high:
+        doubt = f" The interval includes {none}, so there may be no effect."
     of = "the outcome" if fit.response is None else name_of(fit, fit.response)
     if fit.ratio is None:
         more = "higher" if b >= 0 else "lower"
@@ -141,7 +146,7 @@ def cautions(fit: TableResult) -> list[str]:
     if _is_penalised(fit.l2):
         notes.append(
             "The penalty moves the coefficients towards zero. The standard errors and intervals do "
-            "not include this move."
+            "not include the bias of the penalty."
         )
     if fit.covariance == "cluster":
         notes.append(
@@ -154,7 +159,7 @@ def cautions(fit: TableResult) -> list[str]:
         )
     notes += robust_notes(fit.covariance, fit.n_clusters)
     if fit.site_effects == "fixed":
-        notes.append("Each site has its own intercept. The effects are effects within sites.")
+        notes.append("Each site has its own intercept, so the effects compare rows of one site.")
     if fit.references:
         told = "; ".join(f"{name}: {level}" for name, level in fit.references.items())
         notes.append(f"Categories are compared with their reference ({told}).")
@@ -178,7 +183,7 @@ def trust(fit: TableResult) -> list[str]:
     )
     if fit.hinge is None:
         whose = (
-            "Only sums over all sites are known. So nobody can say which site changes "
+            "Only sums over all sites are known, so nobody can say which site changes "
             "the table most."
         )
         return [lie, whose]
@@ -195,7 +200,7 @@ def trust(fit: TableResult) -> list[str]:
         lie,
         (
             f"{whose} (computed with one Newton step). No other site alone changes a coefficient "
-            "more."
+            "by more standard errors."
         ),
     ]
 

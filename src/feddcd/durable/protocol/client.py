@@ -52,9 +52,9 @@ def resolve(algorithm: AbstractAlgorithm, client: Client, message: Task | Settle
         raise Refused(f"this site is {client.id!r}, but the message is for {message.client!r}")
     if message.stamp < client.seen:
         raise Refused(
-            f"{client.id}: an old message arrived. It is of epoch {message.stamp.epoch}, "
-            f"round {message.stamp.round}, but this site has already seen a message of "
-            f"epoch {client.seen.epoch}, round {client.seen.round}"
+            f"{client.id}: an old message arrived. The message is of epoch "
+            f"{message.stamp.epoch}, round {message.stamp.round}, but this site has already "
+            f"seen a message of epoch {client.seen.epoch}, round {client.seen.round}"
         )
     pending, commit = client.pending, message.commit
     if pending is not None and pending.stamp == message.stamp:
@@ -91,7 +91,7 @@ def _disagreement(client: Client, named: tuple[Stamp, str] | None) -> str:
         )
     return (
         f"{client.id}: {what} (ledger: epoch {theirs.epoch}, round {theirs.round}; "
-        f"here: epoch {own.epoch}, round {own.round})"
+        f"this site: epoch {own.epoch}, round {own.round})"
     )
 
 

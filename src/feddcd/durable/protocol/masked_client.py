@@ -108,8 +108,8 @@ def learn(own: Follower, client: MaskedClient, told: Told) -> MaskedClient:
 
 def _older(client: MaskedClient, round: int) -> Refused:
     return Refused(
-        f"{client.id}: this site's state is older than the sums. It knows "
-        f"{plural(client.replica.round, 'round')}, and the coordinator is in round {round}. The "
+        f"{client.id}: this site's state is older than the sums. The site knows "
+        f"{plural(client.replica.round, 'round')}, but the coordinator is in round {round}. The "
         "site was restored from a backup, or a copy of the site runs elsewhere. Make a "
         "new federation"
     )
@@ -187,7 +187,7 @@ def _mask(
 ) -> SignedAnswer:
     pact, keys = own.pact, own.keys
     if pact.roster.own(keys).name != id:
-        raise Refused(f"{id}: the keys of this site are those of another site")
+        raise Refused(f"{id}: this site has the keys of another site")
     if own.chain is None:
         raise Refused(f"{id}: this site does not have the keys for the masks of this job")
     layout = layout_of(like)

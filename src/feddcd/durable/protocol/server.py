@@ -115,7 +115,10 @@ def receive(algorithm: AbstractAlgorithm, server: Server, reply: Reply, guard: G
             "over or has not begun"
         )
     if reply.client not in now.asked:
-        raise Refused(f"{reply.client} answered in round {now.stamp.round} without a question")
+        raise Refused(
+            f"{reply.client} answered in round {now.stamp.round}, but the coordinator did not ask "
+            "this site"
+        )
     if reply.incarnation < member.incarnation:
         raise Refused(
             f"{reply.client}: an older copy of this site (start number {reply.incarnation}) "

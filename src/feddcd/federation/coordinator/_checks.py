@@ -44,11 +44,11 @@ def check_count(value: Any, what: str) -> int:
 
 def check_names(given: Any, what: str) -> list[str]:
     if not isinstance(given, list) or len(given) > MOST_COLUMNS:
-        raise Refused(f"its {what} are not a list of at most {MOST_COLUMNS:,} names")
+        raise Refused(f"the site's {what} are not a list of at most {MOST_COLUMNS:,} names")
     for name in given:
         check_name(name, f"one of its {what}")
     if len(set(given)) < len(given):
-        raise Refused(f"two of its {what} have the same name")
+        raise Refused(f"two of the site's {what} have the same name")
     return given
 
 
@@ -56,7 +56,7 @@ def check_name(name: Any, what: str) -> None:
     if not isinstance(name, str) or not 0 < len(name) <= MOST_LETTERS:
         raise Refused(f"{what} has a name that is not a text of 1 to {MOST_LETTERS} letters")
     if any("\ud800" <= letter <= "\udfff" for letter in name):
-        raise Refused(f"{what} has a name with a character that is not complete")
+        raise Refused(f"{what} has a name with a character that is not valid Unicode")
 
 
 def check_levels(found: Any, what: str, most: int) -> None:
@@ -91,13 +91,13 @@ def check_welcome(offer: Offer) -> None:
         if isinstance(offer.features, int):
             if not 0 <= offer.features <= MOST_FEATURES:
                 raise Refused(
-                    f"it says that it has {offer.features:.3g} features, but only 0 to "
-                    f"{MOST_FEATURES:,} are possible"
+                    f"the site says that it has {offer.features:.3g} features, but only 0 to "
+                    f"{MOST_FEATURES:,} features are possible"
                 )
         elif len(offer.features) > MOST_COLUMNS * 10:
             raise Refused(
-                f"it says that it has {len(offer.features):,} columns, but at most "
-                f"{MOST_COLUMNS * 10:,} are possible"
+                f"the site says that it has {len(offer.features):,} columns, but at most "
+                f"{MOST_COLUMNS * 10:,} columns are possible"
             )
         else:
             for each in offer.features:
@@ -112,4 +112,4 @@ def refusal_of(site: str, envelope: Envelope) -> str:
     try:
         return reason_of(site, read_refusal(envelope).reason)
     except (KeyError, TypeError):
-        return f"{site}: its answer cannot be read, because it is a refusal without a reason"
+        return f"{site}: its answer cannot be used, because it is a refusal without a reason"

@@ -24,17 +24,17 @@ FILE = "unheard.json"
 MOST_BYTES = 1 << 22
 SAY_S = 10.0  # in which a site that is here takes it
 EACH = (
-    "With --mode each two sites are enough: then the coordinator reads the numbers of each site, "
-    "the policy of every site must allow this (answers = 'each' in policy.toml), and there is no "
-    "proof."
+    "With --mode each, two sites are enough. In this mode, the coordinator reads the numbers of "
+    "each site, and there is no proof. The policy of every site must allow this mode (answers = "
+    "'each' in policy.toml)."
 )
 BEGUN = "a site refused after the first answers, so the other sites cannot finish this job"
 GO_ON = "With go_on_without = true in the plan, the other sites begin a new job without that site."
 
 SKEWED = (
     "A careful site refuses the mean and SD of a column if few patients have much larger values "
-    "than all others. The person at the site can tell you which column it is. Then describe this "
-    "column by its median and quartiles: feddcd describe ... --median COLUMN."
+    "than all others. The person at the site can tell you the name of the column. Then describe "
+    "this column by its median and quartiles: feddcd describe ... --median COLUMN."
 )
 
 
@@ -83,10 +83,10 @@ def left_over(sites: Iterable[str]) -> str:
 def next_step(refused: Iterable[str], job: str = "") -> str:
     """What the person at the coordinator can do now, and whom to call."""
     return (
-        f"Next: ask the people at {sentence_list(sorted(refused))}. A site shows its reason with: "
-        "feddcd federation outgoing SITE_DIR --log. A person there can also approve a job that a "
-        f"person denied before, with: feddcd federation approve SITE_DIR {job or 'ID'}. Then give "
-        "the same command again."
+        f"Next: ask the people at {sentence_list(sorted(refused))} for the reason. A site shows "
+        "its reason with: feddcd federation outgoing SITE_DIR --log. A person at such a site can "
+        "also approve a job that a person denied before, with: feddcd federation approve SITE_DIR "
+        f"{job or 'ID'}. Then give the same command again."
     )
 
 

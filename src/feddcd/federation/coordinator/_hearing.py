@@ -18,7 +18,7 @@ from ._checks import refusal_of
 from ._ending import check_members
 from .nodes import Nodes
 
-ODD = "it answered another question than the coordinator asked"
+ODD = "the site answered another question than the coordinator asked"
 WRITE_S = 1.0
 ABOUT = re.compile(r"who has to decide about (.+?)\. The command")
 

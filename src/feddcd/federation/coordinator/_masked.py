@@ -199,7 +199,7 @@ def _one_form(forms: Mapping[str, bytes]) -> bytes:
     odd = [site for site, form in forms.items() if form != usual]
     who = ", ".join(odd) if 2 * number > len(forms) else ", ".join(forms)
     raise DataError(
-        f"{who}: these answers have another form than the others, so they cannot be added up"
+        f"{who}: feddcd cannot add up these answers, because not all answers have the same form"
     )
 
 

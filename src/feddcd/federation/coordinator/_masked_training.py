@@ -151,7 +151,7 @@ class MaskedTraining:
             raise DataError(
                 f"the mean upload of {', '.join(cohort)} is too large: its norm is "
                 f"{got:.3g}, and at most {bound:.3g} is allowed. One of these sites "
-                f"sent a wrong upload. Find out which one; then {A_NEW_ONE}"
+                f"sent a wrong upload. Find out which site it was; then {A_NEW_ONE}"
             )
 
     def _exchange(
@@ -237,8 +237,8 @@ class MaskedTraining:
             for client in sorted(self.nodes.here() - members):
                 self.refuse(
                     client,
-                    f"{client} cannot join, because no site can join a training in sums "
-                    f"that has begun; {A_NEW_ONE}",
+                    f"{client} cannot join, because this training in sums has already begun; "
+                    f"{A_NEW_ONE}",
                 )
         for request in self.folder.requests():
             names = ", ".join(request.sites)

@@ -15,13 +15,13 @@ def read_columns(meta: Mapping[str, Any]) -> ColumnsOffer:
     """An offer of columns for a table; Refused says what is none."""
     lacking = [name for name in ColumnsOffer._fields if name not in meta]
     if lacking:
-        raise Refused(f"its description of the columns does not have the entry {lacking[0]!r}")
+        raise Refused(f"the site's list of columns does not have the entry {lacking[0]!r}")
     levels, numbers = meta["levels"], check_names(meta["numbers"], "columns of numbers")
     columns, classes = meta["columns"], meta["classes"]
     if columns is not None:  # an analysis that asks for some by name need not hear of all
         check_names(columns, "columns")
     if not isinstance(levels, dict):
-        raise Refused("it did not send exactly one list of levels for each column")
+        raise Refused("the site did not send exactly one list of levels for each column")
     for name, found in levels.items():
         check_name(name, "a column")
         check_levels(found, f"its column {name!r}", MOST_LEVELS)
@@ -29,7 +29,9 @@ def read_columns(meta: Mapping[str, Any]) -> ColumnsOffer:
         check_levels(classes, "its outcome", MOST_LEVELS)
     told = (*numbers, *levels) if columns is not None else ()
     if strange := [name for name in told if name not in set(columns or ())]:
-        raise Refused(f"it names {strange[0]!r}, which is not in its own list of columns")
+        raise Refused(
+            f"the site names the column {strange[0]!r}, which is not in its own list of columns"
+        )
     return ColumnsOffer(levels, numbers, classes, columns)
 
 
@@ -44,8 +46,8 @@ def odd_words(offers: Mapping[str, ColumnsOffer]) -> dict[str, str]:
     usual = {word for word, _ in times.most_common(2)}
     return {
         site: (
-            f"{site}: its outcome has other words than the outcome of most sites, which "
-            f"has {listed(usual)}"
+            f"{site}: the outcome of this site has other words than at most sites, where the "
+            f"words are {listed(usual)}"
         )
         for site, o in offers.items()
         if not set(o.classes or ()) <= usual
@@ -66,8 +68,8 @@ def odd_spelling(offers: Mapping[str, ColumnsOffer]) -> str:
                 if other != level:
                     return (
                         f"the sites write one level of {column} in two ways: {site} writes "
-                        f"{level!r}, other sites write {other!r}. The two differ only by "
-                        "spaces, or by small and capital letters. Write the level in one "
+                        f"{level!r}, other sites write {other!r}. The two words differ only "
+                        "by spaces, or by small and capital letters. Write the level in one "
                         "way at all sites, or list the levels in a codebook"
                     )
     return ""
@@ -83,7 +85,7 @@ def absent(
     waits = {site for site, _ in waited}
     gone = sorted({*invited} - {*sites} - {*refused})
     approve, answer = (
-        "its administrator did not approve the job in time",
-        "it did not answer in time",
+        "the site's administrator did not approve the job in time",
+        "the site did not answer in time",
     )
     return {site: f"{site}: {approve if site in waits else answer}" for site in gone}

@@ -26,7 +26,7 @@ def check_proof(
     for tangent in (proof.at_model, proof.at_own):
         if not math.isclose(float(tangent.alpha), alpha, rel_tol=64 * unit):
             raise Refused(
-                f"{client}: its certificate has another curvature than the one that all "
+                f"{client}: the curvature in its certificate is not the curvature that all "
                 "sites agreed on"
             )
         height, size = _height(tangent, flat)

@@ -180,9 +180,7 @@ def _check_settled(closing: Closing, asked: Stamp) -> CertificatePart:
     """An older settlement would be a sum over other rounds: the audit would blame the ledger."""
     (client, _, stamp, conserved), proof = closing
     if stamp != asked or proof is None:
-        raise Refused(
-            f"{client}: it confirmed another round than the round that the coordinator asked for"
-        )
+        raise Refused(f"{client}: it confirmed a round for which the coordinator did not ask")
     if bad := unsound((conserved, proof.value, proof.at_model, proof.at_own)):
         raise Refused(f"{client}: its confirmation of a round {bad}")
     return proof
@@ -217,7 +215,7 @@ def certified_measures(learner: Learner, total: CertificatePart, N: int) -> dict
         gap = objective - bound
         if gap < -1e-6 * (abs(objective) + abs(bound)):
             raise Refused(
-                "the sites' certificates contradict each other: if they were right, "
+                "the certificates of the sites contradict each other: with these certificates, "
                 "the model would be better than the best possible model. At least one "
                 "site sent wrong numbers"
             )

@@ -83,9 +83,9 @@ class AnalysisRun:
             for site, reason in misfits.items():
                 self._refuse(site, reason)
             if len(cohort.sites) < self.config.fewest:
-                told = f"it needs {self.config.fewest} sites with columns that fit together"
+                told = f"a table needs {self.config.fewest} sites with columns that fit together"
                 raise too_few(
-                    f"{told}, but only {len(cohort.sites)} have such columns", self.refused
+                    f"{told}, but the number of such sites is {len(cohort.sites)}", self.refused
                 )
             try:
                 if self._mode(cohort.sites) == "sum":

@@ -8,7 +8,6 @@ from typing import Any
 import jax
 
 from ..._errors import DataError, Refused, SpecError, Stalled
-from ..._text import plural
 from ...data.agreement import admit, agree
 from ...durable.ledger import Ledger
 from ...durable.protocol import Joined
@@ -48,8 +47,8 @@ def agree_on_terms(folder: FederationFolder, nodes: Nodes, ledger: Ledger) -> Te
     accepted = len(offers) - len(refused)
     if accepted < config.fewest:
         raise DataError(
-            f"the data of only {plural(accepted, 'site')} fit together, and {config.fewest} "
-            f"are needed: {'; '.join(refused.values())}"
+            f"a training needs {config.fewest} sites with data that fit together, but the number "
+            f"of such sites is {accepted}: {'; '.join(refused.values())}"
         )
     terms = Terms.make(config.name, config.spec, agreed, accepted, config.answers or "each")
     try:  # whether the settings make an algorithm, before they are written down for ever

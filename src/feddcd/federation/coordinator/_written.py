@@ -29,7 +29,7 @@ def read_summary(path: Path) -> dict[str, Any]:
     try:
         held = {} if data is None else json.loads(data.decode(), object_pairs_hook=once)
     except (ValueError, RecursionError):
-        raise Refused(f"{path.name} cannot be read, or has the same name twice") from None
+        raise Refused(f"{path.name} cannot be read, or one name is in this file twice") from None
     if not isinstance(held, dict):
         raise Refused(f"{path.name} cannot be read")
     return held
@@ -79,11 +79,11 @@ def _check_whole(data: bytes) -> None:
     for each in listed:
         mark, name, extra = _LOCAL.unpack_from(data, at)
         if mark != b"PK\3\4" or each.header_offset != at or each.flag_bits & 8:
-            raise BadZipFile("it has more content than the files that it lists")
+            raise BadZipFile("the file has more content than its own list says")
         at += _LOCAL.size + name + extra + each.compress_size
     mark, size, place, comment = _END.unpack_from(data, max(len(data) - _END.size, 0))
     if (mark, place, place + size, comment) != (b"PK\5\6", at, len(data) - _END.size, 0):
-        raise BadZipFile("it has more content than the files that it lists")
+        raise BadZipFile("the file has more content than its own list says")
 
 
 def _bytes(path: Path) -> bytes | None:

@@ -116,11 +116,12 @@ def _check_pact(
         raise Refused("the settings in the ledger are not the settings that the sites signed")
     if [*sealings[0].members] != [(id, pact.weights[id], rows.get(id)) for id in pact.members]:
         raise Refused(
-            "the weights or the numbers of rows in the ledger are not those that the sites signed"
+            "the weights or the numbers of rows in the ledger are not the numbers that the sites "
+            "signed"
         )
     own = load_roster(folder.server) if (folder.server / ROSTER).exists() else pact.roster
     if own.digest != pact.roster.digest:
-        told = f"the six words of its roster are {pact.roster.words()}"
+        told = f"the six words of the ledger's roster are {pact.roster.words()}"
         raise Refused(
             f"the ledger belongs to another roster than the roster in this folder: {told}"
         )

@@ -78,7 +78,7 @@ def after_departure(folder: FederationFolder, gone: Sequence[str]) -> str:
     return (
         f"Next: start the study again without {names}: "
         f"{again if folder.study else 'give the same command again'}. People at the other sites "
-        "approve the new list of sites and the job once more"
+        "have to approve the new list of sites and the job once more"
     )
 
 
@@ -141,15 +141,15 @@ def words_at_site(folder: Path) -> list[str]:
     if left is None:
         return []
     back = (
-        "An expelled site cannot come back under its name"
+        "An expelled site cannot join again under the same name"
         if left.barred
-        else "To take part again, ask this person for a new invitation, and give: feddcd "
-        "federation enrol INVITATION --data FILE"
+        else "To take part again, ask the person at the coordinator for a new invitation, and "
+        "give: feddcd federation enrol INVITATION --data FILE"
     )
     return [
-        f"{BARRED if left.barred else RETIRED} at {load_address(folder)} ({when(left.time)}): its "
-        "answers are not used any more, and nobody asks it now",
-        "you have to decide nothing. If you did not expect this, call the person at the "
+        f"{BARRED if left.barred else RETIRED} at {load_address(folder)} ({when(left.time)}): the "
+        "coordinator does not use its answers any more, and does not ask it any more",
+        "you have to decide nothing. If you did not expect this message, call the person at the "
         f"coordinator. {back}",
     ]
 

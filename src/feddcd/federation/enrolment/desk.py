@@ -159,7 +159,7 @@ class Desk:
             )
         if claim.invitation != record.digest:
             raise Refused(
-                "the invitation was changed on its way, or the coordinator made a newer one"
+                "the invitation was changed on its way, or the coordinator made a newer invitation"
             )
         told = {"site": record.site, "codebook": _codebook(self.folder)}
         if claim.ask == "look":

@@ -22,11 +22,15 @@ from ..._text import printable
 VERSION = 1
 DAYS = 7.0
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]{1,253}):[0-9]{1,5}")
-_HEAD = """\
-# An invitation for {site} to the federation {federation}. It can be used once, until {until}.
-# Keep this file secret. Run this command at the site:
-#   feddcd federation enrol {site}.invite --data FILE
-"""
+_HEAD = "\n".join(
+    (
+        "# An invitation for {site} to the federation {federation}.",
+        "# Keep this file secret. The invitation can be used once, until {until}.",
+        "# Run this command at the site:",
+        "#   feddcd federation enrol {site}.invite --data FILE",
+        "",
+    )
+)
 
 
 class Invitation(NamedTuple):
@@ -86,9 +90,8 @@ def read_invitation(path: Path, now: float | None = None) -> Invitation:
         raise SpecError(f"{path}: the certificate in the invitation cannot be read") from None
     if not same:
         raise SpecError(
-            f"{path}: the certificate in the invitation is from another authority than "
-            "the one that the invitation names; ask the coordinator for a new "
-            "invitation"
+            f"{path}: the certificate in the invitation is not from the authority that the "
+            "invitation names; ask the coordinator for a new invitation"
         )
     if found._check != values["check"] or set(values) != {"invitation", *kinds}:
         raise SpecError(

@@ -30,16 +30,16 @@ from ..sign_up import MEMBER, write_member
 from ..site.ended import end_all
 from ..site.log import append
 from ..site.policy import FILE as POLICY
-from ..site.template import template
+from ..site.template import comment, template
 from .claim import LARGEST_ANSWER, PATH, Claim, claim_of
 from .invitation import Invitation
 
 TIMEOUT_S = 20.0
 ENROLLED = "enrolled.json"
 LEFT = "left.json"  # of a site that was retired, until it enrols again or is connected again
-_SITE = """\
-# The settings of this site. feddcd reads the data here, and the rows never leave this machine.
-"""
+_SITE = comment(
+    "This file has the settings of this site. The rows of the data never leave this machine."
+)
 Post = Callable[[Invitation, bytes], tuple[int, bytes]]
 
 
@@ -129,7 +129,7 @@ def _ask(invitation: Invitation, claim: Claim, post: Post | None) -> dict[str, A
     if status == 200:
         return said
     told = {
-        403: "the coordinator does not know enrolment; perhaps its feddcd is older",
+        403: "the coordinator cannot enrol sites; perhaps its version of feddcd is too old",
         413: "the request is too large",
         429: "too many requests; try again in a minute",
     }

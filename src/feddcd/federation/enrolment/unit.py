@@ -7,11 +7,13 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
+_UNIT_HEAD = """\
+# With this file, the system starts the site {site}. Give these commands as the user who enrolled:
+"""
 _UNIT = """\
-# feddcd at {site}. To let the system start it, as the user who enrolled:
 #   mkdir -p ~/.config/systemd/user && cp {name} ~/.config/systemd/user/
 #   systemctl --user daemon-reload && systemctl --user enable --now {name}
-#   loginctl enable-linger    # so that it runs without anybody logged in
+#   loginctl enable-linger    # so that the site also runs when nobody is logged in
 [Unit]
 Description=feddcd site {site}
 After=network-online.target
@@ -45,8 +47,11 @@ LimitCORE=0
 [Install]
 WantedBy=default.target
 """
+_DOCKER_HEAD = """\
+# With this file, the site {site} runs in Docker. The container opens no port.
+# The folder and the data stay outside of the image. Give these commands:
+"""
 _DOCKER = """\
-# feddcd at {site}. No port is opened; the folder and the data stay outside of the image:
 #   docker build -t feddcd-{site} -f {folder}/Dockerfile {folder}
 #   docker run -d --restart=always --read-only --tmpfs /tmp --cap-drop=ALL \\
 #     --security-opt=no-new-privileges --user {user} \\
@@ -65,7 +70,8 @@ def write_unit(folder: Path, site: str, data: Path) -> Path:
     command = Path(sys.executable).with_name("feddcd")
     words = {"command": command, "folder": folder.resolve(), "data": data.resolve()}
     quoted = {name: _quoted(word) for name, word in words.items()}
-    path.write_text(_UNIT.format(site=site, name=path.name, **quoted), "utf-8")
+    text = (_UNIT_HEAD + _UNIT).format(site=site, name=path.name, **quoted)
+    path.write_text(text, "utf-8")
     return path
 
 
@@ -74,7 +80,7 @@ def write_dockerfile(folder: Path, site: str, data: Path) -> Path:
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     user = f"{os.getuid()}:{os.getgid()}" if hasattr(os, "getuid") else "1000:1000"
     start = json.dumps(["feddcd", "federation", "site", str(folder.resolve())])
-    text = _DOCKER.format(
+    text = (_DOCKER_HEAD + _DOCKER).format(
         start=start, site=site, python=python, version=version("feddcd"), user=user,
         folder=shlex.quote(str(folder.resolve())), data=shlex.quote(str(data.resolve())),
     )  # fmt: skip

@@ -13,17 +13,18 @@ from ..config import Config
 from ..folder import FederationFolder
 from ..roster import write_rosters
 from ..site.policy import FILE as POLICY
-from ..site.template import loose_text, template
+from ..site.template import comment, loose_text, template
 from . import keys
 
-_CONFIG = """\
-# What the federation computes, and its address and port. docs/deploy.md explains every setting.
-# Settings of a training (algorithm, model, rounds, l2) have no effect on tables.
-"""
-_SITE = """\
-# Where this site's data are: a CSV or Parquet file with the name of its label column, or a
-# LIBSVM file. They are read here and never leave this machine.
-"""
+_CONFIG = comment(
+    "This file says what the federation computes, and its address and port. The page "
+    "docs/deploy.md explains every setting. Settings of a training (algorithm, model, rounds, l2) "
+    "have no effect on tables."
+)
+_SITE = comment(
+    "This file says where the data of this site are. Name a CSV or Parquet file and its label "
+    "column, or name a LIBSVM file. The rows of the data never leave this machine."
+)
 
 
 def create(
@@ -42,7 +43,8 @@ def create(
     if path.exists() and any(path.iterdir()):
         again = f"feddcd federation up {shlex.quote(str(path))}"
         raise SpecError(
-            f"{path} is not empty; choose another folder, or continue its federation: {again}"
+            f"{path} is not empty; choose another folder, or continue the federation in this "
+            f"folder: {again}"
         )
     _check_sites(sites)
     with owner_only():

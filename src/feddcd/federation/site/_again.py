@@ -32,7 +32,9 @@ def check_changes(policy: Policy, rows: SiteRows, question: Any) -> None:
         wrong = np.flatnonzero(dominated(parts, k, max(FEW, policy.max_share), FEW))
         if wrong.size:
             where = entry_of(rows.names, question, parts.shape[1], int(wrong[0]))
-            told = f"{k - 1} rows give nearly all of {what} since an earlier question{where}"
+            told = (
+                f"compared with an earlier question, {k - 1} rows give nearly all of {what}{where}"
+            )
             raise Ruled("changes", f"{told}; {REMEDY}")
 
 
@@ -53,10 +55,10 @@ def check_joint(
     if few(joint([AskedJob(rows, [*rows.before, question]), *earlier], k, free)):
         if earlier and few(joint(earlier, k)):  # they tell it already, under rules of another day
             return check_joint(policy, rows, question, hidden, free)
-        whose = "this job and of earlier jobs" if earlier else "this job"
+        whose = "this job and earlier jobs" if earlier else "this job"
         what = (
-            f"all answers of {whose} together would reveal a combination of values that "
-            f"fewer than {k} rows have, in columns with few values"
+            f"in columns with few values, all answers of {whose} together would reveal a "
+            f"combination of values that fewer than {k} rows have"
         )
         raise Ruled("cells", f"{what}; {REMEDY}")
 
@@ -81,9 +83,9 @@ def _again(job: Job) -> list[str]:
     return [
         "This site answered the same job before. Now the coordinator begins this job again:",
         *_told(job),
-        "  An honest coordinator does this after a job that broke off. A dishonest "
-        "coordinator that",
-        "  owns one of the sites could ask other questions about the same rows in this way.",
+        "  An honest coordinator begins a job again if the job stopped before its end.",
+        "  A dishonest coordinator that owns one of the sites could use the second job to ask "
+        "other questions about the same rows.",
     ]
 
 
@@ -91,12 +93,12 @@ def _doubt(job: Job, file: JobFile, doubtful: list[str]) -> list[str]:
     return [
         "These files of older jobs at this site are lost or damaged:",
         *(f"  {shown(file.path.with_name(id) / 'job')}" for id in doubtful),
-        "So feddcd does not know whether this site answered this job before:",
+        "feddcd does not know whether this site answered this job before:",
         *_told(job),
-        "  Put the files back from a backup: then feddcd does not ask you this question again.",
+        "  If you put the files back from a backup, feddcd does not ask you again.",
         "  If you approve without these files, be sure that none of the older jobs was this job.",
-        "  A coordinator that owns one of the sites and runs a job twice could ask other",
-        "  questions about the same rows.",
+        "  A coordinator that owns one of the sites and runs a job twice could ask other "
+        "questions about the same rows.",
     ]
 
 

@@ -41,8 +41,8 @@ def check_clusters(
     for other in [alone, *_earlier(facts, id, memory)]:
         if 0 < (few := _apart(own, other)) < least:
             some = plural(few, "row")
-            told = f"the clusters of this job differ from those of another job in only {some}"
-            raise Ruled("clusters", f"{told}, and at least {least} are needed")
+            told = f"the clusters of this job and of another job differ in only {some}"
+            raise Ruled("clusters", f"{told}; only 0 rows or at least {least} rows are allowed")
 
 
 def _earlier(facts: Any, id: str | None, memory: Memory) -> list[np.ndarray]:

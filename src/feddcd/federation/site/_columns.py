@@ -15,14 +15,14 @@ MOST_PAIRS = 4000  # of columns that have much in common: each takes a fit
 RELATED = 0.5  # r²: columns that have less in common are not nearly alike
 SAME = 1e-12  # of the size: differences below are rounding
 REMEDY = (
-    "a new plan can join rare levels or leave the column out, and a model can use the logarithm "
-    "of a skewed column; docs/rules.md explains which policy would allow this job"
+    "a new plan can join rare levels or leave the column out. A model can use the logarithm of a "
+    "skewed column. The page docs/rules.md explains which policy would allow this job"
 )
 
 DESCRIBED = (
     "the analyst can leave out the mean and SD of this column and keep its median, quartiles and "
-    'counts, with: feddcd describe ... --median {0} (or median = ["{0}"] under [describe] in the '
-    "job file)"
+    'counts. The command is: feddcd describe ... --median {0} (or median = ["{0}"] under '
+    "[describe] in the job file)"
 )
 
 
@@ -209,10 +209,10 @@ def singled_out(
         return told + far, column
     if (share := held_by_few(Q, k)) > max(FEW, most):
         told = (
-            f"in one combination of the columns of all jobs, only {k - 1} rows give this part "
-            "of the sum of squares:"
+            f"in one combination of the columns of all jobs, only {k - 1} rows make {share:.2f} of "
+            "the sum of squares"
         )
-        return f"{told} {share:.2f}", ""
+        return told, ""
     return "", ""
 
 

@@ -56,7 +56,7 @@ def _describe_names(outgoing: Outgoing) -> str:
         f"  kind: 'columns': {REVEALS['columns']}",
         f"  columns: {len(outgoing.columns)}: {listed(outgoing.columns)}",
         *(f"  {name}: {len(rows)}: {listed(list(rows), 20)}" for name, rows in kinds.items()),
-        "These numbers stay at this site. Only you see them, for your decision:",
+        "These numbers stay at this site. Only you see these numbers, for your decision:",
         f"  rows: {outgoing.rows}",
         *(f"  rows by {name}: {counts(rows)}" for name, rows in kinds.items()),
     ]
@@ -76,7 +76,7 @@ def confirm(outgoing: Outgoing, ask: Callable[[str], str]) -> None:
     except EOFError:
         reply = ""
     if reply.strip().lower() not in ("y", "yes"):
-        raise Ruled("denied", "its administrator did not agree to send this answer")
+        raise Ruled("denied", "the site's administrator did not agree to send this answer")
 
 
 def record(outgoing: Outgoing, question: bytes) -> dict[str, Any]:

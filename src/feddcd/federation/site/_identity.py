@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._files import stamp
-from ..._text import listed, plural
+from ..._text import listed
 from ...data.frames import Reading
 from ._own_table import SiteTable, read_own
 from .memory import Export, Memory
@@ -111,7 +111,7 @@ def _numbered(x: np.ndarray) -> np.ndarray:
 def _story(before: Export, now: Export, same: int, dropped: Sequence[str]) -> str:
     """In words, for a person; counts stay at the site."""
     new, gone = len(now.ids) - same, len(before.ids) - same
-    parts = [f"{plural(new, 'row')} new, {gone} gone, {same} as before"]
+    parts = [f"new rows: {new:,}, removed rows: {gone:,}, rows as before: {same:,}"]
     more = [name for name in now.names if name not in before.names]
     parts += [f"new columns: {listed(more, 5)}"] if more else []
     changed = dropped if same else []

@@ -252,9 +252,9 @@ class JobFile:
 
     def _lost(self) -> Refused:
         return Refused(
-            "this site lost its file of this job, or has an old copy of the file. It "
-            "cannot continue the job, because it must not use a mask twice. Start a "
-            "new job"
+            "this site lost its file of this job, or has an old copy of the file. The "
+            "site cannot continue the job, because a site must not use a mask twice. Start "
+            "a new job"
         )
 
     def _damaged(self, name: str) -> NoReturn:

@@ -30,7 +30,7 @@ def check_room(
     if policy.min_support > 1 and not math.isinf(most) and memory.told() + more > most:
         told = (
             f"earlier jobs released {memory.told()} numbers about these rows. With {more} "
-            f"more there would be more than {most:.0f}, which is the limit"
+            f"more numbers there would be more than the limit of {most:.0f}"
         )
         raise Ruled(RULE, f"{told} ({RULE} = {policy.max_numbers_per_value} in policy.toml)")
 

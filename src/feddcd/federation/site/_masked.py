@@ -108,7 +108,9 @@ def _found(envelope: Envelope, me: MaskingSite, file: JobFile, rules: JobRules) 
 
 def _check_job(job: Job, me: MaskingSite) -> None:
     if job.mode != "sum" or me.name not in job.cohort:
-        raise Refused("this site is not in the cohort of the job, or its mode is not sum")
+        raise Refused(
+            "this site is not in the cohort of the job, or the mode of the job is not sum"
+        )
     if job.version != version("feddcd"):
         told = f"the job is for feddcd {job.version}, and this site has feddcd {version('feddcd')}"
         raise Refused(f"{told}; install the same version at all sites and at the coordinator")
@@ -129,13 +131,13 @@ def _exchange(envelope: Envelope, me: MaskingSite, file: JobFile, rules: JobRule
     done = file.check_age()
     if number > done:
         raise Refused(
-            f"the coordinator asks for exchange {number}, but exchange {done} must come before"
+            f"the coordinator asks for exchange {number}, but exchange {done} must come first"
         )
     last = _last(envelope, job, number)
     held = file.sent(number) if number < done else file.held(number)
     if held is not None:
         if (held.identity, held.question) != (identity, question):
-            raise Refused("the coordinator asked another question in this exchange before")
+            raise Refused("the coordinator already asked another question in this exchange")
         if number < done:
             again = hashlib.sha256(held.answer.words).hexdigest()
             file.note(number, name=job.digest.hex(), again=again, study=rules.study)
@@ -240,7 +242,8 @@ def _follow(
         own = file.sent(number - 1)
         if own is None or own.identity != identity or last[me.name] != own.answer:
             raise Refused(
-                "the message has another last answer of this site than the one that this site sent"
+                "the last answer of this site, as the message has it, is not the answer that this "
+                "site sent"
             )
         proven = ProvenExchange(own.question, own.layout, last)
         sums = check_exchange(me.roster, job, identity, number - 1, proven)
@@ -269,7 +272,7 @@ def _check_rest(file: JobFile, number: int, sums: Mapping[str, np.ndarray], layo
         file.end()
         raise Ruled(
             "rest",
-            f"somebody changed the sums, because the parts of the other sites would be {why}",
+            f"somebody changed the sums: the parts of the other sites would be {why}",
         )
 
 

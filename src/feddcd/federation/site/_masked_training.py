@@ -183,7 +183,8 @@ def _read_terms(job: Job, place: SitePlace) -> Terms:
     _check_version(job, place)
     if job.mode != "sum" or place.client not in job.cohort:
         raise Refused(
-            f"{place.client}: this site is not in the cohort of the job, or its mode is not sum"
+            f"{place.client}: this site is not in the cohort of the job, or the mode of the job is "
+            "not sum"
         )
     try:
         terms = Terms.from_json(job.plan)
@@ -217,7 +218,7 @@ def _check_members(job: Job, terms: Terms, client: str, rows: int) -> dict[str, 
     if said[client] != rows:
         raise Refused(f"{client}: this site has another number of rows than the job says")
     if type(job.agreement.get("rounds")) is not int or job.agreement.get("tau") != terms.tau:
-        raise Refused(f"{client}: the rounds or tau of the job are not those of its settings")
+        raise Refused(f"{client}: the rounds or tau of the job differ from its settings")
     return said
 
 

@@ -6,18 +6,18 @@ from ..._extras import explained
 
 TABLES = {
     "newton": "moments: a gradient and a Hessian of the rows, at every point of the job",
-    "describe": "counts, means and parts: rows by level and group, sums, rows in ranges",
+    "describe": "counts, means and parts: sums, and numbers of rows by level, group and range",
 }
 REVEALS = {
     "columns": "names of columns, classes and category levels",
-    "gradient": "one sum over the rows for each parameter; a sum over few rows can reveal them",
+    "gradient": "one sum over rows for each parameter; a sum over few rows can reveal these rows",
     "bins": "numbers of rows by prediction; a bin with one row can reveal that row",
     "moments": "a gradient and a Hessian; they reveal more than a gradient alone (see hessian)",
-    "hessian": "sums of products of columns: spreads, correlations, counts of pairs of levels",
-    "counts": "numbers of rows by level and group, missing values; a count of 1 reveals a row",
+    "hessian": "sums of products of columns: variances, correlations, counts of pairs of levels",
+    "counts": "numbers of rows by level and group, of missing values; a count of 1 reveals a row",
     "means": "sums and sums of squares of a column, by group",
     "parts": "numbers of rows in ranges; ranges with enough rows are divided again",
-    "values": "numbers of rows, down to ranges with one value; exact quantiles are values of rows",
+    "values": "numbers of rows in ranges, also in ranges of one value; they reveal values of rows",
     "model": "a model of this site alone; with fewer rows than parameters it can reveal rows",
 }
 

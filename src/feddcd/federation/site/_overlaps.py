@@ -49,8 +49,8 @@ def check_told(
         if not described and not known.get("described"):
             continue
         for one, other in _differ(told, _earlier(id, known, memory), k, hidden):
-            what = f"the rows of the {one.strip()} and, in the earlier job {id[:8]}, of the"
-            raise Ruled(RULE, f"{what} {other.strip()} would differ by fewer than {k} rows")
+            what = f"two sets of rows would differ by fewer than {k} rows: the {one.strip()}"
+            raise Ruled(RULE, f"{what}, and in the earlier job {id[:8]} the {other.strip()}")
     memory.keep_told(facts.job, told)
     return {"described": described}
 

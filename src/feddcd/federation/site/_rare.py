@@ -25,8 +25,8 @@ RULE = "rare_values"
 AT_ONCE = ("poisson", "gamma", "inverse_gaussian", "negative_binomial")  # sums of logarithms leave
 MOST_TRIED = 8  # proposals for each column that are tried with the job
 NOBODY = (
-    "feddcd found no cap and step that help at this number of rows: leave the column out, or use "
-    "a category of few levels. The rule rare_values in docs/rules.md says more"
+    "feddcd found no cap and step that help with this number of rows: leave the column out, or use "
+    "a category of few levels. The page docs/rules.md explains the rule rare_values"
 )
 Refuses = Callable[[Mapping[str, Capping]], str]  # which rule would refuse the job with these caps
 
@@ -114,8 +114,8 @@ def _remedy(name: str, found: Capping | None, why: str) -> str:
         return f"For the column {name!r}, {NOBODY}{but}"
     lines = " and ".join(f"{what} = {value}" for what, value in found.plain().items())
     return (
-        f"To prevent this, all sites can agree on {lines} under [columns.{toml_key(name)}] in "
-        "codebook.toml (these numbers follow from the rows of this site)"
+        f"To protect these rows, all sites can agree on {lines} under [columns.{toml_key(name)}] "
+        "in codebook.toml (feddcd computed these numbers from the rows of this site)"
     )
 
 

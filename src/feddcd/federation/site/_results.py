@@ -24,7 +24,7 @@ def keep_result(envelope: Envelope, place: Any) -> Envelope:
         raise Refused(f"{place.client}: the message has a result without the name of a study")
     if not isinstance(files, dict) or not files or not set(files) <= set(RESULT_FILES):
         raise Refused(
-            f"{place.client}: the message has a result with files that a site does not take"
+            f"{place.client}: the message has a result with files that a site does not accept"
         )
     if not all(isinstance(text, str) and len(text) <= MOST_LETTERS for text in files.values()):
         raise Refused(
@@ -35,13 +35,13 @@ def keep_result(envelope: Envelope, place: Any) -> Envelope:
     if not (there / study).exists() and len(list(there.glob("*"))) >= MOST_STUDIES:
         raise Refused(
             f"{place.client}: this site has results of too many studies; remove old "
-            "ones from its folder results"
+            "results from the site's folder results"
         )
     held = sum(path.stat().st_size for path in there.glob("*/*") if path.parent.name != study)
     if held + sum(map(len, plain.values())) > MOST_BYTES:
         raise Refused(
-            f"{place.client}: the results of studies take too much room; remove old "
-            "ones from the site's folder results"
+            f"{place.client}: the results of studies need too much space; remove old "
+            "results from the site's folder results"
         )
     with owner_only():
         (there / study).mkdir(parents=True, exist_ok=True)

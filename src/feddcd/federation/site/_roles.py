@@ -43,8 +43,8 @@ def check_roles(policy: Policy, plan: Any, entering: Sequence[str], memory: Memo
             )
         if own is not None and sent is not None and sent.columns.get(name) != own.columns[name]:
             raise not_allowed(
-                f"the column {name[:50]!r}, because the plan has another codebook for "
-                "it than this site"
+                f"the column {name[:50]!r}, because the codebook of the plan and the codebook "
+                "of this site describe it differently"
             )
     formula = getattr(plan, "formula", None)
     if policy.min_support >= 2:
@@ -90,7 +90,7 @@ def _check_sent(sent: Codebook) -> None:
     for name, entry in sent.columns.items():
         for what in (each for each in CHOSEN if getattr(entry, each) is not None):
             told = f"this site has no own codebook, so the codebook of the plan must not set {what}"
-            remedy = "A person at this site can put codebook.toml into its folder"
+            remedy = "A person at this site can put codebook.toml into the site's folder"
             raise Refused(f"{told}, as it does for the column {name[:50]!r}. {remedy}")
 
 

@@ -22,8 +22,8 @@ def check_sets(policy: Policy, facts: Any, parameters: int, id: str | None, memo
     least = least_apart(policy, parameters)
     if (rows := smallest_atom([memory.rows_of(each) for each in sorted(sets)])) < least:
         some = f"{plural(rows, 'row')} {'is' if rows == 1 else 'are'}"
-        told = f"{some} in some jobs and not in others, and at least {least} are needed"
-        remedy = "write all columns of the study under complete in the plan of every job"
+        told = f"{some} in some jobs and not in others, and at least {least} rows are needed"
+        remedy = "Write all columns of the study under complete in the plan of every job"
         raise Ruled("sets", f"{told}. {remedy}, so that all jobs have the same rows")
 
 
@@ -44,8 +44,8 @@ def doubts_of(k: int, facts: Any, id: str | None, memory: Memory) -> list[str]:
         if known["set"] == id and set(known["cohort"]) != set(facts.sites):
             other = sorted(set(known["cohort"]) ^ set(facts.sites))
             found.append(
-                "an earlier job summed the same rows with other sites; the two jobs "
-                f"differ by {other}"
+                "an earlier job summed the same rows with other sites; only one of the two jobs "
+                f"has these sites: {other}"
             )
         elif known["set"] in retired - {id} and difference(own, memory.rows_of(known["set"])) < k:
             told = f"this job and a job before a withdrawal differ by fewer than {k} rows"

@@ -13,8 +13,8 @@ from .approval import FEW_WAITING, ID_LENGTH, LIST, Asker, require
 from .log import LOG, append
 
 OLDER = [
-    "CAREFUL: this is an OLD list, and this site already has a newer one. The old list may have",
-    "sites that left, and keys that other people have seen.",
+    "CAREFUL: this is an OLD list, and this site already has a newer list.",
+    "The old list may have sites that left, and keys that other people have seen.",
 ]
 
 
@@ -97,6 +97,7 @@ def _words(roster: Roster, before: Roster | None, older: bool) -> list[str]:
         f"  {name}: is not in the list any more" for name in known if name not in roster.names
     ]
     lines += [
-        "Call the people at the other sites, not at the coordinator. All must have these six words:"
+        "Call the people at the other sites, not at the coordinator. All these people must have "
+        "the same six words:"
     ]
     return [*lines, f"  {roster.words()}", *(OLDER if older else [])]

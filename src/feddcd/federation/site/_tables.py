@@ -259,7 +259,8 @@ def _declared(offer: ColumnsOffer, plan: Any) -> ColumnsOffer:
         other = [level for level in offer.levels.get(column, ()) if level not in declared]
         if other:
             own = DataError(f"{column} has the level {other[0]!r}, which the plan does not list")
-            raise Misfit(f"its column {column!r} has a level that the plan does not list") from own
+            told = f"the site's column {column!r} has a level that the plan does not list"
+            raise Misfit(told) from own
     entering = [c for c in plan.levels if c in (offer.columns or ())]
     return offer._replace(levels=offer.levels | {c: plan.levels[c] for c in entering})
 

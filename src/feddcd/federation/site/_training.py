@@ -43,10 +43,10 @@ from .approval import ID_LENGTH, require
 from .policy import REVEALS, Check, Outgoing
 
 TRUSTED = (
-    "  NOTE: no rule checks the answers of a training. A person who runs the coordinator and owns",
-    "  one of the sites can change the model in small steps and compute rows from the differences,",
-    "  even with batches of all rows. Approve only if you trust all sites and the coordinator",
-    "  with your rows.",
+    "  NOTE: no rule checks the answers of a training.",
+    "  A person who runs the coordinator and owns one of the sites can change the model in small "
+    "steps. From the differences this person can compute rows, even with batches of all rows.",
+    "  Approve only if you trust all sites and the coordinator with your rows.",
 )
 
 
@@ -76,8 +76,8 @@ def answer_round(envelope: Envelope, place: SitePlace, check: Check) -> tuple[by
     if len(site.labels) != meta["rows"]:
         raise _changed(
             place,
-            f"it has {plural(len(site.labels), 'row')} now and had {plural(meta['rows'], 'row')} "
-            "then",
+            f"the site has {plural(len(site.labels), 'row')} now, and had "
+            f"{plural(meta['rows'], 'row')} when it joined",
         )
     with jax.enable_x64(terms.double):
         learner = site_learner(terms, site, meta["scale"])
@@ -163,13 +163,13 @@ def _check_same(place: SitePlace, site: SiteData, *, fresh: bool) -> None:
     if fresh or not path.exists():
         path.write_text(now)
     elif path.read_text() != now:
-        raise _changed(place, "it has the same number of rows, with other values")
+        raise _changed(place, "the site has the same number of rows, with other values")
 
 
 def _changed(place: SitePlace, how: str) -> Refused:
     return Refused(
         f"{place.client}: its data changed since it joined: {how}. Put the old data back, or "
-        "retire it and let it join again"
+        "retire the site and let it join again"
     )
 
 
@@ -215,7 +215,7 @@ def check_method(terms: Terms, client: str) -> None:
     if find_method(terms.algorithm) is None:
         raise Refused(
             f"{client}: this site does not have the method {terms.algorithm[:50]!r}; "
-            "install the same feddcd and the same add-ons at all sites"
+            "install the same feddcd and the same extra packages at all sites"
         )
 
 

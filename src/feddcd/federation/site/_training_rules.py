@@ -64,7 +64,8 @@ def check_training(
     memory.note(facts.job, **what, file=file, columns=list(columns))
     if doubts := doubts_of(policy.min_support, facts, id, memory):
         shown = [
-            "You approved this training. Before it begins, please read this and decide again:",
+            "You approved this training. Before the training begins, please read these notes and "
+            "decide again:",
             *doubts,
         ]
         key = hashlib.sha256(f"{facts.job} {file}".encode()).hexdigest()[:32]
@@ -113,7 +114,7 @@ def check_greeting(policy: Policy, place: Any, hello: Hello, site: SiteData) -> 
         f"  federation: {federation[:100]!r}",
         f"  this site would send these names of columns: {', '.join(map(repr, names[:50]))}",
         f"  this site would send its number of rows: {len(site.labels)}",
-        "  If you approve this, the training itself waits for your second approval.",
+        "  If you approve this question, the training itself waits for your second approval.",
     ]
     entry, asked = {"id": key, "shown": lines}, asked_by(place, federation, hello.purpose)
     require(place.folder, key, GREETING, entry, most=FEW_WAITING, asked=asked)

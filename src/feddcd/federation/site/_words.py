@@ -132,7 +132,7 @@ def describe_plan(
 ) -> list[str]:
     """What counts as missing, and what was declared."""
     words = listed(["NA", *na])
-    lines = [f"  a value is missing if the field is empty or one of: {words}"]
+    lines = [f"  a value is missing if the field is empty or has one of these words: {words}"]
     if book is not None:
         said = {name: entry.missing for name, entry in book.columns.items()}
         each = {name: listed(["", *words]) for name, words in said.items() if words is not None}
@@ -142,7 +142,7 @@ def describe_plan(
         ]
         held = json.dumps(book.to_dict(), sort_keys=True).encode()
         whose = (
-            "the own codebook of this site"
+            "this site's own codebook"
             if own
             else "this codebook is NOT from this site; it came with the plan"
         )
@@ -185,7 +185,8 @@ def against(error: Exception) -> list[str]:
     note = f"  NOTE: even if you approve, the rules of this site refuse this ({printable(why)})."
     alike = [
         "  The coordinator gets a refusal without this reason, whether you approve or deny.",
-        "  You can say by phone what to change: the logarithm of a column with far values, or",
-        "  fewer columns. The page 'The rules of a site' explains each rule and what to do.",
+        "  You can say by phone what to change: for example, use the logarithm of a column with "
+        "extreme values, or use fewer columns.",
+        "  The page 'The rules of a site' explains each rule and what to do.",
     ]
     return [note, *alike] if ruled else [note]

@@ -146,7 +146,7 @@ def _check_denied(folder: Path, id: str, what: str, asked: Asker) -> None:
     if (folder / WAITING / f"{id}.denied").exists():
         again = folder / WAITING / f"{id}.again"  # when it was asked for last, and for what
         save(Disk(), again, asked.study.encode())
-        raise Ruled("denied", f"its administrator did not agree to {what}")
+        raise Ruled("denied", f"the site's administrator did not agree to {what}")
 
 
 def waiting(folder: Path) -> list[str]:
@@ -215,7 +215,9 @@ def decision_of(folder: Path, id: str) -> tuple[str, str, list[str]]:
     named = [path for path in paths if path.stem.startswith(id) and len(id) >= FEWEST_LETTERS]
     if len(named) != 1:
         known = listed([path.stem[:SHORT] for path in paths]) or "nothing"
-        raise SpecError(f"{id!r} is not the beginning of exactly one id; the ids here are: {known}")
+        raise SpecError(
+            f"no id, or more than one id, begins with {id!r}; the ids here are: {known}"
+        )
     found = (how for how in DECIDED if named[0].with_suffix(f".{how}").exists())
     state = next(found, "waits for your decision")
     return named[0].stem, state, words_of(folder, named[0].stem)

@@ -79,7 +79,7 @@ def _follow(path: Path, head: Head) -> list[Head]:
         heads.append(_next(heads[-1], rest[:size]))
         rest = rest[size:]
     if b"\n" in rest[:-1]:
-        raise _damage(path, heads[-1], "the lines after it do not belong to this log")
+        raise _damage(path, heads[-1], "the lines after this line do not belong to the log")
     return heads
 
 

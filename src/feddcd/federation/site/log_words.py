@@ -71,7 +71,7 @@ _DECISIONS = {
     "waits": "{what} waits for a person at this site ({id})",
     "approved": "a person at this site approved {id}",
     "denied": "a person at this site denied {id}",
-    "dropped": "{what} ({id}) was removed before anybody decided, because too many waited",
+    "dropped": "{what} ({id}) was removed without a decision, because too many questions waited",
 }
 
 

@@ -28,7 +28,7 @@ from ._methods import methods as methods
 from .told import NOT_ALLOWED, REFUSED
 
 FILE = "policy.toml"
-OWN_ANSWERS = "that others read its own answers; it allows only sums over sites"
+OWN_ANSWERS = "answers of this site alone; others may read only sums over sites"
 UNTRAINED = "trainings (training = false in policy.toml)"
 
 

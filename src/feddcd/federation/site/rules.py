@@ -165,7 +165,7 @@ def check_columns(
     k = policy.min_support
     if n < k:
         raise Ruled(
-            "min_support", f"the job has {n} rows at this site, and at least {k} are needed"
+            "min_support", f"the job has {n} rows at this site, and at least {k} rows are needed"
         )
     if k < 2:
         return
@@ -214,14 +214,14 @@ def _check_parameters(policy: Policy, parameters: int, n: int, mode: str) -> Non
     if mode == "sum" or math.isinf(most):
         return
     if n < math.ceil(parameters / Fraction(repr(most))):
-        told = f"{parameters} parameters are too many for {n} rows (the limit per row is {most})"
+        told = f"{parameters} parameters are too many for {n} rows (at most {most} for each row)"
         raise Ruled("max_parameters_per_row", told)
 
 
 def _check_release(policy: Policy, parameters: int, memory: Memory) -> None:
     most, before = policy.max_parameters, memory.released()
     if most and before + parameters > most:
-        told = f"{parameters} more parameters, because earlier jobs have released {before} already"
+        told = f"{parameters} more parameters: earlier jobs have released {before} parameters"
         raise not_allowed(told, f"max_parameters = {most}")
 
 

@@ -1,125 +1,180 @@
 """The text of a new policy.toml: careful, or loose for a trial."""
 
+import textwrap
+
 import tomli_w
 
 from .policy import LOOSENED, REVEALS, methods
 
 SAID = (
-    "allows almost everything, for a trial. Before you use real data, remove the part "
-    "`loose` from it"
+    "allows almost everything, for a trial. Before you use real data, remove the part `loose` "
+    "from policy.toml"
 )
 
 CAREFUL = (
     "has the careful rules, as at real sites: the sites wait for approvals, and can refuse a job"
 )
+WIDTH = 100
 
 
 def template() -> str:
     """The careful policy.toml: it sets nothing, and explains each setting."""
-    listing = lambda held: "\n".join(f"#   {name:10} {what}" for name, what in held.items())
-    return _TEMPLATE.format(kinds=listing(REVEALS), methods=listing(methods()))
+    parts = [comment(_HEAD), *(_block(*each) for each in _SETTINGS)]
+    for (text, *settings), known in ((_KINDS, REVEALS), (_METHODS, methods())):
+        listing = "".join(comment(what, f"  {name:10} ") for name, what in known.items())
+        parts.append(comment(text) + listing + _block("For example", *settings))
+    parts += [_block(*_LARGER), f"{comment(_LAST)}complete = true\n"]
+    return "\n".join(parts)
 
 
 def loose_text() -> str:
     """The policy of a trial."""
-    settings = f"# --- loose: remove it for real data ---\n{tomli_w.dumps(LOOSENED)}\n"
-    return _LOOSE + template().partition("\n\n")[2].replace(
-        "# This must be", f"{settings}# This must be"
+    settings = f"# --- loose: remove this part for real data ---\n{tomli_w.dumps(LOOSENED)}\n"
+    last = comment(_LAST)
+    return f"{comment(_LOOSE)}\n" + template().partition("\n\n")[2].replace(
+        last, f"{settings}{last}"
     )
 
 
-_LOOSE = """\
-# LOOSE, for a trial on data that nobody has to protect: the end of this file has loose settings.
-# Remove them before this site has real data. Without a setting, the careful rule is used.
+def comment(text: str, start: str = "") -> str:
+    """Lines of a TOML file that set nothing; the first begins with `start`."""
+    rest = " " * len(start)
+    lines = textwrap.wrap(
+        text, WIDTH, initial_indent=f"# {start}", subsequent_indent=f"# {rest}",
+        break_on_hyphens=False,
+    )  # fmt: skip
+    return "".join(f"{line}\n" for line in lines)
 
-"""
-_TEMPLATE = """\
-# What may leave this site. This site checks these rules before anything leaves, and reads this
-# file again for every question. A setting behind a # is not active. It shows the default
-# value, or only an example if the text above it ends with "for example".
-# While this file has an error, nothing leaves. docs/rules.md explains every rule.
 
-# k, the least number of rows that a number may describe. In every column at least k rows (or no
-# row) differ from the most frequent value. Each cell of categories has at least k rows, or none.
-# The k - 1 rows with the largest parts of a sum make at most half of the sum. If some jobs use
-# rows that other jobs do not use, these are at least k rows.
-# min_support = 5
+def _block(text: str, *settings: str) -> str:
+    return comment(text) + "".join(f"# {line}\n" for line in settings)
 
-# "sum": others can read only sums over sites. "each": others can also read this site's numbers.
-# answers = "sum"
 
-# The least number of sites in a sum.
-# min_sites = 3
-
-# Who approves. "job": a person, once for each job. "answer": a person, for each answer.
-# "none": nobody.
-# approve = "job"
-
-# Which numbers a formula may compare a column with, or add to it (also cut points and knots):
-# "codebook": only the cuts of codebook.toml in this folder. "any": all numbers.
-# constants = "codebook"
-
-# Joint cells of categories with fewer than min_support rows. "refuse": the site refuses the job.
-# "sum": they may be in a sum over sites, which shows only the cells of all sites together. Small
-# hospitals often have such cells.
-# small_cells = "refuse"
-
-# Values that fewer than min_support rows have, in columns of whole numbers such as ages: several
-# jobs on such a column can reveal these rows. "warn": who approves a job reads which columns, and
-# which cap and step of codebook.toml would help. "refuse" refuses the job. "off" says nothing.
-# rare_values = "warn"
-
-# The largest part of a sum that may come from the min_support - 1 rows with the largest parts.
-# With 0.8, five rows with equal values are allowed.
-# max_share = 0.5
-
-# The largest leverage of one row in any combination of columns. The number of columns must also
-# be less than half of the number of rows. A value above 0.5 removes this second limit, so that
-# small hospitals can take part in sums. With 1, leverages are not checked.
-# max_leverage = 0.5
-
-# Trainings, which have many rounds of a method such as feddcd or mbsgd. No rule checks what a
-# round reveals about rows. A person who owns another site can steer the rounds towards single
-# rows. With true, this site takes part in trainings.
-# training = false
-
-# The largest number of parameters for each row. In a sum over sites the rows of all sites count.
-# If this site's own numbers leave, only its rows count.
-# max_parameters_per_row = 0.1
-
-# The numbers that all jobs together reveal, divided by the number of values (rows times columns
-# that were used). Each number is an equation. With fewer equations than values, nobody can
-# compute the rows, even if all others work together.
-# max_numbers_per_value = 1.0
-
-# The largest number of questions in one job, of jobs in a month, and of parameters of all jobs
-# together. Each data file has its own limits. 0 means no limit.
-# max_exchanges = 60
-# max_jobs_per_month = 30
-# max_parameters = 1000
-
-# Only these columns may be used in an answer. Name the label column, too; for example
-# columns = ["age", "sex", "outcome"]
-
-# These columns identify a person, so no formula may use them; for example
-# identifiers = ["mrn"]
-
-# Only these kinds of answers may leave. Without this setting, all kinds may leave:
-{kinds}
-# For example
-# kinds = ["columns", "gradient"]
-
-# Only these methods may be used. Without this setting, all may be used. What each method sends:
-{methods}
-# For example
-# methods = ["newton"]
-
-# Larger limits than min_support: for all rows, for the rows of a class (with only one class, the
-# label of every row would be known) and for the rows of a level; for example
-# min_rows = 50
-# min_per_class = 10
-# min_per_level = 10
-
-# This must be the last setting: it shows that the file is complete.
-complete = true
-"""
+_LOOSE = (
+    "LOOSE, for a trial on data that nobody has to protect. The end of this file has loose "
+    "settings. Remove the loose settings before this site has real data. Without a setting, the "
+    "careful rule is used."
+)
+_HEAD = (
+    "This file says what may leave this site. This site checks the rules before anything leaves, "
+    "and reads this file again for every question. A setting behind a # is not active: the line "
+    'shows the default value. If the text above a setting ends with "for example", the line is '
+    "only an example. While this file has an error, nothing leaves. The page docs/rules.md "
+    "explains every rule."
+)
+_SETTINGS = (
+    (
+        "The setting min_support is k, the least number of rows that a number may describe. In "
+        "every column, either no row or at least k rows differ from the most frequent value. Each "
+        "cell of categories has no rows or at least k rows. The k - 1 rows with the largest parts "
+        "of a sum make at most half of the sum. If some jobs use rows that other jobs do not use, "
+        "the number of these rows is at least k.",
+        "min_support = 5",
+    ),
+    (
+        'If answers is "sum", others can read only sums over sites. If answers is "each", others '
+        "can also read the numbers of this site.",
+        'answers = "sum"',
+    ),
+    (
+        "The setting min_sites is the least number of sites in a sum.",
+        "min_sites = 3",
+    ),
+    (
+        'If approve is "job", a person approves each job once. If approve is "answer", a person '
+        'approves each answer. If approve is "none", nobody approves anything.',
+        'approve = "job"',
+    ),
+    (
+        "A formula can compare a column with a number, or add a number to a column. Cut points and "
+        'knots of a formula are numbers, too. If constants is "codebook", a formula may use only '
+        "the numbers under cuts in the file codebook.toml of this folder. "
+        'If constants is "any", a formula may use all numbers.',
+        'constants = "codebook"',
+    ),
+    (
+        "A small cell is a joint cell of categories with fewer than min_support rows. Small "
+        'hospitals often have small cells. If small_cells is "refuse", the site refuses a job with '
+        'small cells. If small_cells is "sum", small cells may be in a sum over sites: this sum '
+        "shows only the cells of all sites together.",
+        'small_cells = "refuse"',
+    ),
+    (
+        "A rare value is a value that fewer than min_support rows have, in a column of whole "
+        "numbers such as ages. Several jobs on a column with rare values can reveal the rows with "
+        'rare values. If rare_values is "warn", the person who approves a job reads which columns '
+        "have rare values. The person also reads which cap and step in codebook.toml would help. "
+        'If rare_values is "refuse", the site refuses a job on a column with rare values. '
+        'If rare_values is "off", the site says nothing about rare values.',
+        'rare_values = "warn"',
+    ),
+    (
+        "The min_support - 1 rows with the largest parts of a sum may make at most the part "
+        "max_share of this sum. If max_share is 0.8, a sum over five rows with equal values is "
+        "allowed.",
+        "max_share = 0.5",
+    ),
+    (
+        "In any combination of columns, the leverage of one row may be at most max_leverage. The "
+        "number of columns must also be less than half of the number of rows. If max_leverage is "
+        "above 0.5, sums over sites have no such limit on columns: so small hospitals can take "
+        "part. If max_leverage is 1, the site does not check leverages.",
+        "max_leverage = 0.5",
+    ),
+    (
+        "If training is true, this site takes part in trainings. A training has many rounds of a "
+        "method such as feddcd or mbsgd. No rule checks what a round reveals about rows. A person "
+        "who owns another site can change the rounds so that the rounds reveal single rows.",
+        "training = false",
+    ),
+    (
+        "A model may have at most max_parameters_per_row parameters for each row. For a sum over "
+        "sites, the rows of all sites count. If this site's own numbers leave, only the rows of "
+        "this site count.",
+        "max_parameters_per_row = 0.1",
+    ),
+    (
+        "For each value in the used columns, all jobs together may reveal at most "
+        "max_numbers_per_value numbers. Each number that leaves is an equation about values. With "
+        "fewer equations than values, nobody can compute the rows, even if all other sites work "
+        "together.",
+        "max_numbers_per_value = 1.0",
+    ),
+    (
+        "These settings limit the questions in one job, the jobs in a month, and the parameters of "
+        "all jobs together. Each data file has its own limits. The value 0 means no limit.",
+        "max_exchanges = 60",
+        "max_jobs_per_month = 30",
+        "max_parameters = 1000",
+    ),
+    (
+        "An answer may use only the columns that this setting names. Also name the label column; "
+        "for example",
+        'columns = ["age", "sex", "outcome"]',
+    ),
+    (
+        "The columns under identifiers identify a person, so no formula may use these columns; for "
+        "example",
+        'identifiers = ["mrn"]',
+    ),
+)
+_KINDS = (
+    "Only the kinds of answers that this setting names may leave. Without the setting kinds, all "
+    'kinds of answers may leave, but the kind "values" only if min_support is 0 or 1. What each '
+    "kind contains:",
+    'kinds = ["columns", "gradient"]',
+)
+_METHODS = (
+    "Only the methods that this setting names may be used. Without the setting methods, all "
+    "methods may be used. What each method sends:",
+    'methods = ["newton"]',
+)
+_LARGER = (
+    "These limits can be larger than min_support: min_rows is for all rows, min_per_class for the "
+    "rows of a class, min_per_level for the rows of a level. If all rows had the same class, "
+    "others would know the label of every row; for example",
+    "min_rows = 50",
+    "min_per_class = 10",
+    "min_per_level = 10",
+)
+_LAST = "The setting complete must be the last setting: it shows that the file is complete."
