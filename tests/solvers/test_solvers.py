@@ -40,6 +40,7 @@ from feddcd.solvers import (
     Optax,
     Tolerance,
     _epochs,
+    _sample_space,
     adam,
     newton,
 )
@@ -378,6 +379,32 @@ def test_what_the_sample_space_calls_solved_is_solved(mu, far):
         assert not solved or slope(fi, found.w) <= tol
         if far == 1.0 and mu >= 1e-4 and tol >= 1e-6:
             assert solved, "else every round would compute one more gradient"
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e5])
+def test_half_precision_changes_no_solution(monkeypatch, scale):
+    """As on an accelerator; the numbers of G may be far from what half precision can hold."""
+    monkeypatch.setattr(newton, "on_cpu", lambda: False)
+    monkeypatch.setattr(_sample_space, "on_cpu", lambda: False)
+    f = NewtonCG(space="samples").prepare(clients("logistic", mu=0.01 * scale**2, scale=scale))
+    fi, w = client(f, 0), somewhere("logistic") / scale
+    assert f.gram.rough.dtype == np.float16
+    found, solved = jit(solve_in_samples)(fi, fi.gram, w, jnp.array(1e-9 * scale), 50)
+    assert solved
+    assert slope(fi, found.w) <= 1e-9 * scale
+    exact = NewtonCG(Tolerance(1e-9 * scale), space="parameters")(fi, w, jax.random.key(KEY))
+    np.testing.assert_allclose(found.w, exact.w, rtol=1e-5)
+
+
+def test_half_precision_is_not_taken_where_rounding_would_decide(monkeypatch):
+    monkeypatch.setattr(newton, "on_cpu", lambda: False)
+    kinds = [
+        NewtonCG(space="samples").prepare(clients("logistic", mu=mu)).gram.rough.dtype
+        for mu in (1.0, 1e-6)
+    ]
+    assert kinds == [np.float16, np.float32]
+    nothing = newton.plain_gram(clients("logistic", scale=0.0), half=True)
+    assert np.isfinite(nothing.rough).all(), "rows of zeros"
 
 
 def test_set_up_factorises_with_one_thread_and_waits_for_it(monkeypatch):

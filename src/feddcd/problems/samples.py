@@ -23,10 +23,11 @@ class Gram(eqx.Module):
     """G = X X' and r leading Ritz pairs (U, λ) of it, for the sample-space solver."""
 
     G: Float[Array, "*N n n"]
-    rough: Float[Array, "*N n n"]  # G in single precision
+    rough: Float[Array, "*N n n"]  # G in single precision, or G/unit in half precision
     vectors: Float[Array, "*N n r"]
     products: Float[Array, "*N n r"]  # G U
     values: Float[Array, "*N r"]
+    unit: Float[Array, "*N"]  # the largest entry of G
 
 
 class AbstractSamples(AbstractProblem):

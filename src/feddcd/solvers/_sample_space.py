@@ -6,7 +6,8 @@ With G = XX' (once per client), Z = (q'X' + AG)/μ and R = A + s ∇loss(Z):
 
 solved by conjugate gradients in the inner product <a, bG>: the iterates of the parameter
 space at n²k a step, whatever d is. Gradients, values and steps are in full precision;
-the directions need none, so they are found in single precision.
+the directions need none, so they are found in single precision, and with G in half precision
+where that is faster and good enough.
 Arrays are k by n here: products with G are then 1.6 times faster on a CPU.
 """
 
@@ -27,6 +28,7 @@ from ._cg import FIRST_FORCING, accuracy, armijo, next_forcing, on_cpu
 Columns = Float[Array, "k n"]
 MAX_CG_STEPS = 500
 STEPS_PER_CHECK = 4  # on accelerators, where asking whether to go on costs more than a step
+LARGEST = 6e4  # of half precision, nearly
 FAR = 100.0  # a start whose gradient is this much larger than the given one's is not worth it
 
 
@@ -35,6 +37,7 @@ class _Local(eqx.Module):
 
     G: Float[Array, "n n"]
     rough: Float[Array, "n n"]
+    unit: Scalar
     Xq: Columns
     Y: Columns
     s: Float[Array, " n"]
@@ -52,6 +55,15 @@ class _Local(eqx.Module):
         """f(w) + |q|²/(2μ)."""
         losses = _by_columns(self.family.value)((self.Xq + AG) / self.mu, self.Y)
         return jnp.sum(self.s * losses) + jnp.vdot(A, AG) / (2 * self.mu)
+
+    def roughly(self, D: Float[Array, "k n"], size: Scalar) -> Float[Array, "k n"]:
+        """D G for a D of about this size in the norm <d, dG>."""
+        if self.rough.dtype != jnp.float16:
+            return D @ self.rough
+        unit = self.unit.astype(D.dtype)
+        scale = jnp.sqrt(unit * len(self.s)) / size  # entries near 1: far from what half can hold
+        near = jnp.clip(scale * D, -LARGEST, LARGEST).astype(jnp.float16)
+        return jnp.matmul(near, self.rough, preferred_element_type=D.dtype) * (unit / scale)
 
 
 class _SamplePoint(NamedTuple):
@@ -87,7 +99,7 @@ def solve_in_samples(
     q = jnp.zeros_like(w) if f.q is None else f.q
     both = f.X.matmul(jnp.concatenate([w, q], 1)).T
     Xw, Xq = both[:k], both[k:]
-    local = _Local(gram.G, gram.rough, Xq, f.Y.T, f.s, f.mu, f.family)
+    local = _Local(gram.G, gram.rough, gram.unit, Xq, f.Y.T, f.s, f.mu, f.family)
     A = -local.slope(_by_columns(f.family.point)(Xw))
     AG = A @ gram.G
     residual = f.mu * w - q
@@ -152,11 +164,11 @@ def _newton(local: _Local, start: _SamplePoint, tol: Scalar, max_steps: int) -> 
 
 
 def _direction(local: _Local, s: _SamplePoint, tol: Scalar) -> tuple[Columns, Int[Array, ""]]:
-    """D with |(D + S(DG)/μ + R) X| <= tol, in the precision of `rough`, scaled by |∇f|."""
-    low = local.rough.dtype
+    """D with |(D + S(DG)/μ + R) X| <= tol, in single precision, scaled by |∇f|."""
+    low = jnp.float32
     unit = 1 / s.grad_norm
     P, Y, weights = s.P.astype(low), local.Y.astype(low), (local.s / local.mu).astype(low)
-    enough = ((tol * unit) ** 2).astype(low)
+    enough = jnp.maximum((tol * unit) ** 2, 1e-30).astype(low)
 
     curvature = _by_columns(local.family.curvature)
 
@@ -167,7 +179,7 @@ def _direction(local: _Local, s: _SamplePoint, tol: Scalar) -> tuple[Columns, In
         going = c.rr > enough
         Ap = c.p + weights * curvature(P, Y, c.pG)
         a = jnp.where(going, c.rr / jnp.vdot(c.pG, Ap), 0)
-        r, rG = c.r - a * Ap, c.rG - a * (Ap @ local.rough)
+        r, rG = c.r - a * Ap, c.rG - a * local.roughly(Ap, jnp.sqrt(jnp.maximum(c.rr, enough)))
         rr = jnp.vdot(r, rG)
         b = rr / c.rr
         return _Search(c.x + a * c.p, r, rG, r + b * c.p, rG + b * c.pG, rr, c.k + going)

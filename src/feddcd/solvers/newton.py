@@ -16,9 +16,13 @@ from .._memory import check_fits, free_memory
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem, Gram, Linear, gram
 from ._base import AbstractLocalSolver, AbstractStop, LocalSolution, Tolerance
-from ._cg import FIRST_FORCING, accuracy, armijo, cg, next_forcing
+from ._cg import FIRST_FORCING, accuracy, armijo, cg, next_forcing, on_cpu
 from ._hessian import few_parameters, inverse_hessian
 from ._sample_space import solve_in_samples
+
+# curvature / l2 up to which directions take G in half precision where reading G is what they wait
+# for: MNIST with l2 = 1e-2 has 1e4, and needs no step more. Rounding moves them more beyond
+HALF = 1.5e4
 
 
 class NewtonCG(AbstractLocalSolver):
@@ -131,23 +135,32 @@ def _gram(f: Linear, rank: int) -> Gram:
     what = f"the Gram matrices of {len(f.s)} clients with up to {f.s.shape[-1]} rows each"
     check_fits(_gram_bytes(f), what, "set space = 'parameters'")
     G = gram(f.X)
-    rank = rank if rank and _stiffness(G, f.s, f.mu) > 100 else 0
-    if rank == 0:  # nothing to factorise, and nothing to compile for it
-        return plain_gram(f, G)
+    stiffness = float(_stiffness(G, f.s, f.mu))
+    found = plain_gram(f, G, half=not on_cpu() and stiffness <= HALF)
+    if not rank or stiffness <= 100:  # nothing to factorise, and nothing to compile for it
+        return found
     # several BLAS threads on small factorisations wait for each other: up to a hundred times
     # slower. JAX takes SciPy's BLAS, which can be limited only once it is there
     import scipy.linalg  # noqa: F401
 
     with threadpool_limits(1, user_api="blas"):
         pairs = jax.block_until_ready(_ritz_pairs(G, rank))
-    return Gram(G, G.astype(jnp.float32), *pairs)
+    return eqx.tree_at(lambda g: (g.vectors, g.products, g.values), found, pairs)
 
 
-def plain_gram(f: Linear, G: Float[Array, "N n n"] | None = None) -> Gram:
+def plain_gram(f: Linear, G: Float[Array, "N n n"] | None = None, half: bool = False) -> Gram:
     """G of every client, without Ritz pairs."""
     G = gram(f.X) if G is None else G
     (N, n), put = f.s.shape, lambda *shape: jax.device_put(np.zeros(shape, G.dtype))
-    return Gram(G, G.astype(jnp.float32), put(N, n, 0), put(N, n, 0), put(N, 0))
+    rough, unit = _rough(G, half)
+    return Gram(G, rough, put(N, n, 0), put(N, n, 0), put(N, 0), unit)
+
+
+@partial(jax.jit, static_argnums=1)
+def _rough(G: Float[Array, "N n n"], half: bool) -> tuple[Array, Array]:
+    unit = jnp.max(jnp.abs(G), (1, 2))
+    unit = jnp.where(unit > 0, unit, 1)
+    return ((G / unit[:, None, None]).astype(jnp.float16) if half else G.astype(jnp.float32)), unit
 
 
 @jax.jit
