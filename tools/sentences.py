@@ -14,7 +14,10 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`*\"(])")
+END = re.compile(r"(?:(?<=[.!?])|(?<=[.!?]\)))\s+(?=[A-Z`*\"(]|feddcd )")
+CODE = re.compile(
+    r"^(\[\w+\]$|\w+=|FROM |RUN |#!)", re.M
+)  # a file that feddcd writes, not a message
 WORDS = 5  # shorter ones are labels
 SQL = ("INSERT ", "SELECT ", "CREATE ", "UPDATE ", "DELETE ")
 
@@ -29,7 +32,7 @@ def pages() -> list[tuple[str, str]]:
                 continue
             plain = " ".join(re.sub(r"^\s*([-*]|\d+\.) ", "", block).split())
             plain = re.sub(
-                r"^\*\*[^*]*[.:]\*\* |\(\[[^]]*\]\([^)]*\)\)", "", plain
+                r"^\*\*[^*]*[.:]\*\* | ?\(\[[^]]*\]\([^)]*\)\)", "", plain
             )  # labels, links
             plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", plain).replace("**", "")
             found += [(path.name, sentence) for sentence in END.split(plain)]
@@ -48,7 +51,7 @@ def messages() -> list[tuple[str, str]]:
         skip = {id(c) for node in ast.walk(tree) for c in inner(node)}
         for node in ast.walk(tree):
             if id(node) not in skip and isinstance(node, ast.Constant | ast.JoinedStr):
-                text = " ".join(shown(node).split())
+                text = "" if CODE.search(shown(node)) else " ".join(shown(node).split())
                 found += [(path.name, s) for s in END.split(text)]
     return [(name, s) for name, s in found if len(s.split()) > WORDS and message(s)]
 
