@@ -127,6 +127,12 @@ def test_a_table_and_its_federation_need_no_extra(shell):
 
 
 @pytest.mark.chaos
+def test_ctrl_c_while_programs_are_compiled_does_not_crash(shell):
+    said = shell.stopped("feddcd run --data digits --out a", shell.folder / "a" / "config.toml")
+    assert "fault" not in said
+
+
+@pytest.mark.chaos
 def test_a_run_that_was_stopped_goes_on_bit_for_bit(shell):
     left = shell.folder / "stopped"
     said = shell.stopped(f"feddcd run {SMALL} --rounds 1000000 --out stopped", left / CHECKPOINT)

@@ -17,9 +17,11 @@ class Above(NamedTuple):
 
 
 def in_python(setting: str, value: Any) -> str:
-    """A setting as Python has it: missing='drop', or its bare name."""
+    """A setting as Python has it: missing='drop', label=... for any value, or its bare name."""
     if isinstance(value, Above):
         return f"{setting} > {value.least:g}"
+    if value is ...:
+        return f"{setting}=..."
     return setting if value is None else f"{setting}={value!r}"
 
 

@@ -17,9 +17,15 @@ HARMFUL = ("Cc", "Cf", "Cs", "Zl", "Zp")  # controls, formats, surrogates, ends 
 def nearest(name: str, known: Iterable[str]) -> str:
     """'; did you mean ...' or the list of what there is."""
     known = list(known)
-    close = difflib.get_close_matches(name, known, 1)
+    close = difflib.get_close_matches(name, known, 1) or _begun(name, known)
     listing = f"there are {', '.join(sorted(known))}" if known else "there are none"
     return f"; did you mean {close[0]!r}? {listing}" if close else f"; {listing}"
+
+
+def _begun(name: str, known: list[str]) -> list[str]:
+    """A long name of which only the beginning was written, and nearly right."""
+    same = [one for one in known if len(name) >= 3 and one[:3].lower() == name[:3].lower()]
+    return difflib.get_close_matches(name, same, 1, cutoff=0.4)
 
 
 def meant(name: str, known: Iterable[str], most: int = 1) -> str:
@@ -54,8 +60,9 @@ def spreadsheet_cell(text: str) -> str:
     return text if NUMBER.fullmatch(text) else FORMULA.sub(r"\1'", text)
 
 
-def plural(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def plural(number: int, noun: str, many: str = "") -> str:
+    """2 runs; `many` where the plural is not the noun with an s."""
+    return f"{number:,} {noun if number == 1 else many or f'{noun}s'}"
 
 
 def sentence_list(names: Sequence[str]) -> str:

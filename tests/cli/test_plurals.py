@@ -15,16 +15,16 @@ class EnoughSaid(Exception):
 
 
 @pytest.mark.parametrize(
-    ("runs", "said"), [(1, "1 problem, 1 race, 1 run, in "), (2, "1 problem, 1 race, 2 runs, in ")]
+    ("runs", "said"),
+    [(1, "1 run: 1 problem, 1 method, "), (2, "2 runs: 1 problem, 1 method, ")],
 )
 def test_a_race_of_one_problem(tmp_path, monkeypatch, capsys, runs, said):
     def stop(folder):
         raise EnoughSaid
 
     settings = {"seeds": 1, "tune": False, "target": 1e-6, "limit": 1.0, "processes": 1}
-    wish = _race.RaceWishes(["wine-iid-2"], [], [], [1.0], [8], **settings)
+    wish = _race.RaceWishes(["wine-iid-2"], [], ["fedqn"], [1.0], [8], **settings)
     monkeypatch.setattr(_race, "cells", lambda *of: [None] * runs)
-    monkeypatch.setattr(_race, "jobs", lambda *of: [None])
     monkeypatch.setattr(_race, "keep_programs", stop)
     with pytest.raises(EnoughSaid):
         _race.race_command(wish, tmp_path, quiet=True)

@@ -3,6 +3,10 @@
 import csv
 import dataclasses
 import json
+import os
+import signal
+import sys
+from concurrent.futures import Future
 
 import numpy as np
 import pytest
@@ -24,6 +28,7 @@ from feddcd.race.page import write_race
 from feddcd.race.problems import PROBLEMS, RaceProblem, choose
 from feddcd.race.profile import Place, RaceEntry, costs, gather, profile, ratios
 from feddcd.race.standing import Standing, standings
+from feddcd.runs.interrupt import Interrupted
 
 WINE = next(p for p in PROBLEMS if p.name == "wine-iid-2")
 
@@ -102,7 +107,7 @@ def test_a_race_needs_a_process(tmp_path):
 def test_what_is_finished_is_not_run_again(tmp_path, monkeypatch):
     played = []
 
-    def run(cell):
+    def run(cell, stop):
         played.append(cell.seed)
         return outcome([10.0, 20.0, 30.0])
 
@@ -117,10 +122,54 @@ def test_what_is_finished_is_not_run_again(tmp_path, monkeypatch):
     assert read_outcome(broken) is not None
 
 
+def test_ctrl_c_keeps_finished_runs_and_the_same_command_continues(tmp_path, monkeypatch, capsys):
+    played = []
+
+    def run(cell, stop):
+        played.append(cell.seed)
+        if played == [1, 2]:
+            os.kill(os.getpid(), signal.SIGINT)
+            assert stop()
+            raise Interrupted
+        return outcome([10.0, 20.0, 30.0])
+
+    monkeypatch.setattr(play, "play", run)
+    monkeypatch.setattr(sys, "argv", ["feddcd", "race", "--out", "my race"])
+    wish = RaceWishes(["wine-iid-2"], [], ["pointsaga"], [0.3], [64], 3, False, 1e-6, 8000, 1)
+    with pytest.raises(SystemExit) as end:
+        race_command(wish, tmp_path, True)
+    assert end.value.code == 130
+    said = capsys.readouterr().out
+    assert f"1 of 3 runs are finished and saved in {tmp_path / 'cells'}" in said
+    assert "use the same command again: feddcd race --out 'my race'" in said
+    race_command(wish, tmp_path, True)
+    assert played == [1, 2, 2, 3]
+
+
+def test_ctrl_c_does_not_wait_for_the_runs_of_other_processes():
+    with pytest.raises(Interrupted):
+        list(grid._as_completed({Future()}, lambda: True))
+
+
+def test_a_race_without_a_run_says_why(tmp_path):
+    wish = RaceWishes(["wine-iid-2"], [], ["scaffnew"], [0.3], [64], 1, False, 1e-6, 8000, 1)
+    with pytest.raises(SpecError, match=r"no runs: the method scaffnew needs all .*--share 1"):
+        race_command(wish, tmp_path, True)
+
+
+def test_the_race_names_a_method_that_has_no_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(play, "play", lambda cell, stop: outcome([1.0] * 3))
+    runners = ["pointsaga", "scaffnew"]
+    wish = RaceWishes(["wine-iid-2"], [], runners, [0.3], [64], 1, False, 1e-6, 8000, 1)
+    race_command(wish, tmp_path, True)
+    assert "left out: the method scaffnew needs all clients" in capsys.readouterr().err
+    assert "Left out: the method scaffnew" in (tmp_path / "report.html").read_text()
+
+
 def test_a_higher_limit_runs_only_what_the_lower_one_cut_off(tmp_path, monkeypatch):
     played = []
 
-    def run(cell):
+    def run(cell, stop):
         played.append((cell.method, cell.limit))
         ended = "limit" if cell.method == "fedavg" else "reached"
         return outcome([10.0, 20.0, 30.0], ended=ended, limit=cell.limit)
@@ -136,7 +185,7 @@ def test_a_race_stops_who_is_far_behind_the_first_method(tmp_path, monkeypatch):
     """The leader sent 20 bytes of 8 x 10 to 1e-6, so a quarter of a model."""
     played = {}
 
-    def run(cell):
+    def run(cell, stop):
         played[cell.method, cell.bits, cell.seed] = cell.limit
         reached = cell.bits == 64
         return outcome([10.0, 20.0, 30.0] if reached else [1.0, np.inf, np.inf], chosen={"rho": 1})
@@ -177,7 +226,7 @@ def test_standings_by_hand():
 
 def test_the_terminal_says_who_sent_the_fewest_bytes(tmp_path, monkeypatch, capsys):
     cost = {"pointsaga": 80.0, "fedavg": 800.0}
-    monkeypatch.setattr(play, "play", lambda cell: outcome([cost[cell.method]] * 3))
+    monkeypatch.setattr(play, "play", lambda cell, stop: outcome([cost[cell.method]] * 3))
     wish = RaceWishes(
         ["wine-iid-2"], [], ["fedavg", "pointsaga"], [0.3], [64], 1, False, 1e-6, 8000, 1
     )
@@ -189,7 +238,7 @@ def test_the_terminal_says_who_sent_the_fewest_bytes(tmp_path, monkeypatch, caps
 
 
 def test_tuning_has_a_seed_of_its_own_and_takes_the_best(tmp_path, monkeypatch):
-    def run(cell):
+    def run(cell, stop):
         rho = dict(cell.settings).get("rho", 1.0)
         return outcome([1.0, 100 * rho, 1000.0], chosen={"rho": 1.0})
 
@@ -208,7 +257,7 @@ def test_tuning_has_a_seed_of_its_own_and_takes_the_best(tmp_path, monkeypatch):
 
 
 def test_data_that_are_not_at_hand_are_named_and_the_race_goes_on(tmp_path, monkeypatch):
-    def run(cell):
+    def run(cell, stop):
         raise DataError("mnist is not here")
 
     monkeypatch.setattr(play, "play", run)
@@ -242,7 +291,8 @@ def test_the_page_says_who_sent_the_fewest_bytes(tmp_path):
     with (tmp_path / "race.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 2 * 2 * 3
-    assert {row["up"] for row in rows} == {"80", "800"}
+    assert {(row["up"], row["up_models"]) for row in rows} == {("80", "1"), ("800", "10")}
+    assert "2 methods on 1 problem. A place" in text
     assert json.loads(todo[0].file(tmp_path).read_text())["ended"] == "reached"
 
 

@@ -22,6 +22,7 @@ from feddcd.cli import _run as _commands
 from feddcd.cli.app import main
 from feddcd.history import COLUMNS, History
 from feddcd.runs import folder as disk
+from feddcd.runs import run as run_module
 from feddcd.runs.build import build
 from feddcd.runs.run import origin
 from feddcd.runs.spec import Spec
@@ -43,6 +44,7 @@ def _folder(tmp_path, monkeypatch):
     monkeypatch.setattr("feddcd.report.run.panels", lambda *a: [])
     monkeypatch.setattr("feddcd.report.curves", lambda entries: None)
     monkeypatch.setattr("feddcd.report.save_png", lambda figure, path: path.write_bytes(b""))
+    monkeypatch.setattr("feddcd.report.save_pdf", lambda figure, path: path.write_bytes(b""))
 
 
 def command(text: str, code: int = 0) -> None:
@@ -173,6 +175,21 @@ def test_a_comparison_is_not_overwritten(capsys):
     Path("race/compare.toml").write_text("algorithms = [")
     command("compare --resume race", code=2)
     assert "race/compare.toml is damaged" in capsys.readouterr().err
+
+
+def test_ctrl_c_while_a_run_is_compiled_stops_before_the_first_round(monkeypatch, capsys):
+    compiled = run_module.compiled
+
+    def pressed(*args):
+        os.kill(os.getpid(), signal.SIGINT)
+        return compiled(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module, "compiled", pressed)
+        command(f"run {QUICK} --rounds 4 --algorithm mbsgd --out a -q", code=130)
+    assert "stopped after round 0; to continue: feddcd run --resume a" in capsys.readouterr().out
+    command("run --resume a -q")
+    assert rounds_done("a") == 4
 
 
 def test_a_second_ctrl_c_ends_at_once(monkeypatch, capsys):

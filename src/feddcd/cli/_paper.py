@@ -73,8 +73,8 @@ def reproduce(
     mnist-softmax --variant authors --seeds 3
     """
     from ..paper import reproduce as paper
-    from ..paper.grid import Interrupted
     from ..paper.report import rich_table2, rich_table3
+    from ..runs.interrupt import Interrupted
 
     folder = Path("reproduced") / variant if out is None else out
     chosen: Any = {"problems": problem or paper.PAPER_PROBLEMS, "variant": variant, "seeds": seeds}

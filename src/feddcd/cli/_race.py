@@ -1,23 +1,25 @@
 """What `feddcd race` does."""
 
 import math
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
 from rich.table import Table
 
 from .._errors import SpecError
-from .._text import NONE, count, plural, printable
-from ..race.cells import METHODS, cells
-from ..race.grid import behind, jobs, run_race
+from .._text import NONE, count, plural, printable, sentence_list
+from ..race.cells import METHODS, RaceCell, cells, left_out
+from ..race.grid import behind, finished, jobs, run_race
 from ..race.page import write_race
 from ..race.problems import choose
 from ..race.profile import Results, costs, gather
 from ..race.standing import Standing, standings
 from ..report import methods
 from ..report.tables import terminal_table
+from ..runs.interrupt import Interrupted
 from ._programs import keep_programs
-from ._terminal import bars, console, say, warn
+from ._terminal import bars, console, say, typed, warn
 
 MOST_SHOWN = 5
 
@@ -43,41 +45,26 @@ def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
         raise SpecError(f"--gap must be above 0, got {wish.target:g}")
     if wish.behind is not None and not wish.behind > 1:
         raise SpecError(f"--behind must be a factor above 1, got {wish.behind:g}")
-    chosen = choose(wish.problems, wish.files)
-    of = (chosen, wish.methods or METHODS, wish.shares, wish.bits, wish.seeds, wish.limit)
-    todo = list(cells(*of))
-    leader = of[1][0]
-    races = len(jobs(out, todo, wish.tune))
-    say(
-        f"{plural(len(chosen), 'problem')}, {plural(races, 'race')}, "
-        f"{plural(len(todo), 'run')}, in {out}"
-    )
+    chosen, runners = choose(wish.problems, wish.files), wish.methods or METHODS
+    todo = list(cells(chosen, runners, wish.shares, wish.bits, wish.seeds, wish.limit))
+    missing = left_out(runners, wish.shares)
+    if not todo:
+        raise SpecError(f"this race has no runs: {'; '.join(missing)}")
+    say(f"{_size(wish, len(chosen), len(runners), len(todo))}, in {out}")
     (out / "cells").mkdir(parents=True, exist_ok=True)
     keep_programs(out / "programs")
-    with bars("{task.description}", quiet=quiet) as shown:
-        line = shown.add_task("starting")
-
-        def watch(done: int, of: int, name: str) -> None:
-            shown.update(line, description=f"{done} of {of}: {name}")
-
-        missing: list[str] = []
-        if wish.behind is not None:
-            first = [cell for cell in todo if cell.method == leader]
-            missing += run_race(jobs(out, first, wish.tune), wish.processes, watch)
-            todo = behind(out, todo, leader, wish.behind, wish.target)
-        missing += run_race(jobs(out, todo, wish.tune), wish.processes, watch)
-    missing = sorted(set(missing))
+    try:
+        todo, lacking = _run(wish, out, todo, runners[0], quiet)
+    except Interrupted:
+        _say_how_to_continue(out, todo)
+        sys.exit(130)
+    missing += lacking
     for reason in missing:
         warn(f"left out: {reason}")
-    if len(missing) and not any((out / "cells").iterdir()):
+    if lacking and not any((out / "cells").iterdir()):
         raise SpecError("no problem could be run")
     results = gather(out, todo, tuned=wish.tune)
-    notes = [f"Left out: {reason}" for reason in missing]
-    if wish.behind is not None:
-        notes.append(
-            f"A run stopped when its clients had sent {wish.behind:g} times the bytes that "
-            f"{methods.title(leader)} needed to reach the gap {wish.target:g}."
-        )
+    notes = _notes(wish, missing, runners[0])
     paths = write_race(out, results, target=wish.target, notes=notes)
     if not quiet:
         console.print(_table(results, wish.target))
@@ -85,6 +72,50 @@ def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
             console.print(_bytes(results, wish.target))
     for path in paths:
         say(str(path))
+
+
+def _size(wish: RaceWishes, problems: int, methods: int, runs: int) -> str:
+    sizes = (
+        plural(problems, "problem"), plural(methods, "method"),
+        plural(len(wish.shares), "share of the clients", "shares of the clients"),
+        plural(len(wish.bits), "number of bits", "numbers of bits"), plural(wish.seeds, "seed"),
+    )  # fmt: skip
+    return f"{plural(runs, 'run')}: {sentence_list(sizes)}{', and tuning' * wish.tune}"
+
+
+def _run(
+    wish: RaceWishes, out: Path, todo: list[RaceCell], leader: str, quiet: bool
+) -> tuple[list[RaceCell], list[str]]:
+    """The cells as they were run, and why some were not."""
+    missing: list[str] = []
+    with bars("{task.description}", quiet=quiet) as shown:
+        line = shown.add_task("starting")
+
+        def watch(done: int, of: int, name: str) -> None:
+            shown.update(line, description=f"{done} of {of}: {name}")
+
+        if wish.behind is not None:
+            first = [cell for cell in todo if cell.method == leader]
+            missing += run_race(jobs(out, first, wish.tune), wish.processes, watch)
+            todo = behind(out, todo, leader, wish.behind, wish.target)
+        missing += run_race(jobs(out, todo, wish.tune), wish.processes, watch)
+    return todo, sorted(set(missing))
+
+
+def _say_how_to_continue(out: Path, todo: list[RaceCell]) -> None:
+    done = sum(finished(out, cell) is not None for cell in todo)
+    say(f"stopped; {done} of {plural(len(todo), 'run')} are finished and saved in {out / 'cells'}")
+    say(f"to continue, use the same command again: {typed()}")
+
+
+def _notes(wish: RaceWishes, missing: list[str], leader: str) -> list[str]:
+    notes = [f"Left out: {reason}" for reason in missing]
+    if wish.behind is not None:
+        notes.append(
+            f"A run stopped when its clients had sent {wish.behind:g} times the bytes that "
+            f"{methods.title(leader)} needed to reach the gap {wish.target:g}."
+        )
+    return notes
 
 
 def _table(results: Results, target: float) -> Table:

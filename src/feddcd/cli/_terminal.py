@@ -1,6 +1,7 @@
 """The terminal: one console for results, one for notes; lines of text and bars of progress."""
 
 import shlex
+import sys
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -74,8 +75,13 @@ def as_option(setting: str, value: Any) -> str:
     option = "--" + OPTIONS.get(setting, setting).replace("_", "-")
     if isinstance(value, Above):
         return f"{option} above {value.least:g}"  # > would write a file
-    bare = value is None or value is True
+    bare = any(value is one for one in (None, True, ...))
     return option if bare else f"{option} {shlex.quote(str(value))}"
+
+
+def typed() -> str:
+    """The command that was given, as it can be given again."""
+    return shlex.join(["feddcd", *sys.argv[1:]])
 
 
 def option(help: str, *names: str) -> Any:
@@ -123,7 +129,9 @@ class LineProgress(Progress):
         task, now = self._tasks[task_id], time.monotonic()
         before, last = self._said.setdefault(task_id, (now, ""))
         line = self._line(task)
-        if line != last and (task.finished or now - before >= LINE_S):
+        # rich calls a task finished for good, also where it goes on with the next piece of work
+        done = task.total is not None and task.completed >= task.total
+        if line != last and (done or now - before >= LINE_S):
             self._said[task_id] = now, line
             note(line)
 

@@ -4,6 +4,7 @@ import dataclasses
 import inspect
 import sys
 import traceback
+import warnings
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -18,12 +19,13 @@ from ..runs.spec import Spec
 from ._codebook import codebook, site_app
 from ._data import data_app
 from ._describe_app import describe
+from ._ending import INTERRUPTED, leave, told
 from ._enrolment_app import federation_app
 from ._glm_app import glm
 from ._habits import Wordy, be_wordy, equip, wordy
 from ._paper import reproduce, theory, tune
 from ._race_app import race
-from ._terminal import READING, Quiet, as_option, option
+from ._terminal import READING, Quiet, option
 
 app = typer.Typer(
     name="feddcd",
@@ -262,10 +264,14 @@ equip(app)
 def main(arguments: list[str] | None = None) -> Any:
     """The entry point: what a user can mend is one line on stderr and exit code 2."""
     be_wordy(False)
+    if arguments is None and not sys.warnoptions:  # NumPy's: messages say what is not finite
+        warnings.simplefilter("ignore", RuntimeWarning)
     try:
         return app(arguments)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    except SystemExit as end:  # typer makes one of Ctrl-C
+        if end.code == INTERRUPTED and arguments is None:
+            leave(INTERRUPTED)
+        raise
     except ModuleNotFoundError as error:
         if (missing := explained(error)) is None:
             raise
@@ -274,6 +280,5 @@ def main(arguments: list[str] | None = None) -> Any:
     except (FeddcdError, OSError) as error:
         if wordy():
             traceback.print_exception(error)
-        told = error.placed(spell=as_option) if isinstance(error, FeddcdError) else error
-        print(printable(f"error: {told}"), file=sys.stderr)
+        print(printable(f"error: {told(error)}"), file=sys.stderr)
         sys.exit(2)

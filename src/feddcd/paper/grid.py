@@ -15,7 +15,7 @@ import numpy as np
 
 from .._errors import FolderError
 from .._files import write_atomically
-from ..runs.run import patient_interrupt
+from ..runs.interrupt import Interrupted, patient_interrupt
 from ._bench import Bench, Lanes, RunCurve, Threads, seeds_of
 from ._processes import enough_processes, run_in_processes, size_of
 from .cells import Cell
@@ -31,10 +31,6 @@ class Step(NamedTuple):
     objective: float
     done: int
     cells: int
-
-
-class Interrupted(Exception):
-    """Ctrl-C: what was finished is kept."""
 
 
 Results = dict[str, list[RunCurve]]  # by cell id, one curve per seed

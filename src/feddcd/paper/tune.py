@@ -20,7 +20,7 @@ import numpy as np
 from .._errors import SpecError
 from .._files import write_atomically
 from .._text import nearest
-from ..runs.run import patient_interrupt
+from ..runs.interrupt import patient_interrupt
 from ..simulator.simulate import start
 from ._bench import Bench, player
 from .cells import (

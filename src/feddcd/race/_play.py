@@ -16,6 +16,7 @@ from ..algorithms.catalogue import get_method
 from ..data import Dataset, partition
 from ..data.federate import federate
 from ..runs.build import Built, Inputs, build
+from ..runs.interrupt import Interrupted, Stop, never
 from ..runs.sizes import message_sizes
 from ..runs.spec import Spec
 from ..simulator.simulate import start
@@ -92,18 +93,18 @@ def _minimum(solver: NewtonCG, f, w):
     return f(w), norm
 
 
-def play(cell: RaceCell) -> RaceOutcome:
+def play(cell: RaceCell, stop: Stop = never) -> RaceOutcome:
     """What cannot be run at all is an outcome, too."""
     try:
         with jax.enable_x64(True):
-            return _play(cell)
+            return _play(cell, stop)
     except (FeddcdError, FloatingPointError) as error:
         if isinstance(error, DataError):  # the data are not at hand
             raise
         return RaceOutcome(f"refused: {error}", {}, [], [], [], [], [], [], 0.0, 0)
 
 
-def _play(cell: RaceCell) -> RaceOutcome:
+def _play(cell: RaceCell, stop: Stop) -> RaceOutcome:
     road = track(cell.problem)
     began = time.perf_counter()
     built = road.built(cell)
@@ -115,6 +116,8 @@ def _play(cell: RaceCell) -> RaceOutcome:
     advance = compiled(fed, state, CHUNK)
     log, ended, most = _RaceLog(road.optimum, bytes_), "limit", cell.limit * 8 * size
     while log.round < MOST_ROUNDS and log.up < most:
+        if stop():
+            raise Interrupted
         state, trace, sound = advance(fed, state, CHUNK)
         log.add(trace, CHUNK)
         if not sound:

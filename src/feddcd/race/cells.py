@@ -126,6 +126,15 @@ def allowed(method: Method, share: float, size: int) -> bool:
     return method.matrix_up_to is None or size <= method.matrix_up_to
 
 
+def left_out(methods: Sequence[str], shares: Sequence[float]) -> list[str]:
+    """Why methods have no run at all."""
+    lacking = [name for name in methods if get_method(name).needs_everyone and max(shares) < 1]
+    return [
+        f"the method {name} needs all clients in each round: run it with --share 1"
+        for name in lacking
+    ]
+
+
 def cells(
     problems: Sequence[RaceProblem], methods: Sequence[str], shares, bits, seeds: int,
     limit: float = LIMIT,

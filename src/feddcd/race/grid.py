@@ -7,17 +7,23 @@ judged with a seed of its own. What is finished is a file, so the race goes on w
 import dataclasses
 import multiprocessing
 import os
+import signal
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._errors import DataError, SpecError
+from ..runs.interrupt import Interrupted, Stop, never, patient_interrupt
 from .cells import LIMIT, TARGETS, RaceCell, RaceOutcome, read_outcome, trials
+
+Watch = Callable[[int, int, str], None]
+LOOK = 0.2  # seconds between two looks at whether Ctrl-C was pressed
 
 
 class RaceJob(NamedTuple):
@@ -33,33 +39,39 @@ def jobs(folder: Path, cells: Iterable[RaceCell], tune: bool) -> list[RaceJob]:
     return [RaceJob(folder, tuple(group), tune) for _, group in groupby(cells, key)]
 
 
-def work(job: RaceJob) -> str:
+def work(job: RaceJob, stop: Stop = never) -> str:
     """Runs what is missing; says why where a problem's data are not at hand."""
     try:
         for cell in job.cells:
-            _run(job.folder, cell)
+            _run(job.folder, cell, stop)
         if job.tune:
-            for cell in _tuned_cells(job):
-                _run(job.folder, cell)
+            for cell in _tuned_cells(job, stop):
+                _run(job.folder, cell, stop)
     except DataError as error:
         return str(error)
     return ""
 
 
-def _run(folder: Path, cell: RaceCell) -> RaceOutcome:
-    found = read_outcome(cell.file(folder))
-    if found is None or not found.is_enough(cell):
+def _run(folder: Path, cell: RaceCell, stop: Stop) -> RaceOutcome:
+    if (found := finished(folder, cell)) is None:
+        if stop():
+            raise Interrupted
         from ._play import play  # with JAX, in the process that needs it
 
-        found = play(cell)
+        found = play(cell, stop)
         found.save(cell.file(folder))
     return found
 
 
-def _tuned_cells(job: RaceJob) -> Iterator[RaceCell]:
+def finished(folder: Path, cell: RaceCell) -> RaceOutcome | None:
+    found = read_outcome(cell.file(folder))
+    return found if found is not None and found.is_enough(cell) else None
+
+
+def _tuned_cells(job: RaceJob, stop: Stop) -> Iterator[RaceCell]:
     """Each cell of the job with the settings that were best for the first of them, unless the
     defaults were."""
-    best = tuned_settings(job.folder, job.cells[0], lambda cell: _run(job.folder, cell))
+    best = tuned_settings(job.folder, job.cells[0], lambda cell: _run(job.folder, cell, stop))
     for cell in job.cells if best else ():
         yield dataclasses.replace(cell, settings=best, tuned=True)
 
@@ -99,40 +111,63 @@ def behind(
     return [dataclasses.replace(cell, limit=limit(cell)) for cell in cells]
 
 
-def run_race(
-    found: Sequence[RaceJob], processes: int, watch: Callable[[int, int, str], None]
-) -> list[str]:
-    """All jobs; the reasons of those that could not run."""
+def run_race(found: Sequence[RaceJob], processes: int, watch: Watch) -> list[str]:
+    """All jobs; the reasons of those that could not run. Ctrl-C ends it between two steps of a run
+    with `Interrupted`: the files of finished runs stay."""
     if processes < 1:
         raise SpecError(f"the race needs at least one process, got {processes}")
-    if processes == 1:
-        return _one_by_one(found, watch)
-    missing, done = [], 0
+    with patient_interrupt() as stop:
+        one_by_one = _one_by_one(found, stop)
+        done = one_by_one if processes == 1 else _side_by_side(found, processes, stop)
+        missing = set()
+        for k, (job, reason) in enumerate(done):
+            missing |= {reason} if reason else set()
+            watch(k + 1, len(found), _name(job))
+    return sorted(missing)
+
+
+def _one_by_one(found: Sequence[RaceJob], stop: Stop) -> Iterator[tuple[RaceJob, str]]:
+    for job in found:
+        yield job, work(job, stop)
+
+
+def _side_by_side(
+    found: Sequence[RaceJob], processes: int, stop: Stop
+) -> Iterator[tuple[RaceJob, str]]:
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=context, initializer=_alone) as pool:
+    end = context.Event()
+    with ProcessPoolExecutor(processes, context, _alone, (end,)) as pool:
         waiting = {pool.submit(work, job): job for job in found}
-        for future in as_completed(waiting):
-            done += 1
-            reason = future.result()
-            missing += [reason] if reason else []
-            watch(done, len(found), _name(waiting[future]))
-    return sorted(set(missing))
+        try:
+            for future in _as_completed(set(waiting), stop):
+                yield waiting[future], future.result()
+        except Interrupted:
+            end.set()
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
-def _one_by_one(found: Sequence[RaceJob], watch: Callable[[int, int, str], None]) -> list[str]:
-    missing = []
-    for k, job in enumerate(found):
-        reason = work(job)
-        missing += [reason] if reason else []
-        watch(k + 1, len(found), _name(job))
-    return sorted(set(missing))
+def _as_completed(futures: set[Future], stop: Stop) -> Iterator[Future]:
+    while futures:
+        done, futures = wait(futures, timeout=LOOK, return_when=FIRST_COMPLETED)
+        yield from done
+        if stop():
+            raise Interrupted
 
 
-def _alone() -> None:
-    """A process of several takes one core."""
+def _alone(end: Any) -> None:
+    """A process of several takes one core, and ends when the first process says so: all that it
+    keeps is in files of finished runs."""
     os.environ["FEDDCD_THREADS"] = "1"
     os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
     os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the first process decides
+
+    def leave() -> None:
+        end.wait()
+        os._exit(0)
+
+    threading.Thread(target=leave, daemon=True).start()
 
 
 def _name(job: RaceJob) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._text import plural
 from ..report import methods
 from ..report.figures import (
     LabelledLine,
@@ -48,9 +49,10 @@ NOT_THERE = (
 )
 FILES = (
     "The file race.csv has all medians, also of rounds, bytes to the clients, uploads and steps "
-    'of local solvers. In race.csv, the column half has the value "made" or "scored". With the '
-    'problems marked "made" we found the rules by which feddcd run chooses a method. With the '
-    'problems marked "scored" we test the rules of feddcd run.'
+    "of local solvers. Its column up_models has the bytes that clients sent, divided by the bytes "
+    "of one model, as in the tables of this page. In race.csv, the column half has the value "
+    '"made" or "scored". With the problems marked "made" we found the rules by which feddcd run '
+    'chooses a method. With the problems marked "scored" we test the rules of feddcd run.'
 )
 
 
@@ -81,13 +83,13 @@ def write_race(
 
 def _lead(results: Results, target: float) -> str:
     places = {place for place, _ in results}
-    count = len({entry.method for _, entry in results})
+    count = plural(len({entry.method for _, entry in results}), "method")
+    problems = plural(len({place.problem for place in places}), "problem")
     return (
-        f"This page compares {count} methods on {len({place.problem for place in places})} "
-        f"problems. A place is a problem with a share of clients in each round; this page has "
-        f"{len(places)} places. A run reaches its goal when its objective is at most "
-        f"{target:g} above the optimum. The numbers are medians over seeds. All methods had the "
-        "same cohorts."
+        f"This page compares {count} on {problems}. A place is a problem with a share of clients "
+        f"in each round; this page has {plural(len(places), 'place')}. A run reaches its goal when "
+        f"its objective is at most {target:g} above the optimum. The numbers are medians over "
+        "seeds. All methods had the same cohorts."
     )
 
 
@@ -97,8 +99,8 @@ def _findings(results: Results, target: float) -> Iterator[str]:
         for row in ranked(table_of, entries)[:1]:
             yield (
                 f"{name}: {methods.title(row.entry.method)} sends the fewest bytes at "
-                f"{row.first:.0%} of {row.places} places. At {row.within:.0%} of the places, this "
-                "method sends at most twice the fewest bytes."
+                f"{row.first:.0%} of {plural(row.places, 'place')}. At {row.within:.0%} of the "
+                "places, this method sends at most twice the fewest bytes."
             )
 
 
@@ -130,15 +132,14 @@ def _figure(results: Results, entries: Sequence[RaceEntry], target: float, what:
     ax.set_xscale("log")
     ax.set_ylim(-0.02, 1.02)
     amounts(ax, [1.0, 100.0])
-    titles(ax, f"factor: {WHAT[what]}, divided by the fewest {WHAT[what]}", "share of the places")
+    short_name = {"up": "bytes"}.get(what, what)
+    titles(ax, f"factor: {short_name} / fewest {short_name}", "share of the places")
     below(whole, lines)
     return settle(whole)
 
 
 def _tables(results: Results, target: float) -> Iterator[str]:
-    sizes: dict[Place, int] = defaultdict(int)  # a run that was refused does not know it
-    for (place, _), outcomes in results.items():
-        sizes[place] = max(sizes[place], *(outcome.size for outcome in outcomes))
+    sizes = _sizes(results)
     table_of = costs(results, target, "up")
     for name, entries in fields(results):
         head = ["problem, share of clients", *(methods.title(e.method) for e in entries)]
@@ -154,6 +155,14 @@ def _tables(results: Results, target: float) -> Iterator[str]:
         )
 
 
+def _sizes(results: Results) -> Mapping[Place, int]:
+    """The numbers in a model of each place; a run that was refused does not know it."""
+    sizes: dict[Place, int] = defaultdict(int)
+    for (place, _), outcomes in results.items():
+        sizes[place] = max(sizes[place], *(outcome.size for outcome in outcomes))
+    return sizes
+
+
 def _row(row: Mapping[RaceEntry, float], entries: Sequence[RaceEntry], size: int) -> list[str]:
     values = [row.get(entry, np.inf) / (8 * max(size, 1)) for entry in entries]
     words = [short(float(f"{v:.3g}")) if np.isfinite(v) else "-" for v in values]
@@ -165,9 +174,12 @@ def _write_csv(path: Path, results: Results) -> Path:
     with path.open("w", newline="", encoding="utf-8") as file:
         out = csv.writer(file, lineterminator="\n")
         first = ("problem", "share", "half", "method", "bits", "tuned", "gap", "seeds")
-        out.writerow([*first, *COLUMNS])
+        out.writerow([*first, *COLUMNS, "up_models"])
+        sizes = _sizes(results)
         for (place, entry), outcomes in sorted(results.items()):
             for target in TARGETS:
-                numbers = [f"{median(outcomes, target, what):g}" for what in COLUMNS]
+                found = [median(outcomes, target, what) for what in COLUMNS]
+                found.append(found[COLUMNS.index("up")] / (8 * max(sizes[place], 1)))
+                numbers = [f"{value:g}" for value in found]
                 out.writerow([*place, *entry, f"{target:g}", len(outcomes), *numbers])
     return path

@@ -2,11 +2,8 @@
 
 import hashlib
 import math
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,8 +22,9 @@ from . import folder as disk
 from ._advice import advice
 from ._inputs import Inputs
 from .build import NOTHING, Built, build, choose_dtype
+from .interrupt import patient_interrupt
 from .result import Certified, Result
-from .sizes import message_sizes
+from .sizes import bits_of, message_sizes
 from .spec import Spec
 
 SAVE_EVERY_S = 5.0
@@ -41,12 +39,15 @@ class Progress(NamedTuple):
     rows: list[dict[str, float]]  # of history.csv, since the last time
 
 
+Watcher = Callable[[Progress], object]  # True stops the run
+
+
 def execute(
     spec: Spec,
     *,
     folder: Path | None = None,
     resume: bool = False,
-    watch: Callable[[Progress], None] = lambda progress: None,
+    watch: Watcher = lambda progress: None,
     given: Inputs = NOTHING,
     label: str | None = None,
 ) -> Result:
@@ -92,15 +93,16 @@ class RunLoop:
         self.history = History({name: column[:done] for name, column in history.items()})
         self.lower_bound = float(np.nanmax(np.append(self.history["lower_bound"], -np.inf)))
 
-    def to_the_end(self, watch: Callable[[Progress], None]) -> Result:
+    def to_the_end(self, watch: Watcher) -> Result:
         every, at = self.spec.certify_every, self.history.rounds
         # runs of other lengths share the program: rows that are not used cost little
         room = every if every <= SHARED else min(every, self.spec.rounds)
-        began = time.perf_counter()
-        advance = compiled(self.fed, self.state, room)
-        self.seconds["compile"] = time.perf_counter() - began
+        asked = False
         with patient_interrupt() as stop:
-            while at < self.spec.rounds and not self._reached() and not stop():
+            began = time.perf_counter()
+            advance = compiled(self.fed, self.state, room)
+            self.seconds["compile"] = time.perf_counter() - began
+            while at < self.spec.rounds and not self._reached() and not (asked or stop()):
                 began = time.perf_counter()
                 rounds = min(every - at % every, self.spec.rounds - at)
                 self.state, trace, sound = advance(self.fed, self.state, rounds)
@@ -108,15 +110,23 @@ class RunLoop:
                 if not sound:
                     self._give_up()
                 self._certify()
-                watch(self._progress(at))
+                asked = self._watched(watch, at)
                 at = self.history.rounds
                 self._save(at_once=False)
-            self.status = "stopped" if stop() and at < self.spec.rounds else "finished"
+            self.status = "stopped" if (asked or stop()) and at < self.spec.rounds else "finished"
         result = self._result()
         self._save(at_once=True)
         if self.folder is not None:
             result.write(self.folder)
         return result
+
+    def _watched(self, watch: Watcher, shown: int) -> bool:
+        """Whether the watcher wants to stop. If it raises, the run is saved and can go on."""
+        try:
+            return watch(self._progress(shown)) is True
+        except BaseException:
+            self._save(at_once=True)
+            raise
 
     def _reached(self) -> bool:
         target = self.spec.target_gap
@@ -191,9 +201,10 @@ class RunLoop:
 
     def _result(self) -> Result:
         last = self.history.last
-        certificate = Certified(last("objective"), last("lower_bound"), last("certified_gap"))
+        numbers = (last("objective"), last("lower_bound"), last("certified_gap"))
+        certificate = Certified(*numbers, self._unproven())
         w = jax.tree.map(np.asarray, self.fed.algorithm.model(self.state.server))
-        federated, names = self.built.federated, self.given.names
+        federated, names = self.built.federated, self.built.names
         model, summary = federated.assemble(w), self._summary()
         return Result(
             self.spec, self.history, model, certificate, summary, federated.classes, names
@@ -210,6 +221,7 @@ class RunLoop:
             "algorithm": self.name,
             **({"why": self.built.why} if self.built.why else {}),
             **({"advice": said} if said else {}),
+            **({"unproven": why} if (why := self._unproven()) else {}),
             "status": self.status,
             "rounds": self.history.rounds,
             "iterations": int(self.history["iteration"][-1]) if self.history.rounds else 0,
@@ -222,6 +234,7 @@ class RunLoop:
             "seconds_compile": self.seconds["compile"],
             "clients": self.built.N,
             "tau": self.built.tau,
+            "bits": bits_of(self.fed.algorithm, self.built.federated.w),
             "certificates": certificates,
             "certificate_uploads": certificates * self.built.N,
             "certificate_bytes_up": certificates * self.built.N * self.bytes.certificate,
@@ -229,32 +242,21 @@ class RunLoop:
             **{name: _number(float(value)) for name, value in chosen.items()},
         }  # fmt: skip
 
+    def _unproven(self) -> str:
+        """Why there is no certificate; nothing where there is one."""
+        if math.isfinite(self.lower_bound):
+            return ""
+        if not self.history.rounds:
+            return "no round has run"
+        if not is_convex(self.built.federated.problem):
+            return "the model is not convex"
+        return "a bound can be proven only with l2 above 0"
+
     def _score_means(self) -> str:
         if self.given.own_model:
             return f"score of {self.spec.model}"
         labels = self.built.federated.classes is not None
         return "share of right labels" if labels else "share of the deviance explained"
-
-
-@contextmanager
-def patient_interrupt() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C lets the current rounds finish: gives a function that says whether it was pressed; a
-    second one ends at once."""
-    pressed = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield pressed.is_set
-        return
-
-    def note(number, frame):
-        if pressed.is_set():
-            raise KeyboardInterrupt
-        pressed.set()
-
-    before = signal.signal(signal.SIGINT, note)
-    try:
-        yield pressed.is_set
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def origin(built: Built) -> str:
