@@ -240,9 +240,9 @@ def test_run_and_compare_take_tables(capsys, monkeypatch):
     command("compare --resume b --rounds 3 -q")
     capsys.readouterr()
     for options, message in (
-        ("--data p.csv", "p.csv: give label=..., the column to predict; the columns are 'a', 'y'"),
+        ("--data p.csv", "p.csv: give --label, the column to predict; the columns are 'a', 'y'"),
         ("--data p.csv --label y --group hh", "no column 'hh' for the group; did you mean 'h'?"),
-        ("--data p.csv --label y --group h --clients 3", "leave out clients=3"),
+        ("--data p.csv --label y --group h --clients 3", "leave out --clients 3"),
         (
             "--data wine --group h",
             "group is for .csv, .tsv, .xlsx and .parquet files, not for 'wine'",
@@ -251,3 +251,30 @@ def test_run_and_compare_take_tables(capsys, monkeypatch):
     ):
         command(f"run {options} --out c -q", code=2)
         assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("model", ["ridge", "poisson"])
+def test_words_of_a_file_are_no_numbers_to_predict(model):
+    patients().to_csv("p.csv", index=False)
+    spec = Spec(data="p.csv", label="y", group="h", model=model, tau=2)
+    with pytest.raises(DataError, match=f"p.csv: the model {model} needs numbers as labels, .*'"):
+        build(spec)
+
+
+def test_a_file_keeps_the_words_of_its_labels_and_the_names_of_its_groups():
+    patients().to_csv("p.csv", index=False)
+    with jax.enable_x64(True):
+        built = build(Spec(data="p.csv", label="y", group="h", model="logistic", tau=2))
+    assert built.federated.classes is not None
+    assert built.federated.classes.tolist() == ["no", "yes"]
+    assert built.names == tuple(sorted(set(map(str, patients()["h"]))))
+
+
+def test_a_column_of_words_may_name_the_clients(capsys):
+    patients().assign(site="a b").to_csv("p.csv", index=False)
+    with pytest.raises(DataError, match=r"'site' must contain .*clients, give group='site'"):
+        load("p.csv", label="y")
+    with pytest.raises(DataError, match=r"'site' must contain .*, or remove the column$"):
+        load("p.csv", label="y", group="h")
+    command("run --data p.csv --label y -q", code=2)
+    assert "are the names of the clients, give --group site" in capsys.readouterr().err

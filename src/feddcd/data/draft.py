@@ -4,10 +4,11 @@ has round numbers near values of some rows."""
 
 from __future__ import annotations
 
+import datetime
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -102,9 +103,15 @@ def is_identifier(name: str, values: Sequence[Any]) -> bool:
     return whole and NAMED.search(name) is not None
 
 
+def is_date(values: Iterable[Any]) -> bool:
+    """Whether all values are dates or times, be they words."""
+    worded = lambda v: isinstance(v, str) and fits(DATE, v.strip())
+    return all(isinstance(v, datetime.date | datetime.time) or worded(v) for v in values)
+
+
 def _of_words(values: list[str]) -> list[str]:
     counts = Counter(values)
-    if all(fits(DATE, value.strip()) for value in counts):
+    if is_date(counts):
         return ['type = "date"']
     if len(counts) > MOST_LEVELS or len(counts) == len(values) > RARE:
         return [f'type = "identifier"  # {len(counts)} different words are too many for a category']

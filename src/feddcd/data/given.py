@@ -35,7 +35,7 @@ def pool(
             raise DataError(f"each client has its own table, so leave out group={group!r}")
         return _join({str(name): table for name, table in tables.items()}, label, any_shape)
     if _is_frame(data):
-        site = _of_frame("the data frame", data, label, group)
+        site = _of_frame("the data frame", data, label, group, divided=True)
         groups = None if group is None else np.asarray(data[group])
         return Pooled(_dataset("frame", site.X, site.labels, groups))
     if not isinstance(data, tuple | list) or len(data) != 2:
@@ -144,8 +144,11 @@ def _is_frame(data: Any) -> bool:
     return pandas is not None and isinstance(data, pandas.DataFrame)
 
 
-def _of_frame(name: str, frame: Any, label: str | None, group: str | None = None) -> SiteData:
-    return site_of(Frame(name, frame, lambda row: f"in row {row} (counted from 0)"), label, group)
+def _of_frame(
+    name: str, frame: Any, label: str | None, group: str | None = None, *, divided: bool = False
+) -> SiteData:
+    table = Frame(name, frame, lambda row: f"in row {row} (counted from 0)")
+    return site_of(table, label, group, divided=divided)
 
 
 def _check_no_label(label: str | None) -> None:

@@ -70,11 +70,11 @@ def read_dataset(
     Labels that are words are numbered in sorted order, those of the test rows alike."""
     label, group = (None if name is None else composed(name) for name in (label, group))
     table = read_frame(path, () if group is None else (group,), how)
-    site = site_of(table, label, group)
+    site = site_of(table, label, group, divided=True)
     classes = np.unique(site.labels) if site.labels.dtype.kind == "U" else None
     y = _numbered(site, classes)
     groups = None if group is None else np.asarray(table.frame[group])
-    data = Dataset(Path(path).name, site.X, y, groups)
+    data = Dataset(Path(path).name, site.X, y, groups, classes=classes)
     if test is None:
         return data
     held_out = read_frame(test, how=how)
@@ -110,8 +110,11 @@ def _numbered(site: SiteData, classes: np.ndarray | None) -> np.ndarray:
     return np.searchsorted(classes, site.labels).astype(float)
 
 
-def site_of(table: Frame, label: str | None, group: str | None = None) -> SiteData:
-    """The label's column and the others, without that of the group."""
+def site_of(
+    table: Frame, label: str | None, group: str | None = None, *, divided: bool = False
+) -> SiteData:
+    """The label's column and the others, without that of the group. `divided`: the rows are of
+    several clients, which a column may name."""
     file, frame = table.file, table.frame
     names = list(frame.columns)
     if group is not None and group == label:
@@ -134,7 +137,7 @@ def site_of(table: Frame, label: str | None, group: str | None = None) -> SiteDa
         )
     X = np.empty((len(frame), len(features)))
     for j, name in enumerate(features):
-        X[:, j] = _feature(table, name)
+        X[:, j] = _feature(table, name, named=divided and group is None)
     return SiteData(X, _labels(table, str(label)), features, file)
 
 
@@ -142,24 +145,28 @@ def _check_label(file: str, label: str | None, names: list[str]) -> None:
     if label in names:
         return
     if label is None:
-        told = f"{file}: give label=..., the column to predict; the columns are {listed(names)}"
-        raise DataError(told, public="the site's settings do not name the column to predict")
+        told = f"{file}: give <label>, the column to predict; the columns are {listed(names)}"
+        public = "the site's settings do not name the column to predict"
+        raise DataError(told, public=public, settings={"label": ...})
     raise no_column(file, label, names)
 
 
-def _feature(table: Frame, name: str) -> np.ndarray:
+def _feature(table: Frame, name: str, *, named: bool) -> np.ndarray:
     values = _numbers(table, name)
     if values is not None:
         return values
     public = f"the site's column {name!r} does not contain plain numbers"
-    if name in table.doubts:
-        raise table.doubts[name].placed(table.file, table.place).told(public)
+    doubt = table.doubts.get(name)
+    if doubt is not None and "na" not in doubt.settings:  # a training takes no missing value
+        raise doubt.placed(table.file, table.place).told(public)
     column = [str(value) for value in table.frame[name]]
     row = next((i for i, value in enumerate(column) if not is_number(value)), 0)
+    group = ". If the values of this column are the names of the clients, give <group>" * named
     raise DataError(
         f"{table.file}: the column {name!r} must contain numbers, but has "
-        f"{column[row][:50]!r} {table.place(row)}",
+        f"{column[row][:50]!r} {table.place(row)}: correct this value, or remove the column{group}",
         public=public,
+        settings={"group": name},
     )
 
 

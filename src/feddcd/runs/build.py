@@ -13,7 +13,7 @@ from .._text import nearest
 from .._types import Params
 from ..algorithms import AbstractAlgorithm, Given, Method, MinibatchSGD, shortened
 from ..algorithms.catalogue import get_method
-from ..data import PARTITIONS, Dataset, load, partition
+from ..data import PARTITIONS, Dataset, load
 from ..data.federate import MODELS, WEIGHTINGS, Federated, federate
 from ..data.frames import Reading
 from ..measure import is_convex
@@ -23,6 +23,7 @@ from ..simulator.simulate import Federation, federation
 from ..solvers import SOLVERS, Solver
 from ._inputs import Inputs, start_of
 from ._participants import make_participation
+from ._parts import divide
 from .auto import AUTO, STAND_IN, choose_method
 from .spec import Spec
 
@@ -43,6 +44,7 @@ class Built(NamedTuple):
     tau: int
     spec: Spec  # with the method that was chosen, where it was left open
     why: str = ""  # that method
+    names: tuple[str, ...] | None = None  # of the clients, where Python or a column has them
 
 
 NOTHING = Inputs()
@@ -52,7 +54,7 @@ def build(spec: Spec, given: Inputs = NOTHING) -> Built:
     """Everything a run needs; what is given counts in place of what the spec names."""
     given.check(spec)
     check_names(given.named(spec))
-    federated = _federate(spec, given)
+    federated, names = _federate(spec, given)
     N = len(federated.problem.mu)
     participation = make_participation(spec, N, federated)
     spec, why = _settled(spec, given, federated, participation)
@@ -70,7 +72,7 @@ def build(spec: Spec, given: Inputs = NOTHING) -> Built:
     _check_weights(fed)
     if fed.mesh is not None:  # no second copy of the data on the first device
         federated = federated._replace(problem=fed.measure.problem)  # pyright: ignore
-    return Built(fed, federated, N, participation.tau, spec, why)
+    return Built(fed, federated, N, participation.tau, spec, why, names)
 
 
 def _settled(
@@ -89,24 +91,20 @@ def _settled(
     return spec, choice.why
 
 
-def _federate(spec: Spec, given: Inputs) -> Federated:
+def _federate(spec: Spec, given: Inputs) -> tuple[Federated, tuple[str, ...] | None]:
+    """The clients' problems, and the names of the clients."""
     if given.problem is not None:
         problem = jax.tree.map(jnp.asarray, given.problem)
-        return Federated(problem, None, start_of(problem, given.w), None)
-    data, parts = given.data, given.parts
-    if data is None:
-        data = load_data(spec)
-    if parts is None:
-        parts = partition(
-            data.y, spec.partition, spec.clients, seed=spec.sharing, groups=data.groups, X=data.X
-        )
-    else:
-        check_parts(parts, len(data.y))
+        return Federated(problem, None, start_of(problem, given.w), None), given.names
+    data = load_data(spec) if given.data is None else given.data
+    parts, names = divide(spec, data, given)
     federated = federate(
         data, parts, model=given.model or spec.model, l2=spec.l2, weighting=spec.weighting,
         dtype=choose_dtype(spec, given), seed=spec.seed,
     )  # fmt: skip
-    return federated if given.w is None else federated._replace(w=_start(given.w, federated.w))
+    if given.w is not None:
+        federated = federated._replace(w=_start(given.w, federated.w))
+    return federated, names
 
 
 def _start(w: Params, like: Params) -> Params:
@@ -156,28 +154,6 @@ def load_data(spec: Spec) -> Dataset:
         spec.data, test=spec.test_data, seed=spec.sharing, label=spec.label, group=spec.group,
         how=how,
     )  # fmt: skip
-
-
-def check_parts(parts: list[np.ndarray], rows: int) -> None:
-    """Every row is with exactly one client, and no client is empty."""
-    for i, part in enumerate(parts):
-        if part.ndim != 1 or part.size == 0 or part.dtype.kind not in "iu":
-            raise SpecError(
-                f"parts[{i}] must be a list of at least one row number; got an array of type "
-                f"{part.dtype} and shape {part.shape}"
-            )
-        if not 0 <= part.min() <= part.max() < rows:
-            odd = part[(part < 0) | (part >= rows)][0]
-            raise SpecError(
-                f"parts[{i}] contains row {odd}, but the data have only the rows 0 to {rows - 1}"
-            )
-    held = np.bincount(np.concatenate([np.zeros(0, int), *parts]), minlength=rows)
-    if held.max() > 1:
-        raise SpecError(
-            f"row {held.argmax()} is {held.max()} times in parts; each row must be in one part"
-        )
-    if held.min() < 1:
-        raise SpecError(f"{np.sum(held == 0)} rows are in no part; the first is {held.argmin()}")
 
 
 def default_dtype(spec: Spec) -> type:

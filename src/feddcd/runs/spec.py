@@ -99,8 +99,8 @@ class Spec:
             given = getattr(self, name)
             if given not in (getattr(Spec, name), value):
                 raise SpecError(
-                    f"with group={self.group!r}, each value of this column is one client: "
-                    f"leave out {name}={given!r}"
+                    f"with <group>, each value of this column is one client: leave out <{name}>",
+                    settings={"group": self.group, name: given},
                 )
             object.__setattr__(self, name, value)
 
