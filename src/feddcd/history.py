@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ._errors import SpecError
+from ._text import plural
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,6 +59,9 @@ class History(Mapping[str, np.ndarray]):
     def __len__(self) -> int:
         """The number of columns, as for any mapping; `rounds` counts the rows."""
         return len(self._columns)
+
+    def __repr__(self) -> str:
+        return f"History({plural(self.rounds, 'round')}; columns {', '.join(self)})"
 
     @property
     def rounds(self) -> int:

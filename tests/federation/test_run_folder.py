@@ -44,7 +44,7 @@ def test_a_training_leaves_the_folder_of_a_run(folder):
     assert report is not None
     assert "fed" in report.read_text()
     result = Result.load(folder.results)
-    assert result.certificate == (0.5, 0.4, 0.1)
+    assert result.certificate[:3] == (0.5, 0.4, 0.1)
     assert result.history["uploads"].tolist() == [3, 5]
     assert result.history["bytes_up"].tolist() == [240, 400]
     assert result.history["certified_gap"].tolist() == [0.7, 0.1]

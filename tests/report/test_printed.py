@@ -21,14 +21,23 @@ HEAD = ["", "coefficient", "p"]
 GROUPS = [("", [[name, "−1.5", "< 0.001"] for name in NAMES]), ("C_{0}", [["[x", "≈ 3", "–"]])]
 
 
+_ROWS = [[f"stage = {i} (against I)", "−12.3456", "0.1234", "1.234 (0.987 to 1.543)", "< 0.001"]
+         for i in range(30)]  # fmt: skip
+_LONG = [[f"a name of a column that is very long, {i}", *["120 (34.5 %)"] * 8] for i in range(6)]
+WIDE = [
+    (["", "coefficient", "standard error", "odds ratio (95 % CI)", "p"], ("", _ROWS)),
+    (["", *[f"hospital: {city}" for city in "ABCDEFGH"]], ("", _LONG), ("stage", _LONG[:4])),
+]
+
+
 def shown(name: str) -> str:
     return name.replace("\n", "\\n")  # as `printable` has it
 
 
 def test_every_row_of_latex_has_all_cells_and_no_command_of_a_name():
     lines = latex(HEAD, *GROUPS, notes=["50 %\n\\input{x}"]).splitlines()
-    assert lines[1] == r"% 50 %\n\input{x}"
-    assert r"\begin{tabular}{lrr}" in lines
+    assert lines[-2] == r"50 \%\textbackslash{}n\textbackslash{}input\{x\}"
+    assert r"\begin{tabular}{@{}lrr@{}}" in lines
     body = lines[lines.index(r"\midrule") + 1 : lines.index(r"\bottomrule")]
     assert len(body) == len(NAMES) + 3  # space, heading, row
     for line in body[: len(NAMES)]:
@@ -40,18 +49,41 @@ def test_every_row_of_latex_has_all_cells_and_no_command_of_a_name():
         assert "\\" not in re.sub(known, "", name)
 
 
+def test_powers_of_ten_are_numbers_and_names_stay_names():
+    cells = ["1e-3 a", "5.9e-4", "1e−5", "[2e-4, 1e7]", "e-4"]
+    text = latex(["", "x to 1e-3", "", "", ""], ("", [cells]))
+    assert "$10^{-3}$" in text
+    shown = [r"$5.9\cdot 10^{-4}$", "$10^{-5}$", r"{}[$2\cdot 10^{-4}$, $10^{7}$]", "e-4"]
+    assert " & ".join(["1e-3 a", *shown]) in text
+
+
+def test_a_wide_table_gets_a_smaller_font_and_then_blocks_of_columns():
+    small, blocks = (latex(*each) for each in WIDE)
+    assert r"\centering\footnotesize" in small
+    assert small.count(r"\toprule") == 1
+    assert r"standard \\ error" in small
+    assert r"\centering\normalsize" in latex(["", "p"], ("", [["age", "0.5"]]))
+    assert blocks.count(r"\toprule") > 1
+    assert blocks.count("hospital: ") == 8
+
+
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="needs pdflatex")
 def test_latex_compiles(tmp_path):
     if subprocess.run(["kpsewhich", "booktabs.sty"], stdout=subprocess.DEVNULL).returncode:
         pytest.skip("needs booktabs")
     table = latex(HEAD, *GROUPS, notes=["50 % of \\undefined"])
-    parts = [r"\documentclass{article}\usepackage{booktabs}\begin{document}", table]
-    (tmp_path / "t.tex").write_text("\n".join([*parts, r"\end{document}"]), "utf-8")
+    small, blocks = (latex(*each, notes=["a note " * 40]) for each in WIDE)
+    pages = f"\\begin{{table}}\n{small}\\end{{table}}\n\n{blocks}"
+    first = r"\documentclass[12pt]{article}\usepackage{booktabs}\begin{document}"
+    (tmp_path / "t.tex").write_text(f"{first}\n{table}\n\n{pages}\n\\end{{document}}", "utf-8")
     done = subprocess.run(
         ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"],
         cwd=tmp_path, capture_output=True,
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout.decode(errors="replace")[-2000:]
+    said = done.stdout.decode(errors="replace")
+    assert done.returncode == 0, said[-2000:]
+    assert "Overfull" not in said, "a table is wider than the text"
+    assert "Float too large" not in said
 
 
 RENDERERS = {

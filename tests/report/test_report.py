@@ -174,7 +174,7 @@ def test_table_counts_rounds_and_uploads_to_each_gap():
     assert (feddcd["rounds to 1e-3"], feddcd["uploads to 1e-3"]) == ("2", "20")
     assert (feddcd["rounds to 1e-6"], feddcd["uploads to 1e-6"]) == ("4", "40")
     assert (fedavg["rounds to 1e-3"], fedavg["uploads to 1e-6"]) == ("2", "–")
-    assert (feddcd["certified gap"], fedavg["certified gap"]) == ("1e-7", "1e-4")
+    assert (feddcd["gap"], fedavg["gap"]) == ("1e-7", "1e-4")
     assert report.rows(HAND[1:])[0]["certified gap"] == "0.1"
     assert feddcd["accuracy"] == "–"
     newton = report.rows(LARGE)[1]
@@ -258,3 +258,28 @@ def light(colour: str, brighter: float = 1.0) -> float:
     parts = [min(1.0, int(colour[i : i + 2], 16) / 255 * brighter) for i in (1, 3, 5)]
     linear = [v / 12.92 if v <= 0.03928 else ((v + 0.055) / 1.055) ** 2.4 for v in parts]
     return float(np.dot(linear, (0.2126, 0.7152, 0.0722)))
+
+
+def test_a_run_that_does_not_come_to_a_gap_counts_as_the_most_expensive():
+    """Uploads to 1e-3: 20, 20 and never; to 1e-6: 40, never and never."""
+    never = entry("feddcd", 0.5 + np.array([1e-1, 1e-2]), 0.4)
+    seeds = [HAND[0], HAND[1]._replace(label="feddcd"), never]
+    (row,) = report.rows([report.median_entry(seeds)])
+    assert (row["uploads to 1e-3"], row["uploads to 1e-6"]) == ("20", "–")
+    assert row["gap"] == "1e-4"
+
+
+def test_a_score_of_ones_own_is_a_number():
+    mine = entry(accuracy=np.full(80, 1.4935))._replace(summary={"accuracy_is": "score of Huber"})
+    assert report.rows([mine])[0]["accuracy"] == "1.4935"
+    assert "Its score is 1.4935, the score of Huber" in " ".join(run.run_summary(mine))
+
+
+def test_the_page_says_in_how_many_bits_and_what_is_not_counted():
+    few = HAND[0]._replace(label="fedqn", summary={"bits": 8, "certificate_bytes_up": 2_000_000})
+    wide = HAND[1]._replace(summary={"bits": 64})
+    said = " ".join(run._counted([few, wide]))
+    assert "FedQN sends each number with 8 bits. FedAvg sends each number with 64 bits." in said
+    assert "The counts leave out what clients send for the certificates: at most 2 MB in a" in said
+    assert "All methods send each number with 64 bits." in run._counted([wide, wide])
+    assert run._counted(HAND) == []

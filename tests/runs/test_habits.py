@@ -9,6 +9,7 @@ import feddcd
 from feddcd._errors import Diverged, FolderError
 from feddcd.runs._inputs import collect
 from feddcd.runs.build import build
+from feddcd.runs.comparison import Repeats
 from feddcd.runs.spec import Spec
 
 SMALL = {"clients": 4, "tau": 2, "algorithm": "mbsgd", "rounds": 7, "certify_every": 5}
@@ -111,15 +112,14 @@ def test_a_comparison_read_back_has_its_table_in_latex_and_markdown(runs):
     comparison = feddcd.Comparison.load(folder)
     assert list(comparison.results) == ["1", "3"]
     text = comparison.to_latex()
-    assert text.splitlines()[1] == r"\begin{tabular}{lrrrrrrr}"
     body = [line for line in text.splitlines() if line.endswith(r"\\")]
     assert len(body) == 1 + len(results)
-    assert all(line.count("&") == 7 for line in body)
-    assert not re.search(r"(?<!\\)[%_#$]", "".join(body))
+    assert all(line.count("&") == 6 for line in body)
+    assert not re.search(r"(?<!\\)[%_#]", "".join(body))
     name = results[0].summary["algorithm"]
     assert body[1].startswith(name)
-    head, rule, first, _ = comparison.to_markdown().splitlines()
-    assert rule.count("-:") == 7
+    head, rule, first, *_ = comparison.to_markdown().splitlines()
+    assert rule.count("-:") == 6
     assert first.startswith(f"| {name} ")
     assert len({len(line) for line in (head, rule, first)}) == 1
 
@@ -130,3 +130,32 @@ def test_what_is_refused():
             Spec(**{name: 0})
     with pytest.raises(ValueError, match="need 0 <= split_seed"):
         Spec(split_seed=-1)
+
+
+def test_a_watcher_can_stop_a_run_that_then_goes_on(tmp_path):
+    few = {"algorithm": "mbsgd", "clients": 4, "certify_every": 2, "rounds": 6}
+    seen = []
+    found = feddcd.run("wine", **few, out=tmp_path / "a", watch=lambda step: step.round == 2)
+    assert (found.summary["status"], found.history.rounds) == ("stopped", 2)
+    assert feddcd.resume(tmp_path / "a", watch=seen.append).history.rounds == 6
+    assert [step.round for step in seen] == [4, 6]
+
+    def broken(step):
+        raise RuntimeError("mine")
+
+    with pytest.raises(RuntimeError, match="mine"):
+        feddcd.run("wine", **few, out=tmp_path / "b", watch=broken)
+    assert feddcd.resume(tmp_path / "b").history.rounds == 6
+
+
+def test_results_are_short_where_they_are_printed(tmp_path):
+    few = {"algorithms": ["mbsgd", "fedavg"], "clients": 4, "rounds": 2, "certify_every": 2}
+    made = feddcd.compare("wine", **few, l2=0.0)
+    assert list(made) == ["mbsgd", "fedavg"]
+    assert (len(made), repr(made)) == (2, "Comparison(mbsgd, fedavg)")
+    one = made["mbsgd"]
+    assert repr(one).startswith("Result(mbsgd on wine: 2 rounds, objective ")
+    assert one.certificate.reason == "a bound can be proven only with l2 above 0"
+    assert one.certificate.reason in repr(one)
+    assert repr(one.history).startswith("History(2 rounds; columns round, iteration")
+    assert repr(Repeats({0: made, 1: made})) == "Repeats(seeds 0, 1 of mbsgd, fedavg)"

@@ -50,6 +50,7 @@ def _no_pictures(monkeypatch):
     monkeypatch.setattr("feddcd.report.run.panels", lambda *a: [])
     monkeypatch.setattr("feddcd.report.curves", lambda entries: None)
     monkeypatch.setattr("feddcd.report.save_png", lambda figure, path: path.write_bytes(b""))
+    monkeypatch.setattr("feddcd.report.save_pdf", lambda figure, path: path.write_bytes(b""))
 
 
 class SmoothHinge(AbstractFamily):
@@ -657,6 +658,21 @@ class TestAlgorithm:
             FolderError, match=r"objects from Python .algorithm.*algorithm=\.\.\.\)"
         ):
             feddcd.resume(tmp_path / "a", **again)
+
+    @pytest.mark.parametrize(
+        ("function", "made", "message"),
+        [
+            ("server_step", lambda made: made[0], "Wrong.server_step must return two values"),
+            ("server_step", lambda made: (1.0, None), "Wrong.server_step must .* a state like"),
+            ("client_step", lambda made: (made[0], made[1].value), "the second value is of type"),
+            ("client_step", lambda made: made[1], "Wrong.client_step must return two values"),
+        ],
+    )
+    def test_a_function_that_returns_something_else_is_named(self, function, made, message):
+        right = getattr(MinibatchSGD, function)
+        wrong = type("Wrong", (MinibatchSGD,), {function: lambda *a: made(right(*a))})
+        with pytest.raises(SpecError, match=message):
+            feddcd.run(signs(), algorithm=wrong(lr=0.1), parts=PARTS, tau=2, l2=0.1)
 
     def test_settings_beside_an_object_are_refused(self):
         with pytest.raises(SpecError, match=r"FedProx is an algorithm object .*, so leave out lr"):

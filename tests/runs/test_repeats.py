@@ -4,6 +4,7 @@ import json
 import shlex
 
 import numpy as np
+import pandas
 import pytest
 
 import feddcd
@@ -59,8 +60,34 @@ def test_columns_of_numbers_have_their_types(repeats):
     table = repeats[1].to_pandas()
     counts = ["rounds", "uploads", "bytes_up"]
     assert {str(table[name].dtype) for name in counts} == {"int64"}
-    measured = ["objective", "certified_gap", "accuracy", "dual_residual"]
+    measured = ["objective", "certified_gap", "gap", "accuracy", "dual_residual"]
     assert {str(table[name].dtype) for name in measured} == {"float64"}
+
+
+def test_each_gap_has_one_meaning_and_all_files_have_it(repeats):
+    """`certified_gap` is to the run's own bound, `gap` to the best bound of all runs."""
+    folder, _ = repeats
+    table = pandas.read_csv(folder / "repeats.csv")
+    own = np.maximum(table["objective"] - table["lower_bound"], 0)
+    np.testing.assert_allclose(table["certified_gap"], own, atol=1e-12)
+    assert set(table["best_bound"]) == {table["lower_bound"].max()}
+    np.testing.assert_allclose(table["gap"], table["objective"] - table["best_bound"])
+    one = pandas.read_csv(folder / "seed-7" / "compare.csv", index_col="label")
+    np.testing.assert_allclose(one["gap"], one["objective"] - one["lower_bound"].max())
+    assert {"uploads_to_1e-03", "bytes_up_to_1e-06"} <= {*one} & {*table}
+    medians = pandas.read_csv(folder / "medians.csv", index_col="method")
+    grouped = table.groupby("method")["gap"]
+    for end, q in (("", 0.5), ("_quartile1", 0.25), ("_quartile3", 0.75)):
+        np.testing.assert_allclose(medians[f"gap{end}"], grouped.quantile(q)[medians.index])
+    assert set(medians["seeds"]) == {3}
+
+
+def test_the_table_for_a_paper_says_that_its_numbers_are_medians(repeats):
+    text = repeats[1].to_latex()
+    assert "Medians over 3 seeds. The numbers in brackets are the quartiles." in text
+    assert "MB" in text
+    lines = [line for line in text.splitlines() if line.startswith(("mbsgd", " & "))]
+    assert lines[1].count("[") == lines[1].count("]") >= 2
 
 
 def test_seeds_are_an_argument_of_run_and_compare(repeats, monkeypatch):
@@ -93,6 +120,7 @@ def test_the_files_hold_every_run_and_the_medians(repeats):
     assert len(table) == 6
     assert len((folder / "repeats.csv").read_text().splitlines()) == 7
     assert (folder / "compare.png").stat().st_size > 5000
+    assert (folder / "compare.pdf").read_bytes().startswith(b"%PDF")
     assert "3 seeds" in (folder / "report.html").read_text()
     assert (folder / "compare.tex").read_text() == found.to_latex()
     assert (folder / "compare.md").read_text("utf-8") == found.to_markdown()
@@ -107,6 +135,7 @@ def test_the_command_goes_on_where_it_was(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("feddcd.report.curves", lambda entries: None)  # the fixture draws them
     monkeypatch.setattr("feddcd.report.save_png", lambda figure, path: path.write_bytes(b""))
+    monkeypatch.setattr("feddcd.report.save_pdf", lambda figure, path: path.write_bytes(b""))
     quick = "--data wine --clients 4 --tau 2 --rounds 4 --certify-every 2"
     feddcd_cli(f"run {quick} --algorithm mbsgd --set lr=0.1 --seeds 2 --out runs/a")
     told = capsys.readouterr().out

@@ -292,7 +292,7 @@ FEDQN = Method(
         given.w, given.l2, enough=metrics.enough_of(given.N), **given.settings
     ),
     exact=True,
-    settings={"bits": whole(8)},
+    settings={"bits": whole(0)},  # the class has the list
     sums=True,
     look=("#882255", "-"),
 )

@@ -142,13 +142,19 @@ def race(
         _show(made.entries())
         if isinstance(made, Comparison):
             _advise(made.results.values())
-        if several:
-            say(f"medians over {base['seeds']} seeds; each run is in repeats.csv")
+        if not isinstance(made, Comparison):
+            say(f"{_seeds(len(made.comparisons), base['seeds'])}; each run is in repeats.csv")
         say(f"picture: {folder / 'compare.png'}")
         say(f"report:  {folder / 'report.html'}")
     latest = made if isinstance(made, Comparison) else list(made.comparisons.values())[-1]
     last = list(latest.results.values())[-1]
     _exit_if_stopped(last.summary, f"feddcd compare --resume {folder}")
+
+
+def _seeds(done: int, wanted: int) -> str:
+    """An interrupt may leave seeds that did not begin."""
+    some = f"{done} of {wanted} seeds" if done < wanted else plural(done, "seed")
+    return f"medians over {some}" if done > 1 else f"only {some} ran so far"
 
 
 def demo_command(out: Path, quiet: bool) -> None:
@@ -257,7 +263,7 @@ def _bars(quiet: bool) -> Iterator[Callable[[str, Step], None]]:
         BarColumn(bar_width=24),
         "{task.completed:>4.0f}/{task.total:.0f} rounds",
         "objective {task.fields[objective]:.6f}",
-        "gap {task.fields[gap]}",
+        "certified gap {task.fields[gap]}",
         TimeElapsedColumn(),
     )
     tasks: dict[str, Any] = {}

@@ -7,6 +7,7 @@ import numpy as np
 
 from . import figures
 from ._entry import RunEntry, best_bound, gap, has
+from ._numbers import has_own_score
 from .figures import LabelledLine
 from .methods import looks
 
@@ -52,6 +53,10 @@ def accuracy_means(entry: RunEntry) -> str:
     return f"the {what} on the {entry.summary.get('accuracy_of', 'data')}"
 
 
+def _score(entry: RunEntry) -> str:
+    return "Score" if has_own_score(entry) else "Accuracy"
+
+
 def _of_one(entry: RunEntry) -> list[View]:
     if has(entry, "lower_bound"):
         caption = (
@@ -63,10 +68,10 @@ def _of_one(entry: RunEntry) -> list[View]:
         caption = "The objective after each round; lower is better."
     views = [View("round", lambda ax: _draw_certificate(ax, entry), caption)]
     if has(entry, "accuracy"):
-        views.append(_accuracy([entry], f"Accuracy: {accuracy_means(entry)}."))
+        views.append(_accuracy([entry], f"{_score(entry)}: {accuracy_means(entry)}."))
     if has(entry, "dual_residual"):
         caption = (
-            "The figure shows how far the sum of the clients’ vectors is from zero. "
+            "The figure shows how far the sum that the method keeps at zero is from zero. "
             "This distance should stay near zero."
         )
         views.append(View("round", lambda ax: _draw_residual(ax, entry), caption))
@@ -84,7 +89,8 @@ def _of_several(entries: Sequence[RunEntry]) -> list[View]:
         _progress(entries, "bytes_up", cost),
     ]
     if any(has(entry, "accuracy") for entry in entries):
-        caption = f"Accuracy, {accuracy_means(entries[0])}, against rounds; higher is better."
+        what = f"{_score(entries[0])}, {accuracy_means(entries[0])}"
+        caption = f"{what}, against rounds; higher is better."
         views.append(_accuracy(entries, caption))
     return views
 
@@ -135,12 +141,14 @@ def _draw_progress(ax: "Axes", entries: Sequence[RunEntry], x: str) -> list[Labe
 
 
 def _draw_accuracy(ax: "Axes", entries: Sequence[RunEntry]) -> list[LabelledLine]:
-    lines = _draw(ax, entries, "round", [100 * entry.history["accuracy"] for entry in entries])
-    _shade(ax, entries, lines, "round", "accuracy", lambda y: 100 * y)
+    own = has_own_score(entries[0])
+    unit = 1 if own else 100
+    lines = _draw(ax, entries, "round", [unit * entry.history["accuracy"] for entry in entries])
+    _shade(ax, entries, lines, "round", "accuracy", lambda y: unit * y)
     if not any(len(line.y) for line in lines):
         note = "no accuracy was recorded"
         ax.text(0.5, 0.5, note, color=figures.INK, ha="center", transform=ax.transAxes)
-    figures.titles(ax, AXES["round"], "accuracy, %")
+    figures.titles(ax, AXES["round"], "score" if own else "accuracy, %")
     return lines
 
 
@@ -163,7 +171,7 @@ def _draw_residual(ax: "Axes", entry: RunEntry) -> list[LabelledLine]:
     values = np.maximum(entry.history["dual_residual"], SMALLEST)
     lines = _draw(ax, [entry], "round", [values])
     figures.decades(ax)
-    figures.titles(ax, AXES["round"], "dual residual |Σ y|")
+    figures.titles(ax, AXES["round"], "dual residual")
     return lines
 
 

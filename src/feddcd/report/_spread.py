@@ -6,8 +6,7 @@ import numpy as np
 
 from ..history import COLUMNS, COUNTS, History
 from ._entry import RunEntry
-
-QUARTILES = (0.25, 0.75)
+from ._numbers import QUARTILES
 
 
 def median_entry(entries: Sequence[RunEntry]) -> RunEntry:
@@ -21,7 +20,8 @@ def median_entry(entries: Sequence[RunEntry]) -> RunEntry:
         bands[name] = (low, high)
     seeds = ", ".join(str(e.config["seed"]) for e in entries if "seed" in e.config)
     config = first.config | ({"seed": seeds} if seeds else {})
-    return first._replace(history=History(columns), config=config, bands=bands, runs=len(entries))
+    each = tuple(entries) if len(entries) > 1 else ()
+    return first._replace(history=History(columns), config=config, bands=bands, each=each)
 
 
 def _to_the_end(column: np.ndarray, rounds: int) -> np.ndarray:

@@ -1,5 +1,5 @@
 """How figures look, names for their lines (at the ends when they fit, else in a legend below), and
-how figures leave: SVG to put inside a page, SVG and PNG as files."""
+how figures leave: SVG to put inside a page, SVG, PDF and PNG as files."""
 
 import hashlib
 import io
@@ -254,6 +254,14 @@ def save_svg(figure: "Figure", path: str | Path) -> None:
 
     with matplotlib.rc_context({"svg.hashsalt": "feddcd"}), _quiet(), _opaque(figure):
         figure.savefig(path, format="svg", facecolor="white", metadata={"Date": None})
+
+
+def save_pdf(figure: "Figure", path: str | Path) -> None:
+    """For a paper: letters as letters, and the same bytes each time."""
+    import matplotlib
+
+    with matplotlib.rc_context({"pdf.fonttype": 42}), _quiet(), _opaque(figure):
+        figure.savefig(path, format="pdf", facecolor="white", metadata={"CreationDate": None})
 
 
 @contextmanager

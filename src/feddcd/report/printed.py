@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from .._text import printable
+from ._fitting import GAP, body_widths, fitted, head_lines
 from .tables import Bold, Group, Row
 
 PACKAGE = r"% needs \usepackage{booktabs}"
@@ -22,31 +23,72 @@ _LATEX |= {letter: f"\\{letter}" for letter in "&%$#_{}"}
 _LATEX |= {"\\": r"\textbackslash{}", "^": r"\^{}", "~": r"\~{}", "–": "--", "—": "---"}
 _LATEX |= {'"': r"\symbol{34}", "`": "{`}"}
 _SPECIAL = re.compile(f"-(?=-)|[{re.escape(''.join(_LATEX))}]")  # two hyphens would be a dash
+_POWER = re.compile(r"(?<![\w.,$])(\d+(?:\.\d+)?)e((?:-|\$-\$)?\d+)(?![\w.])")  # after escaping
 _MARKDOWN = re.compile(r"[\\`*_|]")  # what every kind of Markdown knows after a backslash
 _ENTITIES = re.compile(r"<(?! )|&(?=[#\w])|[$~^@]")  # what only some know
 _BLOCK = re.compile(r"^[#>+=-]")  # a heading, a list
 
 
 def latex(head: Row, *groups: Group, notes: Sequence[str] = ()) -> str:
-    """A tabular; notes stand in comments above it, for a caption."""
-    body = [line for group in groups for line in _latex_group(group, len(head))]
-    return "\n".join([
-        PACKAGE, *(f"% {printable(note)}" for note in notes),
-        rf"\begin{{tabular}}{{l{'r' * (len(head) - 1)}}}", r"\toprule", _latex_line(head),
-        r"\midrule", *body, r"\bottomrule", r"\end{tabular}", "",
-    ])  # fmt: skip
+    """A table as wide as the text, with its notes below it. What is wider gets a smaller font, and
+    then blocks of columns below each other, between which a page can end."""
+    fit, below = fitted(head, groups), [_in_powers(_latex_cell(note)) for note in notes]
+    begin = [
+        r"\noindent\begin{minipage}{\linewidth}",
+        rf"\centering\{fit.size}\setlength{{\tabcolsep}}{{{GAP:g}pt}}",
+    ]
+    blocks = [[*begin, *_latex_block(head, groups, block, fit.name)] for block in fit.blocks]
+    if below:
+        blocks[-1] += [r"\par\smallskip\raggedright\footnotesize", "\n\n".join(below)]
+    boxes = ["\n".join([*lines, r"\end{minipage}", ""]) for lines in blocks]
+    return f"{PACKAGE}\n" + "\\par\\medskip\n".join(boxes)
 
 
-def _latex_group(group: Group, width: int) -> list[str]:
+def _latex_block(
+    head: Row, groups: Sequence[Group], block: list[int], name: float | None
+) -> list[str]:
+    """A tabular of the names and of these columns."""
+    bodies = body_widths(head, groups)
+    names = [_latex_head(head[j], bodies[j - 1]) for j in block]
+    picked = [(title, [[row[j] for j in (0, *block)] for row in rows]) for title, rows in groups]
+    return [
+        rf"\begin{{tabular}}{{@{{}}l{'r' * len(block)}@{{}}}}", r"\toprule",
+        " & ".join([_latex_cell(head[0]), *names]) + r" \\", r"\midrule",
+        *(line for group in picked for line in _latex_group(group, len(block) + 1, name)),
+        r"\bottomrule", r"\end{tabular}",
+    ]  # fmt: skip
+
+
+def _latex_head(name: str, room: float) -> str:
+    lines = [_in_powers(_latex_cell(line)) for line in head_lines(name, room)]
+    if len(lines) == 1:
+        return lines[0]
+    return r"\begin{tabular}[b]{@{}r@{}}" + r" \\ ".join(lines) + r"\end{tabular}"
+
+
+def _latex_group(group: Group, width: int, name: float | None = None) -> list[str]:
     heading, rows = group
     if not heading:
-        return [_latex_line(row) for row in rows]
-    title = rf"\multicolumn{{{width}}}{{l}}{{{_latex_cell(heading)}}} \\"
-    return [r"\addlinespace", title, *(rf"\quad {_latex_line(row)}" for row in rows)]
+        return [_latex_line(row, name) for row in rows]
+    title = rf"\multicolumn{{{width}}}{{@{{}}l}}{{{_latex_cell(heading)}}} \\"
+    return [r"\addlinespace", title, *(rf"\quad {_latex_line(row, name)}" for row in rows)]
 
 
-def _latex_line(cells: Iterable[str]) -> str:
-    return " & ".join(map(_latex_cell, cells)) + r" \\"
+def _latex_line(cells: Iterable[str], name: float | None = None) -> str:
+    """The first cell is a name; in the others 5.9e-4 is a number."""
+    first, *rest = map(_latex_cell, cells)
+    if name is not None:
+        first = rf"\parbox[t]{{{name:g}\linewidth}}{{\raggedright {first}\strut}}"
+    return " & ".join([first, *map(_in_powers, rest)]) + r" \\"
+
+
+def _in_powers(text: str) -> str:
+    return _POWER.sub(_power, text)
+
+
+def _power(found: re.Match[str]) -> str:
+    digits, exponent = found[1], found[2].replace("$-$", "-")
+    return rf"${'' if digits == '1' else digits + chr(92) + 'cdot '}10^{{{exponent}}}$"
 
 
 def _latex_cell(cell: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from .._errors import SpecError
-from .._text import NONE, count, fixed, percent, sentence_list, size, tiny
+from .._text import NONE, count, fixed, sentence_list, size, tiny
 from . import methods
 from ._curves import accuracy_means, panels
 from ._entry import (
@@ -19,8 +19,8 @@ from ._entry import (
     cost_to,
     find,
     flatten,
-    rows,
 )
+from ._numbers import has_own_score, rows, score
 from .figures import svg
 from .page import details, document, figure, footer, grid, header
 from .tables import pairs, table
@@ -35,13 +35,17 @@ TERMS = {
     "plus a small penalty on large weights.",
     "Certified gap": (
         "a proven limit. No model of this kind can have an objective that is lower by more "
-        "than the certified gap. The true distance may be smaller, but never larger. If a page "
-        "has several runs, each gap uses the best lower bound that any run on the page proved."
+        "than the certified gap. The true distance may be smaller, but never larger. A certified "
+        "gap uses only lower bounds that the run itself proved."
+    ),
+    "Gap": (
+        "in a comparison: the objective of a run, minus the best lower bound that any run on the "
+        "page proved. The gap of a run is never larger than its certified gap."
     ),
     "Dual residual": (
-        "in a dual method each client keeps a vector, and the sum of these vectors must be "
-        "zero. The dual residual says how far the sum is from zero. The dual residual should be "
-        "as small as rounding errors."
+        "some methods keep a sum over the clients at zero: FedDCD, for example, the sum of the "
+        "clients’ vectors. The dual residual says how far the sum is from zero. The dual residual "
+        "should be as small as rounding errors."
     ),
     "1e-3, 1e-6": (
         "0.001 and 0.000001. “Uploads to 1e-3” counts the uploads until the objective was "
@@ -71,7 +75,7 @@ def write(
 
 def page(entries: Sequence[RunEntry], *, title: str, kind: str) -> str:
     sentences = run_summary(entries[0]) if kind == "run" else compare_summary(entries)
-    sentences += _advice(entries)
+    sentences += _counted(entries) + _advice(entries)
     return document(
         title,
         header(title, " ".join(sentences)),
@@ -124,9 +128,28 @@ def run_summary(entry: RunEntry) -> list[str]:
         sentences = [f"{start}; the model’s objective is {objective}.", _why_unproven([entry])]
     accuracy = history.last("accuracy")
     if math.isfinite(accuracy):
-        sentences.append(f"Its accuracy is {percent(accuracy)}, {accuracy_means(entry)}.")
+        what = "score" if has_own_score(entry) else "accuracy"
+        sentences.append(f"Its {what} is {score(entry, accuracy)}, {accuracy_means(entry)}.")
     uploads = count(history.last("uploads"), "upload")
     sentences.append(f"The clients sent {uploads}, {size(history.last('bytes_up'))} in all.")
+    return sentences
+
+
+def _counted(entries: Sequence[RunEntry]) -> list[str]:
+    """What the counts of bytes depend on: bits, and what they leave out."""
+    widths = [entry.summary["bits"] for entry in entries if entry.summary.get("bits")]
+    sentences = []
+    for bits in sorted(set(widths)):
+        those = [i for i, entry in enumerate(entries) if entry.summary.get("bits") == bits]
+        names = "All methods" if len(those) == len(entries) > 1 else _names(entries, those)
+        send = "send" if len(those) > 1 else "sends"
+        sentences.append(f"{names} {send} each number with {bits} bits.")
+    proof = max((entry.summary.get("certificate_bytes_up") or 0 for entry in entries), default=0)
+    if proof:
+        most = f"{'at most ' * (len(entries) > 1)}{size(proof)}"
+        sentences.append(
+            f"The counts leave out what clients send for the certificates: {most} in a run."
+        )
     return sentences
 
 
@@ -242,6 +265,9 @@ def _lowest(entries: Sequence[RunEntry]) -> list[str]:
 
 
 def _why_unproven(entries: Sequence[RunEntry]) -> str:
+    told = {entry.summary.get("unproven") for entry in entries}
+    if len(told) == 1 and (reason := told.pop()):
+        return f"There is no certificate, because {reason}."
     if entries and all(find(entry, "l2") == 0 for entry in entries):
         return "There is no certificate, because a bound can be proven only with l2 above 0."
     return "There is no certificate, because the model is not convex."

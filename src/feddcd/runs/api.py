@@ -17,10 +17,10 @@ from .auto import AUTO
 from .build import check_names, load_data
 from .comparison import Comparison, Repeats
 from .result import Result
-from .run import Progress, execute
+from .run import Progress, Watcher, execute
 from .spec import Setting, Spec
 
-Watch = Callable[[str, Progress], None]
+Watch = Callable[[str, Progress], object]
 MOST = 1000  # seeds
 Algorithms = Sequence[str | AbstractAlgorithm] | Mapping[str, str | AbstractAlgorithm]
 
@@ -43,7 +43,7 @@ def run(
     out: str | Path | None = ...,
     resume: bool = ...,
     seeds: None = ...,
-    watch: Callable[[Progress], None] = ...,
+    watch: Watcher = ...,
     **options: Any,
 ) -> Result: ...
 def run(
@@ -61,7 +61,7 @@ def run(
     out: str | Path | None = None,
     resume: bool = False,
     seeds: int | None = None,
-    watch: Callable[[Progress], None] = lambda progress: None,
+    watch: Watcher = lambda progress: None,
     **options: Any,
 ) -> Result | Repeats:
     """Train one model over clients and, if it is convex, prove how close it is to the optimum.
@@ -74,14 +74,14 @@ def run(
         settings: Settings of the algorithm, by name.
         model: A name, a family of losses, or an equinox module together with `loss`.
         loss: A function of (model, x, y) for one example; or the share of uploads that are lost.
-        score: A function of (model, x, y), shown as the accuracy.
+        score: A function of (model, x, y), larger for a better model; reports show its mean.
         problem: The objectives of all clients in one object, instead of data and model.
         w: Where the run starts.
         parts: The rows of each client, instead of a partition scheme.
         names: The names of the clients.
         out: The folder to write; with `resume`, the folder of the run to continue.
         seeds: The number of runs with different seeds (see `repeat`). The result has medians.
-        watch: A function that `run` calls after each certificate, with the new rows.
+        watch: A function that gets the new rows after each certificate; True stops the run.
         options: The fields of `Spec`: partition, clients, tau, l2, weighting, rounds, ...
 
     Example: `feddcd.run("digits", algorithm="pointsaga", clients=20, rounds=100)`
@@ -121,7 +121,7 @@ def resume(
     w: Params | None = None,
     parts: Sequence[np.ndarray] | None = None,
     names: Sequence[str] | None = None,
-    watch: Callable[[Progress], None] = lambda progress: None,
+    watch: Watcher = lambda progress: None,
 ) -> Result:
     """Continue a saved run, with more rounds or another target if you give them.
 

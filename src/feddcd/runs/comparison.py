@@ -3,6 +3,7 @@
 import abc
 import csv
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,26 +44,37 @@ class AbstractComparison(abc.ABC):
         return curves(self.entries())
 
     def write_shown(self, folder: Path, title: str) -> None:
-        """compare.tex, compare.md, compare.png and report.html."""
-        from ..report import curves, latex_table, markdown_table, save_png, write
+        """compare.tex, compare.md, compare.png, compare.pdf and report.html."""
+        from ..report import curves, latex_table, markdown_table, save_pdf, save_png, write
 
         entries = self.entries()
         put = lambda name, how: write_atomically(folder / name, how)
         text = lambda made: lambda path: path.write_text(made, encoding="utf-8", newline="\n")
         put("compare.tex", text(latex_table(entries)))
         put("compare.md", text(markdown_table(entries)))
-        put("compare.png", lambda path: save_png(curves(entries), path))
+        drawn = curves(entries)
+        put("compare.png", lambda path: save_png(drawn, path))
+        put("compare.pdf", lambda path: save_pdf(drawn, path))
         put("report.html", lambda path: write(entries, path, title=title, kind="compare"))
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison(AbstractComparison):
-    """Several methods on the same clients, by name."""
+    """Several methods on the same clients, by name: a loop over it has the names."""
 
     results: dict[str, Result]
 
     def __getitem__(self, name: str) -> Result:
         return self.results[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.results)
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def __repr__(self) -> str:
+        return f"Comparison({', '.join(self)})"
 
     @classmethod
     def load(cls, folder: str | Path) -> "Comparison":
@@ -88,16 +100,20 @@ class Comparison(AbstractComparison):
         return [result.entry() for result in self.results.values()]
 
     def to_pandas(self) -> "pd.DataFrame":
-        """One row per method: its summary. All gaps are to the best bound that any run proved."""
+        """One row per method: its summary, its `gap` to the best bound that any of the runs proved,
+        and the rounds, uploads and bytes to each gap."""
+        return self.beside(self.entries())
+
+    def beside(self, entries: "list[RunEntry]") -> "pd.DataFrame":
+        """The same, with the best bound of these runs."""
         import pandas as pd
 
-        from ..report import certified
+        from ..report import proven
 
         known = lambda summary: {k: math.nan if x is None else x for k, x in summary.items()}
-        entries = self.entries()
-        gap = lambda r: {"certified_gap": certified(r.entry(), entries)}
-        summaries = {name: known(r.summary) | gap(r) for name, r in self.results.items()}
-        return pd.DataFrame.from_dict(summaries, orient="index")
+        row = lambda result: known(result.summary) | proven(result.entry(), entries)
+        rows = {name: row(result) for name, result in self.results.items()}
+        return pd.DataFrame.from_dict(rows, orient="index")
 
     def write(self, folder: Path) -> None:
         """compare.csv and what `write_shown` writes, beside the runs' own folders."""
@@ -116,6 +132,16 @@ class Repeats(AbstractComparison):
 
     def __getitem__(self, seed: int) -> Comparison:
         return self.comparisons[seed]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.comparisons)
+
+    def __len__(self) -> int:
+        return len(self.comparisons)
+
+    def __repr__(self) -> str:
+        methods = dict.fromkeys(name for one in self.comparisons.values() for name in one)
+        return f"Repeats(seeds {', '.join(map(str, self))} of {', '.join(methods)})"
 
     @classmethod
     def load(cls, folder: str | Path) -> "Repeats":
@@ -137,16 +163,20 @@ class Repeats(AbstractComparison):
         return [median_entry([one[name].entry() for one in seeds]) for name in names]
 
     def to_pandas(self) -> "pd.DataFrame":
-        """One row for each method and seed."""
+        """One row for each method and seed. The best bound is that of all methods and seeds."""
         import pandas as pd
 
-        each = [one.to_pandas().assign(seed=seed) for seed, one in self.comparisons.items()]
+        runs = [entry for one in self.comparisons.values() for entry in one.entries()]
+        each = [one.beside(runs).assign(seed=seed) for seed, one in self.comparisons.items()]
         return pd.concat(each).rename_axis("method").set_index("seed", append=True)
 
     def write(self, folder: Path) -> None:
-        """repeats.csv and what `write_shown` writes, above the seeds' own folders."""
+        """repeats.csv, medians.csv and what `write_shown` writes, above the seeds' own folders."""
+        from ..report import write_medians
+
         entries = self.entries()
         methods = f"{len(entries)} methods" if len(entries) > 1 else entries[0].label
         write_atomically(folder / "repeats.csv", lambda path: self.to_pandas().to_csv(path))
+        write_atomically(folder / "medians.csv", lambda path: write_medians(entries, path))
         data = entries[0].config["data"]
         self.write_shown(folder, f"{methods} on {data}, {plural(len(self.comparisons), 'seed')}")

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from .._files import write_atomically
+from .._text import fixed, plural, tiny
 from ..history import History
 from . import folder as disk
 from .spec import Spec
@@ -19,11 +20,13 @@ if TYPE_CHECKING:
 
 
 class Certified(NamedTuple):
-    """objective >= optimum >= lower_bound (F/N); nan where the model is not convex or l2 = 0."""
+    """objective >= optimum >= lower_bound (F/N). Where nothing is proven, the last two are nan, and
+    `reason` says why."""
 
     objective: float
     lower_bound: float
     gap: float
+    reason: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +40,7 @@ class Result:
     certificate: Certified
     summary: dict[str, Any]
     classes: np.ndarray | None = None
-    names: tuple[str, ...] | None = None  # of the clients, where Python gave them
+    names: tuple[str, ...] | None = None  # of the clients, where Python or a column has them
 
     @classmethod
     def load(cls, folder: str | Path) -> "Result":
@@ -46,8 +49,18 @@ class Result:
         spec, history = disk.read_spec(folder), disk.read_history(folder)
         summary = disk.read_summary(folder)
         model, classes = disk.read_model(folder)
-        last = (history.last(name) for name in ("objective", "lower_bound", "certified_gap"))
-        return cls(spec, history, model, Certified(*last), summary, classes)
+        last = {name: history.last(name) for name in ("objective", "lower_bound")}
+        reason = str(summary.get("unproven", ""))
+        certificate = Certified(**last, gap=history.last("certified_gap"), reason=reason)
+        return cls(spec, history, model, certificate, summary, classes)
+
+    def __repr__(self) -> str:
+        objective, _, gap, reason = self.certificate
+        proven = f"no certificate ({reason})" if reason else f"certified gap {tiny(gap)}"
+        return (
+            f"Result({self.summary['algorithm']} on {self.spec.data}: "
+            f"{plural(self.history.rounds, 'round')}, objective {fixed(objective, 6)}, {proven})"
+        )
 
     def plot(self) -> "Figure":
         """The certified gap, the accuracy and the dual residual by round."""

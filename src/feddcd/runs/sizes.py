@@ -1,4 +1,4 @@
-"""How many bytes a method's messages have."""
+"""How many bytes a method's messages have; and whether its functions return what they must."""
 
 import functools
 from typing import Any, NamedTuple
@@ -7,7 +7,8 @@ import equinox as eqx
 import jax
 
 from .. import tree
-from ..algorithms import first_mean, usual_bytes
+from .._errors import SpecError
+from ..algorithms import AbstractAlgorithm, FedQN, Shortened, Upload, first_mean, usual_bytes
 from ..problems import stacks_of
 from ..simulator.simulate import Federation
 
@@ -34,9 +35,16 @@ def _message_sizes(structure: Any, *shapes: Any) -> MessageSizes:
         algorithm, f = fed.algorithm, tree.take(stacks_of(fed.problem)[0], 0)
         server = algorithm.init_server(w)
         client, down = algorithm.init_client(f, w), algorithm.broadcast(server, fed.key)
-        client, up = algorithm.client_step(f, client, down, fed.key)
+        stepped = algorithm.client_step(f, client, down, fed.key)
+        client, up = _returned(algorithm, "client_step", "an Upload", client, stepped)
+        if not isinstance(up, Upload):
+            raise SpecError(
+                f"{type(algorithm).__name__}.client_step must return (client, Upload(...)), but "
+                f"the second value is of type {type(up).__name__}"
+            )
         mean = first_mean(algorithm, server, w, up.value)
-        _, answer = algorithm.server_step(server, mean, fed.weights[0])
+        stepped = algorithm.server_step(server, mean, fed.weights[0])
+        _, answer = _returned(algorithm, "server_step", "the answer or None", server, stepped)
         tangents = 1 if algorithm.witness(client) is None else 2
         return down, up.value, answer, [(w, fed.weights[0])] * tangents
 
@@ -45,3 +53,28 @@ def _message_sizes(structure: Any, *shapes: Any) -> MessageSizes:
     return MessageSizes(
         tree.nbytes(down), usual_bytes(up), tree.nbytes(answer), tree.nbytes(certificate)
     )
+
+
+def _returned(algorithm: AbstractAlgorithm, name: str, other: str, state: Any, found: Any) -> Any:
+    """The pair that a step returned, if its first value is a state like the one before."""
+    where = f"{type(algorithm).__name__}.{name}"
+    who = name.partition("_")[0]
+    if type(found) is not tuple or len(found) != 2:
+        raise SpecError(
+            f"{where} must return two values, the {who}'s new state and {other}, but it returned "
+            f"one {type(found).__name__}"
+        )
+    told = lambda made: jax.tree.map(lambda x: jax.numpy.shape(x), made)
+    if jax.tree.structure(found[0]) != jax.tree.structure(state) or told(found[0]) != told(state):
+        raise SpecError(
+            f"{where} must return a state like the state that it got: got {told(state)}, but "
+            f"returned {told(found[0])} (these are the shapes of the arrays)"
+        )
+    return found
+
+
+def bits_of(algorithm: AbstractAlgorithm, w: Any) -> int:
+    """Of a number in an upload."""
+    widest = max(8 * x.dtype.itemsize for x in jax.tree.leaves(w))
+    few = algorithm.bits if isinstance(algorithm, FedQN | Shortened) else widest
+    return min(few, widest)

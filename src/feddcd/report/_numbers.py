@@ -1,0 +1,181 @@
+"""The numbers of runs side by side: as rows for people, for a paper, and for a spreadsheet."""
+
+import csv
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._text import NONE, count, fixed, percent, plural, tiny
+from ._entry import TARGETS, RunEntry, best_bound, certified, cost_to, single_runs
+from .printed import latex, markdown
+from .tables import Group, Row, terminal_table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+QUARTILES = (0.25, 0.75)
+UNITS = ("rounds", "uploads", "bytes_up")
+COSTS = tuple(f"{unit}_to_{target:.0e}" for target in TARGETS for unit in UNITS)
+LAST = ("rounds", "uploads", "bytes_up", "objective", "accuracy", "seconds")
+TERMINAL = (
+    "algorithm", "rounds", "uploads", "objective", "gap", "accuracy", "uploads to 1e-3",
+    "uploads to 1e-6",
+)  # fmt: skip
+PAPER = (
+    "algorithm", "gap", "accuracy", "uploads to 1e-3", "MB to 1e-3", "uploads to 1e-6",
+    "MB to 1e-6",
+)  # fmt: skip
+GAP = "gap: the objective of a run, minus the best lower bound that any of these runs proved"
+
+
+def proven(entry: RunEntry, beside: Sequence[RunEntry]) -> dict[str, float]:
+    """Of one run beside others: the best bound of all runs, the gap to it, and what it cost to come
+    to each gap; nan where the run did not come there."""
+    best = best_bound(beside)
+    costs = [cost_to(entry, best, target) or (math.nan,) * len(UNITS) for target in TARGETS]
+    reached = dict(zip(COSTS, (x for cost in costs for x in cost), strict=True))
+    return {"best_bound": best, "gap": certified(entry, beside)} | reached
+
+
+def numbers(entry: RunEntry, beside: Sequence[RunEntry]) -> dict[str, tuple[float, float, float]]:
+    """The quartiles over the seeds with the median in the middle; three equal ones of one run. A
+    run that did not come to a gap counts as one with infinite costs."""
+    last = lambda run: {
+        name: run.history.last({"rounds": "round"}.get(name, name)) for name in LAST
+    }
+    each = [last(run) | proven(run, beside) for run in single_runs([entry])]
+    return {name: _quartiles([one[name] for one in each], name in COSTS) for name in each[0]}
+
+
+def _quartiles(values: list[float], cost: bool) -> tuple[float, float, float]:
+    far = 1e300  # as good as infinite, and without inf - inf
+    known = np.where(np.isnan(values), far if cost else np.nan, values)
+    found = np.quantile(np.minimum(known, far), (QUARTILES[0], 0.5, QUARTILES[1]))
+    low, middle, high = np.where(found > far / 1e9, np.inf, found).tolist()
+    return low, middle, high
+
+
+def rows(entries: Sequence[RunEntry]) -> list[dict[str, str]]:
+    """One row per entry, written for people; "–" where there is no value."""
+    alone = len(entries) == 1 and entries[0].runs == 1
+    found = [_row(entry, numbers(entry, entries), 1) for entry in entries]
+    rename = lambda name: "certified gap" if alone and name == "gap" else name
+    return [{rename(name): cell for name, cell in row.items()} for row in found]
+
+
+def _row(entry: RunEntry, found: dict[str, tuple[float, float, float]], k: int) -> dict[str, str]:
+    """Of the medians (k = 1) or of a quartile."""
+    at = lambda name: found[name][k]
+    row = {
+        "algorithm": entry.label,
+        "rounds": count(at("rounds")),
+        "uploads": count(at("uploads")),
+        "MB up": _megabytes(at("bytes_up")),
+        "objective": fixed(at("objective"), 6),
+        "gap": tiny(at("gap")),
+        "accuracy": score(entry, at("accuracy")),
+        "seconds": fixed(at("seconds"), 1),
+    }
+    for target in TARGETS:
+        to, cost = tiny(target), f"_to_{target:.0e}"
+        row[f"rounds to {to}"] = count(at(f"rounds{cost}"))
+        row[f"uploads to {to}"] = count(at(f"uploads{cost}"))
+        row[f"MB to {to}"] = _megabytes(at(f"bytes_up{cost}"))
+    return row
+
+
+def score(entry: RunEntry, value: float) -> str:
+    """A share in percent; a score of the user's own as the number that it is."""
+    return fixed(value, 4) if has_own_score(entry) else percent(value)
+
+
+def has_own_score(entry: RunEntry) -> bool:
+    return str(entry.summary.get("accuracy_is", "")).startswith("score of")
+
+
+def rich_table(entries: Sequence[RunEntry]) -> "Table":
+    """The columns that fit a terminal of 80 letters."""
+    lines = rows(entries)
+    head = [name if name in lines[0] else "certified gap" for name in TERMINAL]
+    shown = [[line[name] for name in head] for line in lines]
+    return terminal_table(head, ("", shown), notes=[GAP] if len(entries) > 1 else [])
+
+
+def latex_table(entries: Sequence[RunEntry]) -> str:
+    """What a paper compares, with the quartiles of several seeds."""
+    return latex(PAPER, _paper(entries), notes=table_notes(entries))
+
+
+def markdown_table(entries: Sequence[RunEntry]) -> str:
+    return markdown(PAPER, _paper(entries), notes=table_notes(entries))
+
+
+def _paper(entries: Sequence[RunEntry]) -> Group:
+    return "", [line for entry in entries for line in _paper_lines(entry, entries)]
+
+
+def _paper_lines(entry: RunEntry, entries: Sequence[RunEntry]) -> list[Row]:
+    """Medians, and the quartiles in a line below them."""
+    low, middle, high = (_row(entry, numbers(entry, entries), k) for k in range(3))
+    lines: list[Row] = [[middle[name] for name in PAPER]]
+    if entry.runs > 1:
+        lines.append(["", *(_bracket(low[name], high[name]) for name in PAPER[1:])])
+    return lines
+
+
+def _bracket(low: str, high: str) -> str:
+    return f"[{low.removesuffix(' %')}, {high}]" if {low, high} != {NONE} else ""
+
+
+def table_notes(entries: Sequence[RunEntry]) -> list[str]:
+    """What a reader of the table needs to know."""
+    seeds = max(entry.runs for entry in entries)
+    medians = f"Medians over {plural(seeds, 'seed')}. The numbers in brackets are the quartiles."
+    mb = "MB to 1e-3: the bytes that the clients sent until the gap was at most 1e-3."
+    return [*([medians] if seeds > 1 else []), f"{GAP[0].upper()}{GAP[1:]}.", mb]
+
+
+def write_csv(entries: Sequence[RunEntry], path: str | Path) -> None:
+    """compare.csv: per entry its summary, the gap to the best bound of all entries, and the rounds,
+    uploads and bytes to each gap."""
+    keys = list(dict.fromkeys(key for entry in entries for key in entry.summary))
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["label", *keys, "best_bound", "gap", *COSTS])
+        for entry in entries:
+            cells = [_cell(entry.summary.get(key)) for key in keys]
+            writer.writerow([entry.label, *cells, *map(_number, proven(entry, entries).values())])
+
+
+def write_medians(entries: Sequence[RunEntry], path: str | Path) -> None:
+    """medians.csv: per method the median and the quartiles over its seeds of each number."""
+    names = [*LAST, "best_bound", "gap", *COSTS]
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        heads = [f"{name}{end}" for name in names for end in ("", "_quartile1", "_quartile3")]
+        writer.writerow(["method", "seeds", *heads])
+        for entry in entries:
+            found = numbers(entry, entries)
+            cells = [x for name in names for x in np.array(found[name])[[1, 0, 2]]]
+            writer.writerow([entry.label, entry.runs, *map(_number, cells)])
+
+
+def _megabytes(count: float) -> str:
+    return fixed(count / 1e6, 2) if math.isfinite(count) else NONE
+
+
+def _number(value: float) -> str:
+    """As short as it can be without loss; nothing where there is none."""
+    if not math.isfinite(value):
+        return ""
+    return str(int(value)) if value == int(value) and abs(value) < 2**53 else repr(float(value))
+
+
+def _cell(value: Any) -> Any:
+    if value is None:
+        return ""
+    return json.dumps(value) if isinstance(value, dict | list | tuple) else value
