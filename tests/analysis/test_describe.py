@@ -430,22 +430,48 @@ def test_identifiers_are_left_out_by_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     d = patients().assign(mrn=range(1000, 1400), nights=range(400))
     d.to_csv("p.csv", index=False)
-    assert "mrn" not in feddcd.describe(d).summary()
+    made = feddcd.describe(d)
+    assert "mrn" not in made.plan.names
+    assert "because the values identify a person: 'mrn'. To keep" in made.summary()
     assert "nights" in feddcd.describe(d).summary(), "whole numbers of another name are described"
     done = cli("describe", "p.csv", "--out", "out")
-    assert "left out, because these columns identify a person" in done.output
-    assert "'mrn'" in done.output
-    assert "mrn" not in (tmp_path / "out" / "summary.txt").read_text()
+    assert "because the values identify a person: 'mrn'" in done.output
     assert "mrn" not in (tmp_path / "out" / "job.toml").read_text()
     asked = cli("describe", "p.csv", "--column", "mrn", "--out", "asked")
     assert "mrn" in (tmp_path / "asked" / "summary.txt").read_text(), asked.output
     book = '[columns.age]\ntype = "number"\n[columns.nights]\ntype = "identifier"\n'
     (tmp_path / "codebook.toml").write_text(book)
     done = cli("describe", "p.csv", "--codebook", "codebook.toml", "--out", "agreed")
-    assert (
-        "because the codebook says that these columns are identifiers: 'nights'" in done.output
-    ), done.output
-    assert "nights" not in (tmp_path / "agreed" / "summary.txt").read_text()
+    assert "the codebook says that the type is identifier: 'nights'" in done.output, done.output
+    assert "These columns are not in the table, because the codebook does not have" in done.output
+    assert "nights" not in (tmp_path / "agreed" / "job.toml").read_text()
+
+
+def test_the_table_names_what_is_left_out_and_how_to_keep_it(tmp_path, monkeypatch):
+    """A word in a column of numbers took the column out of all files, without a word in them."""
+    monkeypatch.chdir(tmp_path)
+    d = patients().head(60).astype({"crp": object}).assign(day="2024-02-01", rate="5 %")
+    d.loc[7, "crp"] = "n/a?"
+    d.to_csv("p.csv", index=False)
+    done = cli("describe", "p.csv", "--out", "out")
+    assert "crp is not in the table: p.csv: column 'crp' has 'n/a?' on line 9" in done.output
+    for name in ("summary.txt", "table1.md", "table1.tex", "report.html", "table1.csv"):
+        text = " ".join((tmp_path / "out" / name).read_text().split())
+        for why in ("some values are numbers and others are words", "the values are dates"):
+            assert f"not in the table, because {why}" in text, name
+        assert "cannot read the values as numbers" in text
+        assert "n/a?" not in text, "one row has this word"
+    assert "missing = ['WORD']" in (tmp_path / "out" / "summary.txt").read_text()
+    (tmp_path / "book.toml").write_text(
+        '[columns.crp]\ntype = "number"\nmissing = ["n/a?", ""]\n'
+        '[columns.sex]\ntype = "category"\nlevels = ["f", "m"]\nroles = ["group"]\n'
+    )
+    done = cli("describe", "p.csv", "--codebook", "book.toml", "--out", "kept")
+    assert done.exit_code == 0, done.output
+    assert "because the codebook allows neither the role" in done.output
+    assert "crp" in (tmp_path / "kept" / "job.toml").read_text()
+    same = feddcd.describe(d)
+    assert [each.names for each in same.left_out] == [("crp",), ("day",)]
 
 
 def test_the_command(tmp_path, monkeypatch):
@@ -455,7 +481,7 @@ def test_the_command(tmp_path, monkeypatch):
     done = cli("describe", "p.csv", "--by", "sex", "--site", "site", "--out", "out")
     assert done.exit_code == 0, done.output
     assert "400 rows at 3 sites" in done.output
-    assert "left out, because these columns have too many different words: 'name'" in done.output
+    assert "because there are more than 50 different words: 'name'" in done.output
     files = ["job.toml", "numbers.csv", "patterns.csv", "report.html", "summary.txt"]
     files += ["table1.csv", "table1.md", "table1.tex"]
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == files
@@ -563,8 +589,8 @@ def test_groups_and_quantiles_say_what_they_are(tmp_path):
     assert (tmp_path / "table1.tex").read_text("utf-8") == result.to_latex()
     assert [cell.strip() for cell in lines[0].split("|")[3:-1]] == names
     assert lines[3].startswith("| **age** ")
-    assert r"\multicolumn{4}{l}{age} \\" in result.to_latex()
+    assert r"\multicolumn{4}{@{}l}{age} \\" in result.to_latex()
     careful = dataclasses.replace(result, careful=(2, 0)).summary()
     (line,) = [line for line in careful.splitlines() if "median" in line]
-    assert line.count("≈") == 3
+    assert line.count("≈") == 9  # each median, and both its quartiles
     assert "≈ marks such quantiles" in careful

@@ -152,6 +152,15 @@ def test_firths_penalty(case):
     assert "Not proven: no bound is known for Firth's penalty" in model.summary()
 
 
+def test_firth_converges_where_a_row_is_alone_in_its_cell():
+    """The leverage of this row is 1. Steps by the Hessian alone went to and fro for ever."""
+    y, x = np.append(np.arange(12) % 3 == 0, True).astype(float), np.append(np.zeros(12), 1.0)
+    model = FederatedGLM(firth=True, tol=1e-8).fit(x[:, None], y, groups=np.arange(13) % 2)
+    expected = [np.log(4.5 / 8.5), np.log(1.5 / 0.5) - np.log(4.5 / 8.5)]
+    np.testing.assert_allclose(model.table_["coef"], expected, rtol=1e-6)
+    assert model.result_.converged
+
+
 def test_firth_adds_a_half_to_each_cell_of_a_table():
     """7 of 10 and 0 of 12: log(0.5/12.5), and log(7.5/3.5) with the column."""
     y, x = np.repeat([1.0, 0, 0], [7, 3, 12]), np.repeat([1.0, 1, 0], [7, 3, 12])

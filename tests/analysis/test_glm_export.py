@@ -190,7 +190,7 @@ def test_the_table_for_a_paper_has_ratios_names_and_notes():
     assert [cells(row)[0] for row in rows] == names
     for row, (_, own) in zip(rows, fit.table_.iterrows(), strict=True):
         _, coef, std_err, ratio, p = cells(row)
-        near = lambda text, x: float(text.replace("−", "-")) == pytest.approx(x, rel=5e-3)
+        near = lambda text, x: float(text.replace("−", "-")) == pytest.approx(x, abs=5e-3)
         assert near(coef, own["coef"])
         assert near(std_err, own["std_err"])
         assert float(p) == pytest.approx(own["p"], abs=5e-4)
@@ -199,7 +199,9 @@ def test_the_table_for_a_paper_has_ratios_names_and_notes():
     assert "Logistic regression of y across 1 site." in fit.to_markdown()
     assert r"crp\_1 \& 2 & " in fit.to_latex()
     assert r"sex = m$|$x (against f) & " in fit.to_latex()
-    assert re.search(r"\n% .* The event is y = 1, and it occurred 41 times\.\n", fit.to_latex())
+    assert re.search(r"\n.* The event is y = 1, and it occurred 41 times\.\n", fit.to_latex())
+    decimals = [[len(x.partition(".")[2]) for x in re.findall(r"[\d.]+", row)] for row in rows]
+    assert {tuple(row[-6:]) for row in decimals} == {tuple(decimals[0][-6:])}, "one in each column"
 
 
 RATIOS = ("ratio", "ratio_low", "ratio_high")

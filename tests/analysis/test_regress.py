@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+import shutil
 import threading
 import time
 import tomllib
@@ -453,9 +454,16 @@ def test_from_one_file_to_a_federation_by_commands(tmp_path):
     assert f"job {name} of" in do("federation", "verify", "fed", name).output
     log = do("federation", "outgoing", "fed/sites/west", name).output
     assert log.count(f"answer 4 of job {name}") == log.count(f"the counts of job {name}") == 1
-    Path("fed/server/glm/coefficients.csv").write_text(theirs.mul(1.001).to_csv())
-    with pytest.raises(Refused, match="does not follow from the proof"):
-        do("federation", "verify", "fed")
+    shutil.copytree("fed/server/glm", "copied/glm")  # a copy of a study, wherever it lies
+    shutil.copy("fed/server/proof", "copied/proof")
+    assert "these files follow from the proof: " in do("federation", "verify", "copied").output
+    for place in ("fed/server", "copied"):
+        Path(place, "glm/coefficients.csv").write_text(theirs.mul(1.001).to_csv())
+    for place in ("fed", "copied"):
+        with pytest.raises(Refused, match="does not follow from the proof"):
+            do("federation", "verify", place)
+    with pytest.raises(SpecError, match="there is no proof at plan/proof"):
+        do("federation", "verify", "plan")
 
 
 def test_a_site_retires_from_the_next_table(tmp_path):

@@ -16,7 +16,7 @@ import statsmodels.formula.api as smf
 from rich.console import Console
 
 from feddcd import FederatedGLM
-from feddcd.analysis import report
+from feddcd.analysis import export, report
 from feddcd.cli import _glm as _glm_command
 from feddcd.cli.app import main
 from slices import thinned
@@ -113,6 +113,63 @@ def test_every_kind_of_file():
         feddcd("glm", name, "--group", "hospital", *F, "--out", name + "-out", "-q")
         found.add(Path(name + "-out", "coefficients.csv").read_bytes())
     assert len(found) == 1
+
+
+def test_an_offset_that_is_no_logarithm_is_named(capsys):
+    """It was a warning of NumPy, and then a separation that there was not."""
+    long = patients().assign(time=lambda d: d.time * 300)
+    long.to_csv("p.csv", index=False)
+    counts = ["glm", "p.csv", "--group", "hospital", "--family", "poisson", "--out", "out"]
+    feddcd(*counts, "--formula", "visits ~ age + offset(time)", code=2)
+    said = capsys.readouterr().err
+    assert "the offset time is too large: it is 607 on average" in said
+    assert "write offset(log(time)) in the formula" in said
+    feddcd(*counts, "--formula", "visits ~ age", "--offset", "time", code=2)
+    assert "the offset is too large" in capsys.readouterr().err
+    feddcd(*counts, "--formula", "visits ~ age", "--offset", "log(time)")
+    assert "The offset differs much" not in capsys.readouterr().out
+    direct = FederatedGLM("poisson", "visits ~ age + offset(log(time))").fit(long)
+    np.testing.assert_allclose(coefficients()["coef"], direct.table_["coef"], rtol=1e-6)
+    feddcd(*counts, "--force", "--formula", "visits ~ age", "--offset", "I(time / 30)")
+    said = capsys.readouterr().out
+    assert "The offset differs much between rows (its standard deviation is 6" in said
+
+
+def test_new_rows_with_a_missing_value_have_an_empty_prediction(capsys):
+    """As in R; before, the first of them was an error."""
+    new = patients().head(5).astype({"age": object, "sex": object})
+    new.loc[1, "age"] = new.loc[3, "sex"] = None
+    new.to_csv("new.csv", index=False)
+    feddcd(*GLM, *F, "--out", "out", "--predict", "new.csv")
+    found = pd.read_csv("out/predictions.csv")
+    assert found["row"].tolist() == [1, 2, 3, 4, 5]
+    assert found["mean"].isna().tolist() == [False, True, False, True, False]
+    said = "predictions.csv: 2 rows without a prediction, for want of a value"
+    assert said in capsys.readouterr().err
+    new.assign(sex=[*"ffff", "x"]).to_csv("new.csv", index=False)
+    feddcd(*GLM, *F, "--force", "--out", "out", "--predict", "new.csv", code=2)
+    assert "sex has 'x' on line 6" in capsys.readouterr().err
+
+
+def test_one_class_is_no_order(capsys):
+    ordinal = ["--formula", "stage ~ age", "--family", "ordinal", "--out", "out"]
+    feddcd(*GLM, *ordinal, "--classes", "I", code=2)
+    assert (
+        "--classes needs at least two levels, for example low,mid,high" in capsys.readouterr().err
+    )
+    feddcd(*GLM, *ordinal, "--classes", "I,II", code=2)
+    assert "stage has a class that is not in the list of classes" in capsys.readouterr().err
+
+
+def test_a_model_for_scikit_learn_that_is_not_written_is_named(capsys, monkeypatch):
+    monkeypatch.setattr(export, "find_spec", lambda name: None)
+    feddcd(*GLM, *F, "--out", "out")
+    assert "model.joblib is not written, because scikit-learn is not" in capsys.readouterr().err
+    assert not Path("out/model.joblib").exists()
+    assert export.without_joblib(Path("out")) == export.NO_JOBLIB
+    feddcd("glm", "p.csv", "--formula", "time ~ age", "--family", "gamma", "--out", "other")
+    assert "joblib" not in capsys.readouterr().err, "scikit-learn has no such model"
+    assert export.without_joblib(Path("other")) == ""
 
 
 def test_without_formula_all_numbers_explain_the_label(capsys):

@@ -3,7 +3,7 @@
 import io
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -30,35 +30,55 @@ def _cells(result: DescribeResult, section: Section) -> list[str]:
     return [first, *(f"{by}: {name}" if by and section is result.table else name for name in rest)]
 
 
-def groups(result: DescribeResult, section: Section) -> list[Group]:
-    """The rows of Table 1, one group of them for each column of the data."""
+def groups(result: DescribeResult, section: Section, in_line: bool = False) -> list[Group]:
+    """The rows of Table 1, one group of them for each column of the data; `in_line`: all numbers of
+    a row have the same number of decimals, as a journal wants it."""
     found: list[Group] = [("", [("rows", *(_count(x) for x in section.rows))])]
     numbers = {each.name: each for each in section.numbers}
     levels = {each.name: each for each in section.levels}
     for name in result.plan.names:
         if name in numbers:
             about = result.careful[0] > 0  # no quantile is exact where a site joined values
-            found.append((printable(name), _number_rows(numbers[name], result.plan, about)))
+            places = _places(numbers[name]) if in_line else None
+            found.append((printable(name), _number_rows(numbers[name], result.plan, about, places)))
         else:
             found.append((printable(name), _level_rows(levels[name])))
     return [group for group in found if group[1]]
 
 
+class _Places(NamedTuple):
+    """Decimals of a row: of means, and of exact quantiles."""
+
+    mean: int
+    quantile: int
+
+
+def _places(each: NumberSummary) -> _Places:
+    """Three digits of the standard deviation; quantiles have no more decimals than they need."""
+    sd = float(each.sd[0])
+    exact = [q.value for cell in each.quantiles for q in cell if q and q.low == q.high]
+    needed = [len(trim(value, 6).partition(".")[2]) for value in exact]
+    if not 0 < sd < np.inf:
+        return _Places(2, max(needed, default=0))
+    places = min(max(2 - int(np.floor(np.log10(sd))), 0), 4)
+    return _Places(places, min(max(needed, default=0), places))
+
+
 def _number_rows(
-    each: NumberSummary, plan: DescribePlan, about: bool = False
+    each: NumberSummary, plan: DescribePlan, about: bool = False, places: _Places | None = None
 ) -> list[tuple[str, ...]]:
     shares, rows = plan.shares, []
+    mean, quantile = (None, None) if places is None else places
     if each.name not in plan.median:
-        rows.append(("mean (SD)", *map(_mean, each.mean, each.sd)))
+        rows.append(("mean (SD)", *(_mean(*x, mean) for x in zip(each.mean, each.sd, strict=True))))
     if any(each.quantiles):
         if tuple(shares) == QUARTILES:
-            rows.append(("median [quartiles]", *(_median(q, about) for q in each.quantiles)))
+            shown = (_median(q, about, quantile) for q in each.quantiles)
+            rows.append(("median [quartiles]", *shown))
         else:
+            one = lambda q, i: _quantile(q[i] if q else None, about, quantile)
             rows += [
-                (
-                    f"{100 * share:g} %",
-                    *(_quantile(q[i] if q else None, about) for q in each.quantiles),
-                )
+                (f"{100 * share:g} %", *(one(q, i) for q in each.quantiles))
                 for i, share in enumerate(shares)
             ]
     if np.any(each.missing != 0):
@@ -80,8 +100,15 @@ def _count(x: float) -> str:
     return NONE if np.isnan(x) else count(x)
 
 
-def _mean(mean: float, sd: float) -> str:
-    return NONE if np.isnan(mean) else f"{number(mean)} ({number(sd)})"
+def _mean(mean: float, sd: float, places: int | None = None) -> str:
+    return NONE if np.isnan(mean) else f"{_in_line(mean, places)} ({_in_line(sd, places)})"
+
+
+def _in_line(value: float, places: int | None) -> str:
+    small = places is None or not np.isfinite(value) or 0 < abs(value) < 10.0**-places
+    if small or abs(value) >= 1e7:
+        return number(value)
+    return f"{value:,.{places}f}".replace("-", "−")
 
 
 def _share(rows: float, share: float) -> str:
@@ -90,21 +117,21 @@ def _share(rows: float, share: float) -> str:
     return count(rows) if np.isnan(share) else f"{count(rows)} ({100 * share:.1f} %)"
 
 
-def _quantile(q: Quantile | None, about: bool = False) -> str:
+def _quantile(q: Quantile | None, about: bool = False, places: int | None = None) -> str:
     if q is None:
         return NONE
     if q.low == q.high:
-        return f"{ABOUT if about else ''}{trim(q.value, 6)}"
+        text = trim(q.value, 6) if places is None else _in_line(q.value, places)
+        return f"{ABOUT if about else ''}{text}"
     return f"{ABOUT}{trim(q.value, 3)}"
 
 
-def _median(each: tuple[Quantile | None, ...], about: bool = False) -> str:
+def _median(
+    each: tuple[Quantile | None, ...], about: bool = False, places: int | None = None
+) -> str:
     if not each or all(q is None for q in each):
         return NONE
-    rounded = [about or q is None or q.low != q.high for q in each]
-    low, middle, high = (_quantile(q, about) for q in each)
-    if all(rounded):  # said once
-        low, high = (x.removeprefix(ABOUT) for x in (low, high))
+    low, middle, high = (_quantile(q, about, places) for q in each)
     return f"{middle} [{low}, {high}]"
 
 
@@ -125,6 +152,7 @@ def notes(result: DescribeResult) -> list[str]:
         )
     if result.table.levels:
         found.append("Percentages are of the rows without a missing value.")
+    found += [printable(each.told()) for each in result.left_out]
     careful, left = result.careful
     if result.n_dropped:
         some = f"{'at least ' if careful else ''}{plural(result.n_dropped, 'row')}"
@@ -204,6 +232,11 @@ def write(result: DescribeResult, folder: Path) -> Iterator[Path]:
 
     table = folder / "table1.csv"
     lines = [[heading, *row] for heading, rows in groups(result, result.table) for row in rows]
+    lines += [
+        [name, f"not in the table, because {each.why}", *[""] * len(result.table.cells)]
+        for each in result.left_out
+        for name in each.names
+    ]
     shown = pd.DataFrame(lines, columns=["column", "statistic", *_cells(result, result.table)])
     for frame, name in (
         (shown, "table1"),

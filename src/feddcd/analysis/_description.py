@@ -17,6 +17,7 @@ from ._describe_plan import DescribePlan
 from ._describe_rows import Shape, shape_of
 from ._printed import AbstractPrinted, PrintedTable
 from ._sections import LevelSummary, NumberSummary, Section
+from ._usual import LeftOut
 from ._zero_one import as_levels
 from .protocol import Agreement
 
@@ -128,6 +129,7 @@ class DescribeResult(AbstractPrinted):
     n_dropped: int = 0
     refused: Mapping[str, str] = field(default_factory=dict)
     apart: bool = False  # a coordinator read each site's answers
+    left_out: tuple[LeftOut, ...] = ()  # columns that nobody asked for
 
     @property
     def n_exchanges(self) -> int:
@@ -156,7 +158,7 @@ class DescribeResult(AbstractPrinted):
     def printed(self) -> PrintedTable:
         from ._describe_text import groups, head, notes
 
-        return PrintedTable(head(self, self.table), groups(self, self.table), notes(self))
+        return PrintedTable(head(self, self.table), groups(self, self.table, True), notes(self))
 
     def write(self, folder: Path) -> Iterator[Path]:
         """table1.csv, .tex and .md, numbers.csv, patterns.csv, summary.txt; the report last."""

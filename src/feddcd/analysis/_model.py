@@ -175,6 +175,15 @@ def check_outcome(model: Model, sums: Moments) -> None:
         raise DataError("one of the declared classes has no row at any site")
 
 
+def not_finite(why: object) -> DataError:
+    """The error for sums with which linear algebra cannot go on."""
+    return DataError(
+        "feddcd cannot compute this model, because some sums over rows are too large for a number, "
+        f"or are no numbers ({why}). Look for columns with very large values, and divide them by a "
+        "large constant"
+    )
+
+
 def separation(
     direction: np.ndarray, names: Sequence[str], family: str, effects: int = 0
 ) -> DataError:

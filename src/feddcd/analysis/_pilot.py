@@ -13,7 +13,7 @@ from ._ahead import Course, gather
 from ._cost import Log, Talk, visit
 from ._dependence import basis, check_dependent, check_zero, column_squares
 from ._latest import guess
-from ._model import Model, check_outcome, check_rows
+from ._model import Model, check_outcome, check_rows, not_finite
 from ._points import Answers, Point, point, scales, total, with_penalty
 from ._sums import NONE, Moments, PointQuestion
 
@@ -38,6 +38,8 @@ def run_pilot(model: Model, log: Log, look: Look = lambda sums: None) -> Talk[Pi
     depends on others is refused, and where some nearly do a second exchange asks for them in
     another basis. `look` is shown the first sums and may raise."""
     pilot = yield from _pilot(model, log, None, NONE, look)
+    if not np.isfinite(pilot.first.H).all():
+        raise not_finite("the curvature at 0")
     raw = column_squares(model, pilot.first.H, pilot.D)
     check_zero(model, raw)
     B = NONE if model.loss.extras else basis(pilot.model, raw)

@@ -22,8 +22,9 @@ from ._coefficients import (
 from ._cost import Choice, LineCost, Log, Talk, choose
 from ._influence import leave_one_out
 from ._measures import measures
-from ._model import Model, model_for, separation, summed_model
+from ._model import Model, model_for, not_finite, separation, summed_model
 from ._newton import Estimate, Separated, newton
+from ._offsets import check_offset
 from ._outcome import Outcome
 from ._own import own_block
 from ._pilot import Pilot, run_pilot
@@ -134,6 +135,7 @@ class RegressionTable:
         line = LineCost(plan.latency, plan.bandwidth)
 
         def look(sums: Moments) -> None:
+            check_offset(plan, sums, model.loss.link)
             again = _left_out.without_empty(plan, cohort, model.names, sums)
             if again is not None:
                 raise Again(again)
@@ -165,7 +167,7 @@ class RegressionTable:
                 raise
             raise Again(again) from None
         except np.linalg.LinAlgError as error:
-            raise DataError(str(error)) from None
+            raise not_finite(error) from None
         history = pd.DataFrame(log.rows)
         moved = history["bytes_up"] + history["bytes_down"]
         history = history.assign(seconds=line.seconds(history["exchange"], moved))

@@ -11,12 +11,14 @@ from . import _digits as digits
 from . import _more
 from ._digits import Range, about, significant
 from ._measures import OVERDISPERSED
+from ._offsets import unusual_offset
 from ._result import TableResult
 from ._robust import named, notes
 from .families import CHOICES
 from .protocol import APART
 
 WIDTH = 78
+FORMULA = "Formula: "
 CELL = 11
 
 
@@ -25,7 +27,8 @@ def summary(result: TableResult) -> str:
     pairs = zip(_entered(result), _fit(result), strict=True)
     head = [f"{_pair(a, half)}  {_pair(b, half)}" for a, b in pairs]
     title = "Federated generalised linear model".center(WIDTH)
-    parts = [title, "=" * WIDTH, *head, *_linear(result), "=" * WIDTH, *_table(result), ""]
+    asked = [f"{FORMULA}{result.formula}"] if result.formula else []
+    parts = [title, "=" * WIDTH, *asked, *head, *_linear(result), "=" * WIDTH, *_table(result), ""]
     robust = notes(result.covariance, result.n_clusters)
     more = [*_proof(result), *robust, *_more.lines(result.more)]
     return "\n".join(map(printable, [*parts, *_notes(result), *more]))
@@ -210,7 +213,7 @@ def _notes(result: TableResult) -> list[str]:
         *references,
         *left_out,
         *theta,
-        *([dispersion] if dispersion else []),
+        *filter(None, [unusual_offset(result), dispersion]),
     ]
 
 

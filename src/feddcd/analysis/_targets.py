@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from .._errors import DataError, SpecError
+from .._text import listed
 from ._outcome import Outcome, coded, outcome_of, words_of
 from ._values import WEIGHT, label, numbers_of
 from .families import CLASSED, COUNTS, POSITIVE, SHARES
@@ -42,7 +43,7 @@ def code(family: str, rows: CompleteRows, cohort: Agreement) -> np.ndarray:
     """Y of some rows: what one row can have wrong is refused."""
     y, classes = rows.y, cohort.classes
     if classes is not None:
-        _check(y, np.asarray(~y.isin(classes)), "is a class that the sites did not agree on")
+        _check(y, np.asarray(~y.isin(classes)), "has a class that is not in the list of classes")
         own = (np.asarray(y, object)[:, None] == np.array(classes, object)).astype(float)
         return own[:, 1:] if family == "multinomial" else own @ np.arange(len(classes))[:, None]
     if cohort.outcome is not None:
@@ -65,6 +66,12 @@ def code(family: str, rows: CompleteRows, cohort: Agreement) -> np.ndarray:
 
 def class_order(settings: ModelSettings, found: Sequence[Any]) -> list[Any]:
     """The classes in their order: as declared, or numbers by size; words have none."""
+    if settings.classes is not None and len(settings.classes) < 2:
+        raise SpecError(
+            "<classes> needs at least two levels, for example low,mid,high; got only "
+            f"{listed(settings.classes)}",
+            settings={"classes": None},
+        )
     if settings.classes is not None:
         return list(settings.classes)
     if settings.family == "ordinal" and any(isinstance(c, str) for c in found):

@@ -25,6 +25,11 @@ from .plan import RegressionPlan
 from .protocol import Agreement, Blocks, ColumnsOffer
 
 LARGEST = 1e120  # of a moment: beyond it squares overflow
+TOO_LARGE = (
+    "a sum of the site is too large, or is no number. Look for columns with very large values. An "
+    "offset that is not a logarithm is a common reason: with the link log, write offset(log(days)) "
+    "and not offset(days)"
+)
 KEPT = 3  # points of a site beside its pilot
 
 
@@ -95,6 +100,8 @@ class TableTrust:
                 continue
             if part is None or name not in wanted or part.shape != wanted[name]:
                 raise DataError(f"{name} has a wrong shape")
+            if name.startswith("moments.") and np.isnan(part).any():
+                raise DataError(TOO_LARGE)
             if name.startswith("moments.") and not (np.abs(part) <= LARGEST).all():
                 raise DataError(f"{name} contains a number that is larger than {LARGEST:g}")
         missing = [name for name in wanted if name not in parts]

@@ -33,9 +33,15 @@ def check_mixed(frame: pd.DataFrame, names: tuple[str, ...]) -> None:
     """A column of numbers with a few words in it would become hundreds of categories."""
     for name in names:
         values = column(frame, name).dropna()
-        words = values.dtype.kind in "OTU" and not isinstance(values.dtype, pd.CategoricalDtype)
-        if words and 0.5 <= (number := is_number(values)).mean() < 1:
-            raise _not_a_number(name, values.loc[~number])
+        if is_mixed(values):
+            raise _not_a_number(name, values.loc[~is_number(values)])
+
+
+def is_mixed(values: pd.Series) -> bool:
+    """Whether at least half of the values are numbers, and the others words."""
+    there = values.dropna()
+    words = values.dtype.kind in "OTU" and not isinstance(values.dtype, pd.CategoricalDtype)
+    return words and len(there) > 0 and bool(0.5 <= is_number(there).mean() < 1)
 
 
 def check_finite(X: np.ndarray, names: Sequence[str], rows: np.ndarray) -> None:

@@ -2,26 +2,23 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from .._errors import DataError, SpecError
 from .._text import meant
-from ..data.draft import is_identifier
-from ..formula import is_numeric
 from ._describe import Describe
 from ._describe_plan import QUARTILES
 from ._describe_plan import DescribePlan as DescribePlan
 from ._describe_plan import column_of as column_of
 from ._describe_plan import with_codebook as with_codebook
 from ._description import DescribeResult as DescribeResult
-from ._values import column
+from ._usual import LeftOut as LeftOut
+from ._usual import usual_columns as usual_columns
 from .protocol import ALL, converse, in_process
 from .table import as_frame
-
-MOST_WORDS = 50  # levels of a column that nobody asked for by name
 
 
 def describe(
@@ -41,7 +38,8 @@ def describe(
     Args:
         frame: One row for each patient, or whatever is described.
         columns: Names; `C(name)` counts the values of a number as levels. If not given: all
-            columns except identifiers (a different whole number in each row, as in mrn).
+            columns except identifiers (a different whole number in each row, as in mrn), dates,
+            numbers with words among them, and more than 50 words. A note names what is left out.
         by: A column of groups, each of which gets a column of the table.
         site: A column that names the site of each row. With it, feddcd makes the same exchanges
             as in a federation, and a second table has the numbers of each site.
@@ -60,37 +58,20 @@ def describe(
                 f"there is no column {name!r}; {meant(name, names)}the columns are "
                 f"{', '.join(names[:30])}"
             )
+    left: tuple[LeftOut, ...] = ()
     if columns is None:
-        columns = usual_columns(frame, apart=(by, site)).columns
+        columns, left = usual_columns(frame, apart=(by, site))
     plan = DescribePlan(
         list(columns), by, least, quantiles, [float(x) for x in shares],
         by_site=site is not None, median=list(median),
     )  # fmt: skip
-    return describe_plan(frame, plan, site)
+    return describe_plan(frame, plan, site, left)
 
 
-class UsualColumns(NamedTuple):
-    """What is described where nobody names columns, and what is left out."""
-
-    columns: list[str]
-    identifiers: list[str]
-    worded: list[str]  # with too many kinds of words
-
-
-def usual_columns(frame: pd.DataFrame, apart: Sequence[str | None] = ()) -> UsualColumns:
-    names = [name for name in frame.columns if name not in apart]
-    worded = [name for name in names if not is_numeric(column(frame, name))]
-    counted = [name for name in names if name not in worded]
-    keys = [name for name in counted if is_identifier(name, frame[name].dropna().tolist())]
-    many = [name for name in worded if column(frame, name).nunique() > MOST_WORDS]
-    kept = [name for name in names if name not in many and name not in keys]
-    if not kept:
-        raise DataError("there is no column to describe")
-    return UsualColumns(kept, keys, many)
-
-
-def describe_plan(frame: pd.DataFrame, plan: DescribePlan, site: str | None) -> DescribeResult:
-    """All sites in this process."""
+def describe_plan(
+    frame: pd.DataFrame, plan: DescribePlan, site: str | None, left: tuple[LeftOut, ...] = ()
+) -> DescribeResult:
+    """All sites in this process; `left` are columns that nobody asked for."""
     analysis = Describe()
     missing = [name for name in plan.entering if name not in frame.columns]
     if missing:
@@ -105,7 +86,8 @@ def describe_plan(frame: pd.DataFrame, plan: DescribePlan, site: str | None) -> 
     offers = {name: analysis.offer(frame, plan).offer for name in parts}  # one frame, one kind
     cohort, _ = analysis.agree(offers, plan)
     rows = {name: analysis.rows(part, plan, cohort, name) for name, part in parts.items()}
-    return converse(analysis.talk(plan, cohort), in_process(analysis, rows))
+    result = converse(analysis.talk(plan, cohort), in_process(analysis, rows))
+    return dataclasses.replace(result, left_out=left)
 
 
 def _by_site(frame: pd.DataFrame, site: str) -> dict[str, pd.DataFrame]:

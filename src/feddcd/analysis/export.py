@@ -3,6 +3,7 @@ Markdown."""
 
 import json
 import math
+import warnings
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,11 +26,44 @@ if TYPE_CHECKING:
 FORMAT = 1
 JOBLIB = {"gaussian": "identity", "binomial": "logit", "poisson": "log", "multinomial": "logit"}
 
+BASE_CLASS = "base-class logit"
+NO_JOBLIB = (
+    "model.joblib is not written, because scikit-learn is not installed: "
+    "pip install 'feddcd[train]'"
+)
+
 
 def write(fit: TableResult | Fitted, folder: str | Path) -> list[Path]:
     """Write coefficients.csv, model.json, summary.txt, the tables that were asked for, and the
     table for a paper (coefficients.tex, coefficients.md), and return their paths. If scikit-learn
-    has such a model, also write model.joblib (in the columns' own units)."""
+    is installed and has such a model, also write model.joblib (in the columns' own units)."""
+    if told := without_joblib(result_of(fit)):
+        warnings.warn(told, stacklevel=2)
+    return files(fit, folder)
+
+
+def without_joblib(result: TableResult | Path) -> str:
+    """Why there is no model.joblib although there could be one, in words, or nothing; of a result,
+    or of a folder that has its files."""
+    if find_spec("sklearn"):
+        return ""
+    if not isinstance(result, Path):
+        fits = _has_joblib(result)
+    else:
+        told = json.loads((result / "model.json").read_text("utf-8"))
+        links = (JOBLIB.get(told["family"]), BASE_CLASS)
+        fits = told["link"] in links and bool(told["design"]["columns"])
+        fits = fits and not (result / "model.joblib").exists()
+    return NO_JOBLIB if fits else ""
+
+
+def _has_joblib(result: TableResult) -> bool:
+    """scikit-learn has no model of an intercept alone."""
+    return bool(result.columns) and JOBLIB.get(result.family) == result.link
+
+
+def files(fit: TableResult | Fitted, folder: str | Path) -> list[Path]:
+    """As `write`, for programs that say themselves what is not written."""
     result = result_of(fit)
     text = json.dumps(document(result), indent=1, allow_nan=False) + "\n"
     folder = Path(folder)
@@ -38,8 +72,7 @@ def write(fit: TableResult | Fitted, folder: str | Path) -> list[Path]:
     _write_csv(result.original_table.rename_axis("name"), paths[0])
     paths[1].write_text(text, encoding="utf-8", newline="\n")
     paths[2].write_text(fit.summary() + "\n", encoding="utf-8", newline="\n")
-    # scikit-learn has no model of an intercept alone, and need not be installed
-    if result.columns and JOBLIB.get(result.family) == result.link and find_spec("sklearn"):
+    if _has_joblib(result) and find_spec("sklearn"):  # which need not be installed
         import joblib
 
         paths.insert(2, folder / "model.joblib")
@@ -98,7 +131,7 @@ def document(result: TableResult) -> dict[str, Any]:
         "format": FORMAT,
         "feddcd": version("feddcd"),
         "family": result.family,
-        "link": "base-class logit" if result.family == "multinomial" else result.link,
+        "link": BASE_CLASS if result.family == "multinomial" else result.link,
         "formula": result.formula,
         "response": result.response,
         "classes": _classes(result),

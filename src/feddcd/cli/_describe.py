@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from .._files import fresh_folder
 from .._text import listed
 from ..analysis.describing import (
     DescribePlan,
+    LeftOut,
     careful,
     describe_plan,
     usual_columns,
@@ -50,17 +52,18 @@ def describe_command(
         book = None if source.codebook is None else load_codebook(source.codebook)
         text = () if wanted.site is None else (composed(wanted.site),)
         table = read_agreed(source.file, book, text, source.how)
-        plan, site = _plan(table, wanted, source.complete, book, quiet)
+        plan, site, left = _plan(table, wanted, source.complete, book)
         if book is not None:
             table = conform(table, book, plan.entering)
         check_used(table, plan.used)
         table = only_complete(table, source.complete)
     except FeddcdError as error:
         raise error.placed(spell=as_option) from None
-    for note in () if quiet else table.notes:
+    doubts = _doubts(table, left) if book is None else ()
+    for note in () if quiet else (*table.notes, *doubts):
         warn(note)
     try:
-        result = describe_plan(table.frame, plan, site)
+        result = describe_plan(table.frame, plan, site, left)
     except FeddcdError as error:
         where = error.file if error.row is None else table.file
         raise error.placed(where, table.place, as_option) from None
@@ -80,8 +83,8 @@ def describe_command(
 
 
 def _plan(
-    table: Frame, wanted: Wanted, complete: tuple[str, ...], book: Codebook | None, quiet: bool
-) -> tuple[DescribePlan, str | None]:
+    table: Frame, wanted: Wanted, complete: tuple[str, ...], book: Codebook | None
+) -> tuple[DescribePlan, str | None, tuple[LeftOut, ...]]:
     by, site = (None if name is None else composed(name) for name in (wanted.by, wanted.site))
     for option, name in (("by", by), ("site", site)):
         if name is not None and name not in table.frame.columns:
@@ -90,41 +93,23 @@ def _plan(
                 f"<{option}>: there is no column {name!r}; there are {names}",
                 settings={option: None},
             )
-    columns = [composed(term) for term in wanted.columns]
+    columns, left = [composed(term) for term in wanted.columns], ()
     if not columns:
-        columns, left = _usual(table, (by, site), book)
-        for reason, names in left.items() if not quiet else ():
-            warn(f"left out, because {reason}: {listed(names)}")
+        columns, left = usual_columns(table.frame, (by, site), book, table.doubts)
     plan = DescribePlan(
         columns, by, wanted.least or 0, wanted.quantiles or "exact",
         list(wanted.shares or QUARTILES), by_site=site is not None,
         complete=[composed(name) for name in complete],
         median=[composed(name) for name in wanted.median],
     )  # fmt: skip
-    return (plan if book is None else with_codebook(plan, book)), site
+    return (plan if book is None else with_codebook(plan, book)), site, left
 
 
-def _usual(
-    table: Frame, apart: tuple[str | None, ...], book: Codebook | None
-) -> tuple[list[str], dict[str, list[str]]]:
-    """Columns where none are named, and by reason those that are left out."""
-    columns, keys, many = usual_columns(table.frame, apart)
-    left = {
-        "these columns identify a person (to describe such a column, give --column)": keys,
-        "these columns have too many different words": many,
-    }
-    if book is not None:  # it knows better what an identifier is
-        known = {name: book.columns[name] for name in table.frame.columns if name in book.columns}
-        of_kind = lambda kind: [n for n, e in known.items() if e.type == kind and n not in apart]
-        columns = [n for n in known if n in (*columns, *keys) and known[n].roles != ()]
-        columns = [n for n in columns if known[n].type not in ("identifier", "date")]
-        keys = of_kind("identifier")
-        left = {
-            "the codebook says that these columns are identifiers": keys,
-            "the codebook says that these columns are dates": of_kind("date"),
-            "these columns have too many different words": [n for n in many if n not in keys],
-        }
-    return columns, {reason: names for reason, names in left.items() if names}
+def _doubts(table: Frame, left: tuple[LeftOut, ...]) -> Iterator[str]:
+    """Which value is why a column is left out: for this terminal, not for the table."""
+    for name in (name for each in left for name in each.names if name in table.doubts):
+        doubt = table.doubts[name].placed(table.file, table.place, as_option)
+        yield f"{name} is not in the table: {doubt}"
 
 
 def _job(plan: DescribePlan, wanted: Wanted) -> str:

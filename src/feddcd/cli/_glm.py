@@ -16,6 +16,7 @@ from .._files import fresh_folder
 from .._text import plural
 from ..analysis import FederatedGLM
 from ..analysis.agreed import with_codebook
+from ..analysis.export import without_joblib
 from ..analysis.files import FileRows, only_complete, read_rows
 from ..analysis.plan import RegressionPlan
 from ..analysis.table import Roles as Roles
@@ -62,6 +63,8 @@ def glm_command(
         wishes.check(settings.covariance)
         book = None if source.codebook is None else load_codebook(source.codebook)
         table, roles = load_table(source, roles, clients, model.random_state, book)
+        model.formula, roles = _with_offset(model.formula, roles, list(table.frame.columns))
+        settings = model.settings()
         if book is not None:
             table = _conform(table, _plan(model, roles, source, book, model.formula), book)
         table = only_complete(table, source.complete)
@@ -85,6 +88,8 @@ def glm_command(
         _show(model, table, data)
     for path in written:
         say(str(path))
+    if (told := without_joblib(model.result_)) and not quiet:
+        warn(told)
     if wishes.predict is not None:
         table, _ = load_table(source._replace(file=wishes.predict), roles, None, 0, book)
         _predict(model, roles, table, plan, book, folder)
@@ -132,6 +137,14 @@ def load_table(
     site = np.random.default_rng(seed).permutation(np.arange(len(table.frame)) % clients)
     frame = table.frame.assign(**{PRETENDED: [f"site-{i + 1}" for i in site]})
     return table._replace(frame=frame), roles._replace(group=PRETENDED)
+
+
+def _with_offset(formula: str | None, roles: Roles, columns: list[str]) -> tuple[str | None, Roles]:
+    """`--offset "log(days)"` is no column, but a term of the formula."""
+    offset = roles.offset
+    if formula is None or offset is None or offset in columns or "(" not in offset:
+        return formula, roles
+    return f"{formula} + offset({offset})", roles._replace(offset=None)
 
 
 def _sparse(file: Path) -> Frame:
@@ -210,6 +223,8 @@ def _predict(
         path = Path(new, "predictions.csv")
         frame.to_csv(path, index=False, lineterminator="\n")
         found(predictions=_keep(path, folder))
+        if empty := int(frame.iloc[:, 1:].isna().all(axis=1).sum()):
+            warn(f"{path.name}: {plural(empty, 'row')} without a prediction, for want of a value")
         say(str(folder / path.name))
 
 

@@ -143,7 +143,13 @@ def glm(
         str | None,
         _column("The column of weights. If the outcome is a share: the number of trials."),
     ] = None,
-    offset: Annotated[str | None, _column("Add this column to the linear predictor.")] = None,
+    offset: Annotated[
+        str | None,
+        _column(
+            "Add this column to the linear predictor. With --formula, also an expression, for "
+            "example 'log(days)'."
+        ),
+    ] = None,
     site_effects: Annotated[
         str, _option("The effects of the sites: none, or fixed (one intercept for each site).")
     ] = "none",

@@ -4,7 +4,9 @@ import dataclasses
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .._errors import SpecError
+import numpy as np
+
+from .._errors import FeddcdError, SpecError
 from ..analysis import FederatedGLM
 from ..analysis.table import CompleteRows, Roles
 
@@ -44,13 +46,23 @@ def extend(model: FederatedGLM, rows: CompleteRows, wishes: Wishes) -> None:
 
 
 def predictions(model: FederatedGLM, frame: Any, roles: Roles) -> Any:
-    """A row for each of the file, counted from 1."""
+    """A row for each of the file, counted from 1; as in R, empty where a value is missing."""
+    import pandas
+
     result = model.result_
     known = result.classes is None
     groups = roles.group if result.site_effects != "none" else None
-    found = model.predict(frame, roles.offset, groups, result.level if known else None)
+    design = None if result.predictor is None else result.predictor.design
+    used = [*(design.used if design else ()), roles.offset]
+    whole = frame[[name for name in used if name in frame.columns]].notna().all(axis=1).to_numpy()
+    places = np.flatnonzero(whole) if whole.any() else np.arange(len(frame))
+    own = frame.iloc[places].reset_index(drop=True)
+    try:
+        found = model.predict(own, roles.offset, groups, result.level if known else None)
+    except FeddcdError as error:
+        error.row = None if error.row is None else int(places[error.row])
+        raise
     if not known:
-        import pandas
-
         found = pandas.DataFrame(found, columns=[str(c) for c in result.classes])  # pyright: ignore
-    return found.set_axis(range(1, len(found) + 1)).rename_axis("row").reset_index()
+    found = found.set_axis(places + 1).reindex(range(1, len(frame) + 1))
+    return found.rename_axis("row").reset_index()

@@ -1,15 +1,19 @@
 """The regression table as a journal prints it, and the cells that it shares with the report."""
 
+import math
 from typing import NamedTuple
 
 from ..._text import number, probability, ratio
 from ...report.tables import Row
-from .._digits import agreed, decimals
+from .._digits import UNKNOWN, Range, agreed, decimals
 from .._printed import PrintedTable
 from .._result import TableResult
 from .._summary import ranges
 from . import _words as words
 from ._names import coefficient_name
+
+MANY = 1e5  # larger numbers keep their own digits
+FAR = 700.0  # beyond it exp overflows
 
 
 class Cells(NamedTuple):
@@ -39,6 +43,38 @@ def cells(fit: TableResult) -> list[Cells]:
     return rows
 
 
+def _in_line(fit: TableResult) -> list[Cells]:
+    """The cells with one number of decimals in each column: the smallest standard error has three
+    digits or four decimals, a ratio two or three decimals. What would be 0 keeps its digits."""
+    found, rows = cells(fit), ranges(fit)
+    least = min((row.unit for row in rows if 0 < row.unit < math.inf), default=1.0)
+    whole = math.floor(math.log10(least))
+    places, of_ratio = (min(max(n - whole, 2), most) for n, most in ((2, 4), (1, 3)))
+    return [
+        each._replace(
+            coef=_fixed(row.coef, each.coef, places),
+            std_err=_fixed(row.std_err, each.std_err, places),
+            ends=tuple(map(_fixed, (row.low, row.high), each.ends, (places,) * 2)),
+            ratio=_ratio(row.coef, each.ratio, of_ratio),
+            ratio_ends=tuple(map(_ratio, (row.low, row.high), each.ratio_ends, (of_ratio,) * 2)),
+        )
+        for each, row in zip(found, rows, strict=True)
+    ]
+
+
+def _fixed(given: Range, text: str, places: int) -> str:
+    """The number with so many decimals if they are proven and show it, or as it is."""
+    size = max(abs(given.low), abs(given.high))
+    if text == UNKNOWN or not 10.0**-places <= size < MANY:
+        return text
+    return agreed(given, [lambda x: f"{x:,.{places}f}".replace("-", "−")]).replace(UNKNOWN, text)
+
+
+def _ratio(given: Range, text: str, places: int) -> str:
+    exp = lambda x: math.exp(min(x, FAR))
+    return _fixed(given.map(exp), text, places) if text else text
+
+
 def journal_table(fit: TableResult) -> PrintedTable:
     interval = f"({words.percent(fit)} CI)"
     if fit.ratio:
@@ -46,7 +82,8 @@ def journal_table(fit: TableResult) -> PrintedTable:
     else:
         head = ["", f"coefficient {interval}", "standard error", "p"]
     names = [coefficient_name(fit, c) for c in fit.coefficients]
-    rows = [_row(name, each, bool(fit.ratio)) for name, each in zip(names, cells(fit), strict=True)]
+    each = zip(names, _in_line(fit), strict=True)
+    rows = [_row(name, own, bool(fit.ratio)) for name, own in each]
     return PrintedTable(head, [("", rows)], _notes(fit))
 
 

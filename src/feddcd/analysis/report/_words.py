@@ -9,6 +9,7 @@ import numpy as np
 from ..._text import count, number, ratio, trim, upper
 from ...data.capping import notes as cap_notes
 from ...formula import INTERCEPT, label
+from .._offsets import unusual_offset
 from .._result import Coefficient, TableResult
 from .._robust import notes as robust_notes
 from .._summary import over_dispersion, without_rows
@@ -169,9 +170,7 @@ def cautions(fit: TableResult) -> list[str]:
             f"columns: {', '.join(fit.left_out)}."
         )
     notes += [f"{told}." for told in without_rows(fit)]
-    if told := over_dispersion(fit):
-        notes.append(told)
-    return notes
+    return [*notes, *filter(None, [unusual_offset(fit), over_dispersion(fit)])]
 
 
 def trust(fit: TableResult) -> list[str]:

@@ -1,0 +1,117 @@
+"""Which columns a description has where nobody names any, and why it leaves out the others."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import pandas as pd
+
+from .._errors import DataError
+from .._text import listed
+from ..data.codebook import Codebook
+from ..data.draft import is_date, is_identifier
+from ..formula import is_numeric
+from ._values import column, is_mixed
+
+MOST_WORDS = 50  # levels of a column that nobody asked for by name
+
+
+class LeftOut(NamedTuple):
+    """Columns that are left out for one reason, and how a person keeps them."""
+
+    names: tuple[str, ...]
+    why: str
+    keep: str = ""
+
+    def told(self) -> str:
+        many = "These columns are" if len(self.names) > 1 else "This column is"
+        lines = f"{many} not in the table, because {self.why}: {listed(self.names)}."
+        return f"{lines} {self.keep}".strip()
+
+
+class UsualColumns(NamedTuple):
+    columns: list[str]
+    left: tuple[LeftOut, ...]
+
+
+NAME_IT = "To keep such a column, name it in the list of columns (--column)."
+MIXED = LeftOut(
+    (),
+    "some values are numbers and others are words",
+    "To keep such a column, correct the words. If a word means a missing value, give --na WORD, or "
+    "write a codebook with type = 'number' and missing = ['WORD']. If the column is a category, "
+    "write a codebook with type = 'category'.",
+)
+DATES = LeftOut((), "the values are dates", "To keep such a column, change the dates to days.")
+UNREAD = LeftOut(
+    (),
+    "feddcd cannot read the values as numbers",
+    "To keep such a column, write numbers without other characters, or give --decimal.",
+)
+KEYS = LeftOut((), "the values identify a person", NAME_IT)
+MANY = LeftOut((), f"there are more than {MOST_WORDS} different words", NAME_IT)
+UNKNOWN = LeftOut((), "the codebook does not have the column")
+NO_ROLE = LeftOut((), "the codebook allows neither the role predictor nor the role outcome")
+SAID_KEYS = LeftOut((), "the codebook says that the type is identifier")
+SAID_DATES = LeftOut((), "the codebook says that the type is date")
+
+
+def usual_columns(
+    frame: pd.DataFrame,
+    apart: Sequence[str | None] = (),
+    book: Codebook | None = None,
+    doubts: Mapping[str, DataError] | None = None,
+) -> UsualColumns:
+    """`doubts` has, by column of a file, why its words should not be taken for categories."""
+    reason = _seen(frame, doubts or {}) if book is None else _agreed(frame, book)
+    names = [name for name in frame.columns if name not in apart]
+    found: dict[LeftOut, list[str]] = {}
+    for name in names:
+        if why := reason(name):
+            found.setdefault(why, []).append(name)
+    left = tuple(why._replace(names=tuple(those)) for why, those in found.items())
+    gone = {name for each in left for name in each.names}
+    kept = [name for name in names if name not in gone]
+    if not kept:
+        told = " ".join(each.told() for each in left)
+        raise DataError(f"there is no column to describe. {told}".strip())
+    return UsualColumns(kept, left)
+
+
+def _seen(frame: pd.DataFrame, doubts: Mapping[str, DataError]) -> Callable[[str], LeftOut | None]:
+    """By the values alone."""
+
+    def reason(name: str) -> LeftOut | None:
+        values = column(frame, name)
+        if is_numeric(values):
+            return KEYS if is_identifier(name, values.dropna().tolist()) else None
+        if is_mixed(values) or (name in doubts and "na" in doubts[name].settings):
+            return MIXED
+        if not isinstance(values.dtype, pd.CategoricalDtype) and _dates(values.dropna()):
+            return DATES
+        if name in doubts:
+            return UNREAD
+        return MANY if values.nunique() > MOST_WORDS else None
+
+    return reason
+
+
+def _dates(values: pd.Series) -> bool:
+    return bool(len(values)) and is_date(values.unique().tolist())
+
+
+def _agreed(frame: pd.DataFrame, book: Codebook) -> Callable[[str], LeftOut | None]:
+    """The codebook knows better. What does not fit it is refused later, with its place."""
+
+    def reason(name: str) -> LeftOut | None:
+        if (entry := book.columns.get(name)) is None:
+            return UNKNOWN
+        if entry.type == "identifier":
+            return SAID_KEYS
+        if entry.type == "date":
+            return SAID_DATES
+        if not (entry.allows("predictor") or entry.allows("outcome")):
+            return NO_ROLE
+        worded = entry.type == "category" and column(frame, name).nunique() > MOST_WORDS
+        return MANY if worded else None
+
+    return reason
