@@ -43,3 +43,17 @@ JobId = Annotated[
     ),
 ]
 SiteName = Annotated[str, typer.Argument(help="The name of the site.", metavar="SITE")]
+Proven = Annotated[
+    Path,
+    typer.Argument(
+        help="The folder of the federation, the folder of one study, or a proof file.",
+        metavar="DIR|PROOF",
+    ),
+]
+OwnSite = Annotated[
+    Path | None,
+    option(
+        "With a proof file: also compare the proof with the log of this site, and with the table "
+        "that this site got. Give the folder of the site."
+    ),
+]

@@ -10,7 +10,17 @@ from .._text import plural, printable
 from ..federation import sign_up
 from ..federation.folder import FederationFolder, load_place
 from ..federation.roster import ROSTER, load_roster
-from ..federation.verify import Verified, check_roster, check_table, not_compared, verify_proof
+from ..federation.site.log import read_log, verify_log
+from ..federation.verify import (
+    Verified,
+    check_files,
+    check_own,
+    check_roster,
+    check_table,
+    in_other_words,
+    not_compared,
+    verify_proof,
+)
 from ..sums.proof import JobProof
 from ..sums.roster import Roster
 from ._habits import found
@@ -67,22 +77,32 @@ def _show(roster: Roster) -> None:
         )
 
 
-def verify_job_command(place: Path | FederationFolder) -> None:
-    """Of a proof; or of a federation or a study, whose table and roster are looked at, too."""
-    file = place if isinstance(place, Path) else place.results / "proof"
+def verify_job_command(place: Path | FederationFolder, site: Path | None = None) -> None:
+    """Of a proof, and at a site of its log and table; of a copy of a study, whose table is looked
+    at, too; or of a federation or a study, whose table and roster are."""
+    results = place if isinstance(place, Path) else place.results
+    file = results / "proof" if results.is_dir() else results
     if not file.is_file():
         raise SpecError(
-            f"there is no proof at {file}; a job in mode sum writes a proof when it ends"
+            f"there is no proof at {shown(file)}; a job in mode sum writes a proof when it ends. "
+            "Give the folder of a federation or of a study, or a proof file"
         )
     with judged():
         try:
             proven = verify_proof(JobProof.read(file))
         except Refused as reason:
             raise Refused(f"this proof was changed, or is not complete: {reason}") from None
-        compared, careful = ([], "") if isinstance(place, Path) else _check_beside(place, proven)
-    say(f"{VERIFIED}: signatures, sums, questions, table and certificate are right")
-    if careful:
-        say(careful)
+        table = _table_of(results, proven)
+        copied = isinstance(place, Path)
+        compared = check_table(proven, table) if table and (not copied or table.exists()) else []
+        careful = "" if isinstance(place, Path) else _check_around(place, proven)
+        own = _check_site(site, proven) if site is not None else []
+    certified = "certified_error" in proven.result.facts()  # a description has no certificate
+    parts = "questions, table and certificate" if certified else "questions and table"
+    say(f"{VERIFIED}: signatures, sums, {parts} are right")
+    others = not_compared(table, compared) if table and compared else []
+    for line in filter(None, (careful, in_other_words(proven, others))):
+        say(line)
     job, result, found_id = proven.proof.job, proven.result, proven.proof.id.hex()
     study = "" if isinstance(place, Path) else place.study
     found(
@@ -90,23 +110,33 @@ def verify_job_command(place: Path | FederationFolder) -> None:
         roster=proven.proof.roster.words(), exchanges=len(proven.proof.exchanges) - 1,
         said=list(proven.said()), compared=compared, not_compared=[],
     )  # fmt: skip
+    say("this proof is about this plan, which all its sites signed:")
+    for line in proven.about():
+        say(f"  {printable(line)}")
+    found(about=proven.about())
     say_lines(result.summary())
     say(f"job {job.short} of feddcd {printable(job.version)}")
     if study:
         say(f"study {study}: this is the name of the folder, and no site signed this name")
-    say(f"roster: {proven.proof.roster.words()}")
+    say(
+        "the proof does not name the federation. The six words of its list of sites are: "
+        f"{proven.proof.roster.words()}"
+    )
     for line in proven.said():
         say(f"  {printable(line)}")
     spent = plural(len(proven.proof.exchanges) - 1, "exchange")
     say(
         f"feddcd calculated everything again, from {spent} for the table and 1 exchange for the "
-        "counts. Signatures, sums, every question, the table and its certificate are right"
+        "counts. Signatures, sums, every question, "
+        + ("the table and its certificate are right" if certified else "and the table are right")
     )
-    if not isinstance(place, Path):
+    if table and compared:
         say(f"these files follow from the proof: {', '.join(compared)}")
-        others = not_compared(_table_of(place), compared)
         found(not_compared=others)
         say(f"  feddcd did not compare these files: {', '.join(map(printable, others)) or 'none'}")
+    elif own:
+        for line in own:
+            say(line)
     else:
         say("the table above follows from the proof; feddcd compared no other files")
 
@@ -123,22 +153,40 @@ def judged() -> Iterator[None]:
         raise
 
 
-def _check_beside(folder: FederationFolder, proven: Verified) -> tuple[list[str], str]:
-    """The files that follow from the proof, and what a reader should know."""
+def _check_site(folder: Path, proven: Verified) -> list[str]:
+    """For who has the log of a site, and perhaps a table that came back."""
+    place, count = load_place(folder), len(proven.proof.exchanges)
+    verify_log(folder)
+    study = check_own(proven, place.client, read_log(folder))
+    there = folder / "results" / study
+    files = check_files(proven, there) if study and there.is_dir() else []
+    found(own_answers=count, own_files=files)
+    own = f"the log of {place.client} has all {count} answers of {place.client} in this proof"
+    table = (
+        f"these files in {shown(there)} follow from the proof: {', '.join(files)}"
+        if files
+        else f"{place.client} got no table of this study, so feddcd compared no table at this site"
+    )
+    return [f"{own}, with the same digests, and no other answers to this job", table]
+
+
+def _check_around(folder: FederationFolder, proven: Verified) -> str:
+    """The roster of the federation; and what a reader should know."""
     if (folder.server / ROSTER).exists():
         check_roster(proven, load_roster(folder.server))
     plan = folder.config().plan
     same = proven.proof.job.plan == plan.to_dict() | {"analysis": plan.analysis}
     found(same_plan=same)
     other = "CAREFUL: the plan that is in this folder now is not the plan of the proof"
-    return check_table(proven, _table_of(folder)), "" if same else other
+    return "" if same else other
 
 
-def _table_of(folder: FederationFolder) -> Path:
+def _table_of(results: Path, proven: Verified) -> Path | None:
+    """Where the table of a proof lies in the folder of its study; none beside a proof file."""
     from ..analysis.registry import ANALYSES
 
-    analysis = ANALYSES[folder.config().plan.analysis]
-    return folder.results / analysis.part / analysis.proven
+    analysis = ANALYSES[str(proven.proof.job.plan["analysis"])]
+    return results / analysis.part / analysis.proven if results.is_dir() else None
 
 
 def verify_training_command(folder: FederationFolder) -> None:

@@ -1,6 +1,5 @@
 """What an administrator does at a site: approve, deny, pause, withdraw, and look at the log."""
 
-import json
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -25,8 +24,8 @@ from ..federation.site.approval import (
     words_of,
 )
 from ..federation.site.ended import ended_studies
-from ..federation.site.log import LOG, append, verify_log
-from ..federation.site.log_words import told
+from ..federation.site.log import append, read_log, verify_log
+from ..federation.site.log_words import block_lines, told
 from ..federation.site.memory import Memory
 from ..federation.site.policy import FILE, load_policy
 from ..federation.site.rules import budget_lines
@@ -45,8 +44,8 @@ def outgoing_command(folder: Path, job: str, ids: list[str], check: bool, log: b
         left, refused, _ = log_of(folder)
         found(left=left, refused=refused, lines=head.lines, hash=head.hash)
         said = f"{plural(left, 'answer')} left this site, {plural(refused, 'question')} refused"
-        log = f"the log has {plural(head.lines, 'line')} and is complete"
-        return say(f"{said}; {log}; the hash of its last line is {head.hash}")
+        whole = f"the log has {plural(head.lines, 'line')} and is complete"
+        return say(f"{said}; {whole}; the hash of its last line is {head.hash}")
     if log or job:
         return _show_log(folder, job)
     if ids:
@@ -158,9 +157,7 @@ def show_budget(folder: Path) -> None:
 def _show_log(folder: Path, job: str = "") -> None:
     """A line for each, as people read it; questions that were refused in a row are one line."""
     verify_log(folder)
-    path, last = folder / LOG, ("", 0)
-    lines = path.read_text("utf-8").splitlines() if path.exists() else []
-    whole = [json.loads(line) for line in lines]
+    last, whole = ("", 0), read_log(folder)
     entries = entries_of(whole, job)
     found(log=entries)
     if job and not entries:
@@ -177,6 +174,8 @@ def _show_log(folder: Path, job: str = "") -> None:
         elif same == 1:
             say(printable(f"{entry['time'][:19].replace('T', ' ')}  {text}"))
         last = text, same
+    for line in block_lines(entries) if job else ():
+        say(printable(line))
     if job and any("kind" in entry and not {"of_job", "of_question"} & {*entry} for entry in whole):
         say(
             "Some lines of the log are from an earlier version of feddcd and do not name a job. "

@@ -1,9 +1,11 @@
 """A finished job of masked sums, worked out again from its proof: no data are needed for it."""
 
 import csv
+import hashlib
 import itertools
 import json
 import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -13,13 +15,16 @@ import numpy as np
 from .._errors import FeddcdError, Refused
 from .._files import Disk
 from .._text import printable
+from ..analysis.registry import read_plan
 from ..sums.proof import JobProof
 from ..sums.roster import Roster
-from .following import FollowedJob
+from .following import FollowedJob, version
 
 OWN = ("sites_refused",)
 REFUSED = "Not part of this table: "
 REPORT = "report.html"
+PRINTED = ("summary.txt", "table1.csv", "table1.tex", "table1.md")
+PRINTED += ("coefficients.tex", "coefficients.md")
 NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,30})(\.[0-9]{0,30})?(e[+-]?[0-9]{1,3})?", re.ASCII)
 EXACT = ("classes",)  # of model.json: numbers that are names
 MOST_BYTES = 1 << 28  # of one file
@@ -30,6 +35,17 @@ class Verified(NamedTuple):
     proof: JobProof
     result: Any
     sums: tuple[dict, ...]  # of each exchange, the first counts
+
+    def about(self) -> list[str]:
+        """What was asked, of the plan that all sites signed."""
+        plan, job = read_plan(self.proof.job.plan), self.proof.job
+        what = (
+            [f"formula: {plan.formula}", f"family: {plan.family}, link: {plan.link}"]
+            if hasattr(plan, "formula")
+            else [f"description of: {', '.join(plan.names)}", *_groups(plan)]
+        )
+        book = f"codebook with the digest {job.codebook[:16]}" if job.codebook else "no codebook"
+        return [*what, f"sites: {', '.join(job.cohort)}; {book}"]
 
     def said(self) -> list[str]:
         """Which site signed what, in words."""
@@ -42,6 +58,10 @@ class Verified(NamedTuple):
             else f"{site}: signed the roster, and takes no part in this job"
             for site in roster.names
         ]
+
+
+def _groups(plan: Any) -> list[str]:
+    return [f"groups: {plan.by}"] if plan.by else []
 
 
 def verify_proof(proof: JobProof) -> Verified:
@@ -71,16 +91,24 @@ def check_table(found: Verified, table: Path) -> list[str]:
     last digits; what is not there is not looked at. The names of what was compared."""
     if not table.is_file():
         raise Refused(f"{table.name} is missing, so the proof cannot be compared with a table")
+    return check_files(found, table.parent)
+
+
+def check_files(found: Verified, there: Path) -> list[str]:
+    """The same of all files in a folder, whichever these are. Another version may have other words
+    for the same numbers: then its words are not compared, but its numbers are."""
     compared = []
     with TemporaryDirectory() as folder:
         for path in found.result.write(Path(folder)):
             if path.name == REPORT:
                 break
-            written = table.parent / path.name
+            written = there / path.name
             same = SAME.get(path.suffix)
             if same is None or not written.exists():
                 continue
             if not written.is_file() or not same(written, path):
+                if path.name in PRINTED and found.proof.job.version != version("feddcd"):
+                    continue
                 told = "it was changed"
                 raise Refused(f"{path.name} does not follow from the proof: {told}")
             compared.append(path.name)
@@ -92,7 +120,15 @@ def not_compared(table: Path, compared: list[str]) -> list[str]:
     return sorted({path.name for path in table.parent.iterdir()} - set(compared))
 
 
+def in_other_words(found: Verified, others: list[str]) -> str:
+    """Of files that were not compared: that another version wrote them, or nothing."""
+    names = [name for name in others if name in PRINTED]
+    told = f"feddcd {printable(found.proof.job.version)} has other words than this version"
+    return f"CAREFUL: {told}, so feddcd did not compare: {', '.join(names)}" if names else ""
+
+
 EARLIER = "  at least 0", " none or few"  # words of version 0.2.0, and those of today
+FORMULA = "Formula: "  # begins a line that tables of version 0.2.0 do not have
 
 
 def _same_table(written: Path, own: Path) -> bool:
@@ -122,6 +158,8 @@ def _same_text(written: Path, own: Path) -> bool:
         told = _lines(written)
         both = _lines(own), [line.replace(*EARLIER) for line in told]
         a, b = ([line for line in lines if not line.startswith(REFUSED)] for lines in both)
+        if not any(line.startswith(FORMULA) for line in b):
+            a = [line for line in a if not line.startswith(FORMULA)]
     except ValueError:
         return False
     return a == b and all(_is_reason(line) for line in told if line.startswith(REFUSED))
@@ -183,6 +221,27 @@ def _near(a: Any, b: Any) -> bool:
     if type(a) is float and type(b) in (int, float):
         return bool(np.isclose(b, a, rtol=1e-9, atol=0.0))
     return type(a) is type(b) and a == b
+
+
+def check_own(found: Verified, client: str, entries: Iterable[Mapping[str, Any]]) -> str:
+    """What a site logged of its masked answers is what the proof has of them, neither more nor
+    less. The study, as the log has it."""
+    job, own = found.proof.job, {}
+    if client not in job.cohort:
+        raise Refused(f"{client} takes no part in the job of this proof")
+    for entry in entries:
+        if entry.get("name") == job.digest.hex() and "sha256" in entry:
+            run = own.setdefault(entry["job"], ({}, entry.get("study", "")))
+            run[0][entry["exchange"]] = entry["sha256"]
+    if not own:
+        raise Refused(f"the log of {client} has no answer to the job {job.short} of this proof")
+    words = (each.answers[client].words for each in found.proof.exchanges)
+    proven = {number: hashlib.sha256(each).hexdigest() for number, each in enumerate(words)}
+    same = [study for logged, study in own.values() if logged == proven]
+    if not same:
+        told = f"the answers of {client} in this proof are not the answers in the log of {client}"
+        raise Refused(f"{told} to the job {job.short}")
+    return same[0]
 
 
 def check_roster(found: Verified, roster: Roster) -> None:

@@ -12,7 +12,8 @@ from ..data.agreement import Offer
 from ..durable.codec import LIMIT, pack, unpack
 
 VERSION = 2  # 1: masks were made of long-term keys alone
-RESULT_FILES = ("summary.txt", "coefficients.csv")  # of a table, which go back to sites
+# of a table, which go back to sites
+RESULT_FILES = ("summary.txt", "coefficients.csv", "table1.csv", "numbers.csv")
 REGRESSION = "regression"  # what is said for a model where a table is asked for
 
 

@@ -41,6 +41,18 @@ def budget_lines(policy: Policy, memory: Memory) -> list[str]:
     return [
         f"jobs in the last 30 days: {of(memory.lately(), policy.max_jobs_per_month)}",
         f"parameters that all jobs released: {of(memory.released(), policy.max_parameters)}",
-        f"numbers that all jobs released: {memory.told()}, about "
-        f"{plural(len(memory.columns()), 'column')}",
+        f"numbers that all jobs released: {_numbers(policy, memory)}",
     ]
+
+
+def _numbers(policy: Policy, memory: Memory) -> str:
+    """With what is counted: fewer numbers than leave."""
+    rows, columns = memory.most_rows(), len(memory.columns())
+    most = room(policy, rows, (), memory)
+    if policy.min_support < 2 or math.isinf(most):
+        return f"{memory.told()}, and there is no limit"
+    of = f"{plural(rows, 'row')} times {plural(columns, 'column')}"
+    if policy.max_numbers_per_value != 1:
+        of = f"{of} times {policy.max_numbers_per_value:g}"
+    told = "rule 15 counts no bounds, no measures of fit and no counts by prediction or residual"
+    return f"{memory.told()} of {most:.0f} ({of}; {told})" if rows else f"{memory.told()}"

@@ -9,7 +9,8 @@ What is found says something of values: a person at the site reads it, and the s
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,11 +24,9 @@ from .policy import Policy, Ruled
 
 RULE = "rare_values"
 AT_ONCE = ("poisson", "gamma", "inverse_gaussian", "negative_binomial")  # sums of logarithms leave
-MOST_TRIED = 8  # proposals for each column that are tried with the job
-NOBODY = (
-    "feddcd found no cap and step that help with this number of rows: leave the column out, or use "
-    "a category of few levels. The page docs/rules.md explains the rule rare_values"
-)
+TRUST = "You can approve without a cap if you trust the coordinator and all sites of this job"
+INSTEAD = "To protect these rows, leave the column out, or use a category of few levels"
+MORE = "The page 'The rules of a site' explains this note (rule 21)"
 Refuses = Callable[[Mapping[str, Capping]], str]  # which rule would refuse the job with these caps
 
 
@@ -72,50 +71,58 @@ def rare_in(x: np.ndarray, k: int) -> Rare | None:
     return None if min(found.smallest, found.largest) >= k and not few else found
 
 
-def rare_notes(plan: Any, numbers: Numbers, k: int, refuses: Refuses) -> Iterator[str]:
-    """For the person who decides: what is rare, why it matters, what helps."""
+def rare_notes(plan: Any, numbers: Numbers, k: int, refuses: Refuses) -> Iterator[list[str]]:
+    """For the person who decides: what is rare, the risk, when it may be taken, what helps and what
+    that costs. A column has one proposal, whatever the job is."""
     rare = {name: found for name, x in numbers.columns.items() if (found := rare_in(x, k))}
     outcomes = read_formula(plan.formula).left_columns if rare else ()
-    caps, why = _chosen({name: by_others([numbers.table], name) for name in rare}, k, refuses)
+    parts = {name: by_others([numbers.table], name) for name in rare}
+    caps = {name: each[0] for name, own in parts.items() if (each := proposals(own, k))}
+    why = refuses(caps) if caps else ""
     for name, found in rare.items():
         at_once = name in outcomes and getattr(plan, "family", "") in AT_ONCE
-        how = "this job alone" if at_once else "several jobs on this column together"
-        told = f"in the column {name!r} {_told(found, k)}; {how} can reveal these rows"
-        yield f"{told}. {_remedy(name, caps.get(name), why)}"
+        yield [
+            f"rare values: in the column {name!r}, {_told(found, k)}.",
+            f"The risk: {_risk(name, at_once)}.",
+            f"{TRUST}.",
+            f"{_remedy(name, caps.get(name), numbers.columns[name], why)}.",
+            f"{MORE}.",
+        ]
 
 
 def _told(found: Rare, k: int) -> str:
-    ends = {"largest": found.largest, "smallest": found.smallest}
-    told = [f"the {end} value occurs in {plural(n, 'row')}" for end, n in ends.items() if n < k]
-    if found.between:
-        other = "other value occurs" if found.between == 1 else "other values occur"
-        told.append(f"{found.between} {other if told else other[6:]} in fewer than {k} rows")
-    return " and ".join(told)
+    few = found.between + (found.smallest < k) + (found.largest < k)
+    return f"{plural(few, 'value occurs', 'values occur')} in fewer than {k} rows"
 
 
-def _chosen(
-    columns: Mapping[str, Sequence[Sequence[np.ndarray]]], k: int, refuses: Refuses
-) -> tuple[dict[str, Capping], str]:
-    """One cap for each column, which follows from the table and not from the job. Where the rules
-    refuse the job with all of them, the next ones: with all of those it is tried, too. Where none
-    helps, the rule that refuses the last ones."""
-    found = {name: each for name, parts in columns.items() if (each := proposals(parts, k))}
-    most, why = max(map(len, found.values()), default=0), ""
-    for level in range(min(most, MOST_TRIED)):
-        caps = {name: each[min(level, len(each) - 1)] for name, each in found.items()}
-        if not (why := refuses(caps)):
-            return caps, ""
-    return {}, why
-
-
-def _remedy(name: str, found: Capping | None, why: str) -> str:
-    if found is None:
-        but = f" (with a cap, the rules of this site refuse this job: {why})" if why else ""
-        return f"For the column {name!r}, {NOBODY}{but}"
-    lines = " and ".join(f"{what} = {value}" for what, value in found.plain().items())
+def _risk(name: str, at_once: bool) -> str:
+    if at_once:
+        return (
+            "the coordinator and all sites read the sums of this job, and can calculate from them "
+            "how many rows have each value"
+        )
     return (
-        f"To protect these rows, all sites can agree on {lines} under [columns.{toml_key(name)}] "
-        "in codebook.toml (feddcd computed these numbers from the rows of this site)"
+        "a coordinator that controls one of the sites can invent rows there, and with several jobs "
+        f"on {name!r} find out that one patient has a rare value"
+    )
+
+
+def _remedy(name: str, found: Capping | None, x: np.ndarray, why: str) -> str:
+    if found is None:
+        return f"feddcd found no cap for the {plural(len(x), 'row')} of this site. {INSTEAD}"
+    lines = " and ".join(f"{what} = {value}" for what, value in found.plain().items())
+    if why:
+        rule = re.search(r"rule \w+", why)
+        named = f" ({rule[0]})" if rule else ""
+        told = f"{lines} would protect these rows, but with it the rules of this site refuse"
+        return f"A cap does not help: {told} this job{named}. {INSTEAD}"
+    low, high = found.ends
+    beyond = plural(int(np.sum((x < low) | (x > high))), "value")
+    kept = 100 * float(np.corrcoef(found.of(x), x)[0, 1]) ** 2
+    return (
+        f"A cap that protects these rows: {lines} under [columns.{toml_key(name)}] in "
+        f"codebook.toml, the same at all sites. The cost: {beyond} of {len(x):,} beyond the cap "
+        f"become {low:g} or {high:g}, and the column keeps {kept:.0f} % of its variation"
     )
 
 
@@ -123,13 +130,12 @@ def warnings(policy: Policy, plan: Any, numbers: Numbers, refuses: Refuses) -> l
     """Where the policy warns."""
     if policy.rare_values != "warn":
         return []
-    return list(rare_notes(plan, numbers, policy.min_support, refuses))
+    return ["\n".join(lines) for lines in rare_notes(plan, numbers, policy.min_support, refuses)]
 
 
 def check_rare(policy: Policy, plan: Any, numbers: Numbers, refuses: Refuses) -> None:
     """Where the policy refuses."""
     if policy.rare_values != "refuse":
         return
-    found: Sequence[str] = list(rare_notes(plan, numbers, policy.min_support, refuses))
-    if found:
-        raise Ruled(RULE, found[0])
+    for first, *_, remedy, _more in rare_notes(plan, numbers, policy.min_support, refuses):
+        raise Ruled(RULE, f"{first.removesuffix('.')}. {remedy.removesuffix('.')}")

@@ -90,7 +90,8 @@ def columns(
         policy.check(out._replace(rows=MANY))  # what is told by name
         declared = _plan_words(source, plan, entering)
         shown = lambda found: describe_offer(plan, entering, found, declared)
-        offered = held(source.folder, key, NAMES, judged, shown, release.asked)
+        asked = release.asked._replace(bound=True)
+        offered = held(source.folder, key, NAMES, judged, shown, asked)
     meta = {"client": source.client, **offered.offer._asdict()}
     # whoever sends this asks the rules again, now with the rows behind each name
     return Envelope("columns", meta, {}), behind(offered)
@@ -194,7 +195,8 @@ def judged_rows(
         rare = warnings(policy, plan, numbers(rows), refuses) if warn else []
         doubts = [*doubts, *rare, *foreseen(policy, rows, analysis, facts, memory)]
         columns = analysis.columns_of(rows)
-        job = describe_job(rows, columns, facts.mode, facts.exchanges, facts.sites)
+        careful = policy.min_support >= 2
+        job = describe_job(rows, columns, facts.mode, facts.exchanges, facts.sites, careful)
         return job + declared + notes(doubts)
 
     id, asked = facts.job[:ID_LENGTH], asked._replace(bound=True)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..._text import listed, plural, printable
+from ...analysis.blocks import may_leave
 from ...analysis.protocol import Offered, SiteRows
 from ...data.codebook import Codebook
 from ...data.conform import caps_of
@@ -45,6 +46,7 @@ def describe_job(
     mode: str,
     exchanges: int,
     sites: Sequence[str],
+    careful: bool = True,
 ) -> list[str]:
     """A job in plain words, for the person who decides; names are quoted."""
     cell = smallest_cell(columns)
@@ -60,6 +62,7 @@ def describe_job(
         *_smallest(cell, rows.plan),
         f"  exchanges: at most {exchanges}",
         f"  what leaves: {_leaves(columns, rows.plan)}; {sums}",
+        *(f"    {line}" for line in may_leave(rows.plan, mode, careful)),
         _who(sites),
     ]
 
@@ -82,7 +85,8 @@ def _left_out(rows: SiteRows) -> str:
 
 def notes(doubts: Sequence[str]) -> list[str]:
     """What a person should weigh: the last lines before the decision."""
-    return [f"  NOTE: {doubt}" for doubt in doubts]
+    lines = (doubt.split("\n") for doubt in doubts)
+    return [f"  {'  ' if i else 'NOTE: '}{line}" for each in lines for i, line in enumerate(each)]
 
 
 def _leaves(columns: Mapping[str, np.ndarray], plan: Any) -> str:

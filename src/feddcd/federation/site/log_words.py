@@ -1,9 +1,10 @@
 """The log of a site in plain words, for a person who answers for the data, not for the method."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..._text import plural, sentence_list
+from ...analysis.blocks import block_line, numbers_in, told_blocks
 from .approval import SHORT
 
 SENT = {  # by kind of answer: what the numbers are
@@ -17,7 +18,12 @@ SENT = {  # by kind of answer: what the numbers are
     "bins": "counts of rows by prediction",
     "model": "coefficients of a model that was fitted to the rows of this site",
 }
-ROWS = "the number of rows, and how many rows are left out"
+ROWS = "the number of rows, how many rows are left out, and which columns have different values"
+BINS = ", with counts of rows by prediction and by residual, and more"
+DIGESTS = (
+    "The log has digests of these numbers, and not the numbers. With approve = 'answer' in "
+    "policy.toml, a person reads the numbers of each answer before they leave"
+)
 UNTOLD = "This reason stays at this site"
 
 
@@ -78,9 +84,15 @@ _DECISIONS = {
 def _refused(entry: Mapping[str, Any]) -> str:
     """The reason, and whether others hear it."""
     what = f"a question for {SENT[kind]}" if (kind := entry.get("kind")) in SENT else "a question"
-    if "why" not in entry:
-        return f"{what}: {entry['refused']}"
-    return f"{what}, by the rule {entry['rule']}: {entry['why']}. {UNTOLD}."
+    to = ", by" if "rule" in entry else ":"
+    return f"{what}{to} {reason_of(entry)}" + (f". {UNTOLD}." if "why" in entry else "")
+
+
+def reason_of(entry: Mapping[str, Any]) -> str:
+    """Of a refusal, as the site itself knows it."""
+    if "rule" in entry:
+        return f"the rule {entry['rule']}: {entry['why']}"
+    return ": ".join(str(entry[name]) for name in ("refused", "why") if entry.get(name))
 
 
 def _signed(entry: Mapping[str, Any]) -> str:
@@ -99,10 +111,32 @@ def _left(entry: Mapping[str, Any]) -> str:
         return f"the names and categories of {plural(len(columns), 'column')}: {_named(columns)}"
     counted = "support" in entry.get("arrays", {})  # the first exchange of sums
     what = ROWS if counted else SENT.get(entry.get("kind", ""), f"{entry.get('kind', 'a message')}")
-    about = f" (columns: {_named(columns)})" if columns and not counted else ""
+    what += BINS if {"bins", "residuals"} <= {*_shapes(entry)} else ""
+    told = [f"columns: {_named(columns)}"] if columns and not counted else []
+    if size := numbers_in(_shapes(entry)):
+        told.insert(0, plural(size, "number"))
+    about = f" ({'; '.join(told)})" if told else ""
     rows, sites = entry.get("rows", 0), entry.get("sites", 0)
     of = f", for a result over {sites} sites" if sites else ""
     return f"{what}{about}, from {plural(int(rows), 'row')}{of}"
+
+
+def block_lines(entries: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Every block that left in these lines of the log, with its numbers; in the end what the log
+    does not have."""
+    sizes: dict[str, list[int]] = {}
+    for entry in entries:
+        if "refused" not in entry and "of_job" in entry:
+            for words, size in told_blocks(str(entry.get("method")), _shapes(entry)):
+                sizes.setdefault(words, []).append(size)
+    if not sizes:
+        return []
+    lines = [f"  {block_line(words, each)}" for words, each in sizes.items()]
+    return ["All numbers that left for this job:", *lines, f"{DIGESTS}."]
+
+
+def _shapes(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: each["shape"] for name, each in entry.get("arrays", {}).items()}
 
 
 def _named(columns: list[str], most: int = 8) -> str:

@@ -167,6 +167,12 @@ class Memory:
             )
         return np.frombuffer(held, "<u8")
 
+    def most_rows(self) -> int:
+        """Of the sets that jobs used."""
+        sets = {job["set"] for job in self.jobs().values() if job["set"]}
+        paths = [self.folder / "sets" / id for id in sets]
+        return max((path.stat().st_size // 8 for path in paths if path.exists()), default=0)
+
     def keep_told(self, job: str, told: ToldSets) -> None:
         names = sorted(told.sets)
         cells = [told.sets[name] for name in names]
