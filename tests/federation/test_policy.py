@@ -570,7 +570,7 @@ MUTANTS = [  # group that finds it, owner, function, text, its mutant
     ("chain", log, "_follows", "return False", "return True"),
     ("chain", log, "_follow", "if b\"\\n\" in rest[:-1]:", "if False:"),
     ("chain", log, "verify_log", "if saved not in heads:", "if False:"),
-    ("chain", log, "_repair", "if saved.lines and", "if False and"),
+    ("chain", log, "_heads", "if saved.lines and", "if False and"),
     ("chain", log, "_read_head", "if data is None and", "if False and"),
     ("chain", log, "append", "file.truncate(head.end)", "pass"),
     ("chain", log, "append", "with lock(disk, path):", "if True:"),

@@ -31,7 +31,7 @@ from feddcd.federation.site.log_words import told
 from feddcd.federation.site.policy import Policy, Ruled, not_allowed
 from feddcd.federation.site.rules import check_answer
 from feddcd.federation.site.template import loose_text
-from feddcd.federation.status import _next, log_of, study_status
+from feddcd.federation.status import log_of, next_step, study_status
 from feddcd.federation.verify import _same_text
 from feddcd.formula._parse import parse
 from feddcd.runs.spec import Spec
@@ -69,8 +69,8 @@ def test_an_approval_shows_all_that_is_asked():
     lines = "\n".join(describe_job(rows, columns, "sum", 50, ("east", "north")))
     without = SiteRows(RegressionPlan("y ~ age", "gaussian"), None, 9, columns=("age", "y"))
     plain = "\n".join(describe_job(without, columns, "sum", 50, ("east", "north")))
-    assert "and over the outcome" in plain
-    assert "weight" not in plain
+    assert "and over the outcome;" in plain
+    assert "column of weights" not in plain
     for said in ("'w8'", "'exposure'", "'ward'", "['crp']", "standard errors: 'cluster'"):
         assert said in lines
     assert "sums over 2 columns of the model, and over the outcome and the weight" in lines
@@ -167,7 +167,7 @@ def test_the_log_is_written_for_who_answers_for_the_data():
     line = f"{sums} (columns: age and crp), from 298 rows, for a result over 3 sites"
     assert told(record(out, b"")) == f"LEFT     {line}"
     first = record(out._replace(kind="moments", arrays={"support": np.ones(1)}), b"")
-    assert told(first).startswith("LEFT     the number of rows, and how many rows are left out, ")
+    assert told(first).startswith("LEFT     the number of rows, how many rows are left out, and ")
     why = {"refused": words.REFUSED, "rule": "dominance", "why": "few rows give most of a sum"}
     assert told(why) == (
         "REFUSED  a question, by the rule dominance: few rows give most of a sum. This reason "
@@ -236,6 +236,13 @@ def test_what_was_denied_is_shown_again_when_it_is_asked_again(tmp_path, monkeyp
     with pytest.raises(Ruled):
         ask()
     known = _serving.show_news(tmp_path, known)
+    (line,) = said
+    told = "this site refused this job, because a person at this site denied it; to approve it: "
+    assert line.startswith(f"{told}feddcd federation approve "), "as the coordinator hears of it"
+    del said[:]
+    with pytest.raises(Ruled):
+        ask()
+    known = _serving.show_news(tmp_path, known)
     assert said[0] == (
         "a person at this site denied this request before, but the coordinator asks again: this job"
     )
@@ -258,7 +265,8 @@ def test_after_a_refusal_the_status_names_the_site_and_the_job(tmp_path):
     folder.events.write_text("".join(json.dumps(event) + "\n" for event in events))
     held = study_status(folder)
     assert (held["state"], held["refused"]) == ("failed", ["north"])
-    told = _next(folder, {"sites": [{"site": "north", "state": "x"}], "studies": [held], "open": 0})
+    sites = [{"site": "north", "state": "x"}]
+    told = next_step(folder, {"sites": sites, "studies": [held], "open": 0})
     assert told.startswith("ask the people at north why they refused job ab8b3a59 of study ")
     assert "feddcd federation approve SITE_DIR ab8b3a59" in told
 

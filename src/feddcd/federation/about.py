@@ -23,13 +23,15 @@ ENDS = {  # by code; a site says no more, as a reason in words could ask about r
     "sums": "ended without a result: no result can be computed from the answers of the sites",
     "left": "ended without a result: the coordinator took {sites} out of the federation",
     "stopped": "ended without a result: the coordinator stopped",
+    "cancelled": "ended without a result: the coordinator cancelled the study",
     "gone": "ended for this site, because this site left the federation",  # as such a site says it
 }
+CANCELLED_WORDS = "a person at the coordinator cancelled the study"  # as a coordinator says it
 OWN = ("part", "gone")  # which no coordinator says
 REFUSALS = {  # by code; a person who denies and a rule that refuses are told alike
     "rules": "a rule or a person at {sites} refused the job",
     "policy": "the policy of {sites} does not allow the job",
-    "other": "this plan does not fit the data or the version of feddcd at {sites}",
+    "other": "{sites} could not answer; only the log at {sites} has the reason",
 }
 
 
@@ -50,7 +52,11 @@ class StudyEnd(NamedTuple):
     why: str
     sites: dict[str, str]
 
-    def words(self) -> str:
+    def words(self, reason: str = "") -> str:
+        """`reason` is that of the site that reads this, where it ended the study itself."""
+        if reason:
+            more = "After you have changed this, the coordinator can start the study again"
+            return f"ended without a result, because this site refused: {reason}. {more}"
         names = sorted(self.sites)
         of = f" for {sentence_list(names)}" if names else ""
         text = ENDS[self.why].format(of=of, sites=sentence_list(names) if names else "a site")

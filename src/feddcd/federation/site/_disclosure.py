@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..._errors import Refused
+from ..._errors import DataError, Refused
 from ..._files import Disk
 from ..._text import listed
+from ...analysis.blocks import words_of
 from .approval import ID_LENGTH, NOBODY, Asker, Waits, require
 from .log import append, hash_of
 from .policy import (
@@ -24,6 +25,8 @@ from .policy import (
     load_policy,
     not_allowed,
 )
+
+MOST_LETTERS = 1000  # of a reason in the log, which may be that of a library
 
 
 def describe(outgoing: Outgoing) -> str:
@@ -41,9 +44,18 @@ def describe(outgoing: Outgoing) -> str:
         + ("" if outgoing.mode == "sum" else ", as the coordinator says"),
         "classes": f"{len(outgoing.classes)}: {counts(outgoing.classes)}",
         **{f"levels of {k!r}": f"{len(v)}: {counts(v)}" for k, v in outgoing.levels.items()},
-        **{repr(name): _numbers(np.asarray(array)) for name, array in outgoing.arrays.items()},
+        **_blocks(outgoing),
     }
     return "\n".join(["This would leave this site:", *(f"  {k}: {v}" for k, v in lines.items())])
+
+
+def _blocks(outgoing: Outgoing) -> dict[str, str]:
+    """In words, with the name that a file of numbers has for it."""
+    words = words_of(outgoing.method, outgoing.arrays)
+    return {
+        f"{words[name]}, {name!r}": _numbers(np.asarray(array))
+        for name, array in outgoing.arrays.items()
+    }
 
 
 def _describe_names(outgoing: Outgoing) -> str:
@@ -174,11 +186,20 @@ class Release(NamedTuple):
 
     def refuse(self, reason: Refused, question: bytes, about: Mapping[str, Any] = {}) -> None:
         """Logs a refusal, with the rule and the reason where others are not told."""
-        line = {"refused": str(reason), "question": hashlib.sha256(question).hexdigest(), **about}
+        told = str(reason).removeprefix(f"{self.client}: ")
+        line = {"refused": told, "question": hashlib.sha256(question).hexdigest(), **about}
         line |= self.asked.named()
         if isinstance(reason, Ruled):
             line |= {"rule": reason.rule, "why": reason.story}
+        elif (cause := reason.__cause__) is not None and not isinstance(cause, DataError):
+            line |= {"why": str(cause)[:MOST_LETTERS]}  # of data, site.log alone has the value
         append(self.folder, line, self.disk)
+
+    def fault(self, told: str, why: str, question: bytes = b"") -> None:
+        """Logs that no answer left because something is broken here; `told` is all others hear."""
+        line: dict[str, Any] = {"refused": told, "why": why[:MOST_LETTERS]}
+        line |= {"question": hashlib.sha256(question).hexdigest()} if question else {}
+        append(self.folder, line | self.asked.named(), self.disk)
 
     def named(self, reason: Refused) -> Refused:
         """As others are told, with the site's name; it was logged."""

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from ..._errors import (
     CodecError,
     DataError,
+    FeddcdError,
     LogError,
     MissingExtra,
     PolicyError,
@@ -46,6 +47,7 @@ FAULTS = (  # what the server is told of an error: the first line that fits
     (MemoryError, "the answer would need more memory than answer_memory in site.toml allows"),
     (Exception, "this site had an error"),
 )
+SEE_LOG = "the file site.log at the site says why"
 
 
 class SitePlace(NamedTuple):
@@ -102,7 +104,32 @@ def answer(request: bytes, place: SitePlace, ask: Callable[[str], str] | None = 
         reason = _refused(place, release, refusal, request)
     except Exception as error:
         reason = _log(place, error)
+        with suppress(LogError):  # of which site.log has the reason
+            release.fault(_own_words(place, reason), _one_line(error), request)
     return wire.pack_message(Refusal(place.client, reason))
+
+
+def refusal(place: SitePlace, reason: str) -> bytes:
+    """To a question that is too large, or whose answer takes too long."""
+    with suppress(LogError):
+        Release(place.folder, place.client).fault("this site did not answer", reason)
+    return wire.pack_message(Refusal(place.client, f"{place.client}: {reason}"))
+
+
+def _own_words(place: SitePlace, told: str) -> str:
+    return told.removeprefix(f"{place.client}: ").removesuffix(f"; {SEE_LOG}")
+
+
+def _one_line(error: Exception) -> str:
+    """For the log of what left, which has no value of a row; a library says what it stumbled over
+    in any number of lines."""
+    if isinstance(error, DataError):
+        return SEE_LOG
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, FeddcdError | OSError):
+        return " ".join(str(error).split())
+    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def _refused(place: SitePlace, release: Release, refusal: Refused, request: bytes) -> str:
@@ -127,7 +154,7 @@ def _log(place: SitePlace, error: Exception) -> str:
     plain = isinstance(error, DataError | StateError | FileNotFoundError | SpecError | LogError)
     story = str(error) if plain else "".join(traceback.format_exception(error))
     note(place, what, story)
-    return f"{place.client}: {what}; the file site.log at the site says why"
+    return f"{place.client}: {what}; {SEE_LOG}"
 
 
 def note(place: SitePlace, what: str, story: str) -> None:

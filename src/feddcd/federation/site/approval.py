@@ -18,6 +18,7 @@ from ..._text import listed, printable
 from ._asker import NOBODY as NOBODY
 from ._asker import Asker as Asker
 from ._asker import whose
+from .denials import forget_again, note_again
 from .log import LOG, append, lock
 from .policy import Policy, Ruled
 from .told import PAUSED, waits
@@ -64,9 +65,9 @@ def require(
                 shown = {"shown": [first, *asked.lines(), *rest], "study": asked.study}
                 shown |= asked.named()
                 shown |= {"purpose": asked.purpose} if asked.bound else {}
-                save(disk, queue / f"{id}.json", {"what": what, **entry, **shown})
-                for before in ("ended", "approved"):  # of another study, as it is asked for now
+                for before in ("ended", "approved"):  # of another study, as it was asked for then
                     (queue / f"{id}.{before}").unlink(missing_ok=True)
+                save(disk, queue / f"{id}.json", {"what": what, **entry, **shown})
                 append(folder, {"waits": id, "what": what} | asked.named(), disk)
     except OSError as error:
         raise LogError(f"{queue} cannot be written: {error}") from error
@@ -132,7 +133,7 @@ def _left(took: float) -> float:
 
 
 def _is_approved(folder: Path, id: str, asked: Asker) -> bool:
-    """By a person who read this study and purpose; names of columns are agreed to once for all."""
+    """By a person who read this study and purpose, where an approval is for these alone."""
     path = folder / WAITING / f"{id}.approved"
     if not path.exists():
         return False
@@ -144,8 +145,7 @@ def _is_approved(folder: Path, id: str, asked: Asker) -> bool:
 def _check_denied(folder: Path, id: str, what: str, asked: Asker) -> None:
     """Told as what the rules refuse: others do not hear which of the two it was."""
     if (folder / WAITING / f"{id}.denied").exists():
-        again = folder / WAITING / f"{id}.again"  # when it was asked for last, and for what
-        save(Disk(), again, asked.study.encode())
+        note_again(folder / WAITING, id, asked.study)
         raise Ruled("denied", f"the site's administrator did not agree to {what}")
 
 
@@ -253,6 +253,7 @@ def _decide(folder: Path, id: str, how: str) -> str:
         raise SpecError(f"{told}feddcd federation approve SITE_DIR")
     held = json.loads((folder / WAITING / f"{id}.json").read_text("utf-8"))
     append(folder, {how: id} | whose(held))
+    forget_again(folder / WAITING, id)
     read = {name: held[name] for name in ("study", "purpose") if "purpose" in held}
     save(Disk(), folder / WAITING / f"{id}.{how}", {"time": time.time()} | read)
     if how == "approved":

@@ -11,14 +11,16 @@ from typing import Any
 
 from ..._errors import Refused
 from ..._files import Disk, owner_only, save
+from ..._text import printable
 from ..about import OWN, About, StudyEnd, read_ended
 from ..wire import Envelope
 from ._job_file import close_jobs
 from .approval import about_waiting, close, waiting
-from .log import append
+from .log import append, read_log
+from .log_words import reason_of
 
 FOLDER = "ended"
-FOR_GOOD = ("done", "refused", "sums", "left")  # its jobs do not go on
+FOR_GOOD = ("done", "refused", "sums", "left", "cancelled")  # its jobs do not go on
 MOST_STUDIES = 200  # the oldest is forgotten
 
 
@@ -31,11 +33,27 @@ def keep_ended(envelope: Envelope, place: Any) -> Envelope:
     # who was too late may still decide: with that the study can be started again
     closed = close(place.folder, told.study) if told.why != "late" else []
     took_part = told.why in FOR_GOOD and close_jobs(place.folder, told.study)
+    took_part = took_part or _answered(place.folder, told.study)
     told = told._replace(why="part") if took_part and told.why == "done" else told
     if closed or told not in before:
-        _keep(place.folder, told)
-        append(place.folder, {"ended": told.study, "how": told.words(), "closed": closed})
+        reason = _own_reason(place, told)
+        _keep(place.folder, told, reason)
+        append(place.folder, {"ended": told.study, "how": told.words(reason), "closed": closed})
     return Envelope("ended", {"client": place.client}, {})
+
+
+def _answered(folder: Path, study: str) -> bool:
+    """Whether sums left for a study and none was refused after them: in mode each there is no file
+    of a job. What came before an earlier end does not count."""
+    answered = over = False
+    for entry in read_log(folder):
+        if entry.get("ended") == study:
+            over = True
+        elif entry.get("study") == study:
+            sums = "kind" in entry and entry["kind"] != "columns"
+            answered = ((answered and not over) or sums) and "refused" not in entry
+            over = False
+    return answered
 
 
 def end_all(folder: Path) -> list[str]:
@@ -49,10 +67,24 @@ def end_all(folder: Path) -> list[str]:
     return closed
 
 
-def _keep(folder: Path, told: StudyEnd) -> None:
+def _own_reason(place: Any, told: StudyEnd) -> str:
+    """Why this site refused, from its own log, where the study ended for that. A person who denied
+    knows it."""
+    if told.why != "refused" or place.client not in told.sites:
+        return ""
+    for entry in reversed(read_log(place.folder)):
+        if "ended" in entry:  # what is before belongs to an earlier study
+            return ""
+        if "refused" in entry and entry.get("study", told.study) == told.study:
+            return "" if entry.get("rule") == "denied" else printable(reason_of(entry))
+    return ""
+
+
+def _keep(folder: Path, told: StudyEnd, reason: str = "") -> None:
+    held = {"time": time.time(), "reason": reason, **told._asdict()}
     with owner_only():
         (folder / FOLDER).mkdir(parents=True, exist_ok=True)
-        save(Disk(), _path(folder, told.study), {"time": time.time(), **told._asdict()})
+        save(Disk(), _path(folder, told.study), held)
     for path in _by_age(folder)[:-MOST_STUDIES]:
         path.unlink()
 
@@ -65,14 +97,24 @@ def goes_on(folder: Path, about: About) -> None:
 
 def ended_studies(folder: Path) -> list[tuple[float, StudyEnd]]:
     """When and how, the oldest first."""
+    return [(when, told) for when, told, _ in _ended(folder)]
+
+
+def ended_words(folder: Path) -> list[tuple[float, str, str]]:
+    """When, which study, and how as a person at this site reads it, the oldest first."""
+    return [(when, told.study, told.words(reason)) for when, told, reason in _ended(folder)]
+
+
+def _ended(folder: Path) -> list[tuple[float, StudyEnd, str]]:
     found = []
     for path in _by_age(folder):
         try:
             held = json.loads(path.read_text("utf-8"))
-            when, told = float(held.pop("time")), read_ended(held)
+            when, reason = float(held.pop("time")), str(held.pop("reason", ""))
+            told = read_ended(held)
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
             continue
-        found += [(when, told)] if told is not None else []
+        found += [(when, told, reason)] if told is not None else []
     return found
 
 

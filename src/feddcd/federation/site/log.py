@@ -60,13 +60,34 @@ def verify_log(folder: Path) -> Head:
     return heads[-1]
 
 
-def _repair(disk: Disk, path: Path) -> Head:
-    """The head after the last whole line; only the last lines are read."""
+def check_log(folder: Path) -> None:
+    """Raises `LogError` where no line can be added, so that no answer can leave."""
+    _heads(Disk(), folder / LOG)
+
+
+def read_log(folder: Path) -> list[dict[str, Any]]:
+    """The lines that can be read, for a person; whether all are there, `verify_log` says."""
+    entries = []
+    for line in _read(folder / LOG, 0).splitlines():
+        try:
+            entry = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        entries += [entry] if isinstance(entry, dict) else []
+    return entries
+
+
+def _heads(disk: Disk, path: Path) -> tuple[Head, Head]:
+    """As it was saved, and after the last whole line; only the last lines are read."""
     saved = _read_head(disk, path)
     last = _read(path, saved.start)[: saved.end - saved.start]
     if saved.lines and hash_of(last) != saved.hash:
         raise _damage(path, saved, f"line {saved.lines} was changed or removed")
-    head = _follow(path, saved)[-1]
+    return saved, _follow(path, saved)[-1]
+
+
+def _repair(disk: Disk, path: Path) -> Head:
+    saved, head = _heads(disk, path)
     if head != saved or not head.lines:
         save(disk, _head_file(path), head._asdict())
     return head

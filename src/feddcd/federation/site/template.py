@@ -12,7 +12,9 @@ SAID = (
 )
 
 CAREFUL = (
-    "has the careful rules, as at real sites: the sites wait for approvals, and can refuse a job"
+    "has the careful rules, as at real sites. So `simulate` waits for two approvals at each site: "
+    "first for the names and levels of the columns, then for the job. (If all columns are numbers, "
+    "only the job waits.) A site can also refuse a job"
 )
 WIDTH = 100
 

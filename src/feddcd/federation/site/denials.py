@@ -1,0 +1,46 @@
+"""What a person denied and the coordinator asked for after that: outgoing/ID.again.
+
+A coordinator that waits asks again and again, so it hears of a denial by asking once more: that is
+no reason for alarm. Whoever asks after that knows the answer.
+"""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+from ..._files import Disk, save
+
+MOST_BYTES = 10_000
+
+
+class AskedAgain(NamedTuple):
+    study: str
+    times: int  # since the denial
+    time: float  # of the last
+
+
+def note_again(queue: Path, id: str, study: str) -> None:
+    before = asked_again(queue, id)
+    times = before.times + 1 if before else 1
+    save(Disk(), _path(queue, id), {"study": study, "times": times})
+
+
+def asked_again(queue: Path, id: str) -> AskedAgain | None:
+    path = _path(queue, id)
+    data = Disk().read(path, MOST_BYTES)
+    if data is None:
+        return None
+    try:
+        held = json.loads(data)
+        return AskedAgain(str(held["study"]), int(held["times"]), path.stat().st_mtime)
+    except (ValueError, LookupError, TypeError):  # of an earlier version, which did not count
+        return AskedAgain(data.decode("utf-8", "replace"), 2, path.stat().st_mtime)
+
+
+def forget_again(queue: Path, id: str) -> None:
+    """A person decides anew."""
+    _path(queue, id).unlink(missing_ok=True)
+
+
+def _path(queue: Path, id: str) -> Path:
+    return queue / f"{id}.again"
