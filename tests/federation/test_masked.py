@@ -1,5 +1,6 @@
 """Jobs of masked sums: sites that believe nothing, a coordinator that is only an adder."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -33,9 +34,17 @@ from feddcd.federation.site import _job_file as job
 from feddcd.federation.site.answer import answer
 from feddcd.federation.site.approval import approve, deny, over, waiting, words_of
 from feddcd.federation.site.ended import ended_studies
-from feddcd.federation.site.log import verify_log
+from feddcd.federation.site.log import read_log, verify_log
 from feddcd.federation.site.told import REFUSED
-from feddcd.federation.verify import _same_cell, check_roster, check_table, verify_proof
+from feddcd.federation.verify import (
+    _same_cell,
+    check_own,
+    check_roster,
+    check_table,
+    in_other_words,
+    not_compared,
+    verify_proof,
+)
 from feddcd.federation.wire import Envelope, Refusal, pack_message, read_refusal, unpack_message
 from feddcd.sums import masks
 from feddcd.sums.chain import new_secret
@@ -367,6 +376,11 @@ def test_a_coordinator_that_is_killed_at_any_message_goes_on(tmp_path):
     assert len(list((home.server / "jobs").glob("*/job"))) == 1
     pd.testing.assert_frame_equal(table(home), table(whole))
     verify_proof(JobProof.read(home.server / "proof"))
+    told = [event["exchange"] for event in events(home, "exchange")]
+    assert told == [*range(1, len(told) + 1)], "an exchange from disk is not told again"
+    assert {event["exchange"] for event in events(home, "continues")} <= {*told}
+    assert events(home, "continues")
+    assert not events(whole, "continues")
 
 
 STEPS = ("let_go", "found", "hold", "note", "keep_sums")
@@ -808,6 +822,37 @@ def test_one_flipped_bit_of_a_proof_is_found(finished, every):
     places = places[:100] if every > 1 else places
     for place, damaged in changed_bytes(data, [int(p) for p in places]):
         assert is_refused(damaged), f"byte {place}"
+
+
+def test_each_site_finds_its_own_answers_in_the_proof(home):
+    found = verify_proof(JobProof.read(home.server / "proof"))
+    for place in places(home):
+        assert check_own(found, place.client, read_log(place.folder)) == "federation"
+    assert found.about() == [
+        f"formula: {FORMULA}", "family: gaussian, link: identity",
+        f"sites: {', '.join(SITES)}; no codebook",
+    ]  # fmt: skip
+    assert f"\nFormula: {FORMULA}\n" in (home.server / "glm" / "summary.txt").read_text()
+
+
+def test_words_of_another_version_are_not_compared_but_its_numbers_are(home):
+    found = verify_proof(JobProof.read(home.server / "proof"))
+    csv = home.server / "glm" / "coefficients.csv"
+    text = csv.with_name("summary.txt")
+    text.write_text(text.read_text().replace("Rows used", "Rows     "))
+    with pytest.raises(Refused, match=r"summary.txt does not follow"):
+        check_table(found, csv)
+    other = dataclasses.replace(found.proof.job, version="0.1.9")
+    found = found._replace(proof=dataclasses.replace(found.proof, job=other))
+    compared = check_table(found, csv)
+    assert "summary.txt" not in compared
+    assert "coefficients.csv" in compared
+    told = in_other_words(found, not_compared(csv, compared))
+    assert told.startswith("CAREFUL: feddcd 0.1.9 has other words")
+    assert told.endswith("did not compare: summary.txt")
+    csv.write_text(csv.read_text().replace("0.", "7.", 1))
+    with pytest.raises(Refused, match=r"coefficients.csv does not follow"):
+        check_table(found, csv)
 
 
 def test_what_lies_beside_a_proof_is_looked_at(home):

@@ -1,12 +1,12 @@
-"""What `feddcd federation serve`, `site` and `study` do."""
+"""What `feddcd federation serve` and `site` do."""
 
+import math
 import shlex
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .._errors import SpecError
 from .._files import Disk, Locked, owner_only, shown
@@ -15,10 +15,11 @@ from ..federation.enrolment.departed import ask_standing, is_back, words_at_site
 from ..federation.enrolment.invitation import when
 from ..federation.enrolment.site import enrolment_words
 from ..federation.folder import FederationFolder, load_address, load_limits, load_place
+from ..federation.health import Trouble, troubles
 from ..federation.machine.link_state import hangs, link_of
 from ..federation.machine.processes import Group
-from ..federation.machine.programs import POLL_S, REST_S, is_up, node
-from ..federation.machine.serving import EventTail, serve, state_of, want
+from ..federation.machine.programs import REST_S, SITE_LOCK, node
+from ..federation.machine.serving import serve
 from ..federation.site.approval import (
     LIST,
     WAITING,
@@ -28,18 +29,17 @@ from ..federation.site.approval import (
     waiting,
     words_of,
 )
-from ..federation.site.ended import ended_studies
+from ..federation.site.denials import asked_again
+from ..federation.site.ended import ended_words
 from ..federation.status import RESTARTED, UNKNOWN, is_new
 from ._federation import terminable
-from ._habits import as_json, found
 from ._site import decision_lines
-from ._study_text import study_text
-from ._tables import show_event, show_table
-from ._terminal import note, say
+from ._tables import show_event
+from ._terminal import say
 
-ENDS = ("done", "failed")
 WAITS_FOR_CONFIRM = "waits for confirm"
 RETIRED = "retired"
+LOOK_S = 30.0  # between two looks at what is broken
 KNOWN_BEFORE = (
     "the coordinator knew this site before, and does not know it now. Perhaps the coordinator "
     "has just started; this site tries again"
@@ -68,81 +68,18 @@ def serve_command(path: Path) -> None:
             say("stopped")
 
 
-def study_command(
-    path: Path,
-    name: str,
-    job: Path,
-    follow: bool,
-    mode: str = "",
-    purpose: str = "",
-    wait: float | None = None,
-) -> None:
-    folder = FederationFolder(path)
-    folder.config()
-    with owner_only():
-        study = want(folder, name, study_text(job, mode, purpose, wait))
-    found(study=name, folder=study.results, state=state_of(study)["state"])
-    if not is_up(folder):
-        again = shlex.quote(shown(folder.path))
-        return say(
-            "the study runs when the port is open; to open the port: feddcd federation "
-            f"serve {again}"
-        )
-    if follow:
-        _follow(study)
-    else:
-        where = shlex.quote(shown(folder.path))
-        return say(
-            f"the study {name} begins now. People at the sites may have to approve the study. To "
-            f"see who has to decide: feddcd federation status {where}"
-        )
-    state = state_of(study)
-    found(state=state["state"], reason=state.get("reason", ""))
-    if state["state"] == "failed":
-        print(printable(f"error: {state['reason']}"), file=sys.stderr)
-        sys.exit(1)
-    if study.config().plan is not None:
-        show_table(study)
-    else:
-        found(model=study.results / "model.npz", report=study.results / "report.html")
-        say(f"model: {shown(study.results / 'model.npz')}")
-        say(f"report: {shown(study.results / 'report.html')}")
-
-
-def _follow(study: FederationFolder) -> None:
-    """Shows its events until it ends; and that nobody serves, as then nothing happens."""
-    tail, served = EventTail(study, show_event), True
-    while state_of(study)["state"] not in ENDS:
-        tail.show()
-        if is_up(study) != served:
-            served = not served
-            for line in ["the port is open again"] if served else unserved(study):
-                (note if as_json() else say)(line)
-        time.sleep(POLL_S)
-    tail.show()
-
-
-def unserved(study: FederationFolder) -> list[str]:
-    return [
-        f"study {study.study} does not continue, because nobody serves this federation: the "
-        "command `feddcd federation serve` was stopped or killed",
-        "  nothing is lost. To continue, give this command in another terminal: feddcd federation "
-        f"serve {shlex.quote(shown(study.path))}",
-        "  this command waits until then. You can stop this command with Ctrl-C: the study still "
-        "continues when `serve` runs",
-    ]
-
-
 def site_command(path: Path) -> None:
     """Until Ctrl-C. A node that dies, or hangs, is started again."""
     place, address, (longest, _) = load_place(path), load_address(path), load_limits(path)
-    group, shown_state = Group(place.folder / "process.json"), ("", "")
+    group, shown_state, broken = Group(place.folder / "process.json"), ("", ""), Watched()
     news = show_news(place.folder, known_news(place.folder))
     with terminable(), owner_only(), _alone(place.folder, place.client):
         try:
             say(f"{place.client}: the logs of this site are in {place.folder}")
+            broken = show_troubles(place.folder, broken)
             group.start(node(place.folder))
             while True:
+                broken = show_troubles(place.folder, broken)
                 shown_state = _show_link(place.folder, address, shown_state, place.client)
                 news = show_news(place.folder, news)
                 for name in group.dead():
@@ -171,11 +108,32 @@ def site_command(path: Path) -> None:
             group.end()
 
 
+class Watched(NamedTuple):
+    """What is broken here as far as it was said, and when that was looked at."""
+
+    known: tuple[Trouble, ...] = ()
+    time: float = -math.inf
+
+
+def show_troubles(folder: Path, before: Watched) -> Watched:
+    """What is broken since the last look, and what was mended; now and then, as it reads files."""
+    if time.monotonic() - before.time < LOOK_S:
+        return before
+    now = tuple(troubles(folder))
+    for trouble in now:
+        if trouble not in before.known:
+            say(f"{'PROBLEM' if trouble.stops else 'WARNING'}: {trouble.words()}")
+    for trouble in before.known:
+        if trouble not in now:
+            say(f"this is mended: {trouble.what}")
+    return Watched(now, time.monotonic())
+
+
 @contextmanager
 def _alone(folder: Path, site: str) -> Iterator[None]:
     """Two programs with one key would push each other off the port."""
     try:
-        held = Disk().lock(folder / ".site.lock")
+        held = Disk().lock(folder / SITE_LOCK)
     except Locked as holder:
         raise SpecError(
             f"the site {site} already runs ({holder}). You have nothing to start: the running "
@@ -212,6 +170,12 @@ def _show_link(
         to = f"{now[0]} {'to' if now[0] == 'connected' else 'with'} {address}"
         why = KNOWN_BEFORE if UNKNOWN in now[1] else now[1]
         say(f"{to}: {why}" if why else to)
+        last = enrolment_words(folder).split()[3:]  # those that a person here has to hear
+        if (before[0], now[0]) == (WAITS_FOR_CONFIRM, "connected") and last:
+            say(
+                "  approve nothing before the person at the coordinator has read these words to "
+                f"you: {' '.join(last)}"
+            )
     return now
 
 
@@ -263,28 +227,35 @@ def show_news(folder: Path, before: set[str]) -> set[str]:
 
 
 def _past(folder: Path) -> list[list[str]]:
-    found, came = ended_studies(folder), sorted((folder / "results").glob("*"))
-    ended = [[f"study {ended.study} {ended.words()} ({when(time)})"] for time, ended in found]
+    found, came = ended_words(folder), sorted((folder / "results").glob("*"))
+    ended = [[f"study {study} {how} ({when(time)})"] for time, study, how in found]
     results = [[f"the result of study {path.name} is here: {path}"] for path in came]
     return ended + results + _asked_again(folder)
 
 
 def _asked_again(folder: Path) -> list[list[str]]:
-    """What a person denied, and the coordinator asked for after that."""
+    """What a person denied, and the coordinator asked for after that. The first question for the
+    same study is no news of the coordinator: it hears of the denial by asking."""
     queue, lines = folder / WAITING, []
     for id in denied(folder):
-        if (queue / f"{id}.again").exists():
-            asked = when((queue / f"{id}.again").stat().st_mtime)
-            before, what = about_waiting(folder, id)
-            study = printable((queue / f"{id}.again").read_text("utf-8")) or before
-            told = (
-                "a person at this site denied this request before, but the coordinator asks again: "
-                f"{what}{f' of study {study}' if study else ''}"
-            )
-            question = [f"  {printable(line)}" for line in words_of(folder, id)]
-            yes = decision_lines(folder, id)[0].replace("approve:", "approve it now:", 1)
-            last = f"  the coordinator asked at {asked}, and this site refused again"
-            lines.append([told, *question, yes, last])
+        if (again := asked_again(queue, id)) is None:
+            continue
+        before, what = about_waiting(folder, id)
+        study = printable(again.study) or before
+        asked = f"{what}{f' of study {study}' if study else ''}"
+        yes = decision_lines(folder, id)[0].strip().replace("approve:", "to approve it:", 1)
+        if again.times == 1 and study == before:
+            told = f"this site refused {asked}, because a person at this site denied it"
+            lines.append([f"{told}; {yes}"])
+            continue
+        told = (
+            "a person at this site denied this request before, but the coordinator asks again: "
+            f"{asked}"
+        )
+        question = [f"  {printable(line)}" for line in words_of(folder, id)]
+        yes = yes.replace("to approve it:", "approve it now:", 1)
+        last = f"  the coordinator asked at {when(again.time)}, and this site refused again"
+        lines.append([told, *question, f"  {yes}", last])
     return lines
 
 

@@ -11,11 +11,13 @@ from typing import Any
 
 from .._errors import FeddcdError, SpecError
 from .._files import shown
-from .._text import plural, printable
+from .._text import plural, printable, sentence_list
 from ..federation.about import in_study
 from ..federation.folder import FederationFolder
+from ..federation.machine.programs import Hang
 from ..federation.site.approval import SHORT, about_waiting, asked_words, decision_of
 from ..federation.status import (
+    UNSURE,
     federation_status,
     site_status,
     studies_of_job,
@@ -77,29 +79,38 @@ def lines_of(held: Mapping[str, Any]) -> list[str]:
 def _facts(held: Mapping[str, Any]) -> list[tuple[str, str]]:
     if "sites" in held:
         port = f"open at {held['address']}" if held["open"] else CLOSED
+        port = f"{port}, but {Hang(**held['silent']).words()}" if held["silent"] else port
         here = sum(site["state"] == "connected" for site in held["sites"])
+        members = sum(site["confirmed"] for site in held["sites"])
         facts = [("federation", held["federation"])]
         if held["trial"]:
             return facts + _trial_facts(held["trial"])
         age = f" (as of {held['as_of']})" if held["as_of"] else ""
         facts += [("port", port)]
-        facts += [("connected", f"{here} of {plural(len(held['sites']), 'site')}{age}")]
+        if held["silent"]:
+            return [*facts, ("connected", f"{UNSURE}{age}")]
+        facts += [("connected", f"{here} of {plural(members, 'site')}{age}")]
         return facts + ([("missing", ", ".join(held["missing"]))] if held["missing"] else [])
     link = held["state"] + (f" since {held['since']}" if held["since"] else "")
     facts = [("site", held["site"]), ("coordinator", held["coordinator"]), ("link", link)]
     facts += [("why", held["why"])] if held["why"] else []
+    facts += [("problem", t["what"]) for t in held["problems"]]
+    facts += [("warning", f"{t['what']}; to change this: {t['todo']}") for t in held["warnings"]]
     facts += [("retired", line) for line in held["left_federation"][:1]]
     facts += [("left this site", plural(held["left"], "answer"))]
     facts += [("refused", plural(held["refused"], "question"))]
+    facts += [("last refusal", held["last_refusal"])] if held["last_refusal"] else []
     facts += [("waits for you", "; ".join(held["asked"]) or "nothing")]
     facts += [(f"study {e['study']}", f"{e['how']} ({e['time']})") for e in held["ended"]]
-    facts += [
-        (
-            "summed with",
-            held["roster"] or "no sites yet, because this site has not signed a list of sites",
-        )
-    ]
+    facts += [("summed with", _summed_with(held))]
     return facts + ([("results", ", ".join(held["results"]))] if held["results"] else [])
+
+
+def _summed_with(held: Mapping[str, Any]) -> str:
+    others = [name for name in held["summed_with"] if name != held["site"]]
+    if not others:
+        return "no sites yet, because this site has not signed a list of sites"
+    return f"{sentence_list(others)} (the six words of this list of sites: {held['roster']})"
 
 
 def _trial_facts(trial: Mapping[str, Any]) -> list[tuple[str, str]]:

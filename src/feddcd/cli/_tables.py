@@ -7,12 +7,12 @@ from typing import Any
 from .._errors import SpecError
 from .._files import shown
 from .._settings import read_toml
-from .._text import sentence_list
+from .._text import sentence_list, spoken
 from ..data.codebook import load_codebook, read_codebook
 from ..data.conform import read_agreed
 from ..data.frames import no_column
 from ..federation.enrolment.departed import let_go
-from ..federation.enrolment.desk import withdraw
+from ..federation.enrolment.desk import pending, withdraw
 from ..federation.enrolment.invitation import when
 from ..federation.folder import FederationFolder
 from ._habits import as_json, found, tables_in
@@ -34,7 +34,11 @@ LINES = {  # by event: what an administrator should know
     "after crash": "the last `feddcd federation serve` was killed, or the machine stopped. All "
     "programs of the last command have ended, and this command continues their work",
     "study": "study {study} begins",
+    "study goes on": "study {study} continues",
+    "continues": "the job continues at exchange {exchange}; the answers of the exchanges before "
+    "are on disk",
     "study done": "study {study} has ended with a result",
+    "study cancelled": "study {study} was cancelled",
     "study failed": "study {study} has ended without a result: {reason}",
 }
 
@@ -98,6 +102,9 @@ def show_event(event: dict[str, Any]) -> None:
     line = LINES.get(event["event"], "").format_map(event)
     if event["event"] == "waiting" and event.get("until"):
         line += f" (the coordinator waits until {when(event['until'])})"
+    if event["event"] == "silent" and event.get("seconds"):
+        line = "{site} has not answered for ".format_map(event) + spoken(event["seconds"])
+        line += "; the coordinator asks again and again"
     if event["event"] == "decided":
         left = event.get("left") or ()
         line += f"; the coordinator waits for people at {sentence_list(left)}" if left else ""
@@ -119,6 +126,7 @@ def show_event(event: dict[str, Any]) -> None:
 
 def show_table(folder: FederationFolder) -> None:
     """The table of the last run, and whom it lacks."""
+    from ..analysis.export import without_joblib
     from ..analysis.registry import ANALYSES
 
     tables = folder.results / ANALYSES[folder.config().plan.analysis].part
@@ -127,8 +135,10 @@ def show_table(folder: FederationFolder) -> None:
     else:
         say_lines((tables / "summary.txt").read_text("utf-8"))
         found(folder=tables, **dict(tables_in(tables)))
-        what = "table, model" if (tables / "model.json").exists() else "table"
-        say(f"{what} and report: {shown(tables)}")
+        has_model = (tables / "model.json").exists()
+        say(f"{'table, model' if has_model else 'table'} and report: {shown(tables)}")
+        if has_model and (told := without_joblib(tables)):
+            warn(told)
     refusals = []  # of the last run
     for _, event in folder.read_events():
         if event["event"] == "greeting":
@@ -143,12 +153,22 @@ def show_table(folder: FederationFolder) -> None:
         say("After a change at a site, give the same command again to make a new table.")
 
 
-def uninvite(folder: FederationFolder, sites: list[str], barred: bool = False) -> None:
-    """A table has no memory: who is not invited is not in the next one."""
-    invited = folder.invited()
+def check_invited(folder: FederationFolder, sites: list[str]) -> None:
+    """Before anything is changed for one of them."""
+    invited = list(folder.invited())
     for site in sites:
         if site not in invited:
-            raise SpecError(f"{site!r} is not invited; the invited sites are: {', '.join(invited)}")
+            known = ", ".join([*invited, *pending(folder)]) or "none"
+            raise SpecError(
+                f"{site!r} is no site of this federation and has no invitation; the sites and "
+                f"invitations are: {known}"
+            )
+
+
+def uninvite(folder: FederationFolder, sites: list[str], barred: bool = False) -> None:
+    """A table has no memory: who is not invited is not in the next one."""
+    check_invited(folder, sites)
+    for site in sites:
         if barred:
             folder.bar([site])
         let_go(folder, site, barred)

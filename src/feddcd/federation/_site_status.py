@@ -1,6 +1,5 @@
 """How a site stands, as plain values: from its files alone."""
 
-import json
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,11 +12,12 @@ from .enrolment.departed import words_at_site
 from .enrolment.invitation import when
 from .enrolment.site import ENROLLED, enrolment_words
 from .folder import load_address, load_place
+from .health import troubles
 from .machine.link_state import let_in_at, link_of
 from .roster import ROSTER, load_roster
 from .site.approval import SHORT, asked_words, waiting
-from .site.ended import ended_studies
-from .site.log import LOG
+from .site.ended import ended_words
+from .site.log import read_log
 from .site.log_words import told
 from .trial import in_trial
 
@@ -31,17 +31,23 @@ def site_status(folder: Path) -> dict[str, Any]:
     place, link = load_place(folder), link_of(folder)
     state = "connected" if link["state"] == "answering" else link["state"]
     left, refused, last = log_of(folder)
+    broken, (names, words) = troubles(folder), _roster(folder)
     left_for_good = words_at_site(folder)
+    state = "not in the federation" if left_for_good else state
     ids = [] if left_for_good else waiting(folder)
     held = {
         "site": place.client, "coordinator": load_address(folder), "state": state,
-        "why": printable(str(link["why"])), "since": when(link["since"]) if link["since"] else None,
+        "why": "" if left_for_good else printable(str(link["why"])),
+        "since": when(link["since"]) if link["since"] else None,
         "left": left, "refused": refused, "last": last, "waits": ids,
         "asked": [f"{asked_words(folder, id)} ({id[:SHORT]})" for id in ids],
-        "ended": [{"study": e.study, "time": when(t), "how": e.words()}
-                  for t, e in ended_studies(folder)[-LAST:]],
+        "ended": [{"study": study, "time": when(t), "how": how}
+                  for t, study, how in ended_words(folder)[-LAST:]],
+        "problems": [t._asdict() for t in broken if t.stops],
+        "warnings": [t._asdict() for t in broken if not t.stops],
+        "last_refusal": last_refusal(folder),
         "left_federation": left_for_good,
-        "paused": (folder / "paused").exists(), "roster": _roster(folder),
+        "paused": (folder / "paused").exists(), "summed_with": names, "roster": words,
         "results": sorted(path.name for path in (folder / "results").glob("*")),
     }  # fmt: skip
     return held | {"next": _next_at_site(folder, held)}
@@ -49,18 +55,20 @@ def site_status(folder: Path) -> dict[str, Any]:
 
 def log_of(folder: Path) -> tuple[int, int, list[str]]:
     """How many answers left, how many were refused, and the last lines, for a person."""
-    path = folder / LOG
-    lines = path.read_text("utf-8").splitlines() if path.exists() else []
-    entries = []
-    for line in lines:
-        try:
-            entries.append(json.loads(line))
-        except ValueError:  # torn: `outgoing --verify` says so
-            continue
+    entries = read_log(folder)
     refused = sum("refused" in entry for entry in entries)
     left = sum("kind" in entry and "refused" not in entry for entry in entries)
-    shown = [f"{e.get('time', '')[:19].replace('T', ' ')}  {told(e)}" for e in entries[-LAST:]]
-    return left, refused, list(map(printable, shown))
+    return left, refused, list(map(_line, entries[-LAST:]))
+
+
+def last_refusal(folder: Path) -> str:
+    """With its real reason, for the person at this site; nothing where there is none."""
+    refused = [entry for entry in read_log(folder) if "refused" in entry]
+    return _line(refused[-1]) if refused else ""
+
+
+def _line(entry: Mapping[str, Any]) -> str:
+    return printable(f"{str(entry.get('time', ''))[:19].replace('T', ' ')}  {told(entry)}")
 
 
 def is_new(folder: Path) -> bool:
@@ -71,12 +79,13 @@ def is_new(folder: Path) -> bool:
     return enrolled.exists() and last < enrolled.stat().st_mtime
 
 
-def _roster(folder: Path) -> str | None:
-    """The six words of the sites with which this one may be summed."""
+def _roster(folder: Path) -> tuple[list[str], str | None]:
+    """The sites with which this one may be summed, and the six words for them."""
     try:
-        return load_roster(folder).words()
+        roster = load_roster(folder)
     except FeddcdError:
-        return None
+        return [], None
+    return list(roster.names), roster.words()
 
 
 def _at(path: Path) -> str:
@@ -87,6 +96,8 @@ def _next_at_site(folder: Path, held: Mapping[str, Any]) -> str:
     at = shlex.quote(shown(folder))
     if held["left_federation"]:
         return held["left_federation"][1]
+    if held["problems"]:
+        return held["problems"][0]["todo"]
     if held["paused"]:
         return f"this site is paused; to end the pause: feddcd federation pause {at} --end"
     if held["waits"]:
@@ -103,4 +114,6 @@ def _next_at_site(folder: Path, held: Mapping[str, Any]) -> str:
             "wait a minute. If there is still no connection, ask the person at the "
             "coordinator whether the port is open"
         )
+    if held["warnings"]:
+        return held["warnings"][0]["todo"]
     return "you have nothing to do: this site answers when the coordinator asks"

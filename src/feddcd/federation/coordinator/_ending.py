@@ -18,7 +18,7 @@ from ..enrolment.departed import after_departure, departure_of
 from ..folder import FederationFolder
 from ..site.told import NOT_ALLOWED, RULED
 from ..wire import Envelope
-from .nodes import Nodes
+from .nodes import Cancelled, Nodes
 
 FILE = "unheard.json"
 MOST_BYTES = 1 << 22
@@ -116,6 +116,8 @@ def end_of(folder: FederationFolder, error: FeddcdError) -> StudyEnd:
         return StudyEnd(study, "refused", {site: _kind(why) for site, why in error.refused.items()})
     if isinstance(error, SiteLeft):
         return StudyEnd(study, "left", dict.fromkeys(error.sites, ""))
+    if isinstance(error, Cancelled):
+        return StudyEnd(study, "cancelled", {})
     if isinstance(error, Stalled):
         return StudyEnd(study, "late", dict.fromkeys(error.sites, ""))
     return StudyEnd(study, "sums" if isinstance(error, DataError) else "stopped", {})

@@ -16,6 +16,7 @@ from ..site.told import WAITS
 from ..wire import Envelope
 from ._checks import refusal_of
 from ._ending import check_members
+from ._silence import Silences
 from .nodes import Nodes
 
 ODD = "the site answered another question than the coordinator asked"
@@ -67,6 +68,7 @@ class Hearing:
         self.waited: set[tuple[str, str]] = set()  # in any, and for what
         self.members: set[str] = set()  # when the study began
         self._written: tuple[float, Any] = (0.0, None)
+        self._silences = Silences(folder)
 
     def replies(
         self, requests: Mapping[str, bytes], kind: str, most: int
@@ -77,9 +79,11 @@ class Hearing:
         for site, envelope in self.nodes.ask(requests, work=True, most=most):
             if envelope is None:
                 silent.append(site)
-                self.folder.note("silent", site=site)
+                self._silences.note(site)
                 self.nodes.lost(site)  # a person there may still have to decide
-            elif envelope.kind == "refusal":
+                continue
+            self._silences.ended(site)
+            if envelope.kind == "refusal":
                 self._refused(site, refusal_of(site, envelope))
             elif envelope.kind != kind or envelope.meta.get("client") != site:
                 self.refuse(site, f"{site}: {ODD}")

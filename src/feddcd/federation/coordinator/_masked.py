@@ -88,11 +88,13 @@ class MaskedRun:
     def __init__(self, folder: JobFolder, job: Job, roster: Roster, ask: Ask, patience: Patience):
         self.folder, self.job, self.roster, self.ask = folder, job, roster, ask
         self.patience, self.exchanges = patience, []
+        self._asks = False  # for the exchange of now; else all answers were on disk
 
     def run(self, watch: Watch) -> AnalysisResult:
         """The result of the whole cohort. The proof is there when this returns."""
         nonces = self._nonces()
-        identity, follow = job_id(self.job, self.roster, nonces), FollowedJob(self.job, watch)
+        told = lambda row: watch(row) if self._asks else None  # what is on disk was told before
+        identity, follow = job_id(self.job, self.roster, nonces), FollowedJob(self.job, told)
         while (question := follow.question) is not None:
             proven = self._exchange(follow, question, identity, nonces)
             self.exchanges.append(proven)
@@ -144,6 +146,9 @@ class MaskedRun:
         request = self._question(number, question, nonces)
         most = SMALL + (8 * follow.layout.words if number else 0)
         requests = dict.fromkeys(self.job.cohort, request)
+        before, self._asks = self._asks, self._lacks(f"{number:04} ")
+        if number and self._asks and not before:
+            self.folder.folder.note("continues", exchange=number)
         held = self._gather(f"{number:04} ", requests, "exchange", most, read)
         form = _one_form({site: h["layout"] for site, h in held.items()})
         answers = {site: SignedAnswer(h["words"], h["signature"]) for site, h in held.items()}
@@ -159,6 +164,9 @@ class MaskedRun:
         parts = {"question": question, **{f"of {site}": a.words for site, a in last.items()}}
         arrays = {name: np.frombuffer(part, np.uint8) for name, part in parts.items()}
         return wire.pack_message(Envelope("exchange", meta, arrays))
+
+    def _lacks(self, prefix: str) -> bool:
+        return any(self.folder.load(f"{prefix}{site}") is None for site in self.job.cohort)
 
     def _gather(
         self,

@@ -32,6 +32,7 @@ from ..terms import Terms, server_learner, weights_of
 from ..wire import Envelope
 from ._checks import reason_of
 from ._rounds import SMALL, imbalance, write_results
+from ._silence import Silences
 from ._summed import summed_measures
 from .nodes import Nodes
 
@@ -52,6 +53,7 @@ class MaskedTraining:
         self.certified_at, self.gap = -1, math.inf
         self._refused: dict[str, str] = {}  # noted once each
         self._nonces: dict[str, str] = {}
+        self._silences = Silences(folder)
 
     def run(self) -> None:
         spec, server = self.config.spec, self.server
@@ -207,9 +209,10 @@ class MaskedTraining:
     ) -> Said | None:
         try:
             if envelope is None:
-                self.folder.note("silent", site=client)
+                self._silences.note(client)
                 self.nodes.lost(client)
                 return None
+            self._silences.ended(client)
             if envelope.kind == "refusal":
                 raise Refused(wire.read_refusal(envelope).reason)
             if envelope.kind != kind or envelope.meta["client"] != client:

@@ -65,6 +65,16 @@ def note_stopped(folder: FederationFolder) -> None:
     remember(folder, StudyEnd(folder.study or ALONE, "stopped", {}), folder.invited())
 
 
+def note_cancelled(folder: FederationFolder) -> None:
+    """A study that nobody works on any more: its job does not go on, and sites hear of it with the
+    next study."""
+    from ._masked import JobFolder  # with what sums need
+
+    if (job := JobFolder.current(folder)) is not None:
+        job.close()
+    remember(folder, StudyEnd(folder.study, "cancelled", {}), folder.invited())
+
+
 def in_mode(config: Config, mode: str) -> Config:
     """With what the person who asks says for this run alone."""
     if not mode:

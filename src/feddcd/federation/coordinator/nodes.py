@@ -5,9 +5,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from ..._errors import CodecError, Refused, Stalled
+from ..._errors import CodecError, DataError, Refused, Stalled
 from ..._text import spoken
 from .. import wire
+from ..about import CANCELLED_WORDS
 from ..config import Config
 from ..folder import FederationFolder
 from ..machine.keys import same_key
@@ -21,6 +22,10 @@ LINGER_S = 10.0  # for the rest, once enough sites have answered a greeting
 GREETING = 1 << 24  # bytes of one
 MOST = 1 << 30  # bytes of any answer
 AGAIN_S = 60.0  # after which a node that was refused is greeted again: it may have been mended
+
+
+class Cancelled(DataError):
+    """A person wants the study to end."""
 
 
 class Exchange(Protocol):
@@ -101,11 +106,18 @@ class Nodes:
         late = time.monotonic() - self._called > AGAIN_S
         return late and bool(members - self.here()) and bool(self._new())
 
+    def check_wanted(self) -> None:
+        """Raises where a person has cancelled the study."""
+        if self.folder.cancelled:
+            raise Cancelled(CANCELLED_WORDS)
+
     def call(self, enough: Callable[[], bool]) -> None:
         """Greets whoever is new and forgets who has gone; waits for all, or for enough."""
+        self.check_wanted()
         new, began = self._new(), time.monotonic()
         self._called = began
-        stop = lambda: enough() and time.monotonic() - began > LINGER_S
+        late = lambda: time.monotonic() - began > LINGER_S
+        stop = lambda: self.folder.cancelled or (enough() and late())
         self.sent["hello"] += len(new)
         greetings = dict.fromkeys(new, self._hello)
         for node, data in self.exchange.ask(greetings, self.deadline, False, stop):
@@ -175,14 +187,18 @@ class Nodes:
 
         Nodes that are new are greeted beside, and not waited for.
         """
+        if work:
+            self.check_wanted()
         new = self._new()
         self.sent["task" if work else "settle"] += len(requests)
         self.sent["hello"] += len(new)
         names = {self._node[client]: client for client in requests if client in self._node}
         by_node = {node: requests[client] for node, client in names.items()}
         waiting, greetings = set(names), dict.fromkeys(new, self._hello)
-        asked = self.exchange.ask(by_node | greetings, self.deadline, work, lambda: not waiting)
-        for node, data in asked:
+        stop = lambda: not waiting or (work and self.folder.cancelled)
+        for node, data in self.exchange.ask(by_node | greetings, self.deadline, work, stop):
+            if work:  # a result that is there is still told
+                self.check_wanted()
             waiting.discard(node)
             if node in names:
                 yield names[node], _read(names[node], data, most)

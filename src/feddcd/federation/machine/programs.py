@@ -13,12 +13,19 @@ from typing import Any
 
 from ..._errors import Failed, FlowerError, SpecError
 from ..._files import Disk, Locked, lock_within, owner_only
+from ..about import CANCELLED_WORDS
 from ..config import Config
 from ..folder import FederationFolder, load_places
 from ._inner import inner_port, inside, make_door, register
 from ._keeper import Keeper
 from ._keeper import connected as connected
 from ._keeper import looked as looked
+from ._served import SITE_LOCK as SITE_LOCK
+from ._served import UP
+from ._served import Hang as Hang
+from ._served import hang_of as hang_of
+from ._served import is_up as is_up
+from ._served import site_runs as site_runs
 from .keys import serves
 from .processes import Group, Program
 
@@ -26,8 +33,8 @@ Event = dict[str, Any]
 START_S = 60.0
 POLL_S = 0.3
 REST_S = 10.0  # between two starts: a link lets a killed node back in after up to a minute
+CANCEL_S = 60.0  # in which a coordinator tells its sites that a person cancelled the study
 ATTEMPTS = 5  # without a committed round in between
-UP = ".up.lock"
 ASK_S = 1.0  # for which the question whether it is up may hold its lock, many times over
 
 
@@ -168,17 +175,6 @@ def opened(folder: FederationFolder, *, forget: bool) -> Iterator[Group]:
             group.end()
 
 
-def is_up(folder: FederationFolder) -> bool:
-    """Whether a process holds the federation's port open."""
-    try:
-        Disk().lock(folder.server / UP).close()
-    except Locked:
-        return True
-    except OSError:
-        return False
-    return False
-
-
 def wait_for_link(folder: FederationFolder, group: Group) -> None:
     config, until = folder.config(), time.monotonic() + START_S
     while not answers(_here(config), config.port):
@@ -203,7 +199,7 @@ class Supervisor:
         self.folder, self.group, self.watch = folder, group, watch
         self.rounds, self.mode, self.keeper = rounds, mode, Keeper(folder, group)
         self.place = folder.events.stat().st_size if folder.events.exists() else 0
-        self.attempts, self.run, self.gone = 0, 0, False
+        self.attempts, self.run, self.gone, self.ends = 0, 0, False, 0.0
         self.rest: dict[str, float] = {}
 
     def to_the_end(self) -> Event:
@@ -218,9 +214,17 @@ class Supervisor:
                     raise Failed(event["reason"])
                 elif event["event"] == "finished":
                     return event
+            self.check_cancelled()
             self.restart()
             self.keeper.look()
             time.sleep(POLL_S)
+
+    def check_cancelled(self) -> None:
+        """Raises where the coordinator should have ended by itself, and has not."""
+        if self.folder.cancelled:
+            self.ends = self.ends or time.monotonic() + CANCEL_S
+            if time.monotonic() > self.ends:
+                raise Failed(CANCELLED_WORDS)
 
     def submit(self) -> None:
         self.attempts += 1

@@ -14,8 +14,7 @@ from pathlib import Path
 from ..._errors import FeddcdError
 from ..folder import load_address, load_limits, load_place
 from ..site import policy
-from ..site.answer import answer, note
-from ..wire import Refusal, pack_message
+from ..site.answer import answer, note, refusal
 from ._lifeline import end_with_starter
 from .keys import load_private
 from .link_state import LinkState
@@ -35,7 +34,7 @@ def main() -> None:
         answering = start_answering(partial(answer, place=place), seconds, memory, prepare)
         end_with_starter()  # its thread begins after the fork
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the link is told
-        refuse = lambda reason: pack_message(Refusal(place.client, f"{place.client}: {reason}"))
+        refuse = partial(refusal, place)
         authority, key = (folder / "ca.crt").read_bytes(), load_private(folder / "key")
         address = load_address(folder)
         state = LinkState(folder, address)

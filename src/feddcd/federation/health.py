@@ -1,0 +1,142 @@
+"""What is broken at a site, from its files alone: so that a person reads it before a study ends
+because of it."""
+
+import errno
+import os
+import shlex
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from .._errors import FeddcdError
+from .._files import shown
+from .._text import printable
+from ..data.codebook import FILE as CODEBOOK
+from ..data.codebook import load_codebook
+from .enrolment.site import ENROLLED
+from .folder import load_limits, load_place
+from .machine.keys import load_private
+from .roster import KEYS, ROSTER, load_keys, load_roster
+from .site.log import LOG, check_log
+from .site.policy import FILE as POLICY
+from .site.policy import load_policy
+
+KEY, AUTHORITY, SETTINGS = "key", "ca.crt", "site.toml"
+SECRET = (KEY, KEYS)  # nobody else may read them
+OWN = (SETTINGS, POLICY, CODEBOOK, AUTHORITY, ROSTER, LOG)  # nobody else may change them
+AGAIN = (
+    "put the file back from a backup. If there is no backup, ask the person at the coordinator to "
+    "retire this site and to send a new invitation"
+)
+
+
+class Trouble(NamedTuple):
+    """`stops`: this site does not answer before a person has mended it."""
+
+    what: str
+    todo: str
+    stops: bool = True
+
+    def words(self) -> str:
+        return f"{self.what}. What to do: {self.todo}"
+
+
+def troubles(folder: Path) -> list[Trouble]:
+    """Those that stop answers first."""
+    found = list(_modes(folder))
+    for check, todo in CHECKS:
+        try:
+            check(folder)
+        except (FeddcdError, OSError) as error:
+            found.append(Trouble(_told(error), todo))
+    return sorted(found, key=lambda trouble: not trouble.stops)
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename:
+        return printable(f"{shown(Path(error.filename))} cannot be read: {error.strerror}")
+    return printable(" ".join(str(error).split()).rstrip("."))
+
+
+def _settings(folder: Path) -> None:
+    load_place(folder)
+    load_limits(folder)
+
+
+def _data(folder: Path) -> None:
+    """That it can be opened: a look at the values would take too long here."""
+    with suppress(FeddcdError):  # which the check of the settings tells
+        path = load_place(folder).data
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise OSError(errno.EINVAL, "this is not a file", str(path))
+        with open(path, "rb") as file:
+            if not file.read(1):
+                raise OSError(errno.EINVAL, "the file is empty", str(path))
+
+
+def _policy(folder: Path) -> None:
+    load_policy(folder / POLICY)
+
+
+def _codebook(folder: Path) -> None:
+    if (folder / CODEBOOK).exists():
+        load_codebook(folder / CODEBOOK)
+
+
+def _node(folder: Path) -> None:
+    load_private(folder / KEY)
+    (folder / AUTHORITY).read_bytes()
+
+
+def _sums(folder: Path) -> None:
+    """A site of a trial with two sites has no keys for sums, and needs none."""
+    if _is_open(folder / KEYS, 0o077):  # told beside other modes
+        return
+    if any((folder / name).exists() for name in (KEYS, ROSTER, ENROLLED)):
+        load_keys(folder)
+    if (folder / ROSTER).exists():
+        load_roster(folder)
+
+
+CHECKS: tuple[tuple[Callable[[Path], None], str], ...] = (  # each with what to do then
+    (_settings, f"correct {SETTINGS} of this site"),
+    (_data, f"put the data file back, or name another file in {SETTINGS}: data = 'FILE'"),
+    (_policy, f"correct {POLICY}. Until then, this site refuses every question"),
+    (_codebook, f"correct {CODEBOOK} of this site"),
+    (_node, AGAIN),
+    (_sums, AGAIN),
+    (check_log, f"put back {LOG} and .{LOG}.head from a backup, or move both files away"),
+)
+
+
+def _modes(folder: Path) -> Iterator[Trouble]:
+    """What other users of this machine can do here."""
+    if _is_open(folder, 0o077):
+        yield _opened(folder, "read or change the folder of this site", "700")
+    for name in SECRET:
+        if _is_open(folder / name, 0o077):
+            can = "read or change a private key of this site"
+            yield _opened(folder / name, can, "600")._replace(stops=name == KEYS)
+    for name in OWN:
+        if _is_open(folder / name, 0o022):
+            yield _opened(folder / name, "change this file", "600")
+
+
+def _opened(path: Path, can: str, mode: str) -> Trouble:
+    """A warning: on its way to the file, a user may be stopped by the folder above it."""
+    at = shown(path)
+    told = f"{at} has the mode {_mode(path):04o}, so other users of this machine may {can}"
+    return Trouble(printable(told), f"chmod {mode} {shlex.quote(at)}", stops=False)
+
+
+def _is_open(path: Path, bits: int) -> bool:
+    return os.name == "posix" and bool(_mode(path) & bits)
+
+
+def _mode(path: Path) -> int:
+    try:
+        return stat.S_IMODE(path.stat().st_mode)
+    except OSError:
+        return 0

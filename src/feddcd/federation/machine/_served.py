@@ -1,0 +1,56 @@
+"""Whether a process serves a federation or a site, and whether it still responds."""
+
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from ..._files import Disk, Locked
+from ..._text import spoken
+from ..folder import FederationFolder
+from ._keeper import looked
+
+UP = ".up.lock"
+SITE_LOCK = ".site.lock"  # in the folder of a site that runs
+SILENT_S = 15.0  # without a word of who is connected: who serves does not respond
+
+
+def is_up(folder: FederationFolder) -> bool:
+    """Whether a process holds the federation's port open."""
+    return _holder(folder.server / UP) is not None
+
+
+def site_runs(folder: Path) -> bool:
+    """Whether `feddcd federation site` runs for the site of this folder."""
+    return (folder / SITE_LOCK).exists() and _holder(folder / SITE_LOCK) is not None
+
+
+def _holder(path: Path) -> str | None:
+    """Who has the lock, if anybody has it."""
+    try:
+        Disk().lock(path).close()
+    except Locked as error:
+        return error.holder
+    except OSError:
+        return None
+    return None
+
+
+class Hang(NamedTuple):
+    """The process that serves, and since how many seconds it says nothing."""
+
+    holder: str
+    seconds: float
+
+    def words(self) -> str:
+        told = f"the program `feddcd federation serve` ({self.holder}) has not responded for "
+        return f"{told}{spoken(self.seconds)}. It hangs, or somebody suspended it"
+
+
+def hang_of(folder: FederationFolder) -> Hang | None:
+    """Of a process that holds the port and has not written for too long who is connected."""
+    path = folder.server / UP
+    if (holder := _holder(path)) is None:
+        return None
+    began = path.stat().st_mtime  # when it took the lock: the last look may be of another process
+    seconds = round(time.time() - max(began, looked(folder) or 0.0))
+    return Hang(holder, seconds) if seconds > SILENT_S else None

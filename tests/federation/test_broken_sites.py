@@ -1,0 +1,300 @@
+"""A site that is broken, and a coordinator that hangs, say so themselves, and name the reason."""
+
+import json
+import os
+import shutil
+import time
+
+import pytest
+
+from disks import in_memory
+from feddcd._errors import FeddcdError
+from feddcd._files import Disk
+from feddcd.cli import _serving, _studies
+from feddcd.cli._status import lines_of, status_of
+from feddcd.cli._tables import show_event
+from feddcd.federation.config import Config
+from feddcd.federation.coordinator import _rosters, _silence, _tables
+from feddcd.federation.coordinator import nodes as _nodes
+from feddcd.federation.coordinator._silence import Silences
+from feddcd.federation.coordinator.coordinator import coordinate
+from feddcd.federation.coordinator.nodes import LocalExchange
+from feddcd.federation.folder import FederationFolder, load_place
+from feddcd.federation.health import troubles
+from feddcd.federation.machine import _served, studies
+from feddcd.federation.machine.init import create
+from feddcd.federation.machine.link_state import LinkState
+from feddcd.federation.machine.studies import note_state, state_of, want
+from feddcd.federation.site.answer import refusal
+from feddcd.federation.site.log import read_log, verify_log
+from feddcd.federation.site.log_words import told
+
+SITES = ("east", "north", "south")
+JOB = '[glm]\nformula = "y ~ age"\nfamily = "gaussian"\n'
+SENTINEL = "sentinel-4711"
+
+
+@pytest.fixture(scope="module")
+def made():
+    """A federation of three sites on one machine, made once."""
+    with in_memory() as folder:
+        home = create(folder / "fed", list(SITES), Config("demo", host="127.0.0.1"))
+        rows = "".join(f"{50 + i % 23},{i % 7}\n" for i in range(120))
+        for name in SITES:
+            (home.site(name) / "data.csv").write_text(f"age,y\n{rows}")
+            path = home.site(name) / "site.toml"
+            lines = [line for line in path.read_text().splitlines() if "data" not in line]
+            path.write_text("\n".join([*lines, 'data = "data.csv"', ""]))
+        yield home.path
+
+
+@pytest.fixture
+def home(made, tmp_path):
+    shutil.copytree(made, tmp_path / "fed")
+    return FederationFolder(tmp_path / "fed")
+
+
+def no_data(site):
+    (site / "data.csv").unlink()
+
+
+def no_rows(site):
+    (site / "data.csv").write_text("")
+
+
+def bad_policy(site):
+    path = site / "policy.toml"
+    path.write_text(f"{SENTINEL} = 1\n{path.read_text()}")
+
+
+def open_keys(site):
+    (site / "sum.keys").chmod(0o644)
+
+
+def no_keys(site):
+    (site / "sum.keys").unlink()
+
+
+def bad_key(site):
+    (site / "key").write_text("")
+
+
+def bad_codebook(site):
+    (site / "codebook.toml").write_text("x = [")
+
+
+def bad_log(site):
+    (site / "outgoing.jsonl").write_text("{}\n")
+
+
+def open_key(site):
+    (site / "key").chmod(0o666)
+
+
+def open_folder(site):
+    site.chmod(0o755)
+
+
+def open_policy(site):
+    (site / "policy.toml").chmod(0o666)
+
+
+STOP = {
+    no_data: ("data.csv cannot be read: No such file", "put the data file back"),
+    no_rows: ("data.csv cannot be read: the file is empty", "put the data file back"),
+    bad_policy: (SENTINEL, "correct policy.toml"),
+    open_keys: ("sum.keys has the mode 0644, so other users", "chmod 600 "),
+    no_keys: ("sum.keys: the keys cannot be read", "from a backup"),
+    bad_key: ("key is not a private key", "from a backup"),
+    bad_codebook: ("codebook.toml", "correct codebook.toml"),
+    bad_log: ("outgoing.jsonl was changed or damaged", "move both files away"),
+}
+WARN = {
+    open_key: ("key has the mode 0666", "chmod 600 "),
+    open_folder: ("has the mode 0755, so other users of this machine may read", "chmod 700 "),
+    open_policy: ("policy.toml has the mode 0666", "chmod 600 "),
+}
+
+
+@pytest.mark.parametrize("harm", [*STOP, *WARN])
+def test_a_broken_site_says_so_before_it_is_asked(home, harm, monkeypatch):
+    site, said = home.site("south"), []
+    monkeypatch.setattr(_serving, "say", said.append)
+    LinkState(site, "h:1").tell("connected", "")
+    assert troubles(site) == []
+    assert status_of(site)["next"].startswith("you have nothing to do")
+    watched = _serving.show_troubles(site, _serving.Watched())
+    harm(site)
+    (trouble,) = troubles(site)
+    what, todo = (STOP | WARN)[harm]
+    assert what in trouble.what
+    assert todo in trouble.todo
+    assert trouble.stops == (harm in STOP)
+    held = status_of(site)
+    assert held["next"] == trouble.todo
+    kind = "problem" if trouble.stops else "warning"
+    assert f"{kind}: {trouble.what}" in "\n".join(lines_of(held))
+    assert _serving.show_troubles(site, watched) == watched, "it looks now and then"
+    assert said == []
+    for _ in range(2):
+        watched = _serving.show_troubles(site, watched._replace(time=0.0))
+    assert said == [f"{kind.upper()}: {trouble.words()}"]
+
+
+def test_who_serves_may_begin_a_study_at_once(home, monkeypatch):
+    """Before the command that wants it has ended; both write its state."""
+    real = FederationFolder.config
+
+    def config(folder):
+        if folder.study and (folder.results / "study.toml").exists():
+            note_state(folder, "running")
+        return real(folder)
+
+    monkeypatch.setattr(FederationFolder, "config", config)
+    writes = []
+    monkeypatch.setattr(studies, "note_state", lambda study, state: writes.append(state))
+    want(home, "first", JOB)
+    assert writes == ["wanted"]
+    assert state_of(home.of_study("first"))["state"] == "running"
+
+
+def study_of(home, monkeypatch, study):
+    """Runs it once, as far as it comes without waiting; the reason why it ended."""
+    for module in (_nodes, _rosters, _tables):
+        monkeypatch.setattr(module, "PAUSE_S", 0.0)
+    want(home, study, f"patience = 0.01\n{JOB}")
+    exchange = LocalExchange([load_place(home.site(name)) for name in SITES])
+    with pytest.raises(FeddcdError) as reason:
+        coordinate(exchange, {"folder": str(home.path), "study": study}, lambda event: None)
+    return str(reason.value)
+
+
+@pytest.mark.parametrize("harm", [no_data, bad_policy, open_keys, no_keys])
+def test_a_site_knows_why_it_refused_and_nobody_else_does(home, harm, monkeypatch):
+    site, private = home.site("south"), str(home.path)
+    harm(site)
+    heard = study_of(home, monkeypatch, "first")
+    assert "Refused: south: " in heard
+    assert private not in heard
+    assert SENTINEL not in heard
+    refused = [entry for entry in read_log(site) if "refused" in entry]
+    why = refused[-1]["why"]
+    assert {no_data: "data.csv", bad_policy: SENTINEL}.get(harm, "sum.keys") in why
+    assert told(refused[-1]).startswith("REFUSED  a question: ")
+    verify_log(site)
+    held = status_of(site)
+    assert why in held["last_refusal"]
+    assert f"last refusal: {held['last_refusal']}" in "\n".join(lines_of(held))
+    how = held["ended"][-1]["how"]
+    assert how.startswith("ended without a result, because this site refused: ")
+    assert why in how
+    others = status_of(home.site("north"))["ended"][-1]["how"]
+    assert "south could not answer; only the log at south has the reason" in others
+    (news,) = _serving.known_news(site)
+    assert news.startswith(f"study first {how} (")
+
+
+def test_a_question_that_takes_too_long_is_in_the_log(home):
+    place = load_place(home.site("south"))
+    assert b"longer than 600 s" in refusal(place, "the answer would take longer than 600 s")
+    (entry,) = read_log(place.folder)
+    assert told(entry) == (
+        "REFUSED  a question: this site did not answer: the answer would take longer than 600 s. "
+        "This reason stays at this site."
+    )
+
+
+def test_an_older_refusal_is_not_the_reason_of_a_study(home, monkeypatch):
+    site = home.site("south")
+    bad_policy(site)
+    study_of(home, monkeypatch, "first")
+    text = (site / "policy.toml").read_text().replace(f"{SENTINEL} = 1\n", "")
+    (site / "policy.toml").write_text(text)
+    study_of(home, monkeypatch, "second")  # waits for people, too long
+    assert SENTINEL not in status_of(site)["ended"][-1]["how"]
+
+
+def test_the_status_of_a_site_names_with_whom_it_is_summed(home):
+    held = status_of(home.site("south"))
+    line = f"summed with: east and north (the six words of this list of sites: {held['roster']})"
+    assert line in lines_of(held)
+
+
+def test_a_retired_site_does_not_say_that_it_connects_again(home):
+    site = home.site("south")
+    LinkState(site, "h:1").tell("connecting", "the coordinator has probably restarted")
+    assert "why: the coordinator has probably restarted" in lines_of(status_of(site))
+    (site / "left.json").write_text('{"time": 1795000000.0, "barred": false}')
+    lines = "\n".join(lines_of(status_of(site)))
+    assert "probably restarted" not in lines
+    assert "link: not in the federation" in lines
+    assert "retired: this site was retired by the coordinator" in lines
+
+
+@pytest.fixture
+def frozen(home):
+    """A process serves, and has said nothing for a minute."""
+    lock, then = Disk().lock(home.server / _served.UP), time.time() - 62
+    os.utime(home.server / _served.UP, (then, then))
+    home.save(home.server / "connected.json", {"time": then, "sites": {}})
+    with lock:
+        yield home
+
+
+def test_a_coordinator_that_hangs_does_not_blame_the_sites(frozen):
+    held = status_of(frozen.path)
+    lines = "\n".join(lines_of(held))
+    assert f"serve` (process {os.getpid()}) has not responded for 62 s" in lines
+    assert held["missing"] == []
+    assert "not connected" not in lines
+    assert "start their site" not in held["next"]
+    assert f"kill -CONT {os.getpid()}" in held["next"]
+    fresh = {"time": time.time(), "sites": {"east": {"online": True, "since": ""}}}
+    frozen.save(frozen.server / "connected.json", fresh)
+    held = status_of(frozen.path)
+    assert held["silent"] is None
+    assert held["missing"] == ["north", "south"]
+
+
+def test_a_coordinator_that_has_just_started_does_not_hang(frozen):
+    """What the last one said is old."""
+    os.utime(frozen.server / _served.UP)
+    assert status_of(frozen.path)["silent"] is None
+
+
+def test_who_follows_a_study_hears_that_serve_hangs(frozen, monkeypatch):
+    study, said = want(frozen, "first", JOB), []
+    note_state(study, "running")
+
+    def sleep(seconds):
+        if len(said) == 3:  # it goes on
+            frozen.save(frozen.server / "connected.json", {"time": time.time(), "sites": {}})
+        elif len(said) == 4:
+            note_state(study, "done")
+
+    monkeypatch.setattr(_studies, "say", said.append)
+    monkeypatch.setattr(_studies.time, "sleep", sleep)
+    _studies._follow(study)
+    assert said[0].startswith("study first does not continue: the program `feddcd federation serve")
+    assert "to see what to do: feddcd federation status" in said[1]
+    assert said[3] == "`serve` responds again"
+
+
+def test_silence_is_said_after_growing_waits(home, monkeypatch, capsys):
+    """46 questions in a minute without an answer were 46 lines."""
+    now, study = [0.0], want(home, "first", JOB)
+    monkeypatch.setattr(_silence.time, "monotonic", lambda: now[0])
+    silences = Silences(study)
+    for second in range(0, 241):
+        now[0] = float(second)
+        silences.note("south")
+    silences.ended("south")
+    silences.note("south")
+    events = [event for _, event in study.read_events()]
+    assert [event["seconds"] for event in events] == [0, 30, 60, 120, 240, 0]
+    for event in events[:2]:
+        show_event(event)
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == "south does not answer; the coordinator asks again"
+    assert second == "south has not answered for 30 s; the coordinator asks again and again"
+    assert json.dumps(status_of(home.path)["studies"][0]["heard"]) == '["south does not answer"]'
