@@ -25,10 +25,10 @@ from feddcd.federation.folder import FederationFolder, load_address, load_place
 from feddcd.federation.machine.init import create
 from feddcd.federation.machine.keys import Authority, same_key, write_pair
 from feddcd.federation.site.policy import FILE, Policy, load_policy
-from feddcd.federation.status import federation_status
+from feddcd.federation.status import UNREADABLE, federation_status, next_step
 from feddcd.sums.keys import SiteKeys
 from feddcd.sums.roster import Roster
-from feddcd.sums.token import new_token
+from feddcd.sums.token import NO_TOKEN, new_token
 
 NAMES = ("north", "south", "east")
 
@@ -127,7 +127,9 @@ def refused(home, given, folder, data, reason, host="192.0.2.1"):
 def test_a_token_works_once(home, tmp_path, data):
     given = invited(home, "north", tmp_path)
     first = site.enrol(given, tmp_path / "a", data, {}, post=by(Desk(home)))
-    refused(home, given, tmp_path / "b", data, "this invitation was already used, with other keys")
+    refused(
+        home, given, tmp_path / "b", data, "this invitation was already used, from another folder"
+    )
     again = site.enrol(given, tmp_path / "a", data, {}, post=by(Desk(home)))
     assert again.words == first.words, "its answer was lost: the same keys are the same claim"
     desk.confirm(home, "north")
@@ -139,7 +141,7 @@ def test_who_is_not_invited_learns_nothing(home, tmp_path, data):
     given = invited(home, "north", tmp_path)
     wrong = refused(home, given._replace(token=new_token()), tmp_path / "a", data, "the token")
     other = refused(home, given._replace(site="south"), tmp_path / "b", data, "the token")
-    assert wrong == other == "the token is not the token of an invitation"
+    assert wrong == other == NO_TOKEN
     made = site.enrol(given, tmp_path / "c", data, {}, post=by(Desk(home)))
     assert not made.confirmed, "the token is still good"
 
@@ -189,7 +191,7 @@ def test_another_authority_is_refused(home, tmp_path, data):
         read_invitation(path)
     refused(home, given._replace(certificate=other), tmp_path / "a", data, "another authority")
     path.write_text("invitation = 2\n")
-    with pytest.raises(SpecError, match="is not an invitation, or is from another version"):
+    with pytest.raises(SpecError, match="is an invitation of another version"):
         read_invitation(path)
     path.write_text("invitation = 1\n")
     with pytest.raises(SpecError, match="not complete, because federation is missing"):
@@ -252,7 +254,7 @@ def test_a_disk_that_does_not_tell_north_from_NORTH(home, tmp_path):
     body = claim_of(given, "enrol", "x", *_public())._replace(site="NORTH").sealed(given.token)
     status, said = Desk(home)(body, "h")
     assert status == 403
-    assert json.loads(said)["refused"] == "the token is not the token of an invitation"
+    assert json.loads(said)["refused"] == NO_TOKEN
 
 
 def test_refused_claims_fill_no_disk(home):
@@ -310,8 +312,12 @@ def test_one_bad_invitation_does_not_stop_the_others(home, tmp_path, data, torn)
     ).confirmed
     held = federation_status(home)
     states = {one["site"]: one["state"] for one in held["sites"]}
-    assert states["west"] == "invitation cannot be read"
-    assert held["next"].endswith("fed west")
+    assert states["west"] == UNREADABLE
+    there = [one | {"state": "connected"} for one in held["sites"] if one["confirmed"]]
+    told = next_step(
+        home, held | {"open": True, "sites": [*there, {"site": "west", "state": UNREADABLE}]}
+    )
+    assert told.startswith("invite west again: feddcd federation invite ")
     claim = Claim("look", "west", "", "").sealed(new_token())
     assert Desk(home)(claim, "h")[0] == 500
     assert not Desk(home).known(claim)

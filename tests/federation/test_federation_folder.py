@@ -300,7 +300,7 @@ def test_another_host_needs_another_certificate(tmp_path):
 
 
 def test_a_folder_in_use_is_left_alone(fresh):
-    with pytest.raises(SpecError, match=r"f is not empty; choose another folder, or continue"):
+    with pytest.raises(SpecError, match=r"f is a federation already\. To see its next step: "):
         create(fresh.path, ["a"], Config("north"))
     assert len(fresh.invited()) == 2
 

@@ -13,7 +13,7 @@ import pytest
 from disks import in_memory
 from feddcd._errors import SpecError
 from feddcd.analysis.plan import RegressionPlan
-from feddcd.cli import _serving
+from feddcd.cli import _studies
 from feddcd.cli._simulate import Trial, simulate_command
 from feddcd.cli._status import lines_of
 from feddcd.data import load
@@ -24,7 +24,7 @@ from feddcd.federation.coordinator.inspect import verify
 from feddcd.federation.machine import conduct, gate, serve
 from feddcd.federation.machine.init import create
 from feddcd.federation.machine.processes import Group, Program, processes
-from feddcd.federation.machine.serving import note_state, state_of, want
+from feddcd.federation.machine.studies import note_state, state_of, want
 from feddcd.federation.status import federation_status
 from feddcd.federation.wire import read_refusal, unpack_message
 from feddcd.runs.spec import Spec
@@ -182,11 +182,11 @@ def test_who_follows_a_study_hears_that_nobody_serves(tmp_path, monkeypatch):
             note_state(study, "done")
         return now is not False
 
-    monkeypatch.setattr(_serving, "is_up", is_up)
-    monkeypatch.setattr(_serving, "POLL_S", 0.0)
-    monkeypatch.setattr(_serving, "say", said.append)
+    monkeypatch.setattr(_studies, "is_up", is_up)
+    monkeypatch.setattr(_studies, "POLL_S", 0.0)
+    monkeypatch.setattr(_studies, "say", said.append)
     monkeypatch.chdir(tmp_path)
-    _serving._follow(study)
+    _studies._follow(study)
     assert len(said) == 4
     assert said[0].startswith("study first does not continue, because nobody serves")
     assert said[1].endswith("in another terminal: feddcd federation serve 'a fed'")

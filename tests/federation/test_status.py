@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from disks import in_memory
 from feddcd._errors import DataError, Failed, FeddcdError, SpecError, Stalled
-from feddcd.cli import _serving
+from feddcd.cli import _serving, _studies
 from feddcd.cli._federation import verify_command
 from feddcd.cli._members import depart_command
 from feddcd.cli._status import handler_of, lines_of, page_of, status_of
@@ -38,10 +38,11 @@ from feddcd.federation.enrolment import departed, desk, site
 from feddcd.federation.enrolment.departed import after_departure, ask_standing, let_go
 from feddcd.federation.enrolment.desk import Desk
 from feddcd.federation.folder import FederationFolder, load_place
+from feddcd.federation.machine import programs
 from feddcd.federation.machine import serving as _serving_machine
 from feddcd.federation.machine.init import create
 from feddcd.federation.machine.link_state import FILE, STALE_S, LinkState, hangs, link_of
-from feddcd.federation.machine.serving import note_state, state_of, want
+from feddcd.federation.machine.studies import cancel, note_state, state_of, want
 from feddcd.federation.roster import load_keys, load_roster
 from feddcd.federation.site import _results
 from feddcd.federation.site.answer import answer
@@ -276,7 +277,24 @@ def test_what_comes_next_is_said_at_every_step(folder, monkeypatch):
     assert status_of(home.path)["sites"][-1]["state"] == "invited"
     post = lambda invitation, sent: Desk(home)(sent, "h")
     site.enrol(given, folder / "west", folder / "p.csv", {}, post=post)
-    assert status_of(home.path)["next"].endswith("feddcd federation confirm fed west")
+    assert status_of(home.path)["next"] == "open the port: feddcd federation serve fed"
+    monkeypatch.setattr(status, "is_up", lambda folder: True)
+    monkeypatch.setattr(status, "hang_of", lambda folder: None)
+    here = {name: {"online": True} for name in NAMES}
+    monkeypatch.setattr(status, "connected", lambda folder: here)
+    held = status_of(home.path)
+    assert held["next"] == "call the person at west, then: feddcd federation confirm fed west"
+    assert "connected: 3 of 3 sites" in "\n".join(lines_of(held)), "west is no site yet"
+    study = want(home, "first", JOB)
+    note_state(study, "running")
+    waits = {"time": time.time(), "until": 9e9, "people": {"east": "this job"}, "silent": []}
+    study.save(study.results / "waiting.json", waits)
+    told = status_of(home.path)["next"]
+    assert told.startswith("wait for study first: people at east (this job) have to decide; ")
+    assert told.endswith(
+        "Meanwhile: call the person at west, then: feddcd federation confirm fed west"
+    )
+    note_state(study, "done")
     uninvite(home, ["north"])
     assert "north" not in home.invited()
     assert "north" not in [one["site"] for one in status_of(home.path)["sites"]]
@@ -323,6 +341,7 @@ def test_a_result_comes_back_as_plain_text(folder, monkeypatch):
         {"study": "a", "files": {"policy.toml": ""}}, {"study": "a", "files": {"summary.txt": 1}},
         {"study": "a", "files": {"../key": ""}}, {"study": 1, "files": []},
         {"study": "a", "files": {"coefficients.csv": '"a"b'}},
+        {"study": "a", "files": {"table1.csv": '"a"b'}},
     ):  # fmt: skip
         assert ask(**bad).kind == "refusal"
     assert [path.name for path in (place.folder / "results").iterdir()] == ["first"]
@@ -502,9 +521,9 @@ def test_an_approval_is_for_what_the_person_read(tmp_path):
     with pytest.raises(Waits):
         require_(study="two", purpose="")
     with pytest.raises(Waits):
-        require(tmp_path, "bbbb2222", "names", {}, asked=Asker("one"))
+        require(tmp_path, "bbbb2222", "an answer", {}, asked=Asker("one"))
     approve(tmp_path, "bbbb2222")
-    require(tmp_path, "bbbb2222", "names", {}, asked=Asker("two"))  # they are the same for all
+    require(tmp_path, "bbbb2222", "an answer", {}, asked=Asker("two"))  # its id is of its numbers
 
 
 def test_a_person_reads_who_asks_and_what_for(asked):
@@ -645,7 +664,10 @@ def test_a_site_that_was_let_in_before_need_not_be_confirmed(asked, monkeypatch)
     assert len(lines) == 4
     LinkState(asked / "north", "h:1").tell("connected", "")
     _serving._show_link(asked / "north", "h:1", held, "north")
-    assert lines[4:] == ["connected to h:1"]
+    assert lines[4] == "connected to h:1"
+    last = " ".join(site.enrolment_words(asked / "north").split()[3:])
+    assert lines[5].endswith(f"coordinator has read these words to you: {last}")
+    assert len(lines) == 6
 
 
 def test_a_coordinator_that_restarts_is_told_without_an_alarm(folder, monkeypatch):
@@ -820,7 +842,8 @@ def test_the_status_names_all_who_are_waited_for_and_how_old_that_is(folder, mon
     events = [event for _, event in study.read_events() if event["event"] == "decided"]
     assert [(event["site"], event["left"]) for event in events] == [("east", ["north"])]
     (study.results / "waiting.json").unlink()  # a coordinator of before had none
-    assert [text.partition(":")[0] for text in study_status(study)["heard"]] == ["north", "south"]
+    heard = [text.partition(":")[0] for text in study_status(study)["heard"]]
+    assert heard == ["north", "south does not answer"]
 
 
 def test_people_are_waited_for_longer_than_programs(monkeypatch):
@@ -919,6 +942,115 @@ def test_a_study_that_ended_while_nobody_served_does_not_begin_again(folder, mon
     note_state(study, "wanted")  # asked for once more
     run()
     assert begun == ["running"] * 2
+
+
+def test_a_cancelled_study_ends_at_its_sites_and_does_not_begin_again(asked, monkeypatch):
+    """While people have to decide: nobody has to decide any more, and the next study has its turn.
+    What was logged stays."""
+    home, north = home_of(asked), asked / "north"
+    study = home.of_study("first")
+    path = study.results / "study.toml"
+    path.write_text(path.read_text().replace("patience = 0.01", "patience = 60.0"))
+    note_state(study, "running")
+    exchange = LocalExchange([load_place(asked / name) for name in NAMES])
+    real, log = exchange.ask, (north / "outgoing.jsonl").read_text()
+
+    def ask(requests, *rest):
+        if any(unpack_message(data).kind == "job" for data in requests.values()):
+            cancel(home, "first", served=True)
+        yield from real(requests, *rest)
+
+    exchange.ask = ask
+    with pytest.raises(DataError, match="a person at the coordinator cancelled the study"):
+        coordinate(exchange, {"folder": str(home.path), "study": "first"}, lambda event: None)
+    for name in NAMES:
+        held = status_of(asked / name)
+        assert held["waits"] == []
+        how = "ended without a result: the coordinator cancelled the study; you have to decide"
+        assert held["ended"][-1]["how"].startswith(how)
+    assert (north / "outgoing.jsonl").read_text().startswith(log)
+    assert not (study.results / "jobs" / "current").exists(), "its sites have forgotten its keys"
+
+
+def begun(monkeypatch, studies, end):
+    """Which studies `serve` begins; each ends by `end`."""
+    names: list[str] = []
+
+    def to_the_end(self):
+        names.append(self.folder.study)
+        return end(self.folder)
+
+    monkeypatch.setattr(_serving_machine.Supervisor, "to_the_end", to_the_end)
+    group = types.SimpleNamespace(stop=lambda name: None)
+    for study in studies:
+        _serving_machine._run(study, group, lambda event: None)  # pyright: ignore
+    return names
+
+
+def test_a_study_is_cancelled_in_every_state(folder, monkeypatch):
+    home = home_of(folder)
+    first, second, third = (want(home, name, JOB) for name in ("first", "second", "third"))
+    cancel(home, "second", served=True)  # it waits: it ends at once
+    assert state_of(second)["state"] == "cancelled"
+    assert not (home.server / "unheard.json").exists(), "its sites never heard of it"
+
+    def end(study):  # a program that does not end by itself is ended, and sites hear of it later
+        cancel(home, "first", served=True)
+        raise Failed("it hangs")
+
+    assert begun(monkeypatch, [first], end) == ["first"]
+    note_state(third, "running")
+    cancel(home, "third", served=False)  # nobody serves
+    assert [state_of(study)["state"] for study in (first, third)] == ["cancelled"] * 2
+    unheard = json.loads((home.server / "unheard.json").read_text())
+    assert {name: wish["ended"]["why"] for name, wish in unheard.items()} == {
+        "first": "cancelled", "third": "cancelled"
+    }  # fmt: skip
+    note_state(first, "running")  # `serve` was killed before it noted the end
+    assert begun(monkeypatch, [first], end) == []
+    assert state_of(first)["state"] == "cancelled"
+    for name, told in (("first", "has ended already"), ("west", "there is no study 'west'")):
+        with pytest.raises(SpecError, match=told):
+            cancel(home, name, served=True)
+    want(home, "first", JOB.replace("age", "1"))  # the same name, once more
+    assert begun(monkeypatch, [first], lambda study: {"event": "finished"}) == ["first"]
+    assert state_of(first)["state"] == "done"
+
+
+def test_a_coordinator_that_does_not_end_a_cancelled_study_is_stopped(folder, monkeypatch):
+    study = want(home_of(folder), "first", JOB)
+    monkeypatch.setattr(programs, "CANCEL_S", -1.0)
+    follow = programs.Supervisor(study, None, lambda event: None, 0)  # pyright: ignore
+    follow.check_cancelled()
+    note_state(study, "running")
+    cancel(home_of(folder), "first", served=True)
+    with pytest.raises(Failed, match="cancelled the study"):
+        follow.check_cancelled()
+
+
+def test_who_waits_behind_another_study_reads_it(folder, monkeypatch):
+    """In `study`, in `status`, and how to end the study that is first."""
+    monkeypatch.chdir(folder)
+    home = home_of(folder)
+    first, second = want(home, "first", JOB), want(home, "second", JOB)
+    note_state(first, "running")
+    waits = {"time": time.time(), "until": 9e9, "people": {"east": "this job"}, "silent": []}
+    first.save(first.results / "waiting.json", waits)
+    monkeypatch.setattr(status, "is_up", lambda folder: True)
+    monkeypatch.setattr(status, "hang_of", lambda folder: None)
+    row = next(line for line in lines_of(status_of(home.path)) if line.startswith("study second"))
+    assert "waits behind study first, which runs since 20" in row
+    assert row.endswith("; the sites of study first have until 2255-03-14 16:00 UTC")
+    lines = _studies.behind(second)
+    assert lines[0].endswith("Studies run one after the other")
+    command = lines[2].partition("without a result: ")[2]
+    assert command == "feddcd federation study fed first --cancel"
+    monkeypatch.setattr(_studies, "is_up", lambda folder: False)
+    done = CliRunner().invoke(app, shlex.split(command)[1:], catch_exceptions=False)
+    assert "study first is cancelled. It has no result" in done.output
+    assert _studies.behind(second) == []
+    third = want(home, "third", JOB)
+    assert _studies.behind(third)[0].startswith("study third waits behind study second, which was")
 
 
 def test_since_is_the_time_of_the_connection(folder, monkeypatch):

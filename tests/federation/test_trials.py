@@ -20,7 +20,7 @@ from feddcd.federation.config import Config
 from feddcd.federation.coordinator import _tables as tables
 from feddcd.federation.folder import FederationFolder
 from feddcd.federation.machine.init import create
-from feddcd.federation.machine.serving import state_of
+from feddcd.federation.machine.studies import state_of
 from feddcd.federation.site import approval
 from feddcd.federation.site.approval import waiting
 from feddcd.federation.site.policy import LOOSE, Policy, load_policy
@@ -116,13 +116,16 @@ def test_the_proof_of_a_job_of_two_studies_is_told_with_its_study(tmp_path, said
     assert str(verify(id).exception) == both
     told = verify(f"again/{id}").output
     assert "study again: this is the name of the folder, and no site signed this name" in told
+    assert told.startswith("VERIFIED: signatures, sums, questions and table are right")
+    assert "certificate" not in told, "a description has none"
     assert "this is the name of the folder" not in verify(f"federation.toml/{id}").output
     none = f"no job of this folder, or more than one job, begins with 'other/{id}'"
     assert str(verify(f"other/{id}").exception).startswith(none)
 
 
 @pytest.mark.parametrize(
-    ("more", "told"), [((), "allows almost everything"), (("--careful",), "has the careful rules")]
+    ("more", "told"),
+    [((), "allows almost everything"), (("--careful",), "waits for two approvals at each site")],
 )
 def test_the_next_command_of_a_trial_is_said(more, told, tmp_path):
     (tmp_path / "d.csv").write_text("age,site\n" + "".join(f"{i},s{i % 3}\n" for i in range(9)))

@@ -96,8 +96,8 @@ def check(
         sys.exit(1)
 
 
-def check_data(data: Path, book: "Codebook", where: str, how: "Reading") -> bool:
-    """Whether a file fits a codebook; says what does not."""
+def check_data(data: Path, book: "Codebook", where: str, how: "Reading") -> int:
+    """The rows of a file that fits a codebook; else none, and says what does not fit."""
     from ..data.conform import changed_by_caps, check_table, read_agreed
 
     table = read_agreed(data, book, how=how)
@@ -126,7 +126,7 @@ def check_data(data: Path, book: "Codebook", where: str, how: "Reading") -> bool
     if findings:
         wrong = len({finding.column for finding in findings})
         say(f"{wrong} of {plural(len(book.columns), 'column')} do not fit {where}")
-        return False
+        return 0
     rows, columns = plural(len(table.frame), "row"), plural(len(book.columns), "column")
     say(f"{data} fits {where}: {rows}, {columns}")
-    return True
+    return len(table.frame)

@@ -16,9 +16,12 @@ from ..data.frames import Reading, is_table, read_frame
 from ..data.tables import read_site
 from ..federation.enrolment import desk
 from ..federation.enrolment.invitation import Invitation, read_invitation, when
-from ..federation.enrolment.site import enrol, look
+from ..federation.enrolment.site import enrol, is_enrolled, look
 from ..federation.enrolment.unit import write_dockerfile, write_unit
-from ..federation.folder import FederationFolder
+from ..federation.folder import FederationFolder, load_place
+from ..federation.machine.programs import site_runs
+from ..federation.site.policy import FILE as POLICY
+from ..federation.site.policy import limit, load_policy
 from ._codebook import check_data
 from ._habits import found
 from ._terminal import say, say_lines, warn
@@ -31,8 +34,12 @@ def invite_command(path: Path, site: str, out: Path | None, days: float, show: b
 
     folder = FederationFolder(path)
     desk.check_barred(site, barred_of(folder))
+    before = desk.records(folder).get(site)
     made = desk.invite(folder, site, days)
     found(site=site, expires=when(made.expires), authority=made.authority)
+    found(replaced=None if before is None else when(before.made))
+    if before is not None:
+        warn(_replaced(site, before))
     if show:
         found(text=made.text())
         return say_lines(made.text())
@@ -49,13 +56,25 @@ def invite_command(path: Path, site: str, out: Path | None, days: float, show: b
     say(f"keep the port open until {site} has enrolled: {serve}")
 
 
+def _replaced(site: str, before: desk.InvitationRecord) -> str:
+    told = f"the older invitation of {site} (of {when(before.made)}) is no longer valid"
+    if before.claim is None:
+        return told
+    return (
+        f"{told}. {site} had enrolled with it, and nobody had confirmed {site}: this enrolment "
+        f"is deleted, and {site} has to enrol with the new invitation"
+    )
+
+
 def enrol_command(file: Path, data: Path, options: dict[str, Any]) -> None:
     invitation = read_invitation(file)
     folder: Path = options["out"] or Path(invitation.site)
+    _check_enrolled(invitation, folder, data)
     reading = {name: options[name] for name in Reading._fields if options.get(name)}
     plain: dict[str, Any] = reading | {"na": tuple(options.get("na") or ())}
     how = Reading(**plain)
-    book = _check(invitation, data, options["codebook"], options["label"], how)
+    book, rows = _check(invitation, folder, data, options["codebook"], options["label"], how)
+    _warn_few(rows, data, folder)
     settings = {name: list(v) if name == "na" else v for name, v in reading.items()}
     settings |= {"label": options["label"]} if options["label"] else {}
     made = enrol(invitation, folder, data, settings, options["codebook"])
@@ -72,32 +91,72 @@ def enrol_command(file: Path, data: Path, options: dict[str, Any]) -> None:
         f"{invitation.site} is enrolled at {invitation.address}; the folder of this "
         f"site is {shown(folder)}"
     )
+    if made.kept:
+        say(f"feddcd kept these files of an earlier enrolment: {', '.join(made.kept)}")
+        say("  so this site has the same keys, rules and log as before")
+        found(kept=list(made.kept))
     say(f"the first lines of {shown(unit)} say how the system can start this site")
     if not made.confirmed:
-        say(
-            f"Call the person at the coordinator. You read the first {HALF} words, the "
-            f"other person reads the last {HALF}:"
-        )
-        say(f"  {made.words}")
-        say("If a word differs, stop: another person may change your messages on the way.")
+        _say_words(made.words)
+    if site_runs(folder):
+        return say("next: nothing to start. This site runs already, and connects by itself")
     say(f"next: feddcd federation site {_quoted(folder)}")
 
 
+def _say_words(words: str) -> None:
+    say(
+        f"Call the person at the coordinator. You read the first {HALF} words, the "
+        f"other person reads the last {HALF}:"
+    )
+    say(f"  {words}")
+    say(
+        f"The coordinator lets this site in after your {HALF} words. Approve nothing, and change "
+        f"nothing in policy.toml, before you have heard the other {HALF} words."
+    )
+    say("If a word differs, stop: another person may change your messages on the way.")
+
+
+def _check_enrolled(invitation: Invitation, folder: Path, data: Path) -> None:
+    """Refuses other data in a folder that is enrolled: this is no matter of the coordinator."""
+    if is_enrolled(invitation, folder) and load_place(folder).data != data.resolve():
+        raise SpecError(
+            f"the folder {shown(folder)} is already enrolled with this invitation. To change the "
+            f"data file, edit `data` in {shown(folder / 'site.toml')}; you do not have to enrol "
+            "again"
+        )
+
+
+def _warn_few(rows: int, data: Path, folder: Path) -> None:
+    """Before the token is used: with fewer rows than this, the site refuses each job."""
+    least = limit(load_policy(folder / POLICY).min_rows)
+    if rows < least:
+        warn(
+            f"{data} has {plural(rows, 'row')}, but the policy of this site needs at least "
+            f"{plural(least, 'row')} (min_rows): the site would refuse each job. To use another "
+            f"file later, edit `data` in {shown(folder / 'site.toml')}"
+        )
+
+
 def _check(
-    invitation: Invitation, data: Path, own: Path | None, label: str | None, how: Reading
-) -> Codebook | None:
+    invitation: Invitation,
+    folder: Path,
+    data: Path,
+    own: Path | None,
+    label: str | None,
+    how: Reading,
+) -> tuple[Codebook | None, int]:
     """The data, before the token is used. The codebook that the coordinator proposes, unless the
-    site brings its own."""
+    site brings its own; and the number of rows."""
     if not data.exists():
         raise SpecError(f"there is no file {data}")
     if own is not None:
         book, where = load_codebook(own), str(own)
     else:
-        sent = look(invitation)
+        sent = look(invitation, folder=folder)
         where = "the codebook of the federation"
         book = read_codebook(sent, where) if sent else None
     if book is not None:
-        if not check_data(data, book, where, how):
+        if not (rows := check_data(data, book, where, how)):
             raise SpecError(
                 f"{data} does not fit the codebook, so feddcd sent nothing. Correct the "
                 "data and run the same command again: the invitation is still valid"
@@ -109,8 +168,8 @@ def _check(
         rows, columns = len(table.frame), len(table.frame.columns)
         say(f"{data}: {plural(rows, 'row')}, {plural(columns, 'column')}; there is no codebook")
     else:
-        read_site(data, label, how=how)
-    return None if own is not None else book
+        rows = len(read_site(data, label, how=how).labels)
+    return None if own is not None else book, rows
 
 
 def _write_proposed(folder: Path, book: Codebook) -> None:
@@ -143,9 +202,14 @@ def confirm_command(path: Path, site: str, words: str) -> None:
         f"The words are right. Now read these words to the person at {site}: "
         f"{' '.join(expected[HALF:])}"
     )
+    say(f"  If the person at {site} has other words: {_retire(folder, site)}")
     desk.confirm(folder, site)
     found(site=site, confirmed=True, words=" ".join(expected))
     say(f"{site} is confirmed. next: feddcd federation status {_quoted(folder.path)}")
+
+
+def _retire(folder: FederationFolder, site: str) -> str:
+    return f"feddcd federation retire {_quoted(folder.path)} {site}"
 
 
 def _quoted(path: Path) -> str:

@@ -68,8 +68,9 @@ def enrol(
     """At a site: check the data, make the keys on this machine, and send the public keys to the
     coordinator.
 
-    Private keys and data stay on this machine. The site gets the careful policy. Example: feddcd
-    federation enrol north.invite --data patients.csv
+    Private keys and data stay on this machine. A new site gets the careful policy. A site that
+    enrols again keeps the keys, the policy and the log in its folder. Example: feddcd federation
+    enrol north.invite --data patients.csv
     """
     from ._enrolment import enrol_command
 
@@ -113,7 +114,9 @@ def serve(folder: Folder) -> None:
 def study(
     folder: Folder,
     name: Annotated[str, typer.Argument(help="The name of the study.", metavar="NAME")],
-    job: Annotated[Path, option("Run the job in this file: job.toml, as `feddcd glm` writes it.")],
+    job: Annotated[
+        Path | None, option("Run the job in this file: job.toml, as `feddcd glm` writes it.")
+    ] = None,
     follow: Annotated[bool, option("Show the events of the study until the study ends.")] = True,
     mode: Mode = None,
     purpose: Annotated[
@@ -126,15 +129,21 @@ def study(
             "approval_patience (in seconds) in the job file or in federation.toml."
         ),
     ] = None,
+    cancel: Annotated[
+        bool,
+        option("End this study without a result; it waits or runs. Needs no --job.", "--cancel"),
+    ] = False,
 ) -> None:
     """At the coordinator: run a study, with a folder and a report of its own: studies/NAME.
 
-    A second study needs no new federation. The command `feddcd federation serve` must run at the
-    same time, because it does the work of the study.
+    A second study needs no new federation; studies run one after the other. The command `feddcd
+    federation serve` must run at the same time, because it does the work of the study.
     Example: feddcd federation study fed readmission --job plan/job.toml --purpose "audit 2026"
     """
-    from ._serving import study_command
+    from ._studies import cancel_command, study_command
 
+    if cancel:
+        return cancel_command(folder, name)
     study_command(folder, name, job, follow, mode or "", purpose, wait)
 
 
@@ -154,7 +163,7 @@ def status(
     port: Annotated[int, option("The port of the web page.")] = 8093,
 ) -> None:
     """At the coordinator or at a site: show which sites are connected, which study runs, which
-    answers left, what waits for a person, and what to do next.
+    answers left, what waits for a person, what is broken, and what to do next.
 
     Example: feddcd federation status fed
     """
@@ -179,8 +188,9 @@ def retire(folder: Folder, sites: SiteNames) -> None:
     """Remove sites from the federation. Later tables do not contain these sites, and the model of a
     training becomes the model without them. Retired sites do not have to answer any more.
 
-    If several sites lost their state, or came back with an old state, retire these sites in one
-    command. Example: feddcd federation retire fed south
+    This command also takes back an invitation, and rejects a site that enrolled and was not
+    confirmed. If several sites lost their state, or came back with an old state, retire these
+    sites in one command. Example: feddcd federation retire fed south
     """
     from ._members import depart_command
 
@@ -189,7 +199,7 @@ def retire(folder: Folder, sites: SiteNames) -> None:
 
 @federation_app.command("expel")
 def expel(folder: Folder, sites: SiteNames) -> None:
-    """Retire sites for ever: an expelled site may not come back.
+    """Retire sites for ever: an expelled site may not come back, and cannot be invited again.
 
     Example: feddcd federation expel fed south
     """

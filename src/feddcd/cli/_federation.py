@@ -74,8 +74,9 @@ def init_command(options: dict[str, Any]) -> None:
             "can pretend to be the coordinator"
         )
     if not names:
-        say(f"next, for each site: feddcd federation invite {shlex.quote(shown(folder.path))} NAME")
-        return
+        at = shlex.quote(shown(folder.path))
+        say(f"next, in a terminal of its own, and leave it running: feddcd federation serve {at}")
+        return say(f"then, for each site: feddcd federation invite {at} NAME")
     if data is None:
         return _say_next_of_sites(folder, names)
     say(f"policy.toml of each site {CAREFUL_SAID if options['careful'] else LOOSE_SAID}")
@@ -248,22 +249,26 @@ def _show(seen: "Insight") -> None:
         say(f"expelled: {', '.join(sorted(server.barred))}")
 
 
-def verify_command(path: Path, id: str = "") -> None:
+def verify_command(path: Path, id: str = "", site: Path | None = None) -> None:
     from ._proofs import verify_job_command, verify_training_command
 
-    if any((place / "site.toml").exists() for place in (path, path.parent, path.parent.parent)):
+    near = (path, path.parent, path.parent.parent)
+    if not path.is_file() and any((place / "site.toml").exists() for place in near):
         raise SpecError(
             f"{shown(path)} is in the folder of a site, and a site has no proof. Ask the "
             "coordinator for the file `proof` of the study, then give this command: feddcd "
-            "federation verify proof"
+            "federation verify proof --site SITE_DIR"
         )
+    if site is not None and not path.is_file():
+        raise SpecError(f"--site needs a proof file, but {shown(path)} is not a file")
     path = path_of_job(path, id)
     folder = FederationFolder(path)
-    if path.is_dir() and folder.path.parent.name == "studies":
-        folder = FederationFolder(folder.path.parent.parent).of_study(folder.path.name)
-        if not (folder.path / "federation.toml").exists():  # a copy of the study alone
-            return verify_job_command(path / "proof")
-    elif path.is_file() or path.name == "proof":
+    home = folder.path.parent.parent
+    if path.is_file() or path.name == "proof":
+        return verify_job_command(path, site)
+    if folder.path.parent.name == "studies" and (home / "federation.toml").exists():
+        folder = FederationFolder(home).of_study(folder.path.name)
+    elif not (path / "federation.toml").exists():  # a copy of one study
         return verify_job_command(path)
     if folder.config().plan is not None:
         return verify_job_command(folder)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ._federation_options import Folder, JobId, Mode, Rounds, SiteFolder, Waiting
+from ._federation_options import Folder, JobId, Mode, OwnSite, Proven, Rounds, SiteFolder, Waiting
 from ._terminal import option
 
 federation_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
@@ -86,7 +86,9 @@ def init(
     careful: Annotated[
         bool,
         option(
-            "With --data: the sites keep the careful rules and wait for approvals.", "--careful"
+            "With --data: the sites keep the careful rules. Each site waits for two approvals: "
+            "first for the names and levels of the columns, then for the job.",
+            "--careful",
         ),
     ] = False,
     authority: Annotated[
@@ -280,14 +282,9 @@ def inspect(folder: Folder) -> None:
 
 @federation_app.command("verify")
 def verify(
-    folder: Annotated[
-        Path,
-        typer.Argument(
-            help="The folder of the federation, the folder of one study, or a proof file.",
-            metavar="DIR|PROOF",
-        ),
-    ],
+    folder: Proven,
     id: JobId = None,
+    site: OwnSite = None,
 ) -> None:
     """Calculate a finished job again: a training from its ledger, a table of sums from its proof
     file.
@@ -297,4 +294,4 @@ def verify(
     """
     from ._federation import verify_command
 
-    verify_command(folder, id or "")
+    verify_command(folder, id or "", site)

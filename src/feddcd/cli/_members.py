@@ -1,19 +1,20 @@
 """What `feddcd federation join`, `retire` and `expel` do."""
 
+import shlex
 from pathlib import Path
 
 from .._errors import SpecError
 from .._files import shown
 from .._text import sentence_list
 from ..federation.enrolment.departed import after_departure
-from ..federation.enrolment.desk import check_barred
+from ..federation.enrolment.desk import check_barred, pending, take_back
 from ..federation.folder import FederationFolder
 from ..federation.machine.init import add_site
-from ..federation.machine.serving import state_of
+from ..federation.machine.studies import state_of
 from ..federation.sign_up import renew
 from ._federation import look_at
 from ._habits import found
-from ._tables import uninvite, up_again
+from ._tables import check_invited, uninvite, up_again
 from ._terminal import say
 
 
@@ -34,7 +35,34 @@ def join_command(path: Path, site: str) -> None:
 
 def depart_command(path: Path, sites: list[str], *, barred: bool) -> None:
     folder = FederationFolder(path)
+    folder.config()
+    new = [site for site in sites if site in pending(folder)]
+    for site in new:
+        _take_back(folder, site, barred)
+    if sites := [site for site in sites if site not in new]:
+        _depart(folder, sites, barred)
+
+
+def _take_back(folder: FederationFolder, site: str, barred: bool) -> None:
+    if barred:
+        folder.bar([site])
+    enrolled = take_back(folder, site, barred)
+    found(sites=[site], expelled=barred)
+    say(
+        f"the enrolment of {site} is rejected: the coordinator deleted the keys that {site} sent, "
+        f"and the invitation of {site} is no longer valid"
+        if enrolled
+        else f"the invitation of {site} is no longer valid"
+    )
+    if barred:
+        return say(f"a site with the name {site} cannot be invited again")
+    again = f"feddcd federation invite {shlex.quote(shown(folder.path))} {site}"
+    say(f"to invite {site} again: {again}")
+
+
+def _depart(folder: FederationFolder, sites: list[str], barred: bool) -> None:
     if folder.config().plan is not None or not folder.ledger.exists():
+        check_invited(folder, sites)
         for study in map(folder.of_study, folder.studies()):
             if study.ledger.exists():  # of a training: its sums are made right without them
                 study.request(tuple(sites), barred)

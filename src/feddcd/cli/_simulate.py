@@ -13,7 +13,7 @@ from ..federation.coordinator.coordinator import coordinate
 from ..federation.coordinator.nodes import LocalExchange
 from ..federation.folder import FederationFolder, load_places
 from ..federation.machine.programs import Event
-from ..federation.machine.serving import note_state, want
+from ..federation.machine.studies import note_state, want
 from ..federation.site.approval import about_waiting, waiting
 from ..federation.site.policy import FILE as POLICY
 from ..federation.site.policy import LOOSE, load_policy

@@ -26,6 +26,7 @@ from .site.answer import SitePlace
 GIB = 1 << 30
 STUDY = "study.toml"
 WAITED = "waiting.json"  # beside it: who is waited for
+CANCELLED = "cancelled.json"  # beside it: a person wants this study to end
 BARRED = "barred.json"  # in server/
 LIMITS = ("answer_seconds", "answer_memory")  # the second in GiB
 
@@ -64,6 +65,11 @@ class FederationFolder:
     @property
     def events(self) -> Path:
         return self.results / "events.jsonl"
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether a person wants this study to end."""
+        return bool(self.study) and (self.results / CANCELLED).exists()
 
     def config(self) -> Config:
         own = load_config(self.path / "federation.toml")

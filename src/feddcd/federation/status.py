@@ -2,7 +2,6 @@
 any time. Nothing of the data is in it."""
 
 import json
-import shlex
 import time
 from collections.abc import Mapping
 from datetime import datetime
@@ -10,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from .._errors import SpecError
-from .._files import Disk, shown
+from .._files import Disk
 from .._text import printable, sentence_list, spoken
-from ..sums.roster import FEWEST
+from ._next_step import OWN, UNREADABLE, UNSERVED, next_step
+from ._next_step import UNSURE as UNSURE
+from ._next_step import waits_in_words as waits_in_words
 from ._site_status import LAST
 from ._site_status import RESTARTED as RESTARTED
 from ._site_status import UNKNOWN as UNKNOWN
@@ -23,27 +24,28 @@ from .about import in_study
 from .enrolment import desk
 from .enrolment.invitation import when
 from .folder import WAITED, FederationFolder
-from .machine.programs import connected, is_up, looked
-from .machine.serving import state_of
+from .machine.programs import connected, hang_of, is_up, looked
+from .machine.studies import ahead_of, state_of
 from .site.approval import SHORT
-from .trial import next_in_trial, trial_of
+from .trial import trial_of
 
-UNREADABLE = "invitation cannot be read"
 HERE = "on this machine, for a trial"
-OWN = "federation.toml"  # in place of the name of a study
-ENDED = ("done", "failed")
-UNSERVED = {"running": "stopped: nobody serves", "wanted": "not begun: nobody serves"}
+ENDED = ("done", "failed", "cancelled")
 HEARD = ("waiting", "refused", "silent", "failed", "each")
 
 
 def federation_status(folder: FederationFolder) -> dict[str, Any]:
     """At the coordinator."""
     config, up = folder.config(), is_up(folder)
-    sites = _sites(folder, up)
+    sites, hang = _sites(folder, up), hang_of(folder) if up else None
+    for site in sites if hang else ():
+        site["state"] = UNSURE if site["confirmed"] else site["state"]
     studies = [study_status(folder.of_study(name)) for name in folder.studies()]
     for study in studies if not up else ():
         study["stands"] = UNSERVED.get(study["state"], study["stands"])
         study["waits"] = {}  # of a coordinator that asks nobody now
+    for study in studies if up else ():
+        _put_behind(study, studies, folder)
     if folder.events.exists() and (alone := study_status(folder))["state"] != "wanted":
         studies.insert(0, alone)
     trial = None if up else trial_of(folder)
@@ -54,8 +56,20 @@ def federation_status(folder: FederationFolder) -> dict[str, Any]:
         "federation": config.name, "address": f"{config.host}:{config.port}", "open": up,
         "sites": sites, "missing": missing, "studies": studies, "trial": trial,
         "as_of": _age(looked(folder)) if up else None,
+        "silent": hang._asdict() if hang else None,
     }  # fmt: skip
-    return held | {"next": _next(folder, held)}
+    return held | {"next": next_step(folder, held)}
+
+
+def _put_behind(
+    study: dict[str, Any], studies: list[dict[str, Any]], folder: FederationFolder
+) -> None:
+    """Of a study that waits for its turn: which one is first, and until when that one waits."""
+    if (ahead := ahead_of(folder.of_study(study["study"]))) is not None:
+        first = next(each for each in studies if each["study"] == ahead.study)
+        until = first["waits"].get("until")
+        told = f"; the sites of study {ahead.study} have until {until}" if until else ""
+        study["stands"] = f"{ahead.words()}{told}"
 
 
 def _put_trial(trial: Mapping[str, Any], sites: list[Any], studies: list[Any]) -> None:
@@ -88,7 +102,8 @@ def _sites(folder: FederationFolder, up: bool) -> list[dict[str, Any]]:
             since = when(record.made)
         else:
             state = UNREADABLE
-        found.append({"site": name, "state": state, "since": since})
+        member = name in invited
+        found.append({"site": name, "state": state, "since": since, "confirmed": member})
     return found
 
 
@@ -113,6 +128,7 @@ def study_status(study: FederationFolder) -> dict[str, Any]:
         elif event["event"] in HEARD:
             text = printable(str(event.get("reason") or event.get("site") or ""))
             site = str(event.get("site") or text)
+            text += " does not answer" if event["event"] == "silent" else ""
             heard.pop(site, None)
             heard[site] = event["event"], text
             refused |= {site} if event["event"] == "refused" and "site" in event else set()
@@ -127,11 +143,11 @@ def study_status(study: FederationFolder) -> dict[str, Any]:
         if event["event"] == "failed" and not study.study:
             state = {"state": "failed", "reason": event.get("reason", "")}
     if state["state"] in ENDED:  # nothing waits any more, and a failure has its reason
-        failed = state["state"] == "failed"
+        failed = state["state"] != "done"
         heard = {s: told for s, told in heard.items() if told[0] == "refused" and not failed}
     waited = _waited(study) if state["state"] not in ENDED else {}
     if waited:  # which is newer, and has all of them
-        heard = {s: told for s, told in heard.items() if told[0] != "waiting"}
+        heard = {s: told for s, told in heard.items() if told[0] not in ("waiting", "silent")}
     texts = [text for _, text in heard.values()]
     told = {"study": study.study or OWN, "job": job, "state": state["state"]}
     told |= {"stands": state["state"]}  # in words, for people
@@ -155,18 +171,6 @@ def _waited(study: FederationFolder) -> dict[str, Any]:
         }  # fmt: skip
     except (ValueError, LookupError, TypeError, AttributeError):
         return {}
-
-
-def waits_in_words(waits: Mapping[str, Any]) -> str:
-    """All sites that are waited for, and until when."""
-    if not waits:
-        return ""
-    people = [f"{site} ({what})" for site, what in waits["people"].items()]
-    told = [f"people at {sentence_list(people)} have to decide"] if people else []
-    told += [f"no answer from {sentence_list(waits['silent'])} yet"] if waits["silent"] else []
-    return f"{'; '.join(told)}; the coordinator waits until {waits['until']} " + (
-        f"(as of {waits['as_of']})"
-    )
 
 
 def studies_of_job(folder: FederationFolder, name: str) -> list[dict[str, Any]]:
@@ -195,54 +199,3 @@ def path_of_job(path: Path, name: str) -> Path:
         raise SpecError(f"several studies have the job {found[0]['job']}; give one of {names}")
     study = FederationFolder(path).of_study(found[0]["study"])
     return path if found[0]["study"] == OWN else study.results
-
-
-def _next(folder: FederationFolder, held: Mapping[str, Any]) -> str:
-    """The one thing to do now."""
-    by_state: dict[str, list[str]] = {}
-    for site in held["sites"]:
-        by_state.setdefault(site["state"], []).append(site["site"])
-    at = shlex.quote(shown(folder.path))
-    if waits := by_state.get("waits for confirm"):
-        commands = "; ".join(f"feddcd federation confirm {at} {name}" for name in waits)
-        people = "person" if len(waits) == 1 else "people"
-        return f"call the {people} at {sentence_list(waits)}, then: {commands}"
-    if not held["sites"]:
-        return f"invite a site: feddcd federation invite {at} NAME"
-    if torn := by_state.get(UNREADABLE):
-        return f"invite {torn[0]} again: feddcd federation invite {at} {torn[0]}"
-    stopped = [s["study"] for s in held["studies"] if s.get("stands") in UNSERVED.values()]
-    if held.get("trial") and not stopped:
-        return next_in_trial(held["trial"])
-    last = held["studies"][-1] if held["studies"] else {"state": ""}
-    if last["state"] == "failed" and last["refused"]:
-        return _after_refusal(last)
-    if not held["open"]:
-        to = f", so that study {stopped[0]} continues" if stopped else ""
-        return f"open the port{to}: feddcd federation serve {at}"
-    if ended := by_state.get("invitation ended"):
-        return f"invite {ended[0]} again: feddcd federation invite {at} {ended[0]}"
-    if invited := by_state.get("invited"):
-        return f"wait until these sites enrol with their invitations: {', '.join(invited)}"
-    if away := by_state.get("not connected"):
-        return (
-            f"ask the people at {', '.join(away)} to start their site: feddcd federation "
-            "site SITE_DIR"
-        )
-    running = [s for s in held["studies"] if s["state"] in ("running", "wanted")]
-    if running:
-        why = waits_in_words(running[0]["waits"]) or "; ".join(running[0]["heard"]) or "it runs"
-        return f"wait for study {running[0]['study']}: {why}"
-    if len(by_state.get("connected", ())) < FEWEST:
-        return f"invite more sites, because sums need at least {FEWEST} sites"
-    return f"start a study: feddcd federation study {at} NAME --job job.toml"
-
-
-def _after_refusal(study: Mapping[str, Any]) -> str:
-    """Whom to call, about which job; the person there can think again."""
-    job = f"job {study['job']} of study {study['study']}" if study["job"] else study["study"]
-    return (
-        f"ask the people at {sentence_list(study['refused'])} why they refused {job}. A person "
-        "at such a site can approve a job that was denied: feddcd federation approve SITE_DIR "
-        f"{study['job'] or 'ID'}. Then start the study again"
-    )

@@ -17,6 +17,10 @@ from . import signing
 BYTES = 20
 GROUP = 4  # letters
 PURPOSE = b"feddcd-token-1"
+NO_TOKEN = (  # the same for all: who asks without a token does not learn who is invited
+    "the token is not the token of an invitation that is valid now. Perhaps the coordinator made a "
+    "newer invitation for this site, or took this invitation back: ask the coordinator"
+)
 
 
 def new_token() -> str:
@@ -40,7 +44,7 @@ def verify_claim(public: bytes, claim: bytes, signature: bytes) -> None:
         Ed25519PublicKey.from_public_bytes(public)
         signing.verify_claim(public, claim, signature)
     except (Refused, ValueError):
-        raise Refused("the token is not the token of an invitation") from None
+        raise Refused(NO_TOKEN) from None
 
 
 def _key(token: str) -> Ed25519PrivateKey:

@@ -52,10 +52,15 @@ def let_go(folder: FederationFolder, site: str, barred: bool) -> None:
     """At the coordinator: its key is not accepted any more, and is remembered as one that left."""
     path = folder.key(site)
     if path.exists():
-        (folder.server / "left").mkdir(mode=0o700, exist_ok=True)
-        held = {"key": path.read_text(), "time": round(time.time(), 3), "barred": barred}
-        folder.save(folder.server / "left" / f"{site}.json", held)
+        remember_key(folder, site, path.read_text(), barred)
     path.unlink(missing_ok=True)
+
+
+def remember_key(folder: FederationFolder, site: str, key: str, barred: bool) -> None:
+    """So that a site with this key can learn that it is not in the federation."""
+    (folder.server / "left").mkdir(mode=0o700, exist_ok=True)
+    held = {"key": key, "time": round(time.time(), 3), "barred": barred}
+    folder.save(folder.server / "left" / f"{site}.json", held)
 
 
 def forget_departure(folder: FederationFolder, site: str) -> None:
@@ -96,13 +101,13 @@ def read_question(data: bytes) -> str | None:
 
 def standing(folder: FederationFolder, key: str) -> dict[str, Any]:
     """What the coordinator says of a key: nothing unless it is that of a site that left."""
+    asked = key.encode()
+    if any(same_key(now, asked) for now in folder.invited().values()):
+        return {}
     for path in sorted((folder.server / "left").glob("*.json")):
         data = Disk().read(path, MOST_BYTES)
         held = json.loads(data) if data else {}
-        now = folder.invited().get(path.stem, b"")
-        if same_key(str(held.get("key", "")).encode(), key.encode()) and not same_key(
-            now, key.encode()
-        ):
+        if same_key(str(held.get("key", "")).encode(), asked):
             return {"left": {"time": float(held["time"]), "barred": bool(held["barred"])}}
     return {}
 

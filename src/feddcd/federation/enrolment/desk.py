@@ -10,73 +10,43 @@
 Nothing of a claim is believed before a person confirms it. Every claim that is refused is noted.
 """
 
-import json
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from ..._errors import FeddcdError, Refused, SpecError
-from ..._files import Disk, Locked, lock_within, shown
+from ..._files import shown
 from ..._pace import LinePace
 from ..._text import printable
 from ...data.codebook import FILE as CODEBOOK
 from ...data.codebook import load_codebook
 from ...sums.roster import Roster
-from ...sums.token import new_token, public_half
+from ...sums.token import NO_TOKEN, new_token, public_half
 from ..folder import FederationFolder
 from ..machine.keys import check_node_key, same_key
 from ..sign_up import read_member, write_member
+from ._records import (
+    InvitationRecord,
+    held,
+    load_record,
+    readable,
+    record_path,
+    record_paths,
+    save_record,
+)
+from ._records import pending as pending
+from ._records import records as records
 from .claim import LARGEST, Claim, answer_text, read_claim
-from .departed import forget_departure, read_question, standing
+from .departed import forget_departure, read_question, remember_key, standing
 from .invitation import DAYS, Invitation, check_address, check_site, fingerprint, when
 
 ASK = "ask the coordinator for a new invitation"
 FAILED = "the coordinator had an error; the file events.jsonl at the coordinator says why"
-WAIT_S = 10.0
 DAY_S = 86400
 NOTES = 10  # of refused claims in a minute
 LONGEST_REASON = 500
-
-
-@dataclass(frozen=True)
-class InvitationRecord:
-    """Of one invitation; `claim` is what a site made of it."""
-
-    site: str
-    public: str  # half of the token
-    digest: str
-    made: float
-    expires: int
-    claim: dict[str, str] | None = None
-    used: float | None = None
-    confirmed: float | None = None
-
-    def checked(self) -> "InvitationRecord":
-        """Raises TypeError or ValueError where a person, or a disk, has changed it."""
-        bytes.fromhex(self.public + self.digest)
-        if not (check_site(self.site) and isinstance(self.made + self.expires, int | float)):
-            raise ValueError
-        if (claim := self.claimed()) and not all(isinstance(part, str) for part in claim):
-            raise ValueError
-        return self
-
-    def claimed(self) -> Claim | None:
-        return None if self.claim is None else Claim(**self.claim)
-
-
-def records(folder: FederationFolder) -> dict[str, InvitationRecord | None]:
-    """Of all invitations; None for one that cannot be read, which is no reason to stop at it."""
-    return {path.stem: _readable(folder, path.stem) for path in _paths(folder)}
-
-
-def _readable(folder: FederationFolder, site: str) -> InvitationRecord | None:
-    try:
-        return _load(folder, site)
-    except SpecError:
-        return None
 
 
 def invite(folder: FederationFolder, site: str, days: float = DAYS) -> Invitation:
@@ -85,7 +55,7 @@ def invite(folder: FederationFolder, site: str, days: float = DAYS) -> Invitatio
         raise SpecError(f"the name of a site may have letters, digits, - and _ only, got {site!r}")
     if not 0 < days <= 365:
         raise SpecError(f"need 0 < days <= 365, got days={days:g}")
-    for other in {*folder.invited(), *(path.stem for path in _paths(folder))} - {site}:
+    for other in {*folder.invited(), *(path.stem for path in record_paths(folder))} - {site}:
         if other.casefold() == site.casefold():
             raise SpecError(f"there is already a site {other}; choose another name")
     check_barred(site, folder.barred())
@@ -97,8 +67,8 @@ def invite(folder: FederationFolder, site: str, days: float = DAYS) -> Invitatio
     expires = int(now + days * DAY_S)
     made = Invitation(config.name, site, address, expires, certificate, new_token())
     public = public_half(made.token).hex()
-    with _held(folder):
-        _save(folder, InvitationRecord(site, public, made.digest, round(now, 3), expires))
+    with held(folder):
+        save_record(folder, InvitationRecord(site, public, made.digest, round(now, 3), expires))
     folder.note("invited", site=site, until=when(expires))
     return made
 
@@ -122,7 +92,7 @@ class Desk:
             if len(data) > LARGEST:
                 return False
             signed = read_claim(data)
-            record = _load(self.folder, signed.claim.site)
+            record = load_record(self.folder, signed.claim.site)
             return record is not None and bool(signed.check(bytes.fromhex(record.public)))
         except (FeddcdError, OSError, ValueError):
             return False
@@ -136,10 +106,10 @@ class Desk:
                 return 200, answer_text(standing(self.folder, key))
             signed = read_claim(data)
             site = signed.claim.site
-            with _held(self.folder):
-                record = _load(self.folder, site)
+            with held(self.folder):
+                record = load_record(self.folder, site)
                 if record is None:  # in the words of a wrong token: who is invited is not told
-                    raise Refused("the token is not the token of an invitation")
+                    raise Refused(NO_TOKEN)
                 claim = signed.check(bytes.fromhex(record.public))
                 return 200, answer_text(self._take(record, claim))
         except Refused as reason:
@@ -151,7 +121,7 @@ class Desk:
 
     def _take(self, record: InvitationRecord, claim: Claim) -> dict[str, Any]:
         if claim.site != record.site:  # a file system may not tell north from NORTH
-            raise Refused("the token is not the token of an invitation")
+            raise Refused(NO_TOKEN)
         own = fingerprint((self.folder.server / "ca.crt").read_text())
         if claim.authority != own:
             raise Refused(
@@ -163,14 +133,15 @@ class Desk:
             )
         told = {"site": record.site, "codebook": _codebook(self.folder)}
         if claim.ask == "look":
-            _check_open(record, self._now())
+            if claim._replace(ask="enrol") != record.claimed():  # else it has enrolled with it
+                _check_open(record, self._now())
             return told
         if record.claim is not None and claim == record.claimed():  # its answer was lost
             return told | {"confirmed": self.folder.key(record.site).exists()}
         _check_open(record, self._now())
         _check_keys(self.folder, claim)
         now = round(self._now(), 3)
-        _save(self.folder, replace(record, claim=claim._asdict(), used=now))
+        save_record(self.folder, replace(record, claim=claim._asdict(), used=now))
         forget_departure(self.folder, record.site)
         self.folder.note("enrolled", site=record.site)
         return told | {"confirmed": False}
@@ -189,14 +160,14 @@ def words_of(folder: FederationFolder, site: str) -> str:
 
 def confirm(folder: FederationFolder, site: str) -> None:
     """After both people compared the words: this site is let in."""
-    with _held(folder):
+    with held(folder):
         record, claim = _claimed(folder, site)
         check_barred(site, folder.barred())
         _check_keys(folder, claim)
         for part in ("keys", "members"):
             (folder.server / part).mkdir(mode=0o700, parents=True, exist_ok=True)
         write_member(folder.server / "members" / f"{site}.json", claim.member())
-        _save(folder, replace(record, confirmed=round(time.time(), 3)))
+        save_record(folder, replace(record, confirmed=round(time.time(), 3)))
         folder.save(folder.key(site), claim.key.encode())  # the last: by it the site is let in
     folder.note("confirmed", site=site)
 
@@ -204,7 +175,20 @@ def confirm(folder: FederationFolder, site: str) -> None:
 def withdraw(folder: FederationFolder, site: str) -> None:
     """An invitation, and what was made of it, as if it had not been."""
     (folder.server / "members" / f"{site}.json").unlink(missing_ok=True)
-    _path(folder, site).unlink(missing_ok=True)
+    record_path(folder, site).unlink(missing_ok=True)
+
+
+def take_back(folder: FederationFolder, site: str, barred: bool) -> bool:
+    """The invitation of a site that was not let in, with the keys that the site has sent; whether
+    it had sent any."""
+    with held(folder):
+        record = readable(folder, site)
+        claim = record.claimed() if record else None
+        if claim is not None:
+            remember_key(folder, site, claim.key, barred)
+        withdraw(folder, site)
+    folder.note("taken back", site=site, enrolled=claim is not None, barred=barred)
+    return claim is not None
 
 
 def members(folder: FederationFolder) -> Roster | None:
@@ -215,7 +199,7 @@ def members(folder: FederationFolder) -> Roster | None:
 
 
 def _claimed(folder: FederationFolder, site: str) -> tuple[InvitationRecord, Claim]:
-    record = _load(folder, site) if check_site(site) else None
+    record = load_record(folder, site) if check_site(site) else None
     if record is None or record.site != site:
         raise SpecError(
             f"{site!r} is not invited; to invite a site: feddcd federation "
@@ -233,7 +217,10 @@ def _claimed(folder: FederationFolder, site: str) -> tuple[InvitationRecord, Cla
 
 def _check_open(record: InvitationRecord, now: float) -> None:
     if record.claim is not None:
-        raise Refused(f"this invitation was already used, with other keys; {ASK}")
+        raise Refused(
+            "this invitation was already used, from another folder or on another machine (with "
+            f"other keys); {ASK}"
+        )
     if record.expires < now:
         raise Refused(f"this invitation ended at {when(record.expires)}; {ASK}")
 
@@ -256,38 +243,3 @@ def _codebook(folder: FederationFolder) -> dict[str, Any] | None:
         return load_codebook(path).to_dict()
     plan = folder.config().plan
     return dict(plan.codebook) if getattr(plan, "codebook", None) else None
-
-
-def _paths(folder: FederationFolder) -> list[Path]:
-    return sorted((folder.server / "invitations").glob("*.json"))
-
-
-def _path(folder: FederationFolder, site: str) -> Path:
-    return folder.server / "invitations" / f"{site}.json"
-
-
-def _load(folder: FederationFolder, site: str) -> InvitationRecord | None:
-    data = Disk().read(_path(folder, site), 100_000)
-    try:
-        return None if data is None else InvitationRecord(**json.loads(data)).checked()
-    except (ValueError, TypeError, RecursionError):
-        raise SpecError(f"{_path(folder, site)} cannot be read; invite {site} again") from None
-
-
-def _save(folder: FederationFolder, record: InvitationRecord) -> None:
-    path = _path(folder, record.site)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    folder.save(path, asdict(record))
-
-
-@contextmanager
-def _held(folder: FederationFolder) -> Iterator[None]:
-    """One at a time, in whatever process."""
-    try:
-        lock = lock_within(Disk(), folder.server / ".invitations.lock", WAIT_S)
-    except Locked as error:
-        raise SpecError(
-            f"the invitations are in use by {error.holder}; try again in a minute"
-        ) from None
-    with lock:
-        yield

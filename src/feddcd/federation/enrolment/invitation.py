@@ -22,6 +22,7 @@ from ..._text import printable
 VERSION = 1
 DAYS = 7.0
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]{1,253}):[0-9]{1,5}")
+_MAKE = "; the coordinator makes an invitation with: feddcd federation invite DIR NAME"
 _HEAD = "\n".join(
     (
         "# An invitation for {site} to the federation {federation}.",
@@ -71,11 +72,24 @@ class Invitation(NamedTuple):
 
 def read_invitation(path: Path, now: float | None = None) -> Invitation:
     """Refused, by name, if it is no invitation, was changed, or is too old."""
-    values = read_toml(
-        path, "; the coordinator makes an invitation with: feddcd federation invite DIR NAME"
-    )
-    if values.get("invitation") != VERSION:
-        raise SpecError(f"{path} is not an invitation, or is from another version of feddcd")
+    if not path.exists():
+        raise SpecError(f"{path}: no such file{_MAKE}")
+    try:
+        values = read_toml(path)
+    except SpecError as error:
+        if "not a TOML file" not in str(error):
+            raise
+        values = {}
+    if "invitation" not in values:
+        raise SpecError(
+            f"{path} is not an invitation. An invitation is the file NAME.invite that you get from "
+            f"the coordinator{_MAKE}"
+        )
+    if values["invitation"] != VERSION:
+        raise SpecError(
+            f"{path} is an invitation of another version of feddcd; ask the coordinator which "
+            "version to install"
+        )
     kinds = {"federation": str, "site": str, "address": str, "expires": int, "authority": str,
              "token": str, "certificate": str, "check": str}  # fmt: skip
     for name, kind in kinds.items():

@@ -28,7 +28,7 @@ from ..machine.keys import write_pair
 from ..roster import KEYS
 from ..sign_up import MEMBER, write_member
 from ..site.ended import end_all
-from ..site.log import append
+from ..site.log import LOG, append
 from ..site.policy import FILE as POLICY
 from ..site.template import comment, template
 from .claim import LARGEST_ANSWER, PATH, Claim, claim_of
@@ -37,6 +37,7 @@ from .invitation import Invitation
 TIMEOUT_S = 20.0
 ENROLLED = "enrolled.json"
 LEFT = "left.json"  # of a site that was retired, until it enrols again or is connected again
+LASTING = ("key", KEYS, POLICY, CODEBOOK, LOG)  # which a second enrolment does not change
 _SITE = comment(
     "This file has the settings of this site. The rows of the data never leave this machine."
 )
@@ -44,14 +45,31 @@ Post = Callable[[Invitation, bytes], tuple[int, bytes]]
 
 
 class Enrolled(NamedTuple):
+    """`kept`: the files of an earlier enrolment that this one goes on with."""
+
     folder: Path
     words: str
     confirmed: bool
+    kept: tuple[str, ...] = ()
 
 
-def look(invitation: Invitation, post: Post | None = None) -> dict[str, Any] | None:
-    """The codebook of the federation, if it has one; the token stays unused."""
-    return _ask(invitation, claim_of(invitation, "look"), post).get("codebook")
+def look(
+    invitation: Invitation, post: Post | None = None, folder: Path | None = None
+) -> dict[str, Any] | None:
+    """The codebook of the federation, if it has one; the token stays unused. By the keys in its
+    folder a site is known that has used the token, and did not hear the answer."""
+    begun = folder is not None and _ours(folder, invitation) and (folder / KEYS).exists()
+    keys = _public_keys(invitation.site, folder) if folder is not None and begun else ()
+    return _ask(invitation, claim_of(invitation, "look", *keys), post).get("codebook")
+
+
+def is_enrolled(invitation: Invitation, folder: Path) -> bool:
+    """Whether this folder was enrolled with this invitation: the words follow from it and from the
+    keys."""
+    if not (_ours(folder, invitation) and (folder / KEYS).exists()):
+        return False
+    claim = claim_of(invitation, "enrol", *_public_keys(invitation.site, folder))
+    return enrolment_words(folder) == claim.words()
 
 
 def enrol(
@@ -66,6 +84,7 @@ def enrol(
 
     Called again after a failure it goes on with the keys that it made.
     """
+    kept = tuple(name for name in LASTING if (folder / name).exists())
     with owner_only():
         claim = _prepare(invitation, folder)
         own = {"client-id": invitation.site, "superlink": invitation.address}
@@ -81,7 +100,7 @@ def enrol(
             append(folder, {"enrolled": invitation.address, "closed": closed})
         (folder / LEFT).unlink(missing_ok=True)
         save(Disk(), folder / ENROLLED, held | {"authority": invitation.authority})
-    return Enrolled(folder, claim.words(), said.get("confirmed") is True)
+    return Enrolled(folder, claim.words(), said.get("confirmed") is True, kept)
 
 
 def enrolment_words(folder: Path) -> str:
@@ -104,8 +123,13 @@ def _prepare(invitation: Invitation, folder: Path) -> Claim:
         SiteKeys.generate().save(folder / KEYS)
     member = RosterMember.of(invitation.site, SiteKeys.load(folder / KEYS))
     write_member(folder / MEMBER, member)
+    return claim_of(invitation, "enrol", *_public_keys(invitation.site, folder))
+
+
+def _public_keys(site: str, folder: Path) -> tuple[str, str, str]:
+    member = RosterMember.of(site, SiteKeys.load(folder / KEYS))
     key = (folder / "key.pub").read_text().strip()
-    return claim_of(invitation, "enrol", key, member.signing.hex(), member.agreement.hex())
+    return key, member.signing.hex(), member.agreement.hex()
 
 
 def _ours(folder: Path, invitation: Invitation) -> bool:

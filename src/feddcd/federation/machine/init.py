@@ -21,6 +21,7 @@ _CONFIG = comment(
     "docs/deploy.md explains every setting. Settings of a training (algorithm, model, rounds, l2) "
     "have no effect on tables."
 )
+OTHER = "To make another federation, choose another folder"
 _SITE = comment(
     "This file says where the data of this site are. Name a CSV or Parquet file and its label "
     "column, or name a LIBSVM file. The rows of the data never leave this machine."
@@ -41,11 +42,11 @@ def create(
     out, under loose rules unless `careful`. The authority's key is written to the folder
     `authority`, or nowhere."""
     if path.exists() and any(path.iterdir()):
-        again = f"feddcd federation up {shlex.quote(str(path))}"
-        raise SpecError(
-            f"{path} is not empty; choose another folder, or continue the federation in this "
-            f"folder: {again}"
-        )
+        told = f"{path} is not empty; choose another folder"
+        if (path / "federation.toml").exists():
+            see = f"feddcd federation status {shlex.quote(str(path))}"
+            told = f"{path} is a federation already. To see its next step: {see}. {OTHER}"
+        raise SpecError(told)
     _check_sites(sites)
     with owner_only():
         folder = _create(FederationFolder(path), sites, config, data, split, authority)

@@ -1,55 +1,17 @@
-"""A federation whose port stays open: sites enrol and connect, studies run one after the other.
+"""A federation whose port stays open: sites enrol and connect, studies run one after the other."""
 
-studies/NAME/study.toml     what is made, as a job file or federation.toml has it
-studies/NAME/state.json     wanted, running, done or failed
-"""
-
-import json
-import shutil
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
-from ..._errors import Failed, FeddcdError, FlowerError, SpecError
-from ..coordinator.coordinator import note_stopped
-from ..enrolment.invitation import check_site
-from ..folder import STUDY, FederationFolder
+from ..._errors import Failed, FlowerError, SpecError
+from ..coordinator.coordinator import note_cancelled, note_stopped
+from ..folder import FederationFolder
 from ..run_folder import write_run
 from ._keeper import Keeper
 from .processes import Group
 from .programs import POLL_S, Event, Supervisor, forget_link, link, opened, register, wait_for_link
-
-STATE = "state.json"
-
-
-def want(folder: FederationFolder, name: str, text: str) -> FederationFolder:
-    """A new study, or the same once more; it is run by the process that serves."""
-    if not check_site(name):
-        raise SpecError(f"the name of a study may have letters, digits, - and _ only, got {name!r}")
-    made = folder.of_study(name)
-    path, fresh = made.results / STUDY, not made.results.exists()
-    again = state_of(made)["state"] == "failed" and not made.ledger.exists()
-    if path.exists() and path.read_text("utf-8") != text and not again:
-        raise SpecError(f"there is already another study with the name {name}; choose another name")
-    made.results.mkdir(mode=0o700, parents=True, exist_ok=True)
-    made.save(path, text.encode())
-    try:
-        made.config()
-    except FeddcdError:
-        if fresh:
-            shutil.rmtree(made.results)
-        raise
-    if state_of(made)["state"] != "running":  # it goes on, and is not begun once more
-        note_state(made, "wanted")
-    return made
-
-
-def state_of(study: FederationFolder) -> dict[str, Any]:
-    try:
-        return json.loads((study.results / STATE).read_text())
-    except (OSError, ValueError):
-        return {"state": "wanted"}
+from .studies import OPEN, end_cancelled, note_state, state_of
 
 
 def serve(folder: FederationFolder, watch: Callable[[Event], None]) -> None:
@@ -66,7 +28,7 @@ def serve(folder: FederationFolder, watch: Callable[[Event], None]) -> None:
             keeper.look()
             for name in folder.studies():
                 study = folder.of_study(name)
-                if state_of(study)["state"] in ("wanted", "running"):
+                if state_of(study)["state"] in OPEN:
                     _run(study, group, watch)
                     break
             time.sleep(POLL_S)
@@ -86,8 +48,12 @@ class EventTail:
 
 
 def _run(study: FederationFolder, group: Group, watch: Callable[[Event], None]) -> None:
-    watch({"event": "study", "study": study.study})
     ended = _finished(study) if state_of(study)["state"] == "running" else None
+    if study.cancelled and not ended:
+        end_cancelled(study)
+        return watch({"event": "study cancelled", "study": study.study})
+    goes_on = state_of(study)["state"] == "running"
+    watch({"event": "study goes on" if goes_on else "study", "study": study.study})
     note_state(study, "running")
     try:
         last = ended or Supervisor(study, group, watch, 0).to_the_end()
@@ -97,9 +63,10 @@ def _run(study: FederationFolder, group: Group, watch: Callable[[Event], None]) 
         watch({"event": "study done", "study": study.study})
     except (Failed, FlowerError, SpecError) as error:
         if [event["event"] for _, event in study.read_events()][-1:] != ["failed"]:
-            note_stopped(study)  # its program died before it could
-        note_state(study, "failed", reason=str(error))
-        watch({"event": "study failed", "study": study.study, "reason": str(error)})
+            (note_cancelled if study.cancelled else note_stopped)(study)  # its program died first
+        state = "cancelled" if study.cancelled else "failed"
+        note_state(study, state, reason=str(error))
+        watch({"event": f"study {state}", "study": study.study, "reason": str(error)})
     finally:
         with suppress(KeyError):
             group.stop("coordinator")
@@ -128,7 +95,3 @@ def _mend(
     group.start(link(folder))
     wait_for_link(folder, group)
     register(folder)
-
-
-def note_state(study: FederationFolder, state: str, **more: Any) -> None:
-    study.save(study.results / STATE, {"state": state, "time": round(time.time(), 3), **more})

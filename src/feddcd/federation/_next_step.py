@@ -1,0 +1,119 @@
+"""What the person at the coordinator does next, from how a federation stands."""
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from .._files import shown
+from .._text import sentence_list
+from ..sums.roster import FEWEST
+from .folder import FederationFolder
+from .machine.studies import OPEN
+from .trial import next_in_trial
+
+UNREADABLE = "invitation cannot be read"
+OWN = "federation.toml"  # in place of the name of a study
+UNSURE = "unknown, because `serve` does not respond"
+UNSERVED = {"running": "stopped: nobody serves", "wanted": "not begun: nobody serves"}
+
+
+def next_step(folder: FederationFolder, held: Mapping[str, Any]) -> str:
+    """What to do now: first what stops all else, then what a person can do while others decide."""
+    at = shlex.quote(shown(folder.path))
+    if hang := held.get("silent"):
+        return _after_hang(at, hang["holder"])
+    if not held["sites"]:
+        return f"invite a site: feddcd federation invite {at} NAME"
+    stopped = [s["study"] for s in held["studies"] if s.get("stands") in UNSERVED.values()]
+    if held.get("trial") and not stopped:
+        return next_in_trial(held["trial"])
+    last = held["studies"][-1] if held["studies"] else {"state": "", "study": ""}
+    refused = last["state"] == "failed" and last["refused"]
+    if refused and (held["open"] or last["study"] == OWN):
+        return _after_refusal(last)
+    if not held["open"]:
+        to = f", so that study {stopped[0]} continues" if stopped else ""
+        return f"open the port{to}: feddcd federation serve {at}"
+    running = sorted(
+        (s for s in held["studies"] if s["state"] in OPEN), key=lambda s: s["state"] != "running"
+    )
+    told = _waits_for(running[0]) if running else ""
+    by_state: dict[str, list[str]] = {}
+    for site in held["sites"]:
+        by_state.setdefault(site["state"], []).append(site["site"])
+    if running and running[0]["waits"].get("people"):
+        calls = _calls(at, by_state)
+        return f"{told}. Meanwhile: {calls}" if calls else told
+    return _calls(at, by_state) or told or _new_study(at, by_state)
+
+
+def _after_hang(at: str, holder: str) -> str:
+    number = holder.removeprefix("process ")
+    known = number.isdigit()
+    go_on = f", or give this command: kill -CONT {number}" if known else ""
+    end = f", or with this command: kill {number}" if known else ""
+    return (
+        f"look at the program `feddcd federation serve` ({holder}), which does not respond. If it "
+        f"was suspended with Ctrl-Z, give the command fg in its terminal{go_on}. Otherwise stop it "
+        f"with Ctrl-C{end}. Then start it again: feddcd federation serve {at}. Studies continue "
+        "where they were"
+    )
+
+
+def waits_in_words(waits: Mapping[str, Any]) -> str:
+    """All sites that are waited for, and until when."""
+    if not waits:
+        return ""
+    people = [f"{site} ({what})" for site, what in waits["people"].items()]
+    told = [f"people at {sentence_list(people)} have to decide"] if people else []
+    told += [f"no answer from {sentence_list(waits['silent'])} yet"] if waits["silent"] else []
+    return f"{'; '.join(told)}; the coordinator waits until {waits['until']} " + (
+        f"(as of {waits['as_of']})"
+    )
+
+
+def _waits_for(study: Mapping[str, Any]) -> str:
+    why = waits_in_words(study["waits"]) or "; ".join(study["heard"]) or "it runs"
+    return f"wait for study {study['study']}: {why}"
+
+
+def _calls(at: str, by_state: Mapping[str, list[str]]) -> str:
+    """The people whom the person at the coordinator has to call: of sites, then of new sites."""
+    if away := by_state.get("not connected"):
+        return (
+            f"ask the people at {', '.join(away)} to start their site: feddcd federation "
+            "site SITE_DIR"
+        )
+    if waits := by_state.get("waits for confirm"):
+        commands = "; ".join(f"feddcd federation confirm {at} {name}" for name in waits)
+        people = "person" if len(waits) == 1 else "people"
+        return f"call the {people} at {sentence_list(waits)}, then: {commands}"
+    return ""
+
+
+def _new_study(at: str, by_state: Mapping[str, list[str]]) -> str:
+    start = f"feddcd federation study {at} NAME --job job.toml"
+    enough = len(by_state.get("connected", ())) >= FEWEST
+    late = [*by_state.get(UNREADABLE, ()), *by_state.get("invitation ended", ())]
+    if late:
+        told = (
+            f"invite {late[0]} again: feddcd federation invite {at} {late[0]}. Or take the "
+            f"invitation back: feddcd federation retire {at} {late[0]}"
+        )
+    elif invited := by_state.get("invited"):
+        told = f"wait until these sites enrol with their invitations: {', '.join(invited)}"
+    elif not enough:
+        return f"invite more sites, because sums need at least {FEWEST} sites"
+    else:
+        return f"start a study: {start}"
+    return f"{told}. Or start a study without new sites: {start}" if enough else told
+
+
+def _after_refusal(study: Mapping[str, Any]) -> str:
+    """Whom to call, about which job; the person there can think again."""
+    job = f"job {study['job']} of study {study['study']}" if study["job"] else study["study"]
+    return (
+        f"ask the people at {sentence_list(study['refused'])} why they refused {job}. A person "
+        "at such a site can approve a job that was denied: feddcd federation approve SITE_DIR "
+        f"{study['job'] or 'ID'}. Then start the study again"
+    )

@@ -1,0 +1,173 @@
+"""What people read who invite, enrol twice, enrol with wrong files, and take invitations back."""
+
+import json
+import shutil
+
+import pytest
+
+from disks import in_memory
+from feddcd._errors import Refused, SpecError
+from feddcd.cli import _enrolment, _members
+from feddcd.cli._status import lines_of, status_of
+from feddcd.federation.config import Config
+from feddcd.federation.enrolment import desk, site
+from feddcd.federation.enrolment.departed import ask_standing
+from feddcd.federation.enrolment.desk import Desk
+from feddcd.federation.enrolment.invitation import read_invitation
+from feddcd.federation.folder import FederationFolder
+from feddcd.federation.machine import programs
+from feddcd.federation.machine.init import create
+from feddcd.sums.token import NO_TOKEN
+
+ROWS = "age,sex\n" + "60,f\n" * 20
+
+
+@pytest.fixture(scope="module")
+def first():
+    with in_memory() as folder:
+        create(folder / "fed", [], Config("demo", host="fed.example.org"))
+        yield folder
+
+
+@pytest.fixture
+def home(first, tmp_path, monkeypatch):
+    shutil.copytree(first / "fed", tmp_path / "fed")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "patients.csv").write_text(ROWS)
+    return FederationFolder(tmp_path / "fed")
+
+
+@pytest.fixture
+def said(home, monkeypatch):
+    """All lines, and calls of a site that reach the desk without a network."""
+    lines: list[str] = []
+    for module in (_enrolment, _members):
+        monkeypatch.setattr(module, "say", lines.append)
+    monkeypatch.setattr(_enrolment, "warn", lines.append)
+    monkeypatch.setattr("feddcd.cli._tables.say", lines.append)
+    monkeypatch.setattr(site, "over_tls", lambda who, data: Desk(home)(data, "h"))
+    return lines
+
+
+def invite(home, name="west"):
+    _enrolment.invite_command(home.path, name, None, 7.0, False)
+    return read_invitation(home.path.parent / f"{name}.invite")
+
+
+def enrol(home, file="west.invite", data="patients.csv"):
+    here, options = home.path.parent, dict.fromkeys(("out", "codebook", "label", "docker"))
+    _enrolment.enrol_command(here / file, here / data, options)
+    return here / "west"
+
+
+@pytest.mark.parametrize("how", ["invited", "enrolled", "ended", "torn"])
+def test_what_nobody_confirmed_is_taken_back(home, said, how):
+    """The invitation, and the keys that came with it; who holds them is not let in."""
+    given = invite(home)
+    record = home.server / "invitations" / "west.json"
+    if how == "enrolled":
+        west = enrol(home)
+    elif how == "ended":
+        record.write_text(json.dumps(json.loads(record.read_text()) | {"expires": 5}))
+    elif how == "torn":
+        record.write_text("{")
+    _members.depart_command(home.path, ["west"], barred=False)
+    assert not record.exists()
+    assert status_of(home.path)["sites"] == []
+    assert ("the enrolment of west is rejected" in "\n".join(said)) is (how == "enrolled")
+    assert said[-1].endswith("feddcd federation invite fed west")
+    with pytest.raises(Refused, match="or took this invitation back"):
+        site.look(given)
+    if how == "enrolled":
+        with pytest.raises(SpecError, match="'west' is not invited"):
+            desk.confirm(home, "west")
+        assert ask_standing(west, site.over_tls)
+        invite(home)
+        assert enrol(home) == west, "it may come back"
+        assert "retired:" not in "\n".join(lines_of(status_of(west)))
+    with pytest.raises(SpecError, match=r"'east' is no site .* invitations are: (none|west)"):
+        _members.depart_command(home.path, ["east"], barred=False)
+
+
+def test_an_expelled_invitation_is_not_made_again(home, said):
+    invite(home)
+    _members.depart_command(home.path, ["west"], barred=True)
+    with pytest.raises(SpecError, match="west was expelled"):
+        invite(home)
+
+
+def test_a_key_that_is_let_in_is_not_said_to_have_left(home, said):
+    """A stranger with an invitation sends the key of another site, and is rejected."""
+    invite(home)
+    west = enrol(home)
+    invite(home, "other")
+    record = home.server / "invitations" / "other.json"
+    claim = json.loads((record.parent / "west.json").read_text())["claim"]
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"claim": claim}))
+    desk.confirm(home, "west")
+    _members.depart_command(home.path, ["other"], barred=False)
+    assert not ask_standing(west, site.over_tls)
+
+
+def test_a_newer_invitation_says_that_it_ends_the_older(home, said):
+    older = invite(home)
+    assert not any("no longer valid" in line for line in said)
+    invite(home)
+    assert any(line.startswith("the older invitation of west (of 20") for line in said)
+    with pytest.raises(Refused, match="the coordinator made a newer invitation"):
+        site.look(older)
+    enrol(home)
+    invite(home)
+    assert any("west has to enrol with the new invitation" in line for line in said)
+    assert NO_TOKEN.startswith("the token is not the token of an invitation that is valid now")
+
+
+def test_an_enrolled_folder_keeps_its_data_file(home, said):
+    invite(home)
+    west = enrol(home)
+    words = site.enrolment_words(west)
+    (home.path.parent / "other.csv").write_text(ROWS)
+    with pytest.raises(SpecError, match=r"west is already enrolled .* edit `data` in west/site"):
+        enrol(home, data="other.csv")
+    assert enrol(home) == west, "the same once more changes nothing"
+    assert site.enrolment_words(west) == words
+    (west / "enrolled.json").unlink()  # its answer was lost on the way
+    enrol(home)
+    assert site.enrolment_words(west) == words
+
+
+def test_what_a_second_enrolment_keeps_is_said(home, said, monkeypatch):
+    invite(home)
+    west = enrol(home)
+    assert not any("kept" in line for line in said)
+    assert "Approve nothing, and change nothing in policy.toml" in "\n".join(said)
+    _members.depart_command(home.path, ["west"], barred=False)
+    invite(home)
+    del said[:]
+    monkeypatch.setattr(_enrolment, "site_runs", lambda folder: True)
+    enrol(home)
+    told = "feddcd kept these files of an earlier enrolment: key, sum.keys, policy.toml"
+    assert told in said
+    assert said[-1] == "next: nothing to start. This site runs already, and connects by itself"
+    assert not programs.site_runs(west)
+
+
+def test_too_few_rows_are_named_before_the_token_is_used(home, said):
+    invite(home)
+    (home.path.parent / "tiny.csv").write_text("age,sex\n60,f\n61,m\n")
+    west = enrol(home, data="tiny.csv")
+    (told,) = [line for line in said if "min_rows" in line]
+    assert "tiny.csv has 2 rows, but the policy of this site needs at least 5 rows" in told
+    (west / "policy.toml").write_text("min_rows = 30\ncomplete = true\n")
+    with pytest.raises(SpecError):
+        enrol(home)  # other data
+    del said[:]
+    enrol(home, data="tiny.csv")
+    assert any("needs at least 30 rows" in line for line in said)
+
+
+def test_a_file_that_is_no_invitation_is_named_so(home, said):
+    with pytest.raises(SpecError, match=r"patients\.csv is not an invitation\. An invitation is"):
+        enrol(home, file="patients.csv")
+    with pytest.raises(SpecError, match="no such file; the coordinator makes an invitation with"):
+        enrol(home, file="none.invite")
