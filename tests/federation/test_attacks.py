@@ -524,14 +524,14 @@ def test_a_patient_who_withdraws_consent(tmp_path):
     assert "feddcd closed 1 set of rows" in CliRunner().invoke(app, command).output
     with pytest.raises(Stopped, match="waits for approval"):
         site.ask("crp ~ age")
-    assert "before a withdrawal" in "\n".join(words_of(tmp_path, *waiting(tmp_path)))
+    assert "from before a withdrawal of consent, differ by fewer than" in "\n".join(words_of(tmp_path, *waiting(tmp_path)))
     done = CliRunner().invoke(app, ["federation", "approve", str(tmp_path), *waiting(tmp_path)])
     assert done.exit_code == 0
     assert site.ask("crp ~ age")["moments.n"] == 399
     shown = CliRunner().invoke(app, ["federation", "outgoing", str(tmp_path), "--log"]).output
     assert "WITHDRAWAL  one patient withdrew (1 set of rows closed)" in shown
     assert (
-        "rule sets: 1 row is in some jobs and not in others, and at least 20 rows are needed"
+        "rule sets: 1 row is in some jobs and not in others. This number must be 0 or at least 20"
         in " ".join(shown.split())
     )
     used = CliRunner().invoke(app, ["federation", "outgoing", str(tmp_path)]).output
@@ -594,7 +594,7 @@ TOGETHER = {  # data, settings, jobs of which the last is too much, the rule and
     "four sets": (
         ward(), NO_LIMIT, ["y ~ age", "y ~ age + lac", "y ~ age + trop"], "sets", "1 row is in"
     ),
-    "powers": (ward(), {}, [POWERS, f"{POWERS} + five"], "sets", "at least 50 rows are needed"),
+    "powers": (ward(), {}, [POWERS, f"{POWERS} + five"], "sets", "must be 0 or at least 50"),
     "kinks": (ward(), {}, [f"{KINKS} + I(bmi^2)"], "combinations", "a leverage of 0.5"),
     "kinks of four": (
         ward(alike=(17, 40, 50, 60)), {}, [f"{KINKS} + I(bmi^2)"], "combinations", "4 rows make"

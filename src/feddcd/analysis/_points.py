@@ -91,7 +91,7 @@ def solve(H: np.ndarray, b: np.ndarray, least: float = 0.0) -> np.ndarray:
     """H⁻¹b by Cholesky of H with a unit diagonal; LinAlgError where H is not positive, or a pivot
     is not above `least`."""
     if not (np.all(np.isfinite(H)) and np.all(np.diag(H) > 0)):
-        raise np.linalg.LinAlgError("the Hessian has no positive diagonal")
+        raise np.linalg.LinAlgError("a number on the diagonal of the Hessian is not positive")
     D = np.sqrt(np.diag(H))
     column = D.reshape(-1, *[1] * (b.ndim - 1))
     L, lower = cho_factor(H / np.outer(D, D), lower=True)

@@ -131,7 +131,9 @@ def study(
     ] = None,
     cancel: Annotated[
         bool,
-        option("End this study without a result; it waits or runs. Needs no --job.", "--cancel"),
+        option(
+            "End this study without a result while it waits or runs (needs no --job).", "--cancel"
+        ),
     ] = False,
 ) -> None:
     """At the coordinator: run a study, with a folder and a report of its own: studies/NAME.

@@ -29,8 +29,8 @@ def check_room(
     most = room(policy, rows, columns, memory)
     if policy.min_support > 1 and not math.isinf(most) and memory.told() + more > most:
         told = (
-            f"earlier jobs released {memory.told()} numbers about these rows. With {more} "
-            f"more numbers there would be more than the limit of {most:.0f}"
+            f"earlier jobs released {memory.told()} numbers about these rows. This job would "
+            f"release {more} numbers, and the limit for all jobs together is {most:.0f}"
         )
         raise Ruled(RULE, f"{told} ({RULE} = {policy.max_numbers_per_value} in policy.toml)")
 

@@ -22,7 +22,7 @@ def check_sets(policy: Policy, facts: Any, parameters: int, id: str | None, memo
     least = least_apart(policy, parameters)
     if (rows := smallest_atom([memory.rows_of(each) for each in sorted(sets)])) < least:
         some = f"{plural(rows, 'row')} {'is' if rows == 1 else 'are'}"
-        told = f"{some} in some jobs and not in others, and at least {least} rows are needed"
+        told = f"{some} in some jobs and not in others. This number must be 0 or at least {least}"
         remedy = "Write all columns of the study under complete in the plan of every job"
         raise Ruled("sets", f"{told}. {remedy}, so that all jobs have the same rows")
 
@@ -48,7 +48,10 @@ def doubts_of(k: int, facts: Any, id: str | None, memory: Memory) -> list[str]:
                 f"has these sites: {other}"
             )
         elif known["set"] in retired - {id} and difference(own, memory.rows_of(known["set"])) < k:
-            told = f"this job and a job before a withdrawal differ by fewer than {k} rows"
+            told = (
+                "this job and an earlier job, from before a withdrawal of consent, differ by fewer "
+                f"than {k} rows"
+            )
             found.append(f"{told}; a person with both results may learn about these rows")
     return list(dict.fromkeys(found))
 
