@@ -524,7 +524,8 @@ def test_a_patient_who_withdraws_consent(tmp_path):
     assert "feddcd closed 1 set of rows" in CliRunner().invoke(app, command).output
     with pytest.raises(Stopped, match="waits for approval"):
         site.ask("crp ~ age")
-    assert "from before a withdrawal of consent, differ by fewer than" in "\n".join(words_of(tmp_path, *waiting(tmp_path)))
+    told = "\n".join(words_of(tmp_path, *waiting(tmp_path)))
+    assert "from before a withdrawal of consent, differ by fewer than" in told
     done = CliRunner().invoke(app, ["federation", "approve", str(tmp_path), *waiting(tmp_path)])
     assert done.exit_code == 0
     assert site.ask("crp ~ age")["moments.n"] == 399
