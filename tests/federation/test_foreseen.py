@@ -8,11 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import tomli_w
+from typer.testing import CliRunner
 
 from feddcd.analysis.registry import ANALYSES
-from feddcd.federation.site import _foreseen, approval
+from feddcd.cli.app import app
+from feddcd.federation.site import _foreseen, _words, approval
 from feddcd.federation.site.answer import SitePlace, answer
 from feddcd.federation.site.approval import approve, waiting, words_of
+from feddcd.federation.site.policy import Ruled
 from feddcd.federation.site.told import REFUSED
 from feddcd.federation.wire import read_refusal, unpack_message
 from site_world import asked
@@ -95,6 +98,12 @@ def test_how_long_the_first_reply_takes_does_not_tell_what_the_rules_found(monke
     assert waited == pytest.approx([0.48, 0.2, 0.3, 0.0])
 
 
+def agreed(site):
+    (site.folder / "site.toml").touch()
+    asked = ["federation", "approve", str(site.folder), *waiting(site.folder)]
+    return " ".join(CliRunner().invoke(app, asked).output.split())
+
+
 def test_a_rare_column_is_named_with_what_helps(tmp_path):
     site = place(tmp_path / "north")
     assert "waits for approval" in said(site, "y ~ age + rare")
@@ -104,6 +113,20 @@ def test_a_rare_column_is_named_with_what_helps(tmp_path):
         "in the column rare"
     ) in told
     assert REMEDY in told
+    assert "but the rules of this site refuse a job that you approved" in agreed(site)
+    assert "waits for approval" in said(site, "y ~ age")
+    told = agreed(site)
+    assert "is approved" in told
+    assert "but the rules" not in told
+
+
+def test_the_advice_fits_the_rule():
+    cells = "\n".join(_words.against(Ruled("cells", "two rows")))
+    assert "join levels with few rows" in cells
+    assert "small_cells" in cells
+    assert "logarithm" not in cells
+    assert "use fewer columns" in "\n".join(_words.against(Ruled("max_numbers_per_value", "44")))
+    assert "logarithm" in "\n".join(_words.against(Ruled("dominance", "crp")))
 
 
 def test_what_cannot_be_tried_is_no_reason_to_stop(tmp_path, monkeypatch):

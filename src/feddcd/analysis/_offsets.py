@@ -68,4 +68,7 @@ def _remedy(name: str) -> str:
     logs = f"If {name or 'the offset'} is a time or a number of persons, use its logarithm: write "
     if name:
         return f"{logs}offset(log({name})) in the formula"
-    return f"{logs}offset(log(COLUMN)) in the formula, where COLUMN is the column of the offset"
+    return (
+        f'{logs}offset(log(COLUMN)) in the formula, or --offset "log(COLUMN)", where COLUMN is the '
+        "column of the offset"
+    )

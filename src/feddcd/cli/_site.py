@@ -25,7 +25,7 @@ from ..federation.site.approval import (
 )
 from ..federation.site.ended import ended_studies
 from ..federation.site.log import append, read_log, verify_log
-from ..federation.site.log_words import block_lines, told
+from ..federation.site.log_words import IN_VAIN, block_lines, told
 from ..federation.site.memory import Memory
 from ..federation.site.policy import FILE, load_policy
 from ..federation.site.rules import budget_lines
@@ -55,9 +55,14 @@ def outgoing_command(folder: Path, job: str, ids: list[str], check: bool, log: b
 
 
 def approve_command(folder: Path, ids: list[str]) -> None:
-    named = [any("names and levels" in line for line in _words(folder, id)) for id in ids]
+    shown = [line for id in ids for line in _words(folder, id)]
     _decide(folder, ids, approve, "is approved; it continues when the coordinator asks again")
-    if any(named):
+    if any(IN_VAIN in line for line in shown):
+        say(
+            "but the rules of this site refuse a job that you approved: the NOTE in its text has "
+            "the reason. If somebody changes policy.toml, your approval still counts"
+        )
+    if any("names and levels" in line for line in shown):
         say(
             "you approved only the names of columns. The job itself comes next, and "
             "waits for your second approval"

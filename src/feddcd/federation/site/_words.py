@@ -13,6 +13,7 @@ from ...analysis.protocol import Offered, SiteRows
 from ...data.codebook import Codebook
 from ...data.conform import caps_of
 from ._columns import smallest_cell
+from .log_words import IN_VAIN
 from .policy import Ruled
 
 ASKS = "A job asks for sums over the rows of this site:"
@@ -37,6 +38,13 @@ ASKED = {  # settings of plans, and what a person reads
     "least": "smallest count that the table shows",
     "by_site": "the table shows numbers of each site",
     "go_on_without": "if a site refuses, the other sites begin a new job",
+}
+CURE = "use the logarithm of a column with extreme values, or use fewer columns"
+CURES = {  # by rule, where something else helps
+    "cells": "join levels with few rows, or leave out the category; docs/rules.md has the setting "
+    "small_cells for small hospitals",
+    "max_numbers_per_value": "use fewer columns, or fewer levels of a category",
+    "sets": "name the same columns under complete in all jobs of the study",
 }
 
 
@@ -186,11 +194,11 @@ def against(error: Exception) -> list[str]:
     """That the rules refuse: the last lines before the decision."""
     ruled = isinstance(error, Ruled)
     why = f"rule {error.rule}: {error.story}" if ruled else str(error)
-    note = f"  NOTE: even if you approve, the rules of this site refuse this ({printable(why)})."
+    cure = CURES.get(error.rule, CURE) if ruled else ""
+    note = f"  NOTE: {IN_VAIN} ({printable(why)})."
     alike = [
         "  The coordinator gets a refusal without this reason, whether you approve or deny.",
-        "  You can say by phone what to change: for example, use the logarithm of a column with "
-        "extreme values, or use fewer columns.",
+        f"  You can say by phone what to change: for example, {cure}.",
         "  The page 'The rules of a site' explains each rule and what to do.",
     ]
     return [note, *alike] if ruled else [note]

@@ -25,6 +25,7 @@ DIGESTS = (
     "policy.toml, a person reads the numbers of each answer before they leave"
 )
 UNTOLD = "This reason stays at this site"
+IN_VAIN = "even if you approve, the rules of this site refuse this"  # to who decides
 
 
 def told(entry: Mapping[str, Any]) -> str:
