@@ -33,7 +33,8 @@ def check_changes(policy: Policy, rows: SiteRows, question: Any) -> None:
         if wrong.size:
             where = entry_of(rows.names, question, parts.shape[1], int(wrong[0]))
             told = (
-                f"compared with an earlier question, {k - 1} rows give nearly all of {what}{where}"
+                f"{k - 1} rows alone give nearly all of the difference to an earlier answer: "
+                f"{what}{where}"
             )
             raise Ruled("changes", f"{told}; {REMEDY}")
 
