@@ -781,6 +781,22 @@ def test_each_who_refused_is_named_whether_a_person_did_or_a_rule(tmp_path, appr
     assert rules == {"east": "denied", "north": "denied", "south": "dominance"}
 
 
+def test_who_was_left_out_before_is_named_when_too_few_are_left(tmp_path):
+    """East does not take part from the start, and south refuses the job of the other three."""
+    data = parts(patients())
+    data["south"] = data["south"].assign(age=[1e6, *data["south"].age[1:]])
+    data["west"] = data["north"]
+    home = made(tmp_path, RegressionPlan("y ~ age", "gaussian"), data, patience=0.05)
+    open_, closed = 'approve = "none"\ncomplete = true\n', "columns = ['y']\ncomplete = true\n"
+    for site in data:
+        (home.site(site) / "policy.toml").write_text(closed if site == "east" else open_)
+    with pytest.raises(DataError, match="only north and west can take part") as found:
+        run(home)
+    assert "east: its policy" in str(found.value)
+    assert f"south: {REFUSED}" in str(found.value)
+    assert "ask the people at east and south" in str(found.value)
+
+
 def test_answers_of_single_sites_are_asked_for_by_name_and_said(tmp_path):
     """And an older proof does not lie beside a table that it does not prove."""
     home = made(tmp_path, RegressionPlan(FORMULA, "gaussian"))

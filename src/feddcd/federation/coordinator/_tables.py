@@ -140,7 +140,8 @@ class AnalysisRun:
             few = len(run.job.cohort) - len(gone) < FEWEST
             if few or (run.exchanges and not getattr(self.plan, "go_on_without", False)):
                 left = [site for site in run.job.cohort if site not in self.refused]
-                sites = {site: why for site, why in self.refused.items() if why in gone}
+                all_ = dict(self.refused)  # with who was left out before: then too few are left
+                sites = all_ if few else {site: why for site, why in all_.items() if why in gone}
                 raise broken_off(left, sites, self.plan, run.job.short) from None
             raise
         except FeddcdError as error:
