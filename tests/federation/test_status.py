@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from disks import in_memory
 from feddcd._errors import DataError, Failed, FeddcdError, SpecError, Stalled
+from feddcd._files import Disk
 from feddcd.cli import _serving, _studies
 from feddcd.cli._federation import verify_command
 from feddcd.cli._members import depart_command
@@ -383,6 +384,12 @@ def test_how_a_site_stands_with_the_coordinator(folder, monkeypatch):
     plain = json.loads((north / FILE).read_text())
     (north / FILE).write_text(json.dumps(plain | {"pid": 2**22 + os.getpid()}))
     assert status_of(north)["state"] == "down", "its process has gone"
+    with Disk().lock(
+        north / programs.SITE_LOCK
+    ):  # `site` runs, and starts its node again after a pause
+        said = status_of(north)
+    assert said["state"] == "connecting"
+    assert "start this site" not in said["next"]
 
 
 def test_the_page_is_for_this_machine_alone(folder):

@@ -106,6 +106,8 @@ def test_the_list_of_a_job_names_every_block_and_says_that_the_log_has_digests()
     assert ", with counts of rows by prediction and by residual, and more (359 numbers; " in told(
         two[0]
     )
+    first = entry(g=[3], H=[6], bins=[3, 0], residuals=[0])
+    assert "by prediction" not in told(first), "the first answer has none"
     assert block_lines([{"waits": "ab"}]) == []
 
 

@@ -14,6 +14,7 @@ from .enrolment.site import ENROLLED, enrolment_words
 from .folder import load_address, load_place
 from .health import troubles
 from .machine.link_state import let_in_at, link_of
+from .machine.programs import site_runs
 from .roster import ROSTER, load_roster
 from .site.approval import SHORT, asked_words, waiting
 from .site.ended import ended_words
@@ -30,6 +31,8 @@ def site_status(folder: Path) -> dict[str, Any]:
     """At a site."""
     place, link = load_place(folder), link_of(folder)
     state = "connected" if link["state"] == "answering" else link["state"]
+    if state == "down" and site_runs(folder):  # it starts its node again after a pause
+        state = "connecting"
     left, refused, last = log_of(folder)
     broken, (names, words) = troubles(folder), _roster(folder)
     left_for_good = words_at_site(folder)
@@ -88,6 +91,11 @@ def _roster(folder: Path) -> tuple[list[str], str | None]:
     return list(roster.names), roster.words()
 
 
+def _not_known(why: str) -> bool:
+    """Also where the node that could say why is just started again."""
+    return not why or UNKNOWN in why
+
+
 def _at(path: Path) -> str:
     return shlex.quote(shown(path))
 
@@ -106,7 +114,7 @@ def _next_at_site(folder: Path, held: Mapping[str, Any]) -> str:
         return f"this site is part of a trial: feddcd federation status {_at(home.path)}"
     if held["state"] == "down":
         return f"start this site: feddcd federation site {at}"
-    if held["state"] == "connecting" and UNKNOWN in held["why"] and is_new(folder):
+    if held["state"] == "connecting" and _not_known(held["why"]) and is_new(folder):
         words = enrolment_words(folder)
         return f"call the person at the coordinator, who has to confirm these words: {words}"
     if held["state"] == "connecting":

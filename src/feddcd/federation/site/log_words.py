@@ -112,7 +112,8 @@ def _left(entry: Mapping[str, Any]) -> str:
         return f"the names and categories of {plural(len(columns), 'column')}: {_named(columns)}"
     counted = "support" in entry.get("arrays", {})  # the first exchange of sums
     what = ROWS if counted else SENT.get(entry.get("kind", ""), f"{entry.get('kind', 'a message')}")
-    what += BINS if {"bins", "residuals"} <= {*_shapes(entry)} else ""
+    filled = {name for name, shape in _shapes(entry).items() if numbers_in({name: shape})}
+    what += BINS if {"bins", "residuals"} <= filled else ""
     told = [f"columns: {_named(columns)}"] if columns and not counted else []
     if size := numbers_in(_shapes(entry)):
         told.insert(0, plural(size, "number"))
