@@ -57,6 +57,17 @@ def feddcd(*arguments: str, code: int = 0) -> None:
     assert stop.value.code == code
 
 
+def test_words_for_missing_values_are_for_each_site_to_write(capsys):
+    """The plan does not have them, and a site that does not know them refuses."""
+    line = "each site with such words needs this line in its site.toml: na = "
+    for command in (["glm", "p.csv", *F], ["describe", "p.csv"]):
+        feddcd(*command, "--na", "haem", "--out", command[0])
+        assert f'{line}["haem"]' in " ".join(capsys.readouterr().err.split())
+        assert "haem" not in Path(command[0], "job.toml").read_text()
+    feddcd("describe", "p.csv", "--out", "plain")
+    assert line not in " ".join(capsys.readouterr().err.split())
+
+
 def coefficients(folder: str = "out") -> pd.DataFrame:
     return pd.read_csv(Path(folder, "coefficients.csv"), index_col="name")
 

@@ -24,7 +24,7 @@ from ..analysis.files import only_complete
 from ..data.codebook import Codebook, load_codebook
 from ..data.conform import conform, read_agreed
 from ..data.frames import Frame, check_used, composed
-from ._glm import Source, usable
+from ._glm import Source, for_sites, usable
 from ._habits import found, tables_in
 from ._terminal import as_option, say, say_lines, warn
 
@@ -80,6 +80,8 @@ def describe_command(
         say_lines(f"\n{result.summary()}\n")
     for path in written:
         say(str(path))
+    if (told := for_sites(source, plan)) and not quiet:
+        warn(told)
 
 
 def _plan(

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import json
 import os
 import sys
 from pathlib import Path
@@ -88,8 +89,9 @@ def glm_command(
         _show(model, table, data)
     for path in written:
         say(str(path))
-    if (told := without_joblib(model.result_)) and not quiet:
-        warn(told)
+    for told in () if quiet else (without_joblib(model.result_), for_sites(source, plan)):
+        if told:
+            warn(told)
     if wishes.predict is not None:
         table, _ = load_table(source._replace(file=wishes.predict), roles, None, 0, book)
         _predict(model, roles, table, plan, book, folder)
@@ -235,6 +237,16 @@ def _job(plan: RegressionPlan | None, folder: str) -> list[Path]:
     path = Path(folder, "job.toml")
     path.write_text(tomli_w.dumps({"glm": plan.to_dict()}))
     return [path]
+
+
+def for_sites(source: Source, plan: Any) -> str:
+    """What a plan does not have: how a site's own file is read."""
+    if plan is None or not source.how.na:
+        return ""
+    return (
+        "job.toml does not have the words of --na. In a federation, each site with such words "
+        f"needs this line in its site.toml: na = {json.dumps(list(source.how.na))}"
+    )
 
 
 def _keep(path: Path, folder: Path) -> Path:
