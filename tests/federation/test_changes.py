@@ -111,7 +111,7 @@ def test_a_change_that_few_rows_hold_is_refused():
     with pytest.raises(Ruled) as refusal:
         check_changes(Policy(), lonely._replace(before=before), asked(-3, 0.05, 0.1))
     assert refusal.value.rule == "changes"
-    assert "4 rows give nearly all" in refusal.value.story
+    assert "4 rows alone give nearly all" in refusal.value.story
     check_changes(Policy(), own._replace(before=before), asked(-3, 0.05, 0.1))
     check_changes(Policy(min_support=0), lonely._replace(before=before), asked(-3, 0.05, 0.1))
 
