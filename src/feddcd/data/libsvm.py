@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -66,10 +67,13 @@ def _check_rules(rules: Rules) -> None:
 
 def parsed_blocks(path: Path, rules: Rules) -> Iterator[RowBlock]:
     """The rows of a file, some megabytes of text at a time."""
-    line = 1
-    for text in line_blocks(path):
-        yield parse_block(text, line, rules) or parse_lines(text, line, rules)
-        line += text.count(b"\n")
+    line, blocks = 1, line_blocks(path)
+    with ThreadPoolExecutor(1) as pool:  # the next block is unpacked while one is parsed
+        ready = pool.submit(next, blocks, None)
+        while (text := ready.result()) is not None:
+            ready = pool.submit(next, blocks, None)
+            yield parse_block(text, line, rules) or parse_lines(text, line, rules)
+            line += text.count(b"\n")
 
 
 def _parse(path: Path, rules: Rules) -> RowBlock:

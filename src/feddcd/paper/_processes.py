@@ -54,11 +54,13 @@ def run_in_processes(
     cells = sorted(cells, key=_rank)
     context = multiprocessing.get_context("spawn")
     turn, said, end = context.Value("i", 0), context.Queue(), context.Event()
+    reading = {cell.data: context.Lock() for cell in cells}
+    first = openings(cells, min(count, len(cells)))
     before = {name: os.environ.get(name) for name in SETTINGS}
     with _settings(before), ProcessPoolExecutor(
-        min(count, len(cells)), context, _share, (turn, said, end, context.Lock())
+        len(first), context, _share, (turn, said, end, reading)
     ) as pool:  # fmt: skip
-        futures = [pool.submit(_work, cells, folder) for _ in range(min(count, len(cells)))]
+        futures = [pool.submit(_work, cells, folder, first, own) for own in first]
         try:
             _follow(cells, futures, said, end, shown, stop)
         finally:
@@ -110,6 +112,14 @@ def size_of(data: str) -> int:
     return 0 if path is None else path.stat().st_size
 
 
+def openings(cells: Sequence[Cell], count: int) -> list[list[int]]:
+    """With which cells each process begins: its own of the first, the longest ones. While the
+    first process reads a large file, the others run a cell of a smaller file before."""
+    sizes = [size_of(cell.data) for cell in cells]
+    small = [k for k in range(count, len(cells)) if sizes[k] < sizes[0]]
+    return [[0]] + [[*small[k - 1 : k], k] for k in range(1, count)]
+
+
 class _settings:
     """The environment with what the processes need, then as it was."""
 
@@ -135,28 +145,35 @@ def _share(*shared) -> None:
     _SHARED[:] = shared
 
 
-def _work(cells: list[Cell], folder: Path) -> None:
-    """One cell after the other; the next one is compiled while one runs."""
+def _work(cells: list[Cell], folder: Path, first: list[list[int]], own: list[int]) -> None:
+    """Its own cells, then one of the others after the other; the next one is compiled while one
+    runs."""
     from . import grid
 
     turn, said, end, reading = _SHARED
     groups: dict[tuple, grid.CellGroup] = {}
+    mine, claimed = iter(own), {k for some in first for k in some}
+    others = [k for k in range(len(cells)) if k not in claimed]
+    if not _long(cells[own[-1]]):  # before this process first uses the accelerator
+        os.environ.setdefault(*BEHIND)
 
     def claim() -> int | None:
+        if end.is_set():
+            return None
+        if (k := next(mine, None)) is not None:
+            return k
         with turn.get_lock():
             turn.value += 1
-            return None if turn.value > len(cells) or end.is_set() else turn.value - 1
+            return None if turn.value > len(others) else others[turn.value - 1]
 
     def prepared():
         k = claim()
         if k is None:
             return None
         cell = cells[k]
-        if not groups and not _long(cell):  # before this process first uses the accelerator
-            os.environ.setdefault(*BEHIND)
         key = (cell.problem, cell.data, cell.split)
         if key not in groups:
-            with reading:  # one process reads a file, the others get it from the cache
+            with reading[cell.data]:  # one process reads a file, the others get it from the cache
                 load(cell.data)
         group = groups.setdefault(key, grid.CellGroup([cell], folder))
         return k, group, grid.prepare(cell, group, folder)
