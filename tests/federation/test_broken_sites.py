@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import time
+from contextlib import nullcontext
 
 import pytest
 
@@ -25,9 +26,13 @@ from feddcd.federation.machine import _served, studies
 from feddcd.federation.machine.init import create
 from feddcd.federation.machine.link_state import LinkState
 from feddcd.federation.machine.studies import note_state, state_of, want
+from feddcd.federation.site import missing
+from feddcd.federation.site import told as told_of
 from feddcd.federation.site.answer import refusal
+from feddcd.federation.site.approval import Waits
 from feddcd.federation.site.log import read_log, verify_log
 from feddcd.federation.site.log_words import told
+from feddcd.federation.status import study_status, waits_in_words
 
 SITES = ("east", "north", "south")
 JOB = '[glm]\nformula = "y ~ age"\nfamily = "gaussian"\n'
@@ -158,11 +163,12 @@ def test_who_serves_may_begin_a_study_at_once(home, monkeypatch):
     assert state_of(home.of_study("first"))["state"] == "running"
 
 
-def study_of(home, monkeypatch, study):
+def study_of(home, monkeypatch, study, look=0.0, limits="patience = 0.01"):
     """Runs it once, as far as it comes without waiting; the reason why it ended."""
     for module in (_nodes, _rosters, _tables):
         monkeypatch.setattr(module, "PAUSE_S", 0.0)
-    want(home, study, f"patience = 0.01\n{JOB}")
+    monkeypatch.setattr(missing, "LOOK_S", look)
+    want(home, study, f"{limits}\n{JOB}")
     exchange = LocalExchange([load_place(home.site(name)) for name in SITES])
     with pytest.raises(FeddcdError) as reason:
         coordinate(exchange, {"folder": str(home.path), "study": study}, lambda event: None)
@@ -192,6 +198,56 @@ def test_a_site_knows_why_it_refused_and_nobody_else_does(home, harm, monkeypatc
     assert "south could not answer; only the log at south has the reason" in others
     (news,) = _serving.known_news(site)
     assert news.startswith(f"study first {how} (")
+
+
+@pytest.mark.parametrize("harm", [no_data, no_rows])
+def test_a_file_that_is_missing_for_a_few_seconds_ends_no_study(home, harm, monkeypatch):
+    """Somebody replaces it while the coordinator asks."""
+    site, said = home.site("south"), []
+    monkeypatch.setattr(_serving, "say", said.append)
+    kept, real = (site / "data.csv").read_bytes(), LocalExchange.ask
+
+    def ask(exchange, requests, *rest):
+        yield from real(exchange, requests, *rest)
+        if status_of(site)["looks"]:
+            lines = "\n".join(lines_of(status_of(site)))
+            assert "waits for the data: the coordinator asked a question, but" in lines
+            _serving.show_news(site, set())
+            (site / "data.csv").write_bytes(kept)
+
+    monkeypatch.setattr(LocalExchange, "ask", ask)
+    harm(site)
+    limits = "patience = 60.0\napproval_patience = 0.01"
+    heard = study_of(home, monkeypatch, "first", 60.0, limits)
+    assert "Refused" not in heard, "it waits for people now"
+    assert said[0].startswith("the coordinator asked a question, but the data file of this site")
+    assert not status_of(site)["looks"]
+    assert not [entry for entry in read_log(site) if "refused" in entry]
+    log = (site / "site.log").read_text()
+    assert "is missing or empty: " in log
+    assert "is there again: " in log
+    events = [event for _, event in home.of_study("first").read_events()]
+    (waits,) = [e for e in events if e["event"] == "waiting" and told_of.LOOKING in e["reason"]]
+    assert waits["site"] == "south"
+    study = home.of_study("first")
+    held = {"time": time.time(), "until": 9e9, "people": {}, "silent": [], "looking": ["south"]}
+    study.save(study.results / "waiting.json", held)
+    note_state(study, "running")
+    words = waits_in_words(study_status(study)["waits"])
+    assert words.startswith("the data file is missing at south; the coordinator waits until ")
+    assert {"event": "looked", "site": "south"}.items() <= events[events.index(waits) + 1].items()
+
+
+def test_a_site_looks_for_its_file_for_a_minute_and_then_refuses(home, monkeypatch):
+    """Between two questions the clock goes on; after a long pause it begins anew."""
+    place, now, noted = load_place(home.site("south")), [1e9], []
+    monkeypatch.setattr(missing.time, "time", lambda: now[0])
+    no_data(place.folder)
+    for second, waits in ((0, True), (30, True), (59, True), (61, False), (90, False), (200, True)):
+        now[0] = 1e9 + second
+        with pytest.raises(Waits, match=told_of.LOOKING) if waits else nullcontext():
+            missing.check_there(place, lambda what, story: noted.append(what))
+    assert noted == ["the data file of this site is missing or empty"] * 2
 
 
 def test_a_question_that_takes_too_long_is_in_the_log(home):

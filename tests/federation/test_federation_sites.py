@@ -18,6 +18,7 @@ from feddcd.federation.coordinator.inspect import inspect
 from feddcd.federation.folder import FederationFolder
 from feddcd.federation.machine.init import add_site
 from feddcd.federation.site import _training as worker
+from feddcd.federation.site import missing
 from feddcd.federation.site.answer import SitePlace, answer
 from feddcd.federation.site.template import loose_text
 from feddcd.federation.wire import Hello, pack_message, read_refusal, unpack_message
@@ -190,7 +191,8 @@ BROKEN = {  # what happens to it, what the administrator reads, and what the sit
 
 
 @pytest.mark.parametrize(("harm", "said", "logged"), thinned(BROKEN.values(), 2), ids=BROKEN)
-def test_a_broken_site_is_refused(harm, said, logged, home):
+def test_a_broken_site_is_refused(harm, said, logged, home, monkeypatch):
+    monkeypatch.setattr(missing, "LOOK_S", 0.0)
     harm(home)
     goes_on(home, LocalNetwork(places(home)))
     assert set(reasons(home).splitlines()) == {said}

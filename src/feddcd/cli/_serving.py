@@ -31,7 +31,7 @@ from ..federation.site.approval import (
 )
 from ..federation.site.denials import asked_again
 from ..federation.site.ended import ended_words
-from ..federation.status import RESTARTED, UNKNOWN, is_new
+from ..federation.status import RESTARTED, UNKNOWN, is_new, looks_words
 from ._federation import terminable
 from ._site import decision_lines
 from ._tables import show_event
@@ -219,6 +219,7 @@ def show_news(folder: Path, before: set[str]) -> set[str]:
         told = f"this waits for your decision: {what}"
         first = ", and compare the six words by phone" if what == LIST else ""
         now.append([told, f"  read it{first}: {read}", *decision_lines(folder, id)])
+    now += [[looks]] if (looks := looks_words(folder)) else []
     for lines in now:
         if "\n".join(lines) not in before:
             for line in lines:

@@ -94,6 +94,7 @@ def _facts(held: Mapping[str, Any]) -> list[tuple[str, str]]:
     link = held["state"] + (f" since {held['since']}" if held["since"] else "")
     facts = [("site", held["site"]), ("coordinator", held["coordinator"]), ("link", link)]
     facts += [("why", held["why"])] if held["why"] else []
+    facts += [("waits for the data", held["looks"])] if held["looks"] else []
     facts += [("problem", t["what"]) for t in held["problems"]]
     facts += [("warning", f"{t['what']}; to change this: {t['todo']}") for t in held["warnings"]]
     facts += [("retired", line) for line in held["left_federation"][:1]]

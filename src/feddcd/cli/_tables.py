@@ -24,6 +24,7 @@ LINES = {  # by event: what an administrator should know
     "refused": "refused: {reason}",
     "waiting": "waiting: {reason}",
     "decided": "{site} has decided",
+    "looked": "{site} does not look for its data file any more",
     "silent": "{site} does not answer; the coordinator asks again",
     "each": "{reason}",
     "joined": "{site} joined with {rows} rows",

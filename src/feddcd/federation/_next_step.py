@@ -67,6 +67,8 @@ def waits_in_words(waits: Mapping[str, Any]) -> str:
     people = [f"{site} ({what})" for site, what in waits["people"].items()]
     told = [f"people at {sentence_list(people)} have to decide"] if people else []
     told += [f"no answer from {sentence_list(waits['silent'])} yet"] if waits["silent"] else []
+    if looking := waits.get("looking"):
+        told.append(f"the data file is missing at {sentence_list(looking)}")
     return f"{'; '.join(told)}; the coordinator waits until {waits['until']} " + (
         f"(as of {waits['as_of']})"
     )

@@ -20,6 +20,7 @@ from .site.approval import SHORT, asked_words, waiting
 from .site.ended import ended_words
 from .site.log import read_log
 from .site.log_words import told
+from .site.missing import LOOK_S, looks
 from .trial import in_trial
 
 UNKNOWN = "does not know the key"  # as a node says before it is confirmed
@@ -48,12 +49,19 @@ def site_status(folder: Path) -> dict[str, Any]:
                   for t, study, how in ended_words(folder)[-LAST:]],
         "problems": [t._asdict() for t in broken if t.stops],
         "warnings": [t._asdict() for t in broken if not t.stops],
-        "last_refusal": last_refusal(folder),
+        "last_refusal": last_refusal(folder), "looks": looks_words(folder),
         "left_federation": left_for_good,
         "paused": (folder / "paused").exists(), "summed_with": names, "roster": words,
         "results": sorted(path.name for path in (folder / "results").glob("*")),
     }  # fmt: skip
     return held | {"next": _next_at_site(folder, held)}
+
+
+def looks_words(folder: Path) -> str:
+    """That a question waits for the data file; nothing where none does."""
+    told = "the coordinator asked a question, but the data file of this site is missing or empty"
+    more = f"This site looks again for {LOOK_S:g} s. After that, this site refuses the question"
+    return f"{told}. {more}" if looks(folder) else ""
 
 
 def log_of(folder: Path) -> tuple[int, int, list[str]]:

@@ -19,6 +19,7 @@ from ._site_status import RESTARTED as RESTARTED
 from ._site_status import UNKNOWN as UNKNOWN
 from ._site_status import is_new as is_new
 from ._site_status import log_of as log_of
+from ._site_status import looks_words as looks_words
 from ._site_status import site_status as site_status
 from .about import in_study
 from .enrolment import desk
@@ -132,7 +133,7 @@ def study_status(study: FederationFolder) -> dict[str, Any]:
             heard.pop(site, None)
             heard[site] = event["event"], text
             refused |= {site} if event["event"] == "refused" and "site" in event else set()
-        elif event["event"] == "decided":
+        elif event["event"] in ("decided", "looked"):
             heard.pop(str(event.get("site")), None)
         elif event["event"] == "exchange":  # all have answered: nobody is waited for
             heard = {site: told for site, told in heard.items() if told[0] in ("refused", "each")}
@@ -162,11 +163,12 @@ def _waited(study: FederationFolder) -> dict[str, Any]:
     data = Disk().read(study.results / WAITED, 1_000_000)
     try:
         held = json.loads(data) if data else {}
-        if not held.get("people") and not held.get("silent"):
+        if not any(held.get(name) for name in ("people", "silent", "looking")):
             return {}
         return {
             "people": {str(k): str(v) for k, v in held["people"].items()},
             "silent": [str(site) for site in held["silent"]],
+            "looking": [str(site) for site in held.get("looking", ())],
             "until": when(float(held["until"])), "as_of": _age(float(held["time"])),
         }  # fmt: skip
     except (ValueError, LookupError, TypeError, AttributeError):

@@ -12,7 +12,7 @@ from typing import Any
 from ..._text import printable
 from ..config import Config
 from ..folder import WAITED, FederationFolder
-from ..site.told import WAITS
+from ..site.told import LOOKING, is_waiting
 from ..wire import Envelope
 from ._checks import refusal_of
 from ._ending import check_members
@@ -64,7 +64,8 @@ class Hearing:
         self.folder, self.nodes = folder, nodes
         self.patience = Patience(config.patience, config.approvals)
         self.refused: dict[str, str] = {}  # by site: why
-        self.waiting: set[str] = set()  # for their administrators, in this exchange
+        self.waiting: set[str] = set()  # to be asked again, in this exchange
+        self.looking: set[str] = set()  # for their data files
         self.waited: set[tuple[str, str]] = set()  # in any, and for what
         self.members: set[str] = set()  # when the study began
         self._written: tuple[float, Any] = (0.0, None)
@@ -83,6 +84,7 @@ class Hearing:
                 self.nodes.lost(site)  # a person there may still have to decide
                 continue
             self._silences.ended(site)
+            self._looked(site, envelope)
             if envelope.kind == "refusal":
                 self._refused(site, refusal_of(site, envelope))
             elif envelope.kind != kind or envelope.meta.get("client") != site:
@@ -99,8 +101,11 @@ class Hearing:
         self.refused[site] = reason
 
     def _refused(self, site: str, reason: str) -> None:
-        if WAITS not in reason:
+        if not is_waiting(reason):
             return self.refuse(site, reason)
+        self.waiting.add(site)
+        if LOOKING in reason:
+            return
         found = ABOUT.search(reason)
         asked = site in self.patience.waiting  # else of a new question, perhaps in the same words
         self.patience.waiting[site] = printable(found[1]) if found else "the end of a pause"
@@ -108,7 +113,16 @@ class Hearing:
             until = round(self.patience.until(), 3)
             self.folder.note("waiting", reason=reason, site=site, until=until)
         self.waited.add((site, reason))
-        self.waiting.add(site)
+
+    def _looked(self, site: str, envelope: Envelope) -> None:
+        """When a site begins to look for its data file, and when it has ended."""
+        reason = refusal_of(site, envelope) if envelope.kind == "refusal" else ""
+        if LOOKING in reason and site not in self.looking:
+            self.looking.add(site)
+            self.folder.note("waiting", reason=reason, site=site)
+        elif LOOKING not in reason and site in self.looking:
+            self.looking.discard(site)
+            self.folder.note("looked", site=site)
 
     def _decided(self, site: str) -> None:
         if self.patience.waiting.pop(site, None) is not None:
@@ -117,9 +131,10 @@ class Hearing:
     def _write(self, silent: list[str]) -> None:
         """At most every second, or when it changes."""
         people = dict(sorted(self.patience.waiting.items()))
-        now, held = time.time(), (people, sorted(silent))
+        now, held = time.time(), (people, sorted(silent), sorted(self.looking))
         if held == self._written[1] and now - self._written[0] < WRITE_S:
             return
         self._written = now, held
         told = {"time": round(now, 3), "until": round(self.patience.until(), 3)}
-        self.folder.save(self.folder.results / WAITED, told | {"people": people, "silent": held[1]})
+        told |= {"people": people, "silent": held[1], "looking": held[2]}
+        self.folder.save(self.folder.results / WAITED, told)

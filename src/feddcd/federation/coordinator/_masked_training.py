@@ -27,7 +27,7 @@ from ...sums.signing import verify_nonce
 from .. import sealed, wire
 from ..folder import FederationFolder
 from ..roster import load_roster
-from ..site.told import WAITS
+from ..site.told import is_waiting
 from ..terms import Terms, server_learner, weights_of
 from ..wire import Envelope
 from ._checks import reason_of
@@ -229,7 +229,7 @@ class MaskedTraining:
     def refuse(self, client: str, reason: str) -> None:
         reason = reason_of(client, reason)
         if self._refused.get(client) != reason:
-            event = "waiting" if WAITS in reason else "refused"  # for a person
+            event = "waiting" if is_waiting(reason) else "refused"
             self.folder.note(event, site=client, reason=reason)
         self._refused[client] = reason
 

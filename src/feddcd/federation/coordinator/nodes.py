@@ -13,7 +13,7 @@ from ..config import Config
 from ..folder import FederationFolder
 from ..machine.keys import same_key
 from ..site.answer import SitePlace, answer
-from ..site.told import WAITS
+from ..site.told import WAITS, is_waiting
 from ..wire import Envelope, Hello, Welcome
 from ._checks import check_welcome, reason_of
 
@@ -126,7 +126,7 @@ class Nodes:
     def _new(self) -> dict[int, bytes]:
         nodes = self.exchange.nodes()
         now = time.monotonic()
-        late = lambda when, why: now - when > (PAUSE_S if WAITS in why else AGAIN_S)
+        late = lambda when, why: now - when > (PAUSE_S if is_waiting(why) else AGAIN_S)
         again = {node for node, refused in self._refused.items() if late(*refused)}
         self._asked = (self._asked & set(nodes)) - again
         self._node = {client: node for client, node in self._node.items() if node in nodes}
@@ -163,7 +163,7 @@ class Nodes:
 
     def _refuse(self, node: int, reason: str) -> None:
         if reason != self._refused.get(node, (0.0, ""))[1]:
-            self.folder.note("waiting" if WAITS in reason else "refused", reason=reason)
+            self.folder.note("waiting" if is_waiting(reason) else "refused", reason=reason)
         self._refused[node] = time.monotonic(), reason
 
     def _check(self, client: str, node: int, key: bytes) -> None:

@@ -8,6 +8,7 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,6 +34,7 @@ from ._disclosure import Release
 from ._whose import of_message
 from .approval import Asker, Waits, check_running
 from .ended import goes_on, keep_ended
+from .missing import check_there
 from .policy import Outgoing
 
 FAULTS = (  # what the server is told of an error: the first line that fits
@@ -83,7 +85,7 @@ def answer(request: bytes, place: SitePlace, ask: Callable[[str], str] | None = 
         if envelope.kind in ("job", "exchange"):
             from ._masked import respond
 
-            check_running(place.folder)
+            _check_ready(place)
             return respond(envelope, place, release, request)
         if envelope.kind == "roster":
             from ._signing import sign_roster
@@ -165,6 +167,12 @@ def note(place: SitePlace, what: str, story: str) -> None:
             log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {what}: {story}\n")
 
 
+def _check_ready(place: SitePlace) -> None:
+    """For questions about the data."""
+    check_running(place.folder)
+    check_there(place, partial(note, place))
+
+
 def _answer(
     envelope: Envelope, place: SitePlace, release: Release, request: bytes
 ) -> tuple[bytes, Outgoing | None]:
@@ -173,13 +181,13 @@ def _answer(
         hello = Hello(**envelope.meta)
         if hello.model == REGRESSION:  # its name, no more
             return wire.pack_message(Welcome(Offer(place.client, 0, (), None), False)), None
-        check_running(place.folder)
+        _check_ready(place)
         release.check_trains()
         with needs("train"):
             from . import _training as training
 
         return training.greet(hello, place, check)
-    check_running(place.folder)
+    _check_ready(place)
     if envelope.kind in ("columns", "sums"):
         from . import _tables as tables  # with pandas, which training does without
         from ._own_table import table_of

@@ -5,6 +5,7 @@ coordinator looks for them in what a site says, and a site that is older or newe
 """
 
 WAITS = "waits for approval by its administrator"
+LOOKING = "looks again for its data file"  # no person has to decide
 RULED = "refused by the rules of this site"
 NOT_ALLOWED = "its policy does not allow"
 
@@ -14,6 +15,16 @@ PAUSED = (
     f"this site is paused and {WAITS}, who has to end the pause. The command at the site is: "
     "feddcd federation pause SITE_DIR --end"
 )
+
+LOOKS = (
+    f"this site does not find its data file. This site {LOOKING} for a minute, and the "
+    "coordinator asks again"
+)
+
+
+def is_waiting(reason: str) -> bool:
+    """Whether it is no refusal: the coordinator asks again."""
+    return WAITS in reason or LOOKING in reason
 
 
 def waits(what: str) -> str:
