@@ -1,13 +1,14 @@
 """What people read who invite, enrol twice, enrol with wrong files, and take invitations back."""
 
 import json
+import math
 import shutil
 
 import pytest
 
 from disks import in_memory
 from feddcd._errors import Refused, SpecError
-from feddcd.cli import _enrolment, _members
+from feddcd.cli import _enrolment, _members, _serving
 from feddcd.cli._status import lines_of, status_of
 from feddcd.federation.config import Config
 from feddcd.federation.enrolment import desk, site
@@ -17,6 +18,8 @@ from feddcd.federation.enrolment.invitation import read_invitation
 from feddcd.federation.folder import FederationFolder
 from feddcd.federation.machine import programs
 from feddcd.federation.machine.init import create
+from feddcd.federation.machine.link_state import LinkState
+from feddcd.federation.status import RESTARTED, UNCONFIRMED
 from feddcd.sums.token import NO_TOKEN
 
 ROWS = "age,sex\n" + "60,f\n" * 20
@@ -87,6 +90,43 @@ def test_what_nobody_confirmed_is_taken_back(home, said, how):
         assert "retired:" not in "\n".join(lines_of(status_of(west)))
     with pytest.raises(SpecError, match=r"'east' is no site .* invitations are: (none|west)"):
         _members.depart_command(home.path, ["east"], barred=False)
+
+
+def test_a_running_site_hears_that_its_enrolment_is_rejected(home, said, monkeypatch):
+    """It waits for its confirmation, and asks now and then; a new enrolment has new words."""
+    lines, now = [], [100.0]
+    monkeypatch.setattr(_serving, "say", lines.append)
+    monkeypatch.setattr(_serving, "ask_standing", lambda at: ask_standing(at, site.over_tls))
+    monkeypatch.setattr(_serving.time, "monotonic", lambda: now[0])
+    invite(home)
+    west, asked = enrol(home), -math.inf
+    link, unknown = LinkState(west, "h:1"), "the coordinator does not know the key of this site"
+    link.tell("connecting", unknown)
+    shown = _serving._show_link(west, "h:1", ("", ""), "west")
+    shown, asked = _serving.show_rejected(west, shown, asked)
+    assert shown == (_serving.WAITS_FOR_CONFIRM, site.enrolment_words(west))
+    _members.depart_command(home.path, ["west"], barred=False)
+    assert _serving.show_rejected(west, shown, asked) == (shown, asked), "not every second"
+    del lines[:]
+    now[0] += _serving.LOOK_S
+    shown, asked = _serving.show_rejected(west, shown, asked)
+    assert lines[0].startswith("the enrolment of this site was rejected by the coordinator at ")
+    assert "ask the person at the coordinator for a new invitation, and give: feddcd" in lines[1]
+    held = status_of(west)
+    assert "rejected: the enrolment of this site was rejected" in "\n".join(lines_of(held))
+    assert held["last"][-1].partition("  ")[2].startswith("REJECTED the coordinator at ")
+    shown = _serving._show_link(west, "h:1", shown, "west")
+    assert len(lines) == 2, "once"
+    invite(home)
+    enrol(home)
+    for why in (unknown, RESTARTED):  # the second of a node that was let in before
+        link.tell("connecting", why)
+        _serving._show_link(west, "h:1", shown, "west")
+        assert lines[2].startswith("west waits: the person at the coordinator (h:1) has not")
+        assert lines.pop(3).endswith(f"these six words: {site.enrolment_words(west)}")
+        del lines[2:]
+        assert status_of(west)["why"] == UNCONFIRMED
+        assert site.enrolment_words(west) in status_of(west)["next"]
 
 
 def test_an_expelled_invitation_is_not_made_again(home, said):

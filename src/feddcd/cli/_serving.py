@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from .._errors import SpecError
 from .._files import Disk, Locked, owner_only, shown
 from .._text import printable
-from ..federation.enrolment.departed import ask_standing, is_back, words_at_site
+from ..federation.enrolment.departed import ask_standing, is_back, left_of, words_at_site
 from ..federation.enrolment.invitation import when
 from ..federation.enrolment.site import enrolment_words
 from ..federation.folder import FederationFolder, load_address, load_limits, load_place
@@ -31,14 +31,14 @@ from ..federation.site.approval import (
 )
 from ..federation.site.denials import asked_again
 from ..federation.site.ended import ended_words
-from ..federation.status import RESTARTED, UNKNOWN, is_new, looks_words
+from ..federation.status import RESTARTED, UNKNOWN, is_unconfirmed, looks_words
 from ._federation import terminable
 from ._site import decision_lines
 from ._tables import show_event
 from ._terminal import say
 
 WAITS_FOR_CONFIRM = "waits for confirm"
-RETIRED = "retired"
+RETIRED = "retired"  # or rejected
 LOOK_S = 30.0  # between two looks at what is broken
 KNOWN_BEFORE = (
     "the coordinator knew this site before, and does not know it now. Perhaps the coordinator "
@@ -72,7 +72,7 @@ def site_command(path: Path) -> None:
     """Until Ctrl-C. A node that dies, or hangs, is started again."""
     place, address, (longest, _) = load_place(path), load_address(path), load_limits(path)
     group, shown_state, broken = Group(place.folder / "process.json"), ("", ""), Watched()
-    news = show_news(place.folder, known_news(place.folder))
+    news, asked = show_news(place.folder, known_news(place.folder)), -math.inf
     with terminable(), owner_only(), _alone(place.folder, place.client):
         try:
             say(f"{place.client}: the logs of this site are in {place.folder}")
@@ -81,6 +81,7 @@ def site_command(path: Path) -> None:
             while True:
                 broken = show_troubles(place.folder, broken)
                 shown_state = _show_link(place.folder, address, shown_state, place.client)
+                shown_state, asked = show_rejected(place.folder, shown_state, asked)
                 news = show_news(place.folder, news)
                 for name in group.dead():
                     why = _last_error(group, name)
@@ -150,6 +151,8 @@ def _show_link(
     held = link_of(folder)
     now = "connected" if held["state"] == "answering" else held["state"], str(held["why"])
     new = _is_new(folder, now[1])
+    if before[0] == RETIRED and left_of(folder) is None:  # it enrolled again
+        before = "", ""
     if before[0] == RETIRED and (UNKNOWN in now[1] or now[0] in ("connecting", "down")):
         return before
     refused = UNKNOWN in now[1] or RESTARTED in now[1]
@@ -157,7 +160,7 @@ def _show_link(
     if asks and _says_retired(folder):
         return RETIRED, ""
     if new:
-        now = WAITS_FOR_CONFIRM, ""
+        now = WAITS_FOR_CONFIRM, enrolment_words(folder)
     again = now in (("connecting", ""), ("down", ""))  # it asks anew
     if now == before or (before[0] == WAITS_FOR_CONFIRM and again):
         return before
@@ -187,9 +190,18 @@ def _says_retired(folder: Path) -> bool:
     return retired
 
 
+def show_rejected(
+    folder: Path, shown_state: tuple[str, str], asked: float
+) -> tuple[tuple[str, str], float]:
+    """Asks now and then, of a site that waits for its confirmation; and when that was."""
+    if shown_state[0] != WAITS_FOR_CONFIRM or time.monotonic() - asked < LOOK_S:
+        return shown_state, asked
+    return (RETIRED, "") if _says_retired(folder) else shown_state, time.monotonic()
+
+
 def _is_new(folder: Path, why: str) -> bool:
     """Whether this is why: nobody has confirmed this site yet."""
-    return UNKNOWN in why and is_new(folder)
+    return bool(why) and is_unconfirmed(folder, why)
 
 
 def _unconfirmed(folder: Path, address: str, site: str) -> list[str]:

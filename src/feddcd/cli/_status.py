@@ -97,7 +97,7 @@ def _facts(held: Mapping[str, Any]) -> list[tuple[str, str]]:
     facts += [("waits for the data", held["looks"])] if held["looks"] else []
     facts += [("problem", t["what"]) for t in held["problems"]]
     facts += [("warning", f"{t['what']}; to change this: {t['todo']}") for t in held["warnings"]]
-    facts += [("retired", line) for line in held["left_federation"][:1]]
+    facts += [(held["how_left"], line) for line in held["left_federation"][:1]]
     facts += [("left this site", plural(held["left"], "answer"))]
     facts += [("refused", plural(held["refused"], "question"))]
     facts += [("last refusal", held["last_refusal"])] if held["last_refusal"] else []

@@ -8,7 +8,7 @@ from typing import Any
 from .._errors import FeddcdError
 from .._files import shown
 from .._text import printable
-from .enrolment.departed import words_at_site
+from .enrolment.departed import left_of, words_at_site
 from .enrolment.invitation import when
 from .enrolment.site import ENROLLED, enrolment_words
 from .folder import load_address, load_place
@@ -25,6 +25,7 @@ from .trial import in_trial
 
 UNKNOWN = "does not know the key"  # as a node says before it is confirmed
 RESTARTED = "has probably restarted"  # as one says that was let in before
+UNCONFIRMED = "the person at the coordinator has not confirmed this site yet"
 LAST = 5  # lines of the log, or of events, that are shown
 
 
@@ -36,12 +37,14 @@ def site_status(folder: Path) -> dict[str, Any]:
         state = "connecting"
     left, refused, last = log_of(folder)
     broken, (names, words) = troubles(folder), _roster(folder)
-    left_for_good = words_at_site(folder)
+    left_for_good, gone = words_at_site(folder), left_of(folder)
     state = "not in the federation" if left_for_good else state
+    new = state == "connecting" and is_unconfirmed(folder, str(link["why"]))
+    why = UNCONFIRMED if new else "" if left_for_good else printable(str(link["why"]))
     ids = [] if left_for_good else waiting(folder)
     held = {
         "site": place.client, "coordinator": load_address(folder), "state": state,
-        "why": "" if left_for_good else printable(str(link["why"])),
+        "why": why,
         "since": when(link["since"]) if link["since"] else None,
         "left": left, "refused": refused, "last": last, "waits": ids,
         "asked": [f"{asked_words(folder, id)} ({id[:SHORT]})" for id in ids],
@@ -50,7 +53,7 @@ def site_status(folder: Path) -> dict[str, Any]:
         "problems": [t._asdict() for t in broken if t.stops],
         "warnings": [t._asdict() for t in broken if not t.stops],
         "last_refusal": last_refusal(folder), "looks": looks_words(folder),
-        "left_federation": left_for_good,
+        "left_federation": left_for_good, "how_left": gone.how if gone else "",
         "paused": (folder / "paused").exists(), "summed_with": names, "roster": words,
         "results": sorted(path.name for path in (folder / "results").glob("*")),
     }  # fmt: skip
@@ -99,9 +102,10 @@ def _roster(folder: Path) -> tuple[list[str], str | None]:
     return list(roster.names), roster.words()
 
 
-def _not_known(why: str) -> bool:
-    """Also where the node that could say why is just started again."""
-    return not why or UNKNOWN in why
+def is_unconfirmed(folder: Path, why: str) -> bool:
+    """Whether this is why there is no connection. A node that was let in before a new enrolment
+    says it in the words for a restart; one that is just started again does not say why."""
+    return (not why or UNKNOWN in why or RESTARTED in why) and is_new(folder)
 
 
 def _at(path: Path) -> str:
@@ -122,7 +126,7 @@ def _next_at_site(folder: Path, held: Mapping[str, Any]) -> str:
         return f"this site is part of a trial: feddcd federation status {_at(home.path)}"
     if held["state"] == "down":
         return f"start this site: feddcd federation site {at}"
-    if held["state"] == "connecting" and _not_known(held["why"]) and is_new(folder):
+    if held["why"] == UNCONFIRMED:
         words = enrolment_words(folder)
         return f"call the person at the coordinator, who has to confirm these words: {words}"
     if held["state"] == "connecting":

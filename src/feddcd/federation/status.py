@@ -16,8 +16,9 @@ from ._next_step import UNSURE as UNSURE
 from ._next_step import waits_in_words as waits_in_words
 from ._site_status import LAST
 from ._site_status import RESTARTED as RESTARTED
+from ._site_status import UNCONFIRMED as UNCONFIRMED
 from ._site_status import UNKNOWN as UNKNOWN
-from ._site_status import is_new as is_new
+from ._site_status import is_unconfirmed as is_unconfirmed
 from ._site_status import log_of as log_of
 from ._site_status import looks_words as looks_words
 from ._site_status import site_status as site_status

@@ -1,6 +1,7 @@
-"""A site that was retired or expelled can learn it, although its key is refused.
+"""A site that was retired, expelled or rejected can learn it, although its key is refused.
 
-    server/left/NAME.json    at the coordinator: the public key, when it left, and whether for ever
+    server/left/NAME.json    at the coordinator: the public key, when it left, whether for ever,
+                             and whether it was let in before
     SITE_DIR/left.json       at the site, once it has asked; until it is connected again
 
 Who asks names a public key, which only the site and the coordinator have. The answer says nothing
@@ -28,6 +29,7 @@ from .site import LEFT, over_tls
 LONGEST_KEY = 1000
 RETIRED = "this site was retired by the coordinator"
 BARRED = "this site was expelled by the coordinator"
+REJECTED = "the enrolment of this site was rejected by the coordinator"
 MOST_BYTES = 10_000
 LATEST = 253_370_764_800.0  # the year 9999, the last that a calendar here shows
 
@@ -42,10 +44,14 @@ class Called(NamedTuple):
 class Departure(NamedTuple):
     time: float
     barred: bool
+    rejected: bool = False  # nobody had confirmed it
 
     @property
     def how(self) -> str:
-        return "expelled" if self.barred else "retired"
+        return "expelled" if self.barred else "rejected" if self.rejected else "retired"
+
+    def words(self) -> str:
+        return BARRED if self.barred else REJECTED if self.rejected else RETIRED
 
 
 def let_go(folder: FederationFolder, site: str, barred: bool) -> None:
@@ -56,10 +62,13 @@ def let_go(folder: FederationFolder, site: str, barred: bool) -> None:
     path.unlink(missing_ok=True)
 
 
-def remember_key(folder: FederationFolder, site: str, key: str, barred: bool) -> None:
+def remember_key(
+    folder: FederationFolder, site: str, key: str, barred: bool, rejected: bool = False
+) -> None:
     """So that a site with this key can learn that it is not in the federation."""
     (folder.server / "left").mkdir(mode=0o700, exist_ok=True)
-    held = {"key": key, "time": round(time.time(), 3), "barred": barred}
+    left = Departure(round(time.time(), 3), barred, rejected)
+    held = {"key": key, **left._asdict()}
     folder.save(folder.server / "left" / f"{site}.json", held)
 
 
@@ -108,12 +117,12 @@ def standing(folder: FederationFolder, key: str) -> dict[str, Any]:
         data = Disk().read(path, MOST_BYTES)
         held = json.loads(data) if data else {}
         if same_key(str(held.get("key", "")).encode(), asked):
-            return {"left": {"time": float(held["time"]), "barred": bool(held["barred"])}}
+            return {"left": _checked(held)._asdict()}
     return {}
 
 
 def ask_standing(folder: Path, post: Callable[..., tuple[int, bytes]] = over_tls) -> bool:
-    """At a site whose key is refused: whether it was retired. That is kept and logged once."""
+    """At a site whose key is refused: whether it left. That is kept and logged once."""
     try:
         who = Called(load_address(folder), (folder / "ca.crt").read_text())
         key = (folder / "key.pub").read_text().strip()
@@ -151,9 +160,13 @@ def words_at_site(folder: Path) -> list[str]:
         else "To take part again, ask the person at the coordinator for a new invitation, and "
         "give: feddcd federation enrol INVITATION --data FILE"
     )
+    then = (
+        "the coordinator deleted the keys that this site sent, and does not let this site in"
+        if left.rejected
+        else "the coordinator does not use its answers any more, and does not ask it any more"
+    )
     return [
-        f"{BARRED if left.barred else RETIRED} at {load_address(folder)} ({when(left.time)}): the "
-        "coordinator does not use its answers any more, and does not ask it any more",
+        f"{left.words()} at {load_address(folder)} ({when(left.time)}): {then}",
         "you have to decide nothing. If you did not expect this message, call the person at the "
         f"coordinator. {back}",
     ]
@@ -164,7 +177,7 @@ def _checked(held: Any) -> Departure:
     time = float(held["time"])
     if not 0 <= time <= LATEST:
         raise ValueError(f"feddcd cannot read {time} as a date")
-    return Departure(time, held["barred"] is True)
+    return Departure(time, held["barred"] is True, held.get("rejected") is True)
 
 
 def _read(path: Path) -> Departure | None:

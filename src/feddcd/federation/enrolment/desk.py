@@ -185,7 +185,7 @@ def take_back(folder: FederationFolder, site: str, barred: bool) -> bool:
         record = readable(folder, site)
         claim = record.claimed() if record else None
         if claim is not None:
-            remember_key(folder, site, claim.key, barred)
+            remember_key(folder, site, claim.key, barred, rejected=True)
         withdraw(folder, site)
     folder.note("taken back", site=site, enrolled=claim is not None, barred=barred)
     return claim is not None
