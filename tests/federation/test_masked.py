@@ -761,7 +761,7 @@ def test_each_who_refused_is_named_whether_a_person_did_or_a_rule(tmp_path, appr
         run(home)
     if approval == "none":  # nobody else has decided yet
         left = "a sum needs at least 3 sites, and only east and north can take part"
-        ask = next_step(["south"], events(home, "job")[-1]["job"])
+        ask = next_step({"south": REFUSED}, events(home, "job")[-1]["job"])
         alone = f"there is no table: {left}. Refused: south: {REFUSED}. {ask}"
         assert str(found.value) == alone
         assert {event["site"] for event in events(home, "refused")} == {"south"}
@@ -772,7 +772,7 @@ def test_each_who_refused_is_named_whether_a_person_did_or_a_rule(tmp_path, appr
         run(home)
     told = [f"{site}: {REFUSED}" for site in SITES]
     left = "a sum needs at least 3 sites, and no site can take part"
-    ask = next_step(SITES, events(home, "job")[-1]["job"])
+    ask = next_step(dict.fromkeys(SITES, REFUSED), events(home, "job")[-1]["job"])
     assert str(found.value) == f"there is no table: {left}. Refused: {'; '.join(told)}. {ask}"
     assert [event["reason"] for event in events(home, "refused")][-3:] == told
     lines = {site: (home.site(site) / "outgoing.jsonl").read_text() for site in SITES}

@@ -18,8 +18,11 @@ from feddcd.data.codebook import read_codebook
 from feddcd.federation.config import Config
 from feddcd.federation.coordinator import nodes as _nodes
 from feddcd.federation.coordinator._ending import broken_off
+from feddcd.federation.coordinator._ending import next_step as next_after
+from feddcd.federation.coordinator._hearing import Hearing
 from feddcd.federation.coordinator._offers import absent
 from feddcd.federation.folder import FederationFolder, load_place
+from feddcd.federation.machine.studies import note_state
 from feddcd.federation.site import _masked
 from feddcd.federation.site import told as words
 from feddcd.federation.site._disclosure import Outgoing, Release, describe, record
@@ -33,6 +36,7 @@ from feddcd.federation.site.rules import check_answer
 from feddcd.federation.site.template import loose_text
 from feddcd.federation.status import log_of, next_step, study_status
 from feddcd.federation.verify import _same_text
+from feddcd.federation.wire import Envelope
 from feddcd.formula._parse import parse
 from feddcd.runs.spec import Spec
 
@@ -260,7 +264,7 @@ def test_after_a_refusal_the_status_names_the_site_and_the_job(tmp_path):
     folder = FederationFolder(tmp_path)
     folder.server.mkdir()
     events = [{"event": "greeting"}, {"event": "job", "job": "ab8b3a59"}]
-    events += [{"event": "refused", "site": "north", "reason": "north: refused"}]
+    events += [{"event": "refused", "site": "north", "reason": f"north: {words.REFUSED}"}]
     events += [{"event": "failed", "reason": "there is no table"}]
     folder.events.write_text("".join(json.dumps(event) + "\n" for event in events))
     held = study_status(folder)
@@ -269,6 +273,66 @@ def test_after_a_refusal_the_status_names_the_site_and_the_job(tmp_path):
     told = next_step(folder, {"sites": sites, "studies": [held], "open": 0})
     assert told.startswith("ask the people at north why they refused job ab8b3a59 of study ")
     assert "feddcd federation approve SITE_DIR ab8b3a59" in told
+    assert "ended without a result" not in told, "nothing is broken"
+
+
+def test_after_a_broken_site_the_status_names_what_is_broken(tmp_path, monkeypatch):
+    """And no denial, as nobody denied; a study that ended after it is the newest."""
+    monkeypatch.chdir(tmp_path)
+    folder, broken = FederationFolder(tmp_path / "fed"), "south: the data file does not exist"
+    for name in ("first", "second"):
+        study = folder.of_study(name)
+        study.results.mkdir(parents=True)
+        if name == "first":
+            study.note("refused", site="south", reason=broken)
+        note_state(study, "failed", time=5.0)
+    sites = [{"site": name, "state": "connected"} for name in ("east", "north", "south")]
+    held = lambda: [study_status(folder.of_study(name)) for name in ("first", "second")]
+    told = lambda: next_step(folder, {"sites": sites, "studies": held(), "open": True})
+    assert told().startswith("read above why study second ended without a result. Then start ")
+    note_state(folder.of_study("first"), "failed", time=6.0)  # once more
+    assert told() == (
+        f"study first ended without a result. {broken}. Ask the people at south to mend this. At a "
+        "site, this command says what is broken: feddcd federation status SITE_DIR. Then start the "
+        "study again: feddcd federation study fed first --job fed/studies/first/study.toml"
+    )
+    assert "denied" not in next_after({"south": broken})
+    assert "denied" in next_after({"south": broken, "north": f"north: {words.REFUSED}"})
+    sites[2]["state"] = "not connected"
+    assert told().startswith("ask the people at south to start their site")
+    sites[2]["state"] = "connected"
+    note_state(folder.of_study("second"), "wanted")
+    assert told() == "wait for study second: it runs"
+    note_state(folder.of_study("second"), "done")
+    assert told().startswith("start a study: ")
+
+
+@pytest.mark.parametrize(
+    ("waits", "then", "line"),
+    [
+        (words.waits("this job"), "", "north has decided"),
+        (words.PAUSED, "", "north ended its pause"),
+        (
+            words.waits("this job"),
+            "its data are missing",
+            "the coordinator does not wait for people",
+        ),
+    ],
+)
+def test_nobody_is_said_to_have_decided_who_did_not(tmp_path, capsys, waits, then, line):
+    folder, said = FederationFolder(tmp_path), {"reason": f"north: {waits}"}
+    folder.server.mkdir()
+    folder.key("north").parent.mkdir()
+    folder.key("north").touch()
+    ask = lambda *args, **more: [("north", Envelope(kind, {"client": "north", **said}, {}))]
+    nodes, kind = types.SimpleNamespace(ask=ask), "refusal"
+    hearing = Hearing(folder, nodes, Config("demo"))  # pyright: ignore
+    list(hearing.replies({"north": b""}, "job", 10))
+    kind, said = ("refusal", {"reason": f"north: {then}"}) if then else ("job", {})
+    list(hearing.replies({"north": b""}, "job", 10))
+    (event,) = [event for _, event in folder.read_events() if event["event"] == "decided"]
+    _tables.show_event(event)
+    assert capsys.readouterr().out.startswith(line)
 
 
 def test_the_counts_of_the_status_are_those_of_its_list(tmp_path):

@@ -107,6 +107,9 @@ def show_event(event: dict[str, Any]) -> None:
         line = "{site} has not answered for ".format_map(event) + spoken(event["seconds"])
         line += "; the coordinator asks again and again"
     if event["event"] == "decided":
+        line = "{site} ended its pause".format_map(event) if event.get("paused") else line
+        if not event.get("answered", True):  # why, is the next event
+            line = "the coordinator does not wait for people at {site} any more".format_map(event)
         left = event.get("left") or ()
         line += f"; the coordinator waits for people at {sentence_list(left)}" if left else ""
     if event["event"] == "retired":

@@ -1,13 +1,14 @@
 """What the person at the coordinator does next, from how a federation stands."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from .._files import shown
 from .._text import sentence_list
 from ..sums.roster import FEWEST
-from .folder import FederationFolder
+from .folder import STUDY, FederationFolder
 from .machine.studies import OPEN
 from .trial import next_in_trial
 
@@ -27,10 +28,9 @@ def next_step(folder: FederationFolder, held: Mapping[str, Any]) -> str:
     stopped = [s["study"] for s in held["studies"] if s.get("stands") in UNSERVED.values()]
     if held.get("trial") and not stopped:
         return next_in_trial(held["trial"])
-    last = held["studies"][-1] if held["studies"] else {"state": "", "study": ""}
-    refused = last["state"] == "failed" and last["refused"]
-    if refused and (held["open"] or last["study"] == OWN):
-        return _after_refusal(last)
+    failed = _newest_failure(held["studies"])
+    if failed and failed["study"] == OWN:
+        return _after_failure(at, failed)
     if not held["open"]:
         to = f", so that study {stopped[0]} continues" if stopped else ""
         return f"open the port{to}: feddcd federation serve {at}"
@@ -44,7 +44,8 @@ def next_step(folder: FederationFolder, held: Mapping[str, Any]) -> str:
     if running and running[0]["waits"].get("people"):
         calls = _calls(at, by_state)
         return f"{told}. Meanwhile: {calls}" if calls else told
-    return _calls(at, by_state) or told or _new_study(at, by_state)
+    told = told or (_after_failure(at, failed) if failed else _new_study(at, by_state))
+    return _calls(at, by_state) or told
 
 
 def _after_hang(at: str, holder: str) -> str:
@@ -111,11 +112,30 @@ def _new_study(at: str, by_state: Mapping[str, list[str]]) -> str:
     return f"{told}. Or start a study without new sites: {start}" if enough else told
 
 
-def _after_refusal(study: Mapping[str, Any]) -> str:
-    """Whom to call, about which job; the person there can think again."""
-    job = f"job {study['job']} of study {study['study']}" if study["job"] else study["study"]
-    return (
-        f"ask the people at {sentence_list(study['refused'])} why they refused {job}. A person "
-        "at such a site can approve a job that was denied: feddcd federation approve SITE_DIR "
-        f"{study['job'] or 'ID'}. Then start the study again"
-    )
+def _newest_failure(studies: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """The study that ended last, if it has no result, and if none waits or runs now."""
+    if not studies or any(study["state"] in OPEN for study in studies):
+        return None
+    last = max(reversed(studies), key=lambda study: study["time"])
+    return last if last["state"] == "failed" else None
+
+
+def _after_failure(at: str, study: Mapping[str, Any]) -> str:
+    """What is broken, whom to call, about which job, and how the study begins again."""
+    name, job, broken = study["study"], study["job"], study["broken"]
+    told = [] if study["refused"] else [f"read above why study {name} ended without a result"]
+    if broken:
+        told = [f"study {name} ended without a result", *(broken[site] for site in sorted(broken))]
+        told.append(
+            f"Ask the people at {sentence_list(sorted(broken))} to mend this. At a site, this "
+            "command says what is broken: feddcd federation status SITE_DIR"
+        )
+    if denied := [site for site in study["refused"] if site not in broken]:
+        told.append(
+            f"ask the people at {sentence_list(denied)} why they refused "
+            f"{f'job {job} of study {name}' if job else name}. A person at such a site can approve "
+            f"a job that was denied: feddcd federation approve SITE_DIR {job or 'ID'}"
+        )
+    file = shlex.quote(shown(Path(study["folder"]) / STUDY))
+    again = f"up {at}" if name == OWN else f"study {at} {name} --job {file}"
+    return ". ".join([*told, f"Then start the study again: feddcd federation {again}"])

@@ -29,6 +29,7 @@ from .folder import WAITED, FederationFolder
 from .machine.programs import connected, hang_of, is_up, looked
 from .machine.studies import ahead_of, state_of
 from .site.approval import SHORT
+from .site.told import kind_of
 from .trial import trial_of
 
 HERE = "on this machine, for a trial"
@@ -120,7 +121,7 @@ def _spoken_time(text: Any) -> str | None:
 def study_status(study: FederationFolder) -> dict[str, Any]:
     """Its state, and what was heard of it last."""
     heard: dict[str, tuple[str, str]] = {}  # of each site the last: what, and in which words
-    job, refused = "", set[str]()
+    job, refused = "", dict[str, str]()
     state: dict[str, Any] = state_of(study) if study.study else {"state": "wanted"}
     for _, event in study.read_events():
         if event["event"] == "greeting":
@@ -133,7 +134,8 @@ def study_status(study: FederationFolder) -> dict[str, Any]:
             text += " does not answer" if event["event"] == "silent" else ""
             heard.pop(site, None)
             heard[site] = event["event"], text
-            refused |= {site} if event["event"] == "refused" and "site" in event else set()
+            if event["event"] == "refused" and "site" in event:
+                refused[site] = text
         elif event["event"] in ("decided", "looked"):
             heard.pop(str(event.get("site")), None)
         elif event["event"] == "exchange":  # all have answered: nobody is waited for
@@ -141,9 +143,10 @@ def study_status(study: FederationFolder) -> dict[str, Any]:
         elif event["event"] in ("job", "goes on"):
             job = str(event.get("job", ""))[:SHORT]
         elif event["event"] == "finished" and not study.study:
-            state = {"state": "done"}
+            state = {"state": "done", "time": event.get("time")}
         if event["event"] == "failed" and not study.study:
             state = {"state": "failed", "reason": event.get("reason", "")}
+            state |= {"time": event.get("time")}
     if state["state"] in ENDED:  # nothing waits any more, and a failure has its reason
         failed = state["state"] != "done"
         heard = {s: told for s, told in heard.items() if told[0] == "refused" and not failed}
@@ -155,7 +158,10 @@ def study_status(study: FederationFolder) -> dict[str, Any]:
     told |= {"stands": state["state"]}  # in words, for people
     since = state.get("time")
     told |= {"since": when(since) if since else None, "reason": state.get("reason", "")}
-    told |= {"refused": sorted(refused), "waits": waited}
+    told |= {"refused": sorted(refused), "waits": waited, "time": since or 0.0}
+    told |= {
+        "broken": {site: refused[site] for site in refused if kind_of(refused[site]) != "rules"}
+    }
     return told | {"heard": list(dict.fromkeys(texts))[-LAST:], "folder": str(study.results)}
 
 

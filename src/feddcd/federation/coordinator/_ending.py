@@ -16,7 +16,7 @@ from .. import wire
 from ..about import ALONE, StudyEnd, read_ended
 from ..enrolment.departed import after_departure, departure_of
 from ..folder import FederationFolder
-from ..site.told import NOT_ALLOWED, RULED
+from ..site.told import kind_of
 from ..wire import Envelope
 from .nodes import Cancelled, Nodes
 
@@ -80,13 +80,17 @@ def left_over(sites: Iterable[str]) -> str:
     return f"a sum needs at least {FEWEST} sites, and {told}"
 
 
-def next_step(refused: Iterable[str], job: str = "") -> str:
+def next_step(refused: Mapping[str, str], job: str = "") -> str:
     """What the person at the coordinator can do now, and whom to call."""
+    ruled = any(kind_of(reason) == "rules" for reason in refused.values())
+    denied = (
+        "A person at such a site can also approve a job that a person denied before, with: feddcd "
+        f"federation approve SITE_DIR {job or 'ID'}. "
+    )
     return (
         f"Next: ask the people at {sentence_list(sorted(refused))} for the reason. A site shows "
-        "its reason with: feddcd federation outgoing SITE_DIR --log. A person at such a site can "
-        "also approve a job that a person denied before, with: feddcd federation approve SITE_DIR "
-        f"{job or 'ID'}. Then give the same command again."
+        f"its reason with: feddcd federation outgoing SITE_DIR --log. {denied if ruled else ''}"
+        "Then give the same command again."
     )
 
 
@@ -104,7 +108,7 @@ def broken_off(
     """Sites of a job refused, and these are left. Why is not known here: what can be said of it
     is the same for all reasons."""
     why, more = (left_over(left), "") if len(left) < FEWEST else (BEGUN, GO_ON)
-    ruled = any(RULED in reason for reason in refused.values())
+    ruled = any(kind_of(reason) == "rules" for reason in refused.values())
     skewed = SKEWED if ruled and getattr(plan, "analysis", "") == "describe" else ""
     return too_few(why, refused, " ".join(filter(None, (skewed, more))), job)
 
@@ -113,7 +117,9 @@ def end_of(folder: FederationFolder, error: FeddcdError) -> StudyEnd:
     """As sites may hear it: by whom and of which kind, and no reason in words."""
     study = folder.study or ALONE
     if isinstance(error, TooFewSites):
-        return StudyEnd(study, "refused", {site: _kind(why) for site, why in error.refused.items()})
+        return StudyEnd(
+            study, "refused", {site: kind_of(why) for site, why in error.refused.items()}
+        )
     if isinstance(error, SiteLeft):
         return StudyEnd(study, "left", dict.fromkeys(error.sites, ""))
     if isinstance(error, Cancelled):
@@ -121,12 +127,6 @@ def end_of(folder: FederationFolder, error: FeddcdError) -> StudyEnd:
     if isinstance(error, Stalled):
         return StudyEnd(study, "late", dict.fromkeys(error.sites, ""))
     return StudyEnd(study, "sums" if isinstance(error, DataError) else "stopped", {})
-
-
-def _kind(reason: str) -> str:
-    if RULED in reason:
-        return "rules"
-    return "policy" if NOT_ALLOWED in reason else "other"
 
 
 def tell_end(folder: FederationFolder, nodes: Nodes, ended: StudyEnd, sites: Iterable[str]) -> None:

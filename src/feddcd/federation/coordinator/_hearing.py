@@ -21,6 +21,7 @@ from .nodes import Nodes
 
 ODD = "the site answered another question than the coordinator asked"
 WRITE_S = 1.0
+PAUSE = "the end of a pause"
 ABOUT = re.compile(r"who has to decide about (.+?)\. The command")
 
 
@@ -90,12 +91,12 @@ class Hearing:
             elif envelope.kind != kind or envelope.meta.get("client") != site:
                 self.refuse(site, f"{site}: {ODD}")
             else:
-                self._decided(site)
+                self._decided(site, answered=True)
                 yield site, envelope
         self._write(silent)
 
     def refuse(self, site: str, reason: str) -> None:
-        self._decided(site)
+        self._decided(site, answered=False)
         if site not in self.refused:
             self.folder.note("refused", site=site, reason=reason)
         self.refused[site] = reason
@@ -108,7 +109,7 @@ class Hearing:
             return
         found = ABOUT.search(reason)
         asked = site in self.patience.waiting  # else of a new question, perhaps in the same words
-        self.patience.waiting[site] = printable(found[1]) if found else "the end of a pause"
+        self.patience.waiting[site] = printable(found[1]) if found else PAUSE
         if not asked or (site, reason) not in self.waited:  # names first, and then the job
             until = round(self.patience.until(), 3)
             self.folder.note("waiting", reason=reason, site=site, until=until)
@@ -124,9 +125,11 @@ class Hearing:
             self.looking.discard(site)
             self.folder.note("looked", site=site)
 
-    def _decided(self, site: str) -> None:
-        if self.patience.waiting.pop(site, None) is not None:
-            self.folder.note("decided", site=site, left=sorted(self.patience.waiting))
+    def _decided(self, site: str, answered: bool) -> None:
+        """Nobody is waited for there. Who refuses does not say whether a person did."""
+        if (what := self.patience.waiting.pop(site, None)) is not None:
+            left, paused = sorted(self.patience.waiting), what == PAUSE
+            self.folder.note("decided", site=site, left=left, answered=answered, paused=paused)
 
     def _write(self, silent: list[str]) -> None:
         """At most every second, or when it changes."""

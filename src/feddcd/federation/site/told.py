@@ -27,6 +27,14 @@ def is_waiting(reason: str) -> bool:
     return WAITS in reason or LOOKING in reason
 
 
+def kind_of(reason: str) -> str:
+    """Of a refusal: "rules" where a rule or a person refused, which are told alike; "policy" where
+    the site says which setting does not allow it; "other" where something is broken."""
+    if RULED in reason:
+        return "rules"
+    return "policy" if NOT_ALLOWED in reason else "other"
+
+
 def waits(what: str) -> str:
     told = f"this site {WAITS}, who has to decide about {what}"
     return f"{told}. The command at the site is: feddcd federation approve SITE_DIR"
