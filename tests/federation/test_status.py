@@ -22,6 +22,7 @@ from feddcd._files import Disk
 from feddcd.cli import _serving, _studies
 from feddcd.cli._federation import verify_command
 from feddcd.cli._members import depart_command
+from feddcd.cli._site import approve_command
 from feddcd.cli._status import handler_of, lines_of, page_of, status_of
 from feddcd.cli._study_text import study_text
 from feddcd.cli._tables import uninvite
@@ -240,6 +241,28 @@ def test_words_that_changed_since_they_were_read_are_not_approved(folder):
     mark_read(site, id)
     approve(site, id)
     require(site, id, "this job", {}, asked=second)
+
+
+@pytest.mark.parametrize("first", ["approved", "read"])
+def test_a_question_that_was_read_in_another_study_is_decided_in_this_one(folder, capsys, first):
+    """A decision is over with its study; what was read alone is shown in its new words."""
+    site, id, command = folder / "north", "a" * 32, lambda: approve_command(folder / "north", [id])
+    for study in ("heart", "liver"):
+        asked = Asker(study, "purpose", "", True)
+        with pytest.raises(Waits):
+            require(site, id, "this job", {"shown": ["a job"]}, asked=asked)
+        if study == "heart":
+            mark_read(site, id)
+            if first == "approved":
+                command()
+            close(site, study)
+            capsys.readouterr()
+    if first == "read":
+        with pytest.raises(SpecError, match=r"asked again for study liver\. Read the new text"):
+            command()
+        assert "liver" in capsys.readouterr().out, "the new text"
+    command()
+    assert "aaaaaaaa (this job of study liver) is approved" in capsys.readouterr().out
 
 
 def test_without_one_signature_there_is_no_list(folder):

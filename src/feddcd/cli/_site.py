@@ -28,6 +28,7 @@ from ..federation.site.log import append, read_log, verify_log
 from ..federation.site.log_words import IN_VAIN, block_lines, told
 from ..federation.site.memory import Memory
 from ..federation.site.policy import FILE, load_policy
+from ..federation.site.reading import Unread
 from ..federation.site.rules import budget_lines
 from ..federation.status import log_of
 from ._habits import found
@@ -84,7 +85,11 @@ def _decide(folder: Path, ids: list[str], how: Callable[[Path, str], str], outco
     decided = []
     ended = {ended.study for _, ended in ended_studies(folder)}
     for id in ids:
-        decided.append(how(folder, id))
+        try:
+            decided.append(how(folder, id))
+        except Unread as other:
+            _show_one(folder, other.id)
+            raise
         say(f"{decided[-1][:SHORT]} ({asked_words(folder, decided[-1])}) {outcome}")
         if (study := about_waiting(folder, decided[-1])[0]) in ended:
             say(
@@ -135,14 +140,19 @@ def show_waiting(folder: Path) -> None:
         again = f"feddcd federation approve {shlex.quote(shown(folder))} {id[:SHORT]}"
         say(f"{id[:SHORT]} was denied ({asked_words(folder, id)}); to approve it: {again}")
     for id in ids:
-        mark_read(folder, id)
-        file = shown((folder / WAITING / f"{id}.json").resolve())
-        what = asked_words(folder, id)
-        say(f"{id[:SHORT]} ({what}) waits for your decision. All details are in {file}")
-        for line in words_of(folder, id):
-            say(printable(line))
-        for line in decision_lines(Path(shown(folder)), id):
-            say(line)
+        _show_one(folder, id)
+
+
+def _show_one(folder: Path, id: str) -> None:
+    """From now on a person has read it."""
+    mark_read(folder, id)
+    file = shown((folder / WAITING / f"{id}.json").resolve())
+    what = asked_words(folder, id)
+    say(f"{id[:SHORT]} ({what}) waits for your decision. All details are in {file}")
+    for line in words_of(folder, id):
+        say(printable(line))
+    for line in decision_lines(Path(shown(folder)), id):
+        say(line)
 
 
 def decision_lines(folder: Path, id: str) -> list[str]:

@@ -5,7 +5,6 @@ refused until the person approves it after all. Beside ID.ended the study is ove
 asked: it waits no more until it is asked again. With the file `paused` nothing is answered.
 """
 
-import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +20,7 @@ from ._asker import whose
 from .denials import forget_again, note_again
 from .log import LOG, append, lock
 from .policy import Policy, Ruled
+from .reading import Unread, forget_read, has_changed, keep_read
 from .told import PAUSED, waits
 
 WAITING = "outgoing"
@@ -200,13 +200,8 @@ def words_of(folder: Path, id: str) -> list[str]:
 
 
 def mark_read(folder: Path, id: str) -> None:
-    """A person reads it now. Asked again for another study, the same id has other words."""
-    save(Disk(), folder / WAITING / f"{id}.read", _text_of(folder, id))
-
-
-def _text_of(folder: Path, id: str) -> bytes:
-    """A digest of it."""
-    return hashlib.sha256((folder / WAITING / f"{id}.json").read_bytes()).hexdigest().encode()
+    """A person reads it now."""
+    keep_read(folder / WAITING, id)
 
 
 def decision_of(folder: Path, id: str) -> tuple[str, str, list[str]]:
@@ -247,15 +242,14 @@ def _decide(folder: Path, id: str, how: str) -> str:
     if id not in open_:
         told = f"these ids wait: {listed(ids)}" if ids else "nothing waits"
         raise SpecError(f"{id!r} {_decided(folder, id)}; {told}")
-    seen = Disk().read(folder / WAITING / f"{id}.read", 1000)
-    if seen is not None and seen != _text_of(folder, id):
-        told = f"the text of {id[:SHORT]} changed after you read it; read it again, with: "
-        raise SpecError(f"{told}feddcd federation approve SITE_DIR")
+    if has_changed(folder / WAITING, id):
+        raise Unread(id, id[:SHORT], about_waiting(folder, id)[0])
     held = json.loads((folder / WAITING / f"{id}.json").read_text("utf-8"))
     append(folder, {how: id} | whose(held))
     forget_again(folder / WAITING, id)
     read = {name: held[name] for name in ("study", "purpose") if "purpose" in held}
     save(Disk(), folder / WAITING / f"{id}.{how}", {"time": time.time()} | read)
+    forget_read(folder / WAITING, id)
     if how == "approved":
         (folder / WAITING / f"{id}.denied").unlink(missing_ok=True)
     return id
