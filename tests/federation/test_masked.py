@@ -28,6 +28,7 @@ from feddcd.federation.coordinator.coordinator import coordinate
 from feddcd.federation.folder import FederationFolder, load_place
 from feddcd.federation.following import FollowedJob
 from feddcd.federation.machine.init import create
+from feddcd.federation.machine.studies import want
 from feddcd.federation.roster import load_roster
 from feddcd.federation.site import _job_file, _masked
 from feddcd.federation.site import _job_file as job
@@ -995,6 +996,19 @@ def test_the_table_of_a_study_is_looked_at_as_that_of_a_federation(home, capsys)
     first, second, *_ = capsys.readouterr().out.splitlines()
     assert first.startswith("VERIFIED: ")
     assert second.startswith("CAREFUL: the plan that is in this folder now is not the plan")
+
+
+def test_a_site_reads_the_name_of_the_study_from_its_own_log(tmp_path, capsys):
+    """The proof does not have it."""
+    home = made(tmp_path)
+    _, plan = (home.path / "federation.toml").read_text().split("[glm]")
+    study = want(home, "first", f"[glm]{plan}")
+    network = LocalNetwork(places(home))
+    coordinate(network, {"folder": str(home.path), "study": "first"}, lambda event: None)
+    verify_command(study.results / "proof", site=home.site("east"))
+    said = " ".join(capsys.readouterr().out.split())
+    told = "study first: this is the name in the log of east, and no site signed this name"
+    assert told in said
 
 
 def test_a_proof_that_ends_early_or_late_is_refused(finished):

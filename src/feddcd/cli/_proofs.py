@@ -96,7 +96,7 @@ def verify_job_command(place: Path | FederationFolder, site: Path | None = None)
         copied = isinstance(place, Path)
         compared = check_table(proven, table) if table and (not copied or table.exists()) else []
         careful = "" if isinstance(place, Path) else _check_around(place, proven)
-        own = _check_site(site, proven) if site is not None else []
+        logged, own = _check_site(site, proven) if site is not None else ("", [])
     certified = "certified_error" in proven.result.facts()  # a description has no certificate
     parts = "questions, table and certificate" if certified else "questions and table"
     say(f"{VERIFIED}: signatures, sums, {parts} are right")
@@ -104,7 +104,7 @@ def verify_job_command(place: Path | FederationFolder, site: Path | None = None)
     for line in filter(None, (careful, in_other_words(proven, others))):
         say(line)
     job, result, found_id = proven.proof.job, proven.result, proven.proof.id.hex()
-    study = "" if isinstance(place, Path) else place.study
+    study = logged if isinstance(place, Path) else place.study
     found(
         valid=True, job=job.short, study=study, id=found_id, version=job.version,
         roster=proven.proof.roster.words(), exchanges=len(proven.proof.exchanges) - 1,
@@ -117,7 +117,8 @@ def verify_job_command(place: Path | FederationFolder, site: Path | None = None)
     say_lines(result.summary())
     say(f"job {job.short} of feddcd {printable(job.version)}")
     if study:
-        say(f"study {study}: this is the name of the folder, and no site signed this name")
+        whose = f"in the log of {load_place(site).client}" if site else "of the folder"
+        say(f"study {printable(study)}: this is the name {whose}, and no site signed this name")
     say(
         "the proof does not name the federation. The six words of its list of sites are: "
         f"{proven.proof.roster.words()}"
@@ -153,8 +154,8 @@ def judged() -> Iterator[None]:
         raise
 
 
-def _check_site(folder: Path, proven: Verified) -> list[str]:
-    """For who has the log of a site, and perhaps a table that came back."""
+def _check_site(folder: Path, proven: Verified) -> tuple[str, list[str]]:
+    """For who has the log of a site, and perhaps a table that came back: the study, and lines."""
     place, count = load_place(folder), len(proven.proof.exchanges)
     verify_log(folder)
     study = check_own(proven, place.client, read_log(folder))
@@ -167,7 +168,7 @@ def _check_site(folder: Path, proven: Verified) -> list[str]:
         if files
         else f"{place.client} got no table of this study, so feddcd compared no table at this site"
     )
-    return [f"{own}, with the same digests, and no other answers to this job", table]
+    return study, [f"{own}, with the same digests, and no other answers to this job", table]
 
 
 def _check_around(folder: FederationFolder, proven: Verified) -> str:
