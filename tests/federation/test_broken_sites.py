@@ -47,6 +47,7 @@ def made():
         rows = "".join(f"{50 + i % 23},{i % 7}\n" for i in range(120))
         for name in SITES:
             (home.site(name) / "data.csv").write_text(f"age,y\n{rows}")
+            (home.site(name) / "data.csv").chmod(0o640)
             path = home.site(name) / "site.toml"
             lines = [line for line in path.read_text().splitlines() if "data" not in line]
             path.write_text("\n".join([*lines, 'data = "data.csv"', ""]))
@@ -104,6 +105,10 @@ def open_policy(site):
     (site / "policy.toml").chmod(0o666)
 
 
+def open_rows(site):
+    (site / "data.csv").chmod(0o644)
+
+
 STOP = {
     no_data: ("data.csv cannot be read: No such file", "put the data file back"),
     no_rows: ("data.csv cannot be read: the file is empty", "put the data file back"),
@@ -118,6 +123,10 @@ WARN = {
     open_key: ("key has the mode 0666", "chmod 600 "),
     open_folder: ("has the mode 0755, so other users of this machine may read", "chmod 700 "),
     open_policy: ("policy.toml has the mode 0666", "chmod 600 "),
+    open_rows: (
+        "data.csv has the mode 0644, so other users of this machine may read",
+        "chmod 600 ",
+    ),
 }
 
 

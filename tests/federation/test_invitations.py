@@ -192,6 +192,21 @@ def test_what_a_second_enrolment_keeps_is_said(home, said, monkeypatch):
     assert not programs.site_runs(west)
 
 
+def test_a_data_file_that_every_user_may_read_is_named(home, said):
+    """A warning: the site enrols."""
+    invite(home)
+    (home.path.parent / "patients.csv").chmod(0o644)
+    west = enrol(home)
+    (told,) = [line for line in said if "has the mode 0644" in line]
+    assert "so other users of this machine may read the data of this site. What" in told
+    assert told.endswith("What to do: chmod 600 patients.csv")
+    assert "patients.csv has the mode 0644" in "\n".join(lines_of(status_of(west)))
+    (home.path.parent / "patients.csv").chmod(0o600)
+    del said[:]
+    enrol(home)
+    assert not any("has the mode" in line for line in said)
+
+
 def test_too_few_rows_are_named_before_the_token_is_used(home, said):
     invite(home)
     (home.path.parent / "tiny.csv").write_text("age,sex\n60,f\n61,m\n")

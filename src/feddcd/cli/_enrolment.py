@@ -19,6 +19,7 @@ from ..federation.enrolment.invitation import Invitation, read_invitation, when
 from ..federation.enrolment.site import enrol, is_enrolled, look
 from ..federation.enrolment.unit import write_dockerfile, write_unit
 from ..federation.folder import FederationFolder, load_place
+from ..federation.health import open_data
 from ..federation.machine.programs import site_runs
 from ..federation.site.policy import FILE as POLICY
 from ..federation.site.policy import limit, load_policy
@@ -75,6 +76,8 @@ def enrol_command(file: Path, data: Path, options: dict[str, Any]) -> None:
     how = Reading(**plain)
     book, rows = _check(invitation, folder, data, options["codebook"], options["label"], how)
     _warn_few(rows, data, folder)
+    for trouble in open_data(data):
+        warn(trouble.words())
     settings = {name: list(v) if name == "na" else v for name, v in reading.items()}
     settings |= {"label": options["label"]} if options["label"] else {}
     made = enrol(invitation, folder, data, settings, options["codebook"])

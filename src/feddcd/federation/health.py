@@ -111,8 +111,16 @@ CHECKS: tuple[tuple[Callable[[Path], None], str], ...] = (  # each with what to 
 )
 
 
+def open_data(path: Path) -> list[Trouble]:
+    """What every user of this machine may do with the data file. A group may be meant to."""
+    can = [word for word, bit in (("read", 0o004), ("change", 0o002)) if _is_open(path, bit)]
+    return [_opened(path, f"{' or '.join(can)} the data of this site", "600")] if can else []
+
+
 def _modes(folder: Path) -> Iterator[Trouble]:
     """What other users of this machine can do here."""
+    with suppress(FeddcdError):  # which the check of the settings tells
+        yield from open_data(load_place(folder).data)
     if _is_open(folder, 0o077):
         yield _opened(folder, "read or change the folder of this site", "700")
     for name in SECRET:
