@@ -139,6 +139,46 @@ def test_the_next_command_of_a_trial_is_said(more, told, tmp_path):
     assert "federation up" not in done.output
 
 
+ROWS = [(40 + i % 17, "ab"[i % 2], i % 3) for i in range(60)]
+FORESEEN = {
+    "few rows": (ROWS[:4], "rule min_rows: its policy does not allow fewer than 5 rows"),
+    "a rare ward": (ROWS + [(50, "c", 1)] * 3, "rule min_per_level: its policy does not allow a"),
+    "rare ages": ([(60, *rest) for _, *rest in ROWS[3:]] + ROWS[:3], "rule support: in the column"),
+    "enough": (ROWS, ""),
+}
+
+
+@pytest.mark.parametrize("careful", [True, False])
+@pytest.mark.parametrize(("rows", "why"), FORESEEN.values(), ids=FORESEEN)
+def test_a_refusal_that_is_certain_is_said_at_once(tmp_path, monkeypatch, rows, why, careful):
+    """Before people approve a job in vain; the rules of a site say the same when it is asked."""
+    monkeypatch.chdir(tmp_path)
+    lines = ["age,ward,y,site", *(f"{a},{w},{y},north" for a, w, y in rows)]
+    lines += [f"{a},{w},{y},{site}" for site in ("east", "south") for a, w, y in ROWS]
+    (tmp_path / "d.csv").write_text("\n".join([*lines, ""]))
+    job = '[glm]\nformula = "y ~ age + ward"\nfamily = "gaussian"\n'
+    (tmp_path / "job.toml").write_text(job)
+    words = ["init", "fed", "--job", "job.toml", "--data", "d.csv", "--group", "site"]
+    words += ["--careful"] if careful else []
+    done = CliRunner().invoke(app, ["federation", *words])
+    assert done.exit_code == 0, done.output
+    told = " ".join(done.output.split())
+    assert told.count("will refuse this job") == (1 if why and careful else 0), told
+    if why and careful:
+        assert "note: with these data, north will refuse this job, also after an approval" in told
+        assert why in told
+        assert "or the rules in fed/sites/north/policy.toml" in told
+
+
+def test_a_careful_trial_of_a_training_says_that_no_site_takes_part(tmp_path):
+    words = ["init", str(tmp_path / "fed"), "--sites", "3", "--data", "digits", "--careful"]
+    done = CliRunner().invoke(app, ["federation", *words])
+    assert done.exit_code == 0, done.output
+    told = " ".join(done.output.split())
+    assert "every site will refuse this training, because its policy does not allow" in told
+    assert "write training = true into the file policy.toml of each site" in told
+
+
 def test_the_status_says_what_a_trial_does(tmp_path, monkeypatch, said):
     """Also while it runs, and after it was killed."""
     monkeypatch.chdir(tmp_path)

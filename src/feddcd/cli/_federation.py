@@ -26,6 +26,7 @@ from ..federation.site.template import CAREFUL as CAREFUL_SAID
 from ..federation.site.template import SAID as LOOSE_SAID
 from ..federation.status import path_of_job
 from ..runs.spec import Spec, parse_setting
+from ._certain import warn_certain
 from ._habits import found
 from ._tables import load_job, rows_by_site, show_event, show_table
 from ._terminal import bars, console, escape, say, warn
@@ -80,6 +81,8 @@ def init_command(options: dict[str, Any]) -> None:
     if data is None:
         return _say_next_of_sites(folder, names)
     say(f"policy.toml of each site {CAREFUL_SAID if options['careful'] else LOOSE_SAID}")
+    if options["careful"]:
+        warn_certain(folder)
     say(f"next: feddcd federation simulate {shlex.quote(shown(folder.path))}")
 
 
