@@ -107,7 +107,7 @@ def test_each_output_of_a_large_matrix_has_the_curvature_of_the_inputs():
     X = np.random.default_rng(5).standard_normal((n, p))
     loss = lambda w: jnp.mean(jax.nn.logsumexp(X @ w.reshape(p, K), axis=1))
     form = Form(p, K)
-    sent = opened(starts.measured(loss, jnp.zeros(p * K), jnp.asarray(True), form))
+    sent, _ = opened(starts.measured(loss, jnp.zeros(p * K), jnp.asarray(True), form))
     assert sent.shape == (p, 60) == starts.shape_of(form)
     base, diagonal = starts.base_from(sent, form, jnp.asarray(1e9))
     block = X.T @ X / n * (1 / K - 1 / K**2)
@@ -192,8 +192,8 @@ def test_two_traces_are_the_hessian_of_softmax_at_zero():
     twice = lambda w: loss(w) + loss(w + 1.0)
     sent, both = jax.jit(
         lambda w: (
-            opened(starts.measured(loss, w, yes, form)),
-            opened(starts.measured(twice, w + 1, yes, form)),
+            opened(starts.measured(loss, w, yes, form))[0],
+            opened(starts.measured(twice, w + 1, yes, form))[0],
         )
     )(jnp.zeros(p * K))
     (C, rest), diagonal = base_from(sent, form, jnp.asarray(1e9))
@@ -206,6 +206,23 @@ def test_two_traces_are_the_hessian_of_softmax_at_zero():
     whole = np.asarray(jax.jit(jax.hessian(twice))(jnp.ones(p * K))).reshape(p, K, p, K)
     np.testing.assert_allclose(np.diag(A), np.einsum("jaja->j", whole), rtol=1e-6)
     np.testing.assert_allclose(B[0], np.einsum("jajb->ab", whole)[0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_of_sites_that_bend_each_its_own_way_the_diagonal_counts(same):
+    """Site i has I + 10 v v', v of 8 signs, orthogonal to the others': correlations of 10/11, 56 of
+    them. Their mean has (64/3 - 8) (10/11)² of 56 (10/11)² in squares, and the variance of a mean
+    of three, half of the difference, is more than that: no correlation is to be believed."""
+    signs = scipy.linalg.hadamard(8)
+    losses = [lambda w, v=signs[0 if same else i]: w @ w / 2 + 5 * (w @ v) ** 2 for i in (1, 2, 3)]
+    measured = lambda f: opened(starts.measured(f, jnp.zeros(8), jnp.asarray(True), Form(8, 1)))
+    sent, spread = jax.tree.map(lambda *x: sum(x) / 3, *map(measured, losses))
+    (C, rest), diagonal = base_from(sent, Form(8, 1), jnp.asarray(1e9), spread)
+    H0 = np.asarray(C @ C.T + jnp.diag(rest))
+    v = signs[0]
+    expected = np.eye(8) + 10 * np.outer(v, v) if same else 11 * np.eye(8)
+    np.testing.assert_allclose(H0, expected, atol=11 / 127)  # a unit of eight bits
+    np.testing.assert_allclose(diagonal, 11.0)
 
 
 def test_of_many_outputs_the_largest_eigenvalues_are_kept():
@@ -238,7 +255,7 @@ def test_bytes_are_those_that_travel():
     the outputs and the number of rows, too."""
     run = feddcd.run("wine", algorithm="fedqn", clients=10, tau=6, rounds=3, l2=0.01)
     each = 6 * (13 * 3 + 4 + 2)
-    start = 3 * (4 * 13 + 13 * 12 // 2 + 4 * 6 + 4)
+    start = 3 * (4 * 13 + 13 * 12 // 2 + 4 * 6 + 4 + 4)
     assert list(run.history["bytes_up"]) == [each + start, 2 * each + start, 3 * each + start]
 
 
@@ -256,14 +273,14 @@ def test_the_first_upload_of_a_site(bits, each):
     value = jax.eval_shape(upload, jax.tree.map(lambda x: x[0], f))
     _, _, first, start = (tree.nbytes(part.value) for part in _extras(value))
     assert usual_bytes(value) + first == each
-    assert start == 4 * 13 + 13 * 12 // 2 + 4 * 6 + 4
+    assert start == 4 * 13 + 13 * 12 // 2 + 4 * 6 + 4 + 4  # and two numbers
 
 
 @pytest.mark.chaos
 def test_the_start_has_eight_bits_also_where_gradients_have_64():
     few = {"clients": 10, "tau": 6, "rounds": 1, "l2": 0.01}
     run = feddcd.run("wine", algorithm="fedqn", settings={"bits": 64}, **few)
-    start = 3 * (4 * 13 + 13 * 12 // 2 + 4 * 6 + 4)
+    start = 3 * (4 * 13 + 13 * 12 // 2 + 4 * 6 + 4 + 4)
     assert list(run.history["bytes_up"]) == [6 * (8 * 13 * 3 + 8) + start]
 
 

@@ -96,17 +96,22 @@ def _sketched(form: Form) -> int:
     return max(2, min(most, NUMBERS // form.p))
 
 
-def measured(phi: Callable[[Flat], Scalar], x: Flat, wanted: Bool[Array, ""], form: Form) -> PyTree:
-    """What a site sends of its Hessian at x; zeros where nobody asks for it."""
+def measured(
+    phi: Callable[[Flat], Scalar], x: Flat, wanted: Bool[Array, ""], form: Form
+) -> tuple[PyTree, Scalar]:
+    """What a site sends of its Hessian at x, and of how it differs from others'; zeros where nobody
+    asks for it."""
 
-    def measure() -> PyTree:
+    def measure() -> tuple[PyTree, Scalar]:
         if form.whole and form.K == 1:
-            return code_square(jax.hessian(phi)(x), BITS)
+            H = jax.hessian(phi)(x)
+            return code_square(H, BITS), _square_of_correlations(H).astype(jnp.float32)
         _, hvp = jax.linearize(jax.grad(phi), x)
         if form.whole:
             A, B = _traces(hvp, form, x.dtype)
-            return code_square(A, BITS), code_square(B, 32)
-        return code(_products(hvp, form, x.dtype), BITS, columns=True)
+            spread = _square_of_correlations(A).astype(jnp.float32)
+            return (code_square(A, BITS), code_square(B, 32)), spread
+        return code(_products(hvp, form, x.dtype), BITS, columns=True), jnp.zeros((), jnp.float32)
 
     blank = lambda: jax.tree.map(lambda y: jnp.zeros(y.shape, y.dtype), jax.eval_shape(measure))
     return jax.lax.cond(wanted, measure, blank)
@@ -142,25 +147,30 @@ def nothing_shown(form: Form, dtype) -> Extra:
     zero = jnp.zeros((), dtype)
     triangle = lambda d: jnp.zeros(d * (d + 1) // 2, dtype)
     sent = triangle(form.p) if form.K == 1 else (triangle(form.p), triangle(form.K))
-    return Extra(zero, (sent, zero))
+    return Extra(zero, ((sent, zero), zero))
 
 
-def base_from(sent: PyTree, form: Form, rows: Scalar) -> tuple[Base, Flat]:
-    """H₀ from the mean of what sites with so many rows sent, opened, and its diagonal."""
+def base_from(
+    sent: PyTree, form: Form, rows: Scalar, spread: Scalar | float = 0.0, unseen: float | Scalar = 1
+) -> tuple[Base, Flat]:
+    """H₀ from the mean of what sites with so many rows sent, opened, and its diagonal. `spread` is
+    the mean of their squared correlations, `unseen` the part of all weight that others have."""
     if not form.whole:
         base, diagonal = _sketched_base(sent, _probes(form, sent.dtype))
         if form.K > 1:
             base = _shrunk(base, diagonal, _doubt(form.p, rows.astype(sent.dtype)))
         return base, jnp.repeat(diagonal, form.K)
     A, B = sent if form.K > 1 else (sent, jnp.ones(1, sent.dtype))
-    return _whole_base(A, B, form, rows)
+    return _whole_base(A, B, form, rows, spread, unseen)
 
 
 def _probes(form: Form, dtype) -> Float[Array, "p r"]:
     return jax.random.rademacher(jax.random.key(0), (form.p, _sketched(form)), dtype)
 
 
-def _whole_base(A: Array, B: Array, form: Form, rows: Scalar) -> tuple[Base, Flat]:
+def _whole_base(
+    A: Array, B: Array, form: Form, rows: Scalar, spread: Scalar | float, unseen: Scalar | float
+) -> tuple[Base, Flat]:
     """H₀ from the upper triangles of A and B; the correlations of inputs are rounded."""
     p, K = form
     of_inputs, inputs, P = _correlations(A, p)
@@ -178,7 +188,24 @@ def _whole_base(A: Array, B: Array, form: Form, rows: Scalar) -> tuple[Base, Fla
         values, vectors = values[order[:WHOLE]], vectors[:, order[:WHOLE]]
     C = jnp.sqrt(diagonal)[:, None] * vectors * jnp.sqrt(jnp.maximum(values - floor, 0))
     base = Base(C, floor * diagonal)
-    return _shrunk(base, diagonal, _doubt(p, rows.astype(A.dtype))), diagonal
+    common = jnp.sum(inputs**2) - p
+    doubt = jnp.maximum(_doubt(p, rows.astype(A.dtype)), unseen * _chance(spread, common))
+    return _shrunk(base, diagonal, doubt), diagonal
+
+
+def _chance(spread: Scalar | float, common: Scalar) -> Scalar:
+    """The part of the mean's squared correlations that differs between sites, and so is chance.
+    Ledoit and Wolf shrink by it; here by its square, as a small part does less harm than a diagonal
+    that stands for it."""
+    chance = jnp.maximum(spread - common, 0) / (SITES - 1)
+    return jnp.minimum(chance / jnp.where(common > 0, common, 1), 1) ** 2
+
+
+def _square_of_correlations(H: Float[Array, "d d"]) -> Scalar:
+    """Of all pairs of different coordinates."""
+    d = jnp.diag(H)
+    R = H**2 / jnp.where(d > 0, d, 1) / jnp.where(d > 0, d, 1)[:, None]
+    return jnp.sum(jnp.where(jnp.eye(len(H), dtype=bool), 0, R))
 
 
 def _doubt(p: int, rows: Scalar) -> Scalar:

@@ -183,8 +183,9 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
             server = server._replace(shown=start)
 
         def begin() -> QNServer:
-            sent, rows = jax.tree.map(lambda x: x / start.there, start.value)
-            base, diagonal = starts.base_from(sent, self._form, starts.SITES * rows)
+            (sent, spread), rows = jax.tree.map(lambda x: x / start.there, start.value)
+            unseen = 1 - (start.there if server.shown is not None else share * start.there)
+            base, diagonal = starts.base_from(sent, self._form, starts.SITES * rows, spread, unseen)
             metric = metrics.assembled(base, server.learned.pairs, self._l2)
             learned, yes = server.learned._replace(metric=metric), jnp.asarray(True)
             _, r = self._residual(server)
