@@ -64,6 +64,10 @@ def pytest_configure(config):
     typer.main.get_command = functools.cache(typer.main.get_command)
     threadpool_limits(1)  # a plugin loaded NumPy before OPENBLAS_NUM_THREADS was set
     tomllib.loads = kept(tomllib.loads)
+    if folder := os.environ.get("FEDDCD_RECORD"):
+        import _recording
+
+        _recording.start(Path(folder), config.pluginmanager)
     if "PYTEST_XDIST_WORKER" in os.environ:
         compile_a_share_of_the_tests(config)
         start_jax_with_one_thread()

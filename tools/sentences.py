@@ -1,25 +1,32 @@
 """Sentences that people read, drawn at random: for a test whether each is understood at once.
 
-    python tools/sentences.py [--count 30] [--seed 0]
+    FEDDCD_RECORD=FOLDER pytest  # records what users see, once
+    python tools/sentences.py [--seen FOLDER] [--count 30] [--seed 0] [--all deploy.md _site.py]
 
 The draw is from README and docs (whole sentences of running text and lists, no code and no
 tables) and from the messages and help texts of the source, each sentence with the same chance.
-Values in messages are shown as their names in braces.
+A message that the tests recorded is the whole sentence that people saw; in one that they did not,
+values are shown as their names in braces.
 """
 
 import argparse
 import ast
 import random
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
+from seen_texts import CLOSE, END, HOLE, LEAST, OPEN, Seen, plain
+
 ROOT = Path(__file__).resolve().parents[1]
-END = re.compile(r"(?:(?<=[.!?])|(?<=[.!?]\)))\s+(?=[A-Z`*\"(]|feddcd )")
 CODE = re.compile(
     r"^(\[\w+\]$|\w+=|FROM |RUN |#!)", re.M
 )  # a file that feddcd writes, not a message
 WORDS = 5  # shorter ones are labels
-SQL = ("INSERT ", "SELECT ", "CREATE ", "UPDATE ", "DELETE ")
+NO_WORDS = re.compile(
+    r"\b(INSERT INTO|SELECT|CREATE|UPDATE|DELETE|NOT LIKE)\b"
+    r"|\{ *[\w-]+:|: *#[0-9a-f]+;|\\[bdsw]|\(\?"
+)
 
 
 def pages() -> list[tuple[str, str]]:
@@ -44,20 +51,37 @@ def whole(sentence: str) -> bool:
     return len(sentence.split()) >= WORDS and sentence.endswith((".", "!", "?"))
 
 
-def messages() -> list[tuple[str, str]]:
-    found = []
+def messages(seen: Seen | None = None) -> list[tuple[str, str]]:
+    """As people saw them, where they did, each once."""
+    found, counts = {}, [0, 0]
+    for name, template in templates():
+        sentences = seen.sentences(template) if seen else []
+        if sentences or message(template):
+            counts[bool(sentences)] += 1
+            found |= {(name, s): None for s in sentences or [bare(template)]}
+    if seen:
+        print(f"{counts[True]} of {sum(counts)} templates were seen")
+    return list({text: (name, text) for name, text in found}.values())
+
+
+def templates() -> Iterator[tuple[str, str]]:
     for path in sorted((ROOT / "src").rglob("*.py")):
         tree = ast.parse(path.read_text())
         skip = {id(c) for node in ast.walk(tree) for c in inner(node)}
         for node in ast.walk(tree):
             if id(node) not in skip and isinstance(node, ast.Constant | ast.JoinedStr):
-                text = "" if CODE.search(shown(node)) else " ".join(shown(node).split())
-                found += [(path.name, s) for s in END.split(text)]
-    return [(name, s) for name, s in found if len(s.split()) > WORDS and message(s)]
+                text = "" if CODE.search(shown(node)) else plain(shown(node)).strip()
+                yield from ((path.name, s) for s in END.split(text) if len(s.split()) > WORDS)
 
 
-def message(text: str) -> bool:
-    return "<" not in text and not text.startswith(SQL)
+def bare(template: str) -> str:
+    return template.replace(OPEN, "").replace(CLOSE, "")
+
+
+def message(template: str) -> bool:
+    """Neither values alone, nor a page, a style, a query or a pattern."""
+    words = HOLE.sub("", template)
+    return "<" not in template and len(words.split()) >= LEAST and not NO_WORDS.search(words)
 
 
 def inner(node: ast.AST) -> list[ast.AST]:
@@ -73,7 +97,7 @@ def shown(node: ast.AST) -> str:
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else ""
     if isinstance(node, ast.FormattedValue):
-        return f"{{{ast.unparse(node.value)}}}"
+        return f"{OPEN}{{{ast.unparse(node.value)}}}{CLOSE}"
     if isinstance(node, ast.JoinedStr):
         return "".join(map(shown, node.values))
     return ""
@@ -83,8 +107,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=30)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--all", nargs="+", metavar="FILE", help="every sentence of these files")
+    parser.add_argument("--seen", type=Path, metavar="FOLDER", help="texts that the tests recorded")
     options = parser.parse_args()
-    pool = pages() + messages()
+    if options.seen and not any(options.seen.glob("*.jsonl")):
+        parser.error(f"{options.seen} has no recorded texts")
+    pool = pages() + messages(options.seen and Seen(options.seen))
+    if options.all:
+        for name, text in pool:
+            if name in options.all:
+                print(f"[{name}] {text}")
+        return
     print(f"{options.count} of {len(pool)} sentences")
     for k, (name, text) in enumerate(random.Random(options.seed).sample(pool, options.count), 1):
         print(f"{k:2d}. [{name}] {text}")
