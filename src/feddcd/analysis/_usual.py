@@ -41,7 +41,11 @@ MIXED = LeftOut(
     "write a codebook with type = 'number' and missing = ['WORD']. If the column is a category, "
     "write a codebook with type = 'category'.",
 )
-DATES = LeftOut((), "the values are dates", "To keep such a column, change the dates to days.")
+DATES = LeftOut(
+    (),
+    "the values are dates",
+    "To keep such a column, write a number of days in place of each date.",
+)
 UNREAD = LeftOut(
     (),
     "feddcd cannot read the values as numbers",
