@@ -162,7 +162,7 @@ CASES = [
     by_array("y has 3 different values, 'a', 'b', 'c', but family='binomial' needs two",
              y=["a", "b", "c"] * (N // 3)),
     by_array("y is 'a' in every row, but binomial needs two values", y=["a"] * N),
-    by_array("'no' and 'yes', but not the value of event='dead'", y=["yes", "no"] * (N // 2),
+    by_array("'no' and 'yes'. None of them is the word of event='dead'", y=["yes", "no"] * (N // 2),
              event="dead"),
     by_array("event='yes' works only with family='binomial' or family='quasibinomial'",
              family="poisson", event="yes"),

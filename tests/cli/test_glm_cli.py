@@ -213,7 +213,8 @@ def test_the_event_is_chosen_and_named(capsys):
     assert "the odds of died" in Path("a/report.html").read_text()
     assert tomllib.loads(Path("a/job.toml").read_text())["glm"]["event"] == "died"
     feddcd("glm", "words.csv", "--group", "hospital", *F, "--event", "dead", code=2)
-    assert "'died' and 'lives', but not the value of --event dead" in capsys.readouterr().err
+    told = "'died' and 'lives'. None of them is the word of --event dead"
+    assert told in capsys.readouterr().err
 
 
 def test_names_as_people_have_them(capsys):
@@ -586,7 +587,7 @@ BAD = [
             "stage ~ age", GROUP),
     formula((
         "p.csv: visits has values from 0 to 8, but --family binomial needs 0 and 1. Use "
-        "gaussian for all numbers, poisson for counts, multinomial for classes"
+        "gaussian for an outcome of any numbers, poisson for counts, multinomial for classes"
     ),
             "visits ~ age", GROUP),
     formula((

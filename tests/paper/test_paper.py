@@ -21,8 +21,8 @@ from feddcd.cli.app import main
 from feddcd.data import load
 from feddcd.data.federate import federate
 from feddcd.paper import _bench as players
+from feddcd.paper import _processes, grid, reproduce, tune
 from feddcd.paper import cells as paper
-from feddcd.paper import grid, reproduce, tune
 from feddcd.paper._bench import Bench, RunCurve
 from feddcd.paper.authors import authors_run
 from feddcd.paper.cells import (
@@ -276,6 +276,17 @@ def test_several_compilers_change_no_number(tmp_path, monkeypatch):
     for cell in cells:
         for one, three in zip(*(results[cell.id] for results in found), strict=True):
             assert np.array_equal(one.objective, three.objective)
+
+
+def test_while_a_large_file_is_read_cells_of_a_small_one_run(monkeypatch):
+    """Of three processes the first reads the large file; the others have a cell of the small one
+    before their own, and no cell is begun twice."""
+    size = {"large": 9, "small": 1}
+    monkeypatch.setattr(_processes, "size_of", size.__getitem__)
+    cells = [dataclasses.replace(small("fedavg"), data=d) for d in ("large",) * 4 + ("small",) * 3]
+    assert _processes.openings(cells, 3) == [[0], [4, 1], [5, 2]]
+    assert _processes.openings(cells[:4], 3) == [[0], [1], [2]]
+    assert _processes.openings(cells[:1], 1) == [[0]]
 
 
 def test_several_processes_change_no_number(tmp_path, monkeypatch):

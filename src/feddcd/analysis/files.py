@@ -180,8 +180,8 @@ def _check_binary(table: Frame, rows: CompleteRows) -> None:
     if low < 0 or high > 1:
         told = (
             f"{name} has values from {low:g} to {high:g}, but --family binomial needs 0 "
-            "and 1. Use gaussian for all numbers, poisson for counts, multinomial for "
-            "classes"
+            "and 1. Use gaussian for an outcome of any numbers, poisson for counts, "
+            "multinomial for classes"
         )
     elif rows.weight is None and np.any(values % 1 != 0):
         each = np.unique(values)
