@@ -14,6 +14,7 @@ from ..report.tables import Group, terminal_table
 from ._bins import Quantile
 from ._describe_plan import QUARTILES, DescribePlan
 from ._description import DescribeResult, LevelSummary, NumberSummary, Section
+from ._printed import lacking
 from .protocol import APART
 
 WIDTH = 118
@@ -191,7 +192,8 @@ def summary(result: DescribeResult) -> str:
     if result.sites is not None:
         parts.append("By site")
         parts.append(_drawn(head(result, result.sites), *groups(result, result.sites)))
-    parts += [*notes(result), *([APART] if result.apart else [])]
+    gone = map(printable, lacking(result.refused))
+    parts += [*gone, *notes(result), *([APART] if result.apart else [])]
     return "\n".join(line.rstrip() for line in "\n".join(parts).splitlines())
 
 
@@ -237,6 +239,9 @@ def write(result: DescribeResult, folder: Path) -> Iterator[Path]:
         for each in result.left_out
         for name in each.names
     ]
+    gone = zip(result.refused, lacking(result.refused), strict=True)
+    blank = [""] * len(result.table.cells)
+    lines += [[site, printable(told), *blank] for site, told in gone]
     shown = pd.DataFrame(lines, columns=["column", "statistic", *_cells(result, result.table)])
     for frame, name in (
         (shown, "table1"),

@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from .._text import plural
 from ..formula import label
 from ._bars import histograms
 from ._bins import Quantile
 from ._cells import Grouped, Hidden, hide, hide_groups, hide_levels, hide_patterns
 from ._describe_plan import DescribePlan
 from ._describe_rows import Shape, shape_of
-from ._printed import AbstractPrinted, PrintedTable
+from ._printed import AbstractPrinted, PrintedTable, lacking_in_paper
 from ._sections import LevelSummary, NumberSummary, Section
 from ._usual import LeftOut
 from ._zero_one import as_levels
@@ -158,7 +159,10 @@ class DescribeResult(AbstractPrinted):
     def printed(self) -> PrintedTable:
         from ._describe_text import groups, head, notes
 
-        return PrintedTable(head(self, self.table), groups(self, self.table, True), notes(self))
+        told = [*notes(self), *lacking_in_paper(self.refused)]
+        if self.n_sites > 1:
+            told.insert(0, f"{plural(self.n_rows, 'row')} at {plural(self.n_sites, 'site')}.")
+        return PrintedTable(head(self, self.table), groups(self, self.table, True), told)
 
     def write(self, folder: Path) -> Iterator[Path]:
         """table1.csv, .tex and .md, numbers.csv, patterns.csv, summary.txt; the report last."""

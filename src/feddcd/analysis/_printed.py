@@ -1,12 +1,24 @@
 """What every result with a table offers: the table as LaTeX and as Markdown."""
 
 import abc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from .._text import listed
+
 if TYPE_CHECKING:
     from ..report.tables import Group, Row
+
+
+def lacking(refused: Mapping[str, str]) -> list[str]:
+    """Who has no rows in a table, by site why: as its text says it, one line for each."""
+    return [f"Not part of this table: {why}" for why in refused.values()]
+
+
+def lacking_in_paper(refused: Mapping[str, str]) -> list[str]:
+    """The same in one line, by name alone."""
+    return [f"Not part of this table: {listed(refused, 10)}."] if refused else []
 
 
 class PrintedTable(NamedTuple):

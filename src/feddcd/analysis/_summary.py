@@ -12,6 +12,7 @@ from . import _more
 from ._digits import Range, about, significant
 from ._measures import OVERDISPERSED
 from ._offsets import unusual_offset
+from ._printed import lacking
 from ._result import TableResult
 from ._robust import named, notes
 from .families import CHOICES
@@ -202,12 +203,11 @@ def _notes(result: TableResult) -> list[str]:
             )
         ]
     left_out += [f"{told}." for told in without_rows(result)]
-    refused = [f"Not part of this table: {why}" for why in result.refused.values()]
     theta = [] if result.theta is None else [_theta(result.theta, result.theta_se)]
     return [
         *scale,
         *([APART] if result.apart else []),
-        *refused,
+        *lacking(result.refused),
         *cap_notes(result.codebook),
         *event,
         *references,

@@ -22,6 +22,9 @@ from .following import FollowedJob, version
 
 OWN = ("sites_refused",)
 REFUSED = "Not part of this table: "
+SITE = r"'(?:[A-Za-z0-9]|-(?:\{\})?|\\_){1,200}'"  # as LaTeX and Markdown have its name
+SITES = rf"{SITE}(?:, {SITE}){{0,10}}(?:, and [0-9]{{1,9}} more)?"
+LACKING = re.compile(rf"{REFUSED}{SITES}\.", re.ASCII)
 REPORT = "report.html"
 PRINTED = ("summary.txt", "table1.csv", "table1.tex", "table1.md")
 PRINTED += ("coefficients.tex", "coefficients.md")
@@ -137,9 +140,16 @@ def _same_table(written: Path, own: Path) -> bool:
         a, b = (list(csv.reader(_lines(path), strict=True)) for path in (own, written))
     except (csv.Error, ValueError):
         return False
+    b = [row for row in b if not _says_who_refused(row)]
     return len(a) == len(b) and all(
         len(x) == len(y) and all(map(_same_cell, x, y)) for x, y in zip(a, b, strict=True)
     )
+
+
+def _says_who_refused(row: list[str]) -> bool:
+    """A site and its reason, as a Table 1 has them, and nothing else."""
+    told = len(row) > 1 and row[1].startswith(REFUSED) and all(map(_is_reason, row))
+    return told and not any(row[2:])
 
 
 def _same_cell(own: str, written: str) -> bool:
@@ -163,6 +173,18 @@ def _same_text(written: Path, own: Path) -> bool:
     except ValueError:
         return False
     return a == b and all(_is_reason(line) for line in told if line.startswith(REFUSED))
+
+
+def _same_paper(written: Path, own: Path) -> bool:
+    """The same of a table for a paper: a note stands below an empty line, and has names alone."""
+    try:
+        told, mine = _lines(written), _lines(own)
+    except ValueError:
+        return False
+    gone = [i for i, line in enumerate(told) if line.startswith(REFUSED)]
+    if not all(i and not told[i - 1] and LACKING.fullmatch(told[i]) for i in gone):
+        return False
+    return mine == [x for i, x in enumerate(told) if i not in gone and i + 1 not in gone]
 
 
 def _is_reason(text: Any) -> bool:
@@ -208,7 +230,7 @@ def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 SAME = {".csv": _same_table, ".json": _same_model}
-SAME |= dict.fromkeys((".txt", ".tex", ".md"), _same_text)
+SAME |= {".txt": _same_text, ".tex": _same_paper, ".md": _same_paper}
 
 
 def _near(a: Any, b: Any) -> bool:

@@ -39,7 +39,8 @@ def latex(head: Row, *groups: Group, notes: Sequence[str] = ()) -> str:
     ]
     blocks = [[*begin, *_latex_block(head, groups, block, fit.name)] for block in fit.blocks]
     if below:
-        blocks[-1] += [r"\par\smallskip\raggedright\footnotesize", "\n\n".join(below)]
+        notes_in = [part for note in below for part in ("", note)]
+        blocks[-1] += [r"\par\smallskip\raggedright\footnotesize", *notes_in]
     boxes = ["\n".join([*lines, r"\end{minipage}", ""]) for lines in blocks]
     return f"{PACKAGE}\n" + "\\par\\medskip\n".join(boxes)
 

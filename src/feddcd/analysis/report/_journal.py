@@ -6,7 +6,7 @@ from typing import NamedTuple
 from ..._text import number, probability, ratio
 from ...report.tables import Row
 from .._digits import UNKNOWN, Range, agreed, decimals
-from .._printed import PrintedTable
+from .._printed import PrintedTable, lacking_in_paper
 from .._result import TableResult
 from .._summary import ranges
 from . import _words as words
@@ -102,5 +102,6 @@ def _notes(fit: TableResult) -> list[str]:
         words.lead(fit),
         *([scale] if fit.standardize else []),
         *words.cautions(fit),
+        *lacking_in_paper(fit.refused),
         words.proof(fit),
     ]
