@@ -75,6 +75,11 @@ class Describe:
         check_mixed(frame, used)
         kinds = kinds_of(frame, used, plan.as_levels)
         levels = {name: list(kind.levels) for name, kind in kinds.items() if kind.levels}
+        if words := [name for name in plan.median if not kinds[name].number]:
+            raise Misfit(
+                f"the column {words[0]!r} contains words, so it has no median: remove this column "
+                "from the setting median of the job"
+            )
         for name, found in levels.items():
             if len(found) > MOST_LEVELS:
                 raise Misfit(

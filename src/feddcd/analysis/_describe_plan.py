@@ -172,10 +172,13 @@ def _check_median(plan: DescribePlan) -> None:
         )
     for name in median:
         if name not in plan.names or name in plan.as_levels:
-            told = f"describe: the list median has {name!r}, which is not in the list of columns"
+            told = "is not in the list of columns. Add it to <columns>, or remove it from <median>"
             if name in plan.names:
-                told = f"describe: the list median has {name!r}, which is counted by level"
-            raise SpecError(told, column=name)
+                told = f"is counted by level. Remove {name!r} from <median>"
+            raise SpecError(
+                f"describe: the list median has {name!r}, which {told}",
+                column=name, settings={"columns": None, "median": None},
+            )  # fmt: skip
     if median and plan.quantiles == "none":
         raise SpecError(
             f"describe: the setting median asks for quantiles of {median[0]!r}, but "

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from .._errors import DataError
-from .._text import listed
+from .._text import listed, meant
 from ..data.codebook import Codebook
 from ..data.draft import is_date, is_identifier
 from ..formula import is_numeric
@@ -79,6 +79,38 @@ def usual_columns(
         told = " ".join(each.told() for each in left)
         raise DataError(f"there is no column to describe. {told}".strip())
     return UsualColumns(kept, left)
+
+
+def check_in_table(median: Sequence[str], frame: pd.DataFrame, left: Sequence[LeftOut]) -> None:
+    """Of columns that nobody listed: a plan would not know why one of these is not among them."""
+    for name in median:
+        if name not in frame.columns:
+            names = list(frame.columns)
+            told = f"there is no column {name!r}; {meant(name, names)}the columns are "
+            raise DataError(told + ", ".join(map(str, names[:30])), column=name)
+        if why := next((each for each in left if name in each.names), None):
+            told = f"<median> names the column {name!r}, but this column is not in the table"
+            text = f"{told}, because {why.why}. {why.keep}".strip()
+            raise DataError(text, column=name, settings={"median": None})
+
+
+def check_median(median: Sequence[str], frame: pd.DataFrame) -> None:
+    """What is no number at all has no median; of numbers with words the reader says the place."""
+    for name in median:
+        values = column(frame, name)
+        if is_numeric(values) or is_mixed(values):
+            continue
+        are, remedy = "words", f"Remove {name!r} from <median>"
+        if _dates(values.dropna()):
+            are = "dates"
+            remedy = (
+                f"Write a number of days in place of each date, or remove {name!r} from <median>"
+            )
+        raise DataError(
+            f"<median> names the column {name!r}, but the values of this column are {are}, and a "
+            f"median needs numbers. {remedy}",
+            column=name, settings={"median": None},
+        )  # fmt: skip
 
 
 def _seen(frame: pd.DataFrame, doubts: Mapping[str, DataError]) -> Callable[[str], LeftOut | None]:

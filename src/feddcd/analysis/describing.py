@@ -16,6 +16,8 @@ from ._describe_plan import column_of as column_of
 from ._describe_plan import with_codebook as with_codebook
 from ._description import DescribeResult as DescribeResult
 from ._usual import LeftOut as LeftOut
+from ._usual import check_in_table as check_in_table
+from ._usual import check_median
 from ._usual import usual_columns as usual_columns
 from .protocol import ALL, converse, in_process
 from .table import as_frame
@@ -61,9 +63,10 @@ def describe(
     left: tuple[LeftOut, ...] = ()
     if columns is None:
         columns, left = usual_columns(frame, apart=(by, site))
+        check_in_table([median] if isinstance(median, str) else median, frame, left)
     plan = DescribePlan(
-        list(columns), by, least, quantiles, [float(x) for x in shares],
-        by_site=site is not None, median=list(median),
+        _names(columns), by, least, quantiles, [float(x) for x in shares],
+        by_site=site is not None, median=_names(median),
     )  # fmt: skip
     return describe_plan(frame, plan, site, left)
 
@@ -82,12 +85,18 @@ def describe_plan(
         raise SpecError(
             f"the column {site!r} has the site of each row, so the table cannot also describe it"
         )
+    check_median(plan.median, frame)
     parts = {ALL: frame} if site is None else _by_site(frame, site)
     offers = {name: analysis.offer(frame, plan).offer for name in parts}  # one frame, one kind
     cohort, _ = analysis.agree(offers, plan)
     rows = {name: analysis.rows(part, plan, cohort, name) for name, part in parts.items()}
     result = converse(analysis.talk(plan, cohort), in_process(analysis, rows))
     return dataclasses.replace(result, left_out=left)
+
+
+def _names(given: Sequence[str]) -> Any:
+    """One name in place of a list stays what it is, so that the plan refuses it."""
+    return given if isinstance(given, str) else list(given)
 
 
 def _by_site(frame: pd.DataFrame, site: str) -> dict[str, pd.DataFrame]:

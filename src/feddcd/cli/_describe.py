@@ -16,6 +16,7 @@ from ..analysis.describing import (
     DescribePlan,
     LeftOut,
     careful,
+    check_in_table,
     describe_plan,
     usual_columns,
     with_codebook,
@@ -96,13 +97,15 @@ def _plan(
                 settings={option: None},
             )
     columns, left = [composed(term) for term in wanted.columns], ()
+    median = [composed(name) for name in wanted.median]
     if not columns:
         columns, left = usual_columns(table.frame, (by, site), book, table.doubts)
+        check_in_table(median, table.frame, left)
     plan = DescribePlan(
         columns, by, wanted.least or 0, wanted.quantiles or "exact",
         list(wanted.shares or QUARTILES), by_site=site is not None,
         complete=[composed(name) for name in complete],
-        median=[composed(name) for name in wanted.median],
+        median=median,
     )  # fmt: skip
     return (plan if book is None else with_codebook(plan, book)), site, left
 

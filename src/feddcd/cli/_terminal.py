@@ -18,7 +18,11 @@ from .._text import printable, printable_lines
 console, errors = Console(), Console(stderr=True)
 _PLAIN: Any = {"soft_wrap": True, "highlight": False, "markup": False, "emoji": False}
 LINE_S = 10.0  # between two lines about a task, off a terminal
-OPTIONS = {"sample_weight": "weight", "random_state": "seed"}  # where they have other names
+OPTIONS = {
+    "sample_weight": "weight",
+    "random_state": "seed",
+    "columns": "column",
+}  # where they have other names
 READING = {  # how a file with a table is written, where that is not to be sniffed
     "sep": "The separator of the fields of a .csv file, such as ';'. Default: feddcd finds it.",
     "decimal": "The decimal sign in the file: '.' or ','. Default: feddcd finds it.",
