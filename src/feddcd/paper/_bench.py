@@ -159,6 +159,16 @@ def seeds_of(cell: Cell, bench: Bench, seeds: Sequence[int]) -> "Threads | Lanes
     return player(feds, [start(base, bench.start(cell, seed)) for seed in seeds], bench.optimum)
 
 
+class _Logged(NamedTuple):
+    objective: jax.Array
+    score: jax.Array
+    arrived: jax.Array
+
+
+def _logged(record: Record) -> _Logged:
+    return _Logged(record.objective, record.score, record.arrived)
+
+
 class _Log:
     """Rounds in, the iterations' last rounds out."""
 
@@ -167,8 +177,8 @@ class _Log:
         self.rows: list[tuple[float, float, int]] = []
         self.uploads = 0
 
-    def add(self, record: Record, rounds: int) -> None:
-        columns = [np.asarray(x)[:rounds] for x in (record.objective, record.score, record.arrived)]
+    def add(self, logged: "_Logged", rounds: int) -> None:
+        columns = [np.asarray(x)[:rounds] for x in logged]
         for k, (objective, score, arrived) in enumerate(zip(*columns, strict=True)):
             self.uploads += int(arrived)
             if (k + 1) % self.per == 0:
@@ -216,7 +226,7 @@ class Threads:
                     state, trace, sound = self.advance(self.feds[k], state, self.per)
                     if not sound:
                         break
-                    log.add(trace, self.per)
+                    log.add(_logged(trace), self.per)
                     with lock:
                         watch(len(log.rows), log.last)
                 return k, log.curve(iterations, below)
@@ -232,7 +242,7 @@ class Lanes:
         self.runs = lanes(feds)
         self.states: State | None = jax.tree.map(lambda *x: jnp.stack(x), *states)
         room = LANE_CHUNK * self.per
-        lowered = advance_lanes.lower(self.runs, self.states, _count(0), room)  # pyright: ignore
+        lowered = advance_lanes.lower(self.runs, self.states, _count(0), room, _logged)  # pyright: ignore
         self.compiled = lowered.compile()
 
     def play(self, iterations, below, watch, stop):
@@ -243,7 +253,7 @@ class Lanes:
             if stop():
                 return
             rounds = min(LANE_CHUNK, iterations - at) * self.per
-            states, trace = self.compiled(self.runs, states, _count(rounds), room)
+            states, trace = self.compiled(self.runs, states, _count(rounds), room, _logged)
             trace = jax.tree.map(np.asarray, trace)
             for lane, log in enumerate(logs):
                 log.add(jax.tree.map(lambda x, lane=lane: x[:, lane], trace), rounds)

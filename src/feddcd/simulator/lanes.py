@@ -1,6 +1,6 @@
 """Several runs side by side, one vmap lane each."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import equinox as eqx
 import jax
@@ -36,14 +36,20 @@ def _equal(a, b) -> bool:
 
 @eqx.filter_jit(donate="all-except-first", compiler_options=OPTIONS)  # pyright: ignore
 def advance_lanes(
-    runs: tuple[Federation, Federation], states: State, rounds: Int[Array, ""], room: int
-) -> tuple[State, Record]:
-    """`rounds` rounds (at most `room`) of every lane; a lane that is no longer finite goes on."""
+    runs: tuple[Federation, Federation],
+    states: State,
+    rounds: Int[Array, ""],
+    room: int,
+    wanted: Callable[[Record], PyTree] = lambda record: record,
+) -> tuple[State, PyTree]:
+    """`rounds` rounds (at most `room`) of every lane; a lane that is no longer finite goes on.
+    What is not `wanted` of a record is not computed: a gradient of all rows, all clients' duals."""
     differ, shared = runs
 
-    def every_lane(states: State) -> tuple[State, Record]:
+    def every_lane(states: State) -> tuple[State, PyTree]:
         step = lambda own, state: one_round(eqx.combine(own, shared), state)
-        return eqx.filter_vmap(step)(differ, states)
+        states, record = eqx.filter_vmap(step)(differ, states)
+        return states, wanted(record)
 
     go, (_, shapes) = traced(every_lane, states)
     trace = rows_of_zeros(shapes, room)
