@@ -19,6 +19,7 @@ from .protocol import APART
 
 WIDTH = 118
 ABOUT = "≈ "
+MOST_PLACES = 6
 
 
 def head(result: DescribeResult, section: Section) -> list[str]:
@@ -48,21 +49,29 @@ def groups(result: DescribeResult, section: Section, in_line: bool = False) -> l
 
 
 class _Places(NamedTuple):
-    """Decimals of a row: of means, and of exact quantiles."""
+    """Decimals of a row: of means, and of exact quantiles; None: each number has its own."""
 
-    mean: int
-    quantile: int
+    mean: int | None
+    quantile: int | None
 
 
 def _places(each: NumberSummary) -> _Places:
-    """Three digits of the standard deviation; quantiles have no more decimals than they need."""
+    """Three digits of the standard deviation, and of the distance of the quantiles, if they need so
+    many."""
     sd = float(each.sd[0])
     exact = [q.value for cell in each.quantiles for q in cell if q and q.low == q.high]
     needed = [len(trim(value, 6).partition(".")[2]) for value in exact]
     if not 0 < sd < np.inf:
         return _Places(2, max(needed, default=0))
-    places = min(max(2 - int(np.floor(np.log10(sd))), 0), 4)
-    return _Places(places, min(max(needed, default=0), places))
+    own = [q.value for q in (each.quantiles[0] or ()) if q]  # of all rows
+    far = max(own) - min(own) if own else 0.0
+    mean, most = _third_digit(sd), _third_digit(min(sd, far) if far > 0 else sd)
+    few = lambda places: places if places <= MOST_PLACES else None
+    return _Places(few(mean), few(min(max(needed, default=0), most)))
+
+
+def _third_digit(scale: float) -> int:
+    return max(2 - int(np.floor(np.log10(scale))), 0)
 
 
 def _number_rows(
@@ -136,8 +145,8 @@ def _median(
     return f"{middle} [{low}, {high}]"
 
 
-def notes(result: DescribeResult) -> list[str]:
-    """What a reader of the table has to know."""
+def notes(result: DescribeResult, paper: bool = False) -> list[str]:
+    """What a reader of the table has to know; a reader of a paper knows no options."""
     plan = result.plan
     found = [printable(line) for line in cap_notes(plan.codebook)]
     if plan.least > 1:
@@ -153,7 +162,7 @@ def notes(result: DescribeResult) -> list[str]:
         )
     if result.table.levels:
         found.append("Percentages are of the rows without a missing value.")
-    found += [printable(each.told()) for each in result.left_out]
+    found += [printable(x.named() if paper else x.told()) for x in result.left_out]
     careful, left = result.careful
     if result.n_dropped:
         some = f"{'at least ' if careful else ''}{plural(result.n_dropped, 'row')}"

@@ -159,7 +159,7 @@ class DescribeResult(AbstractPrinted):
     def printed(self) -> PrintedTable:
         from ._describe_text import groups, head, notes
 
-        told = [*notes(self), *lacking_in_paper(self.refused)]
+        told = [*notes(self, paper=True), *lacking_in_paper(self.refused)]
         if self.n_sites > 1:
             told.insert(0, f"{plural(self.n_rows, 'row')} at {plural(self.n_sites, 'site')}.")
         return PrintedTable(head(self, self.table), groups(self, self.table, True), told)

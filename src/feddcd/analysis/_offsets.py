@@ -36,7 +36,7 @@ def check_offset(settings: ModelSettings, sums: Moments, link: str) -> None:
     )
 
 
-def unusual_offset(result: TableResult) -> str:
+def unusual_offset(result: TableResult, remedy: bool = True) -> str:
     """A caution where a model was fitted, or nothing."""
     if result.link not in SCALES or len(result.row_sums or ()) != 4:  # one outcome
         return ""
@@ -46,7 +46,7 @@ def unusual_offset(result: TableResult) -> str:
         return ""
     return (
         f"The offset differs much between rows (its standard deviation is {sd:.3g}). With the link "
-        f"{result.link}, {SCALES[result.link]}. {_remedy('')}."
+        f"{result.link}, {SCALES[result.link]}.{f' {_remedy(str())}.' if remedy else ''}"
     )
 
 

@@ -23,9 +23,12 @@ class LeftOut(NamedTuple):
     keep: str = ""
 
     def told(self) -> str:
+        return f"{self.named()} {self.keep}".strip()
+
+    def named(self) -> str:
+        """Without the advice, for a paper."""
         many = "These columns are" if len(self.names) > 1 else "This column is"
-        lines = f"{many} not in the table, because {self.why}: {listed(self.names)}."
-        return f"{lines} {self.keep}".strip()
+        return f"{many} not in the table, because {self.why}: {listed(self.names)}."
 
 
 class UsualColumns(NamedTuple):

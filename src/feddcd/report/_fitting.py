@@ -15,7 +15,7 @@ SIZES = (("normalsize", 1.0, 12.0), ("small", 0.93, 11.0), ("footnotesize", 0.86
 GAP = 4.0  # \tabcolsep
 QUAD = 10.0
 NAME = 0.3  # of the line, at most, for a name
-_WIDTHS = dict.fromkeys("ijlI.,;:'!|[]", 2.8) | dict.fromkeys("frst()- /", 3.9)
+_WIDTHS = dict.fromkeys("ijlI.,;:'!|[]\u2008", 2.8) | dict.fromkeys("frst()- /", 3.9)
 _WIDTHS |= dict.fromkeys("mMwW%@", 8.4) | dict.fromkeys("−+=<>≈≤≥≠×∞~^", 7.8)
 _WIDTHS |= dict.fromkeys("ABCDEFGHJKLNOPQRSTUVXYZ&", 7.2)
 _WIDE = 5.3  # of any other letter or digit

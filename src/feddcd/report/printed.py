@@ -21,9 +21,12 @@ _SIGNS |= {letter: f"\\{name}" for letter, name in zip(_LETTERS, _GREEK.split(),
 _LATEX = {sign: f"${command}$" for sign, command in _SIGNS.items()}
 _LATEX |= {letter: f"\\{letter}" for letter in "&%$#_{}"}
 _LATEX |= {"\\": r"\textbackslash{}", "^": r"\^{}", "~": r"\~{}", "–": "--", "—": "---"}
+_LATEX |= {"\u2007": r"\phantom{0}", "\u2008": r"\phantom{.}"}  # a blank digit, a blank point
 _LATEX |= {'"': r"\symbol{34}", "`": "{`}"}
 _SPECIAL = re.compile(f"-(?=-)|[{re.escape(''.join(_LATEX))}]")  # two hyphens would be a dash
-_POWER = re.compile(r"(?<![\w.,$])(\d+(?:\.\d+)?)e((?:-|\$-\$)?\d+)(?![\w.])")  # after escaping
+_POWER = re.compile(  # after escaping
+    r"(?<![\w.,$])(\$-\$)?(?<![\w.,])(\d+(?:\.\d+)?)e((?:-|\$-\$)?\d+)(?![\w.])"
+)
 _MARKDOWN = re.compile(r"[\\`*_|]")  # what every kind of Markdown knows after a backslash
 _ENTITIES = re.compile(r"<(?! )|&(?=[#\w])|[$~^@]")  # what only some know
 _BLOCK = re.compile(r"^[#>+=-]")  # a heading, a list
@@ -88,8 +91,8 @@ def _in_powers(text: str) -> str:
 
 
 def _power(found: re.Match[str]) -> str:
-    digits, exponent = found[1], found[2].replace("$-$", "-")
-    return rf"${'' if digits == '1' else digits + chr(92) + 'cdot '}10^{{{exponent}}}$"
+    sign, digits, exponent = "-" if found[1] else "", found[2], found[3].replace("$-$", "-")
+    return rf"${sign}{'' if digits == '1' else digits + chr(92) + 'cdot '}10^{{{exponent}}}$"
 
 
 def _latex_cell(cell: str) -> str:

@@ -1,6 +1,7 @@
 """The regression table as a journal prints it, and the cells that it shares with the report."""
 
 import math
+import re
 from typing import NamedTuple
 
 from ..._text import number, probability, ratio
@@ -8,11 +9,17 @@ from ...report.tables import Row
 from .._digits import UNKNOWN, Range, agreed, decimals
 from .._printed import PrintedTable, lacking_in_paper
 from .._result import TableResult
+from .._summary import Row as NumberRow
 from .._summary import ranges
 from . import _words as words
 from ._names import coefficient_name
 
-MANY = 1e5  # larger numbers keep their own digits
+DIGITS = 3  # of a standard error
+MOST = 6  # decimals of a number below 0.001
+EXACT = 9  # digits behind the first of any number
+MANY = 1e5  # larger ratios keep their own digits
+PLAIN = re.compile(r"−?[\d,]+(\.\d+)?")
+BLANKS = {ord("."): "\u2008", ord("0"): "\u2007"}
 FAR = 700.0  # beyond it exp overflows
 
 
@@ -43,36 +50,90 @@ def cells(fit: TableResult) -> list[Cells]:
     return rows
 
 
+class Places(NamedTuple):
+    """To which place the numbers of a row are rounded, in decimals; and their common power of ten,
+    where so many decimals would be hard to read."""
+
+    decimals: int
+    power: int | None = None
+
+    @property
+    def least(self) -> float:
+        """The smallest number that is not shown as 0."""
+        return 10.0 ** -(self.decimals if self.power is not None else max(self.decimals, 0))
+
+    def text(self, x: float) -> str:
+        if self.power is None:
+            return f"{x:,.{max(self.decimals, 0)}f}".replace("-", "−")
+        digits = max(self.decimals + self.power, 0)
+        return f"{x / 10.0**self.power:.{digits}f}e{self.power}".replace("-", "−")
+
+
+def places_of(std_err: float, size: float) -> Places:
+    """The third digit of the standard error; `size` is the largest number of the row."""
+    decimals = DIGITS - 1 - math.floor(math.log10(std_err))
+    power = math.floor(math.log10(max(size, std_err)))
+    if (power < -3 and decimals > MOST) or power > EXACT:
+        return Places(min(decimals, EXACT - power), power)
+    return Places(min(decimals, EXACT - power))
+
+
 def _in_line(fit: TableResult) -> list[Cells]:
-    """The cells with one number of decimals in each column: the smallest standard error has three
-    digits or four decimals, a ratio two or three decimals. What would be 0 keeps its digits."""
-    found, rows = cells(fit), ranges(fit)
-    least = min((row.unit for row in rows if 0 < row.unit < math.inf), default=1.0)
-    whole = math.floor(math.log10(least))
-    places, of_ratio = (min(max(n - whole, 2), most) for n, most in ((2, 4), (1, 3)))
+    """The cells, each row rounded to the third digit of its standard error, and a ratio to the
+    second digit of its own. What would be 0 keeps its digits."""
+    found = [_rounded(*pair) for pair in zip(cells(fit), ranges(fit), strict=True)]
+    lines = [at_point([getattr(each, name) for each in found]) for name in ("coef", "std_err")]
     return [
-        each._replace(
-            coef=_fixed(row.coef, each.coef, places),
-            std_err=_fixed(row.std_err, each.std_err, places),
-            ends=tuple(map(_fixed, (row.low, row.high), each.ends, (places,) * 2)),
-            ratio=_ratio(row.coef, each.ratio, of_ratio),
-            ratio_ends=tuple(map(_ratio, (row.low, row.high), each.ratio_ends, (of_ratio,) * 2)),
-        )
-        for each, row in zip(found, rows, strict=True)
+        each._replace(coef=coef if each.ratio else each.coef, std_err=std_err)
+        for each, coef, std_err in zip(found, *lines, strict=True)
     ]
 
 
-def _fixed(given: Range, text: str, places: int) -> str:
-    """The number with so many decimals if they are proven and show it, or as it is."""
+def _rounded(each: Cells, row: NumberRow) -> Cells:
+    if not 0 < row.unit < math.inf:
+        return each
+    known = [abs(x) for r in (row.coef, row.low, row.high) for x in r if math.isfinite(x)]
+    places = places_of(row.unit, max(known, default=0.0))
+    each = each._replace(
+        coef=_fixed(row.coef, each.coef, places),
+        std_err=_fixed(row.std_err, each.std_err, places),
+        ends=tuple(map(_fixed, (row.low, row.high), each.ends, (places,) * 2)),
+    )
+    if not each.ratio:
+        return each
+    factor, low = (math.exp(max(min(x.low, FAR), -FAR)) for x in (row.coef, row.low))
+    of = lambda x, digits: digits - 1 - math.floor(math.log10(row.unit * x))
+    places = Places(max(min(of(low, 2), of(factor, 4), MOST + 3), 0))
+    return each._replace(
+        ratio=_ratio(row.coef, each.ratio, places),
+        ratio_ends=tuple(map(_ratio, (row.low, row.high), each.ratio_ends, (places,) * 2)),
+    )
+
+
+def _fixed(given: Range, text: str, places: Places) -> str:
+    """The number to this place if that is proven and shows it, or as it is."""
     size = max(abs(given.low), abs(given.high))
-    if text == UNKNOWN or not 10.0**-places <= size < MANY:
+    if text == UNKNOWN or not places.least <= size:
         return text
-    return agreed(given, [lambda x: f"{x:,.{places}f}".replace("-", "−")]).replace(UNKNOWN, text)
+    fewer = [places._replace(decimals=places.decimals - k) for k in range(DIGITS)]
+    return agreed(given, [each.text for each in fewer]).replace(UNKNOWN, text)
 
 
-def _ratio(given: Range, text: str, places: int) -> str:
-    exp = lambda x: math.exp(min(x, FAR))
-    return _fixed(given.map(exp), text, places) if text else text
+def _ratio(given: Range, text: str, places: Places) -> str:
+    exp = given.map(lambda x: math.exp(min(x, FAR)))
+    return text if not text or exp.high >= MANY else _fixed(exp, text, places)
+
+
+def at_point(cells: list[str]) -> list[str]:
+    """With blanks as wide as a digit or a point behind a number, so that the points of a column
+    are in line where it stands right."""
+    plain = [PLAIN.fullmatch(cell) for cell in cells]
+    most = max((len(found[1] or "") for found in plain if found), default=0)
+    blanks = ("." + "0" * (most - 1)).translate(BLANKS) if most else ""
+    return [
+        cell + blanks[len(found[1] or "") :] if found else cell
+        for cell, found in zip(cells, plain, strict=True)
+    ]
 
 
 def journal_table(fit: TableResult) -> PrintedTable:
@@ -101,7 +162,7 @@ def _notes(fit: TableResult) -> list[str]:
         f"{words.title(fit)}. CI: confidence interval.",
         words.lead(fit),
         *([scale] if fit.standardize else []),
-        *words.cautions(fit),
+        *words.cautions(fit, paper=True),
         *lacking_in_paper(fit.refused),
         words.proof(fit),
     ]

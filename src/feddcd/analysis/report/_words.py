@@ -141,8 +141,9 @@ def interval(fit: TableResult) -> str:
     return f"{percent(fit)} interval"
 
 
-def cautions(fit: TableResult) -> list[str]:
-    """What a reader of the table must know beside the numbers."""
+def cautions(fit: TableResult, paper: bool = False) -> list[str]:
+    """What a reader of the table must know beside the numbers; in a paper without advice on how to
+    fit another table."""
     notes = cap_notes(fit.codebook)
     if _is_penalised(fit.l2):
         notes.append(
@@ -170,7 +171,7 @@ def cautions(fit: TableResult) -> list[str]:
             f"columns: {', '.join(fit.left_out)}."
         )
     notes += [f"{told}." for told in without_rows(fit)]
-    return [*notes, *filter(None, [unusual_offset(fit), over_dispersion(fit)])]
+    return [*notes, *filter(None, [unusual_offset(fit, not paper), over_dispersion(fit)])]
 
 
 def trust(fit: TableResult) -> list[str]:
