@@ -594,3 +594,23 @@ def test_groups_and_quantiles_say_what_they_are(tmp_path):
     (line,) = [line for line in careful.splitlines() if "median" in line]
     assert line.count("≈") == 9  # each median, and both its quartiles
     assert "≈ marks such quantiles" in careful
+
+
+def test_who_names_a_group_reads_how_table_1_gets_its_columns(tmp_path, monkeypatch):
+    """--group makes a second table, and --by the columns of Table 1 and of its files."""
+    monkeypatch.chdir(tmp_path)
+    patients().to_csv("p.csv", index=False)
+    done = cli("describe", "p.csv", "--column", "age", "--group", "site", "--out", "out")
+    told = " ".join(done.output.split())
+    assert "For a column of Table 1 for each value of site, give --by site in place of" in told
+    assert "--by" not in (tmp_path / "out" / "table1.md").read_text("utf-8")
+    done = cli("describe", "p.csv", "--column", "age", "--by", "site", "--out", "by")
+    assert "give --by" not in done.output
+    head = (tmp_path / "by" / "table1.csv").read_text("utf-8").splitlines()[0]
+    assert head == "column,statistic,all,site: east,site: north,site: south"
+    done = cli("describe", "p.csv", "--by", "site", "--group", "site", "--out", "both")
+    assert "give --by site alone" in str(done.exception)
+    with pytest.raises(SpecError, match="give by='site' alone"):
+        feddcd.describe(patients(), by="site", site="site")
+    told = " ".join(cli("describe", "--help").output.replace("│", " ").split())
+    assert "For a column of Table 1 for each site, use --by" in told

@@ -1,6 +1,7 @@
 """A description as Table 1: lines for the terminal, and CSV files."""
 
 import io
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -201,9 +202,19 @@ def summary(result: DescribeResult) -> str:
     if result.sites is not None:
         parts.append("By site")
         parts.append(_drawn(head(result, result.sites), *groups(result, result.sites)))
+        parts += [_by_in_place(result.site), ""] if result.site and not result.plan.by else []
     gone = map(printable, lacking(result.refused))
     parts += [*gone, *notes(result), *([APART] if result.apart else [])]
     return "\n".join(line.rstrip() for line in "\n".join(parts).splitlines())
+
+
+def _by_in_place(site: str) -> str:
+    """Who names a group often means the columns of Table 1."""
+    option, column = shlex.quote(printable(site)), printable(site)
+    return (
+        f"For a column of Table 1 for each value of {column}, give --by {option} in place of "
+        f"--group {option} (in Python: by={site!r})."
+    )
 
 
 def _drawn(names: list[str], *each: Group) -> str:

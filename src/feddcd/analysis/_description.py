@@ -131,6 +131,7 @@ class DescribeResult(AbstractPrinted):
     refused: Mapping[str, str] = field(default_factory=dict)
     apart: bool = False  # a coordinator read each site's answers
     left_out: tuple[LeftOut, ...] = ()  # columns that nobody asked for
+    site: str | None = None  # the column with the site of each row, in one process
 
     @property
     def n_exchanges(self) -> int:

@@ -81,6 +81,12 @@ def describe_plan(
         names = list(frame.columns)
         told = f"there is no column {missing[0]!r}; {meant(missing[0], names)}the columns are "
         raise DataError(told + ", ".join(map(str, names[:30])), column=missing[0])
+    if site is not None and site == plan.by:
+        raise SpecError(
+            f"<by> and <site> name the same column; give <by> alone for a column of Table 1 for "
+            f"each value of {site!r}, or <site> alone for a second table with the numbers of sites",
+            settings={"by": site, "site": site},
+        )
     if site in plan.used:
         raise SpecError(
             f"the column {site!r} has the site of each row, so the table cannot also describe it"
@@ -91,7 +97,7 @@ def describe_plan(
     cohort, _ = analysis.agree(offers, plan)
     rows = {name: analysis.rows(part, plan, cohort, name) for name, part in parts.items()}
     result = converse(analysis.talk(plan, cohort), in_process(analysis, rows))
-    return dataclasses.replace(result, left_out=left)
+    return dataclasses.replace(result, left_out=left, site=site)
 
 
 def _names(given: Sequence[str]) -> Any:

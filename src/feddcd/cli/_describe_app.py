@@ -56,7 +56,9 @@ def describe(
             "--group",
             "--site",
             help=(
-                "The column with the name of the site of each row. Default: all rows are one site."
+                "The column with the name of the site of each row: a second table has the numbers "
+                "of each site. For a column of Table 1 for each site, use --by. Default: all rows "
+                "are one site."
             ),
             metavar="COLUMN",
             show_default=False,
