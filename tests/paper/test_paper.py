@@ -245,7 +245,7 @@ def same_in_lanes(base, starts, optimum, tolerance):
     feds = [eqx.tree_at(lambda f: f.key, base, jax.random.key(s)) for s in range(3)]
     found = []
     for kind in (players.Threads, players.Lanes):
-        made = kind(feds, [start(base, w) for w in starts], optimum)
+        made = kind(feds, [start(base, w) for w in starts], lambda: optimum)
         found.append(dict(made.play(4, None, lambda i, F: None, lambda: False)))
     for k in range(3):
         np.testing.assert_allclose(found[0][k].objective, found[1][k].objective, atol=tolerance)

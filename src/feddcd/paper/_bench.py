@@ -5,9 +5,10 @@ an accelerator."""
 import hashlib
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,7 +43,7 @@ class Bench:
     """One split for all seeds: a seed moves the cohorts, the batches and an MLP's start."""
 
     federated: Federated
-    optimum: float  # or what stands in for it
+    find: Callable[[], float]  # the optimum, or what stands in for it
     double: bool
     prepared: dict[str, Clients] = field(default_factory=dict)
 
@@ -56,11 +57,17 @@ class Bench:
             rows = load(data)
             parts = partition(rows.y, split, kind.clients, X=rows.X)
             made = federate(rows, parts, model=kind.model, l2=kind.l2, dtype=dtype)
-            if kind.reference is not None:
-                return cls(made, kind.reference, double)
-            key = f"optimum-{problem}-{data}-{split}-{_digest(rows, parts)}"
-            best = _optimum(folder / "cells" / f"{key}.json", lambda: optimum(rows, parts, kind))
-        return cls(made, best, double)
+            if (known := kind.reference) is not None:
+                return cls(made, lambda: known, double)
+        key = f"optimum-{problem}-{data}-{split}-{_digest(rows, parts)}"
+        file = folder / "cells" / f"{key}.json"
+        return cls(made, lambda: _optimum(file, lambda: optimum(load(data), parts, kind)), double)
+
+    @cached_property
+    def optimum(self) -> float:
+        """Found when it is first needed: runs that stop at no gap can begin before."""
+        with jax.enable_x64(self.double):
+            return self.find()
 
     def below(self, gap: float | None) -> float | None:
         """The objective at which the gap is reached."""
@@ -146,7 +153,9 @@ class RunCurve(NamedTuple):
         return int(hits[0]) + 1 if len(hits) else None
 
 
-def player(feds: list[Federation], states: list[State], optimum: float) -> "Threads | Lanes":
+def player(
+    feds: list[Federation], states: list[State], optimum: Callable[[], float]
+) -> "Threads | Lanes":
     """Compiled and ready. It can `play` so many iterations, down to the objective `below`: finished
     runs by their place in the list; none of those that `stop` cut short."""
     kind = Threads if jax.default_backend() == "cpu" else Lanes
@@ -156,7 +165,8 @@ def player(feds: list[Federation], states: list[State], optimum: float) -> "Thre
 def seeds_of(cell: Cell, bench: Bench, seeds: Sequence[int]) -> "Threads | Lanes":
     base = bench.federation(cell)
     feds = [eqx.tree_at(lambda fed: fed.key, base, jax.random.key(seed)) for seed in seeds]
-    return player(feds, [start(base, bench.start(cell, seed)) for seed in seeds], bench.optimum)
+    states = [start(base, bench.start(cell, seed)) for seed in seeds]
+    return player(feds, states, lambda: bench.optimum)
 
 
 class _Logged(NamedTuple):
@@ -172,8 +182,8 @@ def _logged(record: Record) -> _Logged:
 class _Log:
     """Rounds in, the iterations' last rounds out."""
 
-    def __init__(self, per_iteration: int, optimum: float):
-        self.per, self.optimum = per_iteration, optimum
+    def __init__(self, per_iteration: int):
+        self.per = per_iteration
         self.rows: list[tuple[float, float, int]] = []
         self.uploads = 0
 
@@ -191,7 +201,7 @@ class _Log:
     def reached(self, below: float | None) -> bool:
         return below is not None and any(row[0] <= below for row in self.rows)
 
-    def curve(self, iterations: int, below: float | None) -> RunCurve:
+    def curve(self, iterations: int, below: float | None, optimum: float) -> RunCurve:
         """Cut right after the iteration that reached `below`; padded where a run diverged."""
         rows = self.rows
         if below is not None:
@@ -202,11 +212,11 @@ class _Log:
             padding = np.full((iterations - len(table), 3), np.nan)
             padding[:, 2] = self.uploads
             table = np.concatenate([table, padding])
-        return RunCurve(table[:, 0], table[:, 1], table[:, 2].astype(int), self.optimum)
+        return RunCurve(table[:, 0], table[:, 1], table[:, 2].astype(int), optimum)
 
 
 class Threads:
-    def __init__(self, feds: list[Federation], states: list[State], optimum: float):
+    def __init__(self, feds: list[Federation], states: list[State], optimum: Callable[[], float]):
         self.feds, self.optimum = feds, optimum
         self.states: list[Any] = [*states]  # None once taken
         self.per = feds[0].algorithm.rounds_per_iteration
@@ -218,7 +228,7 @@ class Threads:
 
         def one(k: int) -> tuple[int, RunCurve] | None:
             with jax.enable_x64(double):
-                state, log = self.states[k], _Log(self.per, self.optimum)
+                state, log = self.states[k], _Log(self.per)
                 self.states[k] = None
                 while len(log.rows) < iterations and not log.reached(below):
                     if stop():
@@ -229,14 +239,14 @@ class Threads:
                     log.add(_logged(trace), self.per)
                     with lock:
                         watch(len(log.rows), log.last)
-                return k, log.curve(iterations, below)
+                return k, log.curve(iterations, below, self.optimum())
 
         with ThreadPoolExecutor(cores()) as pool:
             yield from filter(None, pool.map(one, range(len(self.feds))))
 
 
 class Lanes:
-    def __init__(self, feds: list[Federation], states: list[State], optimum: float):
+    def __init__(self, feds: list[Federation], states: list[State], optimum: Callable[[], float]):
         self.count, self.optimum = len(feds), optimum
         self.per = feds[0].algorithm.rounds_per_iteration
         self.runs = lanes(feds)
@@ -246,7 +256,7 @@ class Lanes:
         self.compiled = lowered.compile()
 
     def play(self, iterations, below, watch, stop):
-        logs = [_Log(self.per, self.optimum) for _ in range(self.count)]
+        logs = [_Log(self.per) for _ in range(self.count)]
         states, room, at = self.states, LANE_CHUNK * self.per, 0
         self.states = None
         while at < iterations and not all(log.reached(below) for log in logs):
@@ -259,7 +269,8 @@ class Lanes:
                 log.add(jax.tree.map(lambda x, lane=lane: x[:, lane], trace), rounds)
             at += rounds // self.per
             watch(at, float(np.median([log.last for log in logs])))
-        yield from ((k, log.curve(iterations, below)) for k, log in enumerate(logs))
+        best = self.optimum()
+        yield from ((k, log.curve(iterations, below, best)) for k, log in enumerate(logs))
 
 
 def _count(rounds: int) -> jax.Array:

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import queue
 import signal
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import (
     FIRST_EXCEPTION,
@@ -17,6 +18,8 @@ from concurrent.futures import (
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
+
+import jax
 
 from .._errors import FolderError
 from ..data import load
@@ -156,6 +159,7 @@ def _work(cells: list[Cell], folder: Path, first: list[list[int]], own: list[int
     others = [k for k in range(len(cells)) if k not in claimed]
     if not _long(cells[own[-1]]):  # before this process first uses the accelerator
         os.environ.setdefault(*BEHIND)
+    threading.Thread(target=jax.devices, daemon=True).start()  # takes seconds, as reading does
 
     def claim() -> int | None:
         if end.is_set():

@@ -122,7 +122,7 @@ def _tune_bench(
             base = bench.federation(cell)
             feds = [eqx.tree_at(line.where, base, jnp.asarray(value)) for value in line.values]
             states = [start(base, bench.start(cell, START)) for _ in line.values]
-            made = player(feds, states, bench.optimum)
+            made = player(feds, states, lambda: bench.optimum)
             for at, curve in made.play(iterations, None, lambda i, F: None, stop):
                 last = float(np.median(curve.objective[-NOISE:]))
                 tried = {line.name: line.values[at], **line.settings}
