@@ -69,6 +69,7 @@ def secant(now: Point, before: Point, q: np.ndarray) -> np.ndarray:
     return -solve(now.H - np.outer(Hv, Hv) / size + np.outer(y, y) / curved, now.g)
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def bent(now: Point, before: Point, q: np.ndarray, begun: bool, gradients: bool) -> np.ndarray:
     """`begun`: before is not the pilot; `gradients`: they belong to the Hessians."""
     change, v = now.H - before.H, (now.w - before.w).reshape(-1)
@@ -81,4 +82,6 @@ def bent(now: Point, before: Point, q: np.ndarray, begun: bool, gradients: bool)
         third = 6 * (before.g - now.g + now.H @ v) - 2 * third
     correction = -solve(now.H, a * a * third + 2 * a * change @ (q - a * v)) / 2
     own, other = float(correction @ now.H @ correction), float(q @ now.H @ q)
-    return q + correction * min(1.0, np.sqrt(MOST * other / own)) if own > 0 else q
+    if not (own > 0 and np.all(np.isfinite([own, other]))):
+        return q
+    return q + correction * min(1.0, np.sqrt(MOST * other / own))

@@ -39,20 +39,23 @@ class Distribution(NamedTuple):
     nuisance: int = 0  # parameters beside the coefficients that the AIC counts
 
 
+@np.errstate(divide="ignore")  # of a model that fits each row exactly
 def _gaussian_likelihood(value: float, sums: Any) -> float:
     n = float(sums.n)
     return -n / 2 * (np.log(2 * np.pi * 2 * value / n) + 1) + float(sums.constant[1]) / 2
 
 
+@np.errstate(divide="ignore", invalid="ignore")
 def _gamma_likelihood(value: float, sums: Any) -> float:
     """With R's guess of the dispersion, the mean deviance: the shape is one by it."""
     weight, logs = float(sums.weight), float(sums.constant[0])
     spread = 2 * (value - float(sums.floor)) / weight
-    shape = 1 / spread
+    shape = np.divide(1, spread)
     rest = weight * (shape * np.log(spread) + gammaln(shape))
     return float(-shape * value - rest + (shape - 1) * logs)
 
 
+@np.errstate(divide="ignore", invalid="ignore")
 def _inverse_gaussian_likelihood(value: float, sums: Any) -> float:
     weight, logs = float(sums.weight), float(sums.constant[0])
     spread = 2 * (value - float(sums.floor)) / weight

@@ -71,7 +71,11 @@ def reweighted(model: Model, D: np.ndarray, sums: Moments, own) -> tuple[np.ndar
     if model.loss.canonical or model.intercept is None:
         return far, own
     middle = np.zeros_like(far)
-    middle[model.intercept] = model.loss.inverse(sums.y / sums.weight) - sums.o[0] / sums.weight
+    with np.errstate(all="ignore"):
+        mean = model.loss.inverse(sums.y / sums.weight)
+    if not np.isfinite(mean).all():  # the link has no such mean
+        return far, own
+    middle[model.intercept] = mean - sums.o[0] / sums.weight
     return far, *(middle + t * (far - middle) for t in (0.5, 0.2, 0.05, 0.0))
 
 

@@ -45,7 +45,8 @@ def leave_one_out(
     for site in model.sites:
         change = _change(estimate, answers[site])
         untold = np.abs(rows) @ np.isnan(change) > 0
-        moved[site] = np.where(untold, np.nan, rows @ np.nan_to_num(change)) / std_err
+        with np.errstate(divide="ignore", invalid="ignore"):  # a fit without any error
+            moved[site] = np.where(untold, np.nan, rows @ np.nan_to_num(change)) / std_err
     return pd.DataFrame(moved, index=pd.Index(shown.labels, name="name"))
 
 

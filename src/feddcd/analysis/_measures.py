@@ -76,7 +76,11 @@ def _linear(pilot: Pilot, estimate: Estimate) -> LinearFit:
         explained = _fitted_squares(pilot, estimate.point.w[:, 0], constant)
     whole = explained + rss
     r2 = explained / whole if whole > 0 else np.nan
-    f = explained / columns / (rss / df) if columns and not np.any(model.penalty) else np.nan
+    f = (
+        explained / columns / (rss / df)
+        if columns and rss > 0 and not np.any(model.penalty)
+        else np.nan
+    )
     p = float(fdtrc(columns, df, f)) if columns else np.nan
     adjusted = 1 - (1 - r2) * (n - constant) / df
     return LinearFit(float(np.sqrt(rss / df)), r2, adjusted, f, (columns, int(df)), p)

@@ -184,6 +184,14 @@ def not_finite(why: object) -> DataError:
     )
 
 
+def check_sums(model: Model, sums: Moments) -> None:
+    """Refuses columns whose squares have no finite sum, by name."""
+    finite = np.isfinite(sums.x) & np.isfinite(sums.xx)
+    if not finite.all():
+        names = [name for name, fits in zip(model.names, finite, strict=True) if not fits]
+        raise not_finite(f"the squares of {', '.join(names[:8])}")
+
+
 def separation(
     direction: np.ndarray, names: Sequence[str], family: str, effects: int = 0
 ) -> DataError:
@@ -193,6 +201,8 @@ def separation(
     if len(size) > 1:  # a constant tells no outcomes apart
         size = np.where([name == INTERCEPT for name in names], 0.0, size)
     heavy = [int(j) for j in np.argsort(-size) if size[j] > 0.1 * size.max()]
+    if not heavy:
+        return not_finite("rounding errors are larger than each step")
     if names[heavy[0]] == THETA:
         told = (
             "the counts do not vary more than in a poisson model, so theta has no finite estimate"

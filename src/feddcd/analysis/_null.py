@@ -21,6 +21,7 @@ from ._sums import Answer, Moments
 
 CLOSE = 1e-10  # of the null deviance: all digits that are printed, and some
 FAR = 0.5  # δ above which the steps are not yet Newton's
+HUGE = 1e150  # δ of rows whose means overflow
 SLOW = 0.1  # of the interval: a shorter step from afar is replaced by half of it
 
 
@@ -44,7 +45,7 @@ def first_null(model: Model, sums: Moments, answers: Mapping[str, Answer]) -> Nu
     if model.intercept is None:
         value = float(_total(answers)[0])
         return NullModel(zero, value, value, known=True)
-    with np.errstate(divide="ignore"):
+    with np.errstate(all="ignore"):
         guess = model.loss.inverse(sums.y / sums.weight)
     if float(sums.o[1]) == 0:
         value = _without_offset(model, sums, guess)
@@ -98,6 +99,8 @@ def _total(answers: Mapping[str, Answer]) -> np.ndarray:
 
 def _search(null: NullModel, value: float, g: float, H: float, floor: float) -> NullModel:
     c, delta = float(null.c[0]), abs(g) / max(H, 1e-300)
+    if not delta < HUGE:
+        return null  # the bounds below would be no numbers
     gain = H * ((1 + delta) * np.log1p(delta) - delta)
     room = H * (delta + (1 - delta) * np.log1p(-delta)) if delta < 1 else np.inf
     least, most = max(null.least, value - room), min(null.most, value - gain)

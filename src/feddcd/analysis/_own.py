@@ -50,7 +50,10 @@ def own_block(rows: DesignRows, family: Family, chosen: np.ndarray) -> np.ndarra
     if fit is None:
         return NO_ESTIMATE
     both = np.zeros((2, rows.X.shape[1], model.k))
-    both[:, kept] = _estimates(fit)
+    try:
+        both[:, kept] = _estimates(fit)
+    except np.linalg.LinAlgError:  # no standard errors
+        return NO_ESTIMATE
     return both.reshape(-1)
 
 

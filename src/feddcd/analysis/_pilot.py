@@ -13,7 +13,7 @@ from ._ahead import Course, gather
 from ._cost import Log, Talk, visit
 from ._dependence import basis, check_dependent, check_zero, column_squares
 from ._latest import guess
-from ._model import Model, check_outcome, check_rows, not_finite
+from ._model import Model, check_outcome, check_rows, check_sums, not_finite
 from ._points import Answers, Point, point, scales, total, with_penalty
 from ._sums import NONE, Moments, PointQuestion
 
@@ -40,6 +40,8 @@ def run_pilot(model: Model, log: Log, look: Look = lambda sums: None) -> Talk[Pi
     pilot = yield from _pilot(model, log, None, NONE, look)
     if not np.isfinite(pilot.first.H).all():
         raise not_finite("the curvature at 0")
+    if model.quadratic and not np.isfinite(pilot.first.value):
+        raise not_finite("the squares of the outcome")
     raw = column_squares(model, pilot.first.H, pilot.D)
     check_zero(model, raw)
     B = NONE if model.loss.extras else basis(pilot.model, raw)
@@ -67,6 +69,7 @@ def _pilot(model: Model, log: Log, before: Pilot | None, B: np.ndarray, look: Lo
         look(sums)
     raw = sums if before is None else before.raw
     own = {site: a.own for site, a in answers.items()} if before is None else before.own
+    check_sums(model, sums)
     check_rows(model, sums)
     check_outcome(model, sums)
     model, D = with_penalty(model, raw), scales(sums)

@@ -73,10 +73,10 @@ def decrement(
         V = inverse(H)
     except np.linalg.LinAlgError:
         return np.inf, 0.0
-    found, trace = float(np.sqrt(max(g @ V @ g, 0.0))), np.trace(V)
-    rounding = np.finfo(float).eps * size * np.sqrt(len(g) * trace)
-    squares = float(np.sum(E**-2.0))
-    with np.errstate(over="ignore", invalid="ignore"):  # of rows that are separated
+    with np.errstate(over="ignore", invalid="ignore"):  # of huge values; of rows that are separated
+        found, trace = float(np.sqrt(max(g @ V @ g, 0.0))), np.trace(V)
+        rounding = np.finfo(float).eps * size * np.sqrt(len(g) * trace)
+        squares = float(np.sum(E**-2.0))
         rounding += entry * (np.sqrt(squares * trace) + found * squares * trace)
     return found, float(rounding)
 
@@ -94,10 +94,15 @@ def solve(H: np.ndarray, b: np.ndarray, least: float = 0.0) -> np.ndarray:
         raise np.linalg.LinAlgError("a number on the diagonal of the Hessian is not positive")
     D = np.sqrt(np.diag(H))
     column = D.reshape(-1, *[1] * (b.ndim - 1))
-    L, lower = cho_factor(H / np.outer(D, D), lower=True)
+    with np.errstate(all="ignore"):
+        scaled, right = H / np.outer(D, D), b / column
+    if not (np.all(np.isfinite(scaled)) and np.all(np.isfinite(right))):
+        raise np.linalg.LinAlgError("a number of the Hessian or of the gradient is too large")
+    L, lower = cho_factor(scaled, lower=True)
     if not np.min(np.diag(L)) ** 2 > least:
         raise np.linalg.LinAlgError("the Hessian is nearly singular")
-    return cho_solve((L, lower), b / column) / column
+    with np.errstate(over="ignore"):  # inf tells more than no solution
+        return cho_solve((L, lower), right) / column
 
 
 def inverse(H: np.ndarray, least: float = 0.0) -> np.ndarray:
@@ -159,6 +164,7 @@ def penalties(model: Model, D: np.ndarray) -> np.ndarray:
     return np.repeat(model.penalty / D**2, model.k)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # far from the optimum, whose bound is infinite then
 def point(model: Model, D: np.ndarray, w: np.ndarray, answers: Answers) -> Point:
     """At w, in units of D, where all sites have answered."""
     each = [answers[site] for site in model.sites]
@@ -221,7 +227,10 @@ def edges(model: Model, sums: Moments, G: np.ndarray, w: np.ndarray) -> np.ndarr
         return np.linspace(0, 1, count + 1)[1:-1]
     n = float(sums.weight)
     own = float(sums.x @ w[:, 0]) / n
-    spread = np.sqrt(max(float(w[:, 0] @ G @ w[:, 0]) / n - own**2, 0)) or 1.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = np.sqrt(np.maximum(w[:, 0] @ G @ w[:, 0] / n - np.square(own), 0)) or 1.0
+    if not np.isfinite(spread):
+        raise np.linalg.LinAlgError("the spread of the predictions is too large")
     mean = own + float(sums.o[0]) / n
     middle = np.linspace(mean - SPREAD * spread, mean + SPREAD * spread, count - 1)
     return np.exp(np.minimum(middle, 700)) if model.family == "poisson" else middle

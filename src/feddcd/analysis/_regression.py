@@ -273,8 +273,8 @@ def _covariance(model: Model, point: Point, sums: Moments, kind: str) -> np.ndar
 
 def _error(point: Point, cov: np.ndarray, shown: Shown) -> float:
     """The certified distance of the worst coefficient, in the table's standard errors."""
-    if point.bound.r == 0:
-        return 0.0
+    if point.bound.r == 0 or point.bound.reach == np.inf:
+        return float(point.bound.r)
     return float(point.bound.reach * worst_ratio(inverse(point.H), cov, shown))
 
 

@@ -174,7 +174,8 @@ def interval_ends(level: float) -> list[str]:
 
 
 def _block(names: list[str], first: int, titles: list[str], lines: Iterable) -> list[str]:
-    width = max(CELL, *(len(title) + 1 for title in titles))
+    lines = [list(each) for each in lines]
+    width = max([CELL, *(len(cell) + 1 for cells in [titles, *lines] for cell in cells)])
     line = lambda name, cells: f"{name:<{first}}" + "".join(f"{c:>{width}}" for c in cells)
     head = line("", titles)
     rows = [line(name, each) for name, each in zip(names, lines, strict=True)]

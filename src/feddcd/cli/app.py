@@ -4,7 +4,6 @@ import dataclasses
 import inspect
 import sys
 import traceback
-import warnings
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -264,8 +263,6 @@ equip(app)
 def main(arguments: list[str] | None = None) -> Any:
     """The entry point: what a user can mend is one line on stderr and exit code 2."""
     be_wordy(False)
-    if arguments is None and not sys.warnoptions:  # NumPy's: messages say what is not finite
-        warnings.simplefilter("ignore", RuntimeWarning)
     try:
         return app(arguments)
     except SystemExit as end:  # typer makes one of Ctrl-C

@@ -26,12 +26,14 @@ class Scale(NamedTuple):
         place = np.log if self.log else np.asarray
         low, high = place(self.low), place(self.high)
         with np.errstate(divide="ignore"):
-            return np.clip((place(np.asarray(values, float)) - low) / (high - low), -1.0, 2.0)
+            away = place(np.asarray(values, float)) - low
+            return np.clip(away / ((high - low) or 1.0), -1.0, 2.0)  # the ends can be equal
 
 
 def linear(low: float, high: float, most: int = 6) -> Scale:
     """At most so many numbers, whole multiples of 1, 2 or 5 times a power of ten."""
-    high = high if high > low else low + 1.0
+    if not (high - low) / most > 1e-12 * abs(low) + 1e-300:  # nothing lies between
+        high = low + max(1.0, 1e-6 * abs(low))
     rough = (high - low) / most
     size = 10.0 ** math.floor(math.log10(rough))
     step = next(size * k for k in STEPS if size * k >= rough * (1 - 1e-9))
