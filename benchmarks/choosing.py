@@ -3,8 +3,8 @@
     python benchmarks/choosing.py [fair] [phishing] [a9a]
 
 fair (of statsmodels) in 12 sites, a9a and phishing (from the folder FEDDCD_DATA) in 50, shared out
-unevenly by outcome; all to 0.01 standard errors. The seconds are foretold for 0.1 s an exchange and
-1 MB/s, not measured. A fit that would take many hundred exchanges is foretold only. Without a
+unevenly by outcome; all to 0.01 standard errors. The seconds are expected for 0.1 s an exchange and
+1 MB/s, not measured. A fit that would take many hundred exchanges is expected only. Without a
 penalty, a9a and phishing go without the levels that have one outcome only and the columns that
 depend on others, as no unpenalised table exists with them.
 """
@@ -34,7 +34,7 @@ METHODS: dict[str, dict[str, Any]] = {
 
 def main() -> None:
     print("| data | rows x columns | sites | method | exchanges | MB up | proven, s.e. "
-          "| foretold, s |\n|---|---|---|---|---|---|---|---|")  # fmt: skip
+          "| expected, s |\n|---|---|---|---|---|---|---|---|")  # fmt: skip
     for name in sys.argv[1:] or SITES:
         try:
             X, y = fair() if name == "fair" else both(name)
@@ -53,7 +53,7 @@ def line(name: str, X, y, sites, label: str, options: dict[str, Any]) -> str:
         newton.fit(X, y, sites)
         guess: Any = newton.choice_.predictions.loc["pointsaga"]
         if guess.exchanges > MOST:
-            return row(*what, f"{guess.exchanges:.0f} foretold", "-", "-", f"{guess.seconds:.1f}")
+            return row(*what, f"{guess.exchanges:.0f} expected", "-", "-", f"{guess.seconds:.1f}")
     with warnings.catch_warnings():
         warnings.filterwarnings(
             "ignore", "the certificate does not reach"

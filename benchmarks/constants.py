@@ -3,7 +3,7 @@
     python benchmarks/constants.py [--out FILE] [--advice] [NAME ...]
 
 Uploads to a true gap of 1e-6 with the default rho and kappa, over those with the best constant of a
-grid (quarters of a decade from 3e-5 to 10), on ten problems, each sorted by its targets,
+grid (quarters of a decade from 3e-5 to 10), on eight problems, each sorted by its targets,
 by Dirichlet's draw and at random. On a CPU the grid is walked from the default's last value, in
 both directions, until two values in a row are not better than the best so far. A grid that FILE has
 is not walked again; the default is always run.

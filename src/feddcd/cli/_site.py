@@ -127,7 +127,10 @@ def withdraw_command(folder: Path, why: str) -> None:
         "earlier jobs. The log has an entry about this withdrawal."
     )
     say("Now remove the rows from the data file, if they are still there.")
-    say("The coordinator can start the jobs again.")
+    say(
+        "The coordinator cannot repeat a job with the same plan: it has to change the plan first, "
+        "for example max_exchanges."
+    )
     say("Each job then waits for a person at this site, who reads that few rows changed.")
 
 

@@ -137,9 +137,9 @@ _SETTINGS = (
     ),
     (
         "For each value in the used columns, all jobs together may reveal at most "
-        "max_numbers_per_value numbers. Each number that leaves is an equation about values. With "
-        "fewer equations than values, nobody can compute the rows, even if all other sites work "
-        "together.",
+        "max_numbers_per_value numbers. Each number that leaves is an equation about values. As "
+        "many equations as values can reveal all rows. With fewer equations, somebody may still "
+        "find single values.",
         "max_numbers_per_value = 1.0",
     ),
     (
