@@ -45,7 +45,7 @@ def seen(tool, tmp_path):
 
 
 def test_a_message_is_the_whole_sentence_that_a_terminal_showed(tool, seen, capsys):
-    assert {text for _, text in tool.messages(seen)} == {
+    assert {found.text for found in tool.messages(seen)} == {
         f"error: {ERROR}.",
         "Use --missing drop, or remove these rows",
         "Write the results of this study into this folder.",
@@ -54,8 +54,23 @@ def test_a_message_is_the_whole_sentence_that_a_terminal_showed(tool, seen, caps
     assert capsys.readouterr().out == "4 of 5 templates were seen\n"
 
 
+def test_a_drawn_sentence_stands_where_people_meet_it(tool, seen, tmp_path, capsys, monkeypatch):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "README.md").write_text(
+        "# feddcd\n\n## Start\n\nIt is one table. A proof comes with it.\n"
+    )
+    (page,) = [found for found in tool.pages() if found.text == "A proof comes with it."]
+    assert page.heading == "Start"
+    assert page.around == "It is one table. A proof comes with it."
+    (message,) = [found for found in tool.messages(seen) if found.text == f"error: {ERROR}."]
+    assert message.around == f"error: {ERROR}. Use --missing drop, or remove these rows"
+    monkeypatch.setattr("sys.argv", ["sentences", "--count", "5"])
+    tool.main()
+    assert "It is one table. ‹A proof comes with it.›" in capsys.readouterr().out
+
+
 def test_without_records_values_are_names(tool):
-    found = [text for _, text in tool.messages()]
+    found = [found.text for found in tool.messages()]
     assert "; {hint}the data sets are a and b and c" in found
     assert "{n} rows of {name} have no value{more}." in found
     assert not any("SELECT" in text or "upper" in text or "docstring" in text for text in found)

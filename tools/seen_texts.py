@@ -51,6 +51,11 @@ class Seen:
         self.taken |= set(best[1])
         return best[1]
 
+    def around(self, sentence: str) -> str:
+        """The line in which people saw this sentence, if it is not a whole page."""
+        texts = (place.text for place in self.places if sentence in place.text)
+        return min(texts, key=len, default=sentence)
+
     def _candidates(self, needed: Iterable[str]) -> list[int]:
         sets = sorted((self.index.get(word, set()) for word in set(needed)), key=len)
         return sorted(set.intersection(*sets))[: 10 * MANY]

@@ -6,7 +6,8 @@
 The draw is from README and docs (whole sentences of running text and lists, no code and no
 tables) and from the messages and help texts of the source, each sentence with the same chance.
 A message that the tests recorded is the whole sentence that people saw; in one that they did not,
-values are shown as their names in braces.
+values are shown as their names in braces. A drawn sentence stands between the signs ‹ and ›, in
+the paragraph or the message in which people meet it; `--all` prints sentences alone.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import random
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from seen_texts import CLOSE, END, HOLE, LEAST, OPEN, Seen, plain
 
@@ -29,21 +31,29 @@ NO_WORDS = re.compile(
 )
 
 
-def pages() -> list[tuple[str, str]]:
+class Sentence(NamedTuple):
+    name: str  # of the file
+    text: str
+    around: str  # what people read with it
+    heading: str = ""
+
+
+def pages() -> list[Sentence]:
     found = []
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        heading = ""
         text = re.sub(r"```.*?```|<picture>.*?</picture>", "\n\n", path.read_text(), flags=re.S)
         text = re.sub(r"\$\$.*?\$\$", "\n\n", text, flags=re.S)
         for block in re.split(r"\n\s*\n|\n(?=\s*[-*] |\s*\d+\. )", text):
+            if block.startswith("#"):
+                heading = block.splitlines()[0].strip("# ")
             if block.startswith(("    ", "#", "|", "!", "<", ":::")):
                 continue
             plain = " ".join(re.sub(r"^\s*([-*]|\d+\.) ", "", block).split())
-            plain = re.sub(
-                r"^\*\*[^*]*[.:]\*\* | ?\(\[[^]]*\]\([^)]*\)\)", "", plain
-            )  # labels, links
+            plain = re.sub(r" ?\(\[[^]]*\]\([^)]*\)\)", "", plain)  # links
             plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", plain).replace("**", "")
-            found += [(path.name, sentence) for sentence in END.split(plain)]
-    return [(name, s) for name, s in found if whole(s)]
+            found += [Sentence(path.name, s, plain, heading) for s in END.split(plain)]
+    return [sentence for sentence in found if whole(sentence.text)]
 
 
 def whole(sentence: str) -> bool:
@@ -51,17 +61,20 @@ def whole(sentence: str) -> bool:
     return len(sentence.split()) >= WORDS and sentence.endswith((".", "!", "?"))
 
 
-def messages(seen: Seen | None = None) -> list[tuple[str, str]]:
+def messages(seen: Seen | None = None) -> list[Sentence]:
     """As people saw them, where they did, each once."""
-    found, counts = {}, [0, 0]
+    found: dict[str, Sentence] = {}
+    counts = [0, 0]
     for name, template in templates():
         sentences = seen.sentences(template) if seen else []
         if sentences or message(template):
             counts[bool(sentences)] += 1
-            found |= {(name, s): None for s in sentences or [bare(template)]}
+            for text in sentences or [bare(template)]:
+                around = seen.around(text) if seen and sentences else text
+                found[text] = Sentence(name, text, around)
     if seen:
         print(f"{counts[True]} of {sum(counts)} templates were seen")
-    return list({text: (name, text) for name, text in found}.values())
+    return list(found.values())
 
 
 def templates() -> Iterator[tuple[str, str]]:
@@ -114,13 +127,14 @@ def main() -> None:
         parser.error(f"{options.seen} has no recorded texts")
     pool = pages() + messages(options.seen and Seen(options.seen))
     if options.all:
-        for name, text in pool:
-            if name in options.all:
-                print(f"[{name}] {text}")
+        for sentence in pool:
+            if sentence.name in options.all:
+                print(f"[{sentence.name}] {sentence.text}")
         return
     print(f"{options.count} of {len(pool)} sentences")
-    for k, (name, text) in enumerate(random.Random(options.seed).sample(pool, options.count), 1):
-        print(f"{k:2d}. [{name}] {text}")
+    for k, drawn in enumerate(random.Random(options.seed).sample(pool, options.count), 1):
+        place = f"{drawn.name}, {drawn.heading}" if drawn.heading else drawn.name
+        print(f"\n{k:2d}. [{place}] {drawn.around.replace(drawn.text, f'‹{drawn.text}›', 1)}")
 
 
 if __name__ == "__main__":
