@@ -3,6 +3,7 @@ cannot be worked out; quantiles are exact, or rounded to ranges of enough rows."
 
 import dataclasses
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -614,3 +615,28 @@ def test_who_names_a_group_reads_how_table_1_gets_its_columns(tmp_path, monkeypa
         feddcd.describe(patients(), by="site", site="site")
     told = " ".join(cli("describe", "--help").output.replace("│", " ").split())
     assert "For a column of Table 1 for each site, use --by" in told
+
+
+@pytest.mark.parametrize(
+    ("job", "reason"),
+    [
+        (
+            '[describe]\ncolumns = ["age", "site"]\n',
+            "there is no column 'site'. --group site names",
+        ),
+        ('[describe]\ncolumns = ["agee"]\n', "there is no column 'agee'"),
+        ('[glm]\nformula = "age ~ sex + site"\n', "'site'.* --group site names the site of each"),
+    ],
+)
+def test_a_trial_in_which_no_site_can_take_part_is_not_made(job, reason, tmp_path, monkeypatch):
+    """`describe` without --group also describes the column of the sites, which no site has."""
+    monkeypatch.chdir(tmp_path)
+    patients().to_csv("p.csv", index=False)
+    (tmp_path / "job.toml").write_text(job)
+    words = ("federation", "init", "fed", "--job", "job.toml", "--data", "p.csv", "--group")
+    done = cli(*words, "site")
+    assert isinstance(done.exception, DataError), done.output
+    assert re.search(f"no site can take part in this job: .*{reason}", str(done.exception))
+    assert not (tmp_path / "fed").exists()
+    (tmp_path / "job.toml").write_text('[describe]\ncolumns = ["age", "crp"]\nby = "sex"\n')
+    assert cli(*words, "site").exit_code == 0

@@ -28,7 +28,7 @@ from ..federation.status import path_of_job
 from ..runs.spec import Spec, parse_setting
 from ._certain import warn_certain
 from ._habits import found
-from ._tables import load_job, rows_by_site, show_event, show_table
+from ._tables import check_columns, load_job, rows_by_site, show_event, show_table
 from ._terminal import bars, console, escape, say, warn
 
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ def init_command(options: dict[str, Any]) -> None:
         config = Config(name, Spec(), answers=said, plan=plan, **where)
         table, group = options["data"], options["group"]
         data = rows_by_site(table, group, plan.codebook) if table else None
+        if data is not None:
+            check_columns(plan, data, group)
         names = names if data is None else list(data)
     else:
         config = Config(name, spec, answers=said, **where)

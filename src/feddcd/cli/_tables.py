@@ -4,7 +4,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from .._errors import SpecError
+from .._errors import DataError, SpecError
 from .._files import shown
 from .._settings import read_toml
 from .._text import sentence_list, spoken
@@ -86,6 +86,25 @@ def rows_by_site(file: str, group: str | None, codebook: dict[str, Any]) -> dict
         labels[name] = str(label)
         sites[name] = rows.drop(columns=group)
     return sites
+
+
+def check_columns(plan: Any, data: dict[str, Any], group: str) -> None:
+    """Refuses a trial in which no site can take part, as all rows come from one file."""
+    from ..analysis.protocol import Misfit
+    from ..analysis.registry import ANALYSES
+
+    names = list(next(iter(data.values())).columns)
+    try:
+        ANALYSES[plan.analysis].columns(plan, names)
+    except Misfit as reason:
+        told = f"no site can take part in this job: {reason}"
+        if repr(group) in str(reason):
+            told += (
+                f". --group {group} names the site of each row, so the sites themselves do not "
+                f"have this column. Leave {group} out of the job: give --group {group} to the "
+                "command that writes the job, too"
+            )
+        raise DataError(told, column=reason.column) from None
 
 
 def _check_other(group: str, label: str, name: str, labels: dict[str, str]) -> None:
