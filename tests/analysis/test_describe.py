@@ -640,3 +640,20 @@ def test_a_trial_in_which_no_site_can_take_part_is_not_made(job, reason, tmp_pat
     assert not (tmp_path / "fed").exists()
     (tmp_path / "job.toml").write_text('[describe]\ncolumns = ["age", "crp"]\nby = "sex"\n')
     assert cli(*words, "site").exit_code == 0
+
+
+def test_what_a_person_gives_by_mistake(tmp_path, monkeypatch):
+    """A table without rows; a group for each age; quantiles in any order."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty.csv").write_text("age,sex\n")
+    told = str(cli("describe", "empty.csv", "--out", "out").exception)
+    assert told.startswith("empty.csv: no rows; the file must have")
+    patients().to_csv("p.csv", index=False)
+    told = str(cli("describe", "p.csv", "--by", "age", "--out", "out").exception)
+    assert "--by names the column 'age', which has 70 different values" in told
+    assert "Join them to fewer groups" in told
+    with pytest.raises(DataError, match="by names the column 'age'"):
+        feddcd.describe(patients(), by="age")
+    done = cli("describe", "p.csv", "--column", "age", "--share", "0.9", "--share", "0.1")
+    assert done.exit_code == 0, done.output
+    assert done.output.index(" 10 %") < done.output.index(" 90 %")

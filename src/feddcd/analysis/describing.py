@@ -19,8 +19,11 @@ from ._usual import LeftOut as LeftOut
 from ._usual import check_in_table as check_in_table
 from ._usual import check_median
 from ._usual import usual_columns as usual_columns
+from ._values import column
 from .protocol import ALL, converse, in_process
 from .table import as_frame
+
+MOST_GROUPS = 50
 
 
 def describe(
@@ -92,12 +95,25 @@ def describe_plan(
             f"the column {site!r} has the site of each row, so the table cannot also describe it"
         )
     check_median(plan.median, frame)
+    _check_groups(frame, plan.by)
     parts = {ALL: frame} if site is None else _by_site(frame, site)
     offers = {name: analysis.offer(frame, plan).offer for name in parts}  # one frame, one kind
     cohort, _ = analysis.agree(offers, plan)
     rows = {name: analysis.rows(part, plan, cohort, name) for name, part in parts.items()}
     result = converse(analysis.talk(plan, cohort), in_process(analysis, rows))
     return dataclasses.replace(result, left_out=left, site=site)
+
+
+def _check_groups(frame: pd.DataFrame, by: str | None) -> None:
+    """Each group is a column of the table, and nobody reads hundreds of columns."""
+    found = 0 if by is None else column(frame, by).nunique()
+    if found > MOST_GROUPS:
+        raise DataError(
+            f"<by> names the column {by!r}, which has {found:,} different values. Each value gets "
+            f"a column of Table 1, so at most {MOST_GROUPS} are possible. Join them to fewer "
+            "groups in the data file, for example to groups of ages",
+            column=by, settings={"by": None},
+        )  # fmt: skip
 
 
 def _names(given: Sequence[str]) -> Any:

@@ -166,7 +166,7 @@ def _check_roles(table: Frame, formula: str | None, roles: Roles) -> None:
         told = f"the column {twice[0]!r} is given twice; it can be only one of {_options(roles)}"
         raise DataError(told, file=file)
     if not len(table.frame):
-        raise DataError("no rows", file=file)
+        raise DataError("no rows; the file must have a line for each patient or case", file=file)
 
 
 def _options(roles: Roles) -> str:

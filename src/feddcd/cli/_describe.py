@@ -88,6 +88,10 @@ def describe_command(
 def _plan(
     table: Frame, wanted: Wanted, complete: tuple[str, ...], book: Codebook | None
 ) -> tuple[DescribePlan, str | None, tuple[LeftOut, ...]]:
+    if not len(table.frame):
+        raise DataError(
+            f"{table.file}: no rows; the file must have a line for each patient or case"
+        )
     by, site = (None if name is None else composed(name) for name in (wanted.by, wanted.site))
     for option, name in (("by", by), ("site", site)):
         if name is not None and name not in table.frame.columns:

@@ -122,7 +122,7 @@ def describe(
     from ._glm import Reading, Source
 
     how = Reading(sep, decimal, encoding, tuple(na or ()), sheet)
-    shares = tuple(share) if share else None
+    shares = tuple(sorted({*share})) if share else None
     wanted = Wanted(tuple(column or ()), by, site, least, quantiles, shares, tuple(median or ()))
     source = Source(file, how, codebook, tuple(complete or ()))
     describe_command(source, wanted, out, force, quiet)
