@@ -38,6 +38,7 @@ SPOILT = [
     ("g ~ log(zero)", "gaussian", "log(zero) is -inf on line 2"),
     ("side ~ x", "binomial", "separation: x predicts"),
     ("zero ~ x", "poisson", "zero is 0 in every row"),
+    ("big ~ x", "gaussian --link log", "no step made the loss smaller"),
 ]
 FITTED = [
     ("denormal ~ x", "gaussian"),

@@ -17,7 +17,7 @@ from ._first_steps import first_steps
 from ._latest import Latest, Past, add_up, guess, is_astray, remember, said_at
 from ._model import Model
 from ._null import NullModel, first_null, next_null
-from ._pilot import Pilot, from_first, too_few
+from ._pilot import Pilot, from_first, no_estimate
 from ._points import (
     Answers,
     Bound,
@@ -136,8 +136,7 @@ def newton(
         log.say(now.objective, shown)
         state = _arrive(state, now, past, log.left == 1, model.loss)
     if done is None:
-        told = f"not all of the {len(model.sites)} sites have answered the same question yet"
-        raise too_few(log, told)
+        raise no_estimate(model, log)
     return done._replace(null=null)
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._errors import SpecError
+from .._errors import DataError, SpecError
 from ._ahead import Course, gather
 from ._cost import Log, Talk, visit
 from ._dependence import basis, check_dependent, check_zero, column_squares
@@ -18,6 +18,7 @@ from ._points import Answers, Point, point, scales, total, with_penalty
 from ._sums import NONE, Moments, PointQuestion
 
 Look = Callable[[Moments], None]
+MANY = 10  # exchanges, in which a step that leads down would have been found
 
 
 class Pilot(NamedTuple):
@@ -103,3 +104,17 @@ def from_first(pilot: Pilot, log: Log) -> Talk[Pilot]:
 
 def too_few(log: Log, why: str) -> SpecError:
     return SpecError(f"<max_exchanges> is too small: {why}", settings={"max_exchanges": log.limit})
+
+
+def no_estimate(model: Model, log: Log) -> DataError | SpecError:
+    """The error where no point is known at which the loss is smaller than at the first one."""
+    if log.exchanges < MANY or any(row["answered"] < row["asked"] for row in log.rows):
+        told = f"not all of the {len(model.sites)} sites have answered the same question yet"
+        return too_few(log, told)
+    return DataError(
+        f"feddcd found no coefficients in {log.exchanges} exchanges: no step made the loss "
+        f"smaller. Probably the link {model.loss.link} does not suit the outcome (the link log, "
+        "for example, needs a mean above 0). Check the values of the outcome, or give another "
+        "<link>",
+        settings={"link": None},
+    )
