@@ -5,7 +5,7 @@ import pytest
 from test_replay import TABLES, patients
 
 from feddcd import FederatedGLM
-from feddcd.analysis import estimator
+from feddcd.analysis import _fitting
 from feddcd.analysis.adding import layout_of, values_of
 from feddcd.analysis.rest import impossible
 from feddcd.sums.layout import Layout, Slot
@@ -14,7 +14,7 @@ from slices import thinned
 
 def exchanges(monkeypatch, family, formula, data, **options):
     """All sites' blocks of every exchange, and their sums."""
-    heard, real = [], estimator.add_up
+    heard, real = [], _fitting.add_up
 
     def add_up(each):
         every = list(each)
@@ -24,7 +24,7 @@ def exchanges(monkeypatch, family, formula, data, **options):
         heard.append((layout, own, layout.decode(words)))
         return real(every)
 
-    monkeypatch.setattr(estimator, "add_up", add_up)
+    monkeypatch.setattr(_fitting, "add_up", add_up)
     FederatedGLM(family, formula, answers="sum", **options).fit(data, groups="site")
     return heard
 

@@ -10,7 +10,7 @@ import pytest
 import feddcd
 from feddcd.cli.app import main
 from feddcd.report import median_entry
-from feddcd.runs import api
+from feddcd.runs import _comparing, api
 from feddcd.runs.comparison import Comparison
 
 SMALL = {"clients": 4, "tau": 2, "rounds": 4, "certify_every": 2, "algorithms": ("mbsgd", "fedavg")}
@@ -93,7 +93,8 @@ def test_the_table_for_a_paper_says_that_its_numbers_are_medians(repeats):
 def test_seeds_are_an_argument_of_run_and_compare(repeats, monkeypatch):
     """They pass on what they get; `repeat` itself is tried above."""
     asked = []
-    monkeypatch.setattr(api, "repeat", lambda data, **given: asked.append(given))
+    for module in (api, _comparing):
+        monkeypatch.setattr(module, "repeat", lambda data, **given: asked.append(given))
     feddcd.compare("wine", seeds=3)
     feddcd.run("wine", seeds=3, algorithm="fedavg", settings={"lr": 0.1}, tau=2)
     assert [given["seeds"] for given in asked] == [3, 3]

@@ -6,26 +6,19 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from threadpoolctl import threadpool_limits
 
 from .._errors import SpecError
 from .._text import plural
 from ..formula import INTERCEPT
+from ._fitting import fitted
 from ._inference import SITES, likelihood_ratio, term_of
-from ._model import model_for
 from ._parameters import BaseEstimator, ConvergenceWarning
-from ._regression import RegressionTable
 from ._result import TableResult, result_of
-from ._schema import Prepared, narrowed, prepare
-from .adding import add_up
+from ._schema import narrowed, prepare
 from .plan import ModelSettings, check_cluster, check_simulation
-from .protocol import Again, converse, in_process
-from .replay import Replay
+from .protocol import Again
 from .table import CompleteRows, Roles, read
-
-MUCH = 1e9  # multiplications a site and exchange, below which threads cost more than they save
 
 
 class FederatedGLM(BaseEstimator):
@@ -122,7 +115,7 @@ class FederatedGLM(BaseEstimator):
         prepared = prepare(rows, settings)
         while True:
             try:
-                result = self._converse(settings, prepared)
+                result = fitted(settings, prepared, self.absent, self.random_state, self.verbose)
                 break
             except Again as again:
                 prepared = narrowed(prepared, again.cohort)
@@ -131,45 +124,6 @@ class FederatedGLM(BaseEstimator):
         result = result.with_sites(Counter(str(site) for site in rows.lacking))
         more = {"sites": prepared.labels, "predictor": predictor}
         return self._store(dataclasses.replace(result, **more))
-
-    def _converse(self, settings: ModelSettings, prepared: Prepared) -> TableResult:
-        cohort, sites, _ = prepared
-        if settings.answers == "sum":
-            return self._replay(settings, prepared)
-
-        def train(pilot, rounds, log):
-            from ._pointsaga import pointsaga  # JAX is for this alone
-
-            own = {site: each.data for site, each in sites.items()}
-            return pointsaga(own, pilot, rounds, log, self.absent, self.random_state)
-
-        alone = len(sites) < 2
-        if alone and settings.algorithm == "pointsaga":
-            raise SpecError(
-                "algorithm='pointsaga' needs at least two sites, but there is only one site"
-            )
-        analysis, watch = RegressionTable(), show if self.verbose else (lambda row: None)
-        own = None if alone else train
-        talk = analysis.talk(settings, cohort, watch, absent=self.absent, train=own)
-        p = model_for(settings, cohort).p
-        few = max(each.n for each in sites.values()) * p**2 < MUCH
-        with threadpool_limits(1 if few else None, user_api="blas"):
-            exchange = in_process(analysis, sites, self.absent, self.random_state)
-            return converse(talk, exchange)
-
-    def _replay(self, settings: ModelSettings, prepared: Prepared) -> TableResult:
-        """From exact sums over the sites, as masked answers add up to them."""
-        if self.absent:
-            raise SpecError("answers='sum' needs the answer of every site, so absent must be 0")
-        analysis, watch = RegressionTable(), show if self.verbose else (lambda row: None)
-        replay: Any = Replay(analysis, settings, prepared.cohort, watch, elsewhere=False)
-        with threadpool_limits(1, user_api="blas"):
-            while replay.result is None:
-                if replay.agreement is not prepared.cohort:
-                    prepared = narrowed(prepared, replay.agreement)
-                sites = prepared.sites.values()
-                replay.step(add_up([analysis.answer(rows, replay.expected) for rows in sites]))
-        return replay.result
 
     def test_rows(self, rows: CompleteRows) -> pd.DataFrame:
         """The likelihood-ratio test of each term: a fit without it, of the same rows."""
@@ -229,14 +183,3 @@ class FederatedGLM(BaseEstimator):
         for name, value in result.attributes().items():
             setattr(self, name, value)
         return self
-
-
-def show(row: dict[str, Any]) -> None:
-    """One line for each exchange whose outcome is known."""
-    if np.isfinite(row["objective"]):
-        print(
-            f"exchange {row['exchange']}: {row['answered']} of {row['asked']} sites answered, "
-            f"objective {row['objective']:.6g}, certified error {row['certified_error']:.2g} "
-            "standard errors",
-            flush=True,
-        )

@@ -1,0 +1,211 @@
+"""`feddcd.compare` and `repeat`: several methods on the same clients, once or for each seed."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+
+from .._errors import SpecError
+from .._types import Params
+from ..algorithms import ALGORITHMS, AbstractAlgorithm
+from ..problems import AbstractProblem
+from ._inputs import choose, collect
+from .build import check_names, load_data
+from .comparison import Comparison, Repeats
+from .run import Progress, execute
+from .spec import Setting
+
+Watch = Callable[[str, Progress], object]
+MOST = 1000  # seeds
+Algorithms = Sequence[str | AbstractAlgorithm] | Mapping[str, str | AbstractAlgorithm]
+
+
+@overload
+def compare(data: Any = ..., *, seeds: int, **options: Any) -> Repeats: ...
+@overload
+def compare(
+    data: Any = ...,
+    *,
+    algorithms: Algorithms | None = ...,
+    settings: Mapping[str, Mapping[str, Setting]] | None = ...,
+    model: Any = ...,
+    loss: float | Callable | None = ...,
+    score: Callable | None = ...,
+    problem: AbstractProblem | None = ...,
+    w: Params | None = ...,
+    parts: Sequence[np.ndarray] | None = ...,
+    names: Sequence[str] | None = ...,
+    out: str | Path | None = ...,
+    resume: bool = ...,
+    seeds: None = ...,
+    watch: Watch = ...,
+    **options: Any,
+) -> Comparison: ...
+def compare(
+    data: Any = "digits",
+    *,
+    algorithms: Algorithms | None = None,
+    settings: Mapping[str, Mapping[str, Setting]] | None = None,
+    model: Any = "softmax",
+    loss: float | Callable | None = None,
+    score: Callable | None = None,
+    problem: AbstractProblem | None = None,
+    w: Params | None = None,
+    parts: Sequence[np.ndarray] | None = None,
+    names: Sequence[str] | None = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    seeds: int | None = None,
+    watch: Watch = lambda name, progress: None,
+    **options: Any,
+) -> Comparison | Repeats:
+    """Run several methods on the same clients.
+
+    Args:
+        data: As in `run`: a name, a path or a Python object.
+        algorithms: Names and objects, or a dict with a name or an object for each label. If not
+            given: the six of `feddcd compare`. An object in a list has the name of its class.
+        settings: For each label, settings of this method by name, as `{"fedavg": {"lr": 0.1}}`.
+        model: As in `run`, the same for all methods.
+        loss: As in `run`: a function, or the share of uploads that are lost.
+        score: As in `run`, the same for all methods.
+        problem: As in `run`, instead of data and model.
+        w: As in `run`: the start of every method.
+        parts: As in `run`: the rows of each client.
+        names: As in `run`: one name for each client.
+        out: The folder to write, with one folder in it for each label. Without it, nothing is
+            written.
+        resume: Continue the runs in the folder `out`. A method that has no run there starts.
+        seeds: The number of runs of each method, 2 to 1,000 (see `repeat`). If not given: one run.
+        watch: A function that `compare` calls with the label of a method and its progress. If it
+            returns True, this run stops, and the methods after it do not start.
+        options: The fields of `Spec`, the same for all methods.
+
+    Returns:
+        A `Comparison`, with one `Result` for each label. With `seeds`, a `Repeats`, with medians.
+
+    Raises:
+        SpecError: A method is unknown or named twice, or a setting has a wrong name or value.
+        DataError: The data cannot be read, or contain a value that is not finite.
+        FolderError: The folder `out` has other runs.
+
+    Examples:
+        >>> race = feddcd.compare("wine", algorithms=["pointsaga", "mbsgd"], clients=6, rounds=5)
+        >>> list(race)
+        ['pointsaga', 'mbsgd']
+        >>> race["pointsaga"].history.rounds
+        5
+    """
+    shared: dict[str, Any] = {
+        "model": model, "loss": loss, "score": score, "problem": problem, "w": w,
+        "parts": parts, "names": names,
+    }  # fmt: skip
+    algorithms = usual() if algorithms is None else algorithms
+    if seeds is not None:
+        return repeat(
+            data, seeds=seeds, algorithms=algorithms, settings=settings, out=out, resume=resume,
+            watch=watch, **shared, **options,
+        )  # fmt: skip
+    settings, methods = settings or {}, labelled(algorithms)
+    odd = [label for label in settings if label not in methods]
+    if odd:
+        raise SpecError(f"there are settings for {odd}, but only {list(methods)} are compared")
+    spec, given = collect(data, **shared, options=options)
+    runs = {
+        label: choose(spec, given, method, settings.get(label)) for label, method in methods.items()
+    }
+    for chosen, own in runs.values():
+        check_names(own.named(chosen))
+    if given.data is None and given.problem is None:
+        loaded = load_data(spec)
+        runs = {a: (chosen, own._replace(data=loaded)) for a, (chosen, own) in runs.items()}
+    results = {}
+    for label, (chosen, own) in runs.items():
+        folder = None if out is None else Path(out) / label
+        results[label] = execute(
+            chosen,
+            folder=folder,
+            resume=resume and folder is not None and (folder / "checkpoint.npz").exists(),
+            watch=lambda progress, label=label: watch(label, progress),
+            given=own,
+            label=label,
+        )
+        if results[label].summary["status"] == "stopped":
+            break
+    comparison = Comparison(results)
+    if out is not None:
+        comparison.write(Path(out))
+    return comparison
+
+
+def usual() -> list[str]:
+    """The methods that are compared where nobody names any."""
+    return [row.name for row in ALGORITHMS.values() if row.usual]
+
+
+def labelled(algorithms: Algorithms) -> dict[str, str | AbstractAlgorithm]:
+    """The methods by what they are called, which names their folders, too."""
+    if isinstance(algorithms, Mapping):
+        methods = dict(algorithms)
+    else:
+        label = lambda method: method if isinstance(method, str) else type(method).__name__
+        methods = {label(method): method for method in algorithms}
+    if len(methods) != len(algorithms) or not methods:
+        raise SpecError(f"name at least one algorithm, and each only once; got {list(algorithms)}")
+    odd = [label for label in methods if not isinstance(label, str) or Path(label).name != label]
+    if odd:
+        raise SpecError(f"the label {odd[0]!r} cannot be the name of a folder: use letters, digits")
+    return methods
+
+
+def repeat(
+    data: Any = "digits",
+    *,
+    seeds: int = 5,
+    seed: int = 0,
+    split_seed: int | None = None,
+    out: str | Path | None = None,
+    watch: Watch = lambda name, progress: None,
+    **options: Any,
+) -> Repeats:
+    """Compare methods over several seeds, with the same split of the rows and the same optimum.
+
+    Args:
+        data: As in `run`: a name, a path or a Python object.
+        seeds: The number of seeds, 2 to 1,000.
+        seed: The first seed, a whole number >= 0; the others follow it.
+        split_seed: The seed of the split. If not given: the first seed.
+        out: The folder to write, with one folder in it for each seed. Without it, nothing is
+            written.
+        watch: A function that `repeat` calls with the label, the seed and the progress. If it
+            returns True, the runs end.
+        options: As in `compare`.
+
+    Returns:
+        A `Repeats`, with one `Comparison` for each seed.
+
+    Raises:
+        SpecError: `seeds` is not a whole number from 2 to 1,000; or as in `compare`.
+
+    Examples:
+        >>> repeats = feddcd.repeat("wine", algorithms=["mbsgd"], seeds=2, clients=6, rounds=5)
+        >>> list(repeats)
+        [0, 1]
+    """
+    if isinstance(seeds, bool) or not isinstance(seeds, int) or not 2 <= seeds <= MOST:
+        raise SpecError(f"need 2 <= seeds <= {MOST}, got seeds={seeds!r}")
+    split = seed if split_seed is None else split_seed
+    comparisons = {}
+    for one in range(seed, seed + seeds):
+        told = lambda name, progress, one=one: watch(f"{name} {one}", progress)
+        folder = None if out is None else Path(out) / f"seed-{one}"
+        comparisons[one] = compare(
+            data, seed=one, split_seed=split, out=folder, watch=told, **options
+        )
+        if any(r.summary["status"] == "stopped" for r in comparisons[one].results.values()):
+            break
+    repeats = Repeats(comparisons)
+    if out is not None:
+        repeats.write(Path(out))
+    return repeats
