@@ -1,8 +1,71 @@
 """What a command says: lines in place of bars, errors, and names that were meant."""
 
+import numpy as np
+import pandas as pd
+import pytest
+
 from feddcd._text import nearest
 from feddcd.cli._ending import told
 from feddcd.cli._terminal import bars
+from feddcd.cli.app import main
+
+
+@pytest.fixture
+def patients(tmp_path, monkeypatch):
+    """A small file in the current folder, with a value that is missing."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.normal(60, 9, 40).round(1), "y": np.arange(40) % 2})
+    frame["hospital"] = [f"h{i % 3}" for i in range(40)]
+    frame.loc[3, "age"] = np.nan
+    frame.to_csv("p.csv", index=False)
+
+
+def feddcd(line: str, code: int = 0) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(line.split())
+    assert stop.value.code == code
+
+
+QUICK = "--data wine --clients 4 --rounds 2 --algorithm mbsgd"
+RACE = "--problem wine-iid-2 --algorithm mbsgd --share 1 --bits 64 --seeds 1 --limit 5"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "glm p.csv --formula y~age --group hospital",
+        "describe p.csv --group hospital",
+        f"run {QUICK}",
+        f"compare {QUICK}",
+        f"race {RACE}",
+    ],
+    ids=lambda line: line.split()[0],
+)
+def test_quiet_is_silent_and_holds_for_one_command(line, patients, capfd):
+    feddcd(f"{line} --out a --quiet")
+    assert capfd.readouterr() == ("", "")
+    feddcd(f"{line} --out b")
+    assert "report" in capfd.readouterr().out
+
+
+def test_a_quiet_command_says_errors_and_what_is_not_proven(patients, capfd):
+    feddcd("glm p.csv --formula y~none -q", code=2)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.startswith("error: ")
+    feddcd("glm p.csv --formula y~age --group hospital --max-exchanges 2 --out a -q", code=1)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "the certificate does not reach" in err
+    assert len(err.splitlines()) == 1
+
+
+def test_a_quiet_command_prints_the_result_that_it_is_asked_for(patients, capfd):
+    feddcd("glm p.csv --formula y~age --group hospital --out a -q --json")
+    out, err = capfd.readouterr()
+    assert out.startswith("{")
+    assert err == ""
 
 
 def test_a_task_that_is_used_again_says_one_line_for_each_piece_of_work(capsys):

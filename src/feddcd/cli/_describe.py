@@ -61,7 +61,7 @@ def describe_command(
     except FeddcdError as error:
         raise error.placed(spell=as_option) from None
     doubts = _doubts(table, left) if book is None else ()
-    for note in () if quiet else (*table.notes, *doubts):
+    for note in (*table.notes, *doubts):
         warn(note)
     try:
         result = describe_plan(table.frame, plan, site, left)
@@ -81,7 +81,7 @@ def describe_command(
         say_lines(f"\n{result.summary()}\n")
     for path in written:
         say(str(path))
-    if (told := for_sites(source, plan)) and not quiet:
+    if told := for_sites(source, plan):
         warn(told)
 
 

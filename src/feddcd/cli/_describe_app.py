@@ -13,7 +13,7 @@ from ._terminal import (
     Force,
     Missing,
     OutFolder,
-    PathsOnly,
+    Quiet,
     Sep,
     SheetName,
 )
@@ -111,7 +111,7 @@ def describe(
     sheet: SheetName = None,
     out: OutFolder = None,
     force: Force = False,
-    quiet: PathsOnly = False,
+    quiet: Quiet = False,
 ) -> None:
     """Describe a table: rows, missing values, means, counts by level, quantiles.
 

@@ -71,7 +71,7 @@ def glm_command(
         table = only_complete(table, source.complete)
     except FeddcdError as error:
         raise error.placed(spell=as_option) from None
-    for note in () if quiet else table.notes:
+    for note in table.notes:
         warn(note)
     try:
         data = read_rows(table, roles, settings)
@@ -89,7 +89,7 @@ def glm_command(
         _show(model, table, data)
     for path in written:
         say(str(path))
-    for told in () if quiet else (without_joblib(model.result_), for_sites(source, plan)):
+    for told in (without_joblib(model.result_), for_sites(source, plan)):
         if told:
             warn(told)
     if wishes.predict is not None:
@@ -98,7 +98,8 @@ def glm_command(
     if not model.result_.converged:
         warn(
             f"the certificate does not reach --tol {model.tol:g} in "
-            f"{plural(model.result_.n_exchanges, 'exchange')}"
+            f"{plural(model.result_.n_exchanges, 'exchange')}",
+            grave=True,
         )
         sys.exit(1)
 
@@ -226,7 +227,8 @@ def _predict(
         frame.to_csv(path, index=False, lineterminator="\n")
         found(predictions=_keep(path, folder))
         if empty := int(frame.iloc[:, 1:].isna().all(axis=1).sum()):
-            warn(f"{path.name}: {plural(empty, 'row')} without a prediction, for want of a value")
+            told = f"{path.name}: {plural(empty, 'row')} without a prediction, for want of a value"
+            warn(told, grave=True)
         say(str(folder / path.name))
 
 

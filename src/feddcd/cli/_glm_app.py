@@ -13,7 +13,7 @@ from ._terminal import (
     Force,
     Missing,
     OutFolder,
-    PathsOnly,
+    Quiet,
     Sep,
     SheetName,
 )
@@ -230,7 +230,7 @@ def glm(
     sheet: SheetName = None,
     out: OutFolder = None,
     force: Force = False,
-    quiet: PathsOnly = False,
+    quiet: Quiet = False,
 ) -> None:
     """Fit a regression over sites. The command writes the table, the model and a report.
 

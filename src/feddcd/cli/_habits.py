@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ._terminal import note
+from ._terminal import be_quiet, note
 
 SERVING = ("serve", "site")  # print lines until they are stopped, and have no result
 Plain = Annotated[bool, typer.Option("--json", help="Print only the result, in JSON.")]
@@ -69,6 +69,7 @@ def _with_habits(command: Callable[..., None], *, json: bool) -> Callable[..., N
         global _json
         _json = options.pop("as_json", False)
         be_wordy(options.pop("verbose", False) or wordy())
+        be_quiet(options.get("quiet", False))
         began = time.perf_counter()
         _found.clear()
         if wordy():
@@ -85,6 +86,7 @@ def _with_habits(command: Callable[..., None], *, json: bool) -> Callable[..., N
                 print(dumps(_found))
             raise
         finally:
+            be_quiet(False)
             if wordy():
                 note(f"{time.perf_counter() - began:.1f} s")
 

@@ -60,7 +60,7 @@ def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
         sys.exit(130)
     missing += lacking
     for reason in missing:
-        warn(f"left out: {reason}")
+        warn(f"left out: {reason}", grave=True)
     if lacking and not any((out / "cells").iterdir()):
         raise SpecError("no problem could be run")
     results = gather(out, todo, tuned=wish.tune)

@@ -36,7 +36,15 @@ Encoding = Annotated[str | None, typer.Option(help=READING["encoding"], show_def
 SheetName = Annotated[str | None, typer.Option(help=READING["sheet"], show_default=False)]
 Missing = Annotated[list[str] | None, typer.Option("--na", help=READING["na"], show_default=False)]
 Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print neither the progress nor the table.")
+    bool,
+    typer.Option(
+        "--quiet",
+        "-q",
+        help=(
+            "Print only errors, and notes that a result is not proven or that a part of it is "
+            "missing. With --json, also print the result."
+        ),
+    ),
 ]
 CodebookFile = Annotated[
     Path | None,
@@ -66,12 +74,6 @@ OutFolder = Annotated[
 Force = Annotated[
     bool, typer.Option("--force", help="Write into the folder even if it already contains files.")
 ]
-PathsOnly = Annotated[
-    bool,
-    typer.Option(
-        "--quiet", "-q", help="Print only the paths of the files that the command writes."
-    ),
-]
 
 
 def as_option(setting: str, value: Any) -> str:
@@ -92,6 +94,11 @@ def option(help: str, *names: str) -> Any:
     return typer.Option(*names, help=help)
 
 
+def be_quiet(wanted: bool) -> None:
+    """Whether only errors and grave notes are printed from now on."""
+    console.quiet = errors.quiet = wanted
+
+
 def say(text: str, style: str | None = None) -> None:
     """A line as it is: a [bracket] or a :word: in it is no markup, for names and reasons come from
     other people, who may not move the cursor either; and a long path stays in one piece."""
@@ -108,9 +115,11 @@ def note(text: str) -> None:
     errors.print(printable(text), style="dim", **_PLAIN)
 
 
-def warn(text: str) -> None:
-    """A note on stderr, so that what a program reads from stdout stays clean."""
-    errors.print(printable(f"note: {text}"), style="yellow", **_PLAIN)
+def warn(text: str, *, grave: bool = False) -> None:
+    """A note on stderr, so that what a program reads from stdout stays clean. With --quiet only a
+    grave one is printed: the result is not what was asked for."""
+    shown = Console(stderr=True) if grave else errors
+    shown.print(printable(f"note: {text}"), style="yellow", **_PLAIN)
 
 
 def bars(*columns: str | ProgressColumn, quiet: bool = False, transient: bool = False) -> Progress:
