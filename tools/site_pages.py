@@ -25,13 +25,19 @@ HEAD = """# Command line
 | exit code | meaning |
 |---|---|
 | 0 | done |
-| 1 | not as wanted: not proven to `--tol`, data that do not fit, a study that failed |
-| 2 | something that you can mend: one line on stderr says what |
-| 130 | stopped by Ctrl-C; what was computed is saved (143: stopped by the system) |
+| 1 | done, but the result is not proven to `--tol`, the data do not fit, or a study failed |
+| 2 | the input is wrong: one line on standard error says what is wrong and what to do |
+| 130 | stopped by Ctrl-C; feddcd saves what it has computed (143: stopped by the system) |
 
-`NO_COLOR=1` switches colours off. Notes and progress go to stderr, results to stdout.
-Off a terminal, progress is lines. With `--json` stdout is one JSON document. `-v` says versions
-and seconds, and shows where an error was.
+Results go to standard output; notes and errors go to standard error. Progress is a bar in a
+terminal. If the output goes into a file or to another program, progress is lines on standard error
+in place of a bar.
+
+- `--quiet` prints only errors, and notes that a result is not proven or that a part of it is
+  missing.
+- `--json` prints the result as one JSON document, and nothing else, to standard output.
+- `-v` prints versions and times. After an error, it also prints the line of code.
+- The environment variable `NO_COLOR=1` switches colours off.
 """
 
 
