@@ -11,22 +11,23 @@ site a person agrees to the list of sites and to the job.
 import argparse
 import json
 import os
-import re
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 
+from feddcd.cli._serving import LISTENS
+
 ROOT = Path(__file__).parents[1]
 SITES = ("north", "south", "east")
 JOB = '[glm]\nformula = "y ~ age + bmi"\nfamily = "gaussian"\n'
-LIMIT_S = 900.0
-WORDS = re.compile(r"^  ((?:[a-z]{7} ){5}[a-z]{7})$", re.MULTILINE)
+LIMIT_S = 300.0  # of one command, or of one state that is waited for
 
 
 class Machine:
@@ -44,7 +45,7 @@ class Machine:
         # the libraries come from the environment that runs this; the package does not
         libraries = [path for path in sys.path if path.endswith("site-packages")]
         (own / "libraries.pth").write_text("\n".join(libraries) + "\n")
-        self.running: list[subprocess.Popen] = []
+        self.running: dict[Path, subprocess.Popen] = {}  # by log
         where = self.run("-c", "import feddcd; print(feddcd.__file__)").strip()
         if not Path(where).is_relative_to(folder.resolve()):
             raise SystemExit(f"the package of this machine is {where}")
@@ -56,31 +57,38 @@ class Machine:
 
     def run(self, *words: str | Path) -> str:
         done = subprocess.run(
-            [self.python, *words], cwd=self.folder, env=self.env, capture_output=True, text=True
-        )
+            [self.python, *words], cwd=self.folder, env=self.env, capture_output=True, text=True,
+            timeout=LIMIT_S,
+        )  # fmt: skip
         if done.returncode:
             raise SystemExit(f"{words}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
         return done.stdout
 
-    def feddcd(self, *words: str | Path) -> str:
-        return self.run("-m", "feddcd", "federation", *words)
+    def feddcd(self, *words: str | Path) -> dict:
+        return json.loads(self.run("-m", "feddcd", "federation", *words, "--json"))
 
-    def start(self, *words: str) -> subprocess.Popen:
-        with open(self.folder / f"{words[0]}.log", "ab") as log:
-            process = subprocess.Popen(
+    def start(self, *words: str) -> Path:
+        """The log of a program that runs until the end."""
+        path = self.folder / f"{words[0]}.log"
+        with open(path, "ab") as log:
+            self.running[path] = subprocess.Popen(
                 [self.python, "-m", "feddcd", "federation", *words], cwd=self.folder,
                 env=self.env, stdout=log, stderr=log,
             )  # fmt: skip
-        self.running.append(process)
-        return process
+        return path
 
     def status(self, folder: str) -> dict:
-        return json.loads(self.feddcd("status", folder, "--json"))
+        return self.feddcd("status", folder)
+
+    def check(self) -> None:
+        for log, process in self.running.items():
+            if process.poll() is not None:
+                raise SystemExit(f"ended with exit code {process.returncode}:\n{log.read_text()}")
 
     def end(self) -> None:
-        for process in self.running:
+        for process in self.running.values():
             process.send_signal(signal.SIGTERM)
-        for process in self.running:
+        for process in self.running.values():
             process.wait(60)
 
 
@@ -98,12 +106,20 @@ def patients(path: Path, seed: int) -> None:
     path.write_text(f"age,bmi,y\n{rows}\n")
 
 
-def wait(what: str, condition, pause: float = 1.0) -> None:
+def wait(what: str, condition, machines: Iterable[Machine] = (), pause: float = 1.0) -> None:
+    """Until it is so, and no longer than the programs of these machines run."""
     until = time.monotonic() + LIMIT_S
     while not condition():
+        for machine in machines:
+            machine.check()
         if time.monotonic() > until:
             raise SystemExit(f"not in {LIMIT_S:g} s: {what}")
         time.sleep(pause)
+
+
+def listens(log: Path) -> bool:
+    """Whether `serve`, which has no --json, has said that its port is open."""
+    return LISTENS in log.read_text()
 
 
 def free_port() -> int:
@@ -124,22 +140,22 @@ def play(folder: Path, say=print, study: bool = True) -> dict[str, float]:
         center.feddcd("init", "fed", "--host", "localhost", "--port", str(free_port()))
         for name in SITES:
             center.feddcd("invite", "fed", name)
-        center.start("serve", "fed")
-        log = center.folder / "serve.log"
-        wait("the port", lambda: "open at" in log.read_text())
+        log = center.start("serve", "fed")
+        wait("the port", lambda: listens(log), [center])
         for seed, name in enumerate(SITES):
             site = machines[name]
             text = (center.folder / f"{name}.invite").read_bytes()  # as a mail would carry it
             (site.folder / f"{name}.invite").write_bytes(text)
             patients(site.folder / "patients.csv", seed)
-            said = site.feddcd("enrol", f"{name}.invite", "--data", "patients.csv")
-            (words,) = WORDS.findall(said)
+            words = site.feddcd("enrol", f"{name}.invite", "--data", "patients.csv")["words"]
             center.feddcd("confirm", "fed", name, "--words", " ".join(words.split()[:3]))
             site.start("site", name)
         say(f"{minutes():.1f} min: three sites have enrolled and are confirmed")
-        wait("all sites", lambda: not center.status("fed")["missing"])
+        everyone = machines.values()
+        wait("all sites", lambda: not center.status("fed")["missing"], everyone)
         for name in SITES:
-            wait(name, lambda name=name: machines[name].status(name)["state"] == "connected")
+            there = lambda name=name: machines[name].status(name)["state"] == "connected"
+            wait(name, there, everyone)
         connected = minutes()
         say(f"{connected:.1f} min: connected")
         if not study:
@@ -156,7 +172,7 @@ def play(folder: Path, say=print, study: bool = True) -> dict[str, float]:
                 raise SystemExit(f"the study failed: {state['reason']}")
             return state["state"] == "done"
 
-        wait("the study", done)
+        wait("the study", done, everyone)
         table = center.folder / "fed" / "studies" / "first" / "glm" / "summary.txt"
         say(table.read_text("utf-8"))
         for name in SITES:

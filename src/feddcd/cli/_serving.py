@@ -37,6 +37,7 @@ from ._site import decision_lines
 from ._tables import show_event
 from ._terminal import say
 
+LISTENS = "the coordinator listens at"  # benchmarks/enrol.py waits for this
 WAITS_FOR_CONFIRM = "waits for confirm"
 RETIRED = "retired"  # or rejected
 LOOK_S = 30.0  # between two looks at what is broken
@@ -54,7 +55,7 @@ def serve_command(path: Path) -> None:
     def watch(event: dict[str, Any]) -> None:
         match event["event"]:
             case "serving":
-                say(f"the coordinator listens at {event['address']}; to stop it, press Ctrl-C")
+                say(f"{LISTENS} {event['address']}; to stop it, press Ctrl-C")
             case "enrolled":
                 site = event["site"]
                 say(f"{site} enrolled; next: feddcd federation confirm {again} {site}")
