@@ -19,14 +19,14 @@ from typer.testing import CliRunner
 from disks import in_memory
 from feddcd._errors import DataError, Failed, FeddcdError, SpecError, Stalled
 from feddcd._files import Disk
-from feddcd.cli import _serving, _studies
+from feddcd.cli import _serving, _status, _studies
 from feddcd.cli._federation import verify_command
 from feddcd.cli._members import depart_command
 from feddcd.cli._site import approve_command
 from feddcd.cli._status import handler_of, lines_of, page_of, status_of
 from feddcd.cli._study_text import study_text
 from feddcd.cli._tables import uninvite
-from feddcd.cli.app import app
+from feddcd.cli.app import app, main
 from feddcd.federation import status
 from feddcd.federation.about import StudyEnd
 from feddcd.federation.config import Config
@@ -440,6 +440,23 @@ def test_the_page_is_for_this_machine_alone(folder):
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def test_two_pages_on_one_machine_have_a_port_each(folder, monkeypatch, capsys):
+    """The usual port may be in use; a port that was asked for is named if it cannot be used."""
+    handler = handler_of(folder / "fed", "secret")
+    with _status.page_server(handler, 0) as first:
+        taken = first.server_address[1]
+        monkeypatch.setattr(_status, "PORT", taken)
+        with _status.page_server(handler, None) as second:
+            assert second.server_address[1] not in (0, taken)
+        for port in (taken, 70000):
+            with pytest.raises(SystemExit) as end:
+                main(["federation", "status", str(folder / "fed"), "--serve", f"--port={port}"])
+            assert end.value.code == 2
+            told = capsys.readouterr().err
+            assert f"cannot use port {port} (" in told
+            assert "leave --port out" in told
 
 
 def study_of(folder, monkeypatch, study="first", job=JOB, **more):

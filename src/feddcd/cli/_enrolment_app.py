@@ -162,7 +162,10 @@ def status(
         bool,
         option("Show the status as a web page on this machine, until you press Ctrl-C.", "--serve"),
     ] = False,
-    port: Annotated[int, option("The port of the web page.")] = 8093,
+    port: Annotated[
+        int | None,
+        option("The port of the web page. Default: 8093, or a free port if 8093 is in use."),
+    ] = None,
 ) -> None:
     """At the coordinator or at a site: show which sites are connected, which study runs, which
     answers left, what waits for a person, what is broken, and what to do next.

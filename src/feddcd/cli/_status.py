@@ -27,11 +27,12 @@ from ._habits import found
 from ._terminal import say, say_lines
 
 REFRESH_S = 5
+PORT = 8093  # of the page, if nobody else has it
 CLOSED = "closed, because the command `feddcd federation serve` does not run"
 HOSTS = ("127.0.0.1", "localhost")  # other names lead here only by a trick of a stranger's page
 
 
-def status_command(path: Path, id: str, serve: bool, port: int) -> None:
+def status_command(path: Path, id: str, serve: bool, port: int | None) -> None:
     status_of(path)
     if id:
         return show_job(path, id)
@@ -161,9 +162,9 @@ def page_of(held: Mapping[str, Any]) -> str:
     return document(f"{title}: status", *parts)
 
 
-def _serve(path: Path, port: int) -> None:
+def _serve(path: Path, port: int | None) -> None:
     token = secrets.token_urlsafe(24)
-    with ThreadingHTTPServer(("127.0.0.1", port), handler_of(path, token)) as server:
+    with page_server(handler_of(path, token), port) as server:
         say(
             f"the page is at http://127.0.0.1:{server.server_address[1]}/{token}/ until "
             "you press Ctrl-C"
@@ -176,6 +177,21 @@ def _serve(path: Path, port: int) -> None:
             server.serve_forever()
         except KeyboardInterrupt:
             say("stopped")
+
+
+def page_server(handler: type[BaseHTTPRequestHandler], port: int | None) -> ThreadingHTTPServer:
+    """At this port and no other one; without a port at the usual one, or at a free one."""
+    try:
+        return ThreadingHTTPServer(("127.0.0.1", PORT if port is None else port), handler)
+    except (OSError, OverflowError) as reason:
+        if port is None:
+            return ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        why = reason.strerror if isinstance(reason, OSError) else "ports are from 0 to 65535"
+        raise SpecError(
+            f"the status page cannot use port {port} ({why}). Give another port with <port>, or "
+            "leave <port> out: then feddcd takes a free port",
+            settings={"port": None},
+        ) from None
 
 
 def handler_of(path: Path, token: str) -> type[BaseHTTPRequestHandler]:
