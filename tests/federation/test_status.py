@@ -645,6 +645,8 @@ def test_one_job_of_two_studies_is_told_apart_at_both_ends(asked, monkeypatch):
         f"study second  job {short}",
     ]
     assert said_by("status", fed, f"second/{short}").splitlines() == rows[1:]
+    assert said_by("status", fed, "second").splitlines() == rows[1:]
+    assert said_by("status", north, "second") == said_by("status", north, f"second/{short}")
     told = f"several studies have the job {short}; give one of first/{short} and second/{short}"
     assert told in said_by("verify", fed, short)
     both = said_by("outgoing", north, short)
@@ -654,6 +656,9 @@ def test_one_job_of_two_studies_is_told_apart_at_both_ends(asked, monkeypatch):
         assert f"of study {study}]" in listed
         assert f"study {other}" not in listed
         assert ("APPROVED" in listed) == (study == "second")
+        whole = said_by("outgoing", north, study).splitlines()
+        assert {line for line in listed.splitlines() if short in line} <= set(whole)
+        assert not any(f"study {other}" in line for line in whole)
     assert "the last question was for study second" in said_by("status", north, f"first/{short}")
 
 

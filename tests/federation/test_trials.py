@@ -121,6 +121,9 @@ def test_the_proof_of_a_job_of_two_studies_is_told_with_its_study(tmp_path, said
     assert "this is the name of the folder" not in verify(f"federation.toml/{id}").output
     none = f"no job of this folder, or more than one job, begins with 'other/{id}'"
     assert str(verify(f"other/{id}").exception).startswith(none)
+    for study in ("again", "federation.toml"):  # its name is enough
+        assert verify(study).output == verify(f"{study}/{id}").output
+    assert str(verify("other").exception).startswith("no study has this name, and no job of this")
 
 
 @pytest.mark.parametrize(

@@ -180,7 +180,8 @@ def _show_log(folder: Path, job: str = "") -> None:
     found(log=entries)
     if job and not entries:
         say(
-            f"the log has no line about {printable(job)}: give the first letters of the id of a job"
+            f"the log has no line about {printable(job)}: give the first letters of the id of a "
+            "job, or the name of a study"
         )
     for line in _several(folder, job, entries):
         say(printable(line))
@@ -213,7 +214,10 @@ def _several(folder: Path, job: str, entries: list[dict]) -> list[str]:
 
 
 def entries_of(entries: list[dict], job: str) -> list[dict]:
-    """The lines of a job, with those on the question for names of columns that came before it."""
+    """The lines of a job, with those on the question for names of columns that came before it; or
+    all lines of the study with this name."""
+    if job and (of_study := [entry for entry in entries if _study(entry) == job]):
+        return of_study
     study, id = in_study(job)
     in_it = [entry for entry in entries if not study or _study(entry) in ("", study)]
     own = [entry for entry in in_it if is_about(entry, id)]

@@ -15,7 +15,7 @@ from .._text import plural, printable, sentence_list
 from ..federation.about import in_study
 from ..federation.folder import FederationFolder
 from ..federation.machine.programs import Hang
-from ..federation.site.approval import SHORT, about_waiting, asked_words, decision_of
+from ..federation.site.approval import SHORT, about_waiting, asked_in, asked_words, decision_of
 from ..federation.status import (
     UNSURE,
     federation_status,
@@ -45,22 +45,28 @@ def status_command(path: Path, id: str, serve: bool, port: int | None) -> None:
 
 
 def show_job(path: Path, id: str) -> None:
-    """One job: at a site what was asked and decided, at the coordinator its study."""
+    """One job, or those of one study: at a site what was asked and decided, at the coordinator the
+    study."""
     if (path / "site.toml").exists():
-        wanted, short = in_study(id)
-        name, state, lines = decision_of(path, short)
-        study, _ = about_waiting(path, name)
-        if wanted not in ("", study):
-            where = f"feddcd federation outgoing {shlex.quote(shown(path))} {shlex.quote(id)}"
-            told = f"{name[:SHORT]}: the last question was for study {study}, not for {wanted}"
-            raise SpecError(f"{told}. To see all lines of the log about this job: {where}")
-        found(job=name[:SHORT], study=study, state=state, shown=lines)
-        say(f"{name[:SHORT]} ({asked_words(path, name)}): {state}")
-        return say_lines("\n".join(map(printable, lines)))
+        told = [_show_decision(path, one) for one in asked_in(path, id) or [id]]
+        return found(**told[-1], asked=told)
     held = studies_of_job(FederationFolder(path), id)
     found(**held[-1], studies=held)
     for row in _study_rows(held):
         say("  ".join(part for part in row if part))
+
+
+def _show_decision(path: Path, id: str) -> dict[str, Any]:
+    wanted, short = in_study(id)
+    name, state, lines = decision_of(path, short)
+    study, _ = about_waiting(path, name)
+    if wanted not in ("", study):
+        where = f"feddcd federation outgoing {shlex.quote(shown(path))} {shlex.quote(id)}"
+        told = f"{name[:SHORT]}: the last question was for study {study}, not for {wanted}"
+        raise SpecError(f"{told}. To see all lines of the log about this job: {where}")
+    say(f"{name[:SHORT]} ({asked_words(path, name)}): {state}")
+    say_lines("\n".join(map(printable, lines)))
+    return {"job": name[:SHORT], "study": study, "state": state, "shown": lines}
 
 
 def status_of(path: Path) -> dict[str, Any]:

@@ -183,17 +183,21 @@ def _waited(study: FederationFolder) -> dict[str, Any]:
 
 
 def studies_of_job(folder: FederationFolder, name: str) -> list[dict[str, Any]]:
-    """The studies with this job, as they stand; the beginning of its id is enough. A job file that
-    is used in two studies makes one job: its id is a digest of what is asked of whom."""
+    """The studies with this job, as they stand; the beginning of its id is enough, and so is the
+    name of a study. A job file that is used in two studies makes one job: its id is a digest of
+    what is asked of whom."""
     wanted, id = in_study(name)
+    if name in folder.studies() or (name == OWN and folder.events.exists()):
+        return [study_status(folder.of_study("" if name == OWN else name))]
     made = [study_status(folder.of_study(each)) for each in ("", *folder.studies())]
     found = [s for s in made if s["job"] and s["job"].startswith(id[:SHORT])]
     found = [s for s in found if wanted in ("", s["study"])]
     if len({s["job"] for s in found}) != 1:
         known = ", ".join(f"{s['study']}/{s['job']}" for s in made if s["job"]) or "none"
+        study = "" if wanted else "no study has this name, and "
         raise SpecError(
-            f"no job of this folder, or more than one job, begins with {name!r}; the jobs are: "
-            f"{known}"
+            f"{study}no job of this folder, or more than one job, begins with {name!r}; the jobs "
+            f"are: {known}"
         )
     return found
 

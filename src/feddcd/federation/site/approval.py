@@ -187,6 +187,12 @@ def about_waiting(folder: Path, id: str) -> tuple[str, str]:
     return str(held.get("study") or ""), printable(str(held.get("what") or ""))
 
 
+def asked_in(folder: Path, study: str) -> list[str]:
+    """The ids of what was asked last for this study."""
+    paths = sorted((folder / WAITING).glob("*.json"))
+    return [path.stem for path in paths if study and about_waiting(folder, path.stem)[0] == study]
+
+
 def asked_words(folder: Path, id: str) -> str:
     """The same for a person: two studies may ask for one job."""
     study, what = about_waiting(folder, id)
