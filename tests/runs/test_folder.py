@@ -175,6 +175,9 @@ def test_a_comparison_is_not_overwritten(capsys):
     Path("race/compare.toml").write_text("algorithms = [")
     command("compare --resume race", code=2)
     assert "race/compare.toml is damaged" in capsys.readouterr().err
+    Path("race/compare.toml").write_text("algorithm = []")
+    command("compare --resume race", code=2)
+    assert "race/compare.toml: unknown setting 'algorithm'" in capsys.readouterr().err
 
 
 def test_ctrl_c_while_a_run_is_compiled_stops_before_the_first_round(monkeypatch, capsys):

@@ -29,6 +29,7 @@ WAITED = "waiting.json"  # beside it: who is waited for
 CANCELLED = "cancelled.json"  # beside it: a person wants this study to end
 BARRED = "barred.json"  # in server/
 LIMITS = ("answer_seconds", "answer_memory")  # the second in GiB
+OF_SITE = ("client-id", "superlink", "data", "label", *Reading._fields, *LIMITS)  # in site.toml
 
 
 class Request(NamedTuple):
@@ -205,8 +206,7 @@ def _memory() -> int:
 def _site_toml(folder: Path) -> dict[str, Any]:
     path = folder / "site.toml"
     values = read_toml(path)
-    known = ("client-id", "superlink", "data", "label", *Reading._fields, *LIMITS)
-    check_names(values, known, path)
+    check_names(values, OF_SITE, path)
     for name, value in values.items():
         if name in LIMITS:
             if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:

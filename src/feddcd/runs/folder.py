@@ -19,6 +19,7 @@ from jaxtyping import PyTree
 from .. import tree
 from .._errors import CodecError, FolderError, SpecError
 from .._files import write_atomically
+from .._settings import check_names
 from ..history import History
 from .spec import Spec, load_spec
 
@@ -176,6 +177,7 @@ def load_race(folder: Path) -> Race:
     path = folder / "compare.toml"
     try:
         values = tomllib.loads(path.read_text())
+        check_names(values, ("algorithms", "base", "settings"), path, FolderError)
         return values["base"], values["algorithms"], values["settings"]
     except FileNotFoundError:
         raise FolderError(
