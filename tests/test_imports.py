@@ -16,9 +16,9 @@ import feddcd
 
 ROOT = Path(feddcd.__file__).parent
 LAYERS = (
-    ("_errors", "_files", "_text", "_types"),
+    ("_errors", "_files", "_text"),
     ("_memory", "_extras", "_pace"),
-    ("_settings", "history", "losses", "formula"),
+    ("_settings", "_types", "history", "losses", "formula"),
     ("sums",),
     ("tree",),
     ("problems",),

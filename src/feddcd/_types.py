@@ -2,7 +2,10 @@
 
 from typing import TypeAlias
 
-from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+from ._extras import needs
+
+with needs("train"):
+    from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 Params: TypeAlias = PyTree[Float[Array, "..."]]
 Scalar: TypeAlias = Float[Array, ""]

@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from ._extras import needs
+
+with needs("train"):
+    import equinox as eqx
+    import jax
+    import jax.numpy as jnp
+    from jaxtyping import Array, PyTree
 
 from . import tree
 from ._types import Params, Scalar

@@ -3,11 +3,15 @@
 import abc
 from typing import ClassVar, NamedTuple
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+
+from ._extras import needs
+
+with needs("train"):
+    import equinox as eqx
+    import jax
+    import jax.numpy as jnp
+    from jaxtyping import Array, Bool, Float, Int
 
 from ._errors import SpecError
 from ._types import Key

@@ -4,10 +4,14 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, PyTree
+
+from ._extras import needs
+
+with needs("train"):
+    import jax
+    import jax.numpy as jnp
+    from jaxtyping import Array, Bool, Float, PyTree
 
 from ._errors import CodecError
 from ._types import Params, Scalar

@@ -1,15 +1,19 @@
 """The federated algorithms, one file each, and the catalogue of their names."""
 
+from .._extras import needs
 from .._settings import number as number
 from .._settings import whole as whole
 from .._settings import word as word
-from ._base import AbstractAlgorithm as AbstractAlgorithm
-from ._base import AbstractStateless as AbstractStateless
-from ._base import Given as Given
-from ._base import Method as Method
-from ._base import Sends as Sends
-from ._base import Stateless as Stateless
-from ._base import Upload as Upload
+
+with needs("train"):
+    from ._base import AbstractAlgorithm as AbstractAlgorithm
+    from ._base import AbstractStateless as AbstractStateless
+    from ._base import Given as Given
+    from ._base import Method as Method
+    from ._base import Sends as Sends
+    from ._base import Stateless as Stateless
+    from ._base import Upload as Upload
+
 from ._coding import BITS as BITS
 from ._coding import Bits as Bits
 from ._coding import Coded as Coded

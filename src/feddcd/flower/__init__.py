@@ -13,9 +13,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from flwr.app import Context, Message, MessageType
-from flwr.clientapp import ClientApp
-from flwr.serverapp import Grid, ServerApp
+from .._extras import needs
+
+with needs("flower"):
+    from flwr.app import Context, Message, MessageType
+    from flwr.clientapp import ClientApp
+    from flwr.serverapp import Grid, ServerApp
 
 from ._messages import unwrap, wrap
 

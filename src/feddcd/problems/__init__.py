@@ -1,7 +1,11 @@
 """The objectives f_i."""
 
-from ._base import AbstractProblem as AbstractProblem
-from ._base import curvature as curvature
+from .._extras import needs
+
+with needs("train"):
+    from ._base import AbstractProblem as AbstractProblem
+    from ._base import curvature as curvature
+
 from .design import AbstractDesign as AbstractDesign
 from .design import Dense as Dense
 from .design import Sparse as Sparse

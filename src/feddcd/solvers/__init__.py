@@ -1,11 +1,15 @@
 """How a client minimises its local problem."""
 
-from ._base import AbstractFixedRateSolver as AbstractFixedRateSolver
-from ._base import AbstractLocalSolver as AbstractLocalSolver
-from ._base import AbstractStop as AbstractStop
-from ._base import InexactOracle as InexactOracle
-from ._base import LocalSolution as LocalSolution
-from ._base import Tolerance as Tolerance
+from .._extras import needs
+
+with needs("train"):
+    from ._base import AbstractFixedRateSolver as AbstractFixedRateSolver
+    from ._base import AbstractLocalSolver as AbstractLocalSolver
+    from ._base import AbstractStop as AbstractStop
+    from ._base import InexactOracle as InexactOracle
+    from ._base import LocalSolution as LocalSolution
+    from ._base import Tolerance as Tolerance
+
 from .catalogue import SOLVERS as SOLVERS
 from .catalogue import Solver as Solver
 from .first_order import SGD as SGD

@@ -2,7 +2,7 @@
 
 from types import ModuleType
 
-from ..._extras import explained
+from ..._errors import MissingExtra
 
 TABLES = {
     "newton": "moments: a gradient and a Hessian of the rows, at every point of the job",
@@ -26,9 +26,7 @@ def _catalogue() -> ModuleType | None:
     """The methods of training, with JAX, which a site that gives tables alone can lack."""
     try:
         from ...algorithms import catalogue
-    except ModuleNotFoundError as error:
-        if explained(error) is None:
-            raise
+    except MissingExtra:
         return None
     return catalogue
 
