@@ -37,23 +37,38 @@ def describe(
     shares: Sequence[float] = QUARTILES,
     median: Sequence[str] = (),
 ) -> DescribeResult:
-    """Rows, missing values, means, counts by level and quantiles: Table 1, with `print(
-    result.summary())`.
+    """Table 1 of a data frame: rows, missing values, means, counts by level and quantiles.
 
     Args:
         frame: One row for each patient, or whatever is described.
         columns: Names; `C(name)` counts the values of a number as levels. If not given: all
             columns except identifiers (a different whole number in each row, as in mrn), dates,
             numbers with words among them, and more than 50 words. A note names what is left out.
-        by: A column of groups, each of which gets a column of the table.
+        by: A column of groups, each of which gets a column of the table; at most 50 groups.
         site: A column that names the site of each row. With it, feddcd makes the same exchanges
             as in a federation, and a second table has the numbers of each site.
-        least: The table does not show counts of fewer rows, and no number that reveals them.
+        least: The table does not show counts of fewer rows, and no number that reveals them. With
+            0, it shows all counts.
         quantiles: "exact", "rounded" to a range of at least `least` rows, or "none".
-        shares: Which quantiles, from 0 to 1. If not given: the quartiles.
+        shares: Which quantiles, each from 0 to 1. If not given: the quartiles.
         median: Columns of numbers, such as a skewed laboratory value, for which the table has
             quantiles, but no mean and SD. (A careful site refuses a sum that is mostly due to a
             few rows.)
+
+    Returns:
+        A result with the table: `summary()` gives it as text, `to_latex()` and `to_markdown()`
+            for a paper, and `write(folder)` writes all its files.
+
+    Raises:
+        DataError: A column is missing, or its values do not fit what is asked.
+        SpecError: A setting has a wrong value.
+
+    Examples:
+        >>> print(feddcd.describe(rows, ["age", "sex"], by="death").summary())
+        600 rows, 2 columns; 3 exchanges
+        ...
+                               all               0               1
+        ...
     """
     frame = as_frame(frame, need_names=True)
     for name in (by, site):

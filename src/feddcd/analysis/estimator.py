@@ -22,23 +22,64 @@ from .table import CompleteRows, Roles, read
 
 
 class FederatedGLM(BaseEstimator):
-    """The generalised linear model of all sites' rows, without pooling them.
+    r"""The regression table of all sites' rows, without pooling them.
 
-    minimise  sum_j s_j loss(x_j'w + o_j, y_j) + sum_k l2_k w_k²/2
+    It minimises the loss of all rows, with a penalty for each coefficient:
 
-    Row j has the weight s_j, the columns x_j, the offset o_j and the outcome y_j. feddcd uses
-    Newton's method on sums over sites (or Point-SAGA, if Hessians are large). The fit stops when
-    each coefficient is proven to be within `tol` standard errors of its optimum. If there is no
-    proof, `unproven_` says why, and the fit stops when Newton's steps are small.
+    $$
+    \sum_j s_j \, \text{loss}(x_j^\top w + o_j, y_j) + \sum_k \tfrac12 \text{l2}_k w_k^2
+    $$
 
-    Families and their links are in docs/glm.md: gaussian, binomial (0 and 1; two words, of which
-    `event` counts as 1; or shares with sample_weight = trials), poisson, multinomial (the first
-    class is the base), gamma and others. The intercept and the site effects have no penalty, unless
-    l2 names them. Weights are R's prior weights: a gaussian row of weight 2 is one row with half
-    the variance. `standardize` gives coefficients (and penalties) for one standard deviation of a
-    column, about its mean. The intervals have the level `level`. With answers="sum", feddcd uses
-    only sums over all sites, as in a federation of three sites or more. The setting
-    algorithm="auto" uses `latency` (seconds for each exchange) and `bandwidth` (bytes per second).
+    Row j has the weight s_j, the columns x_j, the offset o_j and the outcome y_j; w has the
+    coefficients. feddcd uses Newton's method on sums over sites (or Point-SAGA, if Hessians are
+    large). The fit stops when each coefficient is proven to be within `tol` standard errors of its
+    optimum. If there is no proof, `unproven_` says why, and the fit stops when Newton's steps are
+    small. The page on the regression table explains families, formulas and results.
+
+    Args:
+        family: The distribution of the outcome, such as "gaussian", "binomial", "poisson",
+            "gamma", "negative_binomial", "ordinal" or "multinomial" (the first class is the base).
+        formula: As in R, such as "y ~ a + C(b)". Without a formula, `fit(X, y)` uses all columns.
+        link: How the mean follows from the linear predictor, such as "logit" or "log". If not
+            given: the first link of the family, as in R.
+        firth: Firth's penalty, for separated outcomes; only for binomial with the link logit.
+        theta: The parameter of "negative_binomial", above 0. If not given: feddcd estimates it.
+        classes: The classes of the outcome in their order: for "ordinal" the lowest first, for
+            "multinomial" the base first. If not given: sorted.
+        l2: The penalty of the coefficients, at least 0: one number, a list, or a dict by name.
+            The intercept and the site effects have no penalty, unless a dict names them.
+        tol: The largest proven error of a coefficient, in its standard errors, above 0.
+        algorithm: "newton", "pointsaga", or "auto": the one that needs fewer seconds.
+        site_effects: "none", or "fixed": one intercept for each site.
+        covariance: Of the standard errors: "model"; robust "HC0", "HC1", "HC2", "HC3"; "cluster".
+        missing: Rows with a missing value: "drop" leaves them out, "error" refuses them.
+        standardize: Whether coefficients and penalties are for one standard deviation of a column.
+        level: The level of the intervals, from 0.5 to 0.9999.
+        max_exchanges: After this number of exchanges, at least 2, the fit stops and warns.
+        absent: In this simulation, the share of the sites that miss an exchange: from 0 to below 1.
+        random_state: The seed that decides which sites are absent, a whole number >= 0.
+        latency: Seconds that one exchange takes on the network; "auto" uses it.
+        bandwidth: Bytes per second of the network; "auto" uses it.
+        event: For a binomial outcome of two words: the one that counts as 1 (the second in order).
+        answers: "sum" uses only sums over all sites, as a federation of three or more sites does;
+            "each" (also if not given) uses the sums of each site.
+        verbose: Whether each exchange prints a line.
+
+    Attributes:
+        table_: A data frame with a row for each coefficient, as the printed table has it.
+        covariance_: The covariance of the coefficients.
+        certified_error_: The largest possible error of a coefficient, in standard errors.
+        converged_: Whether this error is at most `tol`.
+        result_: All results in one object; its fields are attributes with a _ at the end, too.
+
+    Examples:
+        >>> fit = feddcd.FederatedGLM("binomial", "death ~ age + C(sex)")
+        >>> print(fit.fit(rows, groups="hospital").table_["coef"].round(3).to_string())
+        Intercept     -4.274
+        age            0.055
+        C(sex)[T.m]    0.076
+        >>> fit.certified_error_ < 1e-6
+        True
     """
 
     result_: TableResult  # all that a fit found; the attributes that end in _ are its fields
@@ -89,11 +130,42 @@ class FederatedGLM(BaseEstimator):
         names = [f.name for f in dataclasses.fields(ModelSettings)]
         return ModelSettings(**{name: getattr(self, name) for name in names})
 
-    def fit(self, X, y=None, groups=None, sample_weight=None, offset=None, cluster=None):
-        """X is a matrix, or a DataFrame with the columns of the formula. `groups` says which site
-        each row belongs to: an array, or the name of a column. (sample_weight, offset and cluster
-        may be names of columns, too.) With a formula and without groups, all rows are one site.
-        With covariance="cluster" each site is a cluster, or each value of `cluster` at a site."""
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        groups: Any = None,
+        sample_weight: Any = None,
+        offset: Any = None,
+        cluster: Any = None,
+    ) -> "FederatedGLM":
+        """Fit the model to the rows of all sites, in this process.
+
+        Args:
+            X: A data frame with the columns of the formula; without a formula, a matrix.
+            y: Without a formula, the outcome of each row.
+            groups: The site of each row: an array, or the name of a column. Without it, a model
+                with a formula has one site.
+            sample_weight: A weight of each row, at least 0, as R's prior weights: an array, or the
+                name of a column. A gaussian row of weight 2 is one row with half the variance.
+            offset: What is added to the linear predictor: an array, or the name of a column.
+            cluster: With covariance="cluster", the cluster of each row: an array, or the name of
+                a column. If not given: each site is one cluster.
+
+        Returns:
+            This estimator, with the attributes of a fit.
+
+        Raises:
+            SpecError: A setting has a wrong value.
+            DataError: The rows cannot be used, or there is no finite estimate; the message says
+                why, with the column and the row.
+
+        Examples:
+            >>> X, y = rows[["age", "crp"]], rows["death"]
+            >>> fit = feddcd.FederatedGLM("binomial").fit(X, y, groups=rows["hospital"])
+            >>> fit.n_sites_
+            4
+        """
         settings, roles = self.settings(), Roles(y, groups, sample_weight, offset, cluster)
         self.fit_rows(read(X, roles, settings.formula, settings.missing))
         if not self.result_.converged:
@@ -147,8 +219,27 @@ class FederatedGLM(BaseEstimator):
         return likelihood_ratio(whole, without)
 
     def predict(self, X, offset=None, groups=None, interval: float | None = None) -> Any:
-        """The mean response; for multinomial one column for each class. `groups` matters only with
-        site effects. With `interval`, such as 0.95, the result is a frame: mean, low, high."""
+        """The mean outcome of each row.
+
+        Args:
+            X: Rows with the columns of the fit.
+            offset: What is added to the linear predictor. A formula's own offset needs none.
+            groups: The site of each row; it matters only with site effects.
+            interval: The level of an interval of the mean, from 0.5 to 0.9999.
+
+        Returns:
+            An array; for "multinomial" and "ordinal" with one column for each class. With
+                `interval`, a data frame with the columns mean, low, high.
+
+        Raises:
+            SpecError: There was no fit yet.
+            DataError: The rows lack a column of the fit.
+
+        Examples:
+            >>> fit = feddcd.FederatedGLM("binomial", "death ~ age").fit(rows, groups="hospital")
+            >>> fit.predict(rows.head(2)).shape, list(fit.predict(rows, interval=0.95))
+            ((2,), ['mean', 'low', 'high'])
+        """
         return result_of(self).predict(X, offset, groups, interval)
 
     def test(self) -> pd.DataFrame:
@@ -168,6 +259,19 @@ class FederatedGLM(BaseEstimator):
         return result_of(self).vif()
 
     def summary(self) -> str:
+        """The table as text.
+
+        Returns:
+            Many lines, as `feddcd glm` prints them.
+
+        Examples:
+            >>> fit = feddcd.FederatedGLM("binomial", "death ~ age").fit(rows, groups="hospital")
+            >>> print(fit.summary())
+                                  Federated generalised linear model
+            ...
+            age                 0.05548   0.005816      9.539     <0.001    0.04408    0.06688
+            ...
+        """
         return result_of(self).summary()
 
     def to_latex(self) -> str:

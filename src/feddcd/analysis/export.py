@@ -7,21 +7,17 @@ import warnings
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from .._errors import SpecError
-from .._extras import needs
 from .._text import printable, spreadsheet_cell
 from ..data.capping import cappings
 from ..formula import Part, read_formula
 from . import _more
+from ._as_scikit_learn import estimator
 from ._result import Fitted, TableResult, result_of
-
-if TYPE_CHECKING:
-    from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
 
 FORMAT = 1
 JOBLIB = {"gaussian": "identity", "binomial": "logit", "poisson": "log", "multinomial": "logit"}
@@ -34,9 +30,28 @@ NO_JOBLIB = (
 
 
 def write(fit: TableResult | Fitted, folder: str | Path) -> list[Path]:
-    """Write coefficients.csv, model.json, summary.txt, the tables that were asked for, and the
-    table for a paper (coefficients.tex, coefficients.md), and return their paths. If scikit-learn
-    is installed and has such a model, also write model.joblib (in the columns' own units)."""
+    """Write the files of a fit, which other programs can read without feddcd.
+
+    These are coefficients.csv, model.json, summary.txt, the tables that were asked for, and the
+    table for a paper (coefficients.tex, coefficients.md). If scikit-learn is installed and has such
+    a model, there is also model.joblib, in the units of the columns.
+
+    Args:
+        fit: A fitted `FederatedGLM`, or its `result_`.
+        folder: Where to write; feddcd makes the folder and replaces files of these names.
+
+    Returns:
+        The paths of the files, in the order in which they were written.
+
+    Raises:
+        SpecError: There was no fit yet.
+
+    Examples:
+        >>> from feddcd.analysis import export
+        >>> fit = feddcd.FederatedGLM("binomial", "death ~ age").fit(rows, groups="hospital")
+        >>> [path.name for path in export.write(fit, "tables")][:2]
+        ['coefficients.csv', 'model.json']
+    """
     if told := without_joblib(result_of(fit)):
         warnings.warn(told, stacklevel=2)
     return files(fit, folder)
@@ -93,35 +108,6 @@ def for_spreadsheets(table: pd.DataFrame) -> pd.DataFrame:
     """The same of all words in a table, and of the names of its columns."""
     plain = lambda value: spreadsheet_cell(printable(value)) if isinstance(value, str) else value
     return table.map(plain).rename(columns=plain)
-
-
-def estimator(
-    result: TableResult,
-) -> "LogisticRegression | LinearRegression | PoissonRegressor":
-    """A plain scikit-learn model on the columns of the design matrix.
-
-    It is fitted to two rows or so of zeros, for all that a fit sets beside the coefficients.
-    """
-    with needs("train"):
-        from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
-
-    columns = result.columns
-    if not columns:
-        raise SpecError("a scikit-learn model needs a column, but this model has only an intercept")
-    coef, intercept = np.asarray(result.coef, float), np.asarray(result.intercept, float)
-    if result.family in ("gaussian", "poisson"):
-        model = LinearRegression() if result.family == "gaussian" else PoissonRegressor(alpha=0.0)
-        model.fit(_zeros(2, columns), np.ones(2))
-        model.coef_, model.intercept_ = coef, float(intercept)
-        return model
-    classes = np.asarray(result.classes) if result.family == "multinomial" else np.arange(2)
-    model = LogisticRegression().fit(_zeros(len(classes), columns), classes)
-    model.classes_ = classes  # fit sorts them
-    model.coef_, model.intercept_ = np.atleast_2d(coef), np.atleast_1d(intercept)
-    if len(classes) > 2:
-        model.coef_ = np.vstack([np.zeros(len(columns)), model.coef_])
-        model.intercept_ = np.append(0.0, model.intercept_)
-    return model
 
 
 def document(result: TableResult) -> dict[str, Any]:
@@ -288,7 +274,3 @@ def _penalty(l2: Any) -> Any:
 
 def _finite(x: float) -> float | None:
     return float(x) if math.isfinite(x) else None
-
-
-def _zeros(rows: int, columns: list[str]) -> pd.DataFrame:
-    return pd.DataFrame(np.zeros((rows, len(columns))), columns=columns)

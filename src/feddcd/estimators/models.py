@@ -1,26 +1,64 @@
-"""The three models: logistic regression, least squares with a penalty, and counts."""
+"""The three models: logistic regression here, least squares and counts from their own file."""
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin
-from sklearn.metrics import d2_tweedie_score
 from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from .._errors import SpecError
-from ..losses import LOGISTIC, POISSON, RIDGE, SOFTMAX
-from ._base import AbstractFederated, AbstractRegressor
+from ..losses import LOGISTIC, SOFTMAX
+from ._base import AbstractFederated
+from ._regressors import FederatedPoissonRegressor as FederatedPoissonRegressor
+from ._regressors import FederatedRidge as FederatedRidge
 
 
 class FederatedLogisticRegression(ClassifierMixin, AbstractFederated):
-    """scikit-learn's `LogisticRegression`: C sum_j s_j loss_j(w, b) + |w|²/2, over sites.
+    r"""scikit-learn's `LogisticRegression`, over sites and with a proof.
 
-    Row j has the weight s_j, and S = sum_j s_j. You can give `l2` instead of C: it is the penalty
-    of the mean objective, (1/S) sum_j s_j loss_j + (l2/2)|w|². The fit stops when the certified gap
-    of this mean objective is at most `tol`. Two classes have one column of coefficients together;
-    with more classes, each class has its own column.
+    It minimises this objective, with the loss of each row j, its weight $s_j$, the coefficients w
+    and the intercept b:
+
+    $$
+    C \sum_j s_j \, \text{loss}_j(w, b) + \tfrac12 \lVert w \rVert^2
+    $$
+
+    With $S = \sum_j s_j$, the mean objective is this one divided by C S. Its penalty is
+    $\text{l2} = 1 / (C S)$. The fit stops when the certified gap of the mean objective is at most
+    `tol`. Two classes have one column of coefficients together; with more classes, each class has
+    its own column.
+
+    Args:
+        C: The inverse of the penalty, above 0, as in scikit-learn.
+        l2: The penalty of the mean objective, above 0, in place of `C`.
+        fit_intercept: Whether the model has an intercept. It has no penalty.
+        class_weight: None, "balanced", or a dict with a weight for each class, as in scikit-learn.
+        algorithm: "fednewton" (up to 2,000 parameters), "pointsaga", "feddcd", "accfeddcd", or
+            "auto": "fednewton" for up to 256 parameters, "pointsaga" for more.
+        n_clients: Without `groups`, the number of parts of the rows, at least 2.
+        tau: Clients in a round, at least 2. If not given: all for "fednewton", a quarter of them
+            for the other methods.
+        tol: The largest certified gap, above 0, in the unit of the mean objective.
+        max_rounds: After this number of rounds the fit stops and warns.
+        random_state: The seed of all random numbers, as in scikit-learn.
+
+    Attributes:
+        coef_: The coefficients, one row for two classes, else one for each class.
+        intercept_: The intercept, one for each row of `coef_`.
+        classes_: The classes, sorted.
+        certified_gap_: The proven gap of this fit.
+        n_rounds_: The rounds that the fit needed.
+        n_uploads_: The uploads of all clients.
+        bytes_up_: The bytes that the clients sent, also for certificates.
+        history_: A `History` with one row for each round.
+
+    Examples:
+        >>> X, y = rows[["age", "crp"]] / 50, rows["death"]
+        >>> fit = feddcd.FederatedLogisticRegression(C=0.1).fit(X, y, groups=rows["hospital"])
+        >>> fit.coef_.round(2).tolist()
+        [[1.54, -0.01]]
     """
 
     coef_: np.ndarray
@@ -45,9 +83,28 @@ class FederatedLogisticRegression(ClassifierMixin, AbstractFederated):
         self.algorithm, self.n_clients, self.tau = algorithm, n_clients, tau
         self.tol, self.max_rounds, self.random_state = tol, max_rounds, random_state
 
-    def fit(self, X, y, groups=None, sample_weight=None):
-        """`groups` says which site each row belongs to. Without `groups`, feddcd divides the rows
-        at random into `n_clients` equal parts."""
+    def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the model to the rows of all sites, in this process.
+
+        Args:
+            X: A matrix with a row for each patient, dense or sparse.
+            y: The class of each row.
+            groups: The site of each row. Without it, feddcd divides the rows at random into
+                `n_clients` equal parts.
+            sample_weight: A weight of each row, at least 0. If not given: 1.
+
+        Returns:
+            This estimator, with the attributes of a fit.
+
+        Raises:
+            SpecError: A setting is wrong, or the rows cannot be used: they have one class alone.
+
+        Examples:
+            >>> X, y = rows[["age", "crp"]] / 50, rows["death"]
+            >>> fit = feddcd.FederatedLogisticRegression().fit(X, y, groups=rows["hospital"])
+            >>> fit.certified_gap_ <= fit.tol
+            True
+        """
         X, y = self._take_in(X, y)
         check_classification_targets(y)
         self.classes_, code = np.unique(y, return_inverse=True)
@@ -63,12 +120,40 @@ class FederatedLogisticRegression(ClassifierMixin, AbstractFederated):
         z = self._linear(X)
         return z[:, 0] if z.shape[1] == 1 else z
 
-    def predict(self, X) -> np.ndarray:
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable class of each row.
+
+        Args:
+            X: Rows with the columns of the fit, dense or sparse.
+
+        Returns:
+            One class for each row.
+
+        Examples:
+            >>> X, y = rows[["age", "crp"]] / 50, rows["death"]
+            >>> fit = feddcd.FederatedLogisticRegression().fit(X, y)
+            >>> fit.predict(X.head(3)).tolist()
+            [0, 1, 0]
+        """
         z = self._linear(X)
         code = (z[:, 0] > 0).astype(int) if z.shape[1] == 1 else np.argmax(z, 1)
         return self.classes_[code]
 
-    def predict_proba(self, X) -> np.ndarray:
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The probability of each class.
+
+        Args:
+            X: Rows with the columns of the fit, dense or sparse.
+
+        Returns:
+            One row for each row of X, one column for each class of `classes_`.
+
+        Examples:
+            >>> X, y = rows[["age", "crp"]] / 50, rows["death"]
+            >>> fit = feddcd.FederatedLogisticRegression().fit(X, y)
+            >>> fit.predict_proba(X.head(3)).shape
+            (3, 2)
+        """
         z = self._linear(X)
         return np.hstack([expit(-z), expit(z)]) if z.shape[1] == 1 else softmax(z, axis=1)
 
@@ -92,68 +177,3 @@ class FederatedLogisticRegression(ClassifierMixin, AbstractFederated):
         if absent.any():
             raise SpecError(f"the class {self.classes_[absent][0]!s} has no weight in any row")
         return s
-
-
-class FederatedRidge(AbstractRegressor):
-    """scikit-learn's `Ridge`: sum_j s_j (y_j - x_j'w - b)² + alpha |w|², over sites.
-
-    Row j has the weight s_j, and S = sum_j s_j. You can give `l2` instead of alpha: it is the
-    penalty of the mean objective, (1/S) sum_j s_j (...)²/2 + (l2/2)|w|². The fit stops when the
-    certified gap of this mean objective is at most `tol`.
-    """
-
-    def fit(self, X, y, groups=None, sample_weight=None):
-        """`groups` says which site each row belongs to. Without `groups`, feddcd divides the rows
-        at random into `n_clients` equal parts."""
-        X, y = self._take_in(X, y, y_numeric=True)
-        s = self._weights(sample_weight, X)
-        l2 = self._penalty("alpha", 1.0, lambda alpha: alpha / s.sum())
-        y = y.astype(float)
-        middle = s @ y / s.sum() if self.fit_intercept else 0.0
-        size = float(np.sqrt(s @ (y - middle) ** 2 / s.sum())) or 1.0
-        w, b = self._train(
-            X, ((y - middle) / size)[:, None], s, groups, l2=l2, link=RIDGE, unit=size**2
-        )
-        self.coef_, self.intercept_ = size * w[:, 0], float(size * b[0] + middle)
-        return self
-
-    def predict(self, X) -> np.ndarray:
-        return self._linear(X)[:, 0]
-
-
-class FederatedPoissonRegressor(AbstractRegressor):
-    """scikit-learn's `PoissonRegressor`: half the mean deviance + (alpha/2)|w|², over sites.
-
-    Its alpha is already the penalty of the mean objective, so `l2` is another name for alpha. The
-    fit stops when the certified gap of this objective is at most `tol`.
-    """
-
-    def fit(self, X, y, groups=None, sample_weight=None):
-        """`groups` says which site each row belongs to. Without `groups`, feddcd divides the rows
-        at random into `n_clients` equal parts."""
-        X, y = self._take_in(X, y, y_numeric=True)
-        s = self._weights(sample_weight, X)
-        l2 = self._penalty("alpha", 1.0, lambda alpha: alpha)
-        if y.min() < 0:
-            row = int(np.argmin(y))
-            raise SpecError(f"y must contain counts (numbers >= 0), but row {row} has {y[row]}")
-        if self.fit_intercept and not s @ y > 0:
-            raise SpecError(
-                "y is 0 in every row that has a weight, so no finite intercept fits these rows"
-            )
-        w, b = self._train(X, y.astype(float)[:, None], s, groups, l2=l2, link=POISSON)
-        self.coef_, self.intercept_ = w[:, 0], float(b[0])
-        return self
-
-    def predict(self, X) -> np.ndarray:
-        """The expected counts."""
-        return np.exp(self._linear(X)[:, 0])
-
-    def score(self, X, y, sample_weight=None) -> float:
-        """D², the share of the deviance explained."""
-        return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1))
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = True
-        return tags

@@ -52,7 +52,25 @@ TERMS = {
 
 
 def write(fit: TableResult | Fitted, path: str | Path, title: str | None = None) -> Path:
-    """Write the report of a fitted model and return its path."""
+    """Write the report of a fit: one HTML page that needs no network.
+
+    Args:
+        fit: A fitted `FederatedGLM`, or its `result_`.
+        path: The file to write; feddcd makes its folder and replaces an older file.
+        title: The title of the page. If not given: the kind of the model.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        SpecError: There was no fit yet.
+
+    Examples:
+        >>> from feddcd.analysis import report
+        >>> fit = feddcd.FederatedGLM("binomial", "death ~ age").fit(rows, groups="hospital")
+        >>> report.write(fit, "tables/report.html").name
+        'report.html'
+    """
     result, path = result_of(fit), Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     text = html(result, words.title(result) if title is None else title)
