@@ -27,6 +27,7 @@ from ..federation.site.template import SAID as LOOSE_SAID
 from ..federation.status import path_of_job
 from ..runs.spec import Spec, parse_setting
 from ._certain import warn_certain
+from ._federation_options import TRIAL_SITES
 from ._habits import found
 from ._tables import check_columns, load_job, rows_by_site, show_event, show_table
 from ._terminal import bars, console, escape, say, warn
@@ -40,7 +41,7 @@ def init_command(options: dict[str, Any]) -> None:
 
     path: Path = options["folder"]
     trial = options["data"] is not None or options["sites"] is not None or options["site"]
-    count = 4 if options["sites"] is None else options["sites"]
+    count = TRIAL_SITES if options["sites"] is None else options["sites"]
     names = options["site"] or [f"site-{i + 1}" for i in range(count)] if trial else []
     if trial and len(names) < 2:
         raise SpecError(f"a federation needs at least 2 sites, got {len(names)}")

@@ -5,7 +5,17 @@ from typing import Annotated
 
 import typer
 
-from ._federation_options import Folder, JobId, Mode, OwnSite, Proven, Rounds, SiteFolder, Waiting
+from ._federation_options import (
+    Folder,
+    JobId,
+    Mode,
+    OwnSite,
+    Proven,
+    Rounds,
+    SiteFolder,
+    Sites,
+    Waiting,
+)
 from ._terminal import option
 
 federation_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
@@ -14,10 +24,7 @@ federation_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 @federation_app.command("init")
 def init(
     folder: Folder,
-    sites: Annotated[
-        int | None,
-        option("Make this number of sites on this machine. Default: 4 with --data."),
-    ] = None,
+    sites: Sites = None,
     site: Annotated[
         list[str] | None,
         option(
@@ -177,9 +184,7 @@ def simulate(
 
 
 @federation_app.command("site")
-def site(
-    folder: Annotated[Path, typer.Argument(help="The folder of the site.", metavar="SITE_DIR")],
-) -> None:
+def site(folder: SiteFolder) -> None:
     """Run one site, on the machine that holds its data, until you stop it.
 
     Example: feddcd federation site north
@@ -191,7 +196,7 @@ def site(
 
 @federation_app.command("outgoing")
 def outgoing(
-    folder: Annotated[Path, typer.Argument(help="The folder of the site.", metavar="SITE_DIR")],
+    folder: SiteFolder,
     id: JobId = None,
     approve: Annotated[
         list[str] | None,
@@ -281,11 +286,7 @@ def inspect(folder: Folder) -> None:
 
 
 @federation_app.command("verify")
-def verify(
-    folder: Proven,
-    id: JobId = None,
-    site: OwnSite = None,
-) -> None:
+def verify(folder: Proven, id: JobId = None, site: OwnSite = None) -> None:
     """Calculate a finished job again: a training from its ledger, a table of sums from its proof
     file.
 

@@ -7,6 +7,11 @@ import typer
 
 from ._terminal import option
 
+TRIAL_SITES = 4
+Sites = Annotated[
+    int | None,
+    option(f"Make this number of sites on this machine. Default: {TRIAL_SITES} with --data."),
+]
 Folder = Annotated[Path, typer.Argument(help="The folder of the federation.", metavar="DIR")]
 Rounds = Annotated[
     int,

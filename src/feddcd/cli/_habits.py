@@ -17,6 +17,7 @@ import typer
 
 from ._terminal import be_quiet, note
 
+EXAMPLE = "Example:"
 SERVING = ("serve", "site")  # print lines until they are stopped, and have no result
 Plain = Annotated[bool, typer.Option("--json", help="Print only the result, in JSON.")]
 Wordy = Annotated[
@@ -52,13 +53,24 @@ def be_wordy(wanted: bool) -> None:
 
 def equip(app: typer.Typer) -> None:
     """Gives every command its habits, so that none can be forgotten."""
+    if app.registered_callback is not None:
+        app.registered_callback.help = flowing(app.registered_callback.callback.__doc__)
     for info in app.registered_commands:
         assert info.callback is not None
         name = info.name or info.callback.__name__
+        info.help = flowing(info.callback.__doc__)
         info.callback = _with_habits(info.callback, json=name not in SERVING)
     for group in app.registered_groups:
         assert group.typer_instance is not None
+        group.help = flowing(group.help)
         equip(group.typer_instance)
+
+
+def flowing(text: str | None) -> str:
+    """A help text for a terminal of any width: its paragraphs without the line ends of the source,
+    and the example as a paragraph of its own."""
+    about = inspect.cleandoc(text or "").replace(EXAMPLE, f"\n\n{EXAMPLE}")
+    return "\n\n".join(" ".join(part.split()) for part in about.split("\n\n") if part.strip())
 
 
 def _with_habits(command: Callable[..., None], *, json: bool) -> Callable[..., None]:

@@ -24,7 +24,7 @@ def race(
         list[float] | None,
         option(
             "The part of the clients that take part in a round, from 0 to 1. Repeat --share "
-            "for each part."
+            "for each part. Default: 0.1, 0.3 and 1."
         ),
     ] = None,
     bits: Annotated[

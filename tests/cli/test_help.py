@@ -1,0 +1,106 @@
+"""The help texts: they flow at every width, have examples, and say the defaults of the code."""
+
+import inspect
+import itertools
+
+import click
+import pytest
+import typer
+
+from feddcd import FederatedGLM
+from feddcd.analysis.describing import describe
+from feddcd.cli import _federation_options
+from feddcd.cli.app import app, main
+from feddcd.data.known import KNOWN
+from feddcd.federation.config import PEOPLE_S
+from feddcd.federation.enrolment.invitation import DAYS
+from feddcd.paper.cells import PAPER_PROBLEMS
+from feddcd.race.cells import BITS, SHARES
+from feddcd.runs.api import usual
+from feddcd.runs.spec import Spec
+
+
+def _below(command: click.Command, name: str) -> dict[str, click.Command]:
+    found = {name: command}
+    if isinstance(command, click.Group):
+        for part, child in command.commands.items():
+            found |= _below(child, f"{name} {part}".strip())
+    return found
+
+
+COMMANDS = _below(typer.main.get_command(app), "")
+
+
+def parameter(command: str, name: str) -> click.Parameter:
+    (found,) = (p for p in COMMANDS[command].params if p.name == name)
+    return found
+
+
+def said(command: str, name: str) -> str:
+    return getattr(parameter(command, name), "help", "")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_help_text_flows_and_ends_with_an_example(command):
+    *about, example = (COMMANDS[command].help or "").split("\n\n")
+    assert about
+    assert not any("\n" in part or "Example:" in part for part in about)
+    assert example.startswith(f"Example: {f'feddcd {command}'.strip()}")
+    assert "\n" not in example
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_argument_and_option_is_explained(command):
+    for each in COMMANDS[command].params:
+        assert getattr(each, "help", None), each.name
+
+
+@pytest.mark.parametrize("command", ["", "data", "site", "federation"])
+def test_no_line_of_a_list_of_commands_breaks_before_its_end(command, capsys, monkeypatch):
+    """A line is as long as the width allows: the first word of the next one has no place in it."""
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main([*command.split(), "--help"])
+    lines = [line[1:-1] for line in capsys.readouterr().out.splitlines() if line.startswith("│")]
+    pairs = [(a, b) for a, b in itertools.pairwise(lines) if b.startswith("      ")]
+    assert len(pairs) >= (command != "data")
+    for line, after in pairs:
+        room = len(line) - 1 - len(line.rstrip())
+        assert len(after.split()[0]) >= room, f"{line.strip()} | {after.strip()}"
+
+
+def test_defaults_that_a_help_text_writes_out_are_those_of_the_code():
+    listed = lambda names: f"{', '.join(names[:-1])} and {names[-1]}"
+    texts = {
+        ("compare", "algorithm"): f"Default: {listed(usual())}.",
+        ("race", "bits"): f"Default: {listed([str(b) for b in BITS])}.",
+        ("race", "share"): f"Default: {listed([f'{share:g}' for share in SHARES])}.",
+        ("federation init", "sites"): f"Default: {_federation_options.TRIAL_SITES} with --data.",
+        ("federation study", "wait"): f"Default: {PEOPLE_S / 86400:g}, or approval_patience",
+        ("describe", "least"): f"Default: {default(describe, 'least')} (show all counts).",
+        ("describe", "quantiles"): f"Default: {default(describe, 'quantiles')}.",
+    }
+    for (command, name), text in texts.items():
+        assert text in said(command, name)
+    (without,) = (name for name, known in KNOWN.items() if not known.fetch_test)
+    assert f"no for the data set {without}." in said("data fetch", "test")
+    assert len(PAPER_PROBLEMS) == 3
+    for name in ("reproduce", "tune"):
+        assert "Default: the three problems of the paper." in said(name, "problem")
+
+
+def default(function, name: str):
+    return inspect.signature(function).parameters[name].default
+
+
+def test_defaults_of_options_are_those_of_the_code():
+    assert parameter("federation invite", "days").default == DAYS
+    fields = ("partition", "model", "l2", "algorithm")
+    spec = {name: parameter("federation init", name).default for name in fields}
+    assert spec == {name: getattr(Spec, name) for name in fields}
+    own = {"level": lambda percent: percent / 100}
+    shared = inspect.signature(FederatedGLM).parameters.keys() - {"formula", "answers", "verbose"}
+    for name in shared & {p.name for p in COMMANDS["glm"].params}:
+        of_command = parameter("glm", name).default
+        assert own.get(name, lambda x: x)(of_command) == default(FederatedGLM, name), name
+    assert parameter("glm", "seed").default == default(FederatedGLM, "random_state")
