@@ -3,25 +3,35 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+# of .venv: with everything, or with what the demo needs
 READY := .venv/.ready
+TRAIN := .venv/.train
 
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/make \1\t\2/'
 
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-compile
 
-$(READY): pyproject.toml constraints.txt requirements.lock
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "feddcd needs Python 3.11 or newer; set PYTHON=path/to/python3.11"; exit 1; }
-	@echo "setting up .venv (once, a minute or two) ..."
-	@$(PYTHON) -m venv .venv
-	@$(PIP) --require-hashes -r requirements.lock 2> .venv/pip.log && $(PIP) --no-deps --no-build-isolation -e . || { \
-		if grep -q 'DO NOT MATCH THE HASHES' .venv/pip.log; then cat .venv/pip.log; exit 1; fi; \
-		echo "pip cannot check hashes here (.venv/pip.log says why): installing by versions alone"; \
-		$(PIP) -c constraints.txt -e '.[dev]'; }
-	@$(BIN)/python -m compileall -qq -j 0 .venv/lib src || true  # on all cores, which pip does on one
-	@touch $(READY)
+# $(call install,LOCK,EXTRA): into .venv, by hashes where pip has a file for each
+define install
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "feddcd needs Python 3.11 or newer; set PYTHON=path/to/python3.11"; exit 1; }
+@echo "setting up .venv for feddcd[$(2)] (once, a minute or two) ..."
+@$(PYTHON) -m venv .venv
+@$(PIP) --require-hashes -r $(1) 2> .venv/pip.log && $(PIP) --no-deps --no-build-isolation -e . || { \
+	if grep -q 'DO NOT MATCH THE HASHES' .venv/pip.log; then cat .venv/pip.log; exit 1; fi; \
+	echo "pip cannot check hashes here (.venv/pip.log says why): installing by versions alone"; \
+	$(PIP) -c constraints.txt -e '.[$(2)]'; }
+@$(BIN)/python -m compileall -qq -j 0 .venv/lib src || true  # on all cores, which pip does on one
+@touch $@
+endef
 
-demo: $(READY)  ## eight methods race on real data: a table, a picture, a report
+$(READY): pyproject.toml constraints.txt requirements.lock
+	$(call install,requirements.lock,dev)
+
+$(TRAIN): pyproject.toml constraints.txt requirements-train.lock
+	$(call install,requirements-train.lock,train)
+
+demo: $(if $(wildcard $(READY)),$(READY),$(TRAIN))  ## eight methods race on real data: a table, a picture, a report
 	@$(BIN)/feddcd demo --out demo
 
 # a worker for each of two cores, and one for the tests that wait for processes

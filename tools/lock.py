@@ -1,11 +1,12 @@
-"""Writes requirements.lock and requirements-site.lock: the versions of constraints.txt with hashes.
+"""Writes requirements.lock and its parts for a site and for trainings: the versions of
+constraints.txt with hashes.
 
     python tools/lock.py
 
 The hashes of all files of a version are taken, so that one lock serves Linux, macOS and Windows
 and Python 3.11 to 3.13. They come from the index that pip is set to; no host is written down.
-Run it in an environment with everything installed (`make test` makes one): what a site needs is
-read from there.
+Run it in an environment with everything installed (`make test` makes one): what a site or a
+training needs is read from there.
 """
 
 import json
@@ -29,6 +30,7 @@ from packaging.utils import (
 ROOT = Path(__file__).parents[1]
 PYTHONS = {"py3", "py2.py3", "cp311", "cp312", "cp313"}
 MARKERS = {"uvloop": 'sys_platform != "win32"'}
+PARTS = {"site": "flower", "train": "train"}  # names of locks, and what an extra needs
 BUILD = ("setuptools==80.9.0",)  # builds this package itself
 HEAD = "# made by tools/lock.py; install with: pip install --require-hashes -r {name}\n"
 
@@ -106,8 +108,10 @@ def main() -> None:
     if lost := needed("feddcd", frozenset({"dev"})) - {*names.values(), "feddcd"}:
         sys.exit(f"not in constraints.txt: {', '.join(sorted(lost))}")
     write("requirements.lock", found)
-    site = needed("feddcd", frozenset({"flower"})) | {"setuptools"}
-    write("requirements-site.lock", {pin: found[pin] for pin in found if names[pin] in site})
+    for part, extra in PARTS.items():
+        those = needed("feddcd", frozenset({extra})) | {"setuptools"}
+        kept = {pin: found[pin] for pin in found if names[pin] in those}
+        write(f"requirements-{part}.lock", kept)
 
 
 if __name__ == "__main__":
