@@ -17,7 +17,7 @@ from rich.console import Console
 
 from feddcd import FederatedGLM
 from feddcd.analysis import export, report
-from feddcd.cli import _glm as _glm_command
+from feddcd.cli import _terminal
 from feddcd.cli.app import main
 from slices import thinned
 
@@ -410,7 +410,7 @@ def test_a_level_is_in_per_cent(capsys, level):
 
 
 def test_one_line_for_each_exchange_on_a_terminal(capsys, monkeypatch):
-    monkeypatch.setattr(_glm_command, "console", Console(force_terminal=True))
+    monkeypatch.setattr(_terminal, "console", Console(force_terminal=True))
     feddcd(*GLM, *F, "--out", "out")
     shown = re.findall(r"^exchange (\d+): 4 of 4 sites answered", capsys.readouterr().out, re.M)
     assert shown == [str(i + 1) for i in range(len(pd.read_csv("out/history.csv")))]

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from feddcd._text import nearest
+from feddcd.cli import _terminal
 from feddcd.cli._ending import told
 from feddcd.cli._terminal import bars
 from feddcd.cli.app import main
@@ -75,6 +76,47 @@ def test_a_task_that_is_used_again_says_one_line_for_each_piece_of_work(capsys):
             for done in (1, 2, 3):
                 shown.update(task, description=name, total=3, completed=done)
     assert capsys.readouterr().err.splitlines() == ["first  3", "second  3"]
+
+
+class Clock:
+    """Goes on by some seconds whenever it is read."""
+
+    def __init__(self, step: float):
+        self.now, self.step = 0.0, step
+
+    def monotonic(self) -> float:
+        self.now += self.step
+        return self.now
+
+
+def exchanges(step: float, monkeypatch, capfd, more: str = "") -> list[str]:
+    """What `glm` says on standard error if the clock goes on by `step` with each exchange."""
+    monkeypatch.setattr(_terminal, "time", Clock(step))
+    feddcd(f"glm p.csv --formula y~age --group hospital --out out --force {more}")
+    lines = capfd.readouterr().err.splitlines()
+    return [line for line in lines if line.startswith(("fitting", "exchange"))]
+
+
+def test_off_a_terminal_a_slow_table_says_its_start_its_steps_and_its_end(
+    patients, monkeypatch, capfd
+):
+    first, *steps = exchanges(_terminal.LINE_S, monkeypatch, capfd)
+    assert first == "fitting the table of 40 rows"
+    assert len(steps) >= 3
+    assert [int(line.split(":")[0].removeprefix("exchange ")) for line in steps] == sorted(
+        {int(line.split(":")[0].removeprefix("exchange ")) for line in steps}
+    )
+    rarer = exchanges(_terminal.LINE_S / 2, monkeypatch, capfd)
+    assert [rarer[0], rarer[-1]] == [first, steps[-1]]
+    assert len(rarer) < 1 + len(steps)
+
+
+@pytest.mark.parametrize("more", ["", "--quiet", "--json"])
+def test_a_quick_table_and_one_that_is_to_be_silent_say_no_progress(
+    more, patients, monkeypatch, capfd
+):
+    step = 100.0 if more else 0.01
+    assert exchanges(step, monkeypatch, capfd, more) == []
 
 
 def test_a_file_that_cannot_be_written_is_named_without_a_number():

@@ -21,10 +21,9 @@ Watch = Callable[[dict[str, Any]], None]
 
 
 def fitted(
-    settings: ModelSettings, prepared: Prepared, absent: float, random_state: int, verbose: bool
+    settings: ModelSettings, prepared: Prepared, absent: float, random_state: int, watch: Watch
 ) -> TableResult:
     """What the sites' answers give; `absent` is the share that misses an exchange."""
-    watch: Watch = show if verbose else lambda row: None
     if settings.answers == "sum":
         if absent:
             raise SpecError("answers='sum' needs the answer of every site, so absent must be 0")
@@ -63,12 +62,30 @@ def _from_sums(settings: ModelSettings, prepared: Prepared, watch: Watch) -> Tab
     return replay.result
 
 
-def show(row: dict[str, Any]) -> None:
-    """One line for each exchange whose outcome is known."""
-    if np.isfinite(row["objective"]):
-        print(
-            f"exchange {row['exchange']}: {row['answered']} of {row['asked']} sites answered, "
-            f"objective {row['objective']:.6g}, certified error {row['certified_error']:.2g} "
-            "standard errors",
-            flush=True,
-        )
+def told(row: dict[str, Any]) -> str:
+    """An exchange in a line; empty where its outcome is not known."""
+    if not np.isfinite(row["objective"]):
+        return ""
+    return (
+        f"exchange {row['exchange']}: {row['answered']} of {row['asked']} sites answered, "
+        f"objective {row['objective']:.6g}, certified error {row['certified_error']:.2g} "
+        "standard errors"
+    )
+
+
+def by_line(tell: Callable[[str], None]) -> Watch:
+    """Hands the line of each exchange whose outcome is known to `tell`."""
+
+    def watch(row: dict[str, Any]) -> None:
+        if line := told(row):
+            tell(line)
+
+    return watch
+
+
+def show(line: str) -> None:
+    print(line, flush=True)
+
+
+def hide(line: str) -> None:
+    pass

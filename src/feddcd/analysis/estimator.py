@@ -3,7 +3,7 @@
 import dataclasses
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pandas as pd
@@ -11,7 +11,7 @@ import pandas as pd
 from .._errors import SpecError
 from .._text import plural
 from ..formula import INTERCEPT
-from ._fitting import fitted
+from ._fitting import by_line, fitted, hide, show
 from ._inference import SITES, likelihood_ratio, term_of
 from ._parameters import BaseEstimator, ConvergenceWarning
 from ._result import TableResult, result_of
@@ -178,8 +178,11 @@ class FederatedGLM(BaseEstimator):
             )
         return self
 
-    def fit_rows(self, rows: CompleteRows) -> "FederatedGLM":
-        """From a table that was read and checked."""
+    def fit_rows(
+        self, rows: CompleteRows, tell: Callable[[str], None] | None = None
+    ) -> "FederatedGLM":
+        """From a table that was read and checked; `tell` hears a line for each exchange."""
+        watch = by_line(tell or (show if self.verbose else hide))
         settings = self.settings()
         check_cluster(settings.covariance, rows.roles.cluster)
         if settings.family == "multinomial" and rows.roles.offset is not None:
@@ -187,7 +190,7 @@ class FederatedGLM(BaseEstimator):
         prepared = prepare(rows, settings)
         while True:
             try:
-                result = fitted(settings, prepared, self.absent, self.random_state, self.verbose)
+                result = fitted(settings, prepared, self.absent, self.random_state, watch)
                 break
             except Again as again:
                 prepared = narrowed(prepared, again.cohort)

@@ -5,6 +5,8 @@ import itertools
 import json
 import os
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -27,8 +29,8 @@ from ..data.frames import PLAIN, Frame, check_kind, composed, is_foreign, is_tab
 from ..data.frames import Reading as Reading
 from ..data.libsvm import read_libsvm
 from ._glm_wishes import Wishes, extend, predictions
-from ._habits import found, tables_in
-from ._terminal import as_option, console, say, say_lines, warn
+from ._habits import as_json, found, tables_in
+from ._terminal import as_option, say, say_lines, slow_lines, warn
 
 PRETENDED = "(site)"
 
@@ -58,7 +60,7 @@ def glm_command(
         else usable(out, force)
     )
     options = options | {"level": _share(options["level"])}
-    model = FederatedGLM(**options, verbose=console.is_terminal and not quiet)
+    model = FederatedGLM(**options)
     try:
         settings = model.settings()
         wishes.check(settings.covariance)
@@ -75,7 +77,8 @@ def glm_command(
         warn(note)
     try:
         data = read_rows(table, roles, settings)
-        model.fit_rows(data.rows)
+        with progress(f"fitting the table of {plural(len(table.frame), 'row')}") as tell:
+            model.fit_rows(data.rows, tell)
         extend(model, data.rows, wishes)
     except FeddcdError as error:
         where = error.file if error.row is None else table.file
@@ -102,6 +105,16 @@ def glm_command(
             grave=True,
         )
         sys.exit(1)
+
+
+@contextmanager
+def progress(start: str) -> Iterator[Callable[[str], None]]:
+    """Lines about slow work; with --json there are none."""
+    if as_json():
+        yield lambda line: None
+    else:
+        with slow_lines(start) as tell:
+            yield tell
 
 
 def _share(percent: float) -> float:

@@ -3,6 +3,8 @@
 import shlex
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -128,6 +130,30 @@ def bars(*columns: str | ProgressColumn, quiet: bool = False, transient: bool = 
     if quiet or console.is_terminal:
         return Progress(*columns, console=console, disable=quiet, transient=transient)
     return LineProgress(*columns, disable=True)
+
+
+@contextmanager
+def slow_lines(start: str) -> Iterator[Callable[[str], None]]:
+    """Takes a line for each step of some work. On a terminal every line is shown. Off it they go
+    to stderr: nothing of work that is done soon, and else its start, its latest step from time to
+    time, and its end."""
+    if console.is_terminal:
+        yield say
+        return
+    last, told, latest = time.monotonic(), "", ""
+
+    def tell(line: str) -> None:
+        nonlocal last, told, latest
+        latest, now = line, time.monotonic()
+        if now - last >= LINE_S:
+            if not told:
+                note(start)
+            note(line)
+            last, told = now, line
+
+    yield tell
+    if told and latest != told:
+        note(latest)
 
 
 class LineProgress(Progress):
