@@ -25,7 +25,7 @@ HEAD = """# Command line
 | exit code | meaning |
 |---|---|
 | 0 | done |
-| 1 | done, but the result is not proven to `--tol`, the data do not fit, or a study failed |
+| 1 | done, but the result is not proven, the data do not fit, or a study or a check failed |
 | 2 | the input is wrong: one line on standard error says what is wrong and what to do |
 | 130 | stopped by Ctrl-C; feddcd saves what it has computed (143: stopped by the system) |
 

@@ -17,7 +17,7 @@ import tomli_w
 from typer.testing import CliRunner
 
 from feddcd import FederatedGLM
-from feddcd._errors import DataError, Refused, SpecError
+from feddcd._errors import DataError, SpecError
 from feddcd.analysis.plan import RegressionPlan
 from feddcd.cli.app import app
 from feddcd.federation.config import Config, load_config
@@ -27,7 +27,7 @@ from feddcd.federation.coordinator.nodes import LocalExchange
 from feddcd.federation.folder import load_place
 from feddcd.federation.machine.init import create
 from feddcd.federation.site.approval import approve, waiting
-from feddcd.federation.site.log import verify_log
+from feddcd.federation.site.log import LOG, verify_log
 from feddcd.federation.site.policy import LOOSENED
 from feddcd.federation.site.told import REFUSED
 from feddcd.federation.wire import pack_message, unpack_message
@@ -441,6 +441,12 @@ def test_from_one_file_to_a_federation_by_commands(tmp_path):
     np.testing.assert_allclose(ours, theirs, rtol=1e-8)
     said = do("federation", "outgoing", "fed/sites/west", "--verify")
     assert "and is complete" in said.output
+    log = Path("fed/sites/west") / LOG
+    lines = log.read_bytes()
+    log.write_bytes(lines.replace(b"2", b"3", 1))
+    said = do("federation", "outgoing", "fed/sites/west", "--verify")
+    assert (said.exit_code, said.output.partition(":")[0]) == (1, "NOT COMPLETE")
+    log.write_bytes(lines)
     assert "no table yet" not in do("federation", "inspect", "fed").output
     words = do("federation", "roster", "fed").output
     assert words.count(": signed") == 4
@@ -460,8 +466,9 @@ def test_from_one_file_to_a_federation_by_commands(tmp_path):
     for place in ("fed/server", "copied"):
         Path(place, "glm/coefficients.csv").write_text(theirs.mul(1.001).to_csv())
     for place in ("fed", "copied"):
-        with pytest.raises(Refused, match="does not follow from the proof"):
-            do("federation", "verify", place)
+        judged = do("federation", "verify", place)
+        assert judged.exit_code == 1
+        assert "does not follow from the proof" in judged.output
     with pytest.raises(SpecError, match="there is no proof at plan/proof"):
         do("federation", "verify", "plan")
 

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from cryptography import x509
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
+from typer.testing import CliRunner
 
 import feddcd
 from feddcd import algorithms
@@ -24,6 +25,7 @@ from feddcd._errors import LedgerError, Refused, SpecError
 from feddcd.algorithms import AbstractAlgorithm
 from feddcd.cli._federation import show_events
 from feddcd.cli._members import join_command
+from feddcd.cli.app import app
 from feddcd.data.frames import Reading
 from feddcd.durable.codec import pack, unpack
 from feddcd.durable.ledger import _link
@@ -231,7 +233,7 @@ def test_printed_commands_can_be_pasted(spaced, capsys, monkeypatch):
         join_command(Path(word), f"c-{len(word)}")
         command = capsys.readouterr().out.splitlines()[-1].partition("run: ")[2]
         assert shlex.split(command) == ["feddcd", "federation", "up", word]
-    with pytest.raises(LedgerError, match="was not started yet") as error:
+    with pytest.raises(SpecError, match="was not started yet") as error:
         inspect(spaced)
     assert shlex.split(str(error.value).partition("start it with: ")[2])[-1] == word
 
@@ -404,14 +406,17 @@ def test_an_empty_ledger_is_said_to_be_empty(tmp_path):
     home = make(tmp_path / "f", 2, wine(2), patience=0.02, **RIDGE)
     for look in (inspect, verify):
         with pytest.raises(
-            LedgerError, match="f was not started yet; start it with: feddcd federation up"
+            SpecError, match="f was not started yet; start it with: feddcd federation up"
         ):
             look(home)
+    done = CliRunner().invoke(app, ["federation", "verify", str(home.path)])
+    assert isinstance(done.exception, SpecError), "so the exit code is 2"
+    assert "VERIFIED" not in done.output, "there is nothing that could be wrong"
     with pytest.raises(Exception, match="waited"):
         train(home, LocalNetwork([]))
     for look in (inspect, verify):
         with pytest.raises(
-            LedgerError, match="is empty, because the sites have not agreed on the training yet"
+            SpecError, match="is empty, because the sites have not agreed on the training yet"
         ):
             look(home)
 

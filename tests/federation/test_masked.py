@@ -17,6 +17,7 @@ from feddcd import _files as files
 from feddcd._errors import DataError, FeddcdError, Refused, SpecError, Stalled
 from feddcd.analysis.plan import RegressionPlan
 from feddcd.cli._federation import verify_command
+from feddcd.cli.app import main
 from feddcd.durable.codec import pack, unpack
 from feddcd.durable.mask_keys import MaskKeys
 from feddcd.federation import sign_up
@@ -987,9 +988,21 @@ def test_the_table_of_a_study_is_looked_at_as_that_of_a_federation(home, capsys)
     assert "feddcd compared no other files" in " ".join(capsys.readouterr().out.split())
     table = study / "glm" / "coefficients.csv"
     table.write_text(table.read_text().replace("0.", "7.", 1))
-    with pytest.raises(Refused, match=r"coefficients.csv does not follow from the proof"):
-        verify_command(study)
-    assert capsys.readouterr().out.startswith("NOT VERIFIED: ")
+    for as_json in ([], ["--json"]):
+        with pytest.raises(SystemExit) as end:
+            main(["federation", "verify", str(study), *as_json])
+        assert end.value.code == 1, "it was judged, so it is a result; 2 is wrong input"
+        said = capsys.readouterr()
+        reason = "coefficients.csv does not follow from the proof: it was changed"
+        assert said.err == f"error: {reason}\n"
+        if as_json:
+            assert json.loads(said.out) == {"valid": False, "reason": reason}
+        else:
+            assert said.out.startswith("NOT VERIFIED: ")
+    with pytest.raises(SystemExit) as end:
+        main(["federation", "verify", str(study / "glm")])
+    assert end.value.code == 2, "there is no proof"
+    assert capsys.readouterr().out == ""
     plan = (home.path / "federation.toml").read_text().replace("gaussian", "poisson")
     (home.path / "federation.toml").write_text(plan)
     verify_command(home.path)

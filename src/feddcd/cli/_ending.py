@@ -3,12 +3,18 @@
 import atexit
 import os
 import sys
-from contextlib import suppress
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
-from .._errors import FeddcdError
-from ._terminal import as_option
+from .._errors import FeddcdError, MissingExtra, SpecError
+from .._text import printable
+from ._habits import found, wordy
+from ._terminal import as_option, say
 
-INTERRUPTED = 130  # the exit status after Ctrl-C
+UNPROVEN = 1  # the exit status of a command that is done, and whose result is not as it should be
+WRONG = 2  # of wrong input
+INTERRUPTED = 130  # after Ctrl-C
 
 
 def told(error: FeddcdError | OSError) -> str:
@@ -17,6 +23,27 @@ def told(error: FeddcdError | OSError) -> str:
     if error.filename is None or not error.strerror:
         return str(error)
     return f"cannot read or write {os.fsdecode(error.filename)}: {error.strerror}"
+
+
+def complain(error: FeddcdError | OSError) -> None:
+    """The line on stderr; with -v also where in the code it was."""
+    if wordy():
+        traceback.print_exception(error)
+    print(printable(f"error: {told(error)}"), file=sys.stderr)
+
+
+@contextmanager
+def judged(verdict: str) -> Iterator[None]:
+    """What is found wrong is a result, and said first in one word; what is missing is not wrong."""
+    try:
+        yield
+    except (SpecError, MissingExtra):
+        raise
+    except FeddcdError as error:
+        found(valid=False, reason=told(error))
+        say(verdict)
+        complain(error)
+        sys.exit(UNPROVEN)
 
 
 def leave(code: int) -> None:

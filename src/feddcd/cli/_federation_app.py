@@ -290,7 +290,8 @@ def verify(folder: Proven, id: JobId = None, site: OwnSite = None) -> None:
     """Calculate a finished job again: a training from its ledger, a table of sums from its proof
     file.
 
-    A proof file contains no data. Everybody who has a proof file can check it. Example: feddcd
+    A proof file contains no data. Everybody who has a proof file can check it. Exit codes: 0
+    VERIFIED; 1 NOT VERIFIED; 2 nothing to verify, for example no proof file. Example: feddcd
     federation verify fed/studies/readmission
     """
     from ._federation import verify_command

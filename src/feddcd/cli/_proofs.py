@@ -1,10 +1,8 @@
 """What `feddcd federation roster` and `verify` do where sums are masked."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from .._errors import FeddcdError, MissingExtra, Refused, SpecError
+from .._errors import Refused, SpecError
 from .._files import shown
 from .._text import plural, printable
 from ..federation import sign_up
@@ -23,10 +21,12 @@ from ..federation.verify import (
 )
 from ..sums.proof import JobProof
 from ..sums.roster import Roster
+from ._ending import judged
 from ._habits import found
 from ._terminal import say, say_lines
 
 VERIFIED = "VERIFIED"
+NOT = f"NOT {VERIFIED}: do not use this result before you know the reason"
 
 
 def roster_command(
@@ -87,7 +87,7 @@ def verify_job_command(place: Path | FederationFolder, site: Path | None = None)
             f"there is no proof at {shown(file)}; a job in mode sum writes a proof when it ends. "
             "Give the folder of a federation or of a study, or a proof file"
         )
-    with judged():
+    with judged(NOT):
         try:
             proven = verify_proof(JobProof.read(file))
         except Refused as reason:
@@ -142,18 +142,6 @@ def verify_job_command(place: Path | FederationFolder, site: Path | None = None)
         say("the table above follows from the proof; feddcd compared no other files")
 
 
-@contextmanager
-def judged() -> Iterator[None]:
-    """What is found wrong is said first in one word; a folder without a proof is not wrong."""
-    try:
-        yield
-    except (SpecError, MissingExtra):
-        raise
-    except FeddcdError:
-        say(f"NOT {VERIFIED}: do not use this result before you know the reason")
-        raise
-
-
 def _check_site(folder: Path, proven: Verified) -> tuple[str, list[str]]:
     """For who has the log of a site, and perhaps a table that came back: the study, and lines."""
     place, count = load_place(folder), len(proven.proof.exchanges)
@@ -193,7 +181,7 @@ def _table_of(results: Path, proven: Verified) -> Path | None:
 def verify_training_command(folder: FederationFolder) -> None:
     from ..federation.coordinator.inspect import verify
 
-    with judged():
+    with judged(NOT):
         seen = verify(folder)
     found(valid=True, records=seen.records, signed=list(seen.signed), roster=seen.words)
     say(

@@ -31,6 +31,7 @@ from ..federation.site.policy import FILE, load_policy
 from ..federation.site.reading import Unread
 from ..federation.site.rules import budget_lines
 from ..federation.status import log_of
+from ._ending import judged
 from ._habits import found
 from ._terminal import say
 
@@ -41,7 +42,8 @@ def outgoing_command(folder: Path, job: str, ids: list[str], check: bool, log: b
     """What waits at a site for its administrator, approval of it, and the log of what left."""
     _check_site(folder)
     if check:
-        head = verify_log(folder)
+        with judged("NOT COMPLETE: do not trust this log before you know the reason"):
+            head = verify_log(folder)
         left, refused, _ = log_of(folder)
         found(left=left, refused=refused, lines=head.lines, hash=head.hash)
         said = f"{plural(left, 'answer')} left this site, {plural(refused, 'question')} refused"

@@ -3,7 +3,6 @@
 import dataclasses
 import inspect
 import sys
-import traceback
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -13,15 +12,14 @@ import typer
 
 from .._errors import FeddcdError
 from .._extras import explained
-from .._text import printable
 from ..runs.spec import Spec
 from ._codebook import codebook, site_app
 from ._data import data_app
 from ._describe_app import describe
-from ._ending import INTERRUPTED, leave, told
+from ._ending import INTERRUPTED, WRONG, complain, leave
 from ._enrolment_app import federation_app
 from ._glm_app import glm
-from ._habits import Wordy, be_wordy, equip, wordy
+from ._habits import Wordy, be_wordy, equip
 from ._paper import reproduce, theory, tune
 from ._race_app import race
 from ._terminal import READING, Quiet, option
@@ -53,9 +51,9 @@ def _main(
     """Make tables and train models over sites that keep their data. feddcd needs few exchanges and
     proves how close the result is to the best result.
 
-    Exit codes: 0 the command is done; 1 the command is done, but the result is not proven or the
-    data do not fit; 2 the input is wrong; 130 stopped by Ctrl-C. Example: feddcd glm patients.csv
-    --formula "death ~ age" --group hospital
+    Exit codes: 0 the command is done; 1 the command is done, but the result is not proven, the
+    data do not fit, or `federation verify` says NOT VERIFIED; 2 the input is wrong; 130 stopped
+    by Ctrl-C. Example: feddcd glm patients.csv --formula "death ~ age" --group hospital
     """
     be_wordy(verbose)
 
@@ -241,19 +239,21 @@ for _command in (race, theory, reproduce, tune):
 app.add_typer(
     data_app,
     name="data",
-    help="Download and check the files of well-known data sets.",
+    help="Download and check the files of well-known data sets. Example: feddcd data fetch a9a",
     rich_help_panel="Commands",
 )
 app.add_typer(
     site_app,
     name="site",
-    help="Commands for a site: compare the data of a site with the codebook of a study.",
+    help="Commands for a site: compare the data of a site with the codebook of a study. "
+    "Example: feddcd site check patients.csv --codebook codebook.toml",
     rich_help_panel="Commands",
 )
 app.add_typer(
     federation_app,
     name="federation",
-    help="Make tables and train models across machines, while the sites keep their data.",
+    help="Make tables and train models across machines, while the sites keep their data. "
+    "Example: feddcd federation init fed --job plan/job.toml --data patients.csv --group hospital",
     rich_help_panel="Commands",
 )
 
@@ -273,9 +273,7 @@ def main(arguments: list[str] | None = None) -> Any:
         if (missing := explained(error)) is None:
             raise
         print(f"error: {missing}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(WRONG)
     except (FeddcdError, OSError) as error:
-        if wordy():
-            traceback.print_exception(error)
-        print(printable(f"error: {told(error)}"), file=sys.stderr)
-        sys.exit(2)
+        complain(error)
+        sys.exit(WRONG)

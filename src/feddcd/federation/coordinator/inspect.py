@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from ..._errors import LedgerError, Refused
+from ..._errors import Refused, SpecError
 from ..._files import shown
 from ..._types import Params
 from ...durable.ledger import Ledger
@@ -177,14 +177,14 @@ def _open(folder: FederationFolder) -> Iterator[tuple[Ledger, Terms, Learner]]:
     folder.config()  # a folder that is no federation is named as such
     if not folder.ledger.exists():
         path = shown(folder.path)
-        raise LedgerError(
+        raise SpecError(
             f"the federation in {path} was not started yet; start it with: "
             f"feddcd federation up {shlex.quote(path)}"
         )
     with Ledger(folder.ledger, readonly=True) as ledger:
         founding = read_founding(ledger)
         if founding is None:
-            raise LedgerError(
+            raise SpecError(
                 f"{folder.ledger} is empty, because the sites have not agreed on the training yet"
             )
         terms = Terms.from_json(founding)
