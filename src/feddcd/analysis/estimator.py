@@ -221,7 +221,9 @@ class FederatedGLM(BaseEstimator):
 
         return likelihood_ratio(whole, without)
 
-    def predict(self, X, offset=None, groups=None, interval: float | None = None) -> Any:
+    def predict(
+        self, X: Any, offset: Any = None, groups: Any = None, interval: float | None = None
+    ) -> Any:
         """The mean outcome of each row.
 
         Args:

@@ -14,9 +14,25 @@ from .._text import plural
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Rows `X` (n, d) with targets `y` (n,), natural `groups` (n,) and held-out test rows.
+    """The data of a run: n rows of d features with their targets, and rows for the test.
 
-    If the targets 0, 1, ... stand for words, `classes` has these words."""
+    Args:
+        name: What messages and reports call the data.
+        X: The features, n by d: an array or a sparse matrix of finite numbers.
+        y: The n targets: numbers, or 0, 1, ... for classes.
+        groups: The natural group of each row, for example its hospital. None: there are none.
+        X_test: The features of the test rows, with d columns. None: there is no test.
+        y_test: The targets of the test rows.
+        classes: The words for the targets 0, 1, ... None: the targets are what they are.
+
+    Raises:
+        DataError: Lengths do not fit, or a value is not a finite number; the message has its place.
+
+    Examples:
+        >>> data = feddcd.Dataset("toy", X=[[0.0], [1.0], [2.0]], y=[0, 1, 1])
+        >>> data.X.shape
+        (3, 1)
+    """
 
     name: str
     X: np.ndarray | sparse.csr_array

@@ -38,7 +38,27 @@ Parts = list[np.ndarray]
 def partition(
     y: Any, scheme: str, N: int | None, *, seed: int = 0, groups: Any = None, X: Any = None
 ) -> list[np.ndarray]:
-    """Sorted row indices of every client. Each row has exactly one client; no client is empty."""
+    """Divide rows among clients. Each row has exactly one client; no client is empty.
+
+    Args:
+        y: The label of each row.
+        scheme: "iid", "contiguous", "sorted", "two-class", "shards", "dirichlet:0.3" or "group".
+            `feddcd list partitions` explains them.
+        N: The number of clients, at least 1. With "group" it may be None.
+        seed: The seed of the random numbers, a whole number >= 0.
+        groups: For "group", the group of each row: one client for each group.
+        X: For "group:12", the features: the values of feature 12 (the first is 1) are the groups.
+
+    Returns:
+        For each client a sorted array with the numbers of its rows, counted from 0.
+
+    Raises:
+        DataError: The scheme is unknown or does not fit the rows, or a client would have no row.
+
+    Examples:
+        >>> [part.tolist() for part in feddcd.partition([1, 0, 1, 0, 1], "sorted", 2)]
+        [[0, 1, 3], [2, 4]]
+    """
     y = np.asarray(y)
     name, colon, parameter = str(scheme).partition(":")
     _check(y, name, scheme, colon)

@@ -53,10 +53,32 @@ def load(
     group: str | None = None,
     how: Reading = PLAIN,
 ) -> Dataset:
-    """The named data set, or the file at a path; `seed` changes only synthetic data sets.
+    """Read a known data set by its name, or a file by its path.
 
-    A .csv, .tsv, .xlsx or .parquet file needs the name of its `label` column. It may also have a
-    column whose values are the natural groups. Files with other endings are LIBSVM files."""
+    Args:
+        name_or_path: A name from `feddcd data list`, such as "wine", or the path of a file. Files
+            that do not end in .csv, .tsv, .xlsx or .parquet are LIBSVM files.
+        test: A file with rows for the test. If not given: the test rows of the data set, if it has
+            any.
+        index_base: The number of the first feature in a LIBSVM file, 0 or 1.
+        seed: The seed of synthetic data sets, a whole number >= 0. Other data do not use it.
+        label: The column of a table that the model predicts; tables need it.
+        group: The column of a table with the natural groups, for example hospitals.
+        how: The format of a table: separator, decimal sign, encoding, words for a missing value,
+            and the sheet. What is not given, feddcd finds.
+
+    Returns:
+        A `Dataset`.
+
+    Raises:
+        DataError: There is no such name or file, or a value cannot be used; the message has its
+            place.
+
+    Examples:
+        >>> wine = feddcd.load("wine")
+        >>> wine.X.shape, wine.X_test.shape
+        ((142, 13), (36, 13))
+    """
     name = os.fspath(name_or_path)
     by_name = isinstance(name_or_path, str)
     generated = by_name and (name in EMBEDDED or name.partition(":")[0] in SYNTHETIC)

@@ -16,7 +16,7 @@ from ._regressors import FederatedRidge as FederatedRidge
 
 
 class FederatedLogisticRegression(ClassifierMixin, AbstractFederated):
-    r"""scikit-learn's `LogisticRegression`, over sites and with a proof.
+    r"""The `LogisticRegression` of scikit-learn, over sites and with a proof.
 
     It minimises this objective, with the loss of each row j, its weight $s_j$, the coefficients w
     and the intercept b:
@@ -58,7 +58,7 @@ class FederatedLogisticRegression(ClassifierMixin, AbstractFederated):
         >>> X, y = rows[["age", "crp"]] / 50, rows["death"]
         >>> fit = feddcd.FederatedLogisticRegression(C=0.1).fit(X, y, groups=rows["hospital"])
         >>> fit.coef_.round(2).tolist()
-        [[1.54, -0.01]]
+        [[1.62, -0.14]]
     """
 
     coef_: np.ndarray

@@ -1,6 +1,5 @@
 """Several methods side by side: one run of each, or several seeds with medians and quartiles."""
 
-import abc
 import csv
 import math
 from collections.abc import Iterator
@@ -11,56 +10,29 @@ from typing import TYPE_CHECKING
 from .._files import write_atomically
 from .._text import plural
 from . import folder as disk
+from ._shown import AbstractComparison
 from .result import Result
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
     from ..report import RunEntry
 
 
-class AbstractComparison(abc.ABC):
-    """What is made of several methods' entries, be they single runs or medians."""
-
-    @abc.abstractmethod
-    def entries(self) -> "list[RunEntry]": ...
-
-    def to_latex(self) -> str:
-        """The table that `feddcd compare` prints, as LaTeX with booktabs."""
-        from ..report import latex_table
-
-        return latex_table(self.entries())
-
-    def to_markdown(self) -> str:
-        """The same table as Markdown."""
-        from ..report import markdown_table
-
-        return markdown_table(self.entries())
-
-    def plot(self) -> "Figure":
-        from ..report import curves
-
-        return curves(self.entries())
-
-    def write_shown(self, folder: Path, title: str) -> None:
-        """compare.tex, compare.md, compare.png, compare.pdf and report.html."""
-        from ..report import curves, latex_table, markdown_table, save_pdf, save_png, write
-
-        entries = self.entries()
-        put = lambda name, how: write_atomically(folder / name, how)
-        text = lambda made: lambda path: path.write_text(made, encoding="utf-8", newline="\n")
-        put("compare.tex", text(latex_table(entries)))
-        put("compare.md", text(markdown_table(entries)))
-        drawn = curves(entries)
-        put("compare.png", lambda path: save_png(drawn, path))
-        put("compare.pdf", lambda path: save_pdf(drawn, path))
-        put("report.html", lambda path: write(entries, path, title=title, kind="compare"))
-
-
 @dataclass(frozen=True, eq=False)
 class Comparison(AbstractComparison):
-    """Several methods on the same clients, by name: a loop over it has the names."""
+    """Several methods on the same clients. `compare` makes it; `Comparison.load` reads it.
+
+    A loop over it gives the names of the methods, and `comparison[name]` is the result of one.
+
+    Args:
+        results: The `Result` of each method, by its label.
+
+    Examples:
+        >>> race = feddcd.compare("wine", algorithms=["pointsaga", "mbsgd"], clients=6, rounds=5)
+        >>> [race[name].history.rounds for name in race]
+        [5, 5]
+    """
 
     results: dict[str, Result]
 
@@ -78,7 +50,23 @@ class Comparison(AbstractComparison):
 
     @classmethod
     def load(cls, folder: str | Path) -> "Comparison":
-        """From the folder that `compare` wrote, in the order of its methods."""
+        """Read a comparison from its folder.
+
+        Args:
+            folder: The folder that `compare` wrote (its argument `out`).
+
+        Returns:
+            The comparison, with its methods in their order.
+
+        Raises:
+            FolderError: The folder has no comparison, or one with several seeds.
+
+        Examples:
+            >>> few = dict(algorithms=["pointsaga", "mbsgd"], clients=6, rounds=5)
+            >>> race = feddcd.compare("wine", out="runs/race", **few)
+            >>> feddcd.Comparison.load("runs/race")
+            Comparison(pointsaga, mbsgd)
+        """
         folder = Path(folder)
         if any(folder.glob("seed-*/*/summary.json")):
             raise disk.FolderError(
@@ -100,8 +88,18 @@ class Comparison(AbstractComparison):
         return [result.entry() for result in self.results.values()]
 
     def to_pandas(self) -> "pd.DataFrame":
-        """One row per method: its summary, its `gap` to the best bound that any of the runs proved,
-        and the rounds, uploads and bytes to each gap."""
+        """One row for each method.
+
+        Returns:
+            A data frame with the summary of each run, its `gap` to the largest lower bound that any
+                of the runs has proven, and the rounds, uploads and bytes to each gap.
+
+        Examples:
+            >>> few = dict(algorithms=["pointsaga", "mbsgd"], clients=6, rounds=5)
+            >>> race = feddcd.compare("wine", **few)
+            >>> race.to_pandas()["uploads"].to_dict()
+            {'pointsaga': 10, 'mbsgd': 10}
+        """
         return self.beside(self.entries())
 
     def beside(self, entries: "list[RunEntry]") -> "pd.DataFrame":
@@ -116,7 +114,21 @@ class Comparison(AbstractComparison):
         return pd.DataFrame.from_dict(rows, orient="index")
 
     def write(self, folder: Path) -> None:
-        """compare.csv and what `write_shown` writes, beside the runs' own folders."""
+        """Write the table (CSV, LaTeX, Markdown), the curves and report.html.
+
+        `compare` with `out` writes these files itself.
+
+        Args:
+            folder: An existing folder; files with these names are replaced.
+
+        Examples:
+            >>> few = dict(algorithms=["pointsaga", "mbsgd"], clients=6, rounds=5)
+            >>> race = feddcd.compare("wine", **few)
+            >>> Path("table").mkdir()
+            >>> race.write(Path("table"))
+            >>> Path("table", "compare.csv").exists()
+            True
+        """
         from ..report import write_csv
 
         entries = self.entries()
@@ -126,7 +138,18 @@ class Comparison(AbstractComparison):
 
 @dataclass(frozen=True, eq=False)
 class Repeats(AbstractComparison):
-    """The comparisons by seed, all with the same split of the rows."""
+    """One comparison for each seed, all with the same split of the rows. `repeat` makes it.
+
+    A loop over it gives the seeds, and `repeats[seed]` is the comparison of one.
+
+    Args:
+        comparisons: The `Comparison` of each seed.
+
+    Examples:
+        >>> repeats = feddcd.repeat("wine", algorithms=["mbsgd"], seeds=2, clients=6, rounds=5)
+        >>> repeats[1]["mbsgd"].history.rounds
+        5
+    """
 
     comparisons: dict[int, Comparison]
 
@@ -145,7 +168,23 @@ class Repeats(AbstractComparison):
 
     @classmethod
     def load(cls, folder: str | Path) -> "Repeats":
-        """From the folder that `repeat` wrote."""
+        """Read repeated runs from their folder.
+
+        Args:
+            folder: The folder that `repeat` wrote (its argument `out`).
+
+        Returns:
+            The comparisons, by seed.
+
+        Raises:
+            FolderError: The folder has no repeated runs.
+
+        Examples:
+            >>> few = dict(algorithms=["mbsgd"], seeds=2, clients=6, rounds=5)
+            >>> repeats = feddcd.repeat("wine", out="runs/seeds", **few)
+            >>> feddcd.Repeats.load("runs/seeds")
+            Repeats(seeds 0, 1 of mbsgd)
+        """
         paths = [path for path in Path(folder).glob("seed-*") if path.is_dir()]
         found = {int(path.name.removeprefix("seed-")): path for path in paths}
         if not found:
@@ -163,7 +202,18 @@ class Repeats(AbstractComparison):
         return [median_entry([one[name].entry() for one in seeds]) for name in names]
 
     def to_pandas(self) -> "pd.DataFrame":
-        """One row for each method and seed. The best bound is that of all methods and seeds."""
+        """One row for each method and seed.
+
+        Returns:
+            A data frame as of a comparison. The column `gap` uses the largest lower bound of all
+                methods and seeds.
+
+        Examples:
+            >>> few = dict(algorithms=["mbsgd"], seeds=2, clients=6, rounds=5)
+            >>> repeats = feddcd.repeat("wine", **few)
+            >>> repeats.to_pandas().index.names
+            FrozenList(['method', 'seed'])
+        """
         import pandas as pd
 
         runs = [entry for one in self.comparisons.values() for entry in one.entries()]
@@ -171,7 +221,21 @@ class Repeats(AbstractComparison):
         return pd.concat(each).rename_axis("method").set_index("seed", append=True)
 
     def write(self, folder: Path) -> None:
-        """repeats.csv, medians.csv and what `write_shown` writes, above the seeds' own folders."""
+        """Write the tables (repeats.csv, medians.csv, LaTeX, Markdown), the curves and report.html.
+
+        `repeat` with `out` writes these files itself.
+
+        Args:
+            folder: An existing folder; files with these names are replaced.
+
+        Examples:
+            >>> few = dict(algorithms=["mbsgd"], seeds=2, clients=6, rounds=5)
+            >>> repeats = feddcd.repeat("wine", **few)
+            >>> Path("medians").mkdir()
+            >>> repeats.write(Path("medians"))
+            >>> Path("medians", "medians.csv").exists()
+            True
+        """
         from ..report import write_medians
 
         entries = self.entries()

@@ -31,8 +31,27 @@ class Certified(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """The `history` by round, the `model`, and the `certificate` that says how good it is. If you
-    gave a module, the model is this module with the trained numbers."""
+    """What a run found. `run` makes it; `Result.load` reads it from a folder.
+
+    Args:
+        spec: The settings of the run.
+        history: A `History` with one row for each round; `history.to_pandas()` is a data frame.
+        model: The trained numbers: an array with a row for each feature, or your own module with
+            its trained numbers.
+        certificate: The proof: `objective`, `lower_bound` and `gap`, each divided by the number of
+            clients. The optimum is at least `lower_bound`. If nothing is proven, `lower_bound` and
+            `gap` are nan, and `reason` says why.
+        summary: The last row of the history, and facts such as the seconds for compiling.
+        classes: The classes that the columns of the model stand for, if there are any.
+        names: The names of the clients, if they have any.
+
+    Examples:
+        >>> result = feddcd.run("wine", algorithm="pointsaga", clients=6, rounds=5)
+        >>> result.model.shape
+        (13, 3)
+        >>> result.certificate.objective >= result.certificate.lower_bound
+        True
+    """
 
     spec: Spec
     history: History
@@ -44,7 +63,23 @@ class Result:
 
     @classmethod
     def load(cls, folder: str | Path) -> "Result":
-        """A finished run from its folder. A model of several arrays comes as a dict of them."""
+        """Read a finished run from its folder.
+
+        Args:
+            folder: The folder that `run` wrote (its argument `out`).
+
+        Returns:
+            The result. A model of several arrays is a dict of these arrays.
+
+        Raises:
+            FolderError: The folder has no run, or one of its files is damaged.
+
+        Examples:
+            >>> wine = dict(algorithm="pointsaga", clients=6, rounds=5)
+            >>> result = feddcd.run("wine", out="runs/loaded", **wine)
+            >>> feddcd.Result.load("runs/loaded").history.rounds
+            5
+        """
         folder = Path(folder)
         spec, history = disk.read_spec(folder), disk.read_history(folder)
         summary = disk.read_summary(folder)
@@ -63,7 +98,15 @@ class Result:
         )
 
     def plot(self) -> "Figure":
-        """The certified gap, the accuracy and the dual residual by round."""
+        """Draw the certified gap, the accuracy and the dual residual by round.
+
+        Returns:
+            A figure of Matplotlib, which `savefig` writes to a file.
+
+        Examples:
+            >>> result = feddcd.run("wine", algorithm="pointsaga", clients=6, rounds=5)
+            >>> result.plot().savefig("wine.png")
+        """
         from ..report import single
 
         return single(self.entry())
@@ -74,7 +117,20 @@ class Result:
         return RunEntry(self.summary["algorithm"], self.history, self.summary, self.spec.to_dict())
 
     def write(self, folder: Path) -> None:
-        """summary.json, model.npz and report.html; the run itself keeps the other files."""
+        """Write summary.json, model.npz and report.html.
+
+        A run with `out` writes these files itself, and the other files of its folder.
+
+        Args:
+            folder: An existing folder; files with these names are replaced.
+
+        Examples:
+            >>> result = feddcd.run("wine", algorithm="pointsaga", clients=6, rounds=5)
+            >>> Path("written").mkdir()
+            >>> result.write(Path("written"))
+            >>> sorted(path.name for path in Path("written").iterdir())
+            ['model.npz', 'report.html', 'summary.json']
+        """
         from ..report import write
 
         disk.write_summary(folder, self.summary)

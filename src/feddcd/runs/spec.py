@@ -19,23 +19,41 @@ OBJECTS = ("data", "problem", "model", "parts", "algorithm")  # what Python may 
 class Spec:
     """The settings of a run, as `feddcd run` takes them and `config.toml` holds them.
 
-    Attributes:
-        data: A name or a path.
-        test_data: A file to score the model on.
-        label, group: Columns of a table: the one to predict, and the one that names the client.
-        sep, decimal, encoding, na, sheet: The format of the table, if feddcd should not guess it.
-        model: softmax, logistic, ridge, poisson or mlp.
-        partition, clients: How rows are divided, and among how many; None: one for each group.
-        tau: Clients in a round; None: a quarter of them, at least two.
-        algorithm, settings: The method and its settings.
-        l2: Strength of the penalty (l2/2)|w|².
-        weighting: The same weight for each client, or for each sample.
-        participation, loss: Who is asked in a round; the share of uploads that are lost.
-        rounds, target_gap: Largest number of exchanges; the certified gap at which to stop.
-        certify_every, eval_every: Rounds between two certificates, and two measurements.
-        seed, split_seed: The seed of all random numbers; the seed of the split, if it differs.
-        dtype: auto, float64 or float32.
+    Args:
+        data: A name from `feddcd list`, or the path of a file.
+        test_data: A file to score the model on. None: the test rows of the data, if there are any.
+        label: The column of a table that the model predicts.
+        group: The column of a table that names the client of each row.
+        sep: The separator of the table. None: feddcd finds it, as it does for the next two.
+        decimal: The decimal sign of the table, "." or ",".
+        encoding: The encoding of the table, such as "utf-8".
+        na: Words for a missing value, beside the usual ones.
+        sheet: The sheet of an Excel file. None: the first.
+        model: "softmax", "logistic", "ridge", "poisson" or "mlp".
+        partition: How rows are divided among the clients, as in `partition`.
+        clients: The number of clients, at least 1. None: one for each group.
+        tau: The number of clients in a round. None: a quarter of them, at least two.
+        algorithm: The name of the method, from `feddcd list`.
+        settings: Settings of the method, by name.
+        l2: The strength of the penalty, which is l2/2 times the squared length of the model.
+        weighting: The objective has the same weight for each of the "clients", or "samples".
+        participation: Who is asked in a round, such as "uniform": `feddcd list participation`.
+        loss: The share of uploads that are lost, at least 0 and below 1.
+        rounds: The largest number of rounds, at least 1.
+        target_gap: The certified gap at which the run stops, above 0. None: it uses all rounds.
+        certify_every: The number of rounds from one certificate to the next, at least 1.
+        eval_every: The number of rounds from one measurement to the next, at least 1.
+        seed: The seed of all random numbers, from 0 to below 2**31.
+        split_seed: The seed of the division of the rows. None: `seed`.
+        dtype: "float64", "float32", or "auto": feddcd chooses.
         given: The names of Python objects that were given; the objects are not here.
+
+    Raises:
+        SpecError: A setting has a wrong type or value.
+
+    Examples:
+        >>> feddcd.Spec(data="wine", rounds=5).l2
+        0.001
     """
 
     data: str = "digits"

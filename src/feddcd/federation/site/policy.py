@@ -1,51 +1,32 @@
-"""What a site lets go: its own `policy.toml`, read anew for every question, enforced at the site.
+"""The file `policy.toml` of a site: what may leave. The site reads it again for every question.
 
-Each rule gives why something may not leave, or nothing. Without that file, and for each setting
-that is not in it, the careful value holds: what is looser has to be written down. A file that
-cannot be read, or is empty, cut short or wrong in any setting, stops every answer: its last setting
-must be `complete = true`, which a file lacks that was cut short on the way.
+Without this file, and for each setting that is not in it, the careful value holds: a looser value
+has to be written down. A file that cannot be read, or is empty, cut short or wrong in any setting,
+stops every answer. So its last setting must be `complete = true`, which a file lacks that was cut
+short on the way.
 
-A refusal is an answer, too. What does not depend on the rows is told by name; what does is told as
-`told.REFUSED`, and explained in the site's own log alone.
+A refusal is an answer, too. A reason that does not depend on the rows is sent by name. Otherwise
+the site sends only `told.REFUSED`, and explains the reason in its own log.
 """
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from ..._errors import PolicyError, Refused
 from ..._settings import check_names, read_toml
-from ..._text import listed, nearest, plural
+from ..._text import listed, nearest
 from ._methods import REVEALS as REVEALS
 from ._methods import is_method
 from ._methods import methods as methods
+from ._one_answer import FILE, OF_VALUES, RULES, Outgoing
+from ._one_answer import OWN_ANSWERS as OWN_ANSWERS
+from ._one_answer import UNTRAINED as UNTRAINED
+from ._one_answer import limit as limit
 from .told import NOT_ALLOWED, REFUSED
-
-FILE = "policy.toml"
-OWN_ANSWERS = "answers of this site alone; others may read only sums over sites"
-UNTRAINED = "trainings (training = false in policy.toml)"
-
-
-class Outgoing(NamedTuple):
-    """What is about to leave. A count that is left out here is not guarded."""
-
-    kind: str  # one of REVEALS
-    method: str
-    columns: tuple[str, ...]  # that enter, the label included; () where they have no names
-    rows: int  # that enter
-    parameters: int
-    classes: Mapping[str, int]  # label: its rows here; empty where it is a number
-    levels: Mapping[str, Mapping[str, int]]  # category column: level: its rows here
-    sites: int  # in the sum, as the coordinator says
-    arrays: Mapping[str, np.ndarray]
-    mode: str = "each"  # or sum, where only a sum over sites can be read
-    trains: bool = False  # in rounds, each at a point that the sums before it led to
 
 
 class Ruled(Refused):
@@ -75,8 +56,46 @@ WHOLE = (
 
 @dataclass(frozen=True)
 class Policy:
-    """The rules of a site. The defaults are careful. None and 0 mean that there is no limit, except
-    for `min_rows`, `min_per_class` and `min_per_level`: there, None means `min_support`."""
+    """The rules of a site, as its file policy.toml holds them. The defaults are careful.
+
+    The values 0 and None mean that there is no limit. The exceptions are `min_rows`,
+    `min_per_class` and `min_per_level`: there, None means the value of `min_support`. The page on
+    the rules of a site explains each setting.
+
+    Args:
+        columns: The columns that may be used, with the outcome. None: all.
+        identifiers: Columns that no formula may use.
+        kinds: The kinds of answers that may leave. None: all except "values".
+        methods: The methods that may be used. None: all.
+        answers: "sum": the coordinator reads only sums over sites. "each": also this site's own.
+        approve: A person approves each "job", each "answer", or nothing ("none").
+        constants: Numbers in formulas come from the "codebook", or may be "any".
+        small_cells: The site refuses cells of few rows ("refuse"), or lets them into a "sum".
+        rare_values: A value that few rows have: "warn" the person, "refuse" the job, or "off".
+        training: Whether the site answers trainings.
+        max_share: The largest share of a sum that may come from the min_support - 1 rows with the
+            largest contributions, above 0 and at most 1.
+        max_leverage: The leverage of each row must be below this number, above 0 and at most 1.
+        min_support: The least number of rows that a number may describe.
+        min_rows: The least number of rows with which anything leaves.
+        min_per_class: The least number of rows of each class that occurs at the site.
+        min_per_level: The least number of rows of each level of a category that occurs there.
+        min_sites: The least number of sites in a sum.
+        max_parameters_per_row: The largest ratio of parameters to rows.
+        max_numbers_per_value: How many numbers all jobs may reveal for each value of the file.
+        max_exchanges: The largest number of different questions of one job.
+        max_jobs_per_month: The largest number of jobs on one data file in 30 days.
+        max_parameters: The largest number of parameters of all jobs on one data file together.
+        ask_before_sending: An older word for `approve = "answer"`.
+
+    Raises:
+        PolicyError: A setting has a value that is not allowed.
+
+    Examples:
+        >>> from feddcd.federation.site.policy import Policy
+        >>> Policy(min_support=10).min_rows
+        10
+    """
 
     columns: tuple[str, ...] | None = None
     identifiers: tuple[str, ...] = ()
@@ -130,7 +149,25 @@ class Policy:
             object.__setattr__(self, "approve", "answer")
 
     def check(self, outgoing: Outgoing) -> None:
-        """Raises `Refused` (with words that contain no value of the data) or `Ruled`."""
+        """Raise an error if this answer may not leave the site.
+
+        Args:
+            outgoing: The description of the answer: its kind, its columns and its counts.
+
+        Raises:
+            Refused: The answer may not leave; the words contain no value of the data.
+            Ruled: The same for a reason that depends on the rows, which only the site may read.
+
+        Examples:
+            >>> from feddcd.federation.site.policy import Outgoing, Policy
+            >>> answer = Outgoing(
+            ...     kind="gradient", method="newton", columns=("age", "death"), rows=40,
+            ...     parameters=2, classes={}, levels={}, sites=2, arrays={}, mode="sum",
+            ... )
+            >>> Policy().check(answer)
+            Traceback (most recent call last):
+            feddcd._errors.Refused: its policy does not allow a sum over only 2 sites ...
+        """
         for name, rule in RULES.items():
             if not (reason := rule(self, outgoing)):
                 continue
@@ -163,114 +200,6 @@ def _is_known(name: str, item: str) -> bool:
     return name != "kinds" or item in REVEALS
 
 
-Rule = Callable[[Policy, Outgoing], str]  # why not, or nothing
-
-
-def _columns(policy: Policy, outgoing: Outgoing) -> str:
-    if policy.columns is None:
-        return ""
-    if not outgoing.columns:
-        return "data without names of columns (columns in policy.toml)"
-    other = [name for name in outgoing.columns if name not in policy.columns]
-    return f"{_column(outgoing, *other)} (columns in policy.toml)" if other else ""
-
-
-def _column(outgoing: Outgoing, *names: str) -> str:
-    """By name, except where the question was for the names."""
-    known = outgoing.kind != "columns"
-    return f"the column {listed([name[:50] for name in names], 5)}" if known else "a column"
-
-
-def _kinds(policy: Policy, outgoing: Outgoing) -> str:
-    if policy.kinds is None and outgoing.kind == "values" and policy.min_support > 1:
-        return "answers of the kind 'values', because kinds in policy.toml does not name this kind"
-    if policy.kinds is None or outgoing.kind in policy.kinds:
-        return ""
-    return (
-        f"answers of the kind {outgoing.kind[:50]!r} (kinds = {list(policy.kinds)} in policy.toml)"
-    )
-
-
-def _methods(policy: Policy, outgoing: Outgoing) -> str:
-    """Names of columns are sent before any method is."""
-    if policy.methods is None or outgoing.kind == "columns" or outgoing.method in policy.methods:
-        return ""
-    return f"the method {outgoing.method[:50]!r} (methods = {list(policy.methods)} in policy.toml)"
-
-
-def _training(policy: Policy, outgoing: Outgoing) -> str:
-    return "" if policy.training or not outgoing.trains else UNTRAINED
-
-
-def _rows(policy: Policy, outgoing: Outgoing) -> str:
-    least = limit(policy.min_rows)
-    told = f"fewer than {plural(least, 'row')} (min_rows = {least})"
-    return told if outgoing.rows < least else ""
-
-
-def _classes(policy: Policy, outgoing: Outgoing) -> str:
-    """Where all rows are of one class, everyone's label is told, unless only sums are read."""
-    least, counts = limit(policy.min_per_class), [n for n in outgoing.classes.values() if n > 0]
-    alone = len(counts) < 2 and outgoing.mode != "sum"
-    if not outgoing.classes or not least or (not alone and min(counts, default=least) >= least):
-        return ""
-    return f"a class with fewer than {plural(least, 'row')} (min_per_class = {least})"
-
-
-def _levels(policy: Policy, outgoing: Outgoing) -> str:
-    """A level that nobody here has tells of nobody."""
-    least = limit(policy.min_per_level)
-    few = lambda counts: any(0 < n < least for n in counts.values())
-    for name, counts in outgoing.levels.items():
-        if few(counts):
-            which = _column(outgoing, name)
-            return f"{which} with a level of fewer than {least} rows (min_per_level = {least})"
-    return ""
-
-
-def _parameters(policy: Policy, outgoing: Outgoing) -> str:
-    most, parameters = policy.max_parameters_per_row, outgoing.parameters
-    if outgoing.mode == "sum" or math.isinf(most):  # of a sum the rows of the whole cohort count
-        return ""
-    least = math.ceil(parameters / Fraction(repr(most)))  # as written: 7 / 0.07 is 100, not 101
-    if outgoing.rows >= least:
-        return ""
-    told = f"{plural(parameters, 'parameter')} from fewer than {plural(least, 'row')}"
-    return f"{told} (max_parameters_per_row = {most})"
-
-
-def _answers(policy: Policy, outgoing: Outgoing) -> str:
-    """Names of columns are no answer from rows."""
-    if outgoing.kind == "columns" or outgoing.mode == "sum" or policy.answers == "each":
-        return ""
-    return f"{OWN_ANSWERS} (answers = 'sum' in {FILE})"
-
-
-def limit(least: int | None) -> int:
-    return 0 if least is None else least
-
-
-def _sites(policy: Policy, outgoing: Outgoing) -> str:
-    """Names of columns are no sum."""
-    if outgoing.kind == "columns" or outgoing.sites >= policy.min_sites:
-        return ""
-    told = f"a sum over only {plural(outgoing.sites, 'site')}"
-    return f"{told} (min_sites = {policy.min_sites} in policy.toml)"
-
-
-RULES: dict[str, Rule] = {
-    "columns": _columns,
-    "kinds": _kinds,
-    "methods": _methods,
-    "training": _training,
-    "answers": _answers,
-    "min_sites": _sites,
-    "min_rows": _rows,
-    "min_per_class": _classes,
-    "min_per_level": _levels,
-    "max_parameters_per_row": _parameters,
-}
-OF_VALUES = ("min_rows", "min_per_class", "min_per_level", "max_parameters_per_row")
 LOOSENED: dict[str, Any] = {  # in a trial, on data that nobody has to protect
     "answers": "each", "approve": "none", "constants": "any", "training": True,
     "min_support": 0, "min_sites": 2,
@@ -281,7 +210,22 @@ LOOSE = Policy(**LOOSENED)
 
 
 def load_policy(path: Path) -> Policy:
-    """The policy in a file; without a file, the careful default."""
+    """The policy in a file; without a file, the careful policy.
+
+    Args:
+        path: The file `policy.toml` of a site.
+
+    Returns:
+        The rules, checked.
+
+    Raises:
+        PolicyError: The file has an unknown setting or a wrong value, or was cut short.
+
+    Examples:
+        >>> from feddcd.federation.site.policy import load_policy
+        >>> load_policy(Path("no-such-file.toml")).answers
+        'sum'
+    """
     if not path.exists():
         if path.is_symlink():
             raise PolicyError(f"{path} is a link to a file that does not exist")
